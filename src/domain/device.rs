@@ -1,0 +1,150 @@
+//! What a device is, as far as rules and reports care.
+
+use serde::{Deserialize, Serialize};
+
+use super::expr::Bindings;
+use super::op::Dtype;
+
+/// Where a time comes from. The two are never compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TimeSource {
+    /// A real GPU's clock.
+    Measured,
+    /// A model of a GPU.
+    Modelled,
+}
+
+impl TimeSource {
+    /// Returns the word that the store and the reports use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Measured => "measured",
+            Self::Modelled => "modelled",
+        }
+    }
+}
+
+/// A device and its limits.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DeviceInfo {
+    /// How it was selected, such as `cuda:0`.
+    pub id: String,
+    /// The product's name, such as `NVIDIA H200`.
+    pub name: String,
+    /// Compute capability times ten: 90 for 9.0.
+    pub sm: u32,
+    /// The NVRTC architecture that uses all of it, such as `sm_90a`.
+    pub arch: String,
+    /// Streaming multiprocessors.
+    pub sms: u32,
+    /// The most shared memory that one block can have (the opt-in limit).
+    pub smem_limit_bytes: u64,
+    /// The most threads in a block.
+    pub max_threads: u32,
+    /// Size of the L2 cache.
+    pub l2_bytes: u64,
+    /// Size of device memory.
+    pub memory_bytes: u64,
+    /// Driver version, such as `13.0`, where there is a driver.
+    pub driver: Option<String>,
+    /// Whether its times are measured or modelled.
+    pub time_source: TimeSource,
+    /// Ceilings for floors and shares of peak.
+    pub peaks: Peaks,
+}
+
+/// The ceilings of a device: no correct kernel is faster.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Peaks {
+    /// FP16 tensor-core rate with FP32 accumulation, dense, in FLOP/s.
+    pub f16_flops: f64,
+    /// The best rate at FP32 accuracy, in FLOP/s: FMA pipes, or 3xTF32 where that is faster.
+    pub f32_flops: f64,
+    /// Device-memory bandwidth in bytes/s.
+    pub memory_bytes_per_s: f64,
+    /// L2 bandwidth in bytes/s, which bounds a warm working set that fits the cache.
+    pub l2_bytes_per_s: f64,
+    /// The time that an empty kernel takes as a node of a replayed graph.
+    pub launch_ns: f64,
+    /// Where these numbers come from.
+    pub source: String,
+}
+
+impl Peaks {
+    /// Derives the ceilings from what the driver says of clocks and bus, per compute capability.
+    ///
+    /// Rates per SM and clock are those of the CUDA C++ Programming Guide's table "Throughput of Native Arithmetic
+    /// Instructions" and the architecture whitepapers: dense FP16 tensor FLOP/clk/SM is 2048 on sm_80, 1024 on sm_86
+    /// and sm_89, 4096 on sm_90; FP32 FMA lanes are 64 on sm_80, 128 elsewhere. TF32 runs at half the FP16 rate and
+    /// FP32 accuracy takes three TF32 products. An SM takes at most 64 bytes a clock from L2.
+    pub fn derived(sm: u32, sms: u32, clock_khz: f64, memory_clock_khz: f64, bus_bits: f64) -> Self {
+        let per_clock = f64::from(sms) * clock_khz * 1e3;
+        let (tensor, lanes) = match sm {
+            80 => (2048.0, 64.0),
+            86..=89 => (1024.0, 128.0),
+            90.. => (4096.0, 128.0),
+            _ => (1024.0, 64.0),
+        };
+        Self {
+            f16_flops: per_clock * tensor,
+            f32_flops: per_clock * f64::max(2.0 * lanes, tensor / 2.0 / 3.0),
+            // Double data rate: two transfers a clock.
+            memory_bytes_per_s: 2.0 * memory_clock_khz * 1e3 * bus_bits / 8.0,
+            l2_bytes_per_s: per_clock * 64.0,
+            // A graph of one-element kernels replays at 0.91 us a node on an H200 (2026-11-20, CUDA 13.0).
+            launch_ns: 900.0,
+            source: format!(
+                "derived from the driver's clocks ({:.0} MHz SM, {:.0} MHz memory, {bus_bits:.0}-bit bus)",
+                clock_khz / 1e3,
+                memory_clock_khz / 1e3
+            ),
+        }
+    }
+
+    /// Returns the arithmetic ceiling for a dtype in FLOP/s.
+    pub fn flops(&self, dtype: Dtype) -> f64 {
+        match dtype {
+            Dtype::F16 => self.f16_flops,
+            Dtype::F32 => self.f32_flops,
+        }
+    }
+}
+
+impl DeviceInfo {
+    /// Binds the limits that constraints may name: `smem_limit`, `max_threads`, `sms` and `sm`.
+    pub fn bind(&self, bindings: &mut Bindings) {
+        bindings.insert("smem_limit".to_owned(), i64::try_from(self.smem_limit_bytes).unwrap_or(i64::MAX));
+        bindings.insert("max_threads".to_owned(), i64::from(self.max_threads));
+        bindings.insert("sms".to_owned(), i64::from(self.sms));
+        bindings.insert("sm".to_owned(), i64::from(self.sm));
+    }
+
+    /// Returns the limits of an architecture that is not at hand, for compiling and checking constraints without it.
+    ///
+    /// Shared-memory limits are those of the CUDA C++ Programming Guide's table "Technical Specifications per Compute
+    /// Capability". Times are never derived from this.
+    pub fn of_arch(arch: &str) -> Result<Self, String> {
+        let (name, sm, sms, smem_kib) = match arch {
+            "sm_80" => ("A100 (not present)", 80, 108, 163),
+            "sm_86" => ("A10 (not present)", 86, 72, 99),
+            "sm_89" => ("L4 (not present)", 89, 58, 99),
+            "sm_90" | "sm_90a" => ("H200 (not present)", 90, 132, 227),
+            _ => return Err(format!("architecture `{arch}` is not known; use sm_80, sm_86, sm_89, sm_90 or sm_90a")),
+        };
+        Ok(Self {
+            id: format!("arch:{arch}"),
+            name: name.to_owned(),
+            sm,
+            arch: arch.to_owned(),
+            sms,
+            smem_limit_bytes: smem_kib * 1024,
+            max_threads: 1024,
+            l2_bytes: 40 << 20,
+            memory_bytes: 16 << 30,
+            driver: None,
+            time_source: TimeSource::Modelled,
+            peaks: Peaks::derived(sm, sms, 1_700_000.0, 2_600_000.0, 5120.0),
+        })
+    }
+}

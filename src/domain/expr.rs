@@ -1,0 +1,145 @@
+//! Integer expressions in manifests: `"2 * STAGES * BC * (D + PAD) * 2 <= smem_limit"`.
+//!
+//! They are parsed and evaluated by [rhai] in its expression mode: no statements, no loops, no access to anything but
+//! the names bound by the caller, with a bound on operations and depth, so that a hostile manifest can only fail.
+
+use std::sync::LazyLock;
+
+use indexmap::IndexMap;
+use rhai::packages::{ArithmeticPackage, LogicPackage, Package};
+use rhai::{AST, Dynamic, Engine, EvalAltResult, Scope};
+
+/// The names an expression may use, with their values. Later names may be derived from earlier ones.
+pub type Bindings = IndexMap<String, i64>;
+
+/// An expression over 64-bit integers, parsed once and evaluated for many bindings.
+///
+/// Beside the operators of rhai it may call `ceil_div(a, b)`, `round_up(a, to)`, `min(a, b)`, `max(a, b)` and
+/// `is_pow2(a)`.
+#[derive(Debug, Clone)]
+pub struct Expr {
+    text: String,
+    ast: AST,
+}
+
+/// Why an expression could not be parsed or evaluated, with its text.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("expression `{text}`: {problem}")]
+pub struct ExprError {
+    text: String,
+    problem: String,
+    undefined: bool,
+}
+
+impl ExprError {
+    /// Tells whether the expression failed only because a name in it is not bound.
+    pub fn is_undefined_name(&self) -> bool {
+        self.undefined
+    }
+}
+
+static ENGINE: LazyLock<Engine> = LazyLock::new(|| {
+    let mut engine = Engine::new_raw();
+    engine.register_global_module(ArithmeticPackage::new().as_shared_module());
+    engine.register_global_module(LogicPackage::new().as_shared_module());
+    engine.set_max_operations(10_000).set_max_expr_depths(64, 16);
+    engine.register_fn("ceil_div", |a: i64, b: i64| nonzero(b).map(|b| -(-a).div_euclid(b)));
+    engine.register_fn("round_up", |a: i64, to: i64| nonzero(to).map(|to| -(-a).div_euclid(to) * to));
+    engine.register_fn("min", |a: i64, b: i64| a.min(b));
+    engine.register_fn("max", |a: i64, b: i64| a.max(b));
+    engine.register_fn("is_pow2", |a: i64| a > 0 && a & (a - 1) == 0);
+    engine
+});
+
+fn nonzero(divisor: i64) -> Result<i64, Box<EvalAltResult>> {
+    if divisor == 0 { Err("division by zero".into()) } else { Ok(divisor) }
+}
+
+impl Expr {
+    /// Parses `text`, refusing anything that is not one expression.
+    pub fn parse(text: &str) -> Result<Self, ExprError> {
+        let ast = ENGINE.compile_expression(text).map_err(|error| ExprError {
+            text: text.to_owned(),
+            problem: error.to_string(),
+            undefined: false,
+        })?;
+        Ok(Self { text: text.to_owned(), ast })
+    }
+
+    /// Returns the expression as it was written.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Evaluates to an integer.
+    pub fn int(&self, bindings: &Bindings) -> Result<i64, ExprError> {
+        let value = self.eval(bindings)?;
+        value.as_int().map_err(|kind| self.wrong_kind("an integer", kind))
+    }
+
+    /// Evaluates to a truth value.
+    pub fn truth(&self, bindings: &Bindings) -> Result<bool, ExprError> {
+        let value = self.eval(bindings)?;
+        value.as_bool().map_err(|kind| self.wrong_kind("true or false", kind))
+    }
+
+    fn eval(&self, bindings: &Bindings) -> Result<Dynamic, ExprError> {
+        let mut scope = Scope::new();
+        for (name, value) in bindings {
+            scope.push_constant(name.as_str(), *value);
+        }
+        ENGINE.eval_ast_with_scope::<Dynamic>(&mut scope, &self.ast).map_err(|error| {
+            let undefined = matches!(*error, EvalAltResult::ErrorVariableNotFound(..));
+            ExprError { text: self.text.clone(), problem: error.to_string(), undefined }
+        })
+    }
+
+    fn wrong_kind(&self, wanted: &str, got: &str) -> ExprError {
+        ExprError { text: self.text.clone(), problem: format!("gives a {got}, not {wanted}"), undefined: false }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn bindings(pairs: &[(&str, i64)]) -> Bindings {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect()
+    }
+
+    #[test]
+    fn a_constraint_evaluates() {
+        let constraint = Expr::parse("2 * STAGES * BC * (D + PAD) * 2 <= smem_limit").unwrap();
+        let at = |bc| bindings(&[("STAGES", 2), ("BC", bc), ("D", 64), ("PAD", 8), ("smem_limit", 49152)]);
+        assert!(constraint.truth(&at(64)).unwrap());
+        assert!(!constraint.truth(&at(128)).unwrap());
+    }
+
+    #[test]
+    fn mistakes_are_named_with_the_expression() {
+        let at = |text: &str| Expr::parse(text).and_then(|e| e.int(&bindings(&[("A", 1)]))).unwrap_err().to_string();
+        insta::assert_snapshot!(at("A +"), @"");
+        insta::assert_snapshot!(at("A / 0"), @"");
+        insta::assert_snapshot!(at("ceil_div(A, 0)"), @"");
+        insta::assert_snapshot!(at("A + B"), @"");
+        insta::assert_snapshot!(at("A == 1"), @"");
+        insta::assert_snapshot!(at("while true {}"), @"");
+        insta::assert_snapshot!(at("9223372036854775807 + A"), @"");
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_text_never_panics(text in "\\PC{0,60}") {
+            if let Ok(expr) = Expr::parse(&text) {
+                let _ = expr.int(&bindings(&[("A", 3)]));
+            }
+        }
+
+        #[test]
+        fn ceil_div_covers_and_wastes_less_than_one_tile(a in 0_i64..1_000_000, b in 1_i64..1000) {
+            let tiles = Expr::parse("ceil_div(A, B)").unwrap().int(&bindings(&[("A", a), ("B", b)])).unwrap();
+            prop_assert!(tiles * b >= a && (tiles - 1) * b < a);
+        }
+    }
+}

@@ -1,0 +1,389 @@
+//! Families: a CUDA template with its search space, constraints and launch plan, as `family.toml` gives them.
+
+use indexmap::IndexMap;
+use serde::Deserialize;
+
+use super::device::DeviceInfo;
+use super::expr::{Bindings, Expr, ExprError};
+use super::names::did_you_mean;
+use super::op::{Dims, Dtype, Op};
+use super::plan::{Arg, Initial, Launch, LaunchPlan, Scalar, ScalarValue, Workspace};
+use super::variant::Params;
+use super::workload::{Case, Workload};
+
+/// A template of CUDA source with everything that is needed to instantiate and launch it.
+#[derive(Debug, Clone)]
+pub struct Family {
+    /// Name; its folder in `templates/kernels/` is called the same.
+    pub name: String,
+    /// One sentence for people.
+    pub about: String,
+    /// The op that it computes.
+    pub op: String,
+    /// The element types that it supports.
+    pub dtypes: Vec<Dtype>,
+    /// The lowest compute capability (times ten) that it runs on.
+    pub requires_sm: u32,
+    /// A specimen is kept for diagnosis and tests; sessions use it only when it is named.
+    pub specimen: bool,
+    /// The dimensions that are rendered into the source. Cases that agree on them share one compiled variant.
+    pub constants: Vec<String>,
+    /// The axes of the search space, in the manifest's order.
+    pub params: IndexMap<String, Param>,
+    /// What every valid point satisfies.
+    pub constraints: Vec<Constraint>,
+    /// The CUDA template (Tera).
+    pub template: String,
+    derived: IndexMap<String, Expr>,
+    workspaces: Vec<WorkspaceRule>,
+    launches: Vec<LaunchRule>,
+}
+
+/// One axis of a search space.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Param {
+    /// The values to choose from, in an order in which neighbours are alike.
+    pub values: Vec<i64>,
+    /// The value of the family's seed.
+    pub default: i64,
+    /// What it does, for people.
+    pub about: String,
+    /// The speed-up `[low, high]` that a good move along this axis is expected to give: the prior of predictions.
+    pub expect: [f64; 2],
+}
+
+/// A condition on parameters, dimensions and device limits, with the reason that a user is shown.
+#[derive(Debug, Clone)]
+pub struct Constraint {
+    /// True for a valid point.
+    pub expr: Expr,
+    /// Why.
+    pub why: String,
+}
+
+#[derive(Debug, Clone)]
+struct WorkspaceRule {
+    name: String,
+    dtype: Dtype,
+    elements: Expr,
+    initial: Initial,
+}
+
+#[derive(Debug, Clone)]
+struct LaunchRule {
+    kernel: String,
+    grid: Vec<Expr>,
+    block: Vec<Expr>,
+    shared: Option<Expr>,
+    cluster: Option<Vec<Expr>>,
+    args: Vec<String>,
+}
+
+/// Why a point of a family cannot run on a case and device.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum PointError {
+    /// A constraint does not hold: the point is outside the space.
+    #[error("`{expr}` does not hold: {why}")]
+    Constraint {
+        /// The constraint's text.
+        expr: String,
+        /// Its reason.
+        why: String,
+    },
+    /// The manifest itself is wrong.
+    #[error("{0}")]
+    Manifest(String),
+}
+
+impl From<ExprError> for PointError {
+    fn from(error: ExprError) -> Self {
+        Self::Manifest(error.to_string())
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FamilyFile {
+    name: String,
+    about: String,
+    op: String,
+    dtypes: Vec<Dtype>,
+    requires_sm: u32,
+    #[serde(default)]
+    specimen: bool,
+    constants: Vec<String>,
+    params: IndexMap<String, Param>,
+    #[serde(default)]
+    derived: IndexMap<String, String>,
+    #[serde(default, rename = "constraint")]
+    constraints: Vec<ConstraintFile>,
+    #[serde(default, rename = "workspace")]
+    workspaces: Vec<WorkspaceFile>,
+    #[serde(rename = "launch")]
+    launches: Vec<LaunchFile>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ConstraintFile {
+    expr: String,
+    why: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WorkspaceFile {
+    name: String,
+    dtype: Dtype,
+    elements: String,
+    #[serde(default = "undefined")]
+    initial: Initial,
+}
+
+fn undefined() -> Initial {
+    Initial::Undefined
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LaunchFile {
+    kernel: String,
+    grid: Vec<String>,
+    block: Vec<String>,
+    shared: Option<String>,
+    cluster: Option<Vec<String>>,
+    args: Vec<String>,
+}
+
+impl Family {
+    /// Parses and validates a manifest; `template` is the text of `kernel.cu.tera` beside it. Errors are one sentence.
+    pub fn parse(manifest: &str, template: String) -> Result<Self, String> {
+        let file: FamilyFile = toml::from_str(manifest).map_err(|error| error.to_string())?;
+        for (name, param) in &file.params {
+            param.check(name)?;
+        }
+        if file.launches.is_empty() {
+            return Err("it has no [[launch]]: add at least one".to_owned());
+        }
+        let parse = |text: &String| Expr::parse(text).map_err(|error| error.to_string());
+        let derived =
+            file.derived.iter().map(|(name, text)| Ok((name.clone(), parse(text)?))).collect::<Result<_, String>>()?;
+        let constraints = file
+            .constraints
+            .into_iter()
+            .map(|c| Ok(Constraint { expr: parse(&c.expr)?, why: c.why }))
+            .collect::<Result<_, String>>()?;
+        let workspaces = file
+            .workspaces
+            .into_iter()
+            .map(|w| {
+                Ok(WorkspaceRule { name: w.name, dtype: w.dtype, elements: parse(&w.elements)?, initial: w.initial })
+            })
+            .collect::<Result<_, String>>()?;
+        let launches = file.launches.into_iter().map(LaunchRule::parse).collect::<Result<_, String>>()?;
+        Ok(Self {
+            name: file.name,
+            about: file.about,
+            op: file.op,
+            dtypes: file.dtypes,
+            requires_sm: file.requires_sm,
+            specimen: file.specimen,
+            constants: file.constants,
+            params: file.params,
+            constraints,
+            template,
+            derived,
+            workspaces,
+            launches,
+        })
+    }
+
+    /// Returns the parameters of the family's seed.
+    pub fn defaults(&self) -> Params {
+        self.params.iter().map(|(name, param)| (name.clone(), param.default)).collect()
+    }
+
+    /// Tells whether the family can compute the workload on the device.
+    pub fn fits(&self, workload: &Workload, device: &DeviceInfo) -> bool {
+        self.op == workload.op.name() && self.dtypes.contains(&workload.dtype) && self.requires_sm <= device.sm
+    }
+
+    /// Returns the dimensions of `case` that are rendered into the source.
+    pub fn specialization(&self, case: &Case) -> Dims {
+        self.constants.iter().filter_map(|name| Some((name.clone(), *case.dims.get(name)?))).collect()
+    }
+
+    /// Returns the integers that the template may use: specialization, parameters, and what derives from these alone.
+    pub fn template_values(&self, specialization: &Dims, dtype: Dtype, params: &Params) -> Result<Bindings, ExprError> {
+        let mut bindings = specialization.clone();
+        bindings.insert("elem_bytes".to_owned(), dtype.bytes() as i64);
+        bindings.extend(params.clone());
+        for (name, expr) in &self.derived {
+            match expr.int(&bindings) {
+                Ok(value) => {
+                    bindings.insert(name.clone(), value);
+                }
+                // It depends on a dimension that is not constant: a value for the launch plan, not for the source.
+                Err(error) if error.is_undefined_name() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(bindings)
+    }
+
+    /// Fills in the launch plan of a point, or says which constraint it breaks.
+    pub fn plan(
+        &self,
+        params: &Params,
+        case: &Case,
+        op: &dyn Op,
+        dtype: Dtype,
+        device: &DeviceInfo,
+    ) -> Result<LaunchPlan, PointError> {
+        let bindings = self.valid_bindings(params, case, dtype, device)?;
+        let workspaces = self.workspaces.iter().map(|rule| rule.fill(&bindings)).collect::<Result<Vec<_>, _>>()?;
+        let scope = ArgScope { bindings: &bindings, workspaces: &workspaces, case, op, dtype };
+        let launches = self.launches.iter().map(|rule| rule.fill(&scope)).collect::<Result<Vec<_>, _>>()?;
+        Ok(LaunchPlan { workspaces, launches })
+    }
+
+    /// Tells whether a point satisfies every constraint on a case and device.
+    pub fn check(&self, params: &Params, case: &Case, dtype: Dtype, device: &DeviceInfo) -> Result<(), PointError> {
+        self.valid_bindings(params, case, dtype, device).map(|_| ())
+    }
+
+    fn valid_bindings(
+        &self,
+        params: &Params,
+        case: &Case,
+        dtype: Dtype,
+        device: &DeviceInfo,
+    ) -> Result<Bindings, PointError> {
+        let mut bindings = case.dims.clone();
+        bindings.insert("elem_bytes".to_owned(), dtype.bytes() as i64);
+        device.bind(&mut bindings);
+        bindings.extend(params.clone());
+        for (name, expr) in &self.derived {
+            let value = expr.int(&bindings)?;
+            bindings.insert(name.clone(), value);
+        }
+        for constraint in &self.constraints {
+            if !constraint.expr.truth(&bindings)? {
+                return Err(PointError::Constraint {
+                    expr: constraint.expr.text().to_owned(),
+                    why: constraint.why.clone(),
+                });
+            }
+        }
+        Ok(bindings)
+    }
+}
+
+impl Param {
+    fn check(&self, name: &str) -> Result<(), String> {
+        if !self.values.contains(&self.default) {
+            return Err(format!("parameter `{name}`: its default {} is not among its values", self.default));
+        }
+        let mut unique = self.values.clone();
+        unique.sort_unstable();
+        unique.dedup();
+        if unique.len() != self.values.len() {
+            return Err(format!("parameter `{name}`: a value is there twice"));
+        }
+        if !(self.expect[0] > 0.0 && self.expect[0] <= self.expect[1]) {
+            return Err(format!("parameter `{name}`: `expect` must be [low, high] with 0 < low <= high"));
+        }
+        Ok(())
+    }
+}
+
+impl WorkspaceRule {
+    fn fill(&self, bindings: &Bindings) -> Result<Workspace, PointError> {
+        let elements = self.elements.int(bindings)?;
+        let bytes = usize::try_from(elements)
+            .ok()
+            .and_then(|n| n.checked_mul(self.dtype.bytes()))
+            .filter(|&bytes| bytes > 0)
+            .ok_or_else(|| PointError::Manifest(format!("workspace `{}` has {elements} elements", self.name)))?;
+        Ok(Workspace { name: self.name.clone(), bytes, initial: self.initial })
+    }
+}
+
+/// What the argument names of a launch may refer to.
+struct ArgScope<'a> {
+    bindings: &'a Bindings,
+    workspaces: &'a [Workspace],
+    case: &'a Case,
+    op: &'a dyn Op,
+    dtype: Dtype,
+}
+
+impl ArgScope<'_> {
+    fn resolve(&self, name: &str) -> Result<Arg, PointError> {
+        let tensors = self.op.tensors(&self.case.dims, self.dtype);
+        if tensors.iter().any(|tensor| tensor.name == name) {
+            return Ok(Arg::Tensor(name.to_owned()));
+        }
+        if self.workspaces.iter().any(|workspace| workspace.name == name) {
+            return Ok(Arg::Workspace(name.to_owned()));
+        }
+        let scalars = self.op.scalars(&self.case.dims);
+        let value = if let Some((_, value)) = scalars.iter().find(|(scalar, _)| *scalar == name) {
+            ScalarValue::F32(*value as f32)
+        } else if let Some(value) = self.bindings.get(name) {
+            let value = i32::try_from(*value)
+                .map_err(|_| PointError::Manifest(format!("argument `{name}` = {value} does not fit an int")))?;
+            ScalarValue::I32(value)
+        } else {
+            let known = tensors.iter().map(|t| t.name.as_str()).chain(scalars.iter().map(|s| s.0));
+            let hint = did_you_mean(name, known.chain(self.bindings.keys().map(String::as_str)));
+            return Err(PointError::Manifest(format!("launch argument `{name}` names nothing{hint}")));
+        };
+        Ok(Arg::Scalar(Scalar { name: name.to_owned(), value }))
+    }
+}
+
+impl LaunchRule {
+    fn parse(file: LaunchFile) -> Result<Self, String> {
+        let parse = |text: &String| Expr::parse(text).map_err(|error| error.to_string());
+        let extents = |what: &str, texts: &[String]| -> Result<Vec<Expr>, String> {
+            if texts.is_empty() || texts.len() > 3 {
+                return Err(format!("launch `{}`: `{what}` needs one to three extents", file.kernel));
+            }
+            texts.iter().map(parse).collect()
+        };
+        Ok(Self {
+            grid: extents("grid", &file.grid)?,
+            block: extents("block", &file.block)?,
+            cluster: file.cluster.as_deref().map(|texts| extents("cluster", texts)).transpose()?,
+            shared: file.shared.as_ref().map(parse).transpose()?,
+            kernel: file.kernel,
+            args: file.args,
+        })
+    }
+
+    fn fill(&self, scope: &ArgScope<'_>) -> Result<Launch, PointError> {
+        let extents = |what: &str, exprs: &[Expr]| -> Result<[u32; 3], PointError> {
+            let mut filled = [1_u32; 3];
+            for (slot, expr) in filled.iter_mut().zip(exprs) {
+                let value = expr.int(scope.bindings)?;
+                *slot = u32::try_from(value).ok().filter(|&n| n > 0).ok_or_else(|| {
+                    PointError::Manifest(format!("launch `{}`: {what} `{}` = {value}", self.kernel, expr.text()))
+                })?;
+            }
+            Ok(filled)
+        };
+        let shared_bytes = self.shared.as_ref().map_or(Ok(0), |expr| expr.int(scope.bindings))?;
+        Ok(Launch {
+            kernel: self.kernel.clone(),
+            grid: extents("grid", &self.grid)?,
+            block: extents("block", &self.block)?,
+            shared_bytes: u32::try_from(shared_bytes).map_err(|_| {
+                PointError::Manifest(format!("launch `{}`: shared = {shared_bytes} bytes", self.kernel))
+            })?,
+            cluster: self.cluster.as_deref().map(|exprs| extents("cluster", exprs)).transpose()?,
+            args: self.args.iter().map(|name| scope.resolve(name)).collect::<Result<_, _>>()?,
+        })
+    }
+}

@@ -1,0 +1,78 @@
+//! Claims that are written down before the experiment and scored after it.
+
+use serde::{Deserialize, Serialize};
+
+use super::statistics::Interval;
+
+/// A claim with its evidence and a predicted speed-up, made before the experiment.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Hypothesis {
+    /// What is expected to help, and why.
+    pub claim: String,
+    /// What the claim rests on.
+    pub evidence: String,
+    /// The case on which it is tested.
+    pub case: String,
+    /// The predicted speed-up over the reference variant, as a range.
+    pub predicted: Interval,
+    /// The iteration whose variant the prediction is relative to; none for a first variant.
+    pub relative_to: Option<i64>,
+}
+
+/// What became of a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Score {
+    /// The speed-up lies in the predicted range.
+    Confirmed,
+    /// It is above the range.
+    Exceeded,
+    /// It is below the range.
+    Refuted,
+    /// There is nothing to compare: the variant or its reference was not measured on the case.
+    Untested,
+}
+
+impl Score {
+    /// Returns the name that the store and the reports use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Confirmed => "confirmed",
+            Self::Exceeded => "exceeded",
+            Self::Refuted => "refuted",
+            Self::Untested => "untested",
+        }
+    }
+}
+
+impl Hypothesis {
+    /// Scores the claim against the speed-up that was found.
+    pub fn score(&self, actual: Option<f64>) -> Score {
+        match actual {
+            None => Score::Untested,
+            Some(actual) if actual < self.predicted.lo => Score::Refuted,
+            Some(actual) if actual > self.predicted.hi => Score::Exceeded,
+            Some(_) => Score::Confirmed,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claim_is_scored_by_where_the_actual_speedup_falls() {
+        let claim = Hypothesis {
+            claim: "padding removes bank conflicts".to_owned(),
+            evidence: "64 columns on 32 banks".to_owned(),
+            case: "b8h8s128".to_owned(),
+            predicted: Interval { lo: 1.3, hi: 1.5 },
+            relative_to: Some(1),
+        };
+        assert_eq!(claim.score(Some(1.4)), Score::Confirmed);
+        assert_eq!(claim.score(Some(1.6)), Score::Exceeded);
+        assert_eq!(claim.score(Some(0.9)), Score::Refuted);
+        assert_eq!(claim.score(None), Score::Untested);
+    }
+}

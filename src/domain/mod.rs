@@ -1,0 +1,21 @@
+//! Plain data and pure rules: what optloop talks about, with no database, device or runtime in sight.
+
+pub mod artifact;
+pub mod budget;
+pub mod cost;
+pub mod device;
+pub mod evaluation;
+pub mod expr;
+pub mod family;
+pub mod floor;
+pub mod history;
+pub mod hypothesis;
+pub mod names;
+pub mod op;
+pub mod plan;
+pub mod proposal;
+pub mod space;
+pub mod statistics;
+pub mod variant;
+pub mod verdict;
+pub mod workload;

@@ -1,0 +1,123 @@
+//! What a workload computes: its dimensions, tensors, work and float64 reference.
+
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+
+/// The sizes of one case, by dimension name (`B`, `H`, `Sq`…). Flags such as `CAUSAL` are 0 or 1.
+pub type Dims = IndexMap<String, i64>;
+
+/// The element type of a tensor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Dtype {
+    /// IEEE binary16.
+    F16,
+    /// IEEE binary32.
+    F32,
+}
+
+impl Dtype {
+    /// Returns the size of one element in bytes.
+    pub fn bytes(self) -> usize {
+        match self {
+            Self::F16 => 2,
+            Self::F32 => 4,
+        }
+    }
+
+    /// Returns the name that manifests, workloads and templates use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::F16 => "f16",
+            Self::F32 => "f32",
+        }
+    }
+}
+
+/// What a kernel does with a tensor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Read only.
+    Input,
+    /// Written in full by every launch of the plan.
+    Output,
+}
+
+/// One tensor of a case, dense and row-major.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TensorSpec {
+    /// The name that launch plans use.
+    pub name: String,
+    /// Element type.
+    pub dtype: Dtype,
+    /// Extent of each axis, outermost first; the last axis is contiguous.
+    pub shape: Vec<usize>,
+    /// Input or output.
+    pub role: Role,
+}
+
+impl TensorSpec {
+    /// Returns the number of elements.
+    pub fn elements(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// Returns the size in bytes.
+    pub fn bytes(&self) -> usize {
+        self.elements() * self.dtype.bytes()
+    }
+
+    /// Returns the extent of the last axis: a *row* is one slice along it.
+    pub fn row_len(&self) -> usize {
+        self.shape.last().copied().unwrap_or(1)
+    }
+}
+
+/// One dimension that a case of an op must give.
+#[derive(Debug, Clone, Copy)]
+pub struct DimSpec {
+    /// Name, as in the workload file.
+    pub name: &'static str,
+    /// Meaning, for error messages.
+    pub about: &'static str,
+    /// Smallest and largest allowed value.
+    pub range: (i64, i64),
+}
+
+/// An operation that kernels of several families can compute.
+///
+/// The reference is the oracle of every validation, so it is written for clarity first, in float64, and only its outer
+/// loop is parallel.
+pub trait Op: Sync + Send {
+    /// Returns the name that workloads and manifests use.
+    fn name(&self) -> &'static str;
+
+    /// Returns the dimensions that every case must give.
+    fn dims(&self) -> &'static [DimSpec];
+
+    /// Returns the tensors of a case: the inputs, then the one output.
+    fn tensors(&self, dims: &Dims, dtype: Dtype) -> Vec<TensorSpec>;
+
+    /// Returns the floating-point launch arguments by name, such as the softmax scale.
+    fn scalars(&self, dims: &Dims) -> Vec<(&'static str, f64)>;
+
+    /// Returns the floating-point operations that the case needs (a multiply-add counts 2).
+    fn flop(&self, dims: &Dims) -> f64;
+
+    /// Computes the given rows of the output in float64, concatenated in the order of `rows`.
+    ///
+    /// `inputs` holds the input tensors in the order of [`Op::tensors`], each element already rounded to the
+    /// workload's dtype and widened to f32, which holds every f16 and f32 exactly.
+    fn reference(&self, dims: &Dims, inputs: &[Vec<f32>], rows: &[usize]) -> Vec<f64>;
+
+    /// Returns the fewest bytes that device memory must move: each input read once, each output written once.
+    fn bytes(&self, dims: &Dims, dtype: Dtype) -> f64 {
+        self.tensors(dims, dtype).iter().map(|tensor| tensor.bytes() as f64).sum()
+    }
+
+    /// Returns the output tensor of a case.
+    fn output(&self, dims: &Dims, dtype: Dtype) -> TensorSpec {
+        self.tensors(dims, dtype).into_iter().find(|t| t.role == Role::Output).expect("every op has one output")
+    }
+}

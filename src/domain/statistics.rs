@@ -1,0 +1,126 @@
+//! Medians and their confidence intervals.
+
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use serde::{Deserialize, Serialize};
+
+/// A 95% confidence interval.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    /// Lower end.
+    pub lo: f64,
+    /// Upper end.
+    pub hi: f64,
+}
+
+/// Resamples of a bootstrap. 1,000 put the Monte-Carlo error of a 95% limit well below the interval's own width
+/// (Efron and Tibshirani, An Introduction to the Bootstrap, section 19.3).
+const RESAMPLES: usize = 1000;
+
+/// Returns the median: the middle value, or the mean of the two middle ones. `None` for no samples.
+pub fn median(samples: &[f64]) -> Option<f64> {
+    let mut sorted = samples.to_vec();
+    median_in_place(&mut sorted)
+}
+
+/// Returns the 95% percentile-bootstrap interval of the median. `None` for no samples.
+///
+/// The resampling is seeded by a constant, so that the same samples always give the same interval.
+pub fn median_interval(samples: &[f64]) -> Option<Interval> {
+    if samples.is_empty() {
+        return None;
+    }
+    let mut rng = SmallRng::seed_from_u64(0x0b00_7574_7261_7000);
+    let mut resample = vec![0.0; samples.len()];
+    let mut medians = Vec::with_capacity(RESAMPLES);
+    for _ in 0..RESAMPLES {
+        resample.fill_with(|| samples[rng.random_range(0..samples.len())]);
+        medians.push(median_in_place(&mut resample)?);
+    }
+    medians.sort_by(f64::total_cmp);
+    let at = |share: f64| medians[((RESAMPLES - 1) as f64 * share).round() as usize];
+    Some(Interval { lo: at(0.025), hi: at(0.975) })
+}
+
+/// Returns the value below which `share` (0 to 1) of the samples lie, by linear interpolation. `None` for no samples.
+pub fn quantile(samples: &[f64], share: f64) -> Option<f64> {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let last = sorted.len().checked_sub(1)?;
+    let position = share.clamp(0.0, 1.0) * last as f64;
+    let below = sorted[position.floor() as usize];
+    let above = sorted[position.ceil() as usize];
+    Some(below + (above - below) * position.fract())
+}
+
+fn median_in_place(values: &mut [f64]) -> Option<f64> {
+    if values.is_empty() {
+        return None;
+    }
+    let middle = values.len() / 2;
+    let odd = values.len() % 2 == 1;
+    let (below, upper, _) = values.select_nth_unstable_by(middle, f64::total_cmp);
+    let upper = *upper;
+    if odd {
+        return Some(upper);
+    }
+    let lower = below.iter().copied().max_by(f64::total_cmp)?;
+    Some(f64::midpoint(lower, upper))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use rand_distr::{Distribution, Normal};
+
+    #[test]
+    fn known_medians_and_quantiles() {
+        assert_eq!(median(&[]), None);
+        assert_eq!(median(&[3.0]), Some(3.0));
+        assert_eq!(median(&[9.0, 1.0, 5.0]), Some(5.0));
+        assert_eq!(median(&[4.0, 1.0, 3.0, 2.0]), Some(2.5));
+        assert_eq!(quantile(&[0.0, 10.0], 0.25), Some(2.5));
+    }
+
+    #[test]
+    fn an_interval_of_equal_samples_is_a_point() {
+        assert_eq!(median_interval(&[7.0; 50]), Some(Interval { lo: 7.0, hi: 7.0 }));
+    }
+
+    /// A 95% interval must miss the true median about once in twenty. Over 400 seeded draws of 60 normal samples the
+    /// count of misses is binomial(400, 0.05): mean 20, standard deviation 4.4.
+    #[test]
+    fn the_interval_covers_the_true_median_as_often_as_it_says() {
+        let normal = Normal::new(100.0, 5.0).unwrap();
+        let mut rng = SmallRng::seed_from_u64(1);
+        let missed = (0..400)
+            .filter(|_| {
+                let samples: Vec<f64> = (0..60).map(|_| normal.sample(&mut rng)).collect();
+                let Interval { lo, hi } = median_interval(&samples).unwrap();
+                !(lo..=hi).contains(&100.0)
+            })
+            .count();
+        assert!((8..=36).contains(&missed), "{missed} of 400 intervals missed");
+    }
+
+    /// The seeds' own figures: 1.281 +- 0.004 ms beside 0.086 ms must never overlap.
+    #[test]
+    fn an_outlier_does_not_move_the_median() {
+        let mut samples = vec![1.281; 499];
+        samples.push(40.0);
+        assert_eq!(median(&samples), Some(1.281));
+        assert_eq!(median_interval(&samples), Some(Interval { lo: 1.281, hi: 1.281 }));
+    }
+
+    proptest! {
+        #[test]
+        fn the_interval_lies_within_the_samples_and_holds_the_median(
+            samples in proptest::collection::vec(0.1_f64..1e6, 1..80)
+        ) {
+            let interval = median_interval(&samples).unwrap();
+            let (low, high) = (quantile(&samples, 0.0).unwrap(), quantile(&samples, 1.0).unwrap());
+            prop_assert!(low <= interval.lo && interval.lo <= interval.hi && interval.hi <= high);
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Decides, per case, whether a variant takes the incumbent's place.
+
+use serde::{Deserialize, Serialize};
+
+use super::evaluation::{Evaluation, Outcome, Timing};
+use super::history::Incumbents;
+
+/// What was decided on one case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// The first correct variant of the case: the start that later ones are held against, no win.
+    Start,
+    /// Confirmed faster: it becomes the incumbent.
+    Improved,
+    /// Neither faster nor slower beyond the noise, or not confirmed.
+    Tied,
+    /// Slower.
+    Regressed,
+    /// Not to be used, whatever its time.
+    Rejected,
+}
+
+impl Verdict {
+    /// Returns the name that the store and the reports use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::Improved => "improved",
+            Self::Tied => "tied",
+            Self::Regressed => "regressed",
+            Self::Rejected => "rejected",
+        }
+    }
+}
+
+/// When a faster time counts.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Policy {
+    /// The least speed-up over the incumbent that is worth a commit, such as 1.01.
+    pub min_speedup: f64,
+    /// Samples that a variant gets unless it is clearly slower.
+    pub screening_samples: usize,
+    /// Samples of a confirmation.
+    pub confirmation_samples: usize,
+}
+
+impl Policy {
+    /// Tells whether a screened time deserves a confirmation.
+    pub fn promising(&self, screened: &Timing, incumbent_ns: Option<f64>) -> bool {
+        incumbent_ns.is_some_and(|ns| screened.median_ns * self.min_speedup <= ns)
+    }
+
+    /// Tells whether a challenger is so slow after its first samples that more of them cannot change the verdict.
+    ///
+    /// 1.2 is far outside the sample-to-sample noise of graph replay (below 2% on an H200), so nothing that could win
+    /// is lost.
+    pub fn hopeless(&self, first_samples: &[f64], incumbent_ns: Option<f64>) -> bool {
+        let fastest = first_samples.iter().copied().fold(f64::INFINITY, f64::min);
+        incumbent_ns.is_some_and(|ns| first_samples.len() >= 3 && fastest > 1.2 * ns)
+    }
+}
+
+/// A verdict with the figures behind it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Decision {
+    /// The case's name.
+    pub case: String,
+    /// What was decided.
+    pub verdict: Verdict,
+    /// Incumbent's time over the variant's, where both are known: above 1 is faster.
+    pub speedup: Option<f64>,
+}
+
+/// Decides on every case that the evaluation reached.
+///
+/// A win needs a confirmed interval wholly below the incumbent's, and at least `policy.min_speedup`. A variant that is
+/// wrong anywhere wins nowhere.
+pub fn judge(incumbents: &Incumbents, evaluation: &Evaluation, policy: &Policy) -> Vec<Decision> {
+    if evaluation.outcome != Outcome::Measured {
+        let failed = evaluation.outcome.case().map(str::to_owned);
+        let reached = evaluation.measurements.iter().map(|m| m.case.clone());
+        let mut cases: Vec<String> = reached.chain(failed).collect();
+        cases.dedup();
+        return cases.into_iter().map(|case| Decision { case, verdict: Verdict::Rejected, speedup: None }).collect();
+    }
+    evaluation
+        .measurements
+        .iter()
+        .filter_map(|measurement| {
+            let timing = measurement.best_timing()?;
+            let incumbent = incumbents.get(&measurement.case).map(|incumbent| &incumbent.timing);
+            let confirmed = measurement.confirmation.is_some();
+            let speedup = incumbent.map(|incumbent| incumbent.median_ns / timing.median_ns);
+            let verdict = match incumbent {
+                None => Verdict::Start,
+                Some(incumbent) => decide(incumbent, timing, confirmed, policy),
+            };
+            Some(Decision { case: measurement.case.clone(), verdict, speedup })
+        })
+        .collect()
+}
+
+fn decide(incumbent: &Timing, challenger: &Timing, confirmed: bool, policy: &Policy) -> Verdict {
+    let faster = challenger.interval_ns.hi < incumbent.interval_ns.lo;
+    let worth_it = challenger.median_ns * policy.min_speedup <= incumbent.median_ns;
+    let slower = challenger.interval_ns.lo > incumbent.interval_ns.hi;
+    match (faster && worth_it && confirmed, slower) {
+        (true, _) => Verdict::Improved,
+        (false, true) => Verdict::Regressed,
+        (false, false) => Verdict::Tied,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::evaluation::{Correctness, Measurement};
+    use crate::domain::history::Incumbent;
+    use crate::domain::variant::VariantHash;
+
+    const POLICY: Policy = Policy { min_speedup: 1.01, screening_samples: 5, confirmation_samples: 10 };
+
+    fn timing(ns: f64) -> Timing {
+        Timing::of(vec![ns * 0.999, ns, ns * 1.001], 1).unwrap()
+    }
+
+    fn measured(screening: f64, confirmation: Option<f64>) -> Evaluation {
+        Evaluation {
+            outcome: Outcome::Measured,
+            measurements: vec![Measurement {
+                case: "a".to_owned(),
+                correctness: Correctness { relative_l2: 1e-4, worst_row: 2e-4, rows_checked: 1, rows: 1 },
+                screening: Some(timing(screening)),
+                confirmation: confirmation.map(timing),
+                ctas: 1,
+            }],
+            device_s: 0.1,
+        }
+    }
+
+    fn verdict(incumbent: Option<f64>, evaluation: &Evaluation) -> Verdict {
+        let incumbents = incumbent
+            .map(|ns| {
+                let of = Incumbent { iteration: 1, hash: VariantHash::of(""), timing: timing(ns) };
+                ("a".to_owned(), of)
+            })
+            .into_iter()
+            .collect();
+        judge(&incumbents, evaluation, &POLICY)[0].verdict
+    }
+
+    #[test]
+    fn the_first_correct_time_is_a_start_and_no_win() {
+        assert_eq!(verdict(None, &measured(100.0, None)), Verdict::Start);
+    }
+
+    #[test]
+    fn only_a_confirmed_time_wins() {
+        assert_eq!(verdict(Some(100.0), &measured(80.0, None)), Verdict::Tied);
+        assert_eq!(verdict(Some(100.0), &measured(80.0, Some(81.0))), Verdict::Improved);
+    }
+
+    #[test]
+    fn a_win_that_shrinks_away_in_the_confirmation_is_a_tie() {
+        assert_eq!(verdict(Some(100.0), &measured(80.0, Some(100.0))), Verdict::Tied);
+        assert_eq!(verdict(Some(100.0), &measured(80.0, Some(99.5))), Verdict::Tied);
+    }
+
+    #[test]
+    fn slower_is_a_regression_and_wrong_is_rejected_however_fast() {
+        assert_eq!(verdict(Some(100.0), &measured(120.0, None)), Verdict::Regressed);
+        let mut wrong = measured(1.0, Some(1.0));
+        wrong.outcome = Outcome::Wrong { case: "a".to_owned(), message: "zeros".to_owned() };
+        assert_eq!(verdict(Some(100.0), &wrong), Verdict::Rejected);
+    }
+
+    #[test]
+    fn a_hopeless_challenger_is_dropped_after_three_samples_and_a_close_one_is_not() {
+        assert!(POLICY.hopeless(&[150.0, 140.0, 130.0], Some(100.0)));
+        assert!(!POLICY.hopeless(&[150.0, 140.0, 119.0], Some(100.0)));
+        assert!(!POLICY.hopeless(&[150.0, 140.0], Some(100.0)));
+        assert!(!POLICY.hopeless(&[150.0, 140.0, 130.0], None));
+    }
+}

@@ -1,0 +1,145 @@
+//! Workloads: an op, a dtype, a tolerance and the cases to make fast. They are data, in `kernels/workloads/*.toml`.
+
+use serde::{Deserialize, Serialize};
+
+use super::names::did_you_mean;
+use super::op::{Dims, Dtype, Op};
+
+/// What must be computed, on which shapes, how exactly.
+#[derive(Clone)]
+pub struct Workload {
+    /// Name; the file is called `<name>.toml`.
+    pub name: String,
+    /// One sentence for people.
+    pub about: String,
+    /// The op that every case computes.
+    pub op: &'static dyn Op,
+    /// Element type of every tensor.
+    pub dtype: Dtype,
+    /// How far an output may be from the float64 reference.
+    pub tolerance: Tolerance,
+    /// The shapes, in the order of the file.
+    pub cases: Vec<Case>,
+}
+
+/// One concrete shape of a workload.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Case {
+    /// Name, unique in its workload and safe as a file name.
+    pub name: String,
+    /// Size of every dimension of the op.
+    pub dims: Dims,
+}
+
+/// The largest errors that count as correct, both relative to the scale of the output.
+///
+/// Errors are never compared element by element with an absolute threshold: on long sequences all-zeros would pass.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tolerance {
+    /// `‖out − ref‖₂ / ‖ref‖₂` over the whole output.
+    pub relative_l2: f64,
+    /// The same for the worst single row, so that an error in few rows is not averaged away.
+    pub worst_row: f64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WorkloadFile {
+    name: String,
+    about: String,
+    op: String,
+    dtype: Dtype,
+    tolerance: Tolerance,
+    #[serde(default)]
+    dims: Dims,
+    #[serde(rename = "case")]
+    cases: Vec<CaseFile>,
+}
+
+#[derive(Deserialize)]
+struct CaseFile {
+    name: String,
+    #[serde(flatten)]
+    dims: Dims,
+}
+
+impl Workload {
+    /// Parses and validates a workload file. Errors are one sentence without the file's name.
+    pub fn parse(text: &str, find_op: impl Fn(&str) -> Result<&'static dyn Op, String>) -> Result<Self, String> {
+        let file: WorkloadFile = toml::from_str(text).map_err(|error| error.to_string())?;
+        let op = find_op(&file.op)?;
+        if file.cases.is_empty() {
+            return Err("it has no [[case]]: add at least one".to_owned());
+        }
+        let mut cases: Vec<Case> = Vec::with_capacity(file.cases.len());
+        for case in file.cases {
+            if cases.iter().any(|other| other.name == case.name) {
+                return Err(format!("case `{}` is there twice: rename one", case.name));
+            }
+            cases.push(Case::validated(case.name, file.dims.clone(), case.dims, op)?);
+        }
+        let Tolerance { relative_l2, worst_row } = file.tolerance;
+        if !(relative_l2 > 0.0 && relative_l2 < 0.5 && worst_row > 0.0 && worst_row < 0.5) {
+            return Err("tolerance: both values must lie between 0 and 0.5".to_owned());
+        }
+        Ok(Self { name: file.name, about: file.about, op, dtype: file.dtype, tolerance: file.tolerance, cases })
+    }
+
+    /// Finds a case by name; the error names the nearest one.
+    pub fn case(&self, name: &str) -> Result<&Case, String> {
+        self.cases.iter().find(|case| case.name == name).ok_or_else(|| {
+            let hint = did_you_mean(name, self.cases.iter().map(|case| case.name.as_str()));
+            let known: Vec<_> = self.cases.iter().map(|case| case.name.as_str()).collect();
+            format!("workload `{}` has no case `{name}`{hint}; it has: {}", self.name, known.join(", "))
+        })
+    }
+
+    /// Keeps only the named cases, in the workload's order; no names keep all.
+    pub fn select(mut self, names: &[String]) -> Result<Self, String> {
+        for name in names {
+            self.case(name)?;
+        }
+        if !names.is_empty() {
+            self.cases.retain(|case| names.contains(&case.name));
+        }
+        Ok(self)
+    }
+}
+
+impl Case {
+    fn validated(name: String, shared: Dims, own: Dims, op: &dyn Op) -> Result<Self, String> {
+        let safe = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        if name.is_empty() || name.len() > 64 || !name.chars().all(safe) {
+            return Err(format!("case name `{name}`: use 1 to 64 of a-z, 0-9 and `-`, it becomes a file name"));
+        }
+        let mut dims = shared;
+        dims.extend(own);
+        for dim in dims.keys() {
+            if !op.dims().iter().any(|spec| spec.name == dim) {
+                let hint = did_you_mean(dim, op.dims().iter().map(|spec| spec.name));
+                return Err(format!("case `{name}`: op `{}` has no dimension `{dim}`{hint}", op.name()));
+            }
+        }
+        for spec in op.dims() {
+            let (lowest, highest) = spec.range;
+            match dims.get(spec.name) {
+                None => return Err(format!("case `{name}` does not give `{}`, {}", spec.name, spec.about)),
+                Some(value) if !(lowest..=highest).contains(value) => {
+                    return Err(format!(
+                        "case `{name}`: `{}` = {value} is out of range {lowest} to {highest}",
+                        spec.name
+                    ));
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(Self { name, dims })
+    }
+}
+
+impl std::fmt::Debug for Workload {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Workload").field("name", &self.name).field("op", &self.op.name()).finish_non_exhaustive()
+    }
+}

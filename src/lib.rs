@@ -1,0 +1,3 @@
+//! optloop: an autonomous optimization loop for CUDA kernels.
+
+pub mod domain;
