@@ -1,3 +1,10 @@
 //! optloop: an autonomous optimization loop for CUDA kernels.
+//!
+//! The agent decides, the runner measures, the store remembers, the report tells, the session drives. ARCHITECTURE.md
+//! has the house and its arrows, GLOSSARY.md the words.
 
+pub mod catalog;
+pub mod config;
 pub mod domain;
+pub mod ops;
+pub mod runner;

@@ -8,6 +8,7 @@ use super::expr::{Bindings, Expr, ExprError};
 use super::names::did_you_mean;
 use super::op::{Dims, Dtype, Op};
 use super::plan::{Arg, Initial, Launch, LaunchPlan, Scalar, ScalarValue, Workspace};
+use super::toml_text;
 use super::variant::Params;
 use super::workload::{Case, Workload};
 
@@ -159,7 +160,7 @@ struct LaunchFile {
 impl Family {
     /// Parses and validates a manifest; `template` is the text of `kernel.cu.tera` beside it. Errors are one sentence.
     pub fn parse(manifest: &str, template: String) -> Result<Self, String> {
-        let file: FamilyFile = toml::from_str(manifest).map_err(|error| error.to_string())?;
+        let file: FamilyFile = toml_text::parse(manifest)?;
         for (name, param) in &file.params {
             param.check(name)?;
         }

@@ -16,6 +16,7 @@ pub mod plan;
 pub mod proposal;
 pub mod space;
 pub mod statistics;
+pub mod toml_text;
 pub mod variant;
 pub mod verdict;
 pub mod workload;

@@ -96,6 +96,11 @@ pub trait Op: Sync + Send {
     /// Returns the dimensions that every case must give.
     fn dims(&self) -> &'static [DimSpec];
 
+    /// Refuses dimensions that are each in range but make no sense together, in one sentence.
+    fn check(&self, _dims: &Dims) -> Result<(), String> {
+        Ok(())
+    }
+
     /// Returns the tensors of a case: the inputs, then the one output.
     fn tensors(&self, dims: &Dims, dtype: Dtype) -> Vec<TensorSpec>;
 

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::names::did_you_mean;
 use super::op::{Dims, Dtype, Op};
+use super::toml_text;
 
 /// What must be computed, on which shapes, how exactly.
 #[derive(Clone)]
@@ -67,7 +68,7 @@ struct CaseFile {
 impl Workload {
     /// Parses and validates a workload file. Errors are one sentence without the file's name.
     pub fn parse(text: &str, find_op: impl Fn(&str) -> Result<&'static dyn Op, String>) -> Result<Self, String> {
-        let file: WorkloadFile = toml::from_str(text).map_err(|error| error.to_string())?;
+        let file: WorkloadFile = toml_text::parse(text)?;
         let op = find_op(&file.op)?;
         if file.cases.is_empty() {
             return Err("it has no [[case]]: add at least one".to_owned());
@@ -134,6 +135,7 @@ impl Case {
                 Some(_) => {}
             }
         }
+        op.check(&dims).map_err(|problem| format!("case `{name}`: {problem}"))?;
         Ok(Self { name, dims })
     }
 }

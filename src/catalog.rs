@@ -1,0 +1,116 @@
+//! The project's workloads and families, read from its folder.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+
+use crate::domain::family::Family;
+use crate::domain::names::did_you_mean;
+use crate::domain::workload::Workload;
+use crate::ops;
+
+/// The folder that holds `config.toml`, with the workloads and families in it.
+#[derive(Debug, Clone)]
+pub struct Project {
+    root: PathBuf,
+}
+
+impl Project {
+    /// Takes `given`, or else the nearest folder at or above the current one that holds a `config.toml`.
+    pub fn find(given: Option<&Path>) -> anyhow::Result<Self> {
+        if let Some(root) = given {
+            if !root.join("config.toml").is_file() {
+                bail!("{} holds no config.toml: point --project at a checkout of optloop", root.display());
+            }
+            return Ok(Self { root: root.to_owned() });
+        }
+        let here = std::env::current_dir().context("Failed to find the current folder")?;
+        match here.ancestors().find(|folder| folder.join("config.toml").is_file()) {
+            Some(root) => Ok(Self { root: root.to_owned() }),
+            None => bail!(
+                "no config.toml in {} or above it: run optloop inside its project, or point --project at one",
+                here.display()
+            ),
+        }
+    }
+
+    /// Returns the project's folder.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Returns the names of all workloads, sorted.
+    pub fn workload_names(&self) -> anyhow::Result<Vec<String>> {
+        let folder = self.root.join("kernels/workloads");
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&folder).with_context(|| format!("Failed to list {}", folder.display()))? {
+            let path = entry.with_context(|| format!("Failed to list {}", folder.display()))?.path();
+            if path.extension().is_some_and(|extension| extension == "toml") {
+                names.extend(path.file_stem().and_then(|stem| stem.to_str()).map(str::to_owned));
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// Reads one workload; the error for an unknown name gives the nearest one.
+    pub fn workload(&self, name: &str) -> anyhow::Result<Workload> {
+        let names = self.workload_names()?;
+        if !names.iter().any(|known| known == name) {
+            let hint = did_you_mean(name, names.iter().map(String::as_str));
+            bail!("there is no workload `{name}`{hint}; kernels/workloads/ has: {}", names.join(", "));
+        }
+        let path = self.root.join("kernels/workloads").join(format!("{name}.toml"));
+        let workload = Workload::parse(&read(&path)?, ops::find)
+            .map_err(|problem| anyhow::anyhow!("{}: {problem}", path.display()))?;
+        if workload.name != name {
+            bail!("{}: its name is `{}`, but the file says `{name}`: make them agree", path.display(), workload.name);
+        }
+        Ok(workload)
+    }
+
+    /// Reads every family, sorted by name.
+    pub fn families(&self) -> anyhow::Result<Vec<Family>> {
+        let folder = self.root.join("templates/kernels");
+        let mut families = Vec::new();
+        for entry in fs::read_dir(&folder).with_context(|| format!("Failed to list {}", folder.display()))? {
+            let path = entry.with_context(|| format!("Failed to list {}", folder.display()))?.path();
+            if path.is_dir() {
+                families.push(read_family(&path)?);
+            }
+        }
+        families.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(families)
+    }
+
+    /// Keeps the named families, or without names all that are not specimens.
+    pub fn families_named(&self, names: &[String]) -> anyhow::Result<Vec<Family>> {
+        let mut families = self.families()?;
+        for name in names {
+            if !families.iter().any(|family| &family.name == name) {
+                let hint = did_you_mean(name, families.iter().map(|family| family.name.as_str()));
+                let known: Vec<_> = families.iter().map(|family| family.name.as_str()).collect();
+                bail!("there is no family `{name}`{hint}; templates/kernels/ has: {}", known.join(", "));
+            }
+        }
+        families.retain(|family| if names.is_empty() { !family.specimen } else { names.contains(&family.name) });
+        Ok(families)
+    }
+}
+
+fn read_family(folder: &Path) -> anyhow::Result<Family> {
+    let manifest = folder.join("family.toml");
+    let template = folder.join("kernel.cu.tera");
+    let family = Family::parse(&read(&manifest)?, read(&template)?)
+        .map_err(|problem| anyhow::anyhow!("{}: {problem}", manifest.display()))?;
+    ops::find(&family.op).map_err(|problem| anyhow::anyhow!("{}: {problem}", manifest.display()))?;
+    if folder.file_name().and_then(|name| name.to_str()) != Some(family.name.as_str()) {
+        bail!("{}: its name is `{}`: call its folder the same", manifest.display(), family.name);
+    }
+    Ok(family)
+}
+
+fn read(path: &Path) -> anyhow::Result<String> {
+    fs::read_to_string(path).with_context(|| format!("Failed to read {}", path.display()))
+}

@@ -1,0 +1,253 @@
+//! The project's `config.toml`: every key is optional, unknown keys are refused, values are checked once.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use serde::{Deserialize, Serialize};
+
+use crate::domain::toml_text;
+
+/// The validated configuration. `config.toml` in the repository lists every key with its default and the reason for it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Defaults of `optloop start`.
+    pub session: Session,
+    /// How variants are compiled.
+    pub compile: Compile,
+    /// How outputs are checked.
+    pub validate: Validate,
+    /// How times are taken.
+    pub benchmark: Benchmark,
+    /// How the worker process is supervised.
+    pub worker: Worker,
+    /// What the device costs.
+    pub cost: Cost,
+    /// Where sessions are recorded.
+    pub store: StoreConfig,
+    /// What is committed.
+    pub git: Git,
+}
+
+/// `[session]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Session {
+    /// The workload where `--workload` is not given.
+    pub workload: String,
+    /// The budget where `--budget` is not given.
+    pub budget: String,
+    /// The proposer where `--proposer` is not given.
+    pub proposer: String,
+    /// The device where `--device` is not given.
+    pub device: String,
+}
+
+/// `[compile]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Compile {
+    /// Options for NVRTC beside architecture and include paths.
+    pub options: Vec<String>,
+    /// Compilations under way at once; 0 means one per core.
+    pub parallel: usize,
+}
+
+/// `[validate]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Validate {
+    /// The most float64 work per check; beyond it a random sample of the rows is compared.
+    pub oracle_gflop: f64,
+}
+
+/// `[benchmark]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Benchmark {
+    /// Samples while screening.
+    pub screening_samples: usize,
+    /// Samples of a confirmation.
+    pub confirmation_samples: usize,
+    /// The shortest sample, in microseconds: enough launches go into one replay.
+    pub min_sample_us: f64,
+    /// The least speed-up over the incumbent that is worth a commit.
+    pub min_speedup: f64,
+}
+
+/// `[worker]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Worker {
+    /// The longest that one step on the device may take before the worker is killed.
+    pub step_timeout: String,
+}
+
+/// `[cost]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Cost {
+    /// What the device costs while it is held.
+    pub gpu_usd_per_hour: f64,
+}
+
+/// `[store]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct StoreConfig {
+    /// The database, relative to the project.
+    pub path: String,
+}
+
+/// `[git]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Git {
+    /// Whether confirmed winners are committed.
+    pub commit: bool,
+}
+
+impl Default for Session {
+    fn default() -> Self {
+        Self {
+            workload: "attention-fp16-d64".to_owned(),
+            budget: "1h".to_owned(),
+            proposer: "local".to_owned(),
+            device: "auto".to_owned(),
+        }
+    }
+}
+
+impl Default for Compile {
+    fn default() -> Self {
+        Self { options: vec!["--std=c++17".to_owned(), "--use_fast_math".to_owned()], parallel: 0 }
+    }
+}
+
+impl Default for Validate {
+    fn default() -> Self {
+        Self { oracle_gflop: 10.0 }
+    }
+}
+
+impl Default for Benchmark {
+    fn default() -> Self {
+        Self { screening_samples: 20, confirmation_samples: 500, min_sample_us: 200.0, min_speedup: 1.01 }
+    }
+}
+
+impl Default for Worker {
+    fn default() -> Self {
+        Self { step_timeout: "60s".to_owned() }
+    }
+}
+
+impl Default for Cost {
+    fn default() -> Self {
+        Self { gpu_usd_per_hour: 3.5 }
+    }
+}
+
+impl Default for StoreConfig {
+    fn default() -> Self {
+        Self { path: ".optloop/optloop.db".to_owned() }
+    }
+}
+
+impl Default for Git {
+    fn default() -> Self {
+        Self { commit: true }
+    }
+}
+
+impl Config {
+    /// Reads and checks `config.toml` in the project's folder.
+    pub fn load(project: &Path) -> anyhow::Result<Self> {
+        let path = project.join("config.toml");
+        let text = std::fs::read_to_string(&path).with_context(|| format!("Failed to read {}", path.display()))?;
+        Self::parse(&text).map_err(|problem| anyhow::anyhow!("{}: {problem}", path.display()))
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let config: Self = toml_text::parse(text)?;
+        config.check().map_err(|error| error.to_string())?;
+        Ok(config)
+    }
+
+    fn check(&self) -> anyhow::Result<()> {
+        let benchmark = &self.benchmark;
+        duration("session.budget", &self.session.budget)?;
+        duration("worker.step_timeout", &self.worker.step_timeout)?;
+        if benchmark.screening_samples < 3 || benchmark.confirmation_samples < benchmark.screening_samples {
+            bail!("benchmark: screening_samples must be 3 or more, and confirmation_samples no fewer");
+        }
+        if !(benchmark.min_sample_us > 0.0 && benchmark.min_sample_us <= 1e6) {
+            bail!("benchmark.min_sample_us must lie between 0 and 1000000");
+        }
+        if !(1.0..2.0).contains(&benchmark.min_speedup) {
+            bail!("benchmark.min_speedup must lie between 1.0 and 2.0");
+        }
+        if !(self.validate.oracle_gflop > 0.0) {
+            bail!("validate.oracle_gflop must be above 0");
+        }
+        if !(self.cost.gpu_usd_per_hour >= 0.0 && self.cost.gpu_usd_per_hour.is_finite()) {
+            bail!("cost.gpu_usd_per_hour must be 0 or more");
+        }
+        let path = Path::new(&self.store.path);
+        if path.is_absolute() || path.components().any(|part| part == std::path::Component::ParentDir) {
+            bail!("store.path must stay inside the project: use a relative path without `..`");
+        }
+        Ok(())
+    }
+
+    /// Returns how long one step on the device may take.
+    pub fn step_timeout(&self) -> Duration {
+        duration("worker.step_timeout", &self.worker.step_timeout).unwrap_or(Duration::from_secs(60))
+    }
+
+    /// Returns how many compilations run at once.
+    pub fn parallel_compilations(&self) -> usize {
+        match self.compile.parallel {
+            0 => std::thread::available_parallelism().map_or(2, usize::from),
+            n => n,
+        }
+    }
+}
+
+/// Parses a duration such as `4h` or `90s`, refusing zero.
+pub fn duration(what: &str, text: &str) -> anyhow::Result<Duration> {
+    match humantime::parse_duration(text) {
+        Ok(duration) if duration.is_zero() => bail!("{what}: `{text}` is no time at all, use something like 10m or 4h"),
+        Ok(duration) if duration > Duration::from_secs(366 * 86400) => {
+            bail!("{what}: `{text}` is over a year, use something like 10m or 4h")
+        }
+        Ok(duration) => Ok(duration),
+        Err(error) => bail!("{what}: `{text}` is not a duration ({error}), use something like 10m or 4h"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shipped_file_states_every_default() {
+        let shipped: Config = toml_text::parse(include_str!("../config.toml")).unwrap();
+        assert_eq!(shipped, Config::default());
+        let keys = |config: &Config| toml::to_string(config).unwrap().lines().count();
+        let text: toml::Table = toml::from_str(include_str!("../config.toml")).unwrap();
+        assert_eq!(toml::to_string(&text).unwrap().lines().count(), keys(&Config::default()), "a key is missing");
+    }
+
+    #[test]
+    fn mistakes_are_one_sentence_with_the_line() {
+        let error = |text| Config::parse(text).unwrap_err();
+        insta::assert_snapshot!(error("[session]\nbudgte = '1h'"), @"");
+        insta::assert_snapshot!(error("[session]\nbudget = '0s'"), @"");
+        insta::assert_snapshot!(error("[session]\nbudget = 'soon'"), @"");
+        insta::assert_snapshot!(error("[benchmark]\nmin_speedup = 0.5"), @"");
+        insta::assert_snapshot!(error("[store]\npath = '../../etc/x.db'"), @"");
+        insta::assert_snapshot!(error("[benchmark\n"), @"");
+    }
+}

@@ -1,0 +1,48 @@
+//! Reads TOML so that a mistake in it is told in one sentence with its line.
+
+use serde::de::DeserializeOwned;
+
+use super::names::did_you_mean;
+
+/// Parses a document. The error is one sentence that begins with `line N:` and, for an unknown key, names the nearest.
+pub fn parse<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    toml::from_str(text).map_err(|error| {
+        let message = error.message().lines().next().unwrap_or("is malformed").to_owned();
+        let hint = unknown_key(&message).map(|(key, known)| did_you_mean(key, known)).unwrap_or_default();
+        match error.span() {
+            Some(span) => {
+                let line = text[..span.start.min(text.len())].matches('\n').count() + 1;
+                format!("line {line}: {message}{hint}")
+            }
+            None => format!("{message}{hint}"),
+        }
+    })
+}
+
+/// Takes serde's "unknown field `x`, expected one of `a`, `b`" apart.
+fn unknown_key(message: &str) -> Option<(&str, Vec<&str>)> {
+    let rest = message.strip_prefix("unknown field `").or_else(|| message.strip_prefix("unknown variant `"))?;
+    let (key, rest) = rest.split_once('`')?;
+    Some((key, rest.split('`').skip(1).step_by(2).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Table {
+        #[allow(dead_code)]
+        tolerance: f64,
+    }
+
+    #[test]
+    fn mistakes_carry_their_line_and_the_nearest_key() {
+        let error = |text| parse::<Table>(text).unwrap_err();
+        insta::assert_snapshot!(error("\n\ntolerence = 1.0"), @"line 3: unknown field `tolerence`, expected `tolerance` (did you mean `tolerance`?)");
+        insta::assert_snapshot!(error("tolerance = \"x\""), @r#"line 1: invalid type: string "x", expected f64"#);
+        insta::assert_snapshot!(error("tolerance = "), @"");
+        insta::assert_snapshot!(error(""), @"line 1: missing field `tolerance`");
+    }
+}

@@ -1,0 +1,215 @@
+//! Scaled dot-product attention: `softmax(q kᵀ / √D) v`, per batch entry and head.
+
+use rayon::prelude::*;
+
+use crate::domain::op::{DimSpec, Dims, Dtype, Op, Role, TensorSpec};
+
+/// Attention over `q[B,H,Sq,D]`, `k[B,H,Sk,D]`, `v[B,H,Sk,D]` into `o[B,H,Sq,D]`.
+///
+/// With `CAUSAL` = 1, key `j` is visible to query `i` if `j <= i + (Sk - Sq)`: the last query sees every key.
+pub struct Attention;
+
+const DIMS: [DimSpec; 6] = [
+    DimSpec { name: "B", about: "the batch size", range: (1, 1 << 16) },
+    DimSpec { name: "H", about: "the number of heads", range: (1, 1 << 16) },
+    DimSpec { name: "Sq", about: "the number of queries", range: (1, 1 << 20) },
+    DimSpec { name: "Sk", about: "the number of keys", range: (1, 1 << 20) },
+    DimSpec { name: "D", about: "the head dimension", range: (1, 8192) },
+    DimSpec { name: "CAUSAL", about: "1 for causal attention, 0 for full", range: (0, 1) },
+];
+
+/// The dimensions of a case, by field.
+struct Shape {
+    heads: usize,
+    sq: usize,
+    sk: usize,
+    d: usize,
+    causal: bool,
+}
+
+impl Shape {
+    fn of(dims: &Dims) -> Self {
+        let at = |name: &str| usize::try_from(dims[name]).expect("validated with the workload");
+        Self { heads: at("B") * at("H"), sq: at("Sq"), sk: at("Sk"), d: at("D"), causal: at("CAUSAL") == 1 }
+    }
+
+    /// Returns how many keys query `i` sees.
+    fn visible(&self, i: usize) -> usize {
+        if self.causal { (i + 1 + self.sk - self.sq).min(self.sk) } else { self.sk }
+    }
+}
+
+impl Op for Attention {
+    fn name(&self) -> &'static str {
+        "attention"
+    }
+
+    fn dims(&self) -> &'static [DimSpec] {
+        &DIMS
+    }
+
+    fn check(&self, dims: &Dims) -> Result<(), String> {
+        if dims["CAUSAL"] == 1 && dims["Sq"] > dims["Sk"] {
+            return Err("causal attention needs Sq <= Sk, or the first queries see no key".to_owned());
+        }
+        let elements = ["B", "H", "Sk", "D"].iter().map(|name| dims[*name] as f64).product::<f64>();
+        if elements.max(elements / dims["Sk"] as f64 * dims["Sq"] as f64) > f64::from(i32::MAX) {
+            return Err("a tensor has more than 2^31 elements; make B, H, S or D smaller".to_owned());
+        }
+        Ok(())
+    }
+
+    fn tensors(&self, dims: &Dims, dtype: Dtype) -> Vec<TensorSpec> {
+        let at = |name: &str| usize::try_from(dims[name]).expect("validated with the workload");
+        let tensor = |name: &str, rows: usize, role: Role| TensorSpec {
+            name: name.to_owned(),
+            dtype,
+            shape: vec![at("B"), at("H"), rows, at("D")],
+            role,
+        };
+        vec![
+            tensor("q", at("Sq"), Role::Input),
+            tensor("k", at("Sk"), Role::Input),
+            tensor("v", at("Sk"), Role::Input),
+            tensor("o", at("Sq"), Role::Output),
+        ]
+    }
+
+    fn scalars(&self, dims: &Dims) -> Vec<(&'static str, f64)> {
+        vec![("scale", 1.0 / (dims["D"] as f64).sqrt())]
+    }
+
+    /// Counts the two matrix products over the visible pairs, as FlashAttention's authors do: `4 · pairs · D`.
+    fn flop(&self, dims: &Dims) -> f64 {
+        let shape = Shape::of(dims);
+        let pairs: usize = (0..shape.sq).map(|i| shape.visible(i)).sum();
+        4.0 * (shape.heads * pairs * shape.d) as f64
+    }
+
+    fn reference(&self, dims: &Dims, inputs: &[Vec<f32>], rows: &[usize]) -> Vec<f64> {
+        let shape = Shape::of(dims);
+        let [q, k, v] = inputs else { panic!("attention has three inputs, not {}", inputs.len()) };
+        let mut out = vec![0.0; rows.len() * shape.d];
+        out.par_chunks_mut(shape.d).zip(rows).for_each(|(out, &row)| {
+            let (head, i) = (row / shape.sq, row % shape.sq);
+            let keys = head * shape.sk * shape.d..(head + 1) * shape.sk * shape.d;
+            attend(&shape, i, &q[row * shape.d..(row + 1) * shape.d], &k[keys.clone()], &v[keys], out);
+        });
+        out
+    }
+}
+
+/// Computes one output row from the keys and values of its head.
+fn attend(shape: &Shape, i: usize, q: &[f32], k: &[f32], v: &[f32], out: &mut [f64]) {
+    let scale = 1.0 / (shape.d as f64).sqrt();
+    let visible = shape.visible(i);
+    let mut scores: Vec<f64> = k.chunks_exact(shape.d).take(visible).map(|key| dot(q, key) * scale).collect();
+    let highest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let mut total = 0.0;
+    for score in &mut scores {
+        *score = (*score - highest).exp();
+        total += *score;
+    }
+    for (weight, value) in scores.iter().zip(v.chunks_exact(shape.d)) {
+        let weight = weight / total;
+        for (out, value) in out.iter_mut().zip(value) {
+            *out += weight * f64::from(*value);
+        }
+    }
+}
+
+/// Multiplies and sums in float64, in eight strands so that the compiler may use vector instructions.
+fn dot(a: &[f32], b: &[f32]) -> f64 {
+    let mut strands = [0.0_f64; 8];
+    let (a_chunks, b_chunks) = (a.chunks_exact(8), b.chunks_exact(8));
+    let tail: f64 =
+        a_chunks.remainder().iter().zip(b_chunks.remainder()).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum();
+    for (a, b) in a_chunks.zip(b_chunks) {
+        for lane in 0..8 {
+            strands[lane] += f64::from(a[lane]) * f64::from(b[lane]);
+        }
+    }
+    strands.iter().sum::<f64>() + tail
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::rngs::SmallRng;
+    use rand::{Rng, SeedableRng};
+
+    fn dims(b: i64, h: i64, sq: i64, sk: i64, d: i64, causal: i64) -> Dims {
+        [("B", b), ("H", h), ("Sq", sq), ("Sk", sk), ("D", d), ("CAUSAL", causal)]
+            .map(|(name, value)| (name.to_owned(), value))
+            .into_iter()
+            .collect()
+    }
+
+    /// A second implementation, by the definition and with the online softmax of Milakov and Gimelshein instead of the
+    /// two passes: it shares neither code nor algorithm with the oracle.
+    fn online(dims: &Dims, inputs: &[Vec<f32>]) -> Vec<f64> {
+        let at = |name: &str| dims[name] as usize;
+        let (heads, sq, sk, d) = (at("B") * at("H"), at("Sq"), at("Sk"), at("D"));
+        let mut out = vec![0.0; heads * sq * d];
+        for head in 0..heads {
+            for i in 0..sq {
+                let (mut highest, mut total) = (f64::NEG_INFINITY, 0.0);
+                let row = &mut out[(head * sq + i) * d..(head * sq + i + 1) * d];
+                for j in 0..sk {
+                    if at("CAUSAL") == 1 && j as i64 > i as i64 + sk as i64 - sq as i64 {
+                        continue;
+                    }
+                    let mut score = 0.0;
+                    for c in 0..d {
+                        score += f64::from(inputs[0][(head * sq + i) * d + c])
+                            * f64::from(inputs[1][(head * sk + j) * d + c]);
+                    }
+                    score /= (d as f64).sqrt();
+                    let new_highest = f64::max(highest, score);
+                    let (keep, weight) = ((highest - new_highest).exp(), (score - new_highest).exp());
+                    total = total * keep + weight;
+                    for c in 0..d {
+                        row[c] = row[c] * keep + weight * f64::from(inputs[2][(head * sk + j) * d + c]);
+                    }
+                    highest = new_highest;
+                }
+                row.iter_mut().for_each(|value| *value /= total);
+            }
+        }
+        out
+    }
+
+    #[test]
+    fn the_oracle_agrees_with_a_second_implementation() {
+        let mut rng = SmallRng::seed_from_u64(7);
+        for case in
+            [dims(1, 1, 4, 4, 4, 1), dims(2, 3, 33, 33, 20, 1), dims(1, 2, 5, 17, 9, 1), dims(2, 1, 1, 65, 64, 0)]
+        {
+            let inputs: Vec<Vec<f32>> = Attention.tensors(&case, Dtype::F32)[..3]
+                .iter()
+                .map(|tensor| (0..tensor.elements()).map(|_| rng.random_range(-3.0..3.0)).collect())
+                .collect();
+            let rows: Vec<usize> = (0..(case["B"] * case["H"] * case["Sq"]) as usize).collect();
+            let oracle = Attention.reference(&case, &inputs, &rows);
+            for (a, b) in oracle.iter().zip(online(&case, &inputs)) {
+                assert!((a - b).abs() < 1e-12, "{a} and {b} differ in {case:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn chosen_rows_are_the_rows_of_the_whole() {
+        let case = dims(2, 2, 6, 6, 8, 1);
+        let inputs: Vec<Vec<f32>> = (0..3).map(|t| (0..192).map(|i| ((i * 7 + t) % 11) as f32).collect()).collect();
+        let whole = Attention.reference(&case, &inputs, &(0..24).collect::<Vec<_>>());
+        let some = Attention.reference(&case, &inputs, &[23, 0, 7]);
+        assert_eq!(some, [&whole[184..192], &whole[0..8], &whole[56..64]].concat());
+    }
+
+    /// FlashAttention's convention: 4·B·H·S²·D, half of it (plus the diagonal) when causal.
+    #[test]
+    fn the_work_is_counted_by_visible_pairs() {
+        assert_eq!(Attention.flop(&dims(8, 8, 128, 128, 64, 0)), 4.0 * 64.0 * 128.0 * 128.0 * 64.0);
+        assert_eq!(Attention.flop(&dims(8, 8, 128, 128, 64, 1)), 4.0 * 64.0 * (128.0 * 129.0 / 2.0) * 64.0);
+    }
+}

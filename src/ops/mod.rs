@@ -1,0 +1,18 @@
+//! The ops that workloads can name. A new op is one file here and one line in [`ALL`].
+
+mod attention;
+
+use crate::domain::names::did_you_mean;
+use crate::domain::op::Op;
+
+/// Every op.
+pub static ALL: [&dyn Op; 1] = [&attention::Attention];
+
+/// Finds an op by name; the error names the nearest one.
+pub fn find(name: &str) -> Result<&'static dyn Op, String> {
+    ALL.iter().copied().find(|op| op.name() == name).ok_or_else(|| {
+        let hint = did_you_mean(name, ALL.iter().map(|op| op.name()));
+        let known: Vec<_> = ALL.iter().map(|op| op.name()).collect();
+        format!("op `{name}` is not known{hint}; there are: {}", known.join(", "))
+    })
+}

@@ -1,0 +1,365 @@
+//! CUDA devices, through cudarc's driver bindings, loaded at run time.
+//!
+//! This is the only device with `unsafe` code. Everything runs on one stream; each call waits for what it started, so
+//! an error is reported by the call that caused it.
+#![allow(unsafe_code)]
+
+use std::collections::HashMap;
+use std::ffi::{CString, c_void};
+use std::ptr;
+
+use cudarc::driver::result::{self, DriverError};
+use cudarc::driver::sys::{self, CUdevice_attribute as Attribute, CUfunction_attribute as FunctionAttribute};
+
+use super::{Buffer, Device, Fault, Work};
+use crate::domain::artifact::Artifact;
+use crate::domain::device::{DeviceInfo, Peaks, TimeSource};
+use crate::domain::plan::{Arg, Launch, ScalarValue};
+
+/// A CUDA device with its primary context, held by this process.
+pub struct CudaDevice {
+    info: DeviceInfo,
+    device: sys::CUdevice,
+    stream: sys::CUstream,
+    before: sys::CUevent,
+    after: sys::CUevent,
+    module: Option<sys::CUmodule>,
+    functions: HashMap<String, sys::CUfunction>,
+    replay: Option<sys::CUgraphExec>,
+    buffers: HashMap<usize, (sys::CUdeviceptr, usize)>,
+    next: usize,
+}
+
+/// The arguments of one launch, in memory that the driver reads during the call.
+struct Arguments {
+    values: Vec<u64>,
+}
+
+impl CudaDevice {
+    /// Opens device `number`. The error says in one sentence why it is not there.
+    pub fn open(number: u32) -> Result<Self, String> {
+        // cudarc panics where the driver library is missing, so ask first.
+        // SAFETY: this only tries to load the library.
+        if !unsafe { sys::is_culib_present() } {
+            return Err("no CUDA driver is installed (libcuda.so was not found)".to_owned());
+        }
+        // A driver that lacks a symbol makes cudarc panic lazily; the boundary turns that into the same kind of answer.
+        let opened = std::panic::catch_unwind(|| Self::open_present(number));
+        opened.unwrap_or_else(|_| Err("the CUDA driver is too old for this version of optloop".to_owned()))
+    }
+
+    fn open_present(number: u32) -> Result<Self, String> {
+        let explain = |what: &str, error: DriverError| format!("{what}: {}", describe(&error));
+        result::init().map_err(|error| explain("the CUDA driver does not start", error))?;
+        let count = result::device::get_count().map_err(|error| explain("CUDA devices cannot be counted", error))?;
+        let ordinal = i32::try_from(number).unwrap_or(i32::MAX);
+        if ordinal >= count {
+            return Err(format!("there is no CUDA device {number}: the driver sees {count}"));
+        }
+        let device = result::device::get(ordinal).map_err(|error| explain("the device cannot be opened", error))?;
+        let info = describe_device(device, number).map_err(|error| explain("the device cannot be described", error))?;
+        let open = || -> Result<Self, DriverError> {
+            // SAFETY: the device was just opened; the context stays current on this thread, the only one that uses it.
+            unsafe { result::ctx::set_current(result::primary_ctx::retain(device)?)? };
+            let flags = sys::CUevent_flags::CU_EVENT_DEFAULT;
+            Ok(Self {
+                info,
+                device,
+                stream: result::stream::create(result::stream::StreamKind::NonBlocking)?,
+                before: result::event::create(flags)?,
+                after: result::event::create(flags)?,
+                module: None,
+                functions: HashMap::new(),
+                replay: None,
+                buffers: HashMap::new(),
+                next: 0,
+            })
+        };
+        open().map_err(|error| explain("the device does not give a context", error))
+    }
+
+    fn address(&self, buffer: Buffer) -> Result<(sys::CUdeviceptr, usize), Fault> {
+        self.buffers.get(&buffer.0).copied().ok_or_else(|| Fault::Broken("no such buffer".to_owned()))
+    }
+
+    fn synchronize(&self) -> Result<(), Fault> {
+        // SAFETY: the stream lives as long as the device.
+        unsafe { result::stream::synchronize(self.stream) }.map_err(|error| fault(&error))
+    }
+
+    /// Finds a kernel and allows it the dynamic shared memory that the launch wants.
+    fn function(&mut self, launch: &Launch) -> Result<sys::CUfunction, Fault> {
+        let function = match self.functions.get(&launch.kernel) {
+            Some(function) => *function,
+            None => {
+                let module = self.module.ok_or_else(|| Fault::Broken("no artifact is loaded".to_owned()))?;
+                let name = CString::new(launch.kernel.as_str())
+                    .map_err(|_| Fault::Refused("a kernel's name has a NUL byte".to_owned()))?;
+                // SAFETY: the module is loaded.
+                let function = unsafe { result::module::get_function(module, name) }.map_err(|error| {
+                    Fault::Refused(format!("there is no kernel `{}`: {}", launch.kernel, describe(&error)))
+                })?;
+                self.functions.insert(launch.kernel.clone(), function);
+                function
+            }
+        };
+        let wanted = i32::try_from(launch.shared_bytes)
+            .map_err(|_| Fault::Refused(format!("{} bytes of shared memory", launch.shared_bytes)))?;
+        let attribute = FunctionAttribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        // SAFETY: the function belongs to the loaded module.
+        unsafe { result::function::set_function_attribute(function, attribute, wanted) }.map_err(|error| {
+            Fault::Refused(format!("{wanted} bytes of dynamic shared memory are refused: {}", describe(&error)))
+        })?;
+        Ok(function)
+    }
+
+    /// Puts the plan's launches on the stream without waiting for them.
+    fn enqueue(&mut self, work: &Work<'_>) -> Result<(), Fault> {
+        for launch in &work.plan.launches {
+            let function = self.function(launch)?;
+            let mut arguments = self.arguments(launch, work)?;
+            let mut pointers: Vec<*mut c_void> =
+                arguments.values.iter_mut().map(|value| ptr::from_mut(value).cast()).collect();
+            let mut attributes = launch.cluster.map(cluster_attribute).into_iter().collect::<Vec<_>>();
+            let config = sys::CUlaunchConfig {
+                gridDimX: launch.grid[0],
+                gridDimY: launch.grid[1],
+                gridDimZ: launch.grid[2],
+                blockDimX: launch.block[0],
+                blockDimY: launch.block[1],
+                blockDimZ: launch.block[2],
+                sharedMemBytes: launch.shared_bytes,
+                hStream: self.stream,
+                attrs: attributes.as_mut_ptr(),
+                numAttrs: attributes.len() as u32,
+            };
+            // SAFETY: function and stream are alive; the driver copies the arguments, each of which points to eight
+            // readable bytes, before the call returns. What the kernel does with them is the variant's affair: it runs
+            // in a process of its own.
+            let status =
+                unsafe { sys::cuLaunchKernelEx(&config, function, pointers.as_mut_ptr(), ptr::null_mut()) }.result();
+            status.map_err(|error| launch_fault(launch, &error))?;
+        }
+        Ok(())
+    }
+
+    fn arguments(&self, launch: &Launch, work: &Work<'_>) -> Result<Arguments, Fault> {
+        let address = |name: &String| {
+            let buffer = work.buffers.get(name).copied();
+            buffer.ok_or_else(|| Fault::Refused(format!("the plan names no buffer `{name}`")))
+        };
+        let value = |arg: &Arg| match arg {
+            Arg::Tensor(name) | Arg::Workspace(name) => Ok(self.address(address(name)?)?.0),
+            // The driver reads as many bytes as the parameter has, from the front: little-endian machines only.
+            Arg::Scalar(scalar) => Ok(match scalar.value {
+                ScalarValue::I32(value) => u64::from(value.cast_unsigned()),
+                ScalarValue::F32(value) => u64::from(value.to_bits()),
+            }),
+        };
+        Ok(Arguments { values: launch.args.iter().map(value).collect::<Result<_, Fault>>()? })
+    }
+
+    fn drop_replay(&mut self) {
+        if let Some(replay) = self.replay.take() {
+            // SAFETY: it was instantiated by `capture` and is destroyed once. An error changes nothing here.
+            let _ = unsafe { result::graph::exec_destroy(replay) };
+        }
+    }
+}
+
+impl Device for CudaDevice {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn load(&mut self, artifact: &Artifact) -> Result<(), Fault> {
+        self.drop_replay();
+        self.functions.clear();
+        if let Some(module) = self.module.take() {
+            // SAFETY: nothing of it is running: every call waits for its work.
+            unsafe { result::module::unload(module) }.map_err(|error| fault(&error))?;
+        }
+        // SAFETY: the driver parses the image and refuses what is no CUBIN.
+        let module = unsafe { result::module::load_data(artifact.cubin.as_ptr().cast()) }
+            .map_err(|error| Fault::Refused(format!("the driver refuses the CUBIN: {}", describe(&error))))?;
+        self.module = Some(module);
+        Ok(())
+    }
+
+    fn alloc(&mut self, bytes: usize) -> Result<Buffer, Fault> {
+        // SAFETY: the memory is given out as a handle and only reached through this device.
+        let address = unsafe { result::malloc_sync(bytes.max(1)) }
+            .map_err(|error| Fault::Broken(format!("{bytes} bytes of device memory: {}", describe(&error))))?;
+        self.next += 1;
+        self.buffers.insert(self.next, (address, bytes));
+        Ok(Buffer(self.next))
+    }
+
+    fn free(&mut self, buffer: Buffer) -> Result<(), Fault> {
+        self.drop_replay();
+        match self.buffers.remove(&buffer.0) {
+            // SAFETY: it came from `alloc`, was just taken out of the table, and nothing is running.
+            Some((address, _)) => unsafe { result::free_sync(address) }.map_err(|error| fault(&error)),
+            None => Ok(()),
+        }
+    }
+
+    fn write(&mut self, buffer: Buffer, bytes: &[u8]) -> Result<(), Fault> {
+        let (address, size) = self.address(buffer)?;
+        if bytes.len() != size {
+            return Err(Fault::Broken(format!("{} bytes written to a buffer of {size}", bytes.len())));
+        }
+        // SAFETY: the buffer has exactly these many bytes.
+        unsafe { result::memcpy_htod_sync(address, bytes) }.map_err(|error| fault(&error))
+    }
+
+    fn fill(&mut self, buffer: Buffer, byte: u8) -> Result<(), Fault> {
+        let (address, size) = self.address(buffer)?;
+        // SAFETY: the buffer has `size` bytes.
+        unsafe { result::memset_d8_async(address, byte, size, self.stream) }.map_err(|error| fault(&error))?;
+        self.synchronize()
+    }
+
+    fn read(&mut self, buffer: Buffer) -> Result<Vec<u8>, Fault> {
+        let (address, size) = self.address(buffer)?;
+        let mut bytes = vec![0_u8; size];
+        // SAFETY: both sides have `size` bytes.
+        unsafe { result::memcpy_dtoh_sync(&mut bytes, address) }.map_err(|error| fault(&error))?;
+        Ok(bytes)
+    }
+
+    fn launch(&mut self, work: &Work<'_>) -> Result<(), Fault> {
+        self.enqueue(work)?;
+        self.synchronize()
+    }
+
+    fn capture(&mut self, work: &Work<'_>, executions: u32) -> Result<(), Fault> {
+        self.drop_replay();
+        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        // SAFETY: the stream is idle; capture is ended below whatever happens in between.
+        unsafe { result::stream::begin_capture(self.stream, mode) }.map_err(|error| fault(&error))?;
+        let enqueued = (0..executions).try_for_each(|_| self.enqueue(work));
+        // SAFETY: capture was begun on this stream.
+        let graph = unsafe { result::stream::end_capture(self.stream) };
+        enqueued?;
+        let graph = graph.map_err(|error| fault(&error))?;
+        // SAFETY: the graph came from the capture; it may go once it is instantiated.
+        let replay = unsafe {
+            let replay = result::graph::instantiate(graph, sys::CUgraphInstantiate_flags(0));
+            let _ = result::graph::destroy(graph);
+            replay.map_err(|error| fault(&error))?
+        };
+        self.replay = Some(replay);
+        // SAFETY: graph and stream are alive. Uploading now keeps it out of the first sample.
+        unsafe { result::graph::upload(replay, self.stream) }.map_err(|error| fault(&error))?;
+        self.synchronize()
+    }
+
+    fn replay(&mut self) -> Result<f64, Fault> {
+        let replay = self.replay.ok_or_else(|| Fault::Broken("nothing is captured".to_owned()))?;
+        // SAFETY: graph, stream and events are alive, and the events are recorded before they are compared.
+        let elapsed_ms = unsafe {
+            result::event::record(self.before, self.stream)
+                .and_then(|()| result::graph::launch(replay, self.stream))
+                .and_then(|()| result::event::record(self.after, self.stream))
+                .and_then(|()| result::event::synchronize(self.after))
+                .and_then(|()| result::event::elapsed(self.before, self.after))
+        };
+        elapsed_ms.map(|ms| f64::from(ms) * 1e6).map_err(|error| fault(&error))
+    }
+}
+
+impl Drop for CudaDevice {
+    fn drop(&mut self) {
+        self.drop_replay();
+        // SAFETY: handles are released once; errors at the end of the process change nothing.
+        unsafe {
+            for (address, _) in self.buffers.values() {
+                let _ = result::free_sync(*address);
+            }
+            let _ = result::event::destroy(self.before);
+            let _ = result::event::destroy(self.after);
+            let _ = result::stream::destroy(self.stream);
+            let _ = result::primary_ctx::release(self.device);
+        }
+    }
+}
+
+fn cluster_attribute(cluster: [u32; 3]) -> sys::CUlaunchAttribute {
+    // SAFETY: an all-zero attribute is valid, and the union's cluster member is the one that the id below selects.
+    let mut attribute: sys::CUlaunchAttribute = unsafe { std::mem::zeroed() };
+    attribute.id = sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+    attribute.value.clusterDim.x = cluster[0];
+    attribute.value.clusterDim.y = cluster[1];
+    attribute.value.clusterDim.z = cluster[2];
+    attribute
+}
+
+fn describe_device(device: sys::CUdevice, number: u32) -> Result<DeviceInfo, DriverError> {
+    // SAFETY: the device handle is valid.
+    let get = |attribute| unsafe { result::device::get_attribute(device, attribute) };
+    let unsigned = |attribute| get(attribute).map(i32::unsigned_abs);
+    let sm = unsigned(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)? * 10
+        + unsigned(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
+    let sms = unsigned(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
+    let peaks = Peaks::derived(
+        sm,
+        sms,
+        f64::from(get(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE)?),
+        f64::from(get(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)?),
+        f64::from(get(Attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH)?),
+    );
+    Ok(DeviceInfo {
+        id: format!("cuda:{number}"),
+        name: result::device::get_name(device)?,
+        sm,
+        // Only the architecture-specific target has Hopper's wgmma and setmaxnreg.
+        arch: if sm >= 90 { format!("sm_{sm}a") } else { format!("sm_{sm}") },
+        sms,
+        smem_limit_bytes: u64::from(unsigned(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?),
+        max_threads: unsigned(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
+        l2_bytes: u64::from(unsigned(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?),
+        // SAFETY: the device handle is valid.
+        memory_bytes: unsafe { result::device::total_mem(device)? } as u64,
+        driver: driver_version(),
+        time_source: TimeSource::Measured,
+        peaks,
+    })
+}
+
+/// Returns the CUDA version of the driver, such as `13.0`.
+fn driver_version() -> Option<String> {
+    let mut version = 0;
+    // SAFETY: the pointer is writable.
+    unsafe { sys::cuDriverGetVersion(&mut version) }.result().ok()?;
+    Some(format!("{}.{}", version / 1000, version % 1000 / 10))
+}
+
+/// Returns the driver's name and sentence for an error.
+fn describe(error: &DriverError) -> String {
+    let text = |text: Result<&std::ffi::CStr, DriverError>| text.map(|t| t.to_string_lossy().into_owned()).ok();
+    match (text(error.error_name()), text(error.error_string())) {
+        (Some(name), Some(sentence)) => format!("{name}, {sentence}"),
+        _ => format!("{:?}", error.0),
+    }
+}
+
+/// Sorts an error of running work: after these the context is lost.
+fn fault(error: &DriverError) -> Fault {
+    Fault::Crashed(describe(error))
+}
+
+/// Sorts an error of the launch call itself: a bad configuration leaves the context alive.
+fn launch_fault(launch: &Launch, error: &DriverError) -> Fault {
+    use sys::cudaError_enum as Code;
+    match error.0 {
+        Code::CUDA_ERROR_INVALID_VALUE
+        | Code::CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES
+        | Code::CUDA_ERROR_INVALID_CLUSTER_SIZE
+        | Code::CUDA_ERROR_INVALID_IMAGE
+        | Code::CUDA_ERROR_NO_BINARY_FOR_GPU => {
+            Fault::Refused(format!("the launch of `{}` is refused: {}", launch.kernel, describe(error)))
+        }
+        _ => fault(error),
+    }
+}

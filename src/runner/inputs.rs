@@ -1,0 +1,73 @@
+//! Random inputs: fresh for every check, the same for the same seed on every machine.
+
+use half::f16;
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+use rand_distr::{Distribution, StandardNormal};
+use rayon::prelude::*;
+
+use crate::domain::op::{Dtype, TensorSpec};
+
+/// Elements per random stream: the unit of parallel generation, and part of what a seed means.
+const CHUNK: usize = 1 << 14;
+
+/// Draws a tensor from the standard normal distribution, each element rounded to the tensor's dtype.
+pub fn normal(tensor: &TensorSpec, seed: u64) -> Vec<f32> {
+    let mut values = vec![0.0_f32; tensor.elements()];
+    let stream_seed = seed ^ hash(tensor.name.as_bytes());
+    values.par_chunks_mut(CHUNK).enumerate().for_each(|(chunk, values)| {
+        let mut rng = SmallRng::seed_from_u64(stream_seed.wrapping_add(chunk as u64));
+        for value in values {
+            let drawn: f32 = StandardNormal.sample(&mut rng);
+            *value = match tensor.dtype {
+                Dtype::F16 => f16::from_f32(drawn).to_f32(),
+                Dtype::F32 => drawn,
+            };
+        }
+    });
+    values
+}
+
+/// Mixes numbers into a seed, so that every check of a session gets inputs of its own.
+pub fn mix(seed: u64, parts: &[&str]) -> u64 {
+    parts.iter().fold(seed, |seed, part| hash(&[&seed.to_le_bytes(), part.as_bytes()].concat()))
+}
+
+fn hash(bytes: &[u8]) -> u64 {
+    let digest = blake3::hash(bytes);
+    u64::from_le_bytes(digest.as_bytes()[..8].try_into().expect("a digest has 32 bytes"))
+}
+
+/// Encodes values as the bytes of a tensor on the device.
+pub fn encode(values: &[f32], dtype: Dtype) -> Vec<u8> {
+    match dtype {
+        Dtype::F16 => values.iter().flat_map(|value| f16::from_f32(*value).to_le_bytes()).collect(),
+        Dtype::F32 => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
+    }
+}
+
+/// Decodes the bytes of a tensor on the device.
+pub fn decode(bytes: &[u8], dtype: Dtype) -> Vec<f32> {
+    match dtype {
+        Dtype::F16 => bytes.chunks_exact(2).map(|b| f16::from_le_bytes([b[0], b[1]]).to_f32()).collect(),
+        Dtype::F32 => bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::op::Role;
+
+    #[test]
+    fn a_seed_names_its_values_and_another_seed_names_others() {
+        let tensor = TensorSpec { name: "q".to_owned(), dtype: Dtype::F16, shape: vec![3, 20_000], role: Role::Input };
+        let values = normal(&tensor, 1);
+        assert_eq!(values, normal(&tensor, 1));
+        assert_ne!(values, normal(&tensor, 2));
+        assert_ne!(values, normal(&TensorSpec { name: "k".to_owned(), ..tensor.clone() }, 1));
+        assert_eq!(decode(&encode(&values, Dtype::F16), Dtype::F16), values);
+        let mean = values.iter().sum::<f32>() / values.len() as f32;
+        assert!(mean.abs() < 0.02, "mean {mean}");
+    }
+}

@@ -1,0 +1,18 @@
+//! Renders, compiles and evaluates variants.
+//!
+//! Rendering and compiling happen in this process, on every core. Everything that touches a device happens in a child
+//! process ([`worker`]), because an illegal access poisons a CUDA context for good and a hung kernel cannot be
+//! cancelled.
+
+mod benchmark;
+mod cache;
+pub mod compile;
+pub mod device;
+pub mod evaluate;
+mod inputs;
+mod nvrtc;
+mod ptxas_log;
+pub mod render;
+pub mod toolchain;
+mod validate;
+pub mod worker;

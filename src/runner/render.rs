@@ -1,0 +1,107 @@
+//! Renders a family's template into the CUDA source of a variant.
+
+use tera::{Context, Delimiters, Tera};
+
+use crate::domain::family::Family;
+use crate::domain::op::{Dims, Dtype};
+use crate::domain::variant::{Params, Variant, VariantHash, show_params};
+
+/// Renders the variant of `family` at `params`, with `specialization` as compile-time constants.
+///
+/// Templates use `<$ NAME $>` for values, `<% if … %>` for blocks and `<# … #>` for comments, since the usual braces
+/// collide with C++ and inline PTX. A name that is not bound is an error. Beside the numbers of
+/// [`Family::template_values`] a template may use the string `DTYPE`.
+pub fn render(family: &Family, specialization: &Dims, dtype: Dtype, params: &Params) -> Result<Variant, String> {
+    let values = family.template_values(specialization, dtype, params).map_err(|error| error.to_string())?;
+    let mut context = Context::new();
+    for (name, value) in &values {
+        context.insert(name.clone(), value);
+    }
+    context.insert("DTYPE", dtype.name());
+    let body = engine(family)
+        .and_then(|tera| tera.render(&family.name, &context))
+        .map_err(|error| format!("family `{}`: its template does not render: {}", family.name, one_line(&error)))?;
+    let constants = specialization.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ");
+    let source = format!(
+        "// {family} for {dtype}, {constants}\n// {params}\n{body}",
+        family = family.name,
+        dtype = dtype.name(),
+        params = show_params(params),
+    );
+    Ok(Variant { family: family.name.clone(), params: params.clone(), hash: VariantHash::of(&source), source })
+}
+
+fn engine(family: &Family) -> tera::TeraResult<Tera> {
+    let mut tera = Tera::new();
+    tera.set_delimiters(Delimiters {
+        block_start: "<%".into(),
+        block_end: "%>".into(),
+        variable_start: "<$".into(),
+        variable_end: "$>".into(),
+        comment_start: "<#".into(),
+        comment_end: "#>".into(),
+    })?;
+    tera.add_raw_template(&family.name, &family.template)?;
+    Ok(tera)
+}
+
+/// Folds Tera's report, which draws the template over several lines, into one.
+fn one_line(error: &tera::Error) -> String {
+    error.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MANIFEST: &str = r#"
+        name = "copy"
+        about = "A test family."
+        op = "attention"
+        dtypes = ["f16"]
+        requires_sm = 80
+        constants = ["D"]
+        [params.VEC]
+        values = [1, 2]
+        default = 1
+        about = "elements per load"
+        expect = [1.0, 2.0]
+        [derived]
+        STEPS = "D / VEC"
+        TILES = "ceil_div(Sq, VEC)"
+        [[launch]]
+        kernel = "copy"
+        grid = ["TILES"]
+        block = ["32"]
+        args = ["q", "o"]
+    "#;
+
+    fn rendered(template: &str) -> Result<String, String> {
+        let family = Family::parse(MANIFEST, template.to_owned()).unwrap();
+        let constants = [("D".to_owned(), 64)].into_iter().collect();
+        render(&family, &constants, Dtype::F16, &family.defaults()).map(|variant| variant.source)
+    }
+
+    #[test]
+    fn values_and_blocks_are_filled_in_and_braces_are_left_alone() {
+        let source = rendered(
+            "constexpr int D = <$ D $>, STEPS = <$ STEPS $>;<# a note #>\n\
+             <% if DTYPE == \"f16\" %>asm(\"mov.b32 {%0}, %1;\");<% endif %>",
+        );
+        insta::assert_snapshot!(source.unwrap(), @r#"
+        // copy for f16, D=64
+        // VEC=1
+        constexpr int D = 64, STEPS = 64;
+        asm("mov.b32 {%0}, %1;");
+        "#);
+    }
+
+    #[test]
+    fn a_name_that_is_not_bound_is_an_error_that_names_the_family() {
+        let error = rendered("constexpr int X = <$ X $>;").unwrap_err();
+        assert!(error.starts_with("family `copy`: its template does not render:") && error.contains('X'), "{error}");
+        // A derived value that depends on the launch, not on the source, is not bound either.
+        assert!(rendered("<$ TILES $>").unwrap_err().contains("TILES"));
+        assert!(rendered("<% if %>").is_err());
+    }
+}

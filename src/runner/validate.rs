@@ -1,0 +1,190 @@
+//! Compares an output with the float64 oracle.
+
+use half::f16;
+use rand::rngs::SmallRng;
+use rand::seq::index::sample;
+use rand::{Rng, SeedableRng};
+
+use super::inputs::decode;
+use crate::domain::evaluation::Correctness;
+use crate::domain::op::{Dims, Dtype, Op};
+use crate::domain::workload::Tolerance;
+
+/// The byte with which outputs are filled before a check: all its bits set make a NaN of every dtype that no
+/// arithmetic produces, so what is left of it was not written.
+pub const POISON: u8 = 0xff;
+
+/// What an output must be on given inputs: the reference of all its rows, or of a random sample where that is too much.
+pub struct Expectation {
+    rows: Vec<usize>,
+    row_len: usize,
+    row_count: usize,
+    reference: Vec<f64>,
+    dtype: Dtype,
+}
+
+impl Expectation {
+    /// Computes the reference, for so many rows that it takes at most `oracle_flop` floating-point operations (but at
+    /// least 64 rows, the first and the last among them).
+    pub fn new(op: &dyn Op, dims: &Dims, dtype: Dtype, inputs: &[Vec<f32>], oracle_flop: f64, seed: u64) -> Self {
+        let output = op.output(dims, dtype);
+        let row_count = output.elements() / output.row_len();
+        let affordable = (row_count as f64 * oracle_flop / op.flop(dims)) as usize;
+        let rows = choose_rows(row_count, affordable.max(64), &mut SmallRng::seed_from_u64(seed));
+        let reference = op.reference(dims, inputs, &rows);
+        Self { rows, row_len: output.row_len(), row_count, reference, dtype }
+    }
+
+    /// Checks the bytes of an output. The error says in one sentence what is wrong with it.
+    pub fn check(&self, bytes: &[u8], tolerance: &Tolerance) -> Result<Correctness, String> {
+        self.scan(bytes)?;
+        let values = decode(bytes, self.dtype);
+        let (mut error_sum, mut scale_sum) = (0.0, 0.0);
+        let mut row_errors = Vec::with_capacity(self.rows.len());
+        for (&row, reference) in self.rows.iter().zip(self.reference.chunks_exact(self.row_len)) {
+            let out = &values[row * self.row_len..(row + 1) * self.row_len];
+            let error: f64 = out.iter().zip(reference).map(|(o, r)| (f64::from(*o) - r).powi(2)).sum();
+            let scale: f64 = reference.iter().map(|r| r * r).sum();
+            error_sum += error;
+            scale_sum += scale;
+            row_errors.push((row, error, scale));
+        }
+        // A row that happens to cancel to almost nothing is held against a tenth of the output's scale instead.
+        let least_scale = 0.01 * scale_sum / self.rows.len() as f64;
+        let (worst, worst_row) = row_errors
+            .into_iter()
+            .map(|(row, error, scale)| (row, relative(error, scale.max(least_scale))))
+            .max_by(|a, b| a.1.total_cmp(&b.1))
+            .unwrap_or((0, 0.0));
+        let found = Correctness {
+            relative_l2: relative(error_sum, scale_sum),
+            worst_row,
+            rows_checked: self.rows.len(),
+            rows: self.row_count,
+        };
+        // Written so that a NaN fails.
+        let within = found.relative_l2 <= tolerance.relative_l2 && found.worst_row <= tolerance.worst_row;
+        if within {
+            return Ok(found);
+        }
+        Err(format!(
+            "relative error {:.2e} over the output (tolerance {:.0e}), {:.2e} in its worst row {worst} (tolerance {:.0e})",
+            found.relative_l2, tolerance.relative_l2, found.worst_row, tolerance.worst_row
+        ))
+    }
+
+    /// Looks at every element: all written, all finite.
+    fn scan(&self, bytes: &[u8]) -> Result<(), String> {
+        let size = self.dtype.bytes();
+        let elements = bytes.len() / size;
+        let unwritten = bytes.chunks_exact(size).filter(|element| element.iter().all(|&b| b == POISON)).count();
+        if unwritten > 0 {
+            return Err(format!("{unwritten} of {elements} elements were not written"));
+        }
+        let finite = |element: &[u8]| match self.dtype {
+            Dtype::F16 => f16::from_le_bytes([element[0], element[1]]).is_finite(),
+            Dtype::F32 => f32::from_le_bytes([element[0], element[1], element[2], element[3]]).is_finite(),
+        };
+        match bytes.chunks_exact(size).filter(|element| !finite(element)).count() {
+            0 => Ok(()),
+            bad => Err(format!("{bad} of {elements} elements are NaN or infinite")),
+        }
+    }
+}
+
+fn relative(squared_error: f64, squared_scale: f64) -> f64 {
+    if squared_error == 0.0 { 0.0 } else { (squared_error / squared_scale).sqrt() }
+}
+
+/// Chooses `wanted` of `count` rows at random, the first and the last always among them, in rising order.
+fn choose_rows(count: usize, wanted: usize, rng: &mut impl Rng) -> Vec<usize> {
+    if wanted >= count {
+        return (0..count).collect();
+    }
+    let mut rows = sample(rng, count, wanted).into_vec();
+    rows.extend([0, count - 1]);
+    rows.sort_unstable();
+    rows.dedup();
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::op::{Role, TensorSpec};
+    use crate::ops;
+    use crate::runner::inputs::{encode, normal};
+
+    const TOLERANCE: Tolerance = Tolerance { relative_l2: 1e-3, worst_row: 4e-3 };
+
+    fn dims(s: i64) -> Dims {
+        [("B", 1), ("H", 2), ("Sq", s), ("Sk", s), ("D", 64), ("CAUSAL", 1)]
+            .map(|(name, value)| (name.to_owned(), value))
+            .into_iter()
+            .collect()
+    }
+
+    /// A right answer with its inputs, for spoiling.
+    fn attention(s: i64) -> (Expectation, Vec<f32>, Vec<Vec<f32>>) {
+        let op = ops::find("attention").unwrap();
+        let inputs: Vec<_> = op
+            .tensors(&dims(s), Dtype::F16)
+            .iter()
+            .filter(|tensor| tensor.role == Role::Input)
+            .map(|tensor: &TensorSpec| normal(tensor, 3))
+            .collect();
+        let expectation = Expectation::new(op, &dims(s), Dtype::F16, &inputs, 1e12, 0);
+        let right = expectation.reference.iter().map(|value| *value as f32).collect();
+        (expectation, right, inputs)
+    }
+
+    fn check(expectation: &Expectation, values: &[f32]) -> Result<Correctness, String> {
+        expectation.check(&encode(values, Dtype::F16), &TOLERANCE)
+    }
+
+    #[test]
+    fn the_reference_rounded_to_its_dtype_passes() {
+        let (expectation, right, _) = attention(64);
+        let found = check(&expectation, &right).unwrap();
+        assert!(found.relative_l2 < 3e-4 && found.rows_checked == 128 && found.rows == 128, "{found:?}");
+    }
+
+    #[test]
+    fn what_others_let_pass_is_caught() {
+        let (expectation, right, _) = attention(256);
+        assert!(check(&expectation, &vec![0.0; right.len()]).is_err(), "zeros");
+        let mut one_row = right.clone();
+        one_row[64 * 200..64 * 201].iter_mut().for_each(|value| *value *= 1.01);
+        insta::assert_snapshot!(check(&expectation, &one_row).unwrap_err(), @"");
+        let mut not_a_number = right.clone();
+        not_a_number[5] = f32::NAN;
+        insta::assert_snapshot!(check(&expectation, &not_a_number).unwrap_err(), @"");
+        let mut bytes = encode(&right, Dtype::F16);
+        bytes[100..104].fill(POISON);
+        insta::assert_snapshot!(expectation.check(&bytes, &TOLERANCE).unwrap_err(), @"");
+    }
+
+    /// The last 5% of the keys dropped: an absolute tolerance of 1e-2 passes 99.8% of the elements.
+    #[test]
+    fn dropped_keys_are_caught() {
+        let (expectation, _, mut inputs) = attention(256);
+        let (heads, s, d) = (2, 256, 64);
+        for head in 0..heads {
+            for key in s * 95 / 100..s {
+                inputs[1][(head * s + key) * d..(head * s + key + 1) * d].fill(-1e4);
+            }
+        }
+        // A hugely negative score for every query needs a matching sign; zero values do the same for the sum.
+        let op = ops::find("attention").unwrap();
+        let rows: Vec<_> = (0..heads * s).collect();
+        let spoilt: Vec<f32> = op.reference(&dims(256), &inputs, &rows).iter().map(|value| *value as f32).collect();
+        assert!(check(&expectation, &spoilt).is_err());
+    }
+
+    #[test]
+    fn a_sample_of_rows_has_the_first_and_the_last() {
+        let rows = choose_rows(10_000, 100, &mut SmallRng::seed_from_u64(5));
+        assert!(rows.len() >= 100 && rows[0] == 0 && rows[rows.len() - 1] == 9_999);
+        assert_eq!(choose_rows(10, 100, &mut SmallRng::seed_from_u64(5)).len(), 10);
+    }
+}

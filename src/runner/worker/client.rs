@@ -1,0 +1,161 @@
+//! The supervisor's side: starts a worker, asks it, and survives it.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::time::timeout;
+
+use super::protocol::{Reply, Request, VERSION, checked_length, decode, encode};
+use crate::domain::device::DeviceInfo;
+use crate::domain::evaluation::{Evaluation, Outcome};
+use crate::runner::device::DeviceChoice;
+use crate::runner::evaluate::EvaluateRequest;
+
+/// How long a worker may take to open its device: creating a CUDA context takes seconds on a machine with many GPUs.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A worker process with its device.
+pub struct Worker {
+    choice: DeviceChoice,
+    step_timeout: Duration,
+    process: Option<Process>,
+    info: DeviceInfo,
+}
+
+struct Process {
+    child: Child,
+    input: ChildStdin,
+    output: ChildStdout,
+}
+
+/// Why there is no evaluation.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkerError {
+    /// There is no such device on this machine.
+    #[error("{0}")]
+    NoDevice(String),
+    /// The machine, not a variant, is at fault.
+    #[error("{0}")]
+    Broken(String),
+}
+
+/// What one wait for a reply brought.
+enum Heard {
+    Reply(Box<Reply>),
+    Silence,
+    Death(String),
+}
+
+impl Worker {
+    /// Starts a worker and waits until it has opened its device.
+    pub async fn start(choice: &DeviceChoice, step_timeout: Duration) -> Result<Self, WorkerError> {
+        let (process, info) = Process::start(choice).await?;
+        Ok(Self { choice: choice.clone(), step_timeout, process: Some(process), info })
+    }
+
+    /// Describes the device.
+    pub fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    /// Evaluates a variant. A worker that crashes, hangs or talks garbage is an outcome of the variant; the next
+    /// evaluation gets a fresh one.
+    pub async fn evaluate(&mut self, request: EvaluateRequest) -> Result<Evaluation, WorkerError> {
+        let mut process = match self.process.take() {
+            Some(process) => process,
+            None => Process::start(&self.choice).await?.0,
+        };
+        let first_case = request.cases.first().map(|case| case.case.name.clone()).unwrap_or_default();
+        let (mut case, mut doing) = (first_case, "load".to_owned());
+        let started = std::time::Instant::now();
+        let outcome = match process.send(&Request::Evaluate(Box::new(request))).await {
+            Err(error) => Outcome::Crashed { case, message: format!("the worker does not listen: {error}") },
+            Ok(()) => loop {
+                match process.hear(self.step_timeout).await {
+                    Heard::Reply(reply) => match *reply {
+                        Reply::Step { case: at, doing: what } => (case, doing) = (at, what),
+                        Reply::Evaluated(evaluation) => {
+                            let crashed = matches!(evaluation.outcome, Outcome::Crashed { .. });
+                            self.process = (!crashed).then_some(process);
+                            return Ok(evaluation);
+                        }
+                        Reply::Broken(message) => return Err(WorkerError::Broken(message)),
+                        Reply::Hello { .. } => {
+                            break Outcome::Crashed { case, message: "the worker spoke out of turn".to_owned() };
+                        }
+                    },
+                    Heard::Silence => {
+                        let message = format!("`{doing}` took over {}", humantime::format_duration(self.step_timeout));
+                        break Outcome::TimedOut { case, message };
+                    }
+                    Heard::Death(how) => {
+                        break Outcome::Crashed { case, message: format!("the worker died during `{doing}`: {how}") };
+                    }
+                }
+            },
+        };
+        process.kill().await;
+        Ok(Evaluation { outcome, measurements: Vec::new(), device_s: started.elapsed().as_secs_f64() })
+    }
+}
+
+impl Process {
+    async fn start(choice: &DeviceChoice) -> Result<(Self, DeviceInfo), WorkerError> {
+        let broken = |what: &str, error: std::io::Error| WorkerError::Broken(format!("{what}: {error}"));
+        let exe = std::env::current_exe().map_err(|error| broken("optloop's own executable is not found", error))?;
+        let mut command = Command::new(exe);
+        command.args(["worker", "--device", &choice.to_string()]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit()).kill_on_drop(true);
+        // A Ctrl-C at the terminal is for the session to handle, not for the worker to die of.
+        #[cfg(unix)]
+        command.process_group(0);
+        let mut child = command.spawn().map_err(|error| broken("a worker process cannot be started", error))?;
+        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(WorkerError::Broken("a worker process has no pipes".to_owned()));
+        };
+        let mut process = Self { child, input, output };
+        match process.hear(HELLO_TIMEOUT).await {
+            Heard::Reply(reply) => match *reply {
+                Reply::Hello { version: VERSION, device: Ok(info) } => Ok((process, info)),
+                Reply::Hello { version: VERSION, device: Err(reason) } => Err(WorkerError::NoDevice(reason)),
+                _ => Err(WorkerError::Broken("optloop was replaced while it ran: start it again".to_owned())),
+            },
+            Heard::Silence => Err(WorkerError::Broken("the device did not open within a minute".to_owned())),
+            Heard::Death(how) => Err(WorkerError::Broken(format!("the worker died while opening its device: {how}"))),
+        }
+    }
+
+    async fn send(&mut self, request: &Request) -> std::io::Result<()> {
+        self.input.write_all(&encode(request)?).await?;
+        self.input.flush().await
+    }
+
+    async fn hear(&mut self, patience: Duration) -> Heard {
+        match timeout(patience, self.read()).await {
+            Err(_) => Heard::Silence,
+            Ok(Ok(reply)) => Heard::Reply(Box::new(reply)),
+            Ok(Err(error)) => {
+                let status = timeout(Duration::from_secs(1), self.child.wait()).await;
+                Heard::Death(match status {
+                    Ok(Ok(status)) => status.to_string(),
+                    _ => error.to_string(),
+                })
+            }
+        }
+    }
+
+    async fn read(&mut self) -> std::io::Result<Reply> {
+        let mut length = [0; 4];
+        self.output.read_exact(&mut length).await?;
+        let mut payload = vec![0; checked_length(length)?];
+        self.output.read_exact(&mut payload).await?;
+        decode(&payload)
+    }
+
+    async fn kill(mut self) {
+        // It may be gone already.
+        let _ = self.child.kill().await;
+    }
+}

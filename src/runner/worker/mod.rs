@@ -1,0 +1,11 @@
+//! The process that holds a device, and the one that talks to it.
+//!
+//! A worker executes untrusted kernels: it may crash, hang or be killed, and its supervisor turns that into an
+//! [`Outcome`](crate::domain::evaluation::Outcome) of the variant at hand and starts a fresh one.
+
+mod client;
+mod protocol;
+mod server;
+
+pub use client::{Worker, WorkerError};
+pub use server::serve;
