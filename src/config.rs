@@ -243,11 +243,11 @@ mod tests {
     #[test]
     fn mistakes_are_one_sentence_with_the_line() {
         let error = |text| Config::parse(text).unwrap_err();
-        insta::assert_snapshot!(error("[session]\nbudgte = '1h'"), @"");
-        insta::assert_snapshot!(error("[session]\nbudget = '0s'"), @"");
-        insta::assert_snapshot!(error("[session]\nbudget = 'soon'"), @"");
-        insta::assert_snapshot!(error("[benchmark]\nmin_speedup = 0.5"), @"");
-        insta::assert_snapshot!(error("[store]\npath = '../../etc/x.db'"), @"");
-        insta::assert_snapshot!(error("[benchmark\n"), @"");
+        insta::assert_snapshot!(error("[session]\nbudgte = '1h'"), @"line 2: unknown field `budgte`, expected one of `workload`, `budget`, `proposer`, `device` (did you mean `budget`?)");
+        insta::assert_snapshot!(error("[session]\nbudget = '0s'"), @"session.budget: `0s` is no time at all, use something like 10m or 4h");
+        insta::assert_snapshot!(error("[session]\nbudget = 'soon'"), @"session.budget: `soon` is not a duration (expected number at 0), use something like 10m or 4h");
+        insta::assert_snapshot!(error("[benchmark]\nmin_speedup = 0.5"), @"benchmark.min_speedup must lie between 1.0 and 2.0");
+        insta::assert_snapshot!(error("[store]\npath = '../../etc/x.db'"), @"store.path must stay inside the project: use a relative path without `..`");
+        insta::assert_snapshot!(error("[benchmark\n"), @"line 1: unclosed table, expected `]`");
     }
 }

@@ -3,6 +3,7 @@
 //! The agent decides, the runner measures, the store remembers, the report tells, the session drives. ARCHITECTURE.md
 //! has the house and its arrows, GLOSSARY.md the words.
 
+pub mod agent;
 pub mod catalog;
 pub mod config;
 pub mod domain;

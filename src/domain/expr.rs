@@ -119,13 +119,13 @@ mod tests {
     #[test]
     fn mistakes_are_named_with_the_expression() {
         let at = |text: &str| Expr::parse(text).and_then(|e| e.int(&bindings(&[("A", 1)]))).unwrap_err().to_string();
-        insta::assert_snapshot!(at("A +"), @"");
-        insta::assert_snapshot!(at("A / 0"), @"");
-        insta::assert_snapshot!(at("ceil_div(A, 0)"), @"");
-        insta::assert_snapshot!(at("A + B"), @"");
-        insta::assert_snapshot!(at("A == 1"), @"");
-        insta::assert_snapshot!(at("while true {}"), @"");
-        insta::assert_snapshot!(at("9223372036854775807 + A"), @"");
+        insta::assert_snapshot!(at("A +"), @"expression `A +`: Script is incomplete (line 1, position 4)");
+        insta::assert_snapshot!(at("A / 0"), @"expression `A / 0`: Division by zero: 1 / 0 (line 1, position 3)");
+        insta::assert_snapshot!(at("ceil_div(A, 0)"), @"expression `ceil_div(A, 0)`: Runtime error: division by zero (line 1, position 1)");
+        insta::assert_snapshot!(at("A + B"), @"expression `A + B`: Variable not found: B (line 1, position 5)");
+        insta::assert_snapshot!(at("A == 1"), @"expression `A == 1`: gives a bool, not an integer");
+        insta::assert_snapshot!(at("while true {}"), @"expression `while true {}`: Unexpected 'while' (line 1, position 1)");
+        insta::assert_snapshot!(at("9223372036854775807 + A"), @"expression `9223372036854775807 + A`: Addition overflow: 9223372036854775807 + 1 (line 1, position 21)");
     }
 
     proptest! {

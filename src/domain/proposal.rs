@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::hypothesis::Hypothesis;
-use super::variant::Variant;
+use super::variant::{Params, Variant, VariantHash};
 use super::workload::Case;
 
 /// A rendered variant, the cases to try it on, and the claim that it is to test.
@@ -19,4 +19,32 @@ pub struct Proposal {
     pub hypothesis: Hypothesis,
     /// The iteration whose variant this one was changed from.
     pub parent: Option<i64>,
+}
+
+/// A proposal before its source is rendered: what a proposer that searches a family's space comes up with.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Idea {
+    /// The family's name.
+    pub family: String,
+    /// The point of its space.
+    pub params: Params,
+    /// The cases on which the point is valid. They agree on everything that is rendered into the source.
+    pub cases: Vec<Case>,
+    /// The claim, with its prediction.
+    pub hypothesis: Hypothesis,
+    /// The iteration whose variant this one was changed from.
+    pub parent: Option<i64>,
+}
+
+/// The committed winner of a case, from an earlier session.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KnownWinner {
+    /// The case that it won.
+    pub case: String,
+    /// Its family.
+    pub family: String,
+    /// The point of the family's space.
+    pub params: Params,
+    /// The hash of the committed source.
+    pub hash: VariantHash,
 }

@@ -42,7 +42,7 @@ mod tests {
         let error = |text| parse::<Table>(text).unwrap_err();
         insta::assert_snapshot!(error("\n\ntolerence = 1.0"), @"line 3: unknown field `tolerence`, expected `tolerance` (did you mean `tolerance`?)");
         insta::assert_snapshot!(error("tolerance = \"x\""), @r#"line 1: invalid type: string "x", expected f64"#);
-        insta::assert_snapshot!(error("tolerance = "), @"");
+        insta::assert_snapshot!(error("tolerance = "), @"line 1: string values must be quoted, expected literal string");
         insta::assert_snapshot!(error(""), @"line 1: missing field `tolerance`");
     }
 }

@@ -19,6 +19,8 @@ pub struct Workload {
     pub dtype: Dtype,
     /// How far an output may be from the float64 reference.
     pub tolerance: Tolerance,
+    /// The family whose default point is the start of every session: the kernel to be beaten.
+    pub reference: String,
     /// The shapes, in the order of the file.
     pub cases: Vec<Case>,
 }
@@ -52,6 +54,7 @@ struct WorkloadFile {
     op: String,
     dtype: Dtype,
     tolerance: Tolerance,
+    reference: String,
     #[serde(default)]
     dims: Dims,
     #[serde(rename = "case")]
@@ -84,7 +87,15 @@ impl Workload {
         if !(relative_l2 > 0.0 && relative_l2 < 0.5 && worst_row > 0.0 && worst_row < 0.5) {
             return Err("tolerance: both values must lie between 0 and 0.5".to_owned());
         }
-        Ok(Self { name: file.name, about: file.about, op, dtype: file.dtype, tolerance: file.tolerance, cases })
+        Ok(Self {
+            name: file.name,
+            about: file.about,
+            op,
+            dtype: file.dtype,
+            tolerance: file.tolerance,
+            reference: file.reference,
+            cases,
+        })
     }
 
     /// Finds a case by name; the error names the nearest one.
@@ -143,5 +154,57 @@ impl Case {
 impl std::fmt::Debug for Workload {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Workload").field("name", &self.name).field("op", &self.op.name()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops;
+
+    const VALID: &str = r#"
+        name = "w"
+        about = "A test workload."
+        op = "attention"
+        dtype = "f16"
+        reference = "attention-scalar"
+        tolerance = { relative_l2 = 1e-3, worst_row = 4e-3 }
+        dims = { D = 64, CAUSAL = 0 }
+        [[case]]
+        name = "small"
+        B = 1
+        H = 1
+        Sq = 4
+        Sk = 4
+    "#;
+
+    fn error(from: &str, to: &str) -> String {
+        assert!(VALID.contains(from));
+        Workload::parse(&VALID.replacen(from, to, 1), ops::find).unwrap_err()
+    }
+
+    #[test]
+    fn a_case_takes_shared_dimensions_and_overrides_them() {
+        let workload = Workload::parse(&VALID.replace("Sk = 4", "Sk = 4\nD = 4"), ops::find).unwrap();
+        assert_eq!(workload.cases[0].dims["D"], 4);
+        assert_eq!(workload.cases[0].dims["CAUSAL"], 0);
+    }
+
+    #[test]
+    fn mistakes_are_one_sentence_that_says_what_to_do() {
+        insta::assert_snapshot!(error("Sk = 4", "Skk = 4"), @"");
+        insta::assert_snapshot!(error("Sk = 4", ""), @"");
+        insta::assert_snapshot!(error("B = 1", "B = 0"), @"");
+        insta::assert_snapshot!(error("\"small\"", "\"../etc\""), @"");
+        insta::assert_snapshot!(error("\"attention\"", "\"atention\""), @"");
+        insta::assert_snapshot!(error("dtype = \"f16\"", "dtype = \"f61\""), @"");
+        insta::assert_snapshot!(error("1e-3", "0.0"), @"");
+        insta::assert_snapshot!(error("dtype", "dtpye"), @"");
+    }
+
+    #[test]
+    fn an_unknown_case_is_answered_with_the_nearest() {
+        let workload = Workload::parse(VALID, ops::find).unwrap();
+        insta::assert_snapshot!(workload.select(&["smal".to_owned()]).unwrap_err(), @"");
     }
 }

@@ -9,7 +9,7 @@ mod cache;
 pub mod compile;
 pub mod device;
 pub mod evaluate;
-mod inputs;
+pub mod inputs;
 mod nvrtc;
 mod ptxas_log;
 pub mod render;

@@ -51,7 +51,26 @@ ptxas info    : Function properties for partial
     16 bytes stack frame, 24 bytes spill stores, 32 bytes spill loads
 ptxas info    : Used 255 registers, used 1 barriers, 16 bytes cumulative stack size, 49152 bytes smem, 400 bytes cmem[0]
 ";
-        insta::assert_debug_snapshot!(parse(log), @"");
+        insta::assert_debug_snapshot!(parse(log), @r#"
+        [
+            KernelResources {
+                name: "combine",
+                registers: 40,
+                shared_bytes: 0,
+                stack_bytes: 0,
+                spill_store_bytes: 0,
+                spill_load_bytes: 0,
+            },
+            KernelResources {
+                name: "partial",
+                registers: 255,
+                shared_bytes: 49152,
+                stack_bytes: 16,
+                spill_store_bytes: 24,
+                spill_load_bytes: 32,
+            },
+        ]
+        "#);
         assert!(parse("").is_empty());
     }
 }

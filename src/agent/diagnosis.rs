@@ -1,0 +1,95 @@
+//! Says what is slow, and why, from what was measured.
+
+use crate::domain::device::DeviceInfo;
+use crate::domain::floor::floor_ns;
+use crate::domain::history::{Finished, History};
+use crate::domain::workload::Workload;
+
+/// What a session's history says.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Diagnosis {
+    /// How far each measured case is from its floor.
+    pub headroom: Vec<Headroom>,
+    /// What stands out, most telling first.
+    pub findings: Vec<Finding>,
+}
+
+/// How far the incumbent of a case is from the floor.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Headroom {
+    /// The case's name.
+    pub case: String,
+    /// The incumbent's time.
+    pub best_ns: f64,
+    /// The case's floor.
+    pub floor_ns: f64,
+    /// Blocks that the incumbent launches.
+    pub ctas: u64,
+}
+
+impl Headroom {
+    /// Returns how many times slower than the floor the incumbent is.
+    pub fn factor(&self) -> f64 {
+        self.best_ns / self.floor_ns
+    }
+}
+
+/// A pathology of a variant, with its evidence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// The iteration that shows it.
+    pub iteration: i64,
+    /// Its name.
+    pub rule: &'static str,
+    /// What was seen.
+    pub evidence: String,
+}
+
+/// Diagnoses a session so far.
+pub fn diagnose(history: &History, workload: &Workload, device: &DeviceInfo) -> Diagnosis {
+    let headroom = workload
+        .cases
+        .iter()
+        .filter_map(|case| {
+            let incumbent = history.incumbents.get(&case.name)?;
+            let times = history.iteration(incumbent.iteration).map(|finished| finished.times.as_slice());
+            let ctas = times.and_then(|times| times.iter().find(|time| time.case == case.name)).map_or(0, |t| t.ctas);
+            Some(Headroom {
+                case: case.name.clone(),
+                best_ns: incumbent.timing.median_ns,
+                floor_ns: floor_ns(workload, case, device),
+                ctas,
+            })
+        })
+        .collect();
+    let findings = history.finished.iter().filter_map(|finished| serialised(finished, workload, device)).collect();
+    Diagnosis { headroom, findings }
+}
+
+/// Finds a variant that does more work with the same blocks: the seeds' V3 kernel, which looped over batch and head
+/// inside the block, so that its time grew 17-fold from B = 1 to B = 8 on an idle GPU.
+///
+/// The signs: between two cases the work grows at least fourfold, the blocks do not, the time grows with the work, and
+/// the blocks leave most of the device idle.
+fn serialised(finished: &Finished, workload: &Workload, device: &DeviceInfo) -> Option<Finding> {
+    let flop = |name: &str| workload.case(name).map(|case| workload.op.flop(&case.dims)).ok();
+    let mut worst: Option<(f64, Finding)> = None;
+    for small in &finished.times {
+        for large in finished.times.iter().filter(|large| large.ctas == small.ctas) {
+            let work = flop(&large.case)? / flop(&small.case)?;
+            let slowdown = large.median_ns / small.median_ns;
+            let idle = large.ctas * 2 <= u64::from(device.sms);
+            if !(work >= 4.0 && slowdown >= 0.5 * work && idle) || worst.as_ref().is_some_and(|(most, _)| *most >= work)
+            {
+                continue;
+            }
+            let evidence = format!(
+                "from {} to {} the work grows {work:.0}-fold and the time {slowdown:.1}-fold, but the grid stays at {} \
+                 blocks on {} SMs: independent work is done in sequence inside the block instead of across the grid",
+                small.case, large.case, large.ctas, device.sms
+            );
+            worst = Some((work, Finding { iteration: finished.iteration, rule: "serialised-grid", evidence }));
+        }
+    }
+    worst.map(|(_, finding)| finding)
+}

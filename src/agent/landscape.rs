@@ -1,0 +1,76 @@
+//! What there is to search: the cases of a workload, the families that can compute them, the device.
+
+use crate::domain::device::DeviceInfo;
+use crate::domain::family::Family;
+use crate::domain::history::{History, Point};
+use crate::domain::hypothesis::Hypothesis;
+use crate::domain::proposal::{Idea, KnownWinner};
+use crate::domain::space::Space;
+use crate::domain::variant::Params;
+use crate::domain::workload::{Case, Workload};
+
+/// Everything that a proposer may choose from.
+pub struct Landscape<'a> {
+    /// The workload, with the selected cases.
+    pub workload: &'a Workload,
+    /// The families that fit workload and device; the workload's reference family first.
+    pub families: Vec<&'a Family>,
+    /// The winners of earlier sessions.
+    pub known: &'a [KnownWinner],
+    /// The device.
+    pub device: &'a DeviceInfo,
+}
+
+impl<'a> Landscape<'a> {
+    /// Collects the families that can compute the workload on the device.
+    pub fn new(
+        workload: &'a Workload,
+        families: &'a [Family],
+        known: &'a [KnownWinner],
+        device: &'a DeviceInfo,
+    ) -> Self {
+        let mut fitting: Vec<_> = families.iter().filter(|family| family.fits(workload, device)).collect();
+        fitting.sort_by_key(|family| family.name != workload.reference);
+        Self { workload, families: fitting, known, device }
+    }
+
+    /// Returns the space of a family on a case.
+    pub fn space(&self, family: &'a Family, case: &'a Case) -> Space<'a> {
+        Space { family, case, dtype: self.workload.dtype, device: self.device }
+    }
+
+    /// Finds a family by name.
+    pub fn family(&self, name: &str) -> Option<&'a Family> {
+        self.families.iter().copied().find(|family| family.name == name)
+    }
+
+    /// Returns the cases that one source of the family serves together with `case`, where the point is valid.
+    pub fn served(&self, family: &'a Family, params: &Params, case: &Case) -> Result<Vec<Case>, String> {
+        let specialization = family.specialization(case);
+        let mut served = Vec::new();
+        for other in &self.workload.cases {
+            if family.specialization(other) == specialization && self.space(family, other).contains(params)? {
+                served.push(other.clone());
+            }
+        }
+        Ok(served)
+    }
+
+    /// Tells whether a point has been proposed before.
+    pub fn is_new(&self, family: &Family, params: &Params, case: &Case, history: &History) -> bool {
+        !history.proposed.contains(&Point::new(&family.name, &family.specialization(case), params))
+    }
+
+    /// Makes an idea out of a point.
+    pub fn idea(
+        &self,
+        family: &'a Family,
+        params: Params,
+        case: &Case,
+        hypothesis: Hypothesis,
+        parent: Option<i64>,
+    ) -> Result<Idea, String> {
+        let cases = self.served(family, &params, case)?;
+        Ok(Idea { family: family.name.clone(), params, cases, hypothesis, parent })
+    }
+}

@@ -1,0 +1,44 @@
+//! Decides what to try next: diagnosis, hypotheses and proposers.
+
+pub mod diagnosis;
+mod landscape;
+mod local;
+mod prediction;
+mod random;
+
+pub use landscape::Landscape;
+
+use crate::domain::history::History;
+use crate::domain::names::did_you_mean;
+use crate::domain::proposal::Idea;
+use diagnosis::Diagnosis;
+
+/// Suggests the next variant.
+pub trait Proposer: Send {
+    /// Returns the name that `--proposer` takes.
+    fn name(&self) -> &'static str;
+
+    /// Suggests a point that has not been proposed yet, or `Ok(None)` when it finds none. An error is a mistake in a
+    /// manifest.
+    fn propose(
+        &mut self,
+        landscape: &Landscape<'_>,
+        diagnosis: &Diagnosis,
+        history: &History,
+    ) -> Result<Option<Idea>, String>;
+}
+
+/// The names of all proposers.
+pub const PROPOSERS: [&str; 2] = ["local", "random"];
+
+/// Makes a proposer by name; the error names the nearest one.
+pub fn proposer(name: &str, seed: u64) -> Result<Box<dyn Proposer>, String> {
+    match name {
+        "local" => Ok(Box::new(local::Local::new(seed))),
+        "random" => Ok(Box::new(random::Random::new(seed))),
+        _ => {
+            let hint = did_you_mean(name, PROPOSERS);
+            Err(format!("there is no proposer `{name}`{hint}; there are: {}", PROPOSERS.join(", ")))
+        }
+    }
+}

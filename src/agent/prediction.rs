@@ -1,0 +1,73 @@
+//! Predicts the speed-up of a move from how such moves have fared, so that claims can be scored.
+
+use crate::domain::history::{Finished, History};
+use crate::domain::statistics::{Interval, median, quantile};
+use crate::domain::variant::Params;
+
+/// A prediction with what it rests on.
+pub struct Prediction {
+    /// The range of speed-ups.
+    pub range: Interval,
+    /// What it rests on.
+    pub evidence: String,
+}
+
+/// Moves of one kind that must have been seen before their record replaces the prior.
+const ENOUGH: usize = 4;
+
+/// Predicts a move along one axis: from earlier moves along it in this session, or else from the manifest's `expect`.
+///
+/// The record is the middle half of the speed-ups seen. The prior `[low, high]` is what a *good* move brings; a move
+/// may also be a bad one, so the prediction reaches down to the reciprocal of `high`.
+pub fn along_axis(history: &History, family: &str, axis: &str, case: &str, expect: [f64; 2]) -> Prediction {
+    let seen: Vec<f64> = history.finished.iter().filter_map(|f| axis_effect(history, f, family, axis, case)).collect();
+    from_record(&seen, &format!("moves along {axis}")).unwrap_or_else(|| Prediction {
+        range: Interval { lo: 1.0 / expect[1], hi: expect[1] },
+        evidence: format!(
+            "no record of {axis} yet; its manifest expects {} to {} from a good move",
+            expect[0], expect[1]
+        ),
+    })
+}
+
+/// Predicts a random point: from how earlier random points fared.
+pub fn at_random(history: &History, case: &str, claim_prefix: &str) -> Prediction {
+    let seen: Vec<f64> = history
+        .finished
+        .iter()
+        .filter(|finished| finished.hypothesis.claim.starts_with(claim_prefix))
+        .filter_map(|finished| effect(history, finished, case))
+        .collect();
+    from_record(&seen, "random points").unwrap_or_else(|| Prediction {
+        range: Interval { lo: 0.05, hi: 1.0 },
+        evidence: "no record yet; most random points are slower than a tuned one".to_owned(),
+    })
+}
+
+fn from_record(seen: &[f64], what: &str) -> Option<Prediction> {
+    if seen.len() < ENOUGH {
+        return None;
+    }
+    let range = Interval { lo: quantile(seen, 0.25)?, hi: quantile(seen, 0.75)? };
+    let evidence = format!("{} earlier {what} gave {:.2}x in the median", seen.len(), median(seen)?);
+    Some(Prediction { range, evidence })
+}
+
+fn axis_effect(history: &History, finished: &Finished, family: &str, axis: &str, case: &str) -> Option<f64> {
+    let reference = history.iteration(finished.hypothesis.relative_to?)?;
+    let same_family = finished.family == family && reference.family == family;
+    (same_family && changed(&reference.params, &finished.params) == [axis]).then(|| effect(history, finished, case))?
+}
+
+/// Returns the speed-up of an iteration over the one that its claim refers to, on the given case if both have it.
+fn effect(history: &History, finished: &Finished, case: &str) -> Option<f64> {
+    let reference = history.iteration(finished.hypothesis.relative_to?)?;
+    let time = |f: &Finished, case: &str| f.times.iter().find(|t| t.case == case).map(|t| t.median_ns);
+    let on = |case: &str| Some(time(reference, case)? / time(finished, case)?);
+    on(case).or_else(|| on(&finished.hypothesis.case))
+}
+
+/// Returns the names of the parameters that differ.
+pub fn changed<'a>(from: &'a Params, to: &Params) -> Vec<&'a str> {
+    from.iter().filter(|(name, value)| to.get(*name) != Some(value)).map(|(name, _)| name.as_str()).collect()
+}
