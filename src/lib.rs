@@ -1,3 +1,5 @@
 //! optloop: an autonomous optimization loop for CUDA kernels.
 
 pub mod domain;
+
+pub mod store;
