@@ -9,3 +9,4 @@ pub mod config;
 pub mod domain;
 pub mod ops;
 pub mod runner;
+pub mod store;

@@ -1,0 +1,88 @@
+//! Turns plain data into columns and back.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use sqlx::Row;
+use sqlx::sqlite::SqliteRow;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use super::StoreError;
+use crate::domain::evaluation::{Outcome, Timing};
+use crate::domain::statistics::Interval;
+
+/// Returns the current instant, to the millisecond.
+pub(super) fn now() -> Result<String, StoreError> {
+    let now = OffsetDateTime::now_utc();
+    let rounded = now.replace_millisecond(now.millisecond()).unwrap_or(now);
+    rounded.format(&Rfc3339).map_err(|error| unreadable("instant", error))
+}
+
+/// Writes a JSON column.
+pub(super) fn to_json<T: Serialize + ?Sized>(what: &'static str, value: &T) -> Result<String, StoreError> {
+    serde_json::to_string(value).map_err(|error| unreadable(what, error))
+}
+
+/// Writes a count, which SQLite holds as a signed number.
+pub(super) fn signed<T: TryInto<i64>>(what: &'static str, value: T) -> Result<i64, StoreError> {
+    value.try_into().map_err(|_| unreadable(what, "it is out of range"))
+}
+
+/// Reads a JSON column.
+pub(super) fn json<T: DeserializeOwned>(row: &SqliteRow, column: &'static str) -> Result<T, StoreError> {
+    serde_json::from_str(row.try_get(column)?).map_err(|error| unreadable(column, error))
+}
+
+/// Reads a column that holds the name of an enum's value, or NULL.
+pub(super) fn name<T: DeserializeOwned>(row: &SqliteRow, column: &'static str) -> Result<Option<T>, StoreError> {
+    let name: Option<String> = row.try_get(column)?;
+    name.map(|name| serde_json::from_value(name.into()).map_err(|error| unreadable(column, error))).transpose()
+}
+
+/// Reads a column that holds a count, or NULL.
+pub(super) fn count<T: TryFrom<i64>>(row: &SqliteRow, column: &'static str) -> Result<Option<T>, StoreError> {
+    let value: Option<i64> = row.try_get(column)?;
+    value.map(|value| T::try_from(value).map_err(|_| unreadable(column, "it is out of range"))).transpose()
+}
+
+/// Requires a value that the schema declares NOT NULL.
+pub(super) fn required<T>(value: Option<T>, column: &'static str) -> Result<T, StoreError> {
+    value.ok_or_else(|| unreadable(column, "it is missing"))
+}
+
+/// Puts an outcome back together from its three columns; none while the iteration is in flight.
+pub(super) fn outcome(row: &SqliteRow) -> Result<Option<Outcome>, StoreError> {
+    let Some(kind) = row.try_get::<Option<String>, _>("outcome")? else { return Ok(None) };
+    let case: Option<String> = row.try_get("outcome_case")?;
+    let message: Option<String> = row.try_get("outcome_message")?;
+    let tagged = serde_json::json!({ "outcome": kind, "case": case, "message": message });
+    serde_json::from_value(tagged).map(Some).map_err(|error| unreadable("outcome", error))
+}
+
+/// Reads the columns of a time whose names start with `prefix`; none if there was no such measurement.
+pub(super) fn timing(row: &SqliteRow, prefix: &str) -> Result<Option<Timing>, StoreError> {
+    let column = |name: &str| format!("{prefix}{name}");
+    let Some(raw) = row.try_get::<Option<Vec<u8>>, _>(column("raw_ns").as_str())? else { return Ok(None) };
+    Ok(Some(Timing {
+        samples_ns: unpack(&raw),
+        launches_per_sample: row.try_get(column("launches_per_sample").as_str())?,
+        median_ns: row.try_get(column("median_ns").as_str())?,
+        interval_ns: Interval {
+            lo: row.try_get(column("ci_lo_ns").as_str())?,
+            hi: row.try_get(column("ci_hi_ns").as_str())?,
+        },
+    }))
+}
+
+/// Packs samples as little-endian f32: 7 digits are more than a GPU's clock resolves.
+pub(super) fn pack(samples_ns: &[f64]) -> Vec<u8> {
+    samples_ns.iter().flat_map(|&ns| (ns as f32).to_le_bytes()).collect()
+}
+
+fn unpack(raw: &[u8]) -> Vec<f64> {
+    raw.as_chunks::<4>().0.iter().map(|bytes| f64::from(f32::from_le_bytes(*bytes))).collect()
+}
+
+fn unreadable(what: &'static str, message: impl ToString) -> StoreError {
+    StoreError::Unreadable { what, message: message.to_string() }
+}

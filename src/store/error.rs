@@ -1,0 +1,125 @@
+//! What can go wrong with a store, in sentences that say what to do.
+
+use std::path::{Path, PathBuf};
+
+use sqlx::migrate::MigrateError;
+
+/// Why the store could not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Opening failed.
+    #[error("cannot open the store {}: {problem}", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: Box<StoreError>,
+    },
+    /// There is no session to read.
+    #[error("there are no sessions yet: run `optloop start` first")]
+    NoSessions,
+    /// The schema has migrations that this program does not know.
+    #[error("it was written by a newer optloop: update optloop, or use another store")]
+    Newer,
+    /// The schema differs from what this program would have made.
+    #[error("its schema was made by another build of optloop: use that build, or another store")]
+    OtherBuild,
+    /// The file is something else, or damaged.
+    #[error("it is not an optloop store, or it is damaged: move it away, or use another path")]
+    NotADatabase,
+    /// The file or its folder cannot be written.
+    #[error("the file or its folder is not writable: change its permissions, or use another path")]
+    NotWritable,
+    /// The disk is full.
+    #[error("the disk is full: free some space, and run optloop again")]
+    DiskFull,
+    /// Another process holds the write lock for too long.
+    #[error("another process is writing to the store: wait for it to end, or stop it")]
+    Locked,
+    /// There is no such session.
+    #[error("there is no session {id}; {known}")]
+    UnknownSession {
+        /// The number asked for.
+        id: i64,
+        /// Which ones there are.
+        known: String,
+    },
+    /// There is no such iteration.
+    #[error("there is no iteration {id}; {known}")]
+    UnknownIteration {
+        /// The number asked for.
+        id: i64,
+        /// Which ones there are.
+        known: String,
+    },
+    /// A rule of the schema forbids the change.
+    #[error("the store refuses the change: {0}")]
+    Refused(String),
+    /// A value in the store does not read as what it should be.
+    #[error("the store holds an unreadable {what}: {message}")]
+    Unreadable {
+        /// The column.
+        what: &'static str,
+        /// Why it does not read.
+        message: String,
+    },
+    /// Anything else that SQLite says.
+    #[error("the store failed: {0}")]
+    Other(#[source] sqlx::Error),
+}
+
+// Primary result codes of SQLite, https://www.sqlite.org/rescode.html.
+const BUSY: i32 = 5;
+const LOCKED: i32 = 6;
+const READONLY: i32 = 8;
+const CORRUPT: i32 = 11;
+const FULL: i32 = 13;
+const CANTOPEN: i32 = 14;
+const CONSTRAINT: i32 = 19;
+const NOTADB: i32 = 26;
+
+impl From<sqlx::Error> for StoreError {
+    fn from(error: sqlx::Error) -> Self {
+        let Some(database) = error.as_database_error() else { return Self::Other(error) };
+        let extended = database.code().and_then(|code| code.parse::<i32>().ok()).unwrap_or(0);
+        // The low byte is the primary code; the rest says which variety.
+        match extended & 0xff {
+            BUSY | LOCKED => Self::Locked,
+            READONLY | CANTOPEN => Self::NotWritable,
+            FULL => Self::DiskFull,
+            CORRUPT | NOTADB => Self::NotADatabase,
+            CONSTRAINT => Self::Refused(database.message().to_owned()),
+            _ => Self::Other(error),
+        }
+    }
+}
+
+impl StoreError {
+    /// Explains a failed migration; `newest` is the last version that this program knows.
+    pub(super) fn of_migration(error: MigrateError, newest: i64) -> Self {
+        match error {
+            MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => error.into(),
+            MigrateError::VersionMissing(version) if version > newest => Self::Newer,
+            MigrateError::VersionMissing(_) | MigrateError::VersionMismatch(_) => Self::OtherBuild,
+            other => Self::Other(sqlx::Error::Migrate(Box::new(other))),
+        }
+    }
+
+    /// Explains a file operation that failed while the store was opened.
+    pub(super) fn of_io(error: std::io::Error) -> Self {
+        use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem, StorageFull};
+        match error.kind() {
+            PermissionDenied | ReadOnlyFilesystem => Self::NotWritable,
+            StorageFull => Self::DiskFull,
+            _ => Self::Other(sqlx::Error::Io(error)),
+        }
+    }
+
+    /// Names the file that could not be opened.
+    pub(super) fn opening(self, path: &Path) -> Self {
+        match self {
+            Self::NoSessions => Self::NoSessions,
+            problem => Self::Open { path: path.to_owned(), problem: Box::new(problem) },
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Answers "what was tried": a row for every case that an iteration reached.
+
+use serde::Serialize;
+use sqlx::Row;
+use sqlx::sqlite::SqliteRow;
+
+use super::columns::{json, name};
+use super::{Store, StoreError};
+use crate::domain::hypothesis::Score;
+use crate::domain::variant::{Params, VariantHash};
+use crate::domain::verdict::Verdict;
+
+/// Which rows of the history to list. What is not given does not restrict.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// Only this session.
+    pub session: Option<i64>,
+    /// Only this case.
+    pub case: Option<String>,
+    /// Only this family.
+    pub family: Option<String>,
+    /// Only iterations with this kind of outcome, one of `Outcome::KINDS`.
+    pub outcome: Option<String>,
+    /// Only cases with this verdict.
+    pub verdict: Option<Verdict>,
+    /// The order.
+    pub sort: Sort,
+    /// At most this many rows.
+    pub limit: Option<u32>,
+}
+
+/// The order of a history. Rows without the figure come last.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Sort {
+    /// Oldest iteration first.
+    #[default]
+    Number,
+    /// Fastest first.
+    Time,
+    /// Largest speed-up over the incumbent of its time first.
+    Speedup,
+    /// Most expensive first.
+    Cost,
+}
+
+/// A case that an iteration reached, or an iteration that reached none.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct HistoryRow {
+    /// Number of the iteration.
+    pub iteration: i64,
+    /// Number of its session.
+    pub session: i64,
+    /// The variant's family.
+    pub family: String,
+    /// The variant's parameters.
+    pub params: Params,
+    /// The variant's name.
+    pub hash: VariantHash,
+    /// The kind of outcome; none for an iteration that never ended.
+    pub outcome: Option<String>,
+    /// What there is to say beyond the outcome.
+    pub message: Option<String>,
+    /// The case.
+    pub case: Option<String>,
+    /// The time to report.
+    pub best_ns: Option<f64>,
+    /// Whether that time is confirmed.
+    pub confirmed: bool,
+    /// The incumbent's time over this one.
+    pub speedup: Option<f64>,
+    /// What was decided.
+    pub verdict: Option<Verdict>,
+    /// What was claimed before the experiment.
+    pub claim: String,
+    /// What became of the claim.
+    pub score: Option<Score>,
+    /// What the iteration cost, over all its cases.
+    pub cost_usd: f64,
+    /// The commit of the winner.
+    pub commit: Option<String>,
+}
+
+impl Store {
+    /// Lists what was tried.
+    pub async fn history(&self, filter: &Filter) -> Result<Vec<HistoryRow>, StoreError> {
+        let sort = match filter.sort {
+            Sort::Number => "number",
+            Sort::Time => "time",
+            Sort::Speedup => "speedup",
+            Sort::Cost => "cost",
+        };
+        let rows = sqlx::query(
+            "SELECT i.id, i.session_id, i.family, i.params, i.hash, i.outcome, i.outcome_message, m.case_name,
+                    m.best_ns, m.confirmation_median_ns IS NOT NULL AS confirmed, m.speedup, m.verdict, h.claim,
+                    h.score, c.commit_id,
+                    (SELECT TOTAL(usd) FROM costs WHERE iteration_id = i.id) AS cost_usd
+             FROM iterations i JOIN hypotheses h ON h.iteration_id = i.id
+             LEFT JOIN measurements m ON m.iteration_id = i.id
+             LEFT JOIN commits c ON c.iteration_id = m.iteration_id AND c.case_name = m.case_name
+             WHERE (?1 IS NULL OR i.session_id = ?1) AND (?2 IS NULL OR m.case_name = ?2)
+               AND (?3 IS NULL OR i.family = ?3) AND (?4 IS NULL OR i.outcome = ?4)
+               AND (?5 IS NULL OR m.verdict = ?5)
+             ORDER BY CASE ?6 WHEN 'time' THEN m.best_ns WHEN 'speedup' THEN -m.speedup WHEN 'cost' THEN -cost_usd END
+                      NULLS LAST, i.id, m.case_name
+             LIMIT ?7",
+        )
+        .bind(filter.session)
+        .bind(&filter.case)
+        .bind(&filter.family)
+        .bind(&filter.outcome)
+        .bind(filter.verdict.map(Verdict::name))
+        .bind(sort)
+        // SQLite reads a negative limit as none.
+        .bind(filter.limit.map_or(-1, i64::from))
+        .fetch_all(&self.pool)
+        .await?;
+        rows.iter().map(history_row).collect()
+    }
+}
+
+fn history_row(row: &SqliteRow) -> Result<HistoryRow, StoreError> {
+    Ok(HistoryRow {
+        iteration: row.try_get("id")?,
+        session: row.try_get("session_id")?,
+        family: row.try_get("family")?,
+        params: json(row, "params")?,
+        hash: VariantHash(row.try_get("hash")?),
+        outcome: row.try_get("outcome")?,
+        message: row.try_get("outcome_message")?,
+        case: row.try_get("case_name")?,
+        best_ns: row.try_get("best_ns")?,
+        confirmed: row.try_get("confirmed")?,
+        speedup: row.try_get("speedup")?,
+        verdict: name(row, "verdict")?,
+        claim: row.try_get("claim")?,
+        score: name(row, "score")?,
+        cost_usd: row.try_get("cost_usd")?,
+        commit: row.try_get("commit_id")?,
+    })
+}

@@ -1,0 +1,206 @@
+//! Writes iterations: begun before the device is touched, finished in one transaction.
+
+use sqlx::{Row, SqliteConnection};
+
+use super::columns::{now, pack, signed, to_json};
+use super::sessions::{known, record_cost};
+use super::{Store, StoreError, artifacts};
+use crate::domain::artifact::Artifact;
+use crate::domain::cost::Spent;
+use crate::domain::evaluation::{Evaluation, Measurement, Timing};
+use crate::domain::hypothesis::Score;
+use crate::domain::proposal::Proposal;
+use crate::domain::verdict::Decision;
+
+/// Everything that is known of an iteration when it ends.
+#[derive(Debug, Clone, Copy)]
+pub struct Finish<'a> {
+    /// The compiled variant, if it compiled.
+    pub artifact: Option<&'a Artifact>,
+    /// The compiler's log, if it did not.
+    pub compile_log: Option<&'a str>,
+    /// What the device said.
+    pub evaluation: &'a Evaluation,
+    /// What was decided, case by case.
+    pub decisions: &'a [Decision],
+    /// The speed-up that the hypothesis is held against.
+    pub actual_speedup: Option<f64>,
+    /// What became of the claim.
+    pub score: Score,
+    /// What the iteration cost: its own share, not the session's.
+    pub spent: Spent,
+    /// Time from proposal to record.
+    pub wall_s: f64,
+}
+
+impl Store {
+    /// Records that an iteration begins and returns its number, which is unique over all sessions.
+    pub async fn begin(&self, session: i64, proposal: &Proposal) -> Result<i64, StoreError> {
+        let mut transaction = self.pool.begin_with("BEGIN IMMEDIATE").await?;
+        let variant = &proposal.variant;
+        let row = sqlx::query(
+            "INSERT INTO iterations (session_id, ordinal, proposer, family, params, hash, source, parent_id, cases,
+                                     started_at)
+             SELECT ?1, COALESCE(MAX(ordinal), 0) + 1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9
+             FROM iterations WHERE session_id = ?1
+             RETURNING id",
+        )
+        .bind(session)
+        .bind(&proposal.proposer)
+        .bind(&variant.family)
+        .bind(to_json("params", &variant.params)?)
+        .bind(&variant.hash.0)
+        .bind(&variant.source)
+        .bind(proposal.parent)
+        .bind(to_json("cases", &proposal.cases)?)
+        .bind(now()?)
+        .fetch_one(&mut *transaction)
+        .await?;
+        let iteration: i64 = row.try_get("id")?;
+        let hypothesis = &proposal.hypothesis;
+        sqlx::query(
+            "INSERT INTO hypotheses (iteration_id, claim, evidence, case_name, predicted_lo, predicted_hi, relative_to)
+             VALUES (?, ?, ?, ?, ?, ?, ?)",
+        )
+        .bind(iteration)
+        .bind(&hypothesis.claim)
+        .bind(&hypothesis.evidence)
+        .bind(&hypothesis.case)
+        .bind(hypothesis.predicted.lo)
+        .bind(hypothesis.predicted.hi)
+        .bind(hypothesis.relative_to)
+        .execute(&mut *transaction)
+        .await?;
+        transaction.commit().await?;
+        Ok(iteration)
+    }
+
+    /// Records everything about an iteration that ended, all or nothing. After this it never changes.
+    pub async fn finish(&self, iteration: i64, finish: &Finish<'_>) -> Result<(), StoreError> {
+        let session: Option<i64> = sqlx::query_scalar("SELECT session_id FROM iterations WHERE id = ?")
+            .bind(iteration)
+            .fetch_optional(&self.pool)
+            .await?;
+        let Some(session) = session else { return Err(self.unknown_iteration(iteration).await?) };
+        let mut transaction = self.pool.begin_with("BEGIN IMMEDIATE").await?;
+        if let Some(artifact) = finish.artifact {
+            artifacts::record(&mut transaction, artifact).await?;
+        }
+        for measurement in &finish.evaluation.measurements {
+            let decision = finish.decisions.iter().find(|decision| decision.case == measurement.case);
+            record_measurement(&mut transaction, iteration, measurement, decision).await?;
+        }
+        for decision in finish.decisions {
+            if !finish.evaluation.measurements.iter().any(|m| m.case == decision.case) {
+                record_decision(&mut transaction, iteration, decision).await?;
+            }
+        }
+        record_outcome(&mut transaction, iteration, finish).await?;
+        sqlx::query("UPDATE hypotheses SET actual = ?, score = ? WHERE iteration_id = ?")
+            .bind(finish.actual_speedup)
+            .bind(finish.score.name())
+            .bind(iteration)
+            .execute(&mut *transaction)
+            .await?;
+        record_cost(&mut transaction, session, Some(iteration), finish.spent).await?;
+        transaction.commit().await?;
+        Ok(())
+    }
+
+    /// Records the commit of a winner on a case. This happens once.
+    pub async fn link_commit(&self, iteration: i64, case: &str, commit: &str) -> Result<(), StoreError> {
+        sqlx::query("INSERT INTO commits (iteration_id, case_name, commit_id) VALUES (?, ?, ?)")
+            .bind(iteration)
+            .bind(case)
+            .bind(commit)
+            .execute(&self.pool)
+            .await?;
+        Ok(())
+    }
+
+    /// Makes the error that says which iterations there are.
+    pub(super) async fn unknown_iteration(&self, id: i64) -> Result<StoreError, StoreError> {
+        let row = sqlx::query("SELECT MIN(id) AS first, MAX(id) AS last FROM iterations").fetch_one(&self.pool).await?;
+        let known = known("iterations", row.try_get("first")?, row.try_get("last")?);
+        Ok(StoreError::UnknownIteration { id, known })
+    }
+}
+
+async fn record_outcome(
+    connection: &mut SqliteConnection,
+    iteration: i64,
+    finish: &Finish<'_>,
+) -> Result<(), StoreError> {
+    let outcome = &finish.evaluation.outcome;
+    sqlx::query(
+        "UPDATE iterations SET ended_at = ?, outcome = ?, outcome_case = ?, outcome_message = ?, compile_log = ?,
+                               artifact_key = ?, device_s = ?, wall_s = ?
+         WHERE id = ?",
+    )
+    .bind(now()?)
+    .bind(outcome.kind())
+    .bind(outcome.case())
+    .bind(outcome.message())
+    .bind(finish.compile_log)
+    .bind(finish.artifact.map(|artifact| &artifact.key))
+    .bind(finish.evaluation.device_s)
+    .bind(finish.wall_s)
+    .bind(iteration)
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+async fn record_measurement(
+    connection: &mut SqliteConnection,
+    iteration: i64,
+    measurement: &Measurement,
+    decision: Option<&Decision>,
+) -> Result<(), StoreError> {
+    let Measurement { case, correctness, screening, confirmation, ctas } = measurement;
+    let mut query = sqlx::query(
+        "INSERT INTO measurements (iteration_id, case_name, relative_l2, worst_row, rows_checked, rows, ctas,
+             verdict, speedup,
+             screening_samples, screening_launches_per_sample, screening_median_ns, screening_ci_lo_ns,
+             screening_ci_hi_ns, screening_raw_ns,
+             confirmation_samples, confirmation_launches_per_sample, confirmation_median_ns, confirmation_ci_lo_ns,
+             confirmation_ci_hi_ns, confirmation_raw_ns)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    )
+    .bind(iteration)
+    .bind(case)
+    .bind(correctness.relative_l2)
+    .bind(correctness.worst_row)
+    .bind(signed("rows_checked", correctness.rows_checked)?)
+    .bind(signed("rows", correctness.rows)?)
+    .bind(signed("ctas", *ctas)?)
+    .bind(decision.map(|decision| decision.verdict.name()))
+    .bind(decision.and_then(|decision| decision.speedup));
+    for timing in [screening.as_ref(), confirmation.as_ref()] {
+        query = query
+            .bind(timing.map(|timing| signed("samples", timing.samples_ns.len())).transpose()?)
+            .bind(timing.map(|timing| i64::from(timing.launches_per_sample)))
+            .bind(timing.map(|timing| timing.median_ns))
+            .bind(timing.map(|timing| timing.interval_ns.lo))
+            .bind(timing.map(|timing| timing.interval_ns.hi))
+            .bind(timing.map(|Timing { samples_ns, .. }| pack(samples_ns)));
+    }
+    query.execute(connection).await?;
+    Ok(())
+}
+
+/// Records a decision on a case whose output could not even be compared.
+async fn record_decision(
+    connection: &mut SqliteConnection,
+    iteration: i64,
+    decision: &Decision,
+) -> Result<(), StoreError> {
+    sqlx::query("INSERT INTO measurements (iteration_id, case_name, verdict, speedup) VALUES (?, ?, ?, ?)")
+        .bind(iteration)
+        .bind(&decision.case)
+        .bind(decision.verdict.name())
+        .bind(decision.speedup)
+        .execute(connection)
+        .await?;
+    Ok(())
+}

@@ -1,0 +1,127 @@
+//! Stories about files: new ones, old ones, newer ones, foreign ones and unwritable ones.
+
+use sqlx::{Connection, SqliteConnection};
+use tempfile::TempDir;
+
+use super::*;
+
+/// One row of every table as the first release wrote it. Append to it when a migration adds a table.
+const POPULATED: &str = r#"
+INSERT INTO environments (hash, device, nvrtc, optloop, host)
+VALUES ('h', '{"id":"cuda:0","name":"NVIDIA L4","sm":89,"arch":"sm_89","sms":58,"smem_limit_bytes":101376,
+        "max_threads":1024,"l2_bytes":1,"memory_bytes":1,"driver":null,"time_source":"measured","peaks":{"f16_flops":1.0,
+        "f32_flops":1.0,"memory_bytes_per_s":1.0,"l2_bytes_per_s":1.0,"launch_ns":1.0,"source":"s"}}',
+        '13.0', '0.1.0', 'Linux');
+INSERT INTO sessions (environment_id, workload, proposer, seed, budget_s, cases, config, started_at)
+VALUES (1, 'attention', 'rules', 1, 3600, '["a"]', '{}', '2026-11-20T00:00:00Z');
+INSERT INTO baselines VALUES (1, 'a', 'torch', 1, 1, 9.0, 9.0, 9.0, x'00001041');
+INSERT INTO artifacts VALUES ('k', 'sm_89', '13.0', '[]', '[]', '', 1.0, 1);
+INSERT INTO iterations (session_id, ordinal, proposer, family, params, hash, source, cases, started_at, artifact_key)
+VALUES (1, 1, 'rules', 'tiled', '{}', 'v', 'source', '[]', '2026-11-20T00:00:01Z', 'k');
+INSERT INTO hypotheses (iteration_id, claim, evidence, case_name, predicted_lo, predicted_hi)
+VALUES (1, 'claim', 'evidence', 'a', 1.0, 2.0);
+INSERT INTO measurements (iteration_id, case_name, verdict) VALUES (1, 'a', 'rejected');
+INSERT INTO commits VALUES (1, 'a', 'abc');
+INSERT INTO costs (session_id, iteration_id, kind, seconds, usd) VALUES (1, 1, 'gpu', 1.0, 0.5);
+UPDATE iterations SET ended_at = '2026-11-20T00:00:02Z', outcome = 'wrong', outcome_case = 'a', outcome_message = 'zeros';
+"#;
+
+async fn plain_connection(path: &Path) -> SqliteConnection {
+    let options = SqliteConnectOptions::new().filename(path).create_if_missing(true);
+    SqliteConnection::connect_with(&options).await.unwrap()
+}
+
+async fn message(path: &Path) -> String {
+    let message = Store::open(path).await.unwrap_err().to_string();
+    message.replace(&path.parent().unwrap().display().to_string(), "[folder]")
+}
+
+#[tokio::test]
+async fn every_question_can_be_asked_of_an_empty_store() {
+    let folder = TempDir::new().unwrap();
+    let store = Store::open(&folder.path().join("store.db")).await.unwrap();
+    assert_eq!(store.sessions().await.unwrap(), []);
+    assert_eq!(store.history(&Filter::default()).await.unwrap(), []);
+    assert_eq!(store.cumulative_cost().await.unwrap().total_usd(), 0.0);
+    assert!(matches!(store.latest_session().await, Err(StoreError::NoSessions)));
+}
+
+#[tokio::test]
+async fn a_store_of_the_first_release_is_brought_up_to_date_with_its_rows() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("store.db");
+    let mut connection = plain_connection(&path).await;
+    MIGRATIONS.run_to(1, &mut connection).await.unwrap();
+    sqlx::raw_sql(POPULATED).execute(&mut connection).await.unwrap();
+    connection.close().await.unwrap();
+
+    let store = Store::open(&path).await.unwrap();
+    let record = store.session_record(1).await.unwrap();
+    assert_eq!(record.baselines[0].timing.samples_ns, [9.0]);
+    assert_eq!(record.iterations[0].measurements[0].commit.as_deref(), Some("abc"));
+    assert_eq!(store.iteration(1).await.unwrap().artifact.unwrap().key, "k");
+    assert_eq!(store.history(&Filter::default()).await.unwrap()[0].cost_usd, 0.5);
+}
+
+#[tokio::test]
+async fn readers_of_nothing_are_told_to_start() {
+    let folder = TempDir::new().unwrap();
+    let error = Store::open_existing(&folder.path().join("store.db")).await.unwrap_err();
+    insta::assert_snapshot!(error, @"there are no sessions yet: run `optloop start` first");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn a_store_of_a_newer_optloop_is_left_alone() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("store.db");
+    Store::open(&path).await.unwrap().close().await;
+    let mut connection = plain_connection(&path).await;
+    let newer = "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
+                 VALUES (9999, 'later', TRUE, x'00', 0)";
+    sqlx::query(newer).execute(&mut connection).await.unwrap();
+    connection.close().await.unwrap();
+    insta::assert_snapshot!(message(&path).await, @"cannot open the store [folder]/store.db: it was written by a newer optloop: update optloop, or use another store");
+}
+
+#[tokio::test]
+async fn another_file_is_not_taken_for_a_store() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("store.db");
+    std::fs::write(&path, "a text that is much longer than the header of a database ".repeat(20)).unwrap();
+    insta::assert_snapshot!(message(&path).await, @"cannot open the store [folder]/store.db: it is not an optloop store, or it is damaged: move it away, or use another path");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_folder_that_is_not_writable_is_named() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let folder = TempDir::new().unwrap();
+    let closed = folder.path().join("closed");
+    std::fs::create_dir(&closed).unwrap();
+    std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0o555)).unwrap();
+    // For root every folder is writable.
+    if std::fs::write(closed.join("probe"), "").is_ok() {
+        return;
+    }
+    insta::assert_snapshot!(message(&closed.join("store.db")).await, @"cannot open the store [folder]/store.db: the file or its folder is not writable: change its permissions, or use another path");
+    assert!(matches!(Store::open(&closed.join("deeper/store.db")).await, Err(StoreError::Open { .. })));
+}
+
+#[tokio::test]
+async fn a_full_disk_and_another_writer_are_told_apart() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("store.db");
+    let store = Store::open(&path).await.unwrap();
+    let write = || sqlx::query("INSERT INTO artifacts VALUES (?, '', '', '[]', '[]', ?, 0, 0)").bind("k");
+    // A limit on pages stands for a full disk, and no patience for a writer that never ends.
+    sqlx::raw_sql("PRAGMA max_page_count = 1; PRAGMA busy_timeout = 0").execute(&store.pool).await.unwrap();
+
+    let full = write().bind("x".repeat(100_000)).execute(&store.pool).await.unwrap_err();
+    insta::assert_snapshot!(StoreError::from(full), @"the disk is full: free some space, and run optloop again");
+    let mut other = plain_connection(&path).await;
+    sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut other).await.unwrap();
+    let locked = write().bind("").execute(&store.pool).await.unwrap_err();
+    insta::assert_snapshot!(StoreError::from(locked), @"another process is writing to the store: wait for it to end, or stop it");
+}

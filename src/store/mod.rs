@@ -1,0 +1,83 @@
+//! The memory of optloop: one SQLite file with every session, iteration and cost. All SQL lives in this module.
+//!
+//! A row is written before the device is touched and completed in one transaction when the iteration ends; what is
+//! finished never changes, which triggers in the schema enforce.
+
+mod artifacts;
+mod columns;
+mod error;
+mod history;
+mod iterations;
+#[cfg(test)]
+mod migration_tests;
+mod questions;
+mod sessions;
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+use std::time::Duration;
+
+use sqlx::SqlitePool;
+use sqlx::migrate::Migrator;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+
+pub use artifacts::ArtifactRecord;
+pub use error::StoreError;
+pub use history::{Filter, HistoryRow, Sort};
+pub use iterations::Finish;
+pub use questions::{CaseRecord, IterationDetail, IterationRecord, SessionRecord};
+pub use sessions::{Baseline, Environment, NewSession, SessionSummary, Status};
+
+static MIGRATIONS: Migrator = sqlx::migrate!();
+
+/// How long a statement waits for another process's write. A write takes milliseconds, so this is only reached when a
+/// process hangs in one.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A store that is open.
+#[derive(Debug, Clone)]
+pub struct Store {
+    pool: SqlitePool,
+}
+
+impl Store {
+    /// Opens a store for a session: creates the file and its folder where they are missing.
+    pub async fn open(path: &Path) -> Result<Self, StoreError> {
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).map_err(|error| StoreError::of_io(error).opening(path))?;
+        }
+        Self::connect(path).await.map_err(|error| error.opening(path))
+    }
+
+    /// Opens a store that must be there already, for reading.
+    pub async fn open_existing(path: &Path) -> Result<Self, StoreError> {
+        if !path.exists() {
+            return Err(StoreError::NoSessions);
+        }
+        Self::connect(path).await.map_err(|error| error.opening(path))
+    }
+
+    async fn connect(path: &Path) -> Result<Self, StoreError> {
+        let options = SqliteConnectOptions::new()
+            .filename(path)
+            .create_if_missing(true)
+            .foreign_keys(true)
+            // Readers such as `optloop history` do not block a running session, nor it them.
+            .journal_mode(SqliteJournalMode::Wal)
+            // A winner is committed to git after its record: the record must survive a power cut, too. The flush takes
+            // milliseconds, an iteration seconds.
+            .synchronous(SqliteSynchronous::Full)
+            .busy_timeout(BUSY_TIMEOUT);
+        // SQLite has one writer anyway. With one connection, the tasks of a session queue here instead of failing there.
+        let pool = SqlitePoolOptions::new().max_connections(1).connect_with(options).await?;
+        let newest = MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or(0);
+        MIGRATIONS.run(&pool).await.map_err(|error| StoreError::of_migration(error, newest))?;
+        Ok(Self { pool })
+    }
+
+    /// Closes the file, so that the write-ahead log is folded into it.
+    pub async fn close(self) {
+        self.pool.close().await;
+    }
+}

@@ -1,0 +1,269 @@
+//! Reads whole sessions and iterations back, for reports and for people.
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+use sqlx::Row;
+use sqlx::sqlite::SqliteRow;
+
+use super::columns::{count, json, name, outcome, required, timing};
+use super::sessions::cost;
+use super::{ArtifactRecord, Baseline, Environment, SessionSummary, Store, StoreError};
+use crate::domain::cost::Spent;
+use crate::domain::evaluation::{Correctness, Outcome, Timing};
+use crate::domain::hypothesis::{Hypothesis, Score};
+use crate::domain::statistics::Interval;
+use crate::domain::variant::{Params, VariantHash};
+use crate::domain::verdict::Verdict;
+use crate::domain::workload::Case;
+
+/// A session with everything that a report needs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SessionRecord {
+    /// The session.
+    pub session: SessionSummary,
+    /// Where it ran.
+    pub environment: Environment,
+    /// What a user would use instead, the fastest of each case first.
+    pub baselines: Vec<Baseline>,
+    /// Its iterations, oldest first.
+    pub iterations: Vec<IterationRecord>,
+    /// Every session up to this one, oldest first.
+    pub ledger: Vec<SessionSummary>,
+}
+
+/// An iteration without its source and logs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct IterationRecord {
+    /// Number of the iteration.
+    pub id: i64,
+    /// Number of its session.
+    pub session: i64,
+    /// Its place in the session, from 1.
+    pub ordinal: i64,
+    /// Who proposed it.
+    pub proposer: String,
+    /// The variant's family.
+    pub family: String,
+    /// The variant's parameters.
+    pub params: Params,
+    /// The variant's name.
+    pub hash: VariantHash,
+    /// The iteration whose variant this one was changed from.
+    pub parent: Option<i64>,
+    /// The cases to try it on.
+    pub cases: Vec<Case>,
+    /// When it began.
+    pub started_at: String,
+    /// When it ended.
+    pub ended_at: Option<String>,
+    /// What the device said; none for an iteration that never ended.
+    pub outcome: Option<Outcome>,
+    /// What was claimed before the experiment.
+    pub hypothesis: Hypothesis,
+    /// The speed-up found.
+    pub actual: Option<f64>,
+    /// What became of the claim; none for an iteration that never ended.
+    pub score: Option<Score>,
+    /// What was found and decided, case by case.
+    pub measurements: Vec<CaseRecord>,
+    /// Time for which it occupied the device.
+    pub device_s: Option<f64>,
+    /// Time from proposal to record.
+    pub wall_s: Option<f64>,
+    /// What it cost.
+    pub cost: Spent,
+}
+
+/// What was found and decided on one case.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CaseRecord {
+    /// The case's name.
+    pub case: String,
+    /// How close the output came; none if it could not be compared.
+    pub correctness: Option<Correctness>,
+    /// Blocks of the largest launch.
+    pub ctas: Option<u64>,
+    /// The short measurement.
+    pub screening: Option<Timing>,
+    /// The long measurement on fresh inputs.
+    pub confirmation: Option<Timing>,
+    /// What was decided.
+    pub verdict: Option<Verdict>,
+    /// The incumbent's time over this one.
+    pub speedup: Option<f64>,
+    /// The commit of the winner.
+    pub commit: Option<String>,
+}
+
+impl CaseRecord {
+    /// Returns the time to report: the confirmed one where there is one.
+    pub fn best_timing(&self) -> Option<&Timing> {
+        self.confirmation.as_ref().or(self.screening.as_ref())
+    }
+}
+
+/// An iteration with everything that is known of it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct IterationDetail {
+    /// The iteration.
+    pub iteration: IterationRecord,
+    /// The session that it belongs to.
+    pub session: SessionSummary,
+    /// The rendered source.
+    pub source: String,
+    /// The parent's source.
+    pub parent_source: Option<String>,
+    /// The compiled variant; none if it did not compile.
+    pub artifact: Option<ArtifactRecord>,
+    /// The compiler's log, if it did not compile.
+    pub compile_log: Option<String>,
+}
+
+/// Which iterations to read.
+#[derive(Clone, Copy)]
+enum Of {
+    Session(i64),
+    Iteration(i64),
+}
+
+impl Store {
+    /// Reads a session with everything that a report needs.
+    pub async fn session_record(&self, id: i64) -> Result<SessionRecord, StoreError> {
+        let session = self.session(id).await?;
+        let ledger = self.sessions().await?.into_iter().filter(|other| other.id <= id).collect();
+        Ok(SessionRecord {
+            session,
+            environment: self.environment_of(id).await?,
+            baselines: self.baselines_of(id).await?,
+            iterations: self.iterations(Of::Session(id)).await?,
+            ledger,
+        })
+    }
+
+    /// Reads everything about an iteration.
+    pub async fn iteration(&self, id: i64) -> Result<IterationDetail, StoreError> {
+        let Some(iteration) = self.iterations(Of::Iteration(id)).await?.pop() else {
+            return Err(self.unknown_iteration(id).await?);
+        };
+        let row = sqlx::query(
+            "SELECT i.source, i.compile_log, parent.source AS parent_source
+             FROM iterations i LEFT JOIN iterations parent ON parent.id = i.parent_id WHERE i.id = ?",
+        )
+        .bind(id)
+        .fetch_one(&self.pool)
+        .await?;
+        Ok(IterationDetail {
+            session: self.session(iteration.session).await?,
+            source: row.try_get("source")?,
+            parent_source: row.try_get("parent_source")?,
+            artifact: self.artifact_of(id).await?,
+            compile_log: row.try_get("compile_log")?,
+            iteration,
+        })
+    }
+
+    async fn iterations(&self, of: Of) -> Result<Vec<IterationRecord>, StoreError> {
+        let (session, iteration) = match of {
+            Of::Session(id) => (Some(id), None),
+            Of::Iteration(id) => (None, Some(id)),
+        };
+        let rows = sqlx::query(
+            "SELECT i.*, h.claim, h.evidence, h.case_name, h.predicted_lo, h.predicted_hi, h.relative_to, h.actual,
+                    h.score,
+                    (SELECT TOTAL(seconds) FROM costs WHERE iteration_id = i.id AND kind = 'gpu') AS gpu_s,
+                    (SELECT TOTAL(usd) FROM costs WHERE iteration_id = i.id AND kind = 'gpu') AS gpu_usd,
+                    (SELECT TOTAL(usd) FROM costs WHERE iteration_id = i.id AND kind = 'llm') AS llm_usd
+             FROM iterations i JOIN hypotheses h ON h.iteration_id = i.id
+             WHERE i.session_id = ?1 OR i.id = ?2
+             ORDER BY i.id",
+        )
+        .bind(session)
+        .bind(iteration)
+        .fetch_all(&self.pool)
+        .await?;
+        let mut records = rows.iter().map(iteration_record).collect::<Result<Vec<_>, _>>()?;
+        let mut measurements = self.measurements(session, iteration).await?;
+        for record in &mut records {
+            record.measurements = measurements.remove(&record.id).unwrap_or_default();
+        }
+        Ok(records)
+    }
+
+    async fn measurements(
+        &self,
+        session: Option<i64>,
+        iteration: Option<i64>,
+    ) -> Result<HashMap<i64, Vec<CaseRecord>>, StoreError> {
+        let rows = sqlx::query(
+            "SELECT m.*, c.commit_id
+             FROM measurements m JOIN iterations i ON i.id = m.iteration_id
+             LEFT JOIN commits c ON c.iteration_id = m.iteration_id AND c.case_name = m.case_name
+             WHERE i.session_id = ?1 OR i.id = ?2
+             ORDER BY m.iteration_id, m.case_name",
+        )
+        .bind(session)
+        .bind(iteration)
+        .fetch_all(&self.pool)
+        .await?;
+        let mut by_iteration: HashMap<i64, Vec<CaseRecord>> = HashMap::new();
+        for row in &rows {
+            by_iteration.entry(row.try_get("iteration_id")?).or_default().push(case_record(row)?);
+        }
+        Ok(by_iteration)
+    }
+}
+
+fn iteration_record(row: &SqliteRow) -> Result<IterationRecord, StoreError> {
+    Ok(IterationRecord {
+        id: row.try_get("id")?,
+        session: row.try_get("session_id")?,
+        ordinal: row.try_get("ordinal")?,
+        proposer: row.try_get("proposer")?,
+        family: row.try_get("family")?,
+        params: json(row, "params")?,
+        hash: VariantHash(row.try_get("hash")?),
+        parent: row.try_get("parent_id")?,
+        cases: json(row, "cases")?,
+        started_at: row.try_get("started_at")?,
+        ended_at: row.try_get("ended_at")?,
+        outcome: outcome(row)?,
+        hypothesis: Hypothesis {
+            claim: row.try_get("claim")?,
+            evidence: row.try_get("evidence")?,
+            case: row.try_get("case_name")?,
+            predicted: Interval { lo: row.try_get("predicted_lo")?, hi: row.try_get("predicted_hi")? },
+            relative_to: row.try_get("relative_to")?,
+        },
+        actual: row.try_get("actual")?,
+        score: name(row, "score")?,
+        measurements: Vec::new(),
+        device_s: row.try_get("device_s")?,
+        wall_s: row.try_get("wall_s")?,
+        cost: cost(row)?,
+    })
+}
+
+fn case_record(row: &SqliteRow) -> Result<CaseRecord, StoreError> {
+    let relative_l2: Option<f64> = row.try_get("relative_l2")?;
+    let correctness = relative_l2
+        .map(|relative_l2| -> Result<Correctness, StoreError> {
+            Ok(Correctness {
+                relative_l2,
+                worst_row: row.try_get("worst_row")?,
+                rows_checked: required(count(row, "rows_checked")?, "rows_checked")?,
+                rows: required(count(row, "rows")?, "rows")?,
+            })
+        })
+        .transpose()?;
+    Ok(CaseRecord {
+        case: row.try_get("case_name")?,
+        correctness,
+        ctas: count(row, "ctas")?,
+        screening: timing(row, "screening_")?,
+        confirmation: timing(row, "confirmation_")?,
+        verdict: name(row, "verdict")?,
+        speedup: row.try_get("speedup")?,
+        commit: row.try_get("commit_id")?,
+    })
+}

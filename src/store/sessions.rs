@@ -1,0 +1,381 @@
+//! Sessions: when they ran, where, on which budget, and what they cost.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use sqlx::Row;
+use sqlx::sqlite::SqliteRow;
+
+use super::columns::{count, json, name, now, pack, required, signed, timing, to_json};
+use super::{Store, StoreError};
+use crate::domain::budget::Budget;
+use crate::domain::cost::Spent;
+use crate::domain::device::{DeviceInfo, TimeSource};
+use crate::domain::evaluation::Timing;
+
+/// The machine and the software that a session runs on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Environment {
+    /// The device with its limits and peaks.
+    pub device: DeviceInfo,
+    /// Version of the compiler.
+    pub nvrtc: String,
+    /// Version of optloop.
+    pub optloop: String,
+    /// Version of PyTorch, where there is one.
+    pub torch: Option<String>,
+    /// Operating system and CPU of the host.
+    pub host: String,
+}
+
+/// What is known of a session when it starts.
+#[derive(Debug, Clone)]
+pub struct NewSession {
+    /// Name of the workload.
+    pub workload: String,
+    /// Names of the selected cases, in the workload's order.
+    pub cases: Vec<String>,
+    /// Who suggests variants.
+    pub proposer: String,
+    /// Seed of the proposer's random choices.
+    pub seed: u64,
+    /// The limits.
+    pub budget: Budget,
+    /// Every setting in force.
+    pub config: serde_json::Value,
+    /// Where it runs.
+    pub environment: Environment,
+}
+
+/// Where a session stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// Not ended; with no process behind it, optloop died.
+    Running,
+    /// Its budget is spent.
+    Finished,
+    /// Stopped by a person; it may go on later.
+    Interrupted,
+    /// Ended by a broken machine.
+    Failed,
+}
+
+impl Status {
+    /// Returns the name that the store and the reports use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Finished => "finished",
+            Self::Interrupted => "interrupted",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// What a user would use instead of a variant, timed on a case.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Baseline {
+    /// The case's name.
+    pub case: String,
+    /// What was timed.
+    pub name: String,
+    /// Its time.
+    pub timing: Timing,
+}
+
+/// A session, its counts and its costs: a row of the ledger.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SessionSummary {
+    /// Number of the session.
+    pub id: i64,
+    /// Name of the workload.
+    pub workload: String,
+    /// Names of the selected cases.
+    pub cases: Vec<String>,
+    /// Who suggested variants.
+    pub proposer: String,
+    /// Seed of the proposer's random choices.
+    pub seed: u64,
+    /// Product name of the device.
+    pub device: String,
+    /// Whether its times are measured or modelled.
+    pub time_source: TimeSource,
+    /// Where it stands.
+    pub status: Status,
+    /// Why it ended.
+    pub stop_reason: Option<String>,
+    /// When it started.
+    pub started_at: String,
+    /// When it ended.
+    pub ended_at: Option<String>,
+    /// Wall time allowed.
+    pub budget_s: f64,
+    /// Money allowed.
+    pub max_cost_usd: Option<f64>,
+    /// Iterations allowed.
+    pub max_iterations: Option<u64>,
+    /// Wall time used.
+    pub wall_s: Option<f64>,
+    /// Iterations begun.
+    pub iterations: u64,
+    /// Iterations begun that did not end.
+    pub unfinished: u64,
+    /// Confirmed improvements, counted per case.
+    pub wins: u64,
+    /// The largest speed-up of a case over the session's first correct variant of it.
+    pub best_speedup: Option<f64>,
+    /// What it cost.
+    pub cost: Spent,
+}
+
+impl Store {
+    /// Records the start of a session and returns its number.
+    pub async fn begin_session(&self, session: &NewSession) -> Result<i64, StoreError> {
+        let environment = self.environment_id(&session.environment).await?;
+        let Budget { wall, max_cost_usd, max_iterations } = session.budget;
+        let row = sqlx::query(
+            "INSERT INTO sessions (environment_id, workload, proposer, seed, budget_s, max_cost_usd, max_iterations,
+                                   cases, config, started_at)
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
+        )
+        .bind(environment)
+        .bind(&session.workload)
+        .bind(&session.proposer)
+        .bind(session.seed.cast_signed())
+        .bind(wall.as_secs_f64())
+        .bind(max_cost_usd)
+        .bind(max_iterations.map(|most| signed("max_iterations", most)).transpose()?)
+        .bind(to_json("cases", &session.cases)?)
+        .bind(session.config.to_string())
+        .bind(now()?)
+        .fetch_one(&self.pool)
+        .await?;
+        Ok(row.try_get("id")?)
+    }
+
+    async fn environment_id(&self, environment: &Environment) -> Result<i64, StoreError> {
+        let hash = blake3::hash(to_json("environment", environment)?.as_bytes()).to_hex().to_string();
+        // DO UPDATE rather than DO NOTHING, because only then RETURNING gives the row that was there already.
+        let row = sqlx::query(
+            "INSERT INTO environments (hash, device, nvrtc, optloop, torch, host) VALUES (?, ?, ?, ?, ?, ?)
+             ON CONFLICT (hash) DO UPDATE SET hash = hash RETURNING id",
+        )
+        .bind(hash)
+        .bind(to_json("device", &environment.device)?)
+        .bind(&environment.nvrtc)
+        .bind(&environment.optloop)
+        .bind(&environment.torch)
+        .bind(&environment.host)
+        .fetch_one(&self.pool)
+        .await?;
+        Ok(row.try_get("id")?)
+    }
+
+    /// Records the end of a session. `spent` is the whole session's; what its iterations do not account for already,
+    /// such as the time for which a rented device idled, becomes a cost of the session itself.
+    pub async fn end_session(
+        &self,
+        session: i64,
+        status: Status,
+        stop_reason: &str,
+        wall: Duration,
+        spent: Spent,
+    ) -> Result<(), StoreError> {
+        let known = self.session(session).await?.cost;
+        let rest = Spent {
+            gpu_s: (spent.gpu_s - known.gpu_s).max(0.0),
+            gpu_usd: (spent.gpu_usd - known.gpu_usd).max(0.0),
+            llm_usd: (spent.llm_usd - known.llm_usd).max(0.0),
+        };
+        let mut transaction = self.pool.begin_with("BEGIN IMMEDIATE").await?;
+        sqlx::query("UPDATE sessions SET status = ?, stop_reason = ?, ended_at = ?, wall_s = ? WHERE id = ?")
+            .bind(status.name())
+            .bind(stop_reason)
+            .bind(now()?)
+            .bind(wall.as_secs_f64())
+            .bind(session)
+            .execute(&mut *transaction)
+            .await?;
+        record_cost(&mut transaction, session, None, rest).await?;
+        transaction.commit().await?;
+        Ok(())
+    }
+
+    /// Records the time of a baseline on a case of a session. A second time of the same one replaces nothing: it is
+    /// refused.
+    pub async fn record_baseline(&self, session: i64, baseline: &Baseline) -> Result<(), StoreError> {
+        let timing = &baseline.timing;
+        sqlx::query(
+            "INSERT INTO baselines (session_id, case_name, name, samples, launches_per_sample, median_ns, ci_lo_ns,
+                                    ci_hi_ns, raw_ns)
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        )
+        .bind(session)
+        .bind(&baseline.case)
+        .bind(&baseline.name)
+        .bind(signed("samples", timing.samples_ns.len())?)
+        .bind(i64::from(timing.launches_per_sample))
+        .bind(timing.median_ns)
+        .bind(timing.interval_ns.lo)
+        .bind(timing.interval_ns.hi)
+        .bind(pack(&timing.samples_ns))
+        .execute(&self.pool)
+        .await?;
+        Ok(())
+    }
+
+    /// Lists every session, oldest first.
+    pub async fn sessions(&self) -> Result<Vec<SessionSummary>, StoreError> {
+        self.summaries(None).await
+    }
+
+    /// Reads a session by its number.
+    pub async fn session(&self, id: i64) -> Result<SessionSummary, StoreError> {
+        match self.summaries(Some(id)).await?.pop() {
+            Some(summary) => Ok(summary),
+            None => Err(self.unknown_session(id).await?),
+        }
+    }
+
+    /// Reads the session that started last.
+    pub async fn latest_session(&self) -> Result<SessionSummary, StoreError> {
+        let newest: Option<i64> = sqlx::query_scalar("SELECT MAX(id) FROM sessions").fetch_one(&self.pool).await?;
+        self.session(newest.ok_or(StoreError::NoSessions)?).await
+    }
+
+    /// Adds up what all sessions cost.
+    pub async fn cumulative_cost(&self) -> Result<Spent, StoreError> {
+        let row = sqlx::query(
+            "SELECT TOTAL(seconds) FILTER (WHERE kind = 'gpu') AS gpu_s,
+                    TOTAL(usd) FILTER (WHERE kind = 'gpu') AS gpu_usd,
+                    TOTAL(usd) FILTER (WHERE kind = 'llm') AS llm_usd
+             FROM costs",
+        )
+        .fetch_one(&self.pool)
+        .await?;
+        cost(&row)
+    }
+
+    /// Reads where a session ran.
+    pub(super) async fn environment_of(&self, session: i64) -> Result<Environment, StoreError> {
+        let row =
+            sqlx::query("SELECT e.* FROM environments e JOIN sessions s ON s.environment_id = e.id WHERE s.id = ?")
+                .bind(session)
+                .fetch_one(&self.pool)
+                .await?;
+        Ok(Environment {
+            device: json(&row, "device")?,
+            nvrtc: row.try_get("nvrtc")?,
+            optloop: row.try_get("optloop")?,
+            torch: row.try_get("torch")?,
+            host: row.try_get("host")?,
+        })
+    }
+
+    /// Reads the baselines of a session, the fastest of each case first.
+    pub(super) async fn baselines_of(&self, session: i64) -> Result<Vec<Baseline>, StoreError> {
+        let rows = sqlx::query("SELECT * FROM baselines WHERE session_id = ? ORDER BY case_name, median_ns")
+            .bind(session)
+            .fetch_all(&self.pool)
+            .await?;
+        rows.iter()
+            .map(|row| {
+                let timing = required(timing(row, "")?, "raw_ns")?;
+                Ok(Baseline { case: row.try_get("case_name")?, name: row.try_get("name")?, timing })
+            })
+            .collect()
+    }
+
+    async fn summaries(&self, id: Option<i64>) -> Result<Vec<SessionSummary>, StoreError> {
+        let rows = sqlx::query(
+            "SELECT s.*, e.device_name, e.time_source,
+                    (SELECT COUNT(*) FROM iterations WHERE session_id = s.id) AS iterations,
+                    (SELECT COUNT(*) FROM iterations WHERE session_id = s.id AND ended_at IS NULL) AS unfinished,
+                    (SELECT COUNT(*) FROM measurements m JOIN iterations i ON i.id = m.iteration_id
+                     WHERE i.session_id = s.id AND m.verdict = 'improved') AS wins,
+                    (SELECT MAX(start_ns / best_ns) FROM (
+                         SELECT MAX(m.best_ns) FILTER (WHERE m.verdict = 'start') AS start_ns,
+                                MIN(m.best_ns) FILTER (WHERE m.verdict = 'improved') AS best_ns
+                         FROM measurements m JOIN iterations i ON i.id = m.iteration_id
+                         WHERE i.session_id = s.id GROUP BY m.case_name)) AS best_speedup,
+                    (SELECT TOTAL(seconds) FROM costs WHERE session_id = s.id AND kind = 'gpu') AS gpu_s,
+                    (SELECT TOTAL(usd) FROM costs WHERE session_id = s.id AND kind = 'gpu') AS gpu_usd,
+                    (SELECT TOTAL(usd) FROM costs WHERE session_id = s.id AND kind = 'llm') AS llm_usd
+             FROM sessions s JOIN environments e ON e.id = s.environment_id
+             WHERE ?1 IS NULL OR s.id = ?1
+             ORDER BY s.id",
+        )
+        .bind(id)
+        .fetch_all(&self.pool)
+        .await?;
+        rows.iter().map(summary).collect()
+    }
+
+    async fn unknown_session(&self, id: i64) -> Result<StoreError, StoreError> {
+        let row = sqlx::query("SELECT MIN(id) AS first, MAX(id) AS last FROM sessions").fetch_one(&self.pool).await?;
+        let known = known("sessions", row.try_get("first")?, row.try_get("last")?);
+        Ok(StoreError::UnknownSession { id, known })
+    }
+}
+
+/// Says which numbers there are.
+pub(super) fn known(what: &str, first: Option<i64>, last: Option<i64>) -> String {
+    match (first, last) {
+        (Some(first), Some(last)) if first == last => format!("there is only {first}"),
+        (Some(first), Some(last)) => format!("the {what} are {first} to {last}"),
+        _ => format!("there are no {what} yet: run `optloop start` first"),
+    }
+}
+
+/// Records what was spent, a row a kind; nothing spent is no row.
+pub(super) async fn record_cost(
+    connection: &mut sqlx::SqliteConnection,
+    session: i64,
+    iteration: Option<i64>,
+    spent: Spent,
+) -> Result<(), StoreError> {
+    for (kind, seconds, usd) in [("gpu", spent.gpu_s, spent.gpu_usd), ("llm", 0.0, spent.llm_usd)] {
+        if seconds > 0.0 || usd > 0.0 {
+            sqlx::query("INSERT INTO costs (session_id, iteration_id, kind, seconds, usd) VALUES (?, ?, ?, ?, ?)")
+                .bind(session)
+                .bind(iteration)
+                .bind(kind)
+                .bind(seconds)
+                .bind(usd)
+                .execute(&mut *connection)
+                .await?;
+        }
+    }
+    Ok(())
+}
+
+/// Reads the columns of a sum of costs.
+pub(super) fn cost(row: &SqliteRow) -> Result<Spent, StoreError> {
+    Ok(Spent { gpu_s: row.try_get("gpu_s")?, gpu_usd: row.try_get("gpu_usd")?, llm_usd: row.try_get("llm_usd")? })
+}
+
+fn summary(row: &SqliteRow) -> Result<SessionSummary, StoreError> {
+    Ok(SessionSummary {
+        id: row.try_get("id")?,
+        workload: row.try_get("workload")?,
+        cases: json(row, "cases")?,
+        proposer: row.try_get("proposer")?,
+        seed: row.try_get::<i64, _>("seed")?.cast_unsigned(),
+        device: row.try_get("device_name")?,
+        time_source: required(name(row, "time_source")?, "time_source")?,
+        status: required(name(row, "status")?, "status")?,
+        stop_reason: row.try_get("stop_reason")?,
+        started_at: row.try_get("started_at")?,
+        ended_at: row.try_get("ended_at")?,
+        budget_s: row.try_get("budget_s")?,
+        max_cost_usd: row.try_get("max_cost_usd")?,
+        max_iterations: count(row, "max_iterations")?,
+        wall_s: row.try_get("wall_s")?,
+        iterations: required(count(row, "iterations")?, "iterations")?,
+        unfinished: required(count(row, "unfinished")?, "unfinished")?,
+        wins: required(count(row, "wins")?, "wins")?,
+        best_speedup: row.try_get("best_speedup")?,
+        cost: cost(row)?,
+    })
+}

@@ -1,0 +1,431 @@
+//! Stories about a store, through its public functions.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use indexmap::IndexMap;
+use tempfile::TempDir;
+
+use super::*;
+use crate::domain::artifact::{Artifact, KernelResources};
+use crate::domain::budget::Budget;
+use crate::domain::cost::Spent;
+use crate::domain::device::{DeviceInfo, TimeSource};
+use crate::domain::evaluation::{Correctness, Evaluation, Measurement, Outcome, Timing};
+use crate::domain::hypothesis::{Hypothesis, Score};
+use crate::domain::proposal::Proposal;
+use crate::domain::statistics::Interval;
+use crate::domain::variant::{Variant, VariantHash};
+use crate::domain::verdict::{Decision, Verdict};
+use crate::domain::workload::Case;
+
+struct Scene {
+    folder: TempDir,
+    store: Store,
+}
+
+impl Scene {
+    async fn new() -> Self {
+        let folder = TempDir::new().unwrap();
+        let store = Store::open(&folder.path().join("deep/store.db")).await.unwrap();
+        Self { folder, store }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("deep/store.db")
+    }
+
+    async fn session(&self) -> i64 {
+        self.store.begin_session(&session()).await.unwrap()
+    }
+
+    async fn measured(&self, session: i64, block: i64, parent: Option<i64>, ns: f64, verdict: Verdict) -> i64 {
+        let iteration = self.store.begin(session, &proposal(block, parent)).await.unwrap();
+        let evaluation = evaluation(ns, verdict == Verdict::Improved);
+        let speedup = parent.map(|_| 100_000.0 / ns);
+        let decisions = [Decision { case: "b1h1s128".to_owned(), verdict, speedup }];
+        let artifact = artifact(block);
+        let finish = Finish { artifact: Some(&artifact), actual_speedup: speedup, ..finish(&evaluation, &decisions) };
+        self.store.finish(iteration, &finish).await.unwrap();
+        iteration
+    }
+}
+
+fn session() -> NewSession {
+    let mut device = DeviceInfo::of_arch("sm_89").unwrap();
+    device.id = "cuda:0".to_owned();
+    device.name = "NVIDIA L4".to_owned();
+    device.driver = Some("13.0".to_owned());
+    device.time_source = TimeSource::Measured;
+    NewSession {
+        workload: "attention-fp16-d64".to_owned(),
+        cases: vec!["b1h1s128".to_owned()],
+        proposer: "rules".to_owned(),
+        seed: u64::MAX,
+        budget: Budget { wall: Duration::from_secs(3600), max_cost_usd: Some(1.5), max_iterations: None },
+        config: serde_json::json!({ "min_speedup": 1.01 }),
+        environment: Environment {
+            device,
+            nvrtc: "13.0".to_owned(),
+            optloop: "0.1.0".to_owned(),
+            torch: None,
+            host: "Linux, 16 cores".to_owned(),
+        },
+    }
+}
+
+fn proposal(block: i64, parent: Option<i64>) -> Proposal {
+    let source = format!("__launch_bounds__({block})\n");
+    Proposal {
+        proposer: "rules".to_owned(),
+        variant: Variant {
+            family: "tiled".to_owned(),
+            params: IndexMap::from([("BLOCK".to_owned(), block)]),
+            hash: VariantHash::of(&source),
+            source,
+        },
+        cases: vec![Case { name: "b1h1s128".to_owned(), dims: IndexMap::from([("S".to_owned(), 128)]) }],
+        hypothesis: Hypothesis {
+            claim: format!("{block} threads fill the SMs"),
+            evidence: "2 blocks on 58 SMs".to_owned(),
+            case: "b1h1s128".to_owned(),
+            predicted: Interval { lo: 1.1, hi: 1.5 },
+            relative_to: parent,
+        },
+        parent,
+    }
+}
+
+fn artifact(block: i64) -> Artifact {
+    Artifact {
+        key: format!("key-{block}"),
+        arch: "sm_89".to_owned(),
+        options: vec!["--use_fast_math".to_owned()],
+        nvrtc: "13.0".to_owned(),
+        cubin: vec![0x7f; 100],
+        ptx: String::new(),
+        kernels: vec![KernelResources { name: "tiled".to_owned(), registers: 64, ..KernelResources::default() }],
+        log: "ptxas info".to_owned(),
+        compile_ms: 120.0,
+    }
+}
+
+fn timing(ns: f64) -> Timing {
+    Timing {
+        samples_ns: vec![ns * 0.5, ns, ns * 1.5],
+        launches_per_sample: 4,
+        median_ns: ns,
+        interval_ns: Interval { lo: ns * 0.5, hi: ns * 1.5 },
+    }
+}
+
+fn evaluation(ns: f64, confirmed: bool) -> Evaluation {
+    let measurement = Measurement {
+        case: "b1h1s128".to_owned(),
+        correctness: Correctness { relative_l2: 1e-4, worst_row: 2e-4, rows_checked: 64, rows: 128 },
+        screening: Some(timing(ns + 1024.0)),
+        confirmation: confirmed.then(|| timing(ns)),
+        ctas: 2,
+    };
+    Evaluation { outcome: Outcome::Measured, measurements: vec![measurement], device_s: 0.25 }
+}
+
+fn finish<'a>(evaluation: &'a Evaluation, decisions: &'a [Decision]) -> Finish<'a> {
+    Finish {
+        artifact: None,
+        compile_log: None,
+        evaluation,
+        decisions,
+        actual_speedup: None,
+        score: Score::Confirmed,
+        spent: Spent { gpu_s: 9.0, gpu_usd: 0.01, llm_usd: 0.02 },
+        wall_s: 3.0,
+    }
+}
+
+fn wrong() -> (Evaluation, [Decision; 1]) {
+    let case = "b1h1s128".to_owned();
+    let outcome = Outcome::Wrong { case: case.clone(), message: "all zeros".to_owned() };
+    (Evaluation::without_device(outcome), [Decision { case, verdict: Verdict::Rejected, speedup: None }])
+}
+
+#[tokio::test]
+async fn a_session_is_told_from_start_to_end() {
+    let scene = Scene::new().await;
+    let store = &scene.store;
+    let session = scene.session().await;
+    let baseline = Baseline { case: "b1h1s128".to_owned(), name: "torch sdpa".to_owned(), timing: timing(25_000.0) };
+    store.record_baseline(session, &baseline).await.unwrap();
+
+    let first = scene.measured(session, 64, None, 100_000.0, Verdict::Start).await;
+    let second = scene.measured(session, 128, Some(first), 80_000.0, Verdict::Improved).await;
+    store.link_commit(second, "b1h1s128", "abc123").await.unwrap();
+    let third = store.begin(session, &proposal(256, Some(second))).await.unwrap();
+    let (evaluation, decisions) = wrong();
+    store.finish(third, &finish(&evaluation, &decisions)).await.unwrap();
+    let spent = Spent { gpu_s: 3600.0, gpu_usd: 0.2, llm_usd: 0.06 };
+    store
+        .end_session(session, Status::Finished, "its time budget is spent", Duration::from_secs(3600), spent)
+        .await
+        .unwrap();
+
+    let record = store.session_record(session).await.unwrap();
+    assert_eq!(record.environment, self::session().environment);
+    assert_eq!(record.baselines, [baseline]);
+    insta::assert_json_snapshot!(record.session, { ".started_at" => "[instant]", ".ended_at" => "[instant]" }, @r#"
+    {
+      "id": 1,
+      "workload": "attention-fp16-d64",
+      "cases": [
+        "b1h1s128"
+      ],
+      "proposer": "rules",
+      "seed": 18446744073709551615,
+      "device": "NVIDIA L4",
+      "time_source": "measured",
+      "status": "finished",
+      "stop_reason": "its time budget is spent",
+      "started_at": "[instant]",
+      "ended_at": "[instant]",
+      "budget_s": 3600.0,
+      "max_cost_usd": 1.5,
+      "max_iterations": null,
+      "wall_s": 3600.0,
+      "iterations": 3,
+      "unfinished": 0,
+      "wins": 1,
+      "best_speedup": 1.2628,
+      "cost": {
+        "gpu_s": 3600.0,
+        "gpu_usd": 0.2,
+        "llm_usd": 0.06
+      }
+    }
+    "#);
+    insta::assert_json_snapshot!(record.iterations[1], { ".started_at" => "[instant]", ".ended_at" => "[instant]" }, @r#"
+    {
+      "id": 2,
+      "session": 1,
+      "ordinal": 2,
+      "proposer": "rules",
+      "family": "tiled",
+      "params": {
+        "BLOCK": 128
+      },
+      "hash": "e2935da259580704f68c029b824df9ed",
+      "parent": 1,
+      "cases": [
+        {
+          "name": "b1h1s128",
+          "dims": {
+            "S": 128
+          }
+        }
+      ],
+      "started_at": "[instant]",
+      "ended_at": "[instant]",
+      "outcome": {
+        "outcome": "measured"
+      },
+      "hypothesis": {
+        "claim": "128 threads fill the SMs",
+        "evidence": "2 blocks on 58 SMs",
+        "case": "b1h1s128",
+        "predicted": {
+          "lo": 1.1,
+          "hi": 1.5
+        },
+        "relative_to": 1
+      },
+      "actual": 1.25,
+      "score": "confirmed",
+      "measurements": [
+        {
+          "case": "b1h1s128",
+          "correctness": {
+            "relative_l2": 0.0001,
+            "worst_row": 0.0002,
+            "rows_checked": 64,
+            "rows": 128
+          },
+          "ctas": 2,
+          "screening": {
+            "samples_ns": [
+              40512.0,
+              81024.0,
+              121536.0
+            ],
+            "launches_per_sample": 4,
+            "median_ns": 81024.0,
+            "interval_ns": {
+              "lo": 40512.0,
+              "hi": 121536.0
+            }
+          },
+          "confirmation": {
+            "samples_ns": [
+              40000.0,
+              80000.0,
+              120000.0
+            ],
+            "launches_per_sample": 4,
+            "median_ns": 80000.0,
+            "interval_ns": {
+              "lo": 40000.0,
+              "hi": 120000.0
+            }
+          },
+          "verdict": "improved",
+          "speedup": 1.25,
+          "commit": "abc123"
+        }
+      ],
+      "device_s": 0.25,
+      "wall_s": 3.0,
+      "cost": {
+        "gpu_s": 9.0,
+        "gpu_usd": 0.01,
+        "llm_usd": 0.02
+      }
+    }
+    "#);
+    assert_eq!(record.iterations[2].outcome, Some(evaluation.outcome));
+    assert_eq!(record.iterations[2].measurements[0].correctness, None);
+    assert_eq!(store.cumulative_cost().await.unwrap(), spent);
+    assert_eq!(store.latest_session().await.unwrap(), record.session);
+}
+
+#[tokio::test]
+async fn a_crash_leaves_a_running_session_and_its_unfinished_iteration() {
+    let scene = Scene::new().await;
+    let session = scene.session().await;
+    let iteration = scene.store.begin(session, &proposal(64, None)).await.unwrap();
+    let path = scene.path();
+    scene.store.close().await;
+
+    let store = Store::open_existing(&path).await.unwrap();
+    let summary = store.latest_session().await.unwrap();
+    assert_eq!((summary.status, summary.unfinished), (Status::Running, 1));
+    let history = store.history(&Filter::default()).await.unwrap();
+    assert_eq!((history[0].iteration, history[0].outcome.as_deref()), (iteration, None));
+}
+
+#[tokio::test]
+async fn an_iteration_is_shown_with_its_source_its_parents_and_its_artifact() {
+    let scene = Scene::new().await;
+    let session = scene.session().await;
+    let first = scene.measured(session, 64, None, 100_000.0, Verdict::Start).await;
+    let second = scene.measured(session, 128, Some(first), 80_000.0, Verdict::Improved).await;
+
+    let detail = scene.store.iteration(second).await.unwrap();
+    assert_eq!(detail.source, "__launch_bounds__(128)\n");
+    assert_eq!(detail.parent_source.as_deref(), Some("__launch_bounds__(64)\n"));
+    assert_eq!(detail.artifact.map(|artifact| (artifact.key, artifact.cubin_bytes)), Some(("key-128".to_owned(), 100)));
+    // Every one of these samples is exact in f32.
+    assert_eq!(detail.iteration.measurements[0].confirmation, Some(timing(80_000.0)));
+}
+
+#[tokio::test]
+async fn a_history_is_filtered_and_sorted() {
+    let scene = Scene::new().await;
+    let session = scene.session().await;
+    let slow = scene.measured(session, 64, None, 100_000.0, Verdict::Start).await;
+    let fast = scene.measured(session, 128, Some(slow), 80_000.0, Verdict::Improved).await;
+    let refused = scene.store.begin(session, &proposal(256, Some(fast))).await.unwrap();
+    let evaluation = Evaluation::without_device(Outcome::RejectedByCompiler { message: "expected a `;`".to_owned() });
+    let free = Finish { spent: Spent::default(), compile_log: Some("expected a `;`"), ..finish(&evaluation, &[]) };
+    scene.store.finish(refused, &free).await.unwrap();
+
+    let numbers = async |filter: Filter| {
+        let rows = scene.store.history(&filter).await.unwrap();
+        rows.iter().map(|row| row.iteration).collect::<Vec<_>>()
+    };
+    assert_eq!(numbers(Filter::default()).await, [slow, fast, refused]);
+    assert_eq!(numbers(Filter { sort: Sort::Time, ..Filter::default() }).await, [fast, slow, refused]);
+    assert_eq!(numbers(Filter { sort: Sort::Speedup, ..Filter::default() }).await, [fast, slow, refused]);
+    assert_eq!(numbers(Filter { sort: Sort::Cost, limit: Some(2), ..Filter::default() }).await, [slow, fast]);
+    assert_eq!(numbers(Filter { verdict: Some(Verdict::Improved), ..Filter::default() }).await, [fast]);
+    assert_eq!(
+        numbers(Filter { outcome: Some("rejected_by_compiler".to_owned()), ..Filter::default() }).await,
+        [refused]
+    );
+    assert_eq!(numbers(Filter { case: Some("b1h1s128".to_owned()), ..Filter::default() }).await, [slow, fast]);
+    assert_eq!(numbers(Filter { family: Some("other".to_owned()), ..Filter::default() }).await, [0; 0]);
+    assert_eq!(numbers(Filter { session: Some(session + 1), ..Filter::default() }).await, [0; 0]);
+}
+
+#[tokio::test]
+async fn what_is_finished_never_changes() {
+    let scene = Scene::new().await;
+    let store = &scene.store;
+    let session = scene.session().await;
+    let first = scene.measured(session, 64, None, 100_000.0, Verdict::Start).await;
+
+    let (evaluation, decisions) = wrong();
+    assert!(matches!(store.finish(first, &finish(&evaluation, &decisions)).await, Err(StoreError::Refused(_))));
+    store.link_commit(first, "b1h1s128", "abc").await.unwrap();
+    assert!(matches!(store.link_commit(first, "b1h1s128", "def").await, Err(StoreError::Refused(_))));
+    for sql in [
+        "UPDATE iterations SET source = ''",
+        "DELETE FROM iterations",
+        "UPDATE measurements SET screening_median_ns = 1",
+        "DELETE FROM measurements",
+        "UPDATE commits SET commit_id = 'def'",
+        "UPDATE hypotheses SET predicted_lo = 0",
+        "UPDATE hypotheses SET score = 'exceeded'",
+    ] {
+        let error = sqlx::query(sql).execute(&store.pool).await.unwrap_err();
+        assert!(matches!(StoreError::from(error), StoreError::Refused(_)), "{sql}");
+    }
+}
+
+#[tokio::test]
+async fn an_interrupted_session_may_go_on_and_a_finished_one_may_not() {
+    let scene = Scene::new().await;
+    let session = scene.session().await;
+    let end = async |status| {
+        scene.store.end_session(session, status, "stopped", Duration::from_secs(1), Spent::default()).await
+    };
+    end(Status::Interrupted).await.unwrap();
+    end(Status::Finished).await.unwrap();
+    assert!(matches!(end(Status::Finished).await, Err(StoreError::Refused(_))));
+}
+
+#[tokio::test]
+async fn references_must_exist() {
+    let scene = Scene::new().await;
+    let store = &scene.store;
+    assert!(matches!(store.begin(7, &proposal(64, None)).await, Err(StoreError::Refused(_))));
+    let session = scene.session().await;
+    assert!(matches!(store.begin(session, &proposal(64, Some(99))).await, Err(StoreError::Refused(_))));
+    assert!(matches!(store.link_commit(99, "b1h1s128", "abc").await, Err(StoreError::Refused(_))));
+}
+
+#[tokio::test]
+async fn an_unknown_number_is_answered_with_the_known_ones() {
+    let scene = Scene::new().await;
+    let say = |error: StoreError| error.to_string();
+    insta::assert_snapshot!(say(scene.store.latest_session().await.unwrap_err()), @"there are no sessions yet: run `optloop start` first");
+    insta::assert_snapshot!(say(scene.store.session(3).await.unwrap_err()), @"there is no session 3; there are no sessions yet: run `optloop start` first");
+    let session = scene.session().await;
+    insta::assert_snapshot!(say(scene.store.session_record(3).await.unwrap_err()), @"there is no session 3; there is only 1");
+    for block in [64, 128, 256] {
+        scene.store.begin(session, &proposal(block, None)).await.unwrap();
+    }
+    insta::assert_snapshot!(say(scene.store.iteration(12).await.unwrap_err()), @"there is no iteration 12; the iterations are 1 to 3");
+    let (evaluation, decisions) = wrong();
+    insta::assert_snapshot!(say(scene.store.finish(12, &finish(&evaluation, &decisions)).await.unwrap_err()), @"there is no iteration 12; the iterations are 1 to 3");
+}
+
+#[tokio::test]
+async fn the_same_machine_is_recorded_once() {
+    let scene = Scene::new().await;
+    scene.session().await;
+    scene.session().await;
+    let mut other = session();
+    other.environment.torch = Some("2.9".to_owned());
+    scene.store.begin_session(&other).await.unwrap();
+    let environments: i64 =
+        sqlx::query_scalar("SELECT COUNT(*) FROM environments").fetch_one(&scene.store.pool).await.unwrap();
+    assert_eq!(environments, 2);
+}
