@@ -7,6 +7,8 @@ use anyhow::{Context, bail};
 
 use crate::domain::family::Family;
 use crate::domain::names::did_you_mean;
+use crate::domain::proposal::KnownWinner;
+use crate::domain::sidecar::Sidecar;
 use crate::domain::workload::Workload;
 use crate::ops;
 
@@ -96,6 +98,30 @@ impl Project {
         }
         families.retain(|family| if names.is_empty() { !family.specimen } else { names.contains(&family.name) });
         Ok(families)
+    }
+}
+
+impl Project {
+    /// Returns the committed winners of a workload. A sidecar that cannot be read is told in the log and passed over.
+    pub fn known_winners(&self, workload: &Workload) -> Vec<KnownWinner> {
+        let folder = self.root.join("kernels/variants").join(&workload.name);
+        let known = workload.cases.iter().filter_map(|case| {
+            let path = folder.join(format!("{}.json", case.name));
+            let text = fs::read_to_string(&path).ok()?;
+            match serde_json::from_str::<Sidecar>(&text) {
+                Ok(Sidecar { variant, .. }) => Some(KnownWinner {
+                    case: case.name.clone(),
+                    family: variant.family,
+                    params: variant.params,
+                    hash: variant.hash,
+                }),
+                Err(error) => {
+                    tracing::warn!("{} is passed over: {error}", path.display());
+                    None
+                }
+            }
+        });
+        known.collect()
     }
 }
 

@@ -5,8 +5,12 @@
 
 pub mod agent;
 pub mod catalog;
+pub mod cli;
 pub mod config;
 pub mod domain;
 pub mod ops;
+pub mod report;
 pub mod runner;
+pub mod session;
 pub mod store;
+pub mod vcs;

@@ -1,1 +1,7 @@
-fn main() {}
+//! The `optloop` command.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    optloop::cli::main()
+}

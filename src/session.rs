@@ -27,7 +27,8 @@ use crate::runner::evaluate::{CaseRequest, EvaluateRequest};
 use crate::runner::inputs;
 use crate::runner::render::render;
 use crate::runner::worker::Worker;
-use crate::store::{Environment, Finish, NewSession, Status, Store};
+use crate::domain::record::{Environment, Status};
+use crate::store::{Finish, NewSession, Store};
 use crate::vcs::{Figures, Repo, Winner};
 
 /// What a session is made of.

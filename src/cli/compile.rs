@@ -1,0 +1,175 @@
+//! `optloop compile`: compiles families for an architecture, which needs no GPU.
+
+use std::io::Write;
+
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+use rayon::prelude::*;
+
+use super::error::{usage, usage_sentence};
+use crate::catalog::Project;
+use crate::config::Config;
+use crate::domain::artifact::Artifact;
+use crate::domain::device::DeviceInfo;
+use crate::domain::family::Family;
+use crate::domain::space::Space;
+use crate::domain::variant::{Variant, show_params};
+use crate::domain::workload::{Case, Workload};
+use crate::runner::compile::{CompileError, Compiler};
+use crate::runner::render::render;
+use crate::runner::toolchain::Toolchain;
+
+/// Arguments of `optloop compile`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The workload whose dimensions and dtype to compile for [default: session.workload in config.toml]
+    #[arg(long)]
+    workload: Option<String>,
+
+    /// Only this case of the workload (repeat for more)
+    #[arg(long = "case", value_name = "CASE")]
+    cases: Vec<String>,
+
+    /// Only this family (repeat for more) [default: every family, specimens too]
+    #[arg(long = "family", value_name = "FAMILY")]
+    families: Vec<String>,
+
+    /// The architecture: sm_80, sm_86, sm_89, sm_90 or sm_90a
+    #[arg(long, default_value = "sm_90a")]
+    arch: String,
+
+    /// Random valid points to compile of each family, beside its start
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    random: usize,
+
+    /// Seed of the random points
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+
+    /// Print one JSON object per variant
+    #[arg(long)]
+    json: bool,
+}
+
+/// A point that was compiled, with what came of it.
+struct Row {
+    case: String,
+    variant: Variant,
+    result: Result<Artifact, CompileError>,
+}
+
+/// Compiles in parallel and prints what each kernel uses. A variant that does not compile makes it fail.
+pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
+    let config = Config::load(project.root()).map_err(usage)?;
+    let workload_name = args.workload.as_ref().unwrap_or(&config.session.workload);
+    let workload = project.workload(workload_name).map_err(usage)?.select(&args.cases).map_err(usage_sentence)?;
+    let mut families = project.families().map_err(usage)?;
+    if !args.families.is_empty() {
+        families = project.families_named(&args.families).map_err(usage)?;
+    }
+    let device = DeviceInfo::of_arch(&args.arch).map_err(usage_sentence)?;
+    let variants = variants(&workload, &families, &device, args).map_err(usage_sentence)?;
+    if variants.is_empty() {
+        return Err(usage_sentence(format!("no family has a valid point for `{}` on {}", workload.name, args.arch)));
+    }
+    let compiler = Compiler::new(&Toolchain::find_or_fetch()?, &args.arch, &config.compile.options)?;
+    let rows: Vec<Row> = variants
+        .into_par_iter()
+        .map(|(case, variant)| Row { case, result: compiler.compile(&variant), variant })
+        .collect();
+    for row in &rows {
+        if args.json { row.write_json(out)? } else { row.write_text(out)? }
+    }
+    match rows.iter().filter(|row| row.result.is_err()).count() {
+        0 => Ok(()),
+        failed => anyhow::bail!("{failed} of {} variants do not compile for {}", rows.len(), args.arch),
+    }
+}
+
+/// Lists the start of every family for every specialization, and random points.
+fn variants(
+    workload: &Workload,
+    families: &[Family],
+    device: &DeviceInfo,
+    args: &Args,
+) -> Result<Vec<(String, Variant)>, String> {
+    let mut rng = SmallRng::seed_from_u64(args.seed);
+    let mut variants: Vec<(String, Variant)> = Vec::new();
+    for family in families.iter().filter(|family| family.fits(workload, device)) {
+        for case in first_of_each_specialization(family, workload) {
+            let space = Space { family, case, dtype: workload.dtype, device };
+            let mut points: Vec<_> = space.start()?.into_iter().collect();
+            for _ in 0..args.random {
+                points.extend(space.random(&mut rng)?);
+            }
+            for params in points {
+                let variant = render(family, &family.specialization(case), workload.dtype, &params)?;
+                if !variants.iter().any(|(_, other)| other.hash == variant.hash) {
+                    variants.push((case.name.clone(), variant));
+                }
+            }
+        }
+    }
+    Ok(variants)
+}
+
+fn first_of_each_specialization<'a>(family: &Family, workload: &'a Workload) -> Vec<&'a Case> {
+    let mut first: Vec<&Case> = Vec::new();
+    for case in &workload.cases {
+        if !first.iter().any(|other| family.specialization(other) == family.specialization(case)) {
+            first.push(case);
+        }
+    }
+    first
+}
+
+impl Row {
+    fn write_text(&self, out: &mut impl Write) -> anyhow::Result<()> {
+        writeln!(
+            out,
+            "{} {} on {}: {}",
+            self.variant.family,
+            self.variant.hash.short(),
+            self.case,
+            show_params(&self.variant.params)
+        )?;
+        match &self.result {
+            Ok(artifact) => {
+                for kernel in &artifact.kernels {
+                    writeln!(
+                        out,
+                        "    {}: {} registers, {} bytes static shared memory, {} bytes stack, {} + {} bytes spilled",
+                        kernel.name,
+                        kernel.registers,
+                        kernel.shared_bytes,
+                        kernel.stack_bytes,
+                        kernel.spill_store_bytes,
+                        kernel.spill_load_bytes
+                    )?;
+                }
+                for warning in artifact.warnings() {
+                    writeln!(out, "    {warning}")?;
+                }
+            }
+            Err(error) => writeln!(out, "    {error}")?,
+        }
+        Ok(())
+    }
+
+    fn write_json(&self, out: &mut impl Write) -> anyhow::Result<()> {
+        let (kernels, error) = match &self.result {
+            Ok(artifact) => (artifact.kernels.as_slice(), None),
+            Err(error) => (&[][..], Some(error.to_string())),
+        };
+        let object = serde_json::json!({
+            "case": self.case,
+            "family": self.variant.family,
+            "params": self.variant.params,
+            "hash": self.variant.hash,
+            "kernels": kernels,
+            "error": error,
+        });
+        writeln!(out, "{object}")?;
+        Ok(())
+    }
+}

@@ -1,0 +1,28 @@
+//! Errors as a user sees them: one sentence on standard error, and an exit code.
+
+use std::process::ExitCode;
+
+/// A mistake in what was asked, on the command line or in the project's files: exit code 2.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Usage(pub String);
+
+/// Marks an error as a mistake in what was asked.
+pub fn usage(error: impl Into<anyhow::Error>) -> anyhow::Error {
+    Usage(format!("{:#}", error.into())).into()
+}
+
+/// Marks a sentence as a mistake in what was asked.
+pub fn usage_sentence(sentence: impl std::fmt::Display) -> anyhow::Error {
+    Usage(sentence.to_string()).into()
+}
+
+/// Tells the user and returns the exit code. A closed pipe on standard output is no failure of ours.
+pub fn report_error(error: &anyhow::Error) -> ExitCode {
+    let closed_pipe = error.chain().filter_map(|cause| cause.downcast_ref::<std::io::Error>());
+    if closed_pipe.into_iter().any(|cause| cause.kind() == std::io::ErrorKind::BrokenPipe) {
+        return ExitCode::SUCCESS;
+    }
+    eprintln!("error: {error:#}");
+    ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
+}

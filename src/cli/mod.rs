@@ -1,0 +1,96 @@
+//! The command line: one file a verb. Standard output is data, standard error is talk.
+
+mod compile;
+mod doctor;
+mod error;
+mod progress;
+mod report;
+mod start;
+mod worker;
+
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+pub use error::Usage;
+use error::report_error;
+
+use crate::catalog::Project;
+use crate::config::Config;
+use crate::store::Store;
+
+/// Makes CUDA kernels faster on a budget: proposes, compiles, validates, measures, commits and reports.
+#[derive(Debug, Parser)]
+#[command(name = "optloop", version, disable_help_subcommand = true)]
+struct Arguments {
+    /// The project: a folder with config.toml [default: the nearest at or above the current one]
+    #[arg(long, global = true, value_name = "DIR")]
+    project: Option<PathBuf>,
+
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Run a session: spend a budget on making a workload faster
+    Start(start::Args),
+    /// Compile families without a GPU, and show registers, spills and shared memory
+    Compile(compile::Args),
+    /// Write the report of a session again
+    Report(report::Args),
+    /// List the sessions
+    /// List the iterations of a session
+    /// Show everything about one iteration
+    /// Say what is here, what is missing, and how to mend it
+    Doctor,
+    /// Hold a device and evaluate variants (started by a session)
+    #[command(hide = true)]
+    Worker(worker::Args),
+}
+
+/// Runs the command and returns its exit code: 0, 1 for a failure, 2 for a mistake in what was asked.
+pub fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    if let Verb::Worker(args) = &arguments.verb {
+        // A worker does blocking work on one thread and needs no runtime.
+        return finish(worker::run(args));
+    }
+    start_tracing();
+    match tokio::runtime::Runtime::new() {
+        Ok(runtime) => finish(runtime.block_on(run(arguments))),
+        Err(error) => finish(Err(anyhow::Error::new(error).context("Failed to start the runtime"))),
+    }
+}
+
+async fn run(arguments: Arguments) -> anyhow::Result<()> {
+    let project = Project::find(arguments.project.as_deref()).map_err(error::usage)?;
+    let mut out = std::io::stdout().lock();
+    match &arguments.verb {
+        Verb::Start(args) => start::run(args, &project, &mut out).await,
+        Verb::Compile(args) => compile::run(args, &project, &mut out),
+        Verb::Report(args) => report::run(args, &project, &existing_store(&project).await?, &mut out).await,
+        Verb::Doctor => doctor::run(&project, &mut out).await,
+        Verb::Worker(args) => worker::run(args),
+    }
+}
+
+async fn existing_store(project: &Project) -> anyhow::Result<Store> {
+    let config = Config::load(project.root()).map_err(error::usage)?;
+    Ok(Store::open_existing(&project.root().join(config.store.path)).await?)
+}
+
+fn finish(result: anyhow::Result<()>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => report_error(&error),
+    }
+}
+
+fn start_tracing() {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("OPTLOOP_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).without_time().init();
+}

@@ -1,0 +1,111 @@
+//! What a session shows while it runs: a live line, plain lines where there is no terminal, or JSON events.
+
+use std::io::Write;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::domain::evaluation::Outcome;
+use crate::session::{Event, Observer};
+use crate::domain::record::Status;
+
+/// Shows events.
+pub struct Progress<'a, W: Write> {
+    json: bool,
+    out: &'a mut W,
+    line: ProgressBar,
+    budget_s: f64,
+    best: String,
+    failure: Option<std::io::Error>,
+}
+
+impl<'a, W: Write> Progress<'a, W> {
+    /// Shows events as JSON on `out`, or for people on standard error.
+    pub fn new(json: bool, out: &'a mut W) -> Self {
+        let line = if json { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}") {
+            line.set_style(style);
+        }
+        line.enable_steady_tick(Duration::from_millis(200));
+        Self { json, out, line, budget_s: 0.0, best: "nothing measured yet".to_owned(), failure: None }
+    }
+
+    /// Clears the live line and returns the error, if an event could not be written.
+    pub fn finish(self) -> std::io::Result<()> {
+        self.line.finish_and_clear();
+        self.failure.map_or(Ok(()), Err)
+    }
+
+    fn say(&self, text: &str) {
+        if self.line.is_hidden() {
+            eprintln!("{text}");
+        } else {
+            self.line.println(text);
+        }
+    }
+
+    fn tell(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Started { session, workload, device, time_source, budget_s } => {
+                self.budget_s = *budget_s;
+                self.say(&format!(
+                    "session {session}: {workload} on {device}, times are {}, budget {}",
+                    time_source.name(),
+                    span(*budget_s)
+                ));
+            }
+            Event::Iteration { iteration, finished, outcome, hypothesis, decisions, elapsed_s, cost_usd } => {
+                let status = format!(
+                    "{} / {}  ${cost_usd:.2}  iteration {finished}  {}",
+                    span(*elapsed_s),
+                    span(self.budget_s),
+                    self.best
+                );
+                self.line.set_message(status.clone());
+                let failed = !matches!(outcome, Outcome::Measured | Outcome::Pruned { .. });
+                if failed {
+                    let message = outcome.message().unwrap_or_default();
+                    self.say(&format!("#{iteration} {}: {message}", outcome.kind()));
+                } else if self.line.is_hidden() {
+                    let won = decisions.iter().filter(|decision| decision.verdict.name() == "improved").count();
+                    eprintln!("#{iteration} {}: {} ({won} won)  [{status}]", outcome.kind(), hypothesis.claim);
+                }
+            }
+            Event::Improved { case, from_us, to_us, over_start } => {
+                self.best = format!("{case} {to_us:.2} us, {over_start:.1}x its start");
+                self.say(&format!("{case}: {from_us:.2} -> {to_us:.2} us, {over_start:.1}x its start"));
+            }
+            Event::Committed { case, commit } => {
+                self.say(&format!("{case}: committed {}", &commit[..10.min(commit.len())]));
+            }
+            Event::NotCommitted { case, reason } => self.say(&format!("{case}: not committed: {reason}")),
+            Event::Ended { session, status, reason, iterations, wall_s, cost_usd } => {
+                let word = if *status == Status::Finished { "ended" } else { status.name() };
+                self.say(&format!(
+                    "session {session} {word} after {iterations} iterations, {} and ${cost_usd:.2}: {reason}",
+                    span(*wall_s)
+                ));
+            }
+        }
+    }
+}
+
+impl<W: Write> Observer for Progress<'_, W> {
+    fn event(&mut self, event: &Event<'_>) {
+        if !self.json {
+            self.tell(event);
+            return;
+        }
+        let line = serde_json::to_string(event).map_err(std::io::Error::other);
+        let written = line.and_then(|line| writeln!(self.out, "{line}")).and_then(|()| self.out.flush());
+        // A reader that went away must not end the session; it is told once the session is over.
+        if let Err(error) = written {
+            self.failure.get_or_insert(error);
+        }
+    }
+}
+
+/// Shows seconds as `1h 4m 12s`.
+fn span(seconds: f64) -> String {
+    humantime::format_duration(Duration::from_secs(seconds.max(0.0) as u64)).to_string()
+}

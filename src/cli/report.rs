@@ -1,0 +1,84 @@
+//! `optloop report`: writes the report of a session again, from the store.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::ValueEnum;
+
+use crate::catalog::Project;
+use crate::domain::floor::floor_ns;
+use crate::report::{CaseFacts, Report, ReportInput, build};
+use crate::store::Store;
+
+/// Arguments of `optloop report`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The session's number [default: the latest]
+    session: Option<i64>,
+
+    /// The form
+    #[arg(long, value_enum, default_value_t = Format::Md)]
+    format: Format,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Format {
+    /// Markdown, for people
+    Md,
+    /// The versioned contract of docs/report-schema.md
+    Json,
+}
+
+/// Prints the report.
+pub async fn run(args: &Args, project: &Project, store: &Store, out: &mut impl Write) -> anyhow::Result<()> {
+    let session = match args.session {
+        Some(session) => session,
+        None => store.latest_session().await?.id,
+    };
+    let report = report(project, store, session).await?;
+    let text = match args.format {
+        Format::Md => report.to_markdown()?,
+        Format::Json => report.to_json()?,
+    };
+    out.write_all(text.as_bytes())?;
+    Ok(())
+}
+
+/// Writes both forms of a session's report beside the database, and returns the Markdown's path.
+pub async fn write_reports(project: &Project, store: &Store, session: i64) -> anyhow::Result<PathBuf> {
+    let report = report(project, store, session).await?;
+    let folder = project.root().join(".optloop/reports");
+    std::fs::create_dir_all(&folder).with_context(|| format!("Failed to create {}", folder.display()))?;
+    let write = |extension: &str, text: String| -> anyhow::Result<PathBuf> {
+        let path = folder.join(format!("session-{session}.{extension}"));
+        std::fs::write(&path, text).with_context(|| format!("Failed to write {}", path.display()))?;
+        Ok(path)
+    };
+    write("json", report.to_json()?)?;
+    write("md", report.to_markdown()?)
+}
+
+async fn report(project: &Project, store: &Store, session: i64) -> anyhow::Result<Report> {
+    let record = store.session_record(session).await?;
+    let workload = project.workload(&record.session.workload)?;
+    let device = &record.environment.device;
+    let facts: Vec<CaseFacts> = workload
+        .cases
+        .iter()
+        .filter(|case| record.session.cases.contains(&case.name))
+        .map(|case| CaseFacts {
+            case: case.name.clone(),
+            floor_ns: floor_ns(&workload, case, device),
+            flop: workload.op.flop(&case.dims),
+            peak_flops: device.peaks.flops(workload.dtype),
+        })
+        .collect();
+    let families: Vec<String> = project
+        .families_named(&[])?
+        .iter()
+        .filter(|family| family.fits(&workload, device))
+        .map(|family| family.name.clone())
+        .collect();
+    Ok(build(&ReportInput { record: &record, facts: &facts, families: &families }))
+}

@@ -1,0 +1,221 @@
+//! `optloop start`: runs a session.
+
+use std::io::Write;
+
+use anyhow::Context;
+use tokio::sync::watch;
+
+use super::error::{usage, usage_sentence};
+use super::progress::Progress;
+use super::report::write_reports;
+use crate::agent;
+use crate::catalog::Project;
+use crate::config::{self, Config};
+use crate::domain::budget::Budget;
+use crate::domain::cost::Rate;
+use crate::domain::device::DeviceInfo;
+use crate::domain::family::Family;
+use crate::domain::space::Space;
+use crate::domain::verdict::Policy;
+use crate::domain::workload::Workload;
+use crate::runner::compile::Compiler;
+use crate::runner::device::DeviceChoice;
+use crate::runner::render::render;
+use crate::runner::toolchain::Toolchain;
+use crate::runner::worker::{Worker, WorkerError};
+use crate::session::{self, Interrupt, Order, Parts};
+use crate::store::Store;
+use crate::vcs::Repo;
+
+/// Arguments of `optloop start`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Wall time to spend, such as 10m or 4h [default: session.budget in config.toml]
+    #[arg(long)]
+    budget: Option<String>,
+
+    /// Money to spend at most, in US dollars
+    #[arg(long, value_name = "USD")]
+    max_cost: Option<f64>,
+
+    /// Iterations to run at most
+    #[arg(long, value_name = "N")]
+    iterations: Option<u64>,
+
+    /// Seed of the proposals and inputs [default: a random one]
+    #[arg(long)]
+    seed: Option<u64>,
+
+    /// What to make faster [default: session.workload in config.toml]
+    #[arg(long)]
+    workload: Option<String>,
+
+    /// Only this case of the workload (repeat for more)
+    #[arg(long = "case", value_name = "CASE")]
+    cases: Vec<String>,
+
+    /// Only this family (repeat for more); the only way to a specimen
+    #[arg(long = "family", value_name = "FAMILY")]
+    families: Vec<String>,
+
+    /// auto or cuda:N [default: session.device in config.toml]
+    #[arg(long)]
+    device: Option<String>,
+
+    /// local or random [default: session.proposer in config.toml]
+    #[arg(long)]
+    proposer: Option<String>,
+
+    /// Report progress as one JSON object per line on standard output
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs a session and writes its report.
+pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
+    let config = Config::load(project.root()).map_err(usage)?;
+    let order = order(args, &config)?;
+    let workload_name = args.workload.as_ref().unwrap_or(&config.session.workload);
+    let workload = project.workload(workload_name).map_err(usage)?.select(&args.cases).map_err(usage_sentence)?;
+    let families = project.families_named(&args.families).map_err(usage)?;
+    let proposer_name = args.proposer.as_ref().unwrap_or(&config.session.proposer);
+    let proposer = agent::proposer(proposer_name, order.seed).map_err(usage_sentence)?;
+    let device: DeviceChoice =
+        args.device.as_ref().unwrap_or(&config.session.device).parse().map_err(usage_sentence)?;
+
+    let worker = start_worker(&device, &config, &workload).await?;
+    check_spaces(&workload, &families, worker.info()).map_err(usage_sentence)?;
+    let store = Store::open(&project.root().join(&config.store.path)).await?;
+    let toolchain = Toolchain::find_or_fetch()?;
+    let compiler = Compiler::new(&toolchain, &worker.info().arch, &config.compile.options)?;
+    let repo = match config.git.commit {
+        true => Repo::discover(project.root()).map_err(|error| error.to_string()),
+        false => Err("git.commit is false in config.toml".to_owned()),
+    };
+    let known = project.known_winners(&workload);
+    let parts = Parts { workload, families, known, proposer, compiler, worker, store: store.clone(), repo };
+
+    let mut progress = Progress::new(args.json, out);
+    let end = session::run(parts, order, listen_for_interrupts(), &mut progress).await?;
+    progress.finish()?;
+    let written = write_reports(project, &store, end.session).await?;
+    eprintln!("report: {}", written.display());
+    end.error.map_or(Ok(()), Err)
+}
+
+fn order(args: &Args, config: &Config) -> anyhow::Result<Order> {
+    let budget = args.budget.as_ref().unwrap_or(&config.session.budget);
+    let wall = config::duration("--budget", budget).map_err(usage)?;
+    if let Some(most) = args.max_cost {
+        if !(most > 0.0 && most.is_finite()) {
+            return Err(usage_sentence("--max-cost: give a number of US dollars above 0, such as 5.00"));
+        }
+        if config.cost.gpu_usd_per_hour == 0.0 {
+            return Err(usage_sentence(
+                "--max-cost has nothing to count: set cost.gpu_usd_per_hour in config.toml to what the GPU costs",
+            ));
+        }
+    }
+    if args.iterations == Some(0) {
+        return Err(usage_sentence("--iterations: 0 would do nothing, give 1 or more"));
+    }
+    let benchmark = &config.benchmark;
+    Ok(Order {
+        budget: Budget { wall, max_cost_usd: args.max_cost, max_iterations: args.iterations },
+        rate: Rate { gpu_usd_per_hour: config.cost.gpu_usd_per_hour },
+        policy: Policy {
+            min_speedup: benchmark.min_speedup,
+            screening_samples: benchmark.screening_samples,
+            confirmation_samples: benchmark.confirmation_samples,
+        },
+        min_sample_ns: benchmark.min_sample_us * 1e3,
+        oracle_flop: config.validate.oracle_gflop * 1e9,
+        compile_ahead: config.parallel_compilations(),
+        seed: args.seed.unwrap_or_else(rand::random),
+        config: serde_json::to_value(config).context("Failed to record the configuration")?,
+    })
+}
+
+async fn start_worker(device: &DeviceChoice, config: &Config, workload: &Workload) -> anyhow::Result<Worker> {
+    match Worker::start(device, config.step_timeout()).await {
+        Ok(worker) => Ok(worker),
+        Err(WorkerError::NoDevice(reason)) => anyhow::bail!(
+            "{reason}. A session measures on a GPU, so it needs one; on this machine you can compile every variant \
+             and see its registers and spills with `optloop compile --workload {}`, read earlier sessions with \
+             `optloop sessions`, and check the set-up with `optloop doctor`",
+            workload.name
+        ),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Refuses, before anything is spent, what no session could search.
+fn check_spaces(workload: &Workload, families: &[Family], device: &DeviceInfo) -> Result<(), String> {
+    let fitting: Vec<_> = families.iter().filter(|family| family.fits(workload, device)).collect();
+    if fitting.is_empty() {
+        return Err(format!(
+            "no family can compute workload `{}` ({}, {}) on {} (sm_{}): add one to templates/kernels/",
+            workload.name,
+            workload.op.name(),
+            workload.dtype.name(),
+            device.name,
+            device.sm
+        ));
+    }
+    for case in &workload.cases {
+        let mut reasons = Vec::new();
+        for family in &fitting {
+            let space = Space { family, case, dtype: workload.dtype, device };
+            let start = space.start().map_err(|problem| format!("family `{}`: {problem}", family.name))?;
+            let Some(params) = start else {
+                let why = space.why_not(&family.defaults()).unwrap_or_default();
+                reasons.push(format!("{} ({why})", family.name));
+                continue;
+            };
+            render(family, &family.specialization(case), workload.dtype, &params)?;
+            family.plan(&params, case, workload.op, workload.dtype, device).map_err(|error| {
+                format!("family `{}` has no launch plan on case `{}`: {error}", family.name, case.name)
+            })?;
+        }
+        if reasons.len() == fitting.len() {
+            return Err(format!(
+                "case `{}` has no valid point in any family: {}; leave it out with --case, or widen a family's values",
+                case.name,
+                reasons.join("; ")
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Counts Ctrl-C and SIGTERM: the first asks the session to finish the iteration in flight, the second to abandon it.
+fn listen_for_interrupts() -> Interrupt {
+    let (requests, seen) = watch::channel(0);
+    tokio::spawn(async move {
+        loop {
+            interrupted().await;
+            requests.send_modify(|count| *count += 1);
+            if *requests.borrow() == 1 {
+                eprintln!("finishing the iteration in flight; once more to abandon it");
+            }
+        }
+    });
+    Interrupt::new(seen)
+}
+
+#[cfg(unix)]
+async fn interrupted() {
+    use tokio::signal::unix::{SignalKind, signal};
+    match signal(SignalKind::terminate()) {
+        Ok(mut terminate) => tokio::select! {
+            _ = tokio::signal::ctrl_c() => {}
+            _ = terminate.recv() => {}
+        },
+        Err(_) => drop(tokio::signal::ctrl_c().await),
+    }
+}
+
+#[cfg(not(unix))]
+async fn interrupted() {
+    drop(tokio::signal::ctrl_c().await);
+}

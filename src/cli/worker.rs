@@ -1,0 +1,17 @@
+//! `optloop worker`: holds a device for a session.
+
+use crate::runner::device::DeviceChoice;
+use crate::runner::worker::serve;
+
+/// Arguments of `optloop worker`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The device to open
+    #[arg(long)]
+    device: DeviceChoice,
+}
+
+/// Serves until standard input ends.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    serve(&args.device)
+}
