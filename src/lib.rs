@@ -1,3 +1,4 @@
 //! optloop: an autonomous optimization loop for CUDA kernels.
 
 pub mod domain;
+pub mod vcs;
