@@ -112,7 +112,7 @@ struct Lock {
 impl Lock {
     fn take(index: &Path) -> Result<Self, VcsError> {
         let path = index.with_extension("lock");
-        for _ in 1..LOCK_TRIES {
+        for _ in 0..LOCK_TRIES {
             match File::create_new(&path) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => thread::sleep(LOCK_PAUSE),
                 Err(error) => return Err(VcsError::file("create", &path)(error)),

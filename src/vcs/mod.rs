@@ -3,8 +3,7 @@
 //! A winner is two files below the project: `kernels/variants/<workload>/<case>.cu` and the `.json` to launch it. The
 //! commit is made of HEAD and these two files, never of what the user has staged; the index gets these two entries and
 //! keeps all others. Ignore rules and `.gitattributes` filters are not consulted: the bytes in the commit are those that
-//! were measured. Hooks are not run and commits are not signed, because a session
-//! must not stop for either.
+//! were measured. Hooks are not run and commits are not signed, because a session must not stop for either.
 
 mod error;
 mod files;
