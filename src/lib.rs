@@ -9,7 +9,6 @@ pub mod cli;
 pub mod config;
 pub mod domain;
 pub mod ops;
-pub mod report;
 pub mod runner;
 pub mod session;
 pub mod store;

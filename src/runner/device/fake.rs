@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use super::{Buffer, Device, Fault, Work};
 use crate::domain::artifact::Artifact;
 use crate::domain::device::{DeviceInfo, Peaks, TimeSource};
-use crate::domain::op::{Role, TensorSpec};
+use crate::domain::op::{Dims, Dtype, Op, Role, TensorSpec};
 use crate::domain::plan::{Arg, LaunchPlan, ScalarValue};
 use crate::runner::inputs;
 
@@ -18,8 +18,20 @@ pub struct FakeDevice {
     info: DeviceInfo,
     buffers: HashMap<usize, Vec<u8>>,
     next: usize,
-    replay_ns: f64,
+    captured: Option<Captured>,
     jitter: u64,
+}
+
+/// A captured plan, owned, so that a replay can compute what the inputs are by then.
+struct Captured {
+    plan: LaunchPlan,
+    buffers: HashMap<String, Buffer>,
+    op: &'static dyn Op,
+    dims: Dims,
+    dtype: Dtype,
+    replay_ns: f64,
+    /// A buffer was written since the last replay. Computing again only then keeps 500 replays affordable.
+    stale: bool,
 }
 
 /// The values of a `FAULT` argument.
@@ -48,7 +60,7 @@ impl FakeDevice {
             time_source: TimeSource::Modelled,
             peaks: Peaks::derived(90, 132, 1_980_000.0, 3_201_000.0, 6144.0),
         };
-        Self { info, buffers: HashMap::new(), next: 0, replay_ns: 0.0, jitter: 1 }
+        Self { info, buffers: HashMap::new(), next: 0, captured: None, jitter: 1 }
     }
 
     /// Writes the op's reference, rounded to the dtype, into the output.
@@ -119,11 +131,13 @@ impl Device for FakeDevice {
 
     fn write(&mut self, buffer: Buffer, bytes: &[u8]) -> Result<(), Fault> {
         self.buffers.insert(buffer.0, bytes.to_vec());
+        self.captured.iter_mut().for_each(|captured| captured.stale = true);
         Ok(())
     }
 
     fn fill(&mut self, buffer: Buffer, byte: u8) -> Result<(), Fault> {
         self.buffers.entry(buffer.0).or_default().fill(byte);
+        self.captured.iter_mut().for_each(|captured| captured.stale = true);
         Ok(())
     }
 
@@ -146,16 +160,32 @@ impl Device for FakeDevice {
     }
 
     fn capture(&mut self, work: &Work<'_>, executions: u32) -> Result<(), Fault> {
-        let fault = if fault(work.plan) == WRONG_WHEN_REPLAYED { WRONG } else { fault(work.plan) };
-        self.compute(work, fault);
-        self.replay_ns = model_ns(&self.info, work) * f64::from(executions);
+        self.captured = Some(Captured {
+            plan: work.plan.clone(),
+            buffers: work.buffers.clone(),
+            op: work.op,
+            dims: work.dims.clone(),
+            dtype: work.dtype,
+            replay_ns: model_ns(&self.info, work) * f64::from(executions),
+            stale: true,
+        });
         Ok(())
     }
 
     /// Returns the modelled time with 0.2% of noise, from a fixed sequence.
     fn replay(&mut self) -> Result<f64, Fault> {
+        let mut captured = self.captured.take().ok_or_else(|| Fault::Broken("nothing is captured".to_owned()))?;
+        if captured.stale {
+            let Captured { plan, buffers, op, dims, dtype, .. } = &captured;
+            let work = Work { plan, buffers, op: *op, dims, dtype: *dtype };
+            let fault = fault(plan);
+            self.compute(&work, if fault == WRONG_WHEN_REPLAYED { WRONG } else { fault });
+            captured.stale = false;
+        }
         self.jitter = self.jitter.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let noise = (self.jitter >> 40) as f64 / (1_u64 << 24) as f64 - 0.5;
-        Ok(self.replay_ns * (1.0 + 0.002 * noise))
+        let replay_ns = captured.replay_ns * (1.0 + 0.002 * noise);
+        self.captured = Some(captured);
+        Ok(replay_ns)
     }
 }

@@ -1,0 +1,87 @@
+//! Why a winner was not committed, each in a sentence that says what to do about it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A reason not to commit. Whatever it is, nothing has changed.
+#[derive(Debug, thiserror::Error)]
+pub enum VcsError {
+    /// There is no repository.
+    #[error("`{}` is in no git repository: run `git init` there, or work inside a repository", .0.display())]
+    NoRepository(PathBuf),
+    /// There is one without a working tree.
+    #[error("`{}` is a bare repository, which has no files to put a winner in: work in a clone of it", .0.display())]
+    Bare(PathBuf),
+    /// There is one that belongs to someone else.
+    #[error(
+        "the repository around `{dir}` belongs to another user, so git does not trust it: run \
+         `git config --global --add safe.directory <its folder>` if you do", dir = .0.display()
+    )]
+    Untrusted(PathBuf),
+    /// The user is in the middle of something.
+    #[error("a {0} is in progress: finish it or abort it, then commit the winner again")]
+    Busy(&'static str),
+    /// Another process holds a lock, or died with it.
+    #[error("`{}` exists: wait for the other git process, or delete the file if none is running", .0.display())]
+    Locked(PathBuf),
+    /// The user has edited the very file that the winner would replace.
+    #[error("`{path}` {change}: commit it or restore it, because the winner would overwrite it")]
+    Edited {
+        /// The file, relative to the repository.
+        path: String,
+        /// What was found, such as `has unstaged changes`.
+        change: &'static str,
+    },
+    /// The way to the file is not made of plain folders of this repository.
+    #[error("`{path}` {obstacle}: move it away, because winners are stored below it")]
+    Blocked {
+        /// The obstacle, relative to the repository.
+        path: String,
+        /// What it is, such as `is a symbolic link`.
+        obstacle: &'static str,
+    },
+    /// A workload or a case has a name that is no file name.
+    #[error("`{0}` cannot name a file: use letters, digits, `-`, `_` and `.`, and begin with a letter or digit")]
+    Name(String),
+    /// The operating system refused.
+    #[error("could not {doing} `{}`: {error}{}", path.display(), hint(error))]
+    File {
+        /// What was being done, as in "could not …".
+        doing: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        error: io::Error,
+    },
+    /// libgit2 refused.
+    #[error("could not {doing}: {}; `git fsck` and `git status` may tell more", error.message())]
+    Git {
+        /// What was being done, as in "could not …".
+        doing: &'static str,
+        /// libgit2's reason.
+        error: git2::Error,
+    },
+    /// The sidecar has no JSON form.
+    #[error("could not write the sidecar as JSON: {0}")]
+    Json(serde_json::Error),
+}
+
+fn hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => "; make it writable for this user",
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "; free some space",
+        _ => "",
+    }
+}
+
+impl VcsError {
+    /// Says what was being done when libgit2 refused.
+    pub(super) fn git(doing: &'static str) -> impl FnOnce(git2::Error) -> Self {
+        move |error| Self::Git { doing, error }
+    }
+
+    /// Says what was being done to which file when the system refused.
+    pub(super) fn file(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |error| Self::File { doing, path: path.to_owned(), error }
+    }
+}

@@ -1,0 +1,243 @@
+//! Commits a confirmed winner, and touches nothing else.
+//!
+//! A winner is two files below the project: `kernels/variants/<workload>/<case>.cu` and the `.json` to launch it. The
+//! commit is made of HEAD and these two files, never of what the user has staged; the index gets these two entries and
+//! keeps all others. Ignore rules and `.gitattributes` filters are not consulted: the bytes in the commit are those that
+//! were measured. Hooks are not run and commits are not signed, because a session must not stop for either.
+
+mod error;
+mod files;
+mod index;
+#[cfg(test)]
+mod tests;
+mod winner;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use git2::build::TreeUpdateBuilder;
+use git2::{Commit, ErrorCode, FileMode, ObjectType, Oid, Repository, RepositoryState, Signature, Transaction, Tree};
+
+pub use self::error::VcsError;
+use self::files::Written;
+use self::index::LockedIndex;
+pub use self::winner::{BaselineTime, Figures, Winner};
+
+/// The id of a commit, as 40 hex digits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommitId(pub String);
+
+impl fmt::Display for CommitId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The git repository that a project lives in.
+pub struct Repo {
+    git: Repository,
+    workdir: PathBuf,
+    /// The project's folder, relative to `workdir`; empty if it is the same.
+    project: PathBuf,
+}
+
+/// A file to commit.
+struct WinnerFile {
+    /// Its place, relative to the repository's working tree.
+    path: PathBuf,
+    bytes: Vec<u8>,
+    blob: Oid,
+}
+
+/// HEAD, locked: nobody else can move it, so that nothing has to be compared or tried again.
+struct LockedHead<'a> {
+    locks: Transaction<'a>,
+    /// The branch, or `HEAD` where it is detached.
+    reference: String,
+    /// `None` before the first commit of a branch.
+    commit: Option<Commit<'a>>,
+}
+
+impl Repo {
+    /// Finds the repository around a project's folder.
+    pub fn discover(project_dir: &Path) -> Result<Self, VcsError> {
+        let resolve = |path: &Path| path.canonicalize().map_err(VcsError::file("find", path));
+        let project_dir = resolve(project_dir)?;
+        let git = Repository::discover(&project_dir).map_err(|error| match error.code() {
+            ErrorCode::NotFound => VcsError::NoRepository(project_dir.clone()),
+            ErrorCode::Owner => VcsError::Untrusted(project_dir.clone()),
+            _ => VcsError::git("open the repository")(error),
+        })?;
+        let workdir = resolve(git.workdir().ok_or_else(|| VcsError::Bare(project_dir.clone()))?)?;
+        let project = project_dir.strip_prefix(&workdir).map_err(|_| VcsError::NoRepository(project_dir.clone()))?;
+        Ok(Self { project: project.to_owned(), git, workdir })
+    }
+
+    /// Commits a winner onto HEAD, and returns the commit; returns HEAD itself if it already holds the same files.
+    ///
+    /// A file of the winner that the user has edited or staged is never overwritten. On any error, files, index and
+    /// HEAD are as they were. A process killed half-way can be followed by the same call.
+    pub fn commit_winner(&self, winner: &Winner) -> Result<CommitId, VcsError> {
+        self.check_idle()?;
+        let mut index = LockedIndex::lock(self.git.path())?;
+        let files = self.files(winner)?;
+        let head = self.lock_head()?;
+        let base = self.tree_of(head.commit.as_ref())?;
+        for file in &files {
+            self.check_untouched(file, &base, &index)?;
+        }
+        let tree = self.tree_with(&base, &files)?;
+        if let Some(commit) = head.commit.as_ref().filter(|_| tree.id() == base.id()) {
+            return Ok(CommitId(commit.id().to_string()));
+        }
+
+        // An object that nothing refers to yet. The files go before the index, which records their times; the
+        // reference goes last, because it is the one step that makes the commit.
+        let commit = self.commit(winner, &tree, head.commit.as_ref())?;
+        let mut written = Written::default();
+        for file in &files {
+            let path = self.workdir.join(&file.path);
+            written.write(&path, &file.bytes).map_err(VcsError::file("write", &path))?;
+            index.stage(&self.workdir, &file.path, file.blob)?;
+        }
+        index.publish()?;
+        self.advance(head, commit, &winner.summary())?;
+        written.keep();
+        index.keep();
+        Ok(CommitId(commit.to_string()))
+    }
+
+    fn check_idle(&self) -> Result<(), VcsError> {
+        Err(VcsError::Busy(match self.git.state() {
+            RepositoryState::Clean => return Ok(()),
+            RepositoryState::Merge => "merge",
+            RepositoryState::Revert | RepositoryState::RevertSequence => "revert",
+            RepositoryState::CherryPick | RepositoryState::CherryPickSequence => "cherry-pick",
+            RepositoryState::Bisect => "bisect",
+            RepositoryState::ApplyMailbox => "`git am`",
+            RepositoryState::Rebase
+            | RepositoryState::RebaseInteractive
+            | RepositoryState::RebaseMerge
+            | RepositoryState::ApplyMailboxOrRebase => "rebase",
+        }))
+    }
+
+    /// Names the winner's files, checks the way to them and stores their contents.
+    fn files(&self, winner: &Winner) -> Result<[WinnerFile; 2], VcsError> {
+        for name in [&winner.workload, winner.case()] {
+            let safe = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+            if !name.starts_with(|c: char| c.is_ascii_alphanumeric()) || !name.chars().all(safe) {
+                return Err(VcsError::Name(name.to_owned()));
+            }
+        }
+        let folder = self.project.join("kernels/variants").join(&winner.workload);
+        let sidecar = winner.sidecar.to_json().map_err(VcsError::Json)?;
+        let file = |extension: &str, text: &str| {
+            let path = folder.join(format!("{}.{extension}", winner.case()));
+            files::check_way(&self.workdir, &path)?;
+            let blob = self.git.blob(text.as_bytes()).map_err(VcsError::git("store the winner"))?;
+            Ok(WinnerFile { path, bytes: text.into(), blob })
+        };
+        Ok([file("cu", &winner.source)?, file("json", &sidecar)?])
+    }
+
+    fn lock_head(&self) -> Result<LockedHead<'_>, VcsError> {
+        let mut locks = self.git.transaction().map_err(VcsError::git("lock HEAD"))?;
+        let mut lock = |name: &str, folder: &Path| {
+            locks.lock_ref(name).map_err(|error| match error.code() {
+                ErrorCode::Locked => VcsError::Locked(folder.join(format!("{name}.lock"))),
+                _ => VcsError::git("lock HEAD")(error),
+            })
+        };
+        lock("HEAD", self.git.path())?;
+        let reference = self.head_reference().map_err(VcsError::git("read HEAD"))?;
+        if reference != "HEAD" {
+            lock(&reference, self.git.commondir())?;
+        }
+        let commit = match self.git.head().and_then(|head| head.peel_to_commit()) {
+            Ok(commit) => Some(commit),
+            Err(error) if error.code() == ErrorCode::UnbornBranch => None,
+            Err(error) => return Err(VcsError::git("read HEAD")(error)),
+        };
+        Ok(LockedHead { locks, reference, commit })
+    }
+
+    /// Returns the name of the reference that a commit moves, which need not exist yet.
+    fn head_reference(&self) -> Result<String, git2::Error> {
+        match self.git.head() {
+            Ok(head) => Ok(head.name()?.to_owned()),
+            Err(error) if error.code() == ErrorCode::UnbornBranch => {
+                let head = self.git.find_reference("HEAD")?;
+                Ok(head.symbolic_target()?.unwrap_or("HEAD").to_owned())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns the tree of a commit, or the empty tree.
+    fn tree_of(&self, commit: Option<&Commit<'_>>) -> Result<Tree<'_>, VcsError> {
+        let empty = || self.git.treebuilder(None).and_then(|builder| builder.write());
+        commit
+            .map_or_else(empty, |commit| Ok(commit.tree_id()))
+            .and_then(|id| self.git.find_tree(id))
+            .map_err(VcsError::git("read the tree of HEAD"))
+    }
+
+    /// Refuses to overwrite what is not HEAD's. What already is the winner's is fine: a killed process left it.
+    fn check_untouched(&self, file: &WinnerFile, base: &Tree<'_>, index: &LockedIndex) -> Result<(), VcsError> {
+        let edited = |change| Err(VcsError::Edited { path: file.path.display().to_string(), change });
+        let head = base.get_path(&file.path).ok().map(|entry| entry.id());
+        let ours = |id: Option<Oid>| id == head || id == Some(file.blob);
+        if !ours(index.staged(&file.path)?) {
+            return edited("has staged changes");
+        }
+        let path = self.workdir.join(&file.path);
+        let Some((bytes, _)) = files::read(&path).map_err(VcsError::file("read", &path))? else {
+            return if head.is_some() { edited("is deleted") } else { Ok(()) };
+        };
+        // A checkout may have turned every LF into CRLF (core.autocrlf), which is no edit.
+        let with_lf = String::from_utf8_lossy(&bytes).replace("\r\n", "\n");
+        for contents in [&bytes, with_lf.as_bytes()] {
+            let id = Oid::hash_object(ObjectType::Blob, contents).map_err(VcsError::git("hash a file"))?;
+            if ours(Some(id)) {
+                return Ok(());
+            }
+        }
+        edited(if head.is_some() { "has changes that are not committed" } else { "is there but not committed" })
+    }
+
+    fn tree_with(&self, base: &Tree<'_>, files: &[WinnerFile]) -> Result<Tree<'_>, VcsError> {
+        let mut update = TreeUpdateBuilder::new();
+        for file in files {
+            update.upsert(file.path.as_path(), file.blob, FileMode::Blob);
+        }
+        update
+            .create_updated(&self.git, base)
+            .and_then(|id| self.git.find_tree(id))
+            .map_err(VcsError::git("add the winner to the tree of HEAD"))
+    }
+
+    fn commit(&self, winner: &Winner, tree: &Tree<'_>, parent: Option<&Commit<'_>>) -> Result<Oid, VcsError> {
+        let create = || {
+            let who = self.signature()?;
+            self.git.commit(None, &who, &who, &winner.message(), tree, parent.as_slice())
+        };
+        create().map_err(VcsError::git("create the commit"))
+    }
+
+    /// Returns the user's identity, or optloop's own where none is configured.
+    fn signature(&self) -> Result<Signature<'_>, git2::Error> {
+        self.git.signature().or_else(|_| Signature::now("optloop", "optloop@localhost"))
+    }
+
+    /// Moves HEAD, or the branch that it is on, to the commit.
+    fn advance(&self, mut head: LockedHead<'_>, commit: Oid, summary: &str) -> Result<(), VcsError> {
+        self.signature()
+            .and_then(|who| {
+                let reason = format!("optloop: {summary}");
+                head.locks.set_target(&head.reference, commit, Some(&who), &reason)
+            })
+            .and_then(|()| head.locks.commit())
+            .map_err(VcsError::git("move HEAD to the commit"))
+    }
+}

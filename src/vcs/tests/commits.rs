@@ -1,0 +1,200 @@
+//! Winners that are committed.
+
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::time::{Duration, SystemTime};
+
+use super::*;
+
+#[test]
+fn a_winner_becomes_a_commit_of_two_files() {
+    let sandbox = Sandbox::new();
+    let id = sandbox.repo().commit_winner(&winner("// fast\n")).unwrap();
+    assert_eq!(sandbox.git("rev-parse main").trim(), id.0);
+    insta::assert_snapshot!(sandbox.git("show --stat=60 --format=%an%n%B"), @"
+    Ada
+    attention/b1: 123.4 -> 98.70 us (1.25x)
+
+    Family:     fa2-mma
+    Parameters: WARPS=4 BC=64
+    Variant:    00ff
+    Before:     123.4 us (95% interval 123.1 to 123.9, 500 samples)
+    After:      98.70 us (95% interval 98.50 to 98.90, 500 samples)
+    Baseline:   torch flash, 150.0 us (1.52x)
+    Device:     NVIDIA H200, measured
+    Found by:   session 3, iteration 17
+
+
+     kernels/variants/attention/b1.cu   |  1 +
+     kernels/variants/attention/b1.json | 90 ++++++++++++++++++
+     2 files changed, 91 insertions(+)
+    ");
+    assert_eq!(sandbox.read(CU), "// fast\n");
+    assert_eq!(serde_json::from_str::<crate::domain::sidecar::Sidecar>(&sandbox.read(JSON)).unwrap(), sidecar());
+    // `diff-files` trusts the index without looking at contents.
+    assert_eq!(["status --porcelain", "diff-files"].map(|command| sandbox.git(command)), ["", ""]);
+    assert_eq!(sandbox.git("fsck --strict --no-dangling"), "");
+    let reason = "optloop: attention/b1: 123.4 -> 98.70 us (1.25x)\n";
+    assert_eq!(sandbox.git("reflog -1 --format=%gs HEAD"), reason);
+    assert_eq!(sandbox.git("reflog -1 --format=%gs main"), reason);
+}
+
+#[test]
+fn the_message_says_what_was_not_measured() {
+    let winner = Winner { previous: None, baseline: None, ..winner("") };
+    insta::assert_snapshot!(winner.message(), @"
+    attention/b1: 98.70 us, the first winner
+
+    Family:     fa2-mma
+    Parameters: WARPS=4 BC=64
+    Variant:    00ff
+    Before:     no incumbent
+    After:      98.70 us (95% interval 98.50 to 98.90, 500 samples)
+    Baseline:   no baseline measured
+    Device:     NVIDIA H200, measured
+    Found by:   session 3, iteration 17
+    ");
+}
+
+#[test]
+fn what_the_user_has_staged_and_edited_stays_as_it_is() {
+    let sandbox = Sandbox::new();
+    sandbox.write("staged.txt", "two\n");
+    sandbox.git("add staged.txt");
+    sandbox.write("staged.txt", "tri\n");
+    sandbox.write("edited.txt", "two\n");
+    sandbox.write("kernels/untracked.txt", "new\n");
+    sandbox.git("rm --quiet --cached edited.txt");
+    sandbox.git("add --intent-to-add edited.txt");
+    sandbox.git("update-index --index-version 4");
+    let seen =
+        || ["status --porcelain --untracked-files=all", "diff", "diff --cached"].map(|command| sandbox.git(command));
+    let before = seen();
+    sandbox.repo().commit_winner(&winner("// fast\n")).unwrap();
+    assert_eq!(seen(), before);
+    assert_eq!(["staged.txt", "edited.txt"].map(|file| sandbox.read(file)), ["tri\n", "two\n"]);
+    assert_eq!(sandbox.git("show --name-only --format="), format!("{CU}\n{JSON}\n"));
+}
+
+#[test]
+fn an_edit_as_fresh_as_the_index_is_still_seen() {
+    let sandbox = Sandbox::new();
+    // Staged, then edited to the same length within what the clock tells apart: all that git remembers of the file
+    // besides its contents stays the same. It happened an hour ago, for git compares whole seconds.
+    sandbox.git("config core.checkStat minimal");
+    sandbox.git("config core.trustctime false");
+    let then = SystemTime::now() - Duration::from_secs(3600);
+    let dated_then = |path: &str| {
+        fs::File::options().write(true).open(sandbox.path(path)).unwrap().set_modified(then).unwrap();
+    };
+    sandbox.write("staged.txt", "two\n");
+    dated_then("staged.txt");
+    sandbox.git("add staged.txt");
+    sandbox.write("staged.txt", "tri\n");
+    dated_then("staged.txt");
+    dated_then(".git/index");
+    sandbox.repo().commit_winner(&winner("// fast\n")).unwrap();
+    assert_eq!(sandbox.git("status --porcelain"), "MM staged.txt\n");
+}
+
+#[test]
+fn one_winner_follows_another_and_the_same_one_is_committed_once() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo();
+    let first = repo.commit_winner(&winner("// fast\n")).unwrap();
+    let second = repo.commit_winner(&winner("// faster\n")).unwrap();
+    assert_eq!(repo.commit_winner(&winner("// faster\n")).unwrap(), second);
+    assert_eq!(sandbox.git("rev-parse main~1").trim(), first.0);
+    assert_eq!(sandbox.git("rev-list --count main").trim(), "3");
+    assert_eq!(sandbox.read(CU), "// faster\n");
+    assert_eq!(sandbox.git("status --porcelain"), "");
+}
+
+#[test]
+fn commits_made_meanwhile_are_built_upon() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo();
+    sandbox.git("commit --quiet --allow-empty -m meanwhile");
+    sandbox.git("pack-refs --all");
+    repo.commit_winner(&winner("// fast\n")).unwrap();
+    assert_eq!(sandbox.git("log --format=%s -2 --skip=1"), "meanwhile\nstart\n");
+}
+
+#[test]
+fn the_first_commit_of_a_branch_can_be_a_winner() {
+    let sandbox = Sandbox::unborn();
+    let id = sandbox.repo().commit_winner(&winner("// fast\n")).unwrap();
+    assert_eq!(sandbox.git("rev-list main").trim(), id.0);
+    assert_eq!(sandbox.git("ls-tree -r --name-only main"), format!("{CU}\n{JSON}\n"));
+    assert_eq!(sandbox.git("status --porcelain"), "");
+}
+
+#[test]
+fn a_detached_head_moves_alone() {
+    let sandbox = Sandbox::new();
+    sandbox.git("checkout --quiet --detach");
+    let id = sandbox.repo().commit_winner(&winner("// fast\n")).unwrap();
+    assert_eq!(sandbox.git("rev-parse HEAD").trim(), id.0);
+    assert_eq!(sandbox.git("rev-parse main"), sandbox.git("rev-parse HEAD~1"));
+    assert_eq!(sandbox.git("status --porcelain --branch"), "## HEAD (no branch)\n");
+}
+
+#[test]
+fn a_linked_worktree_commits_to_its_own_branch() {
+    let sandbox = Sandbox::new();
+    sandbox.git("worktree add --quiet -b side linked");
+    let id = Repo::discover(&sandbox.path("linked")).unwrap().commit_winner(&winner("// fast\n")).unwrap();
+    assert_eq!(sandbox.git("rev-parse side").trim(), id.0);
+    assert_eq!(sandbox.git("rev-parse main"), sandbox.git("rev-parse side~1"));
+    assert_eq!(sandbox.try_git_in("linked", "status --porcelain"), (true, String::new()));
+}
+
+#[test]
+fn a_project_can_be_a_subfolder_even_through_a_link() {
+    let sandbox = Sandbox::new();
+    fs::create_dir_all(sandbox.path("gpu/project")).unwrap();
+    symlink(sandbox.path("gpu/project"), sandbox.path("shortcut")).unwrap();
+    Repo::discover(&sandbox.path("shortcut")).unwrap().commit_winner(&winner("// fast\n")).unwrap();
+    let expected = format!("gpu/project/{CU}\ngpu/project/{JSON}\n");
+    assert_eq!(sandbox.git("show --name-only --format="), expected);
+    assert_eq!(sandbox.git("status --porcelain"), "?? shortcut\n");
+}
+
+#[test]
+fn neither_identity_nor_ignore_rules_nor_hooks_stop_a_commit() {
+    let sandbox = Sandbox::new();
+    // Empty values hide whatever the machine's user has configured.
+    sandbox.git("config user.name ");
+    sandbox.git("config user.email ");
+    sandbox.write(".git/info/exclude", "kernels\n");
+    sandbox.write(".git/hooks/pre-commit", "#!/bin/sh\nexit 1\n");
+    fs::set_permissions(sandbox.path(".git/hooks/pre-commit"), fs::Permissions::from_mode(0o755)).unwrap();
+    sandbox.repo().commit_winner(&winner("// fast\n")).unwrap();
+    let people = sandbox.git("log -1 --format=%an,%ae,%cn,%ce");
+    assert_eq!(people, "optloop,optloop@localhost,optloop,optloop@localhost\n");
+    assert_eq!(sandbox.git("status --porcelain"), "");
+}
+
+#[test]
+fn a_checkout_with_other_line_ends_is_no_edit() {
+    let sandbox = Sandbox::new();
+    sandbox.repo().commit_winner(&winner("// fast\n")).unwrap();
+    sandbox.git("config core.autocrlf true");
+    fs::remove_file(sandbox.path(CU)).unwrap();
+    sandbox.git(&format!("checkout --quiet {CU}"));
+    assert_eq!(sandbox.read(CU), "// fast\r\n");
+    sandbox.repo().commit_winner(&winner("// faster\n")).unwrap();
+    assert_eq!(sandbox.git("status --porcelain"), "");
+}
+
+#[test]
+fn what_a_killed_process_left_is_taken_up() {
+    let sandbox = Sandbox::new();
+    sandbox.write(CU, "// fast\n");
+    sandbox.write(JSON, &sidecar().to_json().unwrap());
+    sandbox.git("add kernels");
+    sandbox.write("kernels/variants/attention/.b1.cu.optloop-tmp", "// fa");
+    sandbox.write(".git/.index.optloop-tmp", "DIRC");
+    sandbox.repo().commit_winner(&winner("// fast\n")).unwrap();
+    assert_eq!(sandbox.git("status --porcelain"), "");
+    assert_eq!(sandbox.git("show --name-only --format="), format!("{CU}\n{JSON}\n"));
+}

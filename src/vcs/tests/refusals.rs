@@ -1,0 +1,152 @@
+//! Winners that are not committed, which changes nothing.
+
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+
+use super::*;
+
+#[test]
+fn a_winner_never_overwrites_an_edit_of_its_own_files() {
+    let sandbox = Sandbox::new();
+    sandbox.write(CU, "// mine\n");
+    insta::assert_snapshot!(sandbox.refused(&winner("// fast\n")), @"`kernels/variants/attention/b1.cu` is there but not committed: commit it or restore it, because the winner would overwrite it");
+    fs::remove_file(sandbox.path(CU)).unwrap();
+
+    sandbox.repo().commit_winner(&winner("// fast\n")).unwrap();
+    sandbox.write(CU, "// mine\n");
+    insta::assert_snapshot!(sandbox.refused(&winner("// faster\n")), @"`kernels/variants/attention/b1.cu` has changes that are not committed: commit it or restore it, because the winner would overwrite it");
+
+    sandbox.git("add .");
+    sandbox.write(CU, "// fast\n");
+    insta::assert_snapshot!(sandbox.refused(&winner("// faster\n")), @"`kernels/variants/attention/b1.cu` has staged changes: commit it or restore it, because the winner would overwrite it");
+
+    sandbox.git("reset --quiet --hard");
+    fs::remove_file(sandbox.path(JSON)).unwrap();
+    insta::assert_snapshot!(sandbox.refused(&winner("// faster\n")), @"`kernels/variants/attention/b1.json` is deleted: commit it or restore it, because the winner would overwrite it");
+}
+
+#[test]
+fn a_failure_at_the_last_step_puts_everything_back() {
+    let sandbox = Sandbox::new();
+    sandbox.repo().commit_winner(&winner("// fast\n")).unwrap();
+    // A folder where the branch's log belongs.
+    fs::remove_file(sandbox.path(".git/logs/refs/heads/main")).unwrap();
+    sandbox.write(".git/logs/refs/heads/main/in/the/way", "");
+    sandbox.write("staged.txt", "two\n");
+    sandbox.git("add staged.txt");
+    let index = fs::read(sandbox.path(".git/index")).unwrap();
+    let error = sandbox.repo().commit_winner(&winner("// faster\n")).unwrap_err().to_string();
+    assert!(fs::read(sandbox.path(".git/index")).unwrap() == index);
+    assert!(error.starts_with("could not move HEAD to the commit: cannot create reflog"), "{error}");
+    assert_eq!(sandbox.read(CU), "// fast\n");
+    assert_eq!(sandbox.git("status --porcelain --untracked-files=all"), "M  staged.txt\n");
+    sandbox.refused(&winner("// faster\n"));
+}
+
+#[test]
+fn a_failure_between_the_two_files_leaves_neither() {
+    let sandbox = Sandbox::unborn();
+    let mut winner = winner("// fast\n");
+    // `<case>.cu` and its temporary name just fit the 255 bytes of a file name, that of `<case>.json` does not.
+    winner.sidecar.measurement.case = "b".repeat(239);
+    insta::assert_snapshot!(sandbox.refused(&winner).replace(&"b".repeat(239), "<case>"), @"could not write `<root>/kernels/variants/attention/<case>.json`: File name too long (os error 36)");
+    assert!(!sandbox.path("kernels").exists());
+}
+
+#[test]
+fn locks_and_unfinished_operations_are_respected() {
+    let sandbox = Sandbox::new();
+    sandbox.write(".git/index.lock", "");
+    let error = sandbox.repo().commit_winner(&winner("// fast\n")).unwrap_err();
+    assert!(matches!(error, VcsError::Locked(path) if path.ends_with(".git/index.lock")));
+    assert!(sandbox.path(".git/index.lock").exists());
+    fs::remove_file(sandbox.path(".git/index.lock")).unwrap();
+
+    sandbox.write(".git/refs/heads/main.lock", "");
+    insta::assert_snapshot!(sandbox.refused(&winner("// fast\n")), @"`<root>/.git/refs/heads/main.lock` exists: wait for the other git process, or delete the file if none is running");
+    fs::remove_file(sandbox.path(".git/refs/heads/main.lock")).unwrap();
+
+    sandbox.write(".git/MERGE_HEAD", &sandbox.git("rev-parse HEAD"));
+    insta::assert_snapshot!(sandbox.refused(&winner("// fast\n")), @"a merge is in progress: finish it or abort it, then commit the winner again");
+    fs::remove_file(sandbox.path(".git/MERGE_HEAD")).unwrap();
+
+    fs::create_dir(sandbox.path(".git/rebase-merge")).unwrap();
+    insta::assert_snapshot!(sandbox.refused(&winner("// fast\n")), @"a rebase is in progress: finish it or abort it, then commit the winner again");
+}
+
+#[test]
+fn a_winner_stays_inside_its_repository() {
+    let sandbox = Sandbox::new();
+    let outside = TempDir::new().unwrap();
+    fs::create_dir(sandbox.path("kernels")).unwrap();
+    symlink(outside.path(), sandbox.path("kernels/variants")).unwrap();
+    insta::assert_snapshot!(sandbox.refused(&winner("// fast\n")), @"`kernels/variants` is a symbolic link: move it away, because winners are stored below it");
+    assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
+    fs::remove_file(sandbox.path("kernels/variants")).unwrap();
+
+    symlink("/dev/null", sandbox.path("elsewhere")).unwrap();
+    fs::create_dir_all(sandbox.path("kernels/variants/attention")).unwrap();
+    fs::rename(sandbox.path("elsewhere"), sandbox.path(CU)).unwrap();
+    insta::assert_snapshot!(sandbox.refused(&winner("// fast\n")), @"could not read `<root>/kernels/variants/attention/b1.cu`: it is no plain file; move it away");
+    fs::remove_dir_all(sandbox.path("kernels")).unwrap();
+
+    sandbox.write("kernels", "a file\n");
+    sandbox.git("add kernels");
+    insta::assert_snapshot!(sandbox.refused(&winner("// fast\n")), @"`kernels` is a file: move it away, because winners are stored below it");
+    fs::remove_file(sandbox.path("kernels")).unwrap();
+    insta::assert_snapshot!(sandbox.refused(&winner("// fast\n")), @"`kernels` is staged as a file or submodule: move it away, because winners are stored below it");
+    sandbox.git("reset --quiet --hard");
+
+    fs::create_dir(sandbox.path("kernels")).unwrap();
+    assert!(sandbox.try_git_in("kernels", "init --quiet").0);
+    insta::assert_snapshot!(sandbox.refused(&winner("// fast\n")), @"`kernels` is a repository of its own: move it away, because winners are stored below it");
+
+    let climbing = Winner { workload: "../../..".to_owned(), ..winner("") };
+    insta::assert_snapshot!(sandbox.refused(&climbing), @"`../../..` cannot name a file: use letters, digits, `-`, `_` and `.`, and begin with a letter or digit");
+}
+
+#[test]
+fn a_folder_without_a_usable_repository_is_told_apart() {
+    let bare = TempDir::new().unwrap();
+    Repository::init_bare(bare.path()).unwrap();
+    let none = TempDir::new().unwrap();
+    let error = |folder: &Path| match Repo::discover(folder) {
+        Ok(_) => panic!("{} has a repository", folder.display()),
+        Err(error) => error,
+    };
+    assert!(matches!(error(bare.path()), VcsError::Bare(_)));
+    assert!(matches!(error(none.path()), VcsError::NoRepository(_)));
+    assert!(matches!(error(&none.path().join("missing")), VcsError::File { .. }));
+}
+
+#[test]
+fn a_repository_that_cannot_be_written_is_told_so() {
+    let sandbox = Sandbox::new();
+    let git_dir = sandbox.path(".git");
+    let writable = fs::metadata(&git_dir).unwrap().permissions();
+    fs::set_permissions(&git_dir, fs::Permissions::from_mode(0o555)).unwrap();
+    // Permissions do not bind root.
+    if fs::write(git_dir.join("probe"), "").is_err() {
+        insta::assert_snapshot!(sandbox.refused(&winner("// fast\n")), @"could not create `<root>/.git/index.lock`: Permission denied (os error 13); make it writable for this user");
+    }
+    fs::set_permissions(&git_dir, writable).unwrap();
+}
+
+#[test]
+fn an_index_that_libgit2_cannot_read_is_left_alone() {
+    let sandbox = Sandbox::new();
+    sandbox.git("update-index --split-index");
+    let refused = sandbox.refused(&winner("// fast\n"));
+    assert!(refused.starts_with("could not read the index, which must be neither split nor sparse: "), "{refused}");
+}
+
+#[test]
+fn a_conflict_in_a_winners_file_is_the_users_to_solve() {
+    let sandbox = Sandbox::new();
+    sandbox.repo().commit_winner(&winner("// fast\n")).unwrap();
+    sandbox.write(CU, "// mine\n");
+    sandbox.git("stash --quiet");
+    sandbox.repo().commit_winner(&winner("// faster\n")).unwrap();
+    assert!(!sandbox.try_git_in("", "stash pop --quiet").0);
+    insta::assert_snapshot!(sandbox.refused(&winner("// fastest\n")), @"`kernels/variants/attention/b1.cu` is in conflict: commit it or restore it, because the winner would overwrite it");
+}
