@@ -2,4 +2,5 @@
 
 pub mod domain;
 
+pub mod report;
 pub mod store;

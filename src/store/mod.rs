@@ -26,8 +26,8 @@ pub use artifacts::ArtifactRecord;
 pub use error::StoreError;
 pub use history::{Filter, HistoryRow, Sort};
 pub use iterations::Finish;
-pub use questions::{CaseRecord, IterationDetail, IterationRecord, SessionRecord};
-pub use sessions::{Baseline, Environment, NewSession, SessionSummary, Status};
+pub use questions::IterationDetail;
+pub use sessions::NewSession;
 
 static MIGRATIONS: Migrator = sqlx::migrate!();
 

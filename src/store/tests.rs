@@ -14,6 +14,7 @@ use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::domain::evaluation::{Correctness, Evaluation, Measurement, Outcome, Timing};
 use crate::domain::hypothesis::{Hypothesis, Score};
 use crate::domain::proposal::Proposal;
+use crate::domain::record::{Baseline, Environment, Status};
 use crate::domain::statistics::Interval;
 use crate::domain::variant::{Variant, VariantHash};
 use crate::domain::verdict::{Decision, Verdict};
