@@ -13,6 +13,8 @@ mod migration_tests;
 mod questions;
 mod sessions;
 #[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
 mod tests;
 
 use std::path::Path;
