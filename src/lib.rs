@@ -9,6 +9,7 @@ pub mod cli;
 pub mod config;
 pub mod domain;
 pub mod ops;
+pub mod report;
 pub mod runner;
 pub mod session;
 pub mod store;

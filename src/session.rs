@@ -19,6 +19,7 @@ use crate::domain::family::Family;
 use crate::domain::history::{History, Point};
 use crate::domain::hypothesis::Hypothesis;
 use crate::domain::proposal::{Idea, KnownWinner, Proposal};
+use crate::domain::record::{Environment, Status};
 use crate::domain::sidecar::{self, Sidecar, SidecarEnvironment, SidecarMeasurement, SidecarVariant};
 use crate::domain::verdict::{Decision, Policy, Verdict, judge};
 use crate::domain::workload::{Case, Workload};
@@ -27,7 +28,6 @@ use crate::runner::evaluate::{CaseRequest, EvaluateRequest};
 use crate::runner::inputs;
 use crate::runner::render::render;
 use crate::runner::worker::Worker;
-use crate::domain::record::{Environment, Status};
 use crate::store::{Finish, NewSession, Store};
 use crate::vcs::{Figures, Repo, Winner};
 
@@ -303,8 +303,7 @@ impl Session<'_> {
         let depth = self.order.compile_ahead.min(usize::try_from(left).unwrap_or(usize::MAX));
         while self.pipeline.len() < depth {
             let device = self.parts.worker.info();
-            let landscape =
-                Landscape::new(&self.parts.workload, &self.parts.families, &self.parts.known, device);
+            let landscape = Landscape::new(&self.parts.workload, &self.parts.families, &self.parts.known, device);
             let diagnosis = diagnosis::diagnose(&self.history, &self.parts.workload, device);
             let idea = self.parts.proposer.propose(&landscape, &diagnosis, &self.history);
             let Some(idea) = idea.map_err(|problem| anyhow::anyhow!("Failed to propose a variant: {problem}"))? else {
@@ -573,12 +572,7 @@ impl Session<'_> {
 }
 
 /// Fills in the plans of an idea, the case with the least work first, so that a wrong variant fails early.
-fn plans(
-    family: &Family,
-    idea: &Idea,
-    workload: &Workload,
-    device: &DeviceInfo,
-) -> Result<Vec<CaseRequest>, String> {
+fn plans(family: &Family, idea: &Idea, workload: &Workload, device: &DeviceInfo) -> Result<Vec<CaseRequest>, String> {
     let plan = |case: &Case| {
         let plan = family
             .plan(&idea.params, case, workload.op, workload.dtype, device)

@@ -29,27 +29,39 @@ pub async fn run(project: &Project, out: &mut impl Write) -> anyhow::Result<()> 
     let device = Worker::start(&DeviceChoice::Auto, step_timeout).await;
     let findings = [
         ("project", files(project)),
-        ("config.toml", config.as_ref().map_or_else(|e| Missing(format!("{e:#}")), |_| Here("every key is known".into()))),
-        ("GPU and driver", match &device {
-            Ok(worker) => {
-                let info = worker.info();
-                let driver = info.driver.as_deref().unwrap_or("unknown");
-                Here(format!("{} ({}, {} SMs), CUDA driver {driver}", info.name, info.arch, info.sms))
-            }
-            Err(reason) => Missing(format!(
-                "{reason}. Sessions need a CUDA GPU: install its driver, or use `optloop compile` here"
-            )),
-        }),
+        (
+            "config.toml",
+            config.as_ref().map_or_else(|e| Missing(format!("{e:#}")), |_| Here("every key is known".into())),
+        ),
+        (
+            "GPU and driver",
+            match &device {
+                Ok(worker) => {
+                    let info = worker.info();
+                    let driver = info.driver.as_deref().unwrap_or("unknown");
+                    Here(format!("{} ({}, {} SMs), CUDA driver {driver}", info.name, info.arch, info.sms))
+                }
+                Err(reason) => Missing(format!(
+                    "{reason}. Sessions need a CUDA GPU: install its driver, or use `optloop compile` here"
+                )),
+            },
+        ),
         ("NVRTC and headers", nvrtc()),
         ("PyTorch", torch()),
-        ("git", Repo::discover(project.root()).map_or_else(
-            |error| Missing(format!("{error}. Winners stay in the database until then")),
-            |_| Here("winners are committed to this repository".into()),
-        )),
-        ("database", match &config {
-            Ok(config) => database(project, config).await,
-            Err(_) => Missing("it is named in config.toml, which must be mended first".into()),
-        }),
+        (
+            "git",
+            Repo::discover(project.root()).map_or_else(
+                |error| Missing(format!("{error}. Winners stay in the database until then")),
+                |_| Here("winners are committed to this repository".into()),
+            ),
+        ),
+        (
+            "database",
+            match &config {
+                Ok(config) => database(project, config).await,
+                Err(_) => Missing("it is named in config.toml, which must be mended first".into()),
+            },
+        ),
     ];
     for (what, finding) in findings {
         match finding {
@@ -77,7 +89,9 @@ fn nvrtc() -> Finding {
     let Some(toolchain) = Toolchain::installed() else {
         let pip = Command::new("python3").args(["-m", "pip", "--version"]).output();
         return Missing(match (pip.is_ok_and(|output| output.status.success()), cache_dir()) {
-            (true, Ok(cache)) => format!("no CUDA toolkit; the first use fetches NVRTC with pip into {}", cache.display()),
+            (true, Ok(cache)) => {
+                format!("no CUDA toolkit; the first use fetches NVRTC with pip into {}", cache.display())
+            }
             (true, Err(error)) => format!("{error:#}"),
             (false, _) => "no CUDA toolkit, and no python3 with pip to fetch NVRTC: install either".to_owned(),
         });
@@ -89,7 +103,8 @@ fn nvrtc() -> Finding {
 }
 
 fn torch() -> Finding {
-    let program = "import torch; print(torch.__version__, 'with CUDA' if torch.cuda.is_available() else 'without CUDA')";
+    let program =
+        "import torch; print(torch.__version__, 'with CUDA' if torch.cuda.is_available() else 'without CUDA')";
     match Command::new("python3").args(["-c", program]).output() {
         Ok(output) if output.status.success() => Here(String::from_utf8_lossy(&output.stdout).trim().to_owned()),
         _ => Missing("python3 has no torch, so reports have no baseline: `pip install torch`".to_owned()),

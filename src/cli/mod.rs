@@ -3,11 +3,14 @@
 mod compile;
 mod doctor;
 mod error;
+mod history;
 mod progress;
 mod report;
+mod sessions;
+mod show;
 mod start;
+mod table;
 mod worker;
-
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -42,8 +45,11 @@ enum Verb {
     /// Write the report of a session again
     Report(report::Args),
     /// List the sessions
+    Sessions(sessions::Args),
     /// List the iterations of a session
+    History(history::Args),
     /// Show everything about one iteration
+    Show(show::Args),
     /// Say what is here, what is missing, and how to mend it
     Doctor,
     /// Hold a device and evaluate variants (started by a session)
@@ -72,6 +78,9 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         Verb::Start(args) => start::run(args, &project, &mut out).await,
         Verb::Compile(args) => compile::run(args, &project, &mut out),
         Verb::Report(args) => report::run(args, &project, &existing_store(&project).await?, &mut out).await,
+        Verb::Sessions(args) => sessions::run(args, &existing_store(&project).await?, &mut out).await,
+        Verb::History(args) => history::run(args, &existing_store(&project).await?, &mut out).await,
+        Verb::Show(args) => show::run(args, &existing_store(&project).await?, &mut out).await,
         Verb::Doctor => doctor::run(&project, &mut out).await,
         Verb::Worker(args) => worker::run(args),
     }

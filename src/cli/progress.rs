@@ -6,8 +6,8 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::domain::evaluation::Outcome;
-use crate::session::{Event, Observer};
 use crate::domain::record::Status;
+use crate::session::{Event, Observer};
 
 /// Shows events.
 pub struct Progress<'a, W: Write> {

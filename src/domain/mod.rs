@@ -14,6 +14,7 @@ pub mod names;
 pub mod op;
 pub mod plan;
 pub mod proposal;
+pub mod record;
 pub mod sidecar;
 pub mod space;
 pub mod statistics;

@@ -5,17 +5,20 @@ use serde::de::DeserializeOwned;
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
+use time::format_description::BorrowedFormatItem;
+use time::macros::format_description;
 
 use super::StoreError;
 use crate::domain::evaluation::{Outcome, Timing};
 use crate::domain::statistics::Interval;
 
-/// Returns the current instant, to the millisecond.
+/// RFC 3339 with exactly three decimals, so that instants sort as text.
+const INSTANT: &[BorrowedFormatItem<'_>] =
+    format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:3]Z");
+
+/// Returns the current instant.
 pub(super) fn now() -> Result<String, StoreError> {
-    let now = OffsetDateTime::now_utc();
-    let rounded = now.replace_millisecond(now.millisecond()).unwrap_or(now);
-    rounded.format(&Rfc3339).map_err(|error| unreadable("instant", error))
+    OffsetDateTime::now_utc().format(INSTANT).map_err(|error| unreadable("instant", error))
 }
 
 /// Writes a JSON column.

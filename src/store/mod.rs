@@ -13,6 +13,8 @@ mod migration_tests;
 mod questions;
 mod sessions;
 #[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
 mod tests;
 
 use std::path::Path;
@@ -26,8 +28,8 @@ pub use artifacts::ArtifactRecord;
 pub use error::StoreError;
 pub use history::{Filter, HistoryRow, Sort};
 pub use iterations::Finish;
-pub use questions::{CaseRecord, IterationDetail, IterationRecord, SessionRecord};
-pub use sessions::{Baseline, Environment, NewSession, SessionSummary, Status};
+pub use questions::IterationDetail;
+pub use sessions::NewSession;
 
 static MIGRATIONS: Migrator = sqlx::migrate!();
 

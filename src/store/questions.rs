@@ -8,100 +8,12 @@ use sqlx::sqlite::SqliteRow;
 
 use super::columns::{count, json, name, outcome, required, timing};
 use super::sessions::cost;
-use super::{ArtifactRecord, Baseline, Environment, SessionSummary, Store, StoreError};
-use crate::domain::cost::Spent;
-use crate::domain::evaluation::{Correctness, Outcome, Timing};
-use crate::domain::hypothesis::{Hypothesis, Score};
+use super::{ArtifactRecord, Store, StoreError};
+use crate::domain::evaluation::Correctness;
+use crate::domain::hypothesis::Hypothesis;
+use crate::domain::record::{CaseRecord, IterationRecord, SessionRecord, SessionSummary};
 use crate::domain::statistics::Interval;
-use crate::domain::variant::{Params, VariantHash};
-use crate::domain::verdict::Verdict;
-use crate::domain::workload::Case;
-
-/// A session with everything that a report needs.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct SessionRecord {
-    /// The session.
-    pub session: SessionSummary,
-    /// Where it ran.
-    pub environment: Environment,
-    /// What a user would use instead, the fastest of each case first.
-    pub baselines: Vec<Baseline>,
-    /// Its iterations, oldest first.
-    pub iterations: Vec<IterationRecord>,
-    /// Every session up to this one, oldest first.
-    pub ledger: Vec<SessionSummary>,
-}
-
-/// An iteration without its source and logs.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct IterationRecord {
-    /// Number of the iteration.
-    pub id: i64,
-    /// Number of its session.
-    pub session: i64,
-    /// Its place in the session, from 1.
-    pub ordinal: i64,
-    /// Who proposed it.
-    pub proposer: String,
-    /// The variant's family.
-    pub family: String,
-    /// The variant's parameters.
-    pub params: Params,
-    /// The variant's name.
-    pub hash: VariantHash,
-    /// The iteration whose variant this one was changed from.
-    pub parent: Option<i64>,
-    /// The cases to try it on.
-    pub cases: Vec<Case>,
-    /// When it began.
-    pub started_at: String,
-    /// When it ended.
-    pub ended_at: Option<String>,
-    /// What the device said; none for an iteration that never ended.
-    pub outcome: Option<Outcome>,
-    /// What was claimed before the experiment.
-    pub hypothesis: Hypothesis,
-    /// The speed-up found.
-    pub actual: Option<f64>,
-    /// What became of the claim; none for an iteration that never ended.
-    pub score: Option<Score>,
-    /// What was found and decided, case by case.
-    pub measurements: Vec<CaseRecord>,
-    /// Time for which it occupied the device.
-    pub device_s: Option<f64>,
-    /// Time from proposal to record.
-    pub wall_s: Option<f64>,
-    /// What it cost.
-    pub cost: Spent,
-}
-
-/// What was found and decided on one case.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct CaseRecord {
-    /// The case's name.
-    pub case: String,
-    /// How close the output came; none if it could not be compared.
-    pub correctness: Option<Correctness>,
-    /// Blocks of the largest launch.
-    pub ctas: Option<u64>,
-    /// The short measurement.
-    pub screening: Option<Timing>,
-    /// The long measurement on fresh inputs.
-    pub confirmation: Option<Timing>,
-    /// What was decided.
-    pub verdict: Option<Verdict>,
-    /// The incumbent's time over this one.
-    pub speedup: Option<f64>,
-    /// The commit of the winner.
-    pub commit: Option<String>,
-}
-
-impl CaseRecord {
-    /// Returns the time to report: the confirmed one where there is one.
-    pub fn best_timing(&self) -> Option<&Timing> {
-        self.confirmation.as_ref().or(self.screening.as_ref())
-    }
-}
+use crate::domain::variant::VariantHash;
 
 /// An iteration with everything that is known of it.
 #[derive(Debug, Clone, PartialEq, Serialize)]

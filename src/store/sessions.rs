@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
@@ -10,23 +9,7 @@ use super::columns::{count, json, name, now, pack, required, signed, timing, to_
 use super::{Store, StoreError};
 use crate::domain::budget::Budget;
 use crate::domain::cost::Spent;
-use crate::domain::device::{DeviceInfo, TimeSource};
-use crate::domain::evaluation::Timing;
-
-/// The machine and the software that a session runs on.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Environment {
-    /// The device with its limits and peaks.
-    pub device: DeviceInfo,
-    /// Version of the compiler.
-    pub nvrtc: String,
-    /// Version of optloop.
-    pub optloop: String,
-    /// Version of PyTorch, where there is one.
-    pub torch: Option<String>,
-    /// Operating system and CPU of the host.
-    pub host: String,
-}
+use crate::domain::record::{Baseline, Environment, SessionSummary, Status};
 
 /// What is known of a session when it starts.
 #[derive(Debug, Clone)]
@@ -45,88 +28,6 @@ pub struct NewSession {
     pub config: serde_json::Value,
     /// Where it runs.
     pub environment: Environment,
-}
-
-/// Where a session stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Status {
-    /// Not ended; with no process behind it, optloop died.
-    Running,
-    /// Its budget is spent.
-    Finished,
-    /// Stopped by a person; it may go on later.
-    Interrupted,
-    /// Ended by a broken machine.
-    Failed,
-}
-
-impl Status {
-    /// Returns the name that the store and the reports use.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Running => "running",
-            Self::Finished => "finished",
-            Self::Interrupted => "interrupted",
-            Self::Failed => "failed",
-        }
-    }
-}
-
-/// What a user would use instead of a variant, timed on a case.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Baseline {
-    /// The case's name.
-    pub case: String,
-    /// What was timed.
-    pub name: String,
-    /// Its time.
-    pub timing: Timing,
-}
-
-/// A session, its counts and its costs: a row of the ledger.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct SessionSummary {
-    /// Number of the session.
-    pub id: i64,
-    /// Name of the workload.
-    pub workload: String,
-    /// Names of the selected cases.
-    pub cases: Vec<String>,
-    /// Who suggested variants.
-    pub proposer: String,
-    /// Seed of the proposer's random choices.
-    pub seed: u64,
-    /// Product name of the device.
-    pub device: String,
-    /// Whether its times are measured or modelled.
-    pub time_source: TimeSource,
-    /// Where it stands.
-    pub status: Status,
-    /// Why it ended.
-    pub stop_reason: Option<String>,
-    /// When it started.
-    pub started_at: String,
-    /// When it ended.
-    pub ended_at: Option<String>,
-    /// Wall time allowed.
-    pub budget_s: f64,
-    /// Money allowed.
-    pub max_cost_usd: Option<f64>,
-    /// Iterations allowed.
-    pub max_iterations: Option<u64>,
-    /// Wall time used.
-    pub wall_s: Option<f64>,
-    /// Iterations begun.
-    pub iterations: u64,
-    /// Iterations begun that did not end.
-    pub unfinished: u64,
-    /// Confirmed improvements, counted per case.
-    pub wins: u64,
-    /// The largest speed-up of a case over the session's first correct variant of it.
-    pub best_speedup: Option<f64>,
-    /// What it cost.
-    pub cost: Spent,
 }
 
 impl Store {

@@ -1,0 +1,106 @@
+//! `optloop sessions`: what ran so far and what it cost.
+
+use std::io::Write;
+
+use super::table::{Table, figure};
+use crate::report::format;
+use crate::store::Store;
+
+/// List every session with its result and cost.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Lists the sessions.
+pub async fn run(args: &Args, store: &Store, out: &mut impl Write) -> anyhow::Result<()> {
+    let sessions = store.sessions().await?;
+    if args.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&sessions)?)?;
+        return Ok(());
+    }
+    let mut table = Table::new(&[
+        ">#",
+        "workload",
+        "device",
+        "times",
+        "status",
+        "started",
+        ">time",
+        ">iterations",
+        ">wins",
+        ">best",
+        ">cost",
+    ]);
+    for session in &sessions {
+        table.row([
+            session.id.to_string(),
+            session.workload.clone(),
+            session.device.clone(),
+            session.time_source.name().to_owned(),
+            session.status.name().to_owned(),
+            session.started_at.clone(),
+            figure(session.wall_s, format::duration),
+            session.iterations.to_string(),
+            session.wins.to_string(),
+            figure(session.best_speedup, format::times),
+            format::usd(session.cost.total_usd()),
+        ]);
+    }
+    table.print(out)?;
+    let total = store.cumulative_cost().await?;
+    writeln!(
+        out,
+        "\nAll sessions: {} (GPU {} for {}, language models {})",
+        format::usd(total.total_usd()),
+        format::usd(total.gpu_usd),
+        format::duration(total.gpu_s),
+        format::usd(total.llm_usd)
+    )?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::domain::cost::Spent;
+    use crate::domain::record::Status;
+    use crate::domain::verdict::Verdict;
+    use crate::store::testing::Scene;
+
+    async fn printed(scene: &Scene, json: bool) -> String {
+        let mut out = Vec::new();
+        run(&Args { json }, &scene.store, &mut out).await.unwrap();
+        let mut text = String::from_utf8(out).unwrap();
+        for session in scene.store.sessions().await.unwrap() {
+            text = text.replace(&session.started_at, "2026-11-20T10:00:00.000Z");
+        }
+        text
+    }
+
+    #[tokio::test]
+    async fn sessions_are_listed_with_what_they_won_and_cost() {
+        let scene = Scene::new().await;
+        let first = scene.session().await;
+        let start = scene.measured(first, 64, None, 100_000.0, Verdict::Start).await;
+        scene.measured(first, 128, Some(start), 80_000.0, Verdict::Improved).await;
+        let spent = Spent { gpu_s: 3300.0, gpu_usd: 0.18, llm_usd: 0.75 };
+        let end = scene.store.end_session(first, Status::Finished, "done", Duration::from_secs(3300), spent);
+        end.await.unwrap();
+        scene.session().await;
+
+        insta::assert_snapshot!(printed(&scene, false).await, @"
+        #  workload            device     times     status    started                     time  iterations  wins   best   cost
+        1  attention-fp16-d64  NVIDIA L4  measured  finished  2026-11-20T10:00:00.000Z  55 min           2     1  1.26×  $0.93
+        2  attention-fp16-d64  NVIDIA L4  measured  running   2026-11-20T10:00:00.000Z       -           0     0      -  $0.00
+
+        All sessions: $0.93 (GPU $0.18 for 55 min, language models $0.75)
+        ");
+        let json: serde_json::Value = serde_json::from_str(&printed(&scene, true).await).unwrap();
+        assert_eq!(json[1]["status"], "running");
+    }
+}

@@ -1,0 +1,251 @@
+//! `optloop show`: everything about one iteration.
+
+use std::io::{self, Write};
+
+use similar::TextDiff;
+
+use super::table::{Table, figure};
+use crate::domain::record::IterationRecord;
+use crate::domain::variant::show_params;
+use crate::report::format;
+use crate::store::{ArtifactRecord, IterationDetail, Store};
+
+/// Show everything about an iteration: its claim, outcome, times, resources, cost and source.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Number of the iteration.
+    pub iteration: i64,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Shows an iteration.
+pub async fn run(args: &Args, store: &Store, out: &mut impl Write) -> anyhow::Result<()> {
+    let detail = store.iteration(args.iteration).await?;
+    if args.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&detail)?)?;
+        return Ok(());
+    }
+    facts(&detail, out)?;
+    cases(&detail, out)?;
+    if let Some(artifact) = &detail.artifact {
+        resources(artifact, out)?;
+    }
+    log(&detail, out)?;
+    source(&detail, out)?;
+    Ok(())
+}
+
+fn facts(detail: &IterationDetail, out: &mut impl Write) -> io::Result<()> {
+    let IterationDetail { iteration, session, .. } = detail;
+    let (hypothesis, cost) = (&iteration.hypothesis, &iteration.cost);
+    let over = hypothesis.relative_to.map(|id| format!(" over iteration {id}")).unwrap_or_default();
+    let predicted = format!(
+        "{} to {} on {}{over}",
+        format::times(hypothesis.predicted.lo),
+        format::times(hypothesis.predicted.hi),
+        hypothesis.case
+    );
+    let spent = format!(
+        "{} (GPU {}, language models {})",
+        format::usd(cost.total_usd()),
+        format::usd(cost.gpu_usd),
+        format::usd(cost.llm_usd)
+    );
+    let time = format!(
+        "{}, {} of it on the device",
+        figure(iteration.wall_s, format::duration),
+        figure(iteration.device_s, format::duration)
+    );
+    writeln!(
+        out,
+        "Iteration {} of session {}: {} on {}, times are {}\n",
+        iteration.id,
+        session.id,
+        session.workload,
+        session.device,
+        session.time_source.name()
+    )?;
+    for (name, value) in [
+        ("outcome", outcome(iteration)),
+        ("family", iteration.family.clone()),
+        ("parameters", show_params(&iteration.params)),
+        ("variant", iteration.hash.to_string()),
+        ("proposer", iteration.proposer.clone()),
+        ("parent", figure(iteration.parent, |id| id.to_string())),
+        ("claim", hypothesis.claim.clone()),
+        ("evidence", hypothesis.evidence.clone()),
+        ("predicted", predicted),
+        ("actual", figure(iteration.actual, format::times)),
+        ("score", figure(iteration.score, |score| score.name().to_owned())),
+        ("started", iteration.started_at.clone()),
+        ("time", time),
+        ("cost", spent),
+    ] {
+        writeln!(out, "{name:<10}  {value}")?;
+    }
+    Ok(())
+}
+
+fn outcome(iteration: &IterationRecord) -> String {
+    let Some(outcome) = &iteration.outcome else { return "unfinished: in flight, or optloop died".to_owned() };
+    let case = outcome.case().map(|case| format!(" on {case}")).unwrap_or_default();
+    let message = outcome.message().map(|message| format!(": {message}")).unwrap_or_default();
+    format!("{}{case}{message}", outcome.kind())
+}
+
+fn cases(detail: &IterationDetail, out: &mut impl Write) -> io::Result<()> {
+    if detail.iteration.measurements.is_empty() {
+        return Ok(());
+    }
+    let time = format!(">µs, {}", detail.session.time_source.name());
+    let mut table = Table::new(&[
+        "case",
+        "verdict",
+        &time,
+        "interval",
+        ">samples",
+        "confirmed",
+        ">speed-up",
+        ">error",
+        ">worst row",
+        ">rows",
+        ">blocks",
+        "commit",
+    ]);
+    for measurement in &detail.iteration.measurements {
+        let timing = measurement.best_timing();
+        let us = |ns: f64| format::us(ns / 1000.0);
+        table.row([
+            measurement.case.clone(),
+            figure(measurement.verdict, |verdict| verdict.name().to_owned()),
+            figure(timing, |timing| us(timing.median_ns)),
+            figure(timing, |timing| format!("{} to {}", us(timing.interval_ns.lo), us(timing.interval_ns.hi))),
+            figure(timing, |timing| timing.samples_ns.len().to_string()),
+            if measurement.confirmation.is_some() { "yes" } else { "no" }.to_owned(),
+            figure(measurement.speedup, format::times),
+            figure(measurement.correctness, |found| format::relative_error(found.relative_l2)),
+            figure(measurement.correctness, |found| format::relative_error(found.worst_row)),
+            figure(measurement.correctness, |found| format!("{} of {}", found.rows_checked, found.rows)),
+            figure(measurement.ctas, |ctas| ctas.to_string()),
+            figure(measurement.commit.clone(), |commit| commit),
+        ]);
+    }
+    writeln!(out)?;
+    table.print(out)
+}
+
+fn resources(artifact: &ArtifactRecord, out: &mut impl Write) -> io::Result<()> {
+    let options = artifact.options.join(" ");
+    writeln!(
+        out,
+        "\nCompiled for {} by NVRTC {} in {:.0} ms to {} bytes, options: {options}",
+        artifact.arch, artifact.nvrtc, artifact.compile_ms, artifact.cubin_bytes
+    )?;
+    let headings = ["kernel", ">registers", ">shared bytes", ">stack bytes", ">spill stores", ">spill loads"];
+    let mut table = Table::new(&headings);
+    for kernel in &artifact.kernels {
+        table.row([
+            kernel.name.clone(),
+            kernel.registers.to_string(),
+            kernel.shared_bytes.to_string(),
+            kernel.stack_bytes.to_string(),
+            kernel.spill_store_bytes.to_string(),
+            kernel.spill_load_bytes.to_string(),
+        ]);
+    }
+    table.print(out)
+}
+
+fn log(detail: &IterationDetail, out: &mut impl Write) -> io::Result<()> {
+    let log = detail.artifact.as_ref().map(|artifact| &artifact.log).or(detail.compile_log.as_ref());
+    match log.map(|log| log.trim_end()) {
+        None | Some("") => Ok(()),
+        Some(log) => writeln!(out, "\nCompiler's log:\n{log}"),
+    }
+}
+
+fn source(detail: &IterationDetail, out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "\nSource:\n{}", detail.source.trim_end())?;
+    if let (Some(parent), Some(id)) = (&detail.parent_source, detail.iteration.parent) {
+        let diff = TextDiff::from_lines(parent.as_str(), detail.source.as_str());
+        let (before, after) = (format!("iteration {id}"), format!("iteration {}", detail.iteration.id));
+        writeln!(
+            out,
+            "\nChanges to its parent:\n{}",
+            diff.unified_diff().header(&before, &after).to_string().trim_end()
+        )?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::verdict::Verdict;
+    use crate::store::testing::{Scene, proposal};
+
+    async fn printed(scene: &Scene, iteration: i64, json: bool) -> String {
+        let mut out = Vec::new();
+        run(&Args { iteration, json }, &scene.store, &mut out).await.unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[tokio::test]
+    async fn an_iteration_is_shown_in_full() {
+        let scene = Scene::new().await;
+        let session = scene.session().await;
+        let start = scene.measured(session, 64, None, 100_000.0, Verdict::Start).await;
+        let better = scene.measured(session, 128, Some(start), 80_000.0, Verdict::Improved).await;
+        let begun = scene.store.iteration(better).await.unwrap().iteration.started_at;
+        insta::assert_snapshot!(printed(&scene, better, false).await.replace(&begun, "2026-11-20T10:00:00.000Z"), @"
+        Iteration 2 of session 1: attention-fp16-d64 on NVIDIA L4, times are measured
+
+        outcome     measured
+        family      tiled
+        parameters  BLOCK=128
+        variant     e2935da259580704f68c029b824df9ed
+        proposer    rules
+        parent      1
+        claim       128 threads fill the SMs
+        evidence    2 blocks on 58 SMs
+        predicted   1.10× to 1.50× on b1h1s128 over iteration 1
+        actual      1.25×
+        score       confirmed
+        started     2026-11-20T10:00:00.000Z
+        time        3 s, 0.3 s of it on the device
+        cost        $0.03 (GPU $0.01, language models $0.02)
+
+        case      verdict   µs, measured  interval         samples  confirmed  speed-up   error  worst row       rows  blocks  commit
+        b1h1s128  improved         80.00  40.00 to 120.00        3  yes           1.25×  1.0e-4     2.0e-4  64 of 128       2  -
+
+        Compiled for sm_89 by NVRTC 13.0 in 120 ms to 100 bytes, options: --use_fast_math
+        kernel  registers  shared bytes  stack bytes  spill stores  spill loads
+        tiled          64             0            0             0            0
+
+        Compiler's log:
+        ptxas info
+
+        Source:
+        __launch_bounds__(128)
+
+        Changes to its parent:
+        --- iteration 1
+        +++ iteration 2
+        @@ -1 +1 @@
+        -__launch_bounds__(64)
+        +__launch_bounds__(128)
+        ");
+        let json: serde_json::Value = serde_json::from_str(&printed(&scene, better, true).await).unwrap();
+        assert_eq!(json["parent_source"], "__launch_bounds__(64)\n");
+    }
+
+    #[tokio::test]
+    async fn an_iteration_that_never_ended_is_shown_as_such() {
+        let scene = Scene::new().await;
+        let session = scene.session().await;
+        let begun = scene.store.begin(session, &proposal(64, None)).await.unwrap();
+        assert!(printed(&scene, begun, false).await.contains("unfinished: in flight, or optloop died"));
+    }
+}

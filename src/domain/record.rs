@@ -1,0 +1,194 @@
+//! What the store remembers, as plain data: what reports are made from.
+
+use serde::{Deserialize, Serialize};
+
+use super::cost::Spent;
+use super::device::{DeviceInfo, TimeSource};
+use super::evaluation::{Correctness, Outcome, Timing};
+use super::hypothesis::{Hypothesis, Score};
+use super::variant::{Params, VariantHash};
+use super::verdict::Verdict;
+use super::workload::Case;
+
+/// The machine and the software that a session runs on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Environment {
+    /// The device with its limits and peaks.
+    pub device: DeviceInfo,
+    /// Version of the compiler.
+    pub nvrtc: String,
+    /// Version of optloop.
+    pub optloop: String,
+    /// Version of PyTorch, where there is one.
+    pub torch: Option<String>,
+    /// Operating system and CPU of the host.
+    pub host: String,
+}
+
+/// Where a session stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// Not ended; with no process behind it, optloop died.
+    Running,
+    /// Its budget is spent.
+    Finished,
+    /// Stopped by a person; it may go on later.
+    Interrupted,
+    /// Ended by a broken machine.
+    Failed,
+}
+
+impl Status {
+    /// Returns the name that the store and the reports use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Finished => "finished",
+            Self::Interrupted => "interrupted",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// What a user would use instead of a variant, timed on a case.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Baseline {
+    /// The case's name.
+    pub case: String,
+    /// What was timed.
+    pub name: String,
+    /// Its time.
+    pub timing: Timing,
+}
+
+/// A session, its counts and its costs: a row of the ledger.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SessionSummary {
+    /// Number of the session.
+    pub id: i64,
+    /// Name of the workload.
+    pub workload: String,
+    /// Names of the selected cases.
+    pub cases: Vec<String>,
+    /// Who suggested variants.
+    pub proposer: String,
+    /// Seed of the proposer's random choices.
+    pub seed: u64,
+    /// Product name of the device.
+    pub device: String,
+    /// Whether its times are measured or modelled.
+    pub time_source: TimeSource,
+    /// Where it stands.
+    pub status: Status,
+    /// Why it ended.
+    pub stop_reason: Option<String>,
+    /// When it started.
+    pub started_at: String,
+    /// When it ended.
+    pub ended_at: Option<String>,
+    /// Wall time allowed.
+    pub budget_s: f64,
+    /// Money allowed.
+    pub max_cost_usd: Option<f64>,
+    /// Iterations allowed.
+    pub max_iterations: Option<u64>,
+    /// Wall time used.
+    pub wall_s: Option<f64>,
+    /// Iterations begun.
+    pub iterations: u64,
+    /// Iterations begun that did not end.
+    pub unfinished: u64,
+    /// Confirmed improvements, counted per case.
+    pub wins: u64,
+    /// The largest speed-up of a case over the session's first correct variant of it.
+    pub best_speedup: Option<f64>,
+    /// What it cost.
+    pub cost: Spent,
+}
+
+/// A session with everything that a report needs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SessionRecord {
+    /// The session.
+    pub session: SessionSummary,
+    /// Where it ran.
+    pub environment: Environment,
+    /// What a user would use instead, the fastest of each case first.
+    pub baselines: Vec<Baseline>,
+    /// Its iterations, oldest first.
+    pub iterations: Vec<IterationRecord>,
+    /// Every session up to this one, oldest first.
+    pub ledger: Vec<SessionSummary>,
+}
+
+/// An iteration without its source and logs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct IterationRecord {
+    /// Number of the iteration.
+    pub id: i64,
+    /// Number of its session.
+    pub session: i64,
+    /// Its place in the session, from 1.
+    pub ordinal: i64,
+    /// Who proposed it.
+    pub proposer: String,
+    /// The variant's family.
+    pub family: String,
+    /// The variant's parameters.
+    pub params: Params,
+    /// The variant's name.
+    pub hash: VariantHash,
+    /// The iteration whose variant this one was changed from.
+    pub parent: Option<i64>,
+    /// The cases to try it on.
+    pub cases: Vec<Case>,
+    /// When it began.
+    pub started_at: String,
+    /// When it ended.
+    pub ended_at: Option<String>,
+    /// What the device said; none for an iteration that never ended.
+    pub outcome: Option<Outcome>,
+    /// What was claimed before the experiment.
+    pub hypothesis: Hypothesis,
+    /// The speed-up found.
+    pub actual: Option<f64>,
+    /// What became of the claim; none for an iteration that never ended.
+    pub score: Option<Score>,
+    /// What was found and decided, case by case.
+    pub measurements: Vec<CaseRecord>,
+    /// Time for which it occupied the device.
+    pub device_s: Option<f64>,
+    /// Time from proposal to record.
+    pub wall_s: Option<f64>,
+    /// What it cost.
+    pub cost: Spent,
+}
+
+/// What was found and decided on one case.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CaseRecord {
+    /// The case's name.
+    pub case: String,
+    /// How close the output came; none if it could not be compared.
+    pub correctness: Option<Correctness>,
+    /// Blocks of the largest launch.
+    pub ctas: Option<u64>,
+    /// The short measurement.
+    pub screening: Option<Timing>,
+    /// The long measurement on fresh inputs.
+    pub confirmation: Option<Timing>,
+    /// What was decided.
+    pub verdict: Option<Verdict>,
+    /// The incumbent's time over this one.
+    pub speedup: Option<f64>,
+    /// The commit of the winner.
+    pub commit: Option<String>,
+}
+
+impl CaseRecord {
+    /// Returns the time to report: the confirmed one where there is one.
+    pub fn best_timing(&self) -> Option<&Timing> {
+        self.confirmation.as_ref().or(self.screening.as_ref())
+    }
+}

@@ -1,0 +1,275 @@
+//! The JSON contract of a report, described in `docs/report-schema.md`. Fields are only ever added within a version.
+
+use indexmap::IndexMap;
+use serde::Serialize;
+
+use crate::domain::cost::Spent;
+use crate::domain::device::TimeSource;
+use crate::domain::hypothesis::Score;
+use crate::domain::record::Status;
+use crate::domain::variant::Params;
+use crate::domain::verdict::Verdict;
+
+/// The version of the contract.
+pub const SCHEMA: &str = "optloop.report/1";
+
+/// What a session found, what it cost and what to try next.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Report {
+    /// The version of the contract: `optloop.report/1`.
+    pub schema: &'static str,
+    /// The session.
+    pub session: Session,
+    /// Where it ran.
+    pub environment: Environment,
+    /// Every selected case, in the workload's order. Figures that do not exist are null.
+    pub cases: Vec<Case>,
+    /// `total`, `unfinished`, and a count per kind of outcome.
+    pub iterations: IndexMap<&'static str, u64>,
+    /// The first correct variant of each case and every confirmed improvement, oldest first.
+    pub wins: Vec<Win>,
+    /// Every claim, oldest first.
+    pub hypotheses: Vec<Claim>,
+    /// How well the predictions held.
+    pub predictions: Predictions,
+    /// How exact the best variant of each case is.
+    pub correctness: Vec<Exactness>,
+    /// The winners that were committed.
+    pub committed: Vec<Committed>,
+    /// What was spent.
+    pub cost: Cost,
+    /// What to try next, most important first.
+    pub next_steps: Vec<String>,
+}
+
+/// The session of a report.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Session {
+    /// Number.
+    pub id: i64,
+    /// Where it stands.
+    pub status: Status,
+    /// Why it ended.
+    pub stop_reason: Option<String>,
+    /// Name of the workload.
+    pub workload: String,
+    /// Who suggested variants.
+    pub proposer: String,
+    /// Seed of the proposer's random choices.
+    pub seed: u64,
+    /// Product name of the device.
+    pub device: String,
+    /// Whether every time of the report is measured or modelled.
+    pub time_source: TimeSource,
+    /// When it started, RFC 3339 in UTC.
+    pub started_at: String,
+    /// When it ended.
+    pub ended_at: Option<String>,
+    /// Wall time allowed.
+    pub budget_s: f64,
+    /// Wall time used; null while it runs.
+    pub wall_s: Option<f64>,
+    /// Seconds for which the device was held.
+    pub gpu_s: f64,
+    /// What it cost, device and language models.
+    pub cost_usd: f64,
+}
+
+/// The machine and software of a report.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Environment {
+    /// Product name of the device.
+    pub device: String,
+    /// NVRTC architecture.
+    pub arch: String,
+    /// Streaming multiprocessors.
+    pub sms: u32,
+    /// Driver version.
+    pub driver: Option<String>,
+    /// Compiler version.
+    pub nvrtc: String,
+    /// Version of optloop.
+    pub optloop: String,
+    /// PyTorch version.
+    pub torch: Option<String>,
+    /// Operating system and CPU of the host.
+    pub host: String,
+    /// Where the ceilings behind floors and shares come from.
+    pub peaks_source: String,
+}
+
+/// What was reached on a case.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Case {
+    /// Name.
+    pub case: String,
+    /// Time of the session's first correct variant.
+    pub start_us: Option<f64>,
+    /// Time of the best variant.
+    pub best_us: Option<f64>,
+    /// 95% interval of that time's median, low and high.
+    pub best_ci_us: Option<[f64; 2]>,
+    /// Whether that time comes from a confirmation in a fresh process.
+    pub confirmed: bool,
+    /// What a user would use instead.
+    pub baseline: Option<Baseline>,
+    /// `start_us / best_us`.
+    pub speedup_over_start: Option<f64>,
+    /// `baseline.us / best_us`.
+    pub speedup_over_baseline: Option<f64>,
+    /// No correct kernel on the device is faster; null if the workload no longer has the case.
+    pub floor_us: Option<f64>,
+    /// The best variant.
+    pub variant: Option<Variant>,
+    /// The iteration that brought it.
+    pub iteration: Option<i64>,
+    /// Its commit.
+    pub commit: Option<String>,
+    /// The rate it reaches, counting the work that the case needs.
+    pub gflops: Option<f64>,
+    /// `floor_us / best_us`: 1 is the floor itself.
+    pub share_of_floor: Option<f64>,
+    /// Its rate over the device's arithmetic peak.
+    pub share_of_peak: Option<f64>,
+    /// Blocks of its largest launch.
+    pub ctas: Option<u64>,
+    /// Streaming multiprocessors to fill.
+    pub sms: u32,
+}
+
+/// What a user would use instead, on a case.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Baseline {
+    /// What was timed.
+    pub name: String,
+    /// Its time.
+    pub us: f64,
+}
+
+/// A variant of a report.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Variant {
+    /// Family.
+    pub family: String,
+    /// Parameters.
+    pub params: Params,
+    /// Name: the hash of its source.
+    pub hash: String,
+}
+
+/// A start or a confirmed improvement on a case.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Win {
+    /// The iteration that brought it.
+    pub iteration: i64,
+    /// The case.
+    pub case: String,
+    /// `start` or `improved`.
+    pub verdict: Verdict,
+    /// The variant.
+    pub variant: Variant,
+    /// Its time.
+    pub us: f64,
+    /// 95% interval of the time's median.
+    pub ci_us: [f64; 2],
+    /// The time of the incumbent it replaced over its own; null for a start.
+    pub speedup: Option<f64>,
+    /// What was claimed before the experiment.
+    pub claim: String,
+    /// The predicted speed-up, if the claim was about this case.
+    pub predicted: Option<[f64; 2]>,
+    /// What became of the claim.
+    pub score: Option<Score>,
+    /// The commit.
+    pub commit: Option<String>,
+}
+
+/// A claim and what became of it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Claim {
+    /// The iteration that tested it.
+    pub iteration: i64,
+    /// The case on which it is tested.
+    pub case: String,
+    /// What was expected to help, and why.
+    pub claim: String,
+    /// What it rests on.
+    pub evidence: String,
+    /// The predicted speed-up, low and high.
+    pub predicted: [f64; 2],
+    /// The speed-up found.
+    pub actual: Option<f64>,
+    /// `confirmed`, `exceeded`, `refuted`, `untested`; null if the iteration never ended.
+    pub verdict: Option<Score>,
+}
+
+/// How many claims ended how.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Predictions {
+    /// In the predicted range.
+    pub confirmed: u64,
+    /// Above it.
+    pub exceeded: u64,
+    /// Below it.
+    pub refuted: u64,
+    /// Nothing to compare.
+    pub untested: u64,
+}
+
+/// How exact the best variant of a case is, against the float64 reference.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Exactness {
+    /// The case.
+    pub case: String,
+    /// Error over the whole output, relative to its scale; null without a result.
+    pub relative_l2: Option<f64>,
+    /// Error of the worst row.
+    pub worst_row: Option<f64>,
+    /// Rows compared.
+    pub rows_checked: Option<u64>,
+    /// Rows of the output.
+    pub rows: Option<u64>,
+}
+
+/// A winner that was committed.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Committed {
+    /// The commit.
+    pub commit: String,
+    /// The iteration.
+    pub iteration: i64,
+    /// The case.
+    pub case: String,
+}
+
+/// What was spent, and what all sessions up to this one spent.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Cost {
+    /// This session.
+    pub session: Spent,
+    /// Every session up to this one, oldest first.
+    pub ledger: Vec<LedgerRow>,
+    /// The sum of the ledger.
+    pub cumulative: Spent,
+}
+
+/// A session of the ledger.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LedgerRow {
+    /// Number.
+    pub session: i64,
+    /// Name of the workload.
+    pub workload: String,
+    /// Where it stands.
+    pub status: Status,
+    /// Whether its times are measured or modelled.
+    pub time_source: TimeSource,
+    /// Wall time used.
+    pub wall_s: Option<f64>,
+    /// What it cost.
+    pub cost: Spent,
+    /// Confirmed improvements.
+    pub wins: u64,
+    /// Its largest speed-up of a case over the start.
+    pub best_speedup: Option<f64>,
+}

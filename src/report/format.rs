@@ -1,0 +1,78 @@
+//! Figures as people read them, the same in reports and on the command line.
+
+/// What stands where there is no figure.
+pub const NOTHING: &str = "-";
+
+/// Formats microseconds with as many digits as help.
+pub fn us(us: f64) -> String {
+    match us.abs() {
+        size if size < 10.0 => format!("{us:.3}"),
+        size if size < 1000.0 => format!("{us:.2}"),
+        _ => format!("{us:.1}"),
+    }
+}
+
+/// Formats a speed-up: `1.25×`.
+pub fn times(ratio: f64) -> String {
+    match ratio {
+        small if small < 0.1 => format!("{ratio:.4}×"),
+        _ if ratio < 100.0 => format!("{ratio:.2}×"),
+        _ => format!("{ratio:.0}×"),
+    }
+}
+
+/// Formats a share: `42%`, and with digits where they matter: `1.2%`, `0.02%`.
+pub fn percent(share: f64) -> String {
+    match share * 100.0 {
+        percent if percent < 1.0 => format!("{percent:.2}%"),
+        percent if percent < 10.0 => format!("{percent:.1}%"),
+        percent => format!("{percent:.0}%"),
+    }
+}
+
+/// Formats money: `$0.93`, and `$0.0041` for less than a cent.
+pub fn usd(usd: f64) -> String {
+    if usd > 0.0 && usd < 0.01 { format!("${usd:.4}") } else { format!("${usd:.2}") }
+}
+
+/// Formats a duration: `55 min`, `4 h 5 min`, `12.5 s`.
+pub fn duration(seconds: f64) -> String {
+    let minutes = (seconds / 60.0).round() as u64;
+    if seconds < 120.0 {
+        format!("{} s", (seconds * 10.0).round() / 10.0)
+    } else if minutes < 60 {
+        format!("{minutes} min")
+    } else if minutes.is_multiple_of(60) {
+        format!("{} h", minutes / 60)
+    } else {
+        format!("{} h {} min", minutes / 60, minutes % 60)
+    }
+}
+
+/// Formats a relative error: `1.2e-4`.
+pub fn relative_error(error: f64) -> String {
+    format!("{error:.1e}")
+}
+
+/// Formats a rate: `26313`, `7.2`.
+pub fn gflops(rate: f64) -> String {
+    if rate < 100.0 { format!("{rate:.1}") } else { format!("{rate:.0}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_have_the_digits_that_help() {
+        assert_eq!([us(1.2345), us(85.678), us(23_900.04)], ["1.234", "85.68", "23900.0"]);
+        assert_eq!([times(1.254), times(0.0151), times(240.2)], ["1.25×", "0.0151×", "240×"]);
+        assert_eq!([percent(0.000_2), percent(0.012), percent(0.88)], ["0.02%", "1.2%", "88%"]);
+        assert_eq!([usd(0.0), usd(0.004_12), usd(11.15)], ["$0.00", "$0.0041", "$11.15"]);
+        assert_eq!(
+            [duration(12.54), duration(3300.0), duration(14_400.0), duration(3900.0)],
+            ["12.5 s", "55 min", "4 h", "1 h 5 min"]
+        );
+        assert_eq!([relative_error(1.23e-4), gflops(7.21), gflops(26_312.6)], ["1.2e-4", "7.2", "26313"]);
+    }
+}

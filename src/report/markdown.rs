@@ -1,0 +1,55 @@
+//! Renders a report as Markdown. The words and tables are in `templates/reports/report.md.tera`.
+
+use tera::{Context, Kwargs, State, Tera, Value};
+
+use super::{Report, ReportError, format};
+use crate::domain::variant::{VariantHash, show_params};
+
+const TEMPLATE: &str = include_str!("../../templates/reports/report.md.tera");
+
+/// Renders a report.
+pub(super) fn render(report: &Report) -> Result<String, ReportError> {
+    let mut tera = Tera::new();
+    register(&mut tera, "us", format::us);
+    register(&mut tera, "times", format::times);
+    register(&mut tera, "percent", format::percent);
+    register(&mut tera, "usd", format::usd);
+    register(&mut tera, "duration", format::duration);
+    register(&mut tera, "relative_error", format::relative_error);
+    register(&mut tera, "gflops", format::gflops);
+    tera.register_filter("cell", cell);
+    tera.register_filter("short", short);
+    tera.add_raw_template("report.md", TEMPLATE)?;
+
+    let mut context = Context::from_serialize(report)?;
+    // A template cannot keep the order of a map, so what depends on it is handed over as a list.
+    let outcomes: Vec<_> = report.iterations.iter().filter(|(name, count)| **name != "total" && **count > 0).collect();
+    context.insert("outcomes", &outcomes);
+    let variants: Vec<_> = report.wins.iter().map(|win| show_params(&win.variant.params)).collect();
+    context.insert("win_params", &variants);
+    let best: Vec<_> = report.cases.iter().map(|case| case.variant.as_ref().map(|v| show_params(&v.params))).collect();
+    context.insert("case_params", &best);
+    Ok(tera.render("report.md", &context)?)
+}
+
+/// Makes a filter of a function on figures; no figure is a dash.
+fn register(tera: &mut Tera, name: &'static str, show: fn(f64) -> String) {
+    tera.register_filter(name, move |value: &Value, _: Kwargs, _: &State| {
+        value.as_f64().map_or_else(|| format::NOTHING.to_owned(), show)
+    });
+}
+
+/// Makes text safe in a table's cell, also where there is none.
+fn cell(value: &Value, _: Kwargs, _: &State) -> String {
+    let text = match value.as_str() {
+        Some(text) => text.to_owned(),
+        None if value.is_none() => format::NOTHING.to_owned(),
+        None => value.to_string(),
+    };
+    text.replace('|', "\\|").replace(['\n', '\r'], " ")
+}
+
+/// Shortens a hash for people.
+fn short(value: &Value, _: Kwargs, _: &State) -> String {
+    value.as_str().map_or_else(|| format::NOTHING.to_owned(), |hash| VariantHash(hash.to_owned()).short().to_owned())
+}

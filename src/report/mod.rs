@@ -1,0 +1,61 @@
+//! Tells what a session found: the JSON contract, and Markdown for people. Pure: plain data in, text out.
+
+mod build;
+pub mod contract;
+pub mod format;
+mod markdown;
+mod next_steps;
+#[cfg(test)]
+mod tests;
+
+use crate::domain::record::SessionRecord;
+
+pub use build::build;
+pub use contract::Report;
+
+/// What a report is made from.
+#[derive(Debug, Clone, Copy)]
+pub struct ReportInput<'a> {
+    /// What the store remembers.
+    pub record: &'a SessionRecord,
+    /// What follows from workload and device, per case.
+    pub facts: &'a [CaseFacts],
+    /// Names of the families that could have been tried.
+    pub families: &'a [String],
+}
+
+/// What follows from a case and a device. The caller works it out, because the store knows no ops.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CaseFacts {
+    /// The case's name.
+    pub case: String,
+    /// No correct kernel is faster.
+    pub floor_ns: f64,
+    /// Floating-point operations that the case needs.
+    pub flop: f64,
+    /// The device's arithmetic peak for the workload's dtype, in FLOP/s.
+    pub peak_flops: f64,
+}
+
+/// Why a report cannot be written.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    /// The Markdown template does not render.
+    #[error("the report's template does not render: {0}")]
+    Template(#[from] tera::Error),
+    /// The report does not serialise.
+    #[error("the report does not serialise: {0}")]
+    Json(#[from] serde_json::Error),
+}
+
+impl Report {
+    /// Writes the report as JSON.
+    pub fn to_json(&self) -> Result<String, ReportError> {
+        Ok(serde_json::to_string_pretty(self)? + "\n")
+    }
+
+    /// Writes the report as Markdown.
+    pub fn to_markdown(&self) -> Result<String, ReportError> {
+        markdown::render(self)
+    }
+}

@@ -1,0 +1,154 @@
+//! What to try next: rules over the data, none of which claims more than the data says.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::contract::{Case, Predictions, Report};
+use super::format::{percent, times};
+use super::{ReportInput, format};
+use crate::domain::device::TimeSource;
+use crate::domain::record::IterationRecord;
+use crate::domain::variant::Params;
+
+/// Axes named as worth following. More than a few is no advice.
+const TOP_AXES: usize = 3;
+
+/// Tries of an axis before its mean says anything.
+const MIN_TRIES: usize = 2;
+
+/// Suggests what to try next, most important first.
+pub(super) fn suggest(report: &Report, input: &ReportInput<'_>) -> Vec<String> {
+    let mut steps = Vec::new();
+    steps.extend(report.cases.iter().filter_map(|case| without_result(case, report.session.id)));
+    steps.extend(furthest_from_floor(&report.cases));
+    steps.extend(report.cases.iter().filter_map(slower_than_baseline));
+    steps.extend(report.cases.iter().filter_map(without_win));
+    steps.extend(untried_families(input));
+    steps.extend(paying_axes(&input.record.iterations));
+    steps.extend(optimistic(&report.predictions));
+    steps.extend(without_baseline(&report.cases));
+    steps.extend(uncommitted(report));
+    if report.session.time_source == TimeSource::Modelled {
+        steps
+            .push("Every time here is modelled: measure the best variants on a GPU before relying on them.".to_owned());
+    }
+    steps
+}
+
+fn without_result(case: &Case, session: i64) -> Option<String> {
+    case.best_us.is_none().then(|| {
+        format!("`{0}` has no correct variant yet: see `optloop history {session} --case {0}` for why.", case.case)
+    })
+}
+
+fn furthest_from_floor(cases: &[Case]) -> Option<String> {
+    let share = |case: &Case| case.share_of_floor;
+    let furthest = cases
+        .iter()
+        .filter(|case| share(case).is_some())
+        .min_by(|a, b| share(a).unwrap_or(1.0).total_cmp(&share(b).unwrap_or(1.0)))?;
+    let share = furthest.share_of_floor?;
+    // Within a tenth of the floor there is little left to win.
+    (share < 0.9).then(|| {
+        let busy = furthest.ctas.filter(|&ctas| ctas < u64::from(furthest.sms)).map_or_else(String::new, |ctas| {
+            format!("; it launches {ctas} blocks on {} SMs, so most of the device idles", furthest.sms)
+        });
+        format!("`{}` is furthest from its floor: the best time is {} of it{busy}.", furthest.case, times(1.0 / share))
+    })
+}
+
+fn slower_than_baseline(case: &Case) -> Option<String> {
+    let (speedup, baseline) = (case.speedup_over_baseline?, case.baseline.as_ref()?);
+    (speedup < 1.0)
+        .then(|| format!("`{}` still takes {} as long as {}.", case.case, times(1.0 / speedup), baseline.name))
+}
+
+fn without_win(case: &Case) -> Option<String> {
+    let only_start = case.best_us.is_some() && case.speedup_over_start == Some(1.0) && !case.confirmed;
+    only_start.then(|| format!("`{}` has no win: nothing beat its first correct variant.", case.case))
+}
+
+fn untried_families(input: &ReportInput<'_>) -> Option<String> {
+    let measured: BTreeSet<&str> = input
+        .record
+        .iterations
+        .iter()
+        .filter(|iteration| iteration.measurements.iter().any(|measurement| measurement.best_timing().is_some()))
+        .map(|iteration| iteration.family.as_str())
+        .collect();
+    let untried: Vec<_> =
+        input.families.iter().filter(|family| !measured.contains(family.as_str())).map(|f| format!("`{f}`")).collect();
+    (!untried.is_empty()).then(|| format!("Never measured in this session: {}.", untried.join(", ")))
+}
+
+/// Names the parameters whose change paid off most, from the claims where nothing else changed.
+fn paying_axes(iterations: &[IterationRecord]) -> Option<String> {
+    let mut logs: BTreeMap<(&str, &str), Vec<f64>> = BTreeMap::new();
+    for iteration in iterations {
+        let reference = iteration.hypothesis.relative_to.and_then(|id| iterations.iter().find(|other| other.id == id));
+        let (Some(actual), Some(reference)) = (iteration.actual, reference) else { continue };
+        if let Some(axis) = only_change(&reference.params, &iteration.params)
+            && reference.family == iteration.family
+        {
+            logs.entry((&iteration.family, axis)).or_default().push(actual.ln());
+        }
+    }
+    let mut means: Vec<_> = logs
+        .into_iter()
+        .filter(|(_, logs)| logs.len() >= MIN_TRIES)
+        .map(|(axis, logs)| (axis, (logs.iter().sum::<f64>() / logs.len() as f64).exp(), logs.len()))
+        .filter(|(_, mean, _)| *mean > 1.0)
+        .collect();
+    means.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let named: Vec<_> = means
+        .iter()
+        .take(TOP_AXES)
+        .map(|((family, axis), mean, tries)| {
+            format!("`{axis}` of `{family}` ({} on geometric average over {tries} changes)", times(*mean))
+        })
+        .collect();
+    (!named.is_empty()).then(|| format!("Changes that paid off most: {}.", named.join(", ")))
+}
+
+/// Returns the one parameter in which two points differ, if it is one.
+fn only_change<'a>(before: &Params, after: &'a Params) -> Option<&'a str> {
+    let mut changed = after.iter().filter(|(name, value)| before.get(*name) != Some(value));
+    match (changed.next(), changed.next()) {
+        (Some((name, _)), None) => Some(name),
+        _ => None,
+    }
+}
+
+fn optimistic(predictions: &Predictions) -> Option<String> {
+    let tested = predictions.confirmed + predictions.exceeded + predictions.refuted;
+    (predictions.refuted * 2 > tested).then(|| {
+        let share = percent(predictions.refuted as f64 / tested as f64);
+        format!("{share} of the tested predictions were refuted: the expectations behind them are too optimistic.")
+    })
+}
+
+fn without_baseline(cases: &[Case]) -> Option<String> {
+    let missing: Vec<_> =
+        cases.iter().filter(|case| case.baseline.is_none()).map(|case| format!("`{}`", case.case)).collect();
+    (!missing.is_empty()).then(|| {
+        format!(
+            "No baseline was timed for {}: nothing says how these compare with what a user has.",
+            missing.join(", ")
+        )
+    })
+}
+
+fn uncommitted(report: &Report) -> Option<String> {
+    let missing: Vec<_> = report
+        .cases
+        .iter()
+        .filter(|case| case.confirmed && case.commit.is_none())
+        .map(|case| {
+            format!(
+                "`{}` (iteration {})",
+                case.case,
+                case.iteration.map_or_else(|| format::NOTHING.to_owned(), |iteration| iteration.to_string(),)
+            )
+        })
+        .collect();
+    (!missing.is_empty()).then(|| format!("Winners that are not committed: {}.", missing.join(", ")))
+}

@@ -1,0 +1,174 @@
+//! A store with a story in it, for tests.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use indexmap::IndexMap;
+use tempfile::TempDir;
+
+use super::{Finish, NewSession, Store};
+use crate::domain::artifact::{Artifact, KernelResources};
+use crate::domain::budget::Budget;
+use crate::domain::cost::Spent;
+use crate::domain::device::{DeviceInfo, TimeSource};
+use crate::domain::evaluation::{Correctness, Evaluation, Measurement, Outcome, Timing};
+use crate::domain::hypothesis::{Hypothesis, Score};
+use crate::domain::proposal::Proposal;
+use crate::domain::record::Environment;
+use crate::domain::statistics::Interval;
+use crate::domain::variant::{Variant, VariantHash};
+use crate::domain::verdict::{Decision, Verdict};
+use crate::domain::workload::Case;
+
+/// A store in a folder of its own.
+pub(crate) struct Scene {
+    folder: TempDir,
+    /// The store.
+    pub(crate) store: Store,
+}
+
+impl Scene {
+    /// Makes an empty store.
+    pub(crate) async fn new() -> Self {
+        let folder = TempDir::new().unwrap();
+        let store = Store::open(&folder.path().join("deep/store.db")).await.unwrap();
+        Self { folder, store }
+    }
+
+    /// Returns where the store is.
+    pub(crate) fn path(&self) -> PathBuf {
+        self.folder.path().join("deep/store.db")
+    }
+
+    /// Begins a session.
+    pub(crate) async fn session(&self) -> i64 {
+        self.store.begin_session(&session()).await.unwrap()
+    }
+
+    /// Records a measured iteration with a time in nanoseconds and a verdict.
+    pub(crate) async fn measured(
+        &self,
+        session: i64,
+        block: i64,
+        parent: Option<i64>,
+        ns: f64,
+        verdict: Verdict,
+    ) -> i64 {
+        let proposal = proposal(block, parent);
+        let iteration = self.store.begin(session, &proposal).await.unwrap();
+        let evaluation = evaluation(ns, verdict == Verdict::Improved);
+        let speedup = parent.map(|_| 100_000.0 / ns);
+        let decisions = [Decision { case: "b1h1s128".to_owned(), verdict, speedup }];
+        let artifact = artifact(block);
+        let score = proposal.hypothesis.score(speedup);
+        let end = finish(&evaluation, &decisions);
+        let finish = Finish { artifact: Some(&artifact), actual_speedup: speedup, score, ..end };
+        self.store.finish(iteration, &finish).await.unwrap();
+        iteration
+    }
+}
+
+/// A session on an L4.
+pub(crate) fn session() -> NewSession {
+    let mut device = DeviceInfo::of_arch("sm_89").unwrap();
+    device.id = "cuda:0".to_owned();
+    device.name = "NVIDIA L4".to_owned();
+    device.driver = Some("13.0".to_owned());
+    device.time_source = TimeSource::Measured;
+    NewSession {
+        workload: "attention-fp16-d64".to_owned(),
+        cases: vec!["b1h1s128".to_owned()],
+        proposer: "rules".to_owned(),
+        seed: u64::MAX,
+        budget: Budget { wall: Duration::from_secs(3600), max_cost_usd: Some(1.5), max_iterations: None },
+        config: serde_json::json!({ "min_speedup": 1.01 }),
+        environment: Environment {
+            device,
+            nvrtc: "13.0".to_owned(),
+            optloop: "0.1.0".to_owned(),
+            torch: None,
+            host: "Linux, 16 cores".to_owned(),
+        },
+    }
+}
+
+/// A variant with its number of threads as the only parameter.
+pub(crate) fn proposal(block: i64, parent: Option<i64>) -> Proposal {
+    let source = format!("__launch_bounds__({block})\n");
+    Proposal {
+        proposer: "rules".to_owned(),
+        variant: Variant {
+            family: "tiled".to_owned(),
+            params: IndexMap::from([("BLOCK".to_owned(), block)]),
+            hash: VariantHash::of(&source),
+            source,
+        },
+        cases: vec![Case { name: "b1h1s128".to_owned(), dims: IndexMap::from([("S".to_owned(), 128)]) }],
+        hypothesis: Hypothesis {
+            claim: format!("{block} threads fill the SMs"),
+            evidence: "2 blocks on 58 SMs".to_owned(),
+            case: "b1h1s128".to_owned(),
+            predicted: Interval { lo: 1.1, hi: 1.5 },
+            relative_to: parent,
+        },
+        parent,
+    }
+}
+
+/// What such a variant compiles to.
+pub(crate) fn artifact(block: i64) -> Artifact {
+    Artifact {
+        key: format!("key-{block}"),
+        arch: "sm_89".to_owned(),
+        options: vec!["--use_fast_math".to_owned()],
+        nvrtc: "13.0".to_owned(),
+        cubin: vec![0x7f; 100],
+        ptx: String::new(),
+        kernels: vec![KernelResources { name: "tiled".to_owned(), registers: 64, ..KernelResources::default() }],
+        log: "ptxas info".to_owned(),
+        compile_ms: 120.0,
+    }
+}
+
+/// Three samples that are exact in f32.
+pub(crate) fn timing(ns: f64) -> Timing {
+    Timing {
+        samples_ns: vec![ns * 0.5, ns, ns * 1.5],
+        launches_per_sample: 4,
+        median_ns: ns,
+        interval_ns: Interval { lo: ns * 0.5, hi: ns * 1.5 },
+    }
+}
+
+/// A correct result on the one case.
+pub(crate) fn evaluation(ns: f64, confirmed: bool) -> Evaluation {
+    let measurement = Measurement {
+        case: "b1h1s128".to_owned(),
+        correctness: Correctness { relative_l2: 1e-4, worst_row: 2e-4, rows_checked: 64, rows: 128 },
+        screening: Some(timing(ns + 1024.0)),
+        confirmation: confirmed.then(|| timing(ns)),
+        ctas: 2,
+    };
+    Evaluation { outcome: Outcome::Measured, measurements: vec![measurement], device_s: 0.25 }
+}
+
+/// The end of an iteration.
+pub(crate) fn finish<'a>(evaluation: &'a Evaluation, decisions: &'a [Decision]) -> Finish<'a> {
+    Finish {
+        artifact: None,
+        compile_log: None,
+        evaluation,
+        decisions,
+        actual_speedup: None,
+        score: Score::Untested,
+        spent: Spent { gpu_s: 9.0, gpu_usd: 0.01, llm_usd: 0.02 },
+        wall_s: 3.0,
+    }
+}
+
+/// An output of zeros.
+pub(crate) fn wrong() -> (Evaluation, [Decision; 1]) {
+    let case = "b1h1s128".to_owned();
+    let outcome = Outcome::Wrong { case: case.clone(), message: "all zeros".to_owned() };
+    (Evaluation::without_device(outcome), [Decision { case, verdict: Verdict::Rejected, speedup: None }])
+}

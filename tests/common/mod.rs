@@ -1,0 +1,175 @@
+//! A project of its own for every story: a temporary folder with a small workload, a small family and a git repository.
+#![allow(dead_code, reason = "every test file uses its own part of this")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+/// A workload of three small cases; two of them share a source.
+pub const WORKLOAD: &str = r#"
+name = "small"
+about = "Three small cases."
+op = "attention"
+dtype = "f16"
+reference = "toy"
+tolerance = { relative_l2 = 1e-3, worst_row = 4e-3 }
+dims = { B = 2, H = 2, CAUSAL = 1 }
+[[case]]
+name = "s4d4"
+Sq = 4
+Sk = 4
+D = 4
+[[case]]
+name = "s64"
+Sq = 64
+Sk = 64
+D = 16
+[[case]]
+name = "s128"
+Sq = 128
+Sk = 128
+D = 16
+"#;
+
+/// A family whose modelled time on the fake device falls with smaller tiles and more threads.
+pub const MANIFEST: &str = r#"
+name = "toy"
+about = "A family for tests: nothing of it is ever executed."
+op = "attention"
+dtypes = ["f16", "f32"]
+requires_sm = 80
+constants = ["D"]
+[params.TILE]
+values = [4, 8, 16, 32, 64]
+default = 64
+about = "query rows per block"
+expect = [1.0, 4.0]
+[params.THREADS]
+values = [32, 64, 128, 256]
+default = 32
+about = "threads per block"
+expect = [1.0, 4.0]
+[params.FAULT]
+values = [0]
+default = 0
+about = "what the fake device does wrong"
+expect = [1.0, 1.0]
+[[constraint]]
+expr = "TILE * THREADS <= 8192"
+why = "a made-up limit"
+[[launch]]
+kernel = "toy"
+grid = ["ceil_div(Sq, TILE)", "B * H"]
+block = ["THREADS"]
+args = ["q", "k", "v", "o", "Sq", "scale", "FAULT"]
+"#;
+
+/// The family's source: it compiles, and is never run.
+pub const TEMPLATE: &str = r#"
+constexpr int TILE = <$ TILE $>, THREADS = <$ THREADS $>, FAULT = <$ FAULT $>, D = <$ D $>;
+extern "C" __global__ void __launch_bounds__(THREADS)
+toy(const short* q, const short* k, const short* v, short* o, int Sq, float scale, int fault) {
+    o[blockIdx.x * TILE + threadIdx.x] = q[threadIdx.x * D] + FAULT;
+}
+"#;
+
+/// A project in a temporary folder.
+pub struct Sandbox {
+    folder: TempDir,
+}
+
+impl Sandbox {
+    /// Makes a project with a repository that holds it.
+    pub fn new() -> Self {
+        let sandbox = Self::without_repository();
+        sandbox.git(&["init", "--quiet"]);
+        sandbox.git(&["add", "--all"]);
+        sandbox.git(&["commit", "--quiet", "--message", "a project"]);
+        sandbox
+    }
+
+    /// Makes a project outside any repository.
+    pub fn without_repository() -> Self {
+        let sandbox = Self { folder: tempfile::tempdir().unwrap() };
+        sandbox.write("config.toml", "[benchmark]\nconfirmation_samples = 40\n");
+        sandbox.write(".gitignore", "/.optloop/\n");
+        sandbox.write("kernels/workloads/small.toml", WORKLOAD);
+        sandbox.write("templates/kernels/toy/family.toml", MANIFEST);
+        sandbox.write("templates/kernels/toy/kernel.cu.tera", TEMPLATE);
+        sandbox
+    }
+
+    /// Returns a path in the project.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Writes a file of the project.
+    pub fn write(&self, name: &str, text: &str) {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    /// Rewrites part of a file of the project, which must be there.
+    pub fn replace(&self, name: &str, from: &str, to: &str) {
+        let text = fs::read_to_string(self.path(name)).unwrap();
+        assert!(text.contains(from), "{name} has no {from:?}");
+        self.write(name, &text.replace(from, to));
+    }
+
+    /// Prepares a call of optloop in the project.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_optloop"));
+        command.args(arguments).current_dir(self.folder.path());
+        command
+    }
+
+    /// Calls optloop in the project.
+    pub fn optloop(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// Calls optloop, which must succeed, and returns what it printed.
+    pub fn succeeds(&self, arguments: &[&str]) -> String {
+        let output = self.optloop(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Runs a session of `iterations` over the fake device.
+    pub fn session(&self, iterations: &str, more: &[&str]) -> Output {
+        let start = ["start", "--device", "fake", "--workload", "small", "--seed", "1", "--iterations", iterations];
+        self.optloop(&[&start, more].concat())
+    }
+
+    /// Calls optloop, which must fail, and returns its exit code and what it said, with the project's path cut out.
+    pub fn fails(&self, arguments: &[&str]) -> String {
+        let output = self.optloop(arguments);
+        let said = String::from_utf8(output.stderr).unwrap().replace(&self.root(), "PROJECT");
+        let code = output.status.code().unwrap_or(-1);
+        assert_ne!(code, 0, "{arguments:?} succeeded");
+        assert!(output.stdout.is_empty(), "{arguments:?} printed data");
+        format!("{code} {}", said.trim_end())
+    }
+
+    /// Returns the latest session's report in its JSON form.
+    pub fn report(&self) -> serde_json::Value {
+        serde_json::from_str(&self.succeeds(&["report", "--format", "json"])).unwrap()
+    }
+
+    /// Runs git in the project, with an identity of its own, and returns what it printed.
+    pub fn git(&self, arguments: &[&str]) -> String {
+        let identity = ["-c", "user.name=A User", "-c", "user.email=user@example.com", "-c", "init.defaultBranch=main"];
+        let output =
+            Command::new("git").args(identity).args(arguments).current_dir(self.folder.path()).output().unwrap();
+        assert!(output.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn root(&self) -> String {
+        Path::new(self.folder.path()).display().to_string()
+    }
+}

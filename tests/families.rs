@@ -1,0 +1,56 @@
+//! Every family of the project compiles with the real NVRTC, for every architecture that it claims.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Compiles every family for a workload: the start of each specialization, and random points.
+fn compile(arch: &str, workload: &str, random: &str) -> Vec<Value> {
+    let output = Command::new(env!("CARGO_BIN_EXE_optloop"))
+        .args(["--project", env!("CARGO_MANIFEST_DIR"), "compile", "--json", "--arch", arch])
+        .args(["--workload", workload, "--random", random])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    let rows = String::from_utf8(output.stdout).unwrap();
+    let rows: Vec<Value> = rows.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let errors: Vec<_> = rows.iter().filter(|row| !row["error"].is_null()).collect();
+    assert!(output.status.success(), "{arch} {workload}: {said} {errors:?}");
+    for row in &rows {
+        let kernels = row["kernels"].as_array().unwrap();
+        assert!(!kernels.is_empty() && kernels.iter().all(|k| k["registers"].as_u64() > Some(0)), "{row}");
+    }
+    rows
+}
+
+fn families(rows: &[Value]) -> Vec<&str> {
+    let mut names: Vec<_> = rows.iter().map(|row| row["family"].as_str().unwrap()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+#[test]
+fn every_family_compiles_for_sm_80() {
+    compile("sm_80", "attention-fp16-d64", "4");
+}
+
+#[test]
+fn every_family_compiles_for_sm_89() {
+    compile("sm_89", "attention-fp16-d64-full", "4");
+}
+
+#[test]
+fn every_family_compiles_for_sm_90a() {
+    let rows = compile("sm_90a", "attention-fp16-d64", "8");
+    assert_eq!(families(&rows), ["attention-grid-bug", "attention-scalar", "attention-split-kv"]);
+}
+
+#[test]
+fn every_other_workload_has_families_that_compile() {
+    for workload in ["attention-fp32-large-d", "attention-fp16-long", "attention-decode"] {
+        let rows = compile("sm_90a", workload, "2");
+        assert!(families(&rows).contains(&"attention-scalar"), "{workload}");
+        assert!(families(&rows).contains(&"attention-split-kv"), "{workload}");
+    }
+}

@@ -1,0 +1,179 @@
+//! Whole sessions through the command line, over the fake device.
+
+mod common;
+
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use common::Sandbox;
+use serde_json::Value;
+
+#[test]
+fn a_session_improves_the_seed_commits_the_winners_and_reports() {
+    let sandbox = Sandbox::new();
+    let output = sandbox.session("30", &[]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+
+    let report = sandbox.report();
+    assert_eq!(report["schema"], "optloop.report/1");
+    assert_eq!(report["session"]["status"], "finished");
+    assert_eq!(report["session"]["time_source"], "modelled");
+    assert_eq!(report["session"]["cost_usd"], 0.0, "a modelled device costs nothing");
+    assert_eq!(report["iterations"]["total"], 30);
+    assert_eq!(report["iterations"]["measured"], 30);
+    for case in report["cases"].as_array().unwrap() {
+        let number = |key: &str| case[key].as_f64().unwrap();
+        assert!(number("best_us") <= number("start_us"), "{case}");
+        assert!(number("best_us") >= number("floor_us"), "{case}");
+        assert_eq!(case["baseline"], Value::Null);
+    }
+    // The seed has one block of 32 threads per head on s128; the best has 32 of 256.
+    let largest = report["cases"].as_array().unwrap().iter().find(|case| case["case"] == "s128").unwrap();
+    assert!(largest["speedup_over_start"].as_f64().unwrap() > 1.5, "{largest}");
+
+    // The winner is in git, with a sidecar that launches it, and nothing else has changed.
+    let commit = largest["commit"].as_str().unwrap();
+    assert_eq!(sandbox.git(&["status", "--porcelain"]), "");
+    let files = sandbox.git(&["show", "--name-only", "--format=", commit]);
+    assert_eq!(files, "kernels/variants/small/s128.cu\nkernels/variants/small/s128.json\n");
+    let sidecar: Value =
+        serde_json::from_str(&sandbox.git(&["show", &format!("{commit}:kernels/variants/small/s128.json")])).unwrap();
+    assert_eq!(sidecar["launches"][0]["kernel"], "toy");
+    assert_eq!(sidecar["launches"][0]["grid"][1], 4);
+    assert_eq!(sidecar["measurement"]["samples"], 40);
+    assert_eq!(sidecar["tensors"]["q"]["shape"], serde_json::json!([2, 2, 128, 16]));
+
+    // The report is written by itself, too.
+    assert!(sandbox.path(".optloop/reports/session-1.md").is_file());
+    assert!(sandbox.path(".optloop/reports/session-1.json").is_file());
+}
+
+#[test]
+fn the_next_session_starts_at_the_seed_and_measures_the_committed_winners_first() {
+    let sandbox = Sandbox::new();
+    assert!(sandbox.session("30", &[]).status.success());
+    let before = sandbox.git(&["rev-parse", "HEAD"]);
+    let first = sandbox.report();
+
+    assert!(sandbox.session("6", &[]).status.success());
+    let second = sandbox.report();
+    for (old, new) in first["cases"].as_array().unwrap().iter().zip(second["cases"].as_array().unwrap()) {
+        let us = |case: &Value, key: &str| case[key].as_f64().unwrap();
+        assert!((us(old, "start_us") / us(new, "start_us") - 1.0).abs() < 0.01, "the same start");
+        assert!(us(new, "best_us") < us(old, "best_us") * 1.01, "no worse than what is committed");
+    }
+    assert_eq!(sandbox.git(&["rev-parse", "HEAD"]), before, "what is committed already is not committed again");
+    assert_eq!(second["cost"]["cumulative"]["sessions"].as_u64().unwrap_or(2), 2);
+}
+
+#[test]
+fn the_same_seed_proposes_the_same_and_every_iteration_can_be_read_back() {
+    let proposals = || {
+        let sandbox = Sandbox::new();
+        sandbox.write("config.toml", "[compile]\nparallel = 2\n");
+        assert!(sandbox.session("12", &[]).status.success());
+        let rows: Value = serde_json::from_str(&sandbox.succeeds(&["history", "--json"])).unwrap();
+        let hashes: Vec<String> =
+            rows.as_array().unwrap().iter().map(|row| row["hash"].as_str().unwrap().to_owned()).collect();
+        let shown = sandbox.succeeds(&["show", "12"]);
+        assert!(shown.contains("TILE") && shown.contains("__global__"), "{shown}");
+        hashes
+    };
+    assert_eq!(proposals(), proposals());
+}
+
+#[test]
+fn every_kind_of_failure_is_an_outcome_and_the_session_goes_on() {
+    let sandbox = Sandbox::new();
+    sandbox.write("config.toml", "[worker]\nstep_timeout = '2s'\n[benchmark]\nconfirmation_samples = 20\n");
+    // Wrong, crash, unwritten, hang, death, NaN, wrong when replayed: see the fake device.
+    sandbox.replace("templates/kernels/toy/family.toml", "values = [0]", "values = [0, 1, 2, 3, 4, 5, 6, 7]");
+    sandbox.replace("templates/kernels/toy/family.toml", "values = [4, 8, 16, 32, 64]", "values = [64]");
+    sandbox.replace("templates/kernels/toy/family.toml", "values = [32, 64, 128, 256]", "values = [32]");
+    let output = sandbox.session("100", &["--case", "s64"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+
+    let report = sandbox.report();
+    let count = |outcome: &str| report["iterations"][outcome].as_u64().unwrap();
+    assert_eq!(report["session"]["status"], "finished", "the space of 8 points is exhausted");
+    assert_eq!(count("total"), 8);
+    assert_eq!(count("measured"), 1);
+    assert_eq!(count("wrong"), 3, "wrong, unwritten and NaN");
+    assert_eq!(count("crashed"), 2, "a crash and a death");
+    assert_eq!(count("timed_out"), 1);
+    assert_eq!(count("cheated"), 1, "right when checked, wrong when timed");
+    assert_eq!(sandbox.git(&["log", "--oneline"]).lines().count(), 1, "nothing wrong is committed");
+}
+
+#[test]
+fn a_source_that_does_not_compile_is_on_record_with_its_log() {
+    let sandbox = Sandbox::new();
+    sandbox.replace(
+        "templates/kernels/toy/kernel.cu.tera",
+        "FAULT;",
+        "FAULT + <% if TILE == 8 %>nonsense<% else %>0<% endif %>;",
+    );
+    assert!(sandbox.session("20", &[]).status.success());
+    let rows: Value =
+        serde_json::from_str(&sandbox.succeeds(&["history", "--outcome", "rejected_by_compiler", "--json"])).unwrap();
+    let row = rows.as_array().unwrap().first().expect("TILE = 8 was tried");
+    let shown = sandbox.succeeds(&["show", &row["iteration"].to_string()]);
+    assert!(shown.contains("identifier \"nonsense\" is undefined"), "{shown}");
+}
+
+/// Ctrl-C: the iteration in flight is finished, the report written, the session marked.
+#[cfg(unix)]
+#[test]
+fn an_interrupted_session_is_marked_and_reported() {
+    let sandbox = Sandbox::new();
+    let mut session = sandbox
+        .command(&["start", "--device", "fake", "--workload", "small", "--budget", "10m", "--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut events = BufReader::new(session.stdout.take().unwrap()).lines();
+    let first_iteration = events.by_ref().map(Result::unwrap).find(|line| line.contains("\"event\":\"iteration\""));
+    assert!(first_iteration.is_some());
+    let interrupt = std::process::Command::new("kill").args(["-INT", &session.id().to_string()]).status().unwrap();
+    assert!(interrupt.success());
+    let last = events.map(Result::unwrap).last().unwrap();
+    assert!(last.contains("\"status\":\"interrupted\""), "{last}");
+    assert!(session.wait().unwrap().success());
+    assert_eq!(sandbox.report()["session"]["status"], "interrupted");
+    assert!(sandbox.path(".optloop/reports/session-1.md").is_file());
+}
+
+#[test]
+fn a_time_budget_holds() {
+    let sandbox = Sandbox::new();
+    let start = ["start", "--device", "fake", "--workload", "small", "--budget", "3s"];
+    let output = sandbox.optloop(&start);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report = sandbox.report();
+    assert_eq!(report["session"]["status"], "finished");
+    assert_eq!(report["session"]["budget_s"], 3.0);
+    assert!(report["session"]["wall_s"].as_f64().unwrap() >= 3.0, "it was used up");
+}
+
+#[test]
+fn without_a_repository_the_session_says_so_and_keeps_its_winners_in_the_store() {
+    let sandbox = Sandbox::without_repository();
+    let output = sandbox.session("20", &["--case", "s128"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("s128: not committed:") && said.contains("git init"), "{said}");
+    let report = sandbox.report();
+    assert_eq!(report["cases"][0]["commit"], Value::Null);
+    assert!(report["cases"][0]["speedup_over_start"].as_f64().unwrap() > 1.0);
+}
+
+#[test]
+fn a_winner_that_a_user_has_edited_is_left_alone() {
+    let sandbox = Sandbox::new();
+    sandbox.write("kernels/variants/small/s128.cu", "// mine\n");
+    let output = sandbox.session("20", &["--case", "s128"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("s128: not committed:"), "{said}");
+    assert_eq!(std::fs::read_to_string(sandbox.path("kernels/variants/small/s128.cu")).unwrap(), "// mine\n");
+}
