@@ -86,22 +86,19 @@ impl Project {
         Ok(families)
     }
 
-    /// Keeps the named families, or without names all that are not specimens.
-    pub fn families_named(&self, names: &[String]) -> anyhow::Result<Vec<Family>> {
-        let mut families = self.families()?;
-        for name in names {
+    /// Returns the names of the families to search: the given ones, or without any all that are not specimens.
+    pub fn searched(families: &[Family], given: &[String]) -> anyhow::Result<Vec<String>> {
+        for name in given {
             if !families.iter().any(|family| &family.name == name) {
                 let hint = did_you_mean(name, families.iter().map(|family| family.name.as_str()));
                 let known: Vec<_> = families.iter().map(|family| family.name.as_str()).collect();
                 bail!("there is no family `{name}`{hint}; templates/kernels/ has: {}", known.join(", "));
             }
         }
-        families.retain(|family| if names.is_empty() { !family.specimen } else { names.contains(&family.name) });
-        Ok(families)
+        let searched = families.iter().filter(|f| if given.is_empty() { !f.specimen } else { given.contains(&f.name) });
+        Ok(searched.map(|family| family.name.clone()).collect())
     }
-}
 
-impl Project {
     /// Returns the committed winners of a workload. A sidecar that cannot be read is told in the log and passed over.
     pub fn known_winners(&self, workload: &Workload) -> Vec<KnownWinner> {
         let folder = self.root.join("kernels/variants").join(&workload.name);
@@ -109,11 +106,12 @@ impl Project {
             let path = folder.join(format!("{}.json", case.name));
             let text = fs::read_to_string(&path).ok()?;
             match serde_json::from_str::<Sidecar>(&text) {
-                Ok(Sidecar { variant, .. }) => Some(KnownWinner {
+                Ok(Sidecar { variant, measurement, .. }) => Some(KnownWinner {
                     case: case.name.clone(),
                     family: variant.family,
                     params: variant.params,
                     hash: variant.hash,
+                    time_source: measurement.time_source,
                 }),
                 Err(error) => {
                     tracing::warn!("{} is passed over: {error}", path.display());

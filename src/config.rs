@@ -68,8 +68,12 @@ pub struct Validate {
 pub struct Benchmark {
     /// Samples while screening.
     pub screening_samples: usize,
+    /// The longest that screening samples a case.
+    pub max_screening: String,
     /// Samples of a confirmation.
     pub confirmation_samples: usize,
+    /// The longest confirmation of a case.
+    pub max_confirmation: String,
     /// The shortest sample, in microseconds: enough launches go into one replay.
     pub min_sample_us: f64,
     /// The least speed-up over the incumbent that is worth a commit.
@@ -133,13 +137,20 @@ impl Default for Validate {
 
 impl Default for Benchmark {
     fn default() -> Self {
-        Self { screening_samples: 20, confirmation_samples: 500, min_sample_us: 200.0, min_speedup: 1.01 }
+        Self {
+            screening_samples: 20,
+            max_screening: "2s".to_owned(),
+            confirmation_samples: 500,
+            max_confirmation: "60s".to_owned(),
+            min_sample_us: 200.0,
+            min_speedup: 1.01,
+        }
     }
 }
 
 impl Default for Worker {
     fn default() -> Self {
-        Self { step_timeout: "60s".to_owned() }
+        Self { step_timeout: "90s".to_owned() }
     }
 }
 
@@ -178,7 +189,11 @@ impl Config {
     fn check(&self) -> anyhow::Result<()> {
         let benchmark = &self.benchmark;
         duration("session.budget", &self.session.budget)?;
-        duration("worker.step_timeout", &self.worker.step_timeout)?;
+        let confirmation = duration("benchmark.max_confirmation", &benchmark.max_confirmation)?;
+        duration("benchmark.max_screening", &benchmark.max_screening)?;
+        if duration("worker.step_timeout", &self.worker.step_timeout)? <= confirmation {
+            bail!("worker.step_timeout must be longer than benchmark.max_confirmation, which is one step");
+        }
         if benchmark.screening_samples < 3 || benchmark.confirmation_samples < benchmark.screening_samples {
             bail!("benchmark: screening_samples must be 3 or more, and confirmation_samples no fewer");
         }
@@ -188,7 +203,7 @@ impl Config {
         if !(1.0..2.0).contains(&benchmark.min_speedup) {
             bail!("benchmark.min_speedup must lie between 1.0 and 2.0");
         }
-        if !(self.validate.oracle_gflop > 0.0) {
+        if self.validate.oracle_gflop.is_nan() || self.validate.oracle_gflop <= 0.0 {
             bail!("validate.oracle_gflop must be above 0");
         }
         if !(self.cost.gpu_usd_per_hour >= 0.0 && self.cost.gpu_usd_per_hour.is_finite()) {
@@ -203,7 +218,7 @@ impl Config {
 
     /// Returns how long one step on the device may take.
     pub fn step_timeout(&self) -> Duration {
-        duration("worker.step_timeout", &self.worker.step_timeout).unwrap_or(Duration::from_secs(60))
+        duration("worker.step_timeout", &self.worker.step_timeout).unwrap_or(Duration::from_secs(90))
     }
 
     /// Returns how many compilations run at once.

@@ -21,6 +21,7 @@ use crate::domain::hypothesis::Hypothesis;
 use crate::domain::proposal::{Idea, KnownWinner, Proposal};
 use crate::domain::record::{Environment, Status};
 use crate::domain::sidecar::{self, Sidecar, SidecarEnvironment, SidecarMeasurement, SidecarVariant};
+use crate::domain::variant::VariantHash;
 use crate::domain::verdict::{Decision, Policy, Verdict, judge};
 use crate::domain::workload::{Case, Workload};
 use crate::runner::compile::{CompileError, Compiler};
@@ -35,8 +36,10 @@ use crate::vcs::{Figures, Repo, Winner};
 pub struct Parts {
     /// What to make fast, with the selected cases.
     pub workload: Workload,
-    /// The families to search.
+    /// Every family of the project.
     pub families: Vec<Family>,
+    /// The names of the families to search.
+    pub searched: Vec<String>,
     /// The winners of earlier sessions, to be measured again and beaten.
     pub known: Vec<KnownWinner>,
     /// Suggests variants.
@@ -302,10 +305,10 @@ impl Session<'_> {
         let left = self.order.budget.max_iterations.map_or(u64::MAX, |most| most - self.finished);
         let depth = self.order.compile_ahead.min(usize::try_from(left).unwrap_or(usize::MAX));
         while self.pipeline.len() < depth {
-            let device = self.parts.worker.info();
-            let landscape = Landscape::new(&self.parts.workload, &self.parts.families, &self.parts.known, device);
-            let diagnosis = diagnosis::diagnose(&self.history, &self.parts.workload, device);
-            let idea = self.parts.proposer.propose(&landscape, &diagnosis, &self.history);
+            let Parts { workload, families, searched, known, worker, proposer, .. } = &mut self.parts;
+            let landscape = Landscape::new(workload, families, searched, known, worker.info());
+            let diagnosis = diagnosis::diagnose(&self.history, workload, worker.info());
+            let idea = proposer.propose(&landscape, &diagnosis, &self.history);
             let Some(idea) = idea.map_err(|problem| anyhow::anyhow!("Failed to propose a variant: {problem}"))? else {
                 return Ok(());
             };
@@ -444,9 +447,7 @@ impl Session<'_> {
                 to_us: timing.median_ns / 1e3,
                 over_start: start_ns / timing.median_ns,
             });
-            let known = self.parts.known.iter().find(|known| known.case == decision.case);
-            if known.is_some_and(|known| known.hash == compiled.proposal.variant.hash) {
-                // It is committed already.
+            if self.committed_already(&decision.case, &compiled.proposal.variant.hash) {
                 self.uncommitted.remove(&decision.case);
                 continue;
             }
@@ -454,6 +455,14 @@ impl Session<'_> {
                 self.uncommitted.insert(decision.case.clone(), (iteration, winner));
             }
         }
+    }
+
+    /// Tells whether the committed winner of a case is this variant, or was measured where this session only models: a
+    /// modelled time says nothing against a measured one.
+    fn committed_already(&self, case: &str, hash: &VariantHash) -> bool {
+        let known = self.parts.known.iter().find(|known| known.case == case);
+        let modelled = self.parts.worker.info().time_source == TimeSource::Modelled;
+        known.is_some_and(|known| known.hash == *hash || (modelled && known.time_source == TimeSource::Measured))
     }
 
     fn winner(

@@ -85,7 +85,10 @@ fn the_same_seed_proposes_the_same_and_every_iteration_can_be_read_back() {
 #[test]
 fn every_kind_of_failure_is_an_outcome_and_the_session_goes_on() {
     let sandbox = Sandbox::new();
-    sandbox.write("config.toml", "[worker]\nstep_timeout = '2s'\n[benchmark]\nconfirmation_samples = 20\n");
+    sandbox.write(
+        "config.toml",
+        "[worker]\nstep_timeout = '3s'\n[benchmark]\nconfirmation_samples = 20\nmax_confirmation = '2s'\n",
+    );
     // Wrong, crash, unwritten, hang, death, NaN, wrong when replayed: see the fake device.
     sandbox.replace("templates/kernels/toy/family.toml", "values = [0]", "values = [0, 1, 2, 3, 4, 5, 6, 7]");
     sandbox.replace("templates/kernels/toy/family.toml", "values = [4, 8, 16, 32, 64]", "values = [64]");

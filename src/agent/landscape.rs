@@ -13,8 +13,10 @@ use crate::domain::workload::{Case, Workload};
 pub struct Landscape<'a> {
     /// The workload, with the selected cases.
     pub workload: &'a Workload,
-    /// The families that fit workload and device; the workload's reference family first.
+    /// The families to search: those that fit workload and device and that the user did not leave out.
     pub families: Vec<&'a Family>,
+    /// Every family, for the winners of earlier sessions, which are to be beaten whatever is searched.
+    pub all: &'a [Family],
     /// The winners of earlier sessions.
     pub known: &'a [KnownWinner],
     /// The device.
@@ -22,16 +24,17 @@ pub struct Landscape<'a> {
 }
 
 impl<'a> Landscape<'a> {
-    /// Collects the families that can compute the workload on the device.
+    /// Collects the families that are `searched` and can compute the workload on the device.
     pub fn new(
         workload: &'a Workload,
-        families: &'a [Family],
+        all: &'a [Family],
+        searched: &[String],
         known: &'a [KnownWinner],
         device: &'a DeviceInfo,
     ) -> Self {
-        let mut fitting: Vec<_> = families.iter().filter(|family| family.fits(workload, device)).collect();
-        fitting.sort_by_key(|family| family.name != workload.reference);
-        Self { workload, families: fitting, known, device }
+        let chosen = |family: &&Family| searched.contains(&family.name) && family.fits(workload, device);
+        let families = all.iter().filter(chosen).collect();
+        Self { workload, families, all, known, device }
     }
 
     /// Returns the space of a family on a case.
@@ -39,9 +42,9 @@ impl<'a> Landscape<'a> {
         Space { family, case, dtype: self.workload.dtype, device: self.device }
     }
 
-    /// Finds a family by name.
+    /// Finds a family that can compute the workload by name, searched or not.
     pub fn family(&self, name: &str) -> Option<&'a Family> {
-        self.families.iter().copied().find(|family| family.name == name)
+        self.all.iter().find(|family| family.name == name && family.fits(self.workload, self.device))
     }
 
     /// Returns the cases that one source of the family serves together with `case`, where the point is valid.

@@ -5,7 +5,8 @@ use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{Rng, SeedableRng};
 
 use super::diagnosis::{Diagnosis, Headroom};
-use super::random::{draw, next_start};
+use super::opening::Opening;
+use super::random::draw;
 use super::{Landscape, Proposer, prediction};
 use crate::domain::family::Family;
 use crate::domain::history::{Finished, History};
@@ -24,6 +25,7 @@ const DOUBLE_SHARE: f64 = 0.35;
 /// Stochastic local search with restarts.
 pub struct Local {
     rng: SmallRng,
+    opening: Opening,
 }
 
 /// A move around an incumbent.
@@ -35,7 +37,7 @@ struct Move {
 impl Local {
     /// Makes a proposer whose choices follow from `seed`.
     pub fn new(seed: u64) -> Self {
-        Self { rng: SmallRng::seed_from_u64(seed) }
+        Self { rng: SmallRng::seed_from_u64(seed), opening: Opening::default() }
     }
 
     /// Chooses a case with a chance that grows with the logarithm of its distance to the floor.
@@ -91,7 +93,7 @@ impl Proposer for Local {
         diagnosis: &Diagnosis,
         history: &History,
     ) -> Result<Option<Idea>, String> {
-        if let Some(start) = next_start(landscape, history)? {
+        if let Some(start) = self.opening.next(landscape, history)? {
             return Ok(Some(start));
         }
         let Some((case, headroom)) = self.focus(landscape, diagnosis) else {
@@ -101,11 +103,11 @@ impl Proposer for Local {
         };
         let incumbent = history.incumbents.get(&case.name).and_then(|i| history.iteration(i.iteration));
         let family = incumbent.and_then(|incumbent| landscape.family(&incumbent.family));
-        if let (Some(incumbent), Some(family), false) = (incumbent, family, self.rng.random_bool(RANDOM_SHARE)) {
-            if let Some(step) = self.step(landscape, history, family, case, &incumbent.params)? {
-                let hypothesis = claim(history, family, headroom, incumbent, &step);
-                return landscape.idea(family, step.params, case, hypothesis, Some(incumbent.iteration)).map(Some);
-            }
+        if let (Some(incumbent), Some(family), false) = (incumbent, family, self.rng.random_bool(RANDOM_SHARE))
+            && let Some(step) = self.step(landscape, history, family, case, &incumbent.params)?
+        {
+            let hypothesis = claim(history, family, headroom, incumbent, &step);
+            return landscape.idea(family, step.params, case, hypothesis, Some(incumbent.iteration)).map(Some);
         }
         draw(landscape, history, case, &mut self.rng)
     }

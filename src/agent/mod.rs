@@ -3,6 +3,7 @@
 pub mod diagnosis;
 mod landscape;
 mod local;
+mod opening;
 mod prediction;
 mod random;
 

@@ -65,7 +65,8 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
     let workload = project.workload(workload_name).map_err(usage)?.select(&args.cases).map_err(usage_sentence)?;
     let mut families = project.families().map_err(usage)?;
     if !args.families.is_empty() {
-        families = project.families_named(&args.families).map_err(usage)?;
+        let named = Project::searched(&families, &args.families).map_err(usage)?;
+        families.retain(|family| named.contains(&family.name));
     }
     let device = DeviceInfo::of_arch(&args.arch).map_err(usage_sentence)?;
     let variants = variants(&workload, &families, &device, args).map_err(usage_sentence)?;

@@ -75,9 +75,9 @@ async fn report(project: &Project, store: &Store, session: i64) -> anyhow::Resul
         })
         .collect();
     let families: Vec<String> = project
-        .families_named(&[])?
+        .families()?
         .iter()
-        .filter(|family| family.fits(&workload, device))
+        .filter(|family| !family.specimen && family.fits(&workload, device))
         .map(|family| family.name.clone())
         .collect();
     Ok(build(&ReportInput { record: &record, facts: &facts, families: &families }))

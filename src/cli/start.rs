@@ -77,14 +77,15 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     let order = order(args, &config)?;
     let workload_name = args.workload.as_ref().unwrap_or(&config.session.workload);
     let workload = project.workload(workload_name).map_err(usage)?.select(&args.cases).map_err(usage_sentence)?;
-    let families = project.families_named(&args.families).map_err(usage)?;
+    let families = project.families().map_err(usage)?;
+    let searched = Project::searched(&families, &args.families).map_err(usage)?;
     let proposer_name = args.proposer.as_ref().unwrap_or(&config.session.proposer);
     let proposer = agent::proposer(proposer_name, order.seed).map_err(usage_sentence)?;
     let device: DeviceChoice =
         args.device.as_ref().unwrap_or(&config.session.device).parse().map_err(usage_sentence)?;
 
     let worker = start_worker(&device, &config, &workload).await?;
-    check_spaces(&workload, &families, worker.info()).map_err(usage_sentence)?;
+    check_spaces(&workload, &families, &searched, worker.info()).map_err(usage_sentence)?;
     let store = Store::open(&project.root().join(&config.store.path)).await?;
     let toolchain = Toolchain::find_or_fetch()?;
     let compiler = Compiler::new(&toolchain, &worker.info().arch, &config.compile.options)?;
@@ -93,7 +94,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
         false => Err("git.commit is false in config.toml".to_owned()),
     };
     let known = project.known_winners(&workload);
-    let parts = Parts { workload, families, known, proposer, compiler, worker, store: store.clone(), repo };
+    let parts = Parts { workload, families, searched, known, proposer, compiler, worker, store: store.clone(), repo };
 
     let mut progress = Progress::new(args.json, out);
     let end = session::run(parts, order, listen_for_interrupts(), &mut progress).await?;
@@ -126,7 +127,9 @@ fn order(args: &Args, config: &Config) -> anyhow::Result<Order> {
         policy: Policy {
             min_speedup: benchmark.min_speedup,
             screening_samples: benchmark.screening_samples,
+            max_screening_ns: nanoseconds("benchmark.max_screening", &benchmark.max_screening)?,
             confirmation_samples: benchmark.confirmation_samples,
+            max_confirmation_ns: nanoseconds("benchmark.max_confirmation", &benchmark.max_confirmation)?,
         },
         min_sample_ns: benchmark.min_sample_us * 1e3,
         oracle_flop: config.validate.oracle_gflop * 1e9,
@@ -134,6 +137,10 @@ fn order(args: &Args, config: &Config) -> anyhow::Result<Order> {
         seed: args.seed.unwrap_or_else(rand::random),
         config: serde_json::to_value(config).context("Failed to record the configuration")?,
     })
+}
+
+fn nanoseconds(key: &str, text: &str) -> anyhow::Result<f64> {
+    Ok(config::duration(key, text).map_err(usage)?.as_secs_f64() * 1e9)
 }
 
 async fn start_worker(device: &DeviceChoice, config: &Config, workload: &Workload) -> anyhow::Result<Worker> {
@@ -150,8 +157,14 @@ async fn start_worker(device: &DeviceChoice, config: &Config, workload: &Workloa
 }
 
 /// Refuses, before anything is spent, what no session could search.
-fn check_spaces(workload: &Workload, families: &[Family], device: &DeviceInfo) -> Result<(), String> {
-    let fitting: Vec<_> = families.iter().filter(|family| family.fits(workload, device)).collect();
+fn check_spaces(
+    workload: &Workload,
+    families: &[Family],
+    searched: &[String],
+    device: &DeviceInfo,
+) -> Result<(), String> {
+    let chosen = |family: &&Family| searched.contains(&family.name) && family.fits(workload, device);
+    let fitting: Vec<_> = families.iter().filter(chosen).collect();
     if fitting.is_empty() {
         return Err(format!(
             "no family can compute workload `{}` ({}, {}) on {} (sm_{}): add one to templates/kernels/",

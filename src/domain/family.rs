@@ -249,7 +249,8 @@ impl Family {
         Ok(LaunchPlan { workspaces, launches })
     }
 
-    /// Tells whether a point satisfies every constraint on a case and device.
+    /// Tells whether a point satisfies every constraint on a case and device. Of a point that lacks some axes, every
+    /// constraint that can be evaluated without them.
     pub fn check(&self, params: &Params, case: &Case, dtype: Dtype, device: &DeviceInfo) -> Result<(), PointError> {
         self.valid_bindings(params, case, dtype, device).map(|_| ())
     }
@@ -261,20 +262,27 @@ impl Family {
         dtype: Dtype,
         device: &DeviceInfo,
     ) -> Result<Bindings, PointError> {
+        let complete = self.params.keys().all(|name| params.contains_key(name));
+        let undecided = |error: &ExprError| !complete && error.is_undefined_name();
         let mut bindings = case.dims.clone();
         bindings.insert("elem_bytes".to_owned(), dtype.bytes() as i64);
         device.bind(&mut bindings);
         bindings.extend(params.clone());
         for (name, expr) in &self.derived {
-            let value = expr.int(&bindings)?;
-            bindings.insert(name.clone(), value);
+            match expr.int(&bindings) {
+                Ok(value) => drop(bindings.insert(name.clone(), value)),
+                Err(error) if undecided(&error) => {}
+                Err(error) => return Err(error.into()),
+            }
         }
-        for constraint in &self.constraints {
-            if !constraint.expr.truth(&bindings)? {
-                return Err(PointError::Constraint {
-                    expr: constraint.expr.text().to_owned(),
-                    why: constraint.why.clone(),
-                });
+        for Constraint { expr, why } in &self.constraints {
+            match expr.truth(&bindings) {
+                Ok(true) => {}
+                Ok(false) => {
+                    return Err(PointError::Constraint { expr: expr.text().to_owned(), why: why.clone() });
+                }
+                Err(error) if undecided(&error) => {}
+                Err(error) => return Err(error.into()),
             }
         }
         Ok(bindings)

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::device::TimeSource;
 use super::hypothesis::Hypothesis;
 use super::variant::{Params, Variant, VariantHash};
 use super::workload::Case;
@@ -47,4 +48,6 @@ pub struct KnownWinner {
     pub params: Params,
     /// The hash of the committed source.
     pub hash: VariantHash,
+    /// Whether its time was measured or modelled.
+    pub time_source: TimeSource,
 }

@@ -41,14 +41,23 @@ pub struct Policy {
     pub min_speedup: f64,
     /// Samples that a variant gets unless it is clearly slower.
     pub screening_samples: usize,
+    /// The longest that screening samples a case; three samples are taken in any case.
+    pub max_screening_ns: f64,
     /// Samples of a confirmation.
     pub confirmation_samples: usize,
+    /// The longest confirmation: a variant that would need more is too slow to be worth it.
+    pub max_confirmation_ns: f64,
 }
+
+/// Samples without which nothing is decided.
+const LEAST_SAMPLES: usize = 3;
 
 impl Policy {
     /// Tells whether a screened time deserves a confirmation.
     pub fn promising(&self, screened: &Timing, incumbent_ns: Option<f64>) -> bool {
-        incumbent_ns.is_some_and(|ns| screened.median_ns * self.min_speedup <= ns)
+        let sample_ns = screened.median_ns * f64::from(screened.launches_per_sample);
+        let affordable = sample_ns * self.confirmation_samples as f64 <= self.max_confirmation_ns;
+        affordable && incumbent_ns.is_some_and(|ns| screened.median_ns * self.min_speedup <= ns)
     }
 
     /// Tells whether a challenger is so slow after its first samples that more of them cannot change the verdict.
@@ -57,7 +66,14 @@ impl Policy {
     /// is lost.
     pub fn hopeless(&self, first_samples: &[f64], incumbent_ns: Option<f64>) -> bool {
         let fastest = first_samples.iter().copied().fold(f64::INFINITY, f64::min);
-        incumbent_ns.is_some_and(|ns| first_samples.len() >= 3 && fastest > 1.2 * ns)
+        incumbent_ns.is_some_and(|ns| first_samples.len() >= LEAST_SAMPLES && fastest > 1.2 * ns)
+    }
+
+    /// Tells whether these samples, each of so many launches, are all that screening takes.
+    pub fn screening_is_over(&self, samples: &[f64], launches_per_sample: u32) -> bool {
+        let taken_ns = samples.iter().sum::<f64>() * f64::from(launches_per_sample);
+        let time_is_up = samples.len() >= LEAST_SAMPLES && taken_ns >= self.max_screening_ns;
+        samples.len() >= self.screening_samples || time_is_up
     }
 }
 
@@ -119,7 +135,13 @@ mod tests {
     use crate::domain::history::Incumbent;
     use crate::domain::variant::VariantHash;
 
-    const POLICY: Policy = Policy { min_speedup: 1.01, screening_samples: 5, confirmation_samples: 10 };
+    const POLICY: Policy = Policy {
+        min_speedup: 1.01,
+        screening_samples: 5,
+        max_screening_ns: 1e9,
+        confirmation_samples: 10,
+        max_confirmation_ns: 1e10,
+    };
 
     fn timing(ns: f64) -> Timing {
         Timing::of(vec![ns * 0.999, ns, ns * 1.001], 1).unwrap()
@@ -181,5 +203,19 @@ mod tests {
         assert!(!POLICY.hopeless(&[150.0, 140.0, 119.0], Some(100.0)));
         assert!(!POLICY.hopeless(&[150.0, 140.0], Some(100.0)));
         assert!(!POLICY.hopeless(&[150.0, 140.0, 130.0], None));
+    }
+    #[test]
+    fn screening_ends_after_its_samples_or_its_time_but_never_before_three() {
+        assert!(!POLICY.screening_is_over(&[1e3; 4], 100));
+        assert!(POLICY.screening_is_over(&[1e3; 5], 100));
+        assert!(!POLICY.screening_is_over(&[2e9; 2], 1));
+        assert!(POLICY.screening_is_over(&[2e9; 3], 1));
+    }
+
+    #[test]
+    fn a_confirmation_that_would_take_too_long_is_not_begun() {
+        assert!(POLICY.promising(&timing(0.9e9), Some(2e9)));
+        assert!(!POLICY.promising(&timing(1.1e9), Some(2e9)));
+        assert!(!POLICY.promising(&timing(0.9e9), None), "a start has nothing to beat");
     }
 }

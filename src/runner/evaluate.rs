@@ -137,18 +137,17 @@ impl<'a> CaseRun<'a> {
         let correctness = self.check(device, &expectation)?;
 
         step(name, "time");
-        let min_sample_ns = self.request.min_sample_ns;
-        let executions = benchmark::prepare(device, &self.work(), min_sample_ns).map_err(|fault| self.ended(fault))?;
+        let incumbent_ns = self.case.incumbent_ns;
         self.poison_output(device)?;
-        let screening =
-            benchmark::screen(device, executions, policy, self.case.incumbent_ns).map_err(|fault| self.ended(fault))?;
+        let screening = benchmark::screen(device, &self.work(), policy, self.request.min_sample_ns, incumbent_ns)
+            .map_err(|fault| self.ended(fault))?;
         self.check_timed(device, &expectation)?;
 
-        let confirmation = if policy.promising(&screening, self.case.incumbent_ns) {
+        let confirmation = if policy.promising(&screening, incumbent_ns) {
             step(name, "confirm");
             let expectation = self.upload(device, "confirmation")?;
-            let confirmation = benchmark::confirm(device, executions, policy.confirmation_samples)
-                .map_err(|fault| self.ended(fault))?;
+            let confirmation =
+                benchmark::confirm(device, screening.launches_per_sample, policy).map_err(|fault| self.ended(fault))?;
             self.check_timed(device, &expectation)?;
             Some(confirmation)
         } else {

@@ -40,18 +40,40 @@ fn hash(bytes: &[u8]) -> u64 {
 
 /// Encodes values as the bytes of a tensor on the device.
 pub fn encode(values: &[f32], dtype: Dtype) -> Vec<u8> {
-    match dtype {
-        Dtype::F16 => values.iter().flat_map(|value| f16::from_f32(*value).to_le_bytes()).collect(),
-        Dtype::F32 => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
-    }
+    let mut bytes = vec![0; values.len() * dtype.bytes()];
+    let chunks = bytes.par_chunks_mut(CHUNK * dtype.bytes()).zip(values.par_chunks(CHUNK));
+    chunks.for_each(|(bytes, values)| match dtype {
+        Dtype::F16 => {
+            for (bytes, value) in bytes.chunks_exact_mut(2).zip(values) {
+                bytes.copy_from_slice(&f16::from_f32(*value).to_le_bytes());
+            }
+        }
+        Dtype::F32 => {
+            for (bytes, value) in bytes.chunks_exact_mut(4).zip(values) {
+                bytes.copy_from_slice(&value.to_le_bytes());
+            }
+        }
+    });
+    bytes
 }
 
 /// Decodes the bytes of a tensor on the device.
 pub fn decode(bytes: &[u8], dtype: Dtype) -> Vec<f32> {
-    match dtype {
-        Dtype::F16 => bytes.chunks_exact(2).map(|b| f16::from_le_bytes([b[0], b[1]]).to_f32()).collect(),
-        Dtype::F32 => bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect(),
-    }
+    let mut values = vec![0.0; bytes.len() / dtype.bytes()];
+    let chunks = values.par_chunks_mut(CHUNK).zip(bytes.par_chunks(CHUNK * dtype.bytes()));
+    chunks.for_each(|(values, bytes)| match dtype {
+        Dtype::F16 => {
+            for (value, bytes) in values.iter_mut().zip(bytes.chunks_exact(2)) {
+                *value = f16::from_le_bytes([bytes[0], bytes[1]]).to_f32();
+            }
+        }
+        Dtype::F32 => {
+            for (value, bytes) in values.iter_mut().zip(bytes.chunks_exact(4)) {
+                *value = f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+            }
+        }
+    });
+    values
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use half::f16;
 use rand::rngs::SmallRng;
 use rand::seq::index::sample;
 use rand::{Rng, SeedableRng};
+use rayon::prelude::*;
 
 use super::inputs::decode;
 use crate::domain::evaluation::Correctness;
@@ -39,16 +40,19 @@ impl Expectation {
     pub fn check(&self, bytes: &[u8], tolerance: &Tolerance) -> Result<Correctness, String> {
         self.scan(bytes)?;
         let values = decode(bytes, self.dtype);
-        let (mut error_sum, mut scale_sum) = (0.0, 0.0);
-        let mut row_errors = Vec::with_capacity(self.rows.len());
-        for (&row, reference) in self.rows.iter().zip(self.reference.chunks_exact(self.row_len)) {
-            let out = &values[row * self.row_len..(row + 1) * self.row_len];
-            let error: f64 = out.iter().zip(reference).map(|(o, r)| (f64::from(*o) - r).powi(2)).sum();
-            let scale: f64 = reference.iter().map(|r| r * r).sum();
-            error_sum += error;
-            scale_sum += scale;
-            row_errors.push((row, error, scale));
-        }
+        let row_errors: Vec<(usize, f64, f64)> = self
+            .rows
+            .par_iter()
+            .zip(self.reference.par_chunks_exact(self.row_len))
+            .map(|(&row, reference)| {
+                let out = &values[row * self.row_len..(row + 1) * self.row_len];
+                let error = out.iter().zip(reference).map(|(o, r)| (f64::from(*o) - r).powi(2)).sum();
+                let scale = reference.iter().map(|r| r * r).sum();
+                (row, error, scale)
+            })
+            .collect();
+        let error_sum: f64 = row_errors.iter().map(|(_, error, _)| error).sum();
+        let scale_sum: f64 = row_errors.iter().map(|(_, _, scale)| scale).sum();
         // A row that happens to cancel to almost nothing is held against a tenth of the output's scale instead.
         let least_scale = 0.01 * scale_sum / self.rows.len() as f64;
         let (worst, worst_row) = row_errors
@@ -77,15 +81,16 @@ impl Expectation {
     fn scan(&self, bytes: &[u8]) -> Result<(), String> {
         let size = self.dtype.bytes();
         let elements = bytes.len() / size;
-        let unwritten = bytes.chunks_exact(size).filter(|element| element.iter().all(|&b| b == POISON)).count();
+        let poison = |element: &&[u8]| element.iter().all(|&byte| byte == POISON);
+        let unwritten = bytes.par_chunks_exact(size).with_min_len(4096).filter(poison).count();
         if unwritten > 0 {
             return Err(format!("{unwritten} of {elements} elements were not written"));
         }
-        let finite = |element: &[u8]| match self.dtype {
-            Dtype::F16 => f16::from_le_bytes([element[0], element[1]]).is_finite(),
-            Dtype::F32 => f32::from_le_bytes([element[0], element[1], element[2], element[3]]).is_finite(),
+        let not_finite = |element: &&[u8]| match self.dtype {
+            Dtype::F16 => !f16::from_le_bytes([element[0], element[1]]).is_finite(),
+            Dtype::F32 => !f32::from_le_bytes([element[0], element[1], element[2], element[3]]).is_finite(),
         };
-        match bytes.chunks_exact(size).filter(|element| !finite(element)).count() {
+        match bytes.par_chunks_exact(size).with_min_len(4096).filter(not_finite).count() {
             0 => Ok(()),
             bad => Err(format!("{bad} of {elements} elements are NaN or infinite")),
         }
