@@ -128,7 +128,10 @@ fn read_family(folder: &Path) -> anyhow::Result<Family> {
     let template = folder.join("kernel.cu.tera");
     let family = Family::parse(&read(&manifest)?, read(&template)?)
         .map_err(|problem| anyhow::anyhow!("{}: {problem}", manifest.display()))?;
-    ops::find(&family.op).map_err(|problem| anyhow::anyhow!("{}: {problem}", manifest.display()))?;
+    let op = ops::find(&family.op).map_err(|problem| anyhow::anyhow!("{}: {problem}", manifest.display()))?;
+    if let Some(dim) = op.dims().iter().find(|dim| family.params.contains_key(dim.name)) {
+        bail!("{}: parameter `{}` hides the dimension of that name: rename it", manifest.display(), dim.name);
+    }
     if folder.file_name().and_then(|name| name.to_str()) != Some(family.name.as_str()) {
         bail!("{}: its name is `{}`: call its folder the same", manifest.display(), family.name);
     }

@@ -4,52 +4,53 @@ mod common;
 
 use common::Sandbox;
 
-const START: [&str; 5] = ["start", "--device", "fake", "--workload", "small"];
+const START: [&str; 3] = ["start", "--workload", "small"];
 
 fn start(sandbox: &Sandbox, more: &[&str]) -> String {
-    sandbox.fails(&[&START, more].concat())
+    let device: &[&str] = if more.contains(&"--device") { &[] } else { &["--device", "fake"] };
+    sandbox.fails(&[&START, device, more].concat())
 }
 
 #[test]
 fn names_that_are_not_known_are_answered_with_the_nearest() {
     let sandbox = Sandbox::new();
-    insta::assert_snapshot!(sandbox.fails(&["start", "--device", "fake", "--workload", "smal"]), @"");
-    insta::assert_snapshot!(start(&sandbox, &["--case", "s46"]), @"");
-    insta::assert_snapshot!(start(&sandbox, &["--family", "tyo"]), @"");
-    insta::assert_snapshot!(start(&sandbox, &["--proposer", "locl"]), @"");
-    insta::assert_snapshot!(sandbox.fails(&["start", "--device", "gpu0"]), @"");
-    insta::assert_snapshot!(sandbox.fails(&["start", "--device", "virtual"]), @"");
-    insta::assert_snapshot!(sandbox.fails(&["compile", "--workload", "small", "--arch", "sm_9"]), @"");
+    insta::assert_snapshot!(sandbox.fails(&["start", "--device", "fake", "--workload", "smal"]), @"2 error: there is no workload `smal` (did you mean `small`?); kernels/workloads/ has: small");
+    insta::assert_snapshot!(start(&sandbox, &["--case", "s46"]), @"2 error: workload `small` has no case `s46` (did you mean `s4d4`?); it has: s4d4, s64, s128");
+    insta::assert_snapshot!(start(&sandbox, &["--family", "tyo"]), @"2 error: there is no family `tyo`; templates/kernels/ has: toy");
+    insta::assert_snapshot!(start(&sandbox, &["--proposer", "locl"]), @"2 error: there is no proposer `locl` (did you mean `local`?); there are: local, random");
+    insta::assert_snapshot!(start(&sandbox, &["--device", "gpu0"]), @"2 error: `gpu0` is no device; use auto or cuda:N");
+    insta::assert_snapshot!(start(&sandbox, &["--device", "virtual"]), @"2 error: the virtual device is not in this version; use auto or cuda:N");
+    insta::assert_snapshot!(sandbox.fails(&["compile", "--workload", "small", "--arch", "sm_9"]), @"2 error: architecture `sm_9` is not known; use sm_80, sm_86, sm_89, sm_90 or sm_90a");
 }
 
 #[test]
 fn absurd_budgets_are_refused() {
     let sandbox = Sandbox::new();
-    insta::assert_snapshot!(start(&sandbox, &["--budget", "0s"]), @"");
-    insta::assert_snapshot!(start(&sandbox, &["--budget", "4 fortnights"]), @"");
-    insta::assert_snapshot!(start(&sandbox, &["--budget", "900y"]), @"");
-    insta::assert_snapshot!(start(&sandbox, &["--iterations", "0"]), @"");
-    insta::assert_snapshot!(start(&sandbox, &["--max-cost", "0"]), @"");
-    insta::assert_snapshot!(start(&sandbox, &["--max-cost", "NaN"]), @"");
+    insta::assert_snapshot!(start(&sandbox, &["--budget", "0s"]), @"2 error: --budget: `0s` is no time at all, use something like 10m or 4h");
+    insta::assert_snapshot!(start(&sandbox, &["--budget", "4 fortnights"]), @r#"2 error: --budget: `4 fortnights` is not a duration (unknown time unit "fortnights", supported units: ns, us/µs, ms, sec, min, hours, days, weeks, months, years (and few variations)), use something like 10m or 4h"#);
+    insta::assert_snapshot!(start(&sandbox, &["--budget", "900y"]), @"2 error: --budget: `900y` is over a year, use something like 10m or 4h");
+    insta::assert_snapshot!(start(&sandbox, &["--iterations", "0"]), @"2 error: --iterations: 0 would do nothing, give 1 or more");
+    insta::assert_snapshot!(start(&sandbox, &["--max-cost", "0"]), @"2 error: --max-cost: give a number of US dollars above 0, such as 5.00");
+    insta::assert_snapshot!(start(&sandbox, &["--max-cost", "NaN"]), @"2 error: --max-cost: give a number of US dollars above 0, such as 5.00");
     sandbox.write("config.toml", "[cost]\ngpu_usd_per_hour = 0\n");
-    insta::assert_snapshot!(start(&sandbox, &["--max-cost", "5"]), @"");
+    insta::assert_snapshot!(start(&sandbox, &["--max-cost", "5"]), @"2 error: --max-cost has nothing to count: set cost.gpu_usd_per_hour in config.toml to what the GPU costs");
 }
 
 #[test]
 fn malformed_files_are_named_with_the_line() {
     let sandbox = Sandbox::new();
     sandbox.write("config.toml", "[session]\nbudgte = '1h'\n");
-    insta::assert_snapshot!(start(&sandbox, &[]), @"");
+    insta::assert_snapshot!(start(&sandbox, &[]), @"2 error: PROJECT/config.toml: line 2: unknown field `budgte`, expected one of `workload`, `budget`, `proposer`, `device` (did you mean `budget`?)");
     sandbox.write("config.toml", "[session\n");
-    insta::assert_snapshot!(start(&sandbox, &[]), @"");
+    insta::assert_snapshot!(start(&sandbox, &[]), @"2 error: PROJECT/config.toml: line 1: unclosed table, expected `]`");
     sandbox.write("config.toml", "");
     sandbox.replace("kernels/workloads/small.toml", "dtype = \"f16\"", "dtype = \"f61\"");
-    insta::assert_snapshot!(start(&sandbox, &[]), @"");
+    insta::assert_snapshot!(start(&sandbox, &[]), @"2 error: PROJECT/kernels/workloads/small.toml: line 5: unknown variant `f61`, expected `f16` or `f32`");
     sandbox.replace("kernels/workloads/small.toml", "dtype = \"f61\"", "dtype = ");
-    insta::assert_snapshot!(start(&sandbox, &[]), @"");
+    insta::assert_snapshot!(start(&sandbox, &[]), @"2 error: PROJECT/kernels/workloads/small.toml: line 5: string values must be quoted, expected literal string");
     sandbox.write("kernels/workloads/small.toml", common::WORKLOAD);
     sandbox.replace("templates/kernels/toy/family.toml", "requires_sm = 80", "requires_sm = \"80\"");
-    insta::assert_snapshot!(start(&sandbox, &[]), @"");
+    insta::assert_snapshot!(start(&sandbox, &[]), @r#"2 error: PROJECT/templates/kernels/toy/family.toml: line 6: invalid type: string "80", expected u32"#);
 }
 
 #[test]
@@ -61,37 +62,39 @@ fn families_that_cannot_work_are_refused_before_anything_is_spent() {
         assert!(!sandbox.path(".optloop").exists(), "nothing was begun");
         said
     };
-    insta::assert_snapshot!(broken("expr = \"TILE * THREADS <= 8192\"", "expr = \"TILE <= 0\""), @"");
-    insta::assert_snapshot!(broken("expr = \"TILE * THREADS <= 8192\"", "expr = \"TILE * THREDS <= 8192\""), @"");
-    insta::assert_snapshot!(broken("expr = \"TILE * THREADS <= 8192\"", "expr = \"TILE * \""), @"");
-    insta::assert_snapshot!(broken("ceil_div(Sq, TILE)", "Sq / 0"), @"");
-    insta::assert_snapshot!(broken("\"scale\"", "\"scael\""), @"");
-    insta::assert_snapshot!(broken("default = 64", "default = 65"), @"");
-    insta::assert_snapshot!(broken("dtypes = [\"f16\", \"f32\"]", "dtypes = [\"f32\"]"), @"");
+    insta::assert_snapshot!(broken("expr = \"TILE * THREADS <= 8192\"", "expr = \"TILE <= 0\""), @"2 error: case `s4d4` has no valid point in any family: toy (`TILE <= 0` does not hold: a made-up limit); leave it out with --case, or widen a family's values");
+    insta::assert_snapshot!(broken("expr = \"TILE * THREADS <= 8192\"", "expr = \"TILE * THREDS <= 8192\""), @"2 error: family `toy`: expression `TILE * THREDS <= 8192`: Variable not found: THREDS (line 1, position 8)");
+    insta::assert_snapshot!(broken("expr = \"TILE * THREADS <= 8192\"", "expr = \"TILE * \""), @"2 error: PROJECT/templates/kernels/toy/family.toml: expression `TILE * `: Script is incomplete (line 1, position 8)");
+    insta::assert_snapshot!(broken("ceil_div(Sq, TILE)", "Sq / 0"), @"2 error: family `toy` has no launch plan on case `s4d4`: expression `Sq / 0`: Division by zero: 4 / 0 (line 1, position 4)");
+    insta::assert_snapshot!(broken("\"scale\"", "\"scael\""), @"2 error: family `toy` has no launch plan on case `s4d4`: launch argument `scael` names nothing (did you mean `scale`?)");
+    insta::assert_snapshot!(broken("default = 64", "default = 65"), @"2 error: PROJECT/templates/kernels/toy/family.toml: parameter `TILE`: its default 65 is not among its values");
+    insta::assert_snapshot!(broken("dtypes = [\"f16\", \"f32\"]", "dtypes = [\"f32\"]"), @"2 error: no family can compute workload `small` (attention, f16) on fake device (no kernel was executed) (sm_90): add one to templates/kernels/");
+
+    insta::assert_snapshot!(broken("[params.FAULT]", "[params.H]"), @"2 error: PROJECT/templates/kernels/toy/family.toml: parameter `H` hides the dimension of that name: rename it");
 
     let sandbox = Sandbox::new();
     sandbox.replace("templates/kernels/toy/kernel.cu.tera", "<$ TILE $>", "<$ TIEL $>");
-    insta::assert_snapshot!(start(&sandbox, &[]), @"");
+    insta::assert_snapshot!(start(&sandbox, &[]), @"2 error: family `toy`: its template does not render: error: Variable `TIEL` is not defined. Available variables: D, DTYPE, FAULT, THREADS, TILE, elem_bytes --> toy:2:25 | 2 | constexpr int TILE = <$ TIEL $>, THREADS = <$ THREADS $>, FAULT = <$ FAULT $>, D = <$ D $>; | ^^^^");
 }
 
 #[test]
 fn the_store_and_the_project_are_asked_for_where_they_are_missing() {
     let sandbox = Sandbox::new();
-    insta::assert_snapshot!(sandbox.fails(&["sessions"]), @"");
-    insta::assert_snapshot!(sandbox.fails(&["show", "1"]), @"");
-    insta::assert_snapshot!(sandbox.fails(&["report"]), @"");
-    insta::assert_snapshot!(sandbox.fails(&["sessions", "--project", "/nonexistent"]), @"");
+    insta::assert_snapshot!(sandbox.fails(&["sessions"]), @"1 error: there are no sessions yet: run `optloop start` first");
+    insta::assert_snapshot!(sandbox.fails(&["show", "1"]), @"1 error: there are no sessions yet: run `optloop start` first");
+    insta::assert_snapshot!(sandbox.fails(&["report"]), @"1 error: there are no sessions yet: run `optloop start` first");
+    insta::assert_snapshot!(sandbox.fails(&["sessions", "--project", "/nonexistent"]), @"2 error: /nonexistent holds no config.toml: point --project at a checkout of optloop");
     sandbox.write(".optloop/optloop.db", "this is no database, however long it may be made for the purpose");
-    insta::assert_snapshot!(start(&sandbox, &[]), @"");
+    insta::assert_snapshot!(start(&sandbox, &[]), @"1 error: cannot open the store PROJECT/.optloop/optloop.db: it is not an optloop store, or it is damaged: move it away, or use another path");
 }
 
 #[test]
 fn sessions_and_iterations_that_are_not_there_are_told_from_those_that_are() {
     let sandbox = Sandbox::new();
     assert!(sandbox.session("2", &[]).status.success());
-    insta::assert_snapshot!(sandbox.fails(&["show", "99"]), @"");
-    insta::assert_snapshot!(sandbox.fails(&["report", "7"]), @"");
-    insta::assert_snapshot!(sandbox.fails(&["history", "7"]), @"");
+    insta::assert_snapshot!(sandbox.fails(&["show", "99"]), @"1 error: there is no iteration 99; the iterations are 1 to 2");
+    insta::assert_snapshot!(sandbox.fails(&["report", "7"]), @"1 error: there is no session 7; there is only 1");
+    insta::assert_snapshot!(sandbox.fails(&["history", "7"]), @"1 error: there is no session 7; there is only 1");
 }
 
 /// Where there is no CUDA device the answer is immediate, and names what can be done here.

@@ -150,6 +150,9 @@ fn an_interrupted_session_is_marked_and_reported() {
 #[test]
 fn a_time_budget_holds() {
     let sandbox = Sandbox::new();
+    // More points than three seconds can try.
+    let many = format!("values = [0, {}]", (100..2000).map(|n| n.to_string()).collect::<Vec<_>>().join(", "));
+    sandbox.replace("templates/kernels/toy/family.toml", "values = [0]", &many);
     let start = ["start", "--device", "fake", "--workload", "small", "--budget", "3s"];
     let output = sandbox.optloop(&start);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

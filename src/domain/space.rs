@@ -166,9 +166,9 @@ mod tests {
         };
         let manifest = format!(
             "name = \"f\"\nabout = \"a\"\nop = \"attention\"\ndtypes = [\"f16\"]\nrequires_sm = 80\nconstants = []\n{}\n\
-             [derived]\nSUM = \"A + B + C + E + F + G\"\n[[constraint]]\nexpr = \"{constraint}\"\nwhy = \"made up\"\n\
+             [derived]\nSUM = \"P1 + P2 + P3 + P4 + P5 + P6\"\n[[constraint]]\nexpr = \"{constraint}\"\nwhy = \"made up\"\n\
              [[launch]]\nkernel = \"k\"\ngrid = [\"1\"]\nblock = [\"1\"]\nargs = []\n",
-            ["A", "B", "C", "E", "F", "G"].map(axis).concat()
+            ["P1", "P2", "P3", "P4", "P5", "P6"].map(axis).concat()
         );
         Family::parse(&manifest, String::new()).unwrap()
     }
@@ -188,33 +188,33 @@ mod tests {
 
     #[test]
     fn otherwise_the_start_is_the_valid_point_that_is_few_steps_away() {
-        with_space("SUM == 9 && A >= 3", |space| {
+        with_space("SUM == 9 && P1 >= 3", |space| {
             let start = space.start().unwrap().unwrap();
             assert_eq!(start.values().sum::<i64>(), 9);
-            assert!(start["A"] >= 3);
+            assert!(start["P1"] >= 3);
         });
     }
 
     /// Two points of 262,144 are valid: uniform draws would take minutes.
     #[test]
     fn rare_points_are_found() {
-        with_space("A == B && B == C && C == E && E == F && F == G && A >= 7", |space| {
+        with_space("P1 == P2 && P2 == P3 && P3 == P4 && P4 == P5 && P5 == P6 && P1 >= 7", |space| {
             let mut rng = SmallRng::seed_from_u64(1);
             let found: std::collections::HashSet<i64> =
-                (0..20).map(|_| space.random(&mut rng).unwrap().unwrap()["A"]).collect();
+                (0..20).map(|_| space.random(&mut rng).unwrap().unwrap()["P1"]).collect();
             assert_eq!(found, [7, 8].into());
-            assert_eq!(space.start().unwrap().unwrap()["G"], 7);
+            assert_eq!(space.start().unwrap().unwrap()["P6"], 7);
         });
     }
 
     #[test]
     fn an_empty_space_is_told_from_a_wrong_manifest() {
-        with_space("A > 100", |space| {
+        with_space("P1 > 100", |space| {
             assert_eq!(space.start().unwrap(), None);
             assert_eq!(space.random(&mut SmallRng::seed_from_u64(1)).unwrap(), None);
             assert!(space.why_not(&space.family.defaults()).unwrap().contains("made up"));
         });
-        with_space("A + 1", |space| assert!(space.start().unwrap_err().contains("not true or false")));
-        with_space("A + X > 0", |space| assert!(space.start().unwrap_err().contains("X")));
+        with_space("P1 + 1", |space| assert!(space.start().unwrap_err().contains("not true or false")));
+        with_space("P1 + X > 0", |space| assert!(space.start().unwrap_err().contains("X")));
     }
 }

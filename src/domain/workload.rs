@@ -192,19 +192,19 @@ mod tests {
 
     #[test]
     fn mistakes_are_one_sentence_that_says_what_to_do() {
-        insta::assert_snapshot!(error("Sk = 4", "Skk = 4"), @"");
-        insta::assert_snapshot!(error("Sk = 4", ""), @"");
-        insta::assert_snapshot!(error("B = 1", "B = 0"), @"");
-        insta::assert_snapshot!(error("\"small\"", "\"../etc\""), @"");
-        insta::assert_snapshot!(error("\"attention\"", "\"atention\""), @"");
-        insta::assert_snapshot!(error("dtype = \"f16\"", "dtype = \"f61\""), @"");
-        insta::assert_snapshot!(error("1e-3", "0.0"), @"");
-        insta::assert_snapshot!(error("dtype", "dtpye"), @"");
+        insta::assert_snapshot!(error("Sk = 4", "Skk = 4"), @"case `small`: op `attention` has no dimension `Skk` (did you mean `Sk`?)");
+        insta::assert_snapshot!(error("Sk = 4", ""), @"case `small` does not give `Sk`, the number of keys");
+        insta::assert_snapshot!(error("B = 1", "B = 0"), @"case `small`: `B` = 0 is out of range 1 to 65536");
+        insta::assert_snapshot!(error("\"small\"", "\"../etc\""), @"case name `../etc`: use 1 to 64 of a-z, 0-9 and `-`, it becomes a file name");
+        insta::assert_snapshot!(error("\"attention\"", "\"atention\""), @"op `atention` is not known (did you mean `attention`?); there are: attention");
+        insta::assert_snapshot!(error("dtype = \"f16\"", "dtype = \"f61\""), @"line 5: unknown variant `f61`, expected `f16` or `f32`");
+        insta::assert_snapshot!(error("1e-3", "0.0"), @"tolerance: both values must lie between 0 and 0.5");
+        insta::assert_snapshot!(error("dtype", "dtpye"), @"line 5: unknown field `dtpye`, expected one of `name`, `about`, `op`, `dtype`, `tolerance`, `reference`, `dims`, `case` (did you mean `dtype`?)");
     }
 
     #[test]
     fn an_unknown_case_is_answered_with_the_nearest() {
         let workload = Workload::parse(VALID, ops::find).unwrap();
-        insta::assert_snapshot!(workload.select(&["smal".to_owned()]).unwrap_err(), @"");
+        insta::assert_snapshot!(workload.select(&["smal".to_owned()]).unwrap_err(), @"workload `w` has no case `smal` (did you mean `small`?); it has: small");
     }
 }
