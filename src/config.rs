@@ -20,6 +20,8 @@ pub struct Config {
     pub validate: Validate,
     /// How times are taken.
     pub benchmark: Benchmark,
+    /// How baselines are timed.
+    pub baseline: Baseline,
     /// How the worker process is supervised.
     pub worker: Worker,
     /// What the device costs.
@@ -78,6 +80,16 @@ pub struct Benchmark {
     pub min_sample_us: f64,
     /// The least speed-up over the incumbent that is worth a commit.
     pub min_speedup: f64,
+}
+
+/// `[baseline]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Baseline {
+    /// The interpreter that runs the programs in `kernels/baselines/`.
+    pub python: String,
+    /// Samples of each backend.
+    pub samples: usize,
 }
 
 /// `[worker]`
@@ -148,6 +160,12 @@ impl Default for Benchmark {
     }
 }
 
+impl Default for Baseline {
+    fn default() -> Self {
+        Self { python: "python3".to_owned(), samples: 100 }
+    }
+}
+
 impl Default for Worker {
     fn default() -> Self {
         Self { step_timeout: "90s".to_owned() }
@@ -196,6 +214,9 @@ impl Config {
         }
         if benchmark.screening_samples < 3 || benchmark.confirmation_samples < benchmark.screening_samples {
             bail!("benchmark: screening_samples must be 3 or more, and confirmation_samples no fewer");
+        }
+        if self.baseline.samples < 3 {
+            bail!("baseline.samples must be 3 or more");
         }
         if !(benchmark.min_sample_us > 0.0 && benchmark.min_sample_us <= 1e6) {
             bail!("benchmark.min_sample_us must lie between 0 and 1000000");

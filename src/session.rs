@@ -1,4 +1,8 @@
-//! The loop: the only file that sees every part.
+//! The loop: the only module that sees every part.
+
+mod baselines;
+mod event;
+mod winners;
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
@@ -6,7 +10,6 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use futures::StreamExt;
 use futures::stream::FuturesOrdered;
-use serde::Serialize;
 use tokio::task::JoinHandle;
 
 use crate::agent::{Landscape, Proposer, diagnosis};
@@ -14,23 +17,24 @@ use crate::domain::artifact::Artifact;
 use crate::domain::budget::Budget;
 use crate::domain::cost::{Rate, Spent};
 use crate::domain::device::{DeviceInfo, TimeSource};
-use crate::domain::evaluation::{Evaluation, Outcome, Timing};
+use crate::domain::evaluation::{Evaluation, Outcome};
 use crate::domain::family::Family;
 use crate::domain::history::{History, Point};
 use crate::domain::hypothesis::Hypothesis;
 use crate::domain::proposal::{Idea, KnownWinner, Proposal};
-use crate::domain::record::{Environment, Status};
-use crate::domain::sidecar::{self, Sidecar, SidecarEnvironment, SidecarMeasurement, SidecarVariant};
-use crate::domain::variant::VariantHash;
-use crate::domain::verdict::{Decision, Policy, Verdict, judge};
+use crate::domain::record::{Baseline, Environment, Status};
+use crate::domain::verdict::{Decision, Policy, judge};
 use crate::domain::workload::{Case, Workload};
+use crate::runner::baseline::BaselineProgram;
 use crate::runner::compile::{CompileError, Compiler};
 use crate::runner::evaluate::{CaseRequest, EvaluateRequest};
 use crate::runner::inputs;
 use crate::runner::render::render;
 use crate::runner::worker::Worker;
 use crate::store::{Finish, NewSession, Store};
-use crate::vcs::{Figures, Repo, Winner};
+use crate::vcs::{Repo, Winner};
+
+pub use event::{Event, Interrupt, Observer};
 
 /// What a session is made of.
 pub struct Parts {
@@ -44,6 +48,8 @@ pub struct Parts {
     pub known: Vec<KnownWinner>,
     /// Suggests variants.
     pub proposer: Box<dyn Proposer>,
+    /// Times what a user would use instead, where the workload names a program for it.
+    pub baseline: Option<BaselineProgram>,
     /// Compiles them.
     pub compiler: Compiler,
     /// Evaluates them.
@@ -75,112 +81,6 @@ pub struct Order {
     pub config: serde_json::Value,
 }
 
-/// Something that a watcher of the session wants to know.
-#[derive(Debug, Clone, Serialize)]
-#[serde(tag = "event", rename_all = "snake_case")]
-pub enum Event<'a> {
-    /// The session has begun.
-    Started {
-        /// Its number.
-        session: i64,
-        /// The workload's name.
-        workload: &'a str,
-        /// The device.
-        device: &'a str,
-        /// Whether times are measured or modelled.
-        time_source: TimeSource,
-        /// The wall time allowed, in seconds.
-        budget_s: f64,
-    },
-    /// An iteration is on record.
-    Iteration {
-        /// Its number.
-        iteration: i64,
-        /// How many iterations the session has finished.
-        finished: u64,
-        /// What became of it.
-        outcome: &'a Outcome,
-        /// The claim that it tested.
-        hypothesis: &'a Hypothesis,
-        /// What was decided, case by case.
-        decisions: &'a [Decision],
-        /// Seconds since the session began.
-        elapsed_s: f64,
-        /// US dollars spent.
-        cost_usd: f64,
-    },
-    /// A case has a new incumbent.
-    Improved {
-        /// The case.
-        case: &'a str,
-        /// Its time before, in microseconds.
-        from_us: f64,
-        /// Its confirmed time now, in microseconds.
-        to_us: f64,
-        /// Its speed-up over the session's start.
-        over_start: f64,
-    },
-    /// A winner is committed.
-    Committed {
-        /// The case.
-        case: &'a str,
-        /// The commit.
-        commit: &'a str,
-    },
-    /// A winner is not committed. It is in the store, and is tried again with the next one.
-    NotCommitted {
-        /// The case.
-        case: &'a str,
-        /// Why, and what to do.
-        reason: &'a str,
-    },
-    /// The session has ended.
-    Ended {
-        /// Its number.
-        session: i64,
-        /// How.
-        status: Status,
-        /// Why.
-        reason: &'a str,
-        /// Iterations finished.
-        iterations: u64,
-        /// Seconds it took.
-        wall_s: f64,
-        /// US dollars it cost.
-        cost_usd: f64,
-    },
-}
-
-/// Watches a session.
-pub trait Observer {
-    /// Takes note of an event.
-    fn event(&mut self, event: &Event<'_>);
-}
-
-/// How often a person has asked the session to stop: once, and it finishes the iteration in flight; twice, and it
-/// abandons it.
-#[derive(Clone)]
-pub struct Interrupt(tokio::sync::watch::Receiver<u32>);
-
-impl Interrupt {
-    /// Makes an interrupt that counts the requests on a channel.
-    pub fn new(requests: tokio::sync::watch::Receiver<u32>) -> Self {
-        Self(requests)
-    }
-
-    fn requested(&self) -> bool {
-        *self.0.borrow() > 0
-    }
-
-    /// Waits for the `count`th request.
-    async fn reached(&mut self, count: u32) {
-        if self.0.wait_for(|requests| *requests >= count).await.is_err() {
-            // Nobody can ask any more.
-            std::future::pending::<()>().await;
-        }
-    }
-}
-
 /// How a session ended.
 #[derive(Debug)]
 pub struct End {
@@ -210,13 +110,18 @@ struct Session<'a> {
     history: History,
     pipeline: FuturesOrdered<JoinHandle<Compiled>>,
     starts: HashMap<String, f64>,
+    baselines: Vec<Baseline>,
     uncommitted: BTreeMap<String, (i64, Winner)>,
+    /// Why a case's winner was last not committed, so that it is said once.
+    refusals: HashMap<String, String>,
 }
 
 /// Runs a session to its end, whatever the end is. An error means that it could not even begin.
 pub async fn run(parts: Parts, order: Order, interrupt: Interrupt, observer: &mut dyn Observer) -> anyhow::Result<End> {
     let started = Instant::now();
-    let session = begin(&parts, &order).await?;
+    let baselines = baselines::time(&parts, interrupt.clone()).await;
+    let versions = baselines.as_ref().map(|found| found.versions.clone()).unwrap_or_default();
+    let session = begin(&parts, &order, versions.get("torch").cloned()).await?;
     let info = parts.worker.info();
     observer.event(&Event::Started {
         session,
@@ -225,8 +130,10 @@ pub async fn run(parts: Parts, order: Order, interrupt: Interrupt, observer: &mu
         time_source: info.time_source,
         budget_s: order.budget.wall.as_secs_f64(),
     });
+    let baselines = baselines::record(&parts, session, baselines, observer).await?;
     let mut session = Session {
         id: session,
+        baselines,
         parts,
         order,
         observer,
@@ -239,13 +146,14 @@ pub async fn run(parts: Parts, order: Order, interrupt: Interrupt, observer: &mu
         pipeline: FuturesOrdered::new(),
         starts: HashMap::new(),
         uncommitted: BTreeMap::new(),
+        refusals: HashMap::new(),
     };
     let ended = session.iterate().await;
     session.commit_pending().await?;
     session.end(ended).await
 }
 
-async fn begin(parts: &Parts, order: &Order) -> anyhow::Result<i64> {
+async fn begin(parts: &Parts, order: &Order, torch: Option<String>) -> anyhow::Result<i64> {
     let new = NewSession {
         workload: parts.workload.name.clone(),
         cases: parts.workload.cases.iter().map(|case| case.name.clone()).collect(),
@@ -257,7 +165,7 @@ async fn begin(parts: &Parts, order: &Order) -> anyhow::Result<i64> {
             device: parts.worker.info().clone(),
             nvrtc: parts.compiler.nvrtc_version().to_owned(),
             optloop: env!("CARGO_PKG_VERSION").to_owned(),
-            torch: None,
+            torch,
             host: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
         },
     };
@@ -288,7 +196,7 @@ impl Session<'_> {
             };
             let decisions = judge(&self.history.incumbents, &evaluation, &self.order.policy);
             self.record(iteration, &compiled, &evaluation, &decisions).await?;
-            self.take_winners(iteration, &compiled, &evaluation, &decisions);
+            let won = self.take_winners(iteration, &compiled, &evaluation, &decisions);
             self.history.learn(
                 iteration,
                 &compiled.proposal.variant,
@@ -296,7 +204,9 @@ impl Session<'_> {
                 &evaluation,
                 &decisions,
             );
-            self.commit_pending().await?;
+            if won {
+                self.commit_pending().await?;
+            }
         }
     }
 
@@ -426,125 +336,6 @@ impl Session<'_> {
             Some(time) => Some(time.median_ns / measurement.best_timing()?.median_ns),
             None => decisions.iter().find(|decision| decision.case == claim.case)?.speedup,
         }
-    }
-
-    /// Queues the confirmed winners of an iteration for their commits.
-    fn take_winners(&mut self, iteration: i64, compiled: &Compiled, evaluation: &Evaluation, decisions: &[Decision]) {
-        for decision in decisions {
-            let measurement = evaluation.measurements.iter().find(|m| m.case == decision.case);
-            let Some(timing) = measurement.and_then(|m| m.best_timing()) else { continue };
-            if decision.verdict == Verdict::Start {
-                self.starts.insert(decision.case.clone(), timing.median_ns);
-            }
-            if decision.verdict != Verdict::Improved {
-                continue;
-            }
-            let previous = self.history.incumbents.get(&decision.case).map(|incumbent| incumbent.timing.clone());
-            let start_ns = self.starts.get(&decision.case).copied().unwrap_or(timing.median_ns);
-            self.observer.event(&Event::Improved {
-                case: &decision.case,
-                from_us: previous.as_ref().map_or(timing.median_ns, |timing| timing.median_ns) / 1e3,
-                to_us: timing.median_ns / 1e3,
-                over_start: start_ns / timing.median_ns,
-            });
-            if self.committed_already(&decision.case, &compiled.proposal.variant.hash) {
-                self.uncommitted.remove(&decision.case);
-                continue;
-            }
-            if let Some(winner) = self.winner(iteration, compiled, evaluation, &decision.case, previous.as_ref()) {
-                self.uncommitted.insert(decision.case.clone(), (iteration, winner));
-            }
-        }
-    }
-
-    /// Tells whether the committed winner of a case is this variant, or was measured where this session only models: a
-    /// modelled time says nothing against a measured one.
-    fn committed_already(&self, case: &str, hash: &VariantHash) -> bool {
-        let known = self.parts.known.iter().find(|known| known.case == case);
-        let modelled = self.parts.worker.info().time_source == TimeSource::Modelled;
-        known.is_some_and(|known| known.hash == *hash || (modelled && known.time_source == TimeSource::Measured))
-    }
-
-    fn winner(
-        &self,
-        iteration: i64,
-        compiled: &Compiled,
-        evaluation: &Evaluation,
-        case: &str,
-        previous: Option<&Timing>,
-    ) -> Option<Winner> {
-        let measurement = evaluation.measurements.iter().find(|m| m.case == case)?;
-        let timing = measurement.best_timing()?;
-        let request = compiled.cases.as_ref().ok()?.iter().find(|request| request.case.name == case)?;
-        let artifact = compiled.artifact.as_ref().ok()?;
-        let (workload, info) = (&self.parts.workload, self.parts.worker.info());
-        let variant = &compiled.proposal.variant;
-        let sidecar = Sidecar {
-            schema: sidecar::SCHEMA.to_owned(),
-            arch: artifact.arch.clone(),
-            compile_options: artifact.options.clone(),
-            tensors: sidecar::tensors(&workload.op.tensors(&request.case.dims, workload.dtype)),
-            workspaces: sidecar::workspaces(&request.plan.workspaces),
-            launches: request.plan.launches.clone(),
-            variant: SidecarVariant {
-                family: variant.family.clone(),
-                params: variant.params.clone(),
-                hash: variant.hash.clone(),
-            },
-            measurement: SidecarMeasurement {
-                case: case.to_owned(),
-                median_us: timing.median_ns / 1e3,
-                ci_us: [timing.interval_ns.lo / 1e3, timing.interval_ns.hi / 1e3],
-                samples: timing.samples_ns.len(),
-                launches_per_sample: timing.launches_per_sample,
-                regime: "warm".to_owned(),
-                time_source: info.time_source,
-                relative_l2: measurement.correctness.relative_l2,
-                worst_row: measurement.correctness.worst_row,
-            },
-            environment: SidecarEnvironment {
-                device: info.name.clone(),
-                driver: info.driver.clone(),
-                nvrtc: artifact.nvrtc.clone(),
-                optloop: env!("CARGO_PKG_VERSION").to_owned(),
-            },
-        };
-        let figures = |timing: &Timing| Figures {
-            median_us: timing.median_ns / 1e3,
-            ci_us: [timing.interval_ns.lo / 1e3, timing.interval_ns.hi / 1e3],
-            samples: timing.samples_ns.len(),
-        };
-        Some(Winner {
-            workload: workload.name.clone(),
-            source: variant.source.clone(),
-            sidecar,
-            previous: previous.map(figures),
-            baseline: None,
-            session: self.id,
-            iteration,
-        })
-    }
-
-    /// Commits the winners that are queued. One that cannot be committed stays queued: the index may be locked by now
-    /// and free with the next winner.
-    async fn commit_pending(&mut self) -> anyhow::Result<()> {
-        for (case, (iteration, winner)) in std::mem::take(&mut self.uncommitted) {
-            let committed = match &self.parts.repo {
-                Ok(repo) => repo.commit_winner(&winner).map_err(|error| error.to_string()),
-                Err(reason) => Err(reason.clone()),
-            };
-            match committed {
-                Ok(commit) => {
-                    self.parts.store.link_commit(iteration, &case, &commit.0).await?;
-                    self.observer.event(&Event::Committed { case: &case, commit: &commit.0 });
-                }
-                Err(reason) => {
-                    self.observer.event(&Event::NotCommitted { case: &case, reason: &reason });
-                    self.uncommitted.insert(case, (iteration, winner));
-                }
-            }
-        }
-        Ok(())
     }
 
     /// Returns what has been spent since the last record. A modelled device costs nothing.

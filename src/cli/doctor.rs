@@ -3,6 +3,8 @@
 use std::io::Write;
 use std::process::Command;
 
+use anyhow::Context;
+
 use crate::catalog::Project;
 use crate::config::Config;
 use crate::runner::compile::Compiler;
@@ -26,7 +28,8 @@ use Finding::{Here, Missing};
 pub async fn run(project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
     let config = Config::load(project.root());
     let step_timeout = config.as_ref().map(Config::step_timeout).unwrap_or_default();
-    let device = Worker::start(&DeviceChoice::Auto, step_timeout).await;
+    let exe = std::env::current_exe().context("Failed to find optloop's own executable")?;
+    let device = Worker::start(exe, &DeviceChoice::Auto, step_timeout).await;
     let findings = [
         ("project", files(project)),
         (

@@ -54,6 +54,8 @@ impl<'a, W: Write> Progress<'a, W> {
                     span(*budget_s)
                 ));
             }
+            Event::Baseline { case, name, us } => self.say(&format!("{case}: {name} takes {us:.2} us")),
+            Event::NoBaseline { reason } => self.say(&format!("no baseline: {reason}")),
             Event::Iteration { iteration, finished, outcome, hypothesis, decisions, elapsed_s, cost_usd } => {
                 let status = format!(
                     "{} / {}  ${cost_usd:.2}  iteration {finished}  {}",

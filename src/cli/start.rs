@@ -18,6 +18,7 @@ use crate::domain::family::Family;
 use crate::domain::space::Space;
 use crate::domain::verdict::Policy;
 use crate::domain::workload::Workload;
+use crate::runner::baseline::BaselineProgram;
 use crate::runner::compile::Compiler;
 use crate::runner::device::DeviceChoice;
 use crate::runner::render::render;
@@ -94,7 +95,15 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
         false => Err("git.commit is false in config.toml".to_owned()),
     };
     let known = project.known_winners(&workload);
-    let parts = Parts { workload, families, searched, known, proposer, compiler, worker, store: store.clone(), repo };
+    let baseline = workload.baseline.as_ref().map(|file| BaselineProgram {
+        interpreter: config.baseline.python.clone(),
+        file: project.root().join("kernels/baselines").join(file),
+        device: device.number(),
+        min_sample_ns: order.min_sample_ns,
+        samples: config.baseline.samples,
+    });
+    let parts =
+        Parts { workload, families, searched, known, proposer, baseline, compiler, worker, store: store.clone(), repo };
 
     let mut progress = Progress::new(args.json, out);
     let end = session::run(parts, order, listen_for_interrupts(), &mut progress).await?;
@@ -144,7 +153,8 @@ fn nanoseconds(key: &str, text: &str) -> anyhow::Result<f64> {
 }
 
 async fn start_worker(device: &DeviceChoice, config: &Config, workload: &Workload) -> anyhow::Result<Worker> {
-    match Worker::start(device, config.step_timeout()).await {
+    let exe = std::env::current_exe().context("Failed to find optloop's own executable")?;
+    match Worker::start(exe, device, config.step_timeout()).await {
         Ok(worker) => Ok(worker),
         Err(WorkerError::NoDevice(reason)) => anyhow::bail!(
             "{reason}. A session measures on a GPU, so it needs one; on this machine you can compile every variant \

@@ -21,6 +21,8 @@ pub struct Workload {
     pub tolerance: Tolerance,
     /// The family whose default point is the start of every session: the kernel to be beaten.
     pub reference: String,
+    /// The program in `kernels/baselines/` that times what a user would use instead.
+    pub baseline: Option<String>,
     /// The shapes, in the order of the file.
     pub cases: Vec<Case>,
 }
@@ -55,6 +57,7 @@ struct WorkloadFile {
     dtype: Dtype,
     tolerance: Tolerance,
     reference: String,
+    baseline: Option<String>,
     #[serde(default)]
     dims: Dims,
     #[serde(rename = "case")]
@@ -73,6 +76,11 @@ impl Workload {
     pub fn parse(text: &str, find_op: impl Fn(&str) -> Result<&'static dyn Op, String>) -> Result<Self, String> {
         let file: WorkloadFile = toml_text::parse(text)?;
         let op = find_op(&file.op)?;
+        if let Some(baseline) =
+            file.baseline.as_ref().filter(|name| name.contains(['/', '\\']) || name.starts_with('.'))
+        {
+            return Err(format!("baseline `{baseline}`: name a file in kernels/baselines/, without a path"));
+        }
         if file.cases.is_empty() {
             return Err("it has no [[case]]: add at least one".to_owned());
         }
@@ -94,6 +102,7 @@ impl Workload {
             dtype: file.dtype,
             tolerance: file.tolerance,
             reference: file.reference,
+            baseline: file.baseline,
             cases,
         })
     }
@@ -198,6 +207,7 @@ mod tests {
         insta::assert_snapshot!(error("\"small\"", "\"../etc\""), @"case name `../etc`: use 1 to 64 of a-z, 0-9 and `-`, it becomes a file name");
         insta::assert_snapshot!(error("\"attention\"", "\"atention\""), @"op `atention` is not known (did you mean `attention`?); there are: attention");
         insta::assert_snapshot!(error("dtype = \"f16\"", "dtype = \"f61\""), @"line 5: unknown variant `f61`, expected `f16` or `f32`");
+        insta::assert_snapshot!(error("tolerance =", "baseline = \"../x.py\"\ntolerance ="), @"");
         insta::assert_snapshot!(error("1e-3", "0.0"), @"tolerance: both values must lie between 0 and 0.5");
         insta::assert_snapshot!(error("dtype", "dtpye"), @"line 5: unknown field `dtpye`, expected one of `name`, `about`, `op`, `dtype`, `tolerance`, `reference`, `dims`, `case` (did you mean `dtype`?)");
     }

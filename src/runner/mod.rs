@@ -4,6 +4,7 @@
 //! process ([`worker`]), because an illegal access poisons a CUDA context for good and a hung kernel cannot be
 //! cancelled.
 
+pub mod baseline;
 mod benchmark;
 mod cache;
 pub mod compile;

@@ -86,6 +86,16 @@ pub enum DeviceChoice {
     Fake,
 }
 
+impl DeviceChoice {
+    /// Returns the number of the CUDA device that is meant, or would be.
+    pub fn number(&self) -> u32 {
+        match self {
+            Self::Cuda(number) => *number,
+            Self::Auto | Self::Fake => 0,
+        }
+    }
+}
+
 impl std::str::FromStr for DeviceChoice {
     type Err = String;
 

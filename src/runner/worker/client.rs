@@ -1,5 +1,6 @@
 //! The supervisor's side: starts a worker, asks it, and survives it.
 
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ const HELLO_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A worker process with its device.
 pub struct Worker {
+    exe: PathBuf,
     choice: DeviceChoice,
     step_timeout: Duration,
     process: Option<Process>,
@@ -49,10 +51,10 @@ enum Heard {
 }
 
 impl Worker {
-    /// Starts a worker and waits until it has opened its device.
-    pub async fn start(choice: &DeviceChoice, step_timeout: Duration) -> Result<Self, WorkerError> {
-        let (process, info) = Process::start(choice).await?;
-        Ok(Self { choice: choice.clone(), step_timeout, process: Some(process), info })
+    /// Starts `optloop worker` from the executable `exe` and waits until it has opened its device.
+    pub async fn start(exe: PathBuf, choice: &DeviceChoice, step_timeout: Duration) -> Result<Self, WorkerError> {
+        let (process, info) = Process::start(&exe, choice).await?;
+        Ok(Self { exe, choice: choice.clone(), step_timeout, process: Some(process), info })
     }
 
     /// Describes the device.
@@ -65,7 +67,7 @@ impl Worker {
     pub async fn evaluate(&mut self, request: EvaluateRequest) -> Result<Evaluation, WorkerError> {
         let mut process = match self.process.take() {
             Some(process) => process,
-            None => Process::start(&self.choice).await?.0,
+            None => Process::start(&self.exe, &self.choice).await?.0,
         };
         let first_case = request.cases.first().map(|case| case.case.name.clone()).unwrap_or_default();
         let (mut case, mut doing) = (first_case, "load".to_owned());
@@ -102,16 +104,16 @@ impl Worker {
 }
 
 impl Process {
-    async fn start(choice: &DeviceChoice) -> Result<(Self, DeviceInfo), WorkerError> {
-        let broken = |what: &str, error: std::io::Error| WorkerError::Broken(format!("{what}: {error}"));
-        let exe = std::env::current_exe().map_err(|error| broken("optloop's own executable is not found", error))?;
+    async fn start(exe: &Path, choice: &DeviceChoice) -> Result<(Self, DeviceInfo), WorkerError> {
         let mut command = Command::new(exe);
         command.args(["worker", "--device", &choice.to_string()]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit()).kill_on_drop(true);
         // A Ctrl-C at the terminal is for the session to handle, not for the worker to die of.
         #[cfg(unix)]
         command.process_group(0);
-        let mut child = command.spawn().map_err(|error| broken("a worker process cannot be started", error))?;
+        let mut child = command
+            .spawn()
+            .map_err(|error| WorkerError::Broken(format!("a worker process cannot be started: {error}")))?;
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(WorkerError::Broken("a worker process has no pipes".to_owned()));
         };

@@ -1,0 +1,130 @@
+//! What a session tells those who watch it, and how they tell it to stop.
+
+use serde::Serialize;
+
+use crate::domain::device::TimeSource;
+use crate::domain::evaluation::Outcome;
+use crate::domain::hypothesis::Hypothesis;
+use crate::domain::record::Status;
+use crate::domain::verdict::Decision;
+
+/// Something that a watcher of the session wants to know.
+#[derive(Debug, Clone, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event<'a> {
+    /// The session has begun.
+    Started {
+        /// Its number.
+        session: i64,
+        /// The workload's name.
+        workload: &'a str,
+        /// The device.
+        device: &'a str,
+        /// Whether times are measured or modelled.
+        time_source: TimeSource,
+        /// The wall time allowed, in seconds.
+        budget_s: f64,
+    },
+    /// A case's baseline is timed.
+    Baseline {
+        /// The case.
+        case: &'a str,
+        /// The fastest of what runs.
+        name: &'a str,
+        /// Its median, in microseconds.
+        us: f64,
+    },
+    /// There is no baseline.
+    NoBaseline {
+        /// Why.
+        reason: &'a str,
+    },
+    /// An iteration is on record.
+    Iteration {
+        /// Its number.
+        iteration: i64,
+        /// How many iterations the session has finished.
+        finished: u64,
+        /// What became of it.
+        outcome: &'a Outcome,
+        /// The claim that it tested.
+        hypothesis: &'a Hypothesis,
+        /// What was decided, case by case.
+        decisions: &'a [Decision],
+        /// Seconds since the session began.
+        elapsed_s: f64,
+        /// US dollars spent.
+        cost_usd: f64,
+    },
+    /// A case has a new incumbent.
+    Improved {
+        /// The case.
+        case: &'a str,
+        /// Its time before, in microseconds.
+        from_us: f64,
+        /// Its confirmed time now, in microseconds.
+        to_us: f64,
+        /// Its speed-up over the session's start.
+        over_start: f64,
+    },
+    /// A winner is committed.
+    Committed {
+        /// The case.
+        case: &'a str,
+        /// The commit.
+        commit: &'a str,
+    },
+    /// A winner is not committed. It is in the store, and is tried again with the next one.
+    NotCommitted {
+        /// The case.
+        case: &'a str,
+        /// Why, and what to do.
+        reason: &'a str,
+    },
+    /// The session has ended.
+    Ended {
+        /// Its number.
+        session: i64,
+        /// How.
+        status: Status,
+        /// Why.
+        reason: &'a str,
+        /// Iterations finished.
+        iterations: u64,
+        /// Seconds it took.
+        wall_s: f64,
+        /// US dollars it cost.
+        cost_usd: f64,
+    },
+}
+
+/// Watches a session.
+pub trait Observer {
+    /// Takes note of an event.
+    fn event(&mut self, event: &Event<'_>);
+}
+
+/// How often a person has asked the session to stop: once, and it finishes the iteration in flight; twice, and it
+/// abandons it.
+#[derive(Clone)]
+pub struct Interrupt(tokio::sync::watch::Receiver<u32>);
+
+impl Interrupt {
+    /// Makes an interrupt that counts the requests on a channel.
+    pub fn new(requests: tokio::sync::watch::Receiver<u32>) -> Self {
+        Self(requests)
+    }
+
+    /// Tells whether a stop was asked for.
+    pub(super) fn requested(&self) -> bool {
+        *self.0.borrow() > 0
+    }
+
+    /// Waits for the `count`th request.
+    pub(super) async fn reached(&mut self, count: u32) {
+        if self.0.wait_for(|requests| *requests >= count).await.is_err() {
+            // Nobody can ask any more.
+            std::future::pending::<()>().await;
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! The winners of a session, on their way into git.
+
+use super::event::Event;
+use super::{Compiled, Session};
+use crate::domain::artifact::Artifact;
+use crate::domain::device::TimeSource;
+use crate::domain::evaluation::{Evaluation, Measurement, Timing};
+use crate::domain::sidecar::{self, Sidecar, SidecarEnvironment, SidecarMeasurement, SidecarVariant};
+use crate::domain::variant::Variant;
+use crate::domain::verdict::{Decision, Verdict};
+use crate::runner::evaluate::CaseRequest;
+use crate::vcs::{BaselineTime, Figures, Winner};
+
+impl Session<'_> {
+    /// Queues the confirmed winners of an iteration for their commits, and tells whether there are any.
+    pub(super) fn take_winners(
+        &mut self,
+        iteration: i64,
+        compiled: &Compiled,
+        evaluation: &Evaluation,
+        decisions: &[Decision],
+    ) -> bool {
+        let mut won = false;
+        for decision in decisions {
+            let measurement = evaluation.measurements.iter().find(|m| m.case == decision.case);
+            let Some(timing) = measurement.and_then(|m| m.best_timing()) else { continue };
+            if decision.verdict == Verdict::Start {
+                self.starts.insert(decision.case.clone(), timing.median_ns);
+            }
+            if decision.verdict != Verdict::Improved {
+                continue;
+            }
+            let previous = self.history.incumbents.get(&decision.case).map(|incumbent| incumbent.timing.clone());
+            let start_ns = self.starts.get(&decision.case).copied().unwrap_or(timing.median_ns);
+            self.observer.event(&Event::Improved {
+                case: &decision.case,
+                from_us: previous.as_ref().map_or(timing.median_ns, |timing| timing.median_ns) / 1e3,
+                to_us: timing.median_ns / 1e3,
+                over_start: start_ns / timing.median_ns,
+            });
+            let known = self.parts.known.iter().find(|known| known.case == decision.case);
+            let modelled = self.parts.worker.info().time_source == TimeSource::Modelled;
+            if known.is_some_and(|known| known.hash == compiled.proposal.variant.hash) {
+                // It is committed already.
+                self.uncommitted.remove(&decision.case);
+            } else if modelled && known.is_some_and(|known| known.time_source == TimeSource::Measured) {
+                self.refuse(&decision.case, "its committed winner was measured, and this time is only modelled");
+            } else if let Some(winner) = self.winner(iteration, compiled, evaluation, &decision.case, previous.as_ref())
+            {
+                self.uncommitted.insert(decision.case.clone(), (iteration, winner));
+                won = true;
+            }
+        }
+        won
+    }
+
+    /// Says why a winner is not committed, once.
+    fn refuse(&mut self, case: &str, reason: &str) {
+        if self.refusals.insert(case.to_owned(), reason.to_owned()).as_deref() != Some(reason) {
+            self.observer.event(&Event::NotCommitted { case, reason });
+        }
+    }
+
+    fn winner(
+        &self,
+        iteration: i64,
+        compiled: &Compiled,
+        evaluation: &Evaluation,
+        case: &str,
+        previous: Option<&Timing>,
+    ) -> Option<Winner> {
+        let measurement = evaluation.measurements.iter().find(|m| m.case == case)?;
+        let timing = measurement.best_timing()?;
+        let request = compiled.cases.as_ref().ok()?.iter().find(|request| request.case.name == case)?;
+        let artifact = compiled.artifact.as_ref().ok()?;
+        let variant = &compiled.proposal.variant;
+        let sidecar = self.sidecar(variant, artifact, request, measurement, timing);
+        let figures = |timing: &Timing| Figures {
+            median_us: timing.median_ns / 1e3,
+            ci_us: [timing.interval_ns.lo / 1e3, timing.interval_ns.hi / 1e3],
+            samples: timing.samples_ns.len(),
+        };
+        Some(Winner {
+            workload: self.parts.workload.name.clone(),
+            source: variant.source.clone(),
+            sidecar,
+            previous: previous.map(figures),
+            baseline: self
+                .baselines
+                .iter()
+                .find(|baseline| baseline.case == case)
+                .map(|baseline| BaselineTime { name: baseline.name.clone(), us: baseline.timing.median_ns / 1e3 }),
+            session: self.id,
+            iteration,
+        })
+    }
+
+    /// Describes how to launch a winner, and what was found of it.
+    fn sidecar(
+        &self,
+        variant: &Variant,
+        artifact: &Artifact,
+        request: &CaseRequest,
+        measurement: &Measurement,
+        timing: &Timing,
+    ) -> Sidecar {
+        let (workload, info) = (&self.parts.workload, self.parts.worker.info());
+        Sidecar {
+            schema: sidecar::SCHEMA.to_owned(),
+            arch: artifact.arch.clone(),
+            compile_options: artifact.options.clone(),
+            tensors: sidecar::tensors(&workload.op.tensors(&request.case.dims, workload.dtype)),
+            workspaces: sidecar::workspaces(&request.plan.workspaces),
+            launches: request.plan.launches.clone(),
+            variant: SidecarVariant {
+                family: variant.family.clone(),
+                params: variant.params.clone(),
+                hash: variant.hash.clone(),
+            },
+            measurement: SidecarMeasurement {
+                case: request.case.name.clone(),
+                median_us: timing.median_ns / 1e3,
+                ci_us: [timing.interval_ns.lo / 1e3, timing.interval_ns.hi / 1e3],
+                samples: timing.samples_ns.len(),
+                launches_per_sample: timing.launches_per_sample,
+                regime: "warm".to_owned(),
+                time_source: info.time_source,
+                relative_l2: measurement.correctness.relative_l2,
+                worst_row: measurement.correctness.worst_row,
+            },
+            environment: SidecarEnvironment {
+                device: info.name.clone(),
+                driver: info.driver.clone(),
+                nvrtc: artifact.nvrtc.clone(),
+                optloop: env!("CARGO_PKG_VERSION").to_owned(),
+            },
+        }
+    }
+
+    /// Commits the winners that are queued. One that cannot be committed stays queued: the index may be locked by now
+    /// and free with the next winner.
+    pub(super) async fn commit_pending(&mut self) -> anyhow::Result<()> {
+        for (case, (iteration, winner)) in std::mem::take(&mut self.uncommitted) {
+            let committed = match &self.parts.repo {
+                Ok(repo) => repo.commit_winner(&winner).map_err(|error| error.to_string()),
+                Err(reason) => Err(reason.clone()),
+            };
+            match committed {
+                Ok(commit) => {
+                    self.parts.store.link_commit(iteration, &case, &commit.0).await?;
+                    self.observer.event(&Event::Committed { case: &case, commit: &commit.0 });
+                }
+                Err(reason) => {
+                    self.refuse(&case, &reason);
+                    self.uncommitted.insert(case, (iteration, winner));
+                }
+            }
+        }
+        Ok(())
+    }
+}

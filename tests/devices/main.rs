@@ -1,0 +1,127 @@
+//! The suite that every device passes: what a worker on it must say of right and broken kernels.
+//!
+//! The fake device runs it always; a CUDA device with `cargo test --release --test devices -- --ignored`. There
+//! `OPTLOOP_EXE` may name the executable, where it is not where it was built.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use optloop::domain::device::DeviceInfo;
+use optloop::domain::evaluation::{Evaluation, Outcome};
+use optloop::domain::family::Family;
+use optloop::domain::op::Dtype;
+use optloop::domain::verdict::Policy;
+use optloop::domain::workload::{Case, Tolerance};
+use optloop::ops;
+use optloop::runner::compile::Compiler;
+use optloop::runner::device::DeviceChoice;
+use optloop::runner::evaluate::{CaseRequest, EvaluateRequest};
+use optloop::runner::render::render;
+use optloop::runner::toolchain::Toolchain;
+use optloop::runner::worker::Worker;
+
+/// The kernel's `fault` argument; the fake device acts on the same numbers.
+const FAULTS: [(i64, &str); 7] =
+    [(0, "measured"), (1, "wrong"), (2, "crashed"), (3, "wrong"), (4, "timed_out"), (6, "wrong"), (7, "cheated")];
+
+struct Bench {
+    worker: Worker,
+    compiler: Compiler,
+}
+
+impl Bench {
+    async fn on(device: &str) -> Self {
+        let exe = std::env::var_os("OPTLOOP_EXE").map_or_else(|| env!("CARGO_BIN_EXE_optloop").into(), PathBuf::from);
+        let choice: DeviceChoice = device.parse().unwrap();
+        let worker = Worker::start(exe, &choice, Duration::from_secs(5)).await.unwrap();
+        let options = ["--std=c++17".to_owned()];
+        let compiler = Compiler::new(&Toolchain::find_or_fetch().unwrap(), &worker.info().arch, &options).unwrap();
+        Self { worker, compiler }
+    }
+
+    async fn evaluate(&mut self, fault: i64, shared_bytes: i64, incumbent_ns: Option<f64>) -> Evaluation {
+        let family = Family::parse(include_str!("family.toml"), include_str!("kernel.cu.tera").to_owned()).unwrap();
+        let dims = [("B", 1), ("H", 2), ("Sq", 33), ("Sk", 33), ("D", 16), ("CAUSAL", 1)];
+        let case = Case { name: "c".to_owned(), dims: dims.map(|(name, value)| (name.to_owned(), value)).into() };
+        let mut params = family.defaults();
+        params.insert("FAULT".to_owned(), fault);
+        params.insert("SHARED".to_owned(), shared_bytes);
+        let variant = render(&family, &family.specialization(&case), Dtype::F16, &params).unwrap();
+        let op = ops::find("attention").unwrap();
+        let plan = family.plan(&params, &case, op, Dtype::F16, self.worker.info()).unwrap();
+        let request = EvaluateRequest {
+            artifact: self.compiler.compile(&variant).unwrap(),
+            op: "attention".to_owned(),
+            dtype: Dtype::F16,
+            tolerance: Tolerance { relative_l2: 1e-3, worst_row: 4e-3 },
+            cases: vec![CaseRequest { case, plan, incumbent_ns }],
+            policy: Policy {
+                min_speedup: 1.01,
+                screening_samples: 10,
+                max_screening_ns: 1e9,
+                confirmation_samples: 30,
+                max_confirmation_ns: 1e10,
+            },
+            min_sample_ns: 200_000.0,
+            oracle_flop: 1e10,
+            input_seed: 7,
+        };
+        self.worker.evaluate(request).await.unwrap()
+    }
+}
+
+/// Every fault has its outcome, and the right kernel is measured after each of them as before.
+async fn tells_right_from_broken(device: &str) {
+    let mut bench = Bench::on(device).await;
+    for (fault, expected) in FAULTS {
+        let evaluation = bench.evaluate(fault, 0, None).await;
+        assert_eq!(evaluation.outcome.kind(), expected, "fault {fault}: {:?}", evaluation.outcome);
+        let after = bench.evaluate(0, 0, None).await;
+        assert_eq!(after.outcome, Outcome::Measured, "after fault {fault}");
+    }
+}
+
+/// A start is screened, a faster time is confirmed, a hopeless one is dropped after three samples.
+async fn samples_as_the_policy_says(device: &str) {
+    let mut bench = Bench::on(device).await;
+    let first = bench.evaluate(0, 0, None).await;
+    let [measurement] = first.measurements.as_slice() else { panic!("one case") };
+    let screened = measurement.screening.as_ref().unwrap();
+    assert_eq!(screened.samples_ns.len(), 10);
+    assert!(screened.median_ns > 500.0 && screened.median_ns < 1e8, "{} ns", screened.median_ns);
+    assert!(screened.launches_per_sample > 1, "a sample lasts 200 us");
+    assert_eq!(measurement.confirmation, None);
+    assert!(measurement.correctness.relative_l2 < 1e-3);
+    assert_eq!(measurement.correctness.rows_checked, 66);
+
+    let slower_incumbent = bench.evaluate(0, 0, Some(screened.median_ns * 10.0)).await;
+    assert_eq!(slower_incumbent.measurements[0].confirmation.as_ref().unwrap().samples_ns.len(), 30);
+    let faster_incumbent = bench.evaluate(0, 0, Some(screened.median_ns / 10.0)).await;
+    assert_eq!(faster_incumbent.measurements[0].screening.as_ref().unwrap().samples_ns.len(), 3);
+    assert_eq!(faster_incumbent.measurements[0].confirmation, None);
+}
+
+fn describes_itself(info: &DeviceInfo) {
+    assert!(info.sms > 0 && info.sm >= 80 && info.arch.starts_with("sm_"), "{info:?}");
+    assert!(info.peaks.f16_flops > 1e13 && info.peaks.memory_bytes_per_s > 1e11, "{info:?}");
+}
+
+#[tokio::test]
+async fn the_fake_device_passes() {
+    describes_itself(Bench::on("fake").await.worker.info());
+    samples_as_the_policy_says("fake").await;
+    tells_right_from_broken("fake").await;
+}
+
+#[tokio::test]
+#[ignore = "needs a CUDA GPU"]
+async fn the_cuda_device_passes() {
+    describes_itself(Bench::on("cuda:0").await.worker.info());
+    samples_as_the_policy_says("cuda:0").await;
+    tells_right_from_broken("cuda:0").await;
+    // More shared memory than a block can have is refused by the driver, and harms nothing.
+    let mut bench = Bench::on("cuda:0").await;
+    let refused = bench.evaluate(0, 1 << 20, None).await;
+    assert_eq!(refused.outcome.kind(), "rejected_by_compiler", "{:?}", refused.outcome);
+    assert_eq!(bench.evaluate(0, 0, None).await.outcome, Outcome::Measured);
+}
