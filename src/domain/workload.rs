@@ -207,9 +207,9 @@ mod tests {
         insta::assert_snapshot!(error("\"small\"", "\"../etc\""), @"case name `../etc`: use 1 to 64 of a-z, 0-9 and `-`, it becomes a file name");
         insta::assert_snapshot!(error("\"attention\"", "\"atention\""), @"op `atention` is not known (did you mean `attention`?); there are: attention");
         insta::assert_snapshot!(error("dtype = \"f16\"", "dtype = \"f61\""), @"line 5: unknown variant `f61`, expected `f16` or `f32`");
-        insta::assert_snapshot!(error("tolerance =", "baseline = \"../x.py\"\ntolerance ="), @"");
+        insta::assert_snapshot!(error("tolerance =", "baseline = \"../x.py\"\ntolerance ="), @"baseline `../x.py`: name a file in kernels/baselines/, without a path");
         insta::assert_snapshot!(error("1e-3", "0.0"), @"tolerance: both values must lie between 0 and 0.5");
-        insta::assert_snapshot!(error("dtype", "dtpye"), @"line 5: unknown field `dtpye`, expected one of `name`, `about`, `op`, `dtype`, `tolerance`, `reference`, `dims`, `case` (did you mean `dtype`?)");
+        insta::assert_snapshot!(error("dtype", "dtpye"), @"line 5: unknown field `dtpye`, expected one of `name`, `about`, `op`, `dtype`, `tolerance`, `reference`, `baseline`, `dims`, `case` (did you mean `dtype`?)");
     }
 
     #[test]
