@@ -89,6 +89,7 @@ pub(crate) fn session() -> NewSession {
             torch: None,
             host: "Linux, 16 cores".to_owned(),
         },
+        started_at: std::time::SystemTime::now(),
     }
 }
 
