@@ -50,7 +50,7 @@ impl Point {
 }
 
 /// A finished iteration, as far as later decisions need it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Finished {
     /// The store's number of the iteration.
     pub iteration: i64,
@@ -65,7 +65,7 @@ pub struct Finished {
 }
 
 /// The time of a variant on a case, with what a diagnosis needs beside it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct CaseTime {
     /// The case's name.
     pub case: String,
@@ -76,7 +76,7 @@ pub struct CaseTime {
 }
 
 /// Everything that a session has learnt.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct History {
     /// Finished iterations that were correct and measured, oldest first.
     pub finished: Vec<Finished>,
