@@ -1,6 +1,7 @@
 //! Says what is slow, and why, from what was measured.
 
 use crate::domain::device::DeviceInfo;
+use crate::domain::finding::Finding;
 use crate::domain::floor::floor_ns;
 use crate::domain::history::{Finished, History};
 use crate::domain::workload::Workload;
@@ -10,7 +11,7 @@ use crate::domain::workload::Workload;
 pub struct Diagnosis {
     /// How far each measured case is from its floor.
     pub headroom: Vec<Headroom>,
-    /// What stands out, most telling first.
+    /// What stands out, oldest iteration first.
     pub findings: Vec<Finding>,
 }
 
@@ -32,17 +33,6 @@ impl Headroom {
     pub fn factor(&self) -> f64 {
         self.best_ns / self.floor_ns
     }
-}
-
-/// A pathology of a variant, with its evidence.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
-    /// The iteration that shows it.
-    pub iteration: i64,
-    /// Its name.
-    pub rule: &'static str,
-    /// What was seen.
-    pub evidence: String,
 }
 
 /// Diagnoses a session so far.
@@ -72,15 +62,16 @@ pub fn diagnose(history: &History, workload: &Workload, device: &DeviceInfo) -> 
 /// The signs: between two cases the work grows at least fourfold, the blocks do not, the time grows with the work, and
 /// the blocks leave most of the device idle.
 fn serialised(finished: &Finished, workload: &Workload, device: &DeviceInfo) -> Option<Finding> {
-    let flop = |name: &str| workload.case(name).map(|case| workload.op.flop(&case.dims)).ok();
-    let mut worst: Option<(f64, Finding)> = None;
+    // A workload may have lost a case since it was measured; that one says nothing.
+    let flop = |name: &str| workload.case(name).ok().map(|case| workload.op.flop(&case.dims));
+    let mut worst: Option<Finding> = None;
     for small in &finished.times {
         for large in finished.times.iter().filter(|large| large.ctas == small.ctas) {
-            let work = flop(&large.case)? / flop(&small.case)?;
-            let slowdown = large.median_ns / small.median_ns;
+            let (Some(more), Some(less)) = (flop(&large.case), flop(&small.case)) else { continue };
+            let (work, slowdown) = (more / less, large.median_ns / small.median_ns);
             let idle = large.ctas * 2 <= u64::from(device.sms);
-            if !(work >= 4.0 && slowdown >= 0.5 * work && idle) || worst.as_ref().is_some_and(|(most, _)| *most >= work)
-            {
+            let shows = work >= 4.0 && slowdown >= 0.5 * work && idle;
+            if !shows || worst.as_ref().is_some_and(|worst| worst.severity >= work) {
                 continue;
             }
             let evidence = format!(
@@ -88,8 +79,9 @@ fn serialised(finished: &Finished, workload: &Workload, device: &DeviceInfo) -> 
                  blocks on {} SMs: independent work is done in sequence inside the block instead of across the grid",
                 small.case, large.case, large.ctas, device.sms
             );
-            worst = Some((work, Finding { iteration: finished.iteration, rule: "serialised-grid", evidence }));
+            let (iteration, family) = (finished.iteration, finished.family.clone());
+            worst = Some(Finding { iteration, family, rule: "serialised-grid", severity: work, evidence });
         }
     }
-    worst.map(|(_, finding)| finding)
+    worst
 }

@@ -6,7 +6,7 @@ use rand::{Rng, SeedableRng};
 
 use super::diagnosis::{Diagnosis, Headroom};
 use super::opening::Opening;
-use super::random::draw;
+use super::random::Draw;
 use super::{Landscape, Proposer, prediction};
 use crate::domain::family::Family;
 use crate::domain::history::{Finished, History};
@@ -26,6 +26,7 @@ const DOUBLE_SHARE: f64 = 0.35;
 pub struct Local {
     rng: SmallRng,
     opening: Opening,
+    draw: Draw,
 }
 
 /// A move around an incumbent.
@@ -37,7 +38,7 @@ struct Move {
 impl Local {
     /// Makes a proposer whose choices follow from `seed`.
     pub fn new(seed: u64) -> Self {
-        Self { rng: SmallRng::seed_from_u64(seed), opening: Opening::default() }
+        Self { rng: SmallRng::seed_from_u64(seed), opening: Opening::default(), draw: Draw::default() }
     }
 
     /// Chooses a case with a chance that grows with the logarithm of its distance to the floor.
@@ -99,17 +100,19 @@ impl Proposer for Local {
         let Some((case, headroom)) = self.focus(landscape, diagnosis) else {
             // Nothing is measured yet: the seeds are still under way, or none of them works.
             let Some(case) = landscape.workload.cases.choose(&mut self.rng) else { return Ok(None) };
-            return draw(landscape, history, case, &mut self.rng);
+            return self.draw.next(landscape, history, &case.name, &mut self.rng);
         };
         let incumbent = history.incumbents.get(&case.name).and_then(|i| history.iteration(i.iteration));
-        let family = incumbent.and_then(|incumbent| landscape.family(&incumbent.family));
+        // The incumbent may be an earlier session's, of a family that the user left out of this one.
+        let family =
+            incumbent.and_then(|incumbent| landscape.families.iter().find(|family| family.name == incumbent.family));
         if let (Some(incumbent), Some(family), false) = (incumbent, family, self.rng.random_bool(RANDOM_SHARE))
             && let Some(step) = self.step(landscape, history, family, case, &incumbent.params)?
         {
             let hypothesis = claim(history, family, headroom, incumbent, &step);
             return landscape.idea(family, step.params, case, hypothesis, Some(incumbent.iteration)).map(Some);
         }
-        draw(landscape, history, case, &mut self.rng)
+        self.draw.next(landscape, history, &case.name, &mut self.rng)
     }
 }
 

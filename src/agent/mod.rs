@@ -6,6 +6,8 @@ mod local;
 mod opening;
 mod prediction;
 mod random;
+#[cfg(test)]
+mod tests;
 
 pub use landscape::Landscape;
 

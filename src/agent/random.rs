@@ -1,25 +1,27 @@
 //! Random points only: the control that a better proposer must beat.
 
+use std::collections::HashSet;
+
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
-use rand::seq::IndexedRandom;
+use rand::seq::{IndexedRandom, SliceRandom};
 
 use super::diagnosis::Diagnosis;
 use super::opening::Opening;
 use super::{Landscape, Proposer, prediction};
+use crate::domain::family::Family;
 use crate::domain::history::History;
 use crate::domain::hypothesis::Hypothesis;
 use crate::domain::proposal::Idea;
+use crate::domain::variant::Params;
 use crate::domain::workload::Case;
 
 /// Starts at the families' seeds, then draws points uniformly from the valid ones.
 pub struct Random {
     rng: SmallRng,
     opening: Opening,
+    draw: Draw,
 }
-
-/// With so many draws of points that were all proposed before, a space counts as exhausted.
-const MAX_REPEATS: usize = 200;
 
 /// How the claims of random points begin; their record is found by it.
 pub(super) const CLAIM: &str = "a random point of ";
@@ -27,7 +29,7 @@ pub(super) const CLAIM: &str = "a random point of ";
 impl Random {
     /// Makes a proposer whose draws follow from `seed`.
     pub fn new(seed: u64) -> Self {
-        Self { rng: SmallRng::seed_from_u64(seed), opening: Opening::default() }
+        Self { rng: SmallRng::seed_from_u64(seed), opening: Opening::default(), draw: Draw::default() }
     }
 }
 
@@ -46,34 +48,63 @@ impl Proposer for Random {
             return Ok(Some(start));
         }
         let Some(case) = landscape.workload.cases.choose(&mut self.rng) else { return Ok(None) };
-        draw(landscape, history, case, &mut self.rng)
+        self.draw.next(landscape, history, &case.name, &mut self.rng)
     }
 }
 
-/// Draws a point of a random family that is valid on `case` and new.
-pub(super) fn draw(
-    landscape: &Landscape<'_>,
-    history: &History,
-    case: &Case,
-    rng: &mut SmallRng,
-) -> Result<Option<Idea>, String> {
-    for _ in 0..MAX_REPEATS {
-        let Some(family) = landscape.families.choose(rng) else { return Ok(None) };
-        let Some(case) = landscape.workload.cases.iter().find(|other| other.name == case.name) else { return Ok(None) };
-        let Some(params) = landscape.space(family, case).random(rng)? else { continue };
-        if !landscape.is_new(family, &params, case, history) {
-            continue;
+/// Draws new points at random, and remembers where there are none left: to find that out takes long.
+#[derive(Default)]
+pub(super) struct Draw {
+    /// Family and case.
+    exhausted: HashSet<(String, String)>,
+}
+
+impl Draw {
+    /// Draws a new point of a random family, on the preferred case or, where nothing is left, on another one.
+    /// `Ok(None)` when nothing is left anywhere.
+    pub(super) fn next(
+        &mut self,
+        landscape: &Landscape<'_>,
+        history: &History,
+        preferred: &str,
+        rng: &mut SmallRng,
+    ) -> Result<Option<Idea>, String> {
+        let mut cases: Vec<&Case> = landscape.workload.cases.iter().collect();
+        cases.shuffle(rng);
+        cases.sort_by_key(|case| case.name != preferred);
+        let mut families = landscape.families.clone();
+        for case in cases {
+            families.shuffle(rng);
+            for family in &families {
+                let place = (family.name.clone(), case.name.clone());
+                if self.exhausted.contains(&place) {
+                    continue;
+                }
+                let is_new = |params: &Params| landscape.is_new(family, params, case, history);
+                match landscape.space(family, case).random_where(rng, is_new)? {
+                    Some(params) => return idea(landscape, history, family, case, params).map(Some),
+                    None => drop(self.exhausted.insert(place)),
+                }
+            }
         }
-        let prediction = prediction::at_random(history, &case.name, CLAIM);
-        let incumbent = history.incumbents.get(&case.name).map(|incumbent| incumbent.iteration);
-        let hypothesis = Hypothesis {
-            claim: format!("{CLAIM}{} may do well on {}", family.name, case.name),
-            evidence: prediction.evidence,
-            case: case.name.clone(),
-            predicted: prediction.range,
-            relative_to: incumbent,
-        };
-        return landscape.idea(family, params, case, hypothesis, None).map(Some);
+        Ok(None)
     }
-    Ok(None)
+}
+
+fn idea<'a>(
+    landscape: &Landscape<'a>,
+    history: &History,
+    family: &'a Family,
+    case: &Case,
+    params: Params,
+) -> Result<Idea, String> {
+    let prediction = prediction::at_random(history, &case.name, CLAIM);
+    let hypothesis = Hypothesis {
+        claim: format!("{CLAIM}{} may do well on {}", family.name, case.name),
+        evidence: prediction.evidence,
+        case: case.name.clone(),
+        predicted: prediction.range,
+        relative_to: history.incumbents.get(&case.name).map(|incumbent| incumbent.iteration),
+    };
+    landscape.idea(family, params, case, hypothesis, None)
 }

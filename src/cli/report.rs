@@ -6,8 +6,10 @@ use std::path::PathBuf;
 use anyhow::Context;
 use clap::ValueEnum;
 
+use crate::agent::diagnosis::diagnose;
 use crate::catalog::Project;
 use crate::domain::floor::floor_ns;
+use crate::domain::history::History;
 use crate::report::{CaseFacts, Report, ReportInput, build};
 use crate::store::Store;
 
@@ -74,11 +76,12 @@ async fn report(project: &Project, store: &Store, session: i64) -> anyhow::Resul
             peak_flops: device.peaks.flops(workload.dtype),
         })
         .collect();
-    let families: Vec<String> = project
-        .families()?
+    let all = project.families()?;
+    let families: Vec<String> = all
         .iter()
         .filter(|family| !family.specimen && family.fits(&workload, device))
         .map(|family| family.name.clone())
         .collect();
-    Ok(build(&ReportInput { record: &record, facts: &facts, families: &families }))
+    let findings = diagnose(&History::of(&record, &all), &workload, device).findings;
+    Ok(build(&ReportInput { record: &record, facts: &facts, families: &families, findings: &findings }))
 }

@@ -4,9 +4,11 @@ use std::collections::{HashMap, HashSet};
 
 use indexmap::IndexMap;
 
-use super::evaluation::{Evaluation, Timing};
+use super::evaluation::{Evaluation, Outcome, Timing};
+use super::family::Family;
 use super::hypothesis::Hypothesis;
 use super::op::Dims;
+use super::record::{IterationRecord, SessionRecord};
 use super::variant::{Params, Variant, VariantHash};
 use super::verdict::{Decision, Verdict};
 
@@ -48,7 +50,7 @@ impl Point {
 }
 
 /// A finished iteration, as far as later decisions need it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Finished {
     /// The store's number of the iteration.
     pub iteration: i64,
@@ -63,7 +65,7 @@ pub struct Finished {
 }
 
 /// The time of a variant on a case, with what a diagnosis needs beside it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct CaseTime {
     /// The case's name.
     pub case: String,
@@ -74,9 +76,9 @@ pub struct CaseTime {
 }
 
 /// Everything that a session has learnt.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct History {
-    /// Finished iterations that were measured, oldest first.
+    /// Finished iterations that were correct and measured, oldest first.
     pub finished: Vec<Finished>,
     /// The best confirmed variant of each case.
     pub incumbents: Incumbents,
@@ -84,7 +86,39 @@ pub struct History {
     pub proposed: HashSet<Point>,
 }
 
+/// A timed case of an iteration with what was decided on it.
+struct Seen<'a> {
+    case: &'a str,
+    verdict: Option<Verdict>,
+    timing: &'a Timing,
+    ctas: u64,
+}
+
 impl History {
+    /// Rebuilds what a session knew from its record, just as it learnt it.
+    ///
+    /// An iteration that never ended taught nothing, and its point may be proposed again. Of a family that is no longer
+    /// among `families`, points are not known as proposed.
+    pub fn of(record: &SessionRecord, families: &[Family]) -> Self {
+        let mut history = Self::default();
+        for iteration in &record.iterations {
+            let Some(outcome) = &iteration.outcome else { continue };
+            history.proposed.extend(proposed_point(iteration, families));
+            let seen = iteration.measurements.iter().filter_map(|m| {
+                Some(Seen { case: &m.case, verdict: m.verdict, timing: m.best_timing()?, ctas: m.ctas? })
+            });
+            let finished = Finished {
+                iteration: iteration.id,
+                family: iteration.family.clone(),
+                params: iteration.params.clone(),
+                hypothesis: iteration.hypothesis.clone(),
+                times: Vec::new(),
+            };
+            history.take_up(finished, &iteration.hash, outcome, seen);
+        }
+        history
+    }
+
     /// Takes up a finished iteration and its verdicts.
     pub fn learn(
         &mut self,
@@ -94,30 +128,40 @@ impl History {
         evaluation: &Evaluation,
         decisions: &[Decision],
     ) {
-        for decision in decisions {
-            let wins = matches!(decision.verdict, Verdict::Start | Verdict::Improved);
-            let measurement = evaluation.measurements.iter().find(|m| m.case == decision.case);
-            if let (true, Some(timing)) = (wins, measurement.and_then(|m| m.best_timing())) {
-                let incumbent = Incumbent { iteration, hash: variant.hash.clone(), timing: timing.clone() };
-                self.incumbents.insert(decision.case.clone(), incumbent);
-            }
+        let verdict = |case: &str| decisions.iter().find(|decision| decision.case == case).map(|d| d.verdict);
+        let seen = evaluation.measurements.iter().filter_map(|m| {
+            Some(Seen { case: &m.case, verdict: verdict(&m.case), timing: m.best_timing()?, ctas: m.ctas })
+        });
+        let finished = Finished {
+            iteration,
+            family: variant.family.clone(),
+            params: variant.params.clone(),
+            hypothesis: hypothesis.clone(),
+            times: Vec::new(),
+        };
+        self.take_up(finished, &variant.hash, &evaluation.outcome, seen);
+    }
+
+    fn take_up<'a>(
+        &mut self,
+        mut finished: Finished,
+        hash: &VariantHash,
+        outcome: &Outcome,
+        seen: impl Iterator<Item = Seen<'a>>,
+    ) {
+        // What is wrong on one case may be fast on another for that very reason: its times teach nothing.
+        if *outcome != Outcome::Measured {
+            return;
         }
-        let times: Vec<_> = evaluation
-            .measurements
-            .iter()
-            .filter_map(|m| {
-                let median_ns = m.best_timing()?.median_ns;
-                Some(CaseTime { case: m.case.clone(), median_ns, ctas: m.ctas })
-            })
-            .collect();
-        if !times.is_empty() {
-            self.finished.push(Finished {
-                iteration,
-                family: variant.family.clone(),
-                params: variant.params.clone(),
-                hypothesis: hypothesis.clone(),
-                times,
-            });
+        for Seen { case, verdict, timing, ctas } in seen {
+            if matches!(verdict, Some(Verdict::Start | Verdict::Improved)) {
+                let (iteration, hash) = (finished.iteration, hash.clone());
+                self.incumbents.insert(case.to_owned(), Incumbent { iteration, hash, timing: timing.clone() });
+            }
+            finished.times.push(CaseTime { case: case.to_owned(), median_ns: timing.median_ns, ctas });
+        }
+        if !finished.times.is_empty() {
+            self.finished.push(finished);
         }
     }
 
@@ -125,4 +169,9 @@ impl History {
     pub fn iteration(&self, iteration: i64) -> Option<&Finished> {
         self.finished.iter().rev().find(|finished| finished.iteration == iteration)
     }
+}
+
+fn proposed_point(iteration: &IterationRecord, families: &[Family]) -> Option<Point> {
+    let family = families.iter().find(|family| family.name == iteration.family)?;
+    Some(Point::new(&family.name, &family.specialization(iteration.cases.first()?), &iteration.params))
 }

@@ -7,6 +7,7 @@ pub mod device;
 pub mod evaluation;
 pub mod expr;
 pub mod family;
+pub mod finding;
 pub mod floor;
 pub mod history;
 pub mod hypothesis;

@@ -54,7 +54,7 @@ impl Space<'_> {
             let home = rank(&defaults[name]);
             values.sort_by_key(|value| rank(value).abs_diff(home));
         };
-        match self.first_in_tree(outwards)? {
+        match self.first_in_tree(outwards, |_| true)? {
             Some(found) => self.towards(&defaults, found).map(Some),
             None => Ok(None),
         }
@@ -75,6 +75,11 @@ impl Space<'_> {
     /// Draws a valid point: uniformly where valid points are not rare, else by a random walk down the tree of axes.
     /// `Ok(None)` when there is no valid point.
     pub fn random(&self, rng: &mut impl Rng) -> Result<Option<Params>, String> {
+        self.random_where(rng, |_| true)
+    }
+
+    /// Draws a valid point that is `wanted`, as `random` does. `Ok(None)` when there is none.
+    pub fn random_where(&self, rng: &mut impl Rng, wanted: impl Fn(&Params) -> bool) -> Result<Option<Params>, String> {
         for _ in 0..DRAWS {
             let params: Params = self
                 .family
@@ -82,28 +87,32 @@ impl Space<'_> {
                 .iter()
                 .map(|(name, param)| (name.clone(), *param.values.choose(rng).expect("a parameter has a value")))
                 .collect();
-            if self.contains(&params)? {
+            if wanted(&params) && self.contains(&params)? {
                 return Ok(Some(params));
             }
         }
-        self.first_in_tree(|_, values| values.shuffle(rng))
+        self.first_in_tree(|_, values| values.shuffle(rng), wanted)
     }
 
-    /// Returns the first valid point of a depth-first search over the axes, each axis' values in the order that `order`
-    /// gives them. A branch is left as soon as a constraint fails on the axes chosen so far.
-    fn first_in_tree(&self, mut order: impl FnMut(&str, &mut Vec<i64>)) -> Result<Option<Params>, String> {
-        let mut nodes = 0;
-        self.descend(&mut Params::new(), &mut order, &mut nodes)
+    /// Returns the first valid and wanted point of a depth-first search over the axes, each axis' values in the order
+    /// that `order` gives them. A branch is left as soon as a constraint fails on the axes chosen so far.
+    fn first_in_tree(
+        &self,
+        mut order: impl FnMut(&str, &mut Vec<i64>),
+        wanted: impl Fn(&Params) -> bool,
+    ) -> Result<Option<Params>, String> {
+        self.descend(&mut Params::new(), &mut order, &wanted, &mut 0)
     }
 
     fn descend(
         &self,
         chosen: &mut Params,
         order: &mut dyn FnMut(&str, &mut Vec<i64>),
+        wanted: &dyn Fn(&Params) -> bool,
         nodes: &mut usize,
     ) -> Result<Option<Params>, String> {
         let Some((name, param)) = self.family.params.get_index(chosen.len()) else {
-            return Ok(Some(chosen.clone()));
+            return Ok(wanted(chosen).then(|| chosen.clone()));
         };
         let mut values = param.values.clone();
         order(name, &mut values);
@@ -114,7 +123,7 @@ impl Space<'_> {
             }
             chosen.insert(name.clone(), value);
             if self.contains(chosen)?
-                && let Some(found) = self.descend(chosen, order, nodes)?
+                && let Some(found) = self.descend(chosen, order, wanted, nodes)?
             {
                 return Ok(Some(found));
             }

@@ -6,7 +6,7 @@ use super::contract::{
     Baseline, Case, Claim, Committed, Cost, Environment, Exactness, LedgerRow, Predictions, Report, SCHEMA, Session,
     Variant, Win,
 };
-use super::{CaseFacts, ReportInput, next_steps};
+use super::{CaseFacts, ReportInput, findings, next_steps};
 use crate::domain::cost::Spent;
 use crate::domain::evaluation::{Outcome, Timing};
 use crate::domain::hypothesis::Score;
@@ -27,6 +27,7 @@ pub fn build(input: &ReportInput<'_>) -> Report {
         wins: wins(&record.iterations),
         hypotheses: record.iterations.iter().map(claim).collect(),
         predictions: predictions(&record.iterations),
+        findings: findings::group(input.findings),
         correctness: record.session.cases.iter().map(|name| exactness(name, record)).collect(),
         committed: committed(&record.iterations),
         cost: cost(record),

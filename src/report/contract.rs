@@ -32,6 +32,8 @@ pub struct Report {
     pub hypotheses: Vec<Claim>,
     /// How well the predictions held.
     pub predictions: Predictions,
+    /// What stands out in the times, a line per rule and family. Empty when nothing does.
+    pub findings: Vec<Finding>,
     /// How exact the best variant of each case is.
     pub correctness: Vec<Exactness>,
     /// The winners that were committed.
@@ -214,6 +216,19 @@ pub struct Predictions {
     pub refuted: u64,
     /// Nothing to compare.
     pub untested: u64,
+}
+
+/// A pathology that a family's variants show.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// Its name.
+    pub rule: &'static str,
+    /// The family.
+    pub family: String,
+    /// Iterations that show it.
+    pub iterations: u64,
+    /// What was seen in the worst of them.
+    pub evidence: String,
 }
 
 /// How exact the best variant of a case is, against the float64 reference.

@@ -2,12 +2,14 @@
 
 mod build;
 pub mod contract;
+mod findings;
 pub mod format;
 mod markdown;
 mod next_steps;
 #[cfg(test)]
 mod tests;
 
+use crate::domain::finding::Finding;
 use crate::domain::record::SessionRecord;
 
 pub use build::build;
@@ -22,6 +24,8 @@ pub struct ReportInput<'a> {
     pub facts: &'a [CaseFacts],
     /// Names of the families that could have been tried.
     pub families: &'a [String],
+    /// What a diagnosis of the session found.
+    pub findings: &'a [Finding],
 }
 
 /// What follows from a case and a device. The caller works it out, because the store knows no ops.

@@ -154,6 +154,10 @@ fn record() -> SessionRecord {
 }
 
 fn report(record: &SessionRecord) -> Report {
+    report_with(record, &[])
+}
+
+fn report_with(record: &SessionRecord, findings: &[Finding]) -> Report {
     let facts = ["b1h1s128", "b8h8s512", "b16h8s512"].map(|case| CaseFacts {
         case: case.to_owned(),
         floor_ns: 1000.0,
@@ -161,7 +165,7 @@ fn report(record: &SessionRecord) -> Report {
         peak_flops: 1.2e14,
     });
     let families = ["tiled", "split-k"].map(str::to_owned);
-    build(&ReportInput { record, facts: &facts, families: &families })
+    build(&ReportInput { record, facts: &facts, families: &families, findings })
 }
 
 #[test]
@@ -446,6 +450,7 @@ fn a_session_is_told_to_programs_as_json() {
         "refuted": 0,
         "untested": 2
       },
+      "findings": [],
       "correctness": [
         {
           "case": "b1h1s128",
@@ -540,6 +545,44 @@ fn the_start_of_a_session_is_reported_without_figures() {
     let report = report(&record);
     assert_eq!(report.cases[0].best_us, None);
     assert!(report.to_markdown().unwrap().contains("No variant was correct."));
+}
+
+/// The worst evidence stands for a family, and the section is not there when nothing was found.
+#[test]
+fn what_a_diagnosis_found_is_told_once_a_family() {
+    let finding = |iteration, family: &str, severity| Finding {
+        iteration,
+        family: family.to_owned(),
+        rule: "serialised-grid",
+        severity,
+        evidence: format!("the work grows {severity}-fold"),
+    };
+    let found = [finding(1, "tiled", 16.0), finding(2, "tiled", 64.0), finding(3, "split-k", 8.0)];
+    let markdown = report_with(&record(), &found).to_markdown().unwrap();
+    let section = markdown.split("## ").find(|section| section.starts_with("Diagnosis")).unwrap();
+    insta::assert_snapshot!(section, @"
+    Diagnosis
+
+    - `serialised-grid` in tiled (2 iterations): the work grows 64-fold.
+    - `serialised-grid` in split-k (1 iteration): the work grows 8-fold.
+    ");
+    assert!(!report(&record()).to_markdown().unwrap().contains("Diagnosis"));
+    insta::assert_json_snapshot!(report_with(&record(), &found).findings, @r#"
+    [
+      {
+        "rule": "serialised-grid",
+        "family": "tiled",
+        "iterations": 2,
+        "evidence": "the work grows 64-fold"
+      },
+      {
+        "rule": "serialised-grid",
+        "family": "split-k",
+        "iterations": 1,
+        "evidence": "the work grows 8-fold"
+      }
+    ]
+    "#);
 }
 
 #[test]

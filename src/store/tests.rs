@@ -1,11 +1,14 @@
 //! Stories about a store, through its public functions.
 
-use super::testing::{Scene, finish, proposal, session, timing, wrong};
+use super::testing::{Scene, evaluation, finish, proposal, session, timing, wrong};
 use super::*;
 use crate::domain::cost::Spent;
 use crate::domain::evaluation::{Evaluation, Outcome};
+use crate::domain::family::Family;
+use crate::domain::history::{History, Point};
+use crate::domain::proposal::Proposal;
 use crate::domain::record::{Baseline, Status};
-use crate::domain::verdict::Verdict;
+use crate::domain::verdict::{Decision, Verdict};
 
 #[tokio::test]
 async fn a_session_is_told_from_start_to_end() {
@@ -286,4 +289,39 @@ async fn the_same_machine_is_recorded_once() {
     let environments: i64 =
         sqlx::query_scalar("SELECT COUNT(*) FROM environments").fetch_one(&scene.store.pool).await.unwrap();
     assert_eq!(environments, 2);
+}
+
+/// What a session forgets with its process: three iterations, of which one is wrong, and one that never ended.
+#[tokio::test]
+async fn what_a_session_knew_is_rebuilt_from_its_record() {
+    let scene = Scene::new().await;
+    let session = scene.session().await;
+    let mut learnt = History::default();
+    for (block, ns, verdict) in [(64, 100_000.0, Verdict::Start), (128, 80_000.0, Verdict::Improved)] {
+        let parent = (block > 64).then_some(1);
+        let id = scene.measured(session, block, parent, ns, verdict).await;
+        let Proposal { variant, hypothesis, .. } = proposal(block, parent);
+        let decisions = [Decision { case: "b1h1s128".to_owned(), verdict, speedup: None }];
+        let found = evaluation(ns, verdict == Verdict::Improved);
+        learnt.learn(id, &variant, &hypothesis, &found, &decisions);
+    }
+    let third = scene.store.begin(session, &proposal(256, Some(2))).await.unwrap();
+    let (_, rejected) = wrong();
+    let outcome = Outcome::Wrong { case: "b1h1s128".to_owned(), message: "one row".to_owned() };
+    let fast_but_wrong = Evaluation { outcome, ..evaluation(1.0, false) };
+    scene.store.finish(third, &finish(&fast_but_wrong, &rejected)).await.unwrap();
+    scene.store.begin(session, &proposal(512, Some(2))).await.unwrap();
+
+    let manifest = "name = \"tiled\"\nabout = \"a\"\nop = \"attention\"\ndtypes = [\"f16\"]\nrequires_sm = 80\n\
+                    constants = [\"S\"]\n[params]\n\
+                    [[launch]]\nkernel = \"k\"\ngrid = [\"1\"]\nblock = [\"1\"]\nargs = []\n";
+    let families = [Family::parse(manifest, String::new()).unwrap()];
+    for block in [64, 128, 256] {
+        let Proposal { variant, cases, .. } = proposal(block, None);
+        learnt.proposed.insert(Point::new("tiled", &families[0].specialization(&cases[0]), &variant.params));
+    }
+    let record = scene.store.session_record(session).await.unwrap();
+    assert_eq!(History::of(&record, &families), learnt);
+    assert_eq!(learnt.incumbents["b1h1s128"].timing.median_ns, 80_000.0);
+    assert_eq!(learnt.finished.len(), 2, "what was wrong teaches no time");
 }

@@ -1,0 +1,148 @@
+//! What every proposer keeps, whatever it thinks.
+
+use std::collections::HashSet;
+
+use super::*;
+use crate::agent::{PROPOSERS, proposer};
+use crate::domain::device::TimeSource;
+use crate::domain::space::Space;
+use crate::domain::variant::Params;
+
+/// Two sources (D = 4 and D = 16); a tile must not be longer than the sequence, so the cases of D = 16 differ in what
+/// is valid on them.
+fn scene() -> Scene {
+    let cases = [("s4d4", 4, 4), ("s8", 8, 16), ("s64", 64, 16)];
+    let slow = family("slow", &[("TILE", &[4, 8, 16, 32]), ("THREADS", &[32, 64, 128])], "TILE <= Sq");
+    let fast = family("fast", &[("TILE", &[4, 8, 64]), ("WARPS", &[1, 2, 4])], "TILE <= Sq && WARPS * 8 <= Sq + 8");
+    Scene::new(&cases, vec![slow, fast])
+}
+
+fn time(idea: &Idea, case: &Case) -> f64 {
+    let threads = idea.params.get("THREADS").or(idea.params.get("WARPS")).copied().unwrap_or(1);
+    1e5 * case.dims["Sq"] as f64 / (idea.params["TILE"] * threads) as f64
+}
+
+/// Tells every idea of a proposer until it has none, two of them always under way.
+fn story(scene: &mut Scene, name: &str, seed: u64) -> Vec<Idea> {
+    let mut proposer = proposer(name, seed).unwrap();
+    assert_eq!(proposer.name(), name);
+    let mut ideas: Vec<Idea> = Vec::new();
+    while let Some(idea) = scene.propose(proposer.as_mut()) {
+        if let Some(before) = ideas.last() {
+            scene.measure(&before.clone(), time);
+        }
+        ideas.push(idea);
+    }
+    assert_eq!(scene.propose(proposer.as_mut()), None, "the end is the end");
+    ideas
+}
+
+fn is_valid(scene: &Scene, family: &Family, params: &Params, case: &Case) -> bool {
+    Space { family, case, dtype: scene.workload.dtype, device: &scene.device }.contains(params).unwrap()
+}
+
+/// Counts the points that are valid on a case, each once for a source.
+fn all_points(scene: &Scene) -> usize {
+    let mut points = HashSet::new();
+    for family in &scene.families {
+        let axes: Vec<_> = family.params.iter().collect();
+        for (first, second) in axes[0].1.values.iter().flat_map(|a| axes[1].1.values.iter().map(move |b| (a, b))) {
+            let params = Params::from([(axes[0].0.clone(), *first), (axes[1].0.clone(), *second)]);
+            for case in scene.workload.cases.iter().filter(|case| is_valid(scene, family, &params, case)) {
+                points.insert(Point::new(&family.name, &family.specialization(case), &params));
+            }
+        }
+    }
+    points.len()
+}
+
+#[test]
+fn a_small_space_is_told_in_full_and_no_point_twice() {
+    for (name, seed) in PROPOSERS.iter().flat_map(|name| (0..20).map(move |seed| (name, seed))) {
+        let mut scene = scene();
+        let ideas = story(&mut scene, name, seed);
+        assert_eq!(ideas.len(), all_points(&scene), "{name}, seed {seed}");
+    }
+}
+
+#[test]
+fn an_idea_is_valid_on_all_its_cases_and_they_share_a_source() {
+    for name in PROPOSERS {
+        let mut scene = scene();
+        for idea in story(&mut scene, name, 1) {
+            let family = scene.family(&idea.family);
+            for case in &idea.cases {
+                assert!(is_valid(&scene, family, &idea.params, case), "{name}: {idea:?}");
+                assert_eq!(family.specialization(case), family.specialization(&idea.cases[0]), "{name}");
+            }
+            assert!(idea.params.keys().eq(family.params.keys()), "{name}: {idea:?}");
+        }
+    }
+}
+
+#[test]
+fn a_claim_has_words_evidence_a_range_and_one_of_the_ideas_cases() {
+    for name in PROPOSERS {
+        for idea in story(&mut scene(), name, 2) {
+            let claim = &idea.hypothesis;
+            assert!(!claim.claim.is_empty() && !claim.evidence.is_empty(), "{name}: {claim:?}");
+            assert!(claim.predicted.lo > 0.0 && claim.predicted.lo <= claim.predicted.hi, "{name}: {claim:?}");
+            assert!(idea.cases.iter().any(|case| case.name == claim.case), "{name}: {idea:?}");
+        }
+    }
+}
+
+#[test]
+fn a_seed_always_gives_the_same_ideas() {
+    for name in PROPOSERS {
+        let told = story(&mut scene(), name, 7);
+        assert_eq!(told, story(&mut scene(), name, 7), "{name}");
+        assert_ne!(told, story(&mut scene(), name, 8), "{name}");
+    }
+}
+
+/// The reference's seed of each source, what earlier sessions won, the other family's seeds.
+#[test]
+fn a_session_opens_with_the_reference_then_the_known_winners() {
+    for name in PROPOSERS {
+        let mut scene = scene();
+        let known = |case: &str, tile: i64| KnownWinner {
+            case: case.to_owned(),
+            family: "fast".to_owned(),
+            params: Params::from([("TILE".to_owned(), tile), ("WARPS".to_owned(), 2)]),
+            hash: VariantHash::of(""),
+            time_source: TimeSource::Measured,
+        };
+        // The first two share a source; the last is no point any more.
+        scene.known = vec![known("s8", 8), known("s64", 8), known("s64", 64), known("s64", 5)];
+        let ideas = story(&mut scene, name, 3);
+        let opening =
+            ideas[..6].iter().map(|i| format!("{} {} {}", i.family, i.hypothesis.case, show_params(&i.params)));
+        assert_eq!(
+            opening.collect::<Vec<_>>(),
+            [
+                "slow s4d4 TILE=4 THREADS=32",
+                "slow s8 TILE=4 THREADS=32",
+                "fast s8 TILE=8 WARPS=2",
+                "fast s64 TILE=64 WARPS=2",
+                "fast s4d4 TILE=4 WARPS=1",
+                "fast s8 TILE=4 WARPS=1",
+            ],
+            "{name}"
+        );
+    }
+}
+
+/// A known winner is to be beaten, but the user said where to search.
+#[test]
+fn a_family_that_was_left_out_is_not_searched() {
+    for name in PROPOSERS {
+        let mut scene = scene();
+        scene.searched = vec!["slow".to_owned()];
+        let params = Params::from([("TILE".to_owned(), 64), ("WARPS".to_owned(), 4)]);
+        let (case, family, hash) = ("s64".to_owned(), "fast".to_owned(), VariantHash::of(""));
+        scene.known = vec![KnownWinner { case, family, params, hash, time_source: TimeSource::Measured }];
+        let others = story(&mut scene, name, 4).into_iter().filter(|idea| idea.family == "fast").count();
+        assert_eq!(others, 1, "{name}");
+    }
+}

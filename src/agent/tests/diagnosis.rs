@@ -1,0 +1,71 @@
+//! The diagnosis on launch plans of this project's families and times of an H200, 2026-11-20, `attention-fp16-d64`.
+
+use std::path::Path;
+
+use super::*;
+use crate::agent::diagnosis::Diagnosis;
+use crate::catalog::Project;
+use crate::domain::history::{CaseTime, Finished};
+use crate::domain::hypothesis::Hypothesis;
+use crate::domain::statistics::Interval;
+
+/// Diagnoses the default point of a family with its times in microseconds; the blocks are those of its launch plans.
+fn diagnosed(family: &str, times_us: &[(&str, f64)]) -> Diagnosis {
+    let project = Project::find(Some(Path::new(env!("CARGO_MANIFEST_DIR")))).unwrap();
+    let workload = project.workload("attention-fp16-d64").unwrap();
+    let families = project.families().unwrap();
+    let family = families.iter().find(|candidate| candidate.name == family).unwrap();
+    let device = DeviceInfo::of_arch("sm_90a").unwrap();
+    let time = |(case, us): &(&str, f64)| {
+        let dims = workload.case(case).unwrap();
+        let plan = family.plan(&family.defaults(), dims, workload.op, workload.dtype, &device).unwrap();
+        CaseTime { case: (*case).to_owned(), median_ns: us * 1e3, ctas: plan.ctas() }
+    };
+    let hypothesis = Hypothesis {
+        claim: "a seed".to_owned(),
+        evidence: "none".to_owned(),
+        case: "b1h1s128".to_owned(),
+        predicted: Interval { lo: 1.0, hi: 1.0 },
+        relative_to: None,
+    };
+    let times = times_us.iter().map(time).collect();
+    let finished = Finished { iteration: 1, family: family.name.clone(), params: family.defaults(), hypothesis, times };
+    diagnose(&History { finished: vec![finished], ..History::default() }, &workload, &device)
+}
+
+const GRID_BUG: [(&str, f64); 7] = [
+    ("b1h1s128", 41.04),
+    ("b4h1s128", 160.39),
+    ("b4h4s128", 635.55),
+    ("b8h8s128", 2531.0),
+    ("b8h8s256", 4895.7),
+    ("b1h8s512", 1207.4),
+    ("b16h8s512", 19_497.6),
+];
+
+#[test]
+fn a_grid_without_batch_and_heads_is_found() {
+    let findings = diagnosed("attention-grid-bug", &GRID_BUG).findings;
+    assert_eq!(findings.len(), 1);
+    assert_eq!((findings[0].family.as_str(), findings[0].rule), ("attention-grid-bug", "serialised-grid"));
+    insta::assert_snapshot!(findings[0].evidence, @"from b1h1s128 to b8h8s128 the work grows 64-fold and the time 61.7-fold, but the grid stays at 2 blocks on 132 SMs: independent work is done in sequence inside the block instead of across the grid");
+}
+
+#[test]
+fn a_slow_kernel_that_fills_the_grid_is_not() {
+    let times = [
+        ("b1h1s128", 517.49),
+        ("b4h4s128", 518.83),
+        ("b8h8s128", 521.92),
+        ("b8h8s256", 1174.9),
+        ("b1h8s512", 2045.3),
+        ("b16h8s512", 9264.4),
+    ];
+    assert_eq!(diagnosed("attention-scalar", &times).findings, []);
+}
+
+/// Twice as long for 64 times the work: the blocks are few, but they share it well.
+#[test]
+fn a_fixed_grid_whose_time_does_not_follow_the_work_is_not() {
+    assert_eq!(diagnosed("attention-grid-bug", &[("b1h1s128", 41.0), ("b8h8s128", 82.0)]).findings, []);
+}

@@ -1,0 +1,119 @@
+//! Proposers on a made-up landscape: a small workload, families without source, and times by a formula.
+
+mod conformance;
+mod diagnosis;
+mod local;
+mod predictions;
+
+use super::{Landscape, Proposer};
+use crate::agent::diagnosis::diagnose;
+use crate::domain::device::DeviceInfo;
+use crate::domain::evaluation::{Correctness, Evaluation, Measurement, Outcome, Timing};
+use crate::domain::family::Family;
+use crate::domain::history::{History, Point};
+use crate::domain::proposal::{Idea, KnownWinner};
+use crate::domain::variant::{Variant, VariantHash, show_params};
+use crate::domain::verdict::{Policy, judge};
+use crate::domain::workload::{Case, Workload};
+use crate::ops;
+
+const POLICY: Policy = Policy {
+    min_speedup: 1.01,
+    screening_samples: 5,
+    max_screening_ns: 1e9,
+    confirmation_samples: 10,
+    max_confirmation_ns: 1e10,
+};
+
+/// What a session drives, without compiler, device and store.
+struct Scene {
+    workload: Workload,
+    families: Vec<Family>,
+    searched: Vec<String>,
+    known: Vec<KnownWinner>,
+    device: DeviceInfo,
+    history: History,
+    iterations: i64,
+}
+
+impl Scene {
+    /// Makes a scene of a workload with the given cases (`name, Sq, D`) and families, all of them searched.
+    fn new(cases: &[(&str, i64, i64)], families: Vec<Family>) -> Self {
+        let case =
+            |(name, s, d): &(&str, i64, i64)| format!("[[case]]\nname = \"{name}\"\nSq = {s}\nSk = {s}\nD = {d}\n");
+        let text = format!(
+            "name = \"w\"\nabout = \"a\"\nop = \"attention\"\ndtype = \"f16\"\nreference = \"{}\"\n\
+             tolerance = {{ relative_l2 = 1e-3, worst_row = 4e-3 }}\ndims = {{ B = 1, H = 1, CAUSAL = 0 }}\n{}",
+            families[0].name,
+            cases.iter().map(case).collect::<String>()
+        );
+        Self {
+            workload: Workload::parse(&text, ops::find).unwrap(),
+            searched: families.iter().map(|family| family.name.clone()).collect(),
+            families,
+            known: Vec::new(),
+            device: DeviceInfo::of_arch("sm_90a").unwrap(),
+            history: History::default(),
+            iterations: 0,
+        }
+    }
+
+    fn family(&self, name: &str) -> &Family {
+        self.families.iter().find(|family| family.name == name).unwrap()
+    }
+
+    /// Asks for an idea and puts it under way, as a session does.
+    fn propose(&mut self, proposer: &mut dyn Proposer) -> Option<Idea> {
+        let landscape = Landscape::new(&self.workload, &self.families, &self.searched, &self.known, &self.device);
+        let diagnosis = diagnose(&self.history, &self.workload, &self.device);
+        let idea = proposer.propose(&landscape, &diagnosis, &self.history).unwrap()?;
+        let point = self.point(&idea);
+        assert!(self.history.proposed.insert(point), "proposed twice: {idea:?}");
+        Some(idea)
+    }
+
+    fn point(&self, idea: &Idea) -> Point {
+        Point::new(&idea.family, &self.family(&idea.family).specialization(&idea.cases[0]), &idea.params)
+    }
+
+    /// Finishes an idea with the times that a formula gives.
+    fn measure(&mut self, idea: &Idea, time_ns: impl Fn(&Idea, &Case) -> f64) {
+        self.iterations += 1;
+        let measurement = |case: &Case| {
+            let timing = Timing::of(vec![time_ns(idea, case)], 1);
+            Measurement {
+                case: case.name.clone(),
+                correctness: Correctness { relative_l2: 1e-4, worst_row: 2e-4, rows_checked: 1, rows: 1 },
+                screening: timing.clone(),
+                confirmation: timing,
+                ctas: 1,
+            }
+        };
+        let measurements = idea.cases.iter().map(measurement).collect();
+        let evaluation = Evaluation { outcome: Outcome::Measured, measurements, device_s: 0.1 };
+        let source = show_params(&idea.params);
+        let variant = Variant {
+            family: idea.family.clone(),
+            params: idea.params.clone(),
+            hash: VariantHash::of(&source),
+            source,
+        };
+        let decisions = judge(&self.history.incumbents, &evaluation, &POLICY);
+        self.history.learn(self.iterations, &variant, &idea.hypothesis, &evaluation, &decisions);
+    }
+}
+
+/// Makes a family that renders `D`, with axes of the given values (the first is the default) and one constraint.
+fn family(name: &str, axes: &[(&str, &[i64])], constraint: &str) -> Family {
+    let axis = |(name, values): &(&str, &[i64])| {
+        let default = values[0];
+        format!("[params.{name}]\nvalues = {values:?}\ndefault = {default}\nabout = \"a\"\nexpect = [1.1, 2.0]\n")
+    };
+    let manifest = format!(
+        "name = \"{name}\"\nabout = \"a\"\nop = \"attention\"\ndtypes = [\"f16\"]\nrequires_sm = 80\n\
+         constants = [\"D\"]\n{}[[constraint]]\nexpr = \"{constraint}\"\nwhy = \"made up\"\n\
+         [[launch]]\nkernel = \"k\"\ngrid = [\"ceil_div(Sq, 4)\"]\nblock = [\"32\"]\nargs = []\n",
+        axes.iter().map(axis).collect::<String>()
+    );
+    Family::parse(&manifest, String::new()).unwrap()
+}

@@ -1,0 +1,16 @@
+//! What a diagnosis finds, as reports tell it.
+
+/// A pathology of a variant, with its evidence.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Finding {
+    /// The iteration that shows it.
+    pub iteration: i64,
+    /// The variant's family.
+    pub family: String,
+    /// Its name.
+    pub rule: &'static str,
+    /// How bad it is: comparable within a rule only, larger is worse.
+    pub severity: f64,
+    /// What was seen.
+    pub evidence: String,
+}
