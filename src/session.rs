@@ -5,7 +5,7 @@ mod event;
 mod winners;
 
 use std::collections::{BTreeMap, HashMap};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use futures::StreamExt;
@@ -118,10 +118,10 @@ struct Session<'a> {
 
 /// Runs a session to its end, whatever the end is. An error means that it could not even begin.
 pub async fn run(parts: Parts, order: Order, interrupt: Interrupt, observer: &mut dyn Observer) -> anyhow::Result<End> {
-    let (started, started_at) = (Instant::now(), SystemTime::now());
+    let started = Instant::now();
     let baselines = baselines::time(&parts, interrupt.clone()).await;
     let versions = baselines.as_ref().map(|found| found.versions.clone()).unwrap_or_default();
-    let session = begin(&parts, &order, started_at, versions.get("torch").cloned()).await?;
+    let session = begin(&parts, &order, versions.get("torch").cloned()).await?;
     let info = parts.worker.info();
     observer.event(&Event::Started {
         session,
@@ -153,7 +153,7 @@ pub async fn run(parts: Parts, order: Order, interrupt: Interrupt, observer: &mu
     session.end(ended).await
 }
 
-async fn begin(parts: &Parts, order: &Order, started_at: SystemTime, torch: Option<String>) -> anyhow::Result<i64> {
+async fn begin(parts: &Parts, order: &Order, torch: Option<String>) -> anyhow::Result<i64> {
     let new = NewSession {
         workload: parts.workload.name.clone(),
         cases: parts.workload.cases.iter().map(|case| case.name.clone()).collect(),
@@ -168,7 +168,6 @@ async fn begin(parts: &Parts, order: &Order, started_at: SystemTime, torch: Opti
             torch,
             host: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
         },
-        started_at,
     };
     parts.store.begin_session(&new).await.context("Failed to record the session")
 }

@@ -1,7 +1,5 @@
 //! Turns plain data into columns and back.
 
-use std::time::SystemTime;
-
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sqlx::Row;
@@ -20,12 +18,7 @@ const INSTANT: &[BorrowedFormatItem<'_>] =
 
 /// Returns the current instant.
 pub(super) fn now() -> Result<String, StoreError> {
-    instant(SystemTime::now())
-}
-
-/// Writes an instant.
-pub(super) fn instant(time: SystemTime) -> Result<String, StoreError> {
-    OffsetDateTime::from(time).format(INSTANT).map_err(|error| unreadable("instant", error))
+    OffsetDateTime::now_utc().format(INSTANT).map_err(|error| unreadable("instant", error))
 }
 
 /// Writes a JSON column.

@@ -1,11 +1,11 @@
 //! Sessions: when they ran, where, on which budget, and what they cost.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
-use super::columns::{count, instant, json, name, now, pack, required, signed, timing, to_json};
+use super::columns::{count, json, name, now, pack, required, signed, timing, to_json};
 use super::{Store, StoreError};
 use crate::domain::budget::Budget;
 use crate::domain::cost::Spent;
@@ -28,8 +28,6 @@ pub struct NewSession {
     pub config: serde_json::Value,
     /// Where it runs.
     pub environment: Environment,
-    /// When it started: its baselines may have been timed since.
-    pub started_at: SystemTime,
 }
 
 impl Store {
@@ -51,7 +49,7 @@ impl Store {
         .bind(max_iterations.map(|most| signed("max_iterations", most)).transpose()?)
         .bind(to_json("cases", &session.cases)?)
         .bind(session.config.to_string())
-        .bind(instant(session.started_at)?)
+        .bind(now()?)
         .fetch_one(&self.pool)
         .await?;
         Ok(row.try_get("id")?)

@@ -89,7 +89,6 @@ pub(crate) fn session() -> NewSession {
             torch: None,
             host: "Linux, 16 cores".to_owned(),
         },
-        started_at: std::time::SystemTime::now(),
     }
 }
 
