@@ -36,43 +36,7 @@ pub struct Finish<'a> {
 impl Store {
     /// Records that an iteration begins and returns its number, which is unique over all sessions.
     pub async fn begin(&self, session: i64, proposal: &Proposal) -> Result<i64, StoreError> {
-        let mut transaction = self.pool.begin_with("BEGIN IMMEDIATE").await?;
-        let variant = &proposal.variant;
-        let row = sqlx::query(
-            "INSERT INTO iterations (session_id, ordinal, proposer, family, params, hash, source, parent_id, cases,
-                                     started_at)
-             SELECT ?1, COALESCE(MAX(ordinal), 0) + 1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9
-             FROM iterations WHERE session_id = ?1
-             RETURNING id",
-        )
-        .bind(session)
-        .bind(&proposal.proposer)
-        .bind(&variant.family)
-        .bind(to_json("params", &variant.params)?)
-        .bind(&variant.hash.0)
-        .bind(&variant.source)
-        .bind(proposal.parent)
-        .bind(to_json("cases", &proposal.cases)?)
-        .bind(now()?)
-        .fetch_one(&mut *transaction)
-        .await?;
-        let iteration: i64 = row.try_get("id")?;
-        let hypothesis = &proposal.hypothesis;
-        sqlx::query(
-            "INSERT INTO hypotheses (iteration_id, claim, evidence, case_name, predicted_lo, predicted_hi, relative_to)
-             VALUES (?, ?, ?, ?, ?, ?, ?)",
-        )
-        .bind(iteration)
-        .bind(&hypothesis.claim)
-        .bind(&hypothesis.evidence)
-        .bind(&hypothesis.case)
-        .bind(hypothesis.predicted.lo)
-        .bind(hypothesis.predicted.hi)
-        .bind(hypothesis.relative_to)
-        .execute(&mut *transaction)
-        .await?;
-        transaction.commit().await?;
-        Ok(iteration)
+        self.write(async |connection| insert(connection, session, proposal).await).await
     }
 
     /// Records everything about an iteration that ended, all or nothing. After this it never changes.
@@ -82,29 +46,7 @@ impl Store {
             .fetch_optional(&self.pool)
             .await?;
         let Some(session) = session else { return Err(self.unknown_iteration(iteration).await?) };
-        let mut transaction = self.pool.begin_with("BEGIN IMMEDIATE").await?;
-        if let Some(artifact) = finish.artifact {
-            artifacts::record(&mut transaction, artifact).await?;
-        }
-        for measurement in &finish.evaluation.measurements {
-            let decision = finish.decisions.iter().find(|decision| decision.case == measurement.case);
-            record_measurement(&mut transaction, iteration, measurement, decision).await?;
-        }
-        for decision in finish.decisions {
-            if !finish.evaluation.measurements.iter().any(|m| m.case == decision.case) {
-                record_decision(&mut transaction, iteration, decision).await?;
-            }
-        }
-        record_outcome(&mut transaction, iteration, finish).await?;
-        sqlx::query("UPDATE hypotheses SET actual = ?, score = ? WHERE iteration_id = ?")
-            .bind(finish.actual_speedup)
-            .bind(finish.score.name())
-            .bind(iteration)
-            .execute(&mut *transaction)
-            .await?;
-        record_cost(&mut transaction, session, Some(iteration), finish.spent).await?;
-        transaction.commit().await?;
-        Ok(())
+        self.write(async |connection| complete(connection, session, iteration, finish).await).await
     }
 
     /// Records the commit of a winner on a case. This happens once.
@@ -124,6 +66,75 @@ impl Store {
         let known = known("iterations", row.try_get("first")?, row.try_get("last")?);
         Ok(StoreError::UnknownIteration { id, known })
     }
+}
+
+/// Writes the row of an iteration that begins, with its claim.
+async fn insert(connection: &mut SqliteConnection, session: i64, proposal: &Proposal) -> Result<i64, StoreError> {
+    let variant = &proposal.variant;
+    let row = sqlx::query(
+        "INSERT INTO iterations (session_id, ordinal, proposer, family, params, hash, source, parent_id, cases,
+                                 started_at)
+         SELECT ?1, COALESCE(MAX(ordinal), 0) + 1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9
+         FROM iterations WHERE session_id = ?1
+         RETURNING id",
+    )
+    .bind(session)
+    .bind(&proposal.proposer)
+    .bind(&variant.family)
+    .bind(to_json("params", &variant.params)?)
+    .bind(&variant.hash.0)
+    .bind(&variant.source)
+    .bind(proposal.parent)
+    .bind(to_json("cases", &proposal.cases)?)
+    .bind(now()?)
+    .fetch_one(&mut *connection)
+    .await?;
+    let iteration: i64 = row.try_get("id")?;
+    let hypothesis = &proposal.hypothesis;
+    sqlx::query(
+        "INSERT INTO hypotheses (iteration_id, claim, evidence, case_name, predicted_lo, predicted_hi, relative_to)
+         VALUES (?, ?, ?, ?, ?, ?, ?)",
+    )
+    .bind(iteration)
+    .bind(&hypothesis.claim)
+    .bind(&hypothesis.evidence)
+    .bind(&hypothesis.case)
+    .bind(hypothesis.predicted.lo)
+    .bind(hypothesis.predicted.hi)
+    .bind(hypothesis.relative_to)
+    .execute(&mut *connection)
+    .await?;
+    Ok(iteration)
+}
+
+/// Completes the row of an iteration that ended.
+async fn complete(
+    connection: &mut SqliteConnection,
+    session: i64,
+    iteration: i64,
+    finish: &Finish<'_>,
+) -> Result<(), StoreError> {
+    if let Some(artifact) = finish.artifact {
+        artifacts::record(connection, artifact).await?;
+    }
+    for measurement in &finish.evaluation.measurements {
+        let decision = finish.decisions.iter().find(|decision| decision.case == measurement.case);
+        record_measurement(connection, iteration, measurement, decision).await?;
+    }
+    for decision in finish.decisions {
+        if !finish.evaluation.measurements.iter().any(|m| m.case == decision.case) {
+            record_decision(connection, iteration, decision).await?;
+        }
+    }
+    record_outcome(connection, iteration, finish).await?;
+    sqlx::query("UPDATE hypotheses SET actual = ?, score = ? WHERE iteration_id = ?")
+        .bind(finish.actual_speedup)
+        .bind(finish.score.name())
+        .bind(iteration)
+        .execute(&mut *connection)
+        .await?;
+    record_cost(connection, session, Some(iteration), finish.spent).await?;
+    Ok(())
 }
 
 async fn record_outcome(

@@ -20,9 +20,10 @@ mod tests;
 use std::path::Path;
 use std::time::Duration;
 
-use sqlx::SqlitePool;
+use log::LevelFilter;
 use sqlx::migrate::Migrator;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{ConnectOptions, SqliteConnection, SqlitePool};
 
 pub use artifacts::ArtifactRecord;
 pub use error::StoreError;
@@ -35,7 +36,7 @@ static MIGRATIONS: Migrator = sqlx::migrate!();
 
 /// How long a statement waits for another process's write. A write takes milliseconds, so this is only reached when a
 /// process hangs in one.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A store that is open.
 #[derive(Debug, Clone)]
@@ -70,12 +71,35 @@ impl Store {
             // A winner is committed to git after its record: the record must survive a power cut, too. The flush takes
             // milliseconds, an iteration seconds.
             .synchronous(SqliteSynchronous::Full)
-            .busy_timeout(BUSY_TIMEOUT);
-        // SQLite has one writer anyway. With one connection, the tasks of a session queue here instead of failing there.
+            .busy_timeout(BUSY_TIMEOUT)
+            // A slow statement is a slow disk: nothing that a user could mend in a query.
+            .log_slow_statements(LevelFilter::Off, Duration::ZERO);
+        // SQLite has one writer anyway. With one connection, a session's own writes queue here instead of failing there.
         let pool = SqlitePoolOptions::new().max_connections(1).connect_with(options).await?;
         let newest = MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or(0);
         MIGRATIONS.run(&pool).await.map_err(|error| StoreError::of_migration(error, newest))?;
         Ok(Self { pool })
+    }
+
+    /// Does several writes as one: all of them, or none.
+    ///
+    /// Not sqlx's own transactions: a full disk makes SQLite end the transaction by itself, after which sqlx counts one
+    /// too many and refuses to begin another.
+    async fn write<T>(
+        &self,
+        writes: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let mut connection = self.pool.acquire().await?;
+        sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut *connection).await?;
+        let written = match writes(&mut connection).await {
+            Ok(written) => sqlx::raw_sql("COMMIT").execute(&mut *connection).await.map(|_| written).map_err(Into::into),
+            Err(error) => Err(error),
+        };
+        if written.is_err() {
+            // It may have ended already; the first error is the one to tell.
+            let _ = sqlx::raw_sql("ROLLBACK").execute(&mut *connection).await;
+        }
+        written
     }
 
     /// Closes the file, so that the write-ahead log is folded into it.

@@ -89,17 +89,29 @@ impl Store {
             gpu_usd: (spent.gpu_usd - known.gpu_usd).max(0.0),
             llm_usd: (spent.llm_usd - known.llm_usd).max(0.0),
         };
-        let mut transaction = self.pool.begin_with("BEGIN IMMEDIATE").await?;
-        sqlx::query("UPDATE sessions SET status = ?, stop_reason = ?, ended_at = ?, wall_s = ? WHERE id = ?")
-            .bind(status.name())
-            .bind(stop_reason)
-            .bind(now()?)
-            .bind(wall.as_secs_f64())
+        self.write(async |connection| {
+            sqlx::query("UPDATE sessions SET status = ?, stop_reason = ?, ended_at = ?, wall_s = ? WHERE id = ?")
+                .bind(status.name())
+                .bind(stop_reason)
+                .bind(now()?)
+                .bind(wall.as_secs_f64())
+                .bind(session)
+                .execute(&mut *connection)
+                .await?;
+            record_cost(connection, session, None, rest).await?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Replaces the environment of a session, once more is known of it.
+    pub async fn amend_environment(&self, session: i64, environment: &Environment) -> Result<(), StoreError> {
+        let environment = self.environment_id(environment).await?;
+        sqlx::query("UPDATE sessions SET environment_id = ? WHERE id = ?")
+            .bind(environment)
             .bind(session)
-            .execute(&mut *transaction)
+            .execute(&self.pool)
             .await?;
-        record_cost(&mut transaction, session, None, rest).await?;
-        transaction.commit().await?;
         Ok(())
     }
 
