@@ -37,6 +37,25 @@ impl Project {
         }
     }
 
+    /// Takes the project for one session: two at once would disturb each other's times and commits.
+    pub fn lock(&self) -> anyhow::Result<fs::File> {
+        let folder = self.root.join(".optloop");
+        fs::create_dir_all(&folder).with_context(|| format!("Failed to create {}", folder.display()))?;
+        let path = folder.join("session.lock");
+        let mut options = fs::OpenOptions::new();
+        let file = options.create(true).truncate(false).write(true).open(&path);
+        let file = file.with_context(|| format!("Failed to open {}", path.display()))?;
+        match file.try_lock() {
+            Ok(()) => Ok(file),
+            Err(fs::TryLockError::WouldBlock) => {
+                bail!("another session is running in {}: wait for it, or end it", self.root.display())
+            }
+            Err(fs::TryLockError::Error(error)) => {
+                Err(error).with_context(|| format!("Failed to lock {}", path.display()))
+            }
+        }
+    }
+
     /// Returns the project's folder.
     pub fn root(&self) -> &Path {
         &self.root
@@ -106,12 +125,12 @@ impl Project {
             let path = folder.join(format!("{}.json", case.name));
             let text = fs::read_to_string(&path).ok()?;
             match serde_json::from_str::<Sidecar>(&text) {
-                Ok(Sidecar { variant, measurement, .. }) => Some(KnownWinner {
+                Ok(Sidecar { variant, environment, .. }) => Some(KnownWinner {
                     case: case.name.clone(),
                     family: variant.family,
                     params: variant.params,
                     hash: variant.hash,
-                    time_source: measurement.time_source,
+                    device: environment.device,
                 }),
                 Err(error) => {
                     tracing::warn!("{} is passed over: {error}", path.display());
@@ -131,6 +150,10 @@ fn read_family(folder: &Path) -> anyhow::Result<Family> {
     let op = ops::find(&family.op).map_err(|problem| anyhow::anyhow!("{}: {problem}", manifest.display()))?;
     if let Some(dim) = op.dims().iter().find(|dim| family.params.contains_key(dim.name)) {
         bail!("{}: parameter `{}` hides the dimension of that name: rename it", manifest.display(), dim.name);
+    }
+    if let Some(name) = family.constants.iter().find(|name| !op.dims().iter().any(|dim| dim.name == *name)) {
+        let hint = did_you_mean(name, op.dims().iter().map(|dim| dim.name));
+        bail!("{}: `constants` names `{name}`, which is no dimension of {}{hint}", manifest.display(), family.op);
     }
     if folder.file_name().and_then(|name| name.to_str()) != Some(family.name.as_str()) {
         bail!("{}: its name is `{}`: call its folder the same", manifest.display(), family.name);

@@ -119,21 +119,17 @@ struct Session<'a> {
 /// Runs a session to its end, whatever the end is. An error means that it could not even begin.
 pub async fn run(parts: Parts, order: Order, interrupt: Interrupt, observer: &mut dyn Observer) -> anyhow::Result<End> {
     let started = Instant::now();
-    let baselines = baselines::time(&parts, interrupt.clone()).await;
-    let versions = baselines.as_ref().map(|found| found.versions.clone()).unwrap_or_default();
-    let session = begin(&parts, &order, versions.get("torch").cloned()).await?;
+    let id = begin(&parts, &order).await?;
     let info = parts.worker.info();
     observer.event(&Event::Started {
-        session,
+        session: id,
         workload: &parts.workload.name,
         device: &info.name,
         time_source: info.time_source,
         budget_s: order.budget.wall.as_secs_f64(),
     });
-    let baselines = baselines::record(&parts, session, baselines, observer).await?;
-    let mut session = Session {
-        id: session,
-        baselines,
+    let session = Session {
+        id,
         parts,
         order,
         observer,
@@ -145,15 +141,14 @@ pub async fn run(parts: Parts, order: Order, interrupt: Interrupt, observer: &mu
         history: History::default(),
         pipeline: FuturesOrdered::new(),
         starts: HashMap::new(),
+        baselines: Vec::new(),
         uncommitted: BTreeMap::new(),
         refusals: HashMap::new(),
     };
-    let ended = session.iterate().await;
-    session.commit_pending().await?;
-    session.end(ended).await
+    Ok(session.live().await)
 }
 
-async fn begin(parts: &Parts, order: &Order, torch: Option<String>) -> anyhow::Result<i64> {
+async fn begin(parts: &Parts, order: &Order) -> anyhow::Result<i64> {
     let new = NewSession {
         workload: parts.workload.name.clone(),
         cases: parts.workload.cases.iter().map(|case| case.name.clone()).collect(),
@@ -161,18 +156,35 @@ async fn begin(parts: &Parts, order: &Order, torch: Option<String>) -> anyhow::R
         seed: order.seed,
         budget: order.budget,
         config: order.config.clone(),
-        environment: Environment {
-            device: parts.worker.info().clone(),
-            nvrtc: parts.compiler.nvrtc_version().to_owned(),
-            optloop: env!("CARGO_PKG_VERSION").to_owned(),
-            torch,
-            host: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
-        },
+        environment: environment(parts, None),
     };
     parts.store.begin_session(&new).await.context("Failed to record the session")
 }
 
+/// Describes the machine and the software; PyTorch is known once the baselines are timed.
+fn environment(parts: &Parts, torch: Option<String>) -> Environment {
+    Environment {
+        device: parts.worker.info().clone(),
+        nvrtc: parts.compiler.nvrtc_version().to_owned(),
+        optloop: env!("CARGO_PKG_VERSION").to_owned(),
+        torch,
+        host: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
+    }
+}
+
 impl Session<'_> {
+    /// Everything between the beginning and the end, both of which are on record whatever happens here.
+    async fn live(mut self) -> End {
+        let ended = match self.time_baselines().await {
+            Ok(()) => self.iterate().await,
+            Err(error) => Err(error),
+        };
+        // What was won is committed even if something failed later.
+        let committed = self.commit_pending().await;
+        let ended = ended.and_then(|ended| committed.map(|()| ended));
+        self.end(ended).await
+    }
+
     /// The loop. Compilation runs ahead on every core; the device evaluates one variant at a time.
     async fn iterate(&mut self) -> anyhow::Result<(Status, &'static str)> {
         loop {
@@ -184,12 +196,18 @@ impl Session<'_> {
                 return Ok((Status::Finished, stop.reason()));
             }
             self.propose_ahead()?;
-            let Some(compiled) = self.pipeline.next().await else {
+            let mut interrupt = self.interrupt.clone();
+            let left = self.order.budget.wall.saturating_sub(self.started.elapsed());
+            let compiled = tokio::select! {
+                compiled = self.pipeline.next() => compiled,
+                () = interrupt.reached(1) => continue,
+                () = tokio::time::sleep(left) => continue,
+            };
+            let Some(compiled) = compiled else {
                 return Ok((Status::Finished, "there is nothing new left to try"));
             };
             let compiled = compiled.context("Failed to compile in the background")?;
             let iteration = self.parts.store.begin(self.id, &compiled.proposal).await?;
-            let mut interrupt = self.interrupt.clone();
             let evaluation = tokio::select! {
                 evaluation = self.evaluate(&compiled) => evaluation?,
                 () = interrupt.reached(2) => return Ok((Status::Interrupted, "it was interrupted twice")),
@@ -346,19 +364,20 @@ impl Session<'_> {
         }
     }
 
-    /// Puts the end on record.
-    async fn end(mut self, ended: anyhow::Result<(Status, &'static str)>) -> anyhow::Result<End> {
+    /// Puts the end on record. What cannot be recorded any more is told beside what came first.
+    async fn end(mut self, ended: anyhow::Result<(Status, &'static str)>) -> End {
         self.spent += self.unrecorded();
         let (status, reason, error) = match ended {
             Ok((status, reason)) => (status, reason.to_owned(), None),
             Err(error) => (Status::Failed, format!("{error:#}"), Some(error)),
         };
         let wall: Duration = self.started.elapsed();
-        self.parts
-            .store
-            .end_session(self.id, status, &reason, wall, self.spent)
-            .await
-            .context("Failed to record the end of the session")?;
+        let recorded = self.parts.store.end_session(self.id, status, &reason, wall, self.spent).await;
+        let error = match (error, recorded) {
+            (Some(first), _) => Some(first),
+            (None, Err(error)) => Some(anyhow::Error::new(error).context("Failed to record the end of the session")),
+            (None, Ok(())) => None,
+        };
         self.observer.event(&Event::Ended {
             session: self.id,
             status,
@@ -367,7 +386,7 @@ impl Session<'_> {
             wall_s: wall.as_secs_f64(),
             cost_usd: self.spent.total_usd(),
         });
-        Ok(End { session: self.id, error })
+        End { session: self.id, error }
     }
 }
 

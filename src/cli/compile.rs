@@ -39,8 +39,8 @@ pub struct Args {
     arch: String,
 
     /// Random valid points to compile of each family, beside its start
-    #[arg(long, default_value_t = 0, value_name = "N")]
-    random: usize,
+    #[arg(long, default_value_t = 0, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=100_000))]
+    random: u32,
 
     /// Seed of the random points
     #[arg(long, default_value_t = 1)]

@@ -50,7 +50,7 @@ pub async fn run(project: &Project, out: &mut impl Write) -> anyhow::Result<()> 
             },
         ),
         ("NVRTC and headers", nvrtc()),
-        ("PyTorch", torch()),
+        ("PyTorch", torch(config.as_ref().map_or("python3", |config| config.baseline.python.as_str()))),
         (
             "git",
             Repo::discover(project.root()).map_or_else(
@@ -105,12 +105,12 @@ fn nvrtc() -> Finding {
     }
 }
 
-fn torch() -> Finding {
+fn torch(python: &str) -> Finding {
     let program =
         "import torch; print(torch.__version__, 'with CUDA' if torch.cuda.is_available() else 'without CUDA')";
-    match Command::new("python3").args(["-c", program]).output() {
+    match Command::new(python).args(["-c", program]).output() {
         Ok(output) if output.status.success() => Here(String::from_utf8_lossy(&output.stdout).trim().to_owned()),
-        _ => Missing("python3 has no torch, so reports have no baseline: `pip install torch`".to_owned()),
+        _ => Missing(format!("{python} has no torch, so reports have no baseline: `{python} -m pip install torch`")),
     }
 }
 

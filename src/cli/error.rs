@@ -23,6 +23,6 @@ pub fn report_error(error: &anyhow::Error) -> ExitCode {
     if closed_pipe.into_iter().any(|cause| cause.kind() == std::io::ErrorKind::BrokenPipe) {
         return ExitCode::SUCCESS;
     }
-    eprintln!("error: {error:#}");
+    super::talk::say(format!("error: {error:#}").trim_end());
     ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
 }

@@ -10,6 +10,7 @@ mod sessions;
 mod show;
 mod start;
 mod table;
+mod talk;
 mod worker;
 
 use std::path::PathBuf;
@@ -66,7 +67,12 @@ pub fn main() -> ExitCode {
     }
     start_tracing();
     match tokio::runtime::Runtime::new() {
-        Ok(runtime) => finish(runtime.block_on(run(arguments))),
+        Ok(runtime) => {
+            let result = runtime.block_on(run(arguments));
+            // Compilations of a session that has ended are of no use to anybody.
+            runtime.shutdown_background();
+            finish(result)
+        }
         Err(error) => finish(Err(anyhow::Error::new(error).context("Failed to start the runtime"))),
     }
 }
@@ -101,5 +107,10 @@ fn finish(result: anyhow::Result<()>) -> ExitCode {
 fn start_tracing() {
     let filter = tracing_subscriber::EnvFilter::try_from_env("OPTLOOP_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).without_time().init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .without_time()
+        .init();
 }

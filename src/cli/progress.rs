@@ -9,6 +9,8 @@ use crate::domain::evaluation::Outcome;
 use crate::domain::record::Status;
 use crate::session::{Event, Observer};
 
+use super::talk::say;
+
 /// Shows events.
 pub struct Progress<'a, W: Write> {
     json: bool,
@@ -23,7 +25,7 @@ impl<'a, W: Write> Progress<'a, W> {
     /// Shows events as JSON on `out`, or for people on standard error.
     pub fn new(json: bool, out: &'a mut W) -> Self {
         let line = if json { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
-        if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}") {
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed} {wide_msg}") {
             line.set_style(style);
         }
         line.enable_steady_tick(Duration::from_millis(200));
@@ -38,7 +40,7 @@ impl<'a, W: Write> Progress<'a, W> {
 
     fn say(&self, text: &str) {
         if self.line.is_hidden() {
-            eprintln!("{text}");
+            say(text);
         } else {
             self.line.println(text);
         }
@@ -48,6 +50,7 @@ impl<'a, W: Write> Progress<'a, W> {
         match event {
             Event::Started { session, workload, device, time_source, budget_s } => {
                 self.budget_s = *budget_s;
+                self.line.set_message(format!("/ {}  timing the baselines", span(*budget_s)));
                 self.say(&format!(
                     "session {session}: {workload} on {device}, times are {}, budget {}",
                     time_source.name(),
@@ -57,12 +60,7 @@ impl<'a, W: Write> Progress<'a, W> {
             Event::Baseline { case, name, us } => self.say(&format!("{case}: {name} takes {us:.2} us")),
             Event::NoBaseline { reason } => self.say(&format!("no baseline: {reason}")),
             Event::Iteration { iteration, finished, outcome, hypothesis, decisions, elapsed_s, cost_usd } => {
-                let status = format!(
-                    "{} / {}  ${cost_usd:.2}  iteration {finished}  {}",
-                    span(*elapsed_s),
-                    span(self.budget_s),
-                    self.best
-                );
+                let status = format!("/ {}  ${cost_usd:.2}  iteration {finished}  {}", span(self.budget_s), self.best);
                 self.line.set_message(status.clone());
                 let failed = !matches!(outcome, Outcome::Measured | Outcome::Pruned { .. });
                 if failed {
@@ -70,7 +68,12 @@ impl<'a, W: Write> Progress<'a, W> {
                     self.say(&format!("#{iteration} {}: {message}", outcome.kind()));
                 } else if self.line.is_hidden() {
                     let won = decisions.iter().filter(|decision| decision.verdict.name() == "improved").count();
-                    eprintln!("#{iteration} {}: {} ({won} won)  [{status}]", outcome.kind(), hypothesis.claim);
+                    say(&format!(
+                        "#{iteration} {}: {} ({won} won)  [{} {status}]",
+                        outcome.kind(),
+                        hypothesis.claim,
+                        span(*elapsed_s)
+                    ));
                 }
             }
             Event::Improved { case, from_us, to_us, over_start } => {

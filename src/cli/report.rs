@@ -10,6 +10,8 @@ use crate::agent::diagnosis::diagnose;
 use crate::catalog::Project;
 use crate::domain::floor::floor_ns;
 use crate::domain::history::History;
+use crate::domain::record::SessionRecord;
+use crate::domain::workload::Workload;
 use crate::report::{CaseFacts, Report, ReportInput, build};
 use crate::store::Store;
 
@@ -38,7 +40,9 @@ pub async fn run(args: &Args, project: &Project, store: &Store, out: &mut impl W
         Some(session) => session,
         None => store.latest_session().await?.id,
     };
-    let report = report(project, store, session).await?;
+    let record = store.session_record(session).await?;
+    let workload = project.workload(&record.session.workload)?;
+    let report = report(project, record, workload);
     let text = match args.format {
         Format::Md => report.to_markdown()?,
         Format::Json => report.to_json()?,
@@ -47,23 +51,35 @@ pub async fn run(args: &Args, project: &Project, store: &Store, out: &mut impl W
     Ok(())
 }
 
-/// Writes both forms of a session's report beside the database, and returns the Markdown's path.
-pub async fn write_reports(project: &Project, store: &Store, session: i64) -> anyhow::Result<PathBuf> {
-    let report = report(project, store, session).await?;
+/// Writes both forms of a session's report to `.optloop/reports/`, and returns the Markdown's path.
+pub async fn write_reports(
+    project: &Project,
+    store: &Store,
+    workload: &Workload,
+    session: i64,
+) -> anyhow::Result<PathBuf> {
+    let report = report(project, store.session_record(session).await?, workload.clone());
     let folder = project.root().join(".optloop/reports");
     std::fs::create_dir_all(&folder).with_context(|| format!("Failed to create {}", folder.display()))?;
     let write = |extension: &str, text: String| -> anyhow::Result<PathBuf> {
         let path = folder.join(format!("session-{session}.{extension}"));
-        std::fs::write(&path, text).with_context(|| format!("Failed to write {}", path.display()))?;
+        // Written beside and renamed: nobody ever reads half a report.
+        let staged = path.with_extension(format!("{extension}.tmp"));
+        let written = std::fs::write(&staged, text).and_then(|()| std::fs::rename(&staged, &path));
+        written.with_context(|| format!("Failed to write {}", path.display()))?;
         Ok(path)
     };
     write("json", report.to_json()?)?;
     write("md", report.to_markdown()?)
 }
 
-async fn report(project: &Project, store: &Store, session: i64) -> anyhow::Result<Report> {
-    let record = store.session_record(session).await?;
-    let workload = project.workload(&record.session.workload)?;
+/// Makes a report. The shapes are those on which the session ran, whatever the workload's file says by now; families that
+/// cannot be read any more are left out of what could be tried next.
+fn report(project: &Project, record: SessionRecord, mut workload: Workload) -> Report {
+    for case in record.iterations.iter().flat_map(|iteration| &iteration.cases) {
+        workload.cases.retain(|other| other.name != case.name);
+        workload.cases.push(case.clone());
+    }
     let device = &record.environment.device;
     let facts: Vec<CaseFacts> = workload
         .cases
@@ -76,12 +92,12 @@ async fn report(project: &Project, store: &Store, session: i64) -> anyhow::Resul
             peak_flops: device.peaks.flops(workload.dtype),
         })
         .collect();
-    let all = project.families()?;
+    let all = project.families().unwrap_or_default();
     let families: Vec<String> = all
         .iter()
         .filter(|family| !family.specimen && family.fits(&workload, device))
         .map(|family| family.name.clone())
         .collect();
     let findings = diagnose(&History::of(&record, &all), &workload, device).findings;
-    Ok(build(&ReportInput { record: &record, facts: &facts, families: &families, findings: &findings }))
+    build(&ReportInput { record: &record, facts: &facts, families: &families, findings: &findings })
 }

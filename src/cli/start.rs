@@ -8,6 +8,7 @@ use tokio::sync::watch;
 use super::error::{usage, usage_sentence};
 use super::progress::Progress;
 use super::report::write_reports;
+use super::talk::say;
 use crate::agent;
 use crate::catalog::Project;
 use crate::config::{self, Config};
@@ -15,6 +16,7 @@ use crate::domain::budget::Budget;
 use crate::domain::cost::Rate;
 use crate::domain::device::DeviceInfo;
 use crate::domain::family::Family;
+use crate::domain::names::did_you_mean;
 use crate::domain::space::Space;
 use crate::domain::verdict::Policy;
 use crate::domain::workload::Workload;
@@ -85,11 +87,16 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     let device: DeviceChoice =
         args.device.as_ref().unwrap_or(&config.session.device).parse().map_err(usage_sentence)?;
 
+    if !families.iter().any(|family| family.name == workload.reference) {
+        return Err(usage_sentence(unknown_reference(&workload, &families)));
+    }
+    let _lock = project.lock()?;
     let worker = start_worker(&device, &config, &workload).await?;
     check_spaces(&workload, &families, &searched, worker.info()).map_err(usage_sentence)?;
     let store = Store::open(&project.root().join(&config.store.path)).await?;
     let toolchain = Toolchain::find_or_fetch()?;
     let compiler = Compiler::new(&toolchain, &worker.info().arch, &config.compile.options)?;
+    compiler.probe().map_err(|problem| usage_sentence(format!("compile.options in config.toml: {problem}")))?;
     let repo = match config.git.commit {
         true => Repo::discover(project.root()).map_err(|error| error.to_string()),
         false => Err("git.commit is false in config.toml".to_owned()),
@@ -107,10 +114,24 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
 
     let mut progress = Progress::new(args.json, out);
     let end = session::run(parts, order, listen_for_interrupts(), &mut progress).await?;
-    progress.finish()?;
-    let written = write_reports(project, &store, end.session).await?;
-    eprintln!("report: {}", written.display());
-    end.error.map_or(Ok(()), Err)
+    let shown = progress.finish();
+    // The report comes before any error: a session that failed or that nobody watches any more has one, too.
+    let written = write_reports(project, &store, &workload, end.session).await;
+    if let Ok(path) = &written {
+        say(&format!("report: {}", path.display()));
+    }
+    store.close().await;
+    end.error.map_or(Ok(()), Err)?;
+    written?;
+    Ok(shown?)
+}
+
+fn unknown_reference(workload: &Workload, families: &[Family]) -> String {
+    let hint = did_you_mean(&workload.reference, families.iter().map(|family| family.name.as_str()));
+    format!(
+        "workload `{}` names the reference family `{}`, which is not there{hint}",
+        workload.name, workload.reference
+    )
 }
 
 fn order(args: &Args, config: &Config) -> anyhow::Result<Order> {
@@ -126,8 +147,8 @@ fn order(args: &Args, config: &Config) -> anyhow::Result<Order> {
             ));
         }
     }
-    if args.iterations == Some(0) {
-        return Err(usage_sentence("--iterations: 0 would do nothing, give 1 or more"));
+    if args.iterations.is_some_and(|most| most == 0 || most > 1_000_000_000) {
+        return Err(usage_sentence("--iterations: give a number from 1 to 1000000000"));
     }
     let benchmark = &config.benchmark;
     Ok(Order {
@@ -219,22 +240,24 @@ fn listen_for_interrupts() -> Interrupt {
             interrupted().await;
             requests.send_modify(|count| *count += 1);
             if *requests.borrow() == 1 {
-                eprintln!("finishing the iteration in flight; once more to abandon it");
+                say("finishing the iteration in flight; once more to abandon it");
             }
         }
     });
     Interrupt::new(seen)
 }
 
+/// Waits for the next request to stop: Ctrl-C, SIGTERM, or a terminal that goes away.
 #[cfg(unix)]
 async fn interrupted() {
     use tokio::signal::unix::{SignalKind, signal};
-    match signal(SignalKind::terminate()) {
-        Ok(mut terminate) => tokio::select! {
-            _ = tokio::signal::ctrl_c() => {}
-            _ = terminate.recv() => {}
-        },
-        Err(_) => drop(tokio::signal::ctrl_c().await),
+    let (Ok(mut terminate), Ok(mut hangup)) = (signal(SignalKind::terminate()), signal(SignalKind::hangup())) else {
+        return drop(tokio::signal::ctrl_c().await);
+    };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        _ = terminate.recv() => {}
+        _ = hangup.recv() => {}
     }
 }
 

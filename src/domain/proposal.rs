@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::device::TimeSource;
 use super::hypothesis::Hypothesis;
 use super::variant::{Params, Variant, VariantHash};
 use super::workload::Case;
@@ -48,6 +47,6 @@ pub struct KnownWinner {
     pub params: Params,
     /// The hash of the committed source.
     pub hash: VariantHash,
-    /// Whether its time was measured or modelled.
-    pub time_source: TimeSource,
+    /// The device on which it won.
+    pub device: String,
 }

@@ -8,7 +8,7 @@ use super::nvrtc::{Nvrtc, NvrtcError};
 use super::ptxas_log;
 use super::toolchain::{Toolchain, cache_dir};
 use crate::domain::artifact::Artifact;
-use crate::domain::variant::Variant;
+use crate::domain::variant::{Params, Variant, VariantHash};
 
 /// A compiler for one architecture. Clones share the library and the cache.
 #[derive(Clone)]
@@ -57,6 +57,13 @@ impl Compiler {
         self.inner.nvrtc.version()
     }
 
+    /// Compiles an empty kernel, so that options that NVRTC does not know are told before anything is begun.
+    pub fn probe(&self) -> Result<(), CompileError> {
+        let source = "extern \"C\" __global__ void probe() {}".to_owned();
+        let hash = VariantHash::of(&source);
+        self.compile(&Variant { family: "probe".to_owned(), params: Params::new(), hash, source }).map(|_| ())
+    }
+
     /// Compiles a variant, or takes it from the cache. Blocks for 0.1 to 1 s: call it off the async threads.
     pub fn compile(&self, variant: &Variant) -> Result<Artifact, CompileError> {
         let Inner { nvrtc, cache, arch, options, include } = &*self.inner;
@@ -71,7 +78,7 @@ impl Compiler {
         let started = Instant::now();
         let compiled = nvrtc.compile(&variant.source, &all).map_err(|error| match error {
             NvrtcError::Rejected(log) => CompileError::Rejected { log },
-            NvrtcError::Broken(message) => CompileError::Broken(message),
+            NvrtcError::Broken(message) => CompileError::Broken(message.trim().to_owned()),
         })?;
         let artifact = Artifact {
             key,

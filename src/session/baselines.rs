@@ -2,48 +2,56 @@
 
 use anyhow::Context;
 
-use super::Parts;
-use super::event::{Event, Interrupt, Observer};
+use super::event::Event;
+use super::{Session, environment};
 use crate::domain::device::TimeSource;
 use crate::domain::record::Baseline;
 use crate::runner::baseline::Baselines;
 
-/// Times the baselines. A measured time says nothing about a modelled one, so a modelled device has none.
-pub(super) async fn time(parts: &Parts, mut interrupt: Interrupt) -> Result<Baselines, String> {
-    if parts.worker.info().time_source == TimeSource::Modelled {
-        return Err("times are modelled, and a baseline could only be measured".to_owned());
+impl Session<'_> {
+    /// Times the baselines and puts them on record. Where there are none, the session says why and goes on.
+    pub(super) async fn time_baselines(&mut self) -> anyhow::Result<()> {
+        let found = match self.baselines_in_time().await {
+            Ok(found) => found,
+            Err(reason) => {
+                self.observer.event(&Event::NoBaseline { reason: &reason });
+                return Ok(());
+            }
+        };
+        let store = &self.parts.store;
+        let environment = environment(&self.parts, found.versions.get("torch").cloned());
+        store.amend_environment(self.id, &environment).await.context("Failed to record the environment")?;
+        for baseline in &found.timed {
+            store.record_baseline(self.id, baseline).await.context("Failed to record a baseline")?;
+        }
+        for case in &self.parts.workload.cases {
+            let of_case = found.timed.iter().filter(|baseline| baseline.case == case.name);
+            if let Some(best) = of_case.min_by(|a, b| a.timing.median_ns.total_cmp(&b.timing.median_ns)) {
+                let us = best.timing.median_ns / 1e3;
+                self.observer.event(&Event::Baseline { case: &case.name, name: &best.name, us });
+                self.baselines.push(best.clone());
+            }
+        }
+        Ok(())
     }
-    let Some(program) = &parts.baseline else { return Err("the workload names none".to_owned()) };
-    tokio::select! {
-        found = program.time(&parts.workload) => found,
-        () = interrupt.reached(1) => Err("it was interrupted".to_owned()),
-    }
-}
 
-/// Puts the baselines on record and returns the fastest of each case.
-pub(super) async fn record(
-    parts: &Parts,
-    session: i64,
-    found: Result<Baselines, String>,
-    observer: &mut dyn Observer,
-) -> anyhow::Result<Vec<Baseline>> {
-    let timed = match found {
-        Ok(found) => found.timed,
-        Err(reason) => {
-            observer.event(&Event::NoBaseline { reason: &reason });
-            return Ok(Vec::new());
-        }
-    };
-    for baseline in &timed {
-        parts.store.record_baseline(session, baseline).await.context("Failed to record a baseline")?;
+    /// Returns the fastest baseline of a case.
+    pub(super) fn baseline(&self, case: &str) -> Option<&Baseline> {
+        self.baselines.iter().find(|baseline| baseline.case == case)
     }
-    let mut fastest: Vec<Baseline> = Vec::new();
-    for case in &parts.workload.cases {
-        let of_case = timed.iter().filter(|baseline| baseline.case == case.name);
-        if let Some(best) = of_case.min_by(|a, b| a.timing.median_ns.total_cmp(&b.timing.median_ns)) {
-            observer.event(&Event::Baseline { case: &case.name, name: &best.name, us: best.timing.median_ns / 1e3 });
-            fastest.push(best.clone());
+
+    /// Times the baselines within the budget. A measured time says nothing about a modelled one, so a modelled device has
+    /// none.
+    async fn baselines_in_time(&mut self) -> Result<Baselines, String> {
+        if self.parts.worker.info().time_source == TimeSource::Modelled {
+            return Err("times are modelled, and a baseline could only be measured".to_owned());
+        }
+        let Some(program) = &self.parts.baseline else { return Err("the workload names none".to_owned()) };
+        let left = self.order.budget.wall.saturating_sub(self.started.elapsed());
+        tokio::select! {
+            found = program.time(&self.parts.workload) => found,
+            () = self.interrupt.reached(1) => Err("it was interrupted".to_owned()),
+            () = tokio::time::sleep(left) => Err("the budget was spent on timing it".to_owned()),
         }
     }
-    Ok(fastest)
 }

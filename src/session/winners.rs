@@ -3,7 +3,6 @@
 use super::event::Event;
 use super::{Compiled, Session};
 use crate::domain::artifact::Artifact;
-use crate::domain::device::TimeSource;
 use crate::domain::evaluation::{Evaluation, Measurement, Timing};
 use crate::domain::sidecar::{self, Sidecar, SidecarEnvironment, SidecarMeasurement, SidecarVariant};
 use crate::domain::variant::Variant;
@@ -39,12 +38,16 @@ impl Session<'_> {
                 over_start: start_ns / timing.median_ns,
             });
             let known = self.parts.known.iter().find(|known| known.case == decision.case);
-            let modelled = self.parts.worker.info().time_source == TimeSource::Modelled;
+            let device = &self.parts.worker.info().name;
             if known.is_some_and(|known| known.hash == compiled.proposal.variant.hash) {
                 // It is committed already.
                 self.uncommitted.remove(&decision.case);
-            } else if modelled && known.is_some_and(|known| known.time_source == TimeSource::Measured) {
-                self.refuse(&decision.case, "its committed winner was measured, and this time is only modelled");
+            } else if let Some(other) = known.map(|known| &known.device).filter(|other| *other != device) {
+                let reason = format!(
+                    "its committed winner is of {other}, and times of two devices say nothing about each other; remove \
+                     its files from kernels/variants/ to commit those of {device}"
+                );
+                self.refuse(&decision.case, &reason);
             } else if let Some(winner) = self.winner(iteration, compiled, evaluation, &decision.case, previous.as_ref())
             {
                 self.uncommitted.insert(decision.case.clone(), (iteration, winner));
