@@ -4,7 +4,8 @@ use crate::domain::device::DeviceInfo;
 use crate::domain::finding::Finding;
 use crate::domain::floor::floor_ns;
 use crate::domain::history::{Finished, History};
-use crate::domain::workload::Workload;
+use crate::domain::op::Role;
+use crate::domain::workload::{Case, Workload};
 
 /// What a session's history says.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -59,18 +60,21 @@ pub fn diagnose(history: &History, workload: &Workload, device: &DeviceInfo) -> 
 /// Finds a variant that does more work with the same blocks: the seeds' V3 kernel, which looped over batch and head
 /// inside the block, so that its time grew 17-fold from B = 1 to B = 8 on an idle GPU.
 ///
-/// The signs: between two cases the work grows at least fourfold, the blocks do not, the time grows with the work, and
-/// the blocks leave most of the device idle.
+/// The signs: between two cases the outputs, which are independent of each other, and the work grow at least fourfold,
+/// the blocks do not, the time grows with the work, and the blocks leave most of the device idle. Work alone would also
+/// grow with the keys of a query, which a block may well walk in sequence.
 fn serialised(finished: &Finished, workload: &Workload, device: &DeviceInfo) -> Option<Finding> {
-    // A workload may have lost a case since it was measured; that one says nothing.
-    let flop = |name: &str| workload.case(name).ok().map(|case| workload.op.flop(&case.dims));
     let mut worst: Option<Finding> = None;
     for small in &finished.times {
         for large in finished.times.iter().filter(|large| large.ctas == small.ctas) {
-            let (Some(more), Some(less)) = (flop(&large.case), flop(&small.case)) else { continue };
-            let (work, slowdown) = (more / less, large.median_ns / small.median_ns);
+            // A workload may have lost a case since it was measured; that one says nothing.
+            let (Ok(more), Ok(less)) = (workload.case(&large.case), workload.case(&small.case)) else { continue };
+            let grows = |amount: &dyn Fn(&Case) -> f64| amount(more) / amount(less);
+            let work = grows(&|case| workload.op.flop(&case.dims));
+            let independent = grows(&|case| outputs(workload, case));
+            let slowdown = large.median_ns / small.median_ns;
             let idle = large.ctas * 2 <= u64::from(device.sms);
-            let shows = work >= 4.0 && slowdown >= 0.5 * work && idle;
+            let shows = work >= 4.0 && independent >= 4.0 && slowdown >= 0.5 * work && idle;
             if !shows || worst.as_ref().is_some_and(|worst| worst.severity >= work) {
                 continue;
             }
@@ -84,4 +88,10 @@ fn serialised(finished: &Finished, workload: &Workload, device: &DeviceInfo) -> 
         }
     }
     worst
+}
+
+fn outputs(workload: &Workload, case: &Case) -> f64 {
+    let tensors = workload.op.tensors(&case.dims, workload.dtype);
+    let outputs = tensors.iter().filter(|tensor| tensor.role == Role::Output);
+    outputs.map(|tensor| tensor.elements() as f64).sum()
 }
