@@ -90,7 +90,7 @@ CREATE TABLE iterations (
     compile_log     TEXT,              -- the compiler's log where there is no artifact to hold it
     artifact_key    TEXT REFERENCES artifacts (key),  -- NULL if it did not compile
     device_s        REAL,              -- time for which it occupied the device; NULL until it ends
-    wall_s          REAL,              -- time from proposal to record; NULL until it ends
+    wall_s          REAL,              -- wall time since the record before it; NULL until it ends
     UNIQUE (session_id, ordinal),
     CHECK ((ended_at IS NULL) = (outcome IS NULL))
 ) STRICT;

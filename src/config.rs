@@ -215,8 +215,18 @@ impl Config {
         if benchmark.screening_samples < 3 || benchmark.confirmation_samples < benchmark.screening_samples {
             bail!("benchmark: screening_samples must be 3 or more, and confirmation_samples no fewer");
         }
-        if self.baseline.samples < 3 {
-            bail!("baseline.samples must be 3 or more");
+        if !(3..=100_000).contains(&self.baseline.samples) {
+            bail!("baseline.samples must lie between 3 and 100000");
+        }
+        if benchmark.confirmation_samples > 100_000 {
+            bail!("benchmark.confirmation_samples must be 100000 or fewer");
+        }
+        let shortest = Duration::from_secs_f64(benchmark.min_sample_us.clamp(0.0, 1e6) * 1e-6);
+        if shortest.saturating_mul(benchmark.confirmation_samples as u32) > confirmation {
+            bail!("benchmark.max_confirmation is too short for confirmation_samples of min_sample_us each");
+        }
+        if self.compile.parallel > 1024 {
+            bail!("compile.parallel must be 1024 or less; 0 means one per core");
         }
         if !(benchmark.min_sample_us > 0.0 && benchmark.min_sample_us <= 1e6) {
             bail!("benchmark.min_sample_us must lie between 0 and 1000000");
@@ -231,6 +241,9 @@ impl Config {
             bail!("cost.gpu_usd_per_hour must be 0 or more");
         }
         let path = Path::new(&self.store.path);
+        if path.file_name().is_none() {
+            bail!("store.path must name a file, such as .optloop/optloop.db");
+        }
         if path.is_absolute() || path.components().any(|part| part == std::path::Component::ParentDir) {
             bail!("store.path must stay inside the project: use a relative path without `..`");
         }

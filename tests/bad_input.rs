@@ -29,7 +29,7 @@ fn absurd_budgets_are_refused() {
     insta::assert_snapshot!(start(&sandbox, &["--budget", "0s"]), @"2 error: --budget: `0s` is no time at all, use something like 10m or 4h");
     insta::assert_snapshot!(start(&sandbox, &["--budget", "4 fortnights"]), @r#"2 error: --budget: `4 fortnights` is not a duration (unknown time unit "fortnights", supported units: ns, us/µs, ms, sec, min, hours, days, weeks, months, years (and few variations)), use something like 10m or 4h"#);
     insta::assert_snapshot!(start(&sandbox, &["--budget", "900y"]), @"2 error: --budget: `900y` is over a year, use something like 10m or 4h");
-    insta::assert_snapshot!(start(&sandbox, &["--iterations", "0"]), @"2 error: --iterations: 0 would do nothing, give 1 or more");
+    insta::assert_snapshot!(start(&sandbox, &["--iterations", "0"]), @"2 error: --iterations: give a number from 1 to 1000000000");
     insta::assert_snapshot!(start(&sandbox, &["--max-cost", "0"]), @"2 error: --max-cost: give a number of US dollars above 0, such as 5.00");
     insta::assert_snapshot!(start(&sandbox, &["--max-cost", "NaN"]), @"2 error: --max-cost: give a number of US dollars above 0, such as 5.00");
     sandbox.write("config.toml", "[cost]\ngpu_usd_per_hour = 0\n");
@@ -59,7 +59,7 @@ fn families_that_cannot_work_are_refused_before_anything_is_spent() {
         let sandbox = Sandbox::new();
         sandbox.replace("templates/kernels/toy/family.toml", from, to);
         let said = start(&sandbox, &[]);
-        assert!(!sandbox.path(".optloop").exists(), "nothing was begun");
+        assert!(!sandbox.path(".optloop/optloop.db").exists(), "nothing was begun");
         said
     };
     insta::assert_snapshot!(broken("expr = \"TILE * THREADS <= 8192\"", "expr = \"TILE <= 0\""), @"2 error: case `s4d4` has no valid point in any family: toy (`TILE <= 0` does not hold: a made-up limit); leave it out with --case, or widen a family's values");
@@ -107,4 +107,36 @@ fn without_a_gpu_start_says_what_can_be_done_here() {
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("optloop compile --workload small") && said.contains("optloop doctor"), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
+}
+
+/// Everything here is a mistake that a person makes, or a number that nobody meant.
+#[test]
+fn numbers_that_nobody_meant_are_refused() {
+    let sandbox = Sandbox::new();
+    insta::assert_snapshot!(start(&sandbox, &["--iterations", "18446744073709551615"]), @"2 error: --iterations: give a number from 1 to 1000000000");
+    for (key, value) in
+        [("confirmation_samples", "4611686018427387904"), ("min_sample_us", "1e6"), ("min_speedup", "nan")]
+    {
+        sandbox.write("config.toml", &format!("[benchmark]\n{key} = {value}\n"));
+        assert!(start(&sandbox, &[]).starts_with("2 error: PROJECT/config.toml: benchmark."), "{key}");
+    }
+    sandbox.write("config.toml", "[compile]\noptions = [\"--nonsense\"]\n");
+    insta::assert_snapshot!(start(&sandbox, &[]), @"2 error: compile.options in config.toml: NVRTC failed: NVRTC_ERROR_INVALID_OPTION: nvrtc: error: unrecognized option --nonsense found");
+    sandbox.write("config.toml", "[store]\npath = \"\"\n");
+    insta::assert_snapshot!(start(&sandbox, &[]), @"2 error: PROJECT/config.toml: store.path must name a file, such as .optloop/optloop.db");
+    sandbox.write("config.toml", "");
+
+    let manifest = |from: &str, to: &str| {
+        sandbox.write("templates/kernels/toy/family.toml", common::MANIFEST);
+        sandbox.replace("templates/kernels/toy/family.toml", from, to);
+        start(&sandbox, &[])
+    };
+    insta::assert_snapshot!(manifest("grid = [\"ceil_div(Sq, TILE)\"", "grid = [\"9000000000\""), @"2 error: family `toy` has no launch plan on case `s4d4`: launch `toy`: grid `9000000000` = 9000000000, not 1 to 2147483647");
+    insta::assert_snapshot!(manifest("\"B * H\"]", "\"65536\"]"), @"2 error: family `toy` has no launch plan on case `s4d4`: launch `toy`: grid `65536` = 65536, not 1 to 65535");
+    insta::assert_snapshot!(manifest("[params.FAULT]", "[params.sm]"), @"2 error: PROJECT/templates/kernels/toy/family.toml: `sm` is bound by optloop: give your value another name");
+    insta::assert_snapshot!(manifest("constants = [\"D\"]", "constants = [\"D\", \"Dd\"]"), @"2 error: PROJECT/templates/kernels/toy/family.toml: `constants` names `Dd`, which is no dimension of attention (did you mean `D`?)");
+    insta::assert_snapshot!(manifest("expect = [1.0, 1.0]", "expect = [1.0, inf]"), @"2 error: PROJECT/templates/kernels/toy/family.toml: parameter `FAULT`: `expect` must be [low, high] with 0 < low <= high");
+    sandbox.write("templates/kernels/toy/family.toml", common::MANIFEST);
+    sandbox.replace("kernels/workloads/small.toml", "reference = \"toy\"", "reference = \"tow\"");
+    insta::assert_snapshot!(start(&sandbox, &[]), @"2 error: workload `small` names the reference family `tow`, which is not there (did you mean `toy`?)");
 }

@@ -183,3 +183,52 @@ fn a_winner_that_a_user_has_edited_is_left_alone() {
     assert!(output.status.success() && said.contains("s128: not committed:"), "{said}");
     assert_eq!(std::fs::read_to_string(sandbox.path("kernels/variants/small/s128.cu")).unwrap(), "// mine\n");
 }
+
+/// `optloop start --json | head -1` ends the reader, not the session.
+#[cfg(unix)]
+#[test]
+fn a_reader_that_goes_away_does_not_cost_the_report() {
+    let sandbox = Sandbox::new();
+    let start = ["start", "--device", "fake", "--workload", "small", "--iterations", "6", "--json"];
+    let mut session = sandbox.command(&start).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // Both pipes are closed at once.
+    drop((session.stdout.take(), session.stderr.take()));
+    session.wait().unwrap();
+    let report = sandbox.report();
+    assert_eq!(report["session"]["status"], "finished");
+    assert_eq!(report["iterations"]["total"], 6);
+    assert!(sandbox.path(".optloop/reports/session-1.md").is_file());
+}
+
+#[cfg(unix)]
+#[test]
+fn one_session_at_a_time_has_the_project() {
+    let sandbox = Sandbox::new();
+    let start = ["start", "--device", "fake", "--workload", "small", "--budget", "10m", "--json"];
+    let mut first = sandbox.command(&start).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut events = BufReader::new(first.stdout.take().unwrap()).lines();
+    assert!(events.next().unwrap().unwrap().contains("\"event\":\"started\""));
+
+    let said = sandbox.fails(&["start", "--device", "fake", "--workload", "small"]);
+    assert!(said.starts_with("1 error: another session is running in"), "{said}");
+    // Readers are welcome.
+    assert!(sandbox.succeeds(&["sessions"]).contains("running"));
+
+    let interrupt = std::process::Command::new("kill").args(["-TERM", &first.id().to_string()]).status().unwrap();
+    assert!(interrupt.success() && events.last().unwrap().unwrap().contains("interrupted"));
+    assert!(first.wait().unwrap().success());
+}
+
+/// The committed winner of another device is not replaced: the two times say nothing about each other.
+#[test]
+fn a_winner_of_another_device_stays() {
+    let sandbox = Sandbox::new();
+    assert!(sandbox.session("20", &["--case", "s128"]).status.success());
+    sandbox.replace("kernels/variants/small/s128.json", "fake device (no kernel was executed)", "NVIDIA H200");
+    sandbox.replace("kernels/variants/small/s128.json", "\"hash\": \"", "\"hash\": \"0");
+    sandbox.git(&["commit", "--quiet", "--all", "--message", "as if it came from elsewhere"]);
+    let before = sandbox.git(&["rev-parse", "HEAD"]);
+    let said = String::from_utf8(sandbox.session("20", &["--case", "s128"]).stderr).unwrap();
+    assert!(said.contains("s128: not committed: its committed winner is of NVIDIA H200"), "{said}");
+    assert_eq!(sandbox.git(&["rev-parse", "HEAD"]), before);
+}

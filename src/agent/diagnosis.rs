@@ -7,13 +7,11 @@ use crate::domain::history::{Finished, History};
 use crate::domain::op::Role;
 use crate::domain::workload::{Case, Workload};
 
-/// What a session's history says.
+/// What a session's history says about where time can still be won.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Diagnosis {
     /// How far each measured case is from its floor.
     pub headroom: Vec<Headroom>,
-    /// What stands out, oldest iteration first.
-    pub findings: Vec<Finding>,
 }
 
 /// How far the incumbent of a case is from the floor.
@@ -53,8 +51,13 @@ pub fn diagnose(history: &History, workload: &Workload, device: &DeviceInfo) -> 
             })
         })
         .collect();
-    let findings = history.finished.iter().filter_map(|finished| serialised(finished, workload, device)).collect();
-    Diagnosis { headroom, findings }
+    Diagnosis { headroom }
+}
+
+/// Finds the pathologies of all that was measured, oldest iteration first. It compares every pair of cases of every
+/// iteration, so it is for the end of a session, not for every proposal.
+pub fn findings(history: &History, workload: &Workload, device: &DeviceInfo) -> Vec<Finding> {
+    history.finished.iter().filter_map(|finished| serialised(finished, workload, device)).collect()
 }
 
 /// Finds a variant that does more work with the same blocks: the seeds' V3 kernel, which looped over batch and head

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 use clap::ValueEnum;
 
-use crate::agent::diagnosis::diagnose;
+use crate::agent::diagnosis::findings;
 use crate::catalog::Project;
 use crate::domain::floor::floor_ns;
 use crate::domain::history::History;
@@ -98,6 +98,6 @@ fn report(project: &Project, record: SessionRecord, mut workload: Workload) -> R
         .filter(|family| !family.specimen && family.fits(&workload, device))
         .map(|family| family.name.clone())
         .collect();
-    let findings = diagnose(&History::of(&record, &all), &workload, device).findings;
+    let findings = findings(&History::of(&record, &all), &workload, device);
     build(&ReportInput { record: &record, facts: &facts, families: &families, findings: &findings })
 }

@@ -109,8 +109,18 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
         min_sample_ns: order.min_sample_ns,
         samples: config.baseline.samples,
     });
-    let parts =
-        Parts { workload, families, searched, known, proposer, baseline, compiler, worker, store: store.clone(), repo };
+    let parts = Parts {
+        workload: workload.clone(),
+        families,
+        searched,
+        known,
+        proposer,
+        baseline,
+        compiler,
+        worker,
+        store: store.clone(),
+        repo,
+    };
 
     let mut progress = Progress::new(args.json, out);
     let end = session::run(parts, order, listen_for_interrupts(), &mut progress).await?;

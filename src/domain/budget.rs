@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The limits of a session. Each is optional but at least one always is set.
+/// The limits of a session.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Budget {
     /// The longest wall time.

@@ -43,16 +43,25 @@ static ENGINE: LazyLock<Engine> = LazyLock::new(|| {
     engine.register_global_module(ArithmeticPackage::new().as_shared_module());
     engine.register_global_module(LogicPackage::new().as_shared_module());
     engine.set_max_operations(10_000).set_max_expr_depths(64, 16);
-    engine.register_fn("ceil_div", |a: i64, b: i64| nonzero(b).map(|b| -(-a).div_euclid(b)));
-    engine.register_fn("round_up", |a: i64, to: i64| nonzero(to).map(|to| -(-a).div_euclid(to) * to));
+    engine.register_fn("ceil_div", ceil_div);
+    engine.register_fn("round_up", round_up);
     engine.register_fn("min", |a: i64, b: i64| a.min(b));
     engine.register_fn("max", |a: i64, b: i64| a.max(b));
     engine.register_fn("is_pow2", |a: i64| a > 0 && a & (a - 1) == 0);
     engine
 });
 
-fn nonzero(divisor: i64) -> Result<i64, Box<EvalAltResult>> {
-    if divisor == 0 { Err("division by zero".into()) } else { Ok(divisor) }
+fn ceil_div(a: i64, b: i64) -> Result<i64, Box<EvalAltResult>> {
+    match b {
+        // Rounding up adds one to a quotient that is below the largest number, since b is then above 1.
+        1.. => Ok(a.div_euclid(b) + i64::from(a.rem_euclid(b) != 0)),
+        0 => Err("division by zero".into()),
+        _ => Err("division by a negative number".into()),
+    }
+}
+
+fn round_up(a: i64, to: i64) -> Result<i64, Box<EvalAltResult>> {
+    ceil_div(a, to)?.checked_mul(to).ok_or_else(|| "the result is too large".into())
 }
 
 impl Expr {
@@ -133,6 +142,13 @@ mod tests {
         fn arbitrary_text_never_panics(text in "\\PC{0,60}") {
             if let Ok(expr) = Expr::parse(&text) {
                 let _ = expr.int(&bindings(&[("A", 3)]));
+            }
+        }
+
+        #[test]
+        fn extreme_numbers_never_panic(a in any::<i64>(), b in any::<i64>()) {
+            for text in ["ceil_div(A, B)", "round_up(A, B)", "A * B", "A - B", "A / B", "A % B", "-A", "is_pow2(A)"] {
+                let _ = Expr::parse(text).unwrap().int(&bindings(&[("A", a), ("B", b)]));
             }
         }
 

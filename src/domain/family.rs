@@ -164,6 +164,13 @@ impl Family {
         for (name, param) in &file.params {
             param.check(name)?;
         }
+        let own = file.params.keys().chain(file.derived.keys()).chain(file.workspaces.iter().map(|w| &w.name));
+        if let Some(name) = own.into_iter().find(|name| RESERVED.contains(&name.as_str())) {
+            return Err(format!("`{name}` is bound by optloop: give your value another name"));
+        }
+        if let Some(name) = file.derived.keys().find(|name| file.params.contains_key(*name)) {
+            return Err(format!("`{name}` is both a parameter and derived: rename one"));
+        }
         if file.launches.is_empty() {
             return Err("it has no [[launch]]: add at least one".to_owned());
         }
@@ -300,7 +307,7 @@ impl Param {
         if unique.len() != self.values.len() {
             return Err(format!("parameter `{name}`: a value is there twice"));
         }
-        if !(self.expect[0] > 0.0 && self.expect[0] <= self.expect[1]) {
+        if !(self.expect[0] > 0.0 && self.expect[0] <= self.expect[1] && self.expect[1].is_finite()) {
             return Err(format!("parameter `{name}`: `expect` must be [low, high] with 0 < low <= high"));
         }
         Ok(())
@@ -353,6 +360,14 @@ impl ArgScope<'_> {
     }
 }
 
+/// The largest grid and block along x, y and z on every supported architecture (CUDA C++ Programming Guide, "Technical
+/// Specifications per Compute Capability").
+const MAX_GRID: [u32; 3] = [i32::MAX.cast_unsigned(), 65535, 65535];
+const MAX_BLOCK: [u32; 3] = [1024, 1024, 64];
+
+/// Names that are bound beside parameters and dimensions, which a manifest must not give to its own values.
+const RESERVED: [&str; 6] = ["elem_bytes", "smem_limit", "max_threads", "sms", "sm", "DTYPE"];
+
 impl LaunchRule {
     fn parse(file: LaunchFile) -> Result<Self, String> {
         let parse = |text: &String| Expr::parse(text).map_err(|error| error.to_string());
@@ -373,12 +388,16 @@ impl LaunchRule {
     }
 
     fn fill(&self, scope: &ArgScope<'_>) -> Result<Launch, PointError> {
-        let extents = |what: &str, exprs: &[Expr]| -> Result<[u32; 3], PointError> {
+        let extents = |what: &str, exprs: &[Expr], most: [u32; 3]| -> Result<[u32; 3], PointError> {
             let mut filled = [1_u32; 3];
-            for (slot, expr) in filled.iter_mut().zip(exprs) {
+            for ((slot, expr), most) in filled.iter_mut().zip(exprs).zip(most) {
                 let value = expr.int(scope.bindings)?;
-                *slot = u32::try_from(value).ok().filter(|&n| n > 0).ok_or_else(|| {
-                    PointError::Manifest(format!("launch `{}`: {what} `{}` = {value}", self.kernel, expr.text()))
+                *slot = u32::try_from(value).ok().filter(|n| (1..=most).contains(n)).ok_or_else(|| {
+                    PointError::Manifest(format!(
+                        "launch `{}`: {what} `{}` = {value}, not 1 to {most}",
+                        self.kernel,
+                        expr.text()
+                    ))
                 })?;
             }
             Ok(filled)
@@ -386,12 +405,12 @@ impl LaunchRule {
         let shared_bytes = self.shared.as_ref().map_or(Ok(0), |expr| expr.int(scope.bindings))?;
         Ok(Launch {
             kernel: self.kernel.clone(),
-            grid: extents("grid", &self.grid)?,
-            block: extents("block", &self.block)?,
+            grid: extents("grid", &self.grid, MAX_GRID)?,
+            block: extents("block", &self.block, MAX_BLOCK)?,
             shared_bytes: u32::try_from(shared_bytes).map_err(|_| {
                 PointError::Manifest(format!("launch `{}`: shared = {shared_bytes} bytes", self.kernel))
             })?,
-            cluster: self.cluster.as_deref().map(|exprs| extents("cluster", exprs)).transpose()?,
+            cluster: self.cluster.as_deref().map(|exprs| extents("cluster", exprs, MAX_BLOCK)).transpose()?,
             args: self.args.iter().map(|name| scope.resolve(name)).collect::<Result<_, _>>()?,
         })
     }

@@ -104,7 +104,7 @@ pub trait Op: Sync + Send {
     /// Returns the tensors of a case: the inputs, then the one output.
     fn tensors(&self, dims: &Dims, dtype: Dtype) -> Vec<TensorSpec>;
 
-    /// Returns the floating-point launch arguments by name, such as the softmax scale.
+    /// Returns the floating-point launch arguments by name, such as a scale.
     fn scalars(&self, dims: &Dims) -> Vec<(&'static str, f64)>;
 
     /// Returns the floating-point operations that the case needs (a multiply-add counts 2).

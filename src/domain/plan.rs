@@ -54,7 +54,7 @@ pub struct Launch {
 impl Launch {
     /// Returns the number of blocks (CTAs).
     pub fn ctas(&self) -> u64 {
-        self.grid.iter().map(|&n| u64::from(n)).product()
+        self.grid.iter().fold(1, |ctas, &n| ctas.saturating_mul(u64::from(n)))
     }
 }
 

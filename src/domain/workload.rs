@@ -75,6 +75,9 @@ impl Workload {
     /// Parses and validates a workload file. Errors are one sentence without the file's name.
     pub fn parse(text: &str, find_op: impl Fn(&str) -> Result<&'static dyn Op, String>) -> Result<Self, String> {
         let file: WorkloadFile = toml_text::parse(text)?;
+        if !is_file_name(&file.name) {
+            return Err(format!("name `{}`: use 1 to 64 of a-z, 0-9 and `-`, it becomes a folder's name", file.name));
+        }
         let op = find_op(&file.op)?;
         if let Some(baseline) =
             file.baseline.as_ref().filter(|name| name.contains(['/', '\\']) || name.starts_with('.'))
@@ -128,10 +131,15 @@ impl Workload {
     }
 }
 
+/// Tells whether a name can be a file's name in `kernels/variants/` on every system.
+fn is_file_name(name: &str) -> bool {
+    let safe = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    (1..=64).contains(&name.len()) && name.chars().all(safe) && !name.starts_with('-')
+}
+
 impl Case {
     fn validated(name: String, shared: Dims, own: Dims, op: &dyn Op) -> Result<Self, String> {
-        let safe = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-        if name.is_empty() || name.len() > 64 || !name.chars().all(safe) {
+        if !is_file_name(&name) {
             return Err(format!("case name `{name}`: use 1 to 64 of a-z, 0-9 and `-`, it becomes a file name"));
         }
         let mut dims = shared;

@@ -111,7 +111,7 @@ pub struct Case {
     pub best_us: Option<f64>,
     /// 95% interval of that time's median, low and high.
     pub best_ci_us: Option<[f64; 2]>,
-    /// Whether that time comes from a confirmation in a fresh process.
+    /// Whether that time comes from a confirmation on fresh inputs.
     pub confirmed: bool,
     /// What a user would use instead.
     pub baseline: Option<Baseline>,

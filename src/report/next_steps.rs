@@ -49,7 +49,7 @@ fn furthest_from_floor(cases: &[Case]) -> Option<String> {
     let share = furthest.share_of_floor?;
     // Within a tenth of the floor there is little left to win.
     (share < 0.9).then(|| {
-        let busy = furthest.ctas.filter(|&ctas| ctas < u64::from(furthest.sms)).map_or_else(String::new, |ctas| {
+        let busy = furthest.ctas.filter(|&ctas| ctas * 2 <= u64::from(furthest.sms)).map_or_else(String::new, |ctas| {
             format!("; it launches {ctas} blocks on {} SMs, so most of the device idles", furthest.sms)
         });
         format!("`{}` is furthest from its floor: the best time is {} of it{busy}.", furthest.case, times(1.0 / share))

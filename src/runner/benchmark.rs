@@ -7,10 +7,6 @@ use crate::domain::verdict::Policy;
 /// The most executions in one graph: beyond it instantiation costs more than resolution gains.
 const MAX_EXECUTIONS: f64 = 1000.0;
 
-/// What a replay adds to a single execution, at most: launching the graph and recording two events takes 5 to 8 us on an
-/// H200. Only used to dismiss the hopeless, never subtracted from a time that is reported.
-const REPLAY_OVERHEAD_NS: f64 = 10_000.0;
-
 /// Takes up to `policy.screening_samples` samples: fewer when the challenger cannot win any more, or when time is up.
 pub fn screen(
     device: &mut dyn Device,
@@ -23,9 +19,8 @@ pub fn screen(
     // The first replay pays for cold caches and rising clocks.
     device.replay()?;
     let singles = [device.replay()?, device.replay()?, device.replay()?];
-    let at_least = singles.map(|ns| ns - REPLAY_OVERHEAD_NS);
     let fastest = singles.into_iter().fold(f64::INFINITY, f64::min);
-    if policy.hopeless(&at_least, incumbent_ns) || policy.screening_is_over(&singles, 1) {
+    if fastest >= min_sample_ns && (policy.hopeless(&singles, incumbent_ns) || policy.screening_is_over(&singles, 1)) {
         return timing(singles.to_vec(), 1);
     }
     let executions = if fastest >= min_sample_ns { 1 } else { fill(device, work, min_sample_ns, fastest)? };

@@ -117,8 +117,13 @@ impl<'a> CaseRun<'a> {
         let tensors = op.tensors(&case.case.dims, request.dtype).into_iter().map(|t| (t.bytes(), t.name));
         let workspaces = case.plan.workspaces.iter().map(|w| (w.bytes, w.name.clone()));
         for (bytes, name) in tensors.chain(workspaces) {
-            let buffer = device.alloc(bytes).map_err(|fault| run.ended(fault))?;
-            run.buffers.insert(name, buffer);
+            match device.alloc(bytes) {
+                Ok(buffer) => drop(run.buffers.insert(name, buffer)),
+                Err(fault) => {
+                    run.free(device)?;
+                    return Err(run.ended(fault));
+                }
+            }
         }
         Ok(run)
     }

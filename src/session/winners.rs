@@ -89,9 +89,7 @@ impl Session<'_> {
             sidecar,
             previous: previous.map(figures),
             baseline: self
-                .baselines
-                .iter()
-                .find(|baseline| baseline.case == case)
+                .baseline(case)
                 .map(|baseline| BaselineTime { name: baseline.name.clone(), us: baseline.timing.median_ns / 1e3 }),
             session: self.id,
             iteration,

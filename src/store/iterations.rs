@@ -29,7 +29,7 @@ pub struct Finish<'a> {
     pub score: Score,
     /// What the iteration cost: its own share, not the session's.
     pub spent: Spent,
-    /// Time from proposal to record.
+    /// Wall time since the record before it: its share of the session.
     pub wall_s: f64,
 }
 

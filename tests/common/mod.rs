@@ -123,7 +123,7 @@ impl Sandbox {
     /// Prepares a call of optloop in the project.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_optloop"));
-        command.args(arguments).current_dir(self.folder.path());
+        command.args(arguments).current_dir(self.folder.path()).env("OPTLOOP_FAKE_DEVICE", "1");
         command
     }
 

@@ -4,7 +4,6 @@ use std::collections::HashSet;
 
 use super::*;
 use crate::agent::{PROPOSERS, proposer};
-use crate::domain::device::TimeSource;
 use crate::domain::space::Space;
 use crate::domain::variant::Params;
 
@@ -111,7 +110,7 @@ fn a_session_opens_with_the_reference_then_the_known_winners() {
             family: "fast".to_owned(),
             params: Params::from([("TILE".to_owned(), tile), ("WARPS".to_owned(), 2)]),
             hash: VariantHash::of(""),
-            time_source: TimeSource::Measured,
+            device: "NVIDIA H200".to_owned(),
         };
         // The first two share a source; the last is no point any more.
         scene.known = vec![known("s8", 8), known("s64", 8), known("s64", 64), known("s64", 5)];
@@ -141,7 +140,7 @@ fn a_family_that_was_left_out_is_not_searched() {
         scene.searched = vec!["slow".to_owned()];
         let params = Params::from([("TILE".to_owned(), 64), ("WARPS".to_owned(), 4)]);
         let (case, family, hash) = ("s64".to_owned(), "fast".to_owned(), VariantHash::of(""));
-        scene.known = vec![KnownWinner { case, family, params, hash, time_source: TimeSource::Measured }];
+        scene.known = vec![KnownWinner { case, family, params, hash, device: "NVIDIA H200".to_owned() }];
         let others = story(&mut scene, name, 4).into_iter().filter(|idea| idea.family == "fast").count();
         assert_eq!(others, 1, "{name}");
     }

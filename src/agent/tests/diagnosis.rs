@@ -3,18 +3,19 @@
 use std::path::Path;
 
 use super::*;
-use crate::agent::diagnosis::Diagnosis;
+use crate::agent::diagnosis::findings;
 use crate::catalog::Project;
+use crate::domain::finding::Finding;
 use crate::domain::history::{CaseTime, Finished};
 use crate::domain::hypothesis::Hypothesis;
 use crate::domain::statistics::Interval;
 
 /// Diagnoses the default point of a family with its times in microseconds; the blocks are those of its launch plans.
-fn diagnosed(workload: &str, family: &str, times_us: &[(&str, f64)]) -> Diagnosis {
+fn diagnosed(workload: &str, family: &str, times_us: &[(&str, f64)]) -> Vec<Finding> {
     let project = Project::find(Some(Path::new(env!("CARGO_MANIFEST_DIR")))).unwrap();
     let workload = project.workload(workload).unwrap();
     let families = project.families().unwrap();
-    let family = families.iter().find(|candidate| candidate.name == family).unwrap();
+    let family = families.iter().find(|other| other.name == family).unwrap();
     let device = DeviceInfo::of_arch("sm_90a").unwrap();
     let time = |(case, us): &(&str, f64)| {
         let dims = workload.case(case).unwrap();
@@ -30,7 +31,7 @@ fn diagnosed(workload: &str, family: &str, times_us: &[(&str, f64)]) -> Diagnosi
     };
     let times = times_us.iter().map(time).collect();
     let finished = Finished { iteration: 1, family: family.name.clone(), params: family.defaults(), hypothesis, times };
-    diagnose(&History { finished: vec![finished], ..History::default() }, &workload, &device)
+    findings(&History { finished: vec![finished], ..History::default() }, &workload, &device)
 }
 
 const CAUSAL: &str = "attention-fp16-d64";
@@ -47,7 +48,7 @@ const GRID_BUG: [(&str, f64); 7] = [
 
 #[test]
 fn a_grid_without_batch_and_heads_is_found() {
-    let findings = diagnosed(CAUSAL, "attention-grid-bug", &GRID_BUG).findings;
+    let findings = diagnosed(CAUSAL, "attention-grid-bug", &GRID_BUG);
     assert_eq!(findings.len(), 1);
     assert_eq!((findings[0].family.as_str(), findings[0].rule), ("attention-grid-bug", "serialised-grid"));
     insta::assert_snapshot!(findings[0].evidence, @"from b1h1s128 to b8h8s128 the work grows 64-fold and the time 61.7-fold, but the grid stays at 2 blocks on 132 SMs: independent work is done in sequence inside the block instead of across the grid");
@@ -63,18 +64,18 @@ fn a_slow_kernel_that_fills_the_grid_is_not() {
         ("b1h8s512", 2045.3),
         ("b16h8s512", 9264.4),
     ];
-    assert_eq!(diagnosed(CAUSAL, "attention-scalar", &times).findings, []);
+    assert_eq!(diagnosed(CAUSAL, "attention-scalar", &times), []);
 }
 
 /// Twice as long for 64 times the work: the blocks are few, but they share it well.
 #[test]
 fn a_fixed_grid_whose_time_does_not_follow_the_work_is_not() {
-    assert_eq!(diagnosed(CAUSAL, "attention-grid-bug", &[("b1h1s128", 41.0), ("b8h8s128", 82.0)]).findings, []);
+    assert_eq!(diagnosed(CAUSAL, "attention-grid-bug", &[("b1h1s128", 41.0), ("b8h8s128", 82.0)]), []);
 }
 
 /// Four times the keys for each query and the same 8 blocks: nothing independent is done in sequence.
 #[test]
 fn a_longer_walk_over_the_keys_is_not() {
     let times = [("b4h1s128", 1000.0), ("b1h1s512", 4000.0)];
-    assert_eq!(diagnosed("attention-fp16-d64-full", "attention-scalar", &times).findings, []);
+    assert_eq!(diagnosed("attention-fp16-d64-full", "attention-scalar", &times), []);
 }

@@ -189,7 +189,7 @@ impl Device for CudaDevice {
     fn alloc(&mut self, bytes: usize) -> Result<Buffer, Fault> {
         // SAFETY: the memory is given out as a handle and only reached through this device.
         let address = unsafe { result::malloc_sync(bytes.max(1)) }
-            .map_err(|error| Fault::Broken(format!("{bytes} bytes of device memory: {}", describe(&error))))?;
+            .map_err(|error| Fault::Refused(format!("{bytes} bytes of device memory: {}", describe(&error))))?;
         self.next += 1;
         self.buffers.insert(self.next, (address, bytes));
         Ok(Buffer(self.next))

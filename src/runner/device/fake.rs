@@ -119,6 +119,9 @@ impl Device for FakeDevice {
     }
 
     fn alloc(&mut self, bytes: usize) -> Result<Buffer, Fault> {
+        if bytes as u64 > self.info.memory_bytes {
+            return Err(Fault::Refused(format!("{bytes} bytes of device memory: there are not so many")));
+        }
         self.next += 1;
         self.buffers.insert(self.next, vec![0; bytes]);
         Ok(Buffer(self.next))

@@ -107,6 +107,9 @@ impl Process {
     async fn start(exe: &Path, choice: &DeviceChoice) -> Result<(Self, DeviceInfo), WorkerError> {
         let mut command = Command::new(exe);
         command.args(["worker", "--device", &choice.to_string()]);
+        if *choice == DeviceChoice::Fake {
+            command.env("OPTLOOP_FAKE_DEVICE", "1");
+        }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit()).kill_on_drop(true);
         // A Ctrl-C at the terminal is for the session to handle, not for the worker to die of.
         #[cfg(unix)]
