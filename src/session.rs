@@ -112,6 +112,8 @@ struct Session<'a> {
     starts: HashMap<String, f64>,
     baselines: Vec<Baseline>,
     uncommitted: BTreeMap<String, (i64, Winner)>,
+    /// Iterations and cases whose winner an earlier session has committed.
+    kept: Vec<(i64, String)>,
     /// Why a case's winner was last not committed, so that it is said once.
     refusals: HashMap<String, String>,
 }
@@ -143,6 +145,7 @@ pub async fn run(parts: Parts, order: Order, interrupt: Interrupt, observer: &mu
         starts: HashMap::new(),
         baselines: Vec::new(),
         uncommitted: BTreeMap::new(),
+        kept: Vec::new(),
         refusals: HashMap::new(),
     };
     Ok(session.live().await)

@@ -61,6 +61,7 @@ fn the_next_session_starts_at_the_seed_and_measures_the_committed_winners_first(
         let us = |case: &Value, key: &str| case[key].as_f64().unwrap();
         assert!((us(old, "start_us") / us(new, "start_us") - 1.0).abs() < 0.01, "the same start");
         assert!(us(new, "best_us") < us(old, "best_us") * 1.01, "no worse than what is committed");
+        assert!(new["commit"].is_string() || !new["confirmed"].as_bool().unwrap(), "it is in git: {new}");
     }
     assert_eq!(sandbox.git(&["rev-parse", "HEAD"]), before, "what is committed already is not committed again");
     assert_eq!(second["cost"]["cumulative"]["sessions"].as_u64().unwrap_or(2), 2);

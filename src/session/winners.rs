@@ -8,7 +8,7 @@ use crate::domain::sidecar::{self, Sidecar, SidecarEnvironment, SidecarMeasureme
 use crate::domain::variant::Variant;
 use crate::domain::verdict::{Decision, Verdict};
 use crate::runner::evaluate::CaseRequest;
-use crate::vcs::{BaselineTime, Figures, Winner};
+use crate::vcs::{BaselineTime, Figures, Repo, Winner};
 
 impl Session<'_> {
     /// Queues the confirmed winners of an iteration for their commits, and tells whether there are any.
@@ -40,8 +40,10 @@ impl Session<'_> {
             let known = self.parts.known.iter().find(|known| known.case == decision.case);
             let device = &self.parts.worker.info().name;
             if known.is_some_and(|known| known.hash == compiled.proposal.variant.hash) {
-                // It is committed already.
+                // It is committed already, by an earlier session: HEAD holds it.
                 self.uncommitted.remove(&decision.case);
+                self.kept.push((iteration, decision.case.clone()));
+                won = true;
             } else if let Some(other) = known.map(|known| &known.device).filter(|other| *other != device) {
                 let reason = format!(
                     "its committed winner is of {other}, and times of two devices say nothing about each other; remove \
@@ -141,6 +143,12 @@ impl Session<'_> {
     /// Commits the winners that are queued. One that cannot be committed stays queued: the index may be locked by now
     /// and free with the next winner.
     pub(super) async fn commit_pending(&mut self) -> anyhow::Result<()> {
+        let head = self.parts.repo.as_ref().ok().and_then(Repo::head);
+        for (iteration, case) in std::mem::take(&mut self.kept) {
+            if let Some(head) = &head {
+                self.parts.store.link_commit(iteration, &case, &head.0).await?;
+            }
+        }
         for (case, (iteration, winner)) in std::mem::take(&mut self.uncommitted) {
             let committed = match &self.parts.repo {
                 Ok(repo) => repo.commit_winner(&winner).map_err(|error| error.to_string()),

@@ -73,6 +73,12 @@ impl Repo {
         Ok(Self { project: project.to_owned(), git, workdir })
     }
 
+    /// Returns the commit that HEAD stands on; none before the first one.
+    pub fn head(&self) -> Option<CommitId> {
+        let commit = self.git.head().ok()?.peel_to_commit().ok()?;
+        Some(CommitId(commit.id().to_string()))
+    }
+
     /// Commits a winner onto HEAD, and returns the commit; returns HEAD itself if it already holds the same files.
     ///
     /// A file of the winner that the user has edited or staged is never overwritten. On any error, files, index and

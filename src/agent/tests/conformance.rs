@@ -145,3 +145,16 @@ fn a_family_that_was_left_out_is_not_searched() {
         assert_eq!(others, 1, "{name}");
     }
 }
+
+/// Speed-ups over the start mean the same in every session, whatever it searches.
+#[test]
+fn the_reference_family_is_where_a_session_starts_even_if_it_is_left_out() {
+    for name in PROPOSERS {
+        let mut scene = scene();
+        scene.searched = vec!["fast".to_owned()];
+        let ideas = story(&mut scene, name, 12);
+        let slow = |idea: &&Idea| idea.family == "slow";
+        let opening = ideas.iter().take_while(slow).count();
+        assert!(opening > 0 && ideas.iter().filter(slow).count() == opening, "{name}: its seeds and no more");
+    }
+}
