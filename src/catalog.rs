@@ -125,12 +125,13 @@ impl Project {
             let path = folder.join(format!("{}.json", case.name));
             let text = fs::read_to_string(&path).ok()?;
             match serde_json::from_str::<Sidecar>(&text) {
-                Ok(Sidecar { variant, environment, .. }) => Some(KnownWinner {
+                Ok(Sidecar { variant, measurement, environment, .. }) => Some(KnownWinner {
                     case: case.name.clone(),
                     family: variant.family,
                     params: variant.params,
                     hash: variant.hash,
                     device: environment.device,
+                    median_us: measurement.median_us,
                 }),
                 Err(error) => {
                     tracing::warn!("{} is passed over: {error}", path.display());

@@ -4,7 +4,7 @@ mod baselines;
 mod event;
 mod winners;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -112,6 +112,8 @@ struct Session<'a> {
     starts: HashMap<String, f64>,
     baselines: Vec<Baseline>,
     uncommitted: BTreeMap<String, (i64, Winner)>,
+    /// Cases whose committed winner has been measured again by now.
+    remeasured: HashSet<String>,
     /// Iterations and cases whose winner an earlier session has committed.
     kept: Vec<(i64, String)>,
     /// Why a case's winner was last not committed, so that it is said once.
@@ -145,6 +147,7 @@ pub async fn run(parts: Parts, order: Order, interrupt: Interrupt, observer: &mu
         starts: HashMap::new(),
         baselines: Vec::new(),
         uncommitted: BTreeMap::new(),
+        remeasured: HashSet::new(),
         kept: Vec::new(),
         refusals: HashMap::new(),
     };

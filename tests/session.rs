@@ -220,6 +220,23 @@ fn one_session_at_a_time_has_the_project() {
     assert!(first.wait().unwrap().success());
 }
 
+/// On the way from the seed to the committed winner a session finds many times that are better than the seed's only.
+#[test]
+fn a_slower_variant_never_replaces_a_committed_winner() {
+    let sandbox = Sandbox::new();
+    assert!(sandbox.session("60", &[]).status.success());
+    let winners = || sandbox.git(&["ls-tree", "-r", "HEAD", "kernels/variants"]);
+    let best = winners();
+    // The old point is gone from the family, so the winner cannot be measured again.
+    let sidecar = std::fs::read_to_string(sandbox.path("kernels/variants/small/s128.json")).unwrap();
+    let tile = serde_json::from_str::<Value>(&sidecar).unwrap()["variant"]["params"]["TILE"].to_string();
+    let others = ["4", "8", "16", "32", "64"].into_iter().filter(|value| **value != tile).collect::<Vec<_>>();
+    sandbox.replace("templates/kernels/toy/family.toml", "[4, 8, 16, 32, 64]", &format!("[{}]", others.join(", ")));
+    let output = sandbox.session("30", &[]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(winners(), best);
+}
+
 /// The committed winner of another device is not replaced: the two times say nothing about each other.
 #[test]
 fn a_winner_of_another_device_stays() {

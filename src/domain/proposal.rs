@@ -49,4 +49,6 @@ pub struct KnownWinner {
     pub hash: VariantHash,
     /// The device on which it won.
     pub device: String,
+    /// Its confirmed time there, in microseconds.
+    pub median_us: f64,
 }

@@ -23,6 +23,11 @@ impl Session<'_> {
         for decision in decisions {
             let measurement = evaluation.measurements.iter().find(|m| m.case == decision.case);
             let Some(timing) = measurement.and_then(|m| m.best_timing()) else { continue };
+            let hash = &compiled.proposal.variant.hash;
+            let known = self.parts.known.iter().find(|known| known.case == decision.case);
+            if known.is_some_and(|known| known.hash == *hash) {
+                self.remeasured.insert(decision.case.clone());
+            }
             if decision.verdict == Verdict::Start {
                 self.starts.insert(decision.case.clone(), timing.median_ns);
             }
@@ -37,9 +42,8 @@ impl Session<'_> {
                 to_us: timing.median_ns / 1e3,
                 over_start: start_ns / timing.median_ns,
             });
-            let known = self.parts.known.iter().find(|known| known.case == decision.case);
             let device = &self.parts.worker.info().name;
-            if known.is_some_and(|known| known.hash == compiled.proposal.variant.hash) {
+            if known.is_some_and(|known| known.hash == *hash) {
                 // It is committed already, by an earlier session: HEAD holds it.
                 self.uncommitted.remove(&decision.case);
                 self.kept.push((iteration, decision.case.clone()));
@@ -50,6 +54,10 @@ impl Session<'_> {
                      its files from kernels/variants/ to commit those of {device}"
                 );
                 self.refuse(&decision.case, &reason);
+            } else if known.is_some_and(|known| known.median_us * 1e3 <= timing.median_ns)
+                && !self.remeasured.contains(&decision.case)
+            {
+                // Better than the start, but the committed winner was better still, and its turn is yet to come.
             } else if let Some(winner) = self.winner(iteration, compiled, evaluation, &decision.case, previous.as_ref())
             {
                 self.uncommitted.insert(decision.case.clone(), (iteration, winner));
