@@ -3,30 +3,26 @@
 use std::io::Write;
 
 use anyhow::Context;
-use tokio::sync::watch;
 
 use super::error::{usage, usage_sentence};
+use super::preflight::{check_reference, check_spaces};
 use super::progress::Progress;
 use super::report::write_reports;
+use super::signals;
 use super::talk::say;
 use crate::agent;
 use crate::catalog::Project;
 use crate::config::{self, Config};
 use crate::domain::budget::Budget;
 use crate::domain::cost::Rate;
-use crate::domain::device::DeviceInfo;
-use crate::domain::family::Family;
-use crate::domain::names::did_you_mean;
-use crate::domain::space::Space;
 use crate::domain::verdict::Policy;
 use crate::domain::workload::Workload;
 use crate::runner::baseline::BaselineProgram;
 use crate::runner::compile::Compiler;
 use crate::runner::device::DeviceChoice;
-use crate::runner::render::render;
 use crate::runner::toolchain::Toolchain;
 use crate::runner::worker::{Worker, WorkerError};
-use crate::session::{self, Interrupt, Order, Parts};
+use crate::session::{self, Order, Parts};
 use crate::store::Store;
 use crate::vcs::Repo;
 
@@ -87,9 +83,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     let device: DeviceChoice =
         args.device.as_ref().unwrap_or(&config.session.device).parse().map_err(usage_sentence)?;
 
-    if !families.iter().any(|family| family.name == workload.reference) {
-        return Err(usage_sentence(unknown_reference(&workload, &families)));
-    }
+    check_reference(&workload, &families).map_err(usage_sentence)?;
     let _lock = project.lock()?;
     let worker = start_worker(&device, &config, &workload).await?;
     check_spaces(&workload, &families, &searched, worker.info()).map_err(usage_sentence)?;
@@ -123,7 +117,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     };
 
     let mut progress = Progress::new(args.json, out);
-    let end = session::run(parts, order, listen_for_interrupts(), &mut progress).await?;
+    let end = session::run(parts, order, signals::listen(), &mut progress).await?;
     let shown = progress.finish();
     // The report comes before any error: a session that failed or that nobody watches any more has one, too.
     let written = write_reports(project, &store, &workload, end.session).await;
@@ -134,14 +128,6 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     end.error.map_or(Ok(()), Err)?;
     written?;
     Ok(shown?)
-}
-
-fn unknown_reference(workload: &Workload, families: &[Family]) -> String {
-    let hint = did_you_mean(&workload.reference, families.iter().map(|family| family.name.as_str()));
-    format!(
-        "workload `{}` names the reference family `{}`, which is not there{hint}",
-        workload.name, workload.reference
-    )
 }
 
 fn order(args: &Args, config: &Config) -> anyhow::Result<Order> {
@@ -195,83 +181,4 @@ async fn start_worker(device: &DeviceChoice, config: &Config, workload: &Workloa
         ),
         Err(error) => Err(error.into()),
     }
-}
-
-/// Refuses, before anything is spent, what no session could search.
-fn check_spaces(
-    workload: &Workload,
-    families: &[Family],
-    searched: &[String],
-    device: &DeviceInfo,
-) -> Result<(), String> {
-    let chosen = |family: &&Family| searched.contains(&family.name) && family.fits(workload, device);
-    let fitting: Vec<_> = families.iter().filter(chosen).collect();
-    if fitting.is_empty() {
-        return Err(format!(
-            "no family can compute workload `{}` ({}, {}) on {} (sm_{}): add one to templates/kernels/",
-            workload.name,
-            workload.op.name(),
-            workload.dtype.name(),
-            device.name,
-            device.sm
-        ));
-    }
-    for case in &workload.cases {
-        let mut reasons = Vec::new();
-        for family in &fitting {
-            let space = Space { family, case, dtype: workload.dtype, device };
-            let start = space.start().map_err(|problem| format!("family `{}`: {problem}", family.name))?;
-            let Some(params) = start else {
-                let why = space.why_not(&family.defaults()).unwrap_or_default();
-                reasons.push(format!("{} ({why})", family.name));
-                continue;
-            };
-            render(family, &family.specialization(case), workload.dtype, &params)?;
-            family.plan(&params, case, workload.op, workload.dtype, device).map_err(|error| {
-                format!("family `{}` has no launch plan on case `{}`: {error}", family.name, case.name)
-            })?;
-        }
-        if reasons.len() == fitting.len() {
-            return Err(format!(
-                "case `{}` has no valid point in any family: {}; leave it out with --case, or widen a family's values",
-                case.name,
-                reasons.join("; ")
-            ));
-        }
-    }
-    Ok(())
-}
-
-/// Counts Ctrl-C and SIGTERM: the first asks the session to finish the iteration in flight, the second to abandon it.
-fn listen_for_interrupts() -> Interrupt {
-    let (requests, seen) = watch::channel(0);
-    tokio::spawn(async move {
-        loop {
-            interrupted().await;
-            requests.send_modify(|count| *count += 1);
-            if *requests.borrow() == 1 {
-                say("finishing the iteration in flight; once more to abandon it");
-            }
-        }
-    });
-    Interrupt::new(seen)
-}
-
-/// Waits for the next request to stop: Ctrl-C, SIGTERM, or a terminal that goes away.
-#[cfg(unix)]
-async fn interrupted() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut terminate), Ok(mut hangup)) = (signal(SignalKind::terminate()), signal(SignalKind::hangup())) else {
-        return drop(tokio::signal::ctrl_c().await);
-    };
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        _ = terminate.recv() => {}
-        _ = hangup.recv() => {}
-    }
-}
-
-#[cfg(not(unix))]
-async fn interrupted() {
-    drop(tokio::signal::ctrl_c().await);
 }

@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::statistics::{Interval, median, median_interval, quantile};
+use super::statistics::{Interval, median, median_interval};
 
 /// What became of an iteration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "outcome", rename_all = "snake_case")]
+#[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Outcome {
     /// Correct on every case it was tried on, and timed.
     Measured,
@@ -125,12 +125,6 @@ impl Timing {
         let median_ns = median(&samples_ns)?;
         let interval_ns = median_interval(&samples_ns)?;
         Some(Self { samples_ns, launches_per_sample, median_ns, interval_ns })
-    }
-
-    /// Returns the distance between the 10th and the 90th percentile as a share of the median.
-    pub fn spread(&self) -> f64 {
-        let at = |share| quantile(&self.samples_ns, share).unwrap_or(self.median_ns);
-        (at(0.9) - at(0.1)) / self.median_ns
     }
 }
 

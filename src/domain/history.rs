@@ -1,30 +1,17 @@
 //! What a session knows so far, as proposers and the judge see it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use indexmap::IndexMap;
 
 use super::evaluation::{Evaluation, Outcome, Timing};
 use super::family::Family;
 use super::hypothesis::Hypothesis;
+use super::incumbent::{Incumbent, Incumbents};
 use super::op::Dims;
 use super::record::{IterationRecord, SessionRecord};
 use super::variant::{Params, Variant, VariantHash};
 use super::verdict::{Decision, Verdict};
-
-/// The best confirmed variant of each case, by the case's name.
-pub type Incumbents = HashMap<String, Incumbent>;
-
-/// The best confirmed variant of a case.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Incumbent {
-    /// The iteration that brought it.
-    pub iteration: i64,
-    /// Its name.
-    pub hash: VariantHash,
-    /// Its time.
-    pub timing: Timing,
-}
 
 /// A point of a search space on which a variant stands: the same parameters rendered for two specializations are two.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

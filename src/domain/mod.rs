@@ -11,6 +11,7 @@ pub mod finding;
 pub mod floor;
 pub mod history;
 pub mod hypothesis;
+pub mod incumbent;
 pub mod names;
 pub mod op;
 pub mod plan;

@@ -33,12 +33,12 @@ mod tests {
     #[derive(Debug, serde::Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Table {
-        #[allow(dead_code)]
         tolerance: f64,
     }
 
     #[test]
     fn mistakes_carry_their_line_and_the_nearest_key() {
+        assert_eq!(parse::<Table>("tolerance = 1.5").unwrap().tolerance, 1.5);
         let error = |text| parse::<Table>(text).unwrap_err();
         insta::assert_snapshot!(error("\n\ntolerence = 1.0"), @"line 3: unknown field `tolerence`, expected `tolerance` (did you mean `tolerance`?)");
         insta::assert_snapshot!(error("tolerance = \"x\""), @r#"line 1: invalid type: string "x", expected f64"#);

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::evaluation::{Evaluation, Outcome, Timing};
-use super::history::Incumbents;
+use super::incumbent::Incumbents;
 
 /// What was decided on one case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -132,7 +132,7 @@ fn decide(incumbent: &Timing, challenger: &Timing, confirmed: bool, policy: &Pol
 mod tests {
     use super::*;
     use crate::domain::evaluation::{Correctness, Measurement};
-    use crate::domain::history::Incumbent;
+    use crate::domain::incumbent::Incumbent;
     use crate::domain::variant::VariantHash;
 
     const POLICY: Policy = Policy {

@@ -8,7 +8,7 @@ use crate::domain::hypothesis::Hypothesis;
 use crate::domain::record::Status;
 use crate::domain::verdict::Decision;
 
-/// Something that a watcher of the session wants to know.
+/// Something that a watcher of the session wants to know. docs/events.md describes the JSON form.
 #[derive(Debug, Clone, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event<'a> {

@@ -1,0 +1,20 @@
+//! The variants to beat.
+
+use std::collections::HashMap;
+
+use super::evaluation::Timing;
+use super::variant::VariantHash;
+
+/// The best confirmed variant of each case, by the case's name.
+pub type Incumbents = HashMap<String, Incumbent>;
+
+/// The best confirmed variant of a case.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Incumbent {
+    /// The iteration that brought it.
+    pub iteration: i64,
+    /// Its name.
+    pub hash: VariantHash,
+    /// Its time.
+    pub timing: Timing,
+}
