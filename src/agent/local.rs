@@ -42,11 +42,11 @@ impl Local {
     }
 
     /// Chooses a case with a chance that grows with the logarithm of its distance to the floor.
-    fn focus<'a>(
+    fn focus<'a, 'd>(
         &mut self,
-        landscape: &'a Landscape<'_>,
-        diagnosis: &'a Diagnosis,
-    ) -> Option<(&'a Case, &'a Headroom)> {
+        landscape: &Landscape<'a>,
+        diagnosis: &'d Diagnosis,
+    ) -> Option<(&'a Case, &'d Headroom)> {
         let weight = |headroom: &&Headroom| 0.2 + headroom.factor().max(1.0).ln();
         let known: Vec<&Headroom> = diagnosis.headroom.iter().collect();
         let headroom = *known.choose_weighted(&mut self.rng, weight).ok()?;
@@ -55,23 +55,20 @@ impl Local {
     }
 
     /// Moves from `from` to a new neighbour one axis away, or two.
-    fn step(
+    fn step<'a>(
         &mut self,
-        landscape: &Landscape<'_>,
+        landscape: &Landscape<'a>,
         history: &History,
-        family: &Family,
-        case: &Case,
+        family: &'a Family,
+        case: &'a Case,
         from: &Params,
     ) -> Result<Option<Move>, String> {
-        // The landscape's own borrow of the case lives longer than the caller's.
-        let Some(case) = landscape.workload.cases.iter().find(|other| other.name == case.name) else { return Ok(None) };
-        let Some(family) = landscape.family(&family.name) else { return Ok(None) };
         let space = landscape.space(family, case);
         let mut neighbours = space.neighbours(from)?;
         neighbours.shuffle(&mut self.rng);
         if self.rng.random_bool(DOUBLE_SHARE) {
             for (first, halfway) in &neighbours {
-                let mut further = space.neighbours(&halfway.clone())?;
+                let mut further = space.neighbours(halfway)?;
                 further.retain(|(second, params)| second != first && landscape.is_new(family, params, case, history));
                 if let Some((second, params)) = further.choose(&mut self.rng) {
                     return Ok(Some(Move { axes: vec![first.clone(), second.clone()], params: params.clone() }));

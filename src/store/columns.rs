@@ -58,7 +58,7 @@ pub(super) fn outcome(row: &SqliteRow) -> Result<Option<Outcome>, StoreError> {
     let Some(kind) = row.try_get::<Option<String>, _>("outcome")? else { return Ok(None) };
     let case: Option<String> = row.try_get("outcome_case")?;
     let message: Option<String> = row.try_get("outcome_message")?;
-    let tagged = serde_json::json!({ "outcome": kind, "case": case, "message": message });
+    let tagged = serde_json::json!({ "kind": kind, "case": case, "message": message });
     serde_json::from_value(tagged).map(Some).map_err(|error| unreadable("outcome", error))
 }
 

@@ -86,7 +86,7 @@ async fn a_session_is_told_from_start_to_end() {
       "started_at": "[instant]",
       "ended_at": "[instant]",
       "outcome": {
-        "outcome": "measured"
+        "kind": "measured"
       },
       "hypothesis": {
         "claim": "128 threads fill the SMs",
