@@ -54,6 +54,8 @@ pub struct Compile {
     pub options: Vec<String>,
     /// Compilations under way at once; 0 means one per core.
     pub parallel: usize,
+    /// The longest that one compilation may take before it is given up.
+    pub timeout: String,
 }
 
 /// `[validate]`
@@ -137,7 +139,11 @@ impl Default for Session {
 
 impl Default for Compile {
     fn default() -> Self {
-        Self { options: vec!["--std=c++17".to_owned(), "--use_fast_math".to_owned()], parallel: 0 }
+        Self {
+            options: vec!["--std=c++17".to_owned(), "--use_fast_math".to_owned()],
+            parallel: 0,
+            timeout: "60s".to_owned(),
+        }
     }
 }
 
@@ -225,6 +231,7 @@ impl Config {
         if shortest.saturating_mul(benchmark.confirmation_samples as u32) > confirmation {
             bail!("benchmark.max_confirmation is too short for confirmation_samples of min_sample_us each");
         }
+        duration("compile.timeout", &self.compile.timeout)?;
         if self.compile.parallel > 1024 {
             bail!("compile.parallel must be 1024 or less; 0 means one per core");
         }
@@ -253,6 +260,11 @@ impl Config {
     /// Returns how long one step on the device may take.
     pub fn step_timeout(&self) -> Duration {
         duration("worker.step_timeout", &self.worker.step_timeout).unwrap_or(Duration::from_secs(90))
+    }
+
+    /// Returns how long one compilation may take.
+    pub fn compile_timeout(&self) -> Duration {
+        duration("compile.timeout", &self.compile.timeout).unwrap_or(Duration::from_secs(60))
     }
 
     /// Returns how many compilations run at once.

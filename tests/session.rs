@@ -125,6 +125,25 @@ fn a_source_that_does_not_compile_is_on_record_with_its_log() {
     assert!(shown.contains("identifier \"nonsense\" is undefined"), "{shown}");
 }
 
+/// Template recursion that doubles at every level: the front end would be busy for hours.
+#[test]
+fn a_source_that_hangs_the_compiler_is_given_up() {
+    let sandbox = Sandbox::new();
+    sandbox.write("config.toml", "[compile]\ntimeout = '2s'\n[benchmark]\nconfirmation_samples = 40\n");
+    let endless = "<% if TILE == 16 %>
+        template <int N, int M> struct Fork { static constexpr int n = Fork<N - 1, 2 * M>::n + Fork<N - 1, 2 * M + 1>::n; };
+        template <int M> struct Fork<0, M> { static constexpr int n = 1; };
+        constexpr int forked = Fork<24, 1>::n;
+        <% endif %>";
+    let template = format!("{endless}{}", common::TEMPLATE);
+    sandbox.write("templates/kernels/toy/kernel.cu.tera", &template);
+    let output = sandbox.session("20", &["--case", "s64"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let rows = sandbox.succeeds(&["history", "--outcome", "rejected_by_compiler", "--json"]);
+    assert!(rows.contains("the compiler took over 2s"), "{rows}");
+    assert!(sandbox.report()["iterations"]["measured"].as_u64().unwrap() > 5);
+}
+
 /// Ctrl-C: the iteration in flight is finished, the report written, the session marked.
 #[cfg(unix)]
 #[test]

@@ -7,6 +7,7 @@ use rand::rngs::SmallRng;
 use rayon::prelude::*;
 
 use super::error::{usage, usage_sentence};
+use super::own_executable;
 use crate::catalog::Project;
 use crate::config::Config;
 use crate::domain::artifact::Artifact;
@@ -73,7 +74,13 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
     if variants.is_empty() {
         return Err(usage_sentence(format!("no family has a valid point for `{}` on {}", workload.name, args.arch)));
     }
-    let compiler = Compiler::new(&Toolchain::find_or_fetch()?, &args.arch, &config.compile.options)?;
+    let compiler = Compiler::new(
+        own_executable()?,
+        Toolchain::find_or_fetch()?,
+        &args.arch,
+        &config.compile.options,
+        config.compile_timeout(),
+    )?;
     let rows: Vec<Row> = variants
         .into_par_iter()
         .map(|(case, variant)| Row { case, result: compiler.compile(&variant), variant })

@@ -2,9 +2,9 @@
 
 use std::io::Write;
 use std::process::Command;
+use std::time::Duration;
 
-use anyhow::Context;
-
+use super::own_executable;
 use crate::catalog::Project;
 use crate::config::Config;
 use crate::runner::compile::Compiler;
@@ -28,8 +28,7 @@ use Finding::{Here, Missing};
 pub async fn run(project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
     let config = Config::load(project.root());
     let step_timeout = config.as_ref().map(Config::step_timeout).unwrap_or_default();
-    let exe = std::env::current_exe().context("Failed to find optloop's own executable")?;
-    let device = Worker::start(exe, &DeviceChoice::Auto, step_timeout).await;
+    let device = Worker::start(own_executable()?, &DeviceChoice::Auto, step_timeout).await;
     let findings = [
         ("project", files(project)),
         (
@@ -99,9 +98,11 @@ fn nvrtc() -> Finding {
             (false, _) => "no CUDA toolkit, and no python3 with pip to fetch NVRTC: install either".to_owned(),
         });
     };
-    match Compiler::new(&toolchain, "sm_90a", &[]) {
-        Ok(compiler) => Here(format!("{} from {}", compiler.nvrtc_version(), toolchain.origin)),
-        Err(error) => Missing(format!("{error:#}: reinstall it ({})", toolchain.origin)),
+    let origin = toolchain.origin.clone();
+    let opened = own_executable().and_then(|exe| Compiler::new(exe, toolchain, "sm_90a", &[], Duration::from_secs(60)));
+    match opened {
+        Ok(compiler) => Here(format!("{} from {origin}", compiler.nvrtc_version())),
+        Err(error) => Missing(format!("{error:#}: reinstall it ({origin})")),
     }
 }
 

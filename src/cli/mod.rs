@@ -1,6 +1,7 @@
 //! The command line: one file a verb. Standard output is data, standard error is talk.
 
 mod compile;
+mod compiler;
 mod doctor;
 mod error;
 mod history;
@@ -18,6 +19,7 @@ mod worker;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use anyhow::Context;
 use clap::{Parser, Subcommand};
 
 pub use error::Usage;
@@ -58,14 +60,19 @@ enum Verb {
     /// Hold a device and evaluate variants (started by a session)
     #[command(hide = true)]
     Worker(worker::Args),
+    /// Hold NVRTC and compile sources (started by a session)
+    #[command(hide = true)]
+    Compiler(compiler::Args),
 }
 
 /// Runs the command and returns its exit code: 0, 1 for a failure, 2 for a mistake in what was asked.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    if let Verb::Worker(args) = &arguments.verb {
-        // A worker does blocking work on one thread and needs no runtime.
-        return finish(worker::run(args));
+    // Child processes do blocking work on one thread and need no runtime.
+    match &arguments.verb {
+        Verb::Worker(args) => return finish(worker::run(args)),
+        Verb::Compiler(args) => return finish(compiler::run(args)),
+        _ => {}
     }
     start_tracing();
     match tokio::runtime::Runtime::new() {
@@ -91,7 +98,13 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         Verb::Show(args) => show::run(args, &existing_store(&project).await?, &mut out).await,
         Verb::Doctor => doctor::run(&project, &mut out).await,
         Verb::Worker(args) => worker::run(args),
+        Verb::Compiler(args) => compiler::run(args),
     }
+}
+
+/// Returns the executable that child processes are started from.
+fn own_executable() -> anyhow::Result<PathBuf> {
+    std::env::current_exe().context("Failed to find optloop's own executable")
 }
 
 async fn existing_store(project: &Project) -> anyhow::Result<Store> {

@@ -5,6 +5,7 @@ use std::io::Write;
 use anyhow::Context;
 
 use super::error::{usage, usage_sentence};
+use super::own_executable;
 use super::preflight::{check_reference, check_spaces};
 use super::progress::Progress;
 use super::report::write_reports;
@@ -89,7 +90,13 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     check_spaces(&workload, &families, &searched, worker.info()).map_err(usage_sentence)?;
     let store = Store::open(&project.root().join(&config.store.path)).await?;
     let toolchain = Toolchain::find_or_fetch()?;
-    let compiler = Compiler::new(&toolchain, &worker.info().arch, &config.compile.options)?;
+    let compiler = Compiler::new(
+        own_executable()?,
+        toolchain,
+        &worker.info().arch,
+        &config.compile.options,
+        config.compile_timeout(),
+    )?;
     compiler.probe().map_err(|problem| usage_sentence(format!("compile.options in config.toml: {problem}")))?;
     let repo = match config.git.commit {
         true => Repo::discover(project.root()).map_err(|error| error.to_string()),
@@ -170,8 +177,7 @@ fn nanoseconds(key: &str, text: &str) -> anyhow::Result<f64> {
 }
 
 async fn start_worker(device: &DeviceChoice, config: &Config, workload: &Workload) -> anyhow::Result<Worker> {
-    let exe = std::env::current_exe().context("Failed to find optloop's own executable")?;
-    match Worker::start(exe, device, config.step_timeout()).await {
+    match Worker::start(own_executable()?, device, config.step_timeout()).await {
         Ok(worker) => Ok(worker),
         Err(WorkerError::NoDevice(reason)) => anyhow::bail!(
             "{reason}. A session measures on a GPU, so it needs one; on this machine you can compile every variant \

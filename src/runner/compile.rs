@@ -1,27 +1,36 @@
-//! Compiles variants for one architecture, through the cache.
+//! Compiles variants for one architecture, through the cache, in child processes.
 
-use std::sync::Arc;
-use std::time::Instant;
+mod process;
 
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use self::process::{CompilerProcess, Reply, Request};
 use super::cache::ArtifactCache;
-use super::nvrtc::{Nvrtc, NvrtcError};
 use super::ptxas_log;
 use super::toolchain::{Toolchain, cache_dir};
 use crate::domain::artifact::Artifact;
 use crate::domain::variant::{Params, Variant, VariantHash};
 
-/// A compiler for one architecture. Clones share the library and the cache.
+pub use self::process::serve;
+
+/// A compiler for one architecture. Clones share the processes and the cache; each compilation has a process to itself,
+/// and there are as many as were ever compiling at once.
 #[derive(Clone)]
 pub struct Compiler {
     inner: Arc<Inner>,
 }
 
 struct Inner {
-    nvrtc: Nvrtc,
+    exe: PathBuf,
+    toolchain: Toolchain,
+    version: String,
+    idle: Mutex<Vec<CompilerProcess>>,
     cache: ArtifactCache,
     arch: String,
     options: Vec<String>,
-    include: String,
+    timeout: Duration,
 }
 
 /// Why a variant did not compile.
@@ -39,22 +48,24 @@ pub enum CompileError {
 }
 
 impl Compiler {
-    /// Opens the toolchain's NVRTC for an architecture such as `sm_90a`.
-    pub fn new(toolchain: &Toolchain, arch: &str, options: &[String]) -> anyhow::Result<Self> {
-        Ok(Self {
-            inner: Arc::new(Inner {
-                nvrtc: Nvrtc::open(toolchain)?,
-                cache: ArtifactCache::new(cache_dir()?.join("artifacts")),
-                arch: arch.to_owned(),
-                options: options.to_vec(),
-                include: format!("--include-path={}", toolchain.include.display()),
-            }),
-        })
+    /// Starts `optloop compiler` from the executable `exe` with the toolchain's NVRTC, for an architecture such as
+    /// `sm_90a`. A compilation that takes longer than `timeout` is given up.
+    pub fn new(
+        exe: PathBuf,
+        toolchain: Toolchain,
+        arch: &str,
+        options: &[String],
+        timeout: Duration,
+    ) -> anyhow::Result<Self> {
+        let (process, version) = CompilerProcess::start(&exe, &toolchain).map_err(anyhow::Error::msg)?;
+        let (arch, options) = (arch.to_owned(), options.to_vec());
+        let (idle, cache) = (Mutex::new(vec![process]), ArtifactCache::new(cache_dir()?.join("artifacts")));
+        Ok(Self { inner: Arc::new(Inner { exe, toolchain, version, idle, cache, arch, options, timeout }) })
     }
 
     /// Returns NVRTC's version, such as `13.0`.
     pub fn nvrtc_version(&self) -> &str {
-        self.inner.nvrtc.version()
+        &self.inner.version
     }
 
     /// Compiles an empty kernel, so that options that NVRTC does not know are told before anything is begun.
@@ -66,33 +77,50 @@ impl Compiler {
 
     /// Compiles a variant, or takes it from the cache. Blocks for 0.1 to 1 s: call it off the async threads.
     pub fn compile(&self, variant: &Variant) -> Result<Artifact, CompileError> {
-        let Inner { nvrtc, cache, arch, options, include } = &*self.inner;
-        let key = ArtifactCache::key(&variant.source, options, arch, nvrtc.version());
+        let Inner { version, cache, arch, options, .. } = &*self.inner;
+        let key = ArtifactCache::key(&variant.source, options, arch, version);
         if let Some(artifact) = cache.get(&key) {
             return Ok(artifact);
         }
-        let mut all = options.clone();
-        all.push(format!("--gpu-architecture={arch}"));
-        all.push("--ptxas-options=-v".to_owned());
-        all.push(include.clone());
         let started = Instant::now();
-        let compiled = nvrtc.compile(&variant.source, &all).map_err(|error| match error {
-            NvrtcError::Rejected(log) => CompileError::Rejected { log },
-            NvrtcError::Broken(message) => CompileError::Broken(message.trim().to_owned()),
-        })?;
+        let (cubin, ptx, log) = self.inner.run(&variant.source)?;
         let artifact = Artifact {
             key,
             arch: arch.clone(),
             options: options.clone(),
-            nvrtc: nvrtc.version().to_owned(),
-            kernels: ptxas_log::parse(&compiled.log),
-            cubin: compiled.cubin,
-            ptx: compiled.ptx,
-            log: compiled.log,
+            nvrtc: version.clone(),
+            kernels: ptxas_log::parse(&log),
+            cubin,
+            ptx,
+            log,
             compile_ms: started.elapsed().as_secs_f64() * 1e3,
         };
         cache.put(&artifact);
         Ok(artifact)
+    }
+}
+
+impl Inner {
+    /// Compiles in an idle process, or a new one. A process that dies or hangs is what became of the source.
+    fn run(&self, source: &str) -> Result<(Vec<u8>, String, String), CompileError> {
+        let mut options = self.options.clone();
+        options.push(format!("--gpu-architecture={}", self.arch));
+        options.push("--ptxas-options=-v".to_owned());
+        options.push(format!("--include-path={}", self.toolchain.include.display()));
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut process = match idle {
+            Some(process) => process,
+            None => CompilerProcess::start(&self.exe, &self.toolchain).map_err(CompileError::Broken)?.0,
+        };
+        let request = Request { source: source.to_owned(), options };
+        let reply = process.compile(&request, self.timeout).map_err(|log| CompileError::Rejected { log })?;
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(process);
+        match reply {
+            Reply::Compiled { cubin, ptx, log } => Ok((cubin, ptx, log)),
+            Reply::Rejected(log) => Err(CompileError::Rejected { log }),
+            Reply::Broken(message) => Err(CompileError::Broken(message.trim().to_owned())),
+            Reply::Hello(_) => Err(CompileError::Broken("the compiler spoke out of turn".to_owned())),
+        }
     }
 }
 

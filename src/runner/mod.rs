@@ -10,6 +10,7 @@ mod cache;
 pub mod compile;
 pub mod device;
 pub mod evaluate;
+mod frames;
 pub mod inputs;
 mod nvrtc;
 mod ptxas_log;

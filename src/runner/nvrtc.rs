@@ -6,12 +6,11 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::path::Path;
 use std::ptr;
 
 use anyhow::Context;
 use libloading::Library;
-
-use super::toolchain::Toolchain;
 
 type Program = *mut c_void;
 type Status = c_int;
@@ -19,7 +18,7 @@ type Status = c_int;
 const NVRTC_SUCCESS: Status = 0;
 const NVRTC_ERROR_COMPILATION: Status = 6;
 
-/// A loaded NVRTC. It may be used from several threads at once: NVRTC is thread-safe since CUDA 8.
+/// A loaded NVRTC.
 pub struct Nvrtc {
     functions: Functions,
     version: String,
@@ -70,17 +69,17 @@ pub enum NvrtcError {
 }
 
 impl Nvrtc {
-    /// Opens the toolchain's NVRTC.
-    pub fn open(toolchain: &Toolchain) -> anyhow::Result<Self> {
-        let open = |path: &std::path::Path| {
+    /// Opens an NVRTC with its builtins.
+    pub fn open(nvrtc_path: &Path, builtins_path: &Path) -> anyhow::Result<Self> {
+        let open = |path: &Path| {
             // SAFETY: loading runs the library's initialisers; these are NVIDIA's own libraries, found by the toolchain.
             unsafe { Library::new(path) }.with_context(|| format!("Failed to load {}", path.display()))
         };
-        let builtins = open(&toolchain.builtins)?;
-        let nvrtc = open(&toolchain.nvrtc)?;
+        let builtins = open(builtins_path)?;
+        let nvrtc = open(nvrtc_path)?;
         // SAFETY: the types are those of nvrtc.h, and the pointers are dropped with the library.
         let functions = unsafe { Functions::bind(&nvrtc) }
-            .with_context(|| format!("{} is not an NVRTC that optloop knows", toolchain.nvrtc.display()))?;
+            .with_context(|| format!("{} is not an NVRTC that optloop knows", nvrtc_path.display()))?;
         // SAFETY: as above.
         let version = unsafe { version(&nvrtc) }?;
         Ok(Self { functions, version, _nvrtc: nvrtc, _builtins: builtins })

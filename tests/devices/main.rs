@@ -31,11 +31,19 @@ struct Bench {
 
 impl Bench {
     async fn on(device: &str) -> Self {
-        let exe = std::env::var_os("OPTLOOP_EXE").map_or_else(|| env!("CARGO_BIN_EXE_optloop").into(), PathBuf::from);
+        let exe =
+            std::env::var_os("OPTLOOP_EXE").map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_optloop")), PathBuf::from);
         let choice = if device == "fake" { DeviceChoice::Fake } else { device.parse().unwrap() };
-        let worker = Worker::start(exe, &choice, Duration::from_secs(5)).await.unwrap();
+        let worker = Worker::start(exe.clone(), &choice, Duration::from_secs(5)).await.unwrap();
         let options = ["--std=c++17".to_owned()];
-        let compiler = Compiler::new(&Toolchain::find_or_fetch().unwrap(), &worker.info().arch, &options).unwrap();
+        let compiler = Compiler::new(
+            exe,
+            Toolchain::find_or_fetch().unwrap(),
+            &worker.info().arch,
+            &options,
+            Duration::from_secs(60),
+        )
+        .unwrap();
         Self { worker, compiler }
     }
 

@@ -8,11 +8,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
-use super::protocol::{Reply, Request, VERSION, checked_length, decode, encode};
+use super::protocol::{Reply, Request, VERSION};
 use crate::domain::device::DeviceInfo;
 use crate::domain::evaluation::{Evaluation, Outcome};
 use crate::runner::device::DeviceChoice;
 use crate::runner::evaluate::EvaluateRequest;
+use crate::runner::frames::{checked_length, decode, encode};
 
 /// How long a worker may take to open its device: creating a CUDA context takes seconds on a machine with many GPUs.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(60);

@@ -1,19 +1,16 @@
 //! The worker's side: reads requests from standard input, writes replies to standard output.
 
 use std::io::{self, Write};
-use std::sync::mpsc;
 
-use super::protocol::{Reply, Request, VERSION, read_frame, write_frame};
+use super::protocol::{Reply, Request, VERSION};
 use crate::domain::evaluation::Outcome;
 use crate::runner::device::{self, Device, DeviceChoice};
 use crate::runner::evaluate::evaluate;
+use crate::runner::frames::{requests_from_stdin, write_frame};
 
 /// Serves evaluations on a device until standard input ends, or until a variant has crashed the device.
-///
-/// Requests are read on a thread of their own that ends the process with the input: a worker never outlives its
-/// supervisor, not even one that was killed while a kernel hangs.
 pub fn serve(choice: &DeviceChoice) -> anyhow::Result<()> {
-    let requests = read_requests();
+    let requests = requests_from_stdin::<Request>();
     let mut out = io::stdout().lock();
     let mut device = match device::open(choice) {
         Ok(device) => device,
@@ -46,18 +43,4 @@ fn answer(device: &mut dyn Device, request: Request, out: &mut impl Write) -> Re
         Ok(evaluation) => Reply::Evaluated(evaluation),
         Err(message) => Reply::Broken(message),
     }
-}
-
-fn read_requests() -> mpsc::Receiver<Request> {
-    let (sender, receiver) = mpsc::channel();
-    std::thread::spawn(move || {
-        let mut input = io::stdin().lock();
-        while let Ok(Some(request)) = read_frame(&mut input) {
-            if sender.send(request).is_err() {
-                break;
-            }
-        }
-        std::process::exit(0);
-    });
-    receiver
 }

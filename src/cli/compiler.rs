@@ -1,0 +1,22 @@
+//! `optloop compiler`: holds NVRTC for a session.
+
+use std::path::PathBuf;
+
+use crate::runner::compile::serve;
+
+/// Arguments of `optloop compiler`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// libnvrtc.so
+    #[arg(long)]
+    nvrtc: PathBuf,
+
+    /// libnvrtc-builtins.so
+    #[arg(long)]
+    builtins: PathBuf,
+}
+
+/// Serves until standard input ends.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    serve(&args.nvrtc, &args.builtins)
+}
