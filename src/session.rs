@@ -23,6 +23,7 @@ use crate::domain::history::{History, Point};
 use crate::domain::hypothesis::Hypothesis;
 use crate::domain::proposal::{Idea, KnownWinner, Proposal};
 use crate::domain::record::{Baseline, Environment, Status};
+use crate::domain::variant::{Variant, VariantHash};
 use crate::domain::verdict::{Decision, Policy, judge};
 use crate::domain::workload::{Case, Workload};
 use crate::runner::baseline::BaselineProgram;
@@ -259,8 +260,13 @@ impl Session<'_> {
         let first = idea.cases.first().context("Failed to find a case for a proposal")?;
         let specialization = family.specialization(first);
         self.history.proposed.insert(Point::new(&family.name, &specialization, &idea.params));
-        let variant = render(family, &specialization, workload.dtype, &idea.params).map_err(anyhow::Error::msg)?;
+        let rendered = render(family, &specialization, workload.dtype, &idea.params);
         let cases = plans(family, &idea, workload, device);
+        let (variant, unrenderable) = match rendered {
+            Ok(variant) => (variant, None),
+            // A template may fail at some points only: there it has no source, and its name is that of the error.
+            Err(message) => (without_source(&idea, &message), Some(CompileError::Rejected { log: message })),
+        };
         let proposal = Proposal {
             proposer: self.parts.proposer.name().to_owned(),
             variant,
@@ -270,7 +276,7 @@ impl Session<'_> {
         };
         let compiler = self.parts.compiler.clone();
         self.pipeline.push_back(tokio::task::spawn_blocking(move || {
-            let artifact = compiler.compile(&proposal.variant);
+            let artifact = unrenderable.map_or_else(|| compiler.compile(&proposal.variant), Err);
             Compiled { proposal, cases, artifact }
         }));
         Ok(())
@@ -394,6 +400,11 @@ impl Session<'_> {
         });
         End { session: self.id, error }
     }
+}
+
+fn without_source(idea: &Idea, problem: &str) -> Variant {
+    let (family, params) = (idea.family.clone(), idea.params.clone());
+    Variant { family, params, hash: VariantHash::of(problem), source: String::new() }
 }
 
 /// Fills in the plans of an idea, the case with the least work first, so that a wrong variant fails early.

@@ -125,6 +125,20 @@ fn a_source_that_does_not_compile_is_on_record_with_its_log() {
     assert!(shown.contains("identifier \"nonsense\" is undefined"), "{shown}");
 }
 
+#[test]
+fn a_template_that_fails_at_some_points_costs_those_points_only() {
+    let sandbox = Sandbox::new();
+    sandbox.replace(
+        "templates/kernels/toy/kernel.cu.tera",
+        "FAULT;",
+        "FAULT + <% if TILE == 8 %><$ NOWHERE $><% else %>0<% endif %>;",
+    );
+    let output = sandbox.session("20", &[]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let rows = sandbox.succeeds(&["history", "--outcome", "rejected_by_compiler", "--json"]);
+    assert!(rows.contains("does not render") && rows.contains("NOWHERE"), "{rows}");
+}
+
 /// Template recursion that doubles at every level: the front end would be busy for hours.
 #[test]
 fn a_source_that_hangs_the_compiler_is_given_up() {
