@@ -11,11 +11,12 @@ use super::progress::Progress;
 use super::report::write_reports;
 use super::signals;
 use super::talk::say;
-use crate::agent;
+use crate::agent::{self, Proposer};
 use crate::catalog::Project;
 use crate::config::{self, Config};
 use crate::domain::budget::Budget;
 use crate::domain::cost::Rate;
+use crate::domain::family::Family;
 use crate::domain::verdict::Policy;
 use crate::domain::workload::Workload;
 use crate::runner::baseline::BaselineProgram;
@@ -71,57 +72,26 @@ pub struct Args {
     json: bool,
 }
 
+/// What the command line and the project's files ask for.
+struct Asked {
+    workload: Workload,
+    families: Vec<Family>,
+    searched: Vec<String>,
+    proposer: Box<dyn Proposer>,
+    device: DeviceChoice,
+}
+
 /// Runs a session and writes its report.
 pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
     let config = Config::load(project.root()).map_err(usage)?;
     let order = order(args, &config)?;
-    let workload_name = args.workload.as_ref().unwrap_or(&config.session.workload);
-    let workload = project.workload(workload_name).map_err(usage)?.select(&args.cases).map_err(usage_sentence)?;
-    let families = project.families().map_err(usage)?;
-    let searched = Project::searched(&families, &args.families).map_err(usage)?;
-    let proposer_name = args.proposer.as_ref().unwrap_or(&config.session.proposer);
-    let proposer = agent::proposer(proposer_name, order.seed).map_err(usage_sentence)?;
-    let device: DeviceChoice =
-        args.device.as_ref().unwrap_or(&config.session.device).parse().map_err(usage_sentence)?;
-
-    check_reference(&workload, &families).map_err(usage_sentence)?;
+    let asked = asked(args, project, &config, order.seed)?;
+    let workload = asked.workload.clone();
     let _lock = project.lock()?;
-    let worker = start_worker(&device, &config, &workload).await?;
-    check_spaces(&workload, &families, &searched, worker.info()).map_err(usage_sentence)?;
+    let worker = start_worker(&asked.device, &config, &workload).await?;
+    check_spaces(&workload, &asked.families, &asked.searched, worker.info()).map_err(usage_sentence)?;
     let store = Store::open(&project.root().join(&config.store.path)).await?;
-    let toolchain = Toolchain::find_or_fetch()?;
-    let compiler = Compiler::new(
-        own_executable()?,
-        toolchain,
-        &worker.info().arch,
-        &config.compile.options,
-        config.compile_timeout(),
-    )?;
-    compiler.probe().map_err(|problem| usage_sentence(format!("compile.options in config.toml: {problem}")))?;
-    let repo = match config.git.commit {
-        true => Repo::discover(project.root()).map_err(|error| error.to_string()),
-        false => Err("git.commit is false in config.toml".to_owned()),
-    };
-    let known = project.known_winners(&workload);
-    let baseline = workload.baseline.as_ref().map(|file| BaselineProgram {
-        interpreter: config.baseline.python.clone(),
-        file: project.root().join("kernels/baselines").join(file),
-        device: device.number(),
-        min_sample_ns: order.min_sample_ns,
-        samples: config.baseline.samples,
-    });
-    let parts = Parts {
-        workload: workload.clone(),
-        families,
-        searched,
-        known,
-        proposer,
-        baseline,
-        compiler,
-        worker,
-        store: store.clone(),
-        repo,
-    };
+    let parts = assemble(asked, project, &config, worker, store.clone())?;
 
     let mut progress = Progress::new(args.json, out);
     let end = session::run(parts, order, signals::listen(), &mut progress).await?;
@@ -135,6 +105,41 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     end.error.map_or(Ok(()), Err)?;
     written?;
     Ok(shown?)
+}
+
+fn asked(args: &Args, project: &Project, config: &Config, seed: u64) -> anyhow::Result<Asked> {
+    let defaults = &config.session;
+    let workload = project.workload(args.workload.as_ref().unwrap_or(&defaults.workload)).map_err(usage)?;
+    let workload = workload.select(&args.cases).map_err(usage_sentence)?;
+    let families = project.families().map_err(usage)?;
+    let searched = Project::searched(&families, &args.families).map_err(usage)?;
+    check_reference(&workload, &families).map_err(usage_sentence)?;
+    let proposer = args.proposer.as_ref().unwrap_or(&defaults.proposer);
+    let proposer = agent::proposer(proposer, seed).map_err(usage_sentence)?;
+    let device = args.device.as_ref().unwrap_or(&defaults.device).parse().map_err(usage_sentence)?;
+    Ok(Asked { workload, families, searched, proposer, device })
+}
+
+/// Puts a session together: its compiler, its baseline, its repository, what it knows of earlier ones.
+fn assemble(asked: Asked, project: &Project, config: &Config, worker: Worker, store: Store) -> anyhow::Result<Parts> {
+    let Asked { workload, families, searched, proposer, device } = asked;
+    let (toolchain, arch) = (Toolchain::find_or_fetch()?, worker.info().arch.clone());
+    let compiler =
+        Compiler::new(own_executable()?, toolchain, &arch, &config.compile.options, config.compile_timeout())?;
+    compiler.probe().map_err(|problem| usage_sentence(format!("compile.options in config.toml: {problem}")))?;
+    let repo = match config.git.commit {
+        true => Repo::discover(project.root()).map_err(|error| error.to_string()),
+        false => Err("git.commit is false in config.toml".to_owned()),
+    };
+    let baseline = workload.baseline.as_ref().map(|file| BaselineProgram {
+        interpreter: config.baseline.python.clone(),
+        file: project.root().join("kernels/baselines").join(file),
+        device: device.number(),
+        min_sample_ns: config.benchmark.min_sample_us * 1e3,
+        samples: config.baseline.samples,
+    });
+    let known = project.known_winners(&workload);
+    Ok(Parts { workload, families, searched, known, proposer, baseline, compiler, worker, store, repo })
 }
 
 fn order(args: &Args, config: &Config) -> anyhow::Result<Order> {
