@@ -1,0 +1,166 @@
+//! What a launch did, counted exactly over the blocks that were executed.
+
+/// Classes of warp instructions, by the unit that executes them. PTX instructions, not machine instructions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+#[repr(usize)]
+pub enum Class {
+    /// Single-precision add, multiply, fused multiply-add, min, max, compare.
+    Float,
+    Double,
+    /// 16-bit arithmetic (f16, bf16, packed).
+    Half,
+    /// 32- and 16-bit integer and logic, selects, predicates.
+    Integer,
+    /// 64-bit integer: two or more machine instructions each.
+    Wide,
+    /// Moves, packing: often free on the machine.
+    Move,
+    Convert,
+    /// ex2, lg2, rcp, rsqrt, sqrt, sin, cos, tanh.
+    Special,
+    Tensor,
+    GlobalLoad,
+    GlobalStore,
+    SharedLoad,
+    SharedStore,
+    LocalLoad,
+    LocalStore,
+    Atomic,
+    /// Shuffles, votes, matches, reductions.
+    Warp,
+    /// cp.async and bulk copies.
+    AsyncCopy,
+    Barrier,
+    Branch,
+    Other,
+}
+
+impl Class {
+    /// How many classes there are.
+    pub const COUNT: usize = Self::Other as usize + 1;
+
+    /// All classes, in the order of their discriminants.
+    pub const ALL: [Self; Self::COUNT] = [
+        Self::Float,
+        Self::Double,
+        Self::Half,
+        Self::Integer,
+        Self::Wide,
+        Self::Move,
+        Self::Convert,
+        Self::Special,
+        Self::Tensor,
+        Self::GlobalLoad,
+        Self::GlobalStore,
+        Self::SharedLoad,
+        Self::SharedStore,
+        Self::LocalLoad,
+        Self::LocalStore,
+        Self::Atomic,
+        Self::Warp,
+        Self::AsyncCopy,
+        Self::Barrier,
+        Self::Branch,
+        Self::Other,
+    ];
+}
+
+/// Accesses of warps to one kind of memory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Warp instructions that accessed it with at least one active lane.
+    pub requests: u64,
+    /// Units moved: 32-byte sectors of global and local memory, wavefronts of shared memory.
+    pub units: u64,
+    /// Units that a perfect layout would need for the same bytes.
+    pub ideal_units: u64,
+    /// Bytes that active lanes asked for.
+    pub bytes: u64,
+}
+
+impl Traffic {
+    /// Adds another count.
+    pub fn add(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.units += other.units;
+        self.ideal_units += other.ideal_units;
+        self.bytes += other.bytes;
+    }
+}
+
+/// Floating-point operations by the pipe that does them; a fused multiply-add is two.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Flop {
+    pub half: u64,
+    pub single: u64,
+    pub double: u64,
+    /// Tensor cores with 16-bit inputs.
+    pub tensor16: u64,
+    /// Tensor cores with tf32 inputs.
+    pub tensor_tf32: u64,
+    /// Tensor cores with 8-bit inputs.
+    pub tensor8: u64,
+    /// Tensor cores with f64 inputs.
+    pub tensor64: u64,
+}
+
+/// Counters of one launch. All but `blocks` are over `executed_blocks`; [`Counters::scale`] says what they stand for.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Counters {
+    /// Blocks of the grid.
+    pub blocks: u64,
+    /// Blocks that were executed and counted (fewer when sampled).
+    pub executed_blocks: u64,
+    /// Warps per block.
+    pub warps_per_block: u64,
+    /// Warp instructions by [`Class`].
+    pub warp_instructions: [u64; Class::COUNT],
+    /// Active lanes summed over warp instructions, by [`Class`].
+    pub thread_instructions: [u64; Class::COUNT],
+    /// Conditional branches executed by a warp.
+    pub branches: u64,
+    /// Those whose lanes went both ways.
+    pub divergent_branches: u64,
+    /// Loads from global memory.
+    pub global_load: Traffic,
+    /// Stores to global memory.
+    pub global_store: Traffic,
+    /// Loads from shared memory, ldmatrix included.
+    pub shared_load: Traffic,
+    /// Stores to shared memory, stmatrix and cp.async's side included.
+    pub shared_store: Traffic,
+    /// Loads and stores of local memory.
+    pub local: Traffic,
+    /// Atomics and reductions on global memory.
+    pub atomics: Traffic,
+    /// Distinct 32-byte sectors of global memory that were touched, times 32: what passes through L2 from HBM when cold.
+    pub footprint_bytes: u64,
+    /// Floating-point operations.
+    pub flop: Flop,
+    /// Block barriers that a warp waited at.
+    pub barriers: u64,
+    /// Cycles of the longest warp through a block if every instruction waited in order for its operands, with the
+    /// latencies of [`crate::timing::latency`]; summed over executed blocks.
+    pub in_order_cycles: u64,
+    /// The same if an instruction only waited for its operands (unbounded reordering): the dependency bound.
+    pub dataflow_cycles: u64,
+}
+
+impl Counters {
+    /// Returns how many grid blocks an executed block stands for.
+    pub fn scale(&self) -> f64 {
+        if self.executed_blocks == 0 { 0.0 } else { self.blocks as f64 / self.executed_blocks as f64 }
+    }
+
+    /// Returns all warp instructions.
+    pub fn instructions(&self) -> u64 {
+        self.warp_instructions.iter().sum()
+    }
+
+    /// Returns the average number of active lanes of a warp instruction.
+    pub fn active_lanes(&self) -> f64 {
+        self.thread_instructions.iter().sum::<u64>() as f64 / self.instructions().max(1) as f64
+    }
+}

@@ -1,0 +1,1 @@
+//! Global, shared and local memory, with what is known about every byte.

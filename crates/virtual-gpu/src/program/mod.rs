@@ -1,0 +1,192 @@
+//! The compact, typed form of a PTX module: what the loader makes and the executor runs.
+//!
+//! A kernel's virtual registers are allocated to *slots* of three files: 32-bit lanes (every type of at most 32 bits,
+//! zero-extended), 64-bit lanes, and predicates (one bit per lane). Immediates, parameters, addresses of variables and
+//! special registers that are one number per block are *constants* behind the same operand type, so that an operand is
+//! always one index.
+
+mod ops;
+
+pub use ops::*;
+
+/// An operand: below [`CONSTANT`] a slot of the register file that the type implies, from there on a constant of the
+/// same width.
+pub type Slot = u16;
+
+/// First index that means a constant instead of a slot.
+pub const CONSTANT: Slot = 0x8000;
+
+/// No operand: an unused destination (`_`) or an optional source that is absent.
+pub const NONE: Slot = 0xffff;
+
+/// The predicate constant that is true in every lane.
+pub const TRUE: Slot = CONSTANT;
+
+/// The predicate constant that is false in every lane.
+pub const FALSE: Slot = CONSTANT + 1;
+
+/// Reconvergence at the exit of the kernel.
+pub const AT_EXIT: u32 = u32::MAX;
+
+/// A loaded PTX module.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Module {
+    /// Name of the file, as given to the loader, for messages.
+    pub file: String,
+    /// PTX ISA version, such as (9, 0).
+    pub version: (u32, u32),
+    /// The target, such as `sm_90a`.
+    pub target: String,
+    /// Variables in global and constant memory.
+    pub globals: Vec<Global>,
+    /// The entry functions, in order.
+    pub kernels: Vec<Kernel>,
+}
+
+impl Module {
+    /// Returns the kernel called `name`.
+    pub fn kernel(&self, name: &str) -> Option<&Kernel> {
+        self.kernels.iter().find(|kernel| kernel.name == name)
+    }
+}
+
+/// A variable in global or constant memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Global {
+    /// Its name in the PTX.
+    pub name: String,
+    /// Alignment in bytes.
+    pub align: u32,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// Its initial contents, zero-padded to `bytes`.
+    pub initial: Vec<u8>,
+    /// Places in `initial` that hold the address of another global: (offset, index in [`Module::globals`], addend).
+    pub addresses: Vec<(u64, usize, i64)>,
+}
+
+/// An entry function.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Kernel {
+    /// Its name.
+    pub name: String,
+    /// Its parameters, in order.
+    pub params: Vec<Param>,
+    /// Bytes of all parameters with their alignment.
+    pub param_bytes: u32,
+    /// The instructions; a branch target is an index into them.
+    pub instructions: Vec<Instruction>,
+    /// Constants behind 32-bit operands.
+    pub constants32: Vec<Constant>,
+    /// Constants behind 64-bit operands.
+    pub constants64: Vec<Constant>,
+    /// Slots of 32-bit lanes.
+    pub slots32: u16,
+    /// Slots of 64-bit lanes.
+    pub slots64: u16,
+    /// Slots of predicates.
+    pub predicates: u16,
+    /// Bytes of static shared memory, laid out from offset 0; dynamic shared memory follows, aligned to `dynamic_align`.
+    pub static_shared_bytes: u32,
+    /// Alignment of the dynamic shared memory (`.extern .shared`), at least 16.
+    pub dynamic_align: u32,
+    /// Bytes of local memory per thread.
+    pub local_bytes: u32,
+    /// Most threads a block may have (`.maxntid`), if stated.
+    pub max_threads: Option<u32>,
+    /// Exact block dimensions (`.reqntid`), if stated.
+    pub required_block: Option<[u32; 3]>,
+    /// Exact cluster dimensions (`.reqnctapercluster`), if stated.
+    pub required_cluster: Option<[u32; 3]>,
+}
+
+/// A parameter of a kernel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Param {
+    /// Its name in the PTX.
+    pub name: String,
+    /// Offset in the parameter block, in bytes.
+    pub offset: u32,
+    /// Size in bytes.
+    pub bytes: u32,
+    /// Alignment in bytes.
+    pub align: u32,
+}
+
+/// A value that every lane of a warp sees alike, known at launch or per block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Constant {
+    /// A literal, as bits, zero-extended.
+    Bits(u64),
+    /// The bytes of a parameter at this offset of the parameter block, as many as the operand's type has (at most 8).
+    Param {
+        /// Offset in the parameter block.
+        offset: u32,
+        /// Bytes to read; zero-extended to the operand (sign-extended when `signed`).
+        bytes: u8,
+        /// Whether to sign-extend.
+        signed: bool,
+    },
+    /// The generic address of the parameter block plus an offset (for `cvta.param` and `mov` of a parameter's name).
+    ParamAddress(u32),
+    /// The address of a global plus an addend: index in [`Module::globals`].
+    Global(u32, i32),
+    /// An address in the shared window: offset of a static shared variable plus addend.
+    Shared(u32),
+    /// An address in the shared window: offset from the start of the dynamic shared memory.
+    DynamicShared(u32),
+    /// An address in the local window: offset in the thread's local memory.
+    Local(u32),
+    /// A special register that is one number per block.
+    Special(BlockSpecial),
+}
+
+/// Special registers that are one number per block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum BlockSpecial {
+    /// `%ntid.{x,y,z}`
+    BlockDim(u8),
+    /// `%ctaid.{x,y,z}`
+    BlockIndex(u8),
+    /// `%nctaid.{x,y,z}`
+    GridDim(u8),
+    /// `%clusterid.{x,y,z}`
+    ClusterIndex(u8),
+    /// `%nclusterid.{x,y,z}`
+    ClusterGridDim(u8),
+    /// `%cluster_ctaid.{x,y,z}`
+    ClusterBlockIndex(u8),
+    /// `%cluster_nctaid.{x,y,z}`
+    ClusterDim(u8),
+    /// `%cluster_ctarank`
+    ClusterRank,
+    /// `%cluster_nctarank`
+    ClusterSize,
+    /// `%smid` (an arbitrary number: the block's index modulo the multiprocessors)
+    Multiprocessor,
+    /// `%nsmid`
+    Multiprocessors,
+    /// `%nwarpid`
+    Warps,
+    /// `%gridid`
+    GridId,
+    /// `%dynamic_smem_size`
+    DynamicSharedBytes,
+    /// `%total_smem_size`
+    TotalSharedBytes,
+}
+
+/// One instruction with its guard and its line.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Instruction {
+    /// What it does.
+    pub op: Op,
+    /// The predicate that guards it, [`TRUE`] if none.
+    pub guard: Slot,
+    /// Whether the guard is negated (`@!%p`).
+    pub guard_negated: bool,
+    /// For a branch: the index where its paths meet again, the immediate post-dominator, or [`AT_EXIT`].
+    pub reconverge: u32,
+    /// Line in the PTX text.
+    pub line: u32,
+}
