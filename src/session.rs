@@ -224,6 +224,7 @@ impl Session<'_> {
             };
             let decisions = judge(&self.history.incumbents, &evaluation, &self.order.policy);
             self.record(iteration, &compiled, &evaluation, &decisions).await?;
+            self.seed_as_baseline(&compiled, &evaluation, &decisions).await?;
             let won = self.take_winners(iteration, &compiled, &evaluation, &decisions);
             self.history.learn(
                 iteration,

@@ -7,7 +7,7 @@ use similar::TextDiff;
 use super::table::{Table, figure};
 use crate::domain::record::IterationRecord;
 use crate::domain::variant::show_params;
-use crate::report::format;
+use crate::report::{format, profiles};
 use crate::store::{ArtifactRecord, IterationDetail, Store};
 
 /// Show everything about an iteration: its claim, outcome, times, resources, cost and source.
@@ -29,6 +29,7 @@ pub async fn run(args: &Args, store: &Store, out: &mut impl Write) -> anyhow::Re
     }
     facts(&detail, out)?;
     cases(&detail, out)?;
+    counts(&detail, out)?;
     if let Some(artifact) = &detail.artifact {
         resources(artifact, out)?;
     }
@@ -134,6 +135,29 @@ fn cases(detail: &IterationDetail, out: &mut impl Write) -> io::Result<()> {
     }
     writeln!(out)?;
     table.print(out)
+}
+
+/// What a virtual GPU counted, where one did.
+fn counts(detail: &IterationDetail, out: &mut impl Write) -> io::Result<()> {
+    let measurements = detail.iteration.measurements.iter();
+    let profiled: Vec<_> = measurements.filter_map(|m| Some((&m.case, m.profile.as_ref()?))).collect();
+    if profiled.is_empty() {
+        return Ok(());
+    }
+    let mut table = Table::new(&[&["case"][..], &profiles::HEADINGS].concat());
+    for (case, profile) in &profiled {
+        for row in profiles::rows(profile) {
+            table.row(std::iter::once((*case).clone()).chain(row));
+        }
+    }
+    writeln!(out, "\nCounted:")?;
+    table.print(out)?;
+    for (case, profile) in &profiled {
+        if let Some(shortcuts) = profile.shortcuts() {
+            writeln!(out, "{case} was not executed in full: {shortcuts}")?;
+        }
+    }
+    Ok(())
 }
 
 fn resources(artifact: &ArtifactRecord, out: &mut impl Write) -> io::Result<()> {

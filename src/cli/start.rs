@@ -142,7 +142,7 @@ fn assemble(asked: Asked, project: &Project, config: &Config, worker: Worker, st
         min_sample_ns: config.benchmark.min_sample_us * 1e3,
         samples: config.baseline.samples,
     });
-    let known = project.known_winners(&workload);
+    let known = project.known_winners(&workload, worker.info());
     Ok(Parts { workload, families, searched, known, proposer, baseline, compiler, worker, store, repo })
 }
 

@@ -84,9 +84,10 @@ impl Profile {
 
     /// Says how the figures were come by, where not every block of the case itself was executed.
     pub fn shortcuts(&self) -> Option<String> {
-        let blocks = self.launches.iter().filter(|launch| launch.executed_blocks < launch.blocks).map(|launch| {
-            format!("{}: {} of {} blocks counted", launch.kernel, launch.executed_blocks, launch.blocks)
-        });
+        let blocks =
+            self.launches.iter().filter(|launch| launch.executed_blocks < launch.blocks).map(|launch| {
+                format!("{}: {} of {} blocks counted", launch.kernel, launch.executed_blocks, launch.blocks)
+            });
         let checked = self.checked_on.iter().map(|dims| {
             let dims: Vec<_> = dims.iter().map(|(name, value)| format!("{name}={value}")).collect();
             format!("checked on {}", dims.join(" "))

@@ -237,7 +237,7 @@ mod tests {
         assert_eq!(lengths[4], (2, 1, 4097, 4096));
         // A single query stays one, and what is small already has no smaller one.
         assert_eq!(Attention.scaled(&dims(1, 32, 1, 1000, 128, 0))[0]["Sq"], 1);
-        assert_eq!(Attention.scaled(&dims(2, 2, 100, 200, 64, 1)), []);
+        assert!(Attention.scaled(&dims(2, 2, 100, 200, 64, 1)).is_empty());
     }
 
     /// FlashAttention's convention: 4·B·H·S²·D, half of it (plus the diagonal) when causal.

@@ -62,7 +62,7 @@ impl Bench {
             op: "attention".to_owned(),
             dtype: Dtype::F16,
             tolerance: Tolerance { relative_l2: 1e-3, worst_row: 4e-3 },
-            cases: vec![CaseRequest { case, plan, incumbent_ns }],
+            cases: vec![CaseRequest { case, plan, incumbent_ns, scaled: None }],
             policy: Policy {
                 min_speedup: 1.01,
                 screening_samples: 10,
@@ -72,6 +72,7 @@ impl Bench {
             },
             min_sample_ns: 200_000.0,
             oracle_flop: 1e10,
+            model_flop: 1e9,
             input_seed: 7,
         };
         self.worker.evaluate(request).await.unwrap()

@@ -260,8 +260,7 @@ fn peaks(gpu: &Gpu) -> Peaks {
         "L4" => (6_251_000.0, 192.0),
         _ => (3_201_000.0, 6144.0),
     };
-    let real =
-        Peaks::derived(major * 10 + minor, gpu.multiprocessors, gpu.clock_hz / 1e3, memory_clock_khz, bus_bits);
+    let real = Peaks::derived(major * 10 + minor, gpu.multiprocessors, gpu.clock_hz / 1e3, memory_clock_khz, bus_bits);
     let source = format!("those of a real {}, {}", gpu.name, real.source);
     Peaks { source, ..real }
 }
