@@ -207,8 +207,10 @@ fn source(detail: &IterationDetail, out: &mut impl Write) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::profile::tests::launch;
+    use crate::domain::profile::{LaunchProfile, Profile};
     use crate::domain::verdict::Verdict;
-    use crate::store::testing::{Scene, proposal};
+    use crate::store::testing::{Scene, evaluation, finish, proposal};
 
     async fn printed(scene: &Scene, iteration: i64, json: bool) -> String {
         let mut out = Vec::new();
@@ -263,6 +265,26 @@ mod tests {
         ");
         let json: serde_json::Value = serde_json::from_str(&printed(&scene, better, true).await).unwrap();
         assert_eq!(json["parent_source"], "__launch_bounds__(64)\n");
+    }
+
+    #[tokio::test]
+    async fn what_a_virtual_gpu_counted_is_shown_launch_by_launch() {
+        let scene = Scene::new().await;
+        let session = scene.session().await;
+        let iteration = scene.store.begin(session, &proposal(64, None)).await.unwrap();
+        let mut evaluation = evaluation(1000.0, false);
+        let launches = vec![launch("attend", 900.0), LaunchProfile { executed_blocks: 64, ..launch("combine", 100.0) }];
+        evaluation.measurements[0].profile = Some(Profile { launches, checked_on: None });
+        scene.store.finish(iteration, &finish(&evaluation, &[])).await.unwrap();
+        let shown = printed(&scene, iteration, false).await;
+        let counted = shown.split("Counted:").nth(1).and_then(|rest| rest.split("\nSource").next()).unwrap();
+        insta::assert_snapshot!(counted, @"
+
+        case      kernel   µs, modelled  limiter  blocks per SM  active lanes  divergent branches  global sectors / ideal  shared wavefronts / ideal  local sectors
+        b1h1s128  attend          0.900  shared               4          31.5                5.0%                   1.20×                     32.00×              0
+        b1h1s128  combine         0.100  shared               4          31.5                5.0%                   1.20×                     32.00×              0
+        b1h1s128 was not executed in full: combine: 64 of 256 blocks counted
+        ");
     }
 
     #[tokio::test]

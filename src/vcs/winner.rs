@@ -116,7 +116,7 @@ impl Figures {
     fn describe(&self, time_source: TimeSource) -> String {
         let Self { median_us, ci_us: [lo, hi], samples } = *self;
         if time_source == TimeSource::Modelled && samples == 1 {
-            return format!("{} us, computed without noise", us(median_us));
+            return format!("{} us (modelled)", us(median_us));
         }
         format!("{} us (95% interval {} to {}, {samples} samples)", us(median_us), us(lo), us(hi))
     }

@@ -1,6 +1,6 @@
 //! The suite that every device passes: what a worker on it must say of right and broken kernels.
 //!
-//! The fake device runs it always; a CUDA device with `cargo test --release --test devices -- --ignored`. There
+//! The fake and the virtual device run it always; a CUDA device with `cargo test --release --test devices -- --ignored`. There
 //! `OPTLOOP_EXE` may name the executable, where it is not where it was built.
 
 use std::path::PathBuf;
@@ -90,6 +90,35 @@ async fn tells_right_from_broken(device: &str) {
     }
 }
 
+/// A model needs one look: a start is modelled, a faster time is confirmed, any other is not.
+async fn models_once(device: &str) {
+    let mut bench = Bench::on(device).await;
+    let first = bench.evaluate(0, 0, None).await;
+    let [measurement] = first.measurements.as_slice() else { panic!("one case") };
+    let modelled = measurement.screening.as_ref().unwrap();
+    assert_eq!((modelled.samples_ns.len(), modelled.launches_per_sample), (1, 1));
+    assert_eq!(modelled.interval_ns.lo, modelled.interval_ns.hi, "a computed time has no noise");
+    assert!(modelled.median_ns > 500.0 && modelled.median_ns < 1e8, "{} ns", modelled.median_ns);
+    assert_eq!(measurement.confirmation, None);
+    assert_eq!(measurement.correctness.rows_checked, 66);
+    let profile = measurement.profile.as_ref().unwrap();
+    assert_eq!((profile.launches[0].blocks, profile.is_sampled()), (4, false));
+
+    let again = bench.evaluate(0, 0, Some(modelled.median_ns)).await;
+    assert_eq!(again.measurements[0].screening.as_ref(), Some(modelled), "the same again");
+    assert_eq!(again.measurements[0].confirmation, None);
+    let slower_incumbent = bench.evaluate(0, 0, Some(modelled.median_ns * 10.0)).await;
+    assert_eq!(slower_incumbent.measurements[0].confirmation.as_ref().unwrap().samples_ns.len(), 1);
+}
+
+/// More shared memory than a block can have is refused, and harms nothing.
+async fn refuses_what_does_not_fit(device: &str) {
+    let mut bench = Bench::on(device).await;
+    let refused = bench.evaluate(0, 1 << 20, None).await;
+    assert_eq!(refused.outcome.kind(), "rejected_by_compiler", "{:?}", refused.outcome);
+    assert_eq!(bench.evaluate(0, 0, None).await.outcome, Outcome::Measured);
+}
+
 /// A start is screened, a faster time is confirmed, a hopeless one is dropped after three samples.
 async fn samples_as_the_policy_says(device: &str) {
     let mut bench = Bench::on(device).await;
@@ -123,14 +152,18 @@ async fn the_fake_device_passes() {
 }
 
 #[tokio::test]
+async fn the_virtual_device_passes() {
+    describes_itself(Bench::on("virtual:h200").await.worker.info());
+    models_once("virtual:h200").await;
+    tells_right_from_broken("virtual:h200").await;
+    refuses_what_does_not_fit("virtual:h200").await;
+}
+
+#[tokio::test]
 #[ignore = "needs a CUDA GPU"]
 async fn the_cuda_device_passes() {
     describes_itself(Bench::on("cuda:0").await.worker.info());
     samples_as_the_policy_says("cuda:0").await;
     tells_right_from_broken("cuda:0").await;
-    // More shared memory than a block can have is refused by the driver, and harms nothing.
-    let mut bench = Bench::on("cuda:0").await;
-    let refused = bench.evaluate(0, 1 << 20, None).await;
-    assert_eq!(refused.outcome.kind(), "rejected_by_compiler", "{:?}", refused.outcome);
-    assert_eq!(bench.evaluate(0, 0, None).await.outcome, Outcome::Measured);
+    refuses_what_does_not_fit("cuda:0").await;
 }

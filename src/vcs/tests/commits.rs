@@ -63,7 +63,18 @@ fn a_modelled_winner_says_so_and_has_a_folder_of_its_own() {
     winner.sidecar.measurement.samples = 1;
     winner.sidecar.environment.device = "virtual H200".to_owned();
     winner.previous = winner.previous.map(|before| Figures { samples: 1, ..before });
-    insta::assert_snapshot!(winner.message(), @"");
+    insta::assert_snapshot!(winner.message(), @"
+    attention/b1: 123.4 -> 98.70 us modelled (1.25x)
+
+    Family:     fa2-mma
+    Parameters: WARPS=4 BC=64
+    Variant:    00ff
+    Before:     123.4 us (modelled)
+    After:      98.70 us (modelled)
+    Baseline:   no baseline measured
+    Device:     virtual H200, modelled
+    Found by:   session 3, iteration 17
+    ");
     let sandbox = Sandbox::new();
     sandbox.repo().commit_winner(&winner).unwrap();
     let files = sandbox.git("show --name-only --format=");
