@@ -146,6 +146,18 @@ pub struct Counters {
     pub in_order_cycles: u64,
     /// The same if an instruction only waited for its operands (unbounded reordering): the dependency bound.
     pub dataflow_cycles: u64,
+    /// `in_order_cycles` of the one executed block that took longest by it.
+    pub longest_in_order_cycles: u64,
+    /// `dataflow_cycles` of the one executed block that took longest by it.
+    pub longest_dataflow_cycles: u64,
+    /// Instructions of the kernel's text: what must be fetched at least once.
+    pub static_instructions: u64,
+    /// Issue slots, summed over warps: machine instructions, as far as PTX tells ([`crate::timing::cost`]).
+    pub issue_slots: u64,
+    /// Cycles for which each [`crate::timing::Pipe`] of a partition was taken, summed over warps.
+    pub pipe_cycles: [u64; crate::timing::Pipe::COUNT],
+    /// Sectors of global loads that a block did not find in its L1 ([`crate::timing::Cache`]): what L2 has to deliver.
+    pub l2_sectors: u64,
 }
 
 impl Counters {
