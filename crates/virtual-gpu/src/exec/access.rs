@@ -2,6 +2,7 @@
 
 use super::env::{Env, Step, Trouble};
 use super::lanes::{ALL, LANES, W32, W64, lanes_of, mask_of};
+use super::tally::Tally;
 use super::warp::Warp;
 use crate::counters::Traffic;
 use crate::fault::{Access, FaultKind};
@@ -220,11 +221,10 @@ fn misaligned(lane: usize, access: Access, space: &'static str, at: &W64, bytes:
 fn group<'g>(env: &mut Env<'g>, at: &W64, mask: u32, bytes: u32, access: Access) -> Step<(&'g Allocation, u32)> {
     let first = mask.trailing_zeros() as usize;
     let memory = env.run.memory;
-    let mut allocation = memory.allocation(env.tally.allocation);
-    if !allocation.contains(at.0[first], bytes) || allocation.is_freed() {
+    if !memory.is_inside(env.tally.allocation, at.0[first], bytes) {
         env.tally.allocation = locate(env, at.0[first], bytes, access).map_err(|kind| Trouble::at(first, kind))?;
-        allocation = memory.allocation(env.tally.allocation);
     }
+    let allocation = memory.allocation(env.tally.allocation);
     let inside = mask & mask_of(|lane| allocation.contains(at.0[lane], bytes));
     Ok((allocation, inside))
 }
@@ -278,9 +278,9 @@ fn read_global(env: &mut Env<'_>, at: &W64, mask: u32, width: Width, words: &mut
         }
     }
     if env.run.options.counters {
-        let traffic = count_sectors(at, mask, width.bytes);
+        let traffic = count_global(env.tally, at, mask, width.bytes);
         env.tally.counters.global_load.add(&traffic);
-        env.tally.extra_cycles = traffic.units.saturating_sub(traffic.ideal_units) as u32;
+        env.tally.delay = env.tally.load_through_l1(at, mask, env.run.gpu.latencies.l1_miss());
     }
     Ok(())
 }
@@ -312,7 +312,8 @@ fn write_global(env: &mut Env<'_>, at: &W64, mask: u32, width: Width, words: &Wo
         }
     }
     if env.run.options.counters {
-        env.tally.counters.global_store.add(&count_sectors(at, mask, width.bytes));
+        let traffic = count_global(env.tally, at, mask, width.bytes);
+        env.tally.counters.global_store.add(&traffic);
     }
     Ok(())
 }
@@ -330,26 +331,36 @@ fn touch(allocation: &Allocation, at: &W64, mask: u32) {
     }
 }
 
-/// Counts the 32-byte sectors of one access, and how many its bytes would fill.
-pub(crate) fn count_sectors(at: &W64, mask: u32, bytes: u32) -> Traffic {
-    let lanes = u64::from(mask.count_ones());
+/// Counts the 32-byte sectors of one access and how many its bytes would fill; notes the lines that keep the pipe busy.
+pub(crate) fn count_global(tally: &mut Tally, at: &W64, mask: u32, bytes: u32) -> Traffic {
+    let asked = u64::from(mask.count_ones()) * u64::from(bytes);
+    let sectors = distinct(at, mask, 5);
+    tally.occupied = distinct(at, mask, 7) as u32 - 1;
+    Traffic { requests: 1, units: sectors, ideal_units: sectors.min(asked.div_ceil(32)), bytes: asked }
+}
+
+/// Counts distinct addresses without their low `shift` bits.
+fn distinct(at: &W64, mask: u32, shift: u32) -> u64 {
     let (mut distinct, mut ordered, mut last) = (0, true, None);
     for lane in lanes_of(mask) {
-        let sector = at.0[lane] / 32;
-        if last != Some(sector) {
-            ordered &= last < Some(sector);
+        let unit = at.0[lane] >> shift;
+        if last != Some(unit) {
+            ordered &= last < Some(unit);
             distinct += 1;
-            last = Some(sector);
+            last = Some(unit);
         }
     }
-    if !ordered {
-        let mut sectors: Vec<u64> = lanes_of(mask).map(|lane| at.0[lane] / 32).collect();
-        sectors.sort_unstable();
-        sectors.dedup();
-        distinct = sectors.len() as u64;
+    if ordered {
+        return distinct;
     }
-    let asked = lanes * u64::from(bytes);
-    Traffic { requests: 1, units: distinct, ideal_units: distinct.min(asked.div_ceil(32)), bytes: asked }
+    let mut units = at.0.map(|address| address >> shift);
+    let mut count = 0;
+    for lane in lanes_of(mask) {
+        units[count] = at.0[lane] >> shift;
+        count += 1;
+    }
+    units[..count].sort_unstable();
+    1 + units[..count].windows(2).filter(|pair| pair[0] != pair[1]).count() as u64
 }
 
 /// Returns the block and the offset that shared addresses of the lanes of `mask` mean. All must be in one block.
@@ -415,7 +426,7 @@ fn read_shared(warp: u32, env: &mut Env<'_>, at: &W64, mask: u32, width: Width, 
         }
         if env.run.options.counters {
             let traffic = count_wavefronts(&offsets, part, width.bytes);
-            env.tally.extra_cycles = (traffic.units - 1) as u32;
+            env.tally.occupied = (traffic.units - 1) as u32;
             env.tally.counters.shared_load.add(&traffic);
         }
     }
@@ -447,7 +458,7 @@ fn write_shared(warp: u32, env: &mut Env<'_>, at: &W64, mask: u32, width: Width,
         }
         if env.run.options.counters {
             let traffic = count_wavefronts(&offsets, part, width.bytes);
-            env.tally.extra_cycles = (traffic.units - 1) as u32;
+            env.tally.occupied = (traffic.units - 1) as u32;
             env.tally.counters.shared_store.add(&traffic);
         }
     }

@@ -68,12 +68,6 @@ impl Allocation {
         offset < self.bytes && offset + u64::from(bytes) <= self.bytes
     }
 
-    /// Returns whether it was freed.
-    #[inline(always)]
-    pub fn is_freed(&self) -> bool {
-        self.freed
-    }
-
     /// Returns the word that holds `address`, which must be inside.
     #[inline(always)]
     pub fn load_word(&self, address: u64) -> u32 {
@@ -213,6 +207,12 @@ impl GlobalMemory {
     #[inline(always)]
     pub fn allocation(&self, index: usize) -> &Allocation {
         &self.allocations[index]
+    }
+
+    /// Returns whether `bytes` bytes at `address` are in the live allocation of an index.
+    #[inline(always)]
+    pub fn is_inside(&self, index: usize, address: u64, bytes: u32) -> bool {
+        self.allocations.get(index).is_some_and(|allocation| !allocation.freed && allocation.contains(address, bytes))
     }
 
     /// Says where an address is.

@@ -114,19 +114,23 @@ impl Races {
     pub fn release(&mut self, warp: u32, clock: &mut Clock) {
         let own = &mut self.clocks[warp as usize];
         own[warp as usize] = self.now;
-        if clock.len() < self.warps {
-            *clock = vec![0; self.warps].into();
-        }
-        for (into, &from) in clock.iter_mut().zip(own.iter()) {
-            *into = (*into).max(from);
-        }
+        join(clock, own);
         self.now += 1;
     }
 
     /// Lets `warp` know what `clock` has gathered.
     pub fn acquire(&mut self, warp: u32, clock: &Clock) {
-        for (into, &from) in self.clocks[warp as usize].iter_mut().zip(clock.iter()) {
-            *into = (*into).max(from);
-        }
+        join(&mut self.clocks[warp as usize], clock);
+    }
+}
+
+/// Adds what another clock knows.
+pub(crate) fn join(into: &mut Clock, from: &Clock) {
+    if into.len() < from.len() {
+        *into = from.clone();
+        return;
+    }
+    for (into, &from) in into.iter_mut().zip(from) {
+        *into = (*into).max(from);
     }
 }
