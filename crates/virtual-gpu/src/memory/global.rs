@@ -172,14 +172,12 @@ impl GlobalMemory {
             return Err("an allocation of 0 bytes has no address; ask for at least 1".to_owned());
         }
         if self.live_bytes.saturating_add(bytes) > limit {
-            return Err(format!(
-                "out of memory: {bytes} bytes asked for, {} of {limit} in use",
-                self.live_bytes
-            ));
+            return Err(format!("out of memory: {bytes} bytes asked for, {} of {limit} in use", self.live_bytes));
         }
-        let base = self.allocations.last().map_or(FIRST_ADDRESS, |last| {
-            (last.base + last.bytes + GUARD_BYTES).next_multiple_of(ALIGNMENT)
-        });
+        let base = self
+            .allocations
+            .last()
+            .map_or(FIRST_ADDRESS, |last| (last.base + last.bytes + GUARD_BYTES).next_multiple_of(ALIGNMENT));
         self.allocations.push(Allocation::new(base, bytes));
         self.live_bytes += bytes;
         Ok(base)
@@ -219,7 +217,9 @@ impl GlobalMemory {
     pub fn find(&self, address: u64) -> Place {
         let after = self.allocations.partition_point(|allocation| allocation.base <= address);
         let Some(index) = after.checked_sub(1) else {
-            return Place::Outside(if address < FIRST_ADDRESS { "near null" } else { "before every allocation" }.to_owned());
+            return Place::Outside(
+                if address < FIRST_ADDRESS { "near null" } else { "before every allocation" }.to_owned(),
+            );
         };
         let allocation = &self.allocations[index];
         let past = address - allocation.base;
