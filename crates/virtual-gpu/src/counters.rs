@@ -146,9 +146,50 @@ pub struct Counters {
     pub in_order_cycles: u64,
     /// The same if an instruction only waited for its operands (unbounded reordering): the dependency bound.
     pub dataflow_cycles: u64,
+    /// `in_order_cycles` of the one executed block that took longest by it.
+    pub longest_in_order_cycles: u64,
+    /// `dataflow_cycles` of the one executed block that took longest by it.
+    pub longest_dataflow_cycles: u64,
+    /// Instructions of the kernel's text: what must be fetched at least once.
+    pub static_instructions: u64,
+    /// Issue slots, summed over warps: machine instructions, as far as PTX tells ([`crate::timing::cost`]).
+    pub issue_slots: u64,
+    /// Cycles for which each [`crate::timing::Pipe`] of a partition was taken, summed over warps.
+    pub pipe_cycles: [u64; crate::timing::Pipe::COUNT],
+    /// Sectors of global loads that a block did not find in its L1 ([`crate::timing::Cache`]): what L2 has to deliver.
+    pub l2_sectors: u64,
 }
 
 impl Counters {
+    /// Adds the counters of other blocks of the same launch.
+    pub fn add(&mut self, other: &Self) {
+        self.executed_blocks += other.executed_blocks;
+        for (sum, more) in self.warp_instructions.iter_mut().zip(other.warp_instructions) {
+            *sum += more;
+        }
+        for (sum, more) in self.thread_instructions.iter_mut().zip(other.thread_instructions) {
+            *sum += more;
+        }
+        for (sum, more) in self.pipe_cycles.iter_mut().zip(other.pipe_cycles) {
+            *sum += more;
+        }
+        self.branches += other.branches;
+        self.divergent_branches += other.divergent_branches;
+        self.global_load.add(&other.global_load);
+        self.global_store.add(&other.global_store);
+        self.shared_load.add(&other.shared_load);
+        self.shared_store.add(&other.shared_store);
+        self.local.add(&other.local);
+        self.atomics.add(&other.atomics);
+        self.barriers += other.barriers;
+        self.in_order_cycles += other.in_order_cycles;
+        self.dataflow_cycles += other.dataflow_cycles;
+        self.longest_in_order_cycles = self.longest_in_order_cycles.max(other.longest_in_order_cycles);
+        self.longest_dataflow_cycles = self.longest_dataflow_cycles.max(other.longest_dataflow_cycles);
+        self.issue_slots += other.issue_slots;
+        self.l2_sectors += other.l2_sectors;
+    }
+
     /// Returns how many grid blocks an executed block stands for.
     pub fn scale(&self) -> f64 {
         if self.executed_blocks == 0 { 0.0 } else { self.blocks as f64 / self.executed_blocks as f64 }

@@ -1,4 +1,20 @@
-//! The GPUs that are modelled: limits and rates.
+//! The GPUs that are modelled: limits, rates and latencies, each with its source.
+//!
+//! Sources, by the marks in the comments:
+//!
+//! * \[guide\] CUDA Programming Guide, "Arithmetic Instructions" (results per clock and SM by compute capability) and
+//!   "Technical Specifications per Compute Capability".
+//! * \[h100\], \[a100\], \[ada\] NVIDIA's whitepapers on the Hopper, Ampere and Ada architectures; \[h200\], \[l4\] the data sheets.
+//! * \[hopper\] Luo et al., *Benchmarking and Dissecting the Nvidia Hopper GPU Architecture via Microbenchmarking*
+//!   (arXiv 2402.13499) and its extension (arXiv 2501.12084).
+//! * \[ampere\] Abdelkhalik et al., *Demystifying the Nvidia Ampere Architecture through Microbenchmarking and
+//!   Instruction-level Analysis* (arXiv 2208.11174).
+//! * \[fit\] fitted on the recorded H200 times, docs/model.md.
+//! * \[guess\] a plausible number that nothing here depends on much.
+
+mod known;
+
+use crate::program::Ty;
 
 /// A named GPU.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,12 +41,127 @@ pub struct Gpu {
     pub max_shared_bytes_per_block: u32,
     /// Shared memory that the system reserves per block, in bytes.
     pub reserved_shared_bytes_per_block: u32,
+    /// L1 and shared memory of a multiprocessor together, in bytes.
+    pub l1_bytes: u64,
     /// Clock under load, in Hz.
     pub clock_hz: f64,
     /// L2 size in bytes.
     pub l2_bytes: u64,
     /// Memory size in bytes.
     pub memory_bytes: u64,
+    /// What moves and computes per unit of time.
+    pub rates: Rates,
+    /// How long single operations take.
+    pub latencies: Latencies,
+}
+
+/// What a GPU does per clock or second when nothing is in the way.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rates {
+    /// Warp schedulers of a multiprocessor, one instruction per clock each.
+    pub schedulers: u32,
+    /// Single-precision multiply-adds per clock and multiprocessor, in lanes.
+    pub fma_lanes: u32,
+    /// Integer and logic operations per clock and multiprocessor, in lanes.
+    pub alu_lanes: u32,
+    /// Special functions per clock and multiprocessor, in lanes.
+    pub mufu_lanes: u32,
+    /// Packed 16-bit operations per clock and multiprocessor, in lanes (of two each).
+    pub half_lanes: u32,
+    /// Double-precision multiply-adds per clock and multiprocessor, in lanes.
+    pub double_lanes: u32,
+    /// Loads, stores and shuffles per clock and multiprocessor, in lanes.
+    pub lsu_lanes: u32,
+    /// FLOP of the tensor cores per clock and multiprocessor with 16-bit inputs, dense.
+    pub tensor16_flop: f64,
+    /// The same with tf32 inputs.
+    pub tensor_tf32_flop: f64,
+    /// The same with 8-bit inputs.
+    pub tensor8_flop: f64,
+    /// The same with f64 inputs.
+    pub tensor64_flop: f64,
+    /// Share of the tensor rate that `mma.sync` reaches; the rest needs `wgmma`.
+    pub warp_tensor_fraction: f64,
+    /// Bytes of shared memory or L1 per clock and multiprocessor.
+    pub shared_bytes: f64,
+    /// Bytes from L2 per clock and multiprocessor.
+    pub l2_bytes_per_multiprocessor: f64,
+    /// Bytes from L2 per second, all multiprocessors together.
+    pub l2_bytes_per_s: f64,
+    /// Bytes from memory per second.
+    pub memory_bytes_per_s: f64,
+    /// Atomics on one address in L2 per clock.
+    pub atomics: f64,
+    /// Time of an empty kernel in a graph that is replayed, back to back with others, in seconds.
+    pub launch_s: f64,
+    /// Time between the starts of two blocks on one multiprocessor, in clocks.
+    pub block_launch: f64,
+}
+
+impl Rates {
+    /// Returns the FLOP of the tensor cores per clock and multiprocessor for inputs of a type, dense.
+    pub fn tensor_flop(&self, ty: Ty) -> f64 {
+        match ty {
+            Ty::F64 => self.tensor64_flop,
+            Ty::Tf32 | Ty::F32 | Ty::B32 => self.tensor_tf32_flop,
+            _ if ty.bits() == 8 || matches!(ty, Ty::E4m3x2 | Ty::E5m2x2) => self.tensor8_flop,
+            _ => self.tensor16_flop,
+        }
+    }
+}
+
+/// Latencies in clocks, from the issue of an instruction to that of one that depends on it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Latencies {
+    /// Integer and logic.
+    pub alu: u16,
+    /// Single-precision arithmetic and integer multiplication.
+    pub fma: u16,
+    /// Clocks for which a warp's single-precision instruction takes its partition's pipe.
+    pub fma_occupancy: u8,
+    /// Packed 16-bit arithmetic.
+    pub half: u16,
+    /// Double-precision arithmetic.
+    pub double: u16,
+    /// Clocks for which a warp's double-precision instruction takes its partition's pipe.
+    pub double_occupancy: u8,
+    /// What a predicate takes longer than a register.
+    pub predicate: u16,
+    /// Special functions and conversions.
+    pub mufu: u16,
+    /// Shuffles and warp reductions.
+    pub shuffle: u16,
+    /// Votes.
+    pub vote: u16,
+    /// Thread indices and the like.
+    pub special_register: u16,
+    /// Start of a tensor operation, to which its own clocks are added.
+    pub tensor: u16,
+    /// The same with f64 inputs.
+    pub tensor_double: u16,
+    /// Load from shared memory.
+    pub shared: u16,
+    /// Atomic in shared memory.
+    pub shared_atomic: u16,
+    /// Load that L1 serves.
+    pub l1: u16,
+    /// Load that L2 serves.
+    pub l2: u16,
+    /// Load that memory serves.
+    pub memory: u16,
+    /// Bulk (TMA) copy to shared memory.
+    pub bulk_copy: u16,
+    /// From the last arrival at a block barrier to the next instruction.
+    pub barrier: u16,
+    /// Issue slots of a branch, with the fetch of what follows.
+    pub branch_issue: u8,
+}
+
+impl Latencies {
+    /// Returns what a load takes longer when L1 does not have it.
+    pub fn l1_miss(&self) -> u32 {
+        u32::from(self.l2.saturating_sub(self.l1))
+    }
 }
 
 impl Gpu {
@@ -38,27 +169,9 @@ impl Gpu {
     pub fn named(name: &str) -> Option<Self> {
         match name.to_ascii_lowercase().as_str() {
             "h200" => Some(Self::h200()),
+            "a100" => Some(Self::a100()),
+            "l4" => Some(Self::l4()),
             _ => None,
-        }
-    }
-
-    /// NVIDIA H200 SXM.
-    pub fn h200() -> Self {
-        Self {
-            name: "H200",
-            compute_capability: (9, 0),
-            arch: "sm_90a",
-            multiprocessors: 132,
-            max_threads_per_block: 1024,
-            max_threads_per_multiprocessor: 2048,
-            max_blocks_per_multiprocessor: 32,
-            registers_per_multiprocessor: 65536,
-            shared_bytes_per_multiprocessor: 228 * 1024,
-            max_shared_bytes_per_block: 227 * 1024,
-            reserved_shared_bytes_per_block: 1024,
-            clock_hz: 1.98e9,
-            l2_bytes: 50 << 20,
-            memory_bytes: 141_000_000_000,
         }
     }
 }

@@ -28,11 +28,22 @@ pub const FALSE: Slot = CONSTANT + 1;
 /// Reconvergence at the exit of the kernel.
 pub const AT_EXIT: u32 = u32::MAX;
 
+/// Generic address of offset 0 of the executing block's shared memory.
+pub const SHARED_WINDOW: u64 = 0x7100_0000_0000;
+
+/// Generic address of offset 0 of the executing thread's local memory.
+pub const LOCAL_WINDOW: u64 = 0x7200_0000_0000;
+
+/// Generic address of offset 0 of the kernel's parameters.
+pub const PARAM_WINDOW: u64 = 0x7300_0000_0000;
+
 /// A loaded PTX module.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Module {
     /// Name of the file, as given to the loader, for messages.
     pub file: String,
+    /// The PTX text, for messages.
+    pub text: String,
     /// PTX ISA version, such as (9, 0).
     pub version: (u32, u32),
     /// The target, such as `sm_90a`.
@@ -98,6 +109,14 @@ pub struct Kernel {
     pub required_block: Option<[u32; 3]>,
     /// Exact cluster dimensions (`.reqnctapercluster`), if stated.
     pub required_cluster: Option<[u32; 3]>,
+}
+
+impl Kernel {
+    /// Returns whether it has dynamic shared memory.
+    pub fn uses_dynamic_shared(&self) -> bool {
+        let constants = self.constants32.iter().chain(&self.constants64);
+        constants.into_iter().any(|constant| matches!(constant, Constant::DynamicShared(_)))
+    }
 }
 
 /// A parameter of a kernel.

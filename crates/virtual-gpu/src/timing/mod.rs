@@ -1,5 +1,15 @@
 //! The timing model: counters and a launch's shape to a *modelled* time.
 
+mod cache;
+mod latency;
+mod prepared;
+mod scoreboard;
+
+pub use cache::{Cache, LINE_BYTES, SECTOR_BYTES};
+pub use latency::{Cost, Pipe, cost};
+pub use prepared::{Effect, Layout, Prepared};
+pub use scoreboard::{Scoreboard, Times, Totals};
+
 use crate::counters::Counters;
 use crate::gpu::Gpu;
 

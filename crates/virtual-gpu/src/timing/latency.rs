@@ -1,0 +1,223 @@
+//! What one PTX operation costs a warp: its latency, the pipe it occupies, and its issue slots.
+//!
+//! The numbers are for the machine instructions that ptxas makes of the operation, not for PTX: moves and packing vanish
+//! in register allocation, a 64-bit addition is a pair with carry, a division is a sequence.
+
+use crate::gpu::{Gpu, Latencies};
+use crate::program::{Binary, Op, Space, Ternary, Ty, Unary};
+
+/// A pipe of an SM partition, which one warp instruction occupies at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Pipe {
+    /// Single-precision multiply-add; also integer multiply-add.
+    Fma,
+    /// Integer, logic, comparison, minimum, selection.
+    Alu,
+    /// Packed 16-bit floating point.
+    Half,
+    /// Double precision.
+    Double,
+    /// The special functions and the conversions that the arithmetic pipes cannot do.
+    Mufu,
+    /// Loads, stores, shuffles and atomics, on their way to the unit that the four partitions share.
+    Lsu,
+    /// Tensor core.
+    Tensor,
+    /// No pipe but the issue slot: branches, barriers, and what costs nothing.
+    None,
+}
+
+impl Pipe {
+    /// How many pipes there are.
+    pub const COUNT: usize = Self::None as usize + 1;
+}
+
+/// What an operation costs one warp on its partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cost {
+    /// Cycles from the issue until a dependent instruction can issue.
+    pub latency: u16,
+    /// The pipe that does it.
+    pub pipe: Pipe,
+    /// Cycles for which the pipe is taken.
+    pub occupancy: u8,
+    /// Issue slots, which is the number of machine instructions; 0 for what vanishes.
+    pub issue: u8,
+}
+
+impl Cost {
+    const FREE: Self = Self::new(0, Pipe::None, 0, 0);
+
+    const fn new(latency: u16, pipe: Pipe, occupancy: u8, issue: u8) -> Self {
+        Self { latency, pipe, occupancy, issue }
+    }
+
+    /// Repeats the operation `times` in a chain.
+    const fn chain(self, times: u8) -> Self {
+        let Self { latency, pipe, occupancy, issue } = self;
+        Self::new(latency * times as u16, pipe, occupancy * times, issue * times)
+    }
+}
+
+/// Returns what an operation costs on a GPU, without conflicts and with every access in L1.
+pub fn cost(op: &Op, gpu: &Gpu) -> Cost {
+    let at = &gpu.latencies;
+    let alu = Cost::new(at.alu, Pipe::Alu, 2, 1);
+    match op {
+        // A predicate move is a logic operation; the others are done by renaming.
+        Op::Mov { ty: Ty::Pred, .. } => alu,
+        Op::Mov { .. } | Op::Pack { wide: true, .. } | Op::Unpack { wide: true, .. } => Cost::FREE,
+        // Halves of a 32-bit register are selected by the instructions that use them, mostly.
+        Op::Unpack { .. } => Cost::FREE,
+        Op::Pack { .. } => alu,
+        Op::Special { .. } => Cost::new(at.special_register, Pipe::None, 0, 1),
+        Op::Unary { op, ty, mods, .. } => unary(*op, *ty, mods.approx || mods.ftz, at),
+        Op::Binary { op, ty, mods, .. } => binary(*op, *ty, mods.approx, at),
+        Op::Ternary { op, ty, .. } => ternary(*op, *ty, at),
+        Op::Bfi { .. } => alu.chain(2),
+        Op::Carry { ty, .. } | Op::MadCarry { ty, .. } => wide(alu, *ty),
+        Op::Setp { ty, .. } | Op::Set { ty, .. } => compare(*ty, at),
+        Op::Selp { ty, .. } | Op::Slct { ty, .. } => wide(alu, *ty),
+        Op::Pred { .. } | Op::IsSpace { .. } => alu,
+        Op::Cvt { from, to, .. } => convert(*from, *to, at),
+        Op::Mma(_) | Op::Wgmma(_) => tensor(op, gpu),
+        _ => memory_or_control(op, at),
+    }
+}
+
+fn memory_or_control(op: &Op, at: &Latencies) -> Cost {
+    match op {
+        Op::Ld { space, .. } => match space {
+            Space::Shared | Space::SharedCluster => Cost::new(at.shared, Pipe::Lsu, 1, 1),
+            Space::Param | Space::Const => Cost::FREE,
+            _ => Cost::new(at.l1, Pipe::Lsu, 1, 1),
+        },
+        Op::LdMatrix { .. } => Cost::new(at.shared, Pipe::Lsu, 1, 1),
+        Op::St { .. } | Op::StMatrix { .. } | Op::CpAsync { .. } => Cost::new(at.l1, Pipe::Lsu, 1, 1),
+        Op::Atom { space: Space::Shared, .. } => Cost::new(at.shared_atomic, Pipe::Lsu, 2, 1),
+        Op::Atom { .. } => Cost::new(at.l2, Pipe::Lsu, 2, 1),
+        Op::Bulk { .. } | Op::BulkTensor(_) => Cost::new(at.bulk_copy, Pipe::Lsu, 2, 1),
+        Op::Mbarrier { .. } | Op::CpAsyncMbarrierArrive { .. } => Cost::new(at.shared, Pipe::Lsu, 1, 1),
+        Op::Shfl { .. } | Op::Redux { .. } => Cost::new(at.shuffle, Pipe::Lsu, 1, 1),
+        Op::Match { .. } => Cost::new(at.shuffle, Pipe::Lsu, 4, 1),
+        Op::Vote { .. } | Op::Elect { .. } | Op::ActiveMask { .. } => Cost::new(at.vote, Pipe::Alu, 2, 1),
+        Op::Bar { .. } | Op::ClusterArrive | Op::ClusterWait => Cost::new(0, Pipe::None, 0, 1),
+        Op::Branch { .. } | Op::BranchIndexed { .. } => Cost::new(0, Pipe::None, 0, at.branch_issue),
+        Op::Fence | Op::WarpSync { .. } | Op::Exit => Cost::new(0, Pipe::None, 0, 1),
+        _ => Cost::FREE,
+    }
+}
+
+/// A 64-bit operation is two of its 32-bit ones.
+fn wide(cost: Cost, ty: Ty) -> Cost {
+    if ty.bits() == 64 { cost.chain(2) } else { cost }
+}
+
+fn float(ty: Ty, at: &Latencies) -> Cost {
+    match ty {
+        Ty::F64 => Cost::new(at.double, Pipe::Double, at.double_occupancy, 1),
+        Ty::F16 | Ty::F16x2 | Ty::Bf16 | Ty::Bf16x2 => Cost::new(at.half, Pipe::Half, 1, 1),
+        _ => Cost::new(at.fma, Pipe::Fma, at.fma_occupancy, 1),
+    }
+}
+
+fn compare(ty: Ty, at: &Latencies) -> Cost {
+    let cost = match ty {
+        Ty::F64 => Cost::new(at.double, Pipe::Double, at.double_occupancy, 1),
+        _ => Cost::new(at.alu, Pipe::Alu, 2, 1),
+    };
+    // Predicates are read later than registers: measured as two or three more cycles.
+    Cost { latency: cost.latency + at.predicate, ..if ty.is_float() { cost } else { wide(cost, ty) } }
+}
+
+fn special(ty: Ty, fast: bool, at: &Latencies) -> Cost {
+    let one = Cost::new(at.mufu, Pipe::Mufu, 8, 1);
+    match ty {
+        // Newton steps in double precision around a single-precision start.
+        Ty::F64 => Cost { latency: at.mufu + 8 * at.double, issue: 12, ..one },
+        // Without `.ftz` subnormal inputs are scaled: a comparison and two multiplications around it.
+        _ if fast => one,
+        _ => Cost { latency: at.mufu + 2 * at.fma, issue: 3, ..one },
+    }
+}
+
+fn unary(op: Unary, ty: Ty, fast: bool, at: &Latencies) -> Cost {
+    match op {
+        // Signs and absolute values are modifiers of the operands of floating-point instructions.
+        Unary::Neg | Unary::Abs if ty.is_float() => Cost::FREE,
+        Unary::Neg | Unary::Abs | Unary::Not | Unary::Cnot => wide(Cost::new(at.alu, Pipe::Alu, 2, 1), ty),
+        Unary::Popc | Unary::Clz | Unary::Bfind { .. } | Unary::Brev => Cost::new(at.mufu, Pipe::Mufu, 8, 1),
+        Unary::Sqrt | Unary::Rcp | Unary::Rsqrt if !fast => {
+            // The rounded forms: a start, two Newton steps, and a check for the slow path.
+            Cost { latency: at.mufu + 5 * at.fma, issue: 8, ..special(ty, true, at) }
+        }
+        _ => special(ty, fast, at),
+    }
+}
+
+fn binary(op: Binary, ty: Ty, approx: bool, at: &Latencies) -> Cost {
+    let alu = Cost::new(at.alu, Pipe::Alu, 2, 1);
+    let multiply = Cost::new(at.fma, Pipe::Fma, 2, 1);
+    match op {
+        Binary::Min | Binary::Max => wide(alu, ty),
+        Binary::Div if ty.is_float() => {
+            let start = special(ty, true, at);
+            if approx {
+                Cost { latency: at.mufu + at.fma, issue: 2, ..start }
+            } else {
+                Cost { latency: at.mufu + 6 * at.fma, issue: 10, ..start }
+            }
+        }
+        // A reciprocal in single precision and corrections; twice as long and more for 64 bits, a call.
+        Binary::Div | Binary::Rem if ty.bits() == 64 => Cost::new(6 * at.mufu, Pipe::Mufu, 16, 70),
+        Binary::Div | Binary::Rem => Cost::new(2 * at.mufu + 12 * at.alu, Pipe::Mufu, 24, 18),
+        _ if ty.is_float() => float(ty, at),
+        Binary::Mul | Binary::MulHi if ty.bits() == 64 => multiply.chain(3),
+        Binary::Mul | Binary::MulHi | Binary::MulWide | Binary::Mul24 => multiply,
+        _ => wide(alu, ty),
+    }
+}
+
+fn ternary(op: Ternary, ty: Ty, at: &Latencies) -> Cost {
+    let multiply = Cost::new(at.fma, Pipe::Fma, 2, 1);
+    match op {
+        Ternary::Mad if ty.is_float() => float(ty, at),
+        Ternary::Mad | Ternary::MadHi if ty.bits() == 64 => multiply.chain(3),
+        Ternary::Mad | Ternary::MadHi | Ternary::MadWide | Ternary::Mad24 | Ternary::Dp4a { .. } => multiply,
+        Ternary::Sad | Ternary::Bfe => wide(Cost::new(at.alu, Pipe::Alu, 2, 1).chain(2), ty),
+        _ => wide(Cost::new(at.alu, Pipe::Alu, 2, 1), ty),
+    }
+}
+
+fn convert(from: Ty, to: Ty, at: &Latencies) -> Cost {
+    let float16 = |ty: Ty| matches!(ty, Ty::F16 | Ty::Bf16 | Ty::F16x2 | Ty::Bf16x2);
+    match (from, to) {
+        (Ty::F64, _) | (_, Ty::F64) => Cost::new(at.mufu, Pipe::Mufu, 8, 1),
+        // Widening is an addition of zero that takes its operand in half precision.
+        (a, Ty::F32) if float16(a) => Cost::new(at.half, Pipe::Half, 2, 1),
+        (Ty::F32, b) if float16(b) => Cost::new(at.alu, Pipe::Alu, 2, 1),
+        (Ty::F32, Ty::Tf32 | Ty::F32) => Cost::new(at.alu, Pipe::Alu, 2, 1),
+        (a, b) if a.is_float() != b.is_float() || a.is_float() => Cost::new(at.mufu, Pipe::Mufu, 8, 1),
+        // Between integers: a sign extension or nothing.
+        (a, b) if a.bits() < b.bits() && a.is_signed() => Cost::new(at.alu, Pipe::Alu, 2, 1),
+        (a, b) if a.bits() < b.bits() || b.bits() >= 32 => Cost::FREE,
+        _ => Cost::new(at.alu, Pipe::Alu, 2, 1),
+    }
+}
+
+fn tensor(op: &Op, gpu: &Gpu) -> Cost {
+    let (multiplications, ty, rate) = match op {
+        Op::Mma(mma) => {
+            let products = u32::from(mma.m) * u32::from(mma.n) * u32::from(mma.k);
+            (products, mma.a_ty, gpu.rates.warp_tensor_fraction)
+        }
+        // Four warps share a wgmma; each does a quarter on its own partition.
+        Op::Wgmma(wgmma) => (16 * u32::from(wgmma.n) * u32::from(wgmma.k), wgmma.ab_ty, 1.0),
+        _ => return Cost::FREE,
+    };
+    let per_cycle = gpu.rates.tensor_flop(ty) / 2.0 / 4.0 * rate;
+    let cycles = (f64::from(multiplications) / per_cycle).ceil().clamp(1.0, 255.0) as u8;
+    let start = if ty == Ty::F64 { gpu.latencies.tensor_double } else { gpu.latencies.tensor };
+    Cost::new(start + u16::from(cycles), Pipe::Tensor, cycles, 1)
+}

@@ -1,0 +1,152 @@
+//! An instruction as the scoreboard sees it, made once per kernel.
+
+mod operands;
+
+use super::latency::{Cost, Pipe, cost};
+use crate::gpu::Gpu;
+use crate::program::{CONSTANT, Kernel, MbarrierOp, NONE, Op, Slot, TRUE, Ty};
+
+/// Most sources of an instruction with its guard: `mma` with 4 + 2 + 4 registers, and a guarded 8-wide store.
+pub const MAX_SOURCES: usize = 12;
+
+/// Most destinations that are kept in place: an 8-wide load.
+pub const MAX_DESTINATIONS: usize = 8;
+
+/// What an instruction does to a warp's time beside its latency.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// Nothing.
+    Plain,
+    /// Nothing more, but it has destinations beyond those in place.
+    Many,
+    /// A backward branch: nothing behind it is moved before it.
+    Loop,
+    /// Starts an asynchronous copy.
+    Copy,
+    /// Closes a group of asynchronous copies.
+    Commit,
+    /// Waits until at most this many groups are under way.
+    Wait(u8),
+}
+
+/// Where the registers of a kernel are in the one array of ready times: the 32-bit slots, the 64-bit slots, the
+/// predicates.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Layout {
+    wide: u16,
+    predicates: u16,
+    end: u16,
+}
+
+impl Layout {
+    /// Returns the layout of a kernel's registers.
+    pub fn of(kernel: &Kernel) -> Self {
+        let wide = kernel.slots32;
+        let predicates = wide + kernel.slots64;
+        Self { wide, predicates, end: predicates + kernel.predicates }
+    }
+
+    /// Returns how many registers there are.
+    pub fn registers(self) -> usize {
+        usize::from(self.end)
+    }
+}
+
+/// An instruction reduced to what its time depends on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prepared {
+    pub(super) sources: [u16; MAX_SOURCES],
+    pub(super) destinations: [u16; MAX_DESTINATIONS],
+    /// Destinations beyond those in place: the accumulator of a `wgmma`.
+    pub(super) more: Box<[u16]>,
+    pub(super) source_count: u8,
+    pub(super) destination_count: u8,
+    pub(super) cost: Cost,
+    pub(super) effect: Effect,
+}
+
+impl Prepared {
+    /// Prepares every instruction of a kernel for a GPU.
+    pub fn all(kernel: &Kernel, gpu: &Gpu) -> Vec<Self> {
+        (0..kernel.instructions.len()).map(|index| Self::of(kernel, index, gpu)).collect()
+    }
+
+    /// Prepares one instruction.
+    pub fn of(kernel: &Kernel, index: usize, gpu: &Gpu) -> Self {
+        let instruction = &kernel.instructions[index];
+        let mut lists = Lists { layout: Layout::of(kernel), sources: Vec::new(), destinations: Vec::new() };
+        lists.operands(&instruction.op);
+        if instruction.guard != TRUE {
+            lists.source(Ty::Pred, instruction.guard);
+            // Where the guard is false the old value stays, so the instruction waits for it.
+            let old = lists.destinations.clone();
+            lists.sources.extend(old);
+        }
+        let Lists { sources, destinations, .. } = lists;
+        let effect = match &instruction.op {
+            Op::Branch { target, .. } if *target as usize <= index => Effect::Loop,
+            Op::CpAsync { .. } | Op::Bulk { .. } | Op::BulkTensor(_) | Op::CpAsyncMbarrierArrive { .. } => Effect::Copy,
+            Op::CpAsyncCommit | Op::BulkCommit => Effect::Commit,
+            Op::CpAsyncWait { groups } => Effect::Wait(groups.unwrap_or(0).min(255) as u8),
+            Op::BulkWait { groups, .. } => Effect::Wait((*groups).min(255) as u8),
+            Op::Mbarrier { op: MbarrierOp::WaitState { .. } | MbarrierOp::WaitParity { .. }, .. } => Effect::Wait(0),
+            _ if destinations.len() > MAX_DESTINATIONS => Effect::Many,
+            _ => Effect::Plain,
+        };
+        let mut prepared = Self {
+            sources: [0; MAX_SOURCES],
+            destinations: [0; MAX_DESTINATIONS],
+            more: destinations.get(MAX_DESTINATIONS..).unwrap_or_default().into(),
+            source_count: sources.len().min(MAX_SOURCES) as u8,
+            destination_count: destinations.len().min(MAX_DESTINATIONS) as u8,
+            cost: cost(&instruction.op, gpu),
+            effect,
+        };
+        for (to, from) in prepared.sources.iter_mut().zip(&sources) {
+            *to = *from;
+        }
+        for (to, from) in prepared.destinations.iter_mut().zip(&destinations) {
+            *to = *from;
+        }
+        prepared
+    }
+
+    /// Returns its cost without dynamic cycles.
+    pub fn cost(&self) -> Cost {
+        self.cost
+    }
+
+    /// Returns the pipe it occupies.
+    pub fn pipe(&self) -> Pipe {
+        self.cost.pipe
+    }
+}
+
+struct Lists {
+    layout: Layout,
+    sources: Vec<u16>,
+    destinations: Vec<u16>,
+}
+
+impl Lists {
+    fn place(&self, ty: Ty, slot: Slot) -> Option<u16> {
+        if slot == NONE || slot >= CONSTANT {
+            return None;
+        }
+        Some(match ty.bits() {
+            1 => self.layout.predicates + slot,
+            64 | 128 => self.layout.wide + slot,
+            _ => slot,
+        })
+    }
+
+    fn source(&mut self, ty: Ty, slot: Slot) {
+        let place = self.place(ty, slot);
+        self.sources.extend(place);
+    }
+
+    fn destination(&mut self, ty: Ty, slot: Slot) {
+        let place = self.place(ty, slot);
+        self.destinations.extend(place);
+    }
+}

@@ -1,0 +1,200 @@
+//! When a warp's instructions could issue, followed along with the execution.
+
+use super::latency::Pipe;
+use super::prepared::{Effect, Layout, Prepared};
+
+/// Groups of asynchronous copies whose ends are remembered.
+const GROUPS: usize = 8;
+
+/// Two points in time of one warp, in cycles since the block's start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Times {
+    /// If every instruction waits for the one before to issue, in the order of the PTX.
+    pub in_order: u32,
+    /// If instructions only wait for their operands and pipes, within the same pass of a loop and between the same
+    /// barriers: what a perfect compiler's order would give.
+    pub dataflow: u32,
+}
+
+impl Times {
+    /// Returns the later of each.
+    #[inline]
+    #[must_use]
+    pub fn max(self, other: Self) -> Self {
+        Self { in_order: self.in_order.max(other.in_order), dataflow: self.dataflow.max(other.dataflow) }
+    }
+
+    /// Returns both, `cycles` later.
+    #[inline]
+    #[must_use]
+    pub fn after(self, cycles: u32) -> Self {
+        Self { in_order: self.in_order + cycles, dataflow: self.dataflow + cycles }
+    }
+}
+
+/// What a warp took up in all.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Issue slots: machine instructions, as far as PTX tells.
+    pub issue_slots: u64,
+    /// Cycles for which each [`Pipe`] of its partition was taken.
+    pub pipe_cycles: [u64; Pipe::COUNT],
+}
+
+/// The ready times of one warp's registers.
+///
+/// Call [`Scoreboard::issue`] for every instruction that the warp executes; at a block barrier take the maximum of
+/// [`Scoreboard::arrive`] over the warps and give it to [`Scoreboard::barrier`] of each. The warp's time is
+/// [`Scoreboard::now`] after its last instruction; the block's is the latest warp's.
+#[derive(Debug, Clone)]
+pub struct Scoreboard {
+    ready: Vec<Times>,
+    /// In order: when the pipe is free. Dataflow: cycles for which it is taken since `start.dataflow`.
+    pipes: [Times; Pipe::COUNT],
+    /// Issue slots since `start.dataflow`.
+    issued: u32,
+    /// The earliest start of the next instruction.
+    start: Times,
+    /// The latest start so far, of those that the dataflow may still overlap.
+    last_start: u32,
+    /// The latest end so far.
+    end: Times,
+    copies: Times,
+    groups: [Times; GROUPS],
+    closed: usize,
+    /// Before `start.dataflow`.
+    totals: Totals,
+}
+
+impl Scoreboard {
+    /// Makes the scoreboard of a warp whose registers are all ready.
+    pub fn new(layout: Layout) -> Self {
+        Self {
+            ready: vec![Times::default(); layout.registers()],
+            pipes: [Times::default(); Pipe::COUNT],
+            issued: 0,
+            start: Times::default(),
+            last_start: 0,
+            end: Times::default(),
+            copies: Times::default(),
+            groups: [Times::default(); GROUPS],
+            closed: 0,
+            totals: Totals::default(),
+        }
+    }
+
+    /// Forgets everything, for the next block.
+    pub fn reset(&mut self) {
+        let mut ready = std::mem::take(&mut self.ready);
+        ready.fill(Times::default());
+        *self = Self { ready, ..Self::new(Layout::default()) };
+    }
+
+    /// Issues an instruction. `occupied` are dynamic cycles for which its pipe is taken beyond the first: wavefronts of
+    /// shared memory, 128-byte lines of global memory, both less one. `delay` are cycles that only its result waits:
+    /// [`crate::gpu::Latencies::l1_miss`] when a sector was not in L1.
+    #[inline]
+    pub fn issue(&mut self, instruction: &Prepared, occupied: u32, delay: u32) {
+        let cost = instruction.cost;
+        let mut start = self.start;
+        for source in &instruction.sources[..usize::from(instruction.source_count)] {
+            start = start.max(self.ready[usize::from(*source)]);
+        }
+        let taken = u32::from(cost.occupancy) + occupied;
+        if cost.pipe != Pipe::None {
+            let pipe = &mut self.pipes[cost.pipe as usize];
+            start.in_order = start.in_order.max(pipe.in_order);
+            pipe.in_order = start.in_order + taken;
+            pipe.dataflow += taken;
+        }
+        if cost.issue > 0 {
+            self.start.in_order = start.in_order + u32::from(cost.issue);
+            self.issued += u32::from(cost.issue);
+            self.last_start = self.last_start.max(start.dataflow);
+        }
+        let end = start.after(u32::from(cost.latency) + occupied + delay);
+        for destination in &instruction.destinations[..usize::from(instruction.destination_count)] {
+            self.ready[usize::from(*destination)] = end;
+        }
+        self.end = self.end.max(end);
+        if instruction.effect != Effect::Plain {
+            self.take_effect(instruction, end);
+        }
+    }
+
+    #[cold]
+    fn take_effect(&mut self, instruction: &Prepared, end: Times) {
+        for destination in &*instruction.more {
+            self.ready[usize::from(*destination)] = end;
+        }
+        match instruction.effect {
+            Effect::Plain | Effect::Many => {}
+            Effect::Loop => self.fence(),
+            Effect::Copy => self.copies = self.copies.max(end),
+            Effect::Commit => {
+                self.groups[self.closed % GROUPS] = self.copies;
+                self.closed += 1;
+            }
+            Effect::Wait(groups) => {
+                let until = match usize::from(groups) {
+                    0 => self.copies,
+                    n if n < self.closed && n < GROUPS => self.groups[(self.closed - 1 - n) % GROUPS],
+                    _ => Times::default(),
+                };
+                self.wait(until);
+            }
+        }
+    }
+
+    /// Returns when the dataflow is done with issuing everything so far: the last start, or the busiest pipe's end.
+    fn drained(&self) -> u32 {
+        let busiest = self.pipes.iter().map(|pipe| pipe.dataflow).max().unwrap_or(0).max(self.issued);
+        self.last_start.max(self.start.dataflow + busiest)
+    }
+
+    /// Lets nothing behind start before what is in front has started.
+    fn fence(&mut self) {
+        self.start.dataflow = self.drained();
+        self.totals = self.totals();
+        self.issued = 0;
+        self.pipes.iter_mut().for_each(|pipe| pipe.dataflow = 0);
+    }
+
+    /// Returns when the warp gets to the barrier that it is at.
+    pub fn arrive(&self) -> Times {
+        Times { in_order: self.start.in_order, dataflow: self.drained() }
+    }
+
+    /// Continues behind a barrier: the latest arrival of those that wait there, plus [`crate::gpu::Latencies::barrier`].
+    pub fn barrier(&mut self, at: Times) {
+        self.fence();
+        self.start = self.start.max(at);
+    }
+
+    /// Lets nothing behind start before `until`: the end of copies that another warp began, say.
+    pub fn wait(&mut self, until: Times) {
+        self.barrier(until);
+    }
+
+    /// Returns the end of the asynchronous copies so far, for other warps to [`Scoreboard::wait`] for.
+    pub fn copies(&self) -> Times {
+        self.copies
+    }
+
+    /// Returns what the warp took up so far.
+    pub fn totals(&self) -> Totals {
+        let mut totals = self.totals;
+        totals.issue_slots += u64::from(self.issued);
+        totals.pipe_cycles.iter_mut().zip(&self.pipes).for_each(|(sum, pipe)| *sum += u64::from(pipe.dataflow));
+        totals
+    }
+
+    /// Returns when everything so far is done.
+    pub fn now(&self) -> Times {
+        Times { in_order: self.end.in_order.max(self.start.in_order), dataflow: self.end.dataflow.max(self.drained()) }
+    }
+}
+
+#[cfg(test)]
+#[path = "scoreboard_tests.rs"]
+mod tests;
