@@ -132,14 +132,17 @@ impl Device for VirtualDevice {
     }
 
     fn load(&mut self, artifact: &Artifact) -> Result<(), Fault> {
-        self.loaded = None;
+        if let Some((before, _)) = self.loaded.take() {
+            before.globals().iter().try_for_each(|global| self.gpu.free(*global)).map_err(broken)?;
+        }
         let module = ptx::load("the variant's PTX", &artifact.ptx).map_err(|error| match &error {
             PtxError::Unsupported { opcode, .. } => {
                 Fault::Refused(format!("the virtual GPU does not know the instruction `{opcode}` ({error})"))
             }
             PtxError::Syntax { .. } => Fault::Refused(format!("the virtual GPU refuses the PTX: {error}")),
         })?;
-        self.loaded = Some((self.gpu.load(module), artifact.kernels.clone()));
+        let loaded = self.gpu.load(module).map_err(|error| Fault::Refused(error.to_string()))?;
+        self.loaded = Some((loaded, artifact.kernels.clone()));
         Ok(())
     }
 
@@ -252,15 +255,18 @@ fn describe(name: &str, gpu: &Gpu) -> DeviceInfo {
     }
 }
 
-/// The ceilings of the real GPU, from the clocks that its driver gives.
+/// The ceilings of the real GPU, from the rates that the model has of it.
 fn peaks(gpu: &Gpu) -> Peaks {
-    let (major, minor) = gpu.compute_capability;
-    let (memory_clock_khz, bus_bits) = match gpu.name {
-        "A100" => (1_593_000.0, 5120.0),
-        "L4" => (6_251_000.0, 192.0),
-        _ => (3_201_000.0, 6144.0),
-    };
-    let real = Peaks::derived(major * 10 + minor, gpu.multiprocessors, gpu.clock_hz / 1e3, memory_clock_khz, bus_bits);
-    let source = format!("those of a real {}, {}", gpu.name, real.source);
-    Peaks { source, ..real }
+    let rates = &gpu.rates;
+    let per_clock = gpu.clock_hz * f64::from(gpu.multiprocessors);
+    // FP32 accuracy takes three TF32 products, where the tensor cores are used for it.
+    let f32_flop = (2.0 * f64::from(rates.fma_lanes)).max(rates.tensor_tf32_flop / 3.0);
+    Peaks {
+        f16_flops: per_clock * rates.tensor16_flop,
+        f32_flops: per_clock * f32_flop,
+        memory_bytes_per_s: rates.memory_bytes_per_s,
+        l2_bytes_per_s: rates.l2_bytes_per_s,
+        launch_ns: rates.launch_s * 1e9,
+        source: format!("the published rates of the {} at {:.0} MHz, no GPU was asked", gpu.name, gpu.clock_hz / 1e6),
+    }
 }
