@@ -93,13 +93,14 @@ impl VirtualDevice {
         let counters = self.execute(launch, work, &counting(launch, share))?;
         let (module, resources) = self.loaded()?;
         let static_shared = module.module().kernel(&launch.kernel).map_or(0, |kernel| kernel.static_shared_bytes);
-        let registers = resources.iter().find(|kernel| kernel.name == launch.kernel).map_or(0, |k| k.registers);
+        let used = resources.iter().find(|kernel| kernel.name == launch.kernel).cloned().unwrap_or_default();
         let shape = Shape {
             blocks: launch.ctas(),
             threads: launch.block.iter().product(),
-            registers,
+            registers: used.registers,
             shared_bytes: static_shared + launch.shared_bytes,
             cluster_blocks: launch.cluster.map_or(1, |cluster| cluster.iter().product()),
+            spill_bytes: used.spill_store_bytes + used.spill_load_bytes,
         };
         let modelled = model(self.gpu.gpu(), &shape, &counters);
         Ok(LaunchProfile {
