@@ -1,44 +1,4 @@
-//! Dense products: the blocks that fragments consist of, and tiles of any size.
-
-/// Numbers that can be multiplied and added with one rounding.
-pub(super) trait Element: Copy {
-    fn multiply_add(self, by: Self, plus: Self) -> Self;
-}
-
-impl Element for f32 {
-    #[inline(always)]
-    fn multiply_add(self, by: Self, plus: Self) -> Self {
-        self.mul_add(by, plus)
-    }
-}
-
-impl Element for f64 {
-    #[inline(always)]
-    fn multiply_add(self, by: Self, plus: Self) -> Self {
-        self.mul_add(by, plus)
-    }
-}
-
-impl Element for i32 {
-    #[inline(always)]
-    fn multiply_add(self, by: Self, plus: Self) -> Self {
-        self.wrapping_mul(by).wrapping_add(plus)
-    }
-}
-
-/// Adds the product of `a` (8 x K, row-major) and `b` (K x 8, row-major) to `c` (8 x 8), in the order of k.
-#[inline(always)]
-pub(super) fn multiply_block<T: Element, const K: usize>(a: &[[T; K]; 8], b: &[[T; 8]; K], c: &mut [[T; 8]; 8]) {
-    for (row, sums) in a.iter().zip(c) {
-        let mut total = *sums;
-        for k in 0..K {
-            for n in 0..8 {
-                total[n] = row[k].multiply_add(b[k][n], total[n]);
-            }
-        }
-        *sums = total;
-    }
-}
+//! Dense products of any size.
 
 /// Columns that are summed at once.
 const WIDTH: usize = 16;

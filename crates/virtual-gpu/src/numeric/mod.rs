@@ -19,6 +19,7 @@ mod half_minmax;
 mod integer;
 mod integer_mul;
 mod mma;
+mod mma_block;
 mod mma_dense;
 mod mma_integer;
 mod soft;
