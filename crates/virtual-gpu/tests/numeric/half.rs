@@ -97,7 +97,8 @@ fn tf32_has_13_low_zeros() {
     assert_eq!(f32_to_tf32(f32::MAX, Round::NearestAway), f32::INFINITY.to_bits());
     assert_eq!(f32_to_tf32(f32::MAX, Round::Zero), 0x7f7f_e000);
     assert_eq!(f32_to_tf32(f32::from_bits(0x1fff), Round::Nearest), 0x2000);
-    assert_eq!(f32_to_tf32(f32::NAN, Round::Nearest), 0x7fff_e000);
+    assert_eq!(f32_to_tf32(f32::from_bits(0xffc0_0001), Round::NearestAway), 0xffc0_0000);
+    assert_eq!(f32_to_tf32(f32::from_bits(0x7f80_0001), Round::Nearest), 0x7fc0_0000);
 }
 
 /// Rounds an exact sum in units of `2^unit` to the nearest half.
