@@ -2,9 +2,9 @@
 //!
 //! With an f32 accumulator each element is a chain of fused multiply-adds from C on, in the order of k, rounded to
 //! nearest. The products are exact, so the error is at most `K * 2^-24` times the largest partial sum's magnitude. The
-//! hardware aligns the products of a block of k to the largest and truncates, in an order that NVIDIA does not state:
-//! its error has a bound of the same kind and the results differ in the last bits. An f16 accumulator is summed in f32
-//! and rounded once. NaN results are canonical.
+//! hardware aligns the products to the largest and truncates: its error has a bound of the same kind and the results
+//! differ in the last bits. [`super::mma_m16n8k16_f16_hopper`] gives the hardware's, more slowly. An f16 accumulator is
+//! summed in f32 and rounded once. NaN results are canonical.
 //!
 //! All functions on floats use `mul_add`.
 
@@ -95,7 +95,7 @@ fn halves_k8(a: &[Lanes; 2], b: &[Lanes; 1], c: [Sums<f32>; 2], bf16: bool) -> [
 
 /// Widens a register of packed halves.
 #[inline(always)]
-fn halves(register: &Lanes, bf16: bool) -> Operand<f32, 2> {
+pub(super) fn halves(register: &Lanes, bf16: bool) -> Operand<f32, 2> {
     if bf16 {
         [each(register, bf16_to_f32), each(register, |pair| f32::from_bits(pair & 0xffff_0000))]
     } else {
@@ -110,14 +110,14 @@ fn tf32(register: &Lanes) -> Operand<f32, 1> {
 
 /// Reads an f32 accumulator: rows 0 to 7 and 8 to 15.
 #[inline(always)]
-fn accumulators(c: &[Lanes; 4]) -> [Sums<f32>; 2] {
+pub(super) fn accumulators(c: &[Lanes; 4]) -> [Sums<f32>; 2] {
     let [c0, c1, c2, c3] = c.each_ref().map(|register| each(register, f32::from_bits));
     [joined(&c0, &c1), joined(&c2, &c3)]
 }
 
 /// The reverse of [`accumulators`].
 #[inline(always)]
-fn registers(sums: &[Sums<f32>; 2]) -> [Lanes; 4] {
+pub(super) fn registers(sums: &[Sums<f32>; 2]) -> [Lanes; 4] {
     let bits = |x| canonical(x).to_bits();
     let ([d0, d1], [d2, d3]) = (split(&sums[0]), split(&sums[1]));
     [each(&d0, bits), each(&d1, bits), each(&d2, bits), each(&d3, bits)]

@@ -7,6 +7,7 @@ mod float;
 mod half;
 mod integer;
 mod mma;
+mod mma_hopper;
 
 use proptest::test_runner::Config;
 
