@@ -30,15 +30,15 @@ pub fn mma_m16n8k8_f16(a: &[Lanes; 2], b: &[Lanes; 1], c: &[Lanes; 4], bf16: boo
 /// Multiplies 16 x 16 by 16 x 8 in f16 and adds to f16 (PTX ISA 9.7.14.5.8).
 #[inline(always)]
 pub fn mma_m16n8k16_f16_f16(a: &[Lanes; 4], b: &[Lanes; 2], c: &[Lanes; 2]) -> [Lanes; 2] {
-    let sums = halves_k16(a, b, c.each_ref().map(half_sums), false);
-    sums.each_ref().map(packed)
+    let sums = halves_k16(a, b, [half_sums(&c[0]), half_sums(&c[1])], false);
+    [packed(&sums[0]), packed(&sums[1])]
 }
 
 /// Multiplies 16 x 8 by 8 x 8 in f16 and adds to f16 (PTX ISA 9.7.14.5.7).
 #[inline(always)]
 pub fn mma_m16n8k8_f16_f16(a: &[Lanes; 2], b: &[Lanes; 1], c: &[Lanes; 2]) -> [Lanes; 2] {
-    let sums = halves_k8(a, b, c.each_ref().map(half_sums), false);
-    sums.each_ref().map(packed)
+    let sums = halves_k8(a, b, [half_sums(&c[0]), half_sums(&c[1])], false);
+    [packed(&sums[0]), packed(&sums[1])]
 }
 
 /// Multiplies 16 x 4 by 4 x 8 in tf32 and adds to f32; the low 13 bits of A and B are ignored (PTX ISA 9.7.14.5.6).
@@ -111,8 +111,8 @@ fn tf32(register: &Lanes) -> Operand<f32, 1> {
 /// Reads an f32 accumulator: rows 0 to 7 and 8 to 15.
 #[inline(always)]
 pub(super) fn accumulators(c: &[Lanes; 4]) -> [Sums<f32>; 2] {
-    let [c0, c1, c2, c3] = c.each_ref().map(|register| each(register, f32::from_bits));
-    [joined(&c0, &c1), joined(&c2, &c3)]
+    let floats = |register| each(register, f32::from_bits);
+    [joined(&floats(&c[0]), &floats(&c[1])), joined(&floats(&c[2]), &floats(&c[3]))]
 }
 
 /// The reverse of [`accumulators`].

@@ -26,15 +26,15 @@ type Right = Terms<Rows<f32, 2>, Rows<i32, 2>>;
 #[inline(always)]
 pub fn mma_m16n8k16_f16_hopper(a: &[Lanes; 4], b: &[Lanes; 2], c: &[Lanes; 4], bf16: bool) -> [Lanes; 4] {
     let [upper, lower] = accumulators(c);
-    let [a0, a1, a2, a3] = a.each_ref().map(|register| left(register, bf16));
-    let b = b.each_ref().map(|register| right(register, bf16));
+    let (a0, a1, a2, a3) = (left(&a[0], bf16), left(&a[1], bf16), left(&a[2], bf16), left(&a[3], bf16));
+    let b = [right(&b[0], bf16), right(&b[1], bf16)];
     registers(&[sums(&[a0, a2], &b, &upper), sums(&[a1, a3], &b, &lower)])
 }
 
 #[inline(always)]
 fn left(register: &Lanes, bf16: bool) -> Left {
     let values = halves(register, bf16);
-    Terms { values, exponents: values.each_ref().map(|lanes| each(lanes, exponent)) }
+    Terms { values, exponents: [each(&values[0], exponent), each(&values[1], exponent)] }
 }
 
 #[inline(always)]
