@@ -1,6 +1,6 @@
 //! `cvt` to floating-point types (PTX ISA 9.7.9.21).
 
-use super::float::{NAN32, NAN64};
+use super::float::NAN32;
 use super::half::NAN16;
 use super::soft::{BF16, E4M3, E5M2, F16, F32, F64, Format, Number, TF32};
 use crate::program::{Mods, Round, Ty};
@@ -25,15 +25,23 @@ pub(super) fn format(ty: Ty) -> &'static Format {
     }
 }
 
-/// Returns PTX's canonical NaN; of tf32 the upper 19 bits.
-fn nan(ty: Ty) -> u64 {
-    match ty {
-        Ty::F16 | Ty::F16x2 | Ty::Bf16 | Ty::Bf16x2 => NAN16.into(),
-        Ty::Tf32 => 0x3_ffff,
-        Ty::F64 => NAN64,
-        Ty::E4m3x2 | Ty::E5m2x2 => 0x7f,
-        _ => NAN32.into(),
+/// Returns what a NaN becomes: PTX's canonical one in general. As H100-class hardware does, conversions from or to f64,
+/// from bf16 to f32 and to tf32 keep the sign and what fits of the payload instead.
+fn nan(from: Ty, to: Ty, bits: u64) -> u64 {
+    let (source, target) = (format(from), format(to));
+    let keeps = from == Ty::F64 || to == Ty::F64 || to == Ty::Tf32 || (from == Ty::Bf16 && to == Ty::F32);
+    if !keeps {
+        return match to {
+            Ty::F16 | Ty::F16x2 | Ty::Bf16 | Ty::Bf16x2 => NAN16.into(),
+            Ty::E4m3x2 | Ty::E5m2x2 => 0x7f,
+            _ => NAN32.into(),
+        };
     }
+    let sign = ((bits >> source.sign) & 1) << target.sign;
+    let fraction = bits & ((1 << (source.precision - 1)) - 1);
+    let payload = (fraction << (64 - source.precision + 1)) >> (64 - target.precision + 1);
+    let quiet = 1 << (target.precision - 2);
+    sign | (target.max_finite + 1) | payload | quiet
 }
 
 /// Reads an operand; with `ftz` a subnormal f32 counts as zero.
@@ -65,7 +73,7 @@ pub(super) fn convert(from: Ty, to: Ty, mods: Mods, bits: u64) -> u64 {
     let format = format(to);
     let bits = match classify(from, mods.ftz, bits) {
         Class::Nan if mods.sat && clamps(to) => return 0,
-        Class::Nan => return place(to, nan(to)),
+        Class::Nan => return place(to, nan(from, to, bits)),
         Class::Infinite { negative } => (u64::from(negative) << format.sign) | (format.max_finite + 1),
         Class::Finite(number) => format.encode(integral(number, mods.round), mods.round),
     };
