@@ -20,8 +20,16 @@ use crate::domain::device::{DeviceInfo, Peaks, TimeSource};
 use crate::domain::plan::{Arg, Launch, ScalarValue};
 use crate::domain::profile::{LaunchProfile, Profile, Units};
 
-/// The fewest blocks that a sample has: blocks may differ, such as the first and the last of a causal mask.
+/// The fewest blocks that a sample has. Under a causal mask a block's work grows along the grid: the mean of 64 places in the
+/// executor's sequence is within 0.1% of the slope's, that of 32 within 2.5%.
 const LEAST_SAMPLE: u32 = 64;
+
+/// Instructions per FLOP of the case after which a warp counts as one that never ends. A warp that did all of the case's work
+/// alone, one lane at a time, would take about three: load, load, multiply-add.
+const INSTRUCTIONS_PER_FLOP: f64 = 4.0;
+
+/// The fewest instructions after which it does, for cases whose work is mostly not FLOP: about a second of a CPU core.
+const LEAST_INSTRUCTIONS: u64 = 20_000_000;
 
 /// See the module.
 pub struct VirtualDevice {
@@ -90,7 +98,7 @@ impl VirtualDevice {
 
     /// Counts what one launch does and models its time.
     fn profile(&self, launch: &Launch, work: &Work<'_>, share: f64) -> Result<LaunchProfile, Fault> {
-        let counters = self.execute(launch, work, &counting(launch, share))?;
+        let counters = self.execute(launch, work, &counting(launch, work, share))?;
         let (module, resources) = self.loaded()?;
         let static_shared = module.module().kernel(&launch.kernel).map_or(0, |kernel| kernel.static_shared_bytes);
         let used = resources.iter().find(|kernel| kernel.name == launch.kernel).cloned().unwrap_or_default();
@@ -193,7 +201,7 @@ impl Device for VirtualDevice {
     }
 
     fn launch(&mut self, work: &Work<'_>) -> Result<(), Fault> {
-        let looking = Options { counters: false, ..Options::default() };
+        let looking = Options { counters: false, instruction_limit: limit(work), ..Options::default() };
         work.plan.launches.iter().try_for_each(|launch| self.execute(launch, work, &looking).map(drop))
     }
 
@@ -210,10 +218,15 @@ impl Model for VirtualDevice {
 }
 
 /// Options to count with. What a launch finds was found before, so it is not looked for again.
-fn counting(launch: &Launch, share: f64) -> Options {
+fn counting(launch: &Launch, work: &Work<'_>, share: f64) -> Options {
     let wanted = (launch.ctas() as f64 * share).ceil() as u32;
     let sample_blocks = (share < 1.0).then(|| wanted.max(LEAST_SAMPLE));
-    Options { counters: true, races: false, uninitialised: false, sample_blocks, ..Options::default() }
+    let instruction_limit = limit(work);
+    Options { counters: true, races: false, uninitialised: false, sample_blocks, instruction_limit, threads: None }
+}
+
+fn limit(work: &Work<'_>) -> u64 {
+    ((work.op.flop(work.dims) * INSTRUCTIONS_PER_FLOP) as u64).max(LEAST_INSTRUCTIONS)
 }
 
 /// Sorts what ended a launch. All of it leaves the device unharmed; after a crash the worker is replaced all the same,
