@@ -159,6 +159,15 @@ async fn the_virtual_device_passes() {
     models_once("virtual:h200").await;
     tells_right_from_broken("virtual:h200").await;
     refuses_what_does_not_fit("virtual:h200").await;
+    let mut bench = Bench::on("virtual:h200").await;
+    let crashed = bench.evaluate(2, 0, None).await.outcome;
+    let said = crashed.message().unwrap();
+    assert!(
+        said.contains("out of bounds") && said.contains("kernel faulty") && said.contains("block (0, 1, 0)"),
+        "{said}"
+    );
+    let endless = bench.evaluate(4, 0, None).await.outcome;
+    assert!(endless.message().unwrap().contains("runaway"), "{endless:?}");
 }
 
 #[tokio::test]
