@@ -151,8 +151,7 @@ pub(crate) fn read(
         Space::Global | Space::Const => read_global(env, at, mask, width, words),
         Space::Shared => read_shared(warp.index, env, at, mask, width, words),
         Space::Local => read_local(warp, env, at, mask, width, words),
-        Space::Param => read_param(env, at, mask, width, words),
-        Space::SharedCluster | Space::Generic => read_generic(warp, env, space, at, mask, width, words),
+        Space::Param | Space::SharedCluster | Space::Generic => read_generic(warp, env, space, at, mask, width, words),
     }
 }
 
