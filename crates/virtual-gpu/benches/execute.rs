@@ -34,7 +34,9 @@ fn execute(criterion: &mut Criterion) {
         }
         group.finish();
         match largest_memory() {
-            Some(kib) => println!("{name}: {instructions} warp instructions a launch, at most {kib} KiB of memory so far"),
+            Some(kib) => {
+                println!("{name}: {instructions} warp instructions a launch, at most {kib} KiB of memory so far")
+            }
             None => println!("{name}: {instructions} warp instructions a launch"),
         }
     }

@@ -36,6 +36,7 @@ fn run(module: &Module, manifest: &Manifest, case: &Case) -> Result<Vec<u8>, Str
     for arg in &case.args {
         args.push(match arg {
             Arg::Table(name) => put(&tables::bytes(&manifest.tables, name))?.to_le_bytes().to_vec(),
+            // Always true: it is a mark.
             Arg::Out(_) => out.to_le_bytes().to_vec(),
             Arg::U32(number) => number.to_le_bytes().to_vec(),
         });
