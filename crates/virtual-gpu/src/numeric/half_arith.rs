@@ -7,7 +7,7 @@ use super::float::saturate;
 use super::half::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 
 /// The least normal f16, 2^-14.
-const LEAST_NORMAL16: f32 = 6.103_515_625e-5;
+const LEAST_NORMAL16: f32 = 1.0 / 16384.0;
 
 /// Adds with one rounding (PTX ISA 9.7.5.1).
 #[inline(always)]
