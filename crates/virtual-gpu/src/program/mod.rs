@@ -5,12 +5,14 @@
 //! special registers that are one number per block are *constants* behind the same operand type, so that an operand is
 //! always one index.
 
+mod display;
 pub(crate) mod flow;
 mod liveness;
 pub(crate) mod lower;
 mod ops;
 mod registers;
 pub mod visit;
+mod visit_memory;
 
 pub use ops::*;
 

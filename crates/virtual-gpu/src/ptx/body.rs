@@ -3,8 +3,9 @@
 use super::Problem;
 use super::expression::Cursor;
 use super::lexer::Kind;
-use super::parser::{declared_type, skip_line, variable, variable_space};
+use super::parser::skip_line;
 use super::syntax::{Operand, Statement, Written};
+use super::variables::{declared_type, variable, variable_space};
 
 /// Deepest nesting of `{ }`.
 const DEEPEST: usize = 64;

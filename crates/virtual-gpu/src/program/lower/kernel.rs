@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
+use super::builder::Constants;
 use super::globals::Variables;
 use super::opcode::Opcode;
 use super::symbols::{Register, Scopes, Symbol};
 use crate::program::registers::{Draft, allocate};
-use crate::program::visit::{File, Role};
-use crate::program::{AT_EXIT, CONSTANT, Constant, Instruction, Kernel, Op, Param, Slot, Space, TRUE, Ty, flow};
+use crate::program::{Kernel, Op, Param, Space, Ty, flow};
 use crate::ptx::Problem;
 use crate::ptx::syntax::{Entry, Operand, Statement, Variable, Written};
 
@@ -22,13 +22,13 @@ pub(super) struct Lowerer<'a> {
     pub(super) scopes: Scopes<'a>,
     /// Constants of the 32-bit and of the 64-bit file.
     pub(super) constants: [Constants; 2],
-    draft: Draft,
+    pub(super) draft: Draft,
     /// Registers of the instruction that is being built.
-    pool: Vec<u32>,
-    guard: Option<(Register, bool)>,
-    line: u32,
+    pub(super) pool: Vec<u32>,
+    pub(super) guard: Option<(Register, bool)>,
+    pub(super) line: u32,
     /// The carry flag, once it is used.
-    carry: Option<Register>,
+    pub(super) carry: Option<Register>,
     labels: HashMap<(u32, &'a str), u32>,
     /// Instruction index of each label.
     positions: Vec<u32>,
@@ -37,29 +37,6 @@ pub(super) struct Lowerer<'a> {
     placed_shared: HashMap<u32, u32>,
     shared_bytes: u64,
     local_bytes: u64,
-}
-
-/// Constants of one file, each once.
-#[derive(Debug, Default)]
-pub(super) struct Constants {
-    pub(super) list: Vec<Constant>,
-    slots: HashMap<Constant, Slot>,
-}
-
-impl Constants {
-    /// Returns the operand of a constant.
-    pub(super) fn slot(&mut self, constant: Constant) -> Result<Slot, Problem> {
-        if let Some(&slot) = self.slots.get(&constant) {
-            return Ok(slot);
-        }
-        if self.list.len() >= usize::from(CONSTANT) - 1 {
-            return Err("a kernel with too many constants".into());
-        }
-        let slot = CONSTANT + self.list.len() as Slot;
-        self.list.push(constant);
-        self.slots.insert(constant, slot);
-        Ok(slot)
-    }
 }
 
 /// Lowers a kernel; an error comes with its line.
@@ -77,7 +54,11 @@ pub(super) fn lower(entry: &Entry<'_>, variables: &Variables<'_>) -> Result<Kern
     lowerer.finish().map_err(place)?;
     let blocks = flow::blocks(&lowerer.draft.instructions);
     flow::reconvergence(&mut lowerer.draft.instructions, &blocks);
+    #[cfg(test)]
+    let before = lowerer.draft.clone();
     let counts = allocate(&mut lowerer.draft, &blocks).map_err(place)?;
+    #[cfg(test)]
+    crate::program::registers::check::walk(&before, &lowerer.draft);
     let [constants32, constants64] = lowerer.constants.map(|constants| constants.list);
     let block_threads =
         |extents: [u32; 3]| extents.iter().fold(1_u32, |product, &extent| product.saturating_mul(extent));
@@ -257,98 +238,6 @@ impl<'a> Lowerer<'a> {
             return Err(opcode.unsupported());
         }
         opcode.finish()
-    }
-
-    /// Returns the carry flag, which is a predicate here.
-    pub(super) fn carry(&mut self) -> Slot {
-        let register = match self.carry {
-            Some(register) => register,
-            None => {
-                let register = self.new_register(Ty::Pred);
-                *self.carry.insert(register)
-            }
-        };
-        self.operand_of(register)
-    }
-
-    /// Makes up a register that is read only right behind where it is written.
-    pub(super) fn temporary(&mut self, ty: Ty) -> Register {
-        let register = self.new_register(ty);
-        self.draft.temporaries.insert(register.id);
-        register
-    }
-
-    fn new_register(&mut self, ty: Ty) -> Register {
-        self.draft.files.push(File::of(ty));
-        Register { id: self.draft.files.len() as u32 - 1, ty }
-    }
-
-    /// Adds a register to the instruction that is being built.
-    pub(super) fn operand_of(&mut self, register: Register) -> Slot {
-        self.pool.push(register.id);
-        self.pool.len() as Slot - 1
-    }
-
-    /// Takes the instruction that is being built out of the way.
-    pub(super) fn suspend(&mut self) -> Vec<u32> {
-        std::mem::take(&mut self.pool)
-    }
-
-    /// Goes on with an instruction that was suspended.
-    pub(super) fn resume(&mut self, pool: Vec<u32>) {
-        self.pool = pool;
-    }
-
-    /// Appends the instruction that was built.
-    pub(super) fn emit(&mut self, mut op: Op) {
-        if op.writes_early() {
-            self.separate(&mut op);
-        }
-        let guard = self.guard;
-        let (slot, negated) = guard.map_or((TRUE, false), |(register, negated)| (self.operand_of(register), negated));
-        let Draft { instructions, registers, first, .. } = &mut self.draft;
-        first.push(registers.len() as u32);
-        registers.append(&mut self.pool);
-        instructions.push(Instruction {
-            op,
-            guard: slot,
-            guard_negated: negated,
-            reconverge: AT_EXIT,
-            line: self.line,
-        });
-    }
-
-    /// Copies sources that are also destinations, where an operation must not have that. C and D of an `mma` may be the
-    /// same: the whole of C is read first.
-    fn separate(&mut self, op: &mut Op) {
-        let mut accesses = Vec::new();
-        op.visit_operands(&mut |slot, file, role| {
-            if *slot < CONSTANT {
-                accesses.push((*slot, file, role));
-            }
-        });
-        if let Op::Mma(mma) = &op {
-            accesses.retain(|(slot, ..)| !mma.c.contains(slot));
-        }
-        let written: Vec<u32> = (accesses.iter())
-            .filter(|(_, _, role)| *role == Role::Write)
-            .map(|(slot, ..)| self.pool[usize::from(*slot)])
-            .collect();
-        for (slot, file, role) in accesses {
-            let source = self.pool[usize::from(slot)];
-            if role == Role::Read && written.contains(&source) {
-                let ty = match file {
-                    File::Narrow => Ty::B32,
-                    File::Wide => Ty::B64,
-                    File::Predicate => Ty::Pred,
-                };
-                let copy = self.temporary(ty);
-                let pool = std::mem::replace(&mut self.pool, vec![copy.id, source]);
-                self.emit(Op::Mov { ty, d: 0, a: 1 });
-                self.pool = pool;
-                self.pool[usize::from(slot)] = copy.id;
-            }
-        }
     }
 
     /// Ends the kernel and resolves its labels.
