@@ -309,6 +309,30 @@ fn what_is_unknown_is_named_with_its_place() {
 }
 
 #[test]
+fn a_failed_assertion_is_a_trap() {
+    let kernel =
+        kernel("{ .param .b64 param0; st.param.b64 [param0+0], %rd1; call.uni __assertfail, (param0, param0); }");
+    insta::assert_snapshot!(kernel, @"
+    k: 0 r, 0 w, 0 p
+       0  nop
+       1  trap
+       2  exit
+    ");
+}
+
+#[test]
+fn tests_of_floats_are_comparisons() {
+    let kernel = kernel("testp.notanumber.f32 %p1, %f1; testp.finite.f32 %p2, %f1;");
+    insta::assert_snapshot!(kernel, @"
+    k: 1 r, 0 w, 1 p
+       0  setp.nan.f32 p0 <- r0 r0
+       1  abs.f32 r0 <- r0
+       2  setp.lt.f32 p0 <- r0 0x7f800000
+       3  exit
+    ");
+}
+
+#[test]
 fn mistakes_are_said_with_their_line() {
     assert_eq!(refused("add.s32 %r1, %q2, 1;"), "k.ptx:7: `%q2` is not declared");
     assert_eq!(refused("add.s32 %r1, %rd2, 1;"), "k.ptx:7: `%rd2` has 64 bits, not 32");

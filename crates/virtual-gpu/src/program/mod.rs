@@ -202,7 +202,8 @@ pub struct Instruction {
     pub guard: Slot,
     /// Whether the guard is negated (`@!%p`).
     pub guard_negated: bool,
-    /// For a branch: the index where its paths meet again, the immediate post-dominator, or [`AT_EXIT`].
+    /// For a branch: the index where its paths meet again, the immediate post-dominator, or [`AT_EXIT`]. Paths into an
+    /// early exit do not count: lanes that take them never arrive, and the others do not wait for them.
     pub reconverge: u32,
     /// Line in the PTX text.
     pub line: u32,

@@ -95,3 +95,37 @@ fn separate(before: &Draft, after: &Draft, index: usize) {
         }
     }
 }
+
+mod tests {
+    use crate::ptx::load;
+    use proptest::prelude::*;
+
+    const SAMPLES: [&str; 4] = [
+        include_str!("../../../tests/ptx/nested.ptx"),
+        include_str!("../../../tests/ptx/attention.ptx"),
+        include_str!("../../../tests/ptx/ampere.ptx"),
+        include_str!("../../../tests/ptx/hopper.ptx"),
+    ];
+
+    #[test]
+    fn slots_hold_what_the_registers_hold() {
+        // The loader walks every kernel that it allocates in this build.
+        for sample in SAMPLES {
+            load("sample.ptx", sample).unwrap();
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+        #[test]
+        fn also_when_lines_change_places(sample in 0..4_usize, moves in prop::collection::vec(any::<[prop::sample::Index; 2]>(), 1..40)) {
+            let mut lines: Vec<&str> = SAMPLES[sample].lines().collect();
+            let is_instruction = |line: &str| line.starts_with('\t') && line.ends_with(';') && !line.contains(".reg");
+            for [from, to] in moves {
+                let places: Vec<usize> = (0..lines.len()).filter(|&at| is_instruction(lines[at])).collect();
+                lines.swap(*from.get(&places), *to.get(&places));
+            }
+            let _ = load("moved.ptx", &lines.join("\n"));
+        }
+    }
+}
