@@ -157,6 +157,7 @@ pub enum Binary {
     Xor,
     Shl,
     Shr,
+    /// The value of `b` with the sign of `a`.
     Copysign,
     /// `mul24.lo`
     Mul24,

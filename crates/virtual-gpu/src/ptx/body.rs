@@ -10,6 +10,9 @@ use super::variables::{declared_type, variable, variable_space};
 /// Deepest nesting of `{ }`.
 const DEEPEST: usize = 64;
 
+/// Most parts of a vector: 128 are the most that an instruction takes.
+const LONGEST: usize = 256;
+
 /// Parses `{ ... }`; the outermost braces leave no mark.
 pub(crate) fn body<'a>(cursor: &mut Cursor<'_, 'a>) -> Result<Vec<Statement<'a>>, Problem> {
     cursor.expect(b'{')?;
@@ -174,6 +177,9 @@ fn vector<'a>(cursor: &mut Cursor<'_, 'a>) -> Result<Vec<Operand<'a>>, Problem> 
         parts.push(scalar(cursor)?);
         if cursor.eat(b'}') {
             return Ok(parts);
+        }
+        if parts.len() == LONGEST {
+            return Err("a vector with too many parts".into());
         }
         cursor.expect(b',')?;
     }

@@ -36,6 +36,7 @@ pub(super) struct Lowerer<'a> {
     module_shared: &'a [(u64, u32)],
     placed_shared: HashMap<u32, u32>,
     shared_bytes: u64,
+    dynamic_align: u32,
     local_bytes: u64,
 }
 
@@ -43,10 +44,6 @@ pub(super) struct Lowerer<'a> {
 pub(super) fn lower(entry: &Entry<'_>, variables: &Variables<'_>) -> Result<Kernel, (u32, Problem)> {
     let place = |problem| (entry.line, problem);
     let mut lowerer = Lowerer::new(variables);
-    lowerer.scopes.open();
-    for (&name, &symbol) in &variables.symbols {
-        lowerer.scopes.declare(name, symbol).map_err(place)?;
-    }
     lowerer.scopes.open();
     let (params, param_bytes) = lowerer.params(&entry.params).map_err(place)?;
     lowerer.collect_labels(&entry.body)?;
@@ -73,7 +70,7 @@ pub(super) fn lower(entry: &Entry<'_>, variables: &Variables<'_>) -> Result<Kern
         slots64: counts.wide,
         predicates: counts.predicates,
         static_shared_bytes: lowerer.shared_bytes as u32,
-        dynamic_align: variables.dynamic_align,
+        dynamic_align: lowerer.dynamic_align,
         local_bytes: lowerer.local_bytes as u32,
         max_threads: entry.max_threads.map(block_threads),
         required_block: entry.required_block,
@@ -84,7 +81,7 @@ pub(super) fn lower(entry: &Entry<'_>, variables: &Variables<'_>) -> Result<Kern
 impl<'a> Lowerer<'a> {
     fn new(variables: &'a Variables<'a>) -> Self {
         Self {
-            scopes: Scopes::default(),
+            scopes: Scopes::new(&variables.symbols),
             constants: [Constants::default(), Constants::default()],
             draft: Draft::default(),
             pool: Vec::new(),
@@ -97,6 +94,7 @@ impl<'a> Lowerer<'a> {
             module_shared: &variables.shared,
             placed_shared: HashMap::new(),
             shared_bytes: 0,
+            dynamic_align: variables.dynamic_align,
             local_bytes: 0,
         }
     }
@@ -123,9 +121,9 @@ impl<'a> Lowerer<'a> {
 
     /// Notes every label with the number of its scope: jumps go forward, too.
     fn collect_labels(&mut self, body: &[Statement<'a>]) -> Result<(), (u32, Problem)> {
-        let (mut open, mut opened) = (vec![1], 2);
+        let (mut open, mut opened) = (vec![0], 1);
         for statement in body {
-            let scope = open.last().copied().unwrap_or(1);
+            let scope = open.last().copied().unwrap_or(0);
             let (line, name, double) = match statement {
                 Statement::Open => {
                     open.push(opened);
@@ -180,7 +178,10 @@ impl<'a> Lowerer<'a> {
 
     fn variable(&mut self, variable: &Variable<'a>) -> Result<(), Problem> {
         let symbol = match variable.space {
-            Space::Shared if variable.is_extern => Symbol::DynamicShared,
+            Space::Shared if variable.is_extern => {
+                self.dynamic_align = self.dynamic_align.max(variable.align);
+                Symbol::DynamicShared
+            }
             Space::Shared => Symbol::Shared(reserve(&mut self.shared_bytes, variable.bytes, variable.align)?),
             Space::Local => Symbol::Local(reserve(&mut self.local_bytes, variable.bytes, variable.align)?),
             // Parameters of a call, which is refused where it stands.
