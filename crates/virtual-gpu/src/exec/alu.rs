@@ -36,6 +36,31 @@ macro_rules! floats {
     };
 }
 
+/// With `.ftz`, makes zero of what is below the least normal number before rounding and was lifted to it by rounding.
+/// That is rare, and so are such numbers: one look at the warp's results decides.
+#[inline(always)]
+fn drop_lifted(mods: Mods, value: W32, is_tiny: impl Fn(usize) -> bool) -> W32 {
+    let mut suspicious = false;
+    for bits in value.0 {
+        suspicious |= bits & 0x7fff_ffff == 0x0080_0000;
+    }
+    if mods.ftz && suspicious { drop_lifted_slow(value, is_tiny) } else { value }
+}
+
+#[cold]
+fn drop_lifted_slow(value: W32, is_tiny: impl Fn(usize) -> bool) -> W32 {
+    w32!(lane => {
+        let bits = value.0[lane];
+        let lifted = bits & 0x7fff_ffff == 0x0080_0000 && is_tiny(lane);
+        if lifted { bits & 0x8000_0000 } else { bits }
+    })
+}
+
+/// Returns an operand of one lane, flushed.
+fn flushed(value: &W32, lane: usize) -> f32 {
+    num::flush(f32::from_bits(value.0[lane]))
+}
+
 #[inline(always)]
 fn saturate_if(value: W32, sat: bool) -> W32 {
     if sat { lanes32!(|x = value| num::saturate(f32::from_bits(x)).to_bits()) } else { value }
@@ -47,10 +72,10 @@ pub(crate) fn unary32(op: Unary, ty: Ty, mods: Mods, a: &W32) -> W32 {
     match (op, ty) {
         (Unary::Ex2, Ty::F32) => floats!(mods, |x = a| num::ex2_approx(x, false)),
         (Unary::Neg, Ty::F32) => {
-            lanes32!(|x = a| (if mods.ftz { num::flush(f32::from_bits(x)) } else { f32::from_bits(x) }).to_bits() ^ 0x8000_0000)
+            floats!(mods, |x = a| -x)
         }
         (Unary::Abs, Ty::F32) => {
-            lanes32!(|x = a| (if mods.ftz { num::flush(f32::from_bits(x)) } else { f32::from_bits(x) }).to_bits() & 0x7fff_ffff)
+            floats!(mods, |x = a| x.abs())
         }
         (Unary::Not, Ty::B32) => lanes32!(|x = a| !x),
         _ => unary32_slow(op, ty, mods, a),
@@ -75,7 +100,11 @@ pub(crate) fn binary32(op: Binary, ty: Ty, mods: Mods, a: &W32, b: &W32) -> W32 
     match (op, ty) {
         (Binary::Add, Ty::F32) if nearest => saturate_if(floats!(mods, |x = a, y = b| x + y), mods.sat),
         (Binary::Sub, Ty::F32) if nearest => saturate_if(floats!(mods, |x = a, y = b| x - y), mods.sat),
-        (Binary::Mul, Ty::F32) if nearest => saturate_if(floats!(mods, |x = a, y = b| x * y), mods.sat),
+        (Binary::Mul, Ty::F32) if nearest => {
+            let product = floats!(mods, |x = a, y = b| x * y);
+            let tiny = |lane| num::is_tiny_fma(flushed(a, lane), flushed(b, lane), 0.0);
+            saturate_if(drop_lifted(mods, product, tiny), mods.sat)
+        }
         (Binary::Max, Ty::F32) => floats!(mods, |x = a, y = b| num::f32_max(x, y, mods.nan)),
         (Binary::Min, Ty::F32) => floats!(mods, |x = a, y = b| num::f32_min(x, y, mods.nan)),
         (Binary::Add, Ty::B32 | Ty::U32 | Ty::S32) if !mods.sat => lanes32!(|x = a, y = b| x.wrapping_add(y)),
@@ -156,7 +185,9 @@ pub(crate) fn multiply_wide(signed: bool, a: &W32, b: &W32) -> W64 {
 pub(crate) fn ternary32(op: Ternary, ty: Ty, mods: Mods, a: &W32, b: &W32, c: &W32) -> W32 {
     match (op, ty) {
         (Ternary::Mad, Ty::F32) if mods.round == Round::Nearest => {
-            saturate_if(floats!(mods, |x = a, y = b, z = c| num::fma(x, y, z)), mods.sat)
+            let sum = floats!(mods, |x = a, y = b, z = c| num::fma(x, y, z));
+            let tiny = |lane| num::is_tiny_fma(flushed(a, lane), flushed(b, lane), flushed(c, lane));
+            saturate_if(drop_lifted(mods, sum, tiny), mods.sat)
         }
         (Ternary::Mad, Ty::U32 | Ty::S32) if !mods.sat => {
             lanes32!(|x = a, y = b, z = c| x.wrapping_mul(y).wrapping_add(z))

@@ -11,7 +11,7 @@ use crate::program::{Address, Mma, NONE, Slot, Space, Ty};
 /// Rows of 16 bytes: what each address of `ldmatrix` names.
 const ROW: (Ty, u8) = (Ty::B32, 4);
 
-fn whole_warp(warp: &Warp, mask: u32, opcode: &'static str) -> Step<()> {
+pub(crate) fn whole_warp(warp: &Warp, mask: u32, opcode: &'static str) -> Step<()> {
     if mask == warp.live && mask == u32::MAX {
         return Ok(());
     }
@@ -111,7 +111,7 @@ pub(crate) fn mma(warp: &mut Warp, env: &Env<'_>, mma: &Mma, mask: u32) -> Step<
     Ok(())
 }
 
-fn pad(two: [num::Lanes; 2]) -> [num::Lanes; 4] {
+pub(crate) fn pad(two: [num::Lanes; 2]) -> [num::Lanes; 4] {
     [two[0], two[1], [0; LANES], [0; LANES]]
 }
 

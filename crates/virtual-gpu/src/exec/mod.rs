@@ -23,6 +23,7 @@ mod tally;
 mod transfer;
 mod warp;
 mod warp_ops;
+mod wgmma;
 
 use std::sync::Arc;
 

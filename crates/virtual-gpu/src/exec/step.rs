@@ -157,10 +157,18 @@ fn execute_rare(warp: &mut Warp, env: &mut Env<'_>, instruction: &Instruction, i
                 return Ok(Next::Pause(Pause::Waiting));
             }
         }
-        Op::ClusterArrive => warp.cluster_arrivals += 1,
+        Op::ClusterArrive => {
+            warp.cluster_arrivals += 1;
+            if let Some(races) = &mut env.memories[env.rank].races {
+                races.release_to_cluster(warp.index);
+            }
+        }
         Op::ClusterWait => {
             if !env.has_cluster_arrived(warp.cluster_arrivals) {
                 return Ok(Next::Pause(Pause::Waiting));
+            }
+            if let Some(races) = &mut env.memories[env.rank].races {
+                races.acquire_from_cluster(warp.index);
             }
         }
         Op::Bar { op, aligned, .. } => return barrier(warp, op, aligned, index, mask),
@@ -172,7 +180,7 @@ fn execute_rare(warp: &mut Warp, env: &mut Env<'_>, instruction: &Instruction, i
         Op::Trap => return Err(Trouble::of(mask, FaultKind::Trap)),
         Op::Fence | Op::Nop | Op::BulkCommit | Op::WgmmaFence | Op::WgmmaCommit | Op::WgmmaWait { .. } => {}
         Op::BulkTensor(_) => return Err(unsupported(mask, "cp.async.bulk.tensor")),
-        Op::Wgmma(_) => return Err(unsupported(mask, "wgmma.mma_async")),
+        Op::Wgmma(ref wgmma) => super::wgmma::multiply(warp, env, wgmma, mask)?,
         // Done by `execute`.
         Op::Mov { .. } | Op::Unary { .. } | Op::Binary { .. } | Op::Ternary { .. } | Op::Setp { .. } => {}
         Op::Selp { .. } | Op::Pred { .. } | Op::Cvt { .. } | Op::Ld { .. } | Op::St { .. } => {}

@@ -41,7 +41,7 @@ pub use convert_pack::convert_pack;
 pub use float::{canonical, f32_max, f32_min, f64_max, f64_min, flush, fma, saturate, saturate_f64};
 pub use float_round::{
     f32_add_round, f32_div_round, f32_fma_round, f32_mul_round, f32_rcp_round, f32_sqrt_round, f32_sub_round,
-    f64_to_f32_round,
+    f64_to_f32_round, is_tiny_fma, is_tiny_quotient,
 };
 pub use half::{
     bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_bf16_round, f32_to_f16, f32_to_f16_round, f32_to_tf32, f64_to_f16,

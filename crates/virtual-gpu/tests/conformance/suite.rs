@@ -78,7 +78,7 @@ impl Case {
             match arg {
                 Arg::Table(name) => state = fnv(&tables::bytes(tables, name), state),
                 Arg::U32(number) => state = fnv(&number.to_le_bytes(), state),
-                Arg::Out(_) => {}
+                Arg::Out(is_out) => assert!(is_out),
             }
         }
         format!("{state:016x}")

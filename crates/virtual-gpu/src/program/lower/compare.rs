@@ -3,7 +3,8 @@
 use super::kernel::Lowerer;
 use super::opcode::Opcode;
 use super::operand::exactly;
-use crate::program::{Binary, Bool, Cmp, NONE, Op, Slot, TRUE, Ty};
+use crate::program::visit::File;
+use crate::program::{Binary, Bool, Cmp, Constant, Mods, NONE, Op, Slot, TRUE, Ty, Unary};
 use crate::ptx::Problem;
 use crate::ptx::syntax::Operand;
 
@@ -22,6 +23,7 @@ impl Lowerer<'_> {
             "set" => self.set(opcode, operands)?,
             "selp" => self.selp(opcode, operands)?,
             "slct" => self.slct(opcode, operands)?,
+            "testp" => self.testp(opcode, operands)?,
             _ => return Ok(false),
         }
         Ok(true)
@@ -82,6 +84,38 @@ impl Lowerer<'_> {
         Ok(())
     }
 
+    /// Lowers `testp`, which is one comparison, of the absolute value for infinities.
+    fn testp(&mut self, opcode: &mut Opcode<'_>, operands: &[Operand<'_>]) -> Result<(), Problem> {
+        let (cmp, of_infinity) = opcode.need(|part| {
+            Some(match part {
+                "number" => (Cmp::Num, false),
+                "notanumber" => (Cmp::Nan, false),
+                "finite" => (Cmp::Lt, true),
+                "infinite" => (Cmp::Eq, true),
+                _ => return None,
+            })
+        })?;
+        let ty = opcode.ty()?;
+        if !matches!(ty, Ty::F32 | Ty::F64) {
+            return Err(opcode.unsupported());
+        }
+        let [d, a] = exactly(operands)?;
+        let absolute = self.temporary(ty);
+        if of_infinity {
+            let (d, a) = (self.operand_of(absolute), self.read(a, ty)?);
+            self.emit(Op::Unary { op: Unary::Abs, ty, mods: Mods::default(), d, a });
+        }
+        let d = self.write(d, Ty::Pred)?;
+        let (a, b) = if of_infinity {
+            let infinity = if ty == Ty::F32 { u64::from(f32::INFINITY.to_bits()) } else { f64::INFINITY.to_bits() };
+            (self.operand_of(absolute), self.constant(File::of(ty), Constant::Bits(infinity))?)
+        } else {
+            (self.read(a, ty)?, self.read(a, ty)?)
+        };
+        self.emit(Op::Setp { cmp, ty, ftz: false, d, d_not: NONE, a, b, combine: None, c: NONE, c_negated: false });
+        Ok(())
+    }
+
     /// Lowers `and.pred` and its like.
     pub(super) fn predicates(&mut self, op: Binary, operands: &[Operand<'_>]) -> Result<(), Problem> {
         let [d, a, b] = exactly(operands)?;
@@ -116,8 +150,17 @@ fn third<'o, 'a>(
     }
 }
 
+fn is_unsigned(ty: Ty) -> bool {
+    matches!(ty, Ty::U16 | Ty::U32 | Ty::U64)
+}
+
 fn comparison(opcode: &mut Opcode<'_>) -> Result<Comparison, Problem> {
-    let cmp = opcode.next().and_then(cmp).ok_or_else(|| opcode.unsupported())?;
+    let name = opcode.next().unwrap_or_default();
+    let cmp = cmp(name).ok_or_else(|| opcode.unsupported())?;
+    // The comparisons of unsigned numbers are told apart by the type alone from here on.
+    if matches!(name, "lo" | "ls" | "hi" | "hs") && !opcode.peek_type().is_some_and(is_unsigned) {
+        return Err(opcode.unsupported());
+    }
     let combine = opcode.choose(boolean);
     Ok(Comparison { cmp, combine, ftz: opcode.take("ftz") })
 }
