@@ -163,7 +163,7 @@ async fn the_virtual_device_passes() {
     let crashed = bench.evaluate(2, 0, None).await.outcome;
     let said = crashed.message().unwrap();
     assert!(
-        said.contains("out of bounds") && said.contains("kernel faulty") && said.contains("block (0, 1, 0)"),
+        said.contains("out of bounds") && said.contains("kernel faulty") && said.contains("block (1, 1, 0)"),
         "{said}"
     );
     let endless = bench.evaluate(4, 0, None).await.outcome;
