@@ -5,7 +5,7 @@
 
 use super::access::{self, RANK_SHIFT, count_global, count_wavefronts};
 use super::env::{Env, Step, Trouble};
-use super::lanes::{W32, W64, lanes_of};
+use super::lanes::{W32, W64, lanes_of, w32};
 use super::warp::Warp;
 use crate::fault::{Access, FaultKind};
 use crate::numeric as num;
@@ -124,13 +124,7 @@ pub(crate) fn atom(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> St
 }
 
 /// Combines 16 bytes per lane with those in global memory, element by element: `cp.reduce.async.bulk`.
-pub(crate) fn reduce_chunks(
-    env: &mut Env<'_>,
-    (op, ty): (AtomOp, Ty),
-    to: &W64,
-    mask: u32,
-    words: &access::Words,
-) -> Step<()> {
+pub(crate) fn reduce_chunks(env: &mut Env<'_>, (op, ty): (AtomOp, Ty), to: &W64, mask: u32, words: &[W32]) -> Step<()> {
     let bytes = ty.bytes();
     for lane in lanes_of(mask) {
         for at in (0..16_u32).step_by(bytes as usize) {
@@ -156,7 +150,7 @@ fn count(env: &mut Env<'_>, space: Space, at: &W64, mask: u32, bytes: u32) {
         return;
     }
     if matches!(space, Space::Shared | Space::SharedCluster) {
-        let offsets = W32::from_fn(|lane| at.0[lane] as u32 & ((1 << RANK_SHIFT) - 1));
+        let offsets = w32!(lane => at.0[lane] as u32 & ((1 << RANK_SHIFT) - 1));
         let traffic = count_wavefronts(&offsets, mask, bytes);
         env.tally.occupied = (traffic.units - 1) as u32;
         env.tally.counters.shared_store.add(&traffic);

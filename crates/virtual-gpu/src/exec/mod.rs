@@ -11,6 +11,7 @@ mod copies;
 mod dispatch;
 mod env;
 mod grid;
+mod groups;
 mod lanes;
 mod matrix;
 mod mbarrier;

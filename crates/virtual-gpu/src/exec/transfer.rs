@@ -6,7 +6,7 @@
 use super::access::{self, RANK_SHIFT, Width};
 use super::atomics;
 use super::env::{Env, Step, Trouble};
-use super::lanes::{W32, W64};
+use super::lanes::{W32, w64};
 use super::warp::Warp;
 use crate::fault::FaultKind;
 use crate::memory::races::{self, Clock};
@@ -172,9 +172,9 @@ fn move_bytes(env: &mut Env<'_>, warp: &mut Warp, transfer: &Transfer) -> Step<(
                     (Space::SharedCluster, (rank as u64 + 1) << RANK_SHIFT | u64::from(offset))
                 }
             };
-            (space, W64::from_fn(|lane| base + u64::from(first) + 16 * lane as u64))
+            (space, w64!(lane => base + u64::from(first) + 16 * lane as u64))
         };
-        let mut words = [W32::splat(0); 8];
+        let mut words = [W32::splat(0); access::MAX_WORDS];
         let (space, from) = at(transfer.from);
         result = access::read(warp, env, space, &from, mask, width, &mut words);
         for &end in &transfer.to {

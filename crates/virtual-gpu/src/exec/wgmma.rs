@@ -6,7 +6,7 @@
 
 use super::access::{self, Width};
 use super::env::{Env, Step, Trouble};
-use super::lanes::{LANES, W32, W64};
+use super::lanes::{LANES, W32, w64};
 use super::matrix::whole_warp;
 use super::warp::Warp;
 use crate::fault::FaultKind;
@@ -65,9 +65,9 @@ fn fetch(warp: &mut Warp, env: &mut Env<'_>, addresses: &[u32]) -> Step<Vec<[u32
     let (counted, occupied) = (env.tally.counters.shared_load, env.tally.occupied);
     let mut chunks = Vec::with_capacity(addresses.len());
     for part in addresses.chunks(LANES) {
-        let at = W64::from_fn(|lane| u64::from(part[lane.min(part.len() - 1)]));
+        let at = w64!(lane => u64::from(part[lane.min(part.len() - 1)]));
         let mask = u32::MAX >> (LANES - part.len());
-        let mut words = [W32::splat(0); 8];
+        let mut words = [W32::splat(0); access::MAX_WORDS];
         access::read(warp, env, Space::Shared, &at, mask, Width::of(Ty::B32, 4), &mut words)?;
         chunks.extend((0..part.len()).map(|lane| std::array::from_fn(|word| words[word].0[lane])));
     }

@@ -19,7 +19,9 @@ mod half_minmax;
 mod integer;
 mod integer_mul;
 mod mma;
+mod mma_block;
 mod mma_dense;
+mod mma_hopper;
 mod mma_integer;
 mod soft;
 mod soft_arith;
@@ -59,6 +61,7 @@ pub use mma::{
     mma_m16n8k16_f16_f16,
 };
 pub use mma_dense::multiply_tile;
+pub use mma_hopper::mma_m16n8k16_f16_hopper;
 pub use mma_integer::{mma_m16n8k16_i8, mma_m16n8k32_i8};
 pub use soft_arith::{
     f64_add_round, f64_div_round, f64_fma_round, f64_mul_round, f64_rcp_round, f64_sqrt_round, f64_sub_round,
