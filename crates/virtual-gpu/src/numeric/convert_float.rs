@@ -1,12 +1,9 @@
 //! `cvt` to floating-point types (PTX ISA 9.7.9.21).
 
-use super::float::NAN32;
+use super::float::{NAN32, QUIET64};
 use super::half::NAN16;
 use super::soft::{BF16, E4M3, E5M2, F16, F32, F64, Format, Number, TF32};
 use crate::program::{Mods, Round, Ty};
-
-/// The bit that makes an f64 NaN quiet.
-const QUIET: u64 = 1 << 51;
 
 /// What a floating-point operand is.
 pub(super) enum Class {
@@ -84,10 +81,10 @@ fn nan_from(from: Ty, to: Ty, mods: Mods, bits: u64) -> u64 {
         (Ty::F32, Ty::F64) if mods.ftz => 0x7fff_ffff_e000_0000,
         _ if from == Ty::F64 || to == Ty::F64 => {
             let (from, to) = (format(from), format(to));
-            let payload = bits << (64 - from.precision + 1) >> 12 | QUIET;
+            let payload = bits << (64 - from.precision + 1) >> 12 | QUIET64;
             let exponent = to.max_finite + 1;
             let sign = bits >> from.sign & 1;
-            sign << to.sign | exponent | (payload & (QUIET * 2 - 1)) >> (53 - to.precision)
+            sign << to.sign | exponent | (payload & (QUIET64 * 2 - 1)) >> (53 - to.precision)
         }
         _ => nan(to),
     }

@@ -3,6 +3,9 @@
 
 /// PTX's canonical NaN of f32.
 pub(super) const NAN32: u32 = 0x7fff_ffff;
+/// The bit that makes a NaN of f64 quiet.
+pub(super) const QUIET64: u64 = 1 << 51;
+
 /// Returns zero of the same sign for a subnormal, else `x` (`.ftz`).
 #[inline(always)]
 pub fn flush(x: f32) -> f32 {
@@ -73,8 +76,9 @@ fn select32(a: f32, b: f32, nan: bool, a_first: bool) -> f32 {
 #[inline(always)]
 fn select64(a: f64, b: f64, a_first: bool) -> f64 {
     let (a_nan, b_nan) = (a.is_nan(), b.is_nan());
+    // Of two NaN the machine gives the second, quiet.
     let number = if (a_first | b_nan) & !a_nan { a } else { b };
-    f64::from_bits(number.to_bits() | if a_nan & b_nan { 1 << 51 } else { 0 })
+    f64::from_bits(number.to_bits() | if a_nan & b_nan { QUIET64 } else { 0 })
 }
 
 /// Maps sign and magnitude to an integer of the same order, -0 below +0.

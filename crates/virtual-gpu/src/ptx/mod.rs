@@ -5,8 +5,9 @@ mod expression;
 mod lexer;
 mod parser;
 pub(crate) mod syntax;
+mod variables;
 
-pub(crate) use parser::declared_type;
+pub(crate) use variables::declared_type;
 
 use crate::program::{Module, lower};
 

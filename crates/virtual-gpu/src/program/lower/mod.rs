@@ -2,6 +2,7 @@
 
 mod arithmetic;
 mod asynchronous;
+mod builder;
 mod bulk;
 mod compare;
 mod control;
