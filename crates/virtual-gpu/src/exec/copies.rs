@@ -38,7 +38,7 @@ pub(crate) fn issue(
     }
     if env.run.options.counters {
         // The shared side is written by the same pipe.
-        let traffic = access::count_wavefronts(&offsets, mask, bytes);
+        let traffic = access::count_wavefronts(&offsets, mask, bytes, Access::Write);
         env.tally.counters.shared_store.add(&traffic);
     }
     Ok(())
