@@ -15,10 +15,8 @@ mod tables;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use compare::{bits, show, width};
-use suite::{Arg, Case, File, Manifest, folder};
-use virtual_gpu::gpu::Gpu;
-use virtual_gpu::program::Module;
-use virtual_gpu::{Launch, Options, VirtualGpu, ptx};
+use suite::{Case, File, folder};
+use virtual_gpu::ptx;
 
 /// Differences shown per section.
 const SHOWN: usize = 3;

@@ -45,13 +45,13 @@ def kernel(store, bytes_):
     if store:
         lines += [f"st.shared{vector}.b32 [%r1], {registers};", "mov.u32 %r3, %r0;"]
     else:
-        # The buffer is filled by one thread after the other, 16 bytes each: as little as possible beside the load.
+        # Not with addresses: where shared memory starts is the machine's business.
         lines += [
             "mad.lo.u32 %r4, %r0, 512, %r2;",
             "mov.u32 %r5, 0;",
             "FILL:",
             "add.u32 %r6, %r4, %r5;",
-            "st.shared.v4.b32 [%r6], {%r6, %r5, %r4, %r0};",
+            "st.shared.v4.b32 [%r6], {%r5, %r0, %r5, %r0};",
             "add.u32 %r5, %r5, 16;",
             "setp.lt.u32 %p0, %r5, 512;",
             "@%p0 bra FILL;",
