@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
+use crate::domain::device::DeviceInfo;
 use crate::domain::family::Family;
 use crate::domain::names::did_you_mean;
 use crate::domain::proposal::KnownWinner;
 use crate::domain::sidecar::Sidecar;
-use crate::domain::workload::Workload;
+use crate::domain::workload::{Case, Workload};
 use crate::ops;
 
 /// The folder that holds `config.toml`, with the workloads and families in it.
@@ -118,28 +119,49 @@ impl Project {
         Ok(searched.map(|family| family.name.clone()).collect())
     }
 
-    /// Returns the committed winners of a workload. A sidecar that cannot be read is told in the log and passed over.
-    pub fn known_winners(&self, workload: &Workload) -> Vec<KnownWinner> {
-        let folder = self.root.join("kernels/variants").join(&workload.name);
-        let known = workload.cases.iter().filter_map(|case| {
-            let path = folder.join(format!("{}.json", case.name));
-            let text = fs::read_to_string(&path).ok()?;
-            match serde_json::from_str::<Sidecar>(&text) {
-                Ok(Sidecar { variant, measurement, environment, .. }) => Some(KnownWinner {
-                    case: case.name.clone(),
-                    family: variant.family,
-                    params: variant.params,
-                    hash: variant.hash,
-                    device: environment.device,
-                    median_us: measurement.median_us,
-                }),
-                Err(error) => {
-                    tracing::warn!("{} is passed over: {error}", path.display());
-                    None
-                }
-            }
-        });
-        known.collect()
+    /// Returns the committed winners of a workload: those of the device's own folder, then those of all others.
+    pub fn known_winners(&self, workload: &Workload, device: &DeviceInfo) -> Vec<KnownWinner> {
+        let own = device.winners_folder();
+        let mut folders = self.winners_folders();
+        // Stable: the own folder first, the others by name.
+        folders.sort_by_key(|folder| *folder != own);
+        let of_folder = |folder: &String| {
+            let path = self.root.join("kernels").join(folder).join(&workload.name);
+            let winner = |case: &Case| known_winner(&path, case, *folder == own);
+            workload.cases.iter().filter_map(winner).collect::<Vec<_>>()
+        };
+        folders.iter().flat_map(of_folder).collect()
+    }
+
+    /// Lists the folders below `kernels/` that hold winners, sorted.
+    fn winners_folders(&self) -> Vec<String> {
+        let modelled = fs::read_dir(self.root.join("kernels/modelled")).into_iter().flatten().filter_map(Result::ok);
+        let names = modelled.filter_map(|entry| entry.file_name().into_string().ok());
+        let mut folders: Vec<String> = names.map(|name| format!("modelled/{name}")).collect();
+        folders.push("variants".to_owned());
+        folders.sort();
+        folders
+    }
+}
+
+/// Reads the winner of a case. A sidecar that cannot be read is told in the log and passed over.
+fn known_winner(folder: &Path, case: &Case, here: bool) -> Option<KnownWinner> {
+    let path = folder.join(format!("{}.json", case.name));
+    let text = fs::read_to_string(&path).ok()?;
+    match serde_json::from_str::<Sidecar>(&text) {
+        Ok(Sidecar { variant, measurement, environment, .. }) => Some(KnownWinner {
+            case: case.name.clone(),
+            family: variant.family,
+            params: variant.params,
+            hash: variant.hash,
+            device: environment.device,
+            median_us: measurement.median_us,
+            here,
+        }),
+        Err(error) => {
+            tracing::warn!("{} is passed over: {error}", path.display());
+            None
+        }
     }
 }
 

@@ -22,6 +22,9 @@ pub struct Config {
     pub benchmark: Benchmark,
     /// How baselines are timed.
     pub baseline: Baseline,
+    /// What is executed on virtual GPUs.
+    #[serde(rename = "virtual")]
+    pub virtual_gpu: VirtualGpu,
     /// How the worker process is supervised.
     pub worker: Worker,
     /// What the device costs.
@@ -92,6 +95,16 @@ pub struct Baseline {
     pub python: String,
     /// Samples of each backend.
     pub samples: usize,
+}
+
+/// `[virtual]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct VirtualGpu {
+    /// Work of the cases that take part where none is named: the lightest, as many as have at most this together.
+    pub max_gflop: f64,
+    /// The most work of one launch: heavier cases are checked on a smaller one and counted on a sample of their blocks.
+    pub launch_gflop: f64,
 }
 
 /// `[worker]`
@@ -172,6 +185,12 @@ impl Default for Baseline {
     }
 }
 
+impl Default for VirtualGpu {
+    fn default() -> Self {
+        Self { max_gflop: 0.07, launch_gflop: 0.04 }
+    }
+}
+
 impl Default for Worker {
     fn default() -> Self {
         Self { step_timeout: "90s".to_owned() }
@@ -243,6 +262,10 @@ impl Config {
         }
         if self.validate.oracle_gflop.is_nan() || self.validate.oracle_gflop <= 0.0 {
             bail!("validate.oracle_gflop must be above 0");
+        }
+        let VirtualGpu { max_gflop, launch_gflop } = self.virtual_gpu;
+        if ![max_gflop, launch_gflop].iter().all(|gflop| *gflop > 0.0 && gflop.is_finite()) {
+            bail!("virtual.max_gflop and virtual.launch_gflop must be above 0");
         }
         if !(self.cost.gpu_usd_per_hour >= 0.0 && self.cost.gpu_usd_per_hour.is_finite()) {
             bail!("cost.gpu_usd_per_hour must be 0 or more");

@@ -2,6 +2,7 @@
 
 mod baselines;
 mod event;
+mod requests;
 mod winners;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -16,7 +17,7 @@ use crate::agent::{Landscape, Proposer, diagnosis};
 use crate::domain::artifact::Artifact;
 use crate::domain::budget::Budget;
 use crate::domain::cost::{Rate, Spent};
-use crate::domain::device::{DeviceInfo, TimeSource};
+use crate::domain::device::TimeSource;
 use crate::domain::evaluation::{Evaluation, Outcome};
 use crate::domain::family::Family;
 use crate::domain::history::{History, Point};
@@ -25,7 +26,7 @@ use crate::domain::proposal::{Idea, KnownWinner, Proposal};
 use crate::domain::record::{Baseline, Environment, Status};
 use crate::domain::variant::{Variant, VariantHash};
 use crate::domain::verdict::{Decision, Policy, judge};
-use crate::domain::workload::{Case, Workload};
+use crate::domain::workload::Workload;
 use crate::runner::baseline::BaselineProgram;
 use crate::runner::compile::{CompileError, Compiler};
 use crate::runner::evaluate::{CaseRequest, EvaluateRequest};
@@ -74,6 +75,8 @@ pub struct Order {
     pub min_sample_ns: f64,
     /// The most float64 work per check.
     pub oracle_flop: f64,
+    /// The most work of one launch on a device that models its times.
+    pub model_flop: f64,
     /// Compilations under way at once.
     pub compile_ahead: usize,
     /// Where proposals and inputs come from.
@@ -221,6 +224,7 @@ impl Session<'_> {
             };
             let decisions = judge(&self.history.incumbents, &evaluation, &self.order.policy);
             self.record(iteration, &compiled, &evaluation, &decisions).await?;
+            self.seed_as_baseline(&compiled, &evaluation, &decisions).await?;
             let won = self.take_winners(iteration, &compiled, &evaluation, &decisions);
             self.history.learn(
                 iteration,
@@ -261,7 +265,7 @@ impl Session<'_> {
         let specialization = family.specialization(first);
         self.history.proposed.insert(Point::new(&family.name, &specialization, &idea.params));
         let rendered = render(family, &specialization, workload.dtype, &idea.params);
-        let cases = plans(family, &idea, workload, device);
+        let cases = requests::of(family, &idea, workload, device, self.order.model_flop);
         let (variant, unrenderable) = match rendered {
             Ok(variant) => (variant, None),
             // A template may fail at some points only: there it has no source, and its name is that of the error.
@@ -309,6 +313,7 @@ impl Session<'_> {
             policy: self.order.policy,
             min_sample_ns: self.order.min_sample_ns,
             oracle_flop: self.order.oracle_flop,
+            model_flop: self.order.model_flop,
             input_seed: inputs::mix(self.order.seed, &["iteration", &self.finished.to_string()]),
         };
         self.parts.worker.evaluate(request).await.context("Failed to evaluate a variant")
@@ -405,18 +410,4 @@ impl Session<'_> {
 fn without_source(idea: &Idea, problem: &str) -> Variant {
     let (family, params) = (idea.family.clone(), idea.params.clone());
     Variant { family, params, hash: VariantHash::of(problem), source: String::new() }
-}
-
-/// Fills in the plans of an idea, the case with the least work first, so that a wrong variant fails early.
-fn plans(family: &Family, idea: &Idea, workload: &Workload, device: &DeviceInfo) -> Result<Vec<CaseRequest>, String> {
-    let plan = |case: &Case| {
-        let plan = family
-            .plan(&idea.params, case, workload.op, workload.dtype, device)
-            .map_err(|error| format!("{} on {}: {error}", family.name, case.name))?;
-        // The incumbent is filled in when its turn comes: there may be another one by then.
-        Ok(CaseRequest { case: case.clone(), plan, incumbent_ns: None })
-    };
-    let mut cases = idea.cases.iter().map(plan).collect::<Result<Vec<_>, String>>()?;
-    cases.sort_by(|a, b| workload.op.flop(&a.case.dims).total_cmp(&workload.op.flop(&b.case.dims)));
-    Ok(cases)
 }

@@ -18,8 +18,8 @@ fn names_that_are_not_known_are_answered_with_the_nearest() {
     insta::assert_snapshot!(start(&sandbox, &["--case", "s46"]), @"2 error: workload `small` has no case `s46` (did you mean `s4d4`?); it has: s4d4, s64, s128");
     insta::assert_snapshot!(start(&sandbox, &["--family", "tyo"]), @"2 error: there is no family `tyo`; templates/kernels/ has: toy");
     insta::assert_snapshot!(start(&sandbox, &["--proposer", "locl"]), @"2 error: there is no proposer `locl` (did you mean `local`?); there are: local, random");
-    insta::assert_snapshot!(start(&sandbox, &["--device", "gpu0"]), @"2 error: `gpu0` is no device; use auto or cuda:N");
-    insta::assert_snapshot!(start(&sandbox, &["--device", "virtual"]), @"2 error: the virtual device is not in this version; use auto or cuda:N");
+    insta::assert_snapshot!(start(&sandbox, &["--device", "gpu0"]), @"2 error: `gpu0` is no device; use auto, cuda:N, virtual or virtual:NAME");
+    insta::assert_snapshot!(start(&sandbox, &["--device", "virtual:h20"]), @"2 error: there is no virtual GPU `h20` (did you mean `h200`?); there are: h200, a100, l4");
     insta::assert_snapshot!(sandbox.fails(&["compile", "--workload", "small", "--arch", "sm_9"]), @"2 error: architecture `sm_9` is not known; use sm_80, sm_86, sm_89, sm_90 or sm_90a");
 }
 
@@ -97,15 +97,16 @@ fn sessions_and_iterations_that_are_not_there_are_told_from_those_that_are() {
     insta::assert_snapshot!(sandbox.fails(&["history", "7"]), @"1 error: there is no session 7; there is only 1");
 }
 
-/// Where there is no CUDA device the answer is immediate, and names what can be done here.
+/// Where the CUDA device that was asked for is not there the answer is immediate, and names what can be done here.
 #[test]
-fn without_a_gpu_start_says_what_can_be_done_here() {
+fn a_cuda_device_that_is_not_there_is_told_with_the_way_out() {
     let sandbox = Sandbox::new();
+    let start = ["start", "--workload", "small", "--device", "cuda:0"];
     // Hides the driver, should this machine have one.
-    let output = sandbox.command(&["start", "--workload", "small"]).env("CUDA_VISIBLE_DEVICES", "").output().unwrap();
+    let output = sandbox.command(&start).env("CUDA_VISIBLE_DEVICES", "").output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("optloop compile --workload small") && said.contains("optloop doctor"), "{said}");
+    assert!(said.contains("`--device virtual`") && said.contains("optloop doctor"), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
 }
 

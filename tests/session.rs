@@ -25,7 +25,8 @@ fn a_session_improves_the_seed_commits_the_winners_and_reports() {
         let number = |key: &str| case[key].as_f64().unwrap();
         assert!(number("best_us") <= number("start_us"), "{case}");
         assert!(number("best_us") >= number("floor_us"), "{case}");
-        assert_eq!(case["baseline"], Value::Null);
+        assert_eq!(case["baseline"]["name"], "modelled, the seed of toy", "nothing measured is held against it");
+        assert_eq!(case["baseline"]["us"], case["start_us"]);
     }
     // The seed has one block of 32 threads per head on s128; the best has 32 of 256.
     let largest = report["cases"].as_array().unwrap().iter().find(|case| case["case"] == "s128").unwrap();
@@ -35,9 +36,10 @@ fn a_session_improves_the_seed_commits_the_winners_and_reports() {
     let commit = largest["commit"].as_str().unwrap();
     assert_eq!(sandbox.git(&["status", "--porcelain"]), "");
     let files = sandbox.git(&["show", "--name-only", "--format=", commit]);
-    assert_eq!(files, "kernels/variants/small/s128.cu\nkernels/variants/small/s128.json\n");
+    assert_eq!(files, "kernels/modelled/fake/small/s128.cu\nkernels/modelled/fake/small/s128.json\n");
     let sidecar: Value =
-        serde_json::from_str(&sandbox.git(&["show", &format!("{commit}:kernels/variants/small/s128.json")])).unwrap();
+        serde_json::from_str(&sandbox.git(&["show", &format!("{commit}:kernels/modelled/fake/small/s128.json")]))
+            .unwrap();
     assert_eq!(sidecar["launches"][0]["kernel"], "toy");
     assert_eq!(sidecar["launches"][0]["grid"][1], 4);
     assert_eq!(sidecar["measurement"]["samples"], 40);
@@ -211,11 +213,11 @@ fn without_a_repository_the_session_says_so_and_keeps_its_winners_in_the_store()
 #[test]
 fn a_winner_that_a_user_has_edited_is_left_alone() {
     let sandbox = Sandbox::new();
-    sandbox.write("kernels/variants/small/s128.cu", "// mine\n");
+    sandbox.write("kernels/modelled/fake/small/s128.cu", "// mine\n");
     let output = sandbox.session("20", &["--case", "s128"]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && said.contains("s128: not committed:"), "{said}");
-    assert_eq!(std::fs::read_to_string(sandbox.path("kernels/variants/small/s128.cu")).unwrap(), "// mine\n");
+    assert_eq!(std::fs::read_to_string(sandbox.path("kernels/modelled/fake/small/s128.cu")).unwrap(), "// mine\n");
 }
 
 /// `optloop start --json | head -1` ends the reader, not the session.
@@ -258,10 +260,10 @@ fn one_session_at_a_time_has_the_project() {
 fn a_slower_variant_never_replaces_a_committed_winner() {
     let sandbox = Sandbox::new();
     assert!(sandbox.session("60", &[]).status.success());
-    let winners = || sandbox.git(&["ls-tree", "-r", "HEAD", "kernels/variants"]);
+    let winners = || sandbox.git(&["ls-tree", "-r", "HEAD", "kernels/modelled"]);
     let best = winners();
     // The old point is gone from the family, so the winner cannot be measured again.
-    let sidecar = std::fs::read_to_string(sandbox.path("kernels/variants/small/s128.json")).unwrap();
+    let sidecar = std::fs::read_to_string(sandbox.path("kernels/modelled/fake/small/s128.json")).unwrap();
     let tile = serde_json::from_str::<Value>(&sidecar).unwrap()["variant"]["params"]["TILE"].to_string();
     let others = ["4", "8", "16", "32", "64"].into_iter().filter(|value| **value != tile).collect::<Vec<_>>();
     sandbox.replace("templates/kernels/toy/family.toml", "[4, 8, 16, 32, 64]", &format!("[{}]", others.join(", ")));
@@ -275,8 +277,8 @@ fn a_slower_variant_never_replaces_a_committed_winner() {
 fn a_winner_of_another_device_stays() {
     let sandbox = Sandbox::new();
     assert!(sandbox.session("20", &["--case", "s128"]).status.success());
-    sandbox.replace("kernels/variants/small/s128.json", "fake device (no kernel was executed)", "NVIDIA H200");
-    sandbox.replace("kernels/variants/small/s128.json", "\"hash\": \"", "\"hash\": \"0");
+    sandbox.replace("kernels/modelled/fake/small/s128.json", "fake device (no kernel was executed)", "NVIDIA H200");
+    sandbox.replace("kernels/modelled/fake/small/s128.json", "\"hash\": \"", "\"hash\": \"0");
     sandbox.git(&["commit", "--quiet", "--all", "--message", "as if it came from elsewhere"]);
     let before = sandbox.git(&["rev-parse", "HEAD"]);
     let said = String::from_utf8(sandbox.session("20", &["--case", "s128"]).stderr).unwrap();

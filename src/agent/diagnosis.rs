@@ -1,5 +1,7 @@
 //! Says what is slow, and why, from what was measured.
 
+mod counted;
+
 use crate::domain::device::DeviceInfo;
 use crate::domain::finding::Finding;
 use crate::domain::floor::floor_ns;
@@ -57,7 +59,12 @@ pub fn diagnose(history: &History, workload: &Workload, device: &DeviceInfo) -> 
 /// Finds the pathologies of all that was measured, oldest iteration first. It compares every pair of cases of every
 /// iteration, so it is for the end of a session, not for every proposal.
 pub fn findings(history: &History, workload: &Workload, device: &DeviceInfo) -> Vec<Finding> {
-    history.finished.iter().filter_map(|finished| serialised(finished, workload, device)).collect()
+    let of = |finished: &Finished| {
+        let mut found: Vec<Finding> = serialised(finished, workload, device).into_iter().collect();
+        found.extend(counted::findings(finished));
+        found
+    };
+    history.finished.iter().flat_map(of).collect()
 }
 
 /// Finds a variant that does more work with the same blocks: the seeds' V3 kernel, which looped over batch and head

@@ -89,7 +89,7 @@ fn known_winner(
     let point = Point::new(&family.name, &family.specialization(case), &known.params);
     let hypothesis = Hypothesis {
         claim: format!("the committed winner of {} is faster than the seed", known.case),
-        evidence: "an earlier session confirmed it".to_owned(),
+        evidence: format!("an earlier session confirmed it on {}", known.device),
         case: known.case.clone(),
         predicted: Interval { lo: 1.0, hi: 1000.0 },
         relative_to: None,

@@ -38,14 +38,15 @@ pub async fn run(project: &Project, out: &mut impl Write) -> anyhow::Result<()> 
         (
             "GPU and driver",
             match &device {
-                Ok(worker) => {
-                    let info = worker.info();
-                    let driver = info.driver.as_deref().unwrap_or("unknown");
-                    Here(format!("{} ({}, {} SMs), CUDA driver {driver}", info.name, info.arch, info.sms))
-                }
-                Err(reason) => Missing(format!(
-                    "{reason}. Sessions need a CUDA GPU: install its driver, or use `optloop compile` here"
-                )),
+                Ok(worker) => worker.stands_in().map_or_else(
+                    || {
+                        let info = worker.info();
+                        let driver = info.driver.as_deref().unwrap_or("unknown");
+                        Here(format!("{} ({}, {} SMs), CUDA driver {driver}", info.name, info.arch, info.sms))
+                    },
+                    Missing,
+                ),
+                Err(reason) => Missing(format!("{reason}. Sessions run with `--device virtual`: times are modelled")),
             },
         ),
         ("NVRTC and headers", nvrtc()),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::domain::device::TimeSource;
 use crate::domain::evaluation::Outcome;
 use crate::domain::record::Status;
 use crate::session::{Event, Observer};
@@ -57,7 +58,9 @@ impl<'a, W: Write> Progress<'a, W> {
                     span(*budget_s)
                 ));
             }
-            Event::Baseline { case, name, us } => self.say(&format!("{case}: {name} takes {us:.2} us")),
+            Event::Baseline { case, name, us, time_source } => {
+                self.say(&format!("{case}: {name} takes {us:.2} {}", unit(*time_source)));
+            }
             Event::NoBaseline { reason } => self.say(&format!("no baseline: {reason}")),
             Event::Iteration { iteration, finished, outcome, hypothesis, decisions, elapsed_s, cost_usd } => {
                 let status = format!("/ {}  ${cost_usd:.2}  iteration {finished}  {}", span(self.budget_s), self.best);
@@ -76,9 +79,10 @@ impl<'a, W: Write> Progress<'a, W> {
                     ));
                 }
             }
-            Event::Improved { case, from_us, to_us, over_start } => {
-                self.best = format!("{case} {to_us:.2} us, {over_start:.1}x its start");
-                self.say(&format!("{case}: {from_us:.2} -> {to_us:.2} us, {over_start:.1}x its start"));
+            Event::Improved { case, from_us, to_us, over_start, time_source } => {
+                let after = format!("{to_us:.2} {}, {over_start:.1}x its start", unit(*time_source));
+                self.best = format!("{case} {after}");
+                self.say(&format!("{case}: {from_us:.2} -> {after}"));
             }
             Event::Committed { case, commit } => {
                 self.say(&format!("{case}: committed {}", &commit[..10.min(commit.len())]));
@@ -107,6 +111,14 @@ impl<W: Write> Observer for Progress<'_, W> {
         if let Err(error) = written {
             self.failure.get_or_insert(error);
         }
+    }
+}
+
+/// Names the unit of a time, and says of a modelled one that it is.
+fn unit(time_source: TimeSource) -> &'static str {
+    match time_source {
+        TimeSource::Measured => "us",
+        TimeSource::Modelled => "us (modelled)",
     }
 }
 

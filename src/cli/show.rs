@@ -7,7 +7,7 @@ use similar::TextDiff;
 use super::table::{Table, figure};
 use crate::domain::record::IterationRecord;
 use crate::domain::variant::show_params;
-use crate::report::format;
+use crate::report::{format, profiles};
 use crate::store::{ArtifactRecord, IterationDetail, Store};
 
 /// Show everything about an iteration: its claim, outcome, times, resources, cost and source.
@@ -29,6 +29,7 @@ pub async fn run(args: &Args, store: &Store, out: &mut impl Write) -> anyhow::Re
     }
     facts(&detail, out)?;
     cases(&detail, out)?;
+    counts(&detail, out)?;
     if let Some(artifact) = &detail.artifact {
         resources(artifact, out)?;
     }
@@ -136,6 +137,29 @@ fn cases(detail: &IterationDetail, out: &mut impl Write) -> io::Result<()> {
     table.print(out)
 }
 
+/// What a virtual GPU counted, where one did.
+fn counts(detail: &IterationDetail, out: &mut impl Write) -> io::Result<()> {
+    let measurements = detail.iteration.measurements.iter();
+    let profiled: Vec<_> = measurements.filter_map(|m| Some((&m.case, m.profile.as_ref()?))).collect();
+    if profiled.is_empty() {
+        return Ok(());
+    }
+    let mut table = Table::new(&[&["case"][..], &profiles::HEADINGS].concat());
+    for (case, profile) in &profiled {
+        for row in profiles::rows(profile) {
+            table.row(std::iter::once((*case).clone()).chain(row));
+        }
+    }
+    writeln!(out, "\nCounted:")?;
+    table.print(out)?;
+    for (case, profile) in &profiled {
+        if let Some(shortcuts) = profile.shortcuts() {
+            writeln!(out, "{case} was not executed in full: {shortcuts}")?;
+        }
+    }
+    Ok(())
+}
+
 fn resources(artifact: &ArtifactRecord, out: &mut impl Write) -> io::Result<()> {
     let options = artifact.options.join(" ");
     writeln!(
@@ -183,8 +207,10 @@ fn source(detail: &IterationDetail, out: &mut impl Write) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::profile::tests::launch;
+    use crate::domain::profile::{LaunchProfile, Profile};
     use crate::domain::verdict::Verdict;
-    use crate::store::testing::{Scene, proposal};
+    use crate::store::testing::{Scene, evaluation, finish, proposal};
 
     async fn printed(scene: &Scene, iteration: i64, json: bool) -> String {
         let mut out = Vec::new();
@@ -239,6 +265,26 @@ mod tests {
         ");
         let json: serde_json::Value = serde_json::from_str(&printed(&scene, better, true).await).unwrap();
         assert_eq!(json["parent_source"], "__launch_bounds__(64)\n");
+    }
+
+    #[tokio::test]
+    async fn what_a_virtual_gpu_counted_is_shown_launch_by_launch() {
+        let scene = Scene::new().await;
+        let session = scene.session().await;
+        let iteration = scene.store.begin(session, &proposal(64, None)).await.unwrap();
+        let mut evaluation = evaluation(1000.0, false);
+        let launches = vec![launch("attend", 900.0), LaunchProfile { executed_blocks: 64, ..launch("combine", 100.0) }];
+        evaluation.measurements[0].profile = Some(Profile { launches, checked_on: None });
+        scene.store.finish(iteration, &finish(&evaluation, &[])).await.unwrap();
+        let shown = printed(&scene, iteration, false).await;
+        let counted = shown.split("Counted:").nth(1).and_then(|rest| rest.split("\nSource").next()).unwrap();
+        insta::assert_snapshot!(counted, @"
+
+        case      kernel   µs, modelled  limiter  blocks per SM  active lanes  divergent branches  global sectors / ideal  shared wavefronts / ideal  local sectors
+        b1h1s128  attend          0.900  shared               4          31.5                5.0%                   1.20×                     32.00×              0
+        b1h1s128  combine         0.100  shared               4          31.5                5.0%                   1.20×                     32.00×              0
+        b1h1s128 was not executed in full: combine: 64 of 256 blocks counted
+        ");
     }
 
     #[tokio::test]

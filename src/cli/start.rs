@@ -16,6 +16,7 @@ use crate::catalog::Project;
 use crate::config::{self, Config};
 use crate::domain::budget::Budget;
 use crate::domain::cost::Rate;
+use crate::domain::device::TimeSource;
 use crate::domain::family::Family;
 use crate::domain::verdict::Policy;
 use crate::domain::workload::Workload;
@@ -59,7 +60,7 @@ pub struct Args {
     #[arg(long = "family", value_name = "FAMILY")]
     families: Vec<String>,
 
-    /// auto or cuda:N [default: session.device in config.toml]
+    /// auto, cuda:N, virtual or virtual:NAME [default: session.device in config.toml]
     #[arg(long)]
     device: Option<String>,
 
@@ -85,10 +86,13 @@ struct Asked {
 pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
     let config = Config::load(project.root()).map_err(usage)?;
     let order = order(args, &config)?;
-    let asked = asked(args, project, &config, order.seed)?;
-    let workload = asked.workload.clone();
+    let mut asked = asked(args, project, &config, order.seed)?;
     let _lock = project.lock()?;
-    let worker = start_worker(&asked.device, &config, &workload).await?;
+    let worker = start_worker(&asked.device, &config).await?;
+    if args.cases.is_empty() && worker.info().time_source == TimeSource::Modelled {
+        asked.workload = affordable(asked.workload, &config);
+    }
+    let workload = asked.workload.clone();
     check_spaces(&workload, &asked.families, &asked.searched, worker.info()).map_err(usage_sentence)?;
     let store = Store::open(&project.root().join(&config.store.path)).await?;
     let parts = assemble(asked, project, &config, worker, store.clone())?;
@@ -138,7 +142,7 @@ fn assemble(asked: Asked, project: &Project, config: &Config, worker: Worker, st
         min_sample_ns: config.benchmark.min_sample_us * 1e3,
         samples: config.baseline.samples,
     });
-    let known = project.known_winners(&workload);
+    let known = project.known_winners(&workload, worker.info());
     Ok(Parts { workload, families, searched, known, proposer, baseline, compiler, worker, store, repo })
 }
 
@@ -171,6 +175,7 @@ fn order(args: &Args, config: &Config) -> anyhow::Result<Order> {
         },
         min_sample_ns: benchmark.min_sample_us * 1e3,
         oracle_flop: config.validate.oracle_gflop * 1e9,
+        model_flop: config.virtual_gpu.launch_gflop * 1e9,
         compile_ahead: config.parallel_compilations(),
         seed: args.seed.unwrap_or_else(rand::random),
         config: serde_json::to_value(config).context("Failed to record the configuration")?,
@@ -181,15 +186,33 @@ fn nanoseconds(key: &str, text: &str) -> anyhow::Result<f64> {
     Ok(config::duration(key, text).map_err(usage)?.as_secs_f64() * 1e9)
 }
 
-async fn start_worker(device: &DeviceChoice, config: &Config, workload: &Workload) -> anyhow::Result<Worker> {
+async fn start_worker(device: &DeviceChoice, config: &Config) -> anyhow::Result<Worker> {
     match Worker::start(own_executable()?, device, config.step_timeout()).await {
-        Ok(worker) => Ok(worker),
+        Ok(worker) => {
+            if let Some(notice) = worker.stands_in() {
+                say(&notice);
+            }
+            Ok(worker)
+        }
         Err(WorkerError::NoDevice(reason)) => anyhow::bail!(
-            "{reason}. A session measures on a GPU, so it needs one; on this machine you can compile every variant \
-             and see its registers and spills with `optloop compile --workload {}`, read earlier sessions with \
-             `optloop sessions`, and check the set-up with `optloop doctor`",
-            workload.name
+            "{reason}. `--device virtual` executes kernels on the CPU and models their times; `optloop doctor` checks \
+             the set-up"
         ),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Leaves out the cases that would make an evaluation on a virtual GPU slow, and says so.
+fn affordable(workload: Workload, config: &Config) -> Workload {
+    let (all, name) = (workload.cases.len(), workload.name.clone());
+    let kept = workload.lightest(config.virtual_gpu.max_gflop * 1e9);
+    if kept.cases.len() < all {
+        say(&format!(
+            "{} of the {all} cases of {name} take part: more than {} GFLOP an iteration is slow on a CPU \
+             (virtual.max_gflop in config.toml); --case takes any",
+            kept.cases.len(),
+            config.virtual_gpu.max_gflop
+        ));
+    }
+    kept
 }

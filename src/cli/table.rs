@@ -28,8 +28,8 @@ impl Table {
     }
 
     /// Adds a row with a cell for every column.
-    pub(super) fn row<const N: usize>(&mut self, cells: [String; N]) {
-        self.rows.push(cells.map(|cell| one_line(&cell)).to_vec());
+    pub(super) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.rows.push(cells.into_iter().map(|cell| one_line(&cell)).collect());
     }
 
     /// Prints the table.

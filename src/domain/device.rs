@@ -112,6 +112,17 @@ impl Peaks {
 }
 
 impl DeviceInfo {
+    /// Returns the folder below `kernels/` that holds the winners of devices of this kind.
+    ///
+    /// Real devices share one. Every virtual GPU has its own: a modelled winner neither replaces a measured one nor keeps
+    /// it out.
+    pub fn winners_folder(&self) -> String {
+        match self.time_source {
+            TimeSource::Measured => "variants".to_owned(),
+            TimeSource::Modelled => format!("modelled/{}", self.id.trim_start_matches("virtual:")),
+        }
+    }
+
     /// Binds the limits that constraints may name: `smem_limit`, `max_threads`, `sms` and `sm`.
     pub fn bind(&self, bindings: &mut Bindings) {
         bindings.insert("smem_limit".to_owned(), i64::try_from(self.smem_limit_bytes).unwrap_or(i64::MAX));

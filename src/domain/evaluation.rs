@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::profile::Profile;
 use super::statistics::{Interval, median, median_interval};
 
 /// What became of an iteration.
@@ -120,6 +121,12 @@ pub struct Timing {
 }
 
 impl Timing {
+    /// Takes over a modelled time: one value, computed and so without noise, for one execution of the plan. Its interval is
+    /// the time itself; how far the model is from a real device, it does not say.
+    pub fn modelled(ns: f64) -> Self {
+        Self { samples_ns: vec![ns], launches_per_sample: 1, median_ns: ns, interval_ns: Interval { lo: ns, hi: ns } }
+    }
+
     /// Summarises samples. `None` for no samples.
     pub fn of(samples_ns: Vec<f64>, launches_per_sample: u32) -> Option<Self> {
         let median_ns = median(&samples_ns)?;
@@ -141,6 +148,8 @@ pub struct Measurement {
     pub confirmation: Option<Timing>,
     /// Blocks (CTAs) of the plan's largest launch, to hold against the device's SMs.
     pub ctas: u64,
+    /// How the time came about, where the device modelled it.
+    pub profile: Option<Profile>,
 }
 
 impl Measurement {

@@ -9,6 +9,7 @@ use super::family::Family;
 use super::hypothesis::Hypothesis;
 use super::incumbent::{Incumbent, Incumbents};
 use super::op::Dims;
+use super::profile::Profile;
 use super::record::{IterationRecord, SessionRecord};
 use super::variant::{Params, Variant, VariantHash};
 use super::verdict::{Decision, Verdict};
@@ -60,6 +61,8 @@ pub struct CaseTime {
     pub median_ns: f64,
     /// Blocks (CTAs) of the largest launch.
     pub ctas: u64,
+    /// What was counted, where the time is modelled.
+    pub profile: Option<Profile>,
 }
 
 /// Everything that a session has learnt.
@@ -79,6 +82,7 @@ struct Seen<'a> {
     verdict: Option<Verdict>,
     timing: &'a Timing,
     ctas: u64,
+    profile: Option<&'a Profile>,
 }
 
 impl History {
@@ -92,7 +96,8 @@ impl History {
             let Some(outcome) = &iteration.outcome else { continue };
             history.proposed.extend(proposed_point(iteration, families));
             let seen = iteration.measurements.iter().filter_map(|m| {
-                Some(Seen { case: &m.case, verdict: m.verdict, timing: m.best_timing()?, ctas: m.ctas? })
+                let (timing, profile) = (m.best_timing()?, m.profile.as_ref());
+                Some(Seen { case: &m.case, verdict: m.verdict, timing, ctas: m.ctas?, profile })
             });
             let finished = Finished {
                 iteration: iteration.id,
@@ -117,7 +122,8 @@ impl History {
     ) {
         let verdict = |case: &str| decisions.iter().find(|decision| decision.case == case).map(|d| d.verdict);
         let seen = evaluation.measurements.iter().filter_map(|m| {
-            Some(Seen { case: &m.case, verdict: verdict(&m.case), timing: m.best_timing()?, ctas: m.ctas })
+            let (timing, profile) = (m.best_timing()?, m.profile.as_ref());
+            Some(Seen { case: &m.case, verdict: verdict(&m.case), timing, ctas: m.ctas, profile })
         });
         let finished = Finished {
             iteration,
@@ -140,12 +146,13 @@ impl History {
         if *outcome != Outcome::Measured {
             return;
         }
-        for Seen { case, verdict, timing, ctas } in seen {
+        for Seen { case, verdict, timing, ctas, profile } in seen {
             if matches!(verdict, Some(Verdict::Start | Verdict::Improved)) {
                 let (iteration, hash) = (finished.iteration, hash.clone());
                 self.incumbents.insert(case.to_owned(), Incumbent { iteration, hash, timing: timing.clone() });
             }
-            finished.times.push(CaseTime { case: case.to_owned(), median_ns: timing.median_ns, ctas });
+            let (case, profile) = (case.to_owned(), profile.cloned());
+            finished.times.push(CaseTime { case, median_ns: timing.median_ns, ctas, profile });
         }
         if !finished.times.is_empty() {
             self.finished.push(finished);

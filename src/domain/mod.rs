@@ -15,6 +15,7 @@ pub mod incumbent;
 pub mod names;
 pub mod op;
 pub mod plan;
+pub mod profile;
 pub mod proposal;
 pub mod record;
 pub mod sidecar;

@@ -110,6 +110,14 @@ pub trait Op: Sync + Send {
     /// Returns the floating-point operations that the case needs (a multiply-add counts 2).
     fn flop(&self, dims: &Dims) -> f64;
 
+    /// Returns smaller dimensions on which kernels take the same paths, the smallest first: a variant that is too much work to
+    /// execute in full on a CPU is checked on one of them instead. None by default.
+    ///
+    /// Not every kernel is valid on each of them, and some of them may not pass [`Op::check`]: the caller looks.
+    fn scaled(&self, _dims: &Dims) -> Vec<Dims> {
+        Vec::new()
+    }
+
     /// Computes the given rows of the output in float64, concatenated in the order of `rows`.
     ///
     /// `inputs` holds the input tensors in the order of [`Op::tensors`], each element already rounded to the

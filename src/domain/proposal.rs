@@ -51,4 +51,7 @@ pub struct KnownWinner {
     pub device: String,
     /// Its confirmed time there, in microseconds.
     pub median_us: f64,
+    /// Whether the session's own winners go to the same folder, so that it is one to be beaten. Else it is an idea to try
+    /// and no more: measured times say nothing about modelled ones.
+    pub here: bool,
 }

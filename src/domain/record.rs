@@ -6,6 +6,7 @@ use super::cost::Spent;
 use super::device::{DeviceInfo, TimeSource};
 use super::evaluation::{Correctness, Outcome, Timing};
 use super::hypothesis::{Hypothesis, Score};
+use super::profile::Profile;
 use super::variant::{Params, VariantHash};
 use super::verdict::Verdict;
 use super::workload::Case;
@@ -178,6 +179,8 @@ pub struct CaseRecord {
     pub screening: Option<Timing>,
     /// The long measurement on fresh inputs.
     pub confirmation: Option<Timing>,
+    /// How the time came about, where the device modelled it.
+    pub profile: Option<Profile>,
     /// What was decided.
     pub verdict: Option<Verdict>,
     /// The incumbent's time over this one.

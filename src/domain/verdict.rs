@@ -53,11 +53,17 @@ pub struct Policy {
 const LEAST_SAMPLES: usize = 3;
 
 impl Policy {
-    /// Tells whether a screened time deserves a confirmation.
+    /// Tells whether a screened time deserves a confirmation, and whether that takes no longer than it may.
     pub fn promising(&self, screened: &Timing, incumbent_ns: Option<f64>) -> bool {
         let sample_ns = screened.median_ns * f64::from(screened.launches_per_sample);
         let affordable = sample_ns * self.confirmation_samples as f64 <= self.max_confirmation_ns;
-        affordable && incumbent_ns.is_some_and(|ns| screened.median_ns * self.min_speedup <= ns)
+        affordable && self.worth_it(screened.median_ns, incumbent_ns)
+    }
+
+    /// Tells whether a time is that much below the incumbent's that it is worth a commit. A modelled time needs no more
+    /// than this for a confirmation, which takes no time on a device.
+    pub fn worth_it(&self, ns: f64, incumbent_ns: Option<f64>) -> bool {
+        incumbent_ns.is_some_and(|incumbent_ns| ns * self.min_speedup <= incumbent_ns)
     }
 
     /// Tells whether a challenger is so slow after its first samples that more of them cannot change the verdict.
@@ -119,7 +125,7 @@ pub fn judge(incumbents: &Incumbents, evaluation: &Evaluation, policy: &Policy) 
 
 fn decide(incumbent: &Timing, challenger: &Timing, confirmed: bool, policy: &Policy) -> Verdict {
     let faster = challenger.interval_ns.hi < incumbent.interval_ns.lo;
-    let worth_it = challenger.median_ns * policy.min_speedup <= incumbent.median_ns;
+    let worth_it = policy.worth_it(challenger.median_ns, Some(incumbent.median_ns));
     let slower = challenger.interval_ns.lo > incumbent.interval_ns.hi;
     match (faster && worth_it && confirmed, slower) {
         (true, _) => Verdict::Improved,
@@ -156,6 +162,7 @@ mod tests {
                 screening: Some(timing(screening)),
                 confirmation: confirmation.map(timing),
                 ctas: 1,
+                profile: None,
             }],
             device_s: 0.1,
         }
@@ -187,6 +194,19 @@ mod tests {
     fn a_win_that_shrinks_away_in_the_confirmation_is_a_tie() {
         assert_eq!(verdict(Some(100.0), &measured(80.0, Some(100.0))), Verdict::Tied);
         assert_eq!(verdict(Some(100.0), &measured(80.0, Some(99.5))), Verdict::Tied);
+    }
+
+    #[test]
+    fn a_modelled_time_has_no_noise_but_still_needs_its_confirmation_and_the_least_speedup() {
+        let modelled = |screening: f64, confirmation: Option<f64>| {
+            let mut evaluation = measured(screening, None);
+            evaluation.measurements[0].screening = Some(Timing::modelled(screening));
+            evaluation.measurements[0].confirmation = confirmation.map(Timing::modelled);
+            evaluation
+        };
+        assert_eq!(verdict(Some(100.0), &modelled(80.0, None)), Verdict::Tied);
+        assert_eq!(verdict(Some(100.0), &modelled(80.0, Some(80.0))), Verdict::Improved);
+        assert_eq!(verdict(Some(100.0), &modelled(99.5, Some(99.5))), Verdict::Tied);
     }
 
     #[test]

@@ -129,6 +129,21 @@ impl Workload {
         }
         Ok(self)
     }
+
+    /// Keeps the cases with the least work, as many as have at most `most_flop` together, but at least one; in the
+    /// workload's order.
+    pub fn lightest(mut self, most_flop: f64) -> Self {
+        let mut work: Vec<f64> = self.cases.iter().map(|case| self.op.flop(&case.dims)).collect();
+        work.sort_by(f64::total_cmp);
+        let sums = work.iter().scan(0.0, |sum, flop| {
+            *sum += flop;
+            Some(*sum)
+        });
+        let kept = sums.take_while(|sum| *sum <= most_flop).count().max(1);
+        let heaviest = work[kept - 1];
+        self.cases.retain(|case| self.op.flop(&case.dims) <= heaviest);
+        self
+    }
 }
 
 /// Tells whether a name can be a file's name in `kernels/variants/` on every system.
@@ -205,6 +220,20 @@ mod tests {
         let workload = Workload::parse(&VALID.replace("Sk = 4", "Sk = 4\nD = 4"), ops::find).unwrap();
         assert_eq!(workload.cases[0].dims["D"], 4);
         assert_eq!(workload.cases[0].dims["CAUSAL"], 0);
+    }
+
+    #[test]
+    fn the_lightest_cases_are_kept_in_order_and_one_in_any_case() {
+        let case = |name: &str, s: i64| format!("[[case]]\nname = \"{name}\"\nB = 1\nH = 1\nSq = {s}\nSk = {s}\n");
+        let cases = [case("large", 64), case("tiny", 2), case("middle", 8)].concat();
+        let workload = Workload::parse(&format!("{VALID}\n{cases}"), ops::find).unwrap();
+        let kept = |flop: f64| -> Vec<String> {
+            workload.clone().lightest(flop).cases.into_iter().map(|case| case.name).collect()
+        };
+        // 4 Sq Sk D: 1,024, 4,096, 16,384 and 1,048,576 FLOP.
+        assert_eq!(kept(1e5), ["small", "tiny", "middle"]);
+        assert_eq!(kept(1e9), ["small", "large", "tiny", "middle"]);
+        assert_eq!(kept(1.0), ["tiny"]);
     }
 
     #[test]

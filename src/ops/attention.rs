@@ -18,6 +18,10 @@ const DIMS: [DimSpec; 6] = [
     DimSpec { name: "CAUSAL", about: "1 for causal attention, 0 for full", range: (0, 1) },
 ];
 
+/// Lengths are scaled by whole multiples of this. Tiles of kernels are powers of two up to 256 queries or keys, so the last
+/// tile stays as full as it was.
+const PERIOD: i64 = 256;
+
 /// The dimensions of a case, by field.
 struct Shape {
     heads: usize,
@@ -84,6 +88,25 @@ impl Op for Attention {
         let shape = Shape::of(dims);
         let pairs: usize = (0..shape.sq).map(|i| shape.visible(i)).sum();
         4.0 * (shape.heads * pairs * shape.d) as f64
+    }
+
+    /// Batch entries and heads are independent of each other: two of each show a wrong index. Lengths keep their remainder
+    /// by the sizes of tiles.
+    fn scaled(&self, dims: &Dims) -> Vec<Dims> {
+        let scaled = |periods: i64| {
+            let mut scaled = dims.clone();
+            for name in ["B", "H"] {
+                scaled[name] = dims[name].min(2);
+            }
+            for name in ["Sq", "Sk"] {
+                scaled[name] = dims[name].min(dims[name] % PERIOD + periods * PERIOD);
+            }
+            scaled
+        };
+        let mut all: Vec<Dims> = [1, 2, 4, 8, 16].map(scaled).into();
+        all.dedup();
+        all.retain(|scaled| scaled != dims);
+        all
     }
 
     fn reference(&self, dims: &Dims, inputs: &[Vec<f32>], rows: &[usize]) -> Vec<f64> {
@@ -204,6 +227,17 @@ mod tests {
         let whole = Attention.reference(&case, &inputs, &(0..24).collect::<Vec<_>>());
         let some = Attention.reference(&case, &inputs, &[23, 0, 7]);
         assert_eq!(some, [&whole[184..192], &whole[0..8], &whole[56..64]].concat());
+    }
+
+    #[test]
+    fn scaled_cases_are_smaller_and_leave_the_last_tile_as_full() {
+        let scaled = Attention.scaled(&dims(4, 1, 4097, 8192, 64, 0));
+        let lengths: Vec<_> = scaled.iter().map(|d| (d["B"], d["H"], d["Sq"], d["Sk"])).collect();
+        assert_eq!(lengths[0], (2, 1, 257, 256));
+        assert_eq!(lengths[4], (2, 1, 4097, 4096));
+        // A single query stays one, and what is small already has no smaller one.
+        assert_eq!(Attention.scaled(&dims(1, 32, 1, 1000, 128, 0))[0]["Sq"], 1);
+        assert!(Attention.scaled(&dims(2, 2, 100, 200, 64, 1)).is_empty());
     }
 
     /// FlashAttention's convention: 4·B·H·S²·D, half of it (plus the diagonal) when causal.

@@ -123,6 +123,7 @@ fn case(name: &str, input: &ReportInput<'_>) -> Case {
         share_of_peak: facts.zip(flops).map(|(facts, flops)| flops / facts.peak_flops),
         ctas: best.and_then(|(_, measurement, _)| measurement.ctas),
         sms: record.environment.device.sms,
+        profile: best.and_then(|(_, measurement, _)| measurement.profile.clone()),
     }
 }
 
@@ -186,13 +187,16 @@ fn predictions(iterations: &[IterationRecord]) -> Predictions {
 }
 
 fn exactness(case: &str, record: &SessionRecord) -> Exactness {
-    let correctness = best(case, record).and_then(|(_, measurement, _)| measurement.correctness);
+    let measurement = best(case, record).map(|(_, measurement, _)| measurement);
+    let correctness = measurement.and_then(|measurement| measurement.correctness);
+    let profile = measurement.and_then(|measurement| measurement.profile.as_ref());
     Exactness {
         case: case.to_owned(),
         relative_l2: correctness.map(|correctness| correctness.relative_l2),
         worst_row: correctness.map(|correctness| correctness.worst_row),
         rows_checked: correctness.map(|correctness| correctness.rows_checked as u64),
         rows: correctness.map(|correctness| correctness.rows as u64),
+        checked_on: profile.and_then(|profile| profile.checked_on.clone()),
     }
 }
 

@@ -6,6 +6,8 @@ use serde::Serialize;
 use crate::domain::cost::Spent;
 use crate::domain::device::TimeSource;
 use crate::domain::hypothesis::Score;
+use crate::domain::op::Dims;
+use crate::domain::profile::Profile;
 use crate::domain::record::Status;
 use crate::domain::variant::Params;
 use crate::domain::verdict::Verdict;
@@ -137,6 +139,8 @@ pub struct Case {
     pub ctas: Option<u64>,
     /// Streaming multiprocessors to fill.
     pub sms: u32,
+    /// What a virtual GPU counted of the best variant; null where times are measured.
+    pub profile: Option<Profile>,
 }
 
 /// What a user would use instead, on a case.
@@ -244,6 +248,8 @@ pub struct Exactness {
     pub rows_checked: Option<u64>,
     /// Rows of the output.
     pub rows: Option<u64>,
+    /// The smaller dimensions on which it was checked, where the case is too much work for a virtual GPU; else null.
+    pub checked_on: Option<Dims>,
 }
 
 /// A winner that was committed.

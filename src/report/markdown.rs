@@ -2,7 +2,7 @@
 
 use tera::{Context, Kwargs, State, Tera, Value};
 
-use super::{Report, ReportError, format};
+use super::{Report, ReportError, format, profiles};
 use crate::domain::variant::{VariantHash, show_params};
 
 const TEMPLATE: &str = include_str!("../../templates/reports/report.md.tera");
@@ -29,6 +29,12 @@ pub(super) fn render(report: &Report) -> Result<String, ReportError> {
     context.insert("win_params", &variants);
     let best: Vec<_> = report.cases.iter().map(|case| case.variant.as_ref().map(|v| show_params(&v.params))).collect();
     context.insert("case_params", &best);
+    let profiled = report.cases.iter().filter_map(|case| Some((&case.case, case.profile.as_ref()?)));
+    let counted: Vec<_> = profiled.clone().map(|(case, profile)| (case, profiles::rows(profile))).collect();
+    context.insert("counted", &counted);
+    context.insert("counted_headings", &profiles::HEADINGS.map(|heading| heading.trim_start_matches('>')));
+    let shortcuts: Vec<_> = profiled.filter_map(|(case, profile)| Some((case, profile.shortcuts()?))).collect();
+    context.insert("shortcuts", &shortcuts);
     Ok(tera.render("report.md", &context)?)
 }
 

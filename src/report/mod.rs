@@ -6,6 +6,7 @@ mod findings;
 pub mod format;
 mod markdown;
 mod next_steps;
+pub mod profiles;
 #[cfg(test)]
 mod tests;
 

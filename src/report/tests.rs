@@ -7,6 +7,8 @@ use crate::domain::cost::Spent;
 use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::domain::evaluation::{Correctness, Outcome, Timing};
 use crate::domain::hypothesis::{Hypothesis, Score};
+use crate::domain::profile::tests::launch;
+use crate::domain::profile::{LaunchProfile, Profile};
 use crate::domain::record::{
     Baseline, CaseRecord, Environment, IterationRecord, SessionRecord, SessionSummary, Status,
 };
@@ -82,6 +84,7 @@ fn found(case: &str, us: f64, verdict: Verdict, speedup: Option<f64>, commit: Op
         case: case.to_owned(),
         correctness: Some(Correctness { relative_l2: 1.2e-4, worst_row: 3.4e-4, rows_checked: 64, rows: 128 }),
         ctas: Some(2),
+        profile: None,
         // The screening is luckier than the confirmation, which is the one to report.
         screening: Some(timing(if confirmed { us * 0.9 } else { us })),
         confirmation: confirmed.then(|| timing(us)),
@@ -328,7 +331,8 @@ fn a_session_is_told_to_programs_as_json() {
           "share_of_floor": 0.02,
           "share_of_peak": 0.0006666666666666666,
           "ctas": 2,
-          "sms": 58
+          "sms": 58,
+          "profile": null
         },
         {
           "case": "b8h8s512",
@@ -357,7 +361,8 @@ fn a_session_is_told_to_programs_as_json() {
           "share_of_floor": 0.0025,
           "share_of_peak": 0.00008333333333333333,
           "ctas": 2,
-          "sms": 58
+          "sms": 58,
+          "profile": null
         },
         {
           "case": "b16h8s512",
@@ -376,7 +381,8 @@ fn a_session_is_told_to_programs_as_json() {
           "share_of_floor": null,
           "share_of_peak": null,
           "ctas": null,
-          "sms": 58
+          "sms": 58,
+          "profile": null
         }
       ],
       "iterations": {
@@ -457,21 +463,24 @@ fn a_session_is_told_to_programs_as_json() {
           "relative_l2": 0.00012,
           "worst_row": 0.00034,
           "rows_checked": 64,
-          "rows": 128
+          "rows": 128,
+          "checked_on": null
         },
         {
           "case": "b8h8s512",
           "relative_l2": 0.00012,
           "worst_row": 0.00034,
           "rows_checked": 64,
-          "rows": 128
+          "rows": 128,
+          "checked_on": null
         },
         {
           "case": "b16h8s512",
           "relative_l2": null,
           "worst_row": null,
           "rows_checked": null,
-          "rows": null
+          "rows": null,
+          "checked_on": null
         }
       ],
       "committed": [
@@ -601,4 +610,27 @@ fn modelled_times_say_so() {
     record.session.time_source = TimeSource::Modelled;
     let markdown = report(&record).to_markdown().unwrap();
     assert!(markdown.contains("**modelled**") && !markdown.contains("µs, measured"), "{markdown}");
+}
+
+/// What was counted explains the time, and what was not executed is owned up to.
+#[test]
+fn what_a_virtual_gpu_counted_is_told_of_the_best_variants() {
+    let mut record = record();
+    record.session.time_source = TimeSource::Modelled;
+    let launch = LaunchProfile { executed_blocks: 64, ..launch("attend", 64_000.0) };
+    let checked_on = Some(IndexMap::from([("S".to_owned(), 256)]));
+    record.iterations[0].measurements[1].profile = Some(Profile { launches: vec![launch], checked_on });
+    let report = report(&record);
+    let markdown = report.to_markdown().unwrap();
+    let section = markdown.split("What was counted").nth(1).and_then(|rest| rest.split("## ").next()).unwrap();
+    insta::assert_snapshot!(section, @"
+     while the best variants were executed, and what bounds the modelled time of each launch.
+
+    | Case | kernel | µs, modelled | limiter | blocks per SM | active lanes | divergent branches | global sectors / ideal | shared wavefronts / ideal | local sectors |
+    |---|---|--:|---|--:|--:|--:|--:|--:|--:|
+    | b8h8s512 | attend | 64.00 | shared | 4 | 31.5 | 5.0% | 1.20× | 32.00× | 0 |
+
+    - `b8h8s512` was too much work to be executed in full: attend: 64 of 256 blocks counted; checked on S=256.
+    ");
+    assert!(markdown.contains("64 of 128 (of a smaller case)"), "{markdown}");
 }

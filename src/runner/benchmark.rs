@@ -1,6 +1,6 @@
 //! Times a plan by graph replay.
 
-use super::device::{Device, Fault, Work};
+use super::device::{Fault, Replay, Work};
 use crate::domain::evaluation::Timing;
 use crate::domain::verdict::Policy;
 
@@ -9,7 +9,7 @@ const MAX_EXECUTIONS: f64 = 1000.0;
 
 /// Takes up to `policy.screening_samples` samples: fewer when the challenger cannot win any more, or when time is up.
 pub fn screen(
-    device: &mut dyn Device,
+    device: &mut dyn Replay,
     work: &Work<'_>,
     policy: &Policy,
     min_sample_ns: f64,
@@ -32,7 +32,7 @@ pub fn screen(
 }
 
 /// Takes all samples of a confirmation, from what [`screen`] has captured.
-pub fn confirm(device: &mut dyn Device, executions: u32, policy: &Policy) -> Result<Timing, Fault> {
+pub fn confirm(device: &mut dyn Replay, executions: u32, policy: &Policy) -> Result<Timing, Fault> {
     let mut samples = Vec::with_capacity(policy.confirmation_samples);
     for _ in 0..policy.confirmation_samples {
         samples.push(device.replay()? / f64::from(executions));
@@ -41,7 +41,7 @@ pub fn confirm(device: &mut dyn Device, executions: u32, policy: &Policy) -> Res
 }
 
 /// Captures as many executions as fill a sample, and warms them up.
-fn fill(device: &mut dyn Device, work: &Work<'_>, min_sample_ns: f64, single_ns: f64) -> Result<u32, Fault> {
+fn fill(device: &mut dyn Replay, work: &Work<'_>, min_sample_ns: f64, single_ns: f64) -> Result<u32, Fault> {
     // The overhead of a replay hides what one execution really takes, so a few at once are timed first.
     let probe = (min_sample_ns / single_ns).ceil().clamp(1.0, 10.0);
     device.capture(work, probe as u32)?;

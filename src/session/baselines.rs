@@ -3,9 +3,11 @@
 use anyhow::Context;
 
 use super::event::Event;
-use super::{Session, environment};
+use super::{Compiled, Session, environment};
 use crate::domain::device::TimeSource;
+use crate::domain::evaluation::Evaluation;
 use crate::domain::record::Baseline;
+use crate::domain::verdict::{Decision, Verdict};
 use crate::runner::baseline::Baselines;
 
 impl Session<'_> {
@@ -27,10 +29,35 @@ impl Session<'_> {
         for case in &self.parts.workload.cases {
             let of_case = found.timed.iter().filter(|baseline| baseline.case == case.name);
             if let Some(best) = of_case.min_by(|a, b| a.timing.median_ns.total_cmp(&b.timing.median_ns)) {
-                let us = best.timing.median_ns / 1e3;
-                self.observer.event(&Event::Baseline { case: &case.name, name: &best.name, us });
+                let (us, time_source) = (best.timing.median_ns / 1e3, TimeSource::Measured);
+                self.observer.event(&Event::Baseline { case: &case.name, name: &best.name, us, time_source });
                 self.baselines.push(best.clone());
             }
+        }
+        Ok(())
+    }
+
+    /// Takes the modelled time of the reference's seed for the baseline of a case, where times are modelled.
+    pub(super) async fn seed_as_baseline(
+        &mut self,
+        compiled: &Compiled,
+        evaluation: &Evaluation,
+        decisions: &[Decision],
+    ) -> anyhow::Result<()> {
+        let (time_source, reference) = (self.parts.worker.info().time_source, &self.parts.workload.reference);
+        if time_source == TimeSource::Measured || compiled.proposal.variant.family != *reference {
+            return Ok(());
+        }
+        for start in decisions.iter().filter(|decision| decision.verdict == Verdict::Start) {
+            let measurement = evaluation.measurements.iter().find(|measurement| measurement.case == start.case);
+            let Some(timing) = measurement.and_then(|measurement| measurement.best_timing()) else { continue };
+            let name = format!("{}, the seed of {reference}", time_source.name());
+            let baseline = Baseline { case: start.case.clone(), name, timing: timing.clone() };
+            let recorded = self.parts.store.record_baseline(self.id, &baseline).await;
+            recorded.context("Failed to record a baseline")?;
+            let us = timing.median_ns / 1e3;
+            self.observer.event(&Event::Baseline { case: &baseline.case, name: &baseline.name, us, time_source });
+            self.baselines.push(baseline);
         }
         Ok(())
     }
@@ -40,11 +67,11 @@ impl Session<'_> {
         self.baselines.iter().find(|baseline| baseline.case == case)
     }
 
-    /// Times the baselines within the budget. A measured time says nothing about a modelled one, so a modelled device has
-    /// none.
+    /// Times the baselines within the budget. A measured time says nothing about a modelled one, so nothing is measured for a
+    /// modelled device.
     async fn baselines_in_time(&mut self) -> Result<Baselines, String> {
         if self.parts.worker.info().time_source == TimeSource::Modelled {
-            return Err("times are modelled, and a baseline could only be measured".to_owned());
+            return Err("it could only be measured, and times are modelled: the reference's seed stands in".to_owned());
         }
         let Some(program) = &self.parts.baseline else { return Err("the workload names none".to_owned()) };
         let left = self.order.budget.wall.saturating_sub(self.started.elapsed());

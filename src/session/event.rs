@@ -33,6 +33,8 @@ pub enum Event<'a> {
         name: &'a str,
         /// Its median, in microseconds.
         us: f64,
+        /// Whether that is measured or modelled.
+        time_source: TimeSource,
     },
     /// There is no baseline.
     NoBaseline {
@@ -66,6 +68,8 @@ pub enum Event<'a> {
         to_us: f64,
         /// Its speed-up over the session's start.
         over_start: f64,
+        /// Whether the times are measured or modelled.
+        time_source: TimeSource,
     },
     /// A winner is committed.
     Committed {

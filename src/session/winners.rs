@@ -24,7 +24,7 @@ impl Session<'_> {
             let measurement = evaluation.measurements.iter().find(|m| m.case == decision.case);
             let Some(timing) = measurement.and_then(|m| m.best_timing()) else { continue };
             let hash = &compiled.proposal.variant.hash;
-            let known = self.parts.known.iter().find(|known| known.case == decision.case);
+            let known = self.parts.known.iter().find(|known| known.here && known.case == decision.case);
             if known.is_some_and(|known| known.hash == *hash) {
                 self.remeasured.insert(decision.case.clone());
             }
@@ -41,6 +41,7 @@ impl Session<'_> {
                 from_us: previous.as_ref().map_or(timing.median_ns, |timing| timing.median_ns) / 1e3,
                 to_us: timing.median_ns / 1e3,
                 over_start: start_ns / timing.median_ns,
+                time_source: self.parts.worker.info().time_source,
             });
             let device = &self.parts.worker.info().name;
             if known.is_some_and(|known| known.hash == *hash) {
@@ -49,9 +50,10 @@ impl Session<'_> {
                 self.kept.push((iteration, decision.case.clone()));
                 won = true;
             } else if let Some(other) = known.map(|known| &known.device).filter(|other| *other != device) {
+                let folder = self.parts.worker.info().winners_folder();
                 let reason = format!(
                     "its committed winner is of {other}, and times of two devices say nothing about each other; remove \
-                     its files from kernels/variants/ to commit those of {device}"
+                     its files from kernels/{folder}/ to commit those of {device}"
                 );
                 self.refuse(&decision.case, &reason);
             } else if known.is_some_and(|known| known.median_us * 1e3 <= timing.median_ns)
@@ -94,6 +96,7 @@ impl Session<'_> {
             samples: timing.samples_ns.len(),
         };
         Some(Winner {
+            folder: self.parts.worker.info().winners_folder(),
             workload: self.parts.workload.name.clone(),
             source: variant.source.clone(),
             sidecar,

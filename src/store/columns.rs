@@ -36,6 +36,15 @@ pub(super) fn json<T: DeserializeOwned>(row: &SqliteRow, column: &'static str) -
     serde_json::from_str(row.try_get(column)?).map_err(|error| unreadable(column, error))
 }
 
+/// Reads a JSON column that may be NULL.
+pub(super) fn optional_json<T: DeserializeOwned>(
+    row: &SqliteRow,
+    column: &'static str,
+) -> Result<Option<T>, StoreError> {
+    let text: Option<String> = row.try_get(column)?;
+    text.map(|text| serde_json::from_str(&text).map_err(|error| unreadable(column, error))).transpose()
+}
+
 /// Reads a column that holds the name of an enum's value, or NULL.
 pub(super) fn name<T: DeserializeOwned>(row: &SqliteRow, column: &'static str) -> Result<Option<T>, StoreError> {
     let name: Option<String> = row.try_get(column)?;

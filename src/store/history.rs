@@ -4,8 +4,9 @@ use serde::Serialize;
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
-use super::columns::{json, name};
+use super::columns::{json, name, required};
 use super::{Store, StoreError};
+use crate::domain::device::TimeSource;
 use crate::domain::hypothesis::Score;
 use crate::domain::variant::{Params, VariantHash};
 use crate::domain::verdict::Verdict;
@@ -64,6 +65,8 @@ pub struct HistoryRow {
     pub case: Option<String>,
     /// The time to report.
     pub best_ns: Option<f64>,
+    /// Whether that time is measured or modelled.
+    pub time_source: TimeSource,
     /// Whether that time is confirmed.
     pub confirmed: bool,
     /// The incumbent's time over this one.
@@ -92,9 +95,10 @@ impl Store {
         let rows = sqlx::query(
             "SELECT i.id, i.session_id, i.family, i.params, i.hash, i.outcome, i.outcome_message, m.case_name,
                     m.best_ns, m.confirmation_median_ns IS NOT NULL AS confirmed, m.speedup, m.verdict, h.claim,
-                    h.score, c.commit_id,
+                    h.score, c.commit_id, e.time_source,
                     (SELECT TOTAL(usd) FROM costs WHERE iteration_id = i.id) AS cost_usd
              FROM iterations i JOIN hypotheses h ON h.iteration_id = i.id
+             JOIN sessions s ON s.id = i.session_id JOIN environments e ON e.id = s.environment_id
              LEFT JOIN measurements m ON m.iteration_id = i.id
              LEFT JOIN commits c ON c.iteration_id = m.iteration_id AND c.case_name = m.case_name
              WHERE (?1 IS NULL OR i.session_id = ?1) AND (?2 IS NULL OR m.case_name = ?2)
@@ -129,6 +133,7 @@ fn history_row(row: &SqliteRow) -> Result<HistoryRow, StoreError> {
         message: row.try_get("outcome_message")?,
         case: row.try_get("case_name")?,
         best_ns: row.try_get("best_ns")?,
+        time_source: required(name(row, "time_source")?, "time_source")?,
         confirmed: row.try_get("confirmed")?,
         speedup: row.try_get("speedup")?,
         verdict: name(row, "verdict")?,

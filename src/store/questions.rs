@@ -6,7 +6,7 @@ use serde::Serialize;
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
-use super::columns::{count, json, name, outcome, required, timing};
+use super::columns::{count, json, name, optional_json, outcome, required, timing};
 use super::sessions::cost;
 use super::{ArtifactRecord, Store, StoreError};
 use crate::domain::evaluation::Correctness;
@@ -174,6 +174,7 @@ fn case_record(row: &SqliteRow) -> Result<CaseRecord, StoreError> {
         ctas: count(row, "ctas")?,
         screening: timing(row, "screening_")?,
         confirmation: timing(row, "confirmation_")?,
+        profile: optional_json(row, "profile")?,
         verdict: name(row, "verdict")?,
         speedup: row.try_get("speedup")?,
         commit: row.try_get("commit_id")?,

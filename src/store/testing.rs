@@ -148,6 +148,7 @@ pub(crate) fn evaluation(ns: f64, confirmed: bool) -> Evaluation {
         screening: Some(timing(ns + 1024.0)),
         confirmation: confirmed.then(|| timing(ns)),
         ctas: 2,
+        profile: None,
     };
     Evaluation { outcome: Outcome::Measured, measurements: vec![measurement], device_s: 0.25 }
 }

@@ -6,9 +6,24 @@ use crate::domain::cost::Spent;
 use crate::domain::evaluation::{Evaluation, Outcome};
 use crate::domain::family::Family;
 use crate::domain::history::{History, Point};
+use crate::domain::profile::Profile;
+use crate::domain::profile::tests::launch;
 use crate::domain::proposal::Proposal;
 use crate::domain::record::{Baseline, Status};
 use crate::domain::verdict::{Decision, Verdict};
+
+#[tokio::test]
+async fn what_a_virtual_gpu_counted_is_kept() {
+    let scene = Scene::new().await;
+    let session = scene.session().await;
+    let iteration = scene.store.begin(session, &proposal(64, None)).await.unwrap();
+    let mut evaluation = evaluation(100_000.0, false);
+    let profile = Profile { launches: vec![launch("tiled", 100_000.0)], checked_on: None };
+    evaluation.measurements[0].profile = Some(profile.clone());
+    scene.store.finish(iteration, &finish(&evaluation, &[])).await.unwrap();
+    let record = scene.store.session_record(session).await.unwrap();
+    assert_eq!(record.iterations[0].measurements[0].profile, Some(profile));
+}
 
 #[tokio::test]
 async fn a_session_is_told_from_start_to_end() {
@@ -136,6 +151,7 @@ async fn a_session_is_told_from_start_to_end() {
               "hi": 120000.0
             }
           },
+          "profile": null,
           "verdict": "improved",
           "speedup": 1.25,
           "commit": "abc123"

@@ -1,6 +1,7 @@
 //! Commits a confirmed winner, and touches nothing else.
 //!
-//! A winner is two files below the project: `kernels/variants/<workload>/<case>.cu` and the `.json` to launch it. The
+//! A winner is two files below the project: `kernels/<folder>/<workload>/<case>.cu` and the `.json` to launch it, where the
+//! folder is `variants` for real devices and `modelled/<gpu>` for virtual ones. The
 //! commit is made of HEAD and these two files, never of what the user has staged; the index gets these two entries and
 //! keeps all others. Ignore rules and `.gitattributes` filters are not consulted: the bytes in the commit are those that
 //! were measured. Hooks are not run and commits are not signed, because a session must not stop for either.
@@ -130,13 +131,13 @@ impl Repo {
 
     /// Names the winner's files, checks the way to them and stores their contents.
     fn files(&self, winner: &Winner) -> Result<[WinnerFile; 2], VcsError> {
-        for name in [&winner.workload, winner.case()] {
+        for name in winner.folder.split('/').chain([winner.workload.as_str(), winner.case()]) {
             let safe = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
             if !name.starts_with(|c: char| c.is_ascii_alphanumeric()) || !name.chars().all(safe) {
                 return Err(VcsError::Name(name.to_owned()));
             }
         }
-        let folder = self.project.join("kernels/variants").join(&winner.workload);
+        let folder = self.project.join("kernels").join(&winner.folder).join(&winner.workload);
         let sidecar = winner.sidecar.to_json().map_err(VcsError::Json)?;
         let file = |extension: &str, text: &str| {
             let path = folder.join(format!("{}.{extension}", winner.case()));

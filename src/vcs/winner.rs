@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use crate::domain::device::TimeSource;
 use crate::domain::sidecar::Sidecar;
 use crate::domain::variant::show_params;
 
@@ -10,6 +11,8 @@ use crate::domain::variant::show_params;
 /// Case, device, time source and the figures after are those of the sidecar, so that message and file cannot differ.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Winner {
+    /// The folder below `kernels/` for winners of its device, such as `variants`.
+    pub folder: String,
     /// The workload's name.
     pub workload: String,
     /// The text of the `.cu` file.
@@ -18,7 +21,7 @@ pub struct Winner {
     pub sidecar: Sidecar,
     /// The time of the incumbent that it replaces, if there is one.
     pub previous: Option<Figures>,
-    /// The time of what a user would use instead, if it was measured.
+    /// The time of what a user would use instead, if there is one of the same source.
     pub baseline: Option<BaselineTime>,
     /// The session that found it.
     pub session: i64,
@@ -55,11 +58,16 @@ impl Winner {
     /// Returns the first line of the commit message.
     pub fn summary(&self) -> String {
         let after = self.after().median_us;
+        // A measured time needs no mark: it is what a reader expects.
+        let unit = match self.time_source() {
+            TimeSource::Measured => "us",
+            TimeSource::Modelled => "us modelled",
+        };
         let change = match &self.previous {
             Some(before) => {
-                format!("{} -> {} us ({:.2}x)", us(before.median_us), us(after), before.median_us / after)
+                format!("{} -> {} {unit} ({:.2}x)", us(before.median_us), us(after), before.median_us / after)
             }
-            None => format!("{} us, the first winner", us(after)),
+            None => format!("{} {unit}, the first winner", us(after)),
         };
         format!("{}/{}: {change}", self.workload, self.case())
     }
@@ -76,12 +84,16 @@ impl Winner {
         line("Family", variant.family.clone());
         line("Parameters", show_params(&variant.params));
         line("Variant", variant.hash.to_string());
-        line("Before", self.previous.map_or("no incumbent".to_owned(), |before| before.describe()));
-        line("After", after.describe());
+        line("Before", self.previous.map_or("no incumbent".to_owned(), |before| before.describe(self.time_source())));
+        line("After", after.describe(self.time_source()));
         line("Baseline", self.describe_baseline());
         line("Device", format!("{}, {}", environment.device, measurement.time_source.name()));
         line("Found by", format!("session {}, iteration {}", self.session, self.iteration));
         text
+    }
+
+    fn time_source(&self) -> TimeSource {
+        self.sidecar.measurement.time_source
     }
 
     fn after(&self) -> Figures {
@@ -101,8 +113,11 @@ impl Winner {
 }
 
 impl Figures {
-    fn describe(&self) -> String {
+    fn describe(&self, time_source: TimeSource) -> String {
         let Self { median_us, ci_us: [lo, hi], samples } = *self;
+        if time_source == TimeSource::Modelled && samples == 1 {
+            return format!("{} us (modelled)", us(median_us));
+        }
         format!("{} us (95% interval {} to {}, {samples} samples)", us(median_us), us(lo), us(hi))
     }
 }

@@ -101,6 +101,22 @@ impl Sandbox {
         sandbox
     }
 
+    /// Makes a project with a family of the repository, whose kernels are executed: the toy family's are not.
+    pub fn with_attention() -> Self {
+        let sandbox = Self::without_repository();
+        let family = Path::new(env!("CARGO_MANIFEST_DIR")).join("templates/kernels/attention-scalar");
+        for file in ["family.toml", "kernel.cu.tera"] {
+            let text = fs::read_to_string(family.join(file)).unwrap();
+            sandbox.write(&format!("templates/kernels/attention-scalar/{file}"), &text);
+        }
+        sandbox.replace("kernels/workloads/small.toml", "reference = \"toy\"", "reference = \"attention-scalar\"");
+        fs::remove_dir_all(sandbox.path("templates/kernels/toy")).unwrap();
+        sandbox.git(&["init", "--quiet"]);
+        sandbox.git(&["add", "--all"]);
+        sandbox.git(&["commit", "--quiet", "--message", "a project"]);
+        sandbox
+    }
+
     /// Returns a path in the project.
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)

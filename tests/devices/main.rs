@@ -1,6 +1,6 @@
 //! The suite that every device passes: what a worker on it must say of right and broken kernels.
 //!
-//! The fake device runs it always; a CUDA device with `cargo test --release --test devices -- --ignored`. There
+//! The fake and the virtual device run it always; a CUDA device with `cargo test --release --test devices -- --ignored`. There
 //! `OPTLOOP_EXE` may name the executable, where it is not where it was built.
 
 use std::path::PathBuf;
@@ -34,7 +34,9 @@ impl Bench {
         let exe =
             std::env::var_os("OPTLOOP_EXE").map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_optloop")), PathBuf::from);
         let choice = if device == "fake" { DeviceChoice::Fake } else { device.parse().unwrap() };
-        let worker = Worker::start(exe.clone(), &choice, Duration::from_secs(5)).await.unwrap();
+        // A virtual GPU finds out by itself that a kernel never ends.
+        let patience = Duration::from_secs(if device.starts_with("virtual") { 60 } else { 5 });
+        let worker = Worker::start(exe.clone(), &choice, patience).await.unwrap();
         let options = ["--std=c++17".to_owned()];
         let compiler = Compiler::new(
             exe,
@@ -62,7 +64,7 @@ impl Bench {
             op: "attention".to_owned(),
             dtype: Dtype::F16,
             tolerance: Tolerance { relative_l2: 1e-3, worst_row: 4e-3 },
-            cases: vec![CaseRequest { case, plan, incumbent_ns }],
+            cases: vec![CaseRequest { case, plan, incumbent_ns, scaled: None }],
             policy: Policy {
                 min_speedup: 1.01,
                 screening_samples: 10,
@@ -72,6 +74,7 @@ impl Bench {
             },
             min_sample_ns: 200_000.0,
             oracle_flop: 1e10,
+            model_flop: 1e9,
             input_seed: 7,
         };
         self.worker.evaluate(request).await.unwrap()
@@ -87,6 +90,35 @@ async fn tells_right_from_broken(device: &str) {
         let after = bench.evaluate(0, 0, None).await;
         assert_eq!(after.outcome, Outcome::Measured, "after fault {fault}");
     }
+}
+
+/// A model needs one look: a start is modelled, a faster time is confirmed, any other is not.
+async fn models_once(device: &str) {
+    let mut bench = Bench::on(device).await;
+    let first = bench.evaluate(0, 0, None).await;
+    let [measurement] = first.measurements.as_slice() else { panic!("one case") };
+    let modelled = measurement.screening.as_ref().unwrap();
+    assert_eq!((modelled.samples_ns.len(), modelled.launches_per_sample), (1, 1));
+    assert_eq!(modelled.interval_ns.lo, modelled.interval_ns.hi, "a computed time has no noise");
+    assert!(modelled.median_ns > 500.0 && modelled.median_ns < 1e8, "{} ns", modelled.median_ns);
+    assert_eq!(measurement.confirmation, None);
+    assert_eq!(measurement.correctness.rows_checked, 66);
+    let profile = measurement.profile.as_ref().unwrap();
+    assert_eq!((profile.launches[0].blocks, profile.is_sampled()), (4, false));
+
+    let again = bench.evaluate(0, 0, Some(modelled.median_ns)).await;
+    assert_eq!(again.measurements[0].screening.as_ref(), Some(modelled), "the same again");
+    assert_eq!(again.measurements[0].confirmation, None);
+    let slower_incumbent = bench.evaluate(0, 0, Some(modelled.median_ns * 10.0)).await;
+    assert_eq!(slower_incumbent.measurements[0].confirmation.as_ref().unwrap().samples_ns.len(), 1);
+}
+
+/// More shared memory than a block can have is refused, and harms nothing.
+async fn refuses_what_does_not_fit(device: &str) {
+    let mut bench = Bench::on(device).await;
+    let refused = bench.evaluate(0, 1 << 20, None).await;
+    assert_eq!(refused.outcome.kind(), "rejected_by_compiler", "{:?}", refused.outcome);
+    assert_eq!(bench.evaluate(0, 0, None).await.outcome, Outcome::Measured);
 }
 
 /// A start is screened, a faster time is confirmed, a hopeless one is dropped after three samples.
@@ -122,14 +154,27 @@ async fn the_fake_device_passes() {
 }
 
 #[tokio::test]
+async fn the_virtual_device_passes() {
+    describes_itself(Bench::on("virtual:h200").await.worker.info());
+    models_once("virtual:h200").await;
+    tells_right_from_broken("virtual:h200").await;
+    refuses_what_does_not_fit("virtual:h200").await;
+    let mut bench = Bench::on("virtual:h200").await;
+    let crashed = bench.evaluate(2, 0, None).await.outcome;
+    let said = crashed.message().unwrap();
+    assert!(
+        said.contains("out of bounds") && said.contains("kernel faulty") && said.contains("block (1, 1, 0)"),
+        "{said}"
+    );
+    let endless = bench.evaluate(4, 0, None).await.outcome;
+    assert!(endless.message().unwrap().contains("runaway"), "{endless:?}");
+}
+
+#[tokio::test]
 #[ignore = "needs a CUDA GPU"]
 async fn the_cuda_device_passes() {
     describes_itself(Bench::on("cuda:0").await.worker.info());
     samples_as_the_policy_says("cuda:0").await;
     tells_right_from_broken("cuda:0").await;
-    // More shared memory than a block can have is refused by the driver, and harms nothing.
-    let mut bench = Bench::on("cuda:0").await;
-    let refused = bench.evaluate(0, 1 << 20, None).await;
-    assert_eq!(refused.outcome.kind(), "rejected_by_compiler", "{:?}", refused.outcome);
-    assert_eq!(bench.evaluate(0, 0, None).await.outcome, Outcome::Measured);
+    refuses_what_does_not_fit("cuda:0").await;
 }

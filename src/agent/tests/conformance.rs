@@ -112,6 +112,7 @@ fn a_session_opens_with_the_reference_then_the_known_winners() {
             hash: VariantHash::of(""),
             device: "NVIDIA H200".to_owned(),
             median_us: 1.0,
+            here: true,
         };
         // The first two share a source; the last is no point any more.
         scene.known = vec![known("s8", 8), known("s64", 8), known("s64", 64), known("s64", 5)];
@@ -141,8 +142,15 @@ fn a_family_that_was_left_out_is_not_searched() {
         scene.searched = vec!["slow".to_owned()];
         let params = Params::from([("TILE".to_owned(), 64), ("WARPS".to_owned(), 4)]);
         let (case, family, hash) = ("s64".to_owned(), "fast".to_owned(), VariantHash::of(""));
-        scene.known =
-            vec![KnownWinner { case, family, params, hash, device: "NVIDIA H200".to_owned(), median_us: 1.0 }];
+        scene.known = vec![KnownWinner {
+            case,
+            family,
+            params,
+            hash,
+            device: "NVIDIA H200".to_owned(),
+            median_us: 1.0,
+            here: true,
+        }];
         let others = story(&mut scene, name, 4).into_iter().filter(|idea| idea.family == "fast").count();
         assert_eq!(others, 1, "{name}");
     }

@@ -20,7 +20,7 @@ fn diagnosed(workload: &str, family: &str, times_us: &[(&str, f64)]) -> Vec<Find
     let time = |(case, us): &(&str, f64)| {
         let dims = workload.case(case).unwrap();
         let plan = family.plan(&family.defaults(), dims, workload.op, workload.dtype, &device).unwrap();
-        CaseTime { case: (*case).to_owned(), median_ns: us * 1e3, ctas: plan.ctas() }
+        CaseTime { case: (*case).to_owned(), median_ns: us * 1e3, ctas: plan.ctas(), profile: None }
     };
     let hypothesis = Hypothesis {
         claim: "a seed".to_owned(),

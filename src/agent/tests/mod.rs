@@ -87,6 +87,7 @@ impl Scene {
                 screening: timing.clone(),
                 confirmation: timing,
                 ctas: 1,
+                profile: None,
             }
         };
         let measurements = idea.cases.iter().map(measurement).collect();

@@ -11,7 +11,7 @@ use std::ptr;
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute, CUfunction_attribute as FunctionAttribute};
 
-use super::{Buffer, Device, Fault, Work};
+use super::{Buffer, Clock, Device, Fault, Replay, Work};
 use crate::domain::artifact::Artifact;
 use crate::domain::device::{DeviceInfo, Peaks, TimeSource};
 use crate::domain::plan::{Arg, Launch, ScalarValue};
@@ -233,6 +233,12 @@ impl Device for CudaDevice {
         self.synchronize()
     }
 
+    fn clock(&mut self) -> Clock<'_> {
+        Clock::Replay(self)
+    }
+}
+
+impl Replay for CudaDevice {
     fn capture(&mut self, work: &Work<'_>, executions: u32) -> Result<(), Fault> {
         self.drop_replay();
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use super::{Buffer, Device, Fault, Work};
+use super::{Buffer, Clock, Device, Fault, Replay, Work};
 use crate::domain::artifact::Artifact;
 use crate::domain::device::{DeviceInfo, Peaks, TimeSource};
 use crate::domain::op::{Dims, Dtype, Op, Role, TensorSpec};
@@ -162,6 +162,12 @@ impl Device for FakeDevice {
         }
     }
 
+    fn clock(&mut self) -> Clock<'_> {
+        Clock::Replay(self)
+    }
+}
+
+impl Replay for FakeDevice {
     fn capture(&mut self, work: &Work<'_>, executions: u32) -> Result<(), Fault> {
         self.captured = Some(Captured {
             plan: work.plan.clone(),

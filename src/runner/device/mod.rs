@@ -1,7 +1,9 @@
 //! Devices: what can load an artifact, launch a plan and time it.
 
+mod choice;
 mod cuda;
 mod fake;
+mod virtual_gpu;
 
 use std::collections::HashMap;
 
@@ -9,6 +11,9 @@ use crate::domain::artifact::Artifact;
 use crate::domain::device::DeviceInfo;
 use crate::domain::op::{Dims, Dtype, Op};
 use crate::domain::plan::LaunchPlan;
+use crate::domain::profile::Profile;
+
+pub use choice::{DeviceChoice, open};
 
 /// A buffer of a device. It lives until it is freed or the device is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -23,6 +28,9 @@ pub enum Fault {
     /// The variant crashed; nothing more can be expected of this process.
     #[error("{0}")]
     Crashed(String),
+    /// The variant does not end; the device is unharmed.
+    #[error("{0}")]
+    TimedOut(String),
     /// The machine, not the variant, is at fault.
     #[error("{0}")]
     Broken(String),
@@ -42,7 +50,7 @@ pub struct Work<'a> {
     pub dtype: Dtype,
 }
 
-/// Something that executes kernels. One artifact is loaded at a time, and one capture is held at a time.
+/// Something that executes kernels. One artifact is loaded at a time.
 pub trait Device {
     /// Describes the device.
     fn info(&self) -> &DeviceInfo;
@@ -62,73 +70,43 @@ pub trait Device {
     /// Sets every byte of a buffer.
     fn fill(&mut self, buffer: Buffer, byte: u8) -> Result<(), Fault>;
 
+    /// Fills a buffer with a byte that stands for "never written". A device that knows which memory was written takes it
+    /// for that: a kernel that reads it reads uninitialised memory.
+    fn poison(&mut self, buffer: Buffer, byte: u8) -> Result<(), Fault> {
+        self.fill(buffer, byte)
+    }
+
     /// Reads a whole buffer.
     fn read(&mut self, buffer: Buffer) -> Result<Vec<u8>, Fault>;
 
     /// Executes a plan once and waits for it.
     fn launch(&mut self, work: &Work<'_>) -> Result<(), Fault>;
 
-    /// Captures `executions` executions of a plan for [`Device::replay`].
+    /// Returns what tells how long a plan takes.
+    fn clock(&mut self) -> Clock<'_>;
+}
+
+/// How a device tells how long a plan takes.
+pub enum Clock<'a> {
+    /// It replays the plan and looks at the time.
+    Replay(&'a mut dyn Replay),
+    /// It computes the time from what the plan does.
+    Model(&'a mut dyn Model),
+}
+
+/// A device that times what it replays. One capture is held at a time.
+pub trait Replay {
+    /// Captures `executions` executions of a plan for [`Replay::replay`].
     fn capture(&mut self, work: &Work<'_>, executions: u32) -> Result<(), Fault>;
 
     /// Replays the captured executions once, waits, and returns how long the device took, in nanoseconds.
     fn replay(&mut self) -> Result<f64, Fault>;
 }
 
-/// The devices that `--device` names.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum DeviceChoice {
-    /// The first CUDA device.
-    Auto,
-    /// A CUDA device by number.
-    Cuda(u32),
-    /// The device of the test suites: it computes with the op's reference and makes its times up.
-    Fake,
-}
-
-impl DeviceChoice {
-    /// Returns the number of the CUDA device that is meant, or would be.
-    pub fn number(&self) -> u32 {
-        match self {
-            Self::Cuda(number) => *number,
-            Self::Auto | Self::Fake => 0,
-        }
-    }
-}
-
-impl std::str::FromStr for DeviceChoice {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "auto" => Ok(Self::Auto),
-            // Its times are made up: only who asks for it in two places gets it.
-            "fake" if std::env::var_os("OPTLOOP_FAKE_DEVICE").is_some() => Ok(Self::Fake),
-            "virtual" => Err("the virtual device is not in this version; use auto or cuda:N".to_owned()),
-            _ => text
-                .strip_prefix("cuda:")
-                .and_then(|number| number.parse().ok())
-                .map(Self::Cuda)
-                .ok_or_else(|| format!("`{text}` is no device; use auto or cuda:N")),
-        }
-    }
-}
-
-impl std::fmt::Display for DeviceChoice {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Auto => f.write_str("auto"),
-            Self::Cuda(number) => write!(f, "cuda:{number}"),
-            Self::Fake => f.write_str("fake"),
-        }
-    }
-}
-
-/// Opens a device in this process. The error says in one sentence why it is not there.
-pub fn open(choice: &DeviceChoice) -> Result<Box<dyn Device>, String> {
-    match choice {
-        DeviceChoice::Auto => Ok(Box::new(cuda::CudaDevice::open(0)?)),
-        DeviceChoice::Cuda(number) => Ok(Box::new(cuda::CudaDevice::open(*number)?)),
-        DeviceChoice::Fake => Ok(Box::new(fake::FakeDevice::new())),
-    }
+/// A device that models times: the same plan on the same contents always takes the same.
+pub trait Model {
+    /// Executes a plan once while counting what it does, and returns the counts with the modelled times.
+    ///
+    /// `share` is how much of each grid to execute: below 1 the results in memory are partial.
+    fn model(&mut self, work: &Work<'_>, share: f64) -> Result<Profile, Fault>;
 }

@@ -25,6 +25,8 @@ pub struct Worker {
     step_timeout: Duration,
     process: Option<Process>,
     info: DeviceInfo,
+    /// Why a virtual GPU stands in for a CUDA device, if one does.
+    no_cuda: Option<String>,
 }
 
 struct Process {
@@ -52,10 +54,28 @@ enum Heard {
 }
 
 impl Worker {
-    /// Starts `optloop worker` from the executable `exe` and waits until it has opened its device.
+    /// Starts `optloop worker` from the executable `exe` and waits until it has opened its device. Where the choice is
+    /// [`DeviceChoice::Auto`] and no CUDA device answers, a virtual GPU stands in.
     pub async fn start(exe: PathBuf, choice: &DeviceChoice, step_timeout: Duration) -> Result<Self, WorkerError> {
-        let (process, info) = Process::start(&exe, choice).await?;
-        Ok(Self { exe, choice: choice.clone(), step_timeout, process: Some(process), info })
+        // The choice is made once: a worker that is replaced must not come back with another device.
+        let mut chosen = if *choice == DeviceChoice::Auto { DeviceChoice::Cuda(0) } else { choice.clone() };
+        let mut no_cuda = None;
+        let (process, info) = match Process::start(&exe, &chosen).await {
+            Err(WorkerError::NoDevice(reason)) if *choice == DeviceChoice::Auto => {
+                (chosen, no_cuda) = (DeviceChoice::stand_in(), Some(reason));
+                Process::start(&exe, &chosen).await?
+            }
+            started => started?,
+        };
+        Ok(Self { exe, choice: chosen, step_timeout, process: Some(process), info, no_cuda })
+    }
+
+    /// Says that a virtual GPU stands in for a CUDA device, and why, if one does.
+    pub fn stands_in(&self) -> Option<String> {
+        self.no_cuda.as_ref().map(|reason| {
+            let name = &self.info.name;
+            format!("no CUDA device answers ({reason}); using the {name}: times are modelled, not measured")
+        })
     }
 
     /// Describes the device.

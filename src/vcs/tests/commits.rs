@@ -4,6 +4,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::time::{Duration, SystemTime};
 
 use super::*;
+use crate::domain::device::TimeSource;
 
 #[test]
 fn a_winner_becomes_a_commit_of_two_files() {
@@ -53,6 +54,31 @@ fn the_message_says_what_was_not_measured() {
     Device:     NVIDIA H200, measured
     Found by:   session 3, iteration 17
     ");
+}
+
+#[test]
+fn a_modelled_winner_says_so_and_has_a_folder_of_its_own() {
+    let mut winner = Winner { folder: "modelled/h200".to_owned(), baseline: None, ..winner("// fast\n") };
+    winner.sidecar.measurement.time_source = TimeSource::Modelled;
+    winner.sidecar.measurement.samples = 1;
+    winner.sidecar.environment.device = "virtual H200".to_owned();
+    winner.previous = winner.previous.map(|before| Figures { samples: 1, ..before });
+    insta::assert_snapshot!(winner.message(), @"
+    attention/b1: 123.4 -> 98.70 us modelled (1.25x)
+
+    Family:     fa2-mma
+    Parameters: WARPS=4 BC=64
+    Variant:    00ff
+    Before:     123.4 us (modelled)
+    After:      98.70 us (modelled)
+    Baseline:   no baseline measured
+    Device:     virtual H200, modelled
+    Found by:   session 3, iteration 17
+    ");
+    let sandbox = Sandbox::new();
+    sandbox.repo().commit_winner(&winner).unwrap();
+    let files = sandbox.git("show --name-only --format=");
+    assert_eq!(files, "kernels/modelled/h200/attention/b1.cu\nkernels/modelled/h200/attention/b1.json\n");
 }
 
 #[test]

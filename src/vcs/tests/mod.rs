@@ -99,6 +99,7 @@ impl Sandbox {
 
 fn winner(source: &str) -> Winner {
     Winner {
+        folder: "variants".to_owned(),
         workload: "attention".to_owned(),
         source: source.to_owned(),
         sidecar: sidecar(),

@@ -1,0 +1,154 @@
+//! How a modelled time came about: what a virtual GPU counted while it executed a plan.
+
+use serde::{Deserialize, Serialize};
+
+use super::op::Dims;
+
+/// What was counted, launch by launch. Counts are over the blocks that were executed.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Profile {
+    /// One for each launch of the plan, in order.
+    pub launches: Vec<LaunchProfile>,
+    /// The smaller dimensions on which the output was checked, where the case itself was too much work.
+    pub checked_on: Option<Dims>,
+}
+
+/// What was counted of one launch.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LaunchProfile {
+    /// The kernel's name.
+    pub kernel: String,
+    /// The modelled time of the launch.
+    pub modelled_ns: f64,
+    /// What bounds that time, such as `shared`.
+    pub limiter: String,
+    /// Blocks of the grid.
+    pub blocks: u64,
+    /// Blocks that were executed and counted.
+    pub executed_blocks: u64,
+    /// Blocks that fit on a multiprocessor together.
+    pub blocks_per_sm: u32,
+    /// Warp instructions.
+    pub warp_instructions: u64,
+    /// Active lanes of a warp instruction, on average: 32 is best.
+    pub active_lanes: f64,
+    /// Conditional branches that a warp executed.
+    pub branches: u64,
+    /// Those whose lanes went both ways.
+    pub divergent_branches: u64,
+    /// 32-byte sectors loaded from global memory.
+    pub global_loads: Units,
+    /// 32-byte sectors stored to global memory.
+    pub global_stores: Units,
+    /// Wavefronts of shared memory, loads and stores together: more than ideal are bank conflicts.
+    pub shared: Units,
+    /// Sectors of local memory (spills, and arrays that did not fit registers), loads and stores together.
+    pub local: Units,
+}
+
+/// Units of memory traffic.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Units {
+    /// Moved.
+    pub moved: u64,
+    /// That a perfect layout would have moved for the same bytes.
+    pub ideal: u64,
+}
+
+impl Units {
+    /// Returns how many times the ideal was moved; `None` where there was no traffic.
+    pub fn excess(self) -> Option<f64> {
+        (self.moved > 0).then(|| self.moved as f64 / self.ideal.max(1) as f64)
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Self { moved: self.moved + other.moved, ideal: self.ideal + other.ideal }
+    }
+}
+
+impl Profile {
+    /// Returns the modelled time of the whole plan: its launches follow each other on one stream.
+    pub fn modelled_ns(&self) -> f64 {
+        self.launches.iter().map(|launch| launch.modelled_ns).sum()
+    }
+
+    /// Returns the launch that takes longest.
+    pub fn longest(&self) -> Option<&LaunchProfile> {
+        self.launches.iter().max_by(|a, b| a.modelled_ns.total_cmp(&b.modelled_ns))
+    }
+
+    /// Tells whether counts come from a sample of the blocks.
+    pub fn is_sampled(&self) -> bool {
+        self.launches.iter().any(|launch| launch.executed_blocks < launch.blocks)
+    }
+
+    /// Says how the figures were come by, where not every block of the case itself was executed.
+    pub fn shortcuts(&self) -> Option<String> {
+        let blocks =
+            self.launches.iter().filter(|launch| launch.executed_blocks < launch.blocks).map(|launch| {
+                format!("{}: {} of {} blocks counted", launch.kernel, launch.executed_blocks, launch.blocks)
+            });
+        let checked = self.checked_on.iter().map(|dims| {
+            let dims: Vec<_> = dims.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            format!("checked on {}", dims.join(" "))
+        });
+        let told: Vec<String> = blocks.chain(checked).collect();
+        (!told.is_empty()).then(|| told.join("; "))
+    }
+}
+
+impl LaunchProfile {
+    /// Returns the sectors of global memory, loads and stores together.
+    pub fn global(&self) -> Units {
+        self.global_loads.plus(self.global_stores)
+    }
+
+    /// Returns the share of conditional branches whose lanes went both ways.
+    pub fn divergence(&self) -> f64 {
+        self.divergent_branches as f64 / self.branches.max(1) as f64
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A launch that takes `modelled_ns` and has every bank conflict there is.
+    pub(crate) fn launch(kernel: &str, modelled_ns: f64) -> LaunchProfile {
+        LaunchProfile {
+            kernel: kernel.to_owned(),
+            modelled_ns,
+            limiter: "shared".to_owned(),
+            blocks: 256,
+            executed_blocks: 256,
+            blocks_per_sm: 4,
+            warp_instructions: 10_000,
+            active_lanes: 31.5,
+            branches: 100,
+            divergent_branches: 5,
+            global_loads: Units { moved: 1000, ideal: 1000 },
+            global_stores: Units { moved: 500, ideal: 250 },
+            shared: Units { moved: 32_000, ideal: 1000 },
+            local: Units::default(),
+        }
+    }
+
+    #[test]
+    fn a_plan_takes_the_time_of_its_launches_and_its_longest_one_explains_it() {
+        let profile = Profile { launches: vec![launch("attend", 900.0), launch("combine", 100.0)], checked_on: None };
+        assert_eq!(profile.modelled_ns(), 1000.0);
+        let longest = profile.longest().unwrap();
+        assert_eq!((longest.kernel.as_str(), longest.shared.excess()), ("attend", Some(32.0)));
+        assert_eq!((longest.global().excess(), longest.local.excess()), (Some(1.2), None));
+        assert_eq!(profile.shortcuts(), None);
+    }
+
+    #[test]
+    fn what_was_not_executed_is_said() {
+        let sampled = LaunchProfile { executed_blocks: 64, ..launch("attend", 900.0) };
+        let dims = [("B", 2), ("Sq", 256)].map(|(name, value)| (name.to_owned(), value)).into_iter().collect();
+        let profile = Profile { launches: vec![sampled], checked_on: Some(dims) };
+        assert!(profile.is_sampled());
+        insta::assert_snapshot!(profile.shortcuts().unwrap(), @"attend: 64 of 256 blocks counted; checked on B=2 Sq=256");
+    }
+}

@@ -1,0 +1,286 @@
+//! Virtual GPUs: the crate of that name executes the PTX on the CPU, with exact results; times are *modelled*.
+//!
+//! A plan is executed in one of two ways. Launched, every block runs and what kernels must not do is looked for: accesses
+//! out of bounds, reads of memory that nobody has written, races. Modelled, what it does is counted, perhaps for a sample
+//! of the blocks only, and the counts become a time.
+
+use std::collections::HashMap;
+
+use virtual_gpu::counters::{Counters, Traffic};
+use virtual_gpu::fault::{FaultKind, LaunchError};
+use virtual_gpu::gpu::Gpu;
+use virtual_gpu::program::Param;
+use virtual_gpu::ptx::{self, PtxError};
+use virtual_gpu::timing::{Shape, model};
+use virtual_gpu::{Loaded, MemoryError, Options, VirtualGpu};
+
+use super::{Buffer, Clock, Device, Fault, Model, Work};
+use crate::domain::artifact::{Artifact, KernelResources};
+use crate::domain::device::{DeviceInfo, Peaks, TimeSource};
+use crate::domain::plan::{Arg, Launch, ScalarValue};
+use crate::domain::profile::{LaunchProfile, Profile, Units};
+
+/// The fewest blocks that a sample has. Under a causal mask a block's work grows along the grid: the mean of 30 places in the
+/// executor's sequence is within 0.6% of the slope's, while some smaller numbers are off by 5%.
+const LEAST_SAMPLE: u32 = 30;
+
+/// Instructions per FLOP of the case after which a warp counts as one that never ends. A warp that did all of the case's work
+/// alone, one lane at a time, would take about three: load, load, multiply-add.
+const INSTRUCTIONS_PER_FLOP: f64 = 4.0;
+
+/// The fewest instructions after which it does, for cases whose work is mostly not FLOP: about a second of a CPU core.
+const LEAST_INSTRUCTIONS: u64 = 20_000_000;
+
+/// See the module.
+pub struct VirtualDevice {
+    info: DeviceInfo,
+    gpu: VirtualGpu,
+    loaded: Option<(Loaded, Vec<KernelResources>)>,
+    /// Address and size of every buffer.
+    buffers: HashMap<usize, (u64, u64)>,
+    next: usize,
+}
+
+impl VirtualDevice {
+    /// Opens the virtual GPU of a name.
+    pub fn open(name: &str) -> Result<Self, String> {
+        let gpu = Gpu::named(name).ok_or_else(|| format!("there is no virtual GPU `{name}`"))?;
+        let info = describe(name, &gpu);
+        Ok(Self { info, gpu: VirtualGpu::new(gpu), loaded: None, buffers: HashMap::new(), next: 0 })
+    }
+
+    fn place(&self, buffer: Buffer) -> Result<(u64, u64), Fault> {
+        self.buffers.get(&buffer.0).copied().ok_or_else(|| Fault::Broken("no such buffer".to_owned()))
+    }
+
+    /// Executes one launch of a plan and returns what was counted.
+    fn execute(&self, launch: &Launch, work: &Work<'_>, options: &Options) -> Result<Counters, Fault> {
+        let (module, _) = self.loaded()?;
+        let kernel = module.module().kernel(&launch.kernel);
+        let kernel = kernel.ok_or_else(|| Fault::Refused(format!("there is no kernel `{}`", launch.kernel)))?;
+        let args = self.arguments(launch, &kernel.params, work)?;
+        let shape = virtual_gpu::Launch {
+            grid: launch.grid,
+            block: launch.block,
+            cluster: launch.cluster.unwrap_or([1; 3]),
+            dynamic_shared_bytes: launch.shared_bytes,
+            args: &args,
+        };
+        self.gpu.launch(module, &launch.kernel, &shape, options).map_err(|error| sort(&launch.kernel, error))
+    }
+
+    /// Encodes the arguments, each as many bytes as its parameter has.
+    fn arguments(&self, launch: &Launch, params: &[Param], work: &Work<'_>) -> Result<Vec<Vec<u8>>, Fault> {
+        if launch.args.len() != params.len() {
+            let (given, wanted) = (launch.args.len(), params.len());
+            return Err(Fault::Refused(format!("`{}` takes {wanted} arguments, not {given}", launch.kernel)));
+        }
+        let value = |arg: &Arg| match arg {
+            Arg::Tensor(name) | Arg::Workspace(name) => {
+                let buffer = work.buffers.get(name).copied();
+                let buffer = buffer.ok_or_else(|| Fault::Refused(format!("the plan names no buffer `{name}`")))?;
+                Ok(self.place(buffer)?.0)
+            }
+            Arg::Scalar(scalar) => Ok(match scalar.value {
+                ScalarValue::I32(value) => u64::from(value.cast_unsigned()),
+                ScalarValue::F32(value) => u64::from(value.to_bits()),
+            }),
+        };
+        let bytes = |(arg, param): (&Arg, &Param)| {
+            let bytes = value(arg)?.to_le_bytes();
+            let size = param.bytes as usize;
+            bytes.get(..size).map(<[u8]>::to_vec).ok_or_else(|| {
+                Fault::Refused(format!("parameter `{}` of `{}` has {size} bytes", param.name, launch.kernel))
+            })
+        };
+        launch.args.iter().zip(params).map(bytes).collect()
+    }
+
+    /// Counts what one launch does and models its time.
+    fn profile(&self, launch: &Launch, work: &Work<'_>, share: f64) -> Result<LaunchProfile, Fault> {
+        let counters = self.execute(launch, work, &counting(launch, work, share))?;
+        let (module, resources) = self.loaded()?;
+        let static_shared = module.module().kernel(&launch.kernel).map_or(0, |kernel| kernel.static_shared_bytes);
+        let used = resources.iter().find(|kernel| kernel.name == launch.kernel).cloned().unwrap_or_default();
+        let shape = Shape {
+            blocks: launch.ctas(),
+            threads: launch.block.iter().product(),
+            registers: used.registers,
+            shared_bytes: static_shared + launch.shared_bytes,
+            cluster_blocks: launch.cluster.map_or(1, |cluster| cluster.iter().product()),
+            spill_bytes: used.spill_store_bytes + used.spill_load_bytes,
+        };
+        let modelled = model(self.gpu.gpu(), &shape, &counters);
+        Ok(LaunchProfile {
+            kernel: launch.kernel.clone(),
+            modelled_ns: modelled.time_ns,
+            limiter: format!("{:?}", modelled.limiter).to_lowercase(),
+            blocks: counters.blocks,
+            executed_blocks: counters.executed_blocks,
+            blocks_per_sm: modelled.blocks_per_multiprocessor,
+            warp_instructions: counters.instructions(),
+            active_lanes: counters.active_lanes(),
+            branches: counters.branches,
+            divergent_branches: counters.divergent_branches,
+            global_loads: units(&[&counters.global_load]),
+            global_stores: units(&[&counters.global_store]),
+            shared: units(&[&counters.shared_load, &counters.shared_store]),
+            local: units(&[&counters.local]),
+        })
+    }
+
+    fn loaded(&self) -> Result<(&Loaded, &[KernelResources]), Fault> {
+        let loaded = self.loaded.as_ref().ok_or_else(|| Fault::Broken("no artifact is loaded".to_owned()))?;
+        Ok((&loaded.0, &loaded.1))
+    }
+}
+
+impl Device for VirtualDevice {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn load(&mut self, artifact: &Artifact) -> Result<(), Fault> {
+        if let Some((before, _)) = self.loaded.take() {
+            before.globals().iter().try_for_each(|global| self.gpu.free(*global)).map_err(broken)?;
+        }
+        let module = ptx::load("the variant's PTX", &artifact.ptx).map_err(|error| match &error {
+            PtxError::Unsupported { opcode, .. } => {
+                Fault::Refused(format!("the virtual GPU does not know the instruction `{opcode}` ({error})"))
+            }
+            PtxError::Syntax { .. } => Fault::Refused(format!("the virtual GPU refuses the PTX: {error}")),
+        })?;
+        let loaded = self.gpu.load(module).map_err(|error| Fault::Refused(error.to_string()))?;
+        self.loaded = Some((loaded, artifact.kernels.clone()));
+        Ok(())
+    }
+
+    fn alloc(&mut self, bytes: usize) -> Result<Buffer, Fault> {
+        let size = bytes as u64;
+        let held: u64 = self.buffers.values().map(|(_, size)| size).sum();
+        if held.saturating_add(size) > self.info.memory_bytes {
+            let total = self.info.memory_bytes;
+            return Err(Fault::Refused(format!("{bytes} bytes of device memory beside {held}: it has {total}")));
+        }
+        let refused = |error: MemoryError| Fault::Refused(format!("{bytes} bytes of device memory: {error}"));
+        let address = self.gpu.alloc(size.max(1)).map_err(refused)?;
+        self.next += 1;
+        self.buffers.insert(self.next, (address, size));
+        Ok(Buffer(self.next))
+    }
+
+    fn free(&mut self, buffer: Buffer) -> Result<(), Fault> {
+        match self.buffers.remove(&buffer.0) {
+            Some((address, _)) => self.gpu.free(address).map_err(broken),
+            None => Ok(()),
+        }
+    }
+
+    fn write(&mut self, buffer: Buffer, bytes: &[u8]) -> Result<(), Fault> {
+        let (address, size) = self.place(buffer)?;
+        if bytes.len() as u64 != size {
+            return Err(Fault::Broken(format!("{} bytes written to a buffer of {size}", bytes.len())));
+        }
+        self.gpu.write(address, bytes).map_err(broken)
+    }
+
+    fn fill(&mut self, buffer: Buffer, byte: u8) -> Result<(), Fault> {
+        let (address, size) = self.place(buffer)?;
+        self.gpu.fill(address, size, byte).map_err(broken)
+    }
+
+    fn poison(&mut self, buffer: Buffer, byte: u8) -> Result<(), Fault> {
+        self.fill(buffer, byte)?;
+        let (address, size) = self.place(buffer)?;
+        self.gpu.forget(address, size).map_err(broken)
+    }
+
+    fn read(&mut self, buffer: Buffer) -> Result<Vec<u8>, Fault> {
+        let (address, size) = self.place(buffer)?;
+        self.gpu.read(address, size).map_err(broken)
+    }
+
+    fn launch(&mut self, work: &Work<'_>) -> Result<(), Fault> {
+        let looking = Options { counters: false, instruction_limit: limit(work), ..Options::default() };
+        work.plan.launches.iter().try_for_each(|launch| self.execute(launch, work, &looking).map(drop))
+    }
+
+    fn clock(&mut self) -> Clock<'_> {
+        Clock::Model(self)
+    }
+}
+
+impl Model for VirtualDevice {
+    fn model(&mut self, work: &Work<'_>, share: f64) -> Result<Profile, Fault> {
+        let launches = work.plan.launches.iter().map(|launch| self.profile(launch, work, share));
+        Ok(Profile { launches: launches.collect::<Result<_, Fault>>()?, checked_on: None })
+    }
+}
+
+/// Options to count with. What a launch finds was found before, so it is not looked for again.
+fn counting(launch: &Launch, work: &Work<'_>, share: f64) -> Options {
+    let wanted = (launch.ctas() as f64 * share).ceil() as u32;
+    let sample_blocks = (share < 1.0).then(|| wanted.max(LEAST_SAMPLE));
+    let instruction_limit = limit(work);
+    Options { counters: true, races: false, uninitialised: false, sample_blocks, instruction_limit, threads: None }
+}
+
+fn limit(work: &Work<'_>) -> u64 {
+    ((work.op.flop(work.dims) * INSTRUCTIONS_PER_FLOP) as u64).max(LEAST_INSTRUCTIONS)
+}
+
+/// Sorts what ended a launch. All of it leaves the device unharmed; after a crash the worker is replaced all the same,
+/// because a session treats every device alike.
+fn sort(kernel: &str, error: LaunchError) -> Fault {
+    match error {
+        LaunchError::Refused(reason) => Fault::Refused(format!("the launch of `{kernel}` is refused: {reason}")),
+        LaunchError::Fault(fault) => match fault.kind {
+            FaultKind::Runaway { .. } | FaultKind::Deadlock { .. } => Fault::TimedOut(fault.to_string()),
+            FaultKind::Unsupported(_) => Fault::Refused(fault.to_string()),
+            _ => Fault::Crashed(fault.to_string()),
+        },
+    }
+}
+
+fn broken(error: MemoryError) -> Fault {
+    Fault::Broken(error.to_string())
+}
+
+fn units(traffic: &[&Traffic]) -> Units {
+    let sum = |of: fn(&Traffic) -> u64| traffic.iter().map(|traffic| of(traffic)).sum();
+    Units { moved: sum(|traffic| traffic.units), ideal: sum(|traffic| traffic.ideal_units) }
+}
+
+fn describe(name: &str, gpu: &Gpu) -> DeviceInfo {
+    let (major, minor) = gpu.compute_capability;
+    DeviceInfo {
+        id: format!("virtual:{name}"),
+        name: format!("virtual {}", gpu.name),
+        sm: major * 10 + minor,
+        arch: gpu.arch.to_owned(),
+        sms: gpu.multiprocessors,
+        smem_limit_bytes: u64::from(gpu.max_shared_bytes_per_block),
+        max_threads: gpu.max_threads_per_block,
+        l2_bytes: gpu.l2_bytes,
+        memory_bytes: gpu.memory_bytes,
+        driver: None,
+        time_source: TimeSource::Modelled,
+        peaks: peaks(gpu),
+    }
+}
+
+/// The ceilings of the real GPU, from the rates that the model has of it.
+fn peaks(gpu: &Gpu) -> Peaks {
+    let rates = &gpu.rates;
+    let per_clock = gpu.clock_hz * f64::from(gpu.multiprocessors);
+    // FP32 accuracy takes three TF32 products, where the tensor cores are used for it.
+    let f32_flop = (2.0 * f64::from(rates.fma_lanes)).max(rates.tensor_tf32_flop / 3.0);
+    Peaks {
+        f16_flops: per_clock * rates.tensor16_flop,
+        f32_flops: per_clock * f32_flop,
+        memory_bytes_per_s: rates.memory_bytes_per_s,
+        l2_bytes_per_s: rates.l2_bytes_per_s,
+        launch_ns: rates.launch_s * 1e9,
+        source: format!("the published rates of the {} at {:.0} MHz, no GPU was asked", gpu.name, gpu.clock_hz / 1e6),
+    }
+}

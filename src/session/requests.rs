@@ -1,0 +1,66 @@
+//! What of an idea is asked of the device, case by case.
+
+use crate::domain::device::{DeviceInfo, TimeSource};
+use crate::domain::family::Family;
+use crate::domain::plan::LaunchPlan;
+use crate::domain::proposal::Idea;
+use crate::domain::space::Space;
+use crate::domain::workload::{Case, Workload};
+use crate::runner::evaluate::{CaseRequest, ScaledCase};
+
+/// Fills in the plans of an idea, the case with the least work first, so that a wrong variant fails early.
+///
+/// On a device that models its times, a case of more than `model_flop` is checked on a smaller one, where there is one.
+pub(super) fn of(
+    family: &Family,
+    idea: &Idea,
+    workload: &Workload,
+    device: &DeviceInfo,
+    model_flop: f64,
+) -> Result<Vec<CaseRequest>, String> {
+    let request = |case: &Case| {
+        let too_much = device.time_source == TimeSource::Modelled && workload.op.flop(&case.dims) > model_flop;
+        let scaled = if too_much { scaled(family, idea, case, workload, device)? } else { None };
+        let plan = plan(family, idea, case, workload, device)?;
+        // The incumbent is filled in when its turn comes: there may be another one by then.
+        Ok(CaseRequest { case: case.clone(), plan, incumbent_ns: None, scaled })
+    };
+    let mut cases = idea.cases.iter().map(request).collect::<Result<Vec<_>, String>>()?;
+    cases.sort_by(|a, b| workload.op.flop(&a.case.dims).total_cmp(&workload.op.flop(&b.case.dims)));
+    Ok(cases)
+}
+
+fn plan(
+    family: &Family,
+    idea: &Idea,
+    case: &Case,
+    workload: &Workload,
+    device: &DeviceInfo,
+) -> Result<LaunchPlan, String> {
+    let plan = family.plan(&idea.params, case, workload.op, workload.dtype, device);
+    plan.map_err(|error| format!("{} on {}: {error}", family.name, case.name))
+}
+
+/// Finds the smallest scaled case on which the same source is valid: the constants rendered into it must stay, and the
+/// family's constraints must hold. `None` if there is none; then the case itself is checked, however long that takes.
+fn scaled(
+    family: &Family,
+    idea: &Idea,
+    case: &Case,
+    workload: &Workload,
+    device: &DeviceInfo,
+) -> Result<Option<ScaledCase>, String> {
+    for dims in workload.op.scaled(&case.dims) {
+        let scaled = Case { name: case.name.clone(), dims };
+        let same_source = family.specialization(&scaled) == family.specialization(case);
+        let smaller = workload.op.flop(&scaled.dims) < workload.op.flop(&case.dims);
+        if !same_source || !smaller || workload.op.check(&scaled.dims).is_err() {
+            continue;
+        }
+        if (Space { family, case: &scaled, dtype: workload.dtype, device }).contains(&idea.params)? {
+            let plan = plan(family, idea, &scaled, workload, device)?;
+            return Ok(Some(ScaledCase { case: scaled, plan }));
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,109 @@
+//! Sessions on the virtual H200, as they run where there is no GPU: real kernels, executed on the CPU, with modelled times.
+
+mod common;
+
+use std::process::Output;
+
+use common::Sandbox;
+use serde_json::Value;
+
+/// Runs a session of `iterations` on what `--device` says, or on what is there; a driver that is there is hidden.
+fn session(sandbox: &Sandbox, iterations: &str, more: &[&str]) -> Output {
+    let start = ["start", "--workload", "small", "--seed", "1", "--iterations", iterations];
+    sandbox.command(&[&start, more].concat()).env("CUDA_VISIBLE_DEVICES", "").output().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    let said = String::from_utf8(output.stderr.clone()).unwrap();
+    assert!(output.status.success(), "{said}");
+    said
+}
+
+#[test]
+fn without_a_gpu_a_session_runs_on_the_virtual_h200_and_every_time_says_modelled() {
+    let sandbox = Sandbox::with_attention();
+    let said = said(&session(&sandbox, "10", &[]));
+    assert!(
+        said.contains("no CUDA device answers (") && said.contains("); using the virtual H200: times are modelled")
+    );
+    assert!(said.contains("us (modelled)"), "{said}");
+
+    let report = sandbox.report();
+    assert_eq!(report["session"]["device"], "virtual H200");
+    assert_eq!(report["session"]["time_source"], "modelled");
+    assert_eq!(report["session"]["cost_usd"], 0.0, "no GPU was rented");
+    let case = report["cases"].as_array().unwrap().iter().find(|case| case["case"] == "s128").unwrap();
+    assert!(case["speedup_over_start"].as_f64().unwrap() > 1.1, "{case}");
+    assert_eq!(case["best_ci_us"][0], case["best_ci_us"][1], "a computed time has no noise");
+    assert_eq!(case["baseline"]["name"], "modelled, the seed of attention-scalar");
+    assert!(case["profile"]["launches"][0]["limiter"].is_string(), "{case}");
+    assert_eq!(case["profile"]["checked_on"], Value::Null);
+    let markdown = sandbox.succeeds(&["report"]);
+    assert!(markdown.contains("Every time below is **modelled**") && markdown.contains("limiter"), "{markdown}");
+
+    // What won is in git, where modelled winners are, and says what it is.
+    let commit = case["commit"].as_str().unwrap();
+    assert_eq!(sandbox.git(&["status", "--porcelain"]), "");
+    let files = sandbox.git(&["show", "--name-only", "--format=", commit]);
+    assert_eq!(files, "kernels/modelled/h200/small/s128.cu\nkernels/modelled/h200/small/s128.json\n");
+    assert!(sandbox.git(&["log", "-1", "--format=%B", commit]).contains("us modelled"));
+    let sidecar = sandbox.git(&["show", &format!("{commit}:kernels/modelled/h200/small/s128.json")]);
+    let sidecar: Value = serde_json::from_str(&sidecar).unwrap();
+    assert_eq!(sidecar["measurement"]["time_source"], "modelled");
+    assert_eq!(sidecar["measurement"]["samples"], 1, "nobody pretends to have sampled");
+    assert_eq!(sidecar["environment"]["device"], "virtual H200");
+
+    let shown = sandbox.succeeds(&["show", &case["iteration"].to_string()]);
+    assert!(shown.contains("times are modelled") && shown.contains("shared wavefronts / ideal"), "{shown}");
+    assert!(sandbox.succeeds(&["doctor"]).contains("virtual H200"));
+}
+
+/// The times of a real device are no times here, and its winner stays where it is; its point is an idea worth trying.
+#[test]
+fn a_measured_winner_is_an_idea_and_no_time_to_beat() {
+    let sandbox = Sandbox::with_attention();
+    said(&session(&sandbox, "6", &["--device", "virtual", "--case", "s128"]));
+    let (modelled, measured) = ("kernels/modelled/h200/small", "kernels/variants/small");
+    sandbox.git(&["mv", "kernels/modelled/h200", "kernels/variants"]);
+    let sidecar = format!("{measured}/s128.json");
+    let mut told: Value = serde_json::from_str(&std::fs::read_to_string(sandbox.path(&sidecar)).unwrap()).unwrap();
+    told["measurement"]["time_source"] = "measured".into();
+    told["measurement"]["median_us"] = 0.001.into();
+    told["environment"]["device"] = "NVIDIA H200".into();
+    sandbox.write(&sidecar, &told.to_string());
+    sandbox.git(&["commit", "--quiet", "--all", "--message", "as if it were measured, and much faster"]);
+
+    said(&session(&sandbox, "6", &["--device", "virtual:h200", "--case", "s128"]));
+    let second = sandbox.succeeds(&["show", "8"]);
+    assert!(second.contains("an earlier session confirmed it on NVIDIA H200"), "{second}");
+    assert!(sandbox.report()["cases"][0]["commit"].is_string(), "it is committed beside the measured one");
+    let files = sandbox.git(&["ls-files", "kernels"]);
+    assert!(
+        files.contains(&format!("{modelled}/s128.cu")) && files.contains(&format!("{measured}/s128.cu")),
+        "{files}"
+    );
+}
+
+#[test]
+fn heavy_cases_take_part_when_named_and_the_report_says_what_was_not_executed() {
+    let sandbox = Sandbox::with_attention();
+    let large = "[[case]]\nname = \"large\"\nB = 4\nH = 4\nSq = 520\nSk = 520\nD = 16\n";
+    sandbox.write("kernels/workloads/small.toml", &format!("{}\n{large}", common::WORKLOAD));
+    sandbox.replace("kernels/workloads/small.toml", "reference = \"toy\"", "reference = \"attention-scalar\"");
+    sandbox.write("config.toml", "[virtual]\nmax_gflop = 0.01\nlaunch_gflop = 0.02\n");
+
+    let told = said(&session(&sandbox, "1", &[]));
+    assert!(told.contains("3 of the 4 cases of small take part"), "{told}");
+    assert_eq!(sandbox.report()["cases"].as_array().unwrap().len(), 3);
+
+    said(&session(&sandbox, "2", &["--case", "large"]));
+    let report = sandbox.report();
+    let case = &report["cases"][0];
+    let launch = &case["profile"]["launches"][0];
+    assert!(launch["executed_blocks"].as_u64().unwrap() < launch["blocks"].as_u64().unwrap(), "{case}");
+    let dims = serde_json::json!({ "B": 2, "H": 2, "CAUSAL": 1, "Sq": 264, "Sk": 264, "D": 16 });
+    assert_eq!(case["profile"]["checked_on"], dims);
+    assert_eq!(report["correctness"][0]["rows"], 2 * 2 * 264);
+    let markdown = sandbox.succeeds(&["report"]);
+    assert!(markdown.contains("was too much work to be executed in full"), "{markdown}");
+}
