@@ -24,6 +24,7 @@ FILES = [
     "attention_scalar_f32.ptx",
     "attention_split.ptx",
     "attention_mma.ptx",
+    "banks.ptx",
 ]
 METRICS = {
     "global_load_requests": "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",

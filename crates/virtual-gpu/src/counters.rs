@@ -123,13 +123,13 @@ pub struct Counters {
     pub branches: u64,
     /// Those whose lanes went both ways.
     pub divergent_branches: u64,
-    /// Loads from global memory.
+    /// Loads from global memory, cp.async included.
     pub global_load: Traffic,
     /// Stores to global memory.
     pub global_store: Traffic,
     /// Loads from shared memory, ldmatrix included.
     pub shared_load: Traffic,
-    /// Stores to shared memory, stmatrix and cp.async's side included.
+    /// Stores to shared memory, stmatrix included. Asynchronous copies are no stores, as on the machine.
     pub shared_store: Traffic,
     /// Loads and stores of local memory.
     pub local: Traffic,

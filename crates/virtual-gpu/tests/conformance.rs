@@ -5,6 +5,8 @@
 
 #[path = "conformance/compare.rs"]
 mod compare;
+#[path = "conformance/execute.rs"]
+mod execute;
 #[path = "conformance/suite.rs"]
 mod suite;
 #[path = "conformance/tables.rs"]
@@ -13,44 +15,11 @@ mod tables;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use compare::{bits, show, width};
-use suite::{Arg, Case, File, Manifest, folder};
-use virtual_gpu::gpu::Gpu;
-use virtual_gpu::program::Module;
-use virtual_gpu::{Launch, Options, VirtualGpu, ptx};
+use suite::{Case, File, folder};
+use virtual_gpu::ptx;
 
 /// Differences shown per section.
 const SHOWN: usize = 3;
-
-/// Runs a case and returns the output's bytes.
-fn run(module: &Module, manifest: &Manifest, case: &Case) -> Result<Vec<u8>, String> {
-    let mut gpu = VirtualGpu::new(Gpu::h200());
-    let loaded = gpu.load(module.clone()).map_err(|e| e.to_string())?;
-    let mut put = |data: &[u8]| -> Result<u64, String> {
-        let address = gpu.alloc(data.len() as u64).map_err(|e| e.to_string())?;
-        gpu.write(address, data).map_err(|e| e.to_string())?;
-        Ok(address)
-    };
-    let before = case.before(&manifest.tables);
-    let out = put(&before)?;
-    let mut args = Vec::new();
-    for arg in &case.args {
-        args.push(match arg {
-            Arg::Table(name) => put(&tables::bytes(&manifest.tables, name))?.to_le_bytes().to_vec(),
-            // Always true: it is a mark.
-            Arg::Out(_) => out.to_le_bytes().to_vec(),
-            Arg::U32(number) => number.to_le_bytes().to_vec(),
-        });
-    }
-    let launch = Launch {
-        grid: case.grid,
-        block: case.block,
-        cluster: case.cluster,
-        dynamic_shared_bytes: case.shared,
-        args: &args,
-    };
-    gpu.launch(&loaded, &case.kernel, &launch, &Options::default()).map_err(|e| e.to_string())?;
-    gpu.read(out, before.len() as u64).map_err(|e| e.to_string())
-}
 
 /// Returns what differs, a line per section with up to [`SHOWN`] elements.
 fn differences(case: &Case, expected: &[u8], got: &[u8]) -> Vec<String> {
@@ -90,7 +59,7 @@ fn check(ptx: &str) {
     for case in file.cases.iter().filter(|case| case.name.contains(&only)) {
         let result = catch_unwind(AssertUnwindSafe(|| {
             let expected = recorded.output(&manifest, file, &text, case)?;
-            let got = run(&module, &manifest, case)?;
+            let (got, _) = execute::run(&module, &manifest, case)?;
             Ok::<_, String>(differences(case, expected, &got))
         }));
         let lines = match result {
@@ -143,6 +112,7 @@ files! {
     scalar_attention_in_single_precision: "attention_scalar_f32.ptx",
     split_attention: "attention_split.ptx",
     attention_on_tensor_cores: "attention_mma.ptx",
+    bank_conflicts: "banks.ptx",
 }
 
 /// The rules tell apart what they should: a test that accepts everything would pass too.

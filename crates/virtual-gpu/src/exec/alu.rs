@@ -102,7 +102,7 @@ pub(crate) fn binary32(op: Binary, ty: Ty, mods: Mods, a: &W32, b: &W32) -> W32 
         (Binary::Sub, Ty::F32) if nearest => saturate_if(floats!(mods, |x = a, y = b| x - y), mods.sat),
         (Binary::Mul, Ty::F32) if nearest => {
             let product = floats!(mods, |x = a, y = b| x * y);
-            let tiny = |lane| num::is_tiny_fma(flushed(a, lane), flushed(b, lane), 0.0);
+            let tiny = |lane| num::is_tiny_fma(flushed(a, lane), flushed(b, lane), 0.0, mods.round);
             saturate_if(drop_lifted(mods, product, tiny), mods.sat)
         }
         (Binary::Max, Ty::F32) => floats!(mods, |x = a, y = b| num::f32_max(x, y, mods.nan)),
@@ -186,7 +186,7 @@ pub(crate) fn ternary32(op: Ternary, ty: Ty, mods: Mods, a: &W32, b: &W32, c: &W
     match (op, ty) {
         (Ternary::Mad, Ty::F32) if mods.round == Round::Nearest => {
             let sum = floats!(mods, |x = a, y = b, z = c| num::fma(x, y, z));
-            let tiny = |lane| num::is_tiny_fma(flushed(a, lane), flushed(b, lane), flushed(c, lane));
+            let tiny = |lane| num::is_tiny_fma(flushed(a, lane), flushed(b, lane), flushed(c, lane), mods.round);
             saturate_if(drop_lifted(mods, sum, tiny), mods.sat)
         }
         (Ternary::Mad, Ty::U32 | Ty::S32) if !mods.sat => {

@@ -151,7 +151,7 @@ fn count(env: &mut Env<'_>, space: Space, at: &W64, mask: u32, bytes: u32) {
     }
     if matches!(space, Space::Shared | Space::SharedCluster) {
         let offsets = w32!(lane => at.0[lane] as u32 & ((1 << RANK_SHIFT) - 1));
-        let traffic = count_wavefronts(&offsets, mask, bytes);
+        let traffic = count_wavefronts(&offsets, mask, bytes, Access::Atomic);
         env.tally.occupied = (traffic.units - 1) as u32;
         env.tally.counters.shared_store.add(&traffic);
     } else {

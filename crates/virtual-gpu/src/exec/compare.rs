@@ -8,13 +8,14 @@ use crate::numeric as num;
 use crate::program::{Bool, Cmp, Mods, NONE, Op, Round, Slot, Ty};
 
 /// Compares lanes with one function, chosen outside of the loop so that it vectorises.
+#[rustfmt::skip] // it would indent the inner macro further each time
 macro_rules! by_cmp {
     ($cmp:expr, $compare:expr, $a:expr, $b:expr, $view:expr) => {{
         macro_rules! with {
-                            ($constant:expr) => {
-                                mask_where!(lane => $compare($constant, $view($a.0[lane]), $view($b.0[lane])))
-                            };
-                        }
+            ($constant:expr) => {
+                mask_where!(lane => $compare($constant, $view($a.0[lane]), $view($b.0[lane])))
+            };
+        }
         match $cmp {
             Cmp::Eq => with!(Cmp::Eq),
             Cmp::Ne => with!(Cmp::Ne),

@@ -25,6 +25,7 @@ pub(crate) fn issue(
     let taken = |lane: usize| if ignored >> lane & 1 == 1 { 0 } else { source.0[lane].min(bytes) };
     let whole = mask & mask_where!(lane => taken(lane) == bytes);
     let mut words = [W32::splat(0); access::MAX_WORDS];
+    let before = env.tally.traffic();
     if whole != 0 {
         access::read(warp, env, Space::Global, &from, whole, Width { bytes, words: bytes as usize / 4 }, &mut words)?;
     }
@@ -37,9 +38,15 @@ pub(crate) fn issue(
         warp.copies.push(Copy { to: offsets.0[lane], bytes, data, lane: lane as u32 });
     }
     if env.run.options.counters {
-        // The shared side is written by the same pipe.
-        let traffic = access::count_wavefronts(&offsets, mask, bytes);
-        env.tally.counters.shared_store.add(&traffic);
+        // One request, however it was taken apart. Its shared side is no store: a GPU's counters leave it out, too.
+        let delay = env.tally.delay;
+        env.tally.restore(before);
+        let read = mask & mask_where!(lane => taken(lane) > 0);
+        if read != 0 {
+            let traffic = access::count_global(env.tally, &from, read, bytes);
+            env.tally.counters.global_load.add(&traffic);
+        }
+        env.tally.delay = delay;
     }
     Ok(())
 }

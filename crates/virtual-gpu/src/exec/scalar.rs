@@ -3,6 +3,9 @@
 use crate::numeric as num;
 use crate::program::{Binary, Mods, Round, Ternary, Ty, Unary};
 
+/// The bit that makes a NaN of f64 quiet.
+const QUIET64: u64 = 1 << 51;
+
 fn f(bits: u64) -> f32 {
     f32::from_bits(bits as u32)
 }
@@ -63,7 +66,7 @@ fn unary_f32(op: Unary, mods: Mods, a: u64) -> u64 {
         Unary::Sqrt if mods.approx => finish(mods, num::sqrt_approx(x, mods.ftz)),
         Unary::Sqrt => finish(mods, num::f32_sqrt_round(x, round)),
         Unary::Rcp if mods.approx => finish(mods, num::rcp_approx(x, mods.ftz)),
-        Unary::Rcp => finish_lifted(mods, num::f32_rcp_round(x, round), || num::is_tiny_quotient(1.0, x)),
+        Unary::Rcp => finish_lifted(mods, num::f32_rcp_round(x, round), || num::is_tiny_quotient(1.0, x, round)),
         Unary::Rsqrt => finish(mods, num::rsqrt_approx(x, mods.ftz)),
         Unary::Ex2 => finish(mods, num::ex2_approx(x, mods.ftz)),
         Unary::Lg2 => finish(mods, num::lg2_approx(x, mods.ftz)),
@@ -78,8 +81,8 @@ fn unary_f32(op: Unary, mods: Mods, a: u64) -> u64 {
 
 fn unary_f64(op: Unary, mods: Mods, a: u64) -> u64 {
     match op {
-        // The machine adds to -0, so a NaN stays as it is.
-        Unary::Neg if d(a).is_nan() => a,
+        // The machine adds to -0: a NaN only becomes quiet.
+        Unary::Neg | Unary::Abs if d(a).is_nan() => a | QUIET64,
         Unary::Neg => a ^ (1 << 63),
         Unary::Abs => a & !(1 << 63),
         Unary::Sqrt => from_f64(num::f64_sqrt_round(d(a), mods.round)),
@@ -151,13 +154,15 @@ fn binary_f32(op: Binary, mods: Mods, a: u64, b: u64) -> u64 {
         Binary::Add => num::f32_add_round(x, y, round),
         Binary::Sub => num::f32_sub_round(x, y, round),
         Binary::Mul => {
-            return finish_lifted(mods, num::f32_mul_round(x, y, round), || num::is_tiny_fma(x, y, 0.0));
+            return finish_lifted(mods, num::f32_mul_round(x, y, round), || num::is_tiny_fma(x, y, 0.0, round));
         }
         // `div.full` scales its operands, and has the range that `div.approx` lacks; both are marked approx, and the
         // loader marks the full one by a rounding towards zero, which no division that is approximate has.
         Binary::Div if mods.approx && round == Round::Zero => num::div_full(x, y, mods.ftz),
         Binary::Div if mods.approx => num::div_approx(x, y, mods.ftz),
-        Binary::Div => return finish_lifted(mods, num::f32_div_round(x, y, round), || num::is_tiny_quotient(x, y)),
+        Binary::Div => {
+            return finish_lifted(mods, num::f32_div_round(x, y, round), || num::is_tiny_quotient(x, y, round));
+        }
         Binary::Min => num::f32_min(x, y, mods.nan),
         Binary::Max => num::f32_max(x, y, mods.nan),
         // PTX: the sign of the first, the magnitude of the second.
@@ -169,6 +174,10 @@ fn binary_f32(op: Binary, mods: Mods, a: u64, b: u64) -> u64 {
 
 fn binary_f64(op: Binary, mods: Mods, a: u64, b: u64) -> u64 {
     let (x, y, round) = (d(a), d(b), mods.round);
+    // Of two NaN the machine gives the second.
+    if matches!(op, Binary::Add | Binary::Sub | Binary::Mul) && x.is_nan() && y.is_nan() {
+        return b | QUIET64;
+    }
     from_f64(match op {
         Binary::Add => num::f64_add_round(x, y, round),
         Binary::Sub => num::f64_sub_round(x, y, round),
@@ -270,7 +279,7 @@ pub(crate) fn ternary(op: Ternary, ty: Ty, mods: Mods, a: u64, b: u64, c: u64) -
     match ty {
         Ty::F32 => {
             let (x, y, z) = (flushed(mods, a), flushed(mods, b), flushed(mods, c));
-            finish_lifted(mods, num::f32_fma_round(x, y, z, mods.round), || num::is_tiny_fma(x, y, z))
+            finish_lifted(mods, num::f32_fma_round(x, y, z, mods.round), || num::is_tiny_fma(x, y, z, mods.round))
         }
         Ty::F64 => from_f64(num::f64_fma_round(d(a), d(b), d(c), mods.round)),
         Ty::F16 | Ty::Bf16 => u64::from(fma_half(ty == Ty::Bf16, mods, a as u32, b as u32, c as u32)),

@@ -2,7 +2,7 @@
 
 use super::env::Run;
 use super::lanes::{W64, lanes_of};
-use crate::counters::{Class, Counters, Flop};
+use crate::counters::{Class, Counters, Flop, Traffic};
 use crate::program::{Binary, Op, Space, Ternary, Ty, Unary};
 use crate::timing::{Cache, Layout, SECTOR_BYTES, Scoreboard, Times};
 
@@ -23,6 +23,14 @@ pub(crate) struct Tally {
     pub l1: Cache,
     /// A scoreboard per warp of the cluster; empty without counters.
     pub boards: Vec<Scoreboard>,
+}
+
+/// What accesses have counted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Accesses {
+    traffic: [Traffic; 4],
+    occupied: u32,
+    delay: u32,
 }
 
 impl Tally {
@@ -57,6 +65,24 @@ impl Tally {
         self.boards[board].issue(&run.prepared[instruction], self.occupied, self.delay);
         self.occupied = 0;
         self.delay = 0;
+    }
+
+    /// Returns what accesses have counted so far, to [`Tally::restore`] after accesses that no load or store made.
+    pub fn traffic(&self) -> Accesses {
+        let counters = &self.counters;
+        Accesses {
+            traffic: [counters.global_load, counters.global_store, counters.shared_load, counters.shared_store],
+            occupied: self.occupied,
+            delay: self.delay,
+        }
+    }
+
+    /// Forgets what accesses have counted since. What L1 and L2 have seen stays seen.
+    pub fn restore(&mut self, before: Accesses) {
+        let counters = &mut self.counters;
+        [counters.global_load, counters.global_store, counters.shared_load, counters.shared_store] = before.traffic;
+        self.occupied = before.occupied;
+        self.delay = before.delay;
     }
 
     /// Looks up the sectors of a load in the block's L1. Returns how much longer the load takes: `miss` if one was missing.

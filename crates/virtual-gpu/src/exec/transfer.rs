@@ -160,6 +160,8 @@ fn move_bytes(env: &mut Env<'_>, warp: &mut Warp, transfer: &Transfer) -> Step<(
     let width = Width::of(Ty::B32, 4);
     // Accesses are those of the warp that issued the copy.
     let index = std::mem::replace(&mut warp.index, transfer.warp);
+    // No load or store does it.
+    let before = env.tally.traffic();
     let mut result = Ok(());
     'all: for first in (0..transfer.bytes).step_by(16 * 32) {
         let lanes = ((transfer.bytes - first) / 16).min(32);
@@ -189,5 +191,6 @@ fn move_bytes(env: &mut Env<'_>, warp: &mut Warp, transfer: &Transfer) -> Step<(
         }
     }
     warp.index = index;
+    env.tally.restore(before);
     result
 }

@@ -62,7 +62,7 @@ impl Matrix {
 /// Reads chunks of 16 bytes at these shared addresses.
 fn fetch(warp: &mut Warp, env: &mut Env<'_>, addresses: &[u32]) -> Step<Vec<[u32; 4]>> {
     // The tensor cores read for the whole group at once, through no load: nothing is counted.
-    let (counted, occupied) = (env.tally.counters.shared_load, env.tally.occupied);
+    let before = env.tally.traffic();
     let mut chunks = Vec::with_capacity(addresses.len());
     for part in addresses.chunks(LANES) {
         let at = w64!(lane => u64::from(part[lane.min(part.len() - 1)]));
@@ -71,8 +71,7 @@ fn fetch(warp: &mut Warp, env: &mut Env<'_>, addresses: &[u32]) -> Step<Vec<[u32
         access::read(warp, env, Space::Shared, &at, mask, Width::of(Ty::B32, 4), &mut words)?;
         chunks.extend((0..part.len()).map(|lane| std::array::from_fn(|word| words[word].0[lane])));
     }
-    env.tally.counters.shared_load = counted;
-    env.tally.occupied = occupied;
+    env.tally.restore(before);
     Ok(chunks)
 }
 

@@ -65,6 +65,9 @@ pub(super) fn convert(from: Ty, to: Ty, mods: Mods, bits: u64) -> u64 {
         Class::Nan if mods.sat && clamps(to) => return 0,
         Class::Nan => return nan_from(from, to, mods, bits),
         Class::Infinite { negative } => (u64::from(negative) << format.sign) | (format.max_finite + 1),
+        Class::Finite(number) if mods.ftz && to == Ty::F32 && is_tiny(number, format, mods.round) => {
+            u64::from(number.negative) << format.sign
+        }
         Class::Finite(number) => format.encode(integral(number, mods.round), mods.round),
     };
     finish(to, mods, bits)
@@ -88,6 +91,18 @@ fn nan_from(from: Ty, to: Ty, mods: Mods, bits: u64) -> u64 {
         }
         _ => nan(to),
     }
+}
+
+/// Returns whether a number is below the least normal one when rounded as if exponents had no lower end: so the machine
+/// decides what `.ftz` makes zero.
+fn is_tiny(number: Number, format: &Format, round: Round) -> bool {
+    if number.mantissa == 0 {
+        return false;
+    }
+    let top = |mantissa: u128| 127 - mantissa.leading_zeros() as i32;
+    let digits = format.precision as i32 - 1;
+    let quantum = top(number.mantissa) + number.exponent - digits;
+    top(number.rounded_at(quantum, round)) + quantum < format.quantum + digits
 }
 
 /// Rounds to an integer if `round` is one of those modes.

@@ -50,15 +50,20 @@ pub fn f32_sqrt_round(a: f32, round: Round) -> f32 {
     f64_to_f32_round(f64::from(a).sqrt(), round)
 }
 
-/// Returns whether `a * b + c` is below the least normal f32 before rounding: by this the machine decides what `.ftz`
-/// flushes, and not by the result, which rounding can lift to that number.
-pub fn is_tiny_fma(a: f32, b: f32, c: f32) -> bool {
-    sum_to_odd_f64(f64::from(a) * f64::from(b), f64::from(c)).abs() < f64::from(f32::MIN_POSITIVE)
+/// Returns whether `.ftz` makes zero of `a * b + c`, as the machine decides it: by what the result would be if exponents
+/// had no lower end. Rounding in f32's own range can lift that to the least normal number.
+pub fn is_tiny_fma(a: f32, b: f32, c: f32, round: Round) -> bool {
+    is_tiny(sum_to_odd_f64(f64::from(a) * f64::from(b), f64::from(c)), round)
 }
 
 /// The same of `a / b`.
-pub fn is_tiny_quotient(a: f32, b: f32) -> bool {
-    (f64::from(a) / f64::from(b)).abs() < f64::from(f32::MIN_POSITIVE)
+pub fn is_tiny_quotient(a: f32, b: f32, round: Round) -> bool {
+    is_tiny(f64::from(a) / f64::from(b), round)
+}
+
+fn is_tiny(x: f64, round: Round) -> bool {
+    const UP: f64 = (1_u64 << 40) as f64;
+    f64::from(f64_to_f32_round(x * UP, round).abs()) < f64::from(f32::MIN_POSITIVE) * UP
 }
 
 /// Narrows an f64, rounded as `round` says (PTX ISA, `cvt.f32.f64`).

@@ -6,8 +6,8 @@
 use super::float::saturate;
 use super::half::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 
-/// The least normal f16, 2^-14.
-const LEAST_NORMAL16: f32 = 1.0 / 16384.0;
+/// What is below this is below the least normal f16, 2^-14, when rounded to 11 bits without a lower end of exponents.
+const TINY16: f32 = 1.0 / 16384.0 - 1.0 / 67_108_864.0;
 
 /// Adds with one rounding (PTX ISA 9.7.5.1).
 #[inline(always)]
@@ -99,8 +99,8 @@ fn flush16(h: u32, ftz: bool, exponent: u32) -> u32 {
 
 #[inline(always)]
 fn f16_result(x: f32, ftz: bool, sat: bool, relu: bool) -> u32 {
-    // The machine flushes what is below the least normal number before rounding, which could lift it there.
-    let x = if ftz & (x.abs() < LEAST_NORMAL16) { 0.0_f32.copysign(x) } else { x };
+    // So the machine decides what is flushed; rounding in the range of f16 could lift it to the least normal number.
+    let x = if ftz & (x.abs() < TINY16) { 0.0_f32.copysign(x) } else { x };
     f32_to_f16(clamp(x, sat, relu))
 }
 

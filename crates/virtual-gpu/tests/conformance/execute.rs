@@ -1,0 +1,41 @@
+//! Runs a case on the virtual GPU, with every check on.
+
+use virtual_gpu::counters::Counters;
+use virtual_gpu::gpu::Gpu;
+use virtual_gpu::program::Module;
+use virtual_gpu::{Launch, Options, VirtualGpu};
+
+use crate::suite::{Arg, Case, Manifest};
+use crate::tables;
+
+/// Runs a case and returns the output's bytes and the counters.
+pub fn run(module: &Module, manifest: &Manifest, case: &Case) -> Result<(Vec<u8>, Counters), String> {
+    let mut gpu = VirtualGpu::new(Gpu::h200());
+    let loaded = gpu.load(module.clone()).map_err(|e| e.to_string())?;
+    let mut put = |data: &[u8]| -> Result<u64, String> {
+        let address = gpu.alloc(data.len() as u64).map_err(|e| e.to_string())?;
+        gpu.write(address, data).map_err(|e| e.to_string())?;
+        Ok(address)
+    };
+    let before = case.before(&manifest.tables);
+    let out = put(&before)?;
+    let mut args = Vec::new();
+    for arg in &case.args {
+        args.push(match arg {
+            Arg::Table(name) => put(&tables::bytes(&manifest.tables, name))?.to_le_bytes().to_vec(),
+            // Always true: it is a mark.
+            Arg::Out(_) => out.to_le_bytes().to_vec(),
+            Arg::U32(number) => number.to_le_bytes().to_vec(),
+        });
+    }
+    let launch = Launch {
+        grid: case.grid,
+        block: case.block,
+        cluster: case.cluster,
+        dynamic_shared_bytes: case.shared,
+        args: &args,
+    };
+    let counters = gpu.launch(&loaded, &case.kernel, &launch, &Options::default()).map_err(|e| e.to_string())?;
+    let output = gpu.read(out, before.len() as u64).map_err(|e| e.to_string())?;
+    Ok((output, counters))
+}
