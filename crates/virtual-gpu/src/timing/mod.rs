@@ -2,11 +2,13 @@
 
 mod cache;
 mod latency;
+mod occupancy;
 mod prepared;
 mod scoreboard;
 
 pub use cache::{Cache, LINE_BYTES, SECTOR_BYTES};
 pub use latency::{Cost, Pipe, cost};
+pub use occupancy::{Occupancy, occupancy};
 pub use prepared::{Effect, Layout, Prepared};
 pub use scoreboard::{Scoreboard, Times, Totals};
 
@@ -14,7 +16,7 @@ use crate::counters::Counters;
 use crate::gpu::Gpu;
 
 /// What the model needs beside the counters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Shape {
     /// Blocks of the grid.
     pub blocks: u64,
@@ -26,6 +28,8 @@ pub struct Shape {
     pub shared_bytes: u32,
     /// Blocks of a cluster.
     pub cluster_blocks: u32,
+    /// Bytes that each thread's spilled registers move, counted once per place in the code, from ptxas: PTX has none.
+    pub spill_bytes: u32,
 }
 
 /// What bounds a modelled time.
