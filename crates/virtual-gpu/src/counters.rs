@@ -181,6 +181,38 @@ impl Counters {
         self.longest_dataflow_cycles = self.longest_dataflow_cycles.max(dataflow);
     }
 
+    /// Adds the counters of other blocks of the same launch.
+    pub fn add(&mut self, other: &Self) {
+        self.executed_blocks += other.executed_blocks;
+        for (sum, more) in self.warp_instructions.iter_mut().zip(other.warp_instructions) {
+            *sum += more;
+        }
+        for (sum, more) in self.thread_instructions.iter_mut().zip(other.thread_instructions) {
+            *sum += more;
+        }
+        for (sum, more) in self.pipe_cycles.iter_mut().zip(other.pipe_cycles) {
+            *sum += more;
+        }
+        for (sum, more) in self.partition_slots.iter_mut().zip(other.partition_slots) {
+            *sum += more;
+        }
+        self.branches += other.branches;
+        self.divergent_branches += other.divergent_branches;
+        self.global_load.add(&other.global_load);
+        self.global_store.add(&other.global_store);
+        self.shared_load.add(&other.shared_load);
+        self.shared_store.add(&other.shared_store);
+        self.local.add(&other.local);
+        self.atomics.add(&other.atomics);
+        self.barriers += other.barriers;
+        self.in_order_cycles += other.in_order_cycles;
+        self.dataflow_cycles += other.dataflow_cycles;
+        self.longest_in_order_cycles = self.longest_in_order_cycles.max(other.longest_in_order_cycles);
+        self.longest_dataflow_cycles = self.longest_dataflow_cycles.max(other.longest_dataflow_cycles);
+        self.issue_slots += other.issue_slots;
+        self.l2_sectors += other.l2_sectors;
+    }
+
     /// Returns how many grid blocks an executed block stands for.
     pub fn scale(&self) -> f64 {
         if self.executed_blocks == 0 { 0.0 } else { self.blocks as f64 / self.executed_blocks as f64 }

@@ -1,1 +1,8 @@
-//! Global, shared and local memory, with what is known about every byte.
+//! Global and shared memory, with what is known about every byte.
+
+pub(crate) mod global;
+pub(crate) mod races;
+pub(crate) mod shared;
+
+pub(crate) use global::GlobalMemory;
+pub(crate) use shared::SharedMemory;

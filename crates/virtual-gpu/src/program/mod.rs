@@ -28,6 +28,15 @@ pub const FALSE: Slot = CONSTANT + 1;
 /// Reconvergence at the exit of the kernel.
 pub const AT_EXIT: u32 = u32::MAX;
 
+/// Generic address of offset 0 of the executing block's shared memory.
+pub const SHARED_WINDOW: u64 = 0x7100_0000_0000;
+
+/// Generic address of offset 0 of the executing thread's local memory.
+pub const LOCAL_WINDOW: u64 = 0x7200_0000_0000;
+
+/// Generic address of offset 0 of the kernel's parameters.
+pub const PARAM_WINDOW: u64 = 0x7300_0000_0000;
+
 /// A loaded PTX module.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Module {

@@ -1,0 +1,97 @@
+//! The mbarrier object (PTX ISA 9.7.13.15): arrivals and bytes that complete a phase.
+
+use super::env::Trouble;
+use crate::memory::races::Clock;
+
+/// One mbarrier. It is kept beside the shared memory that holds it on the machine: its bits are not defined.
+#[derive(Debug, Default)]
+pub(crate) struct Mbarrier {
+    /// Phases completed.
+    pub phase: u64,
+    /// Arrivals that complete a phase.
+    expected: i64,
+    /// Arrivals still missing in this phase.
+    pending: i64,
+    /// Bytes still missing in this phase.
+    bytes: i64,
+    /// What those that arrived have published.
+    pub clock: Clock,
+}
+
+/// Its most arrivals (PTX ISA, mbarrier: 2^20 - 1).
+const MOST: i64 = (1 << 20) - 1;
+
+impl Mbarrier {
+    /// Makes one that `count` arrivals complete.
+    pub fn new(count: u32) -> Result<Self, String> {
+        let expected = i64::from(count);
+        if !(1..=MOST).contains(&expected) {
+            return Err(format!("mbarrier.init with a count of {count}; it must be 1 to {MOST}"));
+        }
+        Ok(Self { phase: 0, expected, pending: expected, bytes: 0, clock: Clock::default() })
+    }
+
+    /// Arrives `count` times.
+    pub fn arrive(&mut self, count: u32) -> Result<(), String> {
+        self.pending -= i64::from(count);
+        if self.pending < 0 {
+            return Err("more arrivals at an mbarrier than it expects in a phase".to_owned());
+        }
+        self.complete();
+        Ok(())
+    }
+
+    /// Takes `count` threads out of this and all later phases.
+    pub fn drop_arrivals(&mut self, count: u32) -> Result<(), String> {
+        self.expected -= i64::from(count);
+        self.arrive(count)
+    }
+
+    /// Expects one more arrival in this phase.
+    pub fn expect_arrival(&mut self) {
+        self.pending += 1;
+    }
+
+    /// Expects more bytes in this phase.
+    pub fn expect_bytes(&mut self, bytes: u32) {
+        self.bytes += i64::from(bytes);
+    }
+
+    /// Notes that bytes have come. They may come before they are expected.
+    pub fn complete_bytes(&mut self, bytes: u32) {
+        self.bytes -= i64::from(bytes);
+        self.complete();
+    }
+
+    fn complete(&mut self) {
+        if self.pending == 0 && self.bytes == 0 {
+            self.phase += 1;
+            self.pending = self.expected;
+        }
+    }
+
+    /// Returns the opaque state that an arrive gives and a wait takes.
+    pub fn state(&self) -> u64 {
+        self.phase << 32 | self.pending as u64
+    }
+
+    /// Returns the pending count in a state.
+    pub fn pending_of(state: u64) -> u32 {
+        state as u32
+    }
+
+    /// Returns whether the phase of a state is complete.
+    pub fn has_passed(&self, state: u64) -> bool {
+        self.phase > state >> 32
+    }
+
+    /// Returns whether the phase of this parity is complete, which of the current and the one before it names.
+    pub fn has_passed_parity(&self, parity: u32) -> bool {
+        self.phase & 1 != u64::from(parity & 1)
+    }
+}
+
+/// Puts an error of an mbarrier at a lane.
+pub(crate) fn invalid(lane: usize, message: String) -> Box<Trouble> {
+    Trouble::at(lane, crate::fault::FaultKind::Invalid(message))
+}

@@ -1,0 +1,213 @@
+//! Counting, per thread of the CPU: cheap while executing, added up at the end.
+
+use super::env::Run;
+use crate::counters::{Class, Counters, Flop};
+use super::lanes::{W64, lanes_of};
+use crate::program::{Binary, Op, Space, Ternary, Ty, Unary};
+use crate::timing::{Cache, Layout, SECTOR_BYTES, Scoreboard, Times};
+
+/// What one thread of the CPU has counted, and where it last was.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    /// Traffic and branches, counted as they happen.
+    pub counters: Counters,
+    /// Per instruction, how many warps executed it and with how many lanes.
+    pub executed: Vec<(u64, u64)>,
+    /// The allocation of the last access: the next is mostly in the same.
+    pub allocation: usize,
+    /// Cycles beyond the first that the pipe of the current access is taken.
+    pub occupied: u32,
+    /// Cycles that the result of the current load waits longer, because it was not in L1.
+    pub delay: u32,
+    /// The block's L1.
+    pub l1: Cache,
+    /// A scoreboard per warp of the cluster; empty without counters.
+    pub boards: Vec<Scoreboard>,
+}
+
+impl Tally {
+    /// Makes an empty one for a launch.
+    pub fn new(run: &Run<'_>) -> Self {
+        let counting = run.options.counters;
+        let boards = if counting { (run.warps * run.cluster_blocks) as usize } else { 0 };
+        let l1_bytes = if counting { run.gpu.l1_bytes.saturating_sub(u64::from(run.shared_bytes)) } else { 0 };
+        Self {
+            counters: Counters::default(),
+            executed: vec![(0, 0); if counting { run.kernel.instructions.len() } else { 0 }],
+            allocation: 0,
+            occupied: 0,
+            delay: 0,
+            l1: Cache::new(l1_bytes.max(crate::timing::LINE_BYTES * 16)),
+            boards: vec![Scoreboard::new(Layout::of(run.kernel)); boards],
+        }
+    }
+
+    /// Starts a block (or a cluster).
+    pub fn start_block(&mut self) {
+        self.l1.reset();
+        self.boards.iter_mut().for_each(Scoreboard::reset);
+    }
+
+    /// Notes that an instruction was executed by the lanes of `mask` of the warp with this scoreboard.
+    #[inline(always)]
+    pub fn issue(&mut self, run: &Run<'_>, board: usize, instruction: usize, mask: u32) {
+        let (warps, lanes) = &mut self.executed[instruction];
+        *warps += 1;
+        *lanes += u64::from(mask.count_ones());
+        self.boards[board].issue(&run.prepared[instruction], self.occupied, self.delay);
+        self.occupied = 0;
+        self.delay = 0;
+    }
+
+    /// Looks up the sectors of a load in the block's L1. Returns how much longer the load takes: `miss` if one was missing.
+    pub fn load_through_l1(&mut self, at: &W64, mask: u32, miss: u32) -> u32 {
+        let (mut misses, mut last) = (0, None);
+        for lane in lanes_of(mask) {
+            let sector = at.0[lane] / SECTOR_BYTES;
+            if last != Some(sector) {
+                last = Some(sector);
+                misses += u64::from(!self.l1.load(at.0[lane]));
+            }
+        }
+        self.counters.l2_sectors += misses;
+        if misses == 0 { 0 } else { miss }
+    }
+
+    /// Ends a block whose warps have these scoreboards.
+    pub fn end_block(&mut self, boards: std::ops::Range<usize>) {
+        self.counters.executed_blocks += 1;
+        let mut end = Times::default();
+        for board in &self.boards[boards] {
+            end = end.max(board.now());
+            let totals = board.totals();
+            self.counters.issue_slots += totals.issue_slots;
+            self.counters.pipe_cycles.iter_mut().zip(totals.pipe_cycles).for_each(|(sum, cycles)| *sum += cycles);
+        }
+        let counters = &mut self.counters;
+        counters.in_order_cycles += u64::from(end.in_order);
+        counters.dataflow_cycles += u64::from(end.dataflow);
+        counters.longest_in_order_cycles = counters.longest_in_order_cycles.max(end.in_order.into());
+        counters.longest_dataflow_cycles = counters.longest_dataflow_cycles.max(end.dataflow.into());
+    }
+
+    /// Adds another thread's.
+    pub fn add(&mut self, other: &Self) {
+        for (sum, more) in self.executed.iter_mut().zip(&other.executed) {
+            sum.0 += more.0;
+            sum.1 += more.1;
+        }
+        self.counters.add(&other.counters);
+    }
+
+    /// Returns the counters of the launch.
+    pub fn finish(mut self, run: &Run<'_>) -> Counters {
+        for (instruction, &(warps, lanes)) in run.kernel.instructions.iter().zip(&self.executed) {
+            let class = class_of(&instruction.op) as usize;
+            self.counters.warp_instructions[class] += warps;
+            self.counters.thread_instructions[class] += lanes;
+            add_flop(&mut self.counters.flop, &instruction.op, warps, lanes);
+            if matches!(instruction.op, Op::Bar { .. }) {
+                self.counters.barriers += warps;
+            }
+            if let Op::Branch { .. } | Op::BranchIndexed { .. } = instruction.op
+                && instruction.guard != crate::program::TRUE
+            {
+                self.counters.branches += warps;
+            }
+        }
+        if run.options.counters {
+            self.counters.static_instructions = run.kernel.instructions.len() as u64;
+            self.counters.footprint_bytes = run.memory.touched_bytes();
+        }
+        self.counters.warps_per_block = u64::from(run.warps);
+        self.counters
+    }
+}
+
+/// Returns the class of an operation.
+pub(crate) fn class_of(op: &Op) -> Class {
+    match op {
+        Op::Mov { .. } | Op::Special { .. } | Op::Pack { .. } | Op::Unpack { .. } => Class::Move,
+        Op::Unary { op, ty, .. } => match op {
+            Unary::Sqrt | Unary::Rcp | Unary::Rsqrt | Unary::Ex2 | Unary::Lg2 | Unary::Sin | Unary::Cos | Unary::Tanh => {
+                if *ty == Ty::F64 { Class::Double } else { Class::Special }
+            }
+            _ => arithmetic(*ty),
+        },
+        Op::Binary { op: Binary::MulWide, .. } | Op::Ternary { op: Ternary::MadWide, .. } => Class::Wide,
+        Op::Binary { ty, .. } | Op::Ternary { ty, .. } | Op::Setp { ty, .. } | Op::Set { ty, .. } => arithmetic(*ty),
+        Op::Bfi { ty, .. } | Op::Carry { ty, .. } | Op::MadCarry { ty, .. } => arithmetic(*ty),
+        Op::Selp { .. } | Op::Slct { .. } | Op::Pred { .. } | Op::IsSpace { .. } => Class::Integer,
+        Op::Mapa { .. } | Op::GetCtaRank { .. } => Class::Integer,
+        Op::Cvt { .. } => Class::Convert,
+        Op::Ld { space, .. } => memory(*space, [Class::GlobalLoad, Class::SharedLoad, Class::LocalLoad]),
+        Op::St { space, .. } => memory(*space, [Class::GlobalStore, Class::SharedStore, Class::LocalStore]),
+        Op::Atom { .. } => Class::Atomic,
+        Op::Shfl { .. } | Op::Vote { .. } | Op::Match { .. } | Op::Redux { .. } => Class::Warp,
+        Op::ActiveMask { .. } | Op::Elect { .. } => Class::Warp,
+        Op::LdMatrix { .. } => Class::SharedLoad,
+        Op::StMatrix { .. } => Class::SharedStore,
+        Op::Mma(_) | Op::Wgmma(_) => Class::Tensor,
+        Op::CpAsync { .. } | Op::Bulk { .. } | Op::BulkTensor(_) => Class::AsyncCopy,
+        Op::Bar { .. } | Op::WarpSync { .. } | Op::ClusterArrive | Op::ClusterWait | Op::Mbarrier { .. } => Class::Barrier,
+        Op::CpAsyncWait { .. } | Op::CpAsyncMbarrierArrive { .. } | Op::BulkWait { .. } | Op::WgmmaWait { .. } => {
+            Class::Barrier
+        }
+        Op::Branch { .. } | Op::BranchIndexed { .. } | Op::Exit => Class::Branch,
+        Op::Fence | Op::Trap | Op::Nop | Op::CpAsyncCommit | Op::BulkCommit | Op::WgmmaFence | Op::WgmmaCommit => {
+            Class::Other
+        }
+    }
+}
+
+fn arithmetic(ty: Ty) -> Class {
+    match ty {
+        Ty::F32 | Ty::Tf32 => Class::Float,
+        Ty::F64 => Class::Double,
+        Ty::F16 | Ty::F16x2 | Ty::Bf16 | Ty::Bf16x2 => Class::Half,
+        _ if ty.bits() == 64 => Class::Wide,
+        _ => Class::Integer,
+    }
+}
+
+fn memory(space: Space, [global, shared, local]: [Class; 3]) -> Class {
+    match space {
+        Space::Shared | Space::SharedCluster => shared,
+        Space::Local => local,
+        Space::Param => Class::Move,
+        Space::Global | Space::Generic | Space::Const => global,
+    }
+}
+
+fn add_flop(flop: &mut Flop, op: &Op, warps: u64, lanes: u64) {
+    let (ty, per_lane) = match op {
+        Op::Binary { op: Binary::Add | Binary::Sub | Binary::Mul | Binary::Div, ty, .. } => (*ty, 1),
+        Op::Ternary { op: Ternary::Mad, ty, .. } => (*ty, 2),
+        Op::Mma(mma) => {
+            let each = 2 * u64::from(mma.m) * u64::from(mma.n) * u64::from(mma.k) * warps;
+            return add_tensor(flop, mma.a_ty, each);
+        }
+        Op::Wgmma(wgmma) => {
+            // Issued by each of the four warps of a group, which share the 64 rows.
+            let each = 2 * 16 * u64::from(wgmma.n) * u64::from(wgmma.k) * warps;
+            return add_tensor(flop, wgmma.ab_ty, each);
+        }
+        _ => return,
+    };
+    match ty {
+        Ty::F32 => flop.single += per_lane * lanes,
+        Ty::F64 => flop.double += per_lane * lanes,
+        Ty::F16 | Ty::Bf16 => flop.half += per_lane * lanes,
+        Ty::F16x2 | Ty::Bf16x2 => flop.half += 2 * per_lane * lanes,
+        _ => {}
+    }
+}
+
+fn add_tensor(flop: &mut Flop, ty: Ty, each: u64) {
+    match ty {
+        Ty::F16 | Ty::Bf16 => flop.tensor16 += each,
+        Ty::Tf32 => flop.tensor_tf32 += each,
+        Ty::F64 => flop.tensor64 += each,
+        _ => flop.tensor8 += each,
+    }
+}

@@ -1,0 +1,173 @@
+//! The state of one warp: registers, and which lanes are where.
+
+use std::collections::VecDeque;
+
+use super::lanes::{ALL, LANES, W32, W64};
+use crate::program::{AT_EXIT, Kernel};
+
+/// Lanes that wait to run, or to be joined, at a place.
+#[derive(Debug, Clone, Copy)]
+struct Suspended {
+    pc: u32,
+    mask: u32,
+    reconverge: u32,
+}
+
+/// One copy of `cp.async` that has been issued and not yet waited for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Copy {
+    /// Shared address.
+    pub to: u32,
+    /// Global address.
+    pub from: u64,
+    /// Bytes written.
+    pub bytes: u32,
+    /// Bytes read; the rest is zero.
+    pub source_bytes: u32,
+    /// Lane that issued it.
+    pub lane: u32,
+}
+
+/// The state of one warp.
+#[derive(Debug)]
+pub(crate) struct Warp {
+    /// Index in its block.
+    pub index: u32,
+    /// Index of lane 0's thread in its block.
+    pub first_thread: u32,
+    /// The 32-bit file.
+    pub r32: Vec<W32>,
+    /// The 64-bit file.
+    pub r64: Vec<W64>,
+    /// The predicates, a bit per lane.
+    pub predicates: Vec<u32>,
+    /// Where the active lanes are.
+    pub pc: u32,
+    /// The lanes that execute.
+    pub active: u32,
+    /// The lanes that have not exited.
+    pub live: u32,
+    reconverge: u32,
+    suspended: Vec<Suspended>,
+    /// Warp instructions executed.
+    pub executed: u64,
+    /// Local memory: word-major, lane-minor.
+    pub local: Vec<u32>,
+    /// Which words of local memory were written, a bit per lane.
+    pub local_written: Vec<u32>,
+    /// Copies of the group that is being gathered.
+    pub copies: Vec<Copy>,
+    /// Committed groups, oldest first.
+    pub groups: VecDeque<Vec<Copy>>,
+    /// Groups of bulk copies: how many each has outstanding is not kept, because they complete in order.
+    pub cluster_arrivals: u64,
+}
+
+impl Warp {
+    /// Makes the warp `index` of a block of `threads` threads.
+    pub fn new(kernel: &Kernel, index: u32, threads: u32) -> Self {
+        let words = kernel.local_bytes.div_ceil(4) as usize;
+        let mut warp = Self {
+            index,
+            first_thread: index * LANES as u32,
+            r32: vec![W32::splat(0); kernel.slots32 as usize],
+            r64: vec![W64::splat(0); kernel.slots64 as usize],
+            predicates: vec![0; kernel.predicates as usize],
+            pc: 0,
+            active: 0,
+            live: 0,
+            reconverge: AT_EXIT,
+            suspended: Vec::new(),
+            executed: 0,
+            local: vec![0; words * LANES],
+            local_written: vec![0; words],
+            copies: Vec::new(),
+            groups: VecDeque::new(),
+            cluster_arrivals: 0,
+        };
+        warp.restart(threads);
+        warp
+    }
+
+    /// Puts it at the start of the next block. Registers keep what they had: PTX leaves them undefined.
+    pub fn restart(&mut self, threads: u32) {
+        let lanes = (threads - self.first_thread).min(LANES as u32);
+        self.live = ALL >> (LANES as u32 - lanes);
+        self.active = self.live;
+        self.pc = 0;
+        self.reconverge = AT_EXIT;
+        self.suspended.clear();
+        self.executed = 0;
+        self.local_written.fill(0);
+        self.copies.clear();
+        self.groups.clear();
+        self.cluster_arrivals = 0;
+    }
+
+    /// Returns whether all its lanes have exited.
+    pub fn is_done(&self) -> bool {
+        self.live == 0
+    }
+
+    /// Returns whether the active lanes have reached the place where others join them.
+    #[inline(always)]
+    pub fn is_at_reconvergence(&self) -> bool {
+        self.pc == self.reconverge
+    }
+
+    /// Goes on with the lanes that were suspended last. Returns false when there are none left.
+    pub fn resume(&mut self) -> bool {
+        while let Some(top) = self.suspended.pop() {
+            let mask = top.mask & self.live;
+            if mask != 0 {
+                self.pc = top.pc;
+                self.active = mask;
+                self.reconverge = top.reconverge;
+                return true;
+            }
+        }
+        self.active = 0;
+        false
+    }
+
+    /// Branches to `target` in the lanes of `taken`; the others of the active lanes fall through to the next instruction.
+    /// Returns whether it diverged.
+    #[inline(always)]
+    pub fn branch(&mut self, taken: u32, target: u32, reconverge: u32) -> bool {
+        if taken == self.active {
+            self.pc = target;
+            return false;
+        }
+        if taken == 0 {
+            self.pc += 1;
+            return false;
+        }
+        self.diverge(&[(taken, target), (self.active & !taken, self.pc + 1)], reconverge);
+        true
+    }
+
+    /// Splits the active lanes over several targets; they meet again at `reconverge`.
+    pub fn diverge(&mut self, paths: &[(u32, u32)], reconverge: u32) {
+        // Lanes that leave a loop one after the other all wait at the same place: one entry for them is enough.
+        if reconverge != self.reconverge {
+            self.suspended.push(Suspended { pc: reconverge, mask: self.active, reconverge: self.reconverge });
+        }
+        for &(mask, pc) in paths.iter().rev() {
+            if mask != 0 && pc != reconverge {
+                self.suspended.push(Suspended { pc, mask, reconverge });
+            }
+        }
+        self.resume();
+    }
+
+    /// Ends the lanes of `mask`. Returns false when no lane is left.
+    pub fn exit(&mut self, mask: u32) -> bool {
+        self.live &= !mask;
+        self.active &= !mask;
+        if self.active != 0 {
+            self.pc += 1;
+            return true;
+        }
+        self.resume()
+    }
+}

@@ -1,0 +1,314 @@
+//! Global memory: allocations that are far apart, so that nothing out of bounds lands in a neighbour.
+//!
+//! Blocks run on several threads, so words are atomics with relaxed ordering: on the machines that run this a relaxed
+//! load or store costs what a plain one does, and a racing kernel stays defined behaviour here.
+
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+/// Address of the first allocation; below it nothing is mapped, so that small offsets from null fault.
+const FIRST_ADDRESS: u64 = 0x10_0000_0000;
+
+/// Unmapped bytes after each allocation: an index that is off by up to this much is found.
+const GUARD_BYTES: u64 = 1 << 20;
+
+/// Allocations start at multiples of this, as `cudaMalloc`'s do.
+const ALIGNMENT: u64 = 256;
+
+/// Bytes of a sector, the unit of L2 and memory traffic.
+pub(crate) const SECTOR_BYTES: u64 = 32;
+
+/// What is known about an address.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Inside the allocation of this index.
+    Inside(usize),
+    /// Inside an allocation that was freed.
+    Freed,
+    /// Nowhere; with a sentence about the nearest allocation.
+    Outside(String),
+}
+
+/// An allocation.
+#[derive(Debug)]
+pub(crate) struct Allocation {
+    /// Its first address.
+    pub base: u64,
+    /// Its size; the words are rounded up.
+    pub bytes: u64,
+    /// Its contents; empty once freed.
+    words: Box<[AtomicU32]>,
+    /// One bit per byte: written by somebody.
+    initialised: Box<[AtomicU32]>,
+    /// One bit per sector: touched since the last [`GlobalMemory::forget_touched`].
+    touched: Box<[AtomicU32]>,
+    freed: bool,
+}
+
+fn zeros(count: u64) -> Box<[AtomicU32]> {
+    (0..count).map(|_| AtomicU32::new(0)).collect()
+}
+
+impl Allocation {
+    fn new(base: u64, bytes: u64) -> Self {
+        let words = bytes.div_ceil(4);
+        Self {
+            base,
+            bytes,
+            words: zeros(words),
+            initialised: zeros(words.div_ceil(8)),
+            touched: zeros(bytes.div_ceil(SECTOR_BYTES).div_ceil(32)),
+            freed: false,
+        }
+    }
+
+    /// Returns whether `bytes` bytes at `address` are inside.
+    #[inline(always)]
+    pub fn contains(&self, address: u64, bytes: u32) -> bool {
+        let offset = address.wrapping_sub(self.base);
+        offset < self.bytes && offset + u64::from(bytes) <= self.bytes
+    }
+
+    /// Returns the word that holds `address`, which must be inside.
+    #[inline(always)]
+    pub fn load_word(&self, address: u64) -> u32 {
+        self.words[((address - self.base) / 4) as usize].load(Relaxed)
+    }
+
+    /// Overwrites an aligned word.
+    #[inline(always)]
+    pub fn store_word(&self, address: u64, value: u32) {
+        self.words[((address - self.base) / 4) as usize].store(value, Relaxed);
+    }
+
+    /// Overwrites the bits of `mask` in the word that holds `address`.
+    #[inline]
+    pub fn store_bits(&self, address: u64, value: u32, mask: u32) {
+        let word = &self.words[((address - self.base) / 4) as usize];
+        let _ = word.fetch_update(Relaxed, Relaxed, |old| Some(old & !mask | value & mask));
+    }
+
+    /// Replaces an aligned word by `f` of it, and returns the old one.
+    pub fn update_word(&self, address: u64, f: impl Fn(u32) -> u32) -> u32 {
+        let word = &self.words[((address - self.base) / 4) as usize];
+        match word.fetch_update(Relaxed, Relaxed, |old| Some(f(old))) {
+            Ok(old) | Err(old) => old,
+        }
+    }
+
+    /// Returns whether `bytes` (1, 2, 4, 8 or 16, aligned) bytes at `address` were all written.
+    #[inline(always)]
+    pub fn is_initialised(&self, address: u64, bytes: u32) -> bool {
+        let offset = address - self.base;
+        let mask = (((1u64 << bytes) - 1) as u32) << (offset % 32);
+        self.initialised[(offset / 32) as usize].load(Relaxed) & mask == mask
+    }
+
+    /// Notes that `bytes` (1, 2, 4, 8 or 16, aligned) bytes at `address` were written.
+    #[inline(always)]
+    pub fn set_initialised(&self, address: u64, bytes: u32) {
+        let offset = address - self.base;
+        let mask = (((1u64 << bytes) - 1) as u32) << (offset % 32);
+        let word = &self.initialised[(offset / 32) as usize];
+        // Mostly set already, and a read-modify-write costs many times a load.
+        if word.load(Relaxed) & mask != mask {
+            word.fetch_or(mask, Relaxed);
+        }
+    }
+
+    /// Notes that the sector of `address` was touched.
+    #[inline(always)]
+    pub fn touch(&self, address: u64) {
+        let sector = (address - self.base) / SECTOR_BYTES;
+        let bit = 1 << (sector % 32);
+        let word = &self.touched[(sector / 32) as usize];
+        if word.load(Relaxed) & bit == 0 {
+            word.fetch_or(bit, Relaxed);
+        }
+    }
+
+    fn each_byte(&self, range: std::ops::Range<u64>, mut value: impl FnMut(u64) -> u8) {
+        let mut at = range.start;
+        while at < range.end {
+            if at.is_multiple_of(4) && at + 4 <= range.end {
+                let bytes = std::array::from_fn(|byte| value(at + byte as u64));
+                self.words[(at / 4) as usize].store(u32::from_le_bytes(bytes), Relaxed);
+                at += 4;
+            } else {
+                let shift = at % 4 * 8;
+                self.store_bits(self.base + at, u32::from(value(at)) << shift, 0xff << shift);
+                at += 1;
+            }
+        }
+    }
+
+    fn mark(&self, range: std::ops::Range<u64>, initialised: bool) {
+        let mut at = range.start;
+        while at < range.end {
+            let count = (32 - at % 32).min(range.end - at);
+            let mask = (((1u64 << count) - 1) as u32) << (at % 32);
+            let word = &self.initialised[(at / 32) as usize];
+            if initialised {
+                word.fetch_or(mask, Relaxed);
+            } else {
+                word.fetch_and(!mask, Relaxed);
+            }
+            at += count;
+        }
+    }
+}
+
+/// All allocations of a GPU.
+#[derive(Debug, Default)]
+pub(crate) struct GlobalMemory {
+    /// In the order of their addresses; freed ones stay, so that a use after free is known as such.
+    allocations: Vec<Allocation>,
+    live_bytes: u64,
+}
+
+impl GlobalMemory {
+    /// Allocates; contents count as uninitialised. `limit` is the memory of the GPU.
+    pub fn alloc(&mut self, bytes: u64, limit: u64) -> Result<u64, String> {
+        if bytes == 0 {
+            return Err("an allocation of 0 bytes has no address; ask for at least 1".to_owned());
+        }
+        if self.live_bytes.saturating_add(bytes) > limit {
+            return Err(format!("out of memory: {bytes} bytes asked for, {} of {limit} in use", self.live_bytes));
+        }
+        let base = self
+            .allocations
+            .last()
+            .map_or(FIRST_ADDRESS, |last| (last.base + last.bytes + GUARD_BYTES).next_multiple_of(ALIGNMENT));
+        self.allocations.push(Allocation::new(base, bytes));
+        self.live_bytes += bytes;
+        Ok(base)
+    }
+
+    /// Frees the allocation that starts at `address`.
+    pub fn free(&mut self, address: u64) -> Result<(), String> {
+        match self.allocations.iter_mut().find(|allocation| allocation.base == address && !allocation.freed) {
+            Some(allocation) => {
+                self.live_bytes -= allocation.bytes;
+                *allocation = Allocation {
+                    words: Box::default(),
+                    initialised: Box::default(),
+                    touched: Box::default(),
+                    freed: true,
+                    ..*allocation
+                };
+                Ok(())
+            }
+            None => Err(format!("{address:#x} is not the start of a live allocation")),
+        }
+    }
+
+    /// Returns the allocation of an index.
+    #[inline(always)]
+    pub fn allocation(&self, index: usize) -> &Allocation {
+        &self.allocations[index]
+    }
+
+    /// Returns whether `bytes` bytes at `address` are in the live allocation of an index.
+    #[inline(always)]
+    pub fn is_inside(&self, index: usize, address: u64, bytes: u32) -> bool {
+        self.allocations.get(index).is_some_and(|allocation| !allocation.freed && allocation.contains(address, bytes))
+    }
+
+    /// Says where an address is.
+    pub fn find(&self, address: u64) -> Place {
+        let after = self.allocations.partition_point(|allocation| allocation.base <= address);
+        let Some(index) = after.checked_sub(1) else {
+            return Place::Outside(
+                if address < FIRST_ADDRESS { "near null" } else { "before every allocation" }.to_owned(),
+            );
+        };
+        let allocation = &self.allocations[index];
+        let past = address - allocation.base;
+        if past < allocation.bytes {
+            return if allocation.freed { Place::Freed } else { Place::Inside(index) };
+        }
+        if let Some(next) = self.allocations.get(after).filter(|next| next.base - address < past - allocation.bytes) {
+            return Place::Outside(format!(
+                "{} bytes before allocation {after} of {} bytes",
+                next.base - address,
+                next.bytes
+            ));
+        }
+        Place::Outside(format!(
+            "{} bytes past the end of allocation {index} of {} bytes",
+            past - allocation.bytes,
+            allocation.bytes
+        ))
+    }
+
+    fn range(&self, address: u64, bytes: u64) -> Result<(&Allocation, std::ops::Range<u64>), String> {
+        match self.find(address) {
+            Place::Inside(index) => {
+                let allocation = &self.allocations[index];
+                let offset = address - allocation.base;
+                if bytes <= allocation.bytes - offset {
+                    return Ok((allocation, offset..offset + bytes));
+                }
+                Err(format!("{bytes} bytes at {address:#x} end past the allocation of {} bytes", allocation.bytes))
+            }
+            Place::Freed => Err(format!("{address:#x} was freed")),
+            Place::Outside(detail) => Err(format!("{address:#x} is not allocated ({detail})")),
+        }
+    }
+
+    /// Writes bytes from outside.
+    pub fn write(&self, address: u64, bytes: &[u8]) -> Result<(), String> {
+        let (allocation, range) = self.range(address, bytes.len() as u64)?;
+        let start = range.start;
+        allocation.each_byte(range.clone(), |at| bytes[(at - start) as usize]);
+        allocation.mark(range, true);
+        Ok(())
+    }
+
+    /// Sets bytes from outside.
+    pub fn fill(&self, address: u64, bytes: u64, value: u8) -> Result<(), String> {
+        let (allocation, range) = self.range(address, bytes)?;
+        allocation.each_byte(range.clone(), |_| value);
+        allocation.mark(range, true);
+        Ok(())
+    }
+
+    /// Marks bytes as uninitialised.
+    pub fn forget(&self, address: u64, bytes: u64) -> Result<(), String> {
+        let (allocation, range) = self.range(address, bytes)?;
+        allocation.mark(range, false);
+        Ok(())
+    }
+
+    /// Reads bytes from outside.
+    pub fn read(&self, address: u64, bytes: u64) -> Result<Vec<u8>, String> {
+        let (allocation, range) = self.range(address, bytes)?;
+        let mut result = Vec::with_capacity(bytes as usize);
+        let mut at = range.start;
+        while at < range.end {
+            let word = allocation.words[(at / 4) as usize].load(Relaxed).to_le_bytes();
+            let from = (at % 4) as usize;
+            let count = (4 - from).min((range.end - at) as usize);
+            result.extend_from_slice(&word[from..from + count]);
+            at += count as u64;
+        }
+        Ok(result)
+    }
+
+    /// Starts a new count of touched sectors.
+    pub fn forget_touched(&self) {
+        for word in self.allocations.iter().flat_map(|allocation| allocation.touched.iter()) {
+            word.store(0, Relaxed);
+        }
+    }
+
+    /// Returns the bytes of the sectors that were touched.
+    pub fn touched_bytes(&self) -> u64 {
+        let sectors: u64 = self
+            .allocations
+            .iter()
+            .flat_map(|allocation| allocation.touched.iter())
+            .map(|word| u64::from(word.load(Relaxed).count_ones()))
+            .sum();
+        sectors * SECTOR_BYTES
+    }
+}

@@ -1,0 +1,136 @@
+//! Shared-memory races, found by order and not by result: a fixed order of the warps would hide them.
+//!
+//! Every warp carries a vector clock. A *release* (arriving at a barrier) advances the block's time and publishes what the
+//! warp has done so far; waiting joins what the others published. An access is ordered after an earlier one of another warp iff
+//! the warp has joined a release that came after it (happens-before, as in FastTrack, Flanagan and Freund 2009). Warps
+//! count as one thread: their lanes run in lock step between reconvergence points here.
+
+use crate::fault::{Access, FaultKind};
+
+/// When, in releases of the block.
+type Time = u32;
+
+/// What a warp knows of every warp: the time of its latest release that it has joined.
+pub(crate) type Clock = Box<[Time]>;
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Write {
+    /// 0 if never written.
+    time: Time,
+    warp: u32,
+    atomic: bool,
+}
+
+/// Who touched which granule of a block's shared memory, and what every warp knows.
+#[derive(Debug)]
+pub(crate) struct Races {
+    warps: usize,
+    /// Log2 of the bytes of a granule: the smallest access of the kernel, so that neighbours do not look like one.
+    shift: u32,
+    now: Time,
+    clocks: Vec<Clock>,
+    writes: Vec<Write>,
+    /// Per granule and warp, the time of the last read.
+    reads: Vec<Time>,
+}
+
+impl Races {
+    /// Makes the record for `bytes` of shared memory of a block of `warps` warps, whose smallest access is
+    /// `granule_bytes`.
+    pub fn new(bytes: u32, warps: u32, granule_bytes: u32) -> Self {
+        let shift = granule_bytes.trailing_zeros();
+        let granules = (bytes.div_ceil(granule_bytes)) as usize;
+        let warps = warps as usize;
+        Self {
+            warps,
+            shift,
+            now: 1,
+            clocks: vec![vec![0; warps].into(); warps],
+            writes: vec![Write::default(); granules],
+            reads: vec![0; granules * warps],
+        }
+    }
+
+    /// Forgets everything: the next block.
+    pub fn reset(&mut self) {
+        self.now = 1;
+        self.clocks.iter_mut().for_each(|clock| clock.fill(0));
+        self.writes.fill(Write::default());
+        self.reads.fill(0);
+    }
+
+    fn is_ordered(&self, warp: u32, other: usize, time: Time) -> bool {
+        other == warp as usize || time <= self.clocks[warp as usize][other]
+    }
+
+    /// Checks and notes an access of `bytes` bytes at `address`.
+    pub fn access(&mut self, warp: u32, access: Access, address: u32, bytes: u32) -> Result<(), FaultKind> {
+        for granule in (address >> self.shift)..=((address + bytes - 1) >> self.shift) {
+            self.check(warp, access, granule)?;
+            self.note(warp, access, granule);
+        }
+        Ok(())
+    }
+
+    /// Checks an access without noting it: of an asynchronous copy, when it is issued.
+    pub fn check_only(&self, warp: u32, access: Access, address: u32, bytes: u32) -> Result<(), FaultKind> {
+        (address >> self.shift..=(address + bytes - 1) >> self.shift)
+            .try_for_each(|granule| self.check(warp, access, granule))
+    }
+
+    fn check(&self, warp: u32, access: Access, granule: u32) -> Result<(), FaultKind> {
+        let race = |other_access, other_warp| FaultKind::Race {
+            address: u64::from(granule << self.shift),
+            access,
+            warp,
+            other_access,
+            other_warp,
+        };
+        let write = self.writes[granule as usize];
+        let both_atomic = write.atomic && access == Access::Atomic;
+        if !both_atomic && !self.is_ordered(warp, write.warp as usize, write.time) {
+            return Err(race(if write.atomic { Access::Atomic } else { Access::Write }, write.warp));
+        }
+        if access != Access::Read {
+            let from = granule as usize * self.warps;
+            for (other, &time) in self.reads[from..from + self.warps].iter().enumerate() {
+                if !self.is_ordered(warp, other, time) {
+                    return Err(race(Access::Read, other as u32));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, warp: u32, access: Access, granule: u32) {
+        if access == Access::Read {
+            self.reads[granule as usize * self.warps + warp as usize] = self.now;
+        } else {
+            self.writes[granule as usize] = Write { time: self.now, warp, atomic: access == Access::Atomic };
+        }
+    }
+
+    /// Publishes what `warp` has done and knows, into `clock`.
+    pub fn release(&mut self, warp: u32, clock: &mut Clock) {
+        let own = &mut self.clocks[warp as usize];
+        own[warp as usize] = self.now;
+        join(clock, own);
+        self.now += 1;
+    }
+
+    /// Lets `warp` know what `clock` has gathered.
+    pub fn acquire(&mut self, warp: u32, clock: &Clock) {
+        join(&mut self.clocks[warp as usize], clock);
+    }
+}
+
+/// Adds what another clock knows.
+pub(crate) fn join(into: &mut Clock, from: &Clock) {
+    if into.len() < from.len() {
+        *into = from.clone();
+        return;
+    }
+    for (into, &from) in into.iter_mut().zip(from) {
+        *into = (*into).max(from);
+    }
+}

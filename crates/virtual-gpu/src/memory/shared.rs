@@ -1,0 +1,72 @@
+//! Shared memory of one block.
+
+use super::races::Races;
+
+/// Shared memory of one block: contents, what was written, and who touched it.
+#[derive(Debug)]
+pub(crate) struct SharedMemory {
+    bytes: u32,
+    words: Vec<u32>,
+    /// Per word, one bit per byte: written by somebody.
+    initialised: Vec<u8>,
+    /// Who touched what, when races are looked for.
+    pub races: Option<Races>,
+}
+
+impl SharedMemory {
+    /// Makes uninitialised memory of `bytes` bytes.
+    pub fn new(bytes: u32, races: Option<Races>) -> Self {
+        let words = bytes.div_ceil(4) as usize;
+        Self { bytes, words: vec![0; words], initialised: vec![0; words], races }
+    }
+
+    /// Forgets everything: the memory of the next block.
+    pub fn reset(&mut self) {
+        // Contents stay: nobody may read them, and a block that does gets what a GPU would give, leftovers.
+        self.initialised.fill(0);
+        if let Some(races) = &mut self.races {
+            races.reset();
+        }
+    }
+
+    /// Returns its size in bytes.
+    #[inline(always)]
+    pub fn bytes(&self) -> u32 {
+        self.bytes
+    }
+
+    /// Returns the word that holds `address`, which must be inside.
+    #[inline(always)]
+    pub fn load_word(&self, address: u32) -> u32 {
+        self.words[(address / 4) as usize]
+    }
+
+    /// Overwrites the bits of `mask` in the word that holds `address`, and notes those bytes as written.
+    #[inline(always)]
+    pub fn store_bits(&mut self, address: u32, value: u32, mask: u32) {
+        let index = (address / 4) as usize;
+        let word = &mut self.words[index];
+        *word = *word & !mask | value & mask;
+        // One bit of each byte of the mask, gathered to the low nibble.
+        self.initialised[index] |= (((mask & 0x0101_0101).wrapping_mul(0x0102_0408)) >> 24) as u8 & 15;
+    }
+
+    /// Overwrites an aligned word.
+    #[inline(always)]
+    pub fn store_word(&mut self, address: u32, value: u32) {
+        let index = (address / 4) as usize;
+        self.words[index] = value;
+        self.initialised[index] = 15;
+    }
+
+    /// Returns whether `bytes` bytes at `address` (aligned to them, or whole words) were all written.
+    #[inline(always)]
+    pub fn is_initialised(&self, address: u32, bytes: u32) -> bool {
+        let index = (address / 4) as usize;
+        if bytes < 4 {
+            let mask = ((1u8 << bytes) - 1) << (address % 4);
+            return self.initialised[index] & mask == mask;
+        }
+        self.initialised[index..index + (bytes / 4) as usize].iter().all(|&flags| flags == 15)
+    }
+}

@@ -1,0 +1,91 @@
+//! The approximate functions `sin`, `cos` and `tanh`, and the half-precision forms of `tanh` and `ex2` (PTX ISA 9.7.3
+//! and 9.7.5). Polynomials use `mul_add`.
+
+use super::approx::{TO_INTEGER, ex2_approx, flush_if, polynomial};
+use super::float::canonical;
+use super::half::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
+
+/// pi/2 in three parts, the first two with zeros at their end, so that small multiples of them are exact.
+const HALF_PI: [f32; 3] = [1.570_796_4, -4.371_139e-8, -1.715_121_2e-15];
+
+/// `(sin(r) - r) / r^3` of `r^2`, for |r| up to pi/4.
+const SIN: [f32; 4] = [-1.666_666_7e-1, 8.333_332e-3, -1.984_006_4e-4, 2.724_687e-6];
+/// `(cos(r) - 1 + r^2/2) / r^4` of `r^2`.
+const COS: [f32; 4] = [4.166_667e-2, -1.388_888_8e-3, 2.480_057_8e-5, -2.729_820_8e-7];
+/// `(tanh(x) - x) / x^3` of `x^2`, for |x| up to 0.6.
+const TANH: [f32; 6] =
+    [-3.333_333_4e-1, 1.333_331_3e-1, -5.396_155_3e-2, 2.178_832_1e-2, -8.410_071e-3, 2.370_765_7e-3];
+
+/// Returns the sine and the cosine of what is left of `x` below a multiple of pi/2, and that multiple.
+#[inline(always)]
+fn reduced(x: f32) -> (f32, f32, u32) {
+    let shifted = x.mul_add(std::f32::consts::FRAC_2_PI, TO_INTEGER);
+    let multiple = shifted - TO_INTEGER;
+    let high = multiple.mul_add(-HALF_PI[0], x);
+    let middle = multiple.mul_add(-HALF_PI[1], high);
+    let rest = multiple.mul_add(-HALF_PI[2], middle);
+    // Only a huge `x`, where PTX promises nothing, leaves more than pi/4: the result stays within [-1, 1].
+    let below = if rest > 0.8 { 0.8 } else { rest };
+    let r = if below < -0.8 { -0.8 } else { below };
+    let square = r * r;
+    let sine = polynomial(&SIN, square).mul_add(r * square, r);
+    let cosine = polynomial(&COS, square).mul_add(square, -0.5).mul_add(square, 1.0);
+    (sine, cosine, shifted.to_bits())
+}
+
+/// Returns the sine (PTX ISA 9.7.3.21: absolute error 2^-20.5 in [-2 pi, 2 pi]). Uses `mul_add`.
+#[inline(always)]
+pub fn sin_approx(x: f32, ftz: bool) -> f32 {
+    let x = flush_if(x, ftz);
+    let (sine, cosine, quadrant) = reduced(x);
+    let magnitude = if quadrant & 1 == 0 { sine } else { cosine };
+    let signed = f32::from_bits(magnitude.to_bits() ^ ((quadrant & 2) << 30));
+    canonical(flush_if(if x == 0.0 { x } else { signed }, ftz))
+}
+
+/// Returns the cosine (PTX ISA 9.7.3.22: absolute error 2^-20.5 in [-2 pi, 2 pi]). Uses `mul_add`.
+#[inline(always)]
+pub fn cos_approx(x: f32, ftz: bool) -> f32 {
+    let (sine, cosine, quadrant) = reduced(flush_if(x, ftz));
+    let magnitude = if quadrant & 1 == 0 { cosine } else { sine };
+    let signed = f32::from_bits(magnitude.to_bits() ^ ((quadrant.wrapping_add(1) & 2) << 30));
+    canonical(flush_if(signed, ftz))
+}
+
+/// Returns the hyperbolic tangent (PTX ISA 9.7.3.23: relative error 2^-11; here a few ulp). Uses `mul_add`.
+#[inline(always)]
+pub fn tanh_approx(x: f32) -> f32 {
+    let magnitude = x.abs();
+    let square = magnitude * magnitude;
+    let small = polynomial(&TANH, square).mul_add(magnitude * square, magnitude);
+    let power = ex2_approx(magnitude * (2.0 * std::f32::consts::LOG2_E), false);
+    let large = 1.0 - 2.0 / (power + 1.0);
+    let result = if magnitude < 0.6 { small } else { large };
+    canonical(result.copysign(x))
+}
+
+/// Returns `2^x` of an f16, the f32 result rounded (PTX ISA 9.7.5.10; `ftz` as the instruction). Uses `mul_add`.
+#[inline(always)]
+pub fn f16_ex2_approx(x: u32, ftz: bool) -> u32 {
+    let result = f32_to_f16(ex2_approx(f16_to_f32(x), false));
+    if ftz & (result & 0x7c00 == 0) { 0 } else { result }
+}
+
+/// Returns `2^x` of a bf16, the f32 result rounded; subnormal results become zero, as `.ftz` is required (PTX ISA
+/// 9.7.5.10). Uses `mul_add`.
+#[inline(always)]
+pub fn bf16_ex2_approx(x: u32) -> u32 {
+    f32_to_bf16(ex2_approx(bf16_to_f32(x), true))
+}
+
+/// Returns the hyperbolic tangent of an f16, the f32 result rounded (PTX ISA 9.7.5.9). Uses `mul_add`.
+#[inline(always)]
+pub fn f16_tanh_approx(x: u32) -> u32 {
+    f32_to_f16(tanh_approx(f16_to_f32(x)))
+}
+
+/// Returns the hyperbolic tangent of a bf16, the f32 result rounded (PTX ISA 9.7.5.9). Uses `mul_add`.
+#[inline(always)]
+pub fn bf16_tanh_approx(x: u32) -> u32 {
+    f32_to_bf16(tanh_approx(bf16_to_f32(x)))
+}
