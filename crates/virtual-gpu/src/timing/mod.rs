@@ -2,18 +2,17 @@
 
 mod cache;
 mod latency;
+mod model;
 mod occupancy;
 mod prepared;
 mod scoreboard;
 
 pub use cache::{Cache, LINE_BYTES, SECTOR_BYTES};
 pub use latency::{Cost, Pipe, cost};
+pub use model::model;
 pub use occupancy::{Occupancy, occupancy};
 pub use prepared::{Effect, Layout, Prepared};
 pub use scoreboard::{Scoreboard, Times, Totals};
-
-use crate::counters::Counters;
-use crate::gpu::Gpu;
 
 /// What the model needs beside the counters.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -39,6 +38,7 @@ pub enum Limiter {
     Issue,
     Tensor,
     Fma,
+    Alu,
     Mufu,
     Shared,
     L2,
@@ -58,9 +58,4 @@ pub struct Modelled {
     pub blocks_per_multiprocessor: u32,
     /// Time of each part if it were alone, in nanoseconds.
     pub parts_ns: Vec<(Limiter, f64)>,
-}
-
-/// Returns the modelled time of one launch with warm caches.
-pub fn model(_gpu: &Gpu, _shape: &Shape, _counters: &Counters) -> Modelled {
-    todo!()
 }
