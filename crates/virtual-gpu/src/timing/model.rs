@@ -115,7 +115,8 @@ pub fn model(gpu: &Gpu, shape: &Shape, counters: &Counters) -> Modelled {
     let mut parts_ns: Vec<(Limiter, f64)> = throughput.iter().map(|(part, cycles)| (*part, to_ns(*cycles))).collect();
     parts_ns.push((Limiter::Latency, to_ns(latency)));
     parts_ns.extend([(Limiter::L2, l2_ns), (Limiter::Hbm, memory_ns), (Limiter::Launch, launch_ns)]);
-    let limiter = parts_ns.iter().fold((Limiter::Launch, 0.0), |most, part| if part.1 > most.1 { *part } else { most }).0;
+    let limiter =
+        parts_ns.iter().fold((Limiter::Launch, 0.0), |most, part| if part.1 > most.1 { *part } else { most }).0;
     let time_ns = launch_ns + to_ns(multiprocessor).max(l2_ns).max(memory_ns);
     Modelled { time_ns, limiter, blocks_per_multiprocessor: held, parts_ns }
 }
@@ -149,3 +150,7 @@ fn throughput_cycles(rates: &Rates, grid: &Grid, block: &Block<'_>) -> Vec<(Limi
         (Limiter::L2, bytes / rates.l2_bytes_per_multiprocessor),
     ]
 }
+
+#[cfg(test)]
+#[path = "model_tests.rs"]
+mod tests;
