@@ -56,12 +56,19 @@ impl Lab {
 
     /// Compiles a configuration and simulates it on a case.
     pub fn simulate(&self, row: &Row, case: &Case) -> Vec<Simulated> {
-        let family = self.families.iter().find(|family| family.name == row.family).unwrap();
         let Workload { op, dtype, .. } = self.workload;
-        let variant = render(family, &family.specialization(case), dtype, &row.params).unwrap();
-        let artifact = self.compiler.compile(&variant).unwrap();
-        let plan = family.plan(&row.params, case, op, dtype, &self.device).unwrap();
-        Machine::new(self, case, &artifact, &plan).run()
+        let plan = self.family(row).plan(&row.params, case, op, dtype, &self.device).unwrap();
+        Machine::new(self, case, &self.artifact(row, case), &plan).run()
+    }
+
+    pub fn artifact(&self, row: &Row, case: &Case) -> Artifact {
+        let family = self.family(row);
+        let variant = render(family, &family.specialization(case), self.workload.dtype, &row.params).unwrap();
+        self.compiler.compile(&variant).unwrap()
+    }
+
+    fn family(&self, row: &Row) -> &Family {
+        self.families.iter().find(|family| family.name == row.family).unwrap()
     }
 }
 
