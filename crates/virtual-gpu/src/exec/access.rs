@@ -212,13 +212,19 @@ fn first_misaligned(at: &W64, mask: u32, bytes: u32) -> Option<usize> {
 }
 
 #[cold]
-fn misaligned(lane: usize, access: Access, space: &'static str, at: &W64, bytes: u32) -> Trouble {
+fn misaligned(lane: usize, access: Access, space: &'static str, at: &W64, bytes: u32) -> Box<Trouble> {
     Trouble::at(lane, FaultKind::Misaligned { access, space, address: at.0[lane], bytes })
 }
 
 /// Finds the allocation of the first lane of `mask` and the lanes that are in it too.
 #[inline(always)]
-fn group<'g>(env: &mut Env<'g>, at: &W64, mask: u32, bytes: u32, access: Access) -> Step<(&'g Allocation, u32)> {
+pub(crate) fn group<'g>(
+    env: &mut Env<'g>,
+    at: &W64,
+    mask: u32,
+    bytes: u32,
+    access: Access,
+) -> Step<(&'g Allocation, u32)> {
     let first = mask.trailing_zeros() as usize;
     let memory = env.run.memory;
     if !memory.is_inside(env.tally.allocation, at.0[first], bytes) {
@@ -375,7 +381,7 @@ fn shared_block(env: &Env<'_>, at: &W64, mask: u32) -> (usize, u32) {
 }
 
 #[cold]
-fn shared_out_of_bounds(env: &Env<'_>, rank: usize, access: Access, address: u64, bytes: u32) -> FaultKind {
+pub(crate) fn shared_out_of_bounds(env: &Env<'_>, rank: usize, access: Access, address: u64, bytes: u32) -> FaultKind {
     let detail = match env.memories.get(rank) {
         Some(memory) => format!("the block has {} bytes", memory.bytes()),
         None => format!("the cluster has {} blocks", env.memories.len()),
@@ -385,11 +391,12 @@ fn shared_out_of_bounds(env: &Env<'_>, rank: usize, access: Access, address: u64
 
 /// Checks bounds and alignment of shared accesses of the lanes of `mask`, and returns their offsets.
 #[inline(always)]
-fn shared_offsets(env: &Env<'_>, rank: usize, at: &W64, mask: u32, bytes: u32, access: Access) -> Step<W32> {
+pub(crate) fn shared_offsets(env: &Env<'_>, rank: usize, at: &W64, mask: u32, bytes: u32, access: Access) -> Step<W32> {
     let size = env.memories.get(rank).map_or(0, |memory| memory.bytes());
     let own = rank == env.rank;
     let first = at.0[mask.trailing_zeros() as usize];
-    let within = |address: u64| if own && address >> RANK_SHIFT == 0 { address } else { address & ((1 << RANK_SHIFT) - 1) };
+    let within =
+        |address: u64| if own && address >> RANK_SHIFT == 0 { address } else { address & ((1 << RANK_SHIFT) - 1) };
     let bad = mask & mask_of(|lane| within(at.0[lane]) + u64::from(bytes) > u64::from(size));
     if bad != 0 {
         let lane = bad.trailing_zeros() as usize;
@@ -477,7 +484,7 @@ pub(crate) fn check_shared(
     access: Access,
 ) -> Step<()> {
     let own = rank == env.rank;
-    let uninitialised = env.run.options.uninitialised;
+    let (uninitialised, volatile) = (env.run.options.uninitialised, env.volatile && access != Access::Atomic);
     let memory = &mut env.memories[rank];
     let mut last = None;
     for lane in lanes_of(mask) {
@@ -491,7 +498,7 @@ pub(crate) fn check_shared(
             let kind = FaultKind::Uninitialised { space: "shared", address: u64::from(offset), bytes };
             return Err(Trouble::at(lane, kind));
         }
-        if let Some(races) = memory.races.as_mut().filter(|_| own) {
+        if let Some(races) = memory.races.as_mut().filter(|_| own && !volatile) {
             races.access(warp, access, offset, bytes).map_err(|kind| Trouble::at(lane, kind))?;
         }
     }
@@ -567,14 +574,7 @@ fn local_index(warp: &Warp, at: &W64, lane: usize, bytes: u32, access: Access) -
     Ok((address / 4) as usize)
 }
 
-fn read_local(
-    warp: &mut Warp,
-    env: &mut Env<'_>,
-    at: &W64,
-    mask: u32,
-    width: Width,
-    words: &mut Words,
-) -> Step<()> {
+fn read_local(warp: &mut Warp, env: &mut Env<'_>, at: &W64, mask: u32, width: Width, words: &mut Words) -> Step<()> {
     for lane in lanes_of(mask) {
         let index = local_index(warp, at, lane, width.bytes, Access::Read)?;
         for word in 0..width.words {

@@ -1,24 +1,27 @@
 //! Arithmetic on lanes. Hot forms are loops that vectorise; the rest goes lane by lane through `numeric`.
 
 use super::lanes::{W32, W64};
+use super::scalar;
 use crate::numeric as num;
 use crate::program::{Binary, Mods, Round, Ternary, Ty, Unary};
 
 macro_rules! lanes32 {
-    (|$($x:ident = $value:expr),+| $body:expr) => {
+    (|$($x:ident = $value:ident),+| $body:expr) => {
         W32::from_fn(|lane| { $(let $x = $value.0[lane];)+ $body })
     };
 }
 
+pub(crate) use lanes32;
+
 macro_rules! lanes64 {
-    (|$($x:ident = $value:expr),+| $body:expr) => {
+    (|$($x:ident = $value:ident),+| $body:expr) => {
         W64::from_fn(|lane| { $(let $x = $value.0[lane];)+ $body })
     };
 }
 
 /// A loop over lanes of single-precision values; with `ftz`, operands and result are flushed.
 macro_rules! floats {
-    ($mods:expr, |$($x:ident = $value:expr),+| $body:expr) => {
+    ($mods:expr, |$($x:ident = $value:ident),+| $body:expr) => {
         if $mods.ftz {
             W32::from_fn(|lane| {
                 $(let $x = num::flush(f32::from_bits($value.0[lane]));)+
@@ -42,9 +45,13 @@ fn saturate_if(value: W32, sat: bool) -> W32 {
 #[inline(always)]
 pub(crate) fn unary32(op: Unary, ty: Ty, mods: Mods, a: &W32) -> W32 {
     match (op, ty) {
-        (Unary::Ex2, Ty::F32) => floats!(mods, |x = a| num::ex2_approx(x)),
-        (Unary::Neg, Ty::F32) => lanes32!(|x = a| (if mods.ftz { num::flush(f32::from_bits(x)) } else { f32::from_bits(x) }).to_bits() ^ 0x8000_0000),
-        (Unary::Abs, Ty::F32) => lanes32!(|x = a| (if mods.ftz { num::flush(f32::from_bits(x)) } else { f32::from_bits(x) }).to_bits() & 0x7fff_ffff),
+        (Unary::Ex2, Ty::F32) => floats!(mods, |x = a| num::ex2_approx(x, false)),
+        (Unary::Neg, Ty::F32) => {
+            lanes32!(|x = a| (if mods.ftz { num::flush(f32::from_bits(x)) } else { f32::from_bits(x) }).to_bits() ^ 0x8000_0000)
+        }
+        (Unary::Abs, Ty::F32) => {
+            lanes32!(|x = a| (if mods.ftz { num::flush(f32::from_bits(x)) } else { f32::from_bits(x) }).to_bits() & 0x7fff_ffff)
+        }
         (Unary::Not, Ty::B32) => lanes32!(|x = a| !x),
         _ => unary32_slow(op, ty, mods, a),
     }
@@ -52,13 +59,13 @@ pub(crate) fn unary32(op: Unary, ty: Ty, mods: Mods, a: &W32) -> W32 {
 
 #[inline(never)]
 fn unary32_slow(op: Unary, ty: Ty, mods: Mods, a: &W32) -> W32 {
-    W32::from_fn(|lane| num::unary(op, ty, mods, u64::from(a.0[lane])) as u32)
+    W32::from_fn(|lane| scalar::unary(op, ty, mods, u64::from(a.0[lane])) as u32)
 }
 
 /// Computes an operation with one 64-bit source. `popc`, `clz` and `bfind` have a 32-bit result, in the low half.
 #[inline(never)]
 pub(crate) fn unary64(op: Unary, ty: Ty, mods: Mods, a: &W64) -> W64 {
-    W64::from_fn(|lane| num::unary(op, ty, mods, a.0[lane]))
+    W64::from_fn(|lane| scalar::unary(op, ty, mods, a.0[lane]))
 }
 
 /// Computes an operation with two sources and a result of at most 32 bits.
@@ -85,8 +92,12 @@ pub(crate) fn binary32(op: Binary, ty: Ty, mods: Mods, a: &W32, b: &W32) -> W32 
         (Binary::Shr, Ty::B32 | Ty::U32) => lanes32!(|x = a, y = b| if y > 31 { 0 } else { x >> (y & 31) }),
         (Binary::Shr, Ty::S32) => lanes32!(|x = a, y = b| ((x as i32) >> y.min(31)) as u32),
         (Binary::Add, Ty::U16 | Ty::S16 | Ty::B16) => lanes32!(|x = a, y = b| x.wrapping_add(y) & 0xffff),
-        (Binary::Add, Ty::F16x2) if !mods.sat => lanes32!(|x = a, y = b| half2(x, y, |x, y| num::f16_add(x, y, mods.ftz, false, false))),
-        (Binary::Mul, Ty::F16x2) if !mods.sat => lanes32!(|x = a, y = b| half2(x, y, |x, y| num::f16_mul(x, y, mods.ftz, false, false))),
+        (Binary::Add, Ty::F16x2) if !mods.sat => {
+            lanes32!(|x = a, y = b| half2(x, y, |x, y| num::f16_add(x, y, mods.ftz, false, false)))
+        }
+        (Binary::Mul, Ty::F16x2) if !mods.sat => {
+            lanes32!(|x = a, y = b| half2(x, y, |x, y| num::f16_mul(x, y, mods.ftz, false, false)))
+        }
         _ => binary32_slow(op, ty, mods, a, b),
     }
 }
@@ -98,7 +109,7 @@ fn half2(x: u32, y: u32, f: impl Fn(u32, u32) -> u32) -> u32 {
 
 #[inline(never)]
 fn binary32_slow(op: Binary, ty: Ty, mods: Mods, a: &W32, b: &W32) -> W32 {
-    W32::from_fn(|lane| num::binary(op, ty, mods, u64::from(a.0[lane]), u64::from(b.0[lane])) as u32)
+    W32::from_fn(|lane| scalar::binary(op, ty, mods, u64::from(a.0[lane]), u64::from(b.0[lane])) as u32)
 }
 
 /// Computes an operation with two 64-bit sources (shifts: the second is in the low half).
@@ -117,7 +128,7 @@ pub(crate) fn binary64(op: Binary, ty: Ty, mods: Mods, a: &W64, b: &W64) -> W64 
 
 #[inline(never)]
 fn binary64_slow(op: Binary, ty: Ty, mods: Mods, a: &W64, b: &W64) -> W64 {
-    W64::from_fn(|lane| num::binary(op, ty, mods, a.0[lane], b.0[lane]))
+    W64::from_fn(|lane| scalar::binary(op, ty, mods, a.0[lane], b.0[lane]))
 }
 
 /// Shifts 64-bit values by 32-bit counts.
@@ -147,7 +158,9 @@ pub(crate) fn ternary32(op: Ternary, ty: Ty, mods: Mods, a: &W32, b: &W32, c: &W
         (Ternary::Mad, Ty::F32) if mods.round == Round::Nearest => {
             saturate_if(floats!(mods, |x = a, y = b, z = c| num::fma(x, y, z)), mods.sat)
         }
-        (Ternary::Mad, Ty::U32 | Ty::S32) if !mods.sat => lanes32!(|x = a, y = b, z = c| x.wrapping_mul(y).wrapping_add(z)),
+        (Ternary::Mad, Ty::U32 | Ty::S32) if !mods.sat => {
+            lanes32!(|x = a, y = b, z = c| x.wrapping_mul(y).wrapping_add(z))
+        }
         (Ternary::Lop3(lut), _) => lanes32!(|x = a, y = b, z = c| num::lop3(x, y, z, lut)),
         (Ternary::Prmt, _) => lanes32!(|x = a, y = b, z = c| num::prmt(x, y, z)),
         _ => ternary32_slow(op, ty, mods, a, b, c),
@@ -157,12 +170,12 @@ pub(crate) fn ternary32(op: Ternary, ty: Ty, mods: Mods, a: &W32, b: &W32, c: &W
 #[inline(never)]
 fn ternary32_slow(op: Ternary, ty: Ty, mods: Mods, a: &W32, b: &W32, c: &W32) -> W32 {
     W32::from_fn(|lane| {
-        num::ternary(op, ty, mods, u64::from(a.0[lane]), u64::from(b.0[lane]), u64::from(c.0[lane])) as u32
+        scalar::ternary(op, ty, mods, u64::from(a.0[lane]), u64::from(b.0[lane]), u64::from(c.0[lane])) as u32
     })
 }
 
 /// Computes an operation with three 64-bit sources.
 #[inline(never)]
 pub(crate) fn ternary64(op: Ternary, ty: Ty, mods: Mods, a: &W64, b: &W64, c: &W64) -> W64 {
-    W64::from_fn(|lane| num::ternary(op, ty, mods, a.0[lane], b.0[lane], c.0[lane]))
+    W64::from_fn(|lane| scalar::ternary(op, ty, mods, a.0[lane], b.0[lane], c.0[lane]))
 }

@@ -58,6 +58,10 @@ pub(crate) struct Run<'a> {
     pub params: Vec<u8>,
     /// Addresses of the module's globals.
     pub globals: &'a [u64],
+    /// Name of the PTX file.
+    pub file: &'a str,
+    /// The PTX, for messages.
+    pub text: &'a str,
     /// Threads of a block.
     pub threads: u32,
     /// Warps of a block.
@@ -98,9 +102,18 @@ pub(crate) struct Env<'a> {
     pub mbarriers: Vec<BTreeMap<u32, Mbarrier>>,
     /// Bulk copies that were issued and are not complete.
     pub transfers: VecDeque<Transfer>,
+    /// The fewest `barrier.cluster.arrive`s that a live warp of the cluster has executed.
+    pub cluster_arrivals: u64,
+    /// Whether the current access is volatile, and so no race.
+    pub volatile: bool,
 }
 
 impl Env<'_> {
+    /// Returns whether every live warp of the cluster has arrived at its barrier this many times.
+    pub fn has_cluster_arrived(&self, times: u64) -> bool {
+        self.cluster_arrivals >= times
+    }
+
     /// Returns a 32-bit operand.
     #[inline(always)]
     pub fn get32<'b>(&'b self, warp: &'b Warp, slot: Slot) -> &'b W32 {

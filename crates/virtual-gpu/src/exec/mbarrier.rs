@@ -4,7 +4,7 @@ use super::env::Trouble;
 use crate::memory::races::Clock;
 
 /// One mbarrier. It is kept beside the shared memory that holds it on the machine: its bits are not defined.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Mbarrier {
     /// Phases completed.
     pub phase: u64,

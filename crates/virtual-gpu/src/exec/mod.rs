@@ -1,10 +1,34 @@
 //! The executor: launches a kernel of a loaded module over a memory.
 
+mod access;
+mod alu;
+mod atomics;
+mod barrier;
+mod cluster;
+mod compare;
+mod constants;
+mod copies;
+mod dispatch;
+mod env;
+mod grid;
+mod lanes;
+mod matrix;
+mod mbarrier;
+mod pack;
+mod scalar;
+mod step;
+mod sync;
+mod tally;
+mod transfer;
+mod warp;
+mod warp_ops;
+
 use std::sync::Arc;
 
 use crate::counters::Counters;
 use crate::fault::LaunchError;
 use crate::gpu::Gpu;
+use crate::memory::GlobalMemory;
 use crate::program::Module;
 
 /// A launch's shape and arguments.
@@ -25,7 +49,7 @@ pub struct Launch<'a> {
 /// What is looked at while executing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// Count ([`Counters`]); without it only `blocks` and `executed_blocks` are filled in.
+    /// Count ([`Counters`]); without it only `blocks`, `executed_blocks` and `warps_per_block` are filled in.
     pub counters: bool,
     /// Look for shared-memory races.
     pub races: bool,
@@ -47,6 +71,7 @@ impl Default for Options {
             races: true,
             uninitialised: true,
             sample_blocks: None,
+            // Some seconds: a thousand times what a warp of a large attention kernel executes.
             instruction_limit: 200_000_000,
             threads: None,
         }
@@ -57,18 +82,25 @@ impl Default for Options {
 #[derive(Debug)]
 pub struct VirtualGpu {
     gpu: Gpu,
+    memory: GlobalMemory,
 }
 
 /// A module whose globals are in a GPU's memory.
 #[derive(Debug, Clone)]
 pub struct Loaded {
     module: Arc<Module>,
+    globals: Arc<[u64]>,
 }
 
 impl Loaded {
     /// Returns the module.
     pub fn module(&self) -> &Module {
         &self.module
+    }
+
+    /// Returns the addresses of its globals, in their order.
+    pub fn globals(&self) -> &[u64] {
+        &self.globals
     }
 }
 
@@ -80,7 +112,7 @@ pub struct MemoryError(pub String);
 impl VirtualGpu {
     /// Makes a GPU with empty memory.
     pub fn new(gpu: Gpu) -> Self {
-        Self { gpu }
+        Self { gpu, memory: GlobalMemory::default() }
     }
 
     /// Returns what it models.
@@ -89,38 +121,90 @@ impl VirtualGpu {
     }
 
     /// Places a module's globals in memory.
-    pub fn load(&mut self, _module: Module) -> Loaded {
-        todo!()
+    ///
+    /// # Errors
+    ///
+    /// Fails when they do not fit.
+    pub fn load(&mut self, module: Module) -> Result<Loaded, MemoryError> {
+        let mut globals = Vec::with_capacity(module.globals.len());
+        for global in &module.globals {
+            globals.push(self.alloc(global.bytes.max(1))?);
+        }
+        for (global, &address) in module.globals.iter().zip(&globals) {
+            let mut bytes = global.initial.clone();
+            bytes.resize(global.bytes as usize, 0);
+            for &(offset, target, addend) in &global.addresses {
+                let pointer = globals[target].wrapping_add(addend as u64);
+                bytes[offset as usize..][..8].copy_from_slice(&pointer.to_le_bytes());
+            }
+            if !bytes.is_empty() {
+                self.write(address, &bytes)?;
+            }
+        }
+        Ok(Loaded { module: Arc::new(module), globals: globals.into() })
+    }
+
+    /// Takes a module's globals out of memory again.
+    ///
+    /// # Errors
+    ///
+    /// Fails when they are not there, because it was unloaded before.
+    pub fn unload(&mut self, loaded: &Loaded) -> Result<(), MemoryError> {
+        loaded.globals.iter().try_for_each(|&address| self.free(address))
     }
 
     /// Allocates `bytes` of uninitialised memory and returns its address, a multiple of 256. Addresses are never reused.
-    pub fn alloc(&mut self, _bytes: u64) -> Result<u64, MemoryError> {
-        todo!()
+    ///
+    /// # Errors
+    ///
+    /// Fails for 0 bytes, and when the GPU's memory is full.
+    pub fn alloc(&mut self, bytes: u64) -> Result<u64, MemoryError> {
+        self.memory.alloc(bytes, self.gpu.memory_bytes).map_err(MemoryError)
     }
 
     /// Frees an allocation by its address.
-    pub fn free(&mut self, _address: u64) -> Result<(), MemoryError> {
-        todo!()
+    ///
+    /// # Errors
+    ///
+    /// Fails if no live allocation starts there.
+    pub fn free(&mut self, address: u64) -> Result<(), MemoryError> {
+        self.memory.free(address).map_err(MemoryError)
     }
 
     /// Writes bytes, which then count as initialised.
-    pub fn write(&mut self, _address: u64, _bytes: &[u8]) -> Result<(), MemoryError> {
-        todo!()
+    ///
+    /// # Errors
+    ///
+    /// Fails if they are not all inside one live allocation; so do the next three.
+    pub fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), MemoryError> {
+        self.memory.write(address, bytes).map_err(MemoryError)
     }
 
     /// Sets `bytes` bytes to `value`; they count as initialised.
-    pub fn fill(&mut self, _address: u64, _bytes: u64, _value: u8) -> Result<(), MemoryError> {
-        todo!()
+    ///
+    /// # Errors
+    ///
+    /// As [`VirtualGpu::write`].
+    pub fn fill(&mut self, address: u64, bytes: u64, value: u8) -> Result<(), MemoryError> {
+        self.memory.fill(address, bytes, value).map_err(MemoryError)
     }
 
     /// Marks `bytes` bytes as uninitialised, whatever they contain.
-    pub fn forget(&mut self, _address: u64, _bytes: u64) -> Result<(), MemoryError> {
-        todo!()
+    ///
+    /// # Errors
+    ///
+    /// As [`VirtualGpu::write`].
+    pub fn forget(&mut self, address: u64, bytes: u64) -> Result<(), MemoryError> {
+        self.memory.forget(address, bytes).map_err(MemoryError)
     }
 
     /// Reads bytes, initialised or not.
-    pub fn read(&self, _address: u64, _bytes: u64) -> Result<Vec<u8>, MemoryError> {
-        todo!()
+    ///
+    /// # Errors
+    ///
+    /// As [`VirtualGpu::write`].
+    pub fn read(&self, address: u64, bytes: u64) -> Result<Vec<u8>, MemoryError> {
+        self.memory.read(address, bytes).map_err(MemoryError)
     }
 
     /// Executes a kernel to its end and returns what it did.
@@ -131,11 +215,11 @@ impl VirtualGpu {
     /// blocks.
     pub fn launch(
         &self,
-        _module: &Loaded,
-        _kernel: &str,
-        _launch: &Launch<'_>,
-        _options: &Options,
+        module: &Loaded,
+        kernel: &str,
+        launch: &Launch<'_>,
+        options: &Options,
     ) -> Result<Counters, LaunchError> {
-        todo!()
+        grid::launch(&self.gpu, &self.memory, module, kernel, launch, options)
     }
 }

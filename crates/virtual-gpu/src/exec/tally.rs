@@ -1,8 +1,8 @@
 //! Counting, per thread of the CPU: cheap while executing, added up at the end.
 
 use super::env::Run;
-use crate::counters::{Class, Counters, Flop};
 use super::lanes::{W64, lanes_of};
+use crate::counters::{Class, Counters, Flop};
 use crate::program::{Binary, Op, Space, Ternary, Ty, Unary};
 use crate::timing::{Cache, Layout, SECTOR_BYTES, Scoreboard, Times};
 
@@ -129,8 +129,19 @@ pub(crate) fn class_of(op: &Op) -> Class {
     match op {
         Op::Mov { .. } | Op::Special { .. } | Op::Pack { .. } | Op::Unpack { .. } => Class::Move,
         Op::Unary { op, ty, .. } => match op {
-            Unary::Sqrt | Unary::Rcp | Unary::Rsqrt | Unary::Ex2 | Unary::Lg2 | Unary::Sin | Unary::Cos | Unary::Tanh => {
-                if *ty == Ty::F64 { Class::Double } else { Class::Special }
+            Unary::Sqrt
+            | Unary::Rcp
+            | Unary::Rsqrt
+            | Unary::Ex2
+            | Unary::Lg2
+            | Unary::Sin
+            | Unary::Cos
+            | Unary::Tanh => {
+                if *ty == Ty::F64 {
+                    Class::Double
+                } else {
+                    Class::Special
+                }
             }
             _ => arithmetic(*ty),
         },
@@ -149,7 +160,9 @@ pub(crate) fn class_of(op: &Op) -> Class {
         Op::StMatrix { .. } => Class::SharedStore,
         Op::Mma(_) | Op::Wgmma(_) => Class::Tensor,
         Op::CpAsync { .. } | Op::Bulk { .. } | Op::BulkTensor(_) => Class::AsyncCopy,
-        Op::Bar { .. } | Op::WarpSync { .. } | Op::ClusterArrive | Op::ClusterWait | Op::Mbarrier { .. } => Class::Barrier,
+        Op::Bar { .. } | Op::WarpSync { .. } | Op::ClusterArrive | Op::ClusterWait | Op::Mbarrier { .. } => {
+            Class::Barrier
+        }
         Op::CpAsyncWait { .. } | Op::CpAsyncMbarrierArrive { .. } | Op::BulkWait { .. } | Op::WgmmaWait { .. } => {
             Class::Barrier
         }

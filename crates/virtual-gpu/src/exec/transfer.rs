@@ -162,7 +162,9 @@ fn move_bytes(env: &mut Env<'_>, warp: &mut Warp, transfer: &Transfer) -> Step<(
             let (space, base) = match end {
                 End::Global(address) => (Space::Global, address),
                 End::Shared(rank, offset) if rank == transfer.rank => (Space::Shared, u64::from(offset)),
-                End::Shared(rank, offset) => (Space::SharedCluster, (rank as u64 + 1) << RANK_SHIFT | u64::from(offset)),
+                End::Shared(rank, offset) => {
+                    (Space::SharedCluster, (rank as u64 + 1) << RANK_SHIFT | u64::from(offset))
+                }
             };
             (space, W64::from_fn(|lane| base + u64::from(first) + 16 * lane as u64))
         };

@@ -18,12 +18,10 @@ struct Suspended {
 pub(crate) struct Copy {
     /// Shared address.
     pub to: u32,
-    /// Global address.
-    pub from: u64,
-    /// Bytes written.
+    /// Bytes written: 4, 8 or 16.
     pub bytes: u32,
-    /// Bytes read; the rest is zero.
-    pub source_bytes: u32,
+    /// What is written.
+    pub data: [u32; 4],
     /// Lane that issued it.
     pub lane: u32,
 }

@@ -42,6 +42,8 @@ pub const PARAM_WINDOW: u64 = 0x7300_0000_0000;
 pub struct Module {
     /// Name of the file, as given to the loader, for messages.
     pub file: String,
+    /// The PTX text, for messages.
+    pub text: String,
     /// PTX ISA version, such as (9, 0).
     pub version: (u32, u32),
     /// The target, such as `sm_90a`.
@@ -107,6 +109,14 @@ pub struct Kernel {
     pub required_block: Option<[u32; 3]>,
     /// Exact cluster dimensions (`.reqnctapercluster`), if stated.
     pub required_cluster: Option<[u32; 3]>,
+}
+
+impl Kernel {
+    /// Returns whether it has dynamic shared memory.
+    pub fn uses_dynamic_shared(&self) -> bool {
+        let constants = self.constants32.iter().chain(&self.constants64);
+        constants.into_iter().any(|constant| matches!(constant, Constant::DynamicShared(_)))
+    }
 }
 
 /// A parameter of a kernel.

@@ -1,0 +1,1 @@
+"""The families of conformance kernels, one module each."""

@@ -1,0 +1,214 @@
+//! Atomics and reductions on global and shared memory.
+//!
+//! Lanes go one after the other, lowest first. A kernel with atomics on global memory runs its blocks in order on one thread of
+//! the CPU, so that its results do not depend on how many there are.
+
+use super::access::{self, RANK_SHIFT, count_global, count_wavefronts};
+use super::env::{Env, Step, Trouble};
+use super::lanes::{W32, W64, lanes_of};
+use super::warp::Warp;
+use crate::fault::{Access, FaultKind};
+use crate::numeric as num;
+use crate::program::{AtomOp, NONE, Op, SHARED_WINDOW, Space, Ty};
+
+/// Computes the new value of a 32-bit word (or half word) of an atomic. `c` is the new value of `cas`.
+pub(crate) fn combine32(op: AtomOp, ty: Ty, old: u32, b: u32, c: u32) -> u32 {
+    match (op, ty) {
+        (AtomOp::Add, Ty::F32) => num::canonical(f32::from_bits(old) + f32::from_bits(b)).to_bits(),
+        (AtomOp::Add, Ty::F16x2) => num::both(old, b, |x, y| num::f16_add(x, y, false, false, false)),
+        (AtomOp::Add, Ty::Bf16x2) => num::both(old, b, |x, y| num::bf16_add(x, y, false, false, false)),
+        (AtomOp::Add, Ty::F16) => num::f16_add(old, b, false, false, false),
+        (AtomOp::Add, Ty::Bf16) => num::bf16_add(old, b, false, false, false),
+        (AtomOp::Min, Ty::F32) => num::f32_min(f32::from_bits(old), f32::from_bits(b), false).to_bits(),
+        (AtomOp::Max, Ty::F32) => num::f32_max(f32::from_bits(old), f32::from_bits(b), false).to_bits(),
+        (AtomOp::Min, Ty::S32) => (old as i32).min(b as i32) as u32,
+        (AtomOp::Max, Ty::S32) => (old as i32).max(b as i32) as u32,
+        (AtomOp::Add, _) => old.wrapping_add(b),
+        (AtomOp::Min, _) => old.min(b),
+        (AtomOp::Max, _) => old.max(b),
+        (AtomOp::And, _) => old & b,
+        (AtomOp::Or, _) => old | b,
+        (AtomOp::Xor, _) => old ^ b,
+        (AtomOp::Exch, _) => b,
+        (AtomOp::Cas, _) => {
+            if old == b {
+                c
+            } else {
+                old
+            }
+        }
+        (AtomOp::Inc, _) => {
+            if old >= b {
+                0
+            } else {
+                old + 1
+            }
+        }
+        (AtomOp::Dec, _) => {
+            if old == 0 || old > b {
+                b
+            } else {
+                old - 1
+            }
+        }
+    }
+}
+
+/// Computes the new value of a 64-bit word of an atomic.
+fn combine64(op: AtomOp, ty: Ty, old: u64, b: u64, c: u64) -> u64 {
+    match (op, ty) {
+        (AtomOp::Add, Ty::F64) => (f64::from_bits(old) + f64::from_bits(b)).to_bits(),
+        (AtomOp::Min, Ty::S64) => (old as i64).min(b as i64) as u64,
+        (AtomOp::Max, Ty::S64) => (old as i64).max(b as i64) as u64,
+        (AtomOp::Add, _) => old.wrapping_add(b),
+        (AtomOp::Min, _) => old.min(b),
+        (AtomOp::Max, _) => old.max(b),
+        (AtomOp::And, _) => old & b,
+        (AtomOp::Or, _) => old | b,
+        (AtomOp::Xor, _) => old ^ b,
+        (AtomOp::Exch, _) => b,
+        (AtomOp::Cas, _) => {
+            if old == b {
+                c
+            } else {
+                old
+            }
+        }
+        (AtomOp::Inc | AtomOp::Dec, _) => old,
+    }
+}
+
+/// `atom` and `red`
+pub(crate) fn atom(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Step<()> {
+    let Op::Atom { space, op, ty, d, addr, b, c } = op else { return Ok(()) };
+    let (ty, bytes) = (*ty, ty.bytes());
+    let at = access::addresses(warp, env, addr);
+    let wide = ty.bits() == 64;
+    let operand = |slot, lane: usize| match (slot == NONE, wide) {
+        (true, _) => 0,
+        (false, true) => env.get64(warp, slot).0[lane],
+        (false, false) => u64::from(env.get32(warp, slot).0[lane]),
+    };
+    let operands: [(u64, u64); 32] = std::array::from_fn(|lane| (operand(*b, lane), operand(*c, lane)));
+    let update = |lane: usize, old: u64| {
+        let (b, c) = operands[lane];
+        if wide { combine64(*op, ty, old, b, c) } else { u64::from(combine32(*op, ty, old as u32, b as u32, c as u32)) }
+    };
+    let mut old = [0; 32];
+    for lane in lanes_of(mask) {
+        let address = at.0[lane];
+        let is_shared = match space {
+            Space::Shared | Space::SharedCluster => true,
+            Space::Generic => address >> 40 == SHARED_WINDOW >> 40,
+            _ => false,
+        };
+        if !address.is_multiple_of(u64::from(bytes)) {
+            let space = if is_shared { "shared" } else { "global" };
+            return Err(Trouble::at(lane, FaultKind::Misaligned { access: Access::Atomic, space, address, bytes }));
+        }
+        old[lane] = if is_shared {
+            update_shared(warp.index, env, lane, address, bytes, |value| update(lane, value))?
+        } else {
+            update_global(env, lane, address, bytes, |value| update(lane, value))?
+        };
+    }
+    count(env, *space, &at, mask, bytes);
+    if *d != NONE {
+        if wide {
+            warp.set64(*d, &W64(old), mask);
+        } else {
+            warp.set32(*d, &W32(old.map(|value| value as u32)), mask);
+        }
+    }
+    Ok(())
+}
+
+fn count(env: &mut Env<'_>, space: Space, at: &W64, mask: u32, bytes: u32) {
+    if !env.run.options.counters {
+        return;
+    }
+    if matches!(space, Space::Shared | Space::SharedCluster) {
+        let offsets = W32::from_fn(|lane| at.0[lane] as u32 & ((1 << RANK_SHIFT) - 1));
+        let traffic = count_wavefronts(&offsets, mask, bytes);
+        env.tally.occupied = (traffic.units - 1) as u32;
+        env.tally.counters.shared_store.add(&traffic);
+    } else {
+        let traffic = count_global(env.tally, at, mask, bytes);
+        env.tally.counters.atomics.add(&traffic);
+    }
+}
+
+fn update_global(env: &mut Env<'_>, lane: usize, address: u64, bytes: u32, f: impl Fn(u64) -> u64) -> Step<u64> {
+    let at = W64::splat(address);
+    let (allocation, _) = access::group(env, &at, 1 << lane, bytes, Access::Atomic)?;
+    if env.run.options.uninitialised && !allocation.is_initialised(address, bytes) {
+        return Err(Trouble::at(lane, FaultKind::Uninitialised { space: "global", address, bytes }));
+    }
+    allocation.set_initialised(address, bytes);
+    if env.run.options.counters {
+        allocation.touch(address);
+    }
+    Ok(match bytes {
+        4 => u64::from(allocation.update_word(address, |old| f(u64::from(old)) as u32)),
+        8 => {
+            // Kernels with global atomics run on one thread, so two halves are one value.
+            let old = u64::from(allocation.load_word(address)) | u64::from(allocation.load_word(address + 4)) << 32;
+            let new = f(old);
+            allocation.store_word(address, new as u32);
+            allocation.store_word(address + 4, (new >> 32) as u32);
+            old
+        }
+        _ => {
+            let shift = address % 4 * 8;
+            let word = allocation.load_word(address);
+            let old = u64::from(word >> shift & 0xffff);
+            allocation.store_bits(address, (f(old) as u32) << shift, 0xffff << shift);
+            old
+        }
+    })
+}
+
+fn update_shared(
+    warp: u32,
+    env: &mut Env<'_>,
+    lane: usize,
+    address: u64,
+    bytes: u32,
+    f: impl Fn(u64) -> u64,
+) -> Step<u64> {
+    let (rank, offset) = super::transfer::shared_end(env, address);
+    let size = env.memories.get(rank).map_or(0, |memory| memory.bytes());
+    if offset + bytes > size {
+        let kind = access::shared_out_of_bounds(env, rank, Access::Atomic, address, bytes);
+        return Err(Trouble::at(lane, kind));
+    }
+    let offsets = W32::splat(offset);
+    if env.run.options.uninitialised && !env.memories[rank].is_initialised(offset, bytes) {
+        let kind = FaultKind::Uninitialised { space: "shared", address: u64::from(offset), bytes };
+        return Err(Trouble::at(lane, kind));
+    }
+    if env.run.options.races {
+        access::check_shared(warp, env, rank, &offsets, 1 << lane, bytes, Access::Atomic)?;
+    }
+    let memory = &mut env.memories[rank];
+    Ok(match bytes {
+        8 => {
+            let old = u64::from(memory.load_word(offset)) | u64::from(memory.load_word(offset + 4)) << 32;
+            let new = f(old);
+            memory.store_word(offset, new as u32);
+            memory.store_word(offset + 4, (new >> 32) as u32);
+            old
+        }
+        4 => {
+            let old = memory.load_word(offset);
+            memory.store_word(offset, f(u64::from(old)) as u32);
+            u64::from(old)
+        }
+        _ => {
+            let shift = offset % 4 * 8;
+            let old = u64::from(memory.load_word(offset) >> shift & 0xffff);
+            memory.store_bits(offset, (f(old) as u32) << shift, 0xffff << shift);
+            old
+        }
+    })
+}

@@ -1,0 +1,257 @@
+//! One cluster of blocks (without clusters: one block) from start to end: who runs, who waits, who deadlocks.
+
+use super::access::RANK_SHIFT;
+use super::barrier::{BARRIERS, Barrier};
+use super::dispatch::{self, Level};
+use super::env::{Constants, Env, Run, Step, Trouble};
+use super::lanes::{W32, W64};
+use super::step::Pause;
+use super::tally::Tally;
+use super::warp::Warp;
+use super::{constants, transfer};
+use crate::fault::{Fault, FaultKind};
+use crate::memory::SharedMemory;
+use crate::memory::races::Races;
+use crate::program::{Op, SHARED_WINDOW};
+
+/// What a thread of the CPU needs to execute clusters, one after the other.
+#[derive(Debug)]
+pub(crate) struct Machine<'a> {
+    env: Env<'a>,
+    /// Per block of the cluster.
+    warps: Vec<Vec<Warp>>,
+    /// Per block and warp, whether it waits at a barrier.
+    at_barrier: Vec<Vec<bool>>,
+    /// Per block.
+    barriers: Vec<Vec<Barrier>>,
+    /// Index in the grid of each block: x, y, z.
+    blocks: Vec<[u32; 3]>,
+    level: Level,
+}
+
+impl<'a> Machine<'a> {
+    /// Makes one for a launch.
+    pub fn new(run: &'a Run<'a>, tally: &'a mut Tally, granule_bytes: u32, level: Level) -> Self {
+        let size = run.cluster_blocks as usize;
+        let races = || run.options.races.then(|| Races::new(run.shared_bytes, run.warps, granule_bytes));
+        let warps = || (0..run.warps).map(|index| Warp::new(run.kernel, index, run.threads)).collect();
+        let env = Env {
+            run,
+            tally,
+            rank: 0,
+            memories: (0..size).map(|_| SharedMemory::new(run.shared_bytes, races())).collect(),
+            constants: (0..size).map(|_| Constants::default()).collect(),
+            mbarriers: vec![std::collections::BTreeMap::new(); size],
+            transfers: std::collections::VecDeque::new(),
+            cluster_arrivals: 0,
+            volatile: false,
+        };
+        Self {
+            env,
+            warps: (0..size).map(|_| warps()).collect(),
+            at_barrier: vec![vec![false; run.warps as usize]; size],
+            barriers: vec![vec![Barrier::default(); BARRIERS]; size],
+            blocks: vec![[0; 3]; size],
+            level,
+        }
+    }
+
+    /// Executes the cluster of this index in the grid, to its end or its first fault.
+    pub fn execute(&mut self, cluster: u64) -> Result<(), Box<Fault>> {
+        self.start(cluster);
+        while self.warps.iter().flatten().any(|warp| !warp.is_done()) {
+            if self.pass()? {
+                continue;
+            }
+            match transfer::complete_next(&mut self.env, &mut self.warps[0]) {
+                Ok(true) => {}
+                Ok(false) => return Err(self.deadlock()),
+                Err(trouble) => return Err(self.fault(0, 0, *trouble)),
+            }
+        }
+        // Copies to global memory that nobody waited for still arrive.
+        if let Err(trouble) = transfer::complete_stores(&mut self.env, &mut self.warps[0][0]) {
+            return Err(self.fault(0, 0, *trouble));
+        }
+        self.finish();
+        Ok(())
+    }
+
+    fn start(&mut self, cluster: u64) {
+        let run = self.env.run;
+        if run.options.counters {
+            self.env.tally.start_block();
+        }
+        self.env.transfers.clear();
+        self.env.cluster_arrivals = 0;
+        for rank in 0..self.blocks.len() {
+            self.blocks[rank] = run.block_of(cluster, rank as u32);
+            self.env.memories[rank].reset();
+            self.env.mbarriers[rank].clear();
+            constants::fill(&mut self.env.constants[rank], run, self.blocks[rank], rank as u32);
+            self.warps[rank].iter_mut().for_each(|warp| warp.restart(run.threads));
+            self.at_barrier[rank].fill(false);
+            self.barriers[rank].iter_mut().for_each(Barrier::reset);
+        }
+    }
+
+    fn finish(&mut self) {
+        let warps = self.env.run.warps as usize;
+        for rank in 0..self.blocks.len() {
+            if self.env.run.options.counters {
+                self.env.tally.end_block(rank * warps..(rank + 1) * warps);
+            } else {
+                self.env.tally.counters.executed_blocks += 1;
+            }
+        }
+    }
+
+    /// Lets every warp that can run do so until it pauses. Returns whether one of them got anywhere.
+    fn pass(&mut self) -> Result<bool, Box<Fault>> {
+        let mut progress = false;
+        for rank in 0..self.blocks.len() {
+            for index in 0..self.warps[rank].len() {
+                if self.warps[rank][index].is_done() || self.at_barrier[rank][index] {
+                    continue;
+                }
+                progress |= self.run_warp(rank, index).map_err(|trouble| self.fault(rank, index, *trouble))?;
+            }
+        }
+        Ok(progress)
+    }
+
+    /// Runs one warp until it pauses. Returns whether it got anywhere.
+    fn run_warp(&mut self, rank: usize, index: usize) -> Step<bool> {
+        self.env.rank = rank;
+        let board = rank * self.env.run.warps as usize + index;
+        let warp = &mut self.warps[rank][index];
+        let before = warp.executed;
+        let pause = dispatch::run(self.level, warp, &mut self.env, board)?;
+        let mut progress = true;
+        match pause {
+            Pause::Barrier(instruction) | Pause::Arrived(instruction) => {
+                self.at_barrier[rank][index] = matches!(pause, Pause::Barrier(_));
+                self.arrive(rank, index, instruction)?;
+            }
+            // A warp that has exited is waited for no longer.
+            Pause::Done => (0..BARRIERS).for_each(|id| self.release(rank, id)),
+            Pause::Waiting => progress = warp.executed > before + 1,
+            Pause::Slice => {}
+        }
+        self.count_cluster_arrivals();
+        Ok(progress)
+    }
+
+    fn arrive(&mut self, rank: usize, index: usize, instruction: u32) -> Step<()> {
+        let warp = &self.warps[rank][index];
+        let lane = warp.live.trailing_zeros() as usize;
+        let invalid = |message| Trouble::at(lane, FaultKind::Invalid(message));
+        let Op::Bar { id, .. } = self.env.run.kernel.instructions[instruction as usize].op else { return Ok(()) };
+        let id = self.env.get32(warp, id).0[lane] as usize;
+        let Some(barrier) = self.barriers[rank].get_mut(id) else {
+            return Err(invalid(format!("barrier {id}; a block has {BARRIERS}")));
+        };
+        barrier.arrive(warp, &mut self.env, instruction).map_err(invalid)?;
+        self.release(rank, id);
+        Ok(())
+    }
+
+    fn release(&mut self, rank: usize, id: usize) {
+        for warp in self.barriers[rank][id].release(&mut self.warps[rank], &mut self.env) {
+            self.at_barrier[rank][warp as usize] = false;
+        }
+    }
+
+    fn count_cluster_arrivals(&mut self) {
+        let live = self.warps.iter().flatten().filter(|warp| !warp.is_done());
+        self.env.cluster_arrivals = live.map(|warp| warp.cluster_arrivals).min().unwrap_or(u64::MAX);
+    }
+
+    fn deadlock(&self) -> Box<Fault> {
+        let mut details = Vec::new();
+        let mut first = None;
+        let mut waiting = 0;
+        for (rank, warps) in self.warps.iter().enumerate() {
+            for (index, warp) in warps.iter().enumerate().filter(|(_, warp)| !warp.is_done()) {
+                waiting += 1;
+                first.get_or_insert((rank, index));
+                if !self.at_barrier[rank][index] {
+                    details.push(format!("warp {index} at line {}", self.line_of(warp.pc)));
+                }
+            }
+            details.extend(self.barriers[rank].iter().enumerate().filter_map(|(id, barrier)| barrier.describe(id)));
+        }
+        let (rank, index) = first.unwrap_or_default();
+        let kind = FaultKind::Deadlock {
+            waiting,
+            warps: self.env.run.warps * self.env.run.cluster_blocks,
+            detail: details.join("; "),
+        };
+        let lane = self.warps[rank][index].live.trailing_zeros() as usize;
+        self.fault(rank, index, Trouble { lane, kind })
+    }
+
+    fn line_of(&self, pc: u32) -> u32 {
+        let instructions = &self.env.run.kernel.instructions;
+        instructions.get(pc as usize).or(instructions.last()).map_or(0, |instruction| instruction.line)
+    }
+
+    /// Says where a fault happened.
+    fn fault(&self, rank: usize, index: usize, trouble: Trouble) -> Box<Fault> {
+        let run = self.env.run;
+        let warp = &self.warps[rank][index];
+        // A warp that waits at a barrier is behind it already.
+        let pc = if self.at_barrier[rank][index] { warp.pc.saturating_sub(1) } else { warp.pc };
+        let line = self.line_of(pc);
+        let [x, y, _] = run.launch.block;
+        let thread = warp.first_thread + trouble.lane as u32;
+        Box::new(Fault {
+            kind: trouble.kind,
+            kernel: run.kernel.name.clone(),
+            file: run.file.to_owned(),
+            line,
+            instruction: run.text_of(line),
+            block: self.blocks[rank],
+            thread: [thread % x, thread / x % y, thread / (x * y)],
+        })
+    }
+}
+
+/// `mapa` and `getctarank`: the addresses of a cluster's shared memories.
+pub(crate) fn execute_address(warp: &mut Warp, env: &Env<'_>, op: &Op, mask: u32) {
+    match *op {
+        Op::Mapa { wide, generic, d, a, rank } => {
+            let ranks = env.get32(warp, rank);
+            let window = if generic { SHARED_WINDOW } else { 0 };
+            let map = |address: u64, rank: u32| {
+                let offset = (address - window) & ((1 << RANK_SHIFT) - 1);
+                window + ((u64::from(rank) + 1) << RANK_SHIFT | offset)
+            };
+            if wide {
+                let a = env.get64(warp, a);
+                let value = W64::from_fn(|lane| map(a.0[lane].max(window), ranks.0[lane]));
+                warp.set64(d, &value, mask);
+            } else {
+                let a = env.get32(warp, a);
+                let value = W32::from_fn(|lane| map(a.0[lane].into(), ranks.0[lane]) as u32);
+                warp.set32(d, &value, mask);
+            }
+        }
+        Op::GetCtaRank { wide, generic, d, a } => {
+            let window = if generic { SHARED_WINDOW } else { 0 };
+            let rank_of = |address: u64| match (address.max(window) - window) >> RANK_SHIFT {
+                0 => env.rank as u32,
+                tag => tag as u32 - 1,
+            };
+            let value = if wide {
+                let a = env.get64(warp, a);
+                W32::from_fn(|lane| rank_of(a.0[lane]))
+            } else {
+                let a = env.get32(warp, a);
+                W32::from_fn(|lane| rank_of(a.0[lane].into()))
+            };
+            warp.set32(d, &value, mask);
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,227 @@
+//! A launch: is it allowed, which blocks are executed, on which threads of the CPU, and what comes of it.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use super::cluster::Machine;
+use super::dispatch::Level;
+use super::env::Run;
+use super::tally::Tally;
+use super::{Launch, Loaded, Options};
+use crate::counters::Counters;
+use crate::fault::{Fault, LaunchError};
+use crate::gpu::Gpu;
+use crate::memory::GlobalMemory;
+use crate::program::{Kernel, Op, Space};
+use crate::timing::Prepared;
+
+/// Most blocks of a cluster that every GPU with clusters runs.
+const MAX_CLUSTER_BLOCKS: u32 = 8;
+
+/// Most blocks along x, and along y and z (CUDA C++ programming guide, technical specifications).
+const MAX_GRID: [u32; 3] = [i32::MAX as u32, 65535, 65535];
+
+impl Run<'_> {
+    /// Returns the index in the grid of the block of this rank in this cluster.
+    pub fn block_of(&self, cluster: u64, rank: u32) -> [u32; 3] {
+        let [cx, cy, cz] = self.launch.cluster;
+        let [gx, gy] = [u64::from(self.launch.grid[0] / cx), u64::from(self.launch.grid[1] / cy)];
+        let at = [(cluster % gx) as u32, (cluster / gx % gy) as u32, (cluster / gx / gy) as u32];
+        [at[0] * cx + rank % cx, at[1] * cy + rank / cx % cy, at[2] * cz + rank / (cx * cy)]
+    }
+
+    /// Returns the PTX of a line, for messages.
+    pub fn text_of(&self, line: u32) -> String {
+        let text = self.text.lines().nth((line as usize).saturating_sub(1)).unwrap_or_default();
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// Executes a launch.
+pub(crate) fn launch(
+    gpu: &Gpu,
+    memory: &GlobalMemory,
+    loaded: &Loaded,
+    kernel: &str,
+    launch: &Launch<'_>,
+    options: &Options,
+) -> Result<Counters, LaunchError> {
+    let module = loaded.module();
+    let kernel = module
+        .kernel(kernel)
+        .ok_or_else(|| LaunchError::Refused(format!("there is no kernel `{kernel}` in {}", module.file)))?;
+    let run = prepare(gpu, memory, loaded, kernel, launch, options).map_err(LaunchError::Refused)?;
+    let clusters = launch.grid.iter().map(|&blocks| u64::from(blocks)).product::<u64>() / u64::from(run.cluster_blocks);
+    let chosen = choose(clusters, options.sample_blocks.map(|blocks| (blocks / run.cluster_blocks).max(1)));
+    if options.counters {
+        memory.forget_touched();
+    }
+    let mut counters = execute(&run, &chosen)?;
+    counters.blocks = clusters * u64::from(run.cluster_blocks);
+    Ok(counters)
+}
+
+/// Returns the indices of the clusters to execute: all, or so many evenly spread.
+fn choose(clusters: u64, sample: Option<u32>) -> Vec<u64> {
+    match sample.map(u64::from) {
+        Some(count) if count < clusters => (0..count).map(|index| (2 * index + 1) * clusters / (2 * count)).collect(),
+        _ => (0..clusters).collect(),
+    }
+}
+
+fn prepare<'a>(
+    gpu: &'a Gpu,
+    memory: &'a GlobalMemory,
+    loaded: &'a Loaded,
+    kernel: &'a Kernel,
+    launch: &'a Launch<'a>,
+    options: &'a Options,
+) -> Result<Run<'a>, String> {
+    let threads = check_shape(gpu, kernel, launch)?;
+    let dynamic_offset = if kernel.uses_dynamic_shared() {
+        kernel.static_shared_bytes.next_multiple_of(kernel.dynamic_align.max(1))
+    } else {
+        kernel.static_shared_bytes
+    };
+    let shared_bytes = u64::from(dynamic_offset) + u64::from(launch.dynamic_shared_bytes);
+    if shared_bytes > u64::from(gpu.max_shared_bytes_per_block) {
+        let most = gpu.max_shared_bytes_per_block;
+        return Err(format!("{shared_bytes} bytes of shared memory; a block of the {} has at most {most}", gpu.name));
+    }
+    Ok(Run {
+        kernel,
+        memory,
+        options,
+        launch,
+        gpu,
+        params: pack_arguments(kernel, launch)?,
+        globals: loaded.globals(),
+        file: &loaded.module().file,
+        text: &loaded.module().text,
+        threads,
+        warps: threads.div_ceil(32),
+        cluster_blocks: launch.cluster.iter().product(),
+        shared_bytes: shared_bytes as u32,
+        dynamic_offset,
+        prepared: if options.counters { Prepared::all(kernel, gpu) } else { Vec::new() },
+    })
+}
+
+/// Checks grid, block and cluster, and returns the threads of a block.
+fn check_shape(gpu: &Gpu, kernel: &Kernel, launch: &Launch<'_>) -> Result<u32, String> {
+    let Launch { grid, block, cluster, .. } = launch;
+    let product = |of: &[u32; 3]| of.iter().try_fold(1u32, |product, &x| product.checked_mul(x));
+    if [grid, block, cluster].iter().any(|of| of.contains(&0)) {
+        return Err(format!("a grid of {grid:?}, blocks of {block:?} and clusters of {cluster:?} contain a 0"));
+    }
+    if (0..3).any(|axis| grid[axis] > MAX_GRID[axis]) {
+        return Err(format!("a grid of {grid:?} blocks; at most {MAX_GRID:?} are allowed"));
+    }
+    let most = kernel.max_threads.unwrap_or(u32::MAX).min(gpu.max_threads_per_block);
+    let threads = product(block).filter(|&threads| threads <= most && block[2] <= 64);
+    let threads = threads.ok_or_else(|| format!("a block of {block:?} threads; at most {most} are allowed"))?;
+    if let Some(required) = kernel.required_block.filter(|required| required != block) {
+        return Err(format!("a block of {block:?} threads; the kernel requires {required:?}"));
+    }
+    if let Some(required) = kernel.required_cluster.filter(|required| required != cluster) {
+        return Err(format!("a cluster of {cluster:?} blocks; the kernel requires {required:?}"));
+    }
+    let size = product(cluster).unwrap_or(u32::MAX);
+    if size > 1 && gpu.compute_capability < (9, 0) {
+        return Err(format!("a cluster of {cluster:?} blocks; the {} has no clusters", gpu.name));
+    }
+    if size > MAX_CLUSTER_BLOCKS {
+        return Err(format!("a cluster of {cluster:?} blocks; at most {MAX_CLUSTER_BLOCKS} are allowed"));
+    }
+    if (0..3).any(|axis| !grid[axis].is_multiple_of(cluster[axis])) {
+        return Err(format!("a grid of {grid:?} blocks is not a multiple of the cluster {cluster:?}"));
+    }
+    Ok(threads)
+}
+
+fn pack_arguments(kernel: &Kernel, launch: &Launch<'_>) -> Result<Vec<u8>, String> {
+    let (got, wanted) = (launch.args.len(), kernel.params.len());
+    if got != wanted {
+        return Err(format!("{got} arguments; the kernel {} has {wanted} parameters", kernel.name));
+    }
+    let mut bytes = vec![0; kernel.param_bytes as usize];
+    for (param, arg) in kernel.params.iter().zip(launch.args) {
+        if arg.len() != param.bytes as usize {
+            return Err(format!("{} bytes for the parameter {} of {} bytes", arg.len(), param.name, param.bytes));
+        }
+        bytes[param.offset as usize..][..arg.len()].copy_from_slice(arg);
+    }
+    Ok(bytes)
+}
+
+/// Executes the clusters on several threads. Which one executes a cluster makes no difference.
+fn execute(run: &Run<'_>, clusters: &[u64]) -> Result<Counters, LaunchError> {
+    let granule = granule_bytes(run.kernel);
+    let level = Level::detect();
+    let next = AtomicU64::new(0);
+    let first_fault: Mutex<Option<(u64, Box<Fault>)>> = Mutex::new(None);
+    let total = Mutex::new(Tally::new(run));
+    let work = || {
+        let mut tally = Tally::new(run);
+        let mut machine = Machine::new(run, &mut tally, granule, level);
+        while let Some(&cluster) = clusters.get(next.fetch_add(1, Relaxed) as usize) {
+            // Later blocks than the first that failed would only say something less useful.
+            if lock(&first_fault).as_ref().is_some_and(|(failed, _)| *failed < cluster) {
+                continue;
+            }
+            if let Err(fault) = machine.execute(cluster) {
+                let mut first = lock(&first_fault);
+                if first.as_ref().is_none_or(|(failed, _)| cluster < *failed) {
+                    *first = Some((cluster, fault));
+                }
+            }
+        }
+        drop(machine);
+        lock(&total).add(&tally);
+    };
+    let threads = threads_for(run, clusters.len());
+    if threads == 1 {
+        work();
+    } else {
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(work);
+            }
+        });
+    }
+    if let Some((_, fault)) = lock(&first_fault).take() {
+        return Err(LaunchError::Fault(fault));
+    }
+    let tally = total.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    Ok(tally.finish(run))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Returns how many threads of the CPU share the work: one when the order of the blocks can show in the results.
+fn threads_for(run: &Run<'_>, clusters: usize) -> usize {
+    let ordered = run.kernel.instructions.iter().any(|instruction| match instruction.op {
+        Op::Atom { space, .. } => !matches!(space, Space::Shared | Space::SharedCluster),
+        _ => false,
+    });
+    if ordered {
+        return 1;
+    }
+    let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    run.options.threads.unwrap_or_else(cores).clamp(1, clusters.max(1))
+}
+
+/// Returns the bytes of the smallest access that may go to shared memory: what races are kept for.
+fn granule_bytes(kernel: &Kernel) -> u32 {
+    let shared = |space: Space| matches!(space, Space::Shared | Space::SharedCluster | Space::Generic);
+    let bytes = kernel.instructions.iter().filter_map(|instruction| match &instruction.op {
+        Op::Ld { space, ty, count, .. } | Op::St { space, ty, count, .. } if shared(*space) => {
+            Some(ty.bytes() * u32::from(*count))
+        }
+        Op::Atom { space, ty, .. } if shared(*space) => Some(ty.bytes()),
+        _ => None,
+    });
+    bytes.min().unwrap_or(4).clamp(1, 4)
+}

@@ -1,0 +1,125 @@
+//! Matrix fragments: `ldmatrix`, `stmatrix` and `mma.sync`.
+
+use super::access::{self, Width};
+use super::env::{Env, Step, Trouble};
+use super::lanes::{LANES, W32, W64};
+use super::warp::Warp;
+use crate::fault::FaultKind;
+use crate::numeric as num;
+use crate::program::{Address, Mma, NONE, Slot, Space, Ty};
+
+/// Rows of 16 bytes: what each address of `ldmatrix` names.
+const ROW: (Ty, u8) = (Ty::B32, 4);
+
+fn whole_warp(warp: &Warp, mask: u32, opcode: &'static str) -> Step<()> {
+    if mask == warp.live && mask == u32::MAX {
+        return Ok(());
+    }
+    Err(Trouble::of(mask, FaultKind::WrongMembers { opcode, members: u32::MAX, active: mask }))
+}
+
+/// `ldmatrix`: lane 8m + r holds the address of row r of matrix m; lane 4r + c gets elements 2c, 2c + 1 of row r, or of
+/// column r when transposed (PTX ISA 9.7.14.5.15).
+pub(crate) fn load_matrix(
+    warp: &mut Warp,
+    env: &mut Env<'_>,
+    (count, transpose, d): (u8, bool, &[Slot; 4]),
+    address: &Address,
+    mask: u32,
+) -> Step<()> {
+    whole_warp(warp, mask, "ldmatrix")?;
+    let at = access::addresses(warp, env, address);
+    let lanes = u32::MAX >> (32 - 8 * u32::from(count));
+    let mut words = [W32::splat(0); 8];
+    access::read(warp, env, Space::Shared, &at, lanes, Width::of(ROW.0, ROW.1), &mut words)?;
+    for (matrix, &slot) in d[..usize::from(count)].iter().enumerate() {
+        let value = W32::from_fn(|lane| {
+            let (row, pair) = (lane / 4, lane % 4);
+            if transpose {
+                let element = |r: usize| words[row / 2].0[8 * matrix + r] >> (row % 2 * 16) & 0xffff;
+                element(2 * pair) | element(2 * pair + 1) << 16
+            } else {
+                words[pair].0[8 * matrix + row]
+            }
+        });
+        warp.set32(slot, &value, mask);
+    }
+    Ok(())
+}
+
+/// `stmatrix`: the reverse.
+pub(crate) fn store_matrix(
+    warp: &mut Warp,
+    env: &mut Env<'_>,
+    (count, transpose, s): (u8, bool, &[Slot; 4]),
+    address: &Address,
+    mask: u32,
+) -> Step<()> {
+    whole_warp(warp, mask, "stmatrix")?;
+    let at = access::addresses(warp, env, address);
+    let lanes = u32::MAX >> (32 - 8 * u32::from(count));
+    let mut words = [W32::splat(0); 8];
+    for (matrix, &slot) in s[..usize::from(count)].iter().enumerate() {
+        let value = *env.get32(warp, slot);
+        for lane in 0..LANES {
+            let (row, pair) = (lane / 4, lane % 4);
+            if transpose {
+                for half in 0..2 {
+                    let bits = value.0[lane] >> (16 * half) & 0xffff;
+                    words[row / 2].0[8 * matrix + 2 * pair + half] |= bits << (row % 2 * 16);
+                }
+            } else {
+                words[pair].0[8 * matrix + row] = value.0[lane];
+            }
+        }
+    }
+    access::write(warp, env, Space::Shared, &at, lanes, Width::of(ROW.0, ROW.1), &words)
+}
+
+/// `mma.sync`
+#[inline(always)]
+pub(crate) fn mma(warp: &mut Warp, env: &Env<'_>, mma: &Mma, mask: u32) -> Step<()> {
+    whole_warp(warp, mask, "mma.sync")?;
+    if mma.a_ty == Ty::F64 {
+        return mma_f64(warp, env, mma);
+    }
+    let get = |slot: Slot| if slot == NONE { [0; LANES] } else { env.get32(warp, slot).0 };
+    let (a, b, c) = (mma.a.map(get), mma.b.map(get), mma.c.map(get));
+    let is_signed = |ty: Ty| ty == Ty::S8;
+    let bf16 = mma.a_ty == Ty::Bf16;
+    let d = match (mma.a_ty, mma.c_ty, mma.k) {
+        (Ty::F16 | Ty::Bf16, Ty::F32, 16) => num::mma_m16n8k16_f16(&a, &b, &c, bf16),
+        (Ty::F16 | Ty::Bf16, Ty::F32, 8) => num::mma_m16n8k8_f16(&[a[0], a[1]], &[b[0]], &c, bf16),
+        (Ty::F16, Ty::F16, 16) => pad(num::mma_m16n8k16_f16_f16(&a, &b, &[c[0], c[1]])),
+        (Ty::F16, Ty::F16, 8) => pad(num::mma_m16n8k8_f16_f16(&[a[0], a[1]], &[b[0]], &[c[0], c[1]])),
+        (Ty::Tf32, Ty::F32, 8) => num::mma_m16n8k8_tf32(&a, &b, &c),
+        (Ty::Tf32, Ty::F32, 4) => num::mma_m16n8k4_tf32(&[a[0], a[1]], &[b[0]], &c),
+        (Ty::S8 | Ty::U8, Ty::S32, 16) => {
+            num::mma_m16n8k16_i8(&[a[0], a[1]], &[b[0]], &c, is_signed(mma.a_ty), is_signed(mma.b_ty))
+        }
+        (Ty::S8 | Ty::U8, Ty::S32, 32) => num::mma_m16n8k32_i8(&a, &b, &c, is_signed(mma.a_ty), is_signed(mma.b_ty)),
+        _ => {
+            let name = format!("mma.sync.m{}n{}k{} of {:?}", mma.m, mma.n, mma.k, mma.a_ty);
+            return Err(Trouble::at(0, FaultKind::Unsupported(name)));
+        }
+    };
+    for (&slot, value) in mma.d.iter().zip(d) {
+        if slot != NONE {
+            warp.set32(slot, &W32(value), mask);
+        }
+    }
+    Ok(())
+}
+
+fn pad(two: [num::Lanes; 2]) -> [num::Lanes; 4] {
+    [two[0], two[1], [0; LANES], [0; LANES]]
+}
+
+fn mma_f64(warp: &mut Warp, env: &Env<'_>, mma: &Mma) -> Step<()> {
+    let get = |slot: Slot| env.get64(warp, slot).0;
+    let d = num::mma_m8n8k4_f64(&get(mma.a[0]), &get(mma.b[0]), &[get(mma.c[0]), get(mma.c[1])]);
+    for (&slot, value) in mma.d.iter().zip(d) {
+        warp.set64(slot, &W64(value), u32::MAX);
+    }
+    Ok(())
+}

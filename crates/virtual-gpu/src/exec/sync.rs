@@ -1,0 +1,149 @@
+//! mbarrier instructions.
+
+use super::access;
+use super::copies;
+use super::env::{Env, Step};
+use super::lanes::{W64, lanes_of};
+use super::mbarrier::{Mbarrier, invalid};
+use super::transfer::shared_end;
+use super::warp::Warp;
+use crate::program::{Address, MbarrierOp, NONE, Slot};
+
+/// Executes an mbarrier instruction in the lanes of `mask`. Returns false if it has to wait and be executed again.
+pub(crate) fn mbarrier(
+    warp: &mut Warp,
+    env: &mut Env<'_>,
+    op: &MbarrierOp,
+    address: &Address,
+    mask: u32,
+) -> Step<bool> {
+    if let &MbarrierOp::PendingCount { d, state } = op {
+        let state = env.get64(warp, state);
+        let value = super::lanes::W32::from_fn(|lane| Mbarrier::pending_of(state.0[lane]));
+        warp.set32(d, &value, mask);
+        return Ok(true);
+    }
+    let at = access::addresses(warp, env, address);
+    match *op {
+        MbarrierOp::WaitState { d, state, blocking } => {
+            let state = *env.get64(warp, state);
+            wait(warp, env, (&at, d, blocking), mask, |barrier, lane| barrier.has_passed(state.0[lane]))
+        }
+        MbarrierOp::WaitParity { d, parity, blocking } => {
+            let parity = *env.get32(warp, parity);
+            wait(warp, env, (&at, d, blocking), mask, |barrier, lane| barrier.has_passed_parity(parity.0[lane]))
+        }
+        _ => {
+            for lane in lanes_of(mask) {
+                change(warp, env, op, at.0[lane], lane)?;
+            }
+            Ok(true)
+        }
+    }
+}
+
+/// Executes what changes an mbarrier, for one lane.
+fn change(warp: &mut Warp, env: &mut Env<'_>, op: &MbarrierOp, address: u64, lane: usize) -> Step<()> {
+    let (rank, offset) = shared_end(env, address);
+    let number = |env: &Env<'_>, slot: Slot, absent: u32| {
+        if slot == NONE { absent } else { env.get32(warp, slot).0[lane] }
+    };
+    let Some(memory) = env.memories.get_mut(rank).filter(|memory| offset + 8 <= memory.bytes()) else {
+        return Err(invalid(lane, format!("mbarrier at shared address {offset:#x}, outside the block's memory")));
+    };
+    if let MbarrierOp::Init { count } = *op {
+        // On the machine it lives in these eight bytes; who reads them does not read garbage.
+        memory.store_word(offset, 0);
+        memory.store_word(offset + 4, 0);
+        let barrier = Mbarrier::new(number(env, count, 0)).map_err(|message| invalid(lane, message))?;
+        env.mbarriers[rank].insert(offset, barrier);
+        return Ok(());
+    }
+    if let MbarrierOp::Inval = *op {
+        env.mbarriers[rank].remove(&offset);
+        return Ok(());
+    }
+    let (tx, count) = match *op {
+        MbarrierOp::ExpectTx { tx } | MbarrierOp::CompleteTx { tx } => (number(env, tx, 0), 0),
+        MbarrierOp::Arrive { count, tx, .. } => (number(env, tx, 0), number(env, count, 1)),
+        _ => (0, 0),
+    };
+    let own = rank == env.rank;
+    let Some(barrier) = env.mbarriers[rank].get_mut(&offset) else {
+        return Err(invalid(lane, format!("no mbarrier was initialised at shared address {offset:#x}")));
+    };
+    match *op {
+        MbarrierOp::ExpectTx { .. } => barrier.expect_bytes(tx),
+        MbarrierOp::CompleteTx { .. } => barrier.complete_bytes(tx),
+        MbarrierOp::Arrive { state, drop, .. } => {
+            let before = barrier.state();
+            barrier.expect_bytes(tx);
+            if let Some(races) = env.memories[rank].races.as_mut().filter(|_| own) {
+                races.release(warp.index, &mut barrier.clock);
+            }
+            let arrived = if drop { barrier.drop_arrivals(count) } else { barrier.arrive(count) };
+            arrived.map_err(|message| invalid(lane, message))?;
+            warp.set64(state, &W64::splat(before), 1 << lane);
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Waits for a phase: all lanes must have passed for the warp to go on. A `test_wait` gives its answer at once.
+fn wait(
+    warp: &mut Warp,
+    env: &mut Env<'_>,
+    (at, d, blocking): (&W64, Slot, bool),
+    mask: u32,
+    passed: impl Fn(&Mbarrier, usize) -> bool,
+) -> Step<bool> {
+    let mut result = 0;
+    for lane in lanes_of(mask) {
+        let (rank, offset) = shared_end(env, at.0[lane]);
+        let Some(barrier) = env.mbarriers.get(rank).and_then(|barriers| barriers.get(&offset)) else {
+            return Err(invalid(lane, format!("no mbarrier was initialised at shared address {offset:#x}")));
+        };
+        if passed(barrier, lane) {
+            result |= 1 << lane;
+            if rank == env.rank
+                && let Some(races) = &mut env.memories[rank].races
+            {
+                races.acquire(warp.index, &barrier.clock);
+            }
+        }
+    }
+    // `try_wait` may return false after a time of the machine's choosing; here it returns when it is true.
+    if result != mask && blocking {
+        return Ok(false);
+    }
+    warp.set_predicate(d, result, mask);
+    Ok(true)
+}
+
+/// `cp.async.mbarrier.arrive`: arrives once the lane's copies are there, which they are at the latest now.
+pub(crate) fn arrive_after_copies(
+    warp: &mut Warp,
+    env: &mut Env<'_>,
+    address: &Address,
+    noinc: bool,
+    mask: u32,
+) -> Step<()> {
+    copies::wait(warp, env, None)?;
+    let at = access::addresses(warp, env, address);
+    for lane in lanes_of(mask) {
+        let (rank, offset) = shared_end(env, at.0[lane]);
+        let own = rank == env.rank;
+        let Some(barrier) = env.mbarriers.get_mut(rank).and_then(|barriers| barriers.get_mut(&offset)) else {
+            return Err(invalid(lane, format!("no mbarrier was initialised at shared address {offset:#x}")));
+        };
+        if let Some(races) = env.memories[rank].races.as_mut().filter(|_| own) {
+            races.release(warp.index, &mut barrier.clock);
+        }
+        if !noinc {
+            barrier.expect_arrival();
+        }
+        barrier.arrive(1).map_err(|message| invalid(lane, message))?;
+    }
+    Ok(())
+}

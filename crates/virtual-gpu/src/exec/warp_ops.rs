@@ -1,0 +1,105 @@
+//! Instructions by which the lanes of a warp talk to each other.
+
+use super::env::{Env, Step, Trouble};
+use super::lanes::{LANES, W32, lanes_of, mask_of};
+use super::warp::Warp;
+use crate::fault::FaultKind;
+use crate::program::{NONE, Op, ShflMode, Slot, VoteMode};
+
+/// Checks that the lanes that execute are those that the member mask names. Lanes that have exited may be named.
+fn check_members(warp: &Warp, members: &W32, mask: u32, opcode: &'static str) -> Step<u32> {
+    let first = members.0[mask.trailing_zeros() as usize];
+    if first & warp.live == mask && lanes_of(mask).all(|lane| members.0[lane] == first) {
+        return Ok(first);
+    }
+    Err(Trouble::of(mask, FaultKind::WrongMembers { opcode, members: first, active: mask }))
+}
+
+/// `shfl.sync`
+#[inline(always)]
+pub(crate) fn shfl(warp: &mut Warp, env: &Env<'_>, op: &Op, mask: u32) -> Step<()> {
+    let &Op::Shfl { mode, d, p, a, b, c, members } = op else { return Ok(()) };
+    check_members(warp, env.get32(warp, members), mask, "shfl.sync")?;
+    let (a, b, c) = (env.get32(warp, a), env.get32(warp, b), env.get32(warp, c));
+    let mut value = W32::splat(0);
+    let mut valid = 0;
+    for lane in 0..LANES {
+        // PTX ISA 9.7.9.6: `c` holds the clamp in bits 0-4 and the segment mask in bits 8-12.
+        let (clamp, segment) = (c.0[lane] & 31, c.0[lane] >> 8 & 31);
+        let index = lane as u32;
+        let by = b.0[lane] & 31;
+        let most = (index & segment) | (clamp & !segment);
+        let (from, inside) = match mode {
+            ShflMode::Up => (index.wrapping_sub(by), index as i32 - by as i32 >= most as i32),
+            ShflMode::Down => (index + by, index + by <= most),
+            ShflMode::Bfly => (index ^ by, index ^ by <= most),
+            ShflMode::Idx => {
+                let from = (index & segment) | (by & !segment);
+                (from, from <= most)
+            }
+        };
+        let from = if inside { from & 31 } else { index };
+        value.0[lane] = a.0[from as usize];
+        valid |= u32::from(inside) << lane;
+    }
+    warp.set32(d, &value, mask);
+    warp.set_predicate(p, valid, mask);
+    Ok(())
+}
+
+/// `vote.sync`
+pub(crate) fn vote(warp: &mut Warp, env: &Env<'_>, op: &Op, mask: u32) -> Step<()> {
+    let &Op::Vote { mode, d, p, p_negated, members } = op else { return Ok(()) };
+    check_members(warp, env.get32(warp, members), mask, "vote.sync")?;
+    let votes = warp.predicate_or_not(p, p_negated) & mask;
+    let all_or_none = |holds: bool| if holds { u32::MAX } else { 0 };
+    match mode {
+        VoteMode::Ballot => warp.set32(d, &W32::splat(votes), mask),
+        VoteMode::All => warp.set_predicate(d, all_or_none(votes == mask), mask),
+        VoteMode::Any => warp.set_predicate(d, all_or_none(votes != 0), mask),
+        VoteMode::Uni => warp.set_predicate(d, all_or_none(votes == mask || votes == 0), mask),
+    }
+    Ok(())
+}
+
+/// `match.any.sync` and `match.all.sync`
+pub(crate) fn match_lanes(warp: &mut Warp, env: &Env<'_>, op: &Op, mask: u32) -> Step<()> {
+    let &Op::Match { all, ty, d, p, a, members } = op else { return Ok(()) };
+    check_members(warp, env.get32(warp, members), mask, "match.sync")?;
+    let values: [u64; LANES] = if ty.bits() == 64 { env.get64(warp, a).0 } else { env.get32(warp, a).0.map(u64::from) };
+    let same = W32::from_fn(|lane| mask & mask_of(|other| values[other] == values[lane]));
+    if all {
+        let agree = same.0[mask.trailing_zeros() as usize] == mask;
+        warp.set32(d, &W32::splat(if agree { mask } else { 0 }), mask);
+        warp.set_predicate(p, if agree { u32::MAX } else { 0 }, mask);
+    } else {
+        warp.set32(d, &same, mask);
+    }
+    Ok(())
+}
+
+/// `redux.sync`
+pub(crate) fn redux(warp: &mut Warp, env: &Env<'_>, op: &Op, mask: u32) -> Step<()> {
+    let &Op::Redux { op, ty, d, a, members } = op else { return Ok(()) };
+    check_members(warp, env.get32(warp, members), mask, "redux.sync")?;
+    let a = env.get32(warp, a);
+    let result = lanes_of(mask).map(|lane| a.0[lane]).reduce(|x, y| super::atomics::combine32(op, ty, x, y, 0));
+    warp.set32(d, &W32::splat(result.unwrap_or(0)), mask);
+    Ok(())
+}
+
+/// `elect.sync`: the lowest member is elected.
+pub(crate) fn elect(warp: &mut Warp, env: &Env<'_>, (d, p, members): (Slot, Slot, Slot), mask: u32) -> Step<()> {
+    let members = check_members(warp, env.get32(warp, members), mask, "elect.sync")?;
+    let leader = (members & mask).trailing_zeros();
+    if d != NONE {
+        warp.set32(d, &W32::splat(leader), mask);
+    }
+    warp.set_predicate(p, 1 << leader, mask);
+    Ok(())
+}
+
+/// `bar.warp.sync`: its lanes run in lock step here, so there is nothing to wait for; only the members are checked.
+pub(crate) fn warp_sync(warp: &Warp, env: &Env<'_>, members: Slot, mask: u32) -> Step<()> {
+    check_members(warp, env.get32(warp, members), mask, "bar.warp.sync").map(drop)
+}

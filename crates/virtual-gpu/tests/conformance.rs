@@ -1,0 +1,141 @@
+//! Every kernel of the conformance set computes on the virtual GPU what it computed on a real one.
+//!
+//! The expected data were recorded by conformance/record.py; conformance/expected/expected.json says on what. A case
+//! without data fails. `CONFORMANCE_CASES=text` runs only those cases whose name contains the text.
+
+#[path = "conformance/compare.rs"]
+mod compare;
+#[path = "conformance/suite.rs"]
+mod suite;
+#[path = "conformance/tables.rs"]
+mod tables;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use compare::{bits, show, width};
+use suite::{Arg, Case, File, Manifest, folder};
+use virtual_gpu::gpu::Gpu;
+use virtual_gpu::program::Module;
+use virtual_gpu::{Launch, Options, VirtualGpu, ptx};
+
+/// Differences shown per section.
+const SHOWN: usize = 3;
+
+/// Runs a case and returns the output's bytes.
+fn run(module: &Module, manifest: &Manifest, case: &Case) -> Result<Vec<u8>, String> {
+    let mut gpu = VirtualGpu::new(Gpu::h200());
+    let loaded = gpu.load(module.clone());
+    let mut put = |data: &[u8]| -> Result<u64, String> {
+        let address = gpu.alloc(data.len() as u64).map_err(|e| e.to_string())?;
+        gpu.write(address, data).map_err(|e| e.to_string())?;
+        Ok(address)
+    };
+    let before = case.before(&manifest.tables);
+    let out = put(&before)?;
+    let mut args = Vec::new();
+    for arg in &case.args {
+        args.push(match arg {
+            Arg::Table(name) => put(&tables::bytes(&manifest.tables, name))?.to_le_bytes().to_vec(),
+            Arg::Out(_) => out.to_le_bytes().to_vec(),
+            Arg::U32(number) => number.to_le_bytes().to_vec(),
+        });
+    }
+    let launch = Launch {
+        grid: case.grid,
+        block: case.block,
+        cluster: case.cluster,
+        dynamic_shared_bytes: case.shared,
+        args: &args,
+    };
+    gpu.launch(&loaded, &case.kernel, &launch, &Options::default()).map_err(|e| e.to_string())?;
+    gpu.read(out, before.len() as u64).map_err(|e| e.to_string())
+}
+
+/// Returns what differs, a line per section with up to [`SHOWN`] elements.
+fn differences(case: &Case, expected: &[u8], got: &[u8]) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut start = 0;
+    for section in &case.out {
+        let (kind, width) = (section.kind.as_str(), width(&section.kind));
+        let element = |data: &[u8], i: usize| bits(&data[start + i * width..][..width]);
+        let wrong: Vec<usize> = (0..section.count)
+            .filter(|&i| !section.rule.accepts(kind, element(expected, i), element(got, i)))
+            .collect();
+        if !wrong.is_empty() {
+            let shown: Vec<String> = wrong
+                .iter()
+                .take(SHOWN)
+                .map(|&i| {
+                    let (expected, got) = (show(kind, element(expected, i)), show(kind, element(got, i)));
+                    format!("element {i} expected {expected} got {got}")
+                })
+                .collect();
+            let (label, count) = (&section.label, section.count);
+            lines.push(format!("`{label}`: {} of {count} differ: {}", wrong.len(), shown.join("; ")));
+        }
+        start += section.count * width;
+    }
+    lines
+}
+
+/// Runs the cases of a file and fails with everything that differs.
+fn check(ptx: &str) {
+    let (manifest, recorded) = suite::load();
+    let file: &File = manifest.files.iter().find(|file| file.ptx == ptx).expect("cases.json has the file");
+    let text = std::fs::read_to_string(folder().join("kernels").join(ptx)).expect("the PTX text is there");
+    let module = ptx::load(ptx, &text).unwrap_or_else(|error| panic!("{error}"));
+    let only = std::env::var("CONFORMANCE_CASES").unwrap_or_default();
+    let mut failed = Vec::new();
+    for case in file.cases.iter().filter(|case| case.name.contains(&only)) {
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            let expected = recorded.output(&manifest, file, &text, case)?;
+            let got = run(&module, &manifest, case)?;
+            Ok::<_, String>(differences(case, expected, &got))
+        }));
+        let lines = match result {
+            Ok(Ok(lines)) => lines,
+            Ok(Err(message)) => vec![message],
+            Err(_) => vec!["panicked (message above)".to_owned()],
+        };
+        failed.extend(lines.into_iter().map(|line| format!("{ptx}/{}: {line}", case.name)));
+    }
+    assert!(failed.is_empty(), "{} differ:\n{}", failed.len(), failed.join("\n"));
+}
+
+/// A test per file of kernels, and one that no file is left out.
+macro_rules! files {
+    ($($name:ident: $file:literal),* $(,)?) => {
+        $(#[test] fn $name() { check($file); })*
+
+        #[test]
+        fn every_file_has_a_test() {
+            let named = [$($file),*];
+            let (manifest, _) = suite::load();
+            for file in &manifest.files {
+                assert!(named.contains(&file.ptx.as_str()), "{} has no test", file.ptx);
+            }
+        }
+    };
+}
+
+files! {
+    integers_of_16_bits: "int16.ptx",
+    integers_of_32_bits: "int32.ptx",
+    integers_of_64_bits: "int64.ptx",
+    carries: "carry.ptx",
+    floats_of_32_bits: "f32.ptx",
+    floats_of_64_bits: "f64.ptx",
+    comparisons: "compare.ptx",
+    half_floats: "f16.ptx",
+    brain_floats: "bf16.ptx",
+    approximations: "approx.ptx",
+    conversions: "cvt.ptx",
+    warp_instructions: "warp.ptx",
+    matrix_moves: "matrix.ptx",
+    matrix_products: "mma.ptx",
+    control_flow: "control.ptx",
+    memory: "memory.ptx",
+    asynchronous_copies: "async.ptx",
+    clusters: "cluster.ptx",
+    warpgroup_products: "wgmma.ptx",
+}
