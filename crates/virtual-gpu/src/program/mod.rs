@@ -5,7 +5,12 @@
 //! special registers that are one number per block are *constants* behind the same operand type, so that an operand is
 //! always one index.
 
+pub(crate) mod flow;
+mod liveness;
+pub(crate) mod lower;
 mod ops;
+mod registers;
+pub mod visit;
 
 pub use ops::*;
 
@@ -28,13 +33,14 @@ pub const FALSE: Slot = CONSTANT + 1;
 /// Reconvergence at the exit of the kernel.
 pub const AT_EXIT: u32 = u32::MAX;
 
-/// Generic address of offset 0 of the executing block's shared memory.
+/// Generic address of offset 0 of a block's own shared memory. Shared-space addresses start at 0.
 pub const SHARED_WINDOW: u64 = 0x7100_0000_0000;
 
-/// Generic address of offset 0 of the executing thread's local memory.
+/// Generic address of offset 0 of a thread's local memory. Local-space addresses start at 0.
 pub const LOCAL_WINDOW: u64 = 0x7200_0000_0000;
 
-/// Generic address of offset 0 of the kernel's parameters.
+/// Generic address of offset 0 of the parameter block. Parameters have generic addresses only: those of
+/// [`Space::Param`] are generic, too.
 pub const PARAM_WINDOW: u64 = 0x7300_0000_0000;
 
 /// A loaded PTX module.
@@ -146,15 +152,15 @@ pub enum Constant {
         /// Whether to sign-extend.
         signed: bool,
     },
-    /// The generic address of the parameter block plus an offset (for `cvta.param` and `mov` of a parameter's name).
+    /// The generic address of the parameter block ([`PARAM_WINDOW`]) plus an offset (for `cvta.param` and `mov` of a parameter's name).
     ParamAddress(u32),
     /// The address of a global plus an addend: index in [`Module::globals`].
     Global(u32, i32),
-    /// An address in the shared window: offset of a static shared variable plus addend.
+    /// An address in shared space (without [`SHARED_WINDOW`]): offset of a static shared variable plus addend.
     Shared(u32),
-    /// An address in the shared window: offset from the start of the dynamic shared memory.
+    /// An address in shared space (without [`SHARED_WINDOW`]): offset from the start of the dynamic shared memory.
     DynamicShared(u32),
-    /// An address in the local window: offset in the thread's local memory.
+    /// An address in local space (without [`LOCAL_WINDOW`]): offset in the thread's local memory.
     Local(u32),
     /// A special register that is one number per block.
     Special(BlockSpecial),

@@ -1,6 +1,14 @@
 //! The loader: PTX text to a [`Module`].
 
-use crate::program::Module;
+mod body;
+mod expression;
+mod lexer;
+mod parser;
+pub(crate) mod syntax;
+
+pub(crate) use parser::declared_type;
+
+use crate::program::{Module, lower};
 
 /// Why a PTX text was not loaded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -27,11 +35,49 @@ pub enum PtxError {
     },
 }
 
+/// What is wrong on a line that the caller knows.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Problem {
+    /// The text is wrong.
+    Syntax(String),
+    /// The opcode is not known.
+    Unsupported(String),
+}
+
+impl From<String> for Problem {
+    fn from(message: String) -> Self {
+        Self::Syntax(message)
+    }
+}
+
+impl From<&str> for Problem {
+    fn from(message: &str) -> Self {
+        Self::Syntax(message.to_owned())
+    }
+}
+
+impl Problem {
+    fn at(self, file: &str, line: u32) -> PtxError {
+        let file = file.to_owned();
+        match self {
+            Self::Syntax(message) => PtxError::Syntax { file, line, message },
+            Self::Unsupported(opcode) => PtxError::Unsupported { file, line, opcode },
+        }
+    }
+}
+
 /// Loads a PTX text; `file` is only used in messages.
 ///
 /// # Errors
 ///
 /// Fails at the first line that is not understood.
-pub fn load(file: &str, _text: &str) -> Result<Module, PtxError> {
-    Err(PtxError::Syntax { file: file.to_owned(), line: 1, message: "not written yet".to_owned() })
+pub fn load(file: &str, text: &str) -> Result<Module, PtxError> {
+    // A zero byte ends the text that NVRTC hands out.
+    let text = text.trim_end_matches('\0');
+    let place = |(line, problem): (u32, Problem)| problem.at(file, line);
+    let tokens = lexer::tokens(text).map_err(place)?;
+    let source = parser::parse(&tokens).map_err(place)?;
+    let mut module = lower::module(file, &source).map_err(place)?;
+    module.text = text.to_owned();
+    Ok(module)
 }

@@ -1,0 +1,126 @@
+//! An opcode's modifiers, taken one by one so that none is overlooked.
+
+use crate::program::{Mods, Round, Ty};
+use crate::ptx::Problem;
+
+/// An opcode with the modifiers that nobody has taken yet.
+pub(super) struct Opcode<'a> {
+    /// As written.
+    pub full: &'a str,
+    /// The part before the first dot.
+    pub name: &'a str,
+    /// The rest.
+    rest: Vec<&'a str>,
+}
+
+impl<'a> Opcode<'a> {
+    pub fn new(full: &'a str) -> Self {
+        let mut parts = full.split('.');
+        let name = parts.next().unwrap_or_default();
+        Self { full, name, rest: parts.collect() }
+    }
+
+    /// Returns the error that names this opcode.
+    pub fn unsupported(&self) -> Problem {
+        Problem::Unsupported(self.full.to_owned())
+    }
+
+    /// Takes a modifier if it is there.
+    pub fn take(&mut self, modifier: &str) -> bool {
+        match self.rest.iter().position(|part| *part == modifier) {
+            Some(index) => {
+                self.rest.remove(index);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Takes those of `modifiers` that are there; returns whether one was.
+    pub fn take_all(&mut self, modifiers: &[&str]) -> bool {
+        let before = self.rest.len();
+        self.rest.retain(|part| !modifiers.contains(part));
+        self.rest.len() < before
+    }
+
+    /// Takes the first modifier for which `meaning` has one.
+    pub fn choose<T>(&mut self, meaning: impl Fn(&str) -> Option<T>) -> Option<T> {
+        let (index, value) =
+            self.rest.iter().enumerate().find_map(|(index, part)| meaning(part).map(|value| (index, value)))?;
+        self.rest.remove(index);
+        Some(value)
+    }
+
+    /// As [`Self::choose`]; fails if there is none.
+    pub fn need<T>(&mut self, meaning: impl Fn(&str) -> Option<T>) -> Result<T, Problem> {
+        let chosen = self.choose(meaning);
+        chosen.ok_or_else(|| self.unsupported())
+    }
+
+    /// Takes the next modifier whatever it is.
+    pub fn next(&mut self) -> Option<&'a str> {
+        if self.rest.is_empty() { None } else { Some(self.rest.remove(0)) }
+    }
+
+    /// Takes the last modifier as a type.
+    pub fn ty(&mut self) -> Result<Ty, Problem> {
+        let ty = self.rest.last().and_then(|part| ty(part)).ok_or_else(|| self.unsupported())?;
+        self.rest.pop();
+        Ok(ty)
+    }
+
+    /// Takes the modifiers of arithmetic and conversions.
+    pub fn mods(&mut self) -> Mods {
+        Mods {
+            ftz: self.take("ftz"),
+            sat: self.take_all(&["sat", "satfinite"]),
+            relu: self.take("relu"),
+            nan: self.take("NaN"),
+            approx: self.take_all(&["approx", "full"]),
+            round: self.choose(round).unwrap_or_default(),
+        }
+    }
+
+    /// Takes what only hints at caching: it never changes a result.
+    pub fn cache_hints(&mut self) {
+        self.rest.retain(|part| !part.starts_with("L1::") && !part.starts_with("L2::"));
+        self.take_all(&["ca", "cg", "cs", "lu", "cv", "wb", "wt"]);
+    }
+
+    /// Takes memory semantics and their scope; returns whether the access is ordered.
+    pub fn semantics(&mut self) -> bool {
+        self.take_all(&["cta", "cluster", "gpu", "sys"]);
+        self.take("weak");
+        self.take_all(&["volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"])
+    }
+
+    /// Fails if a modifier is left.
+    pub fn finish(&self) -> Result<(), Problem> {
+        if self.rest.is_empty() { Ok(()) } else { Err(self.unsupported()) }
+    }
+}
+
+fn round(part: &str) -> Option<Round> {
+    Some(match part {
+        "rn" => Round::Nearest,
+        "rna" => Round::NearestAway,
+        "rz" => Round::Zero,
+        "rm" => Round::Down,
+        "rp" => Round::Up,
+        "rni" => Round::IntegerNearest,
+        "rzi" => Round::IntegerZero,
+        "rmi" => Round::IntegerDown,
+        "rpi" => Round::IntegerUp,
+        _ => return None,
+    })
+}
+
+/// Returns the type that a modifier names.
+pub(super) fn ty(part: &str) -> Option<Ty> {
+    Some(match part {
+        "tf32" => Ty::Tf32,
+        "e4m3x2" => Ty::E4m3x2,
+        "e5m2x2" => Ty::E5m2x2,
+        _ => return crate::ptx::declared_type(part),
+    })
+}

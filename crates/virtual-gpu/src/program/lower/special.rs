@@ -1,0 +1,92 @@
+//! Special registers.
+
+use crate::program::{BlockSpecial, LaneSpecial};
+
+/// Returns the special register that is one number per block.
+pub(super) fn block(name: &str) -> Option<BlockSpecial> {
+    let (stem, axis) = split(name.strip_prefix('%')?);
+    let of_axis = match stem {
+        "ntid" => BlockSpecial::BlockDim,
+        "ctaid" => BlockSpecial::BlockIndex,
+        "nctaid" => BlockSpecial::GridDim,
+        "clusterid" => BlockSpecial::ClusterIndex,
+        "nclusterid" => BlockSpecial::ClusterGridDim,
+        "cluster_ctaid" => BlockSpecial::ClusterBlockIndex,
+        "cluster_nctaid" => BlockSpecial::ClusterDim,
+        _ => return scalar(stem).filter(|_| axis.is_none()),
+    };
+    Some(of_axis(axis.flatten()?))
+}
+
+fn scalar(stem: &str) -> Option<BlockSpecial> {
+    Some(match stem {
+        "cluster_ctarank" => BlockSpecial::ClusterRank,
+        "cluster_nctarank" => BlockSpecial::ClusterSize,
+        "smid" => BlockSpecial::Multiprocessor,
+        "nsmid" => BlockSpecial::Multiprocessors,
+        "nwarpid" => BlockSpecial::Warps,
+        "gridid" => BlockSpecial::GridId,
+        "dynamic_smem_size" => BlockSpecial::DynamicSharedBytes,
+        "total_smem_size" => BlockSpecial::TotalSharedBytes,
+        _ => return None,
+    })
+}
+
+/// Returns the special register that differs from thread to thread, or in time.
+pub(super) fn lane(name: &str) -> Option<LaneSpecial> {
+    let (stem, axis) = split(name.strip_prefix('%')?);
+    if stem == "tid" {
+        return axis.flatten().map(LaneSpecial::ThreadIndex);
+    }
+    let special = match stem {
+        "laneid" => LaneSpecial::LaneId,
+        "warpid" => LaneSpecial::WarpId,
+        "lanemask_eq" => LaneSpecial::LaneMaskEq,
+        "lanemask_le" => LaneSpecial::LaneMaskLe,
+        "lanemask_lt" => LaneSpecial::LaneMaskLt,
+        "lanemask_ge" => LaneSpecial::LaneMaskGe,
+        "lanemask_gt" => LaneSpecial::LaneMaskGt,
+        "clock" => LaneSpecial::Clock,
+        "clock64" => LaneSpecial::Clock64,
+        "globaltimer" | "globaltimer_lo" => LaneSpecial::GlobalTimer,
+        _ => return None,
+    };
+    axis.is_none().then_some(special)
+}
+
+/// Returns whether a name is a special register of the machine that is none of the two kinds.
+pub(super) fn is_unknown(name: &str) -> bool {
+    let stem = name.trim_start_matches('%').trim_end_matches(|byte: char| byte.is_ascii_digit());
+    name.starts_with('%')
+        && (name.contains('.')
+            || matches!(
+                stem,
+                "envreg"
+                    | "pm"
+                    | "clock_hi"
+                    | "globaltimer_hi"
+                    | "is_explicit_cluster"
+                    | "aggr_smem_size"
+                    | "current_graph_exec"
+                    | "reserved_smem_offset_begin"
+                    | "reserved_smem_offset_end"
+                    | "reserved_smem_offset_cap"
+                    | "reserved_smem_offset_"
+            ))
+}
+
+/// Splits `ntid.x` into its stem and its axis; the inner option is None if the axis is no axis.
+fn split(name: &str) -> (&str, Option<Option<u8>>) {
+    match name.split_once('.') {
+        None => (name, None),
+        Some((stem, axis)) => {
+            let axis = match axis {
+                "x" => Some(0),
+                "y" => Some(1),
+                "z" => Some(2),
+                _ => None,
+            };
+            (stem, Some(axis))
+        }
+    }
+}

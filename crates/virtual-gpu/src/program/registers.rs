@@ -1,0 +1,151 @@
+//! Allocates virtual registers to slots.
+//!
+//! Writes are masked per lane, so the liveness of a thread decides: two registers share a slot if no thread needs both at
+//! once. Few slots keep the register file of a warp in the first-level cache.
+
+use super::flow::{Block, is_guarded};
+use super::liveness::{Accesses, Ranges, ranges};
+use super::visit::{File, Role};
+use super::{CONSTANT, Instruction, Slot};
+use crate::ptx::Problem;
+
+/// Most slots of one file; a real machine has 255 registers per thread.
+const MOST_SLOTS: usize = 4096;
+
+/// A kernel before allocation: the slots of an instruction are indices into its part of `registers`.
+#[derive(Debug, Default)]
+pub(crate) struct Draft {
+    /// The instructions.
+    pub instructions: Vec<Instruction>,
+    /// Virtual registers of all instructions, one after the other.
+    pub registers: Vec<u32>,
+    /// Where each instruction's registers begin.
+    pub first: Vec<u32>,
+    /// File of each virtual register.
+    pub files: Vec<File>,
+    /// First virtual register that the loader made up: always read right behind where it is written.
+    pub temporaries: std::collections::HashSet<u32>,
+}
+
+/// How many slots of each file are needed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Counts {
+    /// 32-bit lanes.
+    pub narrow: u16,
+    /// 64-bit lanes.
+    pub wide: u16,
+    /// Predicates.
+    pub predicates: u16,
+}
+
+/// Replaces virtual registers by slots and returns how many there are.
+pub(crate) fn allocate(draft: &mut Draft, blocks: &[Block]) -> Result<Counts, Problem> {
+    let (names, files) = compact(draft);
+    let accesses = accesses(draft, &names);
+    let ranges = ranges(&accesses, blocks, names.len())?;
+    let mut order: Vec<usize> = (0..names.len()).filter(|&register| !ranges[register].is_empty()).collect();
+    order.sort_unstable_by_key(|&register| ranges[register][0]);
+    let mut slots = vec![0; names.len()];
+    let mut pools = [Pool::default(), Pool::default(), Pool::default()];
+    for register in order {
+        slots[register] = pools[files[register] as usize].place(&ranges[register])?;
+    }
+    let Draft { instructions, registers, first, .. } = draft;
+    for (instruction, &start) in instructions.iter_mut().zip(first.iter()) {
+        let slot_of = |slot: Slot| {
+            if slot < CONSTANT { slots[registers[start as usize + usize::from(slot)] as usize] } else { slot }
+        };
+        instruction.guard = slot_of(instruction.guard);
+        instruction.op.visit_operands(&mut |slot, _, _| *slot = slot_of(*slot));
+    }
+    let [narrow, wide, predicates] = pools.map(|pool| pool.slots.len() as u16);
+    Ok(Counts { narrow, wide, predicates })
+}
+
+/// Renumbers the registers that are used, densely; returns their old numbers and their files.
+fn compact(draft: &mut Draft) -> (Vec<u32>, Vec<File>) {
+    let mut new = vec![u32::MAX; draft.files.len()];
+    let mut names = Vec::new();
+    for register in &mut draft.registers {
+        let old = *register;
+        if new[old as usize] == u32::MAX {
+            new[old as usize] = names.len() as u32;
+            names.push(old);
+        }
+        *register = new[old as usize];
+    }
+    let files = names.iter().map(|&old| draft.files[old as usize]).collect();
+    (names, files)
+}
+
+/// Collects what each instruction reads and writes.
+fn accesses(draft: &mut Draft, names: &[u32]) -> Accesses {
+    let mut accesses = Accesses::default();
+    let Draft { instructions, registers, first, temporaries, .. } = draft;
+    for (instruction, &start) in instructions.iter_mut().zip(first.iter()) {
+        accesses.first.push(accesses.list.len() as u32);
+        let begin = accesses.list.len();
+        let guarded = is_guarded(instruction);
+        let register_of = |slot: Slot| (slot < CONSTANT).then(|| registers[start as usize + usize::from(slot)]);
+        if let Some(guard) = register_of(instruction.guard) {
+            accesses.list.push((guard, Role::Read));
+        }
+        instruction.op.visit_operands(&mut |slot, _, role| {
+            if let Some(register) = register_of(*slot) {
+                // A guarded write keeps the old value where the guard does not hold.
+                let keeps = guarded && role == Role::Write && !temporaries.contains(&names[register as usize]);
+                accesses.list.push((register, if keeps { Role::Update } else { role }));
+            }
+        });
+        let written = accesses.list[begin..].iter().filter(|(_, role)| *role != Role::Read).count();
+        accesses.early.push(written > 1 || instruction.op.writes_early());
+    }
+    accesses.first.push(accesses.list.len() as u32);
+    accesses
+}
+
+/// The slots of one file and when each is taken.
+#[derive(Debug, Default)]
+struct Pool {
+    /// For each slot its taken ranges that end after the current position, in order of their starts.
+    slots: Vec<Ranges>,
+}
+
+impl Pool {
+    /// Places a register in the first slot that is free over all its ranges. Registers come in order of their starts.
+    fn place(&mut self, ranges: &Ranges) -> Result<Slot, Problem> {
+        let start = ranges[0].0;
+        for (index, taken) in self.slots.iter_mut().enumerate() {
+            if taken.last().is_none_or(|last| last.1 <= start) {
+                taken.clear();
+            } else if overlap(taken, ranges) {
+                continue;
+            }
+            taken.extend_from_slice(ranges);
+            taken.sort_unstable();
+            return Ok(index as Slot);
+        }
+        if self.slots.len() == MOST_SLOTS {
+            return Err(Problem::Syntax(format!("a kernel that needs more than {MOST_SLOTS} registers at once")));
+        }
+        self.slots.push(ranges.clone());
+        Ok(self.slots.len() as Slot - 1)
+    }
+}
+
+/// Returns whether two ascending lists of disjoint ranges have a common position.
+fn overlap(left: &[(u32, u32)], right: &[(u32, u32)]) -> bool {
+    let (Some(first), Some(last)) = (right.first(), right.last()) else { return false };
+    let from = left.partition_point(|range| range.1 <= first.0);
+    let mut right = right.iter().peekable();
+    for range in &left[from..] {
+        if range.0 >= last.1 {
+            return false;
+        }
+        while right.next_if(|other| other.1 <= range.0).is_some() {}
+        if right.peek().is_some_and(|other| other.0 < range.1) {
+            return true;
+        }
+    }
+    false
+}

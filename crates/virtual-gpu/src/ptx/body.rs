@@ -1,0 +1,241 @@
+//! Parses a kernel's body: declarations, labels and instructions.
+
+use super::Problem;
+use super::expression::Cursor;
+use super::lexer::Kind;
+use super::parser::{declared_type, skip_line, variable, variable_space};
+use super::syntax::{Operand, Statement, Written};
+
+/// Deepest nesting of `{ }`.
+const DEEPEST: usize = 64;
+
+/// Parses `{ ... }`; the outermost braces leave no mark.
+pub(crate) fn body<'a>(cursor: &mut Cursor<'_, 'a>) -> Result<Vec<Statement<'a>>, Problem> {
+    cursor.expect(b'{')?;
+    let mut statements = Vec::new();
+    let mut depth = 1;
+    loop {
+        match cursor.peek() {
+            Kind::Punct(b'{') => {
+                depth += 1;
+                if depth > DEEPEST {
+                    return Err("scopes nested too deep".into());
+                }
+                statements.push(Statement::Open);
+                cursor.next();
+            }
+            Kind::Punct(b'}') => {
+                cursor.next();
+                depth -= 1;
+                if depth == 0 {
+                    return Ok(statements);
+                }
+                statements.push(Statement::Close);
+            }
+            Kind::Punct(b';') => {
+                cursor.next();
+            }
+            Kind::Dot(name) => directive(cursor, name, &mut statements)?,
+            Kind::Word(name) if cursor.ahead(1) == Kind::Punct(b':') => {
+                let line = cursor.line();
+                cursor.next();
+                cursor.next();
+                label(cursor, line, name, &mut statements)?;
+            }
+            Kind::Word(_) | Kind::Punct(b'@') => statements.push(Statement::Instruction(instruction(cursor)?)),
+            _ => return Err(cursor.unexpected("an instruction")),
+        }
+    }
+}
+
+fn directive<'a>(
+    cursor: &mut Cursor<'_, 'a>,
+    name: &'a str,
+    statements: &mut Vec<Statement<'a>>,
+) -> Result<(), Problem> {
+    if let Some(space) = variable_space(name) {
+        statements.push(Statement::Variable(variable(cursor, space, false)?));
+        return cursor.expect(b';');
+    }
+    match name {
+        "reg" => registers(cursor, statements),
+        "loc" | "file" => {
+            cursor.next();
+            skip_line(cursor)
+        }
+        "pragma" | "callprototype" => {
+            cursor.skip_statement();
+            Ok(())
+        }
+        "extern" => {
+            cursor.next();
+            let Kind::Dot(next) = cursor.peek() else { return Err(cursor.unexpected("a state space")) };
+            let space = variable_space(next).ok_or_else(|| cursor.unexpected("a state space"))?;
+            statements.push(Statement::Variable(variable(cursor, space, true)?));
+            cursor.expect(b';')
+        }
+        _ => Err(Problem::Syntax(format!("unknown directive `.{name}` in a kernel"))),
+    }
+}
+
+fn label<'a>(
+    cursor: &mut Cursor<'_, 'a>,
+    line: u32,
+    name: &'a str,
+    statements: &mut Vec<Statement<'a>>,
+) -> Result<(), Problem> {
+    if !cursor.eat_dot("branchtargets") {
+        statements.push(Statement::Label(line, name));
+        return Ok(());
+    }
+    let mut targets = vec![cursor.word()?];
+    while cursor.eat(b',') {
+        targets.push(cursor.word()?);
+    }
+    statements.push(Statement::Targets(line, name, targets));
+    cursor.expect(b';')
+}
+
+fn registers<'a>(cursor: &mut Cursor<'_, 'a>, statements: &mut Vec<Statement<'a>>) -> Result<(), Problem> {
+    cursor.next();
+    let Kind::Dot(name) = cursor.peek() else { return Err(cursor.unexpected("a type")) };
+    let ty = declared_type(name).ok_or_else(|| Problem::Syntax(format!("unknown type `.{name}` of a register")))?;
+    cursor.next();
+    loop {
+        let line = cursor.line();
+        let name = cursor.word()?;
+        let mut count = None;
+        if cursor.eat(b'<') {
+            count = Some(u64::from(cursor.small()?));
+            cursor.expect(b'>')?;
+        }
+        statements.push(Statement::Registers { line, ty, name, count });
+        if !cursor.eat(b',') {
+            return cursor.expect(b';');
+        }
+    }
+}
+
+fn instruction<'a>(cursor: &mut Cursor<'_, 'a>) -> Result<Written<'a>, Problem> {
+    let mut guard = None;
+    if cursor.eat(b'@') {
+        let negated = cursor.eat(b'!');
+        guard = Some((cursor.word()?, negated));
+    }
+    let line = cursor.line();
+    let opcode = cursor.word()?;
+    // The only operands in parentheses are those of calls, which nothing here executes.
+    if opcode == "call" || opcode.starts_with("call.") {
+        return Err(Problem::Unsupported(opcode.to_owned()));
+    }
+    let mut operands = Vec::new();
+    if !cursor.eat(b';') {
+        loop {
+            operands.push(operand(cursor)?);
+            if !cursor.eat(b',') {
+                break;
+            }
+        }
+        if cursor.peek() != Kind::Punct(b';') {
+            return Err(cursor.unexpected(&format!("`;` after `{opcode}`")));
+        }
+        cursor.next();
+    }
+    Ok(Written { line, guard, opcode, operands })
+}
+
+/// Parses one operand.
+pub(crate) fn operand<'a>(cursor: &mut Cursor<'_, 'a>) -> Result<Operand<'a>, Problem> {
+    match cursor.peek() {
+        Kind::Punct(b'{') => Ok(Operand::Vector(vector(cursor)?)),
+        Kind::Punct(b'[') => address(cursor),
+        _ => scalar(cursor),
+    }
+}
+
+fn vector<'a>(cursor: &mut Cursor<'_, 'a>) -> Result<Vec<Operand<'a>>, Problem> {
+    cursor.expect(b'{')?;
+    let mut parts = Vec::new();
+    loop {
+        parts.push(scalar(cursor)?);
+        if cursor.eat(b'}') {
+            return Ok(parts);
+        }
+        cursor.expect(b',')?;
+    }
+}
+
+fn scalar<'a>(cursor: &mut Cursor<'_, 'a>) -> Result<Operand<'a>, Problem> {
+    match cursor.peek() {
+        Kind::Word("WARP_SZ") => cursor.integer().map(Operand::Int),
+        Kind::Word(name) => {
+            cursor.next();
+            if cursor.eat(b'|') {
+                return Ok(Operand::Pair(name, cursor.word()?));
+            }
+            Ok(Operand::Name(name, addend(cursor)?))
+        }
+        Kind::Punct(b'!') => {
+            cursor.next();
+            match cursor.peek() {
+                Kind::Word(name) => {
+                    cursor.next();
+                    Ok(Operand::Not(name))
+                }
+                _ => Ok(Operand::Int(i64::from(cursor.integer()? == 0))),
+            }
+        }
+        Kind::Single(bits) => {
+            cursor.next();
+            Ok(Operand::Single(bits))
+        }
+        Kind::Double(bits) => {
+            cursor.next();
+            Ok(Operand::Double(bits))
+        }
+        Kind::Punct(b'-') => match cursor.ahead(1) {
+            Kind::Single(bits) => {
+                cursor.next();
+                cursor.next();
+                Ok(Operand::Single(bits ^ 0x8000_0000))
+            }
+            Kind::Double(bits) => {
+                cursor.next();
+                cursor.next();
+                Ok(Operand::Double(bits ^ (1 << 63)))
+            }
+            _ => cursor.integer().map(Operand::Int),
+        },
+        _ => cursor.integer().map(Operand::Int),
+    }
+}
+
+/// Parses `+4` or `-4` after a name, if it is there.
+pub(crate) fn addend(cursor: &mut Cursor<'_, '_>) -> Result<i64, Problem> {
+    match cursor.peek() {
+        Kind::Punct(b'+') => {
+            cursor.next();
+            cursor.integer()
+        }
+        Kind::Punct(b'-') => cursor.integer(),
+        _ => Ok(0),
+    }
+}
+
+fn address<'a>(cursor: &mut Cursor<'_, 'a>) -> Result<Operand<'a>, Problem> {
+    cursor.expect(b'[')?;
+    let operand = match cursor.peek() {
+        Kind::Word(name) if name != "WARP_SZ" => {
+            cursor.next();
+            let offset = addend(cursor)?;
+            if cursor.eat(b',') {
+                Operand::Tensor(name, offset, vector(cursor)?)
+            } else {
+                Operand::Address(Some(name), offset)
+            }
+        }
+        _ => Operand::Address(None, cursor.integer()?),
+    };
+    cursor.expect(b']')?;
+    Ok(operand)
+}
