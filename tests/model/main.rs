@@ -41,9 +41,13 @@ fn compile_all() {
     let table = Table::read(Path::new(&std::env::var("MODEL_TABLE").unwrap()));
     let lab = Lab::open(&table.workload);
     let case = lab.workload.case("b1h8s512").unwrap().clone();
-    let out: Vec<String> = table.rows.par_iter().map(|row| {
-        let a = lab.artifact(row, &case);
-        format!("{} {}", a.key, optloop::domain::variant::show_params(&row.params))
-    }).collect();
+    let out: Vec<String> = table
+        .rows
+        .par_iter()
+        .map(|row| {
+            let a = lab.artifact(row, &case);
+            format!("{} {}", a.key, optloop::domain::variant::show_params(&row.params))
+        })
+        .collect();
     std::fs::write("/tmp/keys.txt", out.join("\n")).unwrap();
 }

@@ -67,6 +67,11 @@ impl Lab {
         self.compiler.compile(&variant).unwrap()
     }
 
+    pub fn export(&self, row: &Row, case: &Case) -> (Artifact, LaunchPlan) {
+        let Workload { op, dtype, .. } = self.workload;
+        (self.artifact(row, case), self.family(row).plan(&row.params, case, op, dtype, &self.device).unwrap())
+    }
+
     fn family(&self, row: &Row) -> &Family {
         self.families.iter().find(|family| family.name == row.family).unwrap()
     }
@@ -85,7 +90,7 @@ impl<'a> Machine<'a> {
     /// Allocates everything filled with zeros: no branch of these kernels depends on the numbers.
     fn new(lab: &Lab, case: &Case, artifact: &'a Artifact, plan: &'a LaunchPlan) -> Self {
         let mut gpu = VirtualGpu::new(lab.gpu.clone());
-        let loaded = gpu.load(virtual_gpu::ptx::load("kernel.ptx", &artifact.ptx).unwrap());
+        let loaded = gpu.load(virtual_gpu::ptx::load("kernel.ptx", &artifact.ptx).unwrap()).unwrap();
         let tensors = lab.workload.op.tensors(&case.dims, lab.workload.dtype);
         let sizes = tensors.iter().map(|tensor| (tensor.name.clone(), tensor.bytes()));
         let sizes = sizes.chain(plan.workspaces.iter().map(|workspace| (workspace.name.clone(), workspace.bytes)));

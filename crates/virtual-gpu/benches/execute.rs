@@ -8,7 +8,7 @@ mod problem;
 use std::hint::black_box;
 use std::time::Duration;
 
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{Criterion, Throughput};
 use problem::{Kernel, Problem};
 use virtual_gpu::Options;
 
@@ -34,7 +34,9 @@ fn execute(criterion: &mut Criterion) {
         }
         group.finish();
         match largest_memory() {
-            Some(kib) => println!("{name}: {instructions} warp instructions a launch, at most {kib} KiB of memory so far"),
+            Some(kib) => {
+                println!("{name}: {instructions} warp instructions a launch, at most {kib} KiB of memory so far")
+            }
             None => println!("{name}: {instructions} warp instructions a launch"),
         }
     }
@@ -47,5 +49,8 @@ fn largest_memory() -> Option<u64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-criterion_group!(benches, execute);
-criterion_main!(benches);
+fn main() {
+    let mut criterion = Criterion::default().configure_from_args();
+    execute(&mut criterion);
+    criterion.final_summary();
+}

@@ -154,6 +154,8 @@ pub struct Counters {
     pub longest_dataflow_cycles: u64,
     /// Instructions of the kernel's text: what must be fetched at least once.
     pub static_instructions: u64,
+    /// Those of them that are executed often: (sum of executions)^2 / sum of squares over the instructions.
+    pub hot_instructions: u64,
     /// Issue slots, summed over warps: machine instructions, as far as PTX tells ([`crate::timing::cost`]).
     pub issue_slots: u64,
     /// The same by the partition that a warp is on: its number in the block modulo 4.

@@ -24,7 +24,7 @@ const SHOWN: usize = 3;
 /// Runs a case and returns the output's bytes.
 fn run(module: &Module, manifest: &Manifest, case: &Case) -> Result<Vec<u8>, String> {
     let mut gpu = VirtualGpu::new(Gpu::h200());
-    let loaded = gpu.load(module.clone());
+    let loaded = gpu.load(module.clone()).map_err(|e| e.to_string())?;
     let mut put = |data: &[u8]| -> Result<u64, String> {
         let address = gpu.alloc(data.len() as u64).map_err(|e| e.to_string())?;
         gpu.write(address, data).map_err(|e| e.to_string())?;
@@ -36,6 +36,7 @@ fn run(module: &Module, manifest: &Manifest, case: &Case) -> Result<Vec<u8>, Str
     for arg in &case.args {
         args.push(match arg {
             Arg::Table(name) => put(&tables::bytes(&manifest.tables, name))?.to_le_bytes().to_vec(),
+            // Always true: it is a mark.
             Arg::Out(_) => out.to_le_bytes().to_vec(),
             Arg::U32(number) => number.to_le_bytes().to_vec(),
         });
@@ -138,4 +139,22 @@ files! {
     asynchronous_copies: "async.ptx",
     clusters: "cluster.ptx",
     warpgroup_products: "wgmma.ptx",
+}
+
+/// The loader knows every text of this crate, and says all that it does not know at once.
+#[test]
+fn every_text_loads() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut errors = Vec::new();
+    for folder in ["conformance/kernels", "tests/kernels", "benches/kernels"] {
+        for entry in std::fs::read_dir(root.join(folder)).expect("the folder is there") {
+            let path = entry.expect("an entry").path();
+            if path.extension().is_some_and(|extension| extension == "ptx") {
+                let text = std::fs::read_to_string(&path).expect("a text");
+                let name = path.file_name().expect("a name").to_string_lossy();
+                errors.extend(ptx::load(&name, &text).err().map(|error| error.to_string()));
+            }
+        }
+    }
+    assert!(errors.is_empty(), "{}", errors.join("\n"));
 }

@@ -110,17 +110,19 @@ class Suite:
     def size(self, name):
         return len(table_bytes(self.tables, name))
 
-    def columns(self, name, edges, width, arity, random, count):
-        """Makes `arity` tables: all tuples of `edges`, then `count` random ones."""
+    def columns(self, name, edges, width, arity, random, count, rows=()):
+        """Makes `arity` tables: all tuples of `edges`, then `count` random ones, then the given rows."""
         literal = b"".join(value.to_bytes(width, "little") for value in edges).hex()
-        return [
-            self.table(
-                f"{name}.{column}",
+        tables = []
+        for column in range(arity):
+            parts = [
                 {"product": literal, "width": width, "arity": arity, "column": column},
                 {"random": random, "seed": arity * 16 + column + sum(name.encode()), "count": count},
-            )
-            for column in range(arity)
-        ]
+            ]
+            if rows:
+                parts.append({"hex": b"".join(row[column].to_bytes(width, "little") for row in rows).hex()})
+            tables.append(self.table(f"{name}.{column}", *parts))
+        return tables
 
     def kernel(self, ptx, text, target="sm_90a"):
         """Adds a kernel's text to a generated PTX file."""

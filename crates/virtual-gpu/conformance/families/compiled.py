@@ -33,6 +33,7 @@ def memory(suite, words):
     vectors = suite.table("vectors", {"random": "u32", "seed": 54, "count": 256})
     suite.case(ptx, "vectors", [vectors, "out"], [("vectors", "u32", 560, "exact")], block=64)
     suite.case(ptx, "variables", [words, "out"], [("variables", "u32", 64, "exact")], block=32)
+    suite.case(ptx, "spaces", [words, "out"], [("spaces", "u32", 32, "exact")], block=32)
     count = 200 * 256
     suite.case(
         ptx, "large", ["out", ("u32", count)], [("mixed", "u32", 256, "exact")], block=256, shared=count * 4

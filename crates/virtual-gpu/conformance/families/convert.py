@@ -11,6 +11,8 @@ BITS = lambda ty: int(ty[1:]) if ty[0] in "us" else {"f16": 16, "bf16": 16, "f32
 # Around the limits of integers, and halves between them.
 BORDERS = [0.5, -0.5, 1.5, 2.5, -1.5, 0.49999997, 126.5, 127.5, 128.0, -128.5, -129.0, 255.5, 256.0, 32767.5, 32768.0]
 BORDERS += [-32768.5, 65535.5, 65536.0, 2147483520.0, 2147483648.0, -2147483648.0, -2147483904.0, 4294967040.0]
+# Just below the least normal f32 and f16, and the middle between the largest subnormal and that.
+BORDERS += [1.1754943508222874e-38, -1.1754942807573643e-38, 1.1754943157898257e-38, 6.103515624e-5, 6.100535e-5]
 BORDERS += [4294967296.0, 9.2233715e18, 9.223372e18, -9.223372e18, 1.8446743e19, 1.8446744e19, 1e30, 0.1, 3e-39]
 
 

@@ -10,6 +10,7 @@ FEW32 += [0xFF800000, 0x7FC00000, 0x5F000001]
 F64 = [0, 1 << 63, 1, 0x000FFFFFFFFFFFFF, 0x0010000000000000, 0x8010000000000000, 0x3FF0000000000000]
 F64 += [0xBFF0000000000000, 0x3FF0000000000001, 0x3FE0000000000000, 0x4004000000000000, 0x7FEFFFFFFFFFFFFF]
 F64 += [0xFFEFFFFFFFFFFFFF, 0x7FF0000000000000, 0xFFF0000000000000, 0x7FF8000000000000, 0x36A0000000000001]
+F64 += [0xFFF8000012345678, 0x7FF0000000000001]
 FEW64 = [0, 1 << 63, 1, 0x0010000000000000, 0x3FF0000000000000, 0xBFF0000000000001, 0x7FEFFFFFFFFFFFFF]
 FEW64 += [0x7FF0000000000000, 0xFFF0000000000000, 0x7FF8000000000000]
 F16 = [0, 0x8000, 1, 0x3FF, 0x83FF, 0x400, 0x8400, 0x3C00, 0xBC00, 0x3C01, 0x3BFF, 0x3800, 0x4248, 0x6400, 0x1400]
@@ -19,17 +20,35 @@ BF16 = [0, 0x8000, 1, 0x7F, 0x807F, 0x80, 0x8080, 0x3F80, 0xBF80, 0x3F81, 0x3F7F
 BF16 += [0x7F7F, 0xFF7F, 0x7F80, 0xFF80, 0x7FC0, 0x7F81, 0xFFC5, 0x0100, 0xC2F7]
 FEWBF = [0, 0x8000, 1, 0x807F, 0x80, 0x3F80, 0xBF81, 0x7F7F, 0x7F80, 0xFF80, 0x7FC0, 0x4049]
 
+# Exact results just below the least normal number, which rounding can lift to it: what .ftz does there depends on
+# whether it looks before or after the rounding. By operands: one, two, three.
+LIFTED32 = {
+    1: [(x,) for x in (0x7E800001, 0xFE800001, 0x7E7FFFFF, 0x7EFFFFFF, 0x7F000000, 0x7E800000, 0x00FFFFFF, 0x7FFFFFFF)],
+    2: [(0x3F7FFFFF, 0x00800000), (0xBF7FFFFF, 0x00800000), (0x00FFFFFF, 0x3F000000), (0x00800001, 0x3F7FFFFF)]
+    + [(0x00FFFFFF, 0x40000000), (0x00800000, 0x3F800001), (0x80800000, 0x3F800001), (0x20000000, 0x1FFFFFFF)],
+    3: [(0x3F7FFFFF, 0x00800000, 0), (0xBF7FFFFF, 0x00800000, 0x80000000), (0x3F7FFFFF, 0x00800000, 1)]
+    + [(0x1E3CE508, 0x9E3CE508, 0x00800000), (0x0A000000, 0x8A000000, 0x00800000), (0x0A000000, 0x0A000000, 0x80800000)]
+    + [(0x0A000000, 0x8A000000, 0x00800001), (0x3F000000, 0x01000000, 0x8A000000)],
+}
+LIFTED16 = {
+    1: [(x,) for x in (0x3BFF, 0xBBFF, 0x03FE, 0x0401, 0x7FFF, 0xFFFF, 0x7D00, 0x0200)],
+    2: [(0x3BFF, 0x0400), (0xBBFF, 0x0400), (0x07FF, 0x3800), (0x0401, 0x3BFF)]
+    + [(0x3BFE, 0x0400), (0x0400, 0x0001), (0x8400, 0x3BFF), (0x2000, 0x1FFF)],
+    3: [(0x3BFF, 0x0400, 0), (0xBBFF, 0x0400, 0x8000), (0x3BFF, 0x0400, 1), (0x0C00, 0x8C00, 0x0400)]
+    + [(0x0C00, 0x0C00, 0x8400), (0x3BFF, 0x0400, 0x8001), (0x0400, 0x8400, 0x0400), (0x3800, 0x0800, 0x8001)],
+}
+
 # A NaN is as good as any other; everything else is to the bit.
 NAN = {"ulp": 0}
 COMPARISONS = ["eq", "ne", "lt", "le", "gt", "ge"]
 UNORDERED = [c + "u" for c in COMPARISONS] + ["num", "nan"]
 
 
-def operands(suite, name, edges, few, width, random):
-    """Makes the tables of one, two and three operands."""
-    size = lambda n: 128 + -n % 16
+def operands(suite, name, edges, few, width, random, rows=None):
+    """Makes the tables of one, two and three operands; `rows` are some more, by the number of operands."""
+    size = lambda n, k: 128 + -(n + (len(rows[k]) if rows else 0)) % 16
     return [
-        suite.columns(f"{name}x{k}", list(e), width, k, random, size(len(e) ** k))
+        suite.columns(f"{name}x{k}", list(e), width, k, random, size(len(e) ** k, k), rows[k] if rows else ())
         for k, e in ((1, edges), (2, edges), (3, few))
     ]
 
@@ -118,7 +137,7 @@ def predicates(suite, two):
 def halves(suite, kind, edges, few):
     """f16 or bf16 arithmetic, one by one and in pairs."""
     near = "near16" if kind == "f16" else "nearbf"
-    one, two, three = operands(suite, kind, edges, few, 2, near)
+    one, two, three = operands(suite, kind, edges, few, 2, near, LIFTED16 if kind == "f16" else None)
     ptx = f"{kind}.ptx"
     for suffix, width, result in (("", 2, kind), ("x2", 4, f"{kind}x2")):
         ty = kind + suffix
@@ -196,7 +215,7 @@ def approximations(suite):
 
 def add(suite):
     """Adds the family."""
-    f32 = operands(suite, "f32", F32, FEW32, 4, "near32")
+    f32 = operands(suite, "f32", F32, FEW32, 4, "near32", LIFTED32)
     f64 = operands(suite, "f64", F64, FEW64, 8, "near64")
     arithmetic(suite, 32, f32)
     arithmetic(suite, 64, f64)

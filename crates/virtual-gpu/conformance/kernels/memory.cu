@@ -146,6 +146,20 @@ KERNEL variables(const unsigned* in, unsigned* out) {
     out[t * 2 + 1] = __float_as_uint(weights[x % 8]) + counter;
 }
 
+// In which space a generic pointer points.
+KERNEL spaces(const unsigned* in, unsigned* out) {
+    __shared__ unsigned box[1];
+    unsigned own[2] = {in[0], in[1]};
+    const unsigned t = threadIdx.x;
+    const unsigned* const pointers[4] = {box, in + t, own + in[t] % 2, table + t % 16};
+    unsigned bits = 0;
+    for (unsigned k = 0; k < 4; ++k) {
+        const void* p = pointers[k];
+        bits = bits << 4 | __isGlobal(p) << 3 | __isShared(p) << 2 | __isLocal(p) << 1 | (unsigned)__isConstant(p);
+    }
+    out[t] = bits;
+}
+
 // Dynamic shared memory above 48 KiB, which needs opting in.
 KERNEL large(unsigned* out, unsigned words) {
     extern __shared__ unsigned dynamic[];

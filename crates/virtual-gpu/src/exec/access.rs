@@ -1,7 +1,7 @@
 //! Loads and stores: from the lanes' addresses to the bytes, with every check on the way.
 
 use super::env::{Env, Step, Trouble};
-use super::lanes::{ALL, LANES, W32, W64, lanes_of, mask_of};
+use super::lanes::{ALL, LANES, W32, W64, lanes_of, mask_where, w32, w64};
 use super::tally::Tally;
 use super::warp::Warp;
 use crate::counters::Traffic;
@@ -12,8 +12,8 @@ use crate::program::{Address, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, Slot, S
 /// Bits of a shared address below the block's rank: 16 MiB, more than any block has.
 pub(crate) const RANK_SHIFT: u32 = 24;
 
-/// The words that a warp's lanes load or store: at most 32 bytes each.
-pub(crate) type Words = [W32; 8];
+/// Most words that a lane loads or stores at once: 32 bytes.
+pub(crate) const MAX_WORDS: usize = 8;
 
 /// Bytes that each lane moves.
 #[derive(Debug, Clone, Copy)]
@@ -39,11 +39,11 @@ pub(crate) fn addresses(warp: &Warp, env: &Env<'_>, address: &Address) -> W64 {
     let offset = i64::from(address.offset) as u64;
     if address.wide {
         let base = env.get64(warp, address.base);
-        W64::from_fn(|lane| base.0[lane].wrapping_add(offset))
+        w64!(lane => base.0[lane].wrapping_add(offset))
     } else {
         let base = env.get32(warp, address.base);
         // 32-bit shared addresses wrap at 32 bits.
-        W64::from_fn(|lane| u64::from(base.0[lane].wrapping_add(offset as u32)))
+        w64!(lane => u64::from(base.0[lane].wrapping_add(offset as u32)))
     }
 }
 
@@ -59,15 +59,22 @@ pub(crate) fn load(
 ) -> Step<()> {
     let at = addresses(warp, env, address);
     let width = Width::of(ty, count);
-    let mut words = [W32::splat(0); 8];
-    read(warp, env, space, &at, mask, width, &mut words)?;
-    spread(warp, ty, count, d, &words, mask);
+    // Most loads are of one word, and clearing eight takes longer than the load.
+    if width.words == 1 {
+        let mut words = [W32::splat(0); 1];
+        read(warp, env, space, &at, mask, width, &mut words)?;
+        spread(warp, ty, count, d, &words, mask);
+    } else {
+        let mut words = [W32::splat(0); MAX_WORDS];
+        read(warp, env, space, &at, mask, width, &mut words)?;
+        spread(warp, ty, count, d, &words, mask);
+    }
     Ok(())
 }
 
 /// Puts loaded words into destination slots, extending narrow elements.
 #[inline(always)]
-fn spread(warp: &mut Warp, ty: Ty, count: u8, d: &[Slot; 8], words: &Words, mask: u32) {
+fn spread(warp: &mut Warp, ty: Ty, count: u8, d: &[Slot; 8], words: &[W32], mask: u32) {
     for element in 0..usize::from(count) {
         if d[element] == crate::program::NONE {
             continue;
@@ -76,21 +83,21 @@ fn spread(warp: &mut Warp, ty: Ty, count: u8, d: &[Slot; 8], words: &Words, mask
             32 => warp.r32[d[element] as usize].set(&words[element], mask),
             64 => {
                 let (low, high) = (&words[2 * element], &words[2 * element + 1]);
-                let value = W64::from_fn(|lane| u64::from(low.0[lane]) | u64::from(high.0[lane]) << 32);
+                let value = w64!(lane => u64::from(low.0[lane]) | u64::from(high.0[lane]) << 32);
                 warp.r64[d[element] as usize].set(&value, mask);
             }
             16 => {
                 let (word, shift) = (&words[element / 2], element as u32 % 2 * 16);
                 let value = if ty == Ty::S16 {
-                    W32::from_fn(|lane| (word.0[lane] >> shift) as u16 as i16 as u32)
+                    w32!(lane => (word.0[lane] >> shift) as u16 as i16 as u32)
                 } else {
-                    W32::from_fn(|lane| word.0[lane] >> shift & 0xffff)
+                    w32!(lane => word.0[lane] >> shift & 0xffff)
                 };
                 warp.r32[d[element] as usize].set(&value, mask);
             }
             _ => {
                 let (word, shift) = (&words[element / 4], element as u32 % 4 * 8);
-                let value = W32::from_fn(|lane| {
+                let value = w32!(lane => {
                     let byte = (word.0[lane] >> shift) as u8;
                     if ty == Ty::S8 { byte as i8 as u32 } else { u32::from(byte) }
                 });
@@ -112,14 +119,14 @@ pub(crate) fn store(
 ) -> Step<()> {
     let at = addresses(warp, env, address);
     let width = Width::of(ty, count);
-    let mut words = [W32::splat(0); 8];
+    let mut words = [W32::splat(0); MAX_WORDS];
     for (element, &slot) in s[..usize::from(count)].iter().enumerate() {
         match ty.bits() {
             32 => words[element] = *env.get32(warp, slot),
             64 => {
                 let value = env.get64(warp, slot);
-                words[2 * element] = W32::from_fn(|lane| value.0[lane] as u32);
-                words[2 * element + 1] = W32::from_fn(|lane| (value.0[lane] >> 32) as u32);
+                words[2 * element] = w32!(lane => value.0[lane] as u32);
+                words[2 * element + 1] = w32!(lane => (value.0[lane] >> 32) as u32);
             }
             bits => {
                 let value = env.get32(warp, slot);
@@ -145,14 +152,13 @@ pub(crate) fn read(
     at: &W64,
     mask: u32,
     width: Width,
-    words: &mut Words,
+    words: &mut [W32],
 ) -> Step<()> {
     match space {
         Space::Global | Space::Const => read_global(env, at, mask, width, words),
         Space::Shared => read_shared(warp.index, env, at, mask, width, words),
         Space::Local => read_local(warp, env, at, mask, width, words),
-        Space::Param => read_param(env, at, mask, width, words),
-        Space::SharedCluster | Space::Generic => read_generic(warp, env, space, at, mask, width, words),
+        Space::Param | Space::SharedCluster | Space::Generic => read_generic(warp, env, space, at, mask, width, words),
     }
 }
 
@@ -164,7 +170,7 @@ fn read_generic(
     at: &W64,
     mask: u32,
     width: Width,
-    words: &mut Words,
+    words: &mut [W32],
 ) -> Step<()> {
     for (window, part, at) in windows(space, at, mask) {
         match window {
@@ -194,9 +200,9 @@ fn windows(space: Space, at: &W64, mask: u32) -> impl Iterator<Item = (Space, u3
     };
     let at = *at;
     bases.into_iter().filter_map(move |(window, base)| {
-        let part = mask & mask_of(|lane| window_of(at.0[lane]) == base);
+        let part = mask & mask_where!(lane => window_of(at.0[lane]) == base);
         let relative = if space == Space::SharedCluster { 0 } else { base };
-        (part != 0).then(|| (window, part, W64::from_fn(|lane| at.0[lane].wrapping_sub(relative))))
+        (part != 0).then(|| (window, part, w64!(lane => at.0[lane].wrapping_sub(relative))))
     })
 }
 
@@ -231,7 +237,7 @@ pub(crate) fn group<'g>(
         env.tally.allocation = locate(env, at.0[first], bytes, access).map_err(|kind| Trouble::at(first, kind))?;
     }
     let allocation = memory.allocation(env.tally.allocation);
-    let inside = mask & mask_of(|lane| allocation.contains(at.0[lane], bytes));
+    let inside = mask & mask_where!(lane => allocation.contains(at.0[lane], bytes));
     Ok((allocation, inside))
 }
 
@@ -249,7 +255,7 @@ fn locate(env: &Env<'_>, address: u64, bytes: u32, access: Access) -> Result<usi
 }
 
 #[inline(always)]
-fn read_global(env: &mut Env<'_>, at: &W64, mask: u32, width: Width, words: &mut Words) -> Step<()> {
+fn read_global(env: &mut Env<'_>, at: &W64, mask: u32, width: Width, words: &mut [W32]) -> Step<()> {
     if let Some(lane) = first_misaligned(at, mask, width.bytes) {
         return Err(misaligned(lane, Access::Read, "global", at, width.bytes));
     }
@@ -258,9 +264,9 @@ fn read_global(env: &mut Env<'_>, at: &W64, mask: u32, width: Width, words: &mut
         let (allocation, part) = group(env, at, rest, width.bytes, Access::Read)?;
         rest &= !part;
         let first = at.0[part.trailing_zeros() as usize];
-        let safe = W64::from_fn(|lane| if part >> lane & 1 == 1 { at.0[lane] } else { first });
+        let safe = w64!(lane => if part >> lane & 1 == 1 { at.0[lane] } else { first });
         if env.run.options.uninitialised {
-            let bad = mask_of(|lane| !allocation.is_initialised(safe.0[lane], width.bytes));
+            let bad = mask_where!(lane => !allocation.is_initialised(safe.0[lane], width.bytes));
             if bad != 0 {
                 let lane = bad.trailing_zeros() as usize;
                 let kind = FaultKind::Uninitialised { space: "global", address: safe.0[lane], bytes: width.bytes };
@@ -268,17 +274,10 @@ fn read_global(env: &mut Env<'_>, at: &W64, mask: u32, width: Width, words: &mut
             }
         }
         for (index, word) in words[..width.words].iter_mut().enumerate() {
-            let value = W32::from_fn(|lane| allocation.load_word(safe.0[lane] + 4 * index as u64));
+            let value = w32!(lane => allocation.load_word(safe.0[lane] + 4 * index as u64));
             word.set(&value, part);
         }
-        if width.bytes < 4 {
-            let word = &mut words[0];
-            for lane in 0..LANES {
-                if part >> lane & 1 == 1 {
-                    word.0[lane] >>= safe.0[lane] % 4 * 8;
-                }
-            }
-        }
+        shift_down(&mut words[0], &w32!(lane => safe.0[lane] as u32), width, part);
         if env.run.options.counters {
             touch(allocation, &safe, part);
         }
@@ -292,7 +291,7 @@ fn read_global(env: &mut Env<'_>, at: &W64, mask: u32, width: Width, words: &mut
 }
 
 #[inline(always)]
-fn write_global(env: &mut Env<'_>, at: &W64, mask: u32, width: Width, words: &Words) -> Step<()> {
+fn write_global(env: &mut Env<'_>, at: &W64, mask: u32, width: Width, words: &[W32]) -> Step<()> {
     if let Some(lane) = first_misaligned(at, mask, width.bytes) {
         return Err(misaligned(lane, Access::Write, "global", at, width.bytes));
     }
@@ -377,7 +376,7 @@ fn shared_block(env: &Env<'_>, at: &W64, mask: u32) -> (usize, u32) {
     if tag == 0 {
         return (env.rank, mask);
     }
-    (tag as usize - 1, mask & mask_of(|lane| at.0[lane] >> RANK_SHIFT == tag))
+    (tag as usize - 1, mask & mask_where!(lane => at.0[lane] >> RANK_SHIFT == tag))
 }
 
 #[cold]
@@ -397,19 +396,48 @@ pub(crate) fn shared_offsets(env: &Env<'_>, rank: usize, at: &W64, mask: u32, by
     let first = at.0[mask.trailing_zeros() as usize];
     let within =
         |address: u64| if own && address >> RANK_SHIFT == 0 { address } else { address & ((1 << RANK_SHIFT) - 1) };
-    let bad = mask & mask_of(|lane| within(at.0[lane]) + u64::from(bytes) > u64::from(size));
-    if bad != 0 {
-        let lane = bad.trailing_zeros() as usize;
+    let most = u64::from(size).wrapping_sub(u64::from(bytes));
+    let mut farthest = 0;
+    for lane in 0..LANES {
+        let address = if mask >> lane & 1 == 1 { at.0[lane] } else { first };
+        farthest = within(address).max(farthest);
+    }
+    if farthest > most || size < bytes {
+        let outside = |&lane: &usize| size < bytes || within(at.0[lane]) > most;
+        let lane = lanes_of(mask).find(outside).unwrap_or(0);
         return Err(Trouble::at(lane, shared_out_of_bounds(env, rank, access, at.0[lane], bytes)));
     }
     if let Some(lane) = first_misaligned(at, mask, bytes) {
         return Err(misaligned(lane, access, "shared", at, bytes));
     }
-    Ok(W32::from_fn(|lane| within(if mask >> lane & 1 == 1 { at.0[lane] } else { first }) as u32))
+    Ok(w32!(lane => within(if mask >> lane & 1 == 1 { at.0[lane] } else { first }) as u32))
+}
+
+/// Loads a word per lane; lanes that all ask for the same get it at once.
+#[inline(always)]
+fn gather(offsets: &W32, plus: u32, load: impl Fn(u32) -> u32) -> W32 {
+    let first = offsets.0[0];
+    let mut differ = 0;
+    for lane in 0..LANES {
+        differ |= offsets.0[lane] ^ first;
+    }
+    if differ == 0 {
+        return W32::splat(load(first + plus));
+    }
+    w32!(lane => load(offsets.0[lane] + plus))
+}
+
+/// Moves what is less than a word, at its place in the word, to the low end.
+#[inline(always)]
+fn shift_down(word: &mut W32, offsets: &W32, width: Width, mask: u32) {
+    if width.bytes < 4 {
+        let value = w32!(lane => word.0[lane] >> (offsets.0[lane] % 4 * 8));
+        word.set(&value, mask);
+    }
 }
 
 #[inline(always)]
-fn read_shared(warp: u32, env: &mut Env<'_>, at: &W64, mask: u32, width: Width, words: &mut Words) -> Step<()> {
+fn read_shared(warp: u32, env: &mut Env<'_>, at: &W64, mask: u32, width: Width, words: &mut [W32]) -> Step<()> {
     let mut rest = mask;
     while rest != 0 {
         let (rank, part) = shared_block(env, at, rest);
@@ -421,16 +449,10 @@ fn read_shared(warp: u32, env: &mut Env<'_>, at: &W64, mask: u32, width: Width, 
         }
         let memory = &env.memories[rank];
         for (index, word) in words[..width.words].iter_mut().enumerate() {
-            let value = W32::from_fn(|lane| memory.load_word(offsets.0[lane] + 4 * index as u32));
+            let value = gather(&offsets, 4 * index as u32, |offset| memory.load_word(offset));
             word.set(&value, part);
         }
-        if width.bytes < 4 {
-            for lane in 0..LANES {
-                if part >> lane & 1 == 1 {
-                    words[0].0[lane] >>= offsets.0[lane] % 4 * 8;
-                }
-            }
-        }
+        shift_down(&mut words[0], &offsets, width, part);
         if env.run.options.counters {
             let traffic = count_wavefronts(&offsets, part, width.bytes);
             env.tally.occupied = (traffic.units - 1) as u32;
@@ -441,7 +463,7 @@ fn read_shared(warp: u32, env: &mut Env<'_>, at: &W64, mask: u32, width: Width, 
 }
 
 #[inline(always)]
-fn write_shared(warp: u32, env: &mut Env<'_>, at: &W64, mask: u32, width: Width, words: &Words) -> Step<()> {
+fn write_shared(warp: u32, env: &mut Env<'_>, at: &W64, mask: u32, width: Width, words: &[W32]) -> Step<()> {
     let mut rest = mask;
     while rest != 0 {
         let (rank, part) = shared_block(env, at, rest);
@@ -574,7 +596,7 @@ fn local_index(warp: &Warp, at: &W64, lane: usize, bytes: u32, access: Access) -
     Ok((address / 4) as usize)
 }
 
-fn read_local(warp: &mut Warp, env: &mut Env<'_>, at: &W64, mask: u32, width: Width, words: &mut Words) -> Step<()> {
+fn read_local(warp: &mut Warp, env: &mut Env<'_>, at: &W64, mask: u32, width: Width, words: &mut [W32]) -> Step<()> {
     for lane in lanes_of(mask) {
         let index = local_index(warp, at, lane, width.bytes, Access::Read)?;
         for word in 0..width.words {
@@ -592,7 +614,7 @@ fn read_local(warp: &mut Warp, env: &mut Env<'_>, at: &W64, mask: u32, width: Wi
     Ok(())
 }
 
-fn write_local(warp: &mut Warp, env: &mut Env<'_>, at: &W64, mask: u32, width: Width, words: &Words) -> Step<()> {
+fn write_local(warp: &mut Warp, env: &mut Env<'_>, at: &W64, mask: u32, width: Width, words: &[W32]) -> Step<()> {
     for lane in lanes_of(mask) {
         let index = local_index(warp, at, lane, width.bytes, Access::Write)?;
         for word in 0..width.words {
@@ -621,7 +643,7 @@ fn count_local(env: &mut Env<'_>, mask: u32, width: Width) {
     }
 }
 
-fn read_param(env: &mut Env<'_>, at: &W64, mask: u32, width: Width, words: &mut Words) -> Step<()> {
+fn read_param(env: &mut Env<'_>, at: &W64, mask: u32, width: Width, words: &mut [W32]) -> Step<()> {
     for lane in lanes_of(mask) {
         let from = at.0[lane] as usize;
         let Some(bytes) = env.run.params.get(from..from + width.bytes as usize) else {
@@ -648,7 +670,7 @@ pub(crate) fn write(
     at: &W64,
     mask: u32,
     width: Width,
-    words: &Words,
+    words: &[W32],
 ) -> Step<()> {
     match space {
         Space::Global => write_global(env, at, mask, width, words),
@@ -665,7 +687,7 @@ fn write_generic(
     at: &W64,
     mask: u32,
     width: Width,
-    words: &Words,
+    words: &[W32],
 ) -> Step<()> {
     if space == Space::Local {
         return write_local(warp, env, at, mask, width, words);

@@ -1,13 +1,13 @@
 //! Arithmetic on lanes. Hot forms are loops that vectorise; the rest goes lane by lane through `numeric`.
 
-use super::lanes::{W32, W64};
+use super::lanes::{W32, W64, w32, w64};
 use super::scalar;
 use crate::numeric as num;
 use crate::program::{Binary, Mods, Round, Ternary, Ty, Unary};
 
 macro_rules! lanes32 {
     (|$($x:ident = $value:ident),+| $body:expr) => {
-        W32::from_fn(|lane| { $(let $x = $value.0[lane];)+ $body })
+        w32!(lane => { $(let $x = $value.0[lane];)+ $body })
     };
 }
 
@@ -15,7 +15,7 @@ pub(crate) use lanes32;
 
 macro_rules! lanes64 {
     (|$($x:ident = $value:ident),+| $body:expr) => {
-        W64::from_fn(|lane| { $(let $x = $value.0[lane];)+ $body })
+        w64!(lane => { $(let $x = $value.0[lane];)+ $body })
     };
 }
 
@@ -23,17 +23,42 @@ macro_rules! lanes64 {
 macro_rules! floats {
     ($mods:expr, |$($x:ident = $value:ident),+| $body:expr) => {
         if $mods.ftz {
-            W32::from_fn(|lane| {
+            w32!(lane => {
                 $(let $x = num::flush(f32::from_bits($value.0[lane]));)+
                 num::canonical(num::flush($body)).to_bits()
             })
         } else {
-            W32::from_fn(|lane| {
+            w32!(lane => {
                 $(let $x = f32::from_bits($value.0[lane]);)+
                 num::canonical($body).to_bits()
             })
         }
     };
+}
+
+/// With `.ftz`, makes zero of what is below the least normal number before rounding and was lifted to it by rounding.
+/// That is rare, and so are such numbers: one look at the warp's results decides.
+#[inline(always)]
+fn drop_lifted(mods: Mods, value: W32, is_tiny: impl Fn(usize) -> bool) -> W32 {
+    let mut suspicious = false;
+    for bits in value.0 {
+        suspicious |= bits & 0x7fff_ffff == 0x0080_0000;
+    }
+    if mods.ftz && suspicious { drop_lifted_slow(value, is_tiny) } else { value }
+}
+
+#[cold]
+fn drop_lifted_slow(value: W32, is_tiny: impl Fn(usize) -> bool) -> W32 {
+    w32!(lane => {
+        let bits = value.0[lane];
+        let lifted = bits & 0x7fff_ffff == 0x0080_0000 && is_tiny(lane);
+        if lifted { bits & 0x8000_0000 } else { bits }
+    })
+}
+
+/// Returns an operand of one lane, flushed.
+fn flushed(value: &W32, lane: usize) -> f32 {
+    num::flush(f32::from_bits(value.0[lane]))
 }
 
 #[inline(always)]
@@ -47,10 +72,10 @@ pub(crate) fn unary32(op: Unary, ty: Ty, mods: Mods, a: &W32) -> W32 {
     match (op, ty) {
         (Unary::Ex2, Ty::F32) => floats!(mods, |x = a| num::ex2_approx(x, false)),
         (Unary::Neg, Ty::F32) => {
-            lanes32!(|x = a| (if mods.ftz { num::flush(f32::from_bits(x)) } else { f32::from_bits(x) }).to_bits() ^ 0x8000_0000)
+            floats!(mods, |x = a| -x)
         }
         (Unary::Abs, Ty::F32) => {
-            lanes32!(|x = a| (if mods.ftz { num::flush(f32::from_bits(x)) } else { f32::from_bits(x) }).to_bits() & 0x7fff_ffff)
+            floats!(mods, |x = a| x.abs())
         }
         (Unary::Not, Ty::B32) => lanes32!(|x = a| !x),
         _ => unary32_slow(op, ty, mods, a),
@@ -59,13 +84,13 @@ pub(crate) fn unary32(op: Unary, ty: Ty, mods: Mods, a: &W32) -> W32 {
 
 #[inline(never)]
 fn unary32_slow(op: Unary, ty: Ty, mods: Mods, a: &W32) -> W32 {
-    W32::from_fn(|lane| scalar::unary(op, ty, mods, u64::from(a.0[lane])) as u32)
+    w32!(lane => scalar::unary(op, ty, mods, u64::from(a.0[lane])) as u32)
 }
 
 /// Computes an operation with one 64-bit source. `popc`, `clz` and `bfind` have a 32-bit result, in the low half.
 #[inline(never)]
 pub(crate) fn unary64(op: Unary, ty: Ty, mods: Mods, a: &W64) -> W64 {
-    W64::from_fn(|lane| scalar::unary(op, ty, mods, a.0[lane]))
+    w64!(lane => scalar::unary(op, ty, mods, a.0[lane]))
 }
 
 /// Computes an operation with two sources and a result of at most 32 bits.
@@ -75,7 +100,11 @@ pub(crate) fn binary32(op: Binary, ty: Ty, mods: Mods, a: &W32, b: &W32) -> W32 
     match (op, ty) {
         (Binary::Add, Ty::F32) if nearest => saturate_if(floats!(mods, |x = a, y = b| x + y), mods.sat),
         (Binary::Sub, Ty::F32) if nearest => saturate_if(floats!(mods, |x = a, y = b| x - y), mods.sat),
-        (Binary::Mul, Ty::F32) if nearest => saturate_if(floats!(mods, |x = a, y = b| x * y), mods.sat),
+        (Binary::Mul, Ty::F32) if nearest => {
+            let product = floats!(mods, |x = a, y = b| x * y);
+            let tiny = |lane| num::is_tiny_fma(flushed(a, lane), flushed(b, lane), 0.0);
+            saturate_if(drop_lifted(mods, product, tiny), mods.sat)
+        }
         (Binary::Max, Ty::F32) => floats!(mods, |x = a, y = b| num::f32_max(x, y, mods.nan)),
         (Binary::Min, Ty::F32) => floats!(mods, |x = a, y = b| num::f32_min(x, y, mods.nan)),
         (Binary::Add, Ty::B32 | Ty::U32 | Ty::S32) if !mods.sat => lanes32!(|x = a, y = b| x.wrapping_add(y)),
@@ -109,7 +138,7 @@ fn half2(x: u32, y: u32, f: impl Fn(u32, u32) -> u32) -> u32 {
 
 #[inline(never)]
 fn binary32_slow(op: Binary, ty: Ty, mods: Mods, a: &W32, b: &W32) -> W32 {
-    W32::from_fn(|lane| scalar::binary(op, ty, mods, u64::from(a.0[lane]), u64::from(b.0[lane])) as u32)
+    w32!(lane => scalar::binary(op, ty, mods, u64::from(a.0[lane]), u64::from(b.0[lane])) as u32)
 }
 
 /// Computes an operation with two 64-bit sources (shifts: the second is in the low half).
@@ -128,7 +157,7 @@ pub(crate) fn binary64(op: Binary, ty: Ty, mods: Mods, a: &W64, b: &W64) -> W64 
 
 #[inline(never)]
 fn binary64_slow(op: Binary, ty: Ty, mods: Mods, a: &W64, b: &W64) -> W64 {
-    W64::from_fn(|lane| scalar::binary(op, ty, mods, a.0[lane], b.0[lane]))
+    w64!(lane => scalar::binary(op, ty, mods, a.0[lane], b.0[lane]))
 }
 
 /// Shifts 64-bit values by 32-bit counts.
@@ -156,7 +185,9 @@ pub(crate) fn multiply_wide(signed: bool, a: &W32, b: &W32) -> W64 {
 pub(crate) fn ternary32(op: Ternary, ty: Ty, mods: Mods, a: &W32, b: &W32, c: &W32) -> W32 {
     match (op, ty) {
         (Ternary::Mad, Ty::F32) if mods.round == Round::Nearest => {
-            saturate_if(floats!(mods, |x = a, y = b, z = c| num::fma(x, y, z)), mods.sat)
+            let sum = floats!(mods, |x = a, y = b, z = c| num::fma(x, y, z));
+            let tiny = |lane| num::is_tiny_fma(flushed(a, lane), flushed(b, lane), flushed(c, lane));
+            saturate_if(drop_lifted(mods, sum, tiny), mods.sat)
         }
         (Ternary::Mad, Ty::U32 | Ty::S32) if !mods.sat => {
             lanes32!(|x = a, y = b, z = c| x.wrapping_mul(y).wrapping_add(z))
@@ -169,7 +200,7 @@ pub(crate) fn ternary32(op: Ternary, ty: Ty, mods: Mods, a: &W32, b: &W32, c: &W
 
 #[inline(never)]
 fn ternary32_slow(op: Ternary, ty: Ty, mods: Mods, a: &W32, b: &W32, c: &W32) -> W32 {
-    W32::from_fn(|lane| {
+    w32!(lane => {
         scalar::ternary(op, ty, mods, u64::from(a.0[lane]), u64::from(b.0[lane]), u64::from(c.0[lane])) as u32
     })
 }
@@ -177,5 +208,5 @@ fn ternary32_slow(op: Ternary, ty: Ty, mods: Mods, a: &W32, b: &W32, c: &W32) ->
 /// Computes an operation with three 64-bit sources.
 #[inline(never)]
 pub(crate) fn ternary64(op: Ternary, ty: Ty, mods: Mods, a: &W64, b: &W64, c: &W64) -> W64 {
-    W64::from_fn(|lane| scalar::ternary(op, ty, mods, a.0[lane], b.0[lane], c.0[lane]))
+    w64!(lane => scalar::ternary(op, ty, mods, a.0[lane], b.0[lane], c.0[lane]))
 }

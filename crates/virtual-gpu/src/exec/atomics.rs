@@ -5,7 +5,7 @@
 
 use super::access::{self, RANK_SHIFT, count_global, count_wavefronts};
 use super::env::{Env, Step, Trouble};
-use super::lanes::{W32, W64, lanes_of};
+use super::lanes::{W32, W64, lanes_of, w32};
 use super::warp::Warp;
 use crate::fault::{Access, FaultKind};
 use crate::numeric as num;
@@ -123,12 +123,34 @@ pub(crate) fn atom(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> St
     Ok(())
 }
 
+/// Combines 16 bytes per lane with those in global memory, element by element: `cp.reduce.async.bulk`.
+pub(crate) fn reduce_chunks(env: &mut Env<'_>, (op, ty): (AtomOp, Ty), to: &W64, mask: u32, words: &[W32]) -> Step<()> {
+    let bytes = ty.bytes();
+    for lane in lanes_of(mask) {
+        for at in (0..16_u32).step_by(bytes as usize) {
+            let word = |index: usize| u64::from(words[index].0[lane]);
+            let index = at as usize / 4;
+            let value = match bytes {
+                8 => word(index) | word(index + 1) << 32,
+                4 => word(index),
+                _ => word(index) >> (at % 4 * 8) & 0xffff,
+            };
+            let update = |old: u64| match bytes {
+                8 => combine64(op, ty, old, value, 0),
+                _ => u64::from(combine32(op, ty, old as u32, value as u32, 0)),
+            };
+            update_global(env, lane, to.0[lane] + u64::from(at), bytes, update)?;
+        }
+    }
+    Ok(())
+}
+
 fn count(env: &mut Env<'_>, space: Space, at: &W64, mask: u32, bytes: u32) {
     if !env.run.options.counters {
         return;
     }
     if matches!(space, Space::Shared | Space::SharedCluster) {
-        let offsets = W32::from_fn(|lane| at.0[lane] as u32 & ((1 << RANK_SHIFT) - 1));
+        let offsets = w32!(lane => at.0[lane] as u32 & ((1 << RANK_SHIFT) - 1));
         let traffic = count_wavefronts(&offsets, mask, bytes);
         env.tally.occupied = (traffic.units - 1) as u32;
         env.tally.counters.shared_store.add(&traffic);

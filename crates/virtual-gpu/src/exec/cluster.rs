@@ -4,7 +4,7 @@ use super::access::RANK_SHIFT;
 use super::barrier::{BARRIERS, Barrier};
 use super::dispatch::{self, Level};
 use super::env::{Constants, Env, Run, Step, Trouble};
-use super::lanes::{W32, W64};
+use super::lanes::{w32, w64};
 use super::step::Pause;
 use super::tally::Tally;
 use super::warp::Warp;
@@ -229,11 +229,11 @@ pub(crate) fn execute_address(warp: &mut Warp, env: &Env<'_>, op: &Op, mask: u32
             };
             if wide {
                 let a = env.get64(warp, a);
-                let value = W64::from_fn(|lane| map(a.0[lane].max(window), ranks.0[lane]));
+                let value = w64!(lane => map(a.0[lane].max(window), ranks.0[lane]));
                 warp.set64(d, &value, mask);
             } else {
                 let a = env.get32(warp, a);
-                let value = W32::from_fn(|lane| map(a.0[lane].into(), ranks.0[lane]) as u32);
+                let value = w32!(lane => map(a.0[lane].into(), ranks.0[lane]) as u32);
                 warp.set32(d, &value, mask);
             }
         }
@@ -245,10 +245,10 @@ pub(crate) fn execute_address(warp: &mut Warp, env: &Env<'_>, op: &Op, mask: u32
             };
             let value = if wide {
                 let a = env.get64(warp, a);
-                W32::from_fn(|lane| rank_of(a.0[lane]))
+                w32!(lane => rank_of(a.0[lane]))
             } else {
                 let a = env.get32(warp, a);
-                W32::from_fn(|lane| rank_of(a.0[lane].into()))
+                w32!(lane => rank_of(a.0[lane].into()))
             };
             warp.set32(d, &value, mask);
         }

@@ -2,7 +2,7 @@
 
 use super::alu::lanes32;
 use super::env::Env;
-use super::lanes::{ALL, LANES, W32, W64, mask_of};
+use super::lanes::{ALL, LANES, W32, W64, mask_where, w32, w64};
 use super::warp::Warp;
 use crate::numeric as num;
 use crate::program::{Bool, Cmp, Mods, NONE, Op, Round, Slot, Ty};
@@ -11,10 +11,10 @@ use crate::program::{Bool, Cmp, Mods, NONE, Op, Round, Slot, Ty};
 macro_rules! by_cmp {
     ($cmp:expr, $compare:expr, $a:expr, $b:expr, $view:expr) => {{
         macro_rules! with {
-            ($constant:expr) => {
-                mask_of(|lane| $compare($constant, $view($a.0[lane]), $view($b.0[lane])))
-            };
-        }
+                                ($constant:expr) => {
+                                    mask_where!(lane => $compare($constant, $view($a.0[lane]), $view($b.0[lane])))
+                                };
+                            }
         match $cmp {
             Cmp::Eq => with!(Cmp::Eq),
             Cmp::Ne => with!(Cmp::Ne),
@@ -55,16 +55,16 @@ fn compare64(cmp: Cmp, ty: Ty, a: &W64, b: &W64) -> u32 {
 #[inline(never)]
 fn compare_narrow(cmp: Cmp, ty: Ty, a: &W32, b: &W32) -> u32 {
     match ty {
-        Ty::F16 => mask_of(|lane| num::compare_f16(cmp, a.0[lane], b.0[lane])),
-        Ty::Bf16 => mask_of(|lane| num::compare_bf16(cmp, a.0[lane], b.0[lane])),
+        Ty::F16 => mask_where!(lane => num::compare_f16(cmp, a.0[lane], b.0[lane])),
+        Ty::Bf16 => mask_where!(lane => num::compare_bf16(cmp, a.0[lane], b.0[lane])),
         Ty::S16 | Ty::S8 => {
             let shift = 32 - ty.bits();
             let extend = |x: u32| ((x << shift) as i32) >> shift;
-            mask_of(|lane| num::compare_s32(cmp, extend(a.0[lane]), extend(b.0[lane])))
+            mask_where!(lane => num::compare_s32(cmp, extend(a.0[lane]), extend(b.0[lane])))
         }
         _ => {
             let narrow = u32::MAX >> (32 - ty.bits());
-            mask_of(|lane| num::compare_u32(cmp, a.0[lane] & narrow, b.0[lane] & narrow))
+            mask_where!(lane => num::compare_u32(cmp, a.0[lane] & narrow, b.0[lane] & narrow))
         }
     }
 }
@@ -123,11 +123,11 @@ pub(crate) fn set(warp: &mut Warp, env: &Env<'_>, op: &Op, mask: u32) {
         let low = combined(warp, low, combine, c, c_negated);
         let high = combined(warp, high, combine, c, c_negated);
         let one = truth(half_of(d_ty));
-        W32::from_fn(|lane| (low >> lane & 1) * (one & 0xffff) | (high >> lane & 1) * (one & 0xffff) << 16)
+        w32!(lane => (low >> lane & 1) * (one & 0xffff) | (high >> lane & 1) * (one & 0xffff) << 16)
     } else {
         let result = combined(warp, compare(warp, env, cmp, ty, ftz, a, b), combine, c, c_negated);
         let one = truth(d_ty);
-        W32::from_fn(|lane| (result >> lane & 1) * one)
+        w32!(lane => (result >> lane & 1) * one)
     };
     warp.set32(d, &value, mask);
 }
@@ -156,7 +156,7 @@ pub(crate) fn selp(warp: &mut Warp, env: &Env<'_>, (ty, d, a, b, p): (Ty, Slot, 
     let p = warp.predicate(p);
     if ty.bits() == 64 {
         let (a, b) = (env.get64(warp, a), env.get64(warp, b));
-        let value = W64::from_fn(|lane| if p >> lane & 1 == 1 { a.0[lane] } else { b.0[lane] });
+        let value = w64!(lane => if p >> lane & 1 == 1 { a.0[lane] } else { b.0[lane] });
         warp.set64(d, &value, mask);
     } else {
         let mut value = *env.get32(warp, b);
@@ -169,14 +169,14 @@ pub(crate) fn selp(warp: &mut Warp, env: &Env<'_>, (ty, d, a, b, p): (Ty, Slot, 
 pub(crate) fn slct(warp: &mut Warp, env: &Env<'_>, op: &Op, mask: u32) {
     let &Op::Slct { ty, c_ty, ftz, d, a, b, c } = op else { return };
     let c = env.get32(warp, c);
-    let p = mask_of(|lane| match c_ty {
+    let p = mask_where!(lane => match c_ty {
         Ty::F32 if ftz => num::flush(f32::from_bits(c.0[lane])) >= 0.0,
         Ty::F32 => f32::from_bits(c.0[lane]) >= 0.0,
         _ => c.0[lane] as i32 >= 0,
     });
     if ty.bits() == 64 {
         let (a, b) = (env.get64(warp, a), env.get64(warp, b));
-        let value = W64::from_fn(|lane| if p >> lane & 1 == 1 { a.0[lane] } else { b.0[lane] });
+        let value = w64!(lane => if p >> lane & 1 == 1 { a.0[lane] } else { b.0[lane] });
         warp.set64(d, &value, mask);
     } else {
         let mut value = *env.get32(warp, b);
@@ -209,17 +209,17 @@ pub(crate) fn cvt(warp: &mut Warp, env: &Env<'_>, op: &Op, mask: u32) {
         }
         (Ty::S32, Ty::S64 | Ty::U64) if plain => {
             let a = env.get32(warp, a);
-            let value = W64::from_fn(|lane| i64::from(a.0[lane] as i32) as u64);
+            let value = w64!(lane => i64::from(a.0[lane] as i32) as u64);
             warp.set64(d, &value, mask);
         }
         (Ty::U32, Ty::S64 | Ty::U64) if plain => {
             let a = env.get32(warp, a);
-            let value = W64::from_fn(|lane| u64::from(a.0[lane]));
+            let value = w64!(lane => u64::from(a.0[lane]));
             warp.set64(d, &value, mask);
         }
         (Ty::U64 | Ty::S64, Ty::U32 | Ty::S32) if plain => {
             let a = env.get64(warp, a);
-            let value = W32::from_fn(|lane| a.0[lane] as u32);
+            let value = w32!(lane => a.0[lane] as u32);
             warp.set32(d, &value, mask);
         }
         _ => cvt_slow(warp, env, (from, to, mods), [d, a, b], mask),
@@ -258,6 +258,6 @@ pub(crate) fn is_space(warp: &mut Warp, env: &Env<'_>, space: crate::program::Sp
         _ => Space::Global,
     };
     let wanted = if space == Space::SharedCluster { Space::Shared } else { space };
-    let value = mask_of(|lane| window(a.0[lane]) == wanted);
+    let value = mask_where!(lane => window(a.0[lane]) == wanted);
     warp.set_predicate(d, value & ALL, mask);
 }

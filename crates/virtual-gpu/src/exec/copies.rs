@@ -5,7 +5,7 @@
 
 use super::access::{self, Width};
 use super::env::{Env, Step, Trouble};
-use super::lanes::{W32, W64, lanes_of};
+use super::lanes::{W32, W64, lanes_of, mask_where, w64};
 use super::warp::{Copy, Warp};
 use crate::fault::{Access, FaultKind};
 use crate::program::{Address, NONE, Slot, Space, Ty};
@@ -23,8 +23,8 @@ pub(crate) fn issue(
     let source = if source == NONE { W32::splat(bytes) } else { *env.get32(warp, source) };
     let ignored = if ignore == NONE { 0 } else { warp.predicate(ignore) };
     let taken = |lane: usize| if ignored >> lane & 1 == 1 { 0 } else { source.0[lane].min(bytes) };
-    let whole = mask & super::lanes::mask_of(|lane| taken(lane) == bytes);
-    let mut words = [W32::splat(0); 8];
+    let whole = mask & mask_where!(lane => taken(lane) == bytes);
+    let mut words = [W32::splat(0); access::MAX_WORDS];
     if whole != 0 {
         access::read(warp, env, Space::Global, &from, whole, Width { bytes, words: bytes as usize / 4 }, &mut words)?;
     }
@@ -45,17 +45,10 @@ pub(crate) fn issue(
 }
 
 /// Reads the first `count` bytes of one lane's source, byte by byte; the rest stays zero.
-fn partial(
-    warp: &mut Warp,
-    env: &mut Env<'_>,
-    from: &W64,
-    lane: usize,
-    count: u32,
-    words: &mut access::Words,
-) -> Step<()> {
+fn partial(warp: &mut Warp, env: &mut Env<'_>, from: &W64, lane: usize, count: u32, words: &mut [W32]) -> Step<()> {
     for byte in 0..count {
-        let at = W64::from_fn(|lane| from.0[lane] + u64::from(byte));
-        let mut one = [W32::splat(0); 8];
+        let at = w64!(lane => from.0[lane] + u64::from(byte));
+        let mut one = [W32::splat(0); access::MAX_WORDS];
         access::read(warp, env, Space::Global, &at, 1 << lane, Width::of(Ty::B8, 1), &mut one)?;
         words[byte as usize / 4].0[lane] |= (one[0].0[lane] & 0xff) << (byte % 4 * 8);
     }
@@ -64,7 +57,7 @@ fn partial(
 
 /// Checks the destinations as a write would be, without writing.
 fn check_destinations(warp: &Warp, env: &Env<'_>, to: &W64, mask: u32, bytes: u32) -> Step<W32> {
-    let to = W64::from_fn(|lane| match to.0[lane] {
+    let to = w64!(lane => match to.0[lane] {
         generic if generic >> 40 == crate::program::SHARED_WINDOW >> 40 => generic - crate::program::SHARED_WINDOW,
         address => address,
     });

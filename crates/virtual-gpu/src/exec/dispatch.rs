@@ -1,11 +1,13 @@
 //! The interpreter in three vector widths, chosen at run time.
 //!
-//! The code is the same; only what the compiler may use for its loops over lanes differs, and so do not the results: fused
-//! multiply-adds are rounded once whether there is an instruction for them or not.
+//! The code is the same; only what the compiler may use for its loops over lanes differs. The results do not: a fused
+//! multiply-add is rounded once whether there is an instruction for it or not.
 
 use super::env::{Env, Step};
+use super::groups::{self, Groups};
 use super::step::{self, Pause};
 use super::warp::Warp;
+use crate::program::Op;
 
 /// A vector width.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,16 +27,15 @@ impl Level {
     pub fn detect() -> Self {
         #[cfg(target_arch = "x86_64")]
         {
-            let fma = std::is_x86_feature_detected!("fma");
-            if fma
-                && std::is_x86_feature_detected!("avx512f")
+            let avx2 = std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("fma");
+            let avx512 = std::is_x86_feature_detected!("avx512f")
                 && std::is_x86_feature_detected!("avx512bw")
                 && std::is_x86_feature_detected!("avx512dq")
-                && std::is_x86_feature_detected!("avx512vl")
-            {
+                && std::is_x86_feature_detected!("avx512vl");
+            if avx2 && avx512 {
                 return Self::Avx512;
             }
-            if fma && std::is_x86_feature_detected!("avx2") {
+            if avx2 {
                 return Self::Avx2;
             }
         }
@@ -42,33 +43,60 @@ impl Level {
     }
 }
 
+/// The groups without more than the target has.
+struct Baseline;
+
+macro_rules! baseline {
+    ($($group:ident)*) => {
+        impl Groups for Baseline {$(
+            #[inline(never)]
+            fn $group(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Step<()> {
+                groups::$group(warp, env, op, mask)
+            }
+        )*}
+    };
+}
+
+baseline!(mov unary binary ternary setp selp cvt load store shfl mma);
+
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,bmi1,bmi2,lzcnt,popcnt")]
-fn run_avx512(warp: &mut Warp, env: &mut Env<'_>, board: usize) -> Step<Pause> {
-    step::run(warp, env, board)
+macro_rules! level {
+    ($level:ident, $features:literal, $($group:ident)*) => {
+        /// The groups for one vector width.
+        struct $level;
+
+        impl Groups for $level {$(
+            #[allow(unsafe_code)]
+            fn $group(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Step<()> {
+                #[target_feature(enable = $features)]
+                fn wide(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Step<()> {
+                    groups::$group(warp, env, op, mask)
+                }
+                // SAFETY: only `run` uses this type, for a level that `Level::detect` gave after asking the machine for
+                // these features.
+                unsafe { wide(warp, env, op, mask) }
+            }
+        )*}
+    };
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt")]
-fn run_avx2(warp: &mut Warp, env: &mut Env<'_>, board: usize) -> Step<Pause> {
-    step::run(warp, env, board)
-}
+level!(Avx2, "avx2,fma", mov unary binary ternary setp selp cvt load store shfl mma);
 
-fn run_baseline(warp: &mut Warp, env: &mut Env<'_>, board: usize) -> Step<Pause> {
-    step::run(warp, env, board)
-}
+#[cfg(target_arch = "x86_64")]
+level!(
+    Avx512,
+    "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma",
+    mov unary binary ternary setp selp cvt load store shfl mma
+);
 
 /// Runs a warp until it pauses.
-#[allow(unsafe_code)]
 pub(crate) fn run(level: Level, warp: &mut Warp, env: &mut Env<'_>, board: usize) -> Step<Pause> {
     match level {
-        Level::Baseline => run_baseline(warp, env, board),
-        // SAFETY: `Level::detect` is the only source of these values and has asked the machine for every feature that the
-        // function enables; bmi, lzcnt and popcnt are there wherever AVX2 is.
+        Level::Baseline => step::run::<Baseline>(warp, env, board),
         #[cfg(target_arch = "x86_64")]
-        Level::Avx2 => unsafe { run_avx2(warp, env, board) },
-        // SAFETY: as above.
+        Level::Avx2 => step::run::<Avx2>(warp, env, board),
         #[cfg(target_arch = "x86_64")]
-        Level::Avx512 => unsafe { run_avx512(warp, env, board) },
+        Level::Avx512 => step::run::<Avx512>(warp, env, board),
     }
 }

@@ -12,7 +12,7 @@ use crate::counters::Counters;
 use crate::fault::{Fault, LaunchError};
 use crate::gpu::Gpu;
 use crate::memory::GlobalMemory;
-use crate::program::{Kernel, Op, Space};
+use crate::program::{BulkOp, Kernel, Op, Space};
 use crate::timing::Prepared;
 
 /// Most blocks of a cluster that every GPU with clusters runs.
@@ -214,6 +214,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 fn threads_for(run: &Run<'_>, clusters: usize) -> usize {
     let ordered = run.kernel.instructions.iter().any(|instruction| match instruction.op {
         Op::Atom { space, .. } => !matches!(space, Space::Shared | Space::SharedCluster),
+        Op::Bulk { op: BulkOp::ReduceToGlobal { .. }, .. } => true,
         _ => false,
     });
     if ordered {

@@ -6,6 +6,41 @@ pub(crate) const LANES: usize = 32;
 /// All lanes.
 pub(crate) const ALL: u32 = u32::MAX;
 
+/// Computes a 32-bit value per lane. A loop and not a closure: closures do not inherit the caller's vector features.
+macro_rules! w32 {
+    ($lane:ident => $value:expr) => {{
+        let mut lanes = [0u32; crate::exec::lanes::LANES];
+        for $lane in 0..crate::exec::lanes::LANES {
+            lanes[$lane] = $value;
+        }
+        crate::exec::lanes::W32(lanes)
+    }};
+}
+
+/// Computes a 64-bit value per lane.
+macro_rules! w64 {
+    ($lane:ident => $value:expr) => {{
+        let mut lanes = [0u64; crate::exec::lanes::LANES];
+        for $lane in 0..crate::exec::lanes::LANES {
+            lanes[$lane] = $value;
+        }
+        crate::exec::lanes::W64(lanes)
+    }};
+}
+
+/// Collects one bit per lane.
+macro_rules! mask_where {
+    ($lane:ident => $holds:expr) => {{
+        let mut mask = 0u32;
+        for $lane in 0..crate::exec::lanes::LANES {
+            mask |= u32::from($holds) << $lane;
+        }
+        mask
+    }};
+}
+
+pub(crate) use {mask_where, w32, w64};
+
 /// A 32-bit value per lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(align(64))]
@@ -20,16 +55,6 @@ impl W32 {
     /// The same value in every lane.
     pub const fn splat(value: u32) -> Self {
         Self([value; LANES])
-    }
-
-    /// Computes a value per lane.
-    #[inline(always)]
-    pub fn from_fn(mut f: impl FnMut(usize) -> u32) -> Self {
-        let mut lanes = [0; LANES];
-        for (lane, value) in lanes.iter_mut().enumerate() {
-            *value = f(lane);
-        }
-        Self(lanes)
     }
 
     /// Overwrites the lanes of `mask`.
@@ -52,16 +77,6 @@ impl W64 {
         Self([value; LANES])
     }
 
-    /// Computes a value per lane.
-    #[inline(always)]
-    pub fn from_fn(mut f: impl FnMut(usize) -> u64) -> Self {
-        let mut lanes = [0; LANES];
-        for (lane, value) in lanes.iter_mut().enumerate() {
-            *value = f(lane);
-        }
-        Self(lanes)
-    }
-
     /// Overwrites the lanes of `mask`.
     #[inline(always)]
     pub fn set(&mut self, value: &Self, mask: u32) {
@@ -74,16 +89,6 @@ impl W64 {
             }
         }
     }
-}
-
-/// Collects one bit per lane.
-#[inline(always)]
-pub(crate) fn mask_of(mut f: impl FnMut(usize) -> bool) -> u32 {
-    let mut mask = 0;
-    for lane in 0..LANES {
-        mask |= u32::from(f(lane)) << lane;
-    }
-    mask
 }
 
 /// Iterates over the lanes of a mask, lowest first.

@@ -2,7 +2,7 @@
 
 use super::access::{self, Width};
 use super::env::{Env, Step, Trouble};
-use super::lanes::{LANES, W32, W64};
+use super::lanes::{LANES, W32, W64, w32};
 use super::warp::Warp;
 use crate::fault::FaultKind;
 use crate::numeric as num;
@@ -11,7 +11,7 @@ use crate::program::{Address, Mma, NONE, Slot, Space, Ty};
 /// Rows of 16 bytes: what each address of `ldmatrix` names.
 const ROW: (Ty, u8) = (Ty::B32, 4);
 
-fn whole_warp(warp: &Warp, mask: u32, opcode: &'static str) -> Step<()> {
+pub(crate) fn whole_warp(warp: &Warp, mask: u32, opcode: &'static str) -> Step<()> {
     if mask == warp.live && mask == u32::MAX {
         return Ok(());
     }
@@ -30,10 +30,10 @@ pub(crate) fn load_matrix(
     whole_warp(warp, mask, "ldmatrix")?;
     let at = access::addresses(warp, env, address);
     let lanes = u32::MAX >> (32 - 8 * u32::from(count));
-    let mut words = [W32::splat(0); 8];
+    let mut words = [W32::splat(0); access::MAX_WORDS];
     access::read(warp, env, Space::Shared, &at, lanes, Width::of(ROW.0, ROW.1), &mut words)?;
     for (matrix, &slot) in d[..usize::from(count)].iter().enumerate() {
-        let value = W32::from_fn(|lane| {
+        let value = w32!(lane => {
             let (row, pair) = (lane / 4, lane % 4);
             if transpose {
                 let element = |r: usize| words[row / 2].0[8 * matrix + r] >> (row % 2 * 16) & 0xffff;
@@ -58,7 +58,7 @@ pub(crate) fn store_matrix(
     whole_warp(warp, mask, "stmatrix")?;
     let at = access::addresses(warp, env, address);
     let lanes = u32::MAX >> (32 - 8 * u32::from(count));
-    let mut words = [W32::splat(0); 8];
+    let mut words = [W32::splat(0); access::MAX_WORDS];
     for (matrix, &slot) in s[..usize::from(count)].iter().enumerate() {
         let value = *env.get32(warp, slot);
         for lane in 0..LANES {
@@ -111,7 +111,7 @@ pub(crate) fn mma(warp: &mut Warp, env: &Env<'_>, mma: &Mma, mask: u32) -> Step<
     Ok(())
 }
 
-fn pad(two: [num::Lanes; 2]) -> [num::Lanes; 4] {
+pub(crate) fn pad(two: [num::Lanes; 2]) -> [num::Lanes; 4] {
     [two[0], two[1], [0; LANES], [0; LANES]]
 }
 

@@ -11,6 +11,7 @@ mod copies;
 mod dispatch;
 mod env;
 mod grid;
+mod groups;
 mod lanes;
 mod matrix;
 mod mbarrier;
@@ -22,6 +23,7 @@ mod tally;
 mod transfer;
 mod warp;
 mod warp_ops;
+mod wgmma;
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Packing, bit fields and carry chains: plain integer work that is not in inner loops.
 
 use super::env::Env;
-use super::lanes::{LANES, W32, W64};
+use super::lanes::{LANES, W32, W64, w32, w64};
 use super::warp::Warp;
 use crate::numeric as num;
 use crate::program::{NONE, Op, Slot, Ty};
@@ -97,7 +97,7 @@ fn unpack(warp: &mut Warp, env: &Env<'_>, (wide, part_bits, parts, a): (bool, u8
     let whole: [u64; LANES] = if wide { env.get64(warp, a).0 } else { env.get32(warp, a).0.map(u64::from) };
     for (index, &slot) in parts.iter().enumerate().filter(|part| *part.1 != NONE) {
         let part = |lane: usize| (whole[lane] >> (index as u32 * bits) & (u64::MAX >> (64 - bits))) as u32;
-        warp.set32(slot, &W32::from_fn(part), mask);
+        warp.set32(slot, &w32!(lane => part(lane)), mask);
     }
 }
 
@@ -105,11 +105,11 @@ fn bfi(warp: &mut Warp, env: &Env<'_>, ty: Ty, [d, a, b, pos, len]: [Slot; 5], m
     let (pos, len) = (env.get32(warp, pos), env.get32(warp, len));
     if ty.bits() == 64 {
         let (a, b) = (env.get64(warp, a), env.get64(warp, b));
-        let value = W64::from_fn(|lane| num::bfi64(a.0[lane], b.0[lane], pos.0[lane], len.0[lane]));
+        let value = w64!(lane => num::bfi64(a.0[lane], b.0[lane], pos.0[lane], len.0[lane]));
         warp.set64(d, &value, mask);
     } else {
         let (a, b) = (env.get32(warp, a), env.get32(warp, b));
-        let value = W32::from_fn(|lane| num::bfi32(a.0[lane], b.0[lane], pos.0[lane], len.0[lane]));
+        let value = w32!(lane => num::bfi32(a.0[lane], b.0[lane], pos.0[lane], len.0[lane]));
         warp.set32(d, &value, mask);
     }
 }

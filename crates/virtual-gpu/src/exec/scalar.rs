@@ -26,6 +26,12 @@ fn finish(mods: Mods, value: f32) -> u64 {
     u64::from(num::canonical(if mods.sat { num::saturate(value) } else { value }).to_bits())
 }
 
+/// [`finish`] of a result that rounding may have lifted to the least normal number; with `.ftz` a `tiny` one is zero.
+fn finish_lifted(mods: Mods, value: f32, tiny: impl Fn() -> bool) -> u64 {
+    let lifted = mods.ftz && value.abs() == f32::MIN_POSITIVE && tiny();
+    finish(mods, if lifted { 0.0_f32.copysign(value) } else { value })
+}
+
 /// Sign-extends the low bits of an integer type.
 fn signed(ty: Ty, bits: u64) -> i64 {
     let unused = 64 - ty.bits();
@@ -52,12 +58,12 @@ fn unary_f32(op: Unary, mods: Mods, a: u64) -> u64 {
     let x = flushed(mods, a);
     let round = mods.round;
     match op {
-        Unary::Neg => u64::from(x.to_bits() ^ 0x8000_0000),
-        Unary::Abs => u64::from(x.to_bits() & 0x7fff_ffff),
+        Unary::Neg => u64::from(num::canonical(-x).to_bits()),
+        Unary::Abs => u64::from(num::canonical(x.abs()).to_bits()),
         Unary::Sqrt if mods.approx => finish(mods, num::sqrt_approx(x, mods.ftz)),
         Unary::Sqrt => finish(mods, num::f32_sqrt_round(x, round)),
         Unary::Rcp if mods.approx => finish(mods, num::rcp_approx(x, mods.ftz)),
-        Unary::Rcp => finish(mods, num::f32_rcp_round(x, round)),
+        Unary::Rcp => finish_lifted(mods, num::f32_rcp_round(x, round), || num::is_tiny_quotient(1.0, x)),
         Unary::Rsqrt => finish(mods, num::rsqrt_approx(x, mods.ftz)),
         Unary::Ex2 => finish(mods, num::ex2_approx(x, mods.ftz)),
         Unary::Lg2 => finish(mods, num::lg2_approx(x, mods.ftz)),
@@ -72,6 +78,8 @@ fn unary_f32(op: Unary, mods: Mods, a: u64) -> u64 {
 
 fn unary_f64(op: Unary, mods: Mods, a: u64) -> u64 {
     match op {
+        // The machine adds to -0, so a NaN stays as it is.
+        Unary::Neg if d(a).is_nan() => a,
         Unary::Neg => a ^ (1 << 63),
         Unary::Abs => a & !(1 << 63),
         Unary::Sqrt => from_f64(num::f64_sqrt_round(d(a), mods.round)),
@@ -142,12 +150,14 @@ fn binary_f32(op: Binary, mods: Mods, a: u64, b: u64) -> u64 {
     let value = match op {
         Binary::Add => num::f32_add_round(x, y, round),
         Binary::Sub => num::f32_sub_round(x, y, round),
-        Binary::Mul => num::f32_mul_round(x, y, round),
+        Binary::Mul => {
+            return finish_lifted(mods, num::f32_mul_round(x, y, round), || num::is_tiny_fma(x, y, 0.0));
+        }
         // `div.full` scales its operands, and has the range that `div.approx` lacks; both are marked approx, and the
         // loader marks the full one by a rounding towards zero, which no division that is approximate has.
         Binary::Div if mods.approx && round == Round::Zero => num::div_full(x, y, mods.ftz),
         Binary::Div if mods.approx => num::div_approx(x, y, mods.ftz),
-        Binary::Div => num::f32_div_round(x, y, round),
+        Binary::Div => return finish_lifted(mods, num::f32_div_round(x, y, round), || num::is_tiny_quotient(x, y)),
         Binary::Min => num::f32_min(x, y, mods.nan),
         Binary::Max => num::f32_max(x, y, mods.nan),
         // PTX: the sign of the first, the magnitude of the second.
@@ -260,7 +270,7 @@ pub(crate) fn ternary(op: Ternary, ty: Ty, mods: Mods, a: u64, b: u64, c: u64) -
     match ty {
         Ty::F32 => {
             let (x, y, z) = (flushed(mods, a), flushed(mods, b), flushed(mods, c));
-            finish(mods, num::f32_fma_round(x, y, z, mods.round))
+            finish_lifted(mods, num::f32_fma_round(x, y, z, mods.round), || num::is_tiny_fma(x, y, z))
         }
         Ty::F64 => from_f64(num::f64_fma_round(d(a), d(b), d(c), mods.round)),
         Ty::F16 | Ty::Bf16 => u64::from(fma_half(ty == Ty::Bf16, mods, a as u32, b as u32, c as u32)),

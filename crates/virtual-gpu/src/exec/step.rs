@@ -1,11 +1,12 @@
 //! The interpreter: runs one warp until it ends or has to wait.
 
 use super::env::{Env, Run, Step, Trouble};
-use super::lanes::{W32, W64, lanes_of};
+use super::groups::Groups;
+use super::lanes::{W32, lanes_of, w32, w64};
 use super::warp::Warp;
-use super::{access, alu, atomics, cluster, compare, copies, matrix, pack, sync, transfer, warp_ops};
+use super::{atomics, cluster, compare, copies, matrix, pack, sync, transfer, warp_ops};
 use crate::fault::FaultKind;
-use crate::program::{BarOp, Binary, Instruction, LaneSpecial, Op, Slot, Ternary, Ty, Unary};
+use crate::program::{BarOp, Instruction, LaneSpecial, Op, Slot};
 
 /// Instructions after which a warp lets others run: it may spin on memory that another is about to write.
 const SLICE: u64 = 1 << 16;
@@ -35,11 +36,8 @@ enum Next {
     Pause(Pause),
 }
 
-/// Runs a warp until it pauses. `board` is its scoreboard.
-///
-/// Inlined into functions that differ in their vector width only (`dispatch`).
-#[inline(always)]
-pub(crate) fn run(warp: &mut Warp, env: &mut Env<'_>, board: usize) -> Step<Pause> {
+/// Runs a warp until it pauses, with the vector width of `G`. `board` is its scoreboard.
+pub(crate) fn run<G: Groups>(warp: &mut Warp, env: &mut Env<'_>, board: usize) -> Step<Pause> {
     let run = env.run;
     let instructions = &run.kernel.instructions[..];
     let slice_end = warp.executed + SLICE;
@@ -66,7 +64,7 @@ pub(crate) fn run(warp: &mut Warp, env: &mut Env<'_>, board: usize) -> Step<Paus
         let next = if mask == 0 && !matches!(instruction.op, Op::Branch { .. }) {
             Next::Fall
         } else {
-            execute(warp, env, instruction, index, mask)?
+            execute::<G>(warp, env, instruction, index, mask)?
         };
         if run.options.counters && !matches!(next, Next::Pause(Pause::Waiting)) {
             env.tally.issue(run, board, index as usize, mask);
@@ -87,80 +85,30 @@ fn check_limit(warp: &Warp, run: &Run<'_>) -> Step<Pause> {
 
 /// Executes one instruction in the lanes of `mask`, which is empty only for branches.
 #[inline(always)]
-fn execute(warp: &mut Warp, env: &mut Env<'_>, instruction: &Instruction, index: u32, mask: u32) -> Step<Next> {
+fn execute<G: Groups>(
+    warp: &mut Warp,
+    env: &mut Env<'_>,
+    instruction: &Instruction,
+    index: u32,
+    mask: u32,
+) -> Step<Next> {
     let op = &instruction.op;
     match *op {
-        Op::Mov { ty, d, a } => mov(warp, env, ty, d, a, mask),
-        Op::Unary { op, ty, mods, d, a } => {
-            if ty.bits() == 64 {
-                let value = alu::unary64(op, ty, mods, env.get64(warp, a));
-                if matches!(op, Unary::Popc | Unary::Clz | Unary::Bfind { .. }) {
-                    warp.set32(d, &W32::from_fn(|lane| value.0[lane] as u32), mask);
-                } else {
-                    warp.set64(d, &value, mask);
-                }
-            } else {
-                let value = alu::unary32(op, ty, mods, env.get32(warp, a));
-                warp.set32(d, &value, mask);
-            }
-        }
-        Op::Binary { op, ty, mods, d, a, b } => match (op, ty.bits()) {
-            (Binary::MulWide, 32) => {
-                let value = alu::multiply_wide(ty.is_signed(), env.get32(warp, a), env.get32(warp, b));
-                warp.set64(d, &value, mask);
-            }
-            (Binary::Shl | Binary::Shr, 64) => {
-                let value = alu::shift64(op, ty, env.get64(warp, a), env.get32(warp, b));
-                warp.set64(d, &value, mask);
-            }
-            (_, 64) => {
-                let value = alu::binary64(op, ty, mods, env.get64(warp, a), env.get64(warp, b));
-                warp.set64(d, &value, mask);
-            }
-            _ => {
-                let value = alu::binary32(op, ty, mods, env.get32(warp, a), env.get32(warp, b));
-                warp.set32(d, &value, mask);
-            }
-        },
-        Op::Ternary { op, ty, mods, d, a, b, c } => match (op, ty.bits()) {
-            (Ternary::MadWide, 32) => {
-                let product = alu::multiply_wide(ty.is_signed(), env.get32(warp, a), env.get32(warp, b));
-                let c = env.get64(warp, c);
-                let value = W64::from_fn(|lane| product.0[lane].wrapping_add(c.0[lane]));
-                warp.set64(d, &value, mask);
-            }
-            (Ternary::Bfe, 64) => {
-                let (pos, len) = (env.get32(warp, b), env.get32(warp, c));
-                let (pos, len) = (W64::from_fn(|l| pos.0[l].into()), W64::from_fn(|l| len.0[l].into()));
-                let value = alu::ternary64(op, ty, mods, env.get64(warp, a), &pos, &len);
-                warp.set64(d, &value, mask);
-            }
-            (_, 64) => {
-                let value = alu::ternary64(op, ty, mods, env.get64(warp, a), env.get64(warp, b), env.get64(warp, c));
-                warp.set64(d, &value, mask);
-            }
-            _ => {
-                let value = alu::ternary32(op, ty, mods, env.get32(warp, a), env.get32(warp, b), env.get32(warp, c));
-                warp.set32(d, &value, mask);
-            }
-        },
-        Op::Setp { .. } => compare::setp(warp, env, op, mask),
-        Op::Selp { ty, d, a, b, p } => compare::selp(warp, env, (ty, d, a, b, p), mask),
+        Op::Mov { .. } => G::mov(warp, env, op, mask)?,
+        Op::Unary { .. } => G::unary(warp, env, op, mask)?,
+        Op::Binary { .. } => G::binary(warp, env, op, mask)?,
+        Op::Ternary { .. } => G::ternary(warp, env, op, mask)?,
+        Op::Setp { .. } => G::setp(warp, env, op, mask)?,
+        Op::Selp { .. } => G::selp(warp, env, op, mask)?,
+        Op::Cvt { .. } => G::cvt(warp, env, op, mask)?,
+        Op::Ld { .. } => G::load(warp, env, op, mask)?,
+        Op::St { .. } => G::store(warp, env, op, mask)?,
+        Op::Shfl { .. } => G::shfl(warp, env, op, mask)?,
+        Op::Mma(_) => G::mma(warp, env, op, mask)?,
         Op::Pred { op, d, a, b } => {
             let value = compare::combine_predicates(op, warp.predicate(a), warp.predicate(b));
             warp.set_predicate(d, value, mask);
         }
-        Op::Cvt { .. } => compare::cvt(warp, env, op, mask),
-        Op::Ld { space, ty, count, ref d, ref addr, volatile, .. } => {
-            env.volatile = volatile;
-            access::load(warp, env, (space, ty, count), d, addr, mask)?;
-        }
-        Op::St { space, ty, count, ref s, ref addr, volatile } => {
-            env.volatile = volatile;
-            access::store(warp, env, (space, ty, count), s, addr, mask)?;
-        }
-        Op::Shfl { .. } => warp_ops::shfl(warp, env, op, mask)?,
-        Op::Mma(ref mma) => matrix::mma(warp, env, mma, mask)?,
         Op::Branch { target, .. } => {
             let diverged = warp.branch(mask, target, instruction.reconverge);
             env.tally.counters.divergent_branches += u64::from(diverged);
@@ -169,21 +117,6 @@ fn execute(warp: &mut Warp, env: &mut Env<'_>, instruction: &Instruction, index:
         _ => return execute_rare(warp, env, instruction, index, mask),
     }
     Ok(Next::Fall)
-}
-
-#[inline(always)]
-fn mov(warp: &mut Warp, env: &Env<'_>, ty: Ty, d: Slot, a: Slot, mask: u32) {
-    match ty.bits() {
-        1 => warp.set_predicate(d, warp.predicate(a), mask),
-        64 => {
-            let value = *env.get64(warp, a);
-            warp.set64(d, &value, mask);
-        }
-        _ => {
-            let value = *env.get32(warp, a);
-            warp.set32(d, &value, mask);
-        }
-    }
 }
 
 /// Executes what is not in an inner loop, or takes so long that a call does not matter.
@@ -224,10 +157,18 @@ fn execute_rare(warp: &mut Warp, env: &mut Env<'_>, instruction: &Instruction, i
                 return Ok(Next::Pause(Pause::Waiting));
             }
         }
-        Op::ClusterArrive => warp.cluster_arrivals += 1,
+        Op::ClusterArrive => {
+            warp.cluster_arrivals += 1;
+            if let Some(races) = &mut env.memories[env.rank].races {
+                races.release_to_cluster(warp.index);
+            }
+        }
         Op::ClusterWait => {
             if !env.has_cluster_arrived(warp.cluster_arrivals) {
                 return Ok(Next::Pause(Pause::Waiting));
+            }
+            if let Some(races) = &mut env.memories[env.rank].races {
+                races.acquire_from_cluster(warp.index);
             }
         }
         Op::Bar { op, aligned, .. } => return barrier(warp, op, aligned, index, mask),
@@ -239,7 +180,7 @@ fn execute_rare(warp: &mut Warp, env: &mut Env<'_>, instruction: &Instruction, i
         Op::Trap => return Err(Trouble::of(mask, FaultKind::Trap)),
         Op::Fence | Op::Nop | Op::BulkCommit | Op::WgmmaFence | Op::WgmmaCommit | Op::WgmmaWait { .. } => {}
         Op::BulkTensor(_) => return Err(unsupported(mask, "cp.async.bulk.tensor")),
-        Op::Wgmma(_) => return Err(unsupported(mask, "wgmma.mma_async")),
+        Op::Wgmma(ref wgmma) => super::wgmma::multiply(warp, env, wgmma, mask)?,
         // Done by `execute`.
         Op::Mov { .. } | Op::Unary { .. } | Op::Binary { .. } | Op::Ternary { .. } | Op::Setp { .. } => {}
         Op::Selp { .. } | Op::Pred { .. } | Op::Cvt { .. } | Op::Ld { .. } | Op::St { .. } => {}
@@ -318,8 +259,8 @@ fn special(warp: &mut Warp, env: &Env<'_>, (d, wide, which): (Slot, bool, LaneSp
         }
     };
     if wide {
-        warp.set64(d, &W64::from_fn(value), mask);
+        warp.set64(d, &w64!(lane => value(lane)), mask);
     } else {
-        warp.set32(d, &W32::from_fn(|lane| value(lane) as u32), mask);
+        warp.set32(d, &w32!(lane => value(lane) as u32), mask);
     }
 }

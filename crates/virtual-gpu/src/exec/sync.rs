@@ -3,7 +3,7 @@
 use super::access;
 use super::copies;
 use super::env::{Env, Step};
-use super::lanes::{W64, lanes_of};
+use super::lanes::{W64, lanes_of, w32};
 use super::mbarrier::{Mbarrier, invalid};
 use super::transfer::shared_end;
 use super::warp::Warp;
@@ -19,7 +19,7 @@ pub(crate) fn mbarrier(
 ) -> Step<bool> {
     if let &MbarrierOp::PendingCount { d, state } = op {
         let state = env.get64(warp, state);
-        let value = super::lanes::W32::from_fn(|lane| Mbarrier::pending_of(state.0[lane]));
+        let value = w32!(lane => Mbarrier::pending_of(state.0[lane]));
         warp.set32(d, &value, mask);
         return Ok(true);
     }

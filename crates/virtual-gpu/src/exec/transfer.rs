@@ -4,12 +4,13 @@
 //! for. So a kernel that forgets to wait reads what was there before.
 
 use super::access::{self, RANK_SHIFT, Width};
+use super::atomics;
 use super::env::{Env, Step, Trouble};
-use super::lanes::{W32, W64};
+use super::lanes::{W32, w64};
 use super::warp::Warp;
 use crate::fault::FaultKind;
 use crate::memory::races::{self, Clock};
-use crate::program::{Address, BulkOp, SHARED_WINDOW, Slot, Space, Ty};
+use crate::program::{Address, AtomOp, BulkOp, SHARED_WINDOW, Slot, Space, Ty};
 
 /// Where a copy's bytes come from or go to.
 #[derive(Debug, Clone, Copy)]
@@ -35,6 +36,8 @@ pub(crate) struct Transfer {
     pub warp: u32,
     /// The block that issued it.
     pub rank: usize,
+    /// How elements are combined with those that are there, if they do not replace them.
+    pub reduce: Option<(AtomOp, Ty)>,
 }
 
 /// Returns the block and offset that a shared address (generic, cluster or own) means.
@@ -64,8 +67,11 @@ pub(crate) fn issue(
         }
         let transfer = match op {
             BulkOp::Prefetch => continue,
-            BulkOp::ReduceToGlobal { .. } => {
-                return Err(Trouble::at(lane, FaultKind::Unsupported("cp.reduce.async.bulk".to_owned())));
+            &BulkOp::ReduceToGlobal { op, ty } => {
+                let (rank, offset) = shared_end(env, from.0[lane]);
+                let to = vec![End::Global(to.0[lane])];
+                let transfer = new_transfer(warp, env, End::Shared(rank, offset), to, size);
+                Transfer { reduce: Some((op, ty)), ..transfer }
             }
             BulkOp::SharedToGlobal => {
                 let (rank, offset) = shared_end(env, from.0[lane]);
@@ -105,7 +111,7 @@ pub(crate) fn receivers(warp: &Warp, env: &Env<'_>, multicast: Slot, rank: usize
 }
 
 fn new_transfer(warp: &Warp, env: &Env<'_>, from: End, to: Vec<End>, bytes: u32) -> Transfer {
-    Transfer { from, to, bytes, mbarriers: Vec::new(), warp: warp.index, rank: env.rank }
+    Transfer { from, to, bytes, mbarriers: Vec::new(), warp: warp.index, rank: env.rank, reduce: None }
 }
 
 /// Does the oldest copy. Returns false if there is none.
@@ -166,9 +172,9 @@ fn move_bytes(env: &mut Env<'_>, warp: &mut Warp, transfer: &Transfer) -> Step<(
                     (Space::SharedCluster, (rank as u64 + 1) << RANK_SHIFT | u64::from(offset))
                 }
             };
-            (space, W64::from_fn(|lane| base + u64::from(first) + 16 * lane as u64))
+            (space, w64!(lane => base + u64::from(first) + 16 * lane as u64))
         };
-        let mut words = [W32::splat(0); 8];
+        let mut words = [W32::splat(0); access::MAX_WORDS];
         let (space, from) = at(transfer.from);
         result = access::read(warp, env, space, &from, mask, width, &mut words);
         for &end in &transfer.to {
@@ -176,7 +182,10 @@ fn move_bytes(env: &mut Env<'_>, warp: &mut Warp, transfer: &Transfer) -> Step<(
                 break 'all;
             }
             let (space, to) = at(end);
-            result = access::write(warp, env, space, &to, mask, width, &words);
+            result = match transfer.reduce {
+                None => access::write(warp, env, space, &to, mask, width, &words),
+                Some(reduce) => atomics::reduce_chunks(env, reduce, &to, mask, &words),
+            };
         }
     }
     warp.index = index;

@@ -1,7 +1,7 @@
 //! Instructions by which the lanes of a warp talk to each other.
 
 use super::env::{Env, Step, Trouble};
-use super::lanes::{LANES, W32, lanes_of, mask_of};
+use super::lanes::{LANES, W32, lanes_of, mask_where, w32};
 use super::warp::Warp;
 use crate::fault::FaultKind;
 use crate::program::{NONE, Op, ShflMode, Slot, VoteMode};
@@ -9,10 +9,31 @@ use crate::program::{NONE, Op, ShflMode, Slot, VoteMode};
 /// Checks that the lanes that execute are those that the member mask names. Lanes that have exited may be named.
 fn check_members(warp: &Warp, members: &W32, mask: u32, opcode: &'static str) -> Step<u32> {
     let first = members.0[mask.trailing_zeros() as usize];
-    if first & warp.live == mask && lanes_of(mask).all(|lane| members.0[lane] == first) {
+    let mut differ = 0;
+    for lane in 0..LANES {
+        differ |= if mask >> lane & 1 == 1 { members.0[lane] ^ first } else { 0 };
+    }
+    if first & warp.live == mask && differ == 0 {
         return Ok(first);
     }
     Err(Trouble::of(mask, FaultKind::WrongMembers { opcode, members: first, active: mask }))
+}
+
+/// Marks a source lane that is outside of the segment; the lane keeps its own value then.
+const OUTSIDE: u32 = 1 << 31;
+
+/// The source lane of every lane. `$f` gives it and whether it is inside the segment, from the lane, the operand `b`, the
+/// segment mask and the last lane. PTX ISA 9.7.9.6: `c` holds the clamp in bits 0-4 and the segment mask in bits 8-12.
+macro_rules! sources {
+    ($b:ident, $c:ident, |$lane:ident, $by:ident, $segment:ident, $most:ident| $value:expr) => {
+        w32!(index => {
+            let $lane = index as u32;
+            let ($by, clamp, $segment) = ($b.0[index] & 31, $c.0[index] & 31, $c.0[index] >> 8 & 31);
+            let $most = ($lane & $segment | clamp & !$segment) as i32;
+            let (from, inside): (i32, bool) = $value;
+            if inside { from as u32 & 31 } else { $lane | OUTSIDE }
+        })
+    };
 }
 
 /// `shfl.sync`
@@ -21,27 +42,21 @@ pub(crate) fn shfl(warp: &mut Warp, env: &Env<'_>, op: &Op, mask: u32) -> Step<(
     let &Op::Shfl { mode, d, p, a, b, c, members } = op else { return Ok(()) };
     check_members(warp, env.get32(warp, members), mask, "shfl.sync")?;
     let (a, b, c) = (env.get32(warp, a), env.get32(warp, b), env.get32(warp, c));
-    let mut value = W32::splat(0);
-    let mut valid = 0;
-    for lane in 0..LANES {
-        // PTX ISA 9.7.9.6: `c` holds the clamp in bits 0-4 and the segment mask in bits 8-12.
-        let (clamp, segment) = (c.0[lane] & 31, c.0[lane] >> 8 & 31);
-        let index = lane as u32;
-        let by = b.0[lane] & 31;
-        let most = (index & segment) | (clamp & !segment);
-        let (from, inside) = match mode {
-            ShflMode::Up => (index.wrapping_sub(by), index as i32 - by as i32 >= most as i32),
-            ShflMode::Down => (index + by, index + by <= most),
-            ShflMode::Bfly => (index ^ by, index ^ by <= most),
-            ShflMode::Idx => {
-                let from = (index & segment) | (by & !segment);
-                (from, from <= most)
-            }
-        };
-        let from = if inside { from & 31 } else { index };
-        value.0[lane] = a.0[from as usize];
-        valid |= u32::from(inside) << lane;
-    }
+    let from = match mode {
+        ShflMode::Up => {
+            sources!(b, c, |lane, by, _segment, most| (lane as i32 - by as i32, lane as i32 - by as i32 >= most))
+        }
+        ShflMode::Down => {
+            sources!(b, c, |lane, by, _segment, most| (lane as i32 + by as i32, lane as i32 + by as i32 <= most))
+        }
+        ShflMode::Bfly => sources!(b, c, |lane, by, _segment, most| ((lane ^ by) as i32, (lane ^ by) as i32 <= most)),
+        ShflMode::Idx => sources!(b, c, |lane, by, segment, most| {
+            let from = (lane & segment | by & !segment) as i32;
+            (from, from <= most)
+        }),
+    };
+    let valid = mask_where!(lane => from.0[lane] & OUTSIDE == 0);
+    let value = w32!(lane => a.0[(from.0[lane] & 31) as usize]);
     warp.set32(d, &value, mask);
     warp.set_predicate(p, valid, mask);
     Ok(())
@@ -67,7 +82,7 @@ pub(crate) fn match_lanes(warp: &mut Warp, env: &Env<'_>, op: &Op, mask: u32) ->
     let &Op::Match { all, ty, d, p, a, members } = op else { return Ok(()) };
     check_members(warp, env.get32(warp, members), mask, "match.sync")?;
     let values: [u64; LANES] = if ty.bits() == 64 { env.get64(warp, a).0 } else { env.get32(warp, a).0.map(u64::from) };
-    let same = W32::from_fn(|lane| mask & mask_of(|other| values[other] == values[lane]));
+    let same = w32!(lane => mask & mask_where!(other => values[other] == values[lane]));
     if all {
         let agree = same.0[mask.trailing_zeros() as usize] == mask;
         warp.set32(d, &W32::splat(if agree { mask } else { 0 }), mask);

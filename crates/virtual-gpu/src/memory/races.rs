@@ -32,6 +32,8 @@ pub(crate) struct Races {
     writes: Vec<Write>,
     /// Per granule and warp, the time of the last read.
     reads: Vec<Time>,
+    /// What the block's warps have published at barriers of the cluster.
+    cluster: Clock,
 }
 
 impl Races {
@@ -48,6 +50,7 @@ impl Races {
             clocks: vec![vec![0; warps].into(); warps],
             writes: vec![Write::default(); granules],
             reads: vec![0; granules * warps],
+            cluster: Clock::default(),
         }
     }
 
@@ -57,6 +60,7 @@ impl Races {
         self.clocks.iter_mut().for_each(|clock| clock.fill(0));
         self.writes.fill(Write::default());
         self.reads.fill(0);
+        self.cluster.fill(0);
     }
 
     fn is_ordered(&self, warp: u32, other: usize, time: Time) -> bool {
@@ -121,6 +125,19 @@ impl Races {
     /// Lets `warp` know what `clock` has gathered.
     pub fn acquire(&mut self, warp: u32, clock: &Clock) {
         join(&mut self.clocks[warp as usize], clock);
+    }
+
+    /// Publishes at `barrier.cluster.arrive`.
+    pub fn release_to_cluster(&mut self, warp: u32) {
+        let mut clock = std::mem::take(&mut self.cluster);
+        self.release(warp, &mut clock);
+        self.cluster = clock;
+    }
+
+    /// Lets `warp` know at `barrier.cluster.wait` what its block has published. That may be of the next phase already:
+    /// a race may be missed then, none is made up.
+    pub fn acquire_from_cluster(&mut self, warp: u32) {
+        join(&mut self.clocks[warp as usize], &self.cluster);
     }
 }
 

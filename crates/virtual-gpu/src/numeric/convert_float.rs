@@ -1,6 +1,6 @@
 //! `cvt` to floating-point types (PTX ISA 9.7.9.21).
 
-use super::float::{NAN32, NAN64};
+use super::float::{NAN32, QUIET64};
 use super::half::NAN16;
 use super::soft::{BF16, E4M3, E5M2, F16, F32, F64, Format, Number, TF32};
 use crate::program::{Mods, Round, Ty};
@@ -25,12 +25,10 @@ pub(super) fn format(ty: Ty) -> &'static Format {
     }
 }
 
-/// Returns PTX's canonical NaN; of tf32 the upper 19 bits.
+/// Returns PTX's canonical NaN.
 fn nan(ty: Ty) -> u64 {
     match ty {
         Ty::F16 | Ty::F16x2 | Ty::Bf16 | Ty::Bf16x2 => NAN16.into(),
-        Ty::Tf32 => 0x3_ffff,
-        Ty::F64 => NAN64,
         Ty::E4m3x2 | Ty::E5m2x2 => 0x7f,
         _ => NAN32.into(),
     }
@@ -65,11 +63,31 @@ pub(super) fn convert(from: Ty, to: Ty, mods: Mods, bits: u64) -> u64 {
     let format = format(to);
     let bits = match classify(from, mods.ftz, bits) {
         Class::Nan if mods.sat && clamps(to) => return 0,
-        Class::Nan => return place(to, nan(to)),
+        Class::Nan => return nan_from(from, to, mods, bits),
         Class::Infinite { negative } => (u64::from(negative) << format.sign) | (format.max_finite + 1),
         Class::Finite(number) => format.encode(integral(number, mods.round), mods.round),
     };
     finish(to, mods, bits)
+}
+
+/// Returns the NaN that a NaN becomes. Double precision keeps sign and payload as IEEE 754 recommends; bf16 and tf32 are
+/// f32 with fewer bits, and the machine only moves them; all else is canonical. PTX leaves all this open, so it is what
+/// an H200 was seen to do.
+fn nan_from(from: Ty, to: Ty, mods: Mods, bits: u64) -> u64 {
+    match (from, to) {
+        (Ty::Bf16, Ty::F32) => bits << 16 & 0xffff_ffff,
+        (Ty::F32, Ty::Tf32) => bits & 0xffff_e000,
+        // Flushing is an operation of single precision, which makes the NaN canonical first.
+        (Ty::F32, Ty::F64) if mods.ftz => 0x7fff_ffff_e000_0000,
+        _ if from == Ty::F64 || to == Ty::F64 => {
+            let (from, to) = (format(from), format(to));
+            let payload = bits << (64 - from.precision + 1) >> 12 | QUIET64;
+            let exponent = to.max_finite + 1;
+            let sign = bits >> from.sign & 1;
+            sign << to.sign | exponent | (payload & (QUIET64 * 2 - 1)) >> (53 - to.precision)
+        }
+        _ => nan(to),
+    }
 }
 
 /// Rounds to an integer if `round` is one of those modes.

@@ -3,8 +3,8 @@
 
 /// PTX's canonical NaN of f32.
 pub(super) const NAN32: u32 = 0x7fff_ffff;
-/// The NaN that f64 minimum and maximum give.
-pub(super) const NAN64: u64 = 0x7fff_ffff_ffff_ffff;
+/// The bit that makes a NaN of f64 quiet.
+pub(super) const QUIET64: u64 = 1 << 51;
 
 /// Returns zero of the same sign for a subnormal, else `x` (`.ftz`).
 #[inline(always)]
@@ -52,13 +52,14 @@ pub fn f32_max(a: f32, b: f32, nan: bool) -> f32 {
     select32(a, b, nan, key32(a) > key32(b))
 }
 
-/// Returns the lesser; -0 is less than +0. NaN loses to a number (PTX ISA 9.7.3.11).
+/// Returns the lesser; -0 is less than +0. NaN loses to a number; of two the second is the result (PTX ISA 9.7.3.11).
 #[inline(always)]
 pub fn f64_min(a: f64, b: f64) -> f64 {
     select64(a, b, key64(a) < key64(b))
 }
 
-/// Returns the greater; +0 is greater than -0. NaN loses to a number (PTX ISA 9.7.3.12).
+/// Returns the greater; +0 is greater than -0. NaN loses to a number; of two the second is the result (PTX ISA
+/// 9.7.3.12).
 #[inline(always)]
 pub fn f64_max(a: f64, b: f64) -> f64 {
     select64(a, b, key64(a) > key64(b))
@@ -76,7 +77,8 @@ fn select32(a: f32, b: f32, nan: bool, a_first: bool) -> f32 {
 fn select64(a: f64, b: f64, a_first: bool) -> f64 {
     let (a_nan, b_nan) = (a.is_nan(), b.is_nan());
     let number = if (a_first & !a_nan) | b_nan { a } else { b };
-    f64::from_bits(if a_nan & b_nan { NAN64 } else { number.to_bits() })
+    // Of two NaN the machine gives the first, quiet.
+    f64::from_bits(if a_nan & b_nan { a.to_bits() | QUIET64 } else { number.to_bits() })
 }
 
 /// Maps sign and magnitude to an integer of the same order, -0 below +0.

@@ -50,6 +50,17 @@ pub fn f32_sqrt_round(a: f32, round: Round) -> f32 {
     f64_to_f32_round(f64::from(a).sqrt(), round)
 }
 
+/// Returns whether `a * b + c` is below the least normal f32 before rounding: by this the machine decides what `.ftz`
+/// flushes, and not by the result, which rounding can lift to that number.
+pub fn is_tiny_fma(a: f32, b: f32, c: f32) -> bool {
+    sum_to_odd_f64(f64::from(a) * f64::from(b), f64::from(c)).abs() < f64::from(f32::MIN_POSITIVE)
+}
+
+/// The same of `a / b`.
+pub fn is_tiny_quotient(a: f32, b: f32) -> bool {
+    (f64::from(a) / f64::from(b)).abs() < f64::from(f32::MIN_POSITIVE)
+}
+
 /// Narrows an f64, rounded as `round` says (PTX ISA, `cvt.f32.f64`).
 #[inline(always)]
 pub fn f64_to_f32_round(x: f64, round: Round) -> f32 {

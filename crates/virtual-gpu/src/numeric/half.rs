@@ -8,7 +8,7 @@ use crate::program::Round;
 /// PTX's canonical NaN of both 16-bit formats.
 pub(super) const NAN16: u32 = 0x7fff;
 
-/// Widens an f16, exactly; a NaN keeps its payload (PTX ISA 5.2.2).
+/// Widens an f16, exactly; a NaN keeps its payload, where `cvt` gives the canonical one (PTX ISA 5.2.2).
 #[inline(always)]
 pub fn f16_to_f32(h: u32) -> f32 {
     let sign = (h & 0x8000) << 16;
@@ -23,7 +23,7 @@ pub fn f16_to_f32(h: u32) -> f32 {
     f32::from_bits(sign | bits)
 }
 
-/// Widens a bf16, exactly; a NaN keeps its payload (PTX ISA 5.2.3).
+/// Widens a bf16, exactly; a NaN keeps its payload, as in `cvt` (PTX ISA 5.2.3).
 #[inline(always)]
 pub fn bf16_to_f32(h: u32) -> f32 {
     f32::from_bits(h << 16)
@@ -66,12 +66,14 @@ pub fn f64_to_f16(x: f64, round: Round) -> u32 {
     if x.is_nan() { NAN16 } else { narrow(&F16, &F64, x.to_bits(), x.is_infinite(), round) as u32 }
 }
 
-/// Rounds to tf32 and returns an f32's bits with 13 low zeros; NaN becomes `0x7fffe000`, as the low bits of a tf32 are
-/// zero (PTX ISA, `cvt.rna.tf32.f32`).
+/// Rounds to tf32 and returns an f32's bits with 13 low zeros; a NaN keeps its sign and the upper part of its payload
+/// (PTX ISA, `cvt.rna.tf32.f32`).
 pub fn f32_to_tf32(x: f32, round: Round) -> u32 {
-    let bits =
-        if x.is_nan() { 0x3_ffff } else { narrow(&TF32, &F32, x.to_bits().into(), x.is_infinite(), round) as u32 };
-    bits << 13
+    let bits = x.to_bits();
+    if x.is_nan() {
+        return (bits | 0x0040_0000) & 0xffff_e000;
+    }
+    (narrow(&TF32, &F32, bits.into(), x.is_infinite(), round) as u32) << 13
 }
 
 /// Rounds what is not NaN from one format to another.

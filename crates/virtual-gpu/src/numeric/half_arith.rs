@@ -6,6 +6,9 @@
 use super::float::saturate;
 use super::half::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 
+/// The least normal f16, 2^-14.
+const LEAST_NORMAL16: f32 = 1.0 / 16384.0;
+
 /// Adds with one rounding (PTX ISA 9.7.5.1).
 #[inline(always)]
 pub fn f16_add(a: u32, b: u32, ftz: bool, sat: bool, relu: bool) -> u32 {
@@ -96,7 +99,9 @@ fn flush16(h: u32, ftz: bool, exponent: u32) -> u32 {
 
 #[inline(always)]
 fn f16_result(x: f32, ftz: bool, sat: bool, relu: bool) -> u32 {
-    flush16(f32_to_f16(clamp(x, sat, relu)), ftz, 0x7c00)
+    // The machine flushes what is below the least normal number before rounding, which could lift it there.
+    let x = if ftz & (x.abs() < LEAST_NORMAL16) { 0.0_f32.copysign(x) } else { x };
+    f32_to_f16(clamp(x, sat, relu))
 }
 
 #[inline(always)]

@@ -107,17 +107,17 @@ pub fn bfe_s32(a: u32, pos: u32, len: u32) -> u32 {
     if len == 0 { 0 } else { extended }
 }
 
-/// Extracts `len` bits from position `pos`; bits beyond the top are 0. Of both only the low 8 bits count.
+/// Extracts `len` bits from position `pos`; bits beyond the top are 0. The machine has no instruction for 64 bits: what
+/// stands for it clamps both numbers, which PTX only defines up to 255, instead of cutting them to 8 bits.
 #[inline(always)]
 pub fn bfe_u64(a: u64, pos: u32, len: u32) -> u64 {
-    shr_u64(a, pos & 0xff) & ones64(len & 0xff)
+    shr_u64(a, pos) & ones64(len)
 }
 
 /// Extracts `len` bits from position `pos` and extends their sign; 0 if `len` is.
 #[inline(always)]
 pub fn bfe_s64(a: u64, pos: u32, len: u32) -> u64 {
-    let len = len & 0xff;
-    let field = shr_s64(a, pos & 0xff);
+    let field = shr_s64(a, pos);
     let unused = 64_u32.saturating_sub(len) & 63;
     let extended = (((field << unused) as i64) >> unused) as u64;
     if len == 0 { 0 } else { extended }
@@ -133,8 +133,8 @@ pub fn bfi32(a: u32, b: u32, pos: u32, len: u32) -> u32 {
 /// Puts the low `len` bits of `a` into `b` at position `pos` (PTX ISA 9.7.1.20).
 #[inline(always)]
 pub fn bfi64(a: u64, b: u64, pos: u32, len: u32) -> u64 {
-    let mask = shl64(ones64(len & 0xff), pos & 0xff);
-    (b & !mask) | (shl64(a, pos & 0xff) & mask)
+    let mask = shl64(ones64(len), pos);
+    (b & !mask) | (shl64(a, pos) & mask)
 }
 
 #[inline(always)]

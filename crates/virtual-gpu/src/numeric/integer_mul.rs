@@ -1,7 +1,7 @@
 //! Integer products, quotients and remainders (PTX ISA 9.7.1). None panics.
 //!
-//! PTX leaves a division by zero undefined. These give what the code that NVIDIA's assembler emits for a division
-//! computes: all ones, for quotient and remainder, signed or not. The least number divided by -1 wraps around.
+//! PTX leaves a division by zero undefined. These give what it gives on an H200 (measured): all ones, for quotient and
+//! remainder, signed or not. The least number divided by -1 wraps around.
 
 macro_rules! divisions {
     ($bits:literal, $unsigned:ty, $signed:ty, $div_u:ident, $rem_u:ident, $div_s:ident, $rem_s:ident) => {

@@ -1,47 +1,9 @@
-//! Dense products: the blocks that fragments consist of, and tiles of any size.
-
-/// Numbers that can be multiplied and added with one rounding.
-pub(super) trait Element: Copy {
-    fn multiply_add(self, by: Self, plus: Self) -> Self;
-}
-
-impl Element for f32 {
-    #[inline(always)]
-    fn multiply_add(self, by: Self, plus: Self) -> Self {
-        self.mul_add(by, plus)
-    }
-}
-
-impl Element for f64 {
-    #[inline(always)]
-    fn multiply_add(self, by: Self, plus: Self) -> Self {
-        self.mul_add(by, plus)
-    }
-}
-
-impl Element for i32 {
-    #[inline(always)]
-    fn multiply_add(self, by: Self, plus: Self) -> Self {
-        self.wrapping_mul(by).wrapping_add(plus)
-    }
-}
-
-/// Adds the product of `a` (8 x K, row-major) and `b` (K x 8, row-major) to `c` (8 x 8), in the order of k.
-#[inline(always)]
-pub(super) fn multiply_block<T: Element, const K: usize>(a: &[[T; K]; 8], b: &[[T; 8]; K], c: &mut [[T; 8]; 8]) {
-    for (row, sums) in a.iter().zip(c) {
-        let mut total = *sums;
-        for k in 0..K {
-            for n in 0..8 {
-                total[n] = row[k].multiply_add(b[k][n], total[n]);
-            }
-        }
-        *sums = total;
-    }
-}
+//! Dense products of any size.
 
 /// Columns that are summed at once.
 const WIDTH: usize = 16;
+/// Rows that are summed at once, so that several sums are under way and each row of B is read less often.
+const ROWS: usize = 8;
 
 /// Adds the product of `a` (m x k) and `b` (k x n) to `c` (m x n), all row-major and dense: each sum is a chain of fused
 /// multiply-adds in the order of k. Uses `mul_add`.
@@ -51,32 +13,55 @@ const WIDTH: usize = 16;
 /// If a slice is shorter than its matrix.
 #[inline(always)]
 pub fn multiply_tile(a: &[f32], b: &[f32], c: &mut [f32], m: usize, n: usize, k: usize) {
-    let wide = n - n % WIDTH;
-    for row in 0..m {
-        let a_row = &a[row * k..][..k];
-        let c_row = &mut c[row * n..][..n];
-        for column in (0..wide).step_by(WIDTH) {
-            multiply_columns::<WIDTH>(a_row, b, &mut c_row[column..], n, column);
-        }
-        if n - wide >= 8 {
-            multiply_columns::<8>(a_row, b, &mut c_row[wide..], n, wide);
-        }
-        for column in n - n % 8..n {
-            multiply_columns::<1>(a_row, b, &mut c_row[column..], n, column);
-        }
+    let blocked = m - m % ROWS;
+    for row in (0..blocked).step_by(ROWS) {
+        multiply_rows::<ROWS>(&a[row * k..], b, &mut c[row * n..], n, k);
+    }
+    for row in blocked..m {
+        multiply_rows::<1>(&a[row * k..], b, &mut c[row * n..], n, k);
     }
 }
 
-/// Adds one row of `a` times W columns of `b` to the first W of `c`.
+/// Adds R rows of `a` times `b` to the first R of `c`.
 #[inline(always)]
-fn multiply_columns<const W: usize>(a: &[f32], b: &[f32], c: &mut [f32], n: usize, column: usize) {
-    let mut total = [0.0; W];
-    total.copy_from_slice(&c[..W]);
-    for (k, &factor) in a.iter().enumerate() {
-        let b_row = &b[k * n + column..][..W];
-        for (sum, &other) in total.iter_mut().zip(b_row) {
-            *sum = factor.mul_add(other, *sum);
+fn multiply_rows<const R: usize>(a: &[f32], b: &[f32], c: &mut [f32], n: usize, k: usize) {
+    let wide = n - n % WIDTH;
+    for column in (0..wide).step_by(WIDTH) {
+        multiply_columns::<R, WIDTH>(a, b, c, n, k, column);
+    }
+    if n - wide >= 8 {
+        multiply_columns::<R, 8>(a, b, c, n, k, wide);
+    }
+    for column in n - n % 8..n {
+        multiply_columns::<R, 1>(a, b, c, n, k, column);
+    }
+}
+
+/// Adds R rows of `a` times W columns of `b`, from `column` on, to the same of `c`.
+#[inline(always)]
+fn multiply_columns<const R: usize, const W: usize>(
+    a: &[f32],
+    b: &[f32],
+    c: &mut [f32],
+    n: usize,
+    k: usize,
+    column: usize,
+) {
+    let rows: [&[f32]; R] = std::array::from_fn(|row| &a[row * k..][..k]);
+    let mut totals = [[0.0; W]; R];
+    for (row, total) in totals.iter_mut().enumerate() {
+        total.copy_from_slice(&c[row * n + column..][..W]);
+    }
+    for i in 0..k {
+        let b_row = &b[i * n + column..][..W];
+        for (row, total) in rows.iter().zip(&mut totals) {
+            let factor = row[i];
+            for (sum, &other) in total.iter_mut().zip(b_row) {
+                *sum = factor.mul_add(other, *sum);
+            }
         }
     }
-    c[..W].copy_from_slice(&total);
+    for (row, total) in totals.iter().enumerate() {
+        c[row * n + column..][..W].copy_from_slice(total);
+    }
 }

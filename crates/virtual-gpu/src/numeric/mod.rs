@@ -19,7 +19,9 @@ mod half_minmax;
 mod integer;
 mod integer_mul;
 mod mma;
+mod mma_block;
 mod mma_dense;
+mod mma_hopper;
 mod mma_integer;
 mod soft;
 mod soft_arith;
@@ -39,7 +41,7 @@ pub use convert_pack::convert_pack;
 pub use float::{canonical, f32_max, f32_min, f64_max, f64_min, flush, fma, saturate, saturate_f64};
 pub use float_round::{
     f32_add_round, f32_div_round, f32_fma_round, f32_mul_round, f32_rcp_round, f32_sqrt_round, f32_sub_round,
-    f64_to_f32_round,
+    f64_to_f32_round, is_tiny_fma, is_tiny_quotient,
 };
 pub use half::{
     bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_bf16_round, f32_to_f16, f32_to_f16_round, f32_to_tf32, f64_to_f16,
@@ -59,6 +61,7 @@ pub use mma::{
     mma_m16n8k16_f16_f16,
 };
 pub use mma_dense::multiply_tile;
+pub use mma_hopper::mma_m16n8k16_f16_hopper;
 pub use mma_integer::{mma_m16n8k16_i8, mma_m16n8k32_i8};
 pub use soft_arith::{
     f64_add_round, f64_div_round, f64_fma_round, f64_mul_round, f64_rcp_round, f64_sqrt_round, f64_sub_round,

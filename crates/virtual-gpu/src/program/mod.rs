@@ -5,12 +5,14 @@
 //! special registers that are one number per block are *constants* behind the same operand type, so that an operand is
 //! always one index.
 
+mod display;
 pub(crate) mod flow;
 mod liveness;
 pub(crate) mod lower;
 mod ops;
 mod registers;
 pub mod visit;
+mod visit_memory;
 
 pub use ops::*;
 
@@ -210,7 +212,8 @@ pub struct Instruction {
     pub guard: Slot,
     /// Whether the guard is negated (`@!%p`).
     pub guard_negated: bool,
-    /// For a branch: the index where its paths meet again, the immediate post-dominator, or [`AT_EXIT`].
+    /// For a branch: the index where its paths meet again, the immediate post-dominator, or [`AT_EXIT`]. Paths into an
+    /// early exit do not count: lanes that take them never arrive, and the others do not wait for them.
     pub reconverge: u32,
     /// Line in the PTX text.
     pub line: u32,

@@ -112,7 +112,7 @@ pub struct Mods {
     pub round: Round,
 }
 
-/// Operations with one source.
+/// Operations with one source. The result of `Popc`, `Clz` and `Bfind` is always 32-bit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum Unary {
@@ -157,6 +157,7 @@ pub enum Binary {
     Xor,
     Shl,
     Shr,
+    /// The value of `b` with the sign of `a`.
     Copysign,
     /// `mul24.lo`
     Mul24,
@@ -594,7 +595,7 @@ pub enum Op {
         a: Slot,
         b: Slot,
     },
-    /// `cvt`; `b` is the second source of packed conversions (`cvt.rn.f16x2.f32 d, a, b`: `a` is the high half), else NONE.
+    /// `cvt`; `a` may hold more bits than `from`, it is truncated to it. `b` is the second source of packed conversions (`cvt.rn.f16x2.f32 d, a, b`: `a` is the high half), else NONE.
     Cvt {
         from: Ty,
         to: Ty,

@@ -3,17 +3,22 @@
 //! Writes are masked per lane, so the liveness of a thread decides: two registers share a slot if no thread needs both at
 //! once. Few slots keep the register file of a warp in the first-level cache.
 
+use std::collections::HashSet;
+
 use super::flow::{Block, is_guarded};
 use super::liveness::{Accesses, Ranges, ranges};
 use super::visit::{File, Role};
 use super::{CONSTANT, Instruction, Slot};
 use crate::ptx::Problem;
 
+#[cfg(test)]
+pub(crate) mod check;
+
 /// Most slots of one file; a real machine has 255 registers per thread.
 const MOST_SLOTS: usize = 4096;
 
 /// A kernel before allocation: the slots of an instruction are indices into its part of `registers`.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Draft {
     /// The instructions.
     pub instructions: Vec<Instruction>,
@@ -23,8 +28,8 @@ pub(crate) struct Draft {
     pub first: Vec<u32>,
     /// File of each virtual register.
     pub files: Vec<File>,
-    /// First virtual register that the loader made up: always read right behind where it is written.
-    pub temporaries: std::collections::HashSet<u32>,
+    /// Virtual registers that the loader made up: read only right behind where they are written.
+    pub temporaries: HashSet<u32>,
 }
 
 /// How many slots of each file are needed.

@@ -3,11 +3,15 @@
 use super::Problem;
 use super::expression::Cursor;
 use super::lexer::Kind;
-use super::parser::{declared_type, skip_line, variable, variable_space};
+use super::parser::skip_line;
 use super::syntax::{Operand, Statement, Written};
+use super::variables::{declared_type, variable, variable_space};
 
 /// Deepest nesting of `{ }`.
 const DEEPEST: usize = 64;
+
+/// Most parts of a vector: 128 are the most that an instruction takes.
+const LONGEST: usize = 256;
 
 /// Parses `{ ... }`; the outermost braces leave no mark.
 pub(crate) fn body<'a>(cursor: &mut Cursor<'_, 'a>) -> Result<Vec<Statement<'a>>, Problem> {
@@ -124,9 +128,8 @@ fn instruction<'a>(cursor: &mut Cursor<'_, 'a>) -> Result<Written<'a>, Problem> 
     }
     let line = cursor.line();
     let opcode = cursor.word()?;
-    // The only operands in parentheses are those of calls, which nothing here executes.
     if opcode == "call" || opcode.starts_with("call.") {
-        return Err(Problem::Unsupported(opcode.to_owned()));
+        return call(cursor, line, guard, opcode);
     }
     let mut operands = Vec::new();
     if !cursor.eat(b';') {
@@ -142,6 +145,20 @@ fn instruction<'a>(cursor: &mut Cursor<'_, 'a>) -> Result<Written<'a>, Problem> 
         cursor.next();
     }
     Ok(Written { line, guard, opcode, operands })
+}
+
+/// Parses a call. A failed assertion is a trap; nothing here executes another function.
+fn call<'a>(
+    cursor: &mut Cursor<'_, 'a>,
+    line: u32,
+    guard: Option<(&'a str, bool)>,
+    opcode: &'a str,
+) -> Result<Written<'a>, Problem> {
+    if cursor.peek() != Kind::Word("__assertfail") {
+        return Err(Problem::Unsupported(opcode.to_owned()));
+    }
+    cursor.skip_statement();
+    Ok(Written { line, guard, opcode: "trap", operands: Vec::new() })
 }
 
 /// Parses one operand.
@@ -160,6 +177,9 @@ fn vector<'a>(cursor: &mut Cursor<'_, 'a>) -> Result<Vec<Operand<'a>>, Problem> 
         parts.push(scalar(cursor)?);
         if cursor.eat(b'}') {
             return Ok(parts);
+        }
+        if parts.len() == LONGEST {
+            return Err("a vector with too many parts".into());
         }
         cursor.expect(b',')?;
     }

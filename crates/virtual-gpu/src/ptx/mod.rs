@@ -5,8 +5,9 @@ mod expression;
 mod lexer;
 mod parser;
 pub(crate) mod syntax;
+mod variables;
 
-pub(crate) use parser::declared_type;
+pub(crate) use variables::declared_type;
 
 use crate::program::{Module, lower};
 
@@ -77,7 +78,6 @@ pub fn load(file: &str, text: &str) -> Result<Module, PtxError> {
     let place = |(line, problem): (u32, Problem)| problem.at(file, line);
     let tokens = lexer::tokens(text).map_err(place)?;
     let source = parser::parse(&tokens).map_err(place)?;
-    let mut module = lower::module(file, &source).map_err(place)?;
-    module.text = text.to_owned();
-    Ok(module)
+    let module = lower::module(file, &source).map_err(place)?;
+    Ok(Module { text: text.to_owned(), ..module })
 }

@@ -83,7 +83,8 @@ impl Problem {
     /// Puts the operands in a GPU's memory; the output counts as uninitialised.
     pub fn prepare(&self, kernel: Kernel) -> Prepared {
         let mut gpu = VirtualGpu::new(Gpu::h200());
-        let loaded = gpu.load(ptx::load("attention.ptx", kernel.text()).expect("the kernel loads"));
+        let module = ptx::load("attention.ptx", kernel.text()).expect("the kernel loads");
+        let loaded = gpu.load(module).expect("its variables fit");
         let mut args = Vec::new();
         for matrix in self.operands() {
             let bytes: Vec<u8> = matrix.iter().flat_map(|x| x.to_le_bytes()).collect();

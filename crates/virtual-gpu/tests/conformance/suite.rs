@@ -78,7 +78,7 @@ impl Case {
             match arg {
                 Arg::Table(name) => state = fnv(&tables::bytes(tables, name), state),
                 Arg::U32(number) => state = fnv(&number.to_le_bytes(), state),
-                Arg::Out(_) => {}
+                Arg::Out(is_out) => assert!(is_out),
             }
         }
         format!("{state:016x}")
@@ -126,7 +126,8 @@ pub fn load() -> (Manifest, Recorded) {
     let manifest = serde_json::from_str(&read("cases.json")).expect("cases.json is as suite.rs has it");
     let mut recorded: Recorded =
         serde_json::from_str(&read("expected/expected.json")).expect("expected.json is as suite.rs has it");
-    recorded.data = std::fs::read(folder().join("expected/expected.bin")).expect("expected.bin is beside expected.json");
+    recorded.data =
+        std::fs::read(folder().join("expected/expected.bin")).expect("expected.bin is beside expected.json");
     (manifest, recorded)
 }
 

@@ -104,8 +104,9 @@ impl Lowerer<'_> {
 
     /// Lowers the operands of an arrival, which may give its state to `_` or to nobody.
     fn arrive(&mut self, drop: bool, has_tx: bool, operands: &[Operand<'_>]) -> Result<(MbarrierOp, usize), Problem> {
-        let at = usize::from(!matches!(operands.first(), Some(Operand::Address(..))));
-        let state = if at == 1 { self.write(&operands[0], Ty::B64)? } else { NONE };
+        let first = operands.first().ok_or("operands expected")?;
+        let at = usize::from(!matches!(first, Operand::Address(..)));
+        let state = if at == 1 { self.write(first, Ty::B64)? } else { NONE };
         let extra: Slot = match operands.get(at + 1..) {
             Some([]) | None => NONE,
             Some([one]) => self.read(one, Ty::U32)?,

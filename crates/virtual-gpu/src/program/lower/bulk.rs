@@ -59,6 +59,7 @@ impl Lowerer<'_> {
         if reduces {
             return self.bulk_reduction(opcode, operands, way);
         }
+        opcode.finish()?;
         let op = match (way, operands) {
             (Way::Prefetch, [from, bytes]) => {
                 let (to, from) = (self.no_address(), self.address(from, Space::Global)?.0);
@@ -117,6 +118,8 @@ impl Lowerer<'_> {
         if reduces && way != Way::SharedToGlobal {
             return Err(opcode.unsupported());
         }
+        // What is left is another mode (im2col, gather).
+        opcode.finish()?;
         let none = self.no_address();
         let mut copy = BulkTensor {
             load: way == Way::GlobalToShared,

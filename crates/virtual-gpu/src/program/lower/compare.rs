@@ -3,7 +3,8 @@
 use super::kernel::Lowerer;
 use super::opcode::Opcode;
 use super::operand::exactly;
-use crate::program::{Binary, Bool, Cmp, NONE, Op, Slot, TRUE, Ty};
+use crate::program::visit::File;
+use crate::program::{Binary, Bool, Cmp, Constant, Mods, NONE, Op, Slot, TRUE, Ty, Unary};
 use crate::ptx::Problem;
 use crate::ptx::syntax::Operand;
 
@@ -22,6 +23,7 @@ impl Lowerer<'_> {
             "set" => self.set(opcode, operands)?,
             "selp" => self.selp(opcode, operands)?,
             "slct" => self.slct(opcode, operands)?,
+            "testp" => self.testp(opcode, operands)?,
             _ => return Ok(false),
         }
         Ok(true)
@@ -79,6 +81,38 @@ impl Lowerer<'_> {
         let [d, a, b, c] = exactly(operands)?;
         let (d, a, b, c) = (self.write(d, ty)?, self.read(a, ty)?, self.read(b, ty)?, self.read(c, c_ty)?);
         self.emit(Op::Slct { ty, c_ty, ftz, d, a, b, c });
+        Ok(())
+    }
+
+    /// Lowers `testp`, which is one comparison, of the absolute value for infinities.
+    fn testp(&mut self, opcode: &mut Opcode<'_>, operands: &[Operand<'_>]) -> Result<(), Problem> {
+        let (cmp, of_infinity) = opcode.need(|part| {
+            Some(match part {
+                "number" => (Cmp::Num, false),
+                "notanumber" => (Cmp::Nan, false),
+                "finite" => (Cmp::Lt, true),
+                "infinite" => (Cmp::Eq, true),
+                _ => return None,
+            })
+        })?;
+        let ty = opcode.ty()?;
+        if !matches!(ty, Ty::F32 | Ty::F64) {
+            return Err(opcode.unsupported());
+        }
+        let [d, a] = exactly(operands)?;
+        let absolute = self.temporary(ty);
+        if of_infinity {
+            let (d, a) = (self.operand_of(absolute), self.read(a, ty)?);
+            self.emit(Op::Unary { op: Unary::Abs, ty, mods: Mods::default(), d, a });
+        }
+        let d = self.write(d, Ty::Pred)?;
+        let (a, b) = if of_infinity {
+            let infinity = if ty == Ty::F32 { u64::from(f32::INFINITY.to_bits()) } else { f64::INFINITY.to_bits() };
+            (self.operand_of(absolute), self.constant(File::of(ty), Constant::Bits(infinity))?)
+        } else {
+            (self.read(a, ty)?, self.read(a, ty)?)
+        };
+        self.emit(Op::Setp { cmp, ty, ftz: false, d, d_not: NONE, a, b, combine: None, c: NONE, c_negated: false });
         Ok(())
     }
 

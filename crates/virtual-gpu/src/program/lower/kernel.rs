@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
+use super::builder::Constants;
 use super::globals::Variables;
 use super::opcode::Opcode;
 use super::symbols::{Register, Scopes, Symbol};
 use crate::program::registers::{Draft, allocate};
-use crate::program::visit::{File, Role};
-use crate::program::{AT_EXIT, CONSTANT, Constant, Instruction, Kernel, Op, Param, Slot, Space, TRUE, Ty, flow};
+use crate::program::{Kernel, Op, Param, Space, Ty, flow};
 use crate::ptx::Problem;
 use crate::ptx::syntax::{Entry, Operand, Statement, Variable, Written};
 
@@ -22,13 +22,13 @@ pub(super) struct Lowerer<'a> {
     pub(super) scopes: Scopes<'a>,
     /// Constants of the 32-bit and of the 64-bit file.
     pub(super) constants: [Constants; 2],
-    draft: Draft,
+    pub(super) draft: Draft,
     /// Registers of the instruction that is being built.
-    pool: Vec<u32>,
-    guard: Option<(Register, bool)>,
-    line: u32,
+    pub(super) pool: Vec<u32>,
+    pub(super) guard: Option<(Register, bool)>,
+    pub(super) line: u32,
     /// The carry flag, once it is used.
-    carry: Option<Register>,
+    pub(super) carry: Option<Register>,
     labels: HashMap<(u32, &'a str), u32>,
     /// Instruction index of each label.
     positions: Vec<u32>,
@@ -36,30 +36,8 @@ pub(super) struct Lowerer<'a> {
     module_shared: &'a [(u64, u32)],
     placed_shared: HashMap<u32, u32>,
     shared_bytes: u64,
+    dynamic_align: u32,
     local_bytes: u64,
-}
-
-/// Constants of one file, each once.
-#[derive(Debug, Default)]
-pub(super) struct Constants {
-    pub(super) list: Vec<Constant>,
-    slots: HashMap<Constant, Slot>,
-}
-
-impl Constants {
-    /// Returns the operand of a constant.
-    pub(super) fn slot(&mut self, constant: Constant) -> Result<Slot, Problem> {
-        if let Some(&slot) = self.slots.get(&constant) {
-            return Ok(slot);
-        }
-        if self.list.len() >= usize::from(CONSTANT) - 1 {
-            return Err("a kernel with too many constants".into());
-        }
-        let slot = CONSTANT + self.list.len() as Slot;
-        self.list.push(constant);
-        self.slots.insert(constant, slot);
-        Ok(slot)
-    }
 }
 
 /// Lowers a kernel; an error comes with its line.
@@ -67,17 +45,17 @@ pub(super) fn lower(entry: &Entry<'_>, variables: &Variables<'_>) -> Result<Kern
     let place = |problem| (entry.line, problem);
     let mut lowerer = Lowerer::new(variables);
     lowerer.scopes.open();
-    for (&name, &symbol) in &variables.symbols {
-        lowerer.scopes.declare(name, symbol).map_err(place)?;
-    }
-    lowerer.scopes.open();
     let (params, param_bytes) = lowerer.params(&entry.params).map_err(place)?;
     lowerer.collect_labels(&entry.body)?;
     lowerer.body(&entry.body)?;
     lowerer.finish().map_err(place)?;
     let blocks = flow::blocks(&lowerer.draft.instructions);
     flow::reconvergence(&mut lowerer.draft.instructions, &blocks);
+    #[cfg(test)]
+    let before = lowerer.draft.clone();
     let counts = allocate(&mut lowerer.draft, &blocks).map_err(place)?;
+    #[cfg(test)]
+    crate::program::registers::check::walk(&before, &lowerer.draft);
     let [constants32, constants64] = lowerer.constants.map(|constants| constants.list);
     let block_threads =
         |extents: [u32; 3]| extents.iter().fold(1_u32, |product, &extent| product.saturating_mul(extent));
@@ -92,7 +70,7 @@ pub(super) fn lower(entry: &Entry<'_>, variables: &Variables<'_>) -> Result<Kern
         slots64: counts.wide,
         predicates: counts.predicates,
         static_shared_bytes: lowerer.shared_bytes as u32,
-        dynamic_align: variables.dynamic_align,
+        dynamic_align: lowerer.dynamic_align,
         local_bytes: lowerer.local_bytes as u32,
         max_threads: entry.max_threads.map(block_threads),
         required_block: entry.required_block,
@@ -103,7 +81,7 @@ pub(super) fn lower(entry: &Entry<'_>, variables: &Variables<'_>) -> Result<Kern
 impl<'a> Lowerer<'a> {
     fn new(variables: &'a Variables<'a>) -> Self {
         Self {
-            scopes: Scopes::default(),
+            scopes: Scopes::new(&variables.symbols),
             constants: [Constants::default(), Constants::default()],
             draft: Draft::default(),
             pool: Vec::new(),
@@ -116,6 +94,7 @@ impl<'a> Lowerer<'a> {
             module_shared: &variables.shared,
             placed_shared: HashMap::new(),
             shared_bytes: 0,
+            dynamic_align: variables.dynamic_align,
             local_bytes: 0,
         }
     }
@@ -142,9 +121,9 @@ impl<'a> Lowerer<'a> {
 
     /// Notes every label with the number of its scope: jumps go forward, too.
     fn collect_labels(&mut self, body: &[Statement<'a>]) -> Result<(), (u32, Problem)> {
-        let (mut open, mut opened) = (vec![1], 2);
+        let (mut open, mut opened) = (vec![0], 1);
         for statement in body {
-            let scope = open.last().copied().unwrap_or(1);
+            let scope = open.last().copied().unwrap_or(0);
             let (line, name, double) = match statement {
                 Statement::Open => {
                     open.push(opened);
@@ -199,7 +178,10 @@ impl<'a> Lowerer<'a> {
 
     fn variable(&mut self, variable: &Variable<'a>) -> Result<(), Problem> {
         let symbol = match variable.space {
-            Space::Shared if variable.is_extern => Symbol::DynamicShared,
+            Space::Shared if variable.is_extern => {
+                self.dynamic_align = self.dynamic_align.max(variable.align);
+                Symbol::DynamicShared
+            }
             Space::Shared => Symbol::Shared(reserve(&mut self.shared_bytes, variable.bytes, variable.align)?),
             Space::Local => Symbol::Local(reserve(&mut self.local_bytes, variable.bytes, variable.align)?),
             // Parameters of a call, which is refused where it stands.
@@ -257,98 +239,6 @@ impl<'a> Lowerer<'a> {
             return Err(opcode.unsupported());
         }
         opcode.finish()
-    }
-
-    /// Returns the carry flag, which is a predicate here.
-    pub(super) fn carry(&mut self) -> Slot {
-        let register = match self.carry {
-            Some(register) => register,
-            None => {
-                let register = self.new_register(Ty::Pred);
-                *self.carry.insert(register)
-            }
-        };
-        self.operand_of(register)
-    }
-
-    /// Makes up a register that is read only right behind where it is written.
-    pub(super) fn temporary(&mut self, ty: Ty) -> Register {
-        let register = self.new_register(ty);
-        self.draft.temporaries.insert(register.id);
-        register
-    }
-
-    fn new_register(&mut self, ty: Ty) -> Register {
-        self.draft.files.push(File::of(ty));
-        Register { id: self.draft.files.len() as u32 - 1, ty }
-    }
-
-    /// Adds a register to the instruction that is being built.
-    pub(super) fn operand_of(&mut self, register: Register) -> Slot {
-        self.pool.push(register.id);
-        self.pool.len() as Slot - 1
-    }
-
-    /// Takes the instruction that is being built out of the way.
-    pub(super) fn suspend(&mut self) -> Vec<u32> {
-        std::mem::take(&mut self.pool)
-    }
-
-    /// Goes on with an instruction that was suspended.
-    pub(super) fn resume(&mut self, pool: Vec<u32>) {
-        self.pool = pool;
-    }
-
-    /// Appends the instruction that was built.
-    pub(super) fn emit(&mut self, mut op: Op) {
-        if op.writes_early() {
-            self.separate(&mut op);
-        }
-        let guard = self.guard;
-        let (slot, negated) = guard.map_or((TRUE, false), |(register, negated)| (self.operand_of(register), negated));
-        let Draft { instructions, registers, first, .. } = &mut self.draft;
-        first.push(registers.len() as u32);
-        registers.append(&mut self.pool);
-        instructions.push(Instruction {
-            op,
-            guard: slot,
-            guard_negated: negated,
-            reconverge: AT_EXIT,
-            line: self.line,
-        });
-    }
-
-    /// Copies sources that are also destinations, where an operation must not have that. C and D of an `mma` may be the
-    /// same: the whole of C is read first.
-    fn separate(&mut self, op: &mut Op) {
-        let mut accesses = Vec::new();
-        op.visit_operands(&mut |slot, file, role| {
-            if *slot < CONSTANT {
-                accesses.push((*slot, file, role));
-            }
-        });
-        if let Op::Mma(mma) = &op {
-            accesses.retain(|(slot, ..)| !mma.c.contains(slot));
-        }
-        let written: Vec<u32> = (accesses.iter())
-            .filter(|(_, _, role)| *role == Role::Write)
-            .map(|(slot, ..)| self.pool[usize::from(*slot)])
-            .collect();
-        for (slot, file, role) in accesses {
-            let source = self.pool[usize::from(slot)];
-            if role == Role::Read && written.contains(&source) {
-                let ty = match file {
-                    File::Narrow => Ty::B32,
-                    File::Wide => Ty::B64,
-                    File::Predicate => Ty::Pred,
-                };
-                let copy = self.temporary(ty);
-                let pool = std::mem::replace(&mut self.pool, vec![copy.id, source]);
-                self.emit(Op::Mov { ty, d: 0, a: 1 });
-                self.pool = pool;
-                self.pool[usize::from(slot)] = copy.id;
-            }
-        }
     }
 
     /// Ends the kernel and resolves its labels.

@@ -2,6 +2,7 @@
 
 mod arithmetic;
 mod asynchronous;
+mod builder;
 mod bulk;
 mod compare;
 mod control;
@@ -28,6 +29,7 @@ pub(crate) fn module(file: &str, source: &Source<'_>) -> Result<Module, (u32, Pr
     let kernels = source.entries.iter().map(|entry| kernel::lower(entry, &variables)).collect::<Result<_, _>>()?;
     Ok(Module {
         file: file.to_owned(),
+        // Filled in by the loader, which has the text.
         text: String::new(),
         version: source.version,
         target: source.target.to_owned(),

@@ -53,14 +53,21 @@ struct Scope<'a> {
 }
 
 /// The scopes of a kernel, from the module's to the innermost.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Scopes<'a> {
+    /// Names of the module.
+    module: &'a HashMap<&'a str, Symbol>,
     open: Vec<Scope<'a>>,
     opened: u32,
     registers: u64,
 }
 
 impl<'a> Scopes<'a> {
+    /// Starts with the names of the module and no scope.
+    pub fn new(module: &'a HashMap<&'a str, Symbol>) -> Self {
+        Self { module, open: Vec::new(), opened: 0, registers: 0 }
+    }
+
     /// Opens a scope.
     pub fn open(&mut self) {
         self.open.push(Scope { number: self.opened, ..Scope::default() });
@@ -115,14 +122,15 @@ impl<'a> Scopes<'a> {
         let digits = name.len() - name.bytes().rev().take_while(u8::is_ascii_digit).count();
         let (prefix, number) = name.split_at(digits);
         let number = number.parse::<u32>().ok();
-        self.open.iter().rev().find_map(|scope| {
+        let inner = self.open.iter().rev().find_map(|scope| {
             scope.names.get(name).copied().or_else(|| match (scope.ranges.get(prefix), number) {
                 (Some(Symbol::Range { first, count }), Some(number)) if number < *count => {
                     Some(Symbol::Register(Register { id: first.id + number, ty: first.ty }))
                 }
                 _ => None,
             })
-        })
+        });
+        inner.or_else(|| self.module.get(name).copied())
     }
 
     /// Returns the register called `name`.

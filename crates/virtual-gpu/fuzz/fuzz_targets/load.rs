@@ -1,0 +1,6 @@
+//! Whatever the bytes, the loader returns.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|text: &str| {
+    let _ = virtual_gpu::ptx::load("fuzz.ptx", text);
+});
