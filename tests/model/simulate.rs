@@ -12,9 +12,8 @@ use optloop::domain::workload::{Case, Workload};
 use optloop::runner::compile::Compiler;
 use optloop::runner::render::render;
 use optloop::runner::toolchain::Toolchain;
-use virtual_gpu::counters::Counters;
 use virtual_gpu::gpu::Gpu;
-use virtual_gpu::timing::{Modelled, Shape, model};
+use virtual_gpu::timing::{Shape, model};
 use virtual_gpu::{Options, VirtualGpu};
 
 use crate::table::Row;
@@ -28,15 +27,7 @@ pub struct Lab {
     families: Vec<Family>,
     compiler: Compiler,
     device: DeviceInfo,
-    pub gpu: Gpu,
-}
-
-/// What one launch of a plan did, and what the model makes of it.
-pub struct Simulated {
-    pub kernel: String,
-    pub shape: Shape,
-    pub counters: Counters,
-    pub modelled: Modelled,
+    gpu: Gpu,
 }
 
 impl Lab {
@@ -54,26 +45,15 @@ impl Lab {
         }
     }
 
-    /// Compiles a configuration and simulates it on a case.
-    pub fn simulate(&self, row: &Row, case: &Case) -> Vec<Simulated> {
+    /// Compiles a configuration and returns its modelled time on a case, in nanoseconds: all launches of its plan.
+    pub fn modelled_ns(&self, row: &Row, case: &Case) -> f64 {
+        let family = self.families.iter().find(|family| family.name == row.family).unwrap();
         let Workload { op, dtype, .. } = self.workload;
-        let plan = self.family(row).plan(&row.params, case, op, dtype, &self.device).unwrap();
-        Machine::new(self, case, &self.artifact(row, case), &plan).run()
-    }
-
-    pub fn artifact(&self, row: &Row, case: &Case) -> Artifact {
-        let family = self.family(row);
-        let variant = render(family, &family.specialization(case), self.workload.dtype, &row.params).unwrap();
-        self.compiler.compile(&variant).unwrap()
-    }
-
-    pub fn export(&self, row: &Row, case: &Case) -> (Artifact, LaunchPlan) {
-        let Workload { op, dtype, .. } = self.workload;
-        (self.artifact(row, case), self.family(row).plan(&row.params, case, op, dtype, &self.device).unwrap())
-    }
-
-    fn family(&self, row: &Row) -> &Family {
-        self.families.iter().find(|family| family.name == row.family).unwrap()
+        let variant = render(family, &family.specialization(case), dtype, &row.params).unwrap();
+        let artifact = self.compiler.compile(&variant).unwrap();
+        let plan = family.plan(&row.params, case, op, dtype, &self.device).unwrap();
+        let machine = Machine::new(self, case, &artifact, &plan);
+        plan.launches.iter().map(|launch| machine.modelled_ns(launch)).sum()
     }
 }
 
@@ -82,13 +62,12 @@ struct Machine<'a> {
     gpu: VirtualGpu,
     loaded: virtual_gpu::Loaded,
     artifact: &'a Artifact,
-    plan: &'a LaunchPlan,
     buffers: Vec<(String, u64)>,
 }
 
 impl<'a> Machine<'a> {
     /// Allocates everything filled with zeros: no branch of these kernels depends on the numbers.
-    fn new(lab: &Lab, case: &Case, artifact: &'a Artifact, plan: &'a LaunchPlan) -> Self {
+    fn new(lab: &Lab, case: &Case, artifact: &'a Artifact, plan: &LaunchPlan) -> Self {
         let mut gpu = VirtualGpu::new(lab.gpu.clone());
         let loaded = gpu.load(virtual_gpu::ptx::load("kernel.ptx", &artifact.ptx).unwrap()).unwrap();
         let tensors = lab.workload.op.tensors(&case.dims, lab.workload.dtype);
@@ -100,14 +79,10 @@ impl<'a> Machine<'a> {
             gpu.fill(address, bytes as u64, 0).unwrap();
             buffers.push((name, address));
         }
-        Self { gpu, loaded, artifact, plan, buffers }
+        Self { gpu, loaded, artifact, buffers }
     }
 
-    fn run(&self) -> Vec<Simulated> {
-        self.plan.launches.iter().map(|launch| self.launch(launch)).collect()
-    }
-
-    fn launch(&self, launch: &Launch) -> Simulated {
+    fn modelled_ns(&self, launch: &Launch) -> f64 {
         let args: Vec<Vec<u8>> = launch.args.iter().map(|arg| self.bytes(arg)).collect();
         let request = virtual_gpu::Launch {
             grid: launch.grid,
@@ -133,8 +108,7 @@ impl<'a> Machine<'a> {
             cluster_blocks: request.cluster.iter().product(),
             spill_bytes: resources.spill_store_bytes + resources.spill_load_bytes,
         };
-        let modelled = model(self.gpu.gpu(), &shape, &counters);
-        Simulated { kernel: launch.kernel.clone(), shape, counters, modelled }
+        model(self.gpu.gpu(), &shape, &counters).time_ns
     }
 
     fn bytes(&self, arg: &Arg) -> Vec<u8> {
@@ -148,28 +122,5 @@ impl<'a> Machine<'a> {
                 ScalarValue::F32(value) => value.to_le_bytes().to_vec(),
             },
         }
-    }
-}
-
-impl Simulated {
-    pub fn json(&self) -> serde_json::Value {
-        let c = &self.counters;
-        serde_json::json!({
-            "kernel": self.kernel,
-            "blocks": self.shape.blocks, "threads": self.shape.threads, "registers": self.shape.registers,
-            "shared_bytes": self.shape.shared_bytes, "spill_bytes": self.shape.spill_bytes,
-            "resident": self.modelled.blocks_per_multiprocessor, "time_ns": self.modelled.time_ns,
-            "limiter": format!("{:?}", self.modelled.limiter),
-            "executed": c.executed_blocks, "warps": c.warps_per_block, "instructions": c.instructions(),
-            "class": c.warp_instructions, "slots": c.issue_slots, "partition": c.partition_slots, "pipes": c.pipe_cycles,
-            "in_order": c.in_order_cycles, "dataflow": c.dataflow_cycles,
-            "longest_in_order": c.longest_in_order_cycles, "longest_dataflow": c.longest_dataflow_cycles,
-            "static": c.static_instructions, "l2": c.l2_sectors, "barriers": c.barriers,
-            "gl": [c.global_load.requests, c.global_load.units, c.global_load.ideal_units, c.global_load.bytes],
-            "gs": [c.global_store.requests, c.global_store.units, c.global_store.ideal_units, c.global_store.bytes],
-            "sl": [c.shared_load.requests, c.shared_load.units, c.shared_load.ideal_units, c.shared_load.bytes],
-            "ss": [c.shared_store.requests, c.shared_store.units, c.shared_store.ideal_units, c.shared_store.bytes],
-            "local": [c.local.requests, c.local.units], "footprint": c.footprint_bytes, "branches": c.branches,
-        })
     }
 }

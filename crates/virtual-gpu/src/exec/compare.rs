@@ -11,10 +11,10 @@ use crate::program::{Bool, Cmp, Mods, NONE, Op, Round, Slot, Ty};
 macro_rules! by_cmp {
     ($cmp:expr, $compare:expr, $a:expr, $b:expr, $view:expr) => {{
         macro_rules! with {
-                                ($constant:expr) => {
-                                    mask_where!(lane => $compare($constant, $view($a.0[lane]), $view($b.0[lane])))
-                                };
-                            }
+                                    ($constant:expr) => {
+                                        mask_where!(lane => $compare($constant, $view($a.0[lane]), $view($b.0[lane])))
+                                    };
+                                }
         match $cmp {
             Cmp::Eq => with!(Cmp::Eq),
             Cmp::Ne => with!(Cmp::Ne),

@@ -161,6 +161,8 @@ fn binary(op: Binary, ty: Ty, approx: bool, at: &Latencies) -> Cost {
     let multiply = Cost::new(at.fma, Pipe::Fma, 2, 1);
     match op {
         Binary::Min | Binary::Max => wide(alu, ty),
+        // Of an address: the addition that follows shifts its operand (LEA).
+        Binary::Shl if ty.bits() == 64 => Cost::FREE,
         Binary::Div if ty.is_float() => {
             let start = special(ty, true, at);
             if approx {

@@ -6,13 +6,22 @@ use super::{Limiter, Modelled, Shape};
 use crate::counters::Counters;
 use crate::gpu::{Gpu, Rates};
 
-/// How much of the difference between the PTX's order and the dataflow's is left after ptxas has scheduled: 0 for a
-/// perfect schedule, 1 for none. Fitted, docs/model.md.
-const ORDER: f64 = 0.3;
+/// Where between the dataflow's time (0) and that of the PTX's order (1) a block's time lies after ptxas has scheduled, on
+/// a logarithmic scale. Fitted, docs/model.md.
+const ORDER: f64 = 0.4;
 
-/// Exponent with which throughput and latency add up on a multiprocessor: 1 if nothing overlapped, infinity if the longer
-/// one hid the other. Fitted, docs/model.md.
+/// The same where registers are so short that some are spilled: none are left for loads in flight. Fitted, docs/model.md.
+const ORDER_SPILLED: f64 = 0.7;
+
+/// Bytes of spills per thread from which on registers count as short.
+const SPILLED_BYTES: u32 = 64;
+
+/// Exponent with which throughput, latency and L2 add up: 1 if nothing overlapped, infinity if the longest hid the others.
+/// Fitted, docs/model.md.
 const OVERLAP: f64 = 2.0;
+
+/// Share of the sectors of stores that reach L2: several stores to one sector are merged before. Fitted, docs/model.md.
+const STORED: f64 = 0.4;
 
 /// Bytes of a sector.
 const SECTOR: f64 = super::SECTOR_BYTES as f64;
@@ -44,16 +53,20 @@ struct Block<'a> {
     counters: &'a Counters,
     executed: f64,
     warps: f64,
-    /// Factor for the memory instructions of spilled registers.
+    /// Memory instructions of spilled registers per other instruction.
     spills: f64,
+    /// See [`ORDER`].
+    order: f64,
 }
 
 impl<'a> Block<'a> {
     fn new(shape: &Shape, counters: &'a Counters) -> Self {
         let executed = counters.executed_blocks.max(1) as f64;
         let warps = f64::from(shape.threads.div_ceil(32).max(1));
-        let text = counters.static_instructions.max(1) as f64;
-        Self { counters, executed, warps, spills: f64::from(shape.spill_bytes) / 4.0 / text }
+        // A spill is taken to be executed as often as the instructions that are executed often.
+        let spills = f64::from(shape.spill_bytes) / 4.0 / counters.hot_instructions.max(1) as f64;
+        let order = if shape.spill_bytes < SPILLED_BYTES { ORDER } else { ORDER_SPILLED };
+        Self { counters, executed, warps, spills, order }
     }
 
     /// Issue slots of a block, with those of the spills: as many as their share of the text.
@@ -69,21 +82,29 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// The share of the work that the busiest of the four partitions has, times four.
+    /// How much more the busiest of the four partitions has to do than the average one, 1 for as much.
+    ///
+    /// A warp's partition is its number modulo four. Blocks of two warps alternate between the lower and the upper two
+    /// partitions, so that what their first warps do more is never evened out; with larger ones it is, the more so the more
+    /// there are. Inferred from the recorded times, docs/model.md.
     fn imbalance(&self, resident: f64) -> f64 {
         let warps = self.warps * resident;
         let by_count = 4.0 * (warps / 4.0).ceil() / warps;
         let slots = self.counters.partition_slots;
-        let (most, all) = (slots.iter().max().copied().unwrap_or(0), slots.iter().sum::<u64>());
-        // Small blocks are spread over the partitions as they come; larger ones lie in all of them alike.
-        if self.warps < 4.0 || all == 0 { by_count } else { 4.0 * most as f64 / all as f64 }
+        let (most, all) = (slots.iter().max().copied().unwrap_or(0) as f64, slots.iter().sum::<u64>().max(1) as f64);
+        let by_work = match self.warps as u64 {
+            2 => 2.0 * most / all,
+            4.. => 1.0 + (4.0 * most / all - 1.0) / resident,
+            _ => 1.0,
+        };
+        by_count.max(by_work)
     }
 
     /// Cycles of an average block, and of the longest, when it has the multiprocessor to itself.
     fn latency(&self) -> (f64, f64) {
         let mix = |in_order: u64, dataflow: u64| {
-            let (in_order, dataflow) = (in_order as f64, dataflow as f64);
-            (dataflow + ORDER * (in_order - dataflow).max(0.0)) * (1.0 + self.spills)
+            let (in_order, dataflow) = (in_order.max(dataflow) as f64, dataflow as f64);
+            dataflow.powf(1.0 - self.order) * in_order.powf(self.order) * (1.0 + self.spills)
         };
         let counters = self.counters;
         let average = mix(counters.in_order_cycles, counters.dataflow_cycles) / self.executed;
@@ -96,28 +117,28 @@ pub fn model(gpu: &Gpu, shape: &Shape, counters: &Counters) -> Modelled {
     let held = occupancy(gpu, shape).blocks;
     let grid = Grid::new(gpu, shape, held);
     let block = Block::new(shape, counters);
-    let latency = latency_cycles(&grid, &block) + grid.busiest * gpu.rates.block_launch;
+    let latency = latency_cycles(&grid, &block);
     let throughput = throughput_cycles(&gpu.rates, &grid, &block);
     let busiest = throughput.iter().fold(0.0_f64, |most, (_, cycles)| most.max(*cycles));
-    let multiprocessor = (busiest.powf(OVERLAP) + latency.powf(OVERLAP)).powf(1.0 / OVERLAP);
 
     let second = 1e9;
     let to_ns = |cycles: f64| cycles / gpu.clock_hz * second;
-    let scale = grid.blocks / block.executed;
-    let l2_bytes = scale * SECTOR * (counters.l2_sectors + counters.global_store.units + counters.atomics.units) as f64;
+    let stored = (counters.global_store.units + counters.atomics.units) as f64 * STORED;
+    let l2_bytes = grid.blocks / block.executed * SECTOR * (counters.l2_sectors as f64 + stored);
     let l2_ns = l2_bytes / gpu.rates.l2_bytes_per_s * second;
     // What fits in L2 is there from the replay before.
     let footprint = counters.footprint_bytes as f64;
     let cold_bytes = if footprint > gpu.l2_bytes as f64 { footprint } else { 0.0 };
     let memory_ns = cold_bytes / gpu.rates.memory_bytes_per_s * second;
-    let launch_ns = gpu.rates.launch_s * second;
+    let launch_ns = (gpu.rates.launch_s + gpu.rates.start_s) * second;
+    let overlapped = [to_ns(busiest), to_ns(latency), l2_ns].map(|ns| ns.powf(OVERLAP)).iter().sum::<f64>();
 
     let mut parts_ns: Vec<(Limiter, f64)> = throughput.iter().map(|(part, cycles)| (*part, to_ns(*cycles))).collect();
     parts_ns.push((Limiter::Latency, to_ns(latency)));
     parts_ns.extend([(Limiter::L2, l2_ns), (Limiter::Hbm, memory_ns), (Limiter::Launch, launch_ns)]);
     let limiter =
         parts_ns.iter().fold((Limiter::Launch, 0.0), |most, part| if part.1 > most.1 { *part } else { most }).0;
-    let time_ns = launch_ns + to_ns(multiprocessor).max(l2_ns).max(memory_ns);
+    let time_ns = launch_ns + overlapped.powf(1.0 / OVERLAP).max(memory_ns);
     Modelled { time_ns, limiter, blocks_per_multiprocessor: held, parts_ns }
 }
 
@@ -145,8 +166,8 @@ fn throughput_cycles(rates: &Rates, grid: &Grid, block: &Block<'_>) -> Vec<(Limi
         (Limiter::Alu, pipe(Pipe::Alu)),
         (Limiter::Mufu, pipe(Pipe::Mufu)),
         (Limiter::Tensor, pipe(Pipe::Tensor)),
-        // One unit serves the four partitions: 128 bytes, which is one wavefront, per clock.
-        (Limiter::Shared, block.pipe(Pipe::Lsu) * blocks),
+        // One unit serves the four partitions.
+        (Limiter::Shared, block.pipe(Pipe::Lsu) * blocks / rates.wavefronts),
         (Limiter::L2, bytes / rates.l2_bytes_per_multiprocessor),
     ]
 }

@@ -5,6 +5,7 @@ use crate::timing::Times;
 fn counters(blocks: u64, slots: u64, cycles: u32) -> Counters {
     let mut counters = Counters { blocks, executed_blocks: 2, warps_per_block: 4, ..Counters::default() };
     counters.static_instructions = 1000;
+    counters.hot_instructions = 800;
     for _ in 0..2 {
         counters.issue_slots += 4 * slots;
         counters.partition_slots.iter_mut().for_each(|sum| *sum += slots);
@@ -25,7 +26,8 @@ fn time(blocks: u64, slots: u64, cycles: u32) -> Modelled {
 #[test]
 fn a_kernel_that_does_nothing_costs_its_launch() {
     let empty = model(&Gpu::h200(), &shape(1), &Counters { blocks: 1, ..Counters::default() });
-    let launch_ns = Gpu::h200().rates.launch_s * 1e9;
+    let rates = Gpu::h200().rates;
+    let launch_ns = (rates.launch_s + rates.start_s) * 1e9;
     assert!((empty.time_ns - launch_ns).abs() < 0.1 * launch_ns, "{empty:?}");
     assert_eq!(empty.limiter, Limiter::Launch);
 }
@@ -55,6 +57,26 @@ fn registers_that_crowd_blocks_out_cost_time() {
     let few = model(&gpu, &Shape { registers: 255, ..shape(blocks) }, &counters(blocks, 1_000, 20_000));
     assert!(few.blocks_per_multiprocessor < time(blocks, 1_000, 20_000).blocks_per_multiprocessor);
     assert!(few.time_ns > 1.5 * time(blocks, 1_000, 20_000).time_ns);
+}
+
+#[test]
+fn spills_cost_instructions_and_the_freedom_to_reorder() {
+    let (gpu, blocks) = (Gpu::h200(), 132);
+    let mut counters = counters(blocks, 1_000, 20_000);
+    counters.dataflow_cycles /= 4;
+    counters.longest_dataflow_cycles /= 4;
+    let time = |spill_bytes| model(&gpu, &Shape { spill_bytes, ..shape(blocks) }, &counters).time_ns;
+    assert!(time(400) > 1.2 * time(0));
+    assert!(time(800) > time(400));
+}
+
+#[test]
+fn a_first_warp_that_does_all_the_work_fills_one_partition() {
+    let gpu = Gpu::h200();
+    let mut counters = counters(132, 20_000, 20_000);
+    let even = model(&gpu, &shape(132), &counters).time_ns;
+    counters.partition_slots = [counters.issue_slots, 0, 0, 0];
+    assert!(model(&gpu, &shape(132), &counters).time_ns > 2.0 * even);
 }
 
 #[test]
