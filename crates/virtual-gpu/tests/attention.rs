@@ -65,3 +65,22 @@ fn mma_counts_its_operations() {
     let (_, counters) = problem.run(Kernel::Mma, &Options::default());
     assert_eq!(counters.flop.tensor16, 4 * 64 * 128 * 64);
 }
+
+#[test]
+fn results_do_not_depend_on_the_threads_of_the_cpu() {
+    let problem = Problem { heads: 3, queries: 128, keys: 96 };
+    let on = |threads| problem.run(Kernel::MmaCausal, &Options { threads: Some(threads), ..Options::default() });
+    assert_eq!(on(1), on(3));
+}
+
+/// A sample of the blocks counts in proportion: without a mask all blocks do the same.
+#[test]
+fn sampled_blocks_stand_for_the_others() {
+    let problem = Problem { heads: 8, queries: 128, keys: 64 };
+    let (_, all) = problem.run(Kernel::Mma, &Options::default());
+    let prepared = problem.prepare(Kernel::Mma);
+    let sample = prepared.launch(&Options { sample_blocks: Some(4), ..Options::default() });
+    assert_eq!((sample.blocks, sample.executed_blocks), (16, 4));
+    assert_eq!(sample.instructions() * 4, all.instructions());
+    assert_eq!(sample.flop.tensor16 * 4, all.flop.tensor16);
+}

@@ -139,6 +139,31 @@ files! {
     asynchronous_copies: "async.ptx",
     clusters: "cluster.ptx",
     warpgroup_products: "wgmma.ptx",
+    scalar_attention: "attention_scalar.ptx",
+    scalar_attention_in_single_precision: "attention_scalar_f32.ptx",
+    split_attention: "attention_split.ptx",
+    attention_on_tensor_cores: "attention_mma.ptx",
+}
+
+/// The rules tell apart what they should: a test that accepts everything would pass too.
+#[test]
+fn rules_tell_apart() {
+    let rule = |text: &str| serde_json::from_str::<compare::Rule>(text).expect("a rule");
+    let (one, next, nan, other_nan) = (0x3f80_0000, 0x3f80_0001, 0x7fc0_0000, 0x7fff_ffff);
+    let exact = rule(r#""exact""#);
+    assert!(
+        exact.accepts("f32", one, one) && !exact.accepts("f32", one, next) && !exact.accepts("f32", nan, other_nan)
+    );
+    let none = rule(r#"{"ulp": 0}"#);
+    assert!(none.accepts("f32", nan, other_nan) && !none.accepts("f32", one, next) && !none.accepts("f32", nan, one));
+    let close = rule(r#"{"ulp": 1}"#);
+    assert!(close.accepts("f32", one, next) && close.accepts("f32", next, one) && !close.accepts("f32", one, next + 1));
+    // The sign of zero counts, and infinity is not close to anything.
+    assert!(!close.accepts("f32", 0, 0x8000_0000) && close.accepts("f16", 1, 0));
+    let loose = rule(r#"{"rel": 0.5, "abs": 1e-3}"#);
+    assert!(loose.accepts("f16", 0x3c00, 0x3e00) && !loose.accepts("f16", 0x3c00, 0x4000));
+    assert!(!loose.accepts("f32", 0x7f80_0000, 0x7f7f_ffff) && !loose.accepts("f32", one, 0x7f80_0000));
+    assert!(!loose.accepts("u32", 1000, 1001), "integers are exact");
 }
 
 /// The loader knows every text of this crate, and says all that it does not know at once.
@@ -146,7 +171,7 @@ files! {
 fn every_text_loads() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut errors = Vec::new();
-    for folder in ["conformance/kernels", "tests/kernels", "benches/kernels"] {
+    for folder in ["conformance/kernels", "tests/kernels"] {
         for entry in std::fs::read_dir(root.join(folder)).expect("the folder is there") {
             let path = entry.expect("an entry").path();
             if path.extension().is_some_and(|extension| extension == "ptx") {

@@ -301,6 +301,8 @@ fn what_is_unknown_is_named_with_its_place() {
         "wmma.load.a.sync.aligned.row.m16n16k16.f16",
         "st.async.shared::cluster.mbarrier::complete_tx::bytes.u32",
         "cvt.rs.f16x2.f32",
+        "cvt.rn.satfinite.f16x2.f32",
+        "setp.lo.s32",
     ] {
         let expected = format!("k.ptx:8: unsupported instruction `{opcode}`");
         assert_eq!(refused(&format!("add.s32 %r1, %r2, %r3;\n{opcode} %r1, %r2, %r3, %r4;")), expected);

@@ -540,6 +540,9 @@ pub(crate) fn count_wavefronts(offsets: &W32, mask: u32, bytes: u32) -> Traffic 
     if bytes <= 4 && mask == ALL && is_compact(offsets) {
         return done(1);
     }
+    if is_same(offsets) {
+        return done(u64::from(bytes.div_ceil(16)));
+    }
     done(wavefronts_slow(offsets, mask, bytes))
 }
 
@@ -553,33 +556,55 @@ fn is_compact(offsets: &W32) -> bool {
     steps == 0
 }
 
+/// Returns whether all lanes ask for the same: one pass, too. Lanes that are not active ask for what an active one does.
+#[inline(always)]
+fn is_same(offsets: &W32) -> bool {
+    let mut differ = 0;
+    for lane in 1..LANES {
+        differ |= offsets.0[lane] ^ offsets.0[0];
+    }
+    differ == 0
+}
+
 #[inline(never)]
 fn wavefronts_slow(offsets: &W32, mask: u32, bytes: u32) -> u64 {
-    let words = bytes.div_ceil(4);
-    let group_lanes = (LANES as u32 / words.next_power_of_two()) as usize;
+    // Lanes move chunks: a word, or two or four neighbouring ones, that lie in as many neighbouring banks.
+    let chunk_bytes = bytes.next_power_of_two().clamp(4, 16);
+    let banks = 128 / chunk_bytes as usize;
+    let chunks = offsets.0.map(|offset| offset / chunk_bytes);
     let mut total = 0;
-    let mut before: Option<Vec<u32>> = None;
-    for group in 0..LANES / group_lanes {
-        let lanes = mask & ((((1u64 << group_lanes) - 1) as u32) << (group * group_lanes));
-        if lanes == 0 {
-            continue;
-        }
-        let mut touched: Vec<u32> =
-            lanes_of(lanes).flat_map(|lane| (0..words).map(move |word| offsets.0[lane] / 4 + word)).collect();
-        touched.sort_unstable();
-        touched.dedup();
+    for first in (0..LANES).step_by(banks) {
+        let lanes = mask & ((((1u64 << banks) - 1) as u32) << first);
         // A group that asks for what the one before asked for rides along.
-        if before.as_ref() == Some(&touched) {
-            continue;
+        let rides = first > 0 && lanes_of(lanes).all(|lane| chunks[lane] == chunks[lane - banks]);
+        if lanes != 0 && !rides {
+            total += conflicts(&chunks, lanes, banks);
         }
-        let mut per_bank = [0u8; 32];
-        for word in &touched {
-            per_bank[(word % 32) as usize] += 1;
-        }
-        total += u64::from(per_bank.into_iter().max().unwrap_or(0));
-        before = Some(touched);
     }
-    total
+    // Wider ones take as many turns of 16 bytes.
+    total * u64::from(bytes.div_ceil(16))
+}
+
+/// Returns the most distinct chunks that the lanes of `mask` want from one bank.
+fn conflicts(chunks: &[u32; LANES], mask: u32, banks: usize) -> u64 {
+    let mut first = [u32::MAX; 32];
+    let mut counts = [0u8; 32];
+    // Chunks beyond the first of their bank: few, unless there is nothing but conflicts.
+    let mut others = [0u32; LANES];
+    let mut other_count = 0;
+    for lane in lanes_of(mask) {
+        let chunk = chunks[lane];
+        let bank = chunk as usize % banks;
+        if counts[bank] == 0 {
+            first[bank] = chunk;
+            counts[bank] = 1;
+        } else if first[bank] != chunk && !others[..other_count].contains(&chunk) {
+            others[other_count] = chunk;
+            other_count += 1;
+            counts[bank] += 1;
+        }
+    }
+    counts.into_iter().max().unwrap_or(0).into()
 }
 
 fn local_index(warp: &Warp, at: &W64, lane: usize, bytes: u32, access: Access) -> Step<usize> {

@@ -123,7 +123,7 @@ pub(crate) fn set(warp: &mut Warp, env: &Env<'_>, op: &Op, mask: u32) {
         let low = combined(warp, low, combine, c, c_negated);
         let high = combined(warp, high, combine, c, c_negated);
         let one = truth(half_of(d_ty));
-        w32!(lane => (low >> lane & 1) * (one & 0xffff) | (high >> lane & 1) * (one & 0xffff) << 16)
+        w32!(lane => ((low >> lane & 1) * (one & 0xffff)) | (((high >> lane & 1) * (one & 0xffff)) << 16))
     } else {
         let result = combined(warp, compare(warp, env, cmp, ty, ftz, a, b), combine, c, c_negated);
         let one = truth(d_ty);

@@ -67,7 +67,7 @@ fn fetch(warp: &mut Warp, env: &mut Env<'_>, addresses: &[u32]) -> Step<Vec<[u32
     for part in addresses.chunks(LANES) {
         let at = w64!(lane => u64::from(part[lane.min(part.len() - 1)]));
         let mask = u32::MAX >> (LANES - part.len());
-        let mut words = [W32::splat(0); 8];
+        let mut words = [W32::splat(0); access::MAX_WORDS];
         access::read(warp, env, Space::Shared, &at, mask, Width::of(Ty::B32, 4), &mut words)?;
         chunks.extend((0..part.len()).map(|lane| std::array::from_fn(|word| words[word].0[lane])));
     }

@@ -76,9 +76,9 @@ fn select32(a: f32, b: f32, nan: bool, a_first: bool) -> f32 {
 #[inline(always)]
 fn select64(a: f64, b: f64, a_first: bool) -> f64 {
     let (a_nan, b_nan) = (a.is_nan(), b.is_nan());
-    let number = if (a_first & !a_nan) | b_nan { a } else { b };
-    // Of two NaN the machine gives the first, quiet.
-    f64::from_bits(if a_nan & b_nan { a.to_bits() | QUIET64 } else { number.to_bits() })
+    // Of two NaN the machine gives the second, quiet.
+    let number = if (a_first | b_nan) & !a_nan { a } else { b };
+    f64::from_bits(number.to_bits() | if a_nan & b_nan { QUIET64 } else { 0 })
 }
 
 /// Maps sign and magnitude to an integer of the same order, -0 below +0.

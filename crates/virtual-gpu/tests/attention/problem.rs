@@ -9,7 +9,7 @@ use virtual_gpu::{Launch, Loaded, Options, VirtualGpu, ptx};
 /// Head dimension.
 const D: usize = 64;
 
-/// A kernel of `benches/kernels`.
+/// A kernel of `conformance/kernels`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kernel {
     /// On the FMA pipes.
@@ -30,8 +30,8 @@ impl Kernel {
 
     fn text(self) -> &'static str {
         match self {
-            Self::Scalar => include_str!("../../benches/kernels/attention_scalar.ptx"),
-            Self::Mma | Self::MmaCausal => include_str!("../../benches/kernels/attention_mma.ptx"),
+            Self::Scalar => include_str!("../../conformance/kernels/attention_scalar.ptx"),
+            Self::Mma | Self::MmaCausal => include_str!("../../conformance/kernels/attention_mma.ptx"),
         }
     }
 

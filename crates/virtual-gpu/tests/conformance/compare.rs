@@ -68,16 +68,22 @@ impl Rule {
         if wanted.is_nan() || found.is_nan() {
             return wanted.is_nan() && found.is_nan();
         }
+        // The bits differ, so these are zeros of both signs.
+        if wanted == found {
+            return false;
+        }
         let distance = order(kind, expected).abs_diff(order(kind, got));
         let difference = (wanted - found).abs();
-        u128::from(ulp) >= distance || (difference > 0.0 && (difference <= abs || difference <= rel * wanted.abs()))
+        // Nothing is close to infinity but its neighbour.
+        let finite = wanted.is_finite() && found.is_finite();
+        u128::from(ulp) >= distance || finite && (difference <= abs || difference <= rel * wanted.abs())
     }
 }
 
-/// Returns a float's place in the order of all floats of its type; -0 is right below 0.
+/// Returns a float's place in the order of all floats of its type.
 fn order(kind: &str, bits: u64) -> i128 {
     let sign = 1_u64 << (8 * width(kind) - 1);
-    if bits & sign == 0 { i128::from(bits) } else { -i128::from(bits ^ sign) - 1 }
+    if bits & sign == 0 { i128::from(bits) } else { -i128::from(bits ^ sign) }
 }
 
 /// Shows an element for a message.

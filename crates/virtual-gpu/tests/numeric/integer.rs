@@ -7,16 +7,22 @@ fn bit(x: u64, i: u32) -> u64 {
     (x >> i) & 1
 }
 
+/// A position or length of a bit field. The ISA's pseudocode takes the low 8 bits; for 64 bits, which the machine puts
+/// together from other instructions, an H200 was seen to clamp instead.
+fn field(number: u32, width: u32) -> u32 {
+    if width == 64 { number.min(255) } else { number & 0xff }
+}
+
 /// The pseudocode of `bfe` in PTX ISA 9.7.1.19.
 fn bfe_reference(a: u64, pos: u32, len: u32, width: u32, signed: bool) -> u64 {
-    let (msb, pos, len) = (width - 1, pos & 0xff, len & 0xff);
+    let (msb, pos, len) = (width - 1, field(pos, width), field(len, width));
     let sign = if !signed || len == 0 { 0 } else { bit(a, (pos + len - 1).min(msb)) };
     (0..width).map(|i| (if i < len && pos + i <= msb { bit(a, pos + i) } else { sign }) << i).sum()
 }
 
 /// The pseudocode of `bfi` in PTX ISA 9.7.1.20.
 fn bfi_reference(a: u64, b: u64, pos: u32, len: u32, width: u32) -> u64 {
-    let (pos, len) = (pos & 0xff, len & 0xff);
+    let (pos, len) = (field(pos, width), field(len, width));
     let mut f = b;
     for i in (0..len).take_while(|i| pos + i < width) {
         f = f & !(1 << (pos + i)) | bit(a, i) << (pos + i);

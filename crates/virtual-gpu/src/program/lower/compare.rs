@@ -150,8 +150,17 @@ fn third<'o, 'a>(
     }
 }
 
+fn is_unsigned(ty: Ty) -> bool {
+    matches!(ty, Ty::U16 | Ty::U32 | Ty::U64)
+}
+
 fn comparison(opcode: &mut Opcode<'_>) -> Result<Comparison, Problem> {
-    let cmp = opcode.next().and_then(cmp).ok_or_else(|| opcode.unsupported())?;
+    let name = opcode.next().unwrap_or_default();
+    let cmp = cmp(name).ok_or_else(|| opcode.unsupported())?;
+    // The comparisons of unsigned numbers are told apart by the type alone from here on.
+    if matches!(name, "lo" | "ls" | "hi" | "hs") && !opcode.peek_type().is_some_and(is_unsigned) {
+        return Err(opcode.unsupported());
+    }
     let combine = opcode.choose(boolean);
     Ok(Comparison { cmp, combine, ftz: opcode.take("ftz") })
 }

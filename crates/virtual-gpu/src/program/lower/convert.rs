@@ -12,9 +12,15 @@ use crate::ptx::syntax::Operand;
 impl Lowerer<'_> {
     /// Lowers a conversion.
     pub(super) fn cvt(&mut self, opcode: &mut Opcode<'_>, operands: &[Operand<'_>]) -> Result<(), Problem> {
-        let mods = opcode.mods();
+        let finite = opcode.take("satfinite");
+        let mut mods = opcode.mods();
         let from = opcode.ty()?;
         let to = opcode.ty()?;
+        // For wider floats the flag means `.sat`, which clamps to [0, 1].
+        if finite && !matches!(to, Ty::E4m3x2 | Ty::E5m2x2) {
+            return Err(opcode.unsupported());
+        }
+        mods.sat |= finite;
         // What is left changes the result (`.rs`, `.scaled`, `.pack`).
         opcode.finish()?;
         if let [d, a, b] = operands {

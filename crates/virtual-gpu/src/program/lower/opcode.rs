@@ -62,9 +62,14 @@ impl<'a> Opcode<'a> {
         if self.rest.is_empty() { None } else { Some(self.rest.remove(0)) }
     }
 
+    /// Returns the type that the last modifier names.
+    pub fn peek_type(&self) -> Option<Ty> {
+        self.rest.last().and_then(|part| ty(part))
+    }
+
     /// Takes the last modifier as a type.
     pub fn ty(&mut self) -> Result<Ty, Problem> {
-        let ty = self.rest.last().and_then(|part| ty(part)).ok_or_else(|| self.unsupported())?;
+        let ty = self.peek_type().ok_or_else(|| self.unsupported())?;
         self.rest.pop();
         Ok(ty)
     }
@@ -73,7 +78,7 @@ impl<'a> Opcode<'a> {
     pub fn mods(&mut self) -> Mods {
         Mods {
             ftz: self.take("ftz"),
-            sat: self.take_all(&["sat", "satfinite"]),
+            sat: self.take("sat"),
             relu: self.take("relu"),
             nan: self.take("NaN"),
             approx: self.take_all(&["approx", "full"]),

@@ -1,0 +1,299 @@
+// attention-split-kv for f16, D=64 CAUSAL=1
+// SPLITS=4 BR=32 BC=32 THREADS=128 TPR=8 ROWS=2 KEYS=8 VEC=4 QREG=1 STAGE=1 SKIP=1 COMBINE_THREADS=256
+// Attention without tensor cores, parallel over the keys too: o = softmax(q k^T * scale) v in two kernels.
+//
+// With few queries there are too few blocks to fill the GPU, so SPLITS blocks share the keys of the same queries (the
+// notebook's "Priority 1", approach B; published as Flash-Decoding by Dao et al. 2023). `attend` computes for each
+// share an un-normalised output with its softmax maximum and sum (online softmax: Milakov & Gimelshein 2018, arXiv
+// 1805.02867), and `combine` merges the shares in a fixed order: no atomics, so the result is the same every time.
+#include <cuda_fp16.h>
+
+using Elem = __half;
+
+constexpr int D = 64;            // head dimension
+constexpr bool CAUSAL = 1;      // key j is visible to query i iff j <= i + Sk - Sq
+constexpr int BR = 32;           // query rows of a block
+constexpr int BC = 32;           // keys of a tile
+constexpr int THREADS = 128;     // threads of a block; all copy, the first WORKERS compute
+constexpr int TPR = 8;           // threads that share a query row
+constexpr int ROWS = 2;          // query rows of a group of TPR threads
+constexpr int KEYS = 8;          // keys that a thread scores at once
+constexpr int VEC = 4;           // elements of one load in the inner loops
+constexpr bool SKIP = 1;        // leave out the keys that causality hides
+constexpr bool QREG = 1;        // the query fragment lives in registers, not in shared memory
+constexpr bool STAGE = 1;       // tiles go through shared memory; otherwise keys are read through L1
+constexpr int SPLITS = 4;        // shares of the keys, a block each
+constexpr int COMBINE_THREADS = 256;
+
+constexpr int WORKERS = BR / ROWS * TPR;
+constexpr int PART = D / TPR;       // head dimensions of a thread
+constexpr int CHUNKS = PART / VEC;  // its loads per row
+// Registers cannot be indexed by a loop variable; without them, unrolling more only makes loads wait in registers.
+constexpr int SCORE_UNROLL = QREG ? CHUNKS : 8;
+// Tiles are copied by the widest load that divides a row: 16 bytes, or 8 when D is an odd multiple of 4.
+constexpr int COPY_WORDS = D * sizeof(Elem) % 16 == 0 ? 4 : 2;
+constexpr int COPY = COPY_WORDS * 4 / sizeof(Elem);
+constexpr float LOG2E = 1.44269504f;
+// Finite stand-ins for minus infinity: their differences are never NaN, and exp2 of MASKED - LOWEST is 0.
+constexpr float LOWEST = -1e30f;
+constexpr float MASKED = -2e30f;
+
+template <int N>
+struct alignas(N * sizeof(Elem)) Pack {
+    Elem at[N];
+};
+
+// The same as 32-bit words, which the compiler does not take apart into loads and stores of single elements.
+template <int N>
+struct alignas(N * 4) Words {
+    unsigned at[N];
+};
+
+__device__ inline float widen(float x) { return x; }
+__device__ inline float widen(__half x) { return __half2float(x); }
+__device__ inline void narrow(float x, float& to) { to = x; }
+__device__ inline void narrow(float x, __half& to) { to = __float2half_rn(x); }
+
+template <int N>
+__device__ inline void load(float (&to)[N], const Elem* from) {
+    const Pack<N> pack = *reinterpret_cast<const Pack<N>*>(from);
+#pragma unroll
+    for (int x = 0; x < N; ++x) to[x] = widen(pack.at[x]);
+}
+
+template <int N>
+__device__ inline void store(Elem* to, const float (&from)[N], float factor) {
+    Pack<N> pack;
+#pragma unroll
+    for (int x = 0; x < N; ++x) narrow(from[x] * factor, pack.at[x]);
+    if constexpr (N * sizeof(Elem) >= 4) {
+        Words<N * sizeof(Elem) / 4> words;
+        memcpy(&words, &pack, sizeof(words));
+        *reinterpret_cast<Words<N * sizeof(Elem) / 4>*>(to) = words;
+    } else {
+        *reinterpret_cast<Pack<N>*>(to) = pack;
+    }
+}
+
+// Copies `valid` rows of D elements and fills with zeros up to `rows`: a masked key has probability 0, and 0 times
+// whatever was in shared memory must not be NaN.
+__device__ inline void copy_rows(Elem* to, const Elem* from, int rows, int valid) {
+    constexpr int PER_ROW = D / COPY;
+    for (int i = threadIdx.x; i < rows * PER_ROW; i += THREADS) {
+        const int row = i / PER_ROW;
+        const int column = i % PER_ROW * COPY;
+        Words<COPY_WORDS> words = {};
+        if (row < valid) words = *reinterpret_cast<const Words<COPY_WORDS>*>(from + (size_t)row * D + column);
+        *reinterpret_cast<Words<COPY_WORDS>*>(to + row * D + column) = words;
+    }
+}
+
+// The head dimension is dealt to the threads of a group in turns of VEC elements: neighbouring threads read
+// neighbouring addresses, so a group's load has no bank conflict and all groups of a warp share it by broadcast.
+__device__ inline int dimension(int chunk) { return (chunk * TPR + (int)threadIdx.x % TPR) * VEC; }
+
+// Returns the row of a key, from the tile or, clamped to the last key, from global memory. A row read in vain there is
+// masked; it must only be readable.
+__device__ inline const Elem* key_row(const Elem* global, const Elem* tile, int first, int n, int Sk) {
+    return STAGE ? tile + n * D : global + (size_t)min(first + n, Sk - 1) * D;
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+attend(const Elem* __restrict__ q, const Elem* __restrict__ k, const Elem* __restrict__ v,
+       float* __restrict__ part_o, float* __restrict__ part_top, float* __restrict__ part_sum,
+       int Sq, int Sk, float scale) {
+    extern __shared__ __align__(16) unsigned char shared[];
+    Elem* k_tile = reinterpret_cast<Elem*>(shared);
+    Elem* v_tile = k_tile + BC * D;
+    Elem* q_tile = STAGE ? v_tile + BC * D : k_tile;  // only there without QREG
+
+    // The last query tile sees the most keys when causal: it starts first, so that no long block is left at the end.
+    const int tile = SKIP ? gridDim.x - 1 - blockIdx.x : blockIdx.x;
+    const int block_row = tile * BR;
+    const int split = blockIdx.y;
+    const size_t head = blockIdx.z;
+    q += (head * Sq + block_row) * D;
+    k += head * Sk * D;
+    v += head * Sk * D;
+
+    const int rows = min(BR, Sq - block_row);
+    // Asked from lane 0, so that the compiler knows it to be one number per warp and does not guard every shuffle
+    // against divergence.
+    const int warp = __shfl_sync(0xffffffffu, (int)threadIdx.x / 32, 0);
+    const bool works = warp * 32 < WORKERS;  // whole warps: WORKERS is a multiple of 32
+    const int group_row = threadIdx.x / TPR * ROWS;
+    const int diagonal = block_row + Sk - Sq;  // the last key that the block's first row sees, when causal
+
+    float q_part[ROWS][QREG ? PART : 1];
+    if constexpr (QREG) {
+#pragma unroll
+        for (int r = 0; r < ROWS; ++r) {
+#pragma unroll
+            for (int c = 0; c < CHUNKS; ++c) {
+                float part[VEC] = {};
+                if (works && group_row + r < rows) load(part, q + (size_t)(group_row + r) * D + dimension(c));
+#pragma unroll
+                for (int x = 0; x < VEC; ++x) q_part[r][c * VEC + x] = part[x];
+            }
+        }
+    } else {
+        copy_rows(q_tile, q, BR, rows);
+    }
+
+    float acc[ROWS][PART];  // un-normalised output
+    float top[ROWS];        // running maximum of the scores, in units of log2
+    float sum[ROWS];        // running sum of exp2(score - top)
+#pragma unroll
+    for (int r = 0; r < ROWS; ++r) {
+        top[r] = LOWEST;
+        sum[r] = 0;
+#pragma unroll
+        for (int x = 0; x < PART; ++x) acc[r][x] = 0;
+    }
+
+    const int end = CAUSAL && SKIP ? min(Sk, diagonal + rows) : Sk;
+    // The warp's last row bounds what the warp has to look at inside a tile.
+    const int warp_rows = (warp + 1) * (32 / TPR) * ROWS;
+    const int warp_end = CAUSAL && SKIP ? min(end, diagonal + warp_rows) : end;
+
+    // This block's share: tiles are dealt evenly among the splits; with fewer tiles than splits some get none, and
+    // write a maximum of LOWEST and a sum of 0, which weigh nothing in the end.
+    const int tiles = (max(end, 0) + BC - 1) / BC;
+    const int share_begin = tiles * split / SPLITS * BC;
+    const int share_end = min(end, tiles * (split + 1) / SPLITS * BC);
+
+    if constexpr (!STAGE && !QREG) __syncthreads();  // the query tile is there
+    for (int first = share_begin; first < share_end; first += BC) {
+        const int keys = min(BC, share_end - first);
+        const int filled = (keys + KEYS - 1) / KEYS * KEYS;
+        if constexpr (STAGE) {
+            __syncthreads();  // every warp is done with the tile before
+            copy_rows(k_tile, k + (size_t)first * D, filled, keys);
+            copy_rows(v_tile, v + (size_t)first * D, filled, keys);
+            __syncthreads();
+        }
+        if (!works) continue;
+
+        const bool edge = filled > keys || (CAUSAL && first + filled - 1 > diagonal);
+        const int stop = min(keys, warp_end - first);
+        for (int j = 0; j < stop; j += KEYS) {
+            // ROWS x KEYS scores at once: every value loaded from shared memory is used ROWS or KEYS times.
+            float score[ROWS][KEYS] = {};
+#pragma unroll(SCORE_UNROLL)
+            for (int c = 0; c < CHUNKS; ++c) {
+                float k_part[KEYS][VEC];
+#pragma unroll
+                for (int n = 0; n < KEYS; ++n) load(k_part[n], key_row(k, k_tile, first, j + n, Sk) + dimension(c));
+#pragma unroll
+                for (int r = 0; r < ROWS; ++r) {
+                    float q_now[VEC];
+                    if constexpr (QREG) {
+#pragma unroll
+                        for (int x = 0; x < VEC; ++x) q_now[x] = q_part[r][c * VEC + x];
+                    } else {
+                        load(q_now, q_tile + (group_row + r) * D + dimension(c));
+                    }
+#pragma unroll
+                    for (int n = 0; n < KEYS; ++n) {
+#pragma unroll
+                        for (int x = 0; x < VEC; ++x) score[r][n] += q_now[x] * k_part[n][x];
+                    }
+                }
+            }
+            // The group's threads add up their parts of each dot product; all end up with the same bits.
+#pragma unroll
+            for (int r = 0; r < ROWS; ++r) {
+#pragma unroll
+                for (int n = 0; n < KEYS; ++n) {
+#pragma unroll
+                    for (int lane = TPR / 2; lane > 0; lane /= 2)
+                        score[r][n] += __shfl_xor_sync(0xffffffffu, score[r][n], lane);
+                }
+            }
+            // Online softmax: when the maximum grows, what was summed so far is scaled down to it, once per KEYS keys.
+#pragma unroll
+            for (int r = 0; r < ROWS; ++r) {
+                const int last = CAUSAL ? min(share_end - 1, diagonal + group_row + r) : share_end - 1;
+                float grown = top[r];
+#pragma unroll
+                for (int n = 0; n < KEYS; ++n) {
+                    score[r][n] *= scale * LOG2E;
+                    if (edge && first + j + n > last) score[r][n] = MASKED;
+                    grown = fmaxf(grown, score[r][n]);
+                }
+                const float shrink = exp2f(top[r] - grown);
+                top[r] = grown;
+                sum[r] *= shrink;
+#pragma unroll
+                for (int x = 0; x < PART; ++x) acc[r][x] *= shrink;
+#pragma unroll
+                for (int n = 0; n < KEYS; ++n) {
+                    score[r][n] = exp2f(score[r][n] - grown);
+                    sum[r] += score[r][n];
+                }
+            }
+#pragma unroll
+            for (int n = 0; n < KEYS; ++n) {
+#pragma unroll
+                for (int c = 0; c < CHUNKS; ++c) {
+                    float v_part[VEC];
+                    load(v_part, key_row(v, v_tile, first, j + n, Sk) + dimension(c));
+#pragma unroll
+                    for (int r = 0; r < ROWS; ++r) {
+#pragma unroll
+                        for (int x = 0; x < VEC; ++x) acc[r][c * VEC + x] += score[r][n] * v_part[x];
+                    }
+                }
+            }
+        }
+    }
+
+    if (!works) return;
+#pragma unroll
+    for (int r = 0; r < ROWS; ++r) {
+        if (group_row + r >= rows) continue;
+        const size_t row = ((size_t)split * gridDim.z + head) * Sq + block_row + group_row + r;
+        if (threadIdx.x % TPR == 0) {
+            part_top[row] = top[r];
+            part_sum[row] = sum[r];
+        }
+#pragma unroll
+        for (int c = 0; c < CHUNKS; ++c) {
+#pragma unroll
+            for (int x = 0; x < VEC; ++x) part_o[row * D + dimension(c) + x] = acc[r][c * VEC + x];
+        }
+    }
+}
+
+// Merges the shares of every query: each is scaled from its own maximum to the common one. A thread owns 4 neighbouring
+// output elements, so that all its loads are 16 bytes wide and coalesced.
+extern "C" __global__ void __launch_bounds__(COMBINE_THREADS)
+combine(const float* __restrict__ part_o, const float* __restrict__ part_top, const float* __restrict__ part_sum,
+        Elem* __restrict__ o, int queries) {
+    const int index = blockIdx.x * COMBINE_THREADS + threadIdx.x;
+    const int query = index / (D / 4);
+    const int column = index % (D / 4) * 4;
+    if (query >= queries) return;
+
+    float top = LOWEST;
+#pragma unroll
+    for (int s = 0; s < SPLITS; ++s) top = fmaxf(top, part_top[(size_t)s * queries + query]);
+
+    float sum = 0;
+    float acc[4] = {};
+#pragma unroll 8
+    for (int s = 0; s < SPLITS; ++s) {
+        const size_t row = (size_t)s * queries + query;
+        // 0 for an empty share, whose maximum is LOWEST, unless all are empty: then 1, times a sum of 0.
+        const float weight = exp2f(part_top[row] - top);
+        const float4 part = *reinterpret_cast<const float4*>(part_o + row * D + column);
+        sum += weight * part_sum[row];
+        acc[0] += weight * part.x;
+        acc[1] += weight * part.y;
+        acc[2] += weight * part.z;
+        acc[3] += weight * part.w;
+    }
+
+    const float inverse = sum > 0 ? 1 / sum : 0;  // a query that sees no key gives 0
+    store(o + (size_t)query * D + column, acc, inverse);
+}
