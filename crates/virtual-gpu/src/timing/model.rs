@@ -32,7 +32,7 @@ struct Grid {
     multiprocessors: f64,
     /// Blocks resident on a multiprocessor while there are enough.
     resident: f64,
-    /// Blocks that the busiest multiprocessor executes.
+    /// Blocks of the busiest multiprocessor if they are dealt out in turns.
     busiest: f64,
     /// Rounds of resident blocks; a fraction below one is a round that leaves multiprocessors without work.
     waves: f64,
@@ -45,6 +45,11 @@ impl Grid {
         let waves = blocks / (multiprocessors * held);
         let busiest = (blocks / multiprocessors).ceil();
         Self { blocks, multiprocessors, resident: held.min(busiest), busiest, waves }
+    }
+
+    /// Blocks that the busiest multiprocessor executes: once all hold as many as fit, the next goes to who is free first.
+    fn blocks_of_busiest(&self) -> f64 {
+        if self.waves <= 1.0 { self.busiest } else { self.blocks / self.multiprocessors }
     }
 }
 
@@ -125,7 +130,7 @@ pub fn model(gpu: &Gpu, shape: &Shape, counters: &Counters) -> Modelled {
     let to_ns = |cycles: f64| cycles / gpu.clock_hz * second;
     let stored = (counters.global_store.units + counters.atomics.units) as f64 * STORED;
     let l2_bytes = grid.blocks / block.executed * SECTOR * (counters.l2_sectors as f64 + stored);
-    let l2_ns = l2_bytes / gpu.rates.l2_bytes_per_s * second;
+    let l2_ns = (l2_bytes / gpu.rates.l2_bytes_per_s * second).max(to_ns(l2_cycles(&gpu.rates, &grid, &block)));
     // What fits in L2 is there from the replay before.
     let footprint = counters.footprint_bytes as f64;
     let cold_bytes = if footprint > gpu.l2_bytes as f64 { footprint } else { 0.0 };
@@ -156,10 +161,9 @@ fn latency_cycles(grid: &Grid, block: &Block<'_>) -> f64 {
 /// Cycles for which each unit of the busiest multiprocessor is busy.
 fn throughput_cycles(rates: &Rates, grid: &Grid, block: &Block<'_>) -> Vec<(Limiter, f64)> {
     let schedulers = f64::from(rates.schedulers);
-    let blocks = if grid.waves <= 1.0 { grid.busiest } else { grid.blocks / grid.multiprocessors };
+    let blocks = grid.blocks_of_busiest();
     let partition = blocks * block.imbalance(grid.resident) / schedulers;
     let pipe = |pipe| block.pipe(pipe) * partition;
-    let bytes = block.counters.l2_sectors as f64 / block.executed * SECTOR * blocks;
     vec![
         (Limiter::Issue, block.slots() * partition),
         (Limiter::Fma, pipe(Pipe::Fma).max(pipe(Pipe::Half)).max(pipe(Pipe::Double))),
@@ -168,8 +172,13 @@ fn throughput_cycles(rates: &Rates, grid: &Grid, block: &Block<'_>) -> Vec<(Limi
         (Limiter::Tensor, pipe(Pipe::Tensor)),
         // One unit serves the four partitions.
         (Limiter::Shared, block.pipe(Pipe::Lsu) * blocks / rates.wavefronts),
-        (Limiter::L2, bytes / rates.l2_bytes_per_multiprocessor),
     ]
+}
+
+/// Cycles for which the busiest multiprocessor takes bytes from L2.
+fn l2_cycles(rates: &Rates, grid: &Grid, block: &Block<'_>) -> f64 {
+    let bytes = block.counters.l2_sectors as f64 / block.executed * SECTOR;
+    bytes * grid.blocks_of_busiest() / rates.l2_bytes_per_multiprocessor
 }
 
 #[cfg(test)]

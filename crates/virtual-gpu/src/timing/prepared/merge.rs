@@ -106,3 +106,41 @@ fn writes(op: &Op, base: Slot, wide: bool) -> bool {
     };
     base != NONE && destination == (base, wide)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns how many of the loads of halves from these offsets are merged, with `between` after the second.
+    fn merged(offsets: [u32; 4], between: &str) -> usize {
+        let load = |(index, offset): (usize, &u32)| format!("ld.shared.u16 %rs{index}, [%r1+{offset}];\n");
+        let mut lines: Vec<String> = offsets.iter().enumerate().map(load).collect();
+        lines.insert(2, format!("{between}\n"));
+        let text = format!(
+            ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry k()\n{{\n.reg .b16 %rs<8>;\n.reg .b32 %r<4>;\n\
+             .shared .align 16 .b8 tile[64];\nmov.u32 %r1, %tid.x;\n{}\
+             st.shared.v4.u16 [%r1], {{%rs0, %rs1, %rs2, %rs3}};\nret;\n}}\n",
+            lines.concat()
+        );
+        merged_loads(&crate::ptx::load("k.ptx", &text).unwrap().kernels[0]).len()
+    }
+
+    #[test]
+    fn four_neighbours_are_one_load() {
+        assert_eq!(merged([0, 2, 4, 6], ""), 3);
+        assert_eq!(merged([14, 12, 10, 8], ""), 3);
+    }
+
+    #[test]
+    fn elements_apart_or_across_a_boundary_are_not_merged() {
+        assert_eq!(merged([0, 16, 32, 48], ""), 0);
+        assert_eq!(merged([4, 6, 8, 10], ""), 0);
+    }
+
+    #[test]
+    fn a_store_a_barrier_or_a_new_base_between_them_keeps_loads_apart() {
+        assert_eq!(merged([0, 2, 4, 6], "st.shared.u16 [%r1+32], %rs0;"), 0);
+        assert_eq!(merged([0, 2, 4, 6], "bar.sync 0;"), 0);
+        assert_eq!(merged([0, 2, 4, 6], "add.u32 %r1, %r1, 8;"), 0);
+    }
+}
