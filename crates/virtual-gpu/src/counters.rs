@@ -1,5 +1,7 @@
 //! What a launch did, counted exactly over the blocks that were executed.
 
+use crate::timing::{Times, Totals};
+
 /// Classes of warp instructions, by the unit that executes them. PTX instructions, not machine instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
@@ -152,8 +154,12 @@ pub struct Counters {
     pub longest_dataflow_cycles: u64,
     /// Instructions of the kernel's text: what must be fetched at least once.
     pub static_instructions: u64,
+    /// Those of them that are executed often: (sum of executions)^2 / sum of squares over the instructions.
+    pub hot_instructions: u64,
     /// Issue slots, summed over warps: machine instructions, as far as PTX tells ([`crate::timing::cost`]).
     pub issue_slots: u64,
+    /// The same by the partition that a warp is on: its number in the block modulo 4.
+    pub partition_slots: [u64; 4],
     /// Cycles for which each [`crate::timing::Pipe`] of a partition was taken, summed over warps.
     pub pipe_cycles: [u64; crate::timing::Pipe::COUNT],
     /// Sectors of global loads that a block did not find in its L1 ([`crate::timing::Cache`]): what L2 has to deliver.
@@ -161,6 +167,22 @@ pub struct Counters {
 }
 
 impl Counters {
+    /// Adds what the warp with this number in its block took up.
+    pub fn add_warp(&mut self, warp: usize, totals: &Totals) {
+        self.issue_slots += totals.issue_slots;
+        self.partition_slots[warp % 4] += totals.issue_slots;
+        self.pipe_cycles.iter_mut().zip(totals.pipe_cycles).for_each(|(sum, cycles)| *sum += cycles);
+    }
+
+    /// Adds the time of an executed block: that of its latest warp.
+    pub fn add_block(&mut self, times: Times) {
+        let (in_order, dataflow) = (u64::from(times.in_order), u64::from(times.dataflow));
+        self.in_order_cycles += in_order;
+        self.dataflow_cycles += dataflow;
+        self.longest_in_order_cycles = self.longest_in_order_cycles.max(in_order);
+        self.longest_dataflow_cycles = self.longest_dataflow_cycles.max(dataflow);
+    }
+
     /// Adds the counters of other blocks of the same launch.
     pub fn add(&mut self, other: &Self) {
         self.executed_blocks += other.executed_blocks;
@@ -171,6 +193,9 @@ impl Counters {
             *sum += more;
         }
         for (sum, more) in self.pipe_cycles.iter_mut().zip(other.pipe_cycles) {
+            *sum += more;
+        }
+        for (sum, more) in self.partition_slots.iter_mut().zip(other.partition_slots) {
             *sum += more;
         }
         self.branches += other.branches;

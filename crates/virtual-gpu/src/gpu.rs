@@ -9,8 +9,12 @@
 //!   (arXiv 2402.13499) and its extension (arXiv 2501.12084).
 //! * \[ampere\] Abdelkhalik et al., *Demystifying the Nvidia Ampere Architecture through Microbenchmarking and
 //!   Instruction-level Analysis* (arXiv 2208.11174).
+//! * \[recorded\] measured on an H200 with optloop, 2026-11-20.
 //! * \[fit\] fitted on the recorded H200 times, docs/model.md.
 //! * \[guess\] a plausible number that nothing here depends on much.
+//!
+//! The published numbers were written down without the papers at hand: compare before relying on a single one. What the
+//! model's ranking depends on was held against recorded times, docs/model.md.
 
 mod known;
 
@@ -82,20 +86,19 @@ pub struct Rates {
     pub tensor64_flop: f64,
     /// Share of the tensor rate that `mma.sync` reaches; the rest needs `wgmma`.
     pub warp_tensor_fraction: f64,
-    /// Bytes of shared memory or L1 per clock and multiprocessor.
-    pub shared_bytes: f64,
+    /// Wavefronts of shared memory or L1, of 128 bytes each, per clock and multiprocessor.
+    pub wavefronts: f64,
     /// Bytes from L2 per clock and multiprocessor.
     pub l2_bytes_per_multiprocessor: f64,
     /// Bytes from L2 per second, all multiprocessors together.
     pub l2_bytes_per_s: f64,
     /// Bytes from memory per second.
     pub memory_bytes_per_s: f64,
-    /// Atomics on one address in L2 per clock.
-    pub atomics: f64,
     /// Time of an empty kernel in a graph that is replayed, back to back with others, in seconds.
     pub launch_s: f64,
-    /// Time between the starts of two blocks on one multiprocessor, in clocks.
-    pub block_launch: f64,
+    /// What a kernel that does something takes beside, at its ends: arguments, instructions and L1 are cold, and the
+    /// last stores must arrive. In seconds.
+    pub start_s: f64,
 }
 
 impl Rates {

@@ -103,17 +103,11 @@ impl Tally {
     pub fn end_block(&mut self, boards: std::ops::Range<usize>) {
         self.counters.executed_blocks += 1;
         let mut end = Times::default();
-        for board in &self.boards[boards] {
+        for (warp, board) in self.boards[boards].iter().enumerate() {
             end = end.max(board.now());
-            let totals = board.totals();
-            self.counters.issue_slots += totals.issue_slots;
-            self.counters.pipe_cycles.iter_mut().zip(totals.pipe_cycles).for_each(|(sum, cycles)| *sum += cycles);
+            self.counters.add_warp(warp, &board.totals());
         }
-        let counters = &mut self.counters;
-        counters.in_order_cycles += u64::from(end.in_order);
-        counters.dataflow_cycles += u64::from(end.dataflow);
-        counters.longest_in_order_cycles = counters.longest_in_order_cycles.max(end.in_order.into());
-        counters.longest_dataflow_cycles = counters.longest_dataflow_cycles.max(end.dataflow.into());
+        self.counters.add_block(end);
     }
 
     /// Adds another thread's.
@@ -143,11 +137,19 @@ impl Tally {
         }
         if run.options.counters {
             self.counters.static_instructions = run.kernel.instructions.len() as u64;
+            self.counters.hot_instructions = hot_instructions(&self.executed);
             self.counters.footprint_bytes = run.memory.touched_bytes();
         }
         self.counters.warps_per_block = u64::from(run.warps);
         self.counters
     }
+}
+
+/// Returns how many instructions the text has where the time goes: all of it if each is executed as often.
+fn hot_instructions(executed: &[(u64, u64)]) -> u64 {
+    let sum: f64 = executed.iter().map(|(warps, _)| *warps as f64).sum();
+    let squares: f64 = executed.iter().map(|(warps, _)| (*warps as f64).powi(2)).sum();
+    if squares == 0.0 { 0 } else { (sum * sum / squares).round() as u64 }
 }
 
 /// Returns the class of an operation.

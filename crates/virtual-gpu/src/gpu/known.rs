@@ -20,7 +20,8 @@ impl Gpu {
             l1_bytes: 256 * 1024,
             // The highest boost clock, which short kernels without tensor cores hold. [h200]
             clock_hz: 1.98e9,
-            l2_bytes: 50 << 20,
+            // What the driver says. [recorded]
+            l2_bytes: 60 << 20,
             memory_bytes: 141_000_000_000,
             rates: Rates {
                 schedulers: 4,
@@ -29,20 +30,20 @@ impl Gpu {
                 mufu_lanes: 16,  // [guide]
                 half_lanes: 128, // [guide]: 256 results of half2
                 double_lanes: 64,
-                lsu_lanes: 32,                     // [guide]
-                tensor16_flop: 4096.0,             // [h100]: 989 TFLOP/s at 1.83 GHz on 132 SMs
-                tensor_tf32_flop: 2048.0,          // [h100]
-                tensor8_flop: 8192.0,              // [h100]
-                tensor64_flop: 256.0,              // [h100]
-                warp_tensor_fraction: 0.63,        // [hopper]: mma.sync reaches 62.9% of the peak
-                shared_bytes: 128.0,               // [guide]: 32 banks of 4 bytes
+                lsu_lanes: 32,              // [guide]
+                tensor16_flop: 4096.0,      // [h100]: 989 TFLOP/s at 1.83 GHz on 132 SMs
+                tensor_tf32_flop: 2048.0,   // [h100]
+                tensor8_flop: 8192.0,       // [h100]
+                tensor64_flop: 256.0,       // [h100]
+                warp_tensor_fraction: 0.63, // [hopper]: mma.sync reaches 62.9% of the peak
+                // 32 banks of 4 bytes make one per clock [guide]; kernels get this much of it. [fit]
+                wavefronts: 0.77,
                 l2_bytes_per_multiprocessor: 64.0, // [h100]
                 // 5.5 to 5.7 TB/s for reads are measured on H100 SXM; as much is assumed here. [guess]
                 l2_bytes_per_s: 5.5e12,
                 memory_bytes_per_s: 4.8e12, // [h200]
-                atomics: 1.0,               // [guess]
-                launch_s: 1.1e-6,           // [fit]
-                block_launch: 100.0,        // [guess]
+                launch_s: 0.91e-6,          // [recorded]
+                start_s: 0.9e-6,            // [fit]
             },
             latencies: Latencies {
                 shared: 29,  // [hopper]

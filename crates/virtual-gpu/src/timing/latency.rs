@@ -127,7 +127,7 @@ fn compare(ty: Ty, at: &Latencies) -> Cost {
         Ty::F64 => Cost::new(at.double, Pipe::Double, at.double_occupancy, 1),
         _ => Cost::new(at.alu, Pipe::Alu, 2, 1),
     };
-    // Predicates are read later than registers: measured as two or three more cycles.
+    // A predicate is ready later than a register would be.
     Cost { latency: cost.latency + at.predicate, ..if ty.is_float() { cost } else { wide(cost, ty) } }
 }
 
@@ -161,6 +161,8 @@ fn binary(op: Binary, ty: Ty, approx: bool, at: &Latencies) -> Cost {
     let multiply = Cost::new(at.fma, Pipe::Fma, 2, 1);
     match op {
         Binary::Min | Binary::Max => wide(alu, ty),
+        // Of an address: the addition that follows shifts its operand (LEA).
+        Binary::Shl if ty.bits() == 64 => Cost::FREE,
         Binary::Div if ty.is_float() => {
             let start = special(ty, true, at);
             if approx {
@@ -220,4 +222,46 @@ fn tensor(op: &Op, gpu: &Gpu) -> Cost {
     let cycles = (f64::from(multiplications) / per_cycle).ceil().clamp(1.0, 255.0) as u8;
     let start = if ty == Ty::F64 { gpu.latencies.tensor_double } else { gpu.latencies.tensor };
     Cost::new(start + u16::from(cycles), Pipe::Tensor, cycles, 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::{Mma, Mods, NONE};
+
+    fn mma(gpu: &Gpu) -> Cost {
+        let (a, b, c) = ([0; 4], [0, 0], [0; 4]);
+        let shape = Mma { m: 16, n: 8, k: 16, a_ty: Ty::F16, b_ty: Ty::F16, c_ty: Ty::F32, a, b, c, d: c };
+        cost(&Op::Mma(Box::new(shape)), gpu)
+    }
+
+    #[test]
+    fn a_matrix_product_takes_what_is_published() {
+        assert_eq!(mma(&Gpu::a100()), Cost::new(25, Pipe::Tensor, 8, 1));
+        assert_eq!(mma(&Gpu::h200()), Cost::new(33, Pipe::Tensor, 7, 1));
+    }
+
+    #[test]
+    fn wide_integers_are_pairs_and_shifts_of_addresses_are_free() {
+        let binary = |op, ty| cost(&Op::Binary { op, ty, mods: Mods::default(), d: 0, a: 1, b: 2 }, &Gpu::h200());
+        assert_eq!(binary(Binary::Add, Ty::U32), Cost::new(4, Pipe::Alu, 2, 1));
+        assert_eq!(binary(Binary::Add, Ty::U64), Cost::new(8, Pipe::Alu, 4, 2));
+        assert_eq!(binary(Binary::Shl, Ty::B64), Cost::FREE);
+        assert!(binary(Binary::Div, Ty::U64).issue > binary(Binary::Div, Ty::U32).issue);
+    }
+
+    #[test]
+    fn fast_functions_are_one_instruction_and_exact_ones_several() {
+        let ex2 = |ftz| {
+            let mods = Mods { ftz, ..Mods::default() };
+            cost(&Op::Unary { op: Unary::Ex2, ty: Ty::F32, mods, d: 0, a: 1 }, &Gpu::h200())
+        };
+        assert_eq!((ex2(true).issue, ex2(false).issue), (1, 3));
+    }
+
+    #[test]
+    fn half_of_the_multiply_add_lanes_take_twice_as_long() {
+        let fma = Op::Ternary { op: Ternary::Mad, ty: Ty::F32, mods: Mods::default(), d: 0, a: 1, b: 2, c: NONE };
+        assert_eq!((cost(&fma, &Gpu::h200()).occupancy, cost(&fma, &Gpu::a100()).occupancy), (1, 2));
+    }
 }

@@ -2,19 +2,20 @@
 
 mod cache;
 mod latency;
+mod model;
+mod occupancy;
 mod prepared;
 mod scoreboard;
 
 pub use cache::{Cache, LINE_BYTES, SECTOR_BYTES};
 pub use latency::{Cost, Pipe, cost};
+pub use model::model;
+pub use occupancy::{Occupancy, occupancy};
 pub use prepared::{Effect, Layout, Prepared};
 pub use scoreboard::{Scoreboard, Times, Totals};
 
-use crate::counters::Counters;
-use crate::gpu::Gpu;
-
 /// What the model needs beside the counters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Shape {
     /// Blocks of the grid.
     pub blocks: u64,
@@ -26,6 +27,8 @@ pub struct Shape {
     pub shared_bytes: u32,
     /// Blocks of a cluster.
     pub cluster_blocks: u32,
+    /// Bytes that each thread's spilled registers move, counted once per place in the code, from ptxas: PTX has none.
+    pub spill_bytes: u32,
 }
 
 /// What bounds a modelled time.
@@ -35,6 +38,7 @@ pub enum Limiter {
     Issue,
     Tensor,
     Fma,
+    Alu,
     Mufu,
     Shared,
     L2,
@@ -54,9 +58,4 @@ pub struct Modelled {
     pub blocks_per_multiprocessor: u32,
     /// Time of each part if it were alone, in nanoseconds.
     pub parts_ns: Vec<(Limiter, f64)>,
-}
-
-/// Returns the modelled time of one launch with warm caches.
-pub fn model(_gpu: &Gpu, _shape: &Shape, _counters: &Counters) -> Modelled {
-    todo!()
 }

@@ -1,5 +1,6 @@
 //! An instruction as the scoreboard sees it, made once per kernel.
 
+mod merge;
 mod operands;
 
 use super::latency::{Cost, Pipe, cost};
@@ -68,7 +69,12 @@ pub struct Prepared {
 impl Prepared {
     /// Prepares every instruction of a kernel for a GPU.
     pub fn all(kernel: &Kernel, gpu: &Gpu) -> Vec<Self> {
-        (0..kernel.instructions.len()).map(|index| Self::of(kernel, index, gpu)).collect()
+        let mut all: Vec<Self> = (0..kernel.instructions.len()).map(|index| Self::of(kernel, index, gpu)).collect();
+        for index in merge::merged_loads(kernel) {
+            let latency = all[index].cost.latency;
+            all[index].cost = Cost { latency, pipe: Pipe::None, occupancy: 0, issue: 0 };
+        }
+        all
     }
 
     /// Prepares one instruction.

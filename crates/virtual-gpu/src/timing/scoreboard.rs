@@ -100,6 +100,8 @@ impl Scoreboard {
         for source in &instruction.sources[..usize::from(instruction.source_count)] {
             start = start.max(self.ready[usize::from(*source)]);
         }
+        // What has no pipe was merged into another access, and so were its wavefronts.
+        let occupied = if cost.pipe == Pipe::None { 0 } else { occupied };
         let taken = u32::from(cost.occupancy) + occupied;
         if cost.pipe != Pipe::None {
             let pipe = &mut self.pipes[cost.pipe as usize];

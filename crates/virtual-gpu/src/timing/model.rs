@@ -1,0 +1,186 @@
+//! From counters to a time. docs/model.md of optloop explains it and says how well it ranks.
+
+use super::latency::Pipe;
+use super::occupancy::occupancy;
+use super::{Limiter, Modelled, Shape};
+use crate::counters::Counters;
+use crate::gpu::{Gpu, Rates};
+
+/// Where between the dataflow's time (0) and that of the PTX's order (1) a block's time lies after ptxas has scheduled, on
+/// a logarithmic scale. Fitted, docs/model.md.
+const ORDER: f64 = 0.4;
+
+/// The same where registers are so short that some are spilled: none are left for loads in flight. Fitted, docs/model.md.
+const ORDER_SPILLED: f64 = 0.7;
+
+/// Bytes of spills per thread from which on registers count as short.
+const SPILLED_BYTES: u32 = 64;
+
+/// Exponent with which throughput, latency and L2 add up: 1 if nothing overlapped, infinity if the longest hid the others.
+/// Fitted, docs/model.md.
+const OVERLAP: f64 = 2.0;
+
+/// Share of the sectors of stores that reach L2: several stores to one sector are merged before. Fitted, docs/model.md.
+const STORED: f64 = 0.4;
+
+/// Bytes of a sector.
+const SECTOR: f64 = super::SECTOR_BYTES as f64;
+
+/// How the grid falls on the multiprocessors.
+struct Grid {
+    blocks: f64,
+    multiprocessors: f64,
+    /// Blocks resident on a multiprocessor while there are enough.
+    resident: f64,
+    /// Blocks of the busiest multiprocessor if they are dealt out in turns.
+    busiest: f64,
+    /// Rounds of resident blocks; a fraction below one is a round that leaves multiprocessors without work.
+    waves: f64,
+}
+
+impl Grid {
+    fn new(gpu: &Gpu, shape: &Shape, held: u32) -> Self {
+        let (blocks, multiprocessors) = (shape.blocks.max(1) as f64, f64::from(gpu.multiprocessors));
+        let held = f64::from(held.max(1));
+        let waves = blocks / (multiprocessors * held);
+        let busiest = (blocks / multiprocessors).ceil();
+        Self { blocks, multiprocessors, resident: held.min(busiest), busiest, waves }
+    }
+
+    /// Blocks that the busiest multiprocessor executes: once all hold as many as fit, the next goes to who is free first.
+    fn blocks_of_busiest(&self) -> f64 {
+        if self.waves <= 1.0 { self.busiest } else { self.blocks / self.multiprocessors }
+    }
+}
+
+/// What one block takes, on average over the executed ones.
+struct Block<'a> {
+    counters: &'a Counters,
+    executed: f64,
+    warps: f64,
+    /// Memory instructions of spilled registers per other instruction.
+    spills: f64,
+    /// See [`ORDER`].
+    order: f64,
+}
+
+impl<'a> Block<'a> {
+    fn new(shape: &Shape, counters: &'a Counters) -> Self {
+        let executed = counters.executed_blocks.max(1) as f64;
+        let warps = f64::from(shape.threads.div_ceil(32).max(1));
+        // A spill is taken to be executed as often as the instructions that are executed often.
+        let spills = f64::from(shape.spill_bytes) / 4.0 / counters.hot_instructions.max(1) as f64;
+        let order = if shape.spill_bytes < SPILLED_BYTES { ORDER } else { ORDER_SPILLED };
+        Self { counters, executed, warps, spills, order }
+    }
+
+    /// Issue slots of a block, with those of the spills: as many as their share of the text.
+    fn slots(&self) -> f64 {
+        self.counters.issue_slots as f64 / self.executed * (1.0 + self.spills)
+    }
+
+    fn pipe(&self, pipe: Pipe) -> f64 {
+        let cycles = self.counters.pipe_cycles[pipe as usize] as f64 / self.executed;
+        match pipe {
+            Pipe::Lsu => cycles + self.counters.issue_slots as f64 / self.executed * self.spills,
+            _ => cycles,
+        }
+    }
+
+    /// How much more the busiest of the four partitions has to do than the average one, 1 for as much.
+    ///
+    /// A warp's partition is its number modulo four. Blocks of two warps alternate between the lower and the upper two
+    /// partitions, so that what their first warps do more is never evened out; with larger ones it is, the more so the more
+    /// there are. Inferred from the recorded times, docs/model.md.
+    fn imbalance(&self, resident: f64) -> f64 {
+        let warps = self.warps * resident;
+        let by_count = 4.0 * (warps / 4.0).ceil() / warps;
+        let slots = self.counters.partition_slots;
+        let (most, all) = (slots.iter().max().copied().unwrap_or(0) as f64, slots.iter().sum::<u64>().max(1) as f64);
+        let by_work = match self.warps as u64 {
+            2 => 2.0 * most / all,
+            4.. => 1.0 + (4.0 * most / all - 1.0) / resident,
+            _ => 1.0,
+        };
+        by_count.max(by_work)
+    }
+
+    /// Cycles of an average block, and of the longest, when it has the multiprocessor to itself.
+    fn latency(&self) -> (f64, f64) {
+        let mix = |in_order: u64, dataflow: u64| {
+            let (in_order, dataflow) = (in_order.max(dataflow) as f64, dataflow as f64);
+            dataflow.powf(1.0 - self.order) * in_order.powf(self.order) * (1.0 + self.spills)
+        };
+        let counters = self.counters;
+        let average = mix(counters.in_order_cycles, counters.dataflow_cycles) / self.executed;
+        (average, mix(counters.longest_in_order_cycles, counters.longest_dataflow_cycles).max(average))
+    }
+}
+
+/// Returns the modelled time of one launch with warm caches.
+pub fn model(gpu: &Gpu, shape: &Shape, counters: &Counters) -> Modelled {
+    let held = occupancy(gpu, shape).blocks;
+    let grid = Grid::new(gpu, shape, held);
+    let block = Block::new(shape, counters);
+    let latency = latency_cycles(&grid, &block);
+    let throughput = throughput_cycles(&gpu.rates, &grid, &block);
+    let busiest = throughput.iter().fold(0.0_f64, |most, (_, cycles)| most.max(*cycles));
+
+    let second = 1e9;
+    let to_ns = |cycles: f64| cycles / gpu.clock_hz * second;
+    let stored = (counters.global_store.units + counters.atomics.units) as f64 * STORED;
+    let l2_bytes = grid.blocks / block.executed * SECTOR * (counters.l2_sectors as f64 + stored);
+    let l2_ns = (l2_bytes / gpu.rates.l2_bytes_per_s * second).max(to_ns(l2_cycles(&gpu.rates, &grid, &block)));
+    // What fits in L2 is there from the replay before.
+    let footprint = counters.footprint_bytes as f64;
+    let cold_bytes = if footprint > gpu.l2_bytes as f64 { footprint } else { 0.0 };
+    let memory_ns = cold_bytes / gpu.rates.memory_bytes_per_s * second;
+    let launch_ns = (gpu.rates.launch_s + gpu.rates.start_s) * second;
+    let overlapped = [to_ns(busiest), to_ns(latency), l2_ns].map(|ns| ns.powf(OVERLAP)).iter().sum::<f64>();
+
+    let mut parts_ns: Vec<(Limiter, f64)> = throughput.iter().map(|(part, cycles)| (*part, to_ns(*cycles))).collect();
+    parts_ns.push((Limiter::Latency, to_ns(latency)));
+    parts_ns.extend([(Limiter::L2, l2_ns), (Limiter::Hbm, memory_ns), (Limiter::Launch, launch_ns)]);
+    let limiter =
+        parts_ns.iter().fold((Limiter::Launch, 0.0), |most, part| if part.1 > most.1 { *part } else { most }).0;
+    let time_ns = launch_ns + overlapped.powf(1.0 / OVERLAP).max(memory_ns);
+    Modelled { time_ns, limiter, blocks_per_multiprocessor: held, parts_ns }
+}
+
+/// Cycles until the last block is done if blocks only waited for themselves.
+fn latency_cycles(grid: &Grid, block: &Block<'_>) -> f64 {
+    let (average, longest) = block.latency();
+    if grid.waves <= 1.0 {
+        return longest;
+    }
+    // Equal blocks come in whole waves; unequal ones fill each other's gaps.
+    let rest = (grid.waves.ceil() - grid.waves) * (average / longest.max(1.0));
+    longest.max(average * (grid.waves + rest))
+}
+
+/// Cycles for which each unit of the busiest multiprocessor is busy.
+fn throughput_cycles(rates: &Rates, grid: &Grid, block: &Block<'_>) -> Vec<(Limiter, f64)> {
+    let schedulers = f64::from(rates.schedulers);
+    let blocks = grid.blocks_of_busiest();
+    let partition = blocks * block.imbalance(grid.resident) / schedulers;
+    let pipe = |pipe| block.pipe(pipe) * partition;
+    vec![
+        (Limiter::Issue, block.slots() * partition),
+        (Limiter::Fma, pipe(Pipe::Fma).max(pipe(Pipe::Half)).max(pipe(Pipe::Double))),
+        (Limiter::Alu, pipe(Pipe::Alu)),
+        (Limiter::Mufu, pipe(Pipe::Mufu)),
+        (Limiter::Tensor, pipe(Pipe::Tensor)),
+        // One unit serves the four partitions.
+        (Limiter::Shared, block.pipe(Pipe::Lsu) * blocks / rates.wavefronts),
+    ]
+}
+
+/// Cycles for which the busiest multiprocessor takes bytes from L2.
+fn l2_cycles(rates: &Rates, grid: &Grid, block: &Block<'_>) -> f64 {
+    let bytes = block.counters.l2_sectors as f64 / block.executed * SECTOR;
+    bytes * grid.blocks_of_busiest() / rates.l2_bytes_per_multiprocessor
+}
+
+#[cfg(test)]
+#[path = "model_tests.rs"]
+mod tests;

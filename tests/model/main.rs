@@ -1,0 +1,92 @@
+//! The timing model against times that were measured on an H200 (docs/data/): does it rank configurations as they rank?
+//!
+//! Needs no GPU. Compiles every configuration of the table with NVRTC, executes sampled blocks on the virtual GPU, and
+//! models the time. The model was fitted on other configurations. docs/model.md has the table that this prints:
+//! `cargo test --test model -- --nocapture`.
+
+mod rank;
+mod simulate;
+mod table;
+
+use std::path::Path;
+
+use rayon::prelude::*;
+
+use rank::{median, regret, spearman};
+use simulate::Lab;
+use table::Table;
+
+/// The least rank correlation on a case.
+const LEAST_CORRELATION: f64 = 0.85;
+
+/// How many of the best by the model are looked at.
+const FIRST: usize = 5;
+
+/// The most that the best of them may be slower than the best.
+const MOST_REGRET: f64 = 0.10;
+
+/// How well the model does on one case.
+struct Score {
+    case: String,
+    configurations: usize,
+    correlation: f64,
+    /// How much slower than the best the best of the first [`FIRST`] is.
+    regret: f64,
+    /// Median of modelled over measured.
+    ratio: f64,
+    /// Median of the larger over the smaller of the two, after that ratio is taken out.
+    spread: f64,
+}
+
+impl Score {
+    fn of(case: &str, pairs: &[(f64, f64)]) -> Self {
+        let (modelled, measured): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
+        let ratio = median(pairs.iter().map(|(modelled, measured)| modelled / measured));
+        let off = |(modelled, measured): &(f64, f64)| (modelled / measured / ratio).ln().abs();
+        Self {
+            case: case.to_owned(),
+            configurations: pairs.len(),
+            correlation: spearman(&modelled, &measured),
+            regret: regret(&modelled, &measured, FIRST),
+            ratio,
+            spread: median(pairs.iter().map(off)).exp(),
+        }
+    }
+
+    fn print(&self) {
+        let Self { case, configurations, correlation, regret, ratio, spread } = self;
+        let regret = 100.0 * regret;
+        println!("| {case} | {configurations} | {correlation:.3} | {regret:.1}% | {ratio:.2} | {spread:.2} |");
+    }
+}
+
+#[test]
+fn the_model_ranks_configurations_as_an_h200_does() {
+    let table = Table::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/data/h200-attention-fp16-d64.csv"));
+    let lab = Lab::open(&table.workload);
+    // Modelled and measured, per configuration and case.
+    let times: Vec<Vec<Option<(f64, f64)>>> = table.rows.par_iter().map(|row| times(&lab, &table.cases, row)).collect();
+
+    println!("| case | configurations | Spearman | best of the first {FIRST} | modelled / measured | spread |");
+    println!("|---|---|---|---|---|---|");
+    let mut scores = Vec::new();
+    for (column, case) in table.cases.iter().enumerate() {
+        let pairs: Vec<(f64, f64)> = times.iter().filter_map(|row| row[column]).collect();
+        let score = Score::of(case, &pairs);
+        score.print();
+        scores.push(score);
+    }
+    for score in scores {
+        assert!(score.configurations >= 60, "{}: {} configurations", score.case, score.configurations);
+        assert!(score.correlation >= LEAST_CORRELATION, "{}: Spearman {:.3}", score.case, score.correlation);
+        assert!(score.regret <= MOST_REGRET, "{}: the first {FIRST} are {:.3} off", score.case, score.regret);
+    }
+}
+
+fn times(lab: &Lab, cases: &[String], row: &table::Row) -> Vec<Option<(f64, f64)>> {
+    let time = |(case, measured): (&String, &Option<f64>)| {
+        let measured = (*measured)?;
+        Some((lab.modelled_ns(row, lab.workload.case(case).unwrap()), measured))
+    };
+    cases.iter().zip(&row.measured_ns).map(time).collect()
+}
