@@ -11,7 +11,7 @@ use crate::gpu::{Gpu, Rates};
 const ORDER: f64 = 0.4;
 
 /// The same where registers are so short that some are spilled: none are left for loads in flight. Fitted, docs/model.md.
-const ORDER_SPILLED: f64 = 0.7;
+const ORDER_SPILLED: f64 = 0.8;
 
 /// Bytes of spills per thread from which on registers count as short.
 const SPILLED_BYTES: u32 = 64;
@@ -22,6 +22,9 @@ const OVERLAP: f64 = 2.0;
 
 /// Share of the sectors of stores that reach L2: several stores to one sector are merged before. Fitted, docs/model.md.
 const STORED: f64 = 0.4;
+
+/// Bytes of a wavefront of shared memory or L1.
+const WAVEFRONT: f64 = super::LINE_BYTES as f64;
 
 /// Bytes of a sector.
 const SECTOR: f64 = super::SECTOR_BYTES as f64;
@@ -68,8 +71,8 @@ impl<'a> Block<'a> {
     fn new(shape: &Shape, counters: &'a Counters) -> Self {
         let executed = counters.executed_blocks.max(1) as f64;
         let warps = f64::from(shape.threads.div_ceil(32).max(1));
-        // A spill is taken to be executed as often as the instructions that are executed often.
-        let spills = f64::from(shape.spill_bytes) / 4.0 / counters.hot_instructions.max(1) as f64;
+        // A spill is taken to be executed as often as the instructions that are executed often, one per instruction at most.
+        let spills = (f64::from(shape.spill_bytes) / 4.0 / counters.hot_instructions.max(1) as f64).min(1.0);
         let order = if shape.spill_bytes < SPILLED_BYTES { ORDER } else { ORDER_SPILLED };
         Self { counters, executed, warps, spills, order }
     }
@@ -89,20 +92,15 @@ impl<'a> Block<'a> {
 
     /// How much more the busiest of the four partitions has to do than the average one, 1 for as much.
     ///
-    /// A warp's partition is its number modulo four. Blocks of two warps alternate between the lower and the upper two
-    /// partitions, so that what their first warps do more is never evened out; with larger ones it is, the more so the more
-    /// there are. Inferred from the recorded times, docs/model.md.
+    /// Warps are dealt out to the partitions in turns. Blocks of two warps alternate between the same two pairs of
+    /// partitions, so that what their first warps do more is never evened out, as the recorded times show. A single large
+    /// block with one busy warp is bound by its latency anyway.
     fn imbalance(&self, resident: f64) -> f64 {
         let warps = self.warps * resident;
         let by_count = 4.0 * (warps / 4.0).ceil() / warps;
         let slots = self.counters.partition_slots;
         let (most, all) = (slots.iter().max().copied().unwrap_or(0) as f64, slots.iter().sum::<u64>().max(1) as f64);
-        let by_work = match self.warps as u64 {
-            2 => 2.0 * most / all,
-            4.. => 1.0 + (4.0 * most / all - 1.0) / resident,
-            _ => 1.0,
-        };
-        by_count.max(by_work)
+        if self.warps as u64 == 2 { by_count.max(2.0 * most / all) } else { by_count }
     }
 
     /// Cycles of an average block, and of the longest, when it has the multiprocessor to itself.
@@ -171,7 +169,7 @@ fn throughput_cycles(rates: &Rates, grid: &Grid, block: &Block<'_>) -> Vec<(Limi
         (Limiter::Mufu, pipe(Pipe::Mufu)),
         (Limiter::Tensor, pipe(Pipe::Tensor)),
         // One unit serves the four partitions.
-        (Limiter::Shared, block.pipe(Pipe::Lsu) * blocks / rates.wavefronts),
+        (Limiter::Shared, block.pipe(Pipe::Lsu) * blocks * WAVEFRONT / rates.shared_bytes),
     ]
 }
 
