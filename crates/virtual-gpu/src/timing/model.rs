@@ -50,9 +50,15 @@ impl Grid {
         Self { blocks, multiprocessors, resident: held.min(busiest), busiest, waves }
     }
 
-    /// Blocks that the busiest multiprocessor executes: once all hold as many as fit, the next goes to who is free first.
-    fn blocks_of_busiest(&self) -> f64 {
-        if self.waves <= 1.0 { self.busiest } else { self.blocks / self.multiprocessors }
+    /// Blocks that the busiest multiprocessor executes, in average blocks.
+    ///
+    /// Blocks are dealt out in turns, and tiles of a causal mask that come in powers of two meet multiprocessors that
+    /// come in fours: some get only the longest blocks. Once all hold as many as fit, the next block goes to who is free
+    /// first, which evens half of that out (on a logarithmic scale; fitted, docs/model.md).
+    fn blocks_of_busiest(&self, block: &Block<'_>) -> f64 {
+        let (average, longest) = block.latency();
+        let uneven = longest / average.max(1.0);
+        if self.waves <= 1.0 { self.busiest * uneven } else { self.blocks / self.multiprocessors * uneven.sqrt() }
     }
 }
 
@@ -151,15 +157,15 @@ fn latency_cycles(grid: &Grid, block: &Block<'_>) -> f64 {
     if grid.waves <= 1.0 {
         return longest;
     }
-    // Equal blocks come in whole waves; unequal ones fill each other's gaps.
+    // Equal blocks come in whole waves; unequal ones fill each other's gaps, but a long one may be the last to start.
     let rest = (grid.waves.ceil() - grid.waves) * (average / longest.max(1.0));
-    longest.max(average * (grid.waves + rest))
+    (average * (grid.waves + rest)).max(average * (grid.waves - 1.0) + longest)
 }
 
 /// Cycles for which each unit of the busiest multiprocessor is busy.
 fn throughput_cycles(rates: &Rates, grid: &Grid, block: &Block<'_>) -> Vec<(Limiter, f64)> {
     let schedulers = f64::from(rates.schedulers);
-    let blocks = grid.blocks_of_busiest();
+    let blocks = grid.blocks_of_busiest(block);
     let partition = blocks * block.imbalance(grid.resident) / schedulers;
     let pipe = |pipe| block.pipe(pipe) * partition;
     vec![
@@ -176,7 +182,7 @@ fn throughput_cycles(rates: &Rates, grid: &Grid, block: &Block<'_>) -> Vec<(Limi
 /// Cycles for which the busiest multiprocessor takes bytes from L2.
 fn l2_cycles(rates: &Rates, grid: &Grid, block: &Block<'_>) -> f64 {
     let bytes = block.counters.l2_sectors as f64 / block.executed * SECTOR;
-    bytes * grid.blocks_of_busiest() / rates.l2_bytes_per_multiprocessor
+    bytes * grid.blocks_of_busiest(block) / rates.l2_bytes_per_multiprocessor
 }
 
 #[cfg(test)]

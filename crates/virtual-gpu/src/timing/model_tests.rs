@@ -81,6 +81,19 @@ fn first_warps_that_do_all_the_work_fill_half_of_the_partitions() {
 }
 
 #[test]
+fn one_long_block_holds_up_a_wave_and_the_multiprocessors_that_get_its_like() {
+    let gpu = Gpu::h200();
+    let time = |longest: u64, slots: u64| {
+        let mut counters = counters(132 * 4, slots, 10_000);
+        counters.longest_in_order_cycles *= longest;
+        counters.longest_dataflow_cycles *= longest;
+        model(&gpu, &shape(132 * 4), &counters).time_ns
+    };
+    assert!(time(3, 10) > 2.0 * time(1, 10), "by latency");
+    assert!(time(3, 40_000) > 2.0 * time(1, 40_000), "by throughput");
+}
+
+#[test]
 fn a_working_set_beyond_l2_is_bound_by_memory() {
     let mut counters = counters(10_000, 10, 500);
     counters.footprint_bytes = 4_800_000_000;
