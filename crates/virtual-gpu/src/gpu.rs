@@ -86,8 +86,8 @@ pub struct Rates {
     pub tensor64_flop: f64,
     /// Share of the tensor rate that `mma.sync` reaches; the rest needs `wgmma`.
     pub warp_tensor_fraction: f64,
-    /// Wavefronts of shared memory or L1, of 128 bytes each, per clock and multiprocessor.
-    pub wavefronts: f64,
+    /// Bytes of shared memory or L1 per clock and multiprocessor.
+    pub shared_bytes: f64,
     /// Bytes from L2 per clock and multiprocessor.
     pub l2_bytes_per_multiprocessor: f64,
     /// Bytes from L2 per second, all multiprocessors together.

@@ -36,8 +36,8 @@ impl Gpu {
                 tensor8_flop: 8192.0,       // [h100]
                 tensor64_flop: 256.0,       // [h100]
                 warp_tensor_fraction: 0.63, // [hopper]: mma.sync reaches 62.9% of the peak
-                // 32 banks of 4 bytes make one per clock [guide]; kernels get this much of it. [fit]
-                wavefronts: 0.77,
+                // 32 banks of 4 bytes. [guide]
+                shared_bytes: 128.0,
                 l2_bytes_per_multiprocessor: 64.0, // [h100]
                 // 5.5 to 5.7 TB/s for reads are measured on H100 SXM; as much is assumed here. [guess]
                 l2_bytes_per_s: 5.5e12,

@@ -11,7 +11,7 @@ use crate::gpu::{Gpu, Rates};
 const ORDER: f64 = 0.4;
 
 /// The same where registers are so short that some are spilled: none are left for loads in flight. Fitted, docs/model.md.
-const ORDER_SPILLED: f64 = 0.7;
+const ORDER_SPILLED: f64 = 0.8;
 
 /// Bytes of spills per thread from which on registers count as short.
 const SPILLED_BYTES: u32 = 64;
@@ -22,6 +22,9 @@ const OVERLAP: f64 = 2.0;
 
 /// Share of the sectors of stores that reach L2: several stores to one sector are merged before. Fitted, docs/model.md.
 const STORED: f64 = 0.4;
+
+/// Bytes of a wavefront of shared memory or L1.
+const WAVEFRONT: f64 = super::LINE_BYTES as f64;
 
 /// Bytes of a sector.
 const SECTOR: f64 = super::SECTOR_BYTES as f64;
@@ -47,9 +50,15 @@ impl Grid {
         Self { blocks, multiprocessors, resident: held.min(busiest), busiest, waves }
     }
 
-    /// Blocks that the busiest multiprocessor executes: once all hold as many as fit, the next goes to who is free first.
-    fn blocks_of_busiest(&self) -> f64 {
-        if self.waves <= 1.0 { self.busiest } else { self.blocks / self.multiprocessors }
+    /// Blocks that the busiest multiprocessor executes, in average blocks.
+    ///
+    /// Blocks are dealt out in turns, and tiles of a causal mask that come in powers of two meet multiprocessors that
+    /// come in fours: some get only the longest blocks. Once all hold as many as fit, the next block goes to who is free
+    /// first, which evens half of that out (on a logarithmic scale; fitted, docs/model.md).
+    fn blocks_of_busiest(&self, block: &Block<'_>) -> f64 {
+        let (average, longest) = block.latency();
+        let uneven = longest / average.max(1.0);
+        if self.waves <= 1.0 { self.busiest * uneven } else { self.blocks / self.multiprocessors * uneven.sqrt() }
     }
 }
 
@@ -68,8 +77,8 @@ impl<'a> Block<'a> {
     fn new(shape: &Shape, counters: &'a Counters) -> Self {
         let executed = counters.executed_blocks.max(1) as f64;
         let warps = f64::from(shape.threads.div_ceil(32).max(1));
-        // A spill is taken to be executed as often as the instructions that are executed often.
-        let spills = f64::from(shape.spill_bytes) / 4.0 / counters.hot_instructions.max(1) as f64;
+        // A spill is taken to be executed as often as the instructions that are executed often, one per instruction at most.
+        let spills = (f64::from(shape.spill_bytes) / 4.0 / counters.hot_instructions.max(1) as f64).min(1.0);
         let order = if shape.spill_bytes < SPILLED_BYTES { ORDER } else { ORDER_SPILLED };
         Self { counters, executed, warps, spills, order }
     }
@@ -89,20 +98,15 @@ impl<'a> Block<'a> {
 
     /// How much more the busiest of the four partitions has to do than the average one, 1 for as much.
     ///
-    /// A warp's partition is its number modulo four. Blocks of two warps alternate between the lower and the upper two
-    /// partitions, so that what their first warps do more is never evened out; with larger ones it is, the more so the more
-    /// there are. Inferred from the recorded times, docs/model.md.
+    /// Warps are dealt out to the partitions in turns. Blocks of two warps alternate between the same two pairs of
+    /// partitions, so that what their first warps do more is never evened out, as the recorded times show. A single large
+    /// block with one busy warp is bound by its latency anyway.
     fn imbalance(&self, resident: f64) -> f64 {
         let warps = self.warps * resident;
         let by_count = 4.0 * (warps / 4.0).ceil() / warps;
         let slots = self.counters.partition_slots;
         let (most, all) = (slots.iter().max().copied().unwrap_or(0) as f64, slots.iter().sum::<u64>().max(1) as f64);
-        let by_work = match self.warps as u64 {
-            2 => 2.0 * most / all,
-            4.. => 1.0 + (4.0 * most / all - 1.0) / resident,
-            _ => 1.0,
-        };
-        by_count.max(by_work)
+        if self.warps as u64 == 2 { by_count.max(2.0 * most / all) } else { by_count }
     }
 
     /// Cycles of an average block, and of the longest, when it has the multiprocessor to itself.
@@ -153,15 +157,15 @@ fn latency_cycles(grid: &Grid, block: &Block<'_>) -> f64 {
     if grid.waves <= 1.0 {
         return longest;
     }
-    // Equal blocks come in whole waves; unequal ones fill each other's gaps.
+    // Equal blocks come in whole waves; unequal ones fill each other's gaps, but a long one may be the last to start.
     let rest = (grid.waves.ceil() - grid.waves) * (average / longest.max(1.0));
-    longest.max(average * (grid.waves + rest))
+    (average * (grid.waves + rest)).max(average * (grid.waves - 1.0) + longest)
 }
 
 /// Cycles for which each unit of the busiest multiprocessor is busy.
 fn throughput_cycles(rates: &Rates, grid: &Grid, block: &Block<'_>) -> Vec<(Limiter, f64)> {
     let schedulers = f64::from(rates.schedulers);
-    let blocks = grid.blocks_of_busiest();
+    let blocks = grid.blocks_of_busiest(block);
     let partition = blocks * block.imbalance(grid.resident) / schedulers;
     let pipe = |pipe| block.pipe(pipe) * partition;
     vec![
@@ -171,14 +175,14 @@ fn throughput_cycles(rates: &Rates, grid: &Grid, block: &Block<'_>) -> Vec<(Limi
         (Limiter::Mufu, pipe(Pipe::Mufu)),
         (Limiter::Tensor, pipe(Pipe::Tensor)),
         // One unit serves the four partitions.
-        (Limiter::Shared, block.pipe(Pipe::Lsu) * blocks / rates.wavefronts),
+        (Limiter::Shared, block.pipe(Pipe::Lsu) * blocks * WAVEFRONT / rates.shared_bytes),
     ]
 }
 
 /// Cycles for which the busiest multiprocessor takes bytes from L2.
 fn l2_cycles(rates: &Rates, grid: &Grid, block: &Block<'_>) -> f64 {
     let bytes = block.counters.l2_sectors as f64 / block.executed * SECTOR;
-    bytes * grid.blocks_of_busiest() / rates.l2_bytes_per_multiprocessor
+    bytes * grid.blocks_of_busiest(block) / rates.l2_bytes_per_multiprocessor
 }
 
 #[cfg(test)]

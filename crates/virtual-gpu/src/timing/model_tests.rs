@@ -71,12 +71,26 @@ fn spills_cost_instructions_and_the_freedom_to_reorder() {
 }
 
 #[test]
-fn a_first_warp_that_does_all_the_work_fills_one_partition() {
-    let gpu = Gpu::h200();
-    let mut counters = counters(132, 20_000, 20_000);
-    let even = model(&gpu, &shape(132), &counters).time_ns;
+fn first_warps_that_do_all_the_work_fill_half_of_the_partitions() {
+    let (gpu, shape) = (Gpu::h200(), Shape { threads: 64, ..shape(132 * 8) });
+    let mut counters = counters(132 * 8, 20_000, 2_000);
+    counters.partition_slots = [counters.issue_slots / 2, counters.issue_slots / 2, 0, 0];
+    let even = model(&gpu, &shape, &counters).time_ns;
     counters.partition_slots = [counters.issue_slots, 0, 0, 0];
-    assert!(model(&gpu, &shape(132), &counters).time_ns > 2.0 * even);
+    assert!(model(&gpu, &shape, &counters).time_ns > 1.9 * even);
+}
+
+#[test]
+fn one_long_block_holds_up_a_wave_and_the_multiprocessors_that_get_its_like() {
+    let gpu = Gpu::h200();
+    let time = |longest: u64, slots: u64| {
+        let mut counters = counters(132 * 4, slots, 10_000);
+        counters.longest_in_order_cycles *= longest;
+        counters.longest_dataflow_cycles *= longest;
+        model(&gpu, &shape(132 * 4), &counters).time_ns
+    };
+    assert!(time(3, 10) > 2.0 * time(1, 10), "by latency");
+    assert!(time(3, 40_000) > 2.0 * time(1, 40_000), "by throughput");
 }
 
 #[test]
