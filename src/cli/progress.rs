@@ -75,8 +75,8 @@ impl<'a, W: Write> Progress<'a, W> {
                     let won = decisions.iter().filter(|decision| decision.verdict.name() == "improved").count();
                     say(&format!(
                         "#{iteration} {}: {} ({won} won)  [{} {status}]",
-                        // A variant that was timed: what the times are is what counts.
-                        self.times.name(),
+                        // Of a variant that was timed it is said what its times are.
+                        if matches!(outcome, Outcome::Measured) { self.times.name() } else { outcome.kind() },
                         hypothesis.claim,
                         span(*elapsed_s)
                     ));
