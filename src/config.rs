@@ -187,7 +187,7 @@ impl Default for Baseline {
 
 impl Default for VirtualGpu {
     fn default() -> Self {
-        Self { max_gflop: 0.07, launch_gflop: 0.04 }
+        Self { max_gflop: 0.25, launch_gflop: 0.07 }
     }
 }
 

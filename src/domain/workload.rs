@@ -133,15 +133,17 @@ impl Workload {
     /// Keeps the cases with the least work, as many as have at most `most_flop` together, but at least one; in the
     /// workload's order.
     pub fn lightest(mut self, most_flop: f64) -> Self {
-        let mut work: Vec<f64> = self.cases.iter().map(|case| self.op.flop(&case.dims)).collect();
-        work.sort_by(f64::total_cmp);
-        let sums = work.iter().scan(0.0, |sum, flop| {
-            *sum += flop;
-            Some(*sum)
+        let flop = |case: &Case| self.op.flop(&case.dims);
+        let mut by_work: Vec<&Case> = self.cases.iter().collect();
+        by_work.sort_by(|a, b| flop(a).total_cmp(&flop(b)));
+        let mut sum = 0.0;
+        let affordable = by_work.iter().take_while(|case| {
+            sum += flop(case);
+            sum <= most_flop
         });
-        let kept = sums.take_while(|sum| *sum <= most_flop).count().max(1);
-        let heaviest = work[kept - 1];
-        self.cases.retain(|case| self.op.flop(&case.dims) <= heaviest);
+        let most = affordable.count().max(1);
+        let kept: Vec<String> = by_work[..most].iter().map(|case| case.name.clone()).collect();
+        self.cases.retain(|case| kept.contains(&case.name));
         self
     }
 }

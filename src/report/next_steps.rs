@@ -28,8 +28,9 @@ pub(super) fn suggest(report: &Report, input: &ReportInput<'_>) -> Vec<String> {
     steps.extend(without_baseline(&report.cases));
     steps.extend(uncommitted(report));
     if report.session.time_source == TimeSource::Modelled {
-        steps
-            .push("Every time here is modelled: measure the best variants on a GPU before relying on them.".to_owned());
+        let told = "Every time here is modelled: run a session on a GPU before relying on them. It tries the winners in \
+                    kernels/modelled/ first.";
+        steps.push(told.to_owned());
     }
     steps
 }

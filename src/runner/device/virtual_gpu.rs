@@ -20,9 +20,9 @@ use crate::domain::device::{DeviceInfo, Peaks, TimeSource};
 use crate::domain::plan::{Arg, Launch, ScalarValue};
 use crate::domain::profile::{LaunchProfile, Profile, Units};
 
-/// The fewest blocks that a sample has. Under a causal mask a block's work grows along the grid: the mean of 30 places in the
-/// executor's sequence is within 0.6% of the slope's, while some smaller numbers are off by 5%.
-const LEAST_SAMPLE: u32 = 30;
+/// The fewest blocks that a sample has. Under a causal mask a block's work grows along the grid: the mean of 18 places in the
+/// executor's sequence is within 0.6% of the slope's, that of some smaller numbers is off by 5%.
+const LEAST_SAMPLE: u32 = 18;
 
 /// Instructions per FLOP of the case after which a warp counts as one that never ends. A warp that did all of the case's work
 /// alone, one lane at a time, would take about three: load, load, multiply-add.

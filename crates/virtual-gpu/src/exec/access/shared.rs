@@ -1,0 +1,156 @@
+//! Shared memory of the block, or of another block of its cluster.
+
+use super::{RANK_SHIFT, Width, count_wavefronts, first_misaligned, misaligned, shift_down};
+use crate::exec::env::{Env, Step, Trouble};
+use crate::exec::lanes::{LANES, W32, W64, lanes_of, mask_where, w32};
+use crate::fault::{Access, FaultKind};
+
+/// Returns the block and the offset that shared addresses of the lanes of `mask` mean. All must be in one block.
+#[inline(always)]
+fn block_of(env: &Env<'_>, at: &W64, mask: u32) -> (usize, u32) {
+    let first = mask.trailing_zeros() as usize;
+    let tag = at.0[first] >> RANK_SHIFT;
+    if tag == 0 {
+        return (env.rank, mask);
+    }
+    (tag as usize - 1, mask & mask_where!(lane => at.0[lane] >> RANK_SHIFT == tag))
+}
+
+#[cold]
+pub(crate) fn out_of_bounds(env: &Env<'_>, rank: usize, access: Access, address: u64, bytes: u32) -> FaultKind {
+    let detail = match env.memories.get(rank) {
+        Some(memory) => format!("the block has {} bytes", memory.bytes()),
+        None => format!("the cluster has {} blocks", env.memories.len()),
+    };
+    FaultKind::OutOfBounds { access, space: "shared", address, bytes, detail }
+}
+
+/// Checks bounds and alignment of shared accesses of the lanes of `mask`, and returns their offsets.
+#[inline(always)]
+pub(crate) fn offsets_of(env: &Env<'_>, rank: usize, at: &W64, mask: u32, bytes: u32, access: Access) -> Step<W32> {
+    let size = env.memories.get(rank).map_or(0, |memory| memory.bytes());
+    let own = rank == env.rank;
+    let first = at.0[mask.trailing_zeros() as usize];
+    let within =
+        |address: u64| if own && address >> RANK_SHIFT == 0 { address } else { address & ((1 << RANK_SHIFT) - 1) };
+    let most = u64::from(size).wrapping_sub(u64::from(bytes));
+    let mut farthest = 0;
+    for lane in 0..LANES {
+        let address = if mask >> lane & 1 == 1 { at.0[lane] } else { first };
+        farthest = within(address).max(farthest);
+    }
+    if farthest > most || size < bytes {
+        let outside = |&lane: &usize| size < bytes || within(at.0[lane]) > most;
+        let lane = lanes_of(mask).find(outside).unwrap_or(0);
+        return Err(Trouble::at(lane, out_of_bounds(env, rank, access, at.0[lane], bytes)));
+    }
+    if let Some(lane) = first_misaligned(at, mask, bytes) {
+        return Err(misaligned(lane, access, "shared", at, bytes));
+    }
+    Ok(w32!(lane => within(if mask >> lane & 1 == 1 { at.0[lane] } else { first }) as u32))
+}
+
+/// Loads a word per lane; lanes that all ask for the same get it at once.
+#[inline(always)]
+fn gather(offsets: &W32, plus: u32, load: impl Fn(u32) -> u32) -> W32 {
+    let first = offsets.0[0];
+    let mut differ = 0;
+    for lane in 0..LANES {
+        differ |= offsets.0[lane] ^ first;
+    }
+    if differ == 0 {
+        return W32::splat(load(first + plus));
+    }
+    w32!(lane => load(offsets.0[lane] + plus))
+}
+
+#[inline(always)]
+pub(super) fn read(warp: u32, env: &mut Env<'_>, at: &W64, mask: u32, width: Width, words: &mut [W32]) -> Step<()> {
+    let mut rest = mask;
+    while rest != 0 {
+        let (rank, part) = block_of(env, at, rest);
+        rest &= !part;
+        let offsets = offsets_of(env, rank, at, part, width.bytes, Access::Read)?;
+        let checks = &env.run.options;
+        if checks.uninitialised || checks.races {
+            check(warp, env, rank, &offsets, part, width.bytes, Access::Read)?;
+        }
+        let memory = &env.memories[rank];
+        for (index, word) in words[..width.words].iter_mut().enumerate() {
+            let value = gather(&offsets, 4 * index as u32, |offset| memory.load_word(offset));
+            word.set(&value, part);
+        }
+        shift_down(&mut words[0], &offsets, width, part);
+        if env.run.options.counters {
+            let traffic = count_wavefronts(&offsets, part, width.bytes, Access::Read);
+            env.tally.occupied = (traffic.units - 1) as u32;
+            env.tally.counters.shared_load.add(&traffic);
+        }
+    }
+    Ok(())
+}
+
+#[inline(always)]
+pub(super) fn write(warp: u32, env: &mut Env<'_>, at: &W64, mask: u32, width: Width, words: &[W32]) -> Step<()> {
+    let mut rest = mask;
+    while rest != 0 {
+        let (rank, part) = block_of(env, at, rest);
+        rest &= !part;
+        let offsets = offsets_of(env, rank, at, part, width.bytes, Access::Write)?;
+        if env.run.options.races {
+            check(warp, env, rank, &offsets, part, width.bytes, Access::Write)?;
+        }
+        let memory = &mut env.memories[rank];
+        for lane in lanes_of(part) {
+            let offset = offsets.0[lane];
+            if width.bytes < 4 {
+                let shift = offset % 4 * 8;
+                let narrow = u32::MAX >> (32 - 8 * width.bytes);
+                memory.store_bits(offset, words[0].0[lane] << shift, narrow << shift);
+            } else {
+                for (index, word) in words[..width.words].iter().enumerate() {
+                    memory.store_word(offset + 4 * index as u32, word.0[lane]);
+                }
+            }
+        }
+        if env.run.options.counters {
+            let traffic = count_wavefronts(&offsets, part, width.bytes, Access::Write);
+            env.tally.occupied = (traffic.units - 1) as u32;
+            env.tally.counters.shared_store.add(&traffic);
+        }
+    }
+    Ok(())
+}
+
+/// Looks for races and uninitialised reads in an access to shared memory. Races are only kept within a block.
+#[inline(never)]
+pub(crate) fn check(
+    warp: u32,
+    env: &mut Env<'_>,
+    rank: usize,
+    offsets: &W32,
+    mask: u32,
+    bytes: u32,
+    access: Access,
+) -> Step<()> {
+    let own = rank == env.rank;
+    let (uninitialised, volatile) = (env.run.options.uninitialised, env.volatile && access != Access::Atomic);
+    let memory = &mut env.memories[rank];
+    let mut last = None;
+    for lane in lanes_of(mask) {
+        let offset = offsets.0[lane];
+        // Broadcasts are common, and the second lane's check would say the same.
+        if last == Some(offset) {
+            continue;
+        }
+        last = Some(offset);
+        if access == Access::Read && uninitialised && !memory.is_initialised(offset, bytes) {
+            let kind = FaultKind::Uninitialised { space: "shared", address: u64::from(offset), bytes };
+            return Err(Trouble::at(lane, kind));
+        }
+        if let Some(races) = memory.races.as_mut().filter(|_| own && !volatile) {
+            races.access(warp, access, offset, bytes).map_err(|kind| Trouble::at(lane, kind))?;
+        }
+    }
+    Ok(())
+}
