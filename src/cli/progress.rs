@@ -19,6 +19,7 @@ pub struct Progress<'a, W: Write> {
     line: ProgressBar,
     budget_s: f64,
     best: String,
+    times: TimeSource,
     failure: Option<std::io::Error>,
 }
 
@@ -30,7 +31,7 @@ impl<'a, W: Write> Progress<'a, W> {
             line.set_style(style);
         }
         line.enable_steady_tick(Duration::from_millis(200));
-        Self { json, out, line, budget_s: 0.0, best: "nothing measured yet".to_owned(), failure: None }
+        Self { json, out, line, budget_s: 0.0, best: "nothing timed yet".to_owned(), times: TimeSource::Measured, failure: None }
     }
 
     /// Clears the live line and returns the error, if an event could not be written.
@@ -51,6 +52,7 @@ impl<'a, W: Write> Progress<'a, W> {
         match event {
             Event::Started { session, workload, device, time_source, budget_s } => {
                 self.budget_s = *budget_s;
+                self.times = *time_source;
                 self.line.set_message(format!("/ {}  timing the baselines", span(*budget_s)));
                 self.say(&format!(
                     "session {session}: {workload} on {device}, times are {}, budget {}",
@@ -73,7 +75,8 @@ impl<'a, W: Write> Progress<'a, W> {
                     let won = decisions.iter().filter(|decision| decision.verdict.name() == "improved").count();
                     say(&format!(
                         "#{iteration} {}: {} ({won} won)  [{} {status}]",
-                        outcome.kind(),
+                        // Of a variant that was timed it is said what its times are.
+                        if matches!(outcome, Outcome::Measured) { self.times.name() } else { outcome.kind() },
                         hypothesis.claim,
                         span(*elapsed_s)
                     ));

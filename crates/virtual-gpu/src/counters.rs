@@ -108,7 +108,7 @@ pub struct Flop {
     pub tensor64: u64,
 }
 
-/// Counters of one launch. All but `blocks` are over `executed_blocks`; [`Counters::scale`] says what they stand for.
+/// Counters of one launch. All but `blocks` and `footprint_bytes` are over `executed_blocks`; [`Counters::scale`] says what they stand for.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Counters {
     /// Blocks of the grid.
@@ -138,6 +138,7 @@ pub struct Counters {
     /// Atomics and reductions on global memory.
     pub atomics: Traffic,
     /// Distinct 32-byte sectors of global memory that were touched, times 32: what passes through L2 from HBM when cold.
+    /// When blocks were sampled, an estimate for all of them: of each allocation as many times more, at most all of it.
     pub footprint_bytes: u64,
     /// Floating-point operations.
     pub flop: Flop,

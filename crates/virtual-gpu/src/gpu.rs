@@ -168,7 +168,10 @@ impl Latencies {
 }
 
 impl Gpu {
-    /// Returns the GPUs that are known, by their lower-case names.
+    /// The names that [`Gpu::named`] knows.
+    pub const NAMES: [&str; 3] = ["h200", "a100", "l4"];
+
+    /// Returns a known GPU by its name, in upper or lower case.
     pub fn named(name: &str) -> Option<Self> {
         match name.to_ascii_lowercase().as_str() {
             "h200" => Some(Self::h200()),

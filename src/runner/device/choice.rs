@@ -11,9 +11,6 @@ use crate::domain::names::did_you_mean;
 /// The virtual GPU that stands in where no CUDA device answers.
 const DEFAULT_GPU: &str = "h200";
 
-/// The names that `virtual:` may be followed by, as far as the executor knows them.
-const GPUS: [&str; 3] = ["h200", "a100", "l4"];
-
 /// The devices that `--device` names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeviceChoice {
@@ -68,7 +65,7 @@ fn virtual_gpu(name: &str) -> Result<DeviceChoice, String> {
     if Gpu::named(&name).is_some() {
         return Ok(DeviceChoice::Virtual(name));
     }
-    let known: Vec<&str> = GPUS.into_iter().filter(|known| Gpu::named(known).is_some()).collect();
+    let known = Gpu::NAMES;
     let hint = did_you_mean(&name, known.iter().copied());
     Err(format!("there is no virtual GPU `{name}`{hint}; there are: {}", known.join(", ")))
 }

@@ -58,25 +58,26 @@ pub(crate) fn launch(
     }
     let mut counters = execute(&run, &chosen)?;
     counters.blocks = clusters * u64::from(run.cluster_blocks);
+    if options.counters {
+        counters.footprint_bytes = memory.touched_bytes(counters.scale());
+    }
     Ok(counters)
 }
 
-/// Returns the indices of the clusters to execute: all, or so many evenly spread.
-///
-/// A constant stride would meet the same place along x again and again, where with causal kernels the blocks differ
-/// most. Steps of the golden ratio are even along every axis; the ends are always there, the longest block among them.
+/// Returns the indices of the clusters to execute: all, or so many, each in the middle of an equal share of the grid. They
+/// lie symmetrically, so that work that grows along the grid, as under a causal mask, is met as often above as below its
+/// mean.
 fn choose(clusters: u64, sample: Option<u32>) -> Vec<u64> {
-    const GOLDEN: f64 = 0.618_033_988_749_895;
-    match sample.map(u64::from) {
-        Some(count) if count < clusters => {
-            let inner = (1..count.saturating_sub(1)).map(|i| ((i as f64 * GOLDEN).fract() * clusters as f64) as u64);
-            let mut chosen: Vec<u64> = inner.chain([0, clusters - 1]).collect();
-            chosen.sort_unstable();
-            chosen.dedup();
-            chosen
-        }
-        _ => (0..clusters).collect(),
-    }
+    let Some(count) = sample.map(u64::from).filter(|&count| count < clusters) else {
+        return (0..clusters).collect();
+    };
+    let place = |index: u64| ((2 * index + 1) * clusters - count) / (2 * count);
+    (0..count)
+        .map(|index| {
+            let mirrored = count - 1 - index;
+            if index <= mirrored { place(index) } else { clusters - 1 - place(mirrored) }
+        })
+        .collect()
 }
 
 fn prepare<'a>(
@@ -235,4 +236,23 @@ fn granule_bytes(kernel: &Kernel) -> u32 {
         _ => None,
     });
     bytes.min().unwrap_or(4).clamp(1, 4)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::choose;
+
+    #[test]
+    fn a_sample_lies_symmetrically_in_the_grid() {
+        assert_eq!(choose(10, Some(4)), [0, 3, 6, 9]);
+        assert_eq!(choose(7, Some(3)), [0, 3, 6]);
+        for (clusters, count) in [(1000, 7), (64, 30), (33, 32), (5, 1)] {
+            let chosen = choose(clusters, Some(count));
+            assert!(chosen.windows(2).all(|pair| pair[0] < pair[1]), "{chosen:?}");
+            let mirrored: Vec<u64> = chosen.iter().rev().map(|index| clusters - 1 - index).collect();
+            // One in the middle of an even grid has no mirror image.
+            assert!(chosen.iter().zip(&mirrored).all(|(a, b)| a.abs_diff(*b) <= 1), "{chosen:?}");
+        }
+        assert_eq!(choose(3, Some(3)), [0, 1, 2]);
+    }
 }

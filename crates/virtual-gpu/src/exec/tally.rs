@@ -138,7 +138,6 @@ impl Tally {
         if run.options.counters {
             self.counters.static_instructions = run.kernel.instructions.len() as u64;
             self.counters.hot_instructions = hot_instructions(&self.executed);
-            self.counters.footprint_bytes = run.memory.touched_bytes();
         }
         self.counters.warps_per_block = u64::from(run.warps);
         self.counters

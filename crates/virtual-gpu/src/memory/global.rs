@@ -301,14 +301,14 @@ impl GlobalMemory {
         }
     }
 
-    /// Returns the bytes of the sectors that were touched.
-    pub fn touched_bytes(&self) -> u64 {
-        let sectors: u64 = self
-            .allocations
-            .iter()
-            .flat_map(|allocation| allocation.touched.iter())
-            .map(|word| u64::from(word.load(Relaxed).count_ones()))
-            .sum();
-        sectors * SECTOR_BYTES
+    /// Returns the bytes of the sectors that were touched, if those who did are one in `scale`: of each allocation so many
+    /// times more, but not more than it has.
+    pub fn touched_bytes(&self, scale: f64) -> u64 {
+        let touched = |allocation: &Allocation| {
+            let sectors: u32 = allocation.touched.iter().map(|word| word.load(Relaxed).count_ones()).sum();
+            let bytes = f64::from(sectors) * scale * SECTOR_BYTES as f64;
+            (bytes as u64).min(allocation.bytes.next_multiple_of(SECTOR_BYTES))
+        };
+        self.allocations.iter().map(touched).sum()
     }
 }
