@@ -31,7 +31,15 @@ impl<'a, W: Write> Progress<'a, W> {
             line.set_style(style);
         }
         line.enable_steady_tick(Duration::from_millis(200));
-        Self { json, out, line, budget_s: 0.0, best: "nothing timed yet".to_owned(), times: TimeSource::Measured, failure: None }
+        Self {
+            json,
+            out,
+            line,
+            budget_s: 0.0,
+            best: "nothing timed yet".to_owned(),
+            times: TimeSource::Measured,
+            failure: None,
+        }
     }
 
     /// Clears the live line and returns the error, if an event could not be written.
