@@ -8,6 +8,7 @@ use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use super::table::{Table, figure};
+use crate::domain::device::TimeSource;
 use crate::domain::evaluation::Outcome;
 use crate::domain::names::did_you_mean;
 use crate::domain::record::SessionSummary;
@@ -115,6 +116,15 @@ async fn check_names(args: &Args, session: &SessionSummary, store: &Store) -> an
     Ok(())
 }
 
+/// Names an outcome; of a variant that was timed, what its times are.
+fn outcome(row: &HistoryRow, times: TimeSource) -> String {
+    match row.outcome.as_deref() {
+        None => "unfinished".to_owned(),
+        Some(kind) if kind == Outcome::Measured.kind() => times.name().to_owned(),
+        Some(kind) => kind.to_owned(),
+    }
+}
+
 fn print(rows: &[HistoryRow], session: &SessionSummary, out: &mut impl Write) -> std::io::Result<()> {
     let time = format!(">µs, {}", session.time_source.name());
     let mut table =
@@ -123,7 +133,7 @@ fn print(rows: &[HistoryRow], session: &SessionSummary, out: &mut impl Write) ->
         table.row([
             row.iteration.to_string(),
             figure(row.case.clone(), |case| case),
-            row.outcome.clone().unwrap_or_else(|| "unfinished".to_owned()),
+            outcome(row, session.time_source),
             figure(row.verdict, |verdict| verdict.name().to_owned()),
             figure(row.best_ns, |ns| format::us(ns / 1000.0)),
             figure(row.speedup, format::times),

@@ -42,7 +42,7 @@ pub struct LaunchProfile {
     pub global_stores: Units,
     /// Wavefronts of shared memory, loads and stores together: more than ideal are bank conflicts.
     pub shared: Units,
-    /// Sectors of local memory (spills, and arrays that did not fit registers), loads and stores together.
+    /// Sectors of local memory (arrays that did not fit registers; PTX knows no spills), loads and stores together.
     pub local: Units,
 }
 

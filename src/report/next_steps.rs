@@ -78,7 +78,7 @@ fn untried_families(input: &ReportInput<'_>) -> Option<String> {
         .collect();
     let untried: Vec<_> =
         input.families.iter().filter(|family| !measured.contains(family.as_str())).map(|f| format!("`{f}`")).collect();
-    (!untried.is_empty()).then(|| format!("Never measured in this session: {}.", untried.join(", ")))
+    (!untried.is_empty()).then(|| format!("Never timed in this session: {}.", untried.join(", ")))
 }
 
 /// Names the parameters whose change paid off most, from the claims where nothing else changed.

@@ -257,7 +257,7 @@ fn a_session_reads_as_markdown() {
     - `b8h8s512` is furthest from its floor: the best time is 400× of it; it launches 2 blocks on 58 SMs, so most of the device idles.
     - `b1h1s128` still takes 2.00× as long as torch sdpa (flash).
     - `b8h8s512` has no win: nothing beat its first correct variant.
-    - Never measured in this session: `split-k`.
+    - Never timed in this session: `split-k`.
     - Changes that paid off most: `BLOCK` of `tiled` (1.26× on geometric average over 2 changes).
     - No baseline was timed for `b8h8s512`, `b16h8s512`: nothing says how these compare with what a user has.
     - Winners that are not committed: `b1h1s128` (iteration 3).
@@ -537,7 +537,7 @@ fn a_session_is_told_to_programs_as_json() {
         "`b8h8s512` is furthest from its floor: the best time is 400× of it; it launches 2 blocks on 58 SMs, so most of the device idles.",
         "`b1h1s128` still takes 2.00× as long as torch sdpa (flash).",
         "`b8h8s512` has no win: nothing beat its first correct variant.",
-        "Never measured in this session: `split-k`.",
+        "Never timed in this session: `split-k`.",
         "Changes that paid off most: `BLOCK` of `tiled` (1.26× on geometric average over 2 changes).",
         "No baseline was timed for `b8h8s512`, `b16h8s512`: nothing says how these compare with what a user has.",
         "Winners that are not committed: `b1h1s128` (iteration 3)."

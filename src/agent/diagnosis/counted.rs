@@ -45,7 +45,7 @@ const RULES: [Rule; 4] = [
         evidence: |launch| {
             let each = launch.local.moved as f64 / launch.warp_instructions as f64;
             format!(
-                "moves {each:.2} sectors of local memory an instruction: registers spill, or arrays do not fit them"
+                "moves {each:.2} sectors of local memory an instruction: arrays that are indexed by variables, or are too large for registers"
             )
         },
     },

@@ -19,6 +19,10 @@ pub(crate) fn combine32(op: AtomOp, ty: Ty, old: u32, b: u32, c: u32) -> u32 {
         (AtomOp::Add, Ty::Bf16x2) => num::both(old, b, |x, y| num::bf16_add(x, y, false, false, false)),
         (AtomOp::Add, Ty::F16) => num::f16_add(old, b, false, false, false),
         (AtomOp::Add, Ty::Bf16) => num::bf16_add(old, b, false, false, false),
+        (AtomOp::Min, Ty::F16) => num::f16_min(old, b, false),
+        (AtomOp::Max, Ty::F16) => num::f16_max(old, b, false),
+        (AtomOp::Min, Ty::Bf16) => num::bf16_min(old, b, false),
+        (AtomOp::Max, Ty::Bf16) => num::bf16_max(old, b, false),
         (AtomOp::Min, Ty::F32) => num::f32_min(f32::from_bits(old), f32::from_bits(b), false).to_bits(),
         (AtomOp::Max, Ty::F32) => num::f32_max(f32::from_bits(old), f32::from_bits(b), false).to_bits(),
         (AtomOp::Min, Ty::S32) => (old as i32).min(b as i32) as u32,
@@ -94,7 +98,7 @@ pub(crate) fn atom(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> St
         let (b, c) = operands[lane];
         if wide { combine64(*op, ty, old, b, c) } else { u64::from(combine32(*op, ty, old as u32, b as u32, c as u32)) }
     };
-    let mut old = [0; 32];
+    let (mut old, mut shared) = ([0; 32], 0);
     for lane in lanes_of(mask) {
         let address = at.0[lane];
         let is_shared = match space {
@@ -107,12 +111,13 @@ pub(crate) fn atom(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> St
             return Err(Trouble::at(lane, FaultKind::Misaligned { access: Access::Atomic, space, address, bytes }));
         }
         old[lane] = if is_shared {
+            shared |= 1 << lane;
             update_shared(warp.index, env, lane, address, bytes, |value| update(lane, value))?
         } else {
             update_global(env, lane, address, bytes, |value| update(lane, value))?
         };
     }
-    count(env, *space, &at, mask, bytes);
+    count(env, &at, (mask, shared), bytes);
     if *d != NONE {
         if wide {
             warp.set64(*d, &W64(old), mask);
@@ -145,17 +150,19 @@ pub(crate) fn reduce_chunks(env: &mut Env<'_>, (op, ty): (AtomOp, Ty), to: &W64,
     Ok(())
 }
 
-fn count(env: &mut Env<'_>, space: Space, at: &W64, mask: u32, bytes: u32) {
+/// Counts the accesses of the lanes of `mask`, of which those of `shared` went to shared memory.
+fn count(env: &mut Env<'_>, at: &W64, (mask, shared): (u32, u32), bytes: u32) {
     if !env.run.options.counters {
         return;
     }
-    if matches!(space, Space::Shared | Space::SharedCluster) {
+    if shared != 0 {
         let offsets = w32!(lane => at.0[lane] as u32 & ((1 << RANK_SHIFT) - 1));
-        let traffic = count_wavefronts(&offsets, mask, bytes, Access::Atomic);
+        let traffic = count_wavefronts(&offsets, shared, bytes, Access::Atomic);
         env.tally.occupied = (traffic.units - 1) as u32;
         env.tally.counters.shared_store.add(&traffic);
-    } else {
-        let traffic = count_global(env.tally, at, mask, bytes);
+    }
+    if mask & !shared != 0 {
+        let traffic = count_global(env.tally, at, mask & !shared, bytes);
         env.tally.counters.atomics.add(&traffic);
     }
 }

@@ -47,6 +47,8 @@ impl Barrier {
         {
             return Err(format!("a barrier for {threads} threads; it must be a multiple of 32"));
         }
+        // Asking for all threads by number or by saying nothing is the same.
+        let expected = expected.filter(|threads| *threads != env.run.warps * LANES as u32);
         if !self.arrived.is_empty() && self.expected != expected {
             return Err("warps arrive at one barrier with different thread counts".to_owned());
         }

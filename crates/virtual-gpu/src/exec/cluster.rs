@@ -27,6 +27,8 @@ pub(crate) struct Machine<'a> {
     /// Index in the grid of each block: x, y, z.
     blocks: Vec<[u32; 3]>,
     level: Level,
+    /// Whether a warp used up its slice in the last pass: it may be polling.
+    polls: bool,
 }
 
 impl<'a> Machine<'a> {
@@ -53,6 +55,7 @@ impl<'a> Machine<'a> {
             barriers: vec![vec![Barrier::default(); BARRIERS]; size],
             blocks: vec![[0; 3]; size],
             level,
+            polls: false,
         }
     }
 
@@ -65,6 +68,8 @@ impl<'a> Machine<'a> {
             }
             match transfer::complete_next(&mut self.env, &mut self.warps[0]) {
                 Ok(true) => {}
+                // Somebody polls: until it has executed more than the limit.
+                Ok(false) if self.polls => {}
                 Ok(false) => return Err(self.deadlock()),
                 Err(trouble) => return Err(self.fault(0, 0, *trouble)),
             }
@@ -106,9 +111,10 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Lets every warp that can run do so until it pauses. Returns whether one of them got anywhere.
+    /// Lets every warp that can run do so until it pauses. Returns whether one of them got anywhere for sure.
     fn pass(&mut self) -> Result<bool, Box<Fault>> {
         let mut progress = false;
+        self.polls = false;
         for rank in 0..self.blocks.len() {
             for index in 0..self.warps[rank].len() {
                 if self.warps[rank][index].is_done() || self.at_barrier[rank][index] {
@@ -130,13 +136,19 @@ impl<'a> Machine<'a> {
         let mut progress = true;
         match pause {
             Pause::Barrier(instruction) | Pause::Arrived(instruction) => {
-                self.at_barrier[rank][index] = matches!(pause, Pause::Barrier(_));
+                self.at_barrier[rank][index] = true;
                 self.arrive(rank, index, instruction)?;
+                if let Pause::Arrived(_) = pause {
+                    self.at_barrier[rank][index] = false;
+                }
             }
             // A warp that has exited is waited for no longer.
             Pause::Done => (0..BARRIERS).for_each(|id| self.release(rank, id)),
             Pause::Waiting => progress = warp.executed > before + 1,
-            Pause::Slice => {}
+            Pause::Slice => {
+                self.polls = true;
+                progress = false;
+            }
         }
         self.count_cluster_arrivals();
         Ok(progress)
@@ -224,7 +236,7 @@ pub(crate) fn execute_address(warp: &mut Warp, env: &Env<'_>, op: &Op, mask: u32
             let ranks = env.get32(warp, rank);
             let window = if generic { SHARED_WINDOW } else { 0 };
             let map = |address: u64, rank: u32| {
-                let offset = (address - window) & ((1 << RANK_SHIFT) - 1);
+                let offset = address.wrapping_sub(window) & ((1 << RANK_SHIFT) - 1);
                 window + ((u64::from(rank) + 1) << RANK_SHIFT | offset)
             };
             if wide {

@@ -43,7 +43,8 @@ fn special_of(special: BlockSpecial, run: &Run<'_>, block: [u32; 3], rank: u32) 
     let axis = |axis: u8| usize::from(axis);
     let [x, y, _] = launch.cluster;
     let in_cluster = [rank % x, rank / x % y, rank / (x * y)];
-    let linear = block[0] + launch.grid[0] * (block[1] + launch.grid[1] * block[2]);
+    let [gx, gy] = [u64::from(launch.grid[0]), u64::from(launch.grid[1])];
+    let linear = u64::from(block[0]) + gx * (u64::from(block[1]) + gy * u64::from(block[2]));
     match special {
         BlockSpecial::BlockDim(a) => launch.block[axis(a)],
         BlockSpecial::BlockIndex(a) => block[axis(a)],
@@ -54,7 +55,7 @@ fn special_of(special: BlockSpecial, run: &Run<'_>, block: [u32; 3], rank: u32) 
         BlockSpecial::ClusterDim(a) => launch.cluster[axis(a)],
         BlockSpecial::ClusterRank => rank,
         BlockSpecial::ClusterSize => run.cluster_blocks,
-        BlockSpecial::Multiprocessor => linear % run.gpu.multiprocessors,
+        BlockSpecial::Multiprocessor => (linear % u64::from(run.gpu.multiprocessors)) as u32,
         BlockSpecial::Multiprocessors => run.gpu.multiprocessors,
         BlockSpecial::Warps => run.warps,
         BlockSpecial::GridId => 0,

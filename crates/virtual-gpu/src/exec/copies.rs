@@ -54,7 +54,7 @@ pub(crate) fn issue(
 /// Reads the first `count` bytes of one lane's source, byte by byte; the rest stays zero.
 fn partial(warp: &mut Warp, env: &mut Env<'_>, from: &W64, lane: usize, count: u32, words: &mut [W32]) -> Step<()> {
     for byte in 0..count {
-        let at = w64!(lane => from.0[lane] + u64::from(byte));
+        let at = w64!(lane => from.0[lane].wrapping_add(u64::from(byte)));
         let mut one = [W32::splat(0); access::MAX_WORDS];
         access::read(warp, env, Space::Global, &at, 1 << lane, Width::of(Ty::B8, 1), &mut one)?;
         words[byte as usize / 4].0[lane] |= (one[0].0[lane] & 0xff) << (byte % 4 * 8);

@@ -52,11 +52,11 @@ pub(crate) fn launch(
         .ok_or_else(|| LaunchError::Refused(format!("there is no kernel `{kernel}` in {}", module.file)))?;
     let run = prepare(gpu, memory, loaded, kernel, launch, options).map_err(LaunchError::Refused)?;
     let clusters = launch.grid.iter().map(|&blocks| u64::from(blocks)).product::<u64>() / u64::from(run.cluster_blocks);
-    let chosen = choose(clusters, options.sample_blocks.map(|blocks| (blocks / run.cluster_blocks).max(1)));
+    let chosen = Choice::new(clusters, options.sample_blocks.map(|blocks| (blocks / run.cluster_blocks).max(1)));
     if options.counters {
         memory.forget_touched();
     }
-    let mut counters = execute(&run, &chosen)?;
+    let mut counters = execute(&run, chosen)?;
     counters.blocks = clusters * u64::from(run.cluster_blocks);
     if options.counters {
         counters.footprint_bytes = memory.touched_bytes(counters.scale());
@@ -64,20 +64,28 @@ pub(crate) fn launch(
     Ok(counters)
 }
 
-/// Returns the indices of the clusters to execute: all, or so many, each in the middle of an equal share of the grid. They
-/// lie symmetrically, so that work that grows along the grid, as under a causal mask, is met as often above as below its
-/// mean.
-fn choose(clusters: u64, sample: Option<u32>) -> Vec<u64> {
-    let Some(count) = sample.map(u64::from).filter(|&count| count < clusters) else {
-        return (0..clusters).collect();
-    };
-    let place = |index: u64| ((2 * index + 1) * clusters - count) / (2 * count);
-    (0..count)
-        .map(|index| {
-            let mirrored = count - 1 - index;
-            if index <= mirrored { place(index) } else { clusters - 1 - place(mirrored) }
-        })
-        .collect()
+/// The clusters to execute: all, or so many, each in the middle of an equal share of the grid. They lie symmetrically, so
+/// that work that grows along the grid, as under a causal mask, is met as often above as below its mean.
+#[derive(Debug, Clone, Copy)]
+struct Choice {
+    clusters: u64,
+    count: u64,
+}
+
+impl Choice {
+    fn new(clusters: u64, sample: Option<u32>) -> Self {
+        Self { clusters, count: sample.map_or(clusters, |count| u64::from(count).min(clusters)) }
+    }
+
+    /// Returns the cluster at a place of the choice.
+    fn get(&self, index: u64) -> Option<u64> {
+        let Self { clusters, count } = *self;
+        // In 128 bits: the largest grids have 2^62 blocks.
+        let [all, some] = [u128::from(clusters), u128::from(count)];
+        let place = |index: u64| (((2 * u128::from(index) + 1) * all - some) / (2 * some)) as u64;
+        let mirrored = count.checked_sub(index + 1)?;
+        Some(if index <= mirrored { place(index) } else { clusters - 1 - place(mirrored) })
+    }
 }
 
 fn prepare<'a>(
@@ -166,7 +174,7 @@ fn pack_arguments(kernel: &Kernel, launch: &Launch<'_>) -> Result<Vec<u8>, Strin
 }
 
 /// Executes the clusters on several threads. Which one executes a cluster makes no difference.
-fn execute(run: &Run<'_>, clusters: &[u64]) -> Result<Counters, LaunchError> {
+fn execute(run: &Run<'_>, clusters: Choice) -> Result<Counters, LaunchError> {
     let granule = granule_bytes(run.kernel);
     let level = Level::detect();
     let next = AtomicU64::new(0);
@@ -175,7 +183,7 @@ fn execute(run: &Run<'_>, clusters: &[u64]) -> Result<Counters, LaunchError> {
     let work = || {
         let mut tally = Tally::new(run);
         let mut machine = Machine::new(run, &mut tally, granule, level);
-        while let Some(&cluster) = clusters.get(next.fetch_add(1, Relaxed) as usize) {
+        while let Some(cluster) = clusters.get(next.fetch_add(1, Relaxed)) {
             // Later blocks than the first that failed would only say something less useful.
             if lock(&first_fault).as_ref().is_some_and(|(failed, _)| *failed < cluster) {
                 continue;
@@ -190,7 +198,7 @@ fn execute(run: &Run<'_>, clusters: &[u64]) -> Result<Counters, LaunchError> {
         drop(machine);
         lock(&total).add(&tally);
     };
-    let threads = threads_for(run, clusters.len());
+    let threads = threads_for(run, clusters.count);
     if threads == 1 {
         work();
     } else {
@@ -212,7 +220,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 /// Returns how many threads of the CPU share the work: one when the order of the blocks can show in the results.
-fn threads_for(run: &Run<'_>, clusters: usize) -> usize {
+fn threads_for(run: &Run<'_>, clusters: u64) -> usize {
     let ordered = run.kernel.instructions.iter().any(|instruction| match instruction.op {
         Op::Atom { space, .. } => !matches!(space, Space::Shared | Space::SharedCluster),
         Op::Bulk { op: BulkOp::ReduceToGlobal { .. }, .. } => true,
@@ -222,7 +230,7 @@ fn threads_for(run: &Run<'_>, clusters: usize) -> usize {
         return 1;
     }
     let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    run.options.threads.unwrap_or_else(cores).clamp(1, clusters.max(1))
+    run.options.threads.unwrap_or_else(cores).clamp(1, usize::try_from(clusters).unwrap_or(usize::MAX).max(1))
 }
 
 /// Returns the bytes of the smallest access that may go to shared memory: what races are kept for.
@@ -240,7 +248,12 @@ fn granule_bytes(kernel: &Kernel) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::choose;
+    use super::Choice;
+
+    fn choose(clusters: u64, sample: Option<u32>) -> Vec<u64> {
+        let choice = Choice::new(clusters, sample);
+        (0..choice.count).filter_map(|index| choice.get(index)).collect()
+    }
 
     #[test]
     fn a_sample_lies_symmetrically_in_the_grid() {
@@ -254,5 +267,7 @@ mod tests {
             assert!(chosen.iter().zip(&mirrored).all(|(a, b)| a.abs_diff(*b) <= 1), "{chosen:?}");
         }
         assert_eq!(choose(3, Some(3)), [0, 1, 2]);
+        assert_eq!(choose(4, None), [0, 1, 2, 3]);
+        assert!(choose(1 << 62, Some(5)).is_sorted());
     }
 }

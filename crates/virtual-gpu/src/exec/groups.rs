@@ -131,7 +131,9 @@ pub(super) fn cvt(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Ste
 pub(super) fn load(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Step<()> {
     let Op::Ld { space, ty, count, d, addr, volatile, .. } = op else { return Ok(()) };
     env.volatile = *volatile;
-    access::load(warp, env, (*space, *ty, *count), d, addr, mask)
+    let done = access::load(warp, env, (*space, *ty, *count), d, addr, mask);
+    env.volatile = false;
+    done
 }
 
 /// `st`
@@ -139,7 +141,9 @@ pub(super) fn load(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> St
 pub(super) fn store(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Step<()> {
     let Op::St { space, ty, count, s, addr, volatile } = op else { return Ok(()) };
     env.volatile = *volatile;
-    access::store(warp, env, (*space, *ty, *count), s, addr, mask)
+    let done = access::store(warp, env, (*space, *ty, *count), s, addr, mask);
+    env.volatile = false;
+    done
 }
 
 /// `shfl.sync`

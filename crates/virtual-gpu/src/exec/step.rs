@@ -157,6 +157,9 @@ fn execute_rare(warp: &mut Warp, env: &mut Env<'_>, instruction: &Instruction, i
                 return Ok(Next::Pause(Pause::Waiting));
             }
         }
+        Op::ClusterArrive | Op::ClusterWait if mask != warp.live => {
+            return Err(unsupported(mask, "barrier.cluster by a part of a warp"));
+        }
         Op::ClusterArrive => {
             warp.cluster_arrivals += 1;
             if let Some(races) = &mut env.memories[env.rank].races {

@@ -45,6 +45,9 @@ pub(crate) fn mbarrier(
 /// Executes what changes an mbarrier, for one lane.
 fn change(warp: &mut Warp, env: &mut Env<'_>, op: &MbarrierOp, address: u64, lane: usize) -> Step<()> {
     let (rank, offset) = shared_end(env, address);
+    if !offset.is_multiple_of(8) {
+        return Err(invalid(lane, format!("mbarrier at shared address {offset:#x}, which is no multiple of 8")));
+    }
     let number = |env: &Env<'_>, slot: Slot, absent: u32| {
         if slot == NONE { absent } else { env.get32(warp, slot).0[lane] }
     };

@@ -87,8 +87,12 @@ impl Warp {
         warp
     }
 
-    /// Puts it at the start of the next block. Registers keep what they had: PTX leaves them undefined.
+    /// Puts it at the start of the next block. Registers are cleared: PTX leaves them undefined, but what they hold must not
+    /// depend on which block was executed here before.
     pub fn restart(&mut self, threads: u32) {
+        self.r32.fill(W32::splat(0));
+        self.r64.fill(W64::splat(0));
+        self.predicates.fill(0);
         let lanes = (threads - self.first_thread).min(LANES as u32);
         self.live = ALL >> (LANES as u32 - lanes);
         self.active = self.live;

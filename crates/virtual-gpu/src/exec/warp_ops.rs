@@ -116,5 +116,8 @@ pub(crate) fn elect(warp: &mut Warp, env: &Env<'_>, (d, p, members): (Slot, Slot
 
 /// `bar.warp.sync`: its lanes run in lock step here, so there is nothing to wait for; only the members are checked.
 pub(crate) fn warp_sync(warp: &Warp, env: &Env<'_>, members: Slot, mask: u32) -> Step<()> {
-    check_members(warp, env.get32(warp, members), mask, "bar.warp.sync").map(drop)
+    let paths = || FaultKind::Unsupported("bar.warp.sync of lanes that are on different paths".to_owned());
+    check_members(warp, env.get32(warp, members), mask, "bar.warp.sync")
+        .map(drop)
+        .map_err(|_| Trouble::of(mask, paths()))
 }

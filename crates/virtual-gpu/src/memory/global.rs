@@ -44,21 +44,25 @@ pub(crate) struct Allocation {
     freed: bool,
 }
 
-fn zeros(count: u64) -> Box<[AtomicU32]> {
-    (0..count).map(|_| AtomicU32::new(0)).collect()
+fn zeros(count: u64) -> Result<Box<[AtomicU32]>, String> {
+    let mut words = Vec::new();
+    let full = |_| format!("this machine has no memory for {} bytes more", count.saturating_mul(4));
+    words.try_reserve_exact(usize::try_from(count).unwrap_or(usize::MAX)).map_err(full)?;
+    words.extend((0..count).map(|_| AtomicU32::new(0)));
+    Ok(words.into())
 }
 
 impl Allocation {
-    fn new(base: u64, bytes: u64) -> Self {
+    fn new(base: u64, bytes: u64) -> Result<Self, String> {
         let words = bytes.div_ceil(4);
-        Self {
+        Ok(Self {
             base,
             bytes,
-            words: zeros(words),
-            initialised: zeros(words.div_ceil(8)),
-            touched: zeros(bytes.div_ceil(SECTOR_BYTES).div_ceil(32)),
+            words: zeros(words)?,
+            initialised: zeros(words.div_ceil(8))?,
+            touched: zeros(bytes.div_ceil(SECTOR_BYTES).div_ceil(32))?,
             freed: false,
-        }
+        })
     }
 
     /// Returns whether `bytes` bytes at `address` are inside.
@@ -178,7 +182,7 @@ impl GlobalMemory {
             .allocations
             .last()
             .map_or(FIRST_ADDRESS, |last| (last.base + last.bytes + GUARD_BYTES).next_multiple_of(ALIGNMENT));
-        self.allocations.push(Allocation::new(base, bytes));
+        self.allocations.push(Allocation::new(base, bytes)?);
         self.live_bytes += bytes;
         Ok(base)
     }

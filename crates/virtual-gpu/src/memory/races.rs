@@ -32,6 +32,8 @@ pub(crate) struct Races {
     writes: Vec<Write>,
     /// Per granule and warp, the time of the last read.
     reads: Vec<Time>,
+    /// What warps had published when they last wrote a flag: with a volatile or an atomic access.
+    flags: Clock,
     /// What the block's warps have published at barriers of the cluster.
     cluster: Clock,
 }
@@ -50,6 +52,7 @@ impl Races {
             clocks: vec![vec![0; warps].into(); warps],
             writes: vec![Write::default(); granules],
             reads: vec![0; granules * warps],
+            flags: Clock::default(),
             cluster: Clock::default(),
         }
     }
@@ -60,6 +63,7 @@ impl Races {
         self.clocks.iter_mut().for_each(|clock| clock.fill(0));
         self.writes.fill(Write::default());
         self.reads.fill(0);
+        self.flags.fill(0);
         self.cluster.fill(0);
     }
 
@@ -112,6 +116,19 @@ impl Races {
         } else {
             self.writes[granule as usize] = Write { time: self.now, warp, atomic: access == Access::Atomic };
         }
+    }
+
+    /// Orders `warp` by a volatile or atomic access. Whoever reads a flag after it was written is ordered after the writer, as
+    /// if all flags of the block were one: a race may be missed where a kernel uses them, none is made up.
+    pub fn order_by_flag(&mut self, warp: u32, access: Access) {
+        let mut flags = std::mem::take(&mut self.flags);
+        if access != Access::Write {
+            self.acquire(warp, &flags);
+        }
+        if access != Access::Read {
+            self.release(warp, &mut flags);
+        }
+        self.flags = flags;
     }
 
     /// Publishes what `warp` has done and knows, into `clock`.

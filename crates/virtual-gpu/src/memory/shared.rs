@@ -22,7 +22,8 @@ impl SharedMemory {
 
     /// Forgets everything: the memory of the next block.
     pub fn reset(&mut self) {
-        // Contents stay: nobody may read them, and a block that does gets what a GPU would give, leftovers.
+        // What a block that reads unwritten memory gets must not depend on which block was executed here before.
+        self.words.fill(0);
         self.initialised.fill(0);
         if let Some(races) = &mut self.races {
             races.reset();

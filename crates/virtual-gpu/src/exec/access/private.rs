@@ -10,7 +10,7 @@ use crate::fault::{Access, FaultKind};
 fn index_of(warp: &Warp, at: &W64, lane: usize, bytes: u32, access: Access) -> Step<usize> {
     let address = at.0[lane];
     let size = warp.local_written.len() as u64 * 4;
-    if address + u64::from(bytes) > size {
+    if address.checked_add(u64::from(bytes)).is_none_or(|end| end > size) {
         let detail = format!("the thread has {size} bytes");
         let kind = FaultKind::OutOfBounds { access, space: "local", address, bytes, detail };
         return Err(Trouble::at(lane, kind));
@@ -78,7 +78,10 @@ fn count_local(env: &mut Env<'_>, mask: u32, width: Width) {
 pub(super) fn read_param(env: &mut Env<'_>, at: &W64, mask: u32, width: Width, words: &mut [W32]) -> Step<()> {
     for lane in lanes_of(mask) {
         let from = at.0[lane] as usize;
-        let Some(bytes) = env.run.params.get(from..from + width.bytes as usize) else {
+        if !from.is_multiple_of(width.bytes as usize) {
+            return Err(misaligned(lane, Access::Read, "param", at, width.bytes));
+        }
+        let Some(bytes) = env.run.params.get(from..from.saturating_add(width.bytes as usize)) else {
             let detail = format!("the parameters have {} bytes", env.run.params.len());
             let (address, bytes) = (at.0[lane], width.bytes);
             let kind = FaultKind::OutOfBounds { access: Access::Read, space: "param", address, bytes, detail };

@@ -10,7 +10,8 @@ use crate::fault::{Access, FaultKind};
 fn block_of(env: &Env<'_>, at: &W64, mask: u32) -> (usize, u32) {
     let first = mask.trailing_zeros() as usize;
     let tag = at.0[first] >> RANK_SHIFT;
-    if tag == 0 {
+    // Without a cluster there is no other block that an address could mean.
+    if tag == 0 || env.memories.len() == 1 {
         return (env.rank, mask);
     }
     (tag as usize - 1, mask & mask_where!(lane => at.0[lane] >> RANK_SHIFT == tag))
@@ -29,11 +30,10 @@ pub(crate) fn out_of_bounds(env: &Env<'_>, rank: usize, access: Access, address:
 #[inline(always)]
 pub(crate) fn offsets_of(env: &Env<'_>, rank: usize, at: &W64, mask: u32, bytes: u32, access: Access) -> Step<W32> {
     let size = env.memories.get(rank).map_or(0, |memory| memory.bytes());
-    let own = rank == env.rank;
+    let alone = env.memories.len() == 1;
     let first = at.0[mask.trailing_zeros() as usize];
-    let within =
-        |address: u64| if own && address >> RANK_SHIFT == 0 { address } else { address & ((1 << RANK_SHIFT) - 1) };
-    let most = u64::from(size).wrapping_sub(u64::from(bytes));
+    let within = |address: u64| if alone { address } else { address & ((1 << RANK_SHIFT) - 1) };
+    let most = u64::from(size).saturating_sub(u64::from(bytes));
     let mut farthest = 0;
     for lane in 0..LANES {
         let address = if mask >> lane & 1 == 1 { at.0[lane] } else { first };
@@ -151,6 +151,9 @@ pub(crate) fn check(
         if let Some(races) = memory.races.as_mut().filter(|_| own && !volatile) {
             races.access(warp, access, offset, bytes).map_err(|kind| Trouble::at(lane, kind))?;
         }
+    }
+    if let Some(races) = memory.races.as_mut().filter(|_| own && (volatile || access == Access::Atomic)) {
+        races.order_by_flag(warp, access);
     }
     Ok(())
 }

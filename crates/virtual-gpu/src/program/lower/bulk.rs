@@ -2,6 +2,7 @@
 
 use super::asynchronous::{count, without_last};
 use super::kernel::Lowerer;
+use super::memory::is_atomic;
 use super::opcode::Opcode;
 use super::operand::{exactly, padded};
 use crate::program::{Address, AtomOp, BulkOp, BulkTensor, NONE, Op, Slot, Space, Ty};
@@ -94,7 +95,7 @@ impl Lowerer<'_> {
         let op = opcode.need(reduction)?;
         opcode.take("noftz");
         let ty = opcode.ty()?;
-        if way != Way::SharedToGlobal {
+        if way != Way::SharedToGlobal || !is_atomic(op, ty, true) {
             return Err(opcode.unsupported());
         }
         let [to, from, bytes] = exactly(operands)?;

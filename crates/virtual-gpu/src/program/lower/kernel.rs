@@ -14,8 +14,9 @@ use crate::ptx::syntax::{Entry, Operand, Statement, Variable, Written};
 /// Most bytes of parameters: 32764 since PTX 8.1.
 const MOST_PARAM_BYTES: u64 = 32764;
 
-/// Most bytes of shared memory or of local memory per thread that a kernel may declare.
-const MOST_BYTES: u64 = 1 << 30;
+/// Most bytes of shared memory or of local memory per thread that a kernel may declare: what CUDA gives a thread (CUDA C++
+/// programming guide, technical specifications), and more shared memory than any GPU has.
+const MOST_BYTES: u64 = 512 << 10;
 
 /// A kernel that is being lowered.
 pub(super) struct Lowerer<'a> {
@@ -38,6 +39,8 @@ pub(super) struct Lowerer<'a> {
     shared_bytes: u64,
     dynamic_align: u32,
     local_bytes: u64,
+    /// Bytes of all parameters.
+    pub(super) param_bytes: u32,
 }
 
 /// Lowers a kernel; an error comes with its line.
@@ -45,7 +48,8 @@ pub(super) fn lower(entry: &Entry<'_>, variables: &Variables<'_>) -> Result<Kern
     let place = |problem| (entry.line, problem);
     let mut lowerer = Lowerer::new(variables);
     lowerer.scopes.open();
-    let (params, param_bytes) = lowerer.params(&entry.params).map_err(place)?;
+    let params = lowerer.params(&entry.params).map_err(place)?;
+    let param_bytes = lowerer.param_bytes;
     lowerer.collect_labels(&entry.body)?;
     lowerer.body(&entry.body)?;
     lowerer.finish().map_err(place)?;
@@ -96,10 +100,11 @@ impl<'a> Lowerer<'a> {
             shared_bytes: 0,
             dynamic_align: variables.dynamic_align,
             local_bytes: 0,
+            param_bytes: 0,
         }
     }
 
-    fn params(&mut self, variables: &[Variable<'a>]) -> Result<(Vec<Param>, u32), Problem> {
+    fn params(&mut self, variables: &[Variable<'a>]) -> Result<Vec<Param>, Problem> {
         let mut end = 0_u64;
         let mut params = Vec::new();
         for variable in variables {
@@ -116,7 +121,8 @@ impl<'a> Lowerer<'a> {
                 align: variable.align,
             });
         }
-        Ok((params, end as u32))
+        self.param_bytes = end as u32;
+        Ok(params)
     }
 
     /// Notes every label with the number of its scope: jumps go forward, too.
@@ -270,5 +276,8 @@ impl<'a> Lowerer<'a> {
 fn reserve(end: &mut u64, bytes: u64, align: u32) -> Result<u32, Problem> {
     let offset = end.next_multiple_of(u64::from(align));
     *end = offset + bytes;
-    if *end > MOST_BYTES { Err("too much shared or local memory".into()) } else { Ok(offset as u32) }
+    if *end > MOST_BYTES {
+        return Err(format!("more than {MOST_BYTES} bytes of shared memory, or of local memory per thread").into());
+    }
+    Ok(offset as u32)
 }

@@ -38,7 +38,7 @@ impl Lowerer<'_> {
         let ty = opcode.ty()?;
         let ([d, a] | [d, a, _]) = operands else { return Err("2 operands expected".into()) };
         let destinations = parts(d);
-        if destinations.len() != usize::from(count) || ty == Ty::B128 || ty == Ty::Pred {
+        if destinations.len() != usize::from(count) || ty == Ty::B128 || ty == Ty::Pred || too_wide(ty, count) {
             return Err(opcode.unsupported());
         }
         opcode.finish()?;
@@ -96,6 +96,9 @@ impl Lowerer<'_> {
             let d = self.any_register(destination)?;
             let offset = offset.saturating_add(index as u32 * ty.bytes());
             let bytes = ty.bytes() as u8;
+            if offset.checked_add(u32::from(bytes)).is_none_or(|end| end > self.param_bytes) {
+                return Err("a load beyond the kernel's parameters".into());
+            }
             let wider = d.ty.bits() > ty.bits();
             if d.ty.bits() < ty.bits() || d.ty == Ty::Pred {
                 return Err("a destination narrower than the parameter".into());
@@ -173,7 +176,7 @@ impl Lowerer<'_> {
         };
         let sources = if op == AtomOp::Cas { 2 } else { 1 };
         // A cache policy may follow.
-        if operands.len() < 1 + sources || operands.len() > 2 + sources || ty == Ty::B128 {
+        if operands.len() < 1 + sources || operands.len() > 2 + sources || !is_atomic(op, ty, false) {
             return Err(opcode.unsupported());
         }
         if let Operand::Vector(_) = &operands[1] {
@@ -210,6 +213,28 @@ fn vector(part: &str) -> Option<u8> {
 }
 
 /// Returns the operation of an atomic that a modifier names.
+/// Returns whether a lane would move more than 32 bytes at once, which no machine does.
+fn too_wide(ty: Ty, count: u8) -> bool {
+    ty.bytes() * u32::from(count) > 32
+}
+
+/// Returns whether PTX has this operation on this type (ISA, `atom`; `bulk` for `cp.reduce.async.bulk`).
+pub(super) fn is_atomic(op: AtomOp, ty: Ty, bulk: bool) -> bool {
+    match op {
+        AtomOp::Add => matches!(
+            ty,
+            Ty::U32 | Ty::S32 | Ty::U64 | Ty::S64 | Ty::F16 | Ty::F16x2 | Ty::Bf16 | Ty::Bf16x2 | Ty::F32 | Ty::F64
+        ),
+        AtomOp::Min | AtomOp::Max => {
+            matches!(ty, Ty::U32 | Ty::S32 | Ty::U64 | Ty::S64) || bulk && matches!(ty, Ty::F16 | Ty::Bf16)
+        }
+        AtomOp::And | AtomOp::Or | AtomOp::Xor => matches!(ty, Ty::B32 | Ty::B64),
+        AtomOp::Exch => matches!(ty, Ty::B32 | Ty::B64),
+        AtomOp::Cas => matches!(ty, Ty::B16 | Ty::B32 | Ty::B64),
+        AtomOp::Inc | AtomOp::Dec => ty == Ty::U32,
+    }
+}
+
 pub(super) fn atom_op(part: &str) -> Option<AtomOp> {
     Some(match part {
         "add" => AtomOp::Add,
