@@ -6,6 +6,9 @@ const MAGIC: [u8; 8] = *b"vgpu-map";
 /// Most dimensions.
 const MAX_RANK: usize = 5;
 
+/// Most bytes of a box: what an mbarrier counts (PTX ISA, tx-count), and more than any block's shared memory has.
+const MAX_BOX_BYTES: u64 = (1 << 20) - 1;
+
 /// How the chunks of 16 bytes of a box are permuted in shared memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Swizzle {
@@ -167,6 +170,10 @@ impl TensorMap {
         if let Some(size) = self.box_dims.iter().find(|size| !(1..=256).contains(*size)) {
             return Err(format!("a box of {size} elements along a dimension; it must have 1 to 256"));
         }
+        let bytes = self.box_dims.iter().map(|&size| u64::from(size)).product::<u64>() * u64::from(self.element_bytes);
+        if bytes > MAX_BOX_BYTES {
+            return Err(format!("a box of {bytes} bytes; make it fit into the shared memory of a block"));
+        }
         let (row, span) = (self.box_dims[0] * self.element_bytes, self.swizzle.span());
         if !row.is_multiple_of(16) {
             return Err(format!("a box with rows of {row} bytes; they must be a multiple of 16"));
@@ -204,7 +211,7 @@ mod tests {
             address: 16,
             dims: vec![1 << 32, 1, 2, 3, 4],
             strides: vec![16, 32, 48, (1 << 40) - 16],
-            box_dims: vec![256, 1, 2, 3, 256],
+            box_dims: vec![2, 1, 2, 3, 256],
             element_strides: Vec::new(),
             swizzle: Swizzle::None,
             fill: Fill::Zeros,
@@ -226,6 +233,16 @@ mod tests {
             (TensorMap { box_dims: vec![64], ..plane() }, "1 box dimensions"),
             (TensorMap { box_dims: vec![64, 257], ..plane() }, "257 elements"),
             (TensorMap { box_dims: vec![4, 4], ..plane() }, "8 bytes"),
+            (
+                TensorMap {
+                    element_bytes: 8,
+                    box_dims: vec![256; 4],
+                    dims: vec![9; 4],
+                    strides: vec![16; 3],
+                    ..plane()
+                },
+                "fit into",
+            ),
             (TensorMap { box_dims: vec![128, 4], ..plane() }, "at most 128"),
             (TensorMap { element_strides: vec![1, 2], ..plane() }, "element strides"),
             (TensorMap { fill: Fill::Nan, ..plane() }, "NaN"),

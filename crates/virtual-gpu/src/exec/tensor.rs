@@ -122,15 +122,16 @@ impl Tile {
         let count = (map.box_bytes() / 16 - first).min(LANES as u32);
         for lane in 0..count as usize {
             let chunk = first + lane as u32;
-            let (mut row, mut inside, mut rows_in) = (chunk / per_row, true, 0);
+            let (mut row, mut inside, mut rows_in) = (chunk / per_row, true, 0_i64);
             for axis in 1..map.dims.len() {
                 let at = self.coordinates[axis] + i64::from(row % map.box_dims[axis]);
                 row /= map.box_dims[axis];
                 inside &= (0..map.dims[axis] as i64).contains(&at);
-                rows_in += at * map.strides[axis - 1] as i64;
+                // Far outside this wraps, and is not used.
+                rows_in = rows_in.wrapping_add(at.wrapping_mul(map.strides[axis - 1] as i64));
             }
             let column = self.coordinates[0] + i64::from(chunk % per_row) * elements;
-            let address = map.address.wrapping_add_signed(rows_in + column * i64::from(map.element_bytes));
+            let address = map.address.wrapping_add_signed(rows_in.wrapping_add(column * i64::from(map.element_bytes)));
             let all = inside && column >= 0 && column + elements <= map.dims[0] as i64 && address.is_multiple_of(16);
             chunks.mask |= 1 << lane;
             chunks.whole |= u32::from(all) << lane;
