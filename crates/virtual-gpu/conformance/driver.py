@@ -101,6 +101,28 @@ class Driver:
         """Frees memory."""
         self.call("cuMemFree_v2", address)
 
+    def tensor_map(self, address, value):
+        """Encodes a tiled tensor map: 128 bytes, which the driver wants to write at a multiple of 64."""
+        room = (ctypes.c_char * 192)()
+        at = ctypes.addressof(room) + -ctypes.addressof(room) % 64
+        rank = len(value["dims"])
+        self.call(
+            "cuTensorMapEncodeTiled",
+            pointer(at),
+            ctypes.c_int({1: 0, 2: 1, 4: 2, 8: 4}[value["element"]]),  # CUtensorMapDataType: UINT8, 16, 32, 64
+            u32(rank),
+            address,
+            (u64 * rank)(*value["dims"]),
+            (u64 * rank)(*value["strides"]),
+            (u32 * rank)(*value["box"]),
+            (u32 * rank)(*[1] * rank),
+            ctypes.c_int(0),  # no interleaving
+            ctypes.c_int({0: 0, 32: 1, 64: 2, 128: 3}[value["swizzle"]]),
+            ctypes.c_int(0),  # no promotion in L2
+            ctypes.c_int(0),  # zeros for what is outside
+        )
+        return (ctypes.c_char * 128).from_buffer_copy(ctypes.string_at(at, 128))
+
     def launch(self, function, grid, block, cluster, shared, args):
         """Launches a kernel and waits for its end. `args` are ctypes values."""
         if shared > 48 * 1024:

@@ -34,6 +34,19 @@ def fnv(data, state=0xCBF29CE484222325):
     return state
 
 
+class TensorMap:
+    """An argument that is a tensor map: of `data`, or of the output if that is None."""
+
+    def __init__(self, value, data):
+        self.value, self.data = value, data
+
+    def fingerprint(self, state):
+        """Adds what it says and what it is of."""
+        value = self.value
+        numbers = [value["element"], *value["dims"], *value["strides"], *value["box"], value["swizzle"]]
+        return fnv(b"".join(number.to_bytes(4, "little") for number in numbers) + (self.data or b""), state)
+
+
 def operands(tables, case):
     """Returns the bytes of every argument, None for the output, and the output's bytes before the launch."""
     size = sum(WIDTH[section["type"]] * section["count"] for section in case["out"])
@@ -45,6 +58,9 @@ def operands(tables, case):
             args.append(None)
         elif "table" in arg:
             args.append(table_bytes(tables, arg["table"]))
+        elif "tensor_map" in arg:
+            value = arg["tensor_map"]
+            args.append(TensorMap(value, None if value["table"] is None else table_bytes(tables, value["table"])))
         else:
             args.append(arg["u32"])
     return args, before
@@ -54,22 +70,27 @@ def fingerprint(args, before):
     """Returns a number for the operands of a case."""
     state = fnv(before)
     for arg in args:
-        if arg is not None:
+        if isinstance(arg, TensorMap):
+            state = arg.fingerprint(state)
+        elif arg is not None:
             state = fnv(arg.to_bytes(4, "little") if isinstance(arg, int) else arg, state)
     return f"{state:016x}"
 
 
 def run_case(driver, function, case, args, before):
     """Runs a case once and returns its output."""
-    held, values, out = [], [], None
+    out = driver.put(before)
+    held, values = [out], []
     for arg in args:
         if isinstance(arg, int):
             values.append(ctypes.c_uint(arg))
             continue
-        address = driver.put(before if arg is None else arg)
-        out = address if arg is None else out
-        held.append(address)
-        values.append(address)
+        data = arg.data if isinstance(arg, TensorMap) else arg
+        address = out
+        if data is not None:
+            address = driver.put(data)
+            held.append(address)
+        values.append(driver.tensor_map(address, arg.value) if isinstance(arg, TensorMap) else address)
     driver.launch(function, case["grid"], case["block"], case["cluster"], case["shared"], values)
     data = driver.get(out, len(before))
     for address in held:

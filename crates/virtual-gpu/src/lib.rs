@@ -10,5 +10,7 @@ pub mod timing;
 
 mod exec;
 mod memory;
+mod tensor_map;
 
 pub use exec::{Launch, Loaded, MemoryError, Options, VirtualGpu};
+pub use tensor_map::{Fill, Swizzle, TensorMap};

@@ -20,6 +20,7 @@ mod scalar;
 mod step;
 mod sync;
 mod tally;
+mod tensor;
 mod transfer;
 mod warp;
 mod warp_ops;

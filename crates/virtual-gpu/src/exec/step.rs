@@ -4,7 +4,7 @@ use super::env::{Env, Run, Step, Trouble};
 use super::groups::Groups;
 use super::lanes::{W32, lanes_of, w32, w64};
 use super::warp::Warp;
-use super::{atomics, cluster, compare, copies, matrix, pack, sync, transfer, warp_ops};
+use super::{atomics, cluster, compare, copies, matrix, pack, sync, tensor, transfer, warp_ops};
 use crate::fault::FaultKind;
 use crate::program::{BarOp, Instruction, LaneSpecial, Op, Slot};
 
@@ -182,7 +182,7 @@ fn execute_rare(warp: &mut Warp, env: &mut Env<'_>, instruction: &Instruction, i
         Op::Exit => return Ok(exit(warp, mask)),
         Op::Trap => return Err(Trouble::of(mask, FaultKind::Trap)),
         Op::Fence | Op::Nop | Op::BulkCommit | Op::WgmmaFence | Op::WgmmaCommit | Op::WgmmaWait { .. } => {}
-        Op::BulkTensor(_) => return Err(unsupported(mask, "cp.async.bulk.tensor")),
+        Op::BulkTensor(ref copy) => tensor::issue(warp, env, copy, mask)?,
         Op::Wgmma(ref wgmma) => super::wgmma::multiply(warp, env, wgmma, mask)?,
         // Done by `execute`.
         Op::Mov { .. } | Op::Unary { .. } | Op::Binary { .. } | Op::Ternary { .. } | Op::Setp { .. } => {}

@@ -7,6 +7,7 @@ use super::access::{self, RANK_SHIFT, Width};
 use super::atomics;
 use super::env::{Env, Step, Trouble};
 use super::lanes::{W32, w64};
+use super::tensor::{self, Tile};
 use super::warp::Warp;
 use crate::fault::FaultKind;
 use crate::memory::races::{self, Clock};
@@ -21,14 +22,28 @@ pub(crate) enum End {
     Shared(usize, u32),
 }
 
+/// What a bulk copy moves.
+#[derive(Debug)]
+pub(crate) enum Moved {
+    /// Bytes that follow one another, a multiple of 16.
+    Line {
+        /// Source.
+        from: End,
+        /// Destinations.
+        to: Vec<End>,
+        /// How elements are combined with those that are there, if they do not replace them.
+        reduce: Option<(AtomOp, Ty)>,
+    },
+    /// A box of a tensor.
+    Tile(Tile),
+}
+
 /// A bulk copy that is under way.
 #[derive(Debug)]
 pub(crate) struct Transfer {
-    /// Source.
-    pub from: End,
-    /// Destinations.
-    pub to: Vec<End>,
-    /// Bytes, a multiple of 16.
+    /// What it moves.
+    pub moved: Moved,
+    /// Bytes that count at the mbarriers.
     pub bytes: u32,
     /// The mbarriers to tell, one per destination: block and offset.
     pub mbarriers: Vec<(usize, u32)>,
@@ -36,8 +51,16 @@ pub(crate) struct Transfer {
     pub warp: u32,
     /// The block that issued it.
     pub rank: usize,
-    /// How elements are combined with those that are there, if they do not replace them.
-    pub reduce: Option<(AtomOp, Ty)>,
+}
+
+impl Transfer {
+    /// Returns whether its destination is global memory.
+    fn is_store(&self) -> bool {
+        match &self.moved {
+            Moved::Line { to, .. } => matches!(to[..], [End::Global(_)]),
+            Moved::Tile(tile) => !tile.load,
+        }
+    }
 }
 
 /// Returns the block and offset that a shared address (generic, cluster or own) means.
@@ -69,19 +92,19 @@ pub(crate) fn issue(
             BulkOp::Prefetch => continue,
             &BulkOp::ReduceToGlobal { op, ty } => {
                 let (rank, offset) = shared_end(env, from.0[lane]);
-                let to = vec![End::Global(to.0[lane])];
-                let transfer = new_transfer(warp, env, End::Shared(rank, offset), to, size);
-                Transfer { reduce: Some((op, ty)), ..transfer }
+                let (from, to) = (End::Shared(rank, offset), vec![End::Global(to.0[lane])]);
+                new_transfer(warp, env, Moved::Line { from, to, reduce: Some((op, ty)) }, size)
             }
             BulkOp::SharedToGlobal => {
                 let (rank, offset) = shared_end(env, from.0[lane]);
-                new_transfer(warp, env, End::Shared(rank, offset), vec![End::Global(to.0[lane])], size)
+                let (from, to) = (End::Shared(rank, offset), vec![End::Global(to.0[lane])]);
+                new_transfer(warp, env, Moved::Line { from, to, reduce: None }, size)
             }
             BulkOp::SharedToShared { mbarrier } => {
                 let (rank, offset) = shared_end(env, from.0[lane]);
                 let target = shared_end(env, to.0[lane]);
-                let mut transfer =
-                    new_transfer(warp, env, End::Shared(rank, offset), vec![End::Shared(target.0, target.1)], size);
+                let (from, to) = (End::Shared(rank, offset), vec![End::Shared(target.0, target.1)]);
+                let mut transfer = new_transfer(warp, env, Moved::Line { from, to, reduce: None }, size);
                 transfer.mbarriers = vec![shared_end(env, access::addresses(warp, env, mbarrier).0[lane])];
                 transfer
             }
@@ -89,10 +112,10 @@ pub(crate) fn issue(
                 let target = shared_end(env, to.0[lane]);
                 let barrier = shared_end(env, access::addresses(warp, env, mbarrier).0[lane]);
                 let ranks = receivers(warp, env, *multicast, target.0, lane);
-                let ends = ranks.iter().map(|&rank| End::Shared(rank, target.1)).collect();
-                let mut transfer = new_transfer(warp, env, End::Global(from.0[lane]), ends, size);
-                let told = |&rank: &usize| if ranks.len() == 1 { barrier } else { (rank, barrier.1) };
-                transfer.mbarriers = ranks.iter().map(told).collect();
+                let to = ranks.iter().map(|&rank| End::Shared(rank, target.1)).collect();
+                let moved = Moved::Line { from: End::Global(from.0[lane]), to, reduce: None };
+                let mut transfer = new_transfer(warp, env, moved, size);
+                transfer.mbarriers = told(*multicast, &ranks, barrier);
                 transfer
             }
         };
@@ -110,8 +133,16 @@ pub(crate) fn receivers(warp: &Warp, env: &Env<'_>, multicast: Slot, rank: usize
     (0..16).filter(|bit| mask >> bit & 1 == 1).collect()
 }
 
-fn new_transfer(warp: &Warp, env: &Env<'_>, from: End, to: Vec<End>, bytes: u32) -> Transfer {
-    Transfer { from, to, bytes, mbarriers: Vec::new(), warp: warp.index, rank: env.rank, reduce: None }
+/// Returns the mbarriers to tell: the one given, or with a multicast every receiver's own at the same offset.
+pub(crate) fn told(multicast: Slot, ranks: &[usize], barrier: (usize, u32)) -> Vec<(usize, u32)> {
+    if multicast == crate::program::NONE {
+        return vec![barrier];
+    }
+    ranks.iter().map(|&rank| (rank, barrier.1)).collect()
+}
+
+pub(crate) fn new_transfer(warp: &Warp, env: &Env<'_>, moved: Moved, bytes: u32) -> Transfer {
+    Transfer { moved, bytes, mbarriers: Vec::new(), warp: warp.index, rank: env.rank }
 }
 
 /// Does the oldest copy. Returns false if there is none.
@@ -123,7 +154,7 @@ pub(crate) fn complete_next(env: &mut Env<'_>, warps: &mut [Warp]) -> Step<bool>
 
 /// Does every copy whose destination is global memory.
 pub(crate) fn complete_stores(env: &mut Env<'_>, warp: &mut Warp) -> Step<()> {
-    while let Some(index) = env.transfers.iter().position(|transfer| matches!(transfer.to[..], [End::Global(_)])) {
+    while let Some(index) = env.transfers.iter().position(Transfer::is_store) {
         if let Some(transfer) = env.transfers.remove(index) {
             complete(env, std::slice::from_mut(warp), &transfer)?;
         }
@@ -157,40 +188,56 @@ fn complete(env: &mut Env<'_>, warps: &mut [Warp], transfer: &Transfer) -> Step<
 
 /// Moves the bytes as a warp would, 32 lanes of 16 bytes at a time, so that every check of an access applies.
 fn move_bytes(env: &mut Env<'_>, warp: &mut Warp, transfer: &Transfer) -> Step<()> {
-    let width = Width::of(Ty::B32, 4);
     // Accesses are those of the warp that issued the copy.
     let index = std::mem::replace(&mut warp.index, transfer.warp);
     // No load or store does it.
     let before = env.tally.traffic();
-    let mut result = Ok(());
-    'all: for first in (0..transfer.bytes).step_by(16 * 32) {
-        let lanes = ((transfer.bytes - first) / 16).min(32);
+    let result = match &transfer.moved {
+        Moved::Line { from, to, reduce } => move_line(env, warp, (*from, to), *reduce, transfer.bytes),
+        Moved::Tile(tile) => tensor::move_tile(env, warp, tile),
+    };
+    warp.index = index;
+    env.tally.restore(before);
+    result
+}
+
+fn move_line(
+    env: &mut Env<'_>,
+    warp: &mut Warp,
+    (from, to): (End, &[End]),
+    reduce: Option<(AtomOp, Ty)>,
+    bytes: u32,
+) -> Step<()> {
+    let width = Width::of(Ty::B32, 4);
+    for first in (0..bytes).step_by(16 * 32) {
+        let lanes = ((bytes - first) / 16).min(32);
         let mask = u32::MAX >> (32 - lanes);
-        let at = |end: End| {
+        let at = |env: &Env<'_>, end: End| {
             let (space, base) = match end {
                 End::Global(address) => (Space::Global, address),
-                End::Shared(rank, offset) if rank == transfer.rank => (Space::Shared, u64::from(offset)),
-                End::Shared(rank, offset) => {
-                    (Space::SharedCluster, (rank as u64 + 1) << RANK_SHIFT | u64::from(offset))
-                }
+                End::Shared(rank, offset) => shared_at(env, rank, offset),
             };
             (space, w64!(lane => base + u64::from(first) + 16 * lane as u64))
         };
         let mut words = [W32::splat(0); access::MAX_WORDS];
-        let (space, from) = at(transfer.from);
-        result = access::read(warp, env, space, &from, mask, width, &mut words);
-        for &end in &transfer.to {
-            if result.is_err() {
-                break 'all;
+        let (space, at_from) = at(env, from);
+        access::read(warp, env, space, &at_from, mask, width, &mut words)?;
+        for &end in to {
+            let (space, at_to) = at(env, end);
+            match reduce {
+                None => access::write(warp, env, space, &at_to, mask, width, &words)?,
+                Some(reduce) => atomics::reduce_chunks(env, reduce, &at_to, mask, &words)?,
             }
-            let (space, to) = at(end);
-            result = match transfer.reduce {
-                None => access::write(warp, env, space, &to, mask, width, &words),
-                Some(reduce) => atomics::reduce_chunks(env, reduce, &to, mask, &words),
-            };
         }
     }
-    warp.index = index;
-    env.tally.restore(before);
-    result
+    Ok(())
+}
+
+/// Returns the space and the address in it of an offset in a block's shared memory.
+pub(crate) fn shared_at(env: &Env<'_>, rank: usize, offset: u32) -> (Space, u64) {
+    if rank == env.rank {
+        (Space::Shared, u64::from(offset))
+    } else {
+        (Space::SharedCluster, (rank as u64 + 1) << RANK_SHIFT | u64::from(offset))
+    }
 }

@@ -3,9 +3,9 @@
 use virtual_gpu::counters::Counters;
 use virtual_gpu::gpu::Gpu;
 use virtual_gpu::program::Module;
-use virtual_gpu::{Launch, Options, VirtualGpu};
+use virtual_gpu::{Fill, Launch, Options, Swizzle, TensorMap, VirtualGpu};
 
-use crate::suite::{Arg, Case, Manifest};
+use crate::suite::{Arg, Case, Manifest, Map};
 use crate::tables;
 
 /// Runs a case and returns the output's bytes and the counters.
@@ -26,6 +26,10 @@ pub fn run(module: &Module, manifest: &Manifest, case: &Case) -> Result<(Vec<u8>
             // Always true: it is a mark.
             Arg::Out(_) => out.to_le_bytes().to_vec(),
             Arg::U32(number) => number.to_le_bytes().to_vec(),
+            Arg::TensorMap(map) => {
+                let of = map.table.as_ref().map(|name| put(&tables::bytes(&manifest.tables, name)));
+                encode(map, of.unwrap_or(Ok(out))?)?.to_vec()
+            }
         });
     }
     let launch = Launch {
@@ -38,4 +42,21 @@ pub fn run(module: &Module, manifest: &Manifest, case: &Case) -> Result<(Vec<u8>
     let counters = gpu.launch(&loaded, &case.kernel, &launch, &Options::default()).map_err(|e| e.to_string())?;
     let output = gpu.read(out, before.len() as u64).map_err(|e| e.to_string())?;
     Ok((output, counters))
+}
+
+/// Returns the parameter for a tensor map.
+fn encode(map: &Map, address: u64) -> Result<[u8; 128], String> {
+    let wide = |numbers: &[u32]| numbers.iter().map(|&number| u64::from(number)).collect();
+    let swizzle = [Swizzle::None, Swizzle::Bytes32, Swizzle::Bytes64, Swizzle::Bytes128];
+    let map = TensorMap {
+        element_bytes: map.element,
+        address,
+        dims: wide(&map.dims),
+        strides: wide(&map.strides),
+        box_dims: map.box_dims.clone(),
+        element_strides: Vec::new(),
+        swizzle: swizzle.into_iter().find(|it| it.span() == map.swizzle).ok_or("cases.json has an unknown swizzle")?,
+        fill: Fill::Zeros,
+    };
+    map.encode()
 }

@@ -41,7 +41,7 @@ pub struct Case {
 
 /// An argument of a launch.
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "snake_case")]
 pub enum Arg {
     /// The address of a copy of a table.
     Table(String),
@@ -49,6 +49,32 @@ pub enum Arg {
     Out(bool),
     /// A number.
     U32(u32),
+    /// A tensor map.
+    TensorMap(Map),
+}
+
+/// A tensor map with zeros outside, of a copy of a table or of the output.
+#[derive(Debug, Deserialize)]
+pub struct Map {
+    /// The table; none for the output.
+    pub table: Option<String>,
+    /// Bytes of an element.
+    pub element: u32,
+    pub dims: Vec<u32>,
+    pub strides: Vec<u32>,
+    #[serde(rename = "box")]
+    pub box_dims: Vec<u32>,
+    /// Bytes of the swizzle, 0 for none.
+    pub swizzle: u32,
+}
+
+impl Map {
+    /// Continues a fingerprint as record.py does.
+    fn fingerprint(&self, tables: &Tables, state: u64) -> u64 {
+        let lists = [&[self.element][..], &self.dims, &self.strides, &self.box_dims, &[self.swizzle]];
+        let state = lists.into_iter().flatten().fold(state, |state, number| fnv(&number.to_le_bytes(), state));
+        self.table.iter().fold(state, |state, name| fnv(&tables::bytes(tables, name), state))
+    }
 }
 
 /// A part of the output: elements of one type under one rule.
@@ -78,6 +104,7 @@ impl Case {
             match arg {
                 Arg::Table(name) => state = fnv(&tables::bytes(tables, name), state),
                 Arg::U32(number) => state = fnv(&number.to_le_bytes(), state),
+                Arg::TensorMap(map) => state = map.fingerprint(tables, state),
                 Arg::Out(is_out) => assert!(is_out),
             }
         }
