@@ -6,7 +6,7 @@ import sys
 
 sys.dont_write_bytecode = True  # no folders of compiled Python in the repository
 
-from families import attention, banks, compiled, convert, floating, integer, matrix, warp
+from families import attention, banks, compiled, convert, floating, integer, matrix, tensor, warp
 from families.common import WIDTH, Suite, table_bytes
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -14,7 +14,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 def main():
     suite = Suite()
-    for family in (integer, floating, convert, warp, matrix, compiled, attention, banks):
+    for family in (integer, floating, convert, warp, matrix, compiled, attention, banks, tensor):
         family.add(suite)
     for name, text in suite.sources.items():
         (HERE / "kernels" / name).write_text("// Written by generate.py.\n" + text)

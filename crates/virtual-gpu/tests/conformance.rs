@@ -113,6 +113,7 @@ files! {
     split_attention: "attention_split.ptx",
     attention_on_tensor_cores: "attention_mma.ptx",
     bank_conflicts: "banks.ptx",
+    tensor_copies: "tensor.ptx",
 }
 
 /// The rules tell apart what they should: a test that accepts everything would pass too.

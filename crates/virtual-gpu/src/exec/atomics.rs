@@ -207,7 +207,7 @@ fn update_shared(
 ) -> Step<u64> {
     let (rank, offset) = super::transfer::shared_end(env, address);
     let size = env.memories.get(rank).map_or(0, |memory| memory.bytes());
-    if offset + bytes > size {
+    if offset.saturating_add(bytes) > size {
         let kind = access::shared_out_of_bounds(env, rank, Access::Atomic, address, bytes);
         return Err(Trouble::at(lane, kind));
     }

@@ -51,7 +51,7 @@ fn change(warp: &mut Warp, env: &mut Env<'_>, op: &MbarrierOp, address: u64, lan
     let number = |env: &Env<'_>, slot: Slot, absent: u32| {
         if slot == NONE { absent } else { env.get32(warp, slot).0[lane] }
     };
-    let Some(memory) = env.memories.get_mut(rank).filter(|memory| offset + 8 <= memory.bytes()) else {
+    let Some(memory) = env.memories.get_mut(rank).filter(|memory| offset.saturating_add(8) <= memory.bytes()) else {
         return Err(invalid(lane, format!("mbarrier at shared address {offset:#x}, outside the block's memory")));
     };
     if let MbarrierOp::Init { count } = *op {

@@ -15,6 +15,9 @@ use crate::tensor_map::TensorMap;
 /// Bytes that a tile's shared address must be a multiple of (PTX ISA, cp.async.bulk.tensor).
 const TILE_ALIGNMENT: u64 = 128;
 
+/// What the first coordinate must be.
+const CHUNKS: &str = "a tensor copy begins at a multiple of 16 bytes in a row";
+
 /// A box of a tensor and where it is in shared memory.
 #[derive(Debug)]
 pub(crate) struct Tile {
@@ -53,6 +56,14 @@ pub(crate) fn issue(warp: &mut Warp, env: &mut Env<'_>, copy: &BulkTensor, mask:
         let mut coordinates = [0; 5];
         for (to, &slot) in coordinates[..dims].iter_mut().zip(&copy.coordinates) {
             *to = i64::from(env.get32(warp, slot).0[lane] as i32);
+        }
+        // An H200 calls it an illegal instruction otherwise; the PTX ISA does not say so.
+        if coordinates[0] * i64::from(map.element_bytes) % 16 != 0 {
+            return Err(invalid(lane, format!("a first coordinate of {}: {CHUNKS}", coordinates[0])));
+        }
+        // The same holds of stores that begin before the tensor.
+        if let Some(before) = coordinates.iter().find(|&&coordinate| coordinate < 0 && !copy.load) {
+            return Err(invalid(lane, format!("a coordinate of {before}: a tensor store begins inside or behind")));
         }
         let (rank, offset) = shared_end(env, shared.0[lane]);
         let ranks = if copy.load { receivers(warp, env, copy.multicast, rank, lane) } else { vec![rank] };
@@ -151,6 +162,12 @@ impl Chunks {
         lanes_of(self.mask & self.row_inside & !self.whole).filter(inside).fold(0, |mask, lane| mask | 1 << lane)
     }
 
+    /// Returns the lanes whose chunk begins inside.
+    fn begun(&self, map: &TensorMap) -> u32 {
+        let begins = |&lane: &usize| (0..map.dims[0] as i64).contains(&self.column[lane]);
+        lanes_of(self.mask & self.row_inside).filter(begins).fold(0, |mask, lane| mask | 1 << lane)
+    }
+
     /// Returns the space and the addresses in a block's shared memory, `plus` bytes into each chunk.
     fn shared(&self, env: &Env<'_>, rank: usize, plus: u32) -> (Space, W64) {
         let (space, base) = shared_at(env, rank, 0);
@@ -172,7 +189,7 @@ pub(crate) fn move_tile(env: &mut Env<'_>, warp: &mut Warp, tile: &Tile) -> Step
         if tile.load {
             load_chunks(env, warp, tile, &chunks, element)?;
         } else {
-            store_chunks(env, warp, tile, &chunks, element)?;
+            store_chunks(env, warp, tile, &chunks)?;
         }
     }
     Ok(())
@@ -203,17 +220,15 @@ fn load_chunks(env: &mut Env<'_>, warp: &mut Warp, tile: &Tile, chunks: &Chunks,
     Ok(())
 }
 
-fn store_chunks(env: &mut Env<'_>, warp: &mut Warp, tile: &Tile, chunks: &Chunks, element: Width) -> Step<()> {
-    let mut copy = |env: &mut Env<'_>, mask: u32, plus: u32, width: Width| {
-        if mask == 0 {
-            return Ok(());
-        }
-        let mut words = [W32::splat(0); access::MAX_WORDS];
-        let (space, from) = chunks.shared(env, tile.ranks[0], plus);
-        access::read(warp, env, space, &from, mask, width, &mut words)?;
-        access::write(warp, env, Space::Global, &chunks.global(plus), mask, width, &words)
-    };
-    copy(env, chunks.whole, 0, Width::of(Ty::B32, 4))?;
-    (0..16 / element.bytes)
-        .try_for_each(|index| copy(env, chunks.partial(&tile.map, index), index * element.bytes, element))
+/// Stores whole chunks: of one that leaves the tensor the machine stores what is beyond, too (conformance, `store128`).
+fn store_chunks(env: &mut Env<'_>, warp: &mut Warp, tile: &Tile, chunks: &Chunks) -> Step<()> {
+    let mask = chunks.begun(&tile.map);
+    if mask == 0 {
+        return Ok(());
+    }
+    let width = Width::of(Ty::B32, 4);
+    let mut words = [W32::splat(0); access::MAX_WORDS];
+    let (space, from) = chunks.shared(env, tile.ranks[0], 0);
+    access::read(warp, env, space, &from, mask, width, &mut words)?;
+    access::write(warp, env, Space::Global, &chunks.global(0), mask, width, &words)
 }

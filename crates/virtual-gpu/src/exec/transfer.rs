@@ -66,6 +66,10 @@ impl Transfer {
 /// Returns the block and offset that a shared address (generic, cluster or own) means.
 pub(crate) fn shared_end(env: &Env<'_>, address: u64) -> (usize, u32) {
     let address = if address >> 40 == SHARED_WINDOW >> 40 { address - SHARED_WINDOW } else { address };
+    // Without a cluster there is no other block that an address could mean.
+    if env.memories.len() == 1 {
+        return (env.rank, u32::try_from(address).unwrap_or(u32::MAX));
+    }
     let tag = (address >> RANK_SHIFT) as usize;
     let offset = (address & ((1 << RANK_SHIFT) - 1)) as u32;
     (if tag == 0 { env.rank } else { tag - 1 }, offset)
@@ -80,6 +84,9 @@ pub(crate) fn issue(
     bytes: Slot,
     mask: u32,
 ) -> Step<()> {
+    if *op == BulkOp::Prefetch {
+        return Ok(());
+    }
     let (to, from) = (access::addresses(warp, env, to), access::addresses(warp, env, from));
     let bytes = *env.get32(warp, bytes);
     for lane in super::lanes::lanes_of(mask) {
@@ -89,7 +96,7 @@ pub(crate) fn issue(
             return Err(Trouble::at(lane, FaultKind::Invalid(message)));
         }
         let transfer = match op {
-            BulkOp::Prefetch => continue,
+            BulkOp::Prefetch => return Ok(()),
             &BulkOp::ReduceToGlobal { op, ty } => {
                 let (rank, offset) = shared_end(env, from.0[lane]);
                 let (from, to) = (End::Shared(rank, offset), vec![End::Global(to.0[lane])]);
