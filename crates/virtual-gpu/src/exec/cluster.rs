@@ -237,7 +237,9 @@ pub(crate) fn execute_address(warp: &mut Warp, env: &Env<'_>, op: &Op, mask: u32
             let window = if generic { SHARED_WINDOW } else { 0 };
             let map = |address: u64, rank: u32| {
                 let offset = address.wrapping_sub(window) & ((1 << RANK_SHIFT) - 1);
-                window + ((u64::from(rank) + 1) << RANK_SHIFT | offset)
+                // The own block's address stays what it is.
+                let tag = if rank as usize == env.rank { 0 } else { u64::from(rank) + 1 };
+                window + (tag << RANK_SHIFT | offset)
             };
             if wide {
                 let a = env.get64(warp, a);
