@@ -162,8 +162,9 @@ impl Device for VirtualDevice {
             let total = self.info.memory_bytes;
             return Err(Fault::Refused(format!("{bytes} bytes of device memory beside {held}: it has {total}")));
         }
-        let refused = |error: MemoryError| Fault::Refused(format!("{bytes} bytes of device memory: {error}"));
-        let address = self.gpu.alloc(size.max(1)).map_err(refused)?;
+        // The virtual GPU has the room; it is this machine that has not.
+        let broken = |error: MemoryError| Fault::Broken(format!("{bytes} bytes of device memory: {error}"));
+        let address = self.gpu.alloc(size.max(1)).map_err(broken)?;
         self.next += 1;
         self.buffers.insert(self.next, (address, size));
         Ok(Buffer(self.next))
