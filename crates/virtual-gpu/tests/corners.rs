@@ -156,3 +156,23 @@ fn what_no_machine_has_is_refused_when_loaded() {
         assert!(error.contains(message), "{error}");
     }
 }
+
+#[test]
+fn a_bulk_copy_that_goes_wrong_names_who_asked_for_it() {
+    let body = ".shared .align 16 .b8 s[64]; .shared .align 8 .b8 m[8];
+         mov.u32 %r2, m; mov.u32 %r3, s; setp.ne.u32 %p1, %r1, 33;
+         @%p1 bra I;
+         mbarrier.init.shared.b64 [%r2], 1;
+         I: bar.sync 0;
+         @%p1 bra W;
+         mbarrier.arrive.expect_tx.shared.b64 %rd2, [%r2], 64;
+         add.s64 %rd1, %rd1, 240;
+         cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r3], [%rd1], 64, [%r2];
+         W: mov.u32 %r4, 0;
+         L: mbarrier.try_wait.parity.shared.b64 %p2, [%r2], %r4;
+         @!%p2 bra L;";
+    let Err(LaunchError::Fault(fault)) = run(body, [1; 3], 64, &Options::default()) else { panic!("it was to fault") };
+    assert!(matches!(fault.kind, FaultKind::OutOfBounds { space: "global", .. }), "{fault}");
+    assert!(fault.instruction.contains("cp.async.bulk"), "{fault}");
+    assert_eq!(fault.thread, [33, 0, 0]);
+}

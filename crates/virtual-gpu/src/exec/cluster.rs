@@ -3,7 +3,7 @@
 use super::access::RANK_SHIFT;
 use super::barrier::{BARRIERS, Barrier};
 use super::dispatch::{self, Level};
-use super::env::{Constants, Env, Run, Step, Trouble};
+use super::env::{Constants, Env, Origin, Run, Step, Trouble};
 use super::lanes::{w32, w64};
 use super::step::Pause;
 use super::tally::Tally;
@@ -200,7 +200,7 @@ impl<'a> Machine<'a> {
             detail: details.join("; "),
         };
         let lane = self.warps[rank][index].live.trailing_zeros() as usize;
-        self.fault(rank, index, Trouble { lane, kind })
+        self.fault(rank, index, Trouble { lane, kind, origin: None })
     }
 
     fn line_of(&self, pc: u32) -> u32 {
@@ -211,12 +211,14 @@ impl<'a> Machine<'a> {
     /// Says where a fault happened.
     fn fault(&self, rank: usize, index: usize, trouble: Trouble) -> Box<Fault> {
         let run = self.env.run;
-        let warp = &self.warps[rank][index];
+        let pc = self.warps[rank][index].pc;
         // A warp that waits at a barrier is behind it already.
-        let pc = if self.at_barrier[rank][index] { warp.pc.saturating_sub(1) } else { warp.pc };
+        let pc = if self.at_barrier[rank][index] { pc.saturating_sub(1) } else { pc };
+        let here = Origin { rank, warp: index as u32, pc, lane: trouble.lane };
+        let Origin { rank, warp, pc, lane } = trouble.origin.unwrap_or(here);
         let line = self.line_of(pc);
         let [x, y, _] = run.launch.block;
-        let thread = warp.first_thread + trouble.lane as u32;
+        let thread = self.warps[rank][warp as usize].first_thread + lane as u32;
         Box::new(Fault {
             kind: trouble.kind,
             kernel: run.kernel.name.clone(),

@@ -21,6 +21,21 @@ pub(crate) struct Trouble {
     pub lane: usize,
     /// What happened.
     pub kind: FaultKind,
+    /// Where the instruction is that asked for it, if that is not the one being executed.
+    pub origin: Option<Origin>,
+}
+
+/// An instruction of a thread of the cluster.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Origin {
+    /// The block of the cluster.
+    pub rank: usize,
+    /// The warp of the block.
+    pub warp: u32,
+    /// The instruction.
+    pub pc: u32,
+    /// The lane.
+    pub lane: usize,
 }
 
 /// The result of a part of an instruction. Boxed, because it is almost never there and would be carried everywhere.
@@ -31,7 +46,7 @@ impl Trouble {
     #[cold]
     #[allow(clippy::new_ret_no_self)]
     pub fn at(lane: usize, kind: FaultKind) -> Box<Self> {
-        Box::new(Self { lane, kind })
+        Box::new(Self { lane, kind, origin: None })
     }
 
     /// Puts a fault at the first lane of a mask.

@@ -76,7 +76,7 @@ pub(crate) fn issue(warp: &mut Warp, env: &mut Env<'_>, copy: &BulkTensor, mask:
         // All of the box counts, also what is outside of the tensor.
         let bytes = map.box_bytes();
         let tile = Tile { map, coordinates, load: copy.load, ranks, offset };
-        let mut transfer = new_transfer(warp, env, Moved::Tile(tile), bytes);
+        let mut transfer = new_transfer((warp, lane), env, Moved::Tile(tile), bytes);
         transfer.mbarriers = mbarriers;
         env.transfers.push_back(transfer);
     }

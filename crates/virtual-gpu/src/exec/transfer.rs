@@ -5,7 +5,7 @@
 
 use super::access::{self, RANK_SHIFT, Width};
 use super::atomics;
-use super::env::{Env, Step, Trouble};
+use super::env::{Env, Origin, Step, Trouble};
 use super::lanes::{W32, w64};
 use super::tensor::{self, Tile};
 use super::warp::Warp;
@@ -51,6 +51,8 @@ pub(crate) struct Transfer {
     pub warp: u32,
     /// The block that issued it.
     pub rank: usize,
+    /// Where it was issued, for what goes wrong later.
+    pub origin: Origin,
 }
 
 impl Transfer {
@@ -100,18 +102,18 @@ pub(crate) fn issue(
             &BulkOp::ReduceToGlobal { op, ty } => {
                 let (rank, offset) = shared_end(env, from.0[lane]);
                 let (from, to) = (End::Shared(rank, offset), vec![End::Global(to.0[lane])]);
-                new_transfer(warp, env, Moved::Line { from, to, reduce: Some((op, ty)) }, size)
+                new_transfer((warp, lane), env, Moved::Line { from, to, reduce: Some((op, ty)) }, size)
             }
             BulkOp::SharedToGlobal => {
                 let (rank, offset) = shared_end(env, from.0[lane]);
                 let (from, to) = (End::Shared(rank, offset), vec![End::Global(to.0[lane])]);
-                new_transfer(warp, env, Moved::Line { from, to, reduce: None }, size)
+                new_transfer((warp, lane), env, Moved::Line { from, to, reduce: None }, size)
             }
             BulkOp::SharedToShared { mbarrier } => {
                 let (rank, offset) = shared_end(env, from.0[lane]);
                 let target = shared_end(env, to.0[lane]);
                 let (from, to) = (End::Shared(rank, offset), vec![End::Shared(target.0, target.1)]);
-                let mut transfer = new_transfer(warp, env, Moved::Line { from, to, reduce: None }, size);
+                let mut transfer = new_transfer((warp, lane), env, Moved::Line { from, to, reduce: None }, size);
                 transfer.mbarriers = vec![shared_end(env, access::addresses(warp, env, mbarrier).0[lane])];
                 transfer
             }
@@ -121,7 +123,7 @@ pub(crate) fn issue(
                 let ranks = receivers(warp, env, *multicast, target.0, lane);
                 let to = ranks.iter().map(|&rank| End::Shared(rank, target.1)).collect();
                 let moved = Moved::Line { from: End::Global(from.0[lane]), to, reduce: None };
-                let mut transfer = new_transfer(warp, env, moved, size);
+                let mut transfer = new_transfer((warp, lane), env, moved, size);
                 transfer.mbarriers = told(*multicast, &ranks, barrier);
                 transfer
             }
@@ -148,8 +150,9 @@ pub(crate) fn told(multicast: Slot, ranks: &[usize], barrier: (usize, u32)) -> V
     ranks.iter().map(|&rank| (rank, barrier.1)).collect()
 }
 
-pub(crate) fn new_transfer(warp: &Warp, env: &Env<'_>, moved: Moved, bytes: u32) -> Transfer {
-    Transfer { moved, bytes, mbarriers: Vec::new(), warp: warp.index, rank: env.rank }
+pub(crate) fn new_transfer((warp, lane): (&Warp, usize), env: &Env<'_>, moved: Moved, bytes: u32) -> Transfer {
+    let origin = Origin { rank: env.rank, warp: warp.index, pc: warp.pc, lane };
+    Transfer { moved, bytes, mbarriers: Vec::new(), warp: warp.index, rank: env.rank, origin }
 }
 
 /// Does the oldest copy. Returns false if there is none.
@@ -170,6 +173,13 @@ pub(crate) fn complete_stores(env: &mut Env<'_>, warp: &mut Warp) -> Step<()> {
 }
 
 fn complete(env: &mut Env<'_>, warps: &mut [Warp], transfer: &Transfer) -> Step<()> {
+    do_transfer(env, warps, transfer).map_err(|mut trouble| {
+        trouble.origin = Some(transfer.origin);
+        trouble
+    })
+}
+
+fn do_transfer(env: &mut Env<'_>, warps: &mut [Warp], transfer: &Transfer) -> Step<()> {
     let rank = std::mem::replace(&mut env.rank, transfer.rank);
     let result = move_bytes(env, &mut warps[0], transfer);
     env.rank = rank;
