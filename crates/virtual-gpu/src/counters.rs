@@ -145,7 +145,7 @@ pub struct Counters {
     /// Block barriers that a warp waited at.
     pub barriers: u64,
     /// Cycles of the longest warp through a block if every instruction waited in order for its operands, with the
-    /// latencies of [`crate::timing::latency`]; summed over executed blocks.
+    /// latencies of [`crate::timing::cost`]; summed over executed blocks.
     pub in_order_cycles: u64,
     /// The same if an instruction only waited for its operands (unbounded reordering): the dependency bound.
     pub dataflow_cycles: u64,
