@@ -1,6 +1,7 @@
 """The part of the CUDA driver API that the recorder needs, over ctypes on libcuda.so.1."""
 
 import ctypes
+import re
 
 u32, u64, pointer = ctypes.c_uint, ctypes.c_uint64, ctypes.c_void_p
 ERROR_LOG, ERROR_LOG_BYTES = 5, 6  # CUjit_option
@@ -59,11 +60,11 @@ class Driver:
         self.call("cuDriverGetVersion", ctypes.byref(version))
         try:
             with open("/proc/driver/nvidia/version", encoding="utf-8") as file:
-                kernel_module = file.readline().strip()
+                found = re.search(r"\d+\.\d+(\.\d+)?", file.readline())
         except OSError:
-            kernel_module = "unknown"
+            found = None
         cuda = f"{version.value // 1000}.{version.value % 1000 // 10}"
-        return {"device": name.value.decode(), "cuda": cuda, "driver": kernel_module}
+        return {"device": name.value.decode(), "cuda": cuda, "driver": found.group() if found else "unknown"}
 
     def load(self, text):
         """Compiles PTX text by the driver's compiler and returns the module."""

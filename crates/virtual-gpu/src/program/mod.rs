@@ -5,16 +5,24 @@
 //! special registers that are one number per block are *constants* behind the same operand type, so that an operand is
 //! always one index.
 
+mod access;
+mod arithmetic;
 mod display;
 pub(crate) mod flow;
 mod liveness;
 pub(crate) mod lower;
+mod matrix;
 mod ops;
 mod registers;
+mod types;
 pub mod visit;
 mod visit_memory;
 
+pub use access::*;
+pub use arithmetic::*;
+pub use matrix::*;
 pub use ops::*;
+pub use types::*;
 
 /// An operand: below [`CONSTANT`] a slot of the register file that the type implies, from there on a constant of the
 /// same width.

@@ -1,0 +1,141 @@
+//! Matrix products and asynchronous copies: the operands of the largest instructions.
+
+use super::Slot;
+use super::access::{Address, AtomOp};
+use super::types::Ty;
+
+/// A matrix multiply-accumulate of a warp, `mma.sync.aligned.row.col`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Mma {
+    /// Rows of A and D: 16 (8 for f64 `m8n8k4`).
+    pub m: u8,
+    /// Columns of B and D: 8.
+    pub n: u8,
+    /// Columns of A and rows of B.
+    pub k: u8,
+    /// Type of A's elements: [`Ty::F16`], [`Ty::Bf16`], [`Ty::Tf32`], [`Ty::S8`], [`Ty::U8`] or [`Ty::F64`].
+    pub a_ty: Ty,
+    /// Type of B's elements.
+    pub b_ty: Ty,
+    /// Type of C and D: [`Ty::F32`], [`Ty::F16`], [`Ty::S32`] or [`Ty::F64`].
+    pub c_ty: Ty,
+    /// Registers of A (at most 4), [`super::NONE`] beyond.
+    pub a: [Slot; 4],
+    /// Registers of B (at most 2).
+    pub b: [Slot; 2],
+    /// Registers of C.
+    pub c: [Slot; 4],
+    /// Registers of D.
+    pub d: [Slot; 4],
+}
+
+/// What an mbarrier instruction does. `addr` is in shared memory, possibly of another block of the cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum MbarrierOp {
+    Init {
+        count: Slot,
+    },
+    Inval,
+    /// `mbarrier.arrive{.drop}{.expect_tx}`: `state` is a 64-bit destination or NONE; `count` 32-bit or NONE for 1;
+    /// `tx` the expected bytes or NONE.
+    Arrive {
+        state: Slot,
+        count: Slot,
+        tx: Slot,
+        drop: bool,
+    },
+    ExpectTx {
+        tx: Slot,
+    },
+    CompleteTx {
+        tx: Slot,
+    },
+    /// `mbarrier.test_wait`/`try_wait` with the 64-bit state of an arrive.
+    WaitState {
+        d: Slot,
+        state: Slot,
+        blocking: bool,
+    },
+    /// `mbarrier.test_wait.parity`/`try_wait.parity`.
+    WaitParity {
+        d: Slot,
+        parity: Slot,
+        blocking: bool,
+    },
+    /// `mbarrier.pending_count`: `state` to `d`; the address is unused.
+    PendingCount {
+        d: Slot,
+        state: Slot,
+    },
+}
+
+/// What a bulk copy (`cp.async.bulk`) moves and who is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum BulkOp {
+    /// Global to shared of this or (`.multicast::cluster`) several blocks; completes on `mbarrier`.
+    GlobalToShared { mbarrier: Address, multicast: Slot },
+    /// Shared to global; completes by bulk groups.
+    SharedToGlobal,
+    /// Shared to shared of another block of the cluster; completes on the remote `mbarrier`.
+    SharedToShared { mbarrier: Address },
+    /// `cp.reduce.async.bulk` shared to global.
+    ReduceToGlobal { op: AtomOp, ty: Ty },
+    /// `cp.async.bulk.prefetch.L2`
+    Prefetch,
+}
+
+/// A tensor copy (`cp.async.bulk.tensor`), tiled mode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct BulkTensor {
+    /// Whether global memory is the source (else the destination).
+    pub load: bool,
+    /// Whether it only prefetches to L2.
+    pub prefetch: bool,
+    /// Operation of `cp.reduce.async.bulk.tensor`, if it reduces.
+    pub reduce: Option<AtomOp>,
+    /// Dimensions, 1 to 5.
+    pub dims: u8,
+    /// Generic address of the tensor map.
+    pub map: Address,
+    /// Coordinates, innermost first.
+    pub coordinates: [Slot; 5],
+    /// Shared address.
+    pub shared: Address,
+    /// The mbarrier, for loads.
+    pub mbarrier: Address,
+    /// Mask of the blocks that receive it, 16-bit, or NONE.
+    pub multicast: Slot,
+}
+
+/// `wgmma.mma_async.sync.aligned`: D (m64 x n, f32 or f16) = A B + D.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Wgmma {
+    /// Columns of B and D, 8 to 256.
+    pub n: u16,
+    /// Columns of A and rows of B: 16 for 16-bit types, 8 for tf32, 32 for 8-bit.
+    pub k: u8,
+    /// Type of A's and B's elements.
+    pub ab_ty: Ty,
+    /// Type of D.
+    pub d_ty: Ty,
+    /// Registers of D, also the accumulator.
+    pub d: Box<[Slot]>,
+    /// A from 4 registers, or NONE in the first when from `a_desc`.
+    pub a: [Slot; 4],
+    /// Matrix descriptor of A, 64-bit, or NONE.
+    pub a_desc: Slot,
+    /// Matrix descriptor of B, 64-bit.
+    pub b_desc: Slot,
+    /// Predicate `scale-d`: false means D = A B.
+    pub scale_d: Slot,
+    /// Whether A is negated.
+    pub negate_a: bool,
+    /// Whether B is negated.
+    pub negate_b: bool,
+    /// Whether A in shared memory is column-major.
+    pub transpose_a: bool,
+    /// Whether B in shared memory is row-major (`N` contiguous).
+    pub transpose_b: bool,
+}
