@@ -176,3 +176,29 @@ fn a_bulk_copy_that_goes_wrong_names_who_asked_for_it() {
     assert!(fault.instruction.contains("cp.async.bulk"), "{fault}");
     assert_eq!(fault.thread, [33, 0, 0]);
 }
+
+/// Two stores in two groups; waiting for all but the newest promises only the first, so a source that is overwritten then is
+/// what the second stores.
+#[test]
+fn waiting_for_a_bulk_group_leaves_the_newer_ones() {
+    let body = |groups: u32| {
+        format!(
+            ".shared .align 16 .b8 s[32];
+             mov.u32 %r2, s; mov.u32 %r3, 16; mov.u32 %r4, 5; mov.u32 %r6, 9; add.u32 %r5, %r2, 16; add.s64 %rd2, %rd1, 16;
+             st.shared.v4.u32 [%r2], {{%r4,%r4,%r4,%r4}}; st.shared.v4.u32 [%r5], {{%r4,%r4,%r4,%r4}};
+             fence.proxy.async;
+             cp.async.bulk.global.shared::cta.bulk_group [%rd1], [%r2], %r3;
+             cp.async.bulk.commit_group;
+             cp.async.bulk.global.shared::cta.bulk_group [%rd2], [%r5], %r3;
+             cp.async.bulk.commit_group;
+             cp.async.bulk.wait_group.read {groups};
+             st.shared.u32 [%r2], %r6; st.shared.u32 [%r5], %r6;"
+        )
+    };
+    let words = |groups| {
+        let data = run(&body(groups), [1; 3], 1, &Options::default()).expect("it runs");
+        [data[0], data[16]]
+    };
+    assert_eq!(words(0), [5, 5]);
+    assert_eq!(words(1), [5, 9]);
+}

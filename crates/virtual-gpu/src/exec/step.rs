@@ -150,7 +150,8 @@ fn execute_rare(warp: &mut Warp, env: &mut Env<'_>, instruction: &Instruction, i
         Op::CpAsyncWait { groups } => copies::wait(warp, env, groups)?,
         Op::CpAsyncMbarrierArrive { ref addr, noinc } => sync::arrive_after_copies(warp, env, addr, noinc, mask)?,
         Op::Bulk { ref op, ref to, ref from, bytes } => transfer::issue(warp, env, op, (to, from), bytes, mask)?,
-        Op::BulkWait { .. } => transfer::complete_stores(env, warp)?,
+        Op::BulkCommit => warp.bulk_groups += 1,
+        Op::BulkWait { groups, .. } => transfer::wait(env, warp, groups)?,
         Op::Mapa { .. } | Op::GetCtaRank { .. } => cluster::execute_address(warp, env, op, mask),
         Op::Mbarrier { ref op, ref addr } => {
             if !sync::mbarrier(warp, env, op, addr, mask)? {
@@ -181,7 +182,7 @@ fn execute_rare(warp: &mut Warp, env: &mut Env<'_>, instruction: &Instruction, i
         }
         Op::Exit => return Ok(exit(warp, mask)),
         Op::Trap => return Err(Trouble::of(mask, FaultKind::Trap)),
-        Op::Fence | Op::Nop | Op::BulkCommit | Op::WgmmaFence | Op::WgmmaCommit | Op::WgmmaWait { .. } => {}
+        Op::Fence | Op::Nop | Op::WgmmaFence | Op::WgmmaCommit | Op::WgmmaWait { .. } => {}
         Op::BulkTensor(ref copy) => tensor::issue(warp, env, copy, mask)?,
         Op::Wgmma(ref wgmma) => super::wgmma::multiply(warp, env, wgmma, mask)?,
         // Done by `execute`.

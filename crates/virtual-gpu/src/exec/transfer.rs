@@ -51,6 +51,8 @@ pub(crate) struct Transfer {
     pub warp: u32,
     /// The block that issued it.
     pub rank: usize,
+    /// The bulk group of its warp that it belongs to, if it goes to global memory.
+    pub group: u32,
     /// Where it was issued, for what goes wrong later.
     pub origin: Origin,
 }
@@ -152,7 +154,7 @@ pub(crate) fn told(multicast: Slot, ranks: &[usize], barrier: (usize, u32)) -> V
 
 pub(crate) fn new_transfer((warp, lane): (&Warp, usize), env: &Env<'_>, moved: Moved, bytes: u32) -> Transfer {
     let origin = Origin { rank: env.rank, warp: warp.index, pc: warp.pc, lane };
-    Transfer { moved, bytes, mbarriers: Vec::new(), warp: warp.index, rank: env.rank, origin }
+    Transfer { moved, bytes, mbarriers: Vec::new(), warp: warp.index, rank: env.rank, group: warp.bulk_groups, origin }
 }
 
 /// Does the oldest copy. Returns false if there is none.
@@ -162,9 +164,16 @@ pub(crate) fn complete_next(env: &mut Env<'_>, warps: &mut [Warp]) -> Step<bool>
     Ok(true)
 }
 
-/// Does every copy whose destination is global memory.
-pub(crate) fn complete_stores(env: &mut Env<'_>, warp: &mut Warp) -> Step<()> {
-    while let Some(index) = env.transfers.iter().position(Transfer::is_store) {
+/// `cp.async.bulk.wait_group`: does the warp's copies to global memory but for those of its newest `groups` groups. A group
+/// belongs to a thread; here its warp's threads are taken as one, since one of them issues such copies.
+pub(crate) fn wait(env: &mut Env<'_>, warp: &mut Warp, groups: u32) -> Step<()> {
+    let (rank, index, closed) = (env.rank, warp.index, warp.bulk_groups.saturating_sub(groups));
+    complete_stores(env, warp, |transfer| transfer.rank == rank && transfer.warp == index && transfer.group < closed)
+}
+
+/// Does the copies to global memory that are `wanted`, oldest first.
+pub(crate) fn complete_stores(env: &mut Env<'_>, warp: &mut Warp, wanted: impl Fn(&Transfer) -> bool) -> Step<()> {
+    while let Some(index) = env.transfers.iter().position(|transfer| transfer.is_store() && wanted(transfer)) {
         if let Some(transfer) = env.transfers.remove(index) {
             complete(env, std::slice::from_mut(warp), &transfer)?;
         }

@@ -57,7 +57,9 @@ pub(crate) struct Warp {
     pub copies: Vec<Copy>,
     /// Committed groups, oldest first.
     pub groups: VecDeque<Vec<Copy>>,
-    /// Groups of bulk copies: how many each has outstanding is not kept, because they complete in order.
+    /// Groups of bulk copies to global memory that were committed.
+    pub bulk_groups: u32,
+    /// Times that it has arrived at the cluster's barrier.
     pub cluster_arrivals: u64,
 }
 
@@ -81,6 +83,7 @@ impl Warp {
             local_written: vec![0; words],
             copies: Vec::new(),
             groups: VecDeque::new(),
+            bulk_groups: 0,
             cluster_arrivals: 0,
         };
         warp.restart(threads);
@@ -103,6 +106,7 @@ impl Warp {
         self.local_written.fill(0);
         self.copies.clear();
         self.groups.clear();
+        self.bulk_groups = 0;
         self.cluster_arrivals = 0;
     }
 
