@@ -202,3 +202,15 @@ fn waiting_for_a_bulk_group_leaves_the_newer_ones() {
     assert_eq!(words(0), [5, 5]);
     assert_eq!(words(1), [5, 9]);
 }
+
+#[test]
+fn a_full_division_has_the_full_range() {
+    let divide = |form: &str| {
+        let body = format!("mov.f32 %f1, 0f7F000000; div.{form}.f32 %f2, %f1, %f1; st.global.f32 [%rd1], %f2;");
+        let data = run(&format!(".reg .f32 %f<4>; {body}"), [1; 3], 1, &Options::default()).expect("it runs");
+        f32::from_le_bytes([data[0], data[1], data[2], data[3]])
+    };
+    assert_eq!(divide("full"), 1.0);
+    // The approximate one gives 0 for so large a divisor (PTX ISA, div).
+    assert_eq!(divide("approx"), 0.0);
+}

@@ -1,7 +1,7 @@
 //! Arithmetic on one lane: every operation and type that has no vector form in `alu`.
 
 use crate::numeric as num;
-use crate::program::{Binary, Mods, Round, Ternary, Ty, Unary};
+use crate::program::{Binary, Mods, Ternary, Ty, Unary};
 
 /// The bit that makes a NaN of f64 quiet.
 const QUIET64: u64 = 1 << 51;
@@ -156,9 +156,7 @@ fn binary_f32(op: Binary, mods: Mods, a: u64, b: u64) -> u64 {
         Binary::Mul => {
             return finish_lifted(mods, num::f32_mul_round(x, y, round), || num::is_tiny_fma(x, y, 0.0, round));
         }
-        // `div.full` scales its operands, and has the range that `div.approx` lacks; both are marked approx, and the
-        // loader marks the full one by a rounding towards zero, which no division that is approximate has.
-        Binary::Div if mods.approx && round == Round::Zero => num::div_full(x, y, mods.ftz),
+        Binary::Div if mods.full => num::div_full(x, y, mods.ftz),
         Binary::Div if mods.approx => num::div_approx(x, y, mods.ftz),
         Binary::Div => {
             return finish_lifted(mods, num::f32_div_round(x, y, round), || num::is_tiny_quotient(x, y, round));

@@ -243,8 +243,14 @@ fn modifiers(mods: &Mods) -> String {
         Round::IntegerDown => ".rmi",
         Round::IntegerUp => ".rpi",
     };
-    let flags =
-        [(mods.approx, ".approx"), (mods.ftz, ".ftz"), (mods.sat, ".sat"), (mods.relu, ".relu"), (mods.nan, ".nan")];
+    let flags = [
+        (mods.full, ".full"),
+        (mods.approx && !mods.full, ".approx"),
+        (mods.ftz, ".ftz"),
+        (mods.sat, ".sat"),
+        (mods.relu, ".relu"),
+        (mods.nan, ".nan"),
+    ];
     let flags: String = flags.into_iter().map(|(set, text)| flag(set, text)).collect();
     format!("{round}{flags}")
 }

@@ -104,8 +104,10 @@ pub struct Mods {
     pub relu: bool,
     /// `.NaN`: min and max give NaN if an operand is.
     pub nan: bool,
-    /// `.approx` (also `.full`): the fast form with PTX's stated error.
+    /// `.approx`, and set with `full` too: the fast form with PTX's stated error.
     pub approx: bool,
+    /// `.full`: a fast division that holds over the full range.
+    pub full: bool,
     /// Rounding.
     pub round: Round,
 }

@@ -76,12 +76,14 @@ impl<'a> Opcode<'a> {
 
     /// Takes the modifiers of arithmetic and conversions.
     pub fn mods(&mut self) -> Mods {
+        let full = self.take("full");
         Mods {
+            full,
             ftz: self.take("ftz"),
             sat: self.take("sat"),
             relu: self.take("relu"),
             nan: self.take("NaN"),
-            approx: self.take_all(&["approx", "full"]),
+            approx: self.take("approx") || full,
             round: self.choose(round).unwrap_or_default(),
         }
     }
