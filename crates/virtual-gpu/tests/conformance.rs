@@ -5,6 +5,8 @@
 
 #[path = "conformance/compare.rs"]
 mod compare;
+#[path = "conformance/counters.rs"]
+mod counters;
 #[path = "conformance/execute.rs"]
 mod execute;
 #[path = "conformance/suite.rs"]

@@ -20,8 +20,8 @@ use crate::domain::device::{DeviceInfo, Peaks, TimeSource};
 use crate::domain::plan::{Arg, Launch, ScalarValue};
 use crate::domain::profile::{LaunchProfile, Profile, Units};
 
-/// The fewest blocks that a sample has. Under a causal mask a block's work grows along the grid: the mean of 18 places in the
-/// executor's sequence is within 0.6% of the slope's, that of some smaller numbers is off by 5%.
+/// The fewest blocks that a sample has. The executor samples symmetrically, so that work which grows along the grid, as under a
+/// causal mask, is met at its mean whatever their number; so many also meet heads and splits of every kind.
 const LEAST_SAMPLE: u32 = 18;
 
 /// Instructions per FLOP of the case after which a warp counts as one that never ends. A warp that did all of the case's work
@@ -142,7 +142,7 @@ impl Device for VirtualDevice {
 
     fn load(&mut self, artifact: &Artifact) -> Result<(), Fault> {
         if let Some((before, _)) = self.loaded.take() {
-            before.globals().iter().try_for_each(|global| self.gpu.free(*global)).map_err(broken)?;
+            self.gpu.unload(&before).map_err(broken)?;
         }
         let module = ptx::load("the variant's PTX", &artifact.ptx).map_err(|error| match &error {
             PtxError::Unsupported { opcode, .. } => {

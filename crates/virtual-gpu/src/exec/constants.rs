@@ -2,7 +2,7 @@
 
 use super::env::{Constants, Run};
 use super::lanes::{W32, W64};
-use crate::program::{BlockSpecial, Constant, LOCAL_WINDOW, PARAM_WINDOW};
+use crate::program::{BlockSpecial, Constant, PARAM_WINDOW};
 
 /// Fills in the constants for the block at this index of the grid, of this rank in its cluster.
 pub(crate) fn fill(constants: &mut Constants, run: &Run<'_>, block: [u32; 3], rank: u32) {
@@ -21,11 +21,8 @@ fn value_of(constant: &Constant, run: &Run<'_>, block: [u32; 3], rank: u32) -> u
         Constant::Global(index, addend) => run.globals[index as usize].wrapping_add(i64::from(addend) as u64),
         Constant::Shared(offset) => offset.into(),
         Constant::DynamicShared(offset) => u64::from(run.dynamic_offset) + u64::from(offset),
-        // The executor's local addresses are relative; the window is only in generic ones.
-        Constant::Local(offset) => {
-            let _ = LOCAL_WINDOW;
-            offset.into()
-        }
+        // Relative to the thread's memory: the window is only in generic addresses.
+        Constant::Local(offset) => offset.into(),
         Constant::Special(special) => special_of(special, run, block, rank).into(),
     }
 }

@@ -1,19 +1,11 @@
 //! The counters against what an H200's own counters say of the same kernels (conformance/count.py).
-#![allow(dead_code)] // The modules are those of conformance.rs, which uses all of them.
-
-#[path = "conformance/compare.rs"]
-mod compare;
-#[path = "conformance/execute.rs"]
-mod execute;
-#[path = "conformance/suite.rs"]
-mod suite;
-#[path = "conformance/tables.rs"]
-mod tables;
 
 use std::collections::BTreeMap;
 
 use virtual_gpu::counters::Counters;
 use virtual_gpu::ptx;
+
+use crate::{execute, suite};
 
 type Counts = BTreeMap<String, u64>;
 
