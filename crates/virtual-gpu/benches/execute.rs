@@ -23,7 +23,7 @@ fn execute(criterion: &mut Criterion) {
         ("all checks", Options::default()),
         ("plain, one thread", Options { threads: Some(1), ..off }),
     ];
-    for (name, kernel) in [("scalar", Kernel::Scalar), ("mma", Kernel::Mma)] {
+    for (name, kernel) in [("scalar", Kernel::Scalar), ("mma", Kernel::Mma), ("causal mma", Kernel::MmaCausal)] {
         let prepared = PROBLEM.prepare(kernel);
         let instructions = prepared.launch(&Options::default()).instructions();
         let mut group = criterion.benchmark_group(name);

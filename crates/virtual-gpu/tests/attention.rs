@@ -2,6 +2,8 @@
 
 #[path = "attention/problem.rs"]
 mod problem;
+#[path = "attention/reference.rs"]
+mod reference;
 
 use problem::{Kernel, Problem};
 use virtual_gpu::Options;

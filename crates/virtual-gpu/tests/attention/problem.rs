@@ -7,7 +7,7 @@ use virtual_gpu::gpu::Gpu;
 use virtual_gpu::{Launch, Loaded, Options, VirtualGpu, ptx};
 
 /// Head dimension.
-const D: usize = 64;
+pub const D: usize = 64;
 
 /// A kernel of `conformance/kernels`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,17 +17,10 @@ pub enum Kernel {
     /// On the tensor cores.
     Mma,
     /// The same with a causal mask.
-    #[allow(dead_code)] // only the tests use it
     MmaCausal,
 }
 
 impl Kernel {
-    /// Returns whether key j is hidden from query i when j > i + keys - queries.
-    #[allow(dead_code)] // only the tests use it
-    pub fn causal(self) -> bool {
-        self == Self::MmaCausal
-    }
-
     fn text(self) -> &'static str {
         match self {
             Self::Scalar => include_str!("../../conformance/kernels/attention_scalar.ptx"),
@@ -55,12 +48,12 @@ pub struct Problem {
 
 /// A problem whose operands are in a GPU's memory, ready to launch.
 pub struct Prepared {
-    gpu: VirtualGpu,
+    pub gpu: VirtualGpu,
     loaded: Loaded,
     kernel: Kernel,
-    problem: Problem,
-    args: Vec<Vec<u8>>,
-    output: u64,
+    pub problem: Problem,
+    /// Addresses of q, k, v and the output, then the sizes and the scale.
+    pub args: Vec<Vec<u8>>,
 }
 
 impl Problem {
@@ -75,7 +68,8 @@ impl Problem {
         (0..rows * D).map(|_| next()).collect()
     }
 
-    fn operands(&self) -> [Vec<f16>; 3] {
+    /// Returns q, k and v.
+    pub fn operands(&self) -> [Vec<f16>; 3] {
         let (queries, keys) = (self.heads * self.queries, self.heads * self.keys);
         [Self::matrix(queries, 1), Self::matrix(keys, 2), Self::matrix(keys, 3)]
     }
@@ -97,48 +91,7 @@ impl Problem {
         args.push((self.queries as u32).to_le_bytes().to_vec());
         args.push((self.keys as u32).to_le_bytes().to_vec());
         args.push(0.125_f32.to_le_bytes().to_vec());
-        Prepared { gpu, loaded, kernel, problem: *self, args, output }
-    }
-
-    /// Runs a kernel and returns its output.
-    #[allow(dead_code)] // only the tests use it
-    pub fn run(&self, kernel: Kernel, options: &Options) -> (Vec<f64>, Counters) {
-        let prepared = self.prepare(kernel);
-        let counters = prepared.launch(options);
-        (prepared.output(), counters)
-    }
-
-    /// Returns the error of an output against attention in f64, as a part of the answer's norm.
-    #[allow(dead_code)] // only the tests use it
-    pub fn relative_error(&self, output: &[f64], causal: bool) -> f64 {
-        let [q, k, v] = self.operands();
-        let row = |matrix: &[f16], i: usize| -> Vec<f64> { matrix[i * D..][..D].iter().map(|x| x.to_f64()).collect() };
-        let (mut wrong, mut norm) = (0.0, 0.0);
-        for head in 0..self.heads {
-            for i in 0..self.queries {
-                let query = row(&q, head * self.queries + i);
-                let visible = if causal { (i + self.keys + 1).saturating_sub(self.queries) } else { self.keys };
-                let visible = visible.min(self.keys);
-                let score = |j: usize| {
-                    let key = row(&k, head * self.keys + j);
-                    query.iter().zip(&key).map(|(a, b)| a * b).sum::<f64>() * 0.125
-                };
-                let scores: Vec<f64> = (0..visible).map(score).collect();
-                let top = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-                let weights: Vec<f64> = scores.iter().map(|score| (score - top).exp()).collect();
-                let sum: f64 = weights.iter().sum();
-                let mut answer = vec![0.0; D];
-                for (j, weight) in weights.iter().enumerate() {
-                    for (to, x) in answer.iter_mut().zip(row(&v, head * self.keys + j)) {
-                        *to += weight / sum * x;
-                    }
-                }
-                let got = &output[(head * self.queries + i) * D..][..D];
-                wrong += answer.iter().zip(got).map(|(a, b)| (a - b).powi(2)).sum::<f64>();
-                norm += answer.iter().map(|a| a * a).sum::<f64>();
-            }
-        }
-        (wrong / norm).sqrt()
+        Prepared { gpu, loaded, kernel, problem: *self, args }
     }
 }
 
@@ -154,13 +107,5 @@ impl Prepared {
             args: &self.args,
         };
         self.gpu.launch(&self.loaded, name, &launch, options).unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    /// Reads the output.
-    #[allow(dead_code)] // only the tests use it
-    pub fn output(&self) -> Vec<f64> {
-        let count = self.problem.heads * self.problem.queries * D;
-        let bytes = self.gpu.read(self.output, count as u64 * 2).expect("the allocation is that large");
-        bytes.chunks(2).map(|pair| f16::from_le_bytes([pair[0], pair[1]]).to_f64()).collect()
     }
 }
