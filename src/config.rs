@@ -6,7 +6,12 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 
+use crate::domain::sampling::Sampling;
 use crate::domain::toml_text;
+use crate::domain::verdict::Policy;
+
+/// Samples of a screening below which an interval of the median means little.
+const LEAST_SCREENING: usize = 7;
 
 /// The validated configuration. `config.toml` in the repository lists every key with its default and the reason for it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -73,14 +78,22 @@ pub struct Validate {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Benchmark {
-    /// Samples while screening.
+    /// The most samples while screening.
     pub screening_samples: usize,
+    /// The relative error of the median at which screening ends.
+    pub screening_error: f64,
     /// The longest that screening samples a case.
     pub max_screening: String,
-    /// Samples of a confirmation.
+    /// The fewest samples of each entrant of a contest.
     pub confirmation_samples: usize,
-    /// The longest confirmation of a case.
+    /// The most.
+    pub max_confirmation_samples: usize,
+    /// The relative error of the median at which a contest ends.
+    pub confirmation_error: f64,
+    /// The longest that an entrant of a contest samples.
     pub max_confirmation: String,
+    /// Samples that an entrant of a contest takes before the next one's turn.
+    pub block: usize,
     /// The shortest sample, in microseconds: enough launches go into one replay.
     pub min_sample_us: f64,
     /// The least speed-up over the incumbent that is worth a commit.
@@ -169,10 +182,14 @@ impl Default for Validate {
 impl Default for Benchmark {
     fn default() -> Self {
         Self {
-            screening_samples: 20,
+            screening_samples: 50,
+            screening_error: 0.002,
             max_screening: "2s".to_owned(),
             confirmation_samples: 500,
+            max_confirmation_samples: 2000,
+            confirmation_error: 0.001,
             max_confirmation: "60s".to_owned(),
+            block: 10,
             min_sample_us: 200.0,
             min_speedup: 1.01,
         }
@@ -243,8 +260,14 @@ impl Config {
         if !(3..=100_000).contains(&self.baseline.samples) {
             bail!("baseline.samples must lie between 3 and 100000");
         }
-        if benchmark.confirmation_samples > 100_000 {
-            bail!("benchmark.confirmation_samples must be 100000 or fewer");
+        if !(benchmark.confirmation_samples..=100_000).contains(&benchmark.max_confirmation_samples) {
+            bail!("benchmark.max_confirmation_samples must lie between confirmation_samples and 100000");
+        }
+        if ![benchmark.screening_error, benchmark.confirmation_error].iter().all(|error| (1e-6..0.5).contains(error)) {
+            bail!("benchmark.screening_error and confirmation_error must lie between 0.000001 and 0.5");
+        }
+        if !(1..=benchmark.confirmation_samples / 4).contains(&benchmark.block) {
+            bail!("benchmark.block must be 1 or more, and at most a quarter of confirmation_samples");
         }
         let shortest = Duration::from_secs_f64(benchmark.min_sample_us.clamp(0.0, 1e6) * 1e-6);
         if shortest.saturating_mul(benchmark.confirmation_samples as u32) > confirmation {
@@ -278,6 +301,29 @@ impl Config {
             bail!("store.path must stay inside the project: use a relative path without `..`");
         }
         Ok(())
+    }
+
+    /// Returns when a faster time counts.
+    pub fn policy(&self) -> Policy {
+        let Benchmark { min_speedup, block, .. } = self.benchmark;
+        let ns = |text: &str| humantime::parse_duration(text).map_or(f64::INFINITY, |time| time.as_secs_f64() * 1e9);
+        let benchmark = &self.benchmark;
+        Policy {
+            min_speedup,
+            screening: Sampling {
+                least: LEAST_SCREENING.min(benchmark.screening_samples),
+                most: benchmark.screening_samples,
+                relative_error: benchmark.screening_error,
+                max_ns: ns(&benchmark.max_screening),
+            },
+            contest: Sampling {
+                least: benchmark.confirmation_samples,
+                most: benchmark.max_confirmation_samples,
+                relative_error: benchmark.confirmation_error,
+                max_ns: ns(&benchmark.max_confirmation),
+            },
+            block,
+        }
     }
 
     /// Returns how long one step on the device may take.

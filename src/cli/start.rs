@@ -18,7 +18,6 @@ use crate::domain::budget::Budget;
 use crate::domain::cost::Rate;
 use crate::domain::device::TimeSource;
 use crate::domain::family::Family;
-use crate::domain::verdict::Policy;
 use crate::domain::workload::Workload;
 use crate::runner::baseline::BaselineProgram;
 use crate::runner::compile::Compiler;
@@ -162,28 +161,17 @@ fn order(args: &Args, config: &Config) -> anyhow::Result<Order> {
     if args.iterations.is_some_and(|most| most == 0 || most > 1_000_000_000) {
         return Err(usage_sentence("--iterations: give a number from 1 to 1000000000"));
     }
-    let benchmark = &config.benchmark;
     Ok(Order {
         budget: Budget { wall, max_cost_usd: args.max_cost, max_iterations: args.iterations },
         rate: Rate { gpu_usd_per_hour: config.cost.gpu_usd_per_hour },
-        policy: Policy {
-            min_speedup: benchmark.min_speedup,
-            screening_samples: benchmark.screening_samples,
-            max_screening_ns: nanoseconds("benchmark.max_screening", &benchmark.max_screening)?,
-            confirmation_samples: benchmark.confirmation_samples,
-            max_confirmation_ns: nanoseconds("benchmark.max_confirmation", &benchmark.max_confirmation)?,
-        },
-        min_sample_ns: benchmark.min_sample_us * 1e3,
+        policy: config.policy(),
+        min_sample_ns: config.benchmark.min_sample_us * 1e3,
         oracle_flop: config.validate.oracle_gflop * 1e9,
         model_flop: config.virtual_gpu.launch_gflop * 1e9,
         compile_ahead: config.parallel_compilations(),
         seed: args.seed.unwrap_or_else(rand::random),
         config: serde_json::to_value(config).context("Failed to record the configuration")?,
     })
-}
-
-fn nanoseconds(key: &str, text: &str) -> anyhow::Result<f64> {
-    Ok(config::duration(key, text).map_err(usage)?.as_secs_f64() * 1e9)
 }
 
 async fn start_worker(device: &DeviceChoice, config: &Config) -> anyhow::Result<Worker> {

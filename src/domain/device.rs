@@ -48,8 +48,14 @@ pub struct DeviceInfo {
     pub memory_bytes: u64,
     /// Driver version, such as `13.0`, where there is a driver.
     pub driver: Option<String>,
+    /// What tells this very device from others of its kind, as NVML and the driver name it. None for virtual ones.
+    #[serde(default)]
+    pub uuid: Option<String>,
     /// Whether its times are measured or modelled.
     pub time_source: TimeSource,
+    /// Whether it times what it replays, with noise, so that variants have to be held against each other in contests.
+    #[serde(default)]
+    pub replays: bool,
     /// Ceilings for floors and shares of peak.
     pub peaks: Peaks,
 }
@@ -154,7 +160,9 @@ impl DeviceInfo {
             l2_bytes: 40 << 20,
             memory_bytes: 16 << 30,
             driver: None,
+            uuid: None,
             time_source: TimeSource::Modelled,
+            replays: false,
             peaks: Peaks::derived(sm, sms, 1_700_000.0, 2_600_000.0, 5120.0),
         })
     }

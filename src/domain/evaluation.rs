@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::contest::Contest;
 use super::profile::Profile;
 use super::statistics::{Interval, median, median_interval};
 
@@ -146,6 +147,8 @@ pub struct Measurement {
     pub screening: Option<Timing>,
     /// The long measurement on fresh inputs that only a variant gets which screening says is faster.
     pub confirmation: Option<Timing>,
+    /// The contest in which the confirmation was taken, where the device replays.
+    pub contest: Option<Contest>,
     /// Blocks (CTAs) of the plan's largest launch, to hold against the device's SMs.
     pub ctas: u64,
     /// How the time came about, where the device modelled it.

@@ -2,6 +2,8 @@
 
 pub mod artifact;
 pub mod budget;
+pub mod conditions;
+pub mod contest;
 pub mod cost;
 pub mod device;
 pub mod evaluation;
@@ -12,12 +14,15 @@ pub mod floor;
 pub mod history;
 pub mod hypothesis;
 pub mod incumbent;
+pub mod machine;
 pub mod names;
 pub mod op;
 pub mod plan;
 pub mod profile;
 pub mod proposal;
 pub mod record;
+pub mod regime;
+pub mod sampling;
 pub mod sidecar;
 pub mod space;
 pub mod statistics;

@@ -2,8 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::contest::Role;
 use super::evaluation::{Evaluation, Outcome, Timing};
 use super::incumbent::Incumbents;
+use super::sampling::{LEAST_SAMPLES, Sampling};
 
 /// What was decided on one case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,24 +41,19 @@ impl Verdict {
 pub struct Policy {
     /// The least speed-up over the incumbent that is worth a commit, such as 1.01.
     pub min_speedup: f64,
-    /// Samples that a variant gets unless it is clearly slower.
-    pub screening_samples: usize,
-    /// The longest that screening samples a case; three samples are taken in any case.
-    pub max_screening_ns: f64,
-    /// Samples of a confirmation.
-    pub confirmation_samples: usize,
-    /// The longest confirmation: a variant that would need more is too slow to be worth it.
-    pub max_confirmation_ns: f64,
+    /// When screening has sampled enough.
+    pub screening: Sampling,
+    /// When an entrant of a contest has sampled enough.
+    pub contest: Sampling,
+    /// Samples that an entrant of a contest takes before the next one's turn.
+    pub block: usize,
 }
 
-/// Samples without which nothing is decided.
-const LEAST_SAMPLES: usize = 3;
-
 impl Policy {
-    /// Tells whether a screened time deserves a confirmation, and whether that takes no longer than it may.
+    /// Tells whether a screened time deserves a contest with the incumbent, and whether that takes no longer than it may.
     pub fn promising(&self, screened: &Timing, incumbent_ns: Option<f64>) -> bool {
         let sample_ns = screened.median_ns * f64::from(screened.launches_per_sample);
-        let affordable = sample_ns * self.confirmation_samples as f64 <= self.max_confirmation_ns;
+        let affordable = sample_ns * self.contest.least as f64 <= self.contest.max_ns;
         affordable && self.worth_it(screened.median_ns, incumbent_ns)
     }
 
@@ -73,13 +70,6 @@ impl Policy {
     pub fn hopeless(&self, first_samples: &[f64], incumbent_ns: Option<f64>) -> bool {
         let fastest = first_samples.iter().copied().fold(f64::INFINITY, f64::min);
         incumbent_ns.is_some_and(|ns| first_samples.len() >= LEAST_SAMPLES && fastest > 1.2 * ns)
-    }
-
-    /// Tells whether these samples, each of so many launches, are all that screening takes.
-    pub fn screening_is_over(&self, samples: &[f64], launches_per_sample: u32) -> bool {
-        let taken_ns = samples.iter().sum::<f64>() * f64::from(launches_per_sample);
-        let time_is_up = samples.len() >= LEAST_SAMPLES && taken_ns >= self.max_screening_ns;
-        samples.len() >= self.screening_samples || time_is_up
     }
 }
 
@@ -113,10 +103,24 @@ pub fn judge(incumbents: &Incumbents, evaluation: &Evaluation, policy: &Policy) 
             let timing = measurement.best_timing()?;
             let incumbent = incumbents.get(&measurement.case).map(|incumbent| &incumbent.timing);
             let confirmed = measurement.confirmation.is_some();
-            let speedup = incumbent.map(|incumbent| incumbent.median_ns / timing.median_ns);
-            let verdict = match incumbent {
-                None => Verdict::Start,
-                Some(incumbent) => decide(incumbent, timing, confirmed, policy),
+            let contest =
+                measurement.contest.as_ref().and_then(|contest| Some((contest, contest.against(Role::Incumbent)?)));
+            let (verdict, speedup) = match (incumbent, contest) {
+                (None, _) => (Verdict::Start, None),
+                (Some(_), Some((contest, (incumbent, ratio)))) => {
+                    let worth_it = ratio.estimate >= policy.min_speedup;
+                    let slower = ratio.interval.hi < 1.0 - contest.noise();
+                    let verdict = match (contest.beats(incumbent) && worth_it, slower) {
+                        (true, _) => Verdict::Improved,
+                        (false, true) => Verdict::Regressed,
+                        (false, false) => Verdict::Tied,
+                    };
+                    (verdict, Some(ratio.estimate))
+                }
+                (Some(incumbent), None) => {
+                    let speedup = incumbent.median_ns / timing.median_ns;
+                    (decide(incumbent, timing, confirmed, policy), Some(speedup))
+                }
             };
             Some(Decision { case: measurement.case.clone(), verdict, speedup })
         })
@@ -143,10 +147,9 @@ mod tests {
 
     const POLICY: Policy = Policy {
         min_speedup: 1.01,
-        screening_samples: 5,
-        max_screening_ns: 1e9,
-        confirmation_samples: 10,
-        max_confirmation_ns: 1e10,
+        screening: Sampling { least: 3, most: 5, relative_error: 1e-9, max_ns: 1e9 },
+        contest: Sampling { least: 10, most: 10, relative_error: 1e-9, max_ns: 1e10 },
+        block: 5,
     };
 
     fn timing(ns: f64) -> Timing {
@@ -162,6 +165,7 @@ mod tests {
                 screening: Some(timing(screening)),
                 confirmation: confirmation.map(timing),
                 ctas: 1,
+                contest: None,
                 profile: None,
             }],
             device_s: 0.1,
@@ -224,14 +228,6 @@ mod tests {
         assert!(!POLICY.hopeless(&[150.0, 140.0], Some(100.0)));
         assert!(!POLICY.hopeless(&[150.0, 140.0, 130.0], None));
     }
-    #[test]
-    fn screening_ends_after_its_samples_or_its_time_but_never_before_three() {
-        assert!(!POLICY.screening_is_over(&[1e3; 4], 100));
-        assert!(POLICY.screening_is_over(&[1e3; 5], 100));
-        assert!(!POLICY.screening_is_over(&[2e9; 2], 1));
-        assert!(POLICY.screening_is_over(&[2e9; 3], 1));
-    }
-
     #[test]
     fn a_confirmation_that_would_take_too_long_is_not_begun() {
         assert!(POLICY.promising(&timing(0.9e9), Some(2e9)));

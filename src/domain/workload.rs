@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::names::did_you_mean;
 use super::op::{Dims, Dtype, Op};
+use super::regime::Regime;
 use super::toml_text;
 
 /// What must be computed, on which shapes, how exactly.
@@ -34,6 +35,9 @@ pub struct Case {
     pub name: String,
     /// Size of every dimension of the op.
     pub dims: Dims,
+    /// State of the caches in which it is timed.
+    #[serde(default)]
+    pub regime: Regime,
 }
 
 /// The largest errors that count as correct, both relative to the scale of the output.
@@ -59,6 +63,8 @@ struct WorkloadFile {
     reference: String,
     baseline: Option<String>,
     #[serde(default)]
+    regime: Regime,
+    #[serde(default)]
     dims: Dims,
     #[serde(rename = "case")]
     cases: Vec<CaseFile>,
@@ -67,6 +73,7 @@ struct WorkloadFile {
 #[derive(Deserialize)]
 struct CaseFile {
     name: String,
+    regime: Option<Regime>,
     #[serde(flatten)]
     dims: Dims,
 }
@@ -92,7 +99,8 @@ impl Workload {
             if cases.iter().any(|other| other.name == case.name) {
                 return Err(format!("case `{}` is there twice: rename one", case.name));
             }
-            cases.push(Case::validated(case.name, file.dims.clone(), case.dims, op)?);
+            let regime = case.regime.unwrap_or(file.regime);
+            cases.push(Case::validated(case.name, regime, file.dims.clone(), case.dims, op)?);
         }
         let Tolerance { relative_l2, worst_row } = file.tolerance;
         if !(relative_l2 > 0.0 && relative_l2 < 0.5 && worst_row > 0.0 && worst_row < 0.5) {
@@ -155,7 +163,7 @@ fn is_file_name(name: &str) -> bool {
 }
 
 impl Case {
-    fn validated(name: String, shared: Dims, own: Dims, op: &dyn Op) -> Result<Self, String> {
+    fn validated(name: String, regime: Regime, shared: Dims, own: Dims, op: &dyn Op) -> Result<Self, String> {
         if !is_file_name(&name) {
             return Err(format!("case name `{name}`: use 1 to 64 of a-z, 0-9 and `-`, it becomes a file name"));
         }
@@ -181,7 +189,7 @@ impl Case {
             }
         }
         op.check(&dims).map_err(|problem| format!("case `{name}`: {problem}"))?;
-        Ok(Self { name, dims })
+        Ok(Self { name, dims, regime })
     }
 }
 

@@ -7,7 +7,7 @@ use crate::domain::verdict::Policy;
 /// The most executions in one graph: beyond it instantiation costs more than resolution gains.
 const MAX_EXECUTIONS: f64 = 1000.0;
 
-/// Takes up to `policy.screening_samples` samples: fewer when the challenger cannot win any more, or when time is up.
+/// Takes as many samples as `policy.screening` says: fewer when the challenger cannot win any more, or when time is up.
 pub fn screen(
     device: &mut dyn Replay,
     work: &Work<'_>,
@@ -20,12 +20,12 @@ pub fn screen(
     device.replay()?;
     let singles = [device.replay()?, device.replay()?, device.replay()?];
     let fastest = singles.into_iter().fold(f64::INFINITY, f64::min);
-    if fastest >= min_sample_ns && (policy.hopeless(&singles, incumbent_ns) || policy.screening_is_over(&singles, 1)) {
+    if fastest >= min_sample_ns && (policy.hopeless(&singles, incumbent_ns) || policy.screening.is_over(&singles, 1)) {
         return timing(singles.to_vec(), 1);
     }
     let executions = if fastest >= min_sample_ns { 1 } else { fill(device, work, min_sample_ns, fastest)? };
-    let mut samples = Vec::with_capacity(policy.screening_samples);
-    while !policy.screening_is_over(&samples, executions) && !policy.hopeless(&samples, incumbent_ns) {
+    let mut samples = Vec::with_capacity(policy.screening.most);
+    while !policy.screening.is_over(&samples, executions) && !policy.hopeless(&samples, incumbent_ns) {
         samples.push(device.replay()? / f64::from(executions));
     }
     timing(samples, executions)
@@ -33,8 +33,8 @@ pub fn screen(
 
 /// Takes all samples of a confirmation, from what [`screen`] has captured.
 pub fn confirm(device: &mut dyn Replay, executions: u32, policy: &Policy) -> Result<Timing, Fault> {
-    let mut samples = Vec::with_capacity(policy.confirmation_samples);
-    for _ in 0..policy.confirmation_samples {
+    let mut samples = Vec::with_capacity(policy.contest.least);
+    for _ in 0..policy.contest.least {
         samples.push(device.replay()? / f64::from(executions));
     }
     timing(samples, executions)

@@ -51,7 +51,7 @@ fn scaled(
     device: &DeviceInfo,
 ) -> Result<Option<ScaledCase>, String> {
     for dims in workload.op.scaled(&case.dims) {
-        let scaled = Case { name: case.name.clone(), dims };
+        let scaled = Case { name: case.name.clone(), dims, regime: case.regime };
         let same_source = family.specialization(&scaled) == family.specialization(case);
         let smaller = workload.op.flop(&scaled.dims) < workload.op.flop(&case.dims);
         if !same_source || !smaller || workload.op.check(&scaled.dims).is_err() {

@@ -168,7 +168,7 @@ async fn record_measurement(
     measurement: &Measurement,
     decision: Option<&Decision>,
 ) -> Result<(), StoreError> {
-    let Measurement { case, correctness, screening, confirmation, ctas, profile } = measurement;
+    let Measurement { case, correctness, screening, confirmation, ctas, profile, .. } = measurement;
     let mut query = sqlx::query(
         "INSERT INTO measurements (iteration_id, case_name, relative_l2, worst_row, rows_checked, rows, ctas,
              profile, verdict, speedup,

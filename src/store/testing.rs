@@ -15,6 +15,7 @@ use crate::domain::evaluation::{Correctness, Evaluation, Measurement, Outcome, T
 use crate::domain::hypothesis::{Hypothesis, Score};
 use crate::domain::proposal::Proposal;
 use crate::domain::record::Environment;
+use crate::domain::regime::Regime;
 use crate::domain::statistics::Interval;
 use crate::domain::variant::{Variant, VariantHash};
 use crate::domain::verdict::{Decision, Verdict};
@@ -103,7 +104,11 @@ pub(crate) fn proposal(block: i64, parent: Option<i64>) -> Proposal {
             hash: VariantHash::of(&source),
             source,
         },
-        cases: vec![Case { name: "b1h1s128".to_owned(), dims: IndexMap::from([("S".to_owned(), 128)]) }],
+        cases: vec![Case {
+            name: "b1h1s128".to_owned(),
+            dims: IndexMap::from([("S".to_owned(), 128)]),
+            regime: Regime::Warm,
+        }],
         hypothesis: Hypothesis {
             claim: format!("{block} threads fill the SMs"),
             evidence: "2 blocks on 58 SMs".to_owned(),
@@ -148,6 +153,7 @@ pub(crate) fn evaluation(ns: f64, confirmed: bool) -> Evaluation {
         screening: Some(timing(ns + 1024.0)),
         confirmation: confirmed.then(|| timing(ns)),
         ctas: 2,
+        contest: None,
         profile: None,
     };
     Evaluation { outcome: Outcome::Measured, measurements: vec![measurement], device_s: 0.25 }

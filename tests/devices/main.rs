@@ -10,6 +10,8 @@ use optloop::domain::device::DeviceInfo;
 use optloop::domain::evaluation::{Evaluation, Outcome};
 use optloop::domain::family::Family;
 use optloop::domain::op::Dtype;
+use optloop::domain::regime::Regime;
+use optloop::domain::sampling::Sampling;
 use optloop::domain::verdict::Policy;
 use optloop::domain::workload::{Case, Tolerance};
 use optloop::ops;
@@ -52,7 +54,11 @@ impl Bench {
     async fn evaluate(&mut self, fault: i64, shared_bytes: i64, incumbent_ns: Option<f64>) -> Evaluation {
         let family = Family::parse(include_str!("family.toml"), include_str!("kernel.cu.tera").to_owned()).unwrap();
         let dims = [("B", 1), ("H", 2), ("Sq", 33), ("Sk", 33), ("D", 16), ("CAUSAL", 1)];
-        let case = Case { name: "c".to_owned(), dims: dims.map(|(name, value)| (name.to_owned(), value)).into() };
+        let case = Case {
+            name: "c".to_owned(),
+            dims: dims.map(|(name, value)| (name.to_owned(), value)).into(),
+            regime: Regime::Warm,
+        };
         let mut params = family.defaults();
         params.insert("FAULT".to_owned(), fault);
         params.insert("SHARED".to_owned(), shared_bytes);
@@ -67,10 +73,9 @@ impl Bench {
             cases: vec![CaseRequest { case, plan, incumbent_ns, scaled: None }],
             policy: Policy {
                 min_speedup: 1.01,
-                screening_samples: 10,
-                max_screening_ns: 1e9,
-                confirmation_samples: 30,
-                max_confirmation_ns: 1e10,
+                screening: Sampling { least: 10, most: 10, relative_error: 0.005, max_ns: 1e9 },
+                contest: Sampling { least: 30, most: 30, relative_error: 0.002, max_ns: 1e10 },
+                block: 10,
             },
             min_sample_ns: 200_000.0,
             oracle_flop: 1e10,

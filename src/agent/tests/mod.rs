@@ -12,6 +12,7 @@ use crate::domain::evaluation::{Correctness, Evaluation, Measurement, Outcome, T
 use crate::domain::family::Family;
 use crate::domain::history::{History, Point};
 use crate::domain::proposal::{Idea, KnownWinner};
+use crate::domain::sampling::Sampling;
 use crate::domain::variant::{Variant, VariantHash, show_params};
 use crate::domain::verdict::{Policy, judge};
 use crate::domain::workload::{Case, Workload};
@@ -19,10 +20,9 @@ use crate::ops;
 
 const POLICY: Policy = Policy {
     min_speedup: 1.01,
-    screening_samples: 5,
-    max_screening_ns: 1e9,
-    confirmation_samples: 10,
-    max_confirmation_ns: 1e10,
+    screening: Sampling { least: 5, most: 5, relative_error: 0.005, max_ns: 1e9 },
+    contest: Sampling { least: 10, most: 10, relative_error: 0.002, max_ns: 1e10 },
+    block: 10,
 };
 
 /// What a session drives, without compiler, device and store.
@@ -87,6 +87,7 @@ impl Scene {
                 screening: timing.clone(),
                 confirmation: timing,
                 ctas: 1,
+                contest: None,
                 profile: None,
             }
         };

@@ -328,9 +328,17 @@ fn describe_device(device: sys::CUdevice, number: u32) -> Result<DeviceInfo, Dri
         // SAFETY: the device handle is valid.
         memory_bytes: unsafe { result::device::total_mem(device)? } as u64,
         driver: driver_version(),
+        uuid: result::device::get_uuid(device).ok().map(|uuid| uuid_text(&uuid)),
         time_source: TimeSource::Measured,
+        replays: true,
         peaks,
     })
+}
+
+/// Writes a UUID as NVML does, such as `GPU-1b2c…`.
+fn uuid_text(uuid: &sys::CUuuid) -> String {
+    let hex: String = uuid.bytes.iter().map(|byte| format!("{:02x}", *byte as u8)).collect();
+    format!("GPU-{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
 }
 
 /// Returns the CUDA version of the driver, such as `13.0`.

@@ -57,7 +57,9 @@ impl FakeDevice {
             l2_bytes: 60 << 20,
             memory_bytes: 16 << 30,
             driver: None,
+            uuid: None,
             time_source: TimeSource::Modelled,
+            replays: true,
             peaks: Peaks::derived(90, 132, 1_980_000.0, 3_201_000.0, 6144.0),
         };
         Self { info, buffers: HashMap::new(), next: 0, captured: None, jitter: 1 }

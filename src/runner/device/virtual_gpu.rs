@@ -265,7 +265,9 @@ fn describe(name: &str, gpu: &Gpu) -> DeviceInfo {
         l2_bytes: gpu.l2_bytes,
         memory_bytes: gpu.memory_bytes,
         driver: None,
+        uuid: None,
         time_source: TimeSource::Modelled,
+        replays: false,
         peaks: peaks(gpu),
     }
 }

@@ -80,6 +80,7 @@ fn measurement(
         screening: Some(screening),
         confirmation,
         ctas: asked.plan.ctas(),
+        contest: None,
         profile: confirmed_profile.flatten().or(profile),
     }
 }

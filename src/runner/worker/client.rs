@@ -8,9 +8,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
-use super::protocol::{Reply, Request, VERSION};
+use super::protocol::{EnterRequest, Reply, Request, TimeRequest, VERSION};
 use crate::domain::device::DeviceInfo;
-use crate::domain::evaluation::{Evaluation, Outcome};
+use crate::domain::evaluation::{Correctness, Evaluation, Outcome, Timing};
 use crate::runner::device::DeviceChoice;
 use crate::runner::evaluate::EvaluateRequest;
 use crate::runner::frames::{checked_length, decode, encode};
@@ -105,7 +105,7 @@ impl Worker {
                             return Ok(evaluation);
                         }
                         Reply::Broken(message) => return Err(WorkerError::Broken(message)),
-                        Reply::Hello { .. } => {
+                        _ => {
                             break Outcome::Crashed { case, message: "the worker spoke out of turn".to_owned() };
                         }
                     },
@@ -121,6 +121,98 @@ impl Worker {
         };
         process.kill().await;
         Ok(Evaluation { outcome, measurements: Vec::new(), device_s: started.elapsed().as_secs_f64() })
+    }
+}
+
+/// What a request other than an evaluation brought: its answer, or what became of the variant that it was about.
+pub type Answer<T> = Result<Result<T, Outcome>, WorkerError>;
+
+impl Worker {
+    /// Takes a variant in as an entrant of a contest. Returns how close its output came and the executions in one replay.
+    pub async fn enter(&mut self, request: EnterRequest) -> Answer<(Correctness, u32)> {
+        let case = request.case.name.clone();
+        self.ask(Request::Enter(Box::new(request)), &case, |reply| match reply {
+            Reply::Entered { correctness, launches_per_sample } => Some((correctness, launches_per_sample)),
+            _ => None,
+        })
+        .await
+    }
+
+    /// Replays an entrant, counted from 0 in the order of entry. Returns nanoseconds of one execution, a value per replay.
+    pub async fn sample(&mut self, entrant: usize, samples: usize, case: &str) -> Answer<Vec<f64>> {
+        self.ask(Request::Sample { entrant, samples }, case, |reply| match reply {
+            Reply::Sampled(samples_ns) => Some(samples_ns),
+            _ => None,
+        })
+        .await
+    }
+
+    /// Checks what an entrant's last replay has written.
+    pub async fn check(&mut self, entrant: usize, case: &str) -> Answer<Correctness> {
+        self.ask(Request::Check { entrant }, case, |reply| match reply {
+            Reply::Checked(correctness) => Some(correctness),
+            _ => None,
+        })
+        .await
+    }
+
+    /// Times a plan that uses workspaces only.
+    pub async fn time(&mut self, request: TimeRequest) -> Answer<Timing> {
+        self.ask(Request::Time(Box::new(request)), "", |reply| match reply {
+            Reply::Timed(timing) => Some(timing),
+            _ => None,
+        })
+        .await
+    }
+
+    /// Returns the worker's process number, to tell it from other processes on the device.
+    pub fn pid(&self) -> Option<u32> {
+        self.process.as_ref().and_then(|process| process.child.id())
+    }
+
+    /// Asks a worker that has to remember what it was asked before: one that fails is not replaced, and every later
+    /// question fails, too.
+    async fn ask<T>(&mut self, request: Request, case: &str, expected: impl Fn(Reply) -> Option<T>) -> Answer<T> {
+        let case = case.to_owned();
+        let Some(mut process) = self.process.take() else {
+            return Err(WorkerError::Broken("the worker of a contest is gone".to_owned()));
+        };
+        let mut doing = "enter".to_owned();
+        let outcome = match process.send(&request).await {
+            Err(error) => Outcome::Crashed { case, message: format!("the worker does not listen: {error}") },
+            Ok(()) => loop {
+                match process.hear(self.step_timeout).await {
+                    Heard::Reply(reply) => match *reply {
+                        Reply::Step { doing: what, .. } => doing = what,
+                        Reply::Failed(outcome) => {
+                            if !matches!(outcome, Outcome::Crashed { .. }) {
+                                self.process = Some(process);
+                            }
+                            return Ok(Err(outcome));
+                        }
+                        Reply::Broken(message) => return Err(WorkerError::Broken(message)),
+                        reply => match expected(reply) {
+                            Some(answer) => {
+                                self.process = Some(process);
+                                return Ok(Ok(answer));
+                            }
+                            None => {
+                                break Outcome::Crashed { case, message: "the worker spoke out of turn".to_owned() };
+                            }
+                        },
+                    },
+                    Heard::Silence => {
+                        let message = format!("`{doing}` took over {}", humantime::format_duration(self.step_timeout));
+                        break Outcome::TimedOut { case, message };
+                    }
+                    Heard::Death(how) => {
+                        break Outcome::Crashed { case, message: format!("the worker died during `{doing}`: {how}") };
+                    }
+                }
+            },
+        };
+        process.kill().await;
+        Ok(Err(outcome))
     }
 }
 

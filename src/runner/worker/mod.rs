@@ -7,5 +7,6 @@ mod client;
 pub(super) mod protocol;
 mod server;
 
-pub use client::{Worker, WorkerError};
+pub use client::{Answer, Worker, WorkerError};
+pub use protocol::{EnterRequest, TimeRequest};
 pub use server::serve;

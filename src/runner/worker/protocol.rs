@@ -2,18 +2,75 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::domain::artifact::Artifact;
 use crate::domain::device::DeviceInfo;
-use crate::domain::evaluation::Evaluation;
+use crate::domain::evaluation::{Correctness, Evaluation, Outcome, Timing};
+use crate::domain::op::Dtype;
+use crate::domain::plan::LaunchPlan;
+use crate::domain::workload::{Case, Tolerance};
 use crate::runner::evaluate::EvaluateRequest;
 
 /// Both sides must speak the same version; they do unless the executable was replaced under a running session.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// What a worker is asked.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Request {
     /// Evaluate a compiled variant.
     Evaluate(Box<EvaluateRequest>),
+    /// Take a variant in as an entrant of a contest: load it beside those that are in, check it on fresh inputs, and
+    /// get ready to sample it.
+    Enter(Box<EnterRequest>),
+    /// Replay an entrant so many times.
+    Sample {
+        /// The entrant, counted from 0 in the order of entry.
+        entrant: usize,
+        /// Replays.
+        samples: usize,
+    },
+    /// Check what an entrant's last replay has written.
+    Check {
+        /// The entrant.
+        entrant: usize,
+    },
+    /// Time a plan that uses workspaces only, such as a measurement of the device's own ceilings.
+    Time(Box<TimeRequest>),
+}
+
+/// A variant that enters a contest.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct EnterRequest {
+    /// The compiled variant.
+    pub artifact: Artifact,
+    /// The op's name.
+    pub op: String,
+    /// Element type of the tensors.
+    pub dtype: Dtype,
+    /// The largest errors that count as correct.
+    pub tolerance: Tolerance,
+    /// The case, with the regime in which to time it.
+    pub case: Case,
+    /// The variant's plan on it.
+    pub plan: LaunchPlan,
+    /// The shortest sample.
+    pub min_sample_ns: f64,
+    /// The most float64 work per check.
+    pub oracle_flop: f64,
+    /// Where the inputs come from: entrants with the same seed get the same inputs.
+    pub input_seed: u64,
+}
+
+/// A plan to be timed by itself.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct TimeRequest {
+    /// The compiled kernels.
+    pub artifact: Artifact,
+    /// Launches whose arguments are workspaces and scalars.
+    pub plan: LaunchPlan,
+    /// Samples to take.
+    pub samples: usize,
+    /// The shortest sample.
+    pub min_sample_ns: f64,
 }
 
 /// What a worker says.
@@ -35,6 +92,21 @@ pub enum Reply {
     },
     /// The variant is evaluated.
     Evaluated(Evaluation),
+    /// The variant is in the contest.
+    Entered {
+        /// How close its output came when it was checked.
+        correctness: Correctness,
+        /// Executions in one replay; a sample is the replay's time over it.
+        launches_per_sample: u32,
+    },
+    /// The entrant was replayed: nanoseconds of one execution, a value per replay.
+    Sampled(Vec<f64>),
+    /// The entrant's timed output is right.
+    Checked(Correctness),
+    /// The plan is timed.
+    Timed(Timing),
+    /// The variant failed: an outcome of what was entered, sampled, checked or timed.
+    Failed(Outcome),
     /// The machine failed.
     Broken(String),
 }

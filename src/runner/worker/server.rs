@@ -34,7 +34,7 @@ pub fn serve(choice: &DeviceChoice) -> anyhow::Result<()> {
 }
 
 fn answer(device: &mut dyn Device, request: Request, out: &mut impl Write) -> Reply {
-    let Request::Evaluate(request) = request;
+    let Request::Evaluate(request) = request else { return Reply::Broken("not yet".to_owned()) };
     let mut step = |case: &str, doing: &str| {
         // A supervisor that is gone ends this process through its input.
         let _ = write_frame(out, &Reply::Step { case: case.to_owned(), doing: doing.to_owned() });
