@@ -12,6 +12,7 @@ pub mod device;
 pub mod evaluate;
 mod frames;
 pub mod inputs;
+pub mod monitor;
 mod nvrtc;
 mod ptxas_log;
 pub mod render;
