@@ -73,6 +73,8 @@ pub struct Order {
     pub policy: Policy,
     /// The shortest sample.
     pub min_sample_ns: f64,
+    /// Samples of each backend of the baseline.
+    pub baseline_samples: usize,
     /// The most float64 work per check.
     pub oracle_flop: f64,
     /// The most work of one launch on a device that models its times.

@@ -134,12 +134,11 @@ fn assemble(asked: Asked, project: &Project, config: &Config, worker: Worker, st
         true => Repo::discover(project.root()).map_err(|error| error.to_string()),
         false => Err("git.commit is false in config.toml".to_owned()),
     };
-    let baseline = workload.baseline.as_ref().map(|file| BaselineProgram {
-        interpreter: config.baseline.python.clone(),
-        file: project.root().join("kernels/baselines").join(file),
+    let baseline = workload.baseline.as_ref().map(|key| BaselineProgram {
+        command: key.command(&config.baseline.python),
+        folder: project.root().to_owned(),
         device: device.number(),
         min_sample_ns: config.benchmark.min_sample_us * 1e3,
-        samples: config.baseline.samples,
     });
     let known = project.known_winners(&workload, worker.info());
     Ok(Parts { workload, families, searched, known, proposer, baseline, compiler, worker, store, repo })
@@ -166,6 +165,7 @@ fn order(args: &Args, config: &Config) -> anyhow::Result<Order> {
         rate: Rate { gpu_usd_per_hour: config.cost.gpu_usd_per_hour },
         policy: config.policy(),
         min_sample_ns: config.benchmark.min_sample_us * 1e3,
+        baseline_samples: config.baseline.samples,
         oracle_flop: config.validate.oracle_gflop * 1e9,
         model_flop: config.virtual_gpu.launch_gflop * 1e9,
         compile_ahead: config.parallel_compilations(),
