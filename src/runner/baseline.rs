@@ -17,6 +17,7 @@ use tokio::time::timeout;
 use crate::domain::evaluation::Timing;
 use crate::domain::op::{Dims, Dtype};
 use crate::domain::record::Baseline;
+use crate::domain::regime::Regime;
 use crate::domain::workload::Workload;
 
 /// The version of the protocol.
@@ -103,7 +104,14 @@ impl BaselineProgram {
             found.timed.extend(answer.backends.into_iter().filter_map(|backend| {
                 let plausible = backend.samples_ns.iter().all(|ns| ns.is_finite() && *ns > 0.0);
                 let timing = Timing::of(backend.samples_ns, backend.launches_per_sample).filter(|_| plausible)?;
-                Some(Baseline { case: case.name.clone(), name: backend.name, timing })
+                Some(Baseline {
+                    case: case.name.clone(),
+                    name: backend.name,
+                    regime: Regime::Warm,
+                    timing,
+                    eager_ns: None,
+                    relative_l2: None,
+                })
             }));
         }
         Ok(found)

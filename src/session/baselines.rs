@@ -50,9 +50,17 @@ impl Session<'_> {
         }
         for start in decisions.iter().filter(|decision| decision.verdict == Verdict::Start) {
             let measurement = evaluation.measurements.iter().find(|measurement| measurement.case == start.case);
-            let Some(timing) = measurement.and_then(|measurement| measurement.best_timing()) else { continue };
+            let Some(measurement) = measurement else { continue };
+            let Some(timing) = measurement.best_timing() else { continue };
             let name = format!("{}, the seed of {reference}", time_source.name());
-            let baseline = Baseline { case: start.case.clone(), name, timing: timing.clone() };
+            let baseline = Baseline {
+                case: start.case.clone(),
+                name,
+                regime: measurement.regime,
+                timing: timing.clone(),
+                eager_ns: None,
+                relative_l2: Some(measurement.correctness.relative_l2),
+            };
             let recorded = self.parts.store.record_baseline(self.id, &baseline).await;
             recorded.context("Failed to record a baseline")?;
             let us = timing.median_ns / 1e3;
