@@ -147,6 +147,7 @@ mod tests {
     use super::*;
     use crate::domain::evaluation::{Correctness, Measurement};
     use crate::domain::incumbent::Incumbent;
+    use crate::domain::regime::Regime;
     use crate::domain::variant::VariantHash;
 
     const POLICY: Policy = Policy {
@@ -165,6 +166,7 @@ mod tests {
             outcome: Outcome::Measured,
             measurements: vec![Measurement {
                 case: "a".to_owned(),
+                regime: Regime::Warm,
                 correctness: Correctness { relative_l2: 1e-4, worst_row: 2e-4, rows_checked: 1, rows: 1 },
                 screening: Some(timing(screening)),
                 confirmation: confirmation.map(timing),

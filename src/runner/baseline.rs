@@ -207,7 +207,7 @@ impl BaselineProcess {
 /// The error is that of the first that could not, where none could.
 pub async fn fastest(
     process: &mut BaselineProcess,
-    case: &str,
+    case: &Case,
     backends: &[Backend],
     samples: usize,
 ) -> Result<Vec<Baseline>, String> {
@@ -229,11 +229,17 @@ pub async fn fastest(
         backends.iter().filter_map(|b| b.ready.as_ref().err().map(|reason| format!("{}: {reason}", b.name))).collect();
     for (name, launches_per_sample, taken) in entrants {
         match taken {
-            Ok(taken) => timed.extend(Timing::of(taken, launches_per_sample).map(|timing| Baseline {
-                case: case.to_owned(),
-                name,
-                timing,
-            })),
+            Ok(taken) => {
+                let found = backends.iter().find(|backend| backend.name == name).and_then(|b| b.ready.as_ref().ok());
+                timed.extend(Timing::of(taken, launches_per_sample).map(|timing| Baseline {
+                    case: case.name.clone(),
+                    name,
+                    regime: case.regime,
+                    timing,
+                    eager_ns: found.and_then(|ready| ready.eager_ns),
+                    relative_l2: found.and_then(|ready| ready.relative_l2),
+                }));
+            }
             Err(reason) => reasons.push(reason),
         }
     }

@@ -67,9 +67,17 @@ impl Session<'_> {
                 continue;
             }
             let measurement = evaluation.measurements.iter().find(|measurement| measurement.case == start.case);
-            let Some(timing) = measurement.and_then(|measurement| measurement.best_timing()) else { continue };
+            let Some(measurement) = measurement else { continue };
+            let Some(timing) = measurement.best_timing() else { continue };
             let name = format!("{}, the seed of {reference}", time_source.name());
-            let baseline = Baseline { case: start.case.clone(), name, timing: timing.clone() };
+            let baseline = Baseline {
+                case: start.case.clone(),
+                name,
+                regime: measurement.regime,
+                timing: timing.clone(),
+                eager_ns: None,
+                relative_l2: Some(measurement.correctness.relative_l2),
+            };
             let recorded = self.parts.store.record_baseline(self.id, &baseline).await;
             recorded.context("Failed to record a baseline")?;
             let us = timing.median_ns / 1e3;
@@ -113,7 +121,7 @@ impl Session<'_> {
         let seed = inputs::mix(self.order.seed, &["baseline", &case.name]);
         let timed = async {
             let prepared = process.prepare(workload.op, workload.dtype, case, worker.info().l2_bytes, seed).await;
-            let found = fastest(process, &case.name, &prepared?, self.order.baseline_samples).await;
+            let found = fastest(process, case, &prepared?, self.order.baseline_samples).await;
             process.release().await.and(found)
         };
         in_time(timed, self.order.budget.wall.saturating_sub(self.started.elapsed()), &mut self.interrupt).await
