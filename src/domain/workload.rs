@@ -322,8 +322,8 @@ mod tests {
         insta::assert_snapshot!(baseline("[]"), @"baseline: its command is empty, name a program first");
         insta::assert_snapshot!(baseline(r#"["/bin/mine"]"#), @"baseline `/bin/mine`: name a program by its path below the project, or by its bare name in PATH");
         insta::assert_snapshot!(baseline(r#"["a/../../mine", "--fast"]"#), @"baseline `a/../../mine`: name a program by its path below the project, or by its bare name in PATH");
-        insta::assert_snapshot!(error("tolerance =", "regime = \"hot\"\ntolerance ="), @"");
-        insta::assert_snapshot!(error("B = 1", "B = 1\nregime = \"hot\""), @"");
+        insta::assert_snapshot!(error("tolerance =", "regime = \"hot\"\ntolerance ="), @"line 7: unknown variant `hot`, expected `warm` or `cold`");
+        insta::assert_snapshot!(error("B = 1", "B = 1\nregime = \"hot\""), @"line 12: unknown variant `hot`, expected `warm` or `cold`");
         insta::assert_snapshot!(error("1e-3", "0.0"), @"tolerance: both values must lie between 0 and 0.5");
         insta::assert_snapshot!(error("dtype", "dtpye"), @"line 5: unknown field `dtpye`, expected one of `name`, `about`, `op`, `dtype`, `tolerance`, `reference`, `baseline`, `dims`, `case` (did you mean `dtype`?)");
     }
