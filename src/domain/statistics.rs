@@ -42,6 +42,21 @@ pub fn median_interval(samples: &[f64]) -> Option<Interval> {
     Some(Interval { lo: at(0.025), hi: at(0.975) })
 }
 
+/// Returns the 95% interval of `over / under`, each an estimate with its 95% interval, taken independently.
+///
+/// The limits are recovered from those of the two sides, in logarithms: `ln(over / under)` minus
+/// `sqrt((below over)² + (above under)²)`, and likewise upwards (Zou and Donner's MOVER, 2008). It needs no samples, which a
+/// committed figure does not have.
+pub fn ratio_interval(over: (f64, Interval), under: (f64, Interval)) -> Interval {
+    let below = |(value, interval): (f64, Interval)| (value / interval.lo).ln();
+    let above = |(value, interval): (f64, Interval)| (interval.hi / value).ln();
+    let estimate = over.0 / under.0;
+    Interval {
+        lo: estimate * (-below(over).hypot(above(under))).exp(),
+        hi: estimate * above(over).hypot(below(under)).exp(),
+    }
+}
+
 /// Returns the value below which `share` (0 to 1) of the samples lie, by linear interpolation. `None` for no samples.
 pub fn quantile(samples: &[f64], share: f64) -> Option<f64> {
     let mut sorted = samples.to_vec();
