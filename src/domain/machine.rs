@@ -76,3 +76,40 @@ impl MachineSummary {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_heat_and_the_board_spoil_samples() {
+        let spoils = [Throttle::PowerCap, Throttle::Thermal, Throttle::Hardware].map(Throttle::spoils_samples);
+        assert_eq!(spoils, [false, true, true]);
+    }
+
+    #[test]
+    fn a_summary_has_the_middle_the_extremes_and_every_reason() {
+        let at = |clock, power_w, temperature, throttle: &[Throttle]| MachineState {
+            sm_clock_mhz: Some(clock),
+            memory_clock_mhz: None,
+            power_w,
+            temperature_c: Some(temperature),
+            throttle: throttle.iter().copied().collect(),
+        };
+        let states = [
+            at(1980, Some(300.0), 40, &[]),
+            at(1200, None, 55, &[Throttle::PowerCap]),
+            at(1950, Some(500.0), 50, &[Throttle::Thermal, Throttle::PowerCap]),
+        ];
+        let expected = MachineSummary {
+            sm_clock_mhz: Some(1950.0),
+            sm_clock_range_mhz: Some([1200, 1980]),
+            memory_clock_mhz: None,
+            power_w: Some(400.0),
+            temperature_c: Some(55),
+            throttle: [Throttle::PowerCap, Throttle::Thermal].into(),
+        };
+        assert_eq!(MachineSummary::of(&states), Some(expected));
+        assert_eq!(MachineSummary::of(&[]), None);
+    }
+}
