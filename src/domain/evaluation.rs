@@ -160,6 +160,12 @@ pub struct Measurement {
 }
 
 impl Measurement {
+    /// Takes over what a contest found of the challenger.
+    pub fn confirm(&mut self, contest: Contest) {
+        self.confirmation = contest.challenger().map(|challenger| challenger.timing.clone());
+        self.contest = Some(contest);
+    }
+
     /// Returns the time to report: the confirmed one where there is one.
     pub fn best_timing(&self) -> Option<&Timing> {
         self.confirmation.as_ref().or(self.screening.as_ref())
