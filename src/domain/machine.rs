@@ -19,6 +19,15 @@ pub enum Throttle {
 }
 
 impl Throttle {
+    /// Returns the reason in words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::PowerCap => "power cap",
+            Self::Thermal => "heat",
+            Self::Hardware => "hardware",
+        }
+    }
+
     /// Tells whether samples taken meanwhile say nothing about the kernel.
     pub fn spoils_samples(self) -> bool {
         matches!(self, Self::Thermal | Self::Hardware)
