@@ -135,6 +135,33 @@ impl BaselineProcess {
         l2_bytes: u64,
         input_seed: u64,
     ) -> Result<Vec<Backend>, String> {
+        self.prepare_wanted(None, op, dtype, case, l2_bytes, input_seed).await
+    }
+
+    /// Gets one backend ready, which is all that a contest needs: see [`Self::prepare`].
+    pub async fn prepare_one(
+        &mut self,
+        backend: &str,
+        op: &'static dyn Op,
+        dtype: Dtype,
+        case: &Case,
+        l2_bytes: u64,
+        input_seed: u64,
+    ) -> Result<Ready, String> {
+        let backends = self.prepare_wanted(Some(backend), op, dtype, case, l2_bytes, input_seed).await?;
+        let found = backends.into_iter().find(|found| found.name == backend);
+        found.ok_or_else(|| format!("it has no backend `{backend}`"))?.ready
+    }
+
+    async fn prepare_wanted(
+        &mut self,
+        backend: Option<&str>,
+        op: &'static dyn Op,
+        dtype: Dtype,
+        case: &Case,
+        l2_bytes: u64,
+        input_seed: u64,
+    ) -> Result<Vec<Backend>, String> {
         let folder = tempfile::tempdir().map_err(|error| format!("there is no temporary folder: {error}"))?;
         let (dims, path) = (case.dims.clone(), folder.path().to_owned());
         let drawn = blocking(move || Drawn::new(op, &dims, dtype, input_seed, &path)).await?;
@@ -147,6 +174,7 @@ impl BaselineProcess {
             min_sample_ns: self.min_sample_ns,
             inputs: &drawn.files,
             output_folder: text(folder.path())?,
+            backend,
         };
         let prepared: Prepared = self.ask(&request).await?;
         let mut names = BTreeSet::new();
@@ -224,19 +252,15 @@ pub async fn fastest(
             }
         }
     }
-    let mut timed = Vec::new();
-    let mut reasons: Vec<String> =
-        backends.iter().filter_map(|b| b.ready.as_ref().err().map(|reason| format!("{}: {reason}", b.name))).collect();
+    let (mut timed, mut reasons) = (Vec::new(), Vec::new());
     for (name, launches_per_sample, taken) in entrants {
-        match taken {
-            Ok(taken) => timed.extend(Timing::of(taken, launches_per_sample).map(|timing| Baseline {
-                case: case.to_owned(),
-                name,
-                timing,
-            })),
+        match taken.map(|samples_ns| Timing::of(samples_ns, launches_per_sample)) {
+            Ok(timing) => timed.extend(timing.map(|timing| Baseline { case: case.to_owned(), name, timing })),
             Err(reason) => reasons.push(reason),
         }
     }
+    let never = |backend: &Backend| backend.ready.as_ref().err().map(|reason| format!("{}: {reason}", backend.name));
+    reasons.extend(backends.iter().filter_map(never));
     timed.sort_by(|a, b| a.timing.median_ns.total_cmp(&b.timing.median_ns));
     match timed.is_empty() {
         true => Err(reasons.into_iter().next().unwrap_or_else(|| "it has no backend".to_owned())),
