@@ -16,12 +16,13 @@ use crate::catalog::Project;
 use crate::config::{self, Config};
 use crate::domain::budget::Budget;
 use crate::domain::cost::Rate;
-use crate::domain::device::TimeSource;
+use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::domain::family::Family;
 use crate::domain::workload::Workload;
 use crate::runner::baseline::BaselineProgram;
 use crate::runner::compile::Compiler;
 use crate::runner::device::DeviceChoice;
+use crate::runner::monitor::Monitor;
 use crate::runner::toolchain::Toolchain;
 use crate::runner::worker::{Worker, WorkerError};
 use crate::session::{self, Order, Parts};
@@ -141,7 +142,17 @@ fn assemble(asked: Asked, project: &Project, config: &Config, worker: Worker, st
         min_sample_ns: config.benchmark.min_sample_us * 1e3,
     });
     let known = project.known_winners(&workload, worker.info());
-    Ok(Parts { workload, families, searched, known, proposer, baseline, compiler, worker, store, repo })
+    let monitor = open_monitor(worker.info());
+    Ok(Parts { workload, families, searched, known, proposer, baseline, compiler, worker, monitor, store, repo })
+}
+
+/// Watches a real GPU, or says why it cannot.
+fn open_monitor(device: &DeviceInfo) -> Option<Monitor> {
+    if device.time_source == TimeSource::Modelled {
+        return None;
+    }
+    let opened = Monitor::open(device);
+    opened.map_err(|reason| say(&format!("clocks, power and other processes are not watched: {reason}"))).ok()
 }
 
 fn order(args: &Args, config: &Config) -> anyhow::Result<Order> {

@@ -2,9 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::contest::Ratio;
 use super::device::TimeSource;
+use super::evaluation::Timing;
 use super::op::{Dims, Dtype};
 use super::regime::Regime;
+use super::statistics::ratio_interval;
 
 /// Under which a time was taken. Two times may be compared if all of it is the same.
 ///
@@ -52,6 +55,30 @@ impl Conditions {
         differ("the time source", self.time_source.name(), other.time_source.name());
         if differences.is_empty() { Ok(()) } else { Err(Unlike(differences)) }
     }
+}
+
+/// A recorded time with all that it depends on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Figure {
+    /// Under which it was taken.
+    pub conditions: Conditions,
+    /// Of what it is the time, for people.
+    pub name: String,
+    /// The time. Its samples may be lost: the median and its interval are enough.
+    pub timing: Timing,
+}
+
+/// Divides the second recorded time by the first: above 1, the first is the faster. The only way to divide two recorded times.
+///
+/// The two were not taken in turns, so that whatever changed on the machine in between is in the ratio and not in its
+/// interval. A contest is the better answer where both can still be run.
+pub fn compare(a: &Figure, b: &Figure) -> Result<Ratio, Unlike> {
+    a.conditions.like(&b.conditions)?;
+    let (a, b) = (&a.timing, &b.timing);
+    Ok(Ratio {
+        estimate: b.median_ns / a.median_ns,
+        interval: ratio_interval((b.median_ns, b.interval_ns), (a.median_ns, a.interval_ns)),
+    })
 }
 
 fn shape(dims: &Dims) -> String {

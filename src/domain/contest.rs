@@ -26,6 +26,19 @@ pub enum Role {
     Baseline,
 }
 
+impl Role {
+    /// Returns the word that the store and the reports use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Challenger => "challenger",
+            Self::Twin => "twin",
+            Self::Incumbent => "incumbent",
+            Self::Rival => "rival",
+            Self::Baseline => "baseline",
+        }
+    }
+}
+
 /// One side of a contest, with its times.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Entrant {

@@ -6,12 +6,11 @@ use anyhow::Context;
 
 use super::event::Event;
 use super::{Compiled, Interrupt, Parts, Session, environment};
-use crate::domain::device::TimeSource;
 use crate::domain::evaluation::Evaluation;
 use crate::domain::record::Baseline;
 use crate::domain::verdict::{Decision, Verdict};
 use crate::domain::workload::Case;
-use crate::runner::baseline::{BaselineProcess, fastest};
+use crate::runner::baseline::{BaselineProcess, Hello, fastest};
 use crate::runner::inputs;
 
 impl Session<'_> {
@@ -44,13 +43,15 @@ impl Session<'_> {
             if let Some(best) = found.into_iter().next() {
                 let (us, time_source) = (best.timing.median_ns / 1e3, process.hello().time_source);
                 self.observer.event(&Event::Baseline { case: &case.name, name: &best.name, us, time_source });
+                self.backends.insert(case.name.clone(), best.name.clone());
                 self.baselines.push(best);
             }
         }
+        self.baseline_process = Some(process);
         Ok(())
     }
 
-    /// Takes the modelled time of the reference's seed for the baseline of a case, where times are modelled.
+    /// Takes the time of the reference's seed for the baseline of a case that has no other.
     pub(super) async fn seed_as_baseline(
         &mut self,
         compiled: &Compiled,
@@ -58,14 +59,25 @@ impl Session<'_> {
         decisions: &[Decision],
     ) -> anyhow::Result<()> {
         let (time_source, reference) = (self.parts.worker.info().time_source, &self.parts.workload.reference);
-        if time_source == TimeSource::Measured || compiled.proposal.variant.family != *reference {
+        if compiled.proposal.variant.family != *reference {
             return Ok(());
         }
         for start in decisions.iter().filter(|decision| decision.verdict == Verdict::Start) {
+            if self.baseline(&start.case).is_some() {
+                continue;
+            }
             let measurement = evaluation.measurements.iter().find(|measurement| measurement.case == start.case);
-            let Some(timing) = measurement.and_then(|measurement| measurement.best_timing()) else { continue };
+            let Some(measurement) = measurement else { continue };
+            let Some(timing) = measurement.best_timing() else { continue };
             let name = format!("{}, the seed of {reference}", time_source.name());
-            let baseline = Baseline { case: start.case.clone(), name, timing: timing.clone() };
+            let baseline = Baseline {
+                case: start.case.clone(),
+                name,
+                regime: measurement.regime,
+                timing: timing.clone(),
+                eager_ns: None,
+                relative_l2: Some(measurement.correctness.relative_l2),
+            };
             let recorded = self.parts.store.record_baseline(self.id, &baseline).await;
             recorded.context("Failed to record a baseline")?;
             let us = timing.median_ns / 1e3;
@@ -80,15 +92,27 @@ impl Session<'_> {
         self.baselines.iter().find(|baseline| baseline.case == case)
     }
 
-    /// Starts the program, unless it is of no use: a measured time says nothing about a modelled one, so nothing is measured
-    /// for a modelled device.
+    /// Starts the program, unless it is of no use: a virtual GPU models times, which no program can be timed beside.
     async fn start_baseline(&mut self) -> Result<BaselineProcess, String> {
-        if self.parts.worker.info().time_source == TimeSource::Modelled {
+        let info = self.parts.worker.info();
+        if !info.replays {
             return Err("it could only be measured, and times are modelled: the reference's seed stands in".to_owned());
         }
-        let Some(program) = &self.parts.baseline else { return Err("the workload names none".to_owned()) };
-        in_time(program.start(), self.order.budget.wall.saturating_sub(self.started.elapsed()), &mut self.interrupt)
-            .await
+        let Some(program) = &self.parts.baseline else {
+            return Err("the workload names none: the reference's seed stands in".to_owned());
+        };
+        let left = self.order.budget.wall.saturating_sub(self.started.elapsed());
+        let process = in_time(program.start(), left, &mut self.interrupt).await;
+        let process = process.map_err(|reason| format!("{reason}; the reference's seed stands in"))?;
+        let Hello { device, time_source, .. } = process.hello();
+        if *device != info.name || *time_source != info.time_source {
+            let (theirs, ours) = (time_source.name(), info.time_source.name());
+            return Err(format!(
+                "it is {theirs} on {device} and variants are {ours} on {}; the reference's seed stands in",
+                info.name
+            ));
+        }
+        Ok(process)
     }
 
     /// Times the backends of one case, the fastest first.
@@ -97,7 +121,7 @@ impl Session<'_> {
         let seed = inputs::mix(self.order.seed, &["baseline", &case.name]);
         let timed = async {
             let prepared = process.prepare(workload.op, workload.dtype, case, worker.info().l2_bytes, seed).await;
-            let found = fastest(process, &case.name, &prepared?, self.order.baseline_samples).await;
+            let found = fastest(process, case, &prepared?, self.order.baseline_samples).await;
             process.release().await.and(found)
         };
         in_time(timed, self.order.budget.wall.saturating_sub(self.started.elapsed()), &mut self.interrupt).await

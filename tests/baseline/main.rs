@@ -98,7 +98,7 @@ async fn backends_are_sampled_in_turns_and_the_fastest_comes_first() {
     let project = Project::new();
     let mut process = project.start("").await.unwrap();
     let backends = prepare(&mut process).await.unwrap();
-    let found = fastest(&mut process, "one-key", &backends, 25).await.unwrap();
+    let found = fastest(&mut process, &one_key(), &backends, 25).await.unwrap();
     process.release().await.unwrap();
     let order: Vec<(&str, usize)> =
         found.iter().map(|found| (found.name.as_str(), found.timing.samples_ns.len())).collect();
@@ -112,7 +112,7 @@ async fn a_backend_that_fails_later_leaves_the_others() {
     let project = Project::new();
     let mut process = project.start("quick-fails").await.unwrap();
     let backends = prepare(&mut process).await.unwrap();
-    let found = fastest(&mut process, "one-key", &backends, 20).await.unwrap();
+    let found = fastest(&mut process, &one_key(), &backends, 20).await.unwrap();
     assert_eq!(found.iter().map(|found| found.name.as_str()).collect::<Vec<_>>(), ["slow"]);
     // The program said so itself, so it is still there.
     insta::assert_snapshot!(process.sample("quick", 5).await.unwrap_err(), @"a launch failed");
@@ -124,9 +124,9 @@ async fn without_a_backend_that_runs_there_is_a_reason() {
     let project = Project::new();
     let mut process = ready(&project, "").await;
     let broken = [Backend { name: "broken".to_owned(), ready: Err("its scores would take 32 GiB".to_owned()) }];
-    let reason = fastest(&mut process, "one-key", &broken, 20).await.unwrap_err();
+    let reason = fastest(&mut process, &one_key(), &broken, 20).await.unwrap_err();
     insta::assert_snapshot!(reason, @"broken: its scores would take 32 GiB");
-    insta::assert_snapshot!(fastest(&mut process, "one-key", &[], 20).await.unwrap_err(), @"it has no backend");
+    insta::assert_snapshot!(fastest(&mut process, &one_key(), &[], 20).await.unwrap_err(), @"it has no backend");
 }
 
 #[tokio::test]
@@ -134,7 +134,7 @@ async fn a_program_that_dies_in_the_middle_is_told_by_its_last_words() {
     let project = Project::new();
     let mut process = project.start("dies").await.unwrap();
     let backends = prepare(&mut process).await.unwrap();
-    let reason = fastest(&mut process, "one-key", &backends, 100).await.unwrap_err();
+    let reason = fastest(&mut process, &one_key(), &backends, 100).await.unwrap_err();
     insta::assert_snapshot!(reason, @"CUDA out of memory");
     assert_eq!(process.pid(), None, "nobody waits for it any more");
     insta::assert_snapshot!(process.release().await.unwrap_err(), @"CUDA out of memory");
