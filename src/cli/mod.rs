@@ -1,5 +1,6 @@
 //! The command line: one file a verb. Standard output is data, standard error is talk.
 
+mod ceilings;
 mod compile;
 mod compiler;
 mod doctor;

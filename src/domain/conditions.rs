@@ -2,9 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::contest::Ratio;
 use super::device::TimeSource;
+use super::evaluation::Timing;
 use super::op::{Dims, Dtype};
 use super::regime::Regime;
+use super::statistics::ratio_interval;
 
 /// Under which a time was taken. Two times may be compared if all of it is the same.
 ///
@@ -54,8 +57,104 @@ impl Conditions {
     }
 }
 
+/// A recorded time with all that it depends on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Figure {
+    /// Under which it was taken.
+    pub conditions: Conditions,
+    /// Of what it is the time, for people.
+    pub name: String,
+    /// The time. Its samples may be lost: the median and its interval are enough.
+    pub timing: Timing,
+}
+
+/// Divides the second recorded time by the first: above 1, the first is the faster. The only way to divide two recorded times.
+///
+/// The two were not taken in turns, so that whatever changed on the machine in between is in the ratio and not in its
+/// interval. A contest is the better answer where both can still be run.
+pub fn compare(a: &Figure, b: &Figure) -> Result<Ratio, Unlike> {
+    a.conditions.like(&b.conditions)?;
+    let (a, b) = (&a.timing, &b.timing);
+    Ok(Ratio {
+        estimate: b.median_ns / a.median_ns,
+        interval: ratio_interval((b.median_ns, b.interval_ns), (a.median_ns, a.interval_ns)),
+    })
+}
+
 fn shape(dims: &Dims) -> String {
     let mut sizes: Vec<String> = dims.iter().map(|(name, size)| format!("{name}={size}")).collect();
     sizes.sort();
     sizes.join(" ")
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::domain::statistics::Interval;
+
+    /// An example, for other modules' tests too.
+    pub(crate) fn conditions() -> Conditions {
+        Conditions {
+            workload: "attention-fp16-d64".to_owned(),
+            case: "s512".to_owned(),
+            dims: [("Sq", 512), ("Skv", 512)].map(|(name, size)| (name.to_owned(), size)).into_iter().collect(),
+            dtype: Dtype::F16,
+            device: "NVIDIA H200".to_owned(),
+            regime: Regime::Warm,
+            time_source: TimeSource::Measured,
+        }
+    }
+
+    fn figure(conditions: Conditions, ns: f64) -> Figure {
+        let interval_ns = Interval { lo: 0.99 * ns, hi: 1.01 * ns };
+        Figure { conditions, name: "a kernel".to_owned(), timing: Timing { interval_ns, ..Timing::modelled(ns) } }
+    }
+
+    #[test]
+    fn like_times_are_divided_and_the_interval_is_that_of_both() {
+        let ratio = compare(&figure(conditions(), 20.0), &figure(conditions(), 30.0)).unwrap();
+        assert_eq!(ratio.estimate, 1.5);
+        let Interval { lo, hi } = ratio.interval;
+        // 1% of each side: the root of twice its square.
+        assert!((lo / 1.5 - (-0.01_f64 * 2.0_f64.sqrt()).exp()).abs() < 1e-4, "{lo}");
+        assert!((hi / 1.5 - (0.01_f64 * 2.0_f64.sqrt()).exp()).abs() < 1e-4, "{hi}");
+    }
+
+    /// One difference at a time, each with the one clause that names it.
+    #[test]
+    fn a_difference_in_any_condition_is_refused_by_name() {
+        let refusal = |change: fn(&mut Conditions)| {
+            let mut there = conditions();
+            change(&mut there);
+            compare(&figure(conditions(), 20.0), &figure(there, 30.0)).unwrap_err().0.join("; ")
+        };
+        let refusals = [
+            refusal(|there| there.workload = "attention-fp32-d64".to_owned()),
+            refusal(|there| there.case = "s1024".to_owned()),
+            refusal(|there| there.dims["Skv"] = 2048),
+            refusal(|there| there.dtype = Dtype::F32),
+            refusal(|there| there.device = "NVIDIA L4".to_owned()),
+            refusal(|there| there.regime = Regime::Cold),
+            refusal(|there| there.time_source = TimeSource::Modelled),
+        ];
+        insta::assert_snapshot!(refusals.join("\n"), @r"
+        the workload is attention-fp16-d64 here and attention-fp32-d64 there
+        the case is s512 here and s1024 there
+        the case's shape is Skv=512 Sq=512 here and Skv=2048 Sq=512 there
+        the dtype is f16 here and f32 there
+        the device is NVIDIA H200 here and NVIDIA L4 there
+        the cache regime is warm here and cold there
+        the time source is measured here and modelled there
+        ");
+    }
+
+    #[test]
+    fn every_difference_is_named_at_once_and_a_missing_dimension_is_one() {
+        let mut there = conditions();
+        there.device = "NVIDIA L4".to_owned();
+        there.regime = Regime::Cold;
+        there.dims.retain(|name, _| name == "Sq");
+        let refusal = compare(&figure(conditions(), 20.0), &figure(there, 30.0)).unwrap_err();
+        insta::assert_snapshot!(refusal, @"these are not comparable: the case's shape is Skv=512 Sq=512 here and Sq=512 there; the device is NVIDIA H200 here and NVIDIA L4 there; the cache regime is warm here and cold there");
+    }
 }

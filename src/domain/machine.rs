@@ -19,6 +19,15 @@ pub enum Throttle {
 }
 
 impl Throttle {
+    /// Returns the reason in words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::PowerCap => "power cap",
+            Self::Thermal => "heat",
+            Self::Hardware => "hardware",
+        }
+    }
+
     /// Tells whether samples taken meanwhile say nothing about the kernel.
     pub fn spoils_samples(self) -> bool {
         matches!(self, Self::Thermal | Self::Hardware)
@@ -92,6 +101,12 @@ pub fn energy_per_launch_j(before_mj: u64, after_mj: u64, launches: u64) -> Opti
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_heat_and_the_board_spoil_samples() {
+        let spoils = [Throttle::PowerCap, Throttle::Thermal, Throttle::Hardware].map(Throttle::spoils_samples);
+        assert_eq!(spoils, [false, true, true]);
+    }
 
     #[test]
     fn energy_is_shared_among_the_launches() {

@@ -26,6 +26,8 @@ pub mod sampling;
 pub mod sidecar;
 pub mod space;
 pub mod statistics;
+#[cfg(test)]
+pub(crate) mod synthetic;
 pub mod toml_text;
 pub mod variant;
 pub mod verdict;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::statistics::{median, median_interval};
+use super::statistics::{median, rank_interval};
 
 /// Samples without which nothing is decided.
 pub const LEAST_SAMPLES: usize = 3;
@@ -23,14 +23,106 @@ pub struct Sampling {
 impl Sampling {
     /// Tells whether these samples, each of so many launches, are all that it takes.
     pub fn is_over(&self, samples: &[f64], launches_per_sample: u32) -> bool {
-        let taken_ns = samples.iter().sum::<f64>() * f64::from(launches_per_sample);
-        let time_is_up = samples.len() >= LEAST_SAMPLES && taken_ns >= self.max_ns;
-        let enough = samples.len() >= self.least.max(LEAST_SAMPLES) && self.precise(samples);
-        samples.len() >= self.most || time_is_up || enough
+        self.is_exhausted(samples, launches_per_sample) || self.is_enough(samples)
     }
 
-    fn precise(&self, samples: &[f64]) -> bool {
-        let Some((median, interval)) = median(samples).zip(median_interval(samples)) else { return false };
+    /// Tells whether no further sample may be taken.
+    pub fn is_exhausted(&self, samples: &[f64], launches_per_sample: u32) -> bool {
+        let taken_ns = samples.iter().sum::<f64>() * f64::from(launches_per_sample);
+        let time_is_up = samples.len() >= LEAST_SAMPLES && taken_ns >= self.max_ns;
+        samples.len() >= self.most || time_is_up
+    }
+
+    /// Tells whether no further sample is needed.
+    ///
+    /// The rule sees the spread of the samples at hand and nothing else: on a machine whose clock has two states they may
+    /// all be of one. So a screened time chooses what to look at again, and a contest decides.
+    pub fn is_enough(&self, samples: &[f64]) -> bool {
+        samples.len() >= self.least.max(LEAST_SAMPLES) && self.is_precise(samples)
+    }
+
+    fn is_precise(&self, samples: &[f64]) -> bool {
+        let Some((median, interval)) = median(samples).zip(rank_interval(samples)) else { return false };
         (interval.hi - interval.lo) / 2.0 <= self.relative_error * median
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::synthetic::{Machine, Noise, SAMPLE_NS};
+
+    const SAMPLING: Sampling = Sampling { least: 7, most: 50, relative_error: 0.002, max_ns: 2e9 };
+    const LAUNCHES: u32 = 10;
+    const NS: f64 = 20_000.0;
+
+    /// Samples until the rule says that it is over.
+    fn series(sampling: &Sampling, machine: &mut Machine) -> Vec<f64> {
+        let mut samples = Vec::new();
+        while !sampling.is_over(&samples, LAUNCHES) {
+            samples.push(machine.sample(NS));
+        }
+        samples
+    }
+
+    /// Returns how many of 500 series end with a median that is further than `off` from the true one, and their mean length.
+    fn wrong_and_length(sampling: &Sampling, noise: Noise, off: f64) -> (usize, f64) {
+        let all: Vec<Vec<f64>> = (0..500).map(|seed| series(sampling, &mut Machine::new(noise, seed))).collect();
+        let wrong = all.iter().filter(|samples| (median(samples).unwrap() / NS - 1.0).abs() > off).count();
+        (wrong, all.iter().map(Vec::len).sum::<usize>() as f64 / 500.0)
+    }
+
+    #[test]
+    fn a_series_takes_the_least_even_without_noise_and_never_more_than_the_most() {
+        assert_eq!(series(&SAMPLING, &mut Machine::new(Noise::default(), 0)).len(), 7);
+        let noisy = Noise { white: 0.5, ..Noise::default() };
+        assert_eq!(series(&SAMPLING, &mut Machine::new(noisy, 0)).len(), 50);
+    }
+
+    #[test]
+    fn a_series_ends_when_its_time_is_up_but_not_before_three_samples() {
+        let noisy = Noise { white: 0.5, ..Noise::default() };
+        let brief = |max_ns| Sampling { max_ns, ..SAMPLING };
+        assert_eq!(series(&brief(1.0), &mut Machine::new(noisy, 0)).len(), LEAST_SAMPLES);
+        let sampling = brief(20.0 * NS * f64::from(LAUNCHES));
+        let samples = series(&sampling, &mut Machine::new(noisy, 0));
+        let all_but_one: f64 = samples[..samples.len() - 1].iter().sum();
+        assert!(samples.len() > LEAST_SAMPLES && samples.len() < 50, "{} samples", samples.len());
+        assert!(all_but_one * f64::from(LAUNCHES) < sampling.max_ns);
+    }
+
+    /// Asking after every sample stops a little too early, so that more than 5% of the medians are off by more than the
+    /// asked share: 10% is allowed, and 1% by twice the share. No median is better than half a step of its clock.
+    #[test]
+    fn a_series_that_ends_early_is_as_precise_as_asked() {
+        let uncapped = Sampling { most: 1000, ..SAMPLING };
+        let half_a_step = 0.5 * Noise::QUANTISED.tick_ns / SAMPLE_NS;
+        for (name, noise, step) in [
+            ("white", Noise::WHITE, 0.0),
+            ("outliers", Noise::OUTLIERS, 0.0),
+            ("quantised", Noise::QUANTISED, half_a_step),
+        ] {
+            let (off, length) = wrong_and_length(&uncapped, noise, 0.002 + step);
+            assert!(off <= 50, "{name}: {off} of 500 medians are off by more than 0.2% after {length} samples");
+            let (far_off, _) = wrong_and_length(&uncapped, noise, 0.004 + step);
+            assert!(far_off <= 5, "{name}: {far_off} of 500 medians are off by more than 0.4%");
+            assert!(length < 60.0, "{name}: {length} samples in the mean are no early end");
+        }
+    }
+
+    #[test]
+    fn a_sinking_clock_is_not_taken_for_noise_that_averages_out() {
+        let steep = Noise { drift: 1.0, ..Noise::WHITE };
+        let lengths = (0..500).map(|seed| series(&SAMPLING, &mut Machine::new(steep, seed)).len());
+        let short = lengths.filter(|&length| length < SAMPLING.most).count();
+        assert!(short <= 25, "{short} of 500 series under a drift of 5% in 50 samples ended early");
+    }
+
+    /// Two states of a clock cannot be told from one by samples of one: half the series are all of the slower one. This is
+    /// why screening decides nothing.
+    #[test]
+    fn a_series_in_the_slower_of_two_clocks_is_wrong_however_precise_it_looks() {
+        let (wrong, _) = wrong_and_length(&SAMPLING, Noise::BIMODAL, 0.05);
+        assert!((200..=300).contains(&wrong), "{wrong} of 500 medians are off by more than 5%");
     }
 }

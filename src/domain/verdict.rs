@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::contest::Role;
+use super::contest::{Contest, Role};
 use super::evaluation::{Evaluation, Outcome, Timing};
 use super::incumbent::Incumbents;
 use super::sampling::{LEAST_SAMPLES, Sampling};
@@ -52,9 +52,13 @@ pub struct Policy {
 impl Policy {
     /// Tells whether a screened time deserves a contest with the incumbent, and whether that takes no longer than it may.
     pub fn promising(&self, screened: &Timing, incumbent_ns: Option<f64>) -> bool {
+        self.affordable(screened) && self.worth_it(screened.median_ns, incumbent_ns)
+    }
+
+    /// Tells whether a contest with such a time takes no longer than it may.
+    pub fn affordable(&self, screened: &Timing) -> bool {
         let sample_ns = screened.median_ns * f64::from(screened.launches_per_sample);
-        let affordable = sample_ns * self.contest.least as f64 <= self.contest.max_ns;
-        affordable && self.worth_it(screened.median_ns, incumbent_ns)
+        sample_ns * self.contest.least as f64 <= self.contest.max_ns
     }
 
     /// Tells whether a time is that much below the incumbent's that it is worth a commit. A modelled time needs no more
@@ -66,7 +70,8 @@ impl Policy {
     /// Tells whether a challenger is so slow after its first samples that more of them cannot change the verdict.
     ///
     /// 1.2 is outside the noise of graph replay, so nothing that could win is lost: over 175 confirmations of 500 samples on
-    /// an H200 (2026-11-20, docs/results) the 1st to the 99th percentile spanned 2.3% of the median, and 12.7% at most.
+    /// an H200 (2026-11-20, docs/results) the 1st to the 99th percentile spanned 2.3% of the median, and 12.7% at most. The fastest
+    /// of the samples counts, so that it takes three outliers in a row to lose a winner.
     pub fn hopeless(&self, first_samples: &[f64], incumbent_ns: Option<f64>) -> bool {
         let fastest = first_samples.iter().copied().fold(f64::INFINITY, f64::min);
         incumbent_ns.is_some_and(|ns| first_samples.len() >= LEAST_SAMPLES && fastest > 1.2 * ns)
@@ -86,8 +91,10 @@ pub struct Decision {
 
 /// Decides on every case that the evaluation reached.
 ///
-/// A win needs a confirmed interval wholly below the incumbent's, and at least `policy.min_speedup`. A variant that is
-/// wrong anywhere wins nowhere.
+/// Where times have noise, a win needs a contest: the interval of the paired ratio over the incumbent must lie wholly above 1 plus
+/// the noise of the A/A control, and the ratio be at least `policy.min_speedup`. Where they are modelled, intervals are points, and
+/// it needs a confirmation that is faster by as much. A variant that is wrong anywhere wins nowhere, and a time below the floor
+/// is an error of the measurement.
 pub fn judge(incumbents: &Incumbents, evaluation: &Evaluation, policy: &Policy) -> Vec<Decision> {
     if evaluation.outcome != Outcome::Measured {
         let failed = evaluation.outcome.case().map(str::to_owned);
@@ -101,33 +108,36 @@ pub fn judge(incumbents: &Incumbents, evaluation: &Evaluation, policy: &Policy) 
         .iter()
         .filter_map(|measurement| {
             let timing = measurement.best_timing()?;
-            let incumbent = incumbents.get(&measurement.case).map(|incumbent| &incumbent.timing);
-            let confirmed = measurement.confirmation.is_some();
-            let contest =
-                measurement.contest.as_ref().and_then(|contest| Some((contest, contest.against(Role::Incumbent)?)));
-            let (verdict, speedup) = match (incumbent, contest) {
-                (None, _) => (Verdict::Start, None),
-                (Some(_), Some((contest, (incumbent, ratio)))) => {
-                    let worth_it = ratio.estimate >= policy.min_speedup;
-                    let slower = ratio.interval.hi < 1.0 - contest.noise();
-                    let verdict = match (contest.beats(incumbent) && worth_it, slower) {
-                        (true, _) => Verdict::Improved,
-                        (false, true) => Verdict::Regressed,
-                        (false, false) => Verdict::Tied,
-                    };
-                    (verdict, Some(ratio.estimate))
-                }
-                (Some(incumbent), None) => {
+            let case = measurement.case.clone();
+            let incumbent = incumbents.get(&case).map(|incumbent| &incumbent.timing);
+            let (verdict, speedup) = match (&measurement.contest, incumbent) {
+                (Some(contest), _) if contest.below_floor() => (Verdict::Rejected, None),
+                (_, None) => (Verdict::Start, None),
+                (Some(contest), Some(_)) => of_contest(contest, policy),
+                (None, Some(incumbent)) => {
                     let speedup = incumbent.median_ns / timing.median_ns;
-                    (decide(incumbent, timing, confirmed, policy), Some(speedup))
+                    (of_times(incumbent, timing, measurement.confirmation.is_some(), policy), Some(speedup))
                 }
             };
-            Some(Decision { case: measurement.case.clone(), verdict, speedup })
+            Some(Decision { case, verdict, speedup })
         })
         .collect()
 }
 
-fn decide(incumbent: &Timing, challenger: &Timing, confirmed: bool, policy: &Policy) -> Verdict {
+/// Decides by the ratio over the incumbent. A contest that has none, since it ended before its time, decides nothing.
+fn of_contest(contest: &Contest, policy: &Policy) -> (Verdict, Option<f64>) {
+    let Some((incumbent, ratio)) = contest.against(Role::Incumbent) else { return (Verdict::Tied, None) };
+    let worth_it = ratio.estimate >= policy.min_speedup;
+    let verdict = match (contest.beats(incumbent) && worth_it, contest.loses_to(incumbent)) {
+        (true, _) => Verdict::Improved,
+        (false, true) => Verdict::Regressed,
+        (false, false) => Verdict::Tied,
+    };
+    (verdict, Some(ratio.estimate))
+}
+
+/// Decides by two times that were taken one after the other.
+fn of_times(incumbent: &Timing, challenger: &Timing, confirmed: bool, policy: &Policy) -> Verdict {
     let faster = challenger.interval_ns.hi < incumbent.interval_ns.lo;
     let worth_it = policy.worth_it(challenger.median_ns, Some(incumbent.median_ns));
     let slower = challenger.interval_ns.lo > incumbent.interval_ns.hi;
@@ -141,8 +151,11 @@ fn decide(incumbent: &Timing, challenger: &Timing, confirmed: bool, policy: &Pol
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::contest::tests::{contest, entrant};
     use crate::domain::evaluation::{Correctness, Measurement};
     use crate::domain::incumbent::Incumbent;
+    use crate::domain::regime::Regime;
+    use crate::domain::synthetic::{Machine, Noise};
     use crate::domain::variant::VariantHash;
 
     const POLICY: Policy = Policy {
@@ -161,6 +174,7 @@ mod tests {
             outcome: Outcome::Measured,
             measurements: vec![Measurement {
                 case: "a".to_owned(),
+                regime: Regime::Warm,
                 correctness: Correctness { relative_l2: 1e-4, worst_row: 2e-4, rows_checked: 1, rows: 1 },
                 screening: Some(timing(screening)),
                 confirmation: confirmation.map(timing),
@@ -188,8 +202,60 @@ mod tests {
         assert_eq!(verdict(None, &measured(100.0, None)), Verdict::Start);
     }
 
+    /// A promising time, and the contest that it got: what everyone's blocks were, with a share of noise to and fro.
+    fn in_contest(challenger_ns: f64, incumbent_ns: f64, noise: f64) -> Evaluation {
+        let to_and_fro =
+            |ns: f64| (0..24).map(|round| ns * (1.0 + noise * [-1.0, -0.5, 0.5, 1.0][round / 2 % 4])).collect();
+        let steady = |ns: f64| vec![ns; 24];
+        let mut evaluation = measured(80.0, Some(challenger_ns));
+        evaluation.measurements[0].contest = Some(contest(vec![
+            entrant(Role::Challenger, steady(challenger_ns)),
+            entrant(Role::Twin, to_and_fro(challenger_ns)),
+            entrant(Role::Incumbent, steady(incumbent_ns)),
+        ]));
+        evaluation
+    }
+
     #[test]
-    fn only_a_confirmed_time_wins() {
+    fn a_contest_is_won_beyond_the_noise_and_by_what_is_worth_it() {
+        let speedup_of = |evaluation: &Evaluation| {
+            let incumbent = Incumbent { iteration: 1, hash: VariantHash::of(""), timing: timing(500.0) };
+            let [decision] = &judge(&[("a".to_owned(), incumbent)].into(), evaluation, &POLICY)[..] else { panic!() };
+            (decision.verdict, decision.speedup.map(|speedup| format!("{speedup:.3}")))
+        };
+        let speedup = |ratio: &str| Some(ratio.to_owned());
+        assert_eq!(speedup_of(&in_contest(100.0, 105.0, 0.01)), (Verdict::Improved, speedup("1.050")));
+        assert_eq!(speedup_of(&in_contest(100.0, 101.5, 0.02)), (Verdict::Tied, speedup("1.015")), "lost in noise");
+        assert_eq!(speedup_of(&in_contest(100.0, 100.5, 0.0)), (Verdict::Tied, speedup("1.005")), "not worth it");
+        assert_eq!(speedup_of(&in_contest(100.0, 95.0, 0.01)), (Verdict::Regressed, speedup("0.950")));
+        assert_eq!(
+            speedup_of(&in_contest(100.0, 98.5, 0.02)),
+            (Verdict::Tied, speedup("0.985")),
+            "slower within noise"
+        );
+    }
+
+    #[test]
+    fn a_time_below_the_floor_is_rejected_even_as_a_start() {
+        let mut evaluation = in_contest(100.0, 200.0, 0.0);
+        evaluation.measurements[0].contest.as_mut().unwrap().floor_ns = Some(110.0);
+        assert_eq!(verdict(Some(200.0), &evaluation), Verdict::Rejected);
+        assert_eq!(verdict(None, &evaluation), Verdict::Rejected);
+        evaluation.measurements[0].contest.as_mut().unwrap().floor_ns = Some(90.0);
+        assert_eq!(verdict(Some(200.0), &evaluation), Verdict::Improved);
+    }
+
+    #[test]
+    fn a_contest_that_ended_before_its_time_decides_nothing() {
+        let mut evaluation = in_contest(100.0, 200.0, 0.0);
+        for entrant in &mut evaluation.measurements[0].contest.as_mut().unwrap().entrants {
+            entrant.blocks_ns.truncate(5);
+        }
+        assert_eq!(verdict(Some(200.0), &evaluation), Verdict::Tied);
+    }
+
+    #[test]
+    fn without_a_contest_only_a_confirmed_time_wins() {
         assert_eq!(verdict(Some(100.0), &measured(80.0, None)), Verdict::Tied);
         assert_eq!(verdict(Some(100.0), &measured(80.0, Some(81.0))), Verdict::Improved);
     }
@@ -228,6 +294,35 @@ mod tests {
         assert!(!POLICY.hopeless(&[150.0, 140.0], Some(100.0)));
         assert!(!POLICY.hopeless(&[150.0, 140.0, 130.0], None));
     }
+
+    /// Screening as it is done, on machines with noise. Of 1000 variants that are as fast as the incumbent none may be dropped,
+    /// of 1000 that take half as long again at least 990 must be, and all after few samples.
+    #[test]
+    fn racing_drops_what_is_clearly_slower_and_nothing_that_could_win() {
+        const INCUMBENT_NS: f64 = 20_000.0;
+        for (name, noise) in Noise::KINDS {
+            let dropped_after = |ns: f64| -> Vec<usize> {
+                let dropped = |seed| {
+                    let mut machine = Machine::new(noise, seed);
+                    let mut samples = Vec::new();
+                    while samples.len() < 50 {
+                        samples.push(machine.sample(ns));
+                        if POLICY.hopeless(&samples, Some(INCUMBENT_NS)) {
+                            return Some(samples.len());
+                        }
+                    }
+                    None
+                };
+                (0..1000).filter_map(dropped).collect()
+            };
+            let lost = dropped_after(INCUMBENT_NS).len();
+            assert_eq!(lost, 0, "{name}: so many of 1000 that could win are dropped");
+            let dropped = dropped_after(1.5 * INCUMBENT_NS);
+            assert!(dropped.len() >= 990, "{name}: {} of 1000 hopeless ones are dropped", dropped.len());
+            assert!(dropped.iter().all(|&samples| samples == LEAST_SAMPLES), "{name}: some later than they could be");
+        }
+    }
+
     #[test]
     fn a_confirmation_that_would_take_too_long_is_not_begun() {
         assert!(POLICY.promising(&timing(0.9e9), Some(2e9)));

@@ -8,6 +8,7 @@ pub mod baseline;
 mod benchmark;
 mod cache;
 pub mod compile;
+pub mod contest;
 pub mod device;
 pub mod evaluate;
 mod frames;

@@ -78,6 +78,7 @@ fn measurement(
     let (confirmation, confirmed_profile) = confirmed.unzip();
     Measurement {
         case: asked.case.name.clone(),
+        regime: asked.case.regime,
         correctness,
         screening: Some(screening),
         confirmation,
