@@ -1,6 +1,7 @@
 //! The loop: the only module that sees every part.
 
 mod baselines;
+mod contests;
 mod event;
 mod requests;
 mod winners;
@@ -27,15 +28,17 @@ use crate::domain::record::{Baseline, Environment, Status};
 use crate::domain::variant::{Variant, VariantHash};
 use crate::domain::verdict::{Decision, Policy, judge};
 use crate::domain::workload::Workload;
-use crate::runner::baseline::BaselineProgram;
+use crate::runner::baseline::{BaselineProcess, BaselineProgram};
 use crate::runner::compile::{CompileError, Compiler};
 use crate::runner::evaluate::{CaseRequest, EvaluateRequest};
 use crate::runner::inputs;
+use crate::runner::monitor::Monitor;
 use crate::runner::render::render;
 use crate::runner::worker::Worker;
 use crate::store::{Finish, NewSession, Store};
 use crate::vcs::{Repo, Winner};
 
+use contests::Contender;
 pub use event::{Event, Interrupt, Observer};
 
 /// What a session is made of.
@@ -56,6 +59,8 @@ pub struct Parts {
     pub compiler: Compiler,
     /// Evaluates them.
     pub worker: Worker,
+    /// Sees what the device does meanwhile, where NVML tells.
+    pub monitor: Option<Monitor>,
     /// Remembers them.
     pub store: Store,
     /// Commits the winners; or why it cannot, which is said with the first winner.
@@ -73,6 +78,8 @@ pub struct Order {
     pub policy: Policy,
     /// The shortest sample.
     pub min_sample_ns: f64,
+    /// Samples of each backend of the baseline.
+    pub baseline_samples: usize,
     /// The most float64 work per check.
     pub oracle_flop: f64,
     /// The most work of one launch on a device that models its times.
@@ -115,6 +122,16 @@ struct Session<'a> {
     pipeline: FuturesOrdered<JoinHandle<Compiled>>,
     starts: HashMap<String, f64>,
     baselines: Vec<Baseline>,
+    /// By case: the backend of the baseline process that is the fastest.
+    backends: HashMap<String, String>,
+    /// Samples the baselines for as long as the session lives, where there is one.
+    baseline_process: Option<BaselineProcess>,
+    /// By case: the incumbent, and the variants that are nearly as fast.
+    contenders: HashMap<String, Vec<Contender>>,
+    /// By case: the reference kernel at its seed.
+    references: HashMap<String, Contender>,
+    /// Contests held, each with inputs of its own.
+    contests: u64,
     uncommitted: BTreeMap<String, (i64, Winner)>,
     /// Cases whose committed winner has been measured again by now.
     remeasured: HashSet<String>,
@@ -150,6 +167,11 @@ pub async fn run(parts: Parts, order: Order, interrupt: Interrupt, observer: &mu
         pipeline: FuturesOrdered::new(),
         starts: HashMap::new(),
         baselines: Vec::new(),
+        backends: HashMap::new(),
+        baseline_process: None,
+        contenders: HashMap::new(),
+        references: HashMap::new(),
+        contests: 0,
         uncommitted: BTreeMap::new(),
         remeasured: HashSet::new(),
         kept: Vec::new(),
@@ -185,10 +207,15 @@ fn environment(parts: &Parts, torch: Option<String>) -> Environment {
 impl Session<'_> {
     /// Everything between the beginning and the end, both of which are on record whatever happens here.
     async fn live(mut self) -> End {
-        let ended = match self.time_baselines().await {
+        let mut ended = match self.time_baselines().await {
             Ok(()) => self.iterate().await,
             Err(error) => Err(error),
         };
+        if matches!(ended, Ok((Status::Finished, _)))
+            && let Err(error) = self.hold_finals().await
+        {
+            ended = Err(error);
+        }
         // What was won is committed even if something failed later.
         let committed = self.commit_pending().await;
         let ended = ended.and_then(|ended| committed.map(|()| ended));
@@ -202,12 +229,13 @@ impl Session<'_> {
                 return Ok((Status::Interrupted, "it was interrupted"));
             }
             let spent = self.spent.total_usd() + self.unrecorded().total_usd();
-            if let Some(stop) = self.order.budget.exhausted(self.started.elapsed(), spent, self.finished) {
+            let elapsed = self.started.elapsed() + self.finals_time();
+            if let Some(stop) = self.order.budget.exhausted(elapsed, spent, self.finished) {
                 return Ok((Status::Finished, stop.reason()));
             }
             self.propose_ahead()?;
             let mut interrupt = self.interrupt.clone();
-            let left = self.order.budget.wall.saturating_sub(self.started.elapsed());
+            let left = self.order.budget.wall.saturating_sub(elapsed);
             let compiled = tokio::select! {
                 compiled = self.pipeline.next() => compiled,
                 () = interrupt.reached(1) => continue,
@@ -219,7 +247,7 @@ impl Session<'_> {
             let compiled = compiled.context("Failed to compile in the background")?;
             let iteration = self.parts.store.begin(self.id, &compiled.proposal).await?;
             let evaluation = tokio::select! {
-                evaluation = self.evaluate(&compiled) => evaluation?,
+                evaluation = self.evaluate_and_confirm(iteration, &compiled) => evaluation?,
                 () = interrupt.reached(2) => return Ok((Status::Interrupted, "it was interrupted twice")),
             };
             let decisions = judge(&self.history.incumbents, &evaluation, &self.order.policy);
@@ -233,6 +261,7 @@ impl Session<'_> {
                 &evaluation,
                 &decisions,
             );
+            self.remember_contenders(iteration, &compiled, &evaluation, &decisions);
             if won {
                 self.commit_pending().await?;
             }
@@ -284,6 +313,12 @@ impl Session<'_> {
             Compiled { proposal, cases, artifact }
         }));
         Ok(())
+    }
+
+    async fn evaluate_and_confirm(&mut self, iteration: i64, compiled: &Compiled) -> anyhow::Result<Evaluation> {
+        let mut evaluation = self.evaluate(compiled).await?;
+        self.confirm(iteration, compiled, &mut evaluation).await?;
+        Ok(evaluation)
     }
 
     async fn evaluate(&mut self, compiled: &Compiled) -> anyhow::Result<Evaluation> {

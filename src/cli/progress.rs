@@ -95,6 +95,17 @@ impl<'a, W: Write> Progress<'a, W> {
                 self.best = format!("{case} {after}");
                 self.say(&format!("{case}: {from_us:.2} -> {after}"));
             }
+            Event::Final { case, iteration, us, baseline, over_baseline, noise, time_source } => {
+                let beside = baseline.zip(*over_baseline).map_or_else(String::new, |(name, ratio)| {
+                    let (lo, hi) = (ratio.interval.lo, ratio.interval.hi);
+                    format!(", {:.3}x ({lo:.3} to {hi:.3}) beside {name}", ratio.estimate)
+                });
+                self.say(&format!(
+                    "{case}: final: #{iteration} takes {us:.2} {}{beside}, noise {:.2}%",
+                    unit(*time_source),
+                    noise * 100.0
+                ));
+            }
             Event::Committed { case, commit } => {
                 self.say(&format!("{case}: committed {}", &commit[..10.min(commit.len())]));
             }

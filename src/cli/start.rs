@@ -16,12 +16,13 @@ use crate::catalog::Project;
 use crate::config::{self, Config};
 use crate::domain::budget::Budget;
 use crate::domain::cost::Rate;
-use crate::domain::device::TimeSource;
+use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::domain::family::Family;
 use crate::domain::workload::Workload;
 use crate::runner::baseline::BaselineProgram;
 use crate::runner::compile::Compiler;
 use crate::runner::device::DeviceChoice;
+use crate::runner::monitor::Monitor;
 use crate::runner::toolchain::Toolchain;
 use crate::runner::worker::{Worker, WorkerError};
 use crate::session::{self, Order, Parts};
@@ -134,15 +135,24 @@ fn assemble(asked: Asked, project: &Project, config: &Config, worker: Worker, st
         true => Repo::discover(project.root()).map_err(|error| error.to_string()),
         false => Err("git.commit is false in config.toml".to_owned()),
     };
-    let baseline = workload.baseline.as_ref().map(|file| BaselineProgram {
-        interpreter: config.baseline.python.clone(),
-        file: project.root().join("kernels/baselines").join(file),
+    let baseline = workload.baseline.as_ref().map(|key| BaselineProgram {
+        command: key.command(&config.baseline.python),
+        folder: project.root().to_owned(),
         device: device.number(),
         min_sample_ns: config.benchmark.min_sample_us * 1e3,
-        samples: config.baseline.samples,
     });
     let known = project.known_winners(&workload, worker.info());
-    Ok(Parts { workload, families, searched, known, proposer, baseline, compiler, worker, store, repo })
+    let monitor = open_monitor(worker.info());
+    Ok(Parts { workload, families, searched, known, proposer, baseline, compiler, worker, monitor, store, repo })
+}
+
+/// Watches a real GPU, or says why it cannot.
+fn open_monitor(device: &DeviceInfo) -> Option<Monitor> {
+    if device.time_source == TimeSource::Modelled {
+        return None;
+    }
+    let opened = Monitor::open(device);
+    opened.map_err(|reason| say(&format!("clocks, power and other processes are not watched: {reason}"))).ok()
 }
 
 fn order(args: &Args, config: &Config) -> anyhow::Result<Order> {
@@ -166,6 +176,7 @@ fn order(args: &Args, config: &Config) -> anyhow::Result<Order> {
         rate: Rate { gpu_usd_per_hour: config.cost.gpu_usd_per_hour },
         policy: config.policy(),
         min_sample_ns: config.benchmark.min_sample_us * 1e3,
+        baseline_samples: config.baseline.samples,
         oracle_flop: config.validate.oracle_gflop * 1e9,
         model_flop: config.virtual_gpu.launch_gflop * 1e9,
         compile_ahead: config.parallel_compilations(),

@@ -45,6 +45,19 @@ pub enum Role {
     Baseline,
 }
 
+impl Role {
+    /// Returns the word that the store and the reports use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Challenger => "challenger",
+            Self::Twin => "twin",
+            Self::Incumbent => "incumbent",
+            Self::Rival => "rival",
+            Self::Baseline => "baseline",
+        }
+    }
+}
+
 /// One side of a contest, with its times.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Entrant {
@@ -167,10 +180,10 @@ pub fn block(asked: usize, sampling: &Sampling, slowest_sample_ns: f64) -> usize
 
 /// Tells whether a contest has all samples that it takes, given each entrant's samples and launches per sample: as soon as
 /// every entrant has enough, or one of them may take no more.
-pub fn is_over(samples_ns: &[Vec<f64>], launches: &[u32], sampling: &Sampling) -> bool {
+pub fn is_over(samples_ns: &[impl AsRef<[f64]>], launches: &[u32], sampling: &Sampling) -> bool {
     let mut entrants = samples_ns.iter().zip(launches);
-    entrants.any(|(samples, &launches)| sampling.is_exhausted(samples, launches))
-        || samples_ns.iter().all(|samples| sampling.is_enough(samples))
+    entrants.any(|(samples, &launches)| sampling.is_exhausted(samples.as_ref(), launches))
+        || samples_ns.iter().all(|samples| sampling.is_enough(samples.as_ref()))
 }
 
 /// Returns the order in which entrants sample in a round: forwards, then backwards.

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::contest::Contest;
 use super::profile::Profile;
+use super::regime::Regime;
 use super::statistics::{Interval, median, median_interval};
 
 /// What became of an iteration.
@@ -141,6 +142,9 @@ impl Timing {
 pub struct Measurement {
     /// The case's name.
     pub case: String,
+    /// State of the caches in which it was timed.
+    #[serde(default)]
+    pub regime: Regime,
     /// How close the output came.
     pub correctness: Correctness,
     /// The short measurement that every variant gets. Its samples are few when it could not win.
@@ -156,6 +160,12 @@ pub struct Measurement {
 }
 
 impl Measurement {
+    /// Takes over what a contest found of the challenger.
+    pub fn confirm(&mut self, contest: Contest) {
+        self.confirmation = contest.challenger().map(|challenger| challenger.timing.clone());
+        self.contest = Some(contest);
+    }
+
     /// Returns the time to report: the confirmed one where there is one.
     pub fn best_timing(&self) -> Option<&Timing> {
         self.confirmation.as_ref().or(self.screening.as_ref())

@@ -2,11 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::contest::Contest;
 use super::cost::Spent;
 use super::device::{DeviceInfo, TimeSource};
 use super::evaluation::{Correctness, Outcome, Timing};
 use super::hypothesis::{Hypothesis, Score};
 use super::profile::Profile;
+use super::regime::Regime;
 use super::variant::{Params, VariantHash};
 use super::verdict::Verdict;
 use super::workload::Case;
@@ -59,8 +61,23 @@ pub struct Baseline {
     pub case: String,
     /// What was timed.
     pub name: String,
-    /// Its time.
+    /// State of the caches in which it was timed.
+    pub regime: Regime,
+    /// Its time by graph replay, or modelled.
     pub timing: Timing,
+    /// Median time of a call without a graph, the host's work with it, as a user without graphs sees it.
+    pub eager_ns: Option<f64>,
+    /// How far its output is from the float64 reference, over the whole of it.
+    pub relative_l2: Option<f64>,
+}
+
+/// What settled a case when the iterations of a session were over.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Final {
+    /// The contest of all that were too near to each other.
+    pub contest: Contest,
+    /// The iteration whose variant is the best of the case after it.
+    pub winner: i64,
 }
 
 /// A session, its counts and its costs: a row of the ledger.
@@ -119,6 +136,8 @@ pub struct SessionRecord {
     pub baselines: Vec<Baseline>,
     /// Its iterations, oldest first.
     pub iterations: Vec<IterationRecord>,
+    /// What settled its cases at the end, oldest first; a case that was settled twice has its last one as its own.
+    pub finals: Vec<Final>,
     /// Every session up to this one, oldest first.
     pub ledger: Vec<SessionSummary>,
 }
@@ -171,6 +190,8 @@ pub struct IterationRecord {
 pub struct CaseRecord {
     /// The case's name.
     pub case: String,
+    /// State of the caches in which it was timed.
+    pub regime: Regime,
     /// How close the output came; none if it could not be compared.
     pub correctness: Option<Correctness>,
     /// Blocks of the largest launch.
@@ -179,6 +200,8 @@ pub struct CaseRecord {
     pub screening: Option<Timing>,
     /// The long measurement on fresh inputs.
     pub confirmation: Option<Timing>,
+    /// The contest in which the confirmation was taken, where the device replays.
+    pub contest: Option<Contest>,
     /// How the time came about, where the device modelled it.
     pub profile: Option<Profile>,
     /// What was decided.

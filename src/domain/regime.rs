@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::device::DeviceInfo;
+
 /// Whether a plan finds its data in L2. Times of the two are never compared: eager or cold timing of a small shape
 /// says more about memory, warm graph replay more about the kernel.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -18,6 +20,38 @@ pub enum Regime {
 /// replacement policy that prefers recent lines, with room to spare for the part that is pinned or hashed unevenly.
 pub const COLD_L2_SIZES: u64 = 3;
 
+/// The most buffer sets. One replay goes over all of them, so beyond this a single one has more launches than it takes to
+/// fill a sample of the shortest kernel ten times over.
+const MOST_SETS: u64 = 4096;
+
+/// The share of device memory that the sets may take: the other entrants of a contest need some, too.
+const MEMORY_SHARE: f64 = 0.5;
+
+/// Returns how many buffer sets a case needs on a device to be timed cold. The error says in one sentence why it cannot be.
+///
+/// `working_set_bytes` are those of the case's tensors alone: a variant that asks for large workspaces and leaves them alone
+/// must not get fewer sets. Between two executions on one set, the others alone are over [`COLD_L2_SIZES`] times as large as L2.
+pub fn sets(working_set_bytes: u64, device: &DeviceInfo) -> Result<u32, String> {
+    let bytes = working_set_bytes.max(1);
+    let others = COLD_L2_SIZES * device.l2_bytes / bytes + 1;
+    let sets = others + 1;
+    if sets > MOST_SETS {
+        return Err(format!(
+            "a working set of {bytes} bytes cannot be timed cold: {sets} sets of buffers would push it out of an L2 of {} \
+             bytes, and {MOST_SETS} are the most; give the case `regime = \"warm\"`",
+            device.l2_bytes
+        ));
+    }
+    if (sets * bytes) as f64 > MEMORY_SHARE * device.memory_bytes as f64 {
+        return Err(format!(
+            "a working set of {bytes} bytes cannot be timed cold: {sets} sets of buffers take more than half of the \
+             device's {} bytes; give the case `regime = \"warm\"`",
+            device.memory_bytes
+        ));
+    }
+    Ok(sets as u32)
+}
+
 impl Regime {
     /// Returns the word that the store and the reports use.
     pub fn name(self) -> &'static str {
@@ -25,5 +59,29 @@ impl Regime {
             Self::Warm => "warm",
             Self::Cold => "cold",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn device(l2_bytes: u64) -> DeviceInfo {
+        DeviceInfo { l2_bytes, memory_bytes: 1 << 30, ..DeviceInfo::of_arch("sm_90a").unwrap() }
+    }
+
+    #[test]
+    fn what_lies_between_two_executions_on_a_set_is_over_three_times_l2() {
+        for bytes in [1 << 14, 99_999, 1 << 20, 3 << 20, 4 << 20, 1 << 28] {
+            let sets = u64::from(sets(bytes, &device(1 << 20)).unwrap());
+            assert!((sets - 1) * bytes > COLD_L2_SIZES << 20, "{sets} sets of {bytes}");
+            assert!(sets == 2 || (sets - 2) * bytes <= COLD_L2_SIZES << 20, "{sets} sets of {bytes} are too many");
+        }
+    }
+
+    #[test]
+    fn a_case_that_is_too_small_or_too_large_says_so() {
+        insta::assert_snapshot!(sets(512, &device(1 << 20)).unwrap_err(), @r#"a working set of 512 bytes cannot be timed cold: 6146 sets of buffers would push it out of an L2 of 1048576 bytes, and 4096 are the most; give the case `regime = "warm"`"#);
+        insta::assert_snapshot!(sets((1 << 28) + 1, &device(1 << 20)).unwrap_err(), @r#"a working set of 268435457 bytes cannot be timed cold: 2 sets of buffers take more than half of the device's 1073741824 bytes; give the case `regime = "warm"`"#);
     }
 }

@@ -52,9 +52,13 @@ pub struct Policy {
 impl Policy {
     /// Tells whether a screened time deserves a contest with the incumbent, and whether that takes no longer than it may.
     pub fn promising(&self, screened: &Timing, incumbent_ns: Option<f64>) -> bool {
+        self.affordable(screened) && self.worth_it(screened.median_ns, incumbent_ns)
+    }
+
+    /// Tells whether a contest with such a time takes no longer than it may.
+    pub fn affordable(&self, screened: &Timing) -> bool {
         let sample_ns = screened.median_ns * f64::from(screened.launches_per_sample);
-        let affordable = sample_ns * self.contest.least as f64 <= self.contest.max_ns;
-        affordable && self.worth_it(screened.median_ns, incumbent_ns)
+        sample_ns * self.contest.least as f64 <= self.contest.max_ns
     }
 
     /// Tells whether a time is that much below the incumbent's that it is worth a commit. A modelled time needs no more
@@ -150,6 +154,7 @@ mod tests {
     use crate::domain::contest::tests::{contest, entrant};
     use crate::domain::evaluation::{Correctness, Measurement};
     use crate::domain::incumbent::Incumbent;
+    use crate::domain::regime::Regime;
     use crate::domain::synthetic::{Machine, Noise};
     use crate::domain::variant::VariantHash;
 
@@ -169,6 +174,7 @@ mod tests {
             outcome: Outcome::Measured,
             measurements: vec![Measurement {
                 case: "a".to_owned(),
+                regime: Regime::Warm,
                 correctness: Correctness { relative_l2: 1e-4, worst_row: 2e-4, rows_checked: 1, rows: 1 },
                 screening: Some(timing(screening)),
                 confirmation: confirmation.map(timing),

@@ -22,10 +22,20 @@ pub struct Workload {
     pub tolerance: Tolerance,
     /// The family whose default point is the start of every session: the kernel to be beaten.
     pub reference: String,
-    /// The program in `kernels/baselines/` that times what a user would use instead.
-    pub baseline: Option<String>,
+    /// What times what a user would use instead.
+    pub baseline: Option<BaselineKey>,
     /// The shapes, in the order of the file.
     pub cases: Vec<Case>,
+}
+
+/// The program that times what a user would use instead, as a workload names it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(untagged, expecting = "expected a file in kernels/baselines/, or a command as a list of strings")]
+pub enum BaselineKey {
+    /// A file in `kernels/baselines/`, for the configured interpreter.
+    File(String),
+    /// A program and its arguments. A path is relative to the project; a bare name is looked up in PATH.
+    Command(Vec<String>),
 }
 
 /// One concrete shape of a workload.
@@ -61,7 +71,7 @@ struct WorkloadFile {
     dtype: Dtype,
     tolerance: Tolerance,
     reference: String,
-    baseline: Option<String>,
+    baseline: Option<BaselineKey>,
     #[serde(default)]
     regime: Regime,
     #[serde(default)]
@@ -86,11 +96,7 @@ impl Workload {
             return Err(format!("name `{}`: use 1 to 64 of a-z, 0-9 and `-`, it becomes a folder's name", file.name));
         }
         let op = find_op(&file.op)?;
-        if let Some(baseline) =
-            file.baseline.as_ref().filter(|name| name.contains(['/', '\\']) || name.starts_with('.'))
-        {
-            return Err(format!("baseline `{baseline}`: name a file in kernels/baselines/, without a path"));
-        }
+        file.baseline.as_ref().map_or(Ok(()), BaselineKey::check)?;
         if file.cases.is_empty() {
             return Err("it has no [[case]]: add at least one".to_owned());
         }
@@ -153,6 +159,35 @@ impl Workload {
         let kept: Vec<String> = by_work[..most].iter().map(|case| case.name.clone()).collect();
         self.cases.retain(|case| kept.contains(&case.name));
         self
+    }
+}
+
+impl BaselineKey {
+    /// Returns the command to be run in the project's folder.
+    pub fn command(&self, interpreter: &str) -> Vec<String> {
+        match self {
+            Self::File(file) => vec![interpreter.to_owned(), format!("kernels/baselines/{file}")],
+            Self::Command(command) => command.clone(),
+        }
+    }
+
+    /// Refuses a program outside the project, unless it is one that the user has in PATH.
+    fn check(&self) -> Result<(), String> {
+        match self {
+            Self::File(file) if file.is_empty() || file.contains(['/', '\\']) || file.starts_with('.') => {
+                Err(format!("baseline `{file}`: name a file in kernels/baselines/, without a path"))
+            }
+            Self::Command(command) if command.first().is_none_or(String::is_empty) => {
+                Err("baseline: its command is empty, name a program first".to_owned())
+            }
+            Self::Command(command) if command[0].starts_with('/') || command[0].split('/').any(|part| part == "..") => {
+                Err(format!(
+                    "baseline `{}`: name a program by its path below the project, or by its bare name in PATH",
+                    command[0]
+                ))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -233,6 +268,32 @@ mod tests {
     }
 
     #[test]
+    fn a_baseline_is_a_file_for_the_interpreter_or_a_command() {
+        let command = |key: &str| {
+            let text = VALID.replace("tolerance =", &format!("baseline = {key}\ntolerance ="));
+            Workload::parse(&text, ops::find).unwrap().baseline.unwrap().command("python3").join(" ")
+        };
+        assert_eq!(command(r#""torch_sdpa.py""#), "python3 kernels/baselines/torch_sdpa.py");
+        assert_eq!(command(r#"["./my-baseline", "--flag"]"#), "./my-baseline --flag");
+        assert_eq!(command(r#"["sh", "tools/mine.sh"]"#), "sh tools/mine.sh");
+        assert_eq!(Workload::parse(VALID, ops::find).unwrap().baseline, None);
+    }
+
+    #[test]
+    fn a_case_is_timed_in_its_own_regime_else_in_the_workloads_else_warm() {
+        let regimes = |shared: &str, own: &str| -> Vec<Regime> {
+            let text = VALID.replace("tolerance =", &format!("{shared}\ntolerance ="));
+            let second = "[[case]]\nname = \"second\"\nB = 1\nH = 1\nSq = 4\nSk = 4\n";
+            let workload = Workload::parse(&format!("{text}\n{second}{own}\n"), ops::find).unwrap();
+            workload.cases.iter().map(|case| case.regime).collect()
+        };
+        assert_eq!(regimes("", ""), [Regime::Warm, Regime::Warm]);
+        assert_eq!(regimes("", "regime = \"cold\""), [Regime::Warm, Regime::Cold]);
+        assert_eq!(regimes("regime = \"cold\"", ""), [Regime::Cold, Regime::Cold]);
+        assert_eq!(regimes("regime = \"cold\"", "regime = \"warm\""), [Regime::Cold, Regime::Warm]);
+    }
+
+    #[test]
     fn the_lightest_cases_are_kept_in_order_and_one_in_any_case() {
         let case = |name: &str, s: i64| format!("[[case]]\nname = \"{name}\"\nB = 1\nH = 1\nSq = {s}\nSk = {s}\n");
         let cases = [case("large", 64), case("tiny", 2), case("middle", 8)].concat();
@@ -255,6 +316,14 @@ mod tests {
         insta::assert_snapshot!(error("\"attention\"", "\"atention\""), @"op `atention` is not known (did you mean `attention`?); there are: attention");
         insta::assert_snapshot!(error("dtype = \"f16\"", "dtype = \"f61\""), @"line 5: unknown variant `f61`, expected `f16` or `f32`");
         insta::assert_snapshot!(error("tolerance =", "baseline = \"../x.py\"\ntolerance ="), @"baseline `../x.py`: name a file in kernels/baselines/, without a path");
+        let baseline = |value: &str| error("tolerance =", &format!("baseline = {value}\ntolerance ="));
+        insta::assert_snapshot!(baseline(r#""""#), @"baseline ``: name a file in kernels/baselines/, without a path");
+        insta::assert_snapshot!(baseline("7"), @"line 7: expected a file in kernels/baselines/, or a command as a list of strings");
+        insta::assert_snapshot!(baseline("[]"), @"baseline: its command is empty, name a program first");
+        insta::assert_snapshot!(baseline(r#"["/bin/mine"]"#), @"baseline `/bin/mine`: name a program by its path below the project, or by its bare name in PATH");
+        insta::assert_snapshot!(baseline(r#"["a/../../mine", "--fast"]"#), @"baseline `a/../../mine`: name a program by its path below the project, or by its bare name in PATH");
+        insta::assert_snapshot!(error("tolerance =", "regime = \"hot\"\ntolerance ="), @"line 7: unknown variant `hot`, expected `warm` or `cold`");
+        insta::assert_snapshot!(error("B = 1", "B = 1\nregime = \"hot\""), @"line 12: unknown variant `hot`, expected `warm` or `cold`");
         insta::assert_snapshot!(error("1e-3", "0.0"), @"tolerance: both values must lie between 0 and 0.5");
         insta::assert_snapshot!(error("dtype", "dtpye"), @"line 5: unknown field `dtpye`, expected one of `name`, `about`, `op`, `dtype`, `tolerance`, `reference`, `baseline`, `dims`, `case` (did you mean `dtype`?)");
     }

@@ -12,6 +12,7 @@ use crate::domain::profile::{LaunchProfile, Profile};
 use crate::domain::record::{
     Baseline, CaseRecord, Environment, IterationRecord, SessionRecord, SessionSummary, Status,
 };
+use crate::domain::regime::Regime;
 use crate::domain::statistics::Interval;
 use crate::domain::variant::VariantHash;
 use crate::domain::verdict::Verdict;
@@ -82,8 +83,10 @@ fn found(case: &str, us: f64, verdict: Verdict, speedup: Option<f64>, commit: Op
     let confirmed = verdict == Verdict::Improved;
     CaseRecord {
         case: case.to_owned(),
+        regime: Regime::Warm,
         correctness: Some(Correctness { relative_l2: 1.2e-4, worst_row: 3.4e-4, rows_checked: 64, rows: 128 }),
         ctas: Some(2),
+        contest: None,
         profile: None,
         // The screening is luckier than the confirmation, which is the one to report.
         screening: Some(timing(if confirmed { us * 0.9 } else { us })),
@@ -116,7 +119,10 @@ fn record() -> SessionRecord {
         baselines: vec![Baseline {
             case: "b1h1s128".to_owned(),
             name: "torch sdpa (flash)".to_owned(),
+            regime: Regime::Warm,
             timing: timing(25.0),
+            eager_ns: None,
+            relative_l2: None,
         }],
         iterations: vec![
             iteration(
@@ -151,6 +157,7 @@ fn record() -> SessionRecord {
                 ..iteration(5, 96, Some(3), Outcome::Measured, vec![])
             },
         ],
+        finals: Vec::new(),
         ledger: vec![self::session(1, 0, earlier), session.clone()],
         session,
     }

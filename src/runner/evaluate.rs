@@ -1,6 +1,12 @@
-//! Evaluates a compiled variant on a device: load, then check, time and perhaps confirm it, case by case.
+//! Evaluates compiled variants on a device: one at a time, case by case, or several in turns, in a contest.
 
+mod arena;
 mod case_run;
+mod data;
+mod sets;
+mod setup;
+#[cfg(test)]
+mod tests;
 
 use std::time::Instant;
 
@@ -9,11 +15,14 @@ use serde::{Deserialize, Serialize};
 use super::device::{Clock, Device, Fault};
 use crate::domain::artifact::Artifact;
 use crate::domain::evaluation::{Evaluation, Measurement, Outcome};
-use crate::domain::op::{Dtype, Op};
+use crate::domain::op::Dtype;
 use crate::domain::plan::LaunchPlan;
 use crate::domain::verdict::Policy;
 use crate::domain::workload::{Case, Tolerance};
 use crate::ops;
+
+pub(super) use arena::{Arena, time};
+use case_run::Loaded;
 
 /// Everything that a device needs to know to evaluate a variant.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -28,7 +37,7 @@ pub struct EvaluateRequest {
     pub tolerance: Tolerance,
     /// The cases with their plans, in the order in which to try them.
     pub cases: Vec<CaseRequest>,
-    /// When to stop sampling and when to confirm.
+    /// When to stop sampling, and when to confirm a modelled time.
     pub policy: Policy,
     /// The shortest sample.
     pub min_sample_ns: f64,
@@ -63,8 +72,12 @@ pub struct ScaledCase {
     pub plan: LaunchPlan,
 }
 
-/// What ended the evaluation of a case early.
-enum Ended {
+/// What is told before each step on the device: the case's name and what is being done.
+pub(super) type Step<'a> = dyn FnMut(&str, &str) + 'a;
+
+/// What ended something early.
+#[derive(Debug)]
+pub(super) enum Ended {
     /// The variant failed: an outcome.
     Outcome(Outcome),
     /// The machine failed: no fault of the variant.
@@ -74,11 +87,7 @@ enum Ended {
 /// Evaluates a variant. `step` is called with a case's name and what is being done, before each step on the device.
 ///
 /// An error means that the machine, not the variant, is at fault.
-pub fn evaluate(
-    device: &mut dyn Device,
-    request: &EvaluateRequest,
-    step: &mut dyn FnMut(&str, &str),
-) -> Result<Evaluation, String> {
+pub fn evaluate(device: &mut dyn Device, request: &EvaluateRequest, step: &mut Step<'_>) -> Result<Evaluation, String> {
     let started = Instant::now();
     let mut measurements = Vec::with_capacity(request.cases.len());
     let outcome = match run(device, request, step, &mut measurements) {
@@ -92,30 +101,34 @@ pub fn evaluate(
 fn run(
     device: &mut dyn Device,
     request: &EvaluateRequest,
-    step: &mut dyn FnMut(&str, &str),
+    step: &mut Step<'_>,
     measurements: &mut Vec<Measurement>,
 ) -> Result<(), Ended> {
     let op = ops::find(&request.op).map_err(Ended::Machine)?;
     let first = request.cases.first().map_or("", |case| case.case.name.as_str());
     step(first, "load");
-    device.load(&request.artifact).map_err(|fault| ended(first, fault))?;
-    for case in &request.cases {
-        measurements.push(measure(device, op, request, case, step)?);
-    }
-    Ok(())
+    let module = device.load(&request.artifact).map_err(|fault| ended(first, fault))?;
+    let loaded = Loaded { op, module, request };
+    let done = request.cases.iter().try_for_each(|case| {
+        measurements.push(measure(device, &loaded, case, step)?);
+        Ok(())
+    });
+    // A session's worker must not grow. After a crash there is nothing left to unload, and the crash is what matters.
+    let unloaded = device.unload(module);
+    done?;
+    unloaded.map_err(|fault| ended(first, fault))
 }
 
 fn measure(
     device: &mut dyn Device,
-    op: &'static dyn Op,
-    request: &EvaluateRequest,
+    loaded: &Loaded<'_>,
     case: &CaseRequest,
-    step: &mut dyn FnMut(&str, &str),
+    step: &mut Step<'_>,
 ) -> Result<Measurement, Ended> {
     let models = matches!(device.clock(), Clock::Model(_));
     match case.scaled.as_ref().filter(|_| models) {
-        Some(scaled) => case_run::measure_scaled(device, op, request, case, scaled, step),
-        None => case_run::measure(device, op, request, case, step),
+        Some(scaled) => case_run::measure_scaled(device, loaded, case, scaled, step),
+        None => case_run::measure(device, loaded, case, step),
     }
 }
 

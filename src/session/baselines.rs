@@ -1,43 +1,57 @@
 //! The baselines of a session: timed once, before its first iteration.
 
+use std::time::Duration;
+
 use anyhow::Context;
 
 use super::event::Event;
-use super::{Compiled, Session, environment};
-use crate::domain::device::TimeSource;
+use super::{Compiled, Interrupt, Parts, Session, environment};
 use crate::domain::evaluation::Evaluation;
 use crate::domain::record::Baseline;
 use crate::domain::verdict::{Decision, Verdict};
-use crate::runner::baseline::Baselines;
+use crate::domain::workload::Case;
+use crate::runner::baseline::{BaselineProcess, Hello, fastest};
+use crate::runner::inputs;
 
 impl Session<'_> {
     /// Times the baselines and puts them on record. Where there are none, the session says why and goes on.
     pub(super) async fn time_baselines(&mut self) -> anyhow::Result<()> {
-        let found = match self.baselines_in_time().await {
-            Ok(found) => found,
+        let mut process = match self.start_baseline().await {
+            Ok(process) => process,
             Err(reason) => {
                 self.observer.event(&Event::NoBaseline { reason: &reason });
                 return Ok(());
             }
         };
-        let store = &self.parts.store;
-        let environment = environment(&self.parts, found.versions.get("torch").cloned());
-        store.amend_environment(self.id, &environment).await.context("Failed to record the environment")?;
-        for baseline in &found.timed {
-            store.record_baseline(self.id, baseline).await.context("Failed to record a baseline")?;
-        }
-        for case in &self.parts.workload.cases {
-            let of_case = found.timed.iter().filter(|baseline| baseline.case == case.name);
-            if let Some(best) = of_case.min_by(|a, b| a.timing.median_ns.total_cmp(&b.timing.median_ns)) {
-                let (us, time_source) = (best.timing.median_ns / 1e3, TimeSource::Measured);
+        let environment = environment(&self.parts, process.hello().versions.get("torch").cloned());
+        self.parts.store.amend_environment(self.id, &environment).await.context("Failed to record the environment")?;
+        for case in self.parts.workload.cases.clone() {
+            let found = match self.time_case(&mut process, &case).await {
+                Ok(found) => found,
+                Err(reason) => {
+                    self.observer.event(&Event::NoBaseline { reason: &format!("{}: {reason}", case.name) });
+                    if process.pid().is_none() {
+                        break;
+                    }
+                    continue;
+                }
+            };
+            for baseline in &found {
+                let recorded = self.parts.store.record_baseline(self.id, baseline).await;
+                recorded.context("Failed to record a baseline")?;
+            }
+            if let Some(best) = found.into_iter().next() {
+                let (us, time_source) = (best.timing.median_ns / 1e3, process.hello().time_source);
                 self.observer.event(&Event::Baseline { case: &case.name, name: &best.name, us, time_source });
-                self.baselines.push(best.clone());
+                self.backends.insert(case.name.clone(), best.name.clone());
+                self.baselines.push(best);
             }
         }
+        self.baseline_process = Some(process);
         Ok(())
     }
 
-    /// Takes the modelled time of the reference's seed for the baseline of a case, where times are modelled.
+    /// Takes the time of the reference's seed for the baseline of a case that has no other.
     pub(super) async fn seed_as_baseline(
         &mut self,
         compiled: &Compiled,
@@ -45,14 +59,25 @@ impl Session<'_> {
         decisions: &[Decision],
     ) -> anyhow::Result<()> {
         let (time_source, reference) = (self.parts.worker.info().time_source, &self.parts.workload.reference);
-        if time_source == TimeSource::Measured || compiled.proposal.variant.family != *reference {
+        if compiled.proposal.variant.family != *reference {
             return Ok(());
         }
         for start in decisions.iter().filter(|decision| decision.verdict == Verdict::Start) {
+            if self.baseline(&start.case).is_some() {
+                continue;
+            }
             let measurement = evaluation.measurements.iter().find(|measurement| measurement.case == start.case);
-            let Some(timing) = measurement.and_then(|measurement| measurement.best_timing()) else { continue };
+            let Some(measurement) = measurement else { continue };
+            let Some(timing) = measurement.best_timing() else { continue };
             let name = format!("{}, the seed of {reference}", time_source.name());
-            let baseline = Baseline { case: start.case.clone(), name, timing: timing.clone() };
+            let baseline = Baseline {
+                case: start.case.clone(),
+                name,
+                regime: measurement.regime,
+                timing: timing.clone(),
+                eager_ns: None,
+                relative_l2: Some(measurement.correctness.relative_l2),
+            };
             let recorded = self.parts.store.record_baseline(self.id, &baseline).await;
             recorded.context("Failed to record a baseline")?;
             let us = timing.median_ns / 1e3;
@@ -67,18 +92,51 @@ impl Session<'_> {
         self.baselines.iter().find(|baseline| baseline.case == case)
     }
 
-    /// Times the baselines within the budget. A measured time says nothing about a modelled one, so nothing is measured for a
-    /// modelled device.
-    async fn baselines_in_time(&mut self) -> Result<Baselines, String> {
-        if self.parts.worker.info().time_source == TimeSource::Modelled {
+    /// Starts the program, unless it is of no use: a virtual GPU models times, which no program can be timed beside.
+    async fn start_baseline(&mut self) -> Result<BaselineProcess, String> {
+        let info = self.parts.worker.info();
+        if !info.replays {
             return Err("it could only be measured, and times are modelled: the reference's seed stands in".to_owned());
         }
-        let Some(program) = &self.parts.baseline else { return Err("the workload names none".to_owned()) };
+        let Some(program) = &self.parts.baseline else {
+            return Err("the workload names none: the reference's seed stands in".to_owned());
+        };
         let left = self.order.budget.wall.saturating_sub(self.started.elapsed());
-        tokio::select! {
-            found = program.time(&self.parts.workload) => found,
-            () = self.interrupt.reached(1) => Err("it was interrupted".to_owned()),
-            () = tokio::time::sleep(left) => Err("the budget was spent on timing it".to_owned()),
+        let process = in_time(program.start(), left, &mut self.interrupt).await;
+        let process = process.map_err(|reason| format!("{reason}; the reference's seed stands in"))?;
+        let Hello { device, time_source, .. } = process.hello();
+        if *device != info.name || *time_source != info.time_source {
+            let (theirs, ours) = (time_source.name(), info.time_source.name());
+            return Err(format!(
+                "it is {theirs} on {device} and variants are {ours} on {}; the reference's seed stands in",
+                info.name
+            ));
         }
+        Ok(process)
+    }
+
+    /// Times the backends of one case, the fastest first.
+    async fn time_case(&mut self, process: &mut BaselineProcess, case: &Case) -> Result<Vec<Baseline>, String> {
+        let Parts { workload, worker, .. } = &self.parts;
+        let seed = inputs::mix(self.order.seed, &["baseline", &case.name]);
+        let timed = async {
+            let prepared = process.prepare(workload.op, workload.dtype, case, worker.info().l2_bytes, seed).await;
+            let found = fastest(process, case, &prepared?, self.order.baseline_samples).await;
+            process.release().await.and(found)
+        };
+        in_time(timed, self.order.budget.wall.saturating_sub(self.started.elapsed()), &mut self.interrupt).await
+    }
+}
+
+/// Gives something up when the budget is spent or the session interrupted.
+async fn in_time<T>(
+    what: impl Future<Output = Result<T, String>>,
+    left: Duration,
+    interrupt: &mut Interrupt,
+) -> Result<T, String> {
+    tokio::select! {
+        done = what => done,
+        () = interrupt.reached(1) => Err("it was interrupted".to_owned()),
+        () = tokio::time::sleep(left) => Err("the budget was spent on timing it".to_owned()),
     }
 }

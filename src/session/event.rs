@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::domain::contest::Ratio;
 use crate::domain::device::TimeSource;
 use crate::domain::evaluation::Outcome;
 use crate::domain::hypothesis::Hypothesis;
@@ -68,6 +69,23 @@ pub enum Event<'a> {
         to_us: f64,
         /// Its speed-up over the session's start.
         over_start: f64,
+        /// Whether the times are measured or modelled.
+        time_source: TimeSource,
+    },
+    /// The final of a case was held.
+    Final {
+        /// The case.
+        case: &'a str,
+        /// The iteration that is the best of the case.
+        iteration: i64,
+        /// Its median in the final, in microseconds.
+        us: f64,
+        /// The baseline that took part, if one did.
+        baseline: Option<&'a str>,
+        /// The baseline's time over the best's, with its interval.
+        over_baseline: Option<Ratio>,
+        /// How far from 1 the ratio of two copies of the best may be.
+        noise: f64,
         /// Whether the times are measured or modelled.
         time_source: TimeSource,
     },

@@ -1,13 +1,10 @@
 //! The winners of a session, on their way into git.
 
 use super::event::Event;
-use super::{Compiled, Session};
-use crate::domain::artifact::Artifact;
-use crate::domain::evaluation::{Evaluation, Measurement, Timing};
+use super::{Compiled, Contender, Session};
+use crate::domain::evaluation::{Evaluation, Timing};
 use crate::domain::sidecar::{self, Sidecar, SidecarEnvironment, SidecarMeasurement, SidecarVariant};
-use crate::domain::variant::Variant;
 use crate::domain::verdict::{Decision, Verdict};
-use crate::runner::evaluate::CaseRequest;
 use crate::vcs::{BaselineTime, Figures, Repo, Winner};
 
 impl Session<'_> {
@@ -43,30 +40,42 @@ impl Session<'_> {
                 over_start: start_ns / timing.median_ns,
                 time_source: self.parts.worker.info().time_source,
             });
-            let device = &self.parts.worker.info().name;
-            if known.is_some_and(|known| known.hash == *hash) {
-                // It is committed already, by an earlier session: HEAD holds it.
-                self.uncommitted.remove(&decision.case);
-                self.kept.push((iteration, decision.case.clone()));
-                won = true;
-            } else if let Some(other) = known.map(|known| &known.device).filter(|other| *other != device) {
-                let folder = self.parts.worker.info().winners_folder();
-                let reason = format!(
-                    "its committed winner is of {other}, and times of two devices say nothing about each other; remove \
-                     its files from kernels/{folder}/ to commit those of {device}"
-                );
-                self.refuse(&decision.case, &reason);
-            } else if known.is_some_and(|known| known.median_us * 1e3 <= timing.median_ns)
-                && !self.remeasured.contains(&decision.case)
-            {
-                // Better than the start, but the committed winner was better still, and its turn is yet to come.
-            } else if let Some(winner) = self.winner(iteration, compiled, evaluation, &decision.case, previous.as_ref())
-            {
-                self.uncommitted.insert(decision.case.clone(), (iteration, winner));
-                won = true;
+            let contender = measurement.and_then(|measurement| Contender::of(iteration, compiled, measurement));
+            if let Some(contender) = contender {
+                won |= self.queue_winner(&decision.case, &contender, previous.as_ref());
             }
         }
         won
+    }
+
+    /// Queues a winner of a case for its commit, unless it is committed already or must not be. Tells whether there is
+    /// something to commit or to link.
+    pub(super) fn queue_winner(&mut self, case: &str, contender: &Contender, previous: Option<&Timing>) -> bool {
+        let Some(timing) = contender.measurement.best_timing() else { return false };
+        let known = self.parts.known.iter().find(|known| known.here && known.case == case);
+        let device = &self.parts.worker.info().name;
+        if known.is_some_and(|known| known.hash == contender.variant.hash) {
+            // It is committed already, by an earlier session: HEAD holds it.
+            self.uncommitted.remove(case);
+            self.kept.push((contender.iteration, case.to_owned()));
+            return true;
+        }
+        if let Some(other) = known.map(|known| &known.device).filter(|other| *other != device) {
+            let folder = self.parts.worker.info().winners_folder();
+            let reason = format!(
+                "its committed winner is of {other}, and times of two devices say nothing about each other; remove its \
+                 files from kernels/{folder}/ to commit those of {device}"
+            );
+            self.refuse(case, &reason);
+            return false;
+        }
+        if known.is_some_and(|known| known.median_us * 1e3 <= timing.median_ns) && !self.remeasured.contains(case) {
+            // Better than the start, but the committed winner was better still, and its turn is yet to come.
+            return false;
+        }
+        let winner = self.winner(contender, timing, previous);
+        self.uncommitted.insert(case.to_owned(), (contender.iteration, winner));
+        true
     }
 
     /// Says why a winner is not committed, once.
@@ -76,48 +85,30 @@ impl Session<'_> {
         }
     }
 
-    fn winner(
-        &self,
-        iteration: i64,
-        compiled: &Compiled,
-        evaluation: &Evaluation,
-        case: &str,
-        previous: Option<&Timing>,
-    ) -> Option<Winner> {
-        let measurement = evaluation.measurements.iter().find(|m| m.case == case)?;
-        let timing = measurement.best_timing()?;
-        let request = compiled.cases.as_ref().ok()?.iter().find(|request| request.case.name == case)?;
-        let artifact = compiled.artifact.as_ref().ok()?;
-        let variant = &compiled.proposal.variant;
-        let sidecar = self.sidecar(variant, artifact, request, measurement, timing);
+    fn winner(&self, contender: &Contender, timing: &Timing, previous: Option<&Timing>) -> Winner {
+        let sidecar = self.sidecar(contender, timing);
         let figures = |timing: &Timing| Figures {
             median_us: timing.median_ns / 1e3,
             ci_us: [timing.interval_ns.lo / 1e3, timing.interval_ns.hi / 1e3],
             samples: timing.samples_ns.len(),
         };
-        Some(Winner {
+        Winner {
             folder: self.parts.worker.info().winners_folder(),
             workload: self.parts.workload.name.clone(),
-            source: variant.source.clone(),
+            source: contender.variant.source.clone(),
             sidecar,
             previous: previous.map(figures),
             baseline: self
-                .baseline(case)
+                .baseline(&contender.measurement.case)
                 .map(|baseline| BaselineTime { name: baseline.name.clone(), us: baseline.timing.median_ns / 1e3 }),
             session: self.id,
-            iteration,
-        })
+            iteration: contender.iteration,
+        }
     }
 
     /// Describes how to launch a winner, and what was found of it.
-    fn sidecar(
-        &self,
-        variant: &Variant,
-        artifact: &Artifact,
-        request: &CaseRequest,
-        measurement: &Measurement,
-        timing: &Timing,
-    ) -> Sidecar {
+    fn sidecar(&self, contender: &Contender, timing: &Timing) -> Sidecar {
+        let Contender { variant, artifact, request, measurement, .. } = contender;
         let (workload, info) = (&self.parts.workload, self.parts.worker.info());
         Sidecar {
             schema: sidecar::SCHEMA.to_owned(),
@@ -137,7 +128,7 @@ impl Session<'_> {
                 ci_us: [timing.interval_ns.lo / 1e3, timing.interval_ns.hi / 1e3],
                 samples: timing.samples_ns.len(),
                 launches_per_sample: timing.launches_per_sample,
-                regime: "warm".to_owned(),
+                regime: request.case.regime.name().to_owned(),
                 time_source: info.time_source,
                 relative_l2: measurement.correctness.relative_l2,
                 worst_row: measurement.correctness.worst_row,

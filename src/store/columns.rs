@@ -9,7 +9,7 @@ use time::format_description::BorrowedFormatItem;
 use time::macros::format_description;
 
 use super::StoreError;
-use crate::domain::evaluation::{Outcome, Timing};
+use crate::domain::evaluation::{Correctness, Outcome, Timing};
 use crate::domain::statistics::Interval;
 
 /// RFC 3339 with exactly three decimals, so that instants sort as text.
@@ -86,12 +86,24 @@ pub(super) fn timing(row: &SqliteRow, prefix: &str) -> Result<Option<Timing>, St
     }))
 }
 
+/// Reads the columns of an output's errors; none if it could not be compared.
+pub(super) fn correctness(row: &SqliteRow) -> Result<Option<Correctness>, StoreError> {
+    let Some(relative_l2) = row.try_get("relative_l2")? else { return Ok(None) };
+    Ok(Some(Correctness {
+        relative_l2,
+        worst_row: row.try_get("worst_row")?,
+        rows_checked: required(count(row, "rows_checked")?, "rows_checked")?,
+        rows: required(count(row, "rows")?, "rows")?,
+    }))
+}
+
 /// Packs samples as little-endian f32: 7 digits are more than a GPU's clock resolves.
 pub(super) fn pack(samples_ns: &[f64]) -> Vec<u8> {
     samples_ns.iter().flat_map(|&ns| (ns as f32).to_le_bytes()).collect()
 }
 
-fn unpack(raw: &[u8]) -> Vec<f64> {
+/// Unpacks samples.
+pub(super) fn unpack(raw: &[u8]) -> Vec<f64> {
     raw.as_chunks::<4>().0.iter().map(|bytes| f64::from(f32::from_le_bytes(*bytes))).collect()
 }
 

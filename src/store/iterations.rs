@@ -4,7 +4,7 @@ use sqlx::{Row, SqliteConnection};
 
 use super::columns::{now, pack, signed, to_json};
 use super::sessions::{known, record_cost};
-use super::{Store, StoreError, artifacts};
+use super::{Store, StoreError, artifacts, contests};
 use crate::domain::artifact::Artifact;
 use crate::domain::cost::Spent;
 use crate::domain::evaluation::{Evaluation, Measurement, Timing};
@@ -168,15 +168,15 @@ async fn record_measurement(
     measurement: &Measurement,
     decision: Option<&Decision>,
 ) -> Result<(), StoreError> {
-    let Measurement { case, correctness, screening, confirmation, ctas, profile, .. } = measurement;
+    let Measurement { case, regime, correctness, screening, confirmation, contest, ctas, profile } = measurement;
     let mut query = sqlx::query(
         "INSERT INTO measurements (iteration_id, case_name, relative_l2, worst_row, rows_checked, rows, ctas,
-             profile, verdict, speedup,
+             regime, profile, verdict, speedup,
              screening_samples, screening_launches_per_sample, screening_median_ns, screening_ci_lo_ns,
              screening_ci_hi_ns, screening_raw_ns,
              confirmation_samples, confirmation_launches_per_sample, confirmation_median_ns, confirmation_ci_lo_ns,
              confirmation_ci_hi_ns, confirmation_raw_ns)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     )
     .bind(iteration)
     .bind(case)
@@ -185,6 +185,7 @@ async fn record_measurement(
     .bind(signed("rows_checked", correctness.rows_checked)?)
     .bind(signed("rows", correctness.rows)?)
     .bind(signed("ctas", *ctas)?)
+    .bind(regime.name())
     .bind(profile.as_ref().map(|profile| to_json("profile", profile)).transpose()?)
     .bind(decision.map(|decision| decision.verdict.name()))
     .bind(decision.and_then(|decision| decision.speedup));
@@ -197,7 +198,10 @@ async fn record_measurement(
             .bind(timing.map(|timing| timing.interval_ns.hi))
             .bind(timing.map(|Timing { samples_ns, .. }| pack(samples_ns)));
     }
-    query.execute(connection).await?;
+    query.execute(&mut *connection).await?;
+    if let Some(contest) = contest {
+        contests::record(connection, contests::Purpose::Iteration(iteration), contest).await?;
+    }
     Ok(())
 }
 

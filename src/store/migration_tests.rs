@@ -3,7 +3,11 @@
 use sqlx::{Connection, SqliteConnection};
 use tempfile::TempDir;
 
+use super::testing::{contest, entrant};
 use super::*;
+use crate::domain::contest::Role;
+use crate::domain::record::Final;
+use crate::domain::regime::Regime;
 
 /// One row of every table as the first release wrote it. Append to it when a migration adds a table.
 const POPULATED: &str = r#"
@@ -24,6 +28,15 @@ INSERT INTO measurements (iteration_id, case_name, verdict) VALUES (1, 'a', 'rej
 INSERT INTO commits VALUES (1, 'a', 'abc');
 INSERT INTO costs (session_id, iteration_id, kind, seconds, usd) VALUES (1, 1, 'gpu', 1.0, 0.5);
 UPDATE iterations SET ended_at = '2026-11-20T00:00:02Z', outcome = 'wrong', outcome_case = 'a', outcome_message = 'zeros';
+"#;
+
+/// Rows as a release without contests would have added them to its own.
+const WITHOUT_CONTESTS: &str = r#"
+INSERT INTO iterations (session_id, ordinal, proposer, family, params, hash, source, cases, started_at)
+VALUES (1, 2, 'rules', 'tiled', '{}', 'w', 'source', '[]', '2026-11-20T00:00:03Z');
+INSERT INTO hypotheses (iteration_id, claim, evidence, case_name, predicted_lo, predicted_hi)
+VALUES (2, 'claim', 'evidence', 'a', 1.0, 2.0);
+INSERT INTO measurements (iteration_id, case_name, verdict, profile) VALUES (2, 'a', 'start', '{"launches":[],"checked_on":null}');
 "#;
 
 async fn plain_connection(path: &Path) -> SqliteConnection {
@@ -61,6 +74,29 @@ async fn a_store_of_the_first_release_is_brought_up_to_date_with_its_rows() {
     assert_eq!(record.iterations[0].measurements[0].commit.as_deref(), Some("abc"));
     assert_eq!(store.iteration(1).await.unwrap().artifact.unwrap().key, "k");
     assert_eq!(store.history(&Filter::default()).await.unwrap()[0].cost_usd, 0.5);
+}
+
+#[tokio::test]
+async fn a_store_without_contests_is_brought_up_to_date_and_holds_them_from_then_on() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("store.db");
+    let mut connection = plain_connection(&path).await;
+    MIGRATIONS.run_to(2, &mut connection).await.unwrap();
+    sqlx::raw_sql(POPULATED).execute(&mut connection).await.unwrap();
+    sqlx::raw_sql(WITHOUT_CONTESTS).execute(&mut connection).await.unwrap();
+    connection.close().await.unwrap();
+
+    let store = Store::open(&path).await.unwrap();
+    let record = store.session_record(1).await.unwrap();
+    let baseline = &record.baselines[0];
+    assert_eq!((baseline.regime, baseline.eager_ns, baseline.relative_l2), (Regime::Warm, None, None));
+    let found = &record.iterations[1].measurements[0];
+    assert_eq!((found.regime, &found.contest, found.profile.is_some()), (Regime::Warm, &None, true));
+    assert_eq!(record.finals, []);
+
+    let held = contest("a", vec![entrant(Role::Challenger, "tiled w", Some(2), 9.0)]);
+    store.record_final(1, &held, 2).await.unwrap();
+    assert_eq!(store.session_record(1).await.unwrap().finals, [Final { contest: held, winner: 2 }]);
 }
 
 #[tokio::test]

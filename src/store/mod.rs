@@ -5,6 +5,9 @@
 
 mod artifacts;
 mod columns;
+#[cfg(test)]
+mod contest_tests;
+mod contests;
 mod error;
 mod history;
 mod iterations;

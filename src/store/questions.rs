@@ -6,10 +6,10 @@ use serde::Serialize;
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
-use super::columns::{count, json, name, optional_json, outcome, required, timing};
+use super::columns::{correctness, count, json, name, optional_json, outcome, required, timing};
 use super::sessions::cost;
 use super::{ArtifactRecord, Store, StoreError};
-use crate::domain::evaluation::Correctness;
+use crate::domain::contest::Contest;
 use crate::domain::hypothesis::Hypothesis;
 use crate::domain::record::{CaseRecord, IterationRecord, SessionRecord, SessionSummary};
 use crate::domain::statistics::Interval;
@@ -49,6 +49,7 @@ impl Store {
             environment: self.environment_of(id).await?,
             baselines: self.baselines_of(id).await?,
             iterations: self.iterations(Of::Session(id)).await?,
+            finals: self.finals_of(id).await?,
             ledger,
         })
     }
@@ -119,8 +120,11 @@ impl Store {
         .fetch_all(&self.pool)
         .await?;
         let mut by_iteration: HashMap<i64, Vec<CaseRecord>> = HashMap::new();
+        let mut contests = self.contests(session, iteration).await?;
         for row in &rows {
-            by_iteration.entry(row.try_get("iteration_id")?).or_default().push(case_record(row)?);
+            let id: i64 = row.try_get("iteration_id")?;
+            let contest = contests.remove(&(id, row.try_get("case_name")?));
+            by_iteration.entry(id).or_default().push(case_record(row, contest)?);
         }
         Ok(by_iteration)
     }
@@ -156,24 +160,15 @@ fn iteration_record(row: &SqliteRow) -> Result<IterationRecord, StoreError> {
     })
 }
 
-fn case_record(row: &SqliteRow) -> Result<CaseRecord, StoreError> {
-    let relative_l2: Option<f64> = row.try_get("relative_l2")?;
-    let correctness = relative_l2
-        .map(|relative_l2| -> Result<Correctness, StoreError> {
-            Ok(Correctness {
-                relative_l2,
-                worst_row: row.try_get("worst_row")?,
-                rows_checked: required(count(row, "rows_checked")?, "rows_checked")?,
-                rows: required(count(row, "rows")?, "rows")?,
-            })
-        })
-        .transpose()?;
+fn case_record(row: &SqliteRow, contest: Option<Contest>) -> Result<CaseRecord, StoreError> {
     Ok(CaseRecord {
         case: row.try_get("case_name")?,
-        correctness,
+        regime: required(name(row, "regime")?, "regime")?,
+        correctness: correctness(row)?,
         ctas: count(row, "ctas")?,
         screening: timing(row, "screening_")?,
         confirmation: timing(row, "confirmation_")?,
+        contest,
         profile: optional_json(row, "profile")?,
         verdict: name(row, "verdict")?,
         speedup: row.try_get("speedup")?,

@@ -121,8 +121,8 @@ impl Store {
         let timing = &baseline.timing;
         sqlx::query(
             "INSERT INTO baselines (session_id, case_name, name, samples, launches_per_sample, median_ns, ci_lo_ns,
-                                    ci_hi_ns, raw_ns)
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                                    ci_hi_ns, raw_ns, regime, eager_ns, relative_l2)
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         )
         .bind(session)
         .bind(&baseline.case)
@@ -133,6 +133,9 @@ impl Store {
         .bind(timing.interval_ns.lo)
         .bind(timing.interval_ns.hi)
         .bind(pack(&timing.samples_ns))
+        .bind(baseline.regime.name())
+        .bind(baseline.eager_ns)
+        .bind(baseline.relative_l2)
         .execute(&self.pool)
         .await?;
         Ok(())
@@ -194,8 +197,14 @@ impl Store {
             .await?;
         rows.iter()
             .map(|row| {
-                let timing = required(timing(row, "")?, "raw_ns")?;
-                Ok(Baseline { case: row.try_get("case_name")?, name: row.try_get("name")?, timing })
+                Ok(Baseline {
+                    case: row.try_get("case_name")?,
+                    name: row.try_get("name")?,
+                    regime: required(name(row, "regime")?, "regime")?,
+                    timing: required(timing(row, "")?, "raw_ns")?,
+                    eager_ns: row.try_get("eager_ns")?,
+                    relative_l2: row.try_get("relative_l2")?,
+                })
             })
             .collect()
     }

@@ -9,10 +9,14 @@ use tempfile::TempDir;
 use super::{Finish, NewSession, Store};
 use crate::domain::artifact::{Artifact, KernelResources};
 use crate::domain::budget::Budget;
+use crate::domain::conditions::Conditions;
+use crate::domain::contest::{Contest, Entrant, Role};
 use crate::domain::cost::Spent;
 use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::domain::evaluation::{Correctness, Evaluation, Measurement, Outcome, Timing};
 use crate::domain::hypothesis::{Hypothesis, Score};
+use crate::domain::machine::{MachineSummary, Throttle};
+use crate::domain::op::Dtype;
 use crate::domain::proposal::Proposal;
 use crate::domain::record::Environment;
 use crate::domain::regime::Regime;
@@ -149,6 +153,7 @@ pub(crate) fn timing(ns: f64) -> Timing {
 pub(crate) fn evaluation(ns: f64, confirmed: bool) -> Evaluation {
     let measurement = Measurement {
         case: "b1h1s128".to_owned(),
+        regime: Regime::Warm,
         correctness: Correctness { relative_l2: 1e-4, worst_row: 2e-4, rows_checked: 64, rows: 128 },
         screening: Some(timing(ns + 1024.0)),
         confirmation: confirmed.then(|| timing(ns)),
@@ -157,6 +162,58 @@ pub(crate) fn evaluation(ns: f64, confirmed: bool) -> Evaluation {
         profile: None,
     };
     Evaluation { outcome: Outcome::Measured, measurements: vec![measurement], device_s: 0.25 }
+}
+
+/// A contest on an L4. Twin and challenger differ by the noise of [`entrant`] only.
+pub(crate) fn contest(case: &str, entrants: Vec<Entrant>) -> Contest {
+    Contest {
+        conditions: Conditions {
+            workload: "attention-fp16-d64".to_owned(),
+            case: case.to_owned(),
+            dims: IndexMap::from([("S".to_owned(), 128)]),
+            dtype: Dtype::F16,
+            device: "NVIDIA L4".to_owned(),
+            regime: Regime::Warm,
+            time_source: TimeSource::Measured,
+        },
+        entrants,
+        block: 1,
+        discarded_rounds: 2,
+        shrinkage: Some(1.0625),
+        floor_ns: Some(1000.0),
+        others: vec!["python3 (process 4242, 512 MiB)".to_owned()],
+    }
+}
+
+/// An entrant with six rounds of one sample each around a time in microseconds: a drift that all share, and a noise of 1%
+/// that no two roles share. Every sample is exact in f32.
+pub(crate) fn entrant(role: Role, name: &str, iteration: Option<i64>, us: f64) -> Entrant {
+    let noise = |round: usize| ((round * 7 + role as usize * 3) % 5) as f64 * 0.005 - 0.01;
+    let sample = |round: usize| us * 1000.0 * (1.0 + 0.01 * round as f64) * (1.0 + noise(round));
+    let samples: Vec<f64> = (0..6).map(|round| f64::from(sample(round) as f32)).collect();
+    let of_variant = role != Role::Baseline;
+    Entrant {
+        role,
+        name: name.to_owned(),
+        iteration,
+        timing: Timing::of(samples.clone(), 4).unwrap(),
+        blocks_ns: samples,
+        correctness: of_variant.then_some(Correctness {
+            relative_l2: 1e-4,
+            worst_row: 2e-4,
+            rows_checked: 64,
+            rows: 128,
+        }),
+        machine: Some(MachineSummary {
+            sm_clock_mhz: Some(1980.0),
+            sm_clock_range_mhz: Some([1965, 1980]),
+            memory_clock_mhz: Some(6250.0),
+            power_w: Some(71.5),
+            temperature_c: Some(64),
+            throttle: [Throttle::PowerCap].into_iter().collect(),
+        }),
+        energy_j: of_variant.then_some(0.25),
+    }
 }
 
 /// The end of an iteration.

@@ -10,6 +10,7 @@ use crate::domain::profile::Profile;
 use crate::domain::profile::tests::launch;
 use crate::domain::proposal::Proposal;
 use crate::domain::record::{Baseline, Status};
+use crate::domain::regime::Regime;
 use crate::domain::verdict::{Decision, Verdict};
 
 #[tokio::test]
@@ -30,7 +31,14 @@ async fn a_session_is_told_from_start_to_end() {
     let scene = Scene::new().await;
     let store = &scene.store;
     let session = scene.session().await;
-    let baseline = Baseline { case: "b1h1s128".to_owned(), name: "torch sdpa".to_owned(), timing: timing(25_000.0) };
+    let baseline = Baseline {
+        case: "b1h1s128".to_owned(),
+        name: "torch sdpa".to_owned(),
+        regime: Regime::Cold,
+        timing: timing(25_000.0),
+        eager_ns: Some(40_000.0),
+        relative_l2: Some(2e-4),
+    };
     store.record_baseline(session, &baseline).await.unwrap();
 
     let first = scene.measured(session, 64, None, 100_000.0, Verdict::Start).await;
@@ -95,7 +103,8 @@ async fn a_session_is_told_from_start_to_end() {
           "name": "b1h1s128",
           "dims": {
             "S": 128
-          }
+          },
+          "regime": "warm"
         }
       ],
       "started_at": "[instant]",
@@ -118,6 +127,7 @@ async fn a_session_is_told_from_start_to_end() {
       "measurements": [
         {
           "case": "b1h1s128",
+          "regime": "warm",
           "correctness": {
             "relative_l2": 0.0001,
             "worst_row": 0.0002,
@@ -151,6 +161,7 @@ async fn a_session_is_told_from_start_to_end() {
               "hi": 120000.0
             }
           },
+          "contest": null,
           "profile": null,
           "verdict": "improved",
           "speedup": 1.25,

@@ -126,7 +126,7 @@ async fn refuses_what_does_not_fit(device: &str) {
     assert_eq!(bench.evaluate(0, 0, None).await.outcome, Outcome::Measured);
 }
 
-/// A start is screened, a faster time is confirmed, a hopeless one is dropped after three samples.
+/// A variant is screened, and a hopeless one is dropped after three samples. Confirmation is a contest's affair.
 async fn samples_as_the_policy_says(device: &str) {
     let mut bench = Bench::on(device).await;
     let first = bench.evaluate(0, 0, None).await;
@@ -135,15 +135,13 @@ async fn samples_as_the_policy_says(device: &str) {
     assert_eq!(screened.samples_ns.len(), 10);
     assert!(screened.median_ns > 500.0 && screened.median_ns < 1e8, "{} ns", screened.median_ns);
     assert!(screened.launches_per_sample > 1, "a sample lasts 200 us");
-    assert_eq!(measurement.confirmation, None);
     assert!(measurement.correctness.relative_l2 < 1e-3);
     assert_eq!(measurement.correctness.rows_checked, 66);
 
     let slower_incumbent = bench.evaluate(0, 0, Some(screened.median_ns * 10.0)).await;
-    assert_eq!(slower_incumbent.measurements[0].confirmation.as_ref().unwrap().samples_ns.len(), 30);
+    assert_eq!(slower_incumbent.measurements[0].confirmation, None);
     let faster_incumbent = bench.evaluate(0, 0, Some(screened.median_ns / 10.0)).await;
     assert_eq!(faster_incumbent.measurements[0].screening.as_ref().unwrap().samples_ns.len(), 3);
-    assert_eq!(faster_incumbent.measurements[0].confirmation, None);
 }
 
 fn describes_itself(info: &DeviceInfo) {

@@ -83,6 +83,7 @@ impl Scene {
             let timing = Timing::of(vec![time_ns(idea, case)], 1);
             Measurement {
                 case: case.name.clone(),
+                regime: case.regime,
                 correctness: Correctness { relative_l2: 1e-4, worst_row: 2e-4, rows_checked: 1, rows: 1 },
                 screening: timing.clone(),
                 confirmation: timing,

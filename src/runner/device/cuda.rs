@@ -11,7 +11,7 @@ use std::ptr;
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute, CUfunction_attribute as FunctionAttribute};
 
-use super::{Buffer, Clock, Device, Fault, Replay, Work};
+use super::{Buffer, Capture, Clock, Device, Fault, Module, Replay, Work};
 use crate::domain::artifact::Artifact;
 use crate::domain::device::{DeviceInfo, Peaks, TimeSource};
 use crate::domain::plan::{Arg, Launch, ScalarValue};
@@ -23,11 +23,17 @@ pub struct CudaDevice {
     stream: sys::CUstream,
     before: sys::CUevent,
     after: sys::CUevent,
-    module: Option<sys::CUmodule>,
-    functions: HashMap<String, sys::CUfunction>,
-    replay: Option<sys::CUgraphExec>,
+    modules: HashMap<usize, Loaded>,
+    captures: HashMap<usize, sys::CUgraphExec>,
     buffers: HashMap<usize, (sys::CUdeviceptr, usize)>,
+    /// The number of the handle given out last.
     next: usize,
+}
+
+/// A loaded artifact with the kernels that were looked up in it.
+struct Loaded {
+    module: sys::CUmodule,
+    functions: HashMap<String, sys::CUfunction>,
 }
 
 /// The arguments of one launch, in memory that the driver reads during the call.
@@ -68,9 +74,8 @@ impl CudaDevice {
                 stream: result::stream::create(result::stream::StreamKind::NonBlocking)?,
                 before: result::event::create(flags)?,
                 after: result::event::create(flags)?,
-                module: None,
-                functions: HashMap::new(),
-                replay: None,
+                modules: HashMap::new(),
+                captures: HashMap::new(),
                 buffers: HashMap::new(),
                 next: 0,
             })
@@ -87,19 +92,24 @@ impl CudaDevice {
         unsafe { result::stream::synchronize(self.stream) }.map_err(|error| fault(&error))
     }
 
+    fn handle(&mut self) -> usize {
+        self.next += 1;
+        self.next
+    }
+
     /// Finds a kernel and allows it the dynamic shared memory that the launch wants.
-    fn function(&mut self, launch: &Launch) -> Result<sys::CUfunction, Fault> {
-        let function = match self.functions.get(&launch.kernel) {
+    fn function(&mut self, module: Module, launch: &Launch) -> Result<sys::CUfunction, Fault> {
+        let loaded = self.modules.get_mut(&module.0).ok_or_else(|| Fault::Broken("no such module".to_owned()))?;
+        let function = match loaded.functions.get(&launch.kernel) {
             Some(function) => *function,
             None => {
-                let module = self.module.ok_or_else(|| Fault::Broken("no artifact is loaded".to_owned()))?;
                 let name = CString::new(launch.kernel.as_str())
                     .map_err(|_| Fault::Refused("a kernel's name has a NUL byte".to_owned()))?;
                 // SAFETY: the module is loaded.
-                let function = unsafe { result::module::get_function(module, name) }.map_err(|error| {
+                let function = unsafe { result::module::get_function(loaded.module, name) }.map_err(|error| {
                     Fault::Refused(format!("there is no kernel `{}`: {}", launch.kernel, describe(&error)))
                 })?;
-                self.functions.insert(launch.kernel.clone(), function);
+                loaded.functions.insert(launch.kernel.clone(), function);
                 function
             }
         };
@@ -116,7 +126,7 @@ impl CudaDevice {
     /// Puts the plan's launches on the stream without waiting for them.
     fn enqueue(&mut self, work: &Work<'_>) -> Result<(), Fault> {
         for launch in &work.plan.launches {
-            let function = self.function(launch)?;
+            let function = self.function(work.module, launch)?;
             let mut arguments = self.arguments(launch, work)?;
             let mut pointers: Vec<*mut c_void> =
                 arguments.values.iter_mut().map(|value| ptr::from_mut(value).cast()).collect();
@@ -158,13 +168,6 @@ impl CudaDevice {
         };
         Ok(Arguments { values: launch.args.iter().map(value).collect::<Result<_, Fault>>()? })
     }
-
-    fn drop_replay(&mut self) {
-        if let Some(replay) = self.replay.take() {
-            // SAFETY: it was instantiated by `capture` and is destroyed once. An error changes nothing here.
-            let _ = unsafe { result::graph::exec_destroy(replay) };
-        }
-    }
 }
 
 impl Device for CudaDevice {
@@ -172,31 +175,33 @@ impl Device for CudaDevice {
         &self.info
     }
 
-    fn load(&mut self, artifact: &Artifact) -> Result<(), Fault> {
-        self.drop_replay();
-        self.functions.clear();
-        if let Some(module) = self.module.take() {
-            // SAFETY: nothing of it is running: every call waits for its work.
-            unsafe { result::module::unload(module) }.map_err(|error| fault(&error))?;
-        }
+    fn load(&mut self, artifact: &Artifact) -> Result<Module, Fault> {
         // SAFETY: the driver parses the image and refuses what is no CUBIN.
         let module = unsafe { result::module::load_data(artifact.cubin.as_ptr().cast()) }
             .map_err(|error| Fault::Refused(format!("the driver refuses the CUBIN: {}", describe(&error))))?;
-        self.module = Some(module);
-        Ok(())
+        let handle = self.handle();
+        self.modules.insert(handle, Loaded { module, functions: HashMap::new() });
+        Ok(Module(handle))
+    }
+
+    fn unload(&mut self, module: Module) -> Result<(), Fault> {
+        match self.modules.remove(&module.0) {
+            // SAFETY: it was just taken out of the table, and nothing of it is running: every call waits for its work.
+            Some(loaded) => unsafe { result::module::unload(loaded.module) }.map_err(|error| fault(&error)),
+            None => Ok(()),
+        }
     }
 
     fn alloc(&mut self, bytes: usize) -> Result<Buffer, Fault> {
         // SAFETY: the memory is given out as a handle and only reached through this device.
         let address = unsafe { result::malloc_sync(bytes.max(1)) }
             .map_err(|error| Fault::Refused(format!("{bytes} bytes of device memory: {}", describe(&error))))?;
-        self.next += 1;
-        self.buffers.insert(self.next, (address, bytes));
-        Ok(Buffer(self.next))
+        let handle = self.handle();
+        self.buffers.insert(handle, (address, bytes));
+        Ok(Buffer(handle))
     }
 
     fn free(&mut self, buffer: Buffer) -> Result<(), Fault> {
-        self.drop_replay();
         match self.buffers.remove(&buffer.0) {
             // SAFETY: it came from `alloc`, was just taken out of the table, and nothing is running.
             Some((address, _)) => unsafe { result::free_sync(address) }.map_err(|error| fault(&error)),
@@ -239,12 +244,11 @@ impl Device for CudaDevice {
 }
 
 impl Replay for CudaDevice {
-    fn capture(&mut self, work: &Work<'_>, executions: u32) -> Result<(), Fault> {
-        self.drop_replay();
+    fn capture(&mut self, works: &[Work<'_>], executions: u32) -> Result<Capture, Fault> {
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
         // SAFETY: the stream is idle; capture is ended below whatever happens in between.
         unsafe { result::stream::begin_capture(self.stream, mode) }.map_err(|error| fault(&error))?;
-        let enqueued = (0..executions).try_for_each(|_| self.enqueue(work));
+        let enqueued = works.iter().cycle().take(executions as usize).try_for_each(|work| self.enqueue(work));
         // SAFETY: capture was begun on this stream.
         let graph = unsafe { result::stream::end_capture(self.stream) };
         enqueued?;
@@ -255,14 +259,16 @@ impl Replay for CudaDevice {
             let _ = result::graph::destroy(graph);
             replay.map_err(|error| fault(&error))?
         };
-        self.replay = Some(replay);
+        let handle = self.handle();
+        self.captures.insert(handle, replay);
         // SAFETY: graph and stream are alive. Uploading now keeps it out of the first sample.
         unsafe { result::graph::upload(replay, self.stream) }.map_err(|error| fault(&error))?;
-        self.synchronize()
+        self.synchronize()?;
+        Ok(Capture(handle))
     }
 
-    fn replay(&mut self) -> Result<f64, Fault> {
-        let replay = self.replay.ok_or_else(|| Fault::Broken("nothing is captured".to_owned()))?;
+    fn replay(&mut self, capture: Capture) -> Result<f64, Fault> {
+        let replay = *self.captures.get(&capture.0).ok_or_else(|| Fault::Broken("no such capture".to_owned()))?;
         // SAFETY: graph, stream and events are alive, and the events are recorded before they are compared.
         let elapsed_ms = unsafe {
             result::event::record(self.before, self.stream)
@@ -273,13 +279,26 @@ impl Replay for CudaDevice {
         };
         elapsed_ms.map(|ms| f64::from(ms) * 1e6).map_err(|error| fault(&error))
     }
+
+    fn release(&mut self, capture: Capture) -> Result<(), Fault> {
+        match self.captures.remove(&capture.0) {
+            // SAFETY: it was just taken out of the table, and nothing of it is running: every replay is waited for.
+            Some(replay) => unsafe { result::graph::exec_destroy(replay) }.map_err(|error| fault(&error)),
+            None => Ok(()),
+        }
+    }
 }
 
 impl Drop for CudaDevice {
     fn drop(&mut self) {
-        self.drop_replay();
         // SAFETY: handles are released once; errors at the end of the process change nothing.
         unsafe {
+            for replay in self.captures.values() {
+                let _ = result::graph::exec_destroy(*replay);
+            }
+            for loaded in self.modules.values() {
+                let _ = result::module::unload(loaded.module);
+            }
             for (address, _) in self.buffers.values() {
                 let _ = result::free_sync(*address);
             }

@@ -4,34 +4,49 @@
 //! session over it has something to find and always finds the same. A family under test can ask for trouble through a
 //! scalar argument called `FAULT`. Its times are *modelled* and its name says what it is.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use super::{Buffer, Clock, Device, Fault, Replay, Work};
+use super::{Buffer, Capture, Clock, Device, Fault, Module, Problem, Replay, Work};
 use crate::domain::artifact::Artifact;
 use crate::domain::device::{DeviceInfo, Peaks, TimeSource};
-use crate::domain::op::{Dims, Dtype, Op, Role, TensorSpec};
+use crate::domain::op::{Dims, Dtype, Op, Role};
 use crate::domain::plan::{Arg, LaunchPlan, ScalarValue};
 use crate::runner::inputs;
 
 /// See the module.
 pub struct FakeDevice {
     info: DeviceInfo,
+    modules: HashSet<usize>,
     buffers: HashMap<usize, Vec<u8>>,
+    captures: HashMap<usize, Captured>,
+    /// The number of the handle given out last.
     next: usize,
-    captured: Option<Captured>,
     jitter: u64,
+    known: Option<Known>,
 }
 
-/// A captured plan, owned, so that a replay can compute what the inputs are by then.
+/// Captured executions, with plans of their own, so that a replay can compute what the inputs are by then.
 struct Captured {
-    plan: LaunchPlan,
-    buffers: HashMap<String, Buffer>,
-    op: &'static dyn Op,
-    dims: Dims,
-    dtype: Dtype,
+    works: Vec<OwnedWork>,
     replay_ns: f64,
     /// A buffer was written since the last replay. Computing again only then keeps 500 replays affordable.
     stale: bool,
+}
+
+/// A [`Work`] that outlives the call.
+struct OwnedWork {
+    module: Module,
+    plan: LaunchPlan,
+    buffers: HashMap<String, Buffer>,
+    problem: Option<(&'static dyn Op, Dims, Dtype)>,
+}
+
+/// The last answer. The entrants of a contest and the sets of a cold case all have the same inputs.
+struct Known {
+    dims: Dims,
+    dtype: Dtype,
+    inputs: Vec<Vec<u8>>,
+    output: Vec<f32>,
 }
 
 /// The values of a `FAULT` argument.
@@ -44,7 +59,7 @@ const NOT_A_NUMBER: i32 = 6;
 const WRONG_WHEN_REPLAYED: i32 = 7;
 
 impl FakeDevice {
-    /// Makes a device with the limits of an H200.
+    /// Makes a device with the limits of an H200, but a small cache.
     pub fn new() -> Self {
         let info = DeviceInfo {
             id: "fake".to_owned(),
@@ -54,7 +69,8 @@ impl FakeDevice {
             sms: 132,
             smem_limit_bytes: 232_448,
             max_threads: 1024,
-            l2_bytes: 60 << 20,
+            // So small that the many sets of a cold case are soon computed.
+            l2_bytes: 1 << 20,
             memory_bytes: 16 << 30,
             driver: None,
             uuid: None,
@@ -62,30 +78,85 @@ impl FakeDevice {
             replays: true,
             peaks: Peaks::derived(90, 132, 1_980_000.0, 3_201_000.0, 6144.0),
         };
-        Self { info, buffers: HashMap::new(), next: 0, captured: None, jitter: 1 }
+        Self {
+            info,
+            modules: HashSet::new(),
+            buffers: HashMap::new(),
+            captures: HashMap::new(),
+            next: 0,
+            jitter: 1,
+            known: None,
+        }
     }
 
-    /// Writes the op's reference, rounded to the dtype, into the output.
-    fn compute(&mut self, work: &Work<'_>, fault: i32) {
-        let tensors = work.op.tensors(work.dims, work.dtype);
-        let contents = |tensor: &TensorSpec| inputs::decode(&self.buffers[&work.buffers[&tensor.name].0], work.dtype);
-        let values: Vec<_> = tensors.iter().filter(|tensor| tensor.role == Role::Input).map(contents).collect();
-        let output = work.op.output(work.dims, work.dtype);
-        let rows: Vec<usize> = (0..output.elements() / output.row_len()).collect();
-        let mut out: Vec<f32> =
-            work.op.reference(work.dims, &values, &rows).into_iter().map(|value| value as f32).collect();
+    /// Returns how many modules, buffers and captures are held.
+    #[cfg(test)]
+    pub fn held(&self) -> [usize; 3] {
+        [self.modules.len(), self.buffers.len(), self.captures.len()]
+    }
+
+    fn handle(&mut self) -> usize {
+        self.next += 1;
+        self.next
+    }
+
+    /// Writes what a plan is meant to compute into its output, or what its fault makes of it.
+    fn compute(&mut self, work: &Work<'_>, fault: i32) -> Result<(), Fault> {
+        if !self.modules.contains(&work.module.0) {
+            return Err(Fault::Broken("no such module".to_owned()));
+        }
+        let Some(problem) = work.problem else { return Ok(()) };
+        let mut out = self.reference(&problem, work.buffers);
         let last = out.len() - 1;
         match fault {
             WRONG => out[last] += 1.0,
             NOT_A_NUMBER => out[last] = f32::NAN,
             _ => {}
         }
-        let mut bytes = inputs::encode(&out, work.dtype);
+        let mut bytes = inputs::encode(&out, problem.dtype);
         if fault == UNWRITTEN {
-            bytes.truncate(bytes.len() - work.dtype.bytes());
+            bytes.truncate(bytes.len() - problem.dtype.bytes());
         }
-        let buffer = self.buffers.get_mut(&work.buffers[&output.name].0).expect("the output is allocated");
+        let buffer = self.buffers.get_mut(&work.buffers[&problem.output().name].0).expect("the output is allocated");
         buffer[..bytes.len()].copy_from_slice(&bytes);
+        Ok(())
+    }
+
+    /// Returns the op's reference on what the inputs are now.
+    fn reference(&mut self, problem: &Problem<'_>, buffers: &HashMap<String, Buffer>) -> Vec<f32> {
+        let Problem { op, dims, dtype } = *problem;
+        let tensors = problem.tensors();
+        let inputs = tensors.iter().filter(|tensor| tensor.role == Role::Input);
+        let inputs: Vec<&Vec<u8>> = inputs.map(|tensor| &self.buffers[&buffers[&tensor.name].0]).collect();
+        let same =
+            |known: &Known| known.dims == *dims && known.dtype == dtype && known.inputs.iter().eq(inputs.clone());
+        if let Some(known) = self.known.as_ref().filter(|known| same(known)) {
+            return known.output.clone();
+        }
+        let values: Vec<_> = inputs.iter().map(|bytes| inputs::decode(bytes, dtype)).collect();
+        let output = problem.output();
+        let rows: Vec<usize> = (0..output.elements() / output.row_len()).collect();
+        let reference = op.reference(dims, &values, &rows);
+        let output: Vec<f32> = reference.into_iter().map(|value| value as f32).collect();
+        let inputs = inputs.into_iter().cloned().collect();
+        self.known = Some(Known { dims: dims.clone(), dtype, inputs, output: output.clone() });
+        output
+    }
+}
+
+impl OwnedWork {
+    fn of(work: &Work<'_>) -> Self {
+        Self {
+            module: work.module,
+            plan: work.plan.clone(),
+            buffers: work.buffers.clone(),
+            problem: work.problem.map(|problem| (problem.op, problem.dims.clone(), problem.dtype)),
+        }
+    }
+
+    fn borrowed(&self) -> Work<'_> {
+        let problem = self.problem.as_ref().map(|(op, dims, dtype)| Problem { op: *op, dims, dtype: *dtype });
+        Work { module: self.module, plan: &self.plan, buffers: &self.buffers, problem }
     }
 }
 
@@ -100,12 +171,14 @@ fn fault(plan: &LaunchPlan) -> i32 {
 
 /// Makes a time up: work over the machine's rate, worse for few or small blocks, plus a launch each.
 fn model_ns(info: &DeviceInfo, work: &Work<'_>) -> f64 {
+    let launches_ns = work.plan.launches.len() as f64 * 2000.0;
+    let Some(problem) = work.problem else { return launches_ns };
     let launch = work.plan.launches.iter().max_by_key(|launch| launch.ctas());
     let (ctas, threads) = launch.map_or((1.0, 32.0), |l| (l.ctas() as f64, l.block.map(f64::from).iter().product()));
     let filled = (ctas / f64::from(info.sms)).min(1.0);
     let occupied = (threads / 256.0).min(1.0);
-    let rate = info.peaks.flops(work.dtype) * 0.05 * filled * occupied;
-    work.op.flop(work.dims) / rate * 1e9 + work.plan.launches.len() as f64 * 2000.0
+    let rate = info.peaks.flops(problem.dtype) * 0.05 * filled * occupied;
+    problem.op.flop(problem.dims) / rate * 1e9 + launches_ns
 }
 
 impl Device for FakeDevice {
@@ -113,10 +186,17 @@ impl Device for FakeDevice {
         &self.info
     }
 
-    fn load(&mut self, artifact: &Artifact) -> Result<(), Fault> {
+    fn load(&mut self, artifact: &Artifact) -> Result<Module, Fault> {
         if artifact.cubin.is_empty() {
             return Err(Fault::Refused("the CUBIN is empty".to_owned()));
         }
+        let handle = self.handle();
+        self.modules.insert(handle);
+        Ok(Module(handle))
+    }
+
+    fn unload(&mut self, module: Module) -> Result<(), Fault> {
+        self.modules.remove(&module.0);
         Ok(())
     }
 
@@ -124,9 +204,9 @@ impl Device for FakeDevice {
         if bytes as u64 > self.info.memory_bytes {
             return Err(Fault::Refused(format!("{bytes} bytes of device memory: there are not so many")));
         }
-        self.next += 1;
-        self.buffers.insert(self.next, vec![0; bytes]);
-        Ok(Buffer(self.next))
+        let handle = self.handle();
+        self.buffers.insert(handle, vec![0; bytes]);
+        Ok(Buffer(handle))
     }
 
     fn free(&mut self, buffer: Buffer) -> Result<(), Fault> {
@@ -136,13 +216,13 @@ impl Device for FakeDevice {
 
     fn write(&mut self, buffer: Buffer, bytes: &[u8]) -> Result<(), Fault> {
         self.buffers.insert(buffer.0, bytes.to_vec());
-        self.captured.iter_mut().for_each(|captured| captured.stale = true);
+        self.captures.values_mut().for_each(|captured| captured.stale = true);
         Ok(())
     }
 
     fn fill(&mut self, buffer: Buffer, byte: u8) -> Result<(), Fault> {
         self.buffers.entry(buffer.0).or_default().fill(byte);
-        self.captured.iter_mut().for_each(|captured| captured.stale = true);
+        self.captures.values_mut().for_each(|captured| captured.stale = true);
         Ok(())
     }
 
@@ -157,10 +237,7 @@ impl Device for FakeDevice {
                 std::thread::park();
             },
             DEATH => std::process::abort(),
-            fault => {
-                self.compute(work, fault);
-                Ok(())
-            }
+            fault => self.compute(work, fault),
         }
     }
 
@@ -170,33 +247,38 @@ impl Device for FakeDevice {
 }
 
 impl Replay for FakeDevice {
-    fn capture(&mut self, work: &Work<'_>, executions: u32) -> Result<(), Fault> {
-        self.captured = Some(Captured {
-            plan: work.plan.clone(),
-            buffers: work.buffers.clone(),
-            op: work.op,
-            dims: work.dims.clone(),
-            dtype: work.dtype,
-            replay_ns: model_ns(&self.info, work) * f64::from(executions),
+    fn capture(&mut self, works: &[Work<'_>], executions: u32) -> Result<Capture, Fault> {
+        let executed = || works.iter().cycle().take(executions as usize);
+        let captured = Captured {
+            works: executed().take(works.len()).map(OwnedWork::of).collect(),
+            replay_ns: executed().map(|work| model_ns(&self.info, work)).sum(),
             stale: true,
-        });
-        Ok(())
+        };
+        let handle = self.handle();
+        self.captures.insert(handle, captured);
+        Ok(Capture(handle))
     }
 
     /// Returns the modelled time with 0.2% of noise, from a fixed sequence.
-    fn replay(&mut self) -> Result<f64, Fault> {
-        let mut captured = self.captured.take().ok_or_else(|| Fault::Broken("nothing is captured".to_owned()))?;
+    fn replay(&mut self, capture: Capture) -> Result<f64, Fault> {
+        let no_capture = || Fault::Broken("no such capture".to_owned());
+        let mut captured = self.captures.remove(&capture.0).ok_or_else(no_capture)?;
         if captured.stale {
-            let Captured { plan, buffers, op, dims, dtype, .. } = &captured;
-            let work = Work { plan, buffers, op: *op, dims, dtype: *dtype };
-            let fault = fault(plan);
-            self.compute(&work, if fault == WRONG_WHEN_REPLAYED { WRONG } else { fault });
+            for work in captured.works.iter().map(OwnedWork::borrowed) {
+                let fault = fault(work.plan);
+                self.compute(&work, if fault == WRONG_WHEN_REPLAYED { WRONG } else { fault })?;
+            }
             captured.stale = false;
         }
         self.jitter = self.jitter.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let noise = (self.jitter >> 40) as f64 / (1_u64 << 24) as f64 - 0.5;
         let replay_ns = captured.replay_ns * (1.0 + 0.002 * noise);
-        self.captured = Some(captured);
+        self.captures.insert(capture.0, captured);
         Ok(replay_ns)
+    }
+
+    fn release(&mut self, capture: Capture) -> Result<(), Fault> {
+        self.captures.remove(&capture.0);
+        Ok(())
     }
 }

@@ -9,11 +9,13 @@ use std::collections::HashMap;
 
 use crate::domain::artifact::Artifact;
 use crate::domain::device::DeviceInfo;
-use crate::domain::op::{Dims, Dtype, Op};
+use crate::domain::op::{Dims, Dtype, Op, TensorSpec};
 use crate::domain::plan::LaunchPlan;
 use crate::domain::profile::Profile;
 
 pub use choice::{DeviceChoice, open};
+#[cfg(test)]
+pub use fake::FakeDevice;
 
 /// A buffer of a device. It lives until it is freed or the device is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -36,13 +38,18 @@ pub enum Fault {
     Broken(String),
 }
 
-/// A launch plan with the buffers behind its names, and what it is meant to compute.
-pub struct Work<'a> {
-    /// The kernels to launch, in order.
-    pub plan: &'a LaunchPlan,
-    /// The buffer of every tensor and workspace that the plan names.
-    pub buffers: &'a HashMap<String, Buffer>,
-    /// The op, for devices that model the work instead of executing it.
+/// A loaded artifact. It lives until it is unloaded or the device is dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Module(usize);
+
+/// Captured executions. They live until they are released or the device is dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Capture(usize);
+
+/// What a plan is meant to compute.
+#[derive(Clone, Copy)]
+pub struct Problem<'a> {
+    /// The op.
     pub op: &'static dyn Op,
     /// The op's dimensions.
     pub dims: &'a Dims,
@@ -50,13 +57,41 @@ pub struct Work<'a> {
     pub dtype: Dtype,
 }
 
-/// Something that executes kernels. One artifact is loaded at a time.
+impl Problem<'_> {
+    /// Returns the tensors: the inputs, then the one output.
+    pub fn tensors(&self) -> Vec<TensorSpec> {
+        self.op.tensors(self.dims, self.dtype)
+    }
+
+    /// Returns the output tensor.
+    pub fn output(&self) -> TensorSpec {
+        self.op.output(self.dims, self.dtype)
+    }
+}
+
+/// A launch plan with the code and the buffers behind its names.
+#[derive(Clone, Copy)]
+pub struct Work<'a> {
+    /// Where the plan's kernels are.
+    pub module: Module,
+    /// The kernels to launch, in order.
+    pub plan: &'a LaunchPlan,
+    /// The buffer of every tensor and workspace that the plan names.
+    pub buffers: &'a HashMap<String, Buffer>,
+    /// What it is meant to compute, for devices that go by that; none for a plan that is only timed.
+    pub problem: Option<Problem<'a>>,
+}
+
+/// Something that executes kernels. Several artifacts can be loaded at a time: the entrants of a contest are.
 pub trait Device {
     /// Describes the device.
     fn info(&self) -> &DeviceInfo;
 
-    /// Loads an artifact in place of the one before.
-    fn load(&mut self, artifact: &Artifact) -> Result<(), Fault>;
+    /// Loads an artifact beside those that are loaded.
+    fn load(&mut self, artifact: &Artifact) -> Result<Module, Fault>;
+
+    /// Unloads an artifact.
+    fn unload(&mut self, module: Module) -> Result<(), Fault>;
 
     /// Allocates a buffer of `bytes` bytes with undefined contents.
     fn alloc(&mut self, bytes: usize) -> Result<Buffer, Fault>;
@@ -94,13 +129,16 @@ pub enum Clock<'a> {
     Model(&'a mut dyn Model),
 }
 
-/// A device that times what it replays. One capture is held at a time.
+/// A device that times what it replays. Several captures can be held at a time.
 pub trait Replay {
-    /// Captures `executions` executions of a plan for [`Replay::replay`].
-    fn capture(&mut self, work: &Work<'_>, executions: u32) -> Result<(), Fault>;
+    /// Captures executions of plans for [`Replay::replay`]: those of `works` in turns, from the front again after the last.
+    fn capture(&mut self, works: &[Work<'_>], executions: u32) -> Result<Capture, Fault>;
 
-    /// Replays the captured executions once, waits, and returns how long the device took, in nanoseconds.
-    fn replay(&mut self) -> Result<f64, Fault>;
+    /// Replays captured executions once, waits, and returns how long the device took for all of them, in nanoseconds.
+    fn replay(&mut self, capture: Capture) -> Result<f64, Fault>;
+
+    /// Releases a capture. The modules and buffers behind it must outlive it.
+    fn release(&mut self, capture: Capture) -> Result<(), Fault>;
 }
 
 /// A device that models times: the same plan on the same contents always takes the same.

@@ -14,7 +14,7 @@ use virtual_gpu::ptx::{self, PtxError};
 use virtual_gpu::timing::{Shape, model};
 use virtual_gpu::{Loaded, MemoryError, Options, VirtualGpu};
 
-use super::{Buffer, Clock, Device, Fault, Model, Work};
+use super::{Buffer, Clock, Device, Fault, Model, Module, Work};
 use crate::domain::artifact::{Artifact, KernelResources};
 use crate::domain::device::{DeviceInfo, Peaks, TimeSource};
 use crate::domain::plan::{Arg, Launch, ScalarValue};
@@ -35,9 +35,10 @@ const LEAST_INSTRUCTIONS: u64 = 20_000_000;
 pub struct VirtualDevice {
     info: DeviceInfo,
     gpu: VirtualGpu,
-    loaded: Option<(Loaded, Vec<KernelResources>)>,
+    modules: HashMap<usize, (Loaded, Vec<KernelResources>)>,
     /// Address and size of every buffer.
     buffers: HashMap<usize, (u64, u64)>,
+    /// The number of the handle given out last.
     next: usize,
 }
 
@@ -46,7 +47,7 @@ impl VirtualDevice {
     pub fn open(name: &str) -> Result<Self, String> {
         let gpu = Gpu::named(name).ok_or_else(|| format!("there is no virtual GPU `{name}`"))?;
         let info = describe(name, &gpu);
-        Ok(Self { info, gpu: VirtualGpu::new(gpu), loaded: None, buffers: HashMap::new(), next: 0 })
+        Ok(Self { info, gpu: VirtualGpu::new(gpu), modules: HashMap::new(), buffers: HashMap::new(), next: 0 })
     }
 
     fn place(&self, buffer: Buffer) -> Result<(u64, u64), Fault> {
@@ -55,7 +56,7 @@ impl VirtualDevice {
 
     /// Executes one launch of a plan and returns what was counted.
     fn execute(&self, launch: &Launch, work: &Work<'_>, options: &Options) -> Result<Counters, Fault> {
-        let (module, _) = self.loaded()?;
+        let (module, _) = self.loaded(work.module)?;
         let kernel = module.module().kernel(&launch.kernel);
         let kernel = kernel.ok_or_else(|| Fault::Refused(format!("there is no kernel `{}`", launch.kernel)))?;
         let args = self.arguments(launch, &kernel.params, work)?;
@@ -99,7 +100,7 @@ impl VirtualDevice {
     /// Counts what one launch does and models its time.
     fn profile(&self, launch: &Launch, work: &Work<'_>, share: f64) -> Result<LaunchProfile, Fault> {
         let counters = self.execute(launch, work, &counting(launch, work, share))?;
-        let (module, resources) = self.loaded()?;
+        let (module, resources) = self.loaded(work.module)?;
         let static_shared = module.module().kernel(&launch.kernel).map_or(0, |kernel| kernel.static_shared_bytes);
         let used = resources.iter().find(|kernel| kernel.name == launch.kernel).cloned().unwrap_or_default();
         let shape = Shape {
@@ -129,8 +130,8 @@ impl VirtualDevice {
         })
     }
 
-    fn loaded(&self) -> Result<(&Loaded, &[KernelResources]), Fault> {
-        let loaded = self.loaded.as_ref().ok_or_else(|| Fault::Broken("no artifact is loaded".to_owned()))?;
+    fn loaded(&self, module: Module) -> Result<(&Loaded, &[KernelResources]), Fault> {
+        let loaded = self.modules.get(&module.0).ok_or_else(|| Fault::Broken("no such module".to_owned()))?;
         Ok((&loaded.0, &loaded.1))
     }
 }
@@ -140,10 +141,7 @@ impl Device for VirtualDevice {
         &self.info
     }
 
-    fn load(&mut self, artifact: &Artifact) -> Result<(), Fault> {
-        if let Some((before, _)) = self.loaded.take() {
-            self.gpu.unload(&before).map_err(broken)?;
-        }
+    fn load(&mut self, artifact: &Artifact) -> Result<Module, Fault> {
         let module = ptx::load("the variant's PTX", &artifact.ptx).map_err(|error| match &error {
             PtxError::Unsupported { opcode, .. } => {
                 Fault::Refused(format!("the virtual GPU does not know the instruction `{opcode}` ({error})"))
@@ -151,8 +149,16 @@ impl Device for VirtualDevice {
             PtxError::Syntax { .. } => Fault::Refused(format!("the virtual GPU refuses the PTX: {error}")),
         })?;
         let loaded = self.gpu.load(module).map_err(|error| Fault::Refused(error.to_string()))?;
-        self.loaded = Some((loaded, artifact.kernels.clone()));
-        Ok(())
+        self.next += 1;
+        self.modules.insert(self.next, (loaded, artifact.kernels.clone()));
+        Ok(Module(self.next))
+    }
+
+    fn unload(&mut self, module: Module) -> Result<(), Fault> {
+        match self.modules.remove(&module.0) {
+            Some((loaded, _)) => self.gpu.unload(&loaded).map_err(broken),
+            None => Ok(()),
+        }
     }
 
     fn alloc(&mut self, bytes: usize) -> Result<Buffer, Fault> {
@@ -227,7 +233,8 @@ fn counting(launch: &Launch, work: &Work<'_>, share: f64) -> Options {
 }
 
 fn limit(work: &Work<'_>) -> u64 {
-    ((work.op.flop(work.dims) * INSTRUCTIONS_PER_FLOP) as u64).max(LEAST_INSTRUCTIONS)
+    let flop = work.problem.map_or(0.0, |problem| problem.op.flop(problem.dims));
+    ((flop * INSTRUCTIONS_PER_FLOP) as u64).max(LEAST_INSTRUCTIONS)
 }
 
 /// Sorts what ended a launch. All of it leaves the device unharmed; after a crash the worker is replaced all the same,

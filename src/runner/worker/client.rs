@@ -70,6 +70,13 @@ impl Worker {
         Ok(Self { exe, choice: chosen, step_timeout, process: Some(process), info, no_cuda })
     }
 
+    /// Starts another worker on the same device, which remembers nothing.
+    pub async fn fresh(&self) -> Result<Self, WorkerError> {
+        let (process, info) = Process::start(&self.exe, &self.choice).await?;
+        let (exe, choice) = (self.exe.clone(), self.choice.clone());
+        Ok(Self { exe, choice, step_timeout: self.step_timeout, process: Some(process), info, no_cuda: None })
+    }
+
     /// Says that a virtual GPU stands in for a CUDA device, and why, if one does.
     pub fn stands_in(&self) -> Option<String> {
         self.no_cuda.as_ref().map(|reason| {

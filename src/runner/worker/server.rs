@@ -3,9 +3,9 @@
 use std::io::{self, Write};
 
 use super::protocol::{Reply, Request, VERSION};
-use crate::domain::evaluation::Outcome;
+use crate::domain::evaluation::{Evaluation, Outcome};
 use crate::runner::device::{self, Device, DeviceChoice};
-use crate::runner::evaluate::evaluate;
+use crate::runner::evaluate::{Arena, Ended, evaluate, time};
 use crate::runner::frames::{requests_from_stdin, write_frame};
 
 /// Serves evaluations on a device until standard input ends, or until a variant has crashed the device.
@@ -20,12 +20,11 @@ pub fn serve(choice: &DeviceChoice) -> anyhow::Result<()> {
         }
     };
     write_frame(&mut out, &Reply::Hello { version: VERSION, device: Ok(device.info().clone()) })?;
+    let mut arena = Arena::default();
     for request in requests {
-        let reply = answer(device.as_mut(), request, &mut out);
+        let reply = answer(device.as_mut(), &mut arena, request, &mut out);
         write_frame(&mut out, &reply)?;
-        let lost =
-            matches!(&reply, Reply::Evaluated(evaluation) if matches!(evaluation.outcome, Outcome::Crashed { .. }));
-        if lost || matches!(reply, Reply::Broken(_)) {
+        if is_last(&reply) {
             // The context is gone for good, and tearing it down may hang: leave that to the kernel.
             std::process::exit(0);
         }
@@ -33,14 +32,34 @@ pub fn serve(choice: &DeviceChoice) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn answer(device: &mut dyn Device, request: Request, out: &mut impl Write) -> Reply {
-    let Request::Evaluate(request) = request else { return Reply::Broken("not yet".to_owned()) };
+fn is_last(reply: &Reply) -> bool {
+    match reply {
+        Reply::Evaluated(Evaluation { outcome, .. }) | Reply::Failed(outcome) => {
+            matches!(outcome, Outcome::Crashed { .. })
+        }
+        Reply::Broken(_) => true,
+        _ => false,
+    }
+}
+
+fn answer(device: &mut dyn Device, arena: &mut Arena, request: Request, out: &mut impl Write) -> Reply {
     let mut step = |case: &str, doing: &str| {
         // A supervisor that is gone ends this process through its input.
         let _ = write_frame(out, &Reply::Step { case: case.to_owned(), doing: doing.to_owned() });
     };
-    match evaluate(device, &request, &mut step) {
-        Ok(evaluation) => Reply::Evaluated(evaluation),
-        Err(message) => Reply::Broken(message),
-    }
+    let answered = match request {
+        Request::Evaluate(request) => {
+            evaluate(device, &request, &mut step).map(Reply::Evaluated).map_err(Ended::Machine)
+        }
+        Request::Enter(request) => arena
+            .enter(device, *request, &mut step)
+            .map(|(correctness, launches_per_sample)| Reply::Entered { correctness, launches_per_sample }),
+        Request::Sample { entrant, samples } => arena.sample(device, entrant, samples, &mut step).map(Reply::Sampled),
+        Request::Check { entrant } => arena.check(device, entrant, &mut step).map(Reply::Checked),
+        Request::Time(request) => time(device, &request, &mut step).map(Reply::Timed),
+    };
+    answered.unwrap_or_else(|ended| match ended {
+        Ended::Outcome(outcome) => Reply::Failed(outcome),
+        Ended::Machine(message) => Reply::Broken(message),
+    })
 }

@@ -1,0 +1,134 @@
+//! A baseline program that runs: its pipes, its deadline and its last words.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use super::protocol::{Refusal, Request};
+
+/// The longest line that is read. The longest that is meant, 100,000 samples of a block, has a fifth of it.
+const MAX_LINE_BYTES: u64 = 10 << 20;
+
+/// The longest sentence of a program that is passed on: what is longer is a dump.
+const MAX_SENTENCE_CHARS: usize = 300;
+
+/// Why there is no answer.
+pub(super) enum Failure {
+    /// It says that it cannot; it can be asked something else.
+    Refused(String),
+    /// It is dead, hangs or talks garbage: nothing more can be asked.
+    Gone(String),
+}
+
+/// A program that listens. It dies when this is dropped.
+pub(super) struct Process {
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+    /// Reads standard error all the while, so that it never fills up, and ends with its last line.
+    last_words: JoinHandle<String>,
+    child: Child,
+    patience: Duration,
+}
+
+impl Process {
+    /// Starts a command in a folder. An answer may take as long as `patience`.
+    pub fn start(command: &[String], folder: &Path, patience: Duration) -> Result<Self, String> {
+        let Some((program, arguments)) = command.split_first() else {
+            return Err("the baseline's command is empty".to_owned());
+        };
+        let folder = std::path::absolute(folder).map_err(|error| error.to_string())?;
+        // A path is the project's, whatever folder optloop was called in; a bare name is looked up in PATH.
+        let path = if program.contains('/') { folder.join(program) } else { program.into() };
+        let mut command = Command::new(path);
+        command.args(arguments).current_dir(&folder);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+        // A Ctrl-C at the terminal is for the session to handle, not for the program to die of.
+        #[cfg(unix)]
+        command.process_group(0);
+        let mut child = command.spawn().map_err(|error| format!("`{program}` cannot be run: {error}"))?;
+        match (child.stdin.take(), child.stdout.take(), child.stderr.take()) {
+            (Some(input), Some(output), Some(errors)) => Ok(Self {
+                input,
+                output: BufReader::new(output),
+                last_words: tokio::spawn(last_line(errors)),
+                child,
+                patience,
+            }),
+            _ => Err("the baseline's process has no pipes".to_owned()),
+        }
+    }
+
+    /// Returns its number.
+    pub fn pid(&self) -> Option<u32> {
+        self.child.id()
+    }
+
+    /// Asks, and waits for the answer.
+    pub async fn ask(&mut self, request: &Request<'_>) -> Result<Value, Failure> {
+        let line = serde_json::to_string(request).map_err(|error| Failure::Refused(error.to_string()))? + "\n";
+        // A program that does not listen may have said why before it died, so what it says is read in any case.
+        let _ = self.input.write_all(line.as_bytes()).await;
+        let _ = self.input.flush().await;
+        let mut line = Vec::new();
+        match timeout(self.patience, (&mut self.output).take(MAX_LINE_BYTES).read_until(b'\n', &mut line)).await {
+            Err(_) => {
+                let patience = humantime::format_duration(self.patience);
+                Err(Failure::Gone(format!("it did not answer within {patience}")))
+            }
+            Ok(Ok(_)) if line.ends_with(b"\n") => answer(&line),
+            Ok(Ok(length)) if length as u64 == MAX_LINE_BYTES => {
+                Err(Failure::Gone(format!("it talks garbage: a line of over {} MiB", MAX_LINE_BYTES >> 20)))
+            }
+            Ok(_) => Err(Failure::Gone(self.last_words().await)),
+        }
+    }
+
+    /// Returns what a process that has closed its output said last on standard error.
+    async fn last_words(&mut self) -> String {
+        match timeout(Duration::from_secs(5), &mut self.last_words).await {
+            Ok(Ok(line)) if !line.is_empty() => sentence(&line),
+            _ => "it died without a word".to_owned(),
+        }
+    }
+}
+
+/// Reads an answer as what was asked for.
+pub(super) fn meant<T: DeserializeOwned>(answer: Value) -> Result<T, Failure> {
+    serde_json::from_value(answer).map_err(|error| garbage(&error))
+}
+
+fn answer(line: &[u8]) -> Result<Value, Failure> {
+    let answer: Value = serde_json::from_slice(line).map_err(|error| garbage(&error))?;
+    match answer.get("error") {
+        Some(_) => Err(Failure::Refused(sentence(&meant::<Refusal>(answer)?.error))),
+        None => Ok(answer),
+    }
+}
+
+fn garbage(error: &serde_json::Error) -> Failure {
+    Failure::Gone(format!("it talks garbage: {error}"))
+}
+
+/// Cuts what a program says down to one line of bearable length.
+pub(super) fn sentence(text: &str) -> String {
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("it does not say why");
+    line.chars().take(MAX_SENTENCE_CHARS).collect()
+}
+
+async fn last_line(errors: ChildStderr) -> String {
+    let mut lines = BufReader::new(errors).split(b'\n');
+    let mut last = String::new();
+    while let Ok(Some(line)) = lines.next_segment().await {
+        if !line.trim_ascii().is_empty() {
+            last = String::from_utf8_lossy(&line).into_owned();
+        }
+    }
+    last
+}

@@ -1,0 +1,89 @@
+//! What optloop and a baseline program say to each other: one JSON object a line. docs/baselines.md describes it for people.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::domain::device::TimeSource;
+use crate::domain::op::{Dims, Dtype};
+use crate::domain::regime::Regime;
+
+/// The version of the protocol. A program of another one is refused.
+pub(super) const VERSION: u32 = 2;
+
+/// What a program is asked. Every request gets one answer, which is a [`Refusal`] if it cannot be met.
+#[derive(Serialize)]
+#[serde(tag = "request", rename_all = "snake_case")]
+pub(super) enum Request<'a> {
+    /// Say who you are: always the first request.
+    Hello {
+        /// [`VERSION`].
+        protocol: u32,
+        /// The device to time on, as CUDA counts them.
+        device: u32,
+    },
+    /// Get every backend ready on a case.
+    Prepare {
+        op: &'a str,
+        dtype: Dtype,
+        dims: &'a Dims,
+        regime: Regime,
+        /// Size of the device's L2, for the cold regime.
+        l2_bytes: u64,
+        /// The shortest sample.
+        min_sample_ns: f64,
+        /// A file for every input tensor: its elements, little-endian, row-major, nothing else.
+        inputs: &'a BTreeMap<String, String>,
+        /// A folder into which each backend may write what it computed, in the same form.
+        output_folder: &'a str,
+    },
+    /// Time a backend that is ready.
+    Sample { backend: &'a str, samples: usize },
+    /// Free what was prepared.
+    Release,
+}
+
+/// The answer to [`Request::Hello`].
+#[derive(Debug, Clone, Deserialize)]
+pub struct Hello {
+    /// Product name of the device that the program times on.
+    pub device: String,
+    /// Whether its times are measured or modelled.
+    pub time_source: TimeSource,
+    /// Versions of the program's libraries, by name.
+    #[serde(default)]
+    pub versions: BTreeMap<String, String>,
+}
+
+/// The answer to [`Request::Prepare`].
+#[derive(Deserialize)]
+pub(super) struct Prepared {
+    pub backends: Vec<PreparedBackend>,
+}
+
+/// A backend that is ready, or its error.
+#[derive(Deserialize)]
+pub(super) struct PreparedBackend {
+    pub name: String,
+    pub error: Option<String>,
+    pub launches_per_sample: Option<u32>,
+    pub eager_ns: Option<f64>,
+    /// The file in the request's output folder, by name.
+    pub output: Option<String>,
+}
+
+/// The answer to [`Request::Sample`].
+#[derive(Deserialize)]
+pub(super) struct Sampled {
+    pub samples_ns: Vec<f64>,
+}
+
+/// The answer to [`Request::Release`].
+#[derive(Deserialize)]
+pub(super) struct Released {}
+
+/// The answer to a request that cannot be met.
+#[derive(Deserialize)]
+pub(super) struct Refusal {
+    pub error: String,
+}

@@ -1,0 +1,160 @@
+//! Holds contests: variants and a baseline sampled in turns, in a fresh process, on fresh inputs.
+
+mod stage;
+
+use stage::Stage;
+
+use super::baseline::BaselineProcess;
+use super::monitor::Monitor;
+use super::worker::{EnterRequest, Worker, WorkerError};
+use crate::domain::artifact::Artifact;
+use crate::domain::conditions::Conditions;
+use crate::domain::contest::{Contest, Role};
+use crate::domain::device::DeviceInfo;
+use crate::domain::evaluation::Outcome;
+use crate::domain::op::{Dtype, Op};
+use crate::domain::plan::LaunchPlan;
+use crate::domain::verdict::Policy;
+use crate::domain::workload::{Case, Tolerance};
+
+/// What holds for every entrant of a contest.
+pub struct Terms<'a> {
+    /// Name of the workload.
+    pub workload: &'a str,
+    /// The op.
+    pub op: &'static dyn Op,
+    /// Element type of the tensors.
+    pub dtype: Dtype,
+    /// The largest errors that count as correct.
+    pub tolerance: Tolerance,
+    /// The case, with its regime.
+    pub case: &'a Case,
+    /// When enough is sampled.
+    pub policy: &'a Policy,
+    /// The shortest sample.
+    pub min_sample_ns: f64,
+    /// The most float64 work per check.
+    pub oracle_flop: f64,
+    /// Where the inputs come from.
+    pub input_seed: u64,
+    /// No correct kernel is faster.
+    pub floor_ns: f64,
+    /// The challenger's median in its screening, if it was screened.
+    pub screened_ns: Option<f64>,
+    /// Whether to measure the energy of the challenger and the baseline, which takes over a second.
+    pub energy: bool,
+}
+
+/// A variant that takes part.
+pub struct Entry<'a> {
+    /// What it stands for.
+    pub role: Role,
+    /// For people.
+    pub name: String,
+    /// The iteration that brought it.
+    pub iteration: Option<i64>,
+    /// The compiled variant.
+    pub artifact: &'a Artifact,
+    /// Its plan on the case.
+    pub plan: &'a LaunchPlan,
+}
+
+/// A baseline that takes part.
+pub struct BaselineEntry<'a> {
+    /// The process that has it.
+    pub process: &'a mut BaselineProcess,
+    /// The backend to hold the challenger against.
+    pub backend: String,
+}
+
+/// Why there is no contest.
+#[derive(Debug, thiserror::Error)]
+pub enum ContestError {
+    /// An entrant failed: data about that variant.
+    #[error("entrant {entrant} failed: {}", .outcome.message().unwrap_or(.outcome.kind()))]
+    Failed {
+        /// Its place among the entries.
+        entrant: usize,
+        /// What became of it.
+        outcome: Outcome,
+    },
+    /// The machine failed.
+    #[error(transparent)]
+    Machine(#[from] WorkerError),
+}
+
+/// Adds the A/A control: the challenger, the first entry, once more.
+pub fn with_twin(mut entries: Vec<Entry<'_>>) -> Vec<Entry<'_>> {
+    if let Some(Entry { name, iteration, artifact, plan, .. }) = entries.first() {
+        let twin = Entry { role: Role::Twin, name: name.clone(), iteration: *iteration, artifact, plan };
+        entries.push(twin);
+    }
+    entries
+}
+
+/// Holds a contest in `worker`, a process that nothing else was asked of: the challenger is the first entry.
+///
+/// A baseline that fails is left out of what is returned: the variants can be held against each other without it.
+pub async fn hold(
+    worker: &mut Worker,
+    monitor: Option<&Monitor>,
+    own_pids: &[u32],
+    terms: &Terms<'_>,
+    entries: &[Entry<'_>],
+    baseline: Option<BaselineEntry<'_>>,
+) -> Result<Contest, ContestError> {
+    let conditions = terms.conditions(worker.info());
+    let l2_bytes = worker.info().l2_bytes;
+    let mut stage = Stage::new(worker, monitor, &terms.case.name);
+    for entry in entries {
+        stage.enter(terms.request(entry)).await?;
+    }
+    if let Some(entry) = baseline {
+        stage.admit(entry, terms, l2_bytes).await;
+    }
+    let discarded_rounds = stage.play(terms.policy).await?;
+    stage.check().await?;
+    if terms.energy {
+        stage.measure_energy().await?;
+    }
+    let others = stage.others(own_pids);
+    let entrants = stage.leave(entries).await;
+    let challenger_ns = entrants.first().map(|challenger| challenger.timing.median_ns);
+    Ok(Contest {
+        conditions,
+        entrants,
+        block: terms.policy.block,
+        discarded_rounds,
+        shrinkage: terms.screened_ns.zip(challenger_ns).map(|(screened, confirmed)| confirmed / screened),
+        floor_ns: Some(terms.floor_ns),
+        others,
+    })
+}
+
+impl Terms<'_> {
+    fn request(&self, entry: &Entry<'_>) -> EnterRequest {
+        EnterRequest {
+            artifact: entry.artifact.clone(),
+            op: self.op.name().to_owned(),
+            dtype: self.dtype,
+            tolerance: self.tolerance,
+            case: self.case.clone(),
+            plan: entry.plan.clone(),
+            min_sample_ns: self.min_sample_ns,
+            oracle_flop: self.oracle_flop,
+            input_seed: self.input_seed,
+        }
+    }
+
+    fn conditions(&self, device: &DeviceInfo) -> Conditions {
+        Conditions {
+            workload: self.workload.to_owned(),
+            case: self.case.name.clone(),
+            dims: self.case.dims.clone(),
+            dtype: self.dtype,
+            device: device.name.clone(),
+            regime: self.case.regime,
+            time_source: device.time_source,
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! The mechanics of a contest: blocks in turns, with an eye on the machine.
+
+use super::{BaselineEntry, ContestError, Entry, Terms};
+use crate::domain::contest::{self, Entrant, Role};
+use crate::domain::evaluation::{Correctness, Outcome, Timing};
+use crate::domain::machine::{MachineState, MachineSummary, Throttle, energy_per_launch_j};
+use crate::domain::statistics::median;
+use crate::domain::verdict::Policy;
+use crate::runner::monitor::Monitor;
+use crate::runner::worker::{EnterRequest, Worker, WorkerError};
+
+/// How long an entrant is replayed for its energy. NVML's counter moves every 20 to 100 ms.
+const ENERGY_NS: f64 = 600e6;
+
+/// Discarded rounds, for every round that may count, beyond which the machine is not fit to measure on.
+const MOST_DISCARDED: usize = 3;
+
+/// Where a side's samples come from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Source {
+    /// The worker's entrant of this number.
+    Variant(usize),
+    /// The baseline process.
+    Baseline,
+}
+
+/// One side, as far as it has got.
+struct Side {
+    source: Source,
+    launches: u32,
+    correctness: Option<Correctness>,
+    samples_ns: Vec<f64>,
+    blocks_ns: Vec<f64>,
+    states: Vec<MachineState>,
+    energy_j: Option<f64>,
+}
+
+/// One block of a side: its samples, and what the machine was doing.
+struct Block {
+    samples_ns: Vec<f64>,
+    state: Option<MachineState>,
+}
+
+/// Everything that takes part.
+pub(super) struct Stage<'a> {
+    worker: &'a mut Worker,
+    monitor: Option<&'a Monitor>,
+    case: &'a str,
+    baseline: Option<BaselineEntry<'a>>,
+    sides: Vec<Side>,
+}
+
+impl<'a> Stage<'a> {
+    pub(super) fn new(worker: &'a mut Worker, monitor: Option<&'a Monitor>, case: &'a str) -> Self {
+        Self { worker, monitor, case, baseline: None, sides: Vec::new() }
+    }
+
+    /// Takes a variant in.
+    pub(super) async fn enter(&mut self, request: EnterRequest) -> Result<(), ContestError> {
+        let place = self.sides.len();
+        let entered = self.worker.enter(request).await?;
+        let (correctness, launches) = entered.map_err(|outcome| failed(place, outcome))?;
+        self.sides.push(Side::new(Source::Variant(place), launches, Some(correctness)));
+        Ok(())
+    }
+
+    /// Takes a baseline in, after the variants. One that does not get ready stays out.
+    pub(super) async fn admit(&mut self, entry: BaselineEntry<'a>, terms: &Terms<'_>, l2_bytes: u64) {
+        let prepared = entry.process.prepare(terms.op, terms.dtype, terms.case, l2_bytes, terms.input_seed).await;
+        let backends = match prepared {
+            Ok(backends) => backends,
+            Err(reason) => return tracing::warn!("the baseline is out of a contest on {}: {reason}", self.case),
+        };
+        let ready = backends.into_iter().find(|backend| backend.name == entry.backend).map(|backend| backend.ready);
+        match ready {
+            Some(Ok(ready)) => {
+                self.sides.push(Side::new(Source::Baseline, ready.launches_per_sample, None));
+                self.baseline = Some(entry);
+            }
+            Some(Err(reason)) => tracing::warn!("the baseline is out of a contest on {}: {reason}", self.case),
+            None => tracing::warn!("the baseline has no backend `{}` on {} any more", entry.backend, self.case),
+        }
+    }
+
+    /// Plays rounds until enough is sampled, an even number so that drift cancels. Returns how many were thrown away.
+    pub(super) async fn play(&mut self, policy: &Policy) -> Result<usize, ContestError> {
+        let (mut counted, mut discarded): (usize, usize) = (0, 0);
+        while !counted.is_multiple_of(2) || !self.is_over(policy) {
+            let Some(blocks) = self.round(counted, policy.block).await? else { continue };
+            if blocks.iter().any(Block::is_spoilt) {
+                discarded += 1;
+                if discarded > MOST_DISCARDED * policy.contest.most.div_ceil(policy.block) {
+                    return Err(throttled());
+                }
+                continue;
+            }
+            for (side, block) in self.sides.iter_mut().zip(blocks) {
+                side.take(block);
+            }
+            counted += 1;
+        }
+        Ok(discarded)
+    }
+
+    fn is_over(&self, policy: &Policy) -> bool {
+        let samples: Vec<&[f64]> = self.sides.iter().map(|side| side.samples_ns.as_slice()).collect();
+        let launches: Vec<u32> = self.sides.iter().map(|side| side.launches).collect();
+        contest::is_over(&samples, &launches, &policy.contest)
+    }
+
+    /// Samples a block of every side, in the order of the round. `None` if the baseline left: the round begins anew
+    /// without it.
+    async fn round(&mut self, number: usize, samples: usize) -> Result<Option<Vec<Block>>, ContestError> {
+        let mut blocks: Vec<Option<Block>> = self.sides.iter().map(|_| None).collect();
+        for place in contest::order(self.sides.len(), number) {
+            let Some(samples_ns) = self.sample(place, samples).await? else { return Ok(None) };
+            // Read at once: an idle GPU has other clocks within milliseconds.
+            let state = self.monitor.map(Monitor::state);
+            blocks[place] = Some(Block { samples_ns, state });
+        }
+        Ok(blocks.into_iter().collect())
+    }
+
+    /// Samples a side. `None` if it was the baseline and is gone now.
+    async fn sample(&mut self, place: usize, samples: usize) -> Result<Option<Vec<f64>>, ContestError> {
+        match (self.sides[place].source, &mut self.baseline) {
+            (Source::Variant(entrant), _) => {
+                let sampled = self.worker.sample(entrant, samples, self.case).await?;
+                sampled.map(Some).map_err(|outcome| failed(entrant, outcome))
+            }
+            (Source::Baseline, Some(entry)) => match entry.process.sample(&entry.backend, samples).await {
+                Ok(samples_ns) => Ok(Some(samples_ns)),
+                Err(reason) => {
+                    tracing::warn!("the baseline left a contest on {}: {reason}", self.case);
+                    self.drop_baseline();
+                    Ok(None)
+                }
+            },
+            (Source::Baseline, None) => {
+                self.drop_baseline();
+                Ok(None)
+            }
+        }
+    }
+
+    fn drop_baseline(&mut self) {
+        self.baseline = None;
+        self.sides.retain(|side| side.source != Source::Baseline);
+    }
+
+    /// Checks what the timed replays of every variant have written.
+    pub(super) async fn check(&mut self) -> Result<(), ContestError> {
+        for side in &mut self.sides {
+            if let Source::Variant(entrant) = side.source {
+                let checked = self.worker.check(entrant, self.case).await?;
+                side.correctness = Some(checked.map_err(|outcome| failed(entrant, outcome))?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Measures the energy of the challenger and of the baseline, if the machine tells any.
+    pub(super) async fn measure_energy(&mut self) -> Result<(), ContestError> {
+        let Some(monitor) = self.monitor else { return Ok(()) };
+        for place in [0, self.sides.len() - 1] {
+            let side = &self.sides[place];
+            let is_asked = place == 0 || side.source == Source::Baseline;
+            let sample_ns = median(&side.samples_ns).map(|ns| ns * f64::from(side.launches));
+            let (Some(sample_ns), true) = (sample_ns, is_asked) else { continue };
+            let (launches, samples) = (side.launches, (ENERGY_NS / sample_ns).ceil().max(1.0) as usize);
+            let before_mj = monitor.energy_mj();
+            let Some(sampled) = self.sample(place, samples).await? else { continue };
+            let after_mj = monitor.energy_mj();
+            let executions = sampled.len() as f64 * f64::from(launches);
+            self.sides[place].energy_j =
+                before_mj.zip(after_mj).and_then(|(before, after)| energy_per_launch_j(before, after, executions));
+        }
+        Ok(())
+    }
+
+    /// Names the processes on the GPU that have no part in this.
+    pub(super) fn others(&self, own_pids: &[u32]) -> Vec<String> {
+        let baseline = self.baseline.as_ref().and_then(|entry| entry.process.pid());
+        let own: Vec<u32> = own_pids.iter().copied().chain(self.worker.pid()).chain(baseline).collect();
+        self.monitor.map(|monitor| monitor.others(&own)).unwrap_or_default()
+    }
+
+    /// Lets the baseline go and returns what was found of everyone.
+    pub(super) async fn leave(self, entries: &[Entry<'_>]) -> Vec<Entrant> {
+        let Self { baseline, sides, case, .. } = self;
+        let backend = baseline.as_ref().map(|entry| entry.backend.clone()).unwrap_or_default();
+        if let Some(entry) = baseline
+            && let Err(reason) = entry.process.release().await
+        {
+            tracing::warn!("the baseline did not end its part in a contest on {case}: {reason}");
+        }
+        let entrant = |side: Side| match side.source {
+            Source::Variant(place) => {
+                let Entry { role, name, iteration, .. } = &entries[place];
+                side.finish(*role, name.clone(), *iteration)
+            }
+            Source::Baseline => side.finish(Role::Baseline, backend.clone(), None),
+        };
+        sides.into_iter().filter_map(entrant).collect()
+    }
+}
+
+impl Side {
+    fn new(source: Source, launches: u32, correctness: Option<Correctness>) -> Self {
+        let (samples_ns, blocks_ns, states) = (Vec::new(), Vec::new(), Vec::new());
+        Self { source, launches, correctness, samples_ns, blocks_ns, states, energy_j: None }
+    }
+
+    fn take(&mut self, block: Block) {
+        self.blocks_ns.extend(median(&block.samples_ns));
+        self.samples_ns.extend(block.samples_ns);
+        self.states.extend(block.state);
+    }
+
+    fn finish(self, role: Role, name: String, iteration: Option<i64>) -> Option<Entrant> {
+        Some(Entrant {
+            role,
+            name,
+            iteration,
+            timing: Timing::of(self.samples_ns, self.launches)?,
+            blocks_ns: self.blocks_ns,
+            correctness: self.correctness,
+            machine: MachineSummary::of(&self.states),
+            energy_j: self.energy_j,
+        })
+    }
+}
+
+impl Block {
+    fn is_spoilt(&self) -> bool {
+        self.state.as_ref().is_some_and(|state| state.throttle.iter().any(|reason| Throttle::spoils_samples(*reason)))
+    }
+}
+
+fn failed(entrant: usize, outcome: Outcome) -> ContestError {
+    ContestError::Failed { entrant, outcome }
+}
+
+fn throttled() -> ContestError {
+    ContestError::Machine(WorkerError::Broken(
+        "the GPU is held back by heat or a power brake nearly all the time, so nothing can be measured: cool it and start \
+         again"
+            .to_owned(),
+    ))
+}

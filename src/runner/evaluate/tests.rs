@@ -1,0 +1,200 @@
+//! What evaluations and contests hold on a device and give back, over the fake one.
+
+use super::*;
+use crate::domain::evaluation::Outcome;
+use crate::domain::op::Dims;
+use crate::domain::plan::{Arg, Initial, Launch, Scalar, ScalarValue, Workspace};
+use crate::domain::regime::Regime;
+use crate::domain::sampling::Sampling;
+use crate::runner::device::FakeDevice;
+use crate::runner::worker::{EnterRequest, TimeRequest};
+
+/// Faults of the fake device.
+const RIGHT: i32 = 0;
+const WRONG: i32 = 1;
+const WRONG_WHEN_REPLAYED: i32 = 7;
+
+fn artifact() -> Artifact {
+    Artifact {
+        key: String::new(),
+        arch: "sm_90a".to_owned(),
+        options: Vec::new(),
+        nvrtc: "13.0".to_owned(),
+        cubin: vec![1],
+        ptx: String::new(),
+        kernels: Vec::new(),
+        log: String::new(),
+        compile_ms: 0.0,
+    }
+}
+
+fn plan(fault: i32) -> LaunchPlan {
+    let fault = Arg::Scalar(Scalar { name: "FAULT".to_owned(), value: ScalarValue::I32(fault) });
+    let tensors = ["q", "k", "v", "o"].map(|name| Arg::Tensor(name.to_owned()));
+    LaunchPlan {
+        workspaces: vec![Workspace { name: "w".to_owned(), bytes: 64, initial: Initial::Zero }],
+        launches: vec![Launch {
+            kernel: "k".to_owned(),
+            grid: [2, 1, 1],
+            block: [64, 1, 1],
+            shared_bytes: 0,
+            cluster: None,
+            args: tensors.into_iter().chain([fault]).collect(),
+        }],
+    }
+}
+
+fn case(regime: Regime) -> Case {
+    let dims: Dims = [("B", 1), ("H", 2), ("Sq", 33), ("Sk", 33), ("D", 16), ("CAUSAL", 1)]
+        .map(|(name, size)| (name.to_owned(), size))
+        .into();
+    Case { name: "c".to_owned(), dims, regime }
+}
+
+const TOLERANCE: Tolerance = Tolerance { relative_l2: 1e-3, worst_row: 4e-3 };
+
+fn evaluation(fault: i32, regime: Regime) -> EvaluateRequest {
+    EvaluateRequest {
+        artifact: artifact(),
+        op: "attention".to_owned(),
+        dtype: Dtype::F16,
+        tolerance: TOLERANCE,
+        cases: vec![CaseRequest { case: case(regime), plan: plan(fault), incumbent_ns: None, scaled: None }],
+        policy: Policy {
+            min_speedup: 1.01,
+            screening: Sampling { least: 10, most: 30, relative_error: 0.005, max_ns: 1e9 },
+            contest: Sampling { least: 30, most: 30, relative_error: 0.002, max_ns: 1e10 },
+            block: 10,
+        },
+        min_sample_ns: 200_000.0,
+        oracle_flop: 1e10,
+        model_flop: 1e9,
+        input_seed: 7,
+    }
+}
+
+fn entrant(fault: i32, regime: Regime) -> EnterRequest {
+    EnterRequest {
+        artifact: artifact(),
+        op: "attention".to_owned(),
+        dtype: Dtype::F16,
+        tolerance: TOLERANCE,
+        case: case(regime),
+        plan: plan(fault),
+        min_sample_ns: 200_000.0,
+        oracle_flop: 1e10,
+        input_seed: 7,
+    }
+}
+
+fn outcome<T: std::fmt::Debug>(answer: Result<T, Ended>) -> Outcome {
+    match answer.unwrap_err() {
+        Ended::Outcome(outcome) => outcome,
+        Ended::Machine(message) => panic!("{message}"),
+    }
+}
+
+#[test]
+fn an_evaluation_gives_back_all_that_it_took_whatever_came_of_it() {
+    let mut device = FakeDevice::new();
+    for (fault, regime, kind) in [
+        (RIGHT, Regime::Warm, "measured"),
+        (RIGHT, Regime::Cold, "measured"),
+        (WRONG, Regime::Warm, "wrong"),
+        (WRONG_WHEN_REPLAYED, Regime::Cold, "cheated"),
+    ] {
+        let evaluation = evaluate(&mut device, &evaluation(fault, regime), &mut |_, _| {}).unwrap();
+        assert_eq!(evaluation.outcome.kind(), kind, "{:?}", evaluation.outcome);
+        assert_eq!(device.held(), [0, 0, 0], "{kind}");
+    }
+}
+
+#[test]
+fn one_replay_of_a_cold_case_goes_over_every_set_equally_often() {
+    let mut device = FakeDevice::new();
+    let mut executions = |regime| {
+        let evaluation = evaluate(&mut device, &evaluation(RIGHT, regime), &mut |_, _| {}).unwrap();
+        evaluation.measurements[0].screening.as_ref().unwrap().launches_per_sample
+    };
+    // Four tensors of 2 x 33 x 16 halves, an L2 of 1 MiB: see `regime::sets`.
+    let sets = 3 * (1 << 20) / (4 * 2 * 33 * 16 * 2) + 2;
+    assert!(executions(Regime::Warm) < sets, "a sample of a warm case needs fewer");
+    assert_eq!(executions(Regime::Cold) % sets, 0);
+}
+
+#[test]
+fn an_entrant_stays_on_the_device_and_one_that_fails_to_enter_does_not() {
+    let mut device = FakeDevice::new();
+    let mut arena = Arena::default();
+    let step = &mut |_: &str, _: &str| {};
+    let (first, executions) = arena.enter(&mut device, entrant(RIGHT, Regime::Warm), step).unwrap();
+    let one = device.held();
+    assert_eq!(one, [1, 5, 1]);
+    assert_eq!(outcome(arena.enter(&mut device, entrant(WRONG, Regime::Warm), step)).kind(), "wrong");
+    assert_eq!(device.held(), one);
+    let twin = arena.enter(&mut device, entrant(RIGHT, Regime::Warm), step).unwrap();
+    assert_eq!((first, executions), twin, "the same on the same inputs");
+    assert_eq!(device.held(), one.map(|held| 2 * held));
+
+    for entrant in [0, 1, 1, 0] {
+        assert_eq!(arena.sample(&mut device, entrant, 5, step).unwrap().len(), 5);
+        assert_eq!(arena.check(&mut device, entrant, step).unwrap(), first);
+    }
+    assert_eq!(device.held(), one.map(|held| 2 * held));
+}
+
+#[test]
+fn an_entrant_that_is_wrong_only_when_timed_is_caught_in_its_block() {
+    for regime in [Regime::Warm, Regime::Cold] {
+        let mut device = FakeDevice::new();
+        let mut arena = Arena::default();
+        let step = &mut |_: &str, _: &str| {};
+        arena.enter(&mut device, entrant(WRONG_WHEN_REPLAYED, regime), step).unwrap();
+        arena.sample(&mut device, 0, 1, step).unwrap();
+        assert_eq!(outcome(arena.check(&mut device, 0, step)).kind(), "cheated");
+    }
+}
+
+#[test]
+fn the_oracle_is_asked_once_for_the_same_inputs() {
+    let mut device = FakeDevice::new();
+    let mut arena = Arena::default();
+    let step = &mut |_: &str, _: &str| {};
+    for _ in 0..2 {
+        arena.enter(&mut device, entrant(RIGHT, Regime::Warm), step).unwrap();
+    }
+    let other = EnterRequest { input_seed: 8, ..entrant(RIGHT, Regime::Warm) };
+    arena.enter(&mut device, other, step).unwrap();
+    assert!(arena.share_data(0, 1) && !arena.share_data(1, 2));
+    for entrant in 0..3 {
+        arena.sample(&mut device, entrant, 1, step).unwrap();
+        arena.check(&mut device, entrant, step).unwrap();
+    }
+}
+
+#[test]
+fn a_plan_without_an_op_is_timed_and_given_back() {
+    let mut device = FakeDevice::new();
+    let mut plan = plan(RIGHT);
+    plan.launches[0].args = vec![Arg::Workspace("w".to_owned())];
+    let request = TimeRequest { artifact: artifact(), plan, samples: 7, min_sample_ns: 200_000.0 };
+    let timing = time(&mut device, &request, &mut |_, _| {}).unwrap();
+    assert_eq!(timing.samples_ns.len(), 7);
+    assert!((timing.median_ns / 2000.0 - 1.0).abs() < 0.01, "{} ns", timing.median_ns);
+    assert_eq!(device.held(), [0, 0, 0]);
+}
+
+#[test]
+fn what_cannot_be_done_says_so_in_one_sentence() {
+    let mut device = FakeDevice::new();
+    let mut arena = Arena::default();
+    let step = &mut |_: &str, _: &str| {};
+    let sentence = |ended| match ended {
+        Ended::Machine(message) => message,
+        Ended::Outcome(outcome) => panic!("{outcome:?}"),
+    };
+    insta::assert_snapshot!(sentence(arena.sample(&mut device, 1, 5, step).unwrap_err()), @"there is no entrant 1: 0 have entered, counted from 0");
+    let mut small = entrant(RIGHT, Regime::Cold);
+    small.case.dims.extend([("Sq".to_owned(), 1), ("Sk".to_owned(), 1)]);
+    insta::assert_snapshot!(sentence(arena.enter(&mut device, small, step).unwrap_err()), @r#"case `c`: a working set of 256 bytes cannot be timed cold: 12290 sets of buffers would push it out of an L2 of 1048576 bytes, and 4096 are the most; give the case `regime = "warm"`"#);
+}

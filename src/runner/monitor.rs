@@ -1,0 +1,206 @@
+//! Watches the GPU through NVML, the library of `nvidia-smi`, while times are taken.
+//!
+//! optloop only looks: it never sets clocks, power limits or modes, because they belong to whoever runs the machine and
+//! outlive a session. NVML is loaded at run time; where it is missing, or does not know the device, there is no monitor,
+//! one sentence says why, and everything else works without.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use nvml_wrapper::bitmasks::device::ThrottleReasons;
+use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
+use nvml_wrapper::enums::device::UsedGpuMemory;
+use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::{Device, Nvml};
+
+use crate::domain::device::DeviceInfo;
+use crate::domain::machine::{MachineState, Throttle};
+
+/// Watches one GPU.
+pub struct Monitor {
+    nvml: Nvml,
+    uuid: String,
+}
+
+/// A process that NVML lists on the GPU.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Listed {
+    pid: u32,
+    name: Option<String>,
+    memory_bytes: Option<u64>,
+}
+
+impl Monitor {
+    /// Finds the device by its UUID. The error says in one sentence why there is no monitoring.
+    pub fn open(device: &DeviceInfo) -> Result<Self, String> {
+        let uuid = device.uuid.clone().ok_or_else(|| format!("{} is no GPU that NVML could watch", device.name))?;
+        let nvml = Nvml::init().map_err(|error| no_nvml(&error))?;
+        let answered = nvml.device_by_uuid(uuid.as_str()).map(|_| ());
+        answered.map_err(|error| format!("NVML does not give access to {} ({uuid}): {error}", device.name))?;
+        Ok(Self { nvml, uuid })
+    }
+
+    /// Reads clocks, power, temperature and throttling. A figure that NVML refuses is none.
+    ///
+    /// Power is what NVML calls power usage: an average over the last second on most GPUs since Ampere.
+    pub fn state(&self) -> MachineState {
+        let Some(device) = self.device() else { return MachineState::default() };
+        MachineState {
+            sm_clock_mhz: device.clock_info(Clock::SM).ok(),
+            memory_clock_mhz: device.clock_info(Clock::Memory).ok(),
+            power_w: device.power_usage().ok().map(|milliwatts| f64::from(milliwatts) / 1e3),
+            temperature_c: device.temperature(TemperatureSensor::Gpu).ok(),
+            throttle: device.current_throttle_reasons().map(throttle).unwrap_or_default(),
+        }
+    }
+
+    /// Reads the energy that the GPU has taken since the driver was loaded, in millijoules.
+    pub fn energy_mj(&self) -> Option<u64> {
+        self.device()?.total_energy_consumption().ok()
+    }
+
+    /// Names the processes on the GPU other than our `own`, for people: `python3 (pid 17, 1.2 GiB)`.
+    ///
+    /// `own` are the processes that hold the GPU for us by now, such as a worker that has opened its device. In a
+    /// container NVML may list nothing, or numbers of another namespace. None of our own is then among them, so nothing
+    /// tells theirs from ours but the count: others are reported, without names, when more are listed than we have.
+    pub fn others(&self, own: &[u32]) -> Vec<String> {
+        others(&self.listed(), own)
+    }
+
+    fn device(&self) -> Option<Device<'_>> {
+        self.nvml.device_by_uuid(self.uuid.as_str()).ok()
+    }
+
+    /// Lists the processes that hold a context, whether for computing or for drawing, each once.
+    fn listed(&self) -> Vec<Listed> {
+        let Some(device) = self.device() else { return Vec::new() };
+        let compute = device.running_compute_processes().unwrap_or_default();
+        let graphics = device.running_graphics_processes().unwrap_or_default();
+        let mut memory_by_pid: BTreeMap<u32, Option<u64>> = BTreeMap::new();
+        for process in compute.into_iter().chain(graphics) {
+            let memory_bytes = match process.used_gpu_memory {
+                UsedGpuMemory::Used(bytes) => Some(bytes),
+                UsedGpuMemory::Unavailable => None,
+            };
+            let known = memory_by_pid.entry(process.pid).or_default();
+            *known = (*known).max(memory_bytes);
+        }
+        let name = |pid| self.nvml.sys_process_name(pid, NAME_BYTES).ok();
+        memory_by_pid.into_iter().map(|(pid, memory_bytes)| Listed { pid, name: name(pid), memory_bytes }).collect()
+    }
+}
+
+/// The longest process name that is asked for: a path, of which the last part is shown.
+const NAME_BYTES: usize = 256;
+
+/// Says in one sentence why NVML cannot be used.
+fn no_nvml(error: &NvmlError) -> String {
+    match error {
+        NvmlError::LibloadingError(_) | NvmlError::LibraryNotFound => {
+            "NVML is not installed (libnvidia-ml.so.1 was not found)".to_owned()
+        }
+        NvmlError::NoPermission => "NVML may not be used by this user".to_owned(),
+        error => format!("NVML does not start: {error}"),
+    }
+}
+
+/// Maps NVML's reasons to those that matter here.
+///
+/// An idle GPU, clocks that somebody has set, a synchronised boost group and a display are no throttling: the GPU runs as
+/// fast as it was asked to.
+fn throttle(reasons: ThrottleReasons) -> BTreeSet<Throttle> {
+    let mapped = [
+        (ThrottleReasons::SW_POWER_CAP, Throttle::PowerCap),
+        (ThrottleReasons::SW_THERMAL_SLOWDOWN, Throttle::Thermal),
+        (ThrottleReasons::HW_THERMAL_SLOWDOWN, Throttle::Thermal),
+        (ThrottleReasons::HW_SLOWDOWN, Throttle::Hardware),
+        (ThrottleReasons::HW_POWER_BRAKE_SLOWDOWN, Throttle::Hardware),
+    ];
+    mapped.into_iter().filter(|(reason, _)| reasons.contains(*reason)).map(|(_, throttle)| throttle).collect()
+}
+
+/// See [`Monitor::others`].
+fn others(listed: &[Listed], own: &[u32]) -> Vec<String> {
+    let ours_are_seen = own.is_empty() || listed.iter().any(|process| own.contains(&process.pid));
+    if ours_are_seen {
+        return listed.iter().filter(|process| !own.contains(&process.pid)).map(Listed::describe).collect();
+    }
+    match listed.len().saturating_sub(own.len()) {
+        0 => Vec::new(),
+        1 => vec!["a process outside this container".to_owned()],
+        more => vec![format!("{more} processes outside this container")],
+    }
+}
+
+impl Listed {
+    fn describe(&self) -> String {
+        let name = self.name.as_deref().and_then(|name| name.rsplit('/').next()).filter(|name| !name.is_empty());
+        let name = name.unwrap_or("a process");
+        match self.memory_bytes {
+            Some(bytes) => format!("{name} (pid {}, {:.1} GiB)", self.pid, bytes as f64 / f64::from(1 << 30)),
+            None => format!("{name} (pid {})", self.pid),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listed(pid: u32, name: &str, memory_bytes: Option<u64>) -> Listed {
+        Listed { pid, name: Some(name.to_owned()), memory_bytes }
+    }
+
+    #[test]
+    fn only_what_holds_the_gpu_below_its_clocks_is_throttling() {
+        let none = ThrottleReasons::GPU_IDLE
+            | ThrottleReasons::APPLICATIONS_CLOCKS_SETTING
+            | ThrottleReasons::SYNC_BOOST
+            | ThrottleReasons::DISPLAY_CLOCK_SETTING;
+        assert_eq!(throttle(none), BTreeSet::new());
+        assert_eq!(throttle(none | ThrottleReasons::SW_POWER_CAP), [Throttle::PowerCap].into());
+        assert_eq!(throttle(ThrottleReasons::SW_THERMAL_SLOWDOWN), [Throttle::Thermal].into());
+        assert_eq!(throttle(ThrottleReasons::HW_POWER_BRAKE_SLOWDOWN), [Throttle::Hardware].into());
+        // The board sets the general bit beside the one that says why.
+        let hot = ThrottleReasons::HW_SLOWDOWN | ThrottleReasons::HW_THERMAL_SLOWDOWN;
+        assert_eq!(throttle(hot), [Throttle::Thermal, Throttle::Hardware].into());
+    }
+
+    #[test]
+    fn our_own_processes_are_no_others() {
+        let all = [
+            listed(17, "/usr/bin/python3", Some(1_288_490_189)),
+            listed(40, "/usr/bin/optloop", Some(1 << 30)),
+            Listed { pid: 41, name: None, memory_bytes: None },
+        ];
+        assert_eq!(others(&all, &[40]), ["python3 (pid 17, 1.2 GiB)", "a process (pid 41)"]);
+        assert_eq!(others(&all[1..2], &[40, 99]), Vec::<String>::new());
+        assert_eq!(others(&all[..1], &[]), ["python3 (pid 17, 1.2 GiB)"]);
+        assert_eq!(others(&[], &[40]), Vec::<String>::new());
+    }
+
+    /// The worker is number 40 here and 91540 to NVML.
+    #[test]
+    fn numbers_of_another_namespace_are_only_counted() {
+        let all = [listed(91_540, "", None), listed(2_200, "", None), listed(2_300, "", None)];
+        assert_eq!(others(&all[..1], &[40]), Vec::<String>::new());
+        assert_eq!(others(&all[..2], &[40]), ["a process outside this container"]);
+        assert_eq!(others(&all, &[40]), ["2 processes outside this container"]);
+    }
+
+    #[test]
+    fn a_device_without_a_uuid_is_not_watched() {
+        let device = DeviceInfo::of_arch("sm_90a").unwrap();
+        let Err(reason) = Monitor::open(&device) else { panic!("it was found") };
+        insta::assert_snapshot!(reason, @"H200 (not present) is no GPU that NVML could watch");
+    }
+
+    /// Holds on any machine: without the library, without permission, and beside another GPU.
+    #[test]
+    fn a_gpu_that_is_not_there_is_a_sentence() {
+        let uuid = Some("GPU-00000000-0000-0000-0000-000000000000".to_owned());
+        let device = DeviceInfo { uuid, ..DeviceInfo::of_arch("sm_90a").unwrap() };
+        let Err(reason) = Monitor::open(&device) else { panic!("it was found") };
+        assert!(reason.contains("NVML") && !reason.contains('\n'), "{reason}");
+    }
+}
