@@ -158,6 +158,8 @@ def eager_ns(case, call_ns, timer):
 
 def prepare_backend(name, case, request, timer):
     """Returns what is captured, and what is said of it."""
+    if name not in BACKENDS:
+        raise Refused(f"there is no backend `{name}`")
     if name == "math" and case.score_bytes > MATH_LIMIT_BYTES:
         raise Refused(f"its scores would take {case.score_bytes / (1 << 30):.1f} GiB")
     backend = BACKENDS[name]
@@ -215,7 +217,8 @@ class Session:
     def prepare(self, request):
         self.release(request)
         case, backends = Case(request), []
-        for name in BACKENDS:
+        wanted = request.get("backend")
+        for name in BACKENDS if wanted is None else [wanted]:
             try:
                 self.captured[name], said = prepare_backend(name, case, request, self.timer)
                 backends.append(said)

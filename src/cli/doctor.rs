@@ -4,15 +4,31 @@ use std::io::Write;
 use std::process::Command;
 use std::time::Duration;
 
+use anyhow::bail;
+
+use super::error::usage;
 use super::own_executable;
+use super::talk::say;
 use crate::catalog::Project;
 use crate::config::Config;
+use crate::domain::device::{DeviceInfo, Peaks, TimeSource};
+use crate::domain::machine::MachineState;
 use crate::runner::compile::Compiler;
 use crate::runner::device::DeviceChoice;
+use crate::runner::monitor::Monitor;
+use crate::runner::peaks;
 use crate::runner::toolchain::{Toolchain, cache_dir};
 use crate::runner::worker::Worker;
 use crate::store::Store;
 use crate::vcs::Repo;
+
+/// Arguments of `optloop doctor`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Measure what the GPU can do at most (bandwidths, rates, launch) anew, and keep it in the store
+    #[arg(long)]
+    measure: bool,
+}
 
 /// What one look found.
 enum Finding {
@@ -25,10 +41,14 @@ enum Finding {
 use Finding::{Here, Missing};
 
 /// Looks at everything and prints a line for each.
-pub async fn run(project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
+pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
     let config = Config::load(project.root());
+    if args.measure {
+        measure(project).await?;
+    }
     let step_timeout = config.as_ref().map(Config::step_timeout).unwrap_or_default();
     let device = Worker::start(own_executable()?, &DeviceChoice::Auto, step_timeout).await;
+    let no_device = || Missing("there is no device to ask".to_owned());
     let findings = [
         ("project", files(project)),
         (
@@ -47,6 +67,14 @@ pub async fn run(project: &Project, out: &mut impl Write) -> anyhow::Result<()> 
                     Missing,
                 ),
                 Err(reason) => Missing(format!("{reason}. Sessions run with `--device virtual`: times are modelled")),
+            },
+        ),
+        ("NVML", device.as_ref().map_or_else(|_| no_device(), |worker| nvml(worker.info()))),
+        (
+            "ceilings",
+            match &device {
+                Ok(worker) => ceilings(project, config.as_ref().ok(), worker.info()).await,
+                Err(_) => no_device(),
             },
         ),
         ("NVRTC and headers", nvrtc()),
@@ -73,6 +101,76 @@ pub async fn run(project: &Project, out: &mut impl Write) -> anyhow::Result<()> 
         }
     }
     Ok(())
+}
+
+/// Measures the ceilings of the GPU and keeps them.
+async fn measure(project: &Project) -> anyhow::Result<()> {
+    let config = Config::load(project.root()).map_err(usage)?;
+    // A session at the same time would disturb the measurement, and be disturbed.
+    let _lock = project.lock()?;
+    let mut worker = Worker::start(own_executable()?, &DeviceChoice::Auto, config.step_timeout()).await?;
+    if worker.info().time_source == TimeSource::Modelled {
+        let why = worker.stands_in().unwrap_or_else(|| "its times are modelled".to_owned());
+        bail!("ceilings are measured on a GPU only: {why}");
+    }
+    let own: Vec<u32> = worker.pid().into_iter().collect();
+    let others = Monitor::open(worker.info()).map(|monitor| monitor.others(&own)).unwrap_or_default();
+    if !others.is_empty() {
+        say(&format!("on the GPU, too: {}. If they work, the ceilings come out too low", others.join(", ")));
+    }
+    let (exe, toolchain, timeout) = (own_executable()?, Toolchain::find_or_fetch()?, config.compile_timeout());
+    let compiler = Compiler::new(exe, toolchain, &worker.info().arch, &config.compile.options, timeout)?;
+    let peaks = peaks::measure(&mut worker, &compiler).await.map_err(anyhow::Error::msg)?;
+    let store = Store::open(&project.root().join(&config.store.path)).await?;
+    store.keep_peaks(worker.info(), &peaks).await?;
+    store.close().await;
+    Ok(())
+}
+
+fn nvml(device: &DeviceInfo) -> Finding {
+    match Monitor::open(device) {
+        Ok(monitor) => Here(show_state(&monitor.state())),
+        Err(reason) => Missing(format!("{reason}. Times stand without clocks, power and temperature")),
+    }
+}
+
+fn show_state(state: &MachineState) -> String {
+    let mhz = |clock: Option<u32>, of: &str| clock.map(|mhz| format!("{of} at {mhz} MHz"));
+    let figures = [
+        mhz(state.sm_clock_mhz, "SMs"),
+        mhz(state.memory_clock_mhz, "memory"),
+        state.power_w.map(|watts| format!("{watts:.0} W")),
+        state.temperature_c.map(|celsius| format!("{celsius} C")),
+        (!state.throttle.is_empty()).then(|| format!("throttled ({:?})", state.throttle)),
+    ];
+    let told: Vec<String> = figures.into_iter().flatten().collect();
+    if told.is_empty() { "it answers, but gives no figures".to_owned() } else { told.join(", ") }
+}
+
+/// Shows the ceilings that a session would go by: those that were measured and kept, else those that the device brings.
+async fn ceilings(project: &Project, config: Option<&Config>, device: &DeviceInfo) -> Finding {
+    let path = config.map(|config| project.root().join(&config.store.path)).filter(|path| path.exists());
+    let kept = match path {
+        Some(path) => match Store::open_existing(&path).await {
+            Ok(store) => store.peaks_of(device).await.ok().flatten(),
+            // The line about the database says what is wrong with it.
+            Err(_) => None,
+        },
+        None => None,
+    };
+    Here(show_peaks(kept.as_ref().unwrap_or(&device.peaks)))
+}
+
+fn show_peaks(peaks: &Peaks) -> String {
+    format!(
+        "FP16 {:.0} TFLOP/s, FP32 accuracy {:.0} TFLOP/s, memory {:.2} TB/s, L2 {:.2} TB/s, a launch {:.2} us; {}",
+        peaks.f16_flops / 1e12,
+        peaks.f32_flops / 1e12,
+        peaks.memory_bytes_per_s / 1e12,
+        peaks.l2_bytes_per_s / 1e12,
+        peaks.launch_ns / 1e3,
+        peaks.source
+    )
 }
 
 fn files(project: &Project) -> Finding {
@@ -128,5 +226,25 @@ async fn database(project: &Project, config: &Config) -> Finding {
     match store.sessions().await {
         Ok(sessions) => Here(format!("{} sessions in {}", sessions.len(), path.display())),
         Err(error) => Missing(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::machine::Throttle;
+
+    #[test]
+    fn what_is_known_of_a_gpu_is_shown_and_what_is_not_is_left_out() {
+        let state = MachineState {
+            sm_clock_mhz: Some(1980),
+            power_w: Some(76.4),
+            throttle: [Throttle::PowerCap].into(),
+            ..MachineState::default()
+        };
+        insta::assert_snapshot!(show_state(&state), @"SMs at 1980 MHz, 76 W, throttled ({PowerCap})");
+        insta::assert_snapshot!(show_state(&MachineState::default()), @"it answers, but gives no figures");
+        let peaks = Peaks::derived(90, 132, 1_980_000.0, 3_201_000.0, 6144.0);
+        insta::assert_snapshot!(show_peaks(&peaks), @"");
     }
 }

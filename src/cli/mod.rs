@@ -56,7 +56,7 @@ enum Verb {
     /// Show everything about one iteration
     Show(show::Args),
     /// Say what is here, what is missing, and how to mend it
-    Doctor,
+    Doctor(doctor::Args),
     /// Hold a device and evaluate variants (started by a session)
     #[command(hide = true)]
     Worker(worker::Args),
@@ -96,7 +96,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         Verb::Sessions(args) => sessions::run(args, &existing_store(&project).await?, &mut out).await,
         Verb::History(args) => history::run(args, &existing_store(&project).await?, &mut out).await,
         Verb::Show(args) => show::run(args, &existing_store(&project).await?, &mut out).await,
-        Verb::Doctor => doctor::run(&project, &mut out).await,
+        Verb::Doctor(args) => doctor::run(args, &project, &mut out).await,
         Verb::Worker(args) => worker::run(args),
         Verb::Compiler(args) => compiler::run(args),
     }

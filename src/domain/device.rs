@@ -65,7 +65,7 @@ pub struct DeviceInfo {
 pub struct Peaks {
     /// FP16 tensor-core rate with FP32 accumulation, dense, in FLOP/s.
     pub f16_flops: f64,
-    /// The best rate at FP32 accuracy, in FLOP/s: FMA pipes, or 3xTF32 where that is faster.
+    /// The best rate at FP32 accuracy, in FLOP/s: see [`Peaks::f32_ceiling`].
     pub f32_flops: f64,
     /// Device-memory bandwidth in bytes/s.
     pub memory_bytes_per_s: f64,
@@ -82,8 +82,8 @@ impl Peaks {
     ///
     /// Rates per SM and clock are those of the CUDA C++ Programming Guide's table "Throughput of Native Arithmetic
     /// Instructions" and the architecture whitepapers: dense FP16 tensor FLOP/clk/SM is 2048 on sm_80, 1024 on sm_86
-    /// and sm_89, 4096 on sm_90; FP32 FMA lanes are 64 on sm_80, 128 elsewhere. TF32 runs at half the FP16 rate and
-    /// FP32 accuracy takes three TF32 products. An SM takes at most 64 bytes a clock from L2.
+    /// and sm_89, 4096 on sm_90; FP32 FMA lanes are 64 on sm_80, 128 elsewhere. An SM takes at most 64 bytes a clock from
+    /// L2.
     pub fn derived(sm: u32, sms: u32, clock_khz: f64, memory_clock_khz: f64, bus_bits: f64) -> Self {
         let per_clock = f64::from(sms) * clock_khz * 1e3;
         let (tensor, lanes) = match sm {
@@ -94,7 +94,7 @@ impl Peaks {
         };
         Self {
             f16_flops: per_clock * tensor,
-            f32_flops: per_clock * f64::max(2.0 * lanes, tensor / 2.0 / 3.0),
+            f32_flops: Self::f32_ceiling(per_clock * 2.0 * lanes, per_clock * tensor),
             // Double data rate: two transfers a clock.
             memory_bytes_per_s: 2.0 * memory_clock_khz * 1e3 * bus_bits / 8.0,
             l2_bytes_per_s: per_clock * 64.0,
@@ -106,6 +106,15 @@ impl Peaks {
                 memory_clock_khz / 1e3
             ),
         }
+    }
+
+    /// Returns the best rate at FP32 accuracy from those of the FMA pipes and of the FP16 tensor cores.
+    ///
+    /// A product of two FP32 numbers, each split into two FP16 halves, keeps FP32's accuracy with three of the four partial
+    /// products (Ootomo and Yokota, Recovering single precision accuracy from Tensor Cores, 2022). 3xTF32 is the same idea
+    /// at half the rate.
+    pub fn f32_ceiling(fma_flops: f64, f16_flops: f64) -> f64 {
+        fma_flops.max(f16_flops / 3.0)
     }
 
     /// Returns the arithmetic ceiling for a dtype in FLOP/s.

@@ -1,17 +1,155 @@
 //! The floor of a case: no correct kernel on the device is faster.
+//!
+//! Each limit below is the time that a part of the device needs for what every kernel must ask of it, were that part busy all
+//! the time. Parts work side by side, so the floor is the largest of the times, not their sum. What a particular algorithm
+//! needs beyond, such as the exponentials of a softmax, is no part of it.
 
 use super::device::DeviceInfo;
+use super::op::Role;
+use super::regime::Regime;
 use super::workload::{Case, Workload};
 
-/// Returns `max(FLOP / peak, bytes / bandwidth, launch)` in nanoseconds, for a warm cache.
-///
-/// A working set that fits L2 stays there between replays, so it is bounded by the cache's bandwidth, not by memory's.
+/// What bounds a case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limiter {
+    /// The arithmetic pipes.
+    Arithmetic,
+    /// Device memory.
+    Memory,
+    /// The way from L2 to the multiprocessors.
+    L2,
+    /// Getting a kernel to run at all.
+    Launch,
+}
+
+impl Limiter {
+    /// Returns the word that reports use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Arithmetic => "arithmetic",
+            Self::Memory => "memory",
+            Self::L2 => "L2",
+            Self::Launch => "launch",
+        }
+    }
+}
+
+/// The floor of a case.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Floor {
+    /// No correct kernel is faster.
+    pub ns: f64,
+    /// What says so.
+    pub limiter: Limiter,
+}
+
+/// How far below its floor a time may lie: ceilings are measured, too, and a kernel may read a little faster than the
+/// micro-benchmark did.
+const TOLERANCE: f64 = 0.03;
+
+impl Floor {
+    /// Returns the floor of a case on a device, in the case's own cache regime.
+    pub fn of(workload: &Workload, case: &Case, device: &DeviceInfo) -> Self {
+        let (op, dtype, peaks) = (workload.op, workload.dtype, &device.peaks);
+        let inputs = op.tensors(&case.dims, dtype).into_iter().filter(|tensor| tensor.role == Role::Input);
+        let input_bytes: f64 = inputs.map(|tensor| tensor.bytes() as f64).sum();
+        let memory_bytes = match case.regime {
+            // The launch before left at most as much in L2 as fits. Whatever a kernel keeps there, of inputs or of outputs,
+            // the rest of what it touches crosses the memory bus once a launch.
+            Regime::Warm => (op.bytes(&case.dims, dtype) - device.l2_bytes as f64).max(0.0),
+            // Nothing of the inputs is in L2. Outputs may stay there beyond the end of the launch. The ceiling was measured
+            // on a sweep as large as the rotated buffers, so that a share which L2 keeps in spite of all is part of it.
+            Regime::Cold => input_bytes,
+        };
+        let limits = [
+            (Limiter::Arithmetic, op.flop(&case.dims) / peaks.flops(dtype) * 1e9),
+            (Limiter::Memory, memory_bytes / peaks.memory_bytes_per_s * 1e9),
+            // Nothing survives in a multiprocessor from one launch to the next: every input comes from L2 or through it.
+            // Outputs go the other way, which is a path of its own.
+            (Limiter::L2, input_bytes / peaks.l2_bytes_per_s * 1e9),
+            (Limiter::Launch, peaks.launch_ns),
+        ];
+        let (limiter, ns) = limits.into_iter().fold(limits[0], |a, b| if b.1 > a.1 { b } else { a });
+        Self { ns, limiter }
+    }
+
+    /// Tells whether a time is so far below the floor that something is wrong with the measurement, not right with the
+    /// kernel.
+    pub fn refutes(self, ns: f64) -> bool {
+        ns < self.ns * (1.0 - TOLERANCE)
+    }
+}
+
+/// Returns the floor of a case on a device in nanoseconds.
 pub fn floor_ns(workload: &Workload, case: &Case, device: &DeviceInfo) -> f64 {
-    let flop = workload.op.flop(&case.dims);
-    let bytes = workload.op.bytes(&case.dims, workload.dtype);
-    let peaks = &device.peaks;
-    let bandwidth = if bytes <= device.l2_bytes as f64 { peaks.l2_bytes_per_s } else { peaks.memory_bytes_per_s };
-    let arithmetic_ns = flop / peaks.flops(workload.dtype) * 1e9;
-    let memory_ns = bytes / bandwidth * 1e9;
-    arithmetic_ns.max(memory_ns).max(peaks.launch_ns)
+    Floor::of(workload, case, device).ns
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::device::Peaks;
+    use crate::ops;
+
+    /// A device of round numbers: 1 PFLOP/s, 1 TB/s from memory, 4 TB/s and 10 MB of L2, 1 us a launch.
+    fn device() -> DeviceInfo {
+        let peaks = Peaks {
+            f16_flops: 1e15,
+            f32_flops: 1e14,
+            memory_bytes_per_s: 1e12,
+            l2_bytes_per_s: 4e12,
+            launch_ns: 1000.0,
+            source: "made up".to_owned(),
+        };
+        DeviceInfo { l2_bytes: 10_000_000, peaks, ..DeviceInfo::of_arch("sm_90a").unwrap() }
+    }
+
+    fn floor(dtype: &str, regime: &str, dims: &str) -> (f64, Limiter) {
+        let text = format!(
+            "name = \"w\"\nabout = \"A test.\"\nop = \"attention\"\ndtype = \"{dtype}\"\nregime = \"{regime}\"\n\
+             reference = \"r\"\ntolerance = {{ relative_l2 = 1e-3, worst_row = 4e-3 }}\n[[case]]\nname = \"c\"\n{dims}\n"
+        );
+        let workload = Workload::parse(&text, ops::find).unwrap();
+        let floor = Floor::of(&workload, &workload.cases[0], &device());
+        // Picoseconds are not meant.
+        ((floor.ns * 10.0).round() / 10.0, floor.limiter)
+    }
+
+    const DECODE: &str = "B = 1\nH = 10\nSq = 1\nSk = 2000\nD = 100\nCAUSAL = 0";
+
+    #[test]
+    fn a_tiny_case_is_bound_by_its_launch() {
+        assert_eq!(floor("f16", "warm", "B = 1\nH = 1\nSq = 4\nSk = 4\nD = 4\nCAUSAL = 0"), (1000.0, Limiter::Launch));
+    }
+
+    /// 4 * 10 * 4000 * 4000 * 100 = 6.4e10 FLOP: 64 us in FP16, 640 us in FP32.
+    #[test]
+    fn a_long_case_is_bound_by_arithmetic_in_both_regimes() {
+        let long = "B = 1\nH = 10\nSq = 4000\nSk = 4000\nD = 100\nCAUSAL = 0";
+        assert_eq!(floor("f16", "warm", long), (64_000.0, Limiter::Arithmetic));
+        assert_eq!(floor("f16", "cold", long), (64_000.0, Limiter::Arithmetic));
+        assert_eq!(floor("f32", "warm", long), (640_000.0, Limiter::Arithmetic));
+    }
+
+    /// K and V have 10 * 2000 * 100 values of 2 bytes, 4 MB each; Q has 2,000 bytes. Together 8.002 MB: 2.0005 us from L2,
+    /// 8.002 us from memory.
+    #[test]
+    fn a_decode_that_fits_l2_is_bound_by_l2_when_warm_and_by_memory_when_cold() {
+        assert_eq!(floor("f16", "warm", DECODE), (2000.5, Limiter::L2));
+        assert_eq!(floor("f16", "cold", DECODE), (8002.0, Limiter::Memory));
+    }
+
+    /// In FP32 it is 16.008 MB with the output: 6.008 MB of them cannot be in L2, whatever is kept there. Cold, the 16.004 MB
+    /// of inputs come from memory; the output need not go there.
+    #[test]
+    fn of_what_does_not_fit_l2_only_the_rest_comes_from_memory_when_warm() {
+        assert_eq!(floor("f32", "warm", DECODE), (6008.0, Limiter::Memory));
+        assert_eq!(floor("f32", "cold", DECODE), (16_004.0, Limiter::Memory));
+    }
+
+    #[test]
+    fn only_what_is_well_below_the_floor_is_refuted() {
+        let floor = Floor { ns: 1000.0, limiter: Limiter::Launch };
+        assert!(!floor.refutes(1001.0) && !floor.refutes(980.0) && floor.refutes(960.0));
+    }
 }

@@ -71,6 +71,21 @@ pub struct Baseline {
     pub relative_l2: Option<f64>,
 }
 
+/// What stands in the name of the reference kernel when it is the baseline.
+const SEED_OF: &str = ", the seed of ";
+
+impl Baseline {
+    /// Names the seed of a workload's reference family, which is the baseline where nothing that a user would use can be timed.
+    pub fn reference_name(time_source: TimeSource, reference: &str) -> String {
+        format!("{}{SEED_OF}{reference}", time_source.name())
+    }
+
+    /// Tells whether a baseline's name is that of a reference family's seed.
+    pub fn is_reference(name: &str) -> bool {
+        name.contains(SEED_OF)
+    }
+}
+
 /// What settled a case when the iterations of a session were over.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Final {

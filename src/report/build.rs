@@ -2,11 +2,16 @@
 
 use indexmap::IndexMap;
 
+use super::baselines::{self, interval_us};
+use super::contests::{self, paired, unpaired};
 use super::contract::{
-    Baseline, Case, Claim, Committed, Cost, Environment, Exactness, LedgerRow, Predictions, Report, SCHEMA, Session,
+    Case, Claim, Committed, Cost, Environment, Exactness, LedgerRow, Predictions, Ratio, Report, SCHEMA, Session,
     Variant, Win,
 };
+use super::standing::{self, Alone, Standing, winners};
 use super::{CaseFacts, ReportInput, findings, next_steps};
+use crate::domain::conditions::Conditions;
+use crate::domain::contest::Role;
 use crate::domain::cost::Spent;
 use crate::domain::evaluation::{Outcome, Timing};
 use crate::domain::hypothesis::Score;
@@ -23,6 +28,8 @@ pub fn build(input: &ReportInput<'_>) -> Report {
         session: session(&record.session),
         environment: environment(record),
         cases: record.session.cases.iter().map(|name| case(name, input)).collect(),
+        baselines: baselines::timed(record),
+        shrinkage: contests::shrinkage(&record.iterations),
         iterations: counts(&record.iterations),
         wins: wins(&record.iterations),
         hypotheses: record.iterations.iter().map(claim).collect(),
@@ -72,59 +79,66 @@ fn environment(record: &SessionRecord) -> Environment {
     }
 }
 
-/// Every start and improvement, with its time, oldest first.
-fn winners(iterations: &[IterationRecord]) -> impl Iterator<Item = (&IterationRecord, &CaseRecord, Verdict, &Timing)> {
-    iterations.iter().flat_map(|iteration| {
-        iteration.measurements.iter().filter_map(move |measurement| {
-            let verdict = measurement.verdict?;
-            let wins = matches!(verdict, Verdict::Start | Verdict::Improved);
-            wins.then_some((iteration, measurement, verdict, measurement.best_timing()?))
-        })
-    })
-}
-
-/// The incumbent of a case at the session's end: its fastest confirmed improvement, else its start.
-fn best<'a>(case: &str, record: &'a SessionRecord) -> Option<(&'a IterationRecord, &'a CaseRecord, &'a Timing)> {
-    let of_case = || winners(&record.iterations).filter(|(_, measurement, ..)| measurement.case == case);
-    let fastest = of_case()
-        .filter(|(_, _, verdict, _)| *verdict == Verdict::Improved)
-        .min_by(|a, b| a.3.median_ns.total_cmp(&b.3.median_ns));
-    fastest.or_else(|| of_case().next()).map(|(iteration, measurement, _, timing)| (iteration, measurement, timing))
-}
-
 fn case(name: &str, input: &ReportInput<'_>) -> Case {
     let record = input.record;
     let facts: Option<&CaseFacts> = input.facts.iter().find(|facts| facts.case == name);
-    let start = winners(&record.iterations)
-        .find(|(_, measurement, verdict, _)| measurement.case == name && *verdict == Verdict::Start)
-        .map(|(.., timing)| timing.median_ns);
-    // The store lists the fastest baseline of a case first.
-    let baseline = record.baselines.iter().find(|baseline| baseline.case == name);
-    let best = best(name, record);
-    let best_ns = best.map(|(.., timing)| timing.median_ns);
-    let over_best = |ns: Option<f64>| Some(ns? / best_ns?);
+    let conditions = facts.map(|facts| &facts.conditions);
+    let standing = standing::of(name, record);
+    let held = standing.and_then(|standing| standing.held);
+    let best_ns = standing.map(|standing| standing.timing.median_ns);
+    let start = start(name, &record.iterations);
+    let to_start = start.zip(standing).and_then(|(start, standing)| ratio_to_start(start, &standing, conditions));
+    let (baseline, to_baseline) = baselines::of_case(name, record, standing.as_ref(), conditions);
+    let floor_ns = held.and_then(|held| held.contest.floor_ns).or(facts.map(|facts| facts.floor_ns));
     let flops = facts.zip(best_ns).map(|(facts, ns)| facts.flop / ns * 1e9);
+    let measurement = standing.map(|standing| standing.measurement);
     Case {
         case: name.to_owned(),
-        start_us: start.map(|ns| ns / NS_PER_US),
+        regime: measurement.map(|measurement| measurement.regime).or(conditions.map(|conditions| conditions.regime)),
+        start_us: start.map(|(.., timing)| timing.median_ns / NS_PER_US),
         best_us: best_ns.map(|ns| ns / NS_PER_US),
-        best_ci_us: best.map(|(.., timing)| interval_us(timing)),
-        confirmed: best.is_some_and(|(_, measurement, _)| measurement.confirmation.is_some()),
-        baseline: baseline
-            .map(|baseline| Baseline { name: baseline.name.clone(), us: baseline.timing.median_ns / NS_PER_US }),
-        speedup_over_start: over_best(start),
-        speedup_over_baseline: over_best(baseline.map(|baseline| baseline.timing.median_ns)),
-        floor_us: facts.map(|facts| facts.floor_ns / NS_PER_US),
-        variant: best.map(|(iteration, ..)| variant(iteration)),
-        iteration: best.map(|(iteration, ..)| iteration.id),
-        commit: best.and_then(|(_, measurement, _)| measurement.commit.clone()),
+        best_ci_us: standing.map(|standing| interval_us(standing.timing)),
+        confirmed: standing.is_some_and(|standing| standing.confirmed()),
+        baseline,
+        speedup_over_start: to_start.map(|ratio| ratio.estimate),
+        ratio_to_start: to_start,
+        speedup_over_baseline: to_baseline.map(|ratio| ratio.estimate),
+        ratio_to_baseline: to_baseline,
+        floor_us: floor_ns.map(|ns| ns / NS_PER_US),
+        variant: standing.map(|standing| variant(standing.iteration)),
+        iteration: standing.map(|standing| standing.iteration.id),
+        commit: measurement.and_then(|measurement| measurement.commit.clone()),
         gflops: flops.map(|flops| flops / 1e9),
-        share_of_floor: over_best(facts.map(|facts| facts.floor_ns)),
+        share_of_floor: floor_ns.zip(best_ns).map(|(floor_ns, best_ns)| floor_ns / best_ns),
         share_of_peak: facts.zip(flops).map(|(facts, flops)| flops / facts.peak_flops),
-        ctas: best.and_then(|(_, measurement, _)| measurement.ctas),
+        ctas: measurement.and_then(|measurement| measurement.ctas),
         sms: record.environment.device.sms,
-        profile: best.and_then(|(_, measurement, _)| measurement.profile.clone()),
+        contest: held.as_ref().map(contests::told),
+        profile: measurement.and_then(|measurement| measurement.profile.clone()),
     }
+}
+
+/// The first correct variant of a case.
+type Start<'a> = (&'a IterationRecord, &'a CaseRecord, &'a Timing);
+
+fn start<'a>(case: &str, iterations: &'a [IterationRecord]) -> Option<Start<'a>> {
+    winners(iterations)
+        .find(|(_, measurement, verdict, _)| measurement.case == case && *verdict == Verdict::Start)
+        .map(|(iteration, measurement, _, timing)| (iteration, measurement, timing))
+}
+
+/// Returns the start's time over the best one: paired where a contest held both, 1 where they are the same variant.
+fn ratio_to_start(
+    (iteration, measurement, timing): Start<'_>,
+    standing: &Standing<'_>,
+    conditions: Option<&Conditions>,
+) -> Option<Ratio> {
+    if iteration.id == standing.iteration.id {
+        return Some(Ratio { estimate: 1.0, lo: 1.0, hi: 1.0, paired: true });
+    }
+    let in_contest = standing.held.and_then(|held| held.over_best(held.of_iteration(iteration.id)?));
+    let alone = Alone { timing, regime: measurement.regime };
+    in_contest.map(paired).or_else(|| standing.compared(&alone, conditions?).map(unpaired))
 }
 
 fn counts(iterations: &[IterationRecord]) -> IndexMap<&'static str, u64> {
@@ -151,6 +165,11 @@ fn wins(iterations: &[IterationRecord]) -> Vec<Win> {
                 us: timing.median_ns / NS_PER_US,
                 ci_us: interval_us(timing),
                 speedup: measurement.speedup,
+                ratio: measurement
+                    .contest
+                    .as_ref()
+                    .and_then(|contest| contest.against(Role::Incumbent))
+                    .map(|(_, r)| paired(r)),
                 claim: hypothesis.claim.clone(),
                 predicted: about_this_case.then_some([hypothesis.predicted.lo, hypothesis.predicted.hi]),
                 score: iteration.score.filter(|_| about_this_case),
@@ -187,8 +206,11 @@ fn predictions(iterations: &[IterationRecord]) -> Predictions {
 }
 
 fn exactness(case: &str, record: &SessionRecord) -> Exactness {
-    let measurement = best(case, record).map(|(_, measurement, _)| measurement);
-    let correctness = measurement.and_then(|measurement| measurement.correctness);
+    let standing = standing::of(case, record);
+    let measurement = standing.map(|standing| standing.measurement);
+    // What was timed last was checked last, too.
+    let in_contest = standing.and_then(|standing| standing.held?.best.correctness);
+    let correctness = in_contest.or_else(|| measurement?.correctness);
     let profile = measurement.and_then(|measurement| measurement.profile.as_ref());
     Exactness {
         case: case.to_owned(),
@@ -231,8 +253,4 @@ fn cost(record: &SessionRecord) -> Cost {
 
 fn variant(iteration: &IterationRecord) -> Variant {
     Variant { family: iteration.family.clone(), params: iteration.params.clone(), hash: iteration.hash.0.clone() }
-}
-
-fn interval_us(timing: &Timing) -> [f64; 2] {
-    [timing.interval_ns.lo / NS_PER_US, timing.interval_ns.hi / NS_PER_US]
 }

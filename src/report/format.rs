@@ -21,6 +21,17 @@ pub fn times(ratio: f64) -> String {
     }
 }
 
+/// Formats a ratio with its interval: `1.256× (1.241 to 1.256)`. Contests part what differs by less than 1%.
+pub fn ratio(estimate: f64, lo: f64, hi: f64) -> String {
+    let show = |ratio: f64| if ratio < 10.0 { format!("{ratio:.3}") } else { format!("{ratio:.1}") };
+    format!("{}× ({} to {})", show(estimate), show(lo), show(hi))
+}
+
+/// Formats a change: `+6.3%`.
+pub fn change(ratio: f64) -> String {
+    format!("{:+.1}%", (ratio - 1.0) * 100.0)
+}
+
 /// Formats a share: `42%`, and with digits where they matter: `1.2%`, `0.02%`.
 pub fn percent(share: f64) -> String {
     match share * 100.0 {
@@ -67,6 +78,11 @@ mod tests {
     fn figures_have_the_digits_that_help() {
         assert_eq!([us(1.2345), us(85.678), us(23_900.04)], ["1.234", "85.68", "23900.0"]);
         assert_eq!([times(1.254), times(0.0151), times(240.2)], ["1.25×", "0.0151×", "240×"]);
+        assert_eq!(
+            [ratio(1.2557, 1.2412, 1.26), ratio(41.23, 40.0, 42.0)],
+            ["1.256× (1.241 to 1.260)", "41.2× (40.0 to 42.0)"]
+        );
+        assert_eq!([change(1.0625), change(0.98)], ["+6.2%", "-2.0%"]);
         assert_eq!([percent(0.000_2), percent(0.012), percent(0.88)], ["0.02%", "1.2%", "88%"]);
         assert_eq!([usd(0.0), usd(0.004_12), usd(11.15)], ["$0.00", "$0.0041", "$11.15"]);
         assert_eq!(

@@ -2,7 +2,9 @@
 
 use tera::{Context, Kwargs, State, Tera, Value};
 
-use super::{Report, ReportError, format, profiles};
+use super::contract::{Case, Ratio, Win};
+use super::{Report, ReportError, format, measuring, profiles};
+use crate::domain::device::TimeSource;
 use crate::domain::variant::{VariantHash, show_params};
 
 const TEMPLATE: &str = include_str!("../../templates/reports/report.md.tera");
@@ -29,6 +31,23 @@ pub(super) fn render(report: &Report) -> Result<String, ReportError> {
     context.insert("win_params", &variants);
     let best: Vec<_> = report.cases.iter().map(|case| case.variant.as_ref().map(|v| show_params(&v.params))).collect();
     context.insert("case_params", &best);
+    let source = report.session.time_source;
+    let ratios = |of: fn(&Case) -> Option<Ratio>| -> Vec<String> {
+        report.cases.iter().map(|case| measuring::ratio(of(case), source)).collect()
+    };
+    context.insert("over_baseline", &ratios(|case| case.ratio_to_baseline));
+    context.insert("over_start", &ratios(|case| case.ratio_to_start));
+    context.insert("clocks", &report.cases.iter().map(measuring::clocks).collect::<Vec<_>>());
+    context.insert("win_speedups", &report.wins.iter().map(|win| win_speedup(win, source)).collect::<Vec<_>>());
+    context.insert("measuring", &measuring::rows(report));
+    let aligned = measuring::HEADINGS.map(|heading| match heading.strip_prefix('>') {
+        Some(figures) => [figures, "--:"],
+        None => [heading, "---"],
+    });
+    context.insert("measuring_headings", &aligned);
+    context.insert("notes", &measuring::notes(report));
+    let stood_in = report.cases.iter().filter(|case| case.baseline.as_ref().is_some_and(|found| found.is_reference));
+    context.insert("stood_in", &stood_in.map(|case| format!("`{}`", case.case)).collect::<Vec<_>>());
     let profiled = report.cases.iter().filter_map(|case| Some((&case.case, case.profile.as_ref()?)));
     let counted: Vec<_> = profiled.clone().map(|(case, profile)| (case, profiles::rows(profile))).collect();
     context.insert("counted", &counted);
@@ -36,6 +55,12 @@ pub(super) fn render(report: &Report) -> Result<String, ReportError> {
     let shortcuts: Vec<_> = profiled.filter_map(|(case, profile)| Some((case, profile.shortcuts()?))).collect();
     context.insert("shortcuts", &shortcuts);
     Ok(tera.render("report.md", &context)?)
+}
+
+/// Shows the speed-up of a win over the incumbent of its time.
+fn win_speedup(win: &Win, source: TimeSource) -> String {
+    let alone = win.speedup.map(|estimate| Ratio { estimate, lo: estimate, hi: estimate, paired: false });
+    measuring::ratio(win.ratio.or(alone), source)
 }
 
 /// Makes a filter of a function on figures; no figure is a dash.

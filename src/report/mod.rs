@@ -1,15 +1,20 @@
 //! Tells what a session found: the JSON contract, and Markdown for people. Pure: plain data in, text out.
 
+mod baselines;
 mod build;
+mod contests;
 pub mod contract;
 mod findings;
 pub mod format;
 mod markdown;
+mod measuring;
 mod next_steps;
 pub mod profiles;
+mod standing;
 #[cfg(test)]
 mod tests;
 
+use crate::domain::conditions::Conditions;
 use crate::domain::finding::Finding;
 use crate::domain::record::SessionRecord;
 
@@ -34,6 +39,8 @@ pub struct ReportInput<'a> {
 pub struct CaseFacts {
     /// The case's name.
     pub case: String,
+    /// Under which its times were taken.
+    pub conditions: Conditions,
     /// No correct kernel is faster.
     pub floor_ns: f64,
     /// Floating-point operations that the case needs.

@@ -8,6 +8,7 @@ use super::{ReportInput, format};
 use crate::domain::device::TimeSource;
 use crate::domain::record::IterationRecord;
 use crate::domain::variant::Params;
+use crate::domain::verdict::Verdict;
 
 /// Axes named as worth following. More than a few is no advice.
 const TOP_AXES: usize = 3;
@@ -19,9 +20,10 @@ const MIN_TRIES: usize = 2;
 pub(super) fn suggest(report: &Report, input: &ReportInput<'_>) -> Vec<String> {
     let mut steps = Vec::new();
     steps.extend(report.cases.iter().filter_map(|case| without_result(case, report.session.id)));
+    steps.extend(report.cases.iter().filter_map(below_floor));
     steps.extend(furthest_from_floor(&report.cases));
-    steps.extend(report.cases.iter().filter_map(slower_than_baseline));
-    steps.extend(report.cases.iter().filter_map(without_win));
+    steps.extend(report.cases.iter().filter_map(|case| slower_than_baseline(case, report.session.time_source)));
+    steps.extend(report.cases.iter().filter(|case| is_start(case, report)).map(without_win));
     steps.extend(untried_families(input));
     steps.extend(paying_axes(&input.record.iterations));
     steps.extend(optimistic(&report.predictions));
@@ -41,6 +43,15 @@ fn without_result(case: &Case, session: i64) -> Option<String> {
     })
 }
 
+fn below_floor(case: &Case) -> Option<String> {
+    let share = case.share_of_floor.filter(|share| *share > 1.0)?;
+    let shown = percent(share);
+    Some(format!(
+        "`{}` is faster than its floor ({shown} of it): the measurement or the ceilings are wrong; trust neither.",
+        case.case
+    ))
+}
+
 fn furthest_from_floor(cases: &[Case]) -> Option<String> {
     let share = |case: &Case| case.share_of_floor;
     let furthest = cases
@@ -57,15 +68,36 @@ fn furthest_from_floor(cases: &[Case]) -> Option<String> {
     })
 }
 
-fn slower_than_baseline(case: &Case) -> Option<String> {
-    let (speedup, baseline) = (case.speedup_over_baseline?, case.baseline.as_ref()?);
-    (speedup < 1.0)
-        .then(|| format!("`{}` still takes {} as long as {}.", case.case, times(1.0 / speedup), baseline.name))
+fn slower_than_baseline(case: &Case, time_source: TimeSource) -> Option<String> {
+    let (ratio, baseline) = (case.ratio_to_baseline?, case.baseline.as_ref()?);
+    let noise = case.contest.as_ref().and_then(|contest| contest.noise).unwrap_or(0.0);
+    if ratio.paired && ratio.estimate < 1.0 && ratio.hi >= 1.0 - noise {
+        return Some(format!(
+            "`{}` is level with {}: the two differ by less than the noise.",
+            case.case, baseline.name
+        ));
+    }
+    let not_in_one_run = if ratio.paired || time_source == TimeSource::Modelled { "" } else { " (not in one run)" };
+    (ratio.estimate < 1.0).then(|| {
+        format!(
+            "`{}` still takes {} as long as {}{not_in_one_run}.",
+            case.case,
+            times(1.0 / ratio.estimate),
+            baseline.name
+        )
+    })
 }
 
-fn without_win(case: &Case) -> Option<String> {
-    let only_start = case.best_us.is_some() && case.speedup_over_start == Some(1.0) && !case.confirmed;
-    only_start.then(|| format!("`{}` has no win: nothing beat its first correct variant.", case.case))
+/// Tells whether the best variant of a case is its first correct one.
+fn is_start(case: &Case, report: &Report) -> bool {
+    report
+        .wins
+        .iter()
+        .any(|win| win.case == case.case && win.verdict == Verdict::Start && Some(win.iteration) == case.iteration)
+}
+
+fn without_win(case: &Case) -> String {
+    format!("`{}` has no win: nothing beat its first correct variant.", case.case)
 }
 
 fn untried_families(input: &ReportInput<'_>) -> Option<String> {
@@ -142,7 +174,7 @@ fn uncommitted(report: &Report) -> Option<String> {
     let missing: Vec<_> = report
         .cases
         .iter()
-        .filter(|case| case.confirmed && case.commit.is_none())
+        .filter(|case| case.confirmed && case.commit.is_none() && !is_start(case, report))
         .map(|case| {
             format!(
                 "`{}` (iteration {})",

@@ -4,43 +4,29 @@
 //! at a time, in turns with the variants that it is held against. Any program that speaks the protocol (docs/baselines.md)
 //! can be a workload's baseline.
 
+mod drawn;
+mod fastest;
 mod process;
 mod protocol;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
-use self::process::{Failure, Process, meant, sentence};
-use self::protocol::{Prepared, PreparedBackend, Released, Request, Sampled, VERSION};
-use super::inputs;
-use super::validate::Expectation;
-use crate::domain::contest::order;
-use crate::domain::evaluation::Timing;
-use crate::domain::op::{Dims, Dtype, Op, Role};
-use crate::domain::record::Baseline;
-use crate::domain::workload::{Case, Tolerance};
+use self::drawn::{Drawn, text};
+use self::process::{Failure, Process, meant};
+use self::protocol::{Prepared, Released, Request, Sampled, VERSION};
+use crate::domain::op::{Dtype, Op};
+use crate::domain::workload::Case;
 
+pub use fastest::fastest;
 pub use protocol::Hello;
 
 /// How long an answer may take. On an H200 importing torch and timing all 18 cases of `attention-fp16-d64` took 11 s
 /// (2026-11-20); a long case alone takes longer than all of these.
 const PATIENCE: Duration = Duration::from_secs(120);
-
-/// The most float64 work of the check of a baseline's outputs: some 64 rows of the longest cases, every row of the others.
-const ORACLE_FLOP: f64 = 1e9;
-
-/// The relative error above which a baseline computes something else. Rounding to the coarsest dtype that is in use, FP8
-/// with 3 bits of mantissa, gives a few hundredths.
-const WRONG: f64 = 0.1;
-
-/// Nothing is held against it but what it computes.
-const ANY_ERROR: Tolerance = Tolerance { relative_l2: f64::INFINITY, worst_row: f64::INFINITY };
-
-/// Samples of a backend before the next one's turn while the fastest is looked for.
-const BLOCK: usize = 10;
 
 /// A program that times baselines.
 #[derive(Debug, Clone)]
@@ -135,6 +121,33 @@ impl BaselineProcess {
         l2_bytes: u64,
         input_seed: u64,
     ) -> Result<Vec<Backend>, String> {
+        self.prepare_wanted(None, op, dtype, case, l2_bytes, input_seed).await
+    }
+
+    /// Gets one backend ready, which is all that a contest needs: see [`Self::prepare`].
+    pub async fn prepare_one(
+        &mut self,
+        backend: &str,
+        op: &'static dyn Op,
+        dtype: Dtype,
+        case: &Case,
+        l2_bytes: u64,
+        input_seed: u64,
+    ) -> Result<Ready, String> {
+        let backends = self.prepare_wanted(Some(backend), op, dtype, case, l2_bytes, input_seed).await?;
+        let found = backends.into_iter().find(|found| found.name == backend);
+        found.ok_or_else(|| format!("it has no backend `{backend}`"))?.ready
+    }
+
+    async fn prepare_wanted(
+        &mut self,
+        backend: Option<&str>,
+        op: &'static dyn Op,
+        dtype: Dtype,
+        case: &Case,
+        l2_bytes: u64,
+        input_seed: u64,
+    ) -> Result<Vec<Backend>, String> {
         let folder = tempfile::tempdir().map_err(|error| format!("there is no temporary folder: {error}"))?;
         let (dims, path) = (case.dims.clone(), folder.path().to_owned());
         let drawn = blocking(move || Drawn::new(op, &dims, dtype, input_seed, &path)).await?;
@@ -147,6 +160,7 @@ impl BaselineProcess {
             min_sample_ns: self.min_sample_ns,
             inputs: &drawn.files,
             output_folder: text(folder.path())?,
+            backend,
         };
         let prepared: Prepared = self.ask(&request).await?;
         let mut names = BTreeSet::new();
@@ -202,121 +216,8 @@ impl BaselineProcess {
     }
 }
 
-/// Samples the backends that are ready, in turns, and returns those that could be, the fastest first.
-///
-/// The error is that of the first that could not, where none could.
-pub async fn fastest(
-    process: &mut BaselineProcess,
-    case: &Case,
-    backends: &[Backend],
-    samples: usize,
-) -> Result<Vec<Baseline>, String> {
-    let ready = |backend: &Backend| Some((backend.name.clone(), backend.ready.as_ref().ok()?.launches_per_sample));
-    let mut entrants: Vec<_> = backends.iter().filter_map(ready).map(|(name, k)| (name, k, Ok(Vec::new()))).collect();
-    for round in 0..samples.div_ceil(BLOCK) {
-        let block = BLOCK.min(samples - round * BLOCK);
-        for entrant in order(entrants.len(), round) {
-            let (name, _, taken) = &mut entrants[entrant];
-            let Ok(so_far) = taken else { continue };
-            match process.sample(name, block).await {
-                Ok(block) => so_far.extend(block),
-                Err(reason) => *taken = Err(reason),
-            }
-        }
-    }
-    let mut timed = Vec::new();
-    let mut reasons: Vec<String> =
-        backends.iter().filter_map(|b| b.ready.as_ref().err().map(|reason| format!("{}: {reason}", b.name))).collect();
-    for (name, launches_per_sample, taken) in entrants {
-        match taken {
-            Ok(taken) => {
-                let found = backends.iter().find(|backend| backend.name == name).and_then(|b| b.ready.as_ref().ok());
-                timed.extend(Timing::of(taken, launches_per_sample).map(|timing| Baseline {
-                    case: case.name.clone(),
-                    name,
-                    regime: case.regime,
-                    timing,
-                    eager_ns: found.and_then(|ready| ready.eager_ns),
-                    relative_l2: found.and_then(|ready| ready.relative_l2),
-                }));
-            }
-            Err(reason) => reasons.push(reason),
-        }
-    }
-    timed.sort_by(|a, b| a.timing.median_ns.total_cmp(&b.timing.median_ns));
-    match timed.is_empty() {
-        true => Err(reasons.into_iter().next().unwrap_or_else(|| "it has no backend".to_owned())),
-        false => Ok(timed),
-    }
-}
-
-/// The inputs of a case in files, and what must come out.
-struct Drawn {
-    files: BTreeMap<String, String>,
-    expectation: Expectation,
-    output_bytes: usize,
-}
-
-impl Drawn {
-    fn new(op: &dyn Op, dims: &Dims, dtype: Dtype, seed: u64, folder: &Path) -> Result<Self, String> {
-        let (mut files, mut values) = (BTreeMap::new(), Vec::new());
-        for tensor in op.tensors(dims, dtype).into_iter().filter(|tensor| tensor.role == Role::Input) {
-            let drawn = inputs::normal(&tensor, seed);
-            let path = folder.join(format!("{}.input", tensor.name));
-            let written = std::fs::write(&path, inputs::encode(&drawn, dtype));
-            written.map_err(|error| format!("an input cannot be written to {}: {error}", path.display()))?;
-            files.insert(tensor.name, text(&path)?.to_owned());
-            values.push(drawn);
-        }
-        let expectation = Expectation::new(op, dims, dtype, &values, ORACLE_FLOP, seed);
-        Ok(Self { files, expectation, output_bytes: op.output(dims, dtype).bytes() })
-    }
-
-    /// Believes a backend that it is ready only if what it says of itself makes sense.
-    fn judged(&self, backend: PreparedBackend, folder: &Path) -> Backend {
-        let ready = self.ready(&backend, folder);
-        Backend { name: backend.name, ready }
-    }
-
-    fn ready(&self, backend: &PreparedBackend, folder: &Path) -> Result<Ready, String> {
-        if let Some(error) = &backend.error {
-            return Err(sentence(error));
-        }
-        let launches_per_sample = backend.launches_per_sample.filter(|launches| *launches > 0);
-        let Some(launches_per_sample) = launches_per_sample else {
-            return Err("it does not say how many launches a sample has".to_owned());
-        };
-        if let Some(ns) = backend.eager_ns.filter(|ns| !plausible(*ns)) {
-            return Err(format!("its eager time is said to be {ns} ns, which is no time"));
-        }
-        let relative_l2 = backend.output.as_ref().map(|file| self.error(file, folder)).transpose()?;
-        Ok(Ready { launches_per_sample, eager_ns: backend.eager_ns, relative_l2 })
-    }
-
-    /// Returns the error of an output.
-    fn error(&self, file: &str, folder: &Path) -> Result<f64, String> {
-        if file.contains(['/', '\\']) {
-            return Err(format!("its output `{file}` is a path, not the name of a file in the output folder"));
-        }
-        let bytes =
-            std::fs::read(folder.join(file)).map_err(|error| format!("its output `{file}` cannot be read: {error}"))?;
-        if bytes.len() != self.output_bytes {
-            return Err(format!("its output has {} bytes, not {}", bytes.len(), self.output_bytes));
-        }
-        let found = self.expectation.check(&bytes, &ANY_ERROR).map_err(|problem| format!("its output: {problem}"))?;
-        match found.relative_l2 <= WRONG {
-            true => Ok(found.relative_l2),
-            false => Err(format!("it computes something else: its relative error is {:.2e}", found.relative_l2)),
-        }
-    }
-}
-
 fn plausible(ns: f64) -> bool {
     ns.is_finite() && ns > 0.0
-}
-
-fn text(path: &Path) -> Result<&str, String> {
-    path.to_str().ok_or_else(|| format!("the temporary folder {} is not in UTF-8", path.display()))
 }
 
 /// Computes something for seconds without holding up what else the session waits for.

@@ -36,12 +36,12 @@ pub fn prepare(device: &mut dyn Replay, works: &[Work<'_>], min_sample_ns: f64) 
     }
     device.release(capture)?;
     // The overhead of a replay hides what one rotation really takes, so a few at once are timed first.
-    let probe = (min_sample_ns / fastest_ns).ceil().clamp(1.0, 10.0) as u32;
+    let most = f64::from((MAX_EXECUTIONS / rotation).max(1));
+    let probe = (min_sample_ns / fastest_ns).ceil().clamp(1.0, most.min(10.0)) as u32;
     let capture = device.capture(works, probe * rotation)?;
     device.replay(capture)?;
     let each_ns = device.replay(capture)? / f64::from(probe);
     device.release(capture)?;
-    let most = f64::from((MAX_EXECUTIONS / rotation).max(1));
     let rotations = (min_sample_ns / each_ns.max(1.0)).ceil().clamp(1.0, most) as u32;
     let executions = rotations * rotation;
     let capture = device.capture(works, executions)?;
@@ -94,4 +94,107 @@ fn ask_next(samples: usize) -> usize {
 
 fn timing(samples: Vec<f64>, executions: u32) -> Result<Timing, Fault> {
     Timing::of(samples, executions).ok_or_else(|| Fault::Broken("no sample was taken".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+    use crate::domain::plan::LaunchPlan;
+    use crate::domain::sampling::Sampling;
+    use crate::runner::device::Module;
+
+    /// A device on which an execution takes `each_ns`, or `factor` times that in every second replay, and a replay 1 us more.
+    struct Steady {
+        each_ns: f64,
+        factor: f64,
+        captures: Vec<u32>,
+        replays: usize,
+        released: usize,
+    }
+
+    impl Replay for Steady {
+        fn capture(&mut self, _works: &[Work<'_>], executions: u32) -> Result<Capture, Fault> {
+            self.captures.push(executions);
+            Ok(Capture::default())
+        }
+
+        fn replay(&mut self, _capture: Capture) -> Result<f64, Fault> {
+            self.replays += 1;
+            let factor = if self.replays.is_multiple_of(2) { self.factor } else { 1.0 };
+            Ok(1000.0 + self.each_ns * factor * f64::from(*self.captures.last().unwrap()))
+        }
+
+        fn release(&mut self, _capture: Capture) -> Result<(), Fault> {
+            self.released += 1;
+            Ok(())
+        }
+    }
+
+    fn steady(each_ns: f64) -> Steady {
+        Steady { each_ns, factor: 1.0, captures: Vec::new(), replays: 0, released: 0 }
+    }
+
+    /// Screens on a device with so many sets of buffers; everything that was captured must have been released.
+    fn screened(device: &mut Steady, sets: usize, incumbent_ns: Option<f64>) -> Timing {
+        let (plan, buffers) = (LaunchPlan { workspaces: Vec::new(), launches: Vec::new() }, HashMap::new());
+        let work = Work { module: Module::default(), plan: &plan, buffers: &buffers, problem: None };
+        let policy = Policy {
+            min_speedup: 1.01,
+            screening: Sampling { least: 10, most: 100, relative_error: 0.005, max_ns: 1e9 },
+            contest: Sampling { least: 30, most: 30, relative_error: 0.002, max_ns: 1e10 },
+            block: 10,
+        };
+        let timing = screen(device, &vec![work; sets], &policy, 200_000.0, incumbent_ns).unwrap();
+        assert_eq!(device.released, device.captures.len());
+        timing
+    }
+
+    #[test]
+    fn a_sample_has_as_many_executions_as_make_it_long_enough() {
+        let mut device = steady(2000.0);
+        let timing = screened(&mut device, 1, None);
+        // One alone looks like 3 us, ten at once like 2.1 us each.
+        assert_eq!(device.captures, [1, 10, 96]);
+        assert_eq!(timing.launches_per_sample, 96);
+        assert!((timing.median_ns - 2010.4).abs() < 0.1, "{} ns", timing.median_ns);
+    }
+
+    #[test]
+    fn every_set_of_buffers_is_met_equally_often() {
+        let mut device = steady(2000.0);
+        assert_eq!(screened(&mut device, 7, None).launches_per_sample, 105);
+        assert_eq!(device.captures, [7, 70, 105]);
+        let mut device = steady(2.0);
+        screened(&mut device, 400, None);
+        assert_eq!(device.captures, [400, 800, 800], "over a thousand executions resolve no more");
+        let mut device = steady(2.0);
+        screened(&mut device, 4000, None);
+        assert_eq!(device.captures, [4000, 4000, 4000], "but a rotation is never cut");
+    }
+
+    #[test]
+    fn screening_ends_when_it_is_precise_and_at_its_cap_in_any_case() {
+        assert_eq!(screened(&mut steady(2000.0), 1, None).samples_ns.len(), 10);
+        let mut bimodal = Steady { factor: 1.5, ..steady(2000.0) };
+        assert_eq!(screened(&mut bimodal, 1, None).samples_ns.len(), 100);
+    }
+
+    #[test]
+    fn what_is_hopeless_or_takes_too_long_ends_after_three_samples() {
+        assert_eq!(screened(&mut steady(2000.0), 1, Some(1000.0)).samples_ns.len(), 3);
+        // Long enough by itself, and longer than screening may take: what was timed on the way is all there is.
+        let mut device = steady(5e8);
+        assert_eq!(screened(&mut device, 1, None).samples_ns.len(), 3);
+        assert_eq!((device.captures, device.replays), (vec![1], 4));
+    }
+
+    #[test]
+    fn whether_the_samples_are_enough_is_asked_rarely_and_in_time() {
+        let asked: Vec<usize> =
+            std::iter::successors(Some(0), |samples| Some(ask_next(*samples))).take_while(|at| *at < 500).collect();
+        assert!(asked.len() < 45, "{asked:?}");
+        assert!(asked.windows(2).all(|pair| pair[1] as f64 <= (pair[0] + 1) as f64 * 1.125), "{asked:?}");
+    }
 }

@@ -112,7 +112,7 @@ pub async fn hold(
     if let Some(entry) = baseline {
         stage.admit(entry, terms, l2_bytes).await;
     }
-    let discarded_rounds = stage.play(terms.policy).await?;
+    let played = stage.play(terms.policy).await?;
     stage.check().await?;
     if terms.energy {
         stage.measure_energy().await?;
@@ -123,8 +123,8 @@ pub async fn hold(
     Ok(Contest {
         conditions,
         entrants,
-        block: terms.policy.block,
-        discarded_rounds,
+        block: played.block,
+        discarded_rounds: played.discarded,
         shrinkage: terms.screened_ns.zip(challenger_ns).map(|(screened, confirmed)| confirmed / screened),
         floor_ns: Some(terms.floor_ns),
         others,

@@ -15,6 +15,7 @@ mod frames;
 pub mod inputs;
 pub mod monitor;
 mod nvrtc;
+pub mod peaks;
 mod ptxas_log;
 pub mod render;
 pub mod toolchain;

@@ -69,7 +69,7 @@ impl Session<'_> {
             let measurement = evaluation.measurements.iter().find(|measurement| measurement.case == start.case);
             let Some(measurement) = measurement else { continue };
             let Some(timing) = measurement.best_timing() else { continue };
-            let name = format!("{}, the seed of {reference}", time_source.name());
+            let name = Baseline::reference_name(time_source, reference);
             let baseline = Baseline {
                 case: start.case.clone(),
                 name,

@@ -78,7 +78,9 @@ impl Session<'_> {
         }
         let started = Instant::now();
         for place in 0..evaluation.measurements.len() {
-            let Some(challenger) = Contender::of(iteration, compiled, &evaluation.measurements[place]) else { continue };
+            let Some(challenger) = Contender::of(iteration, compiled, &evaluation.measurements[place]) else {
+                continue;
+            };
             let Some(incumbent) = self.promising_against(&challenger) else { continue };
             match self.contest(&challenger, vec![(Role::Incumbent, incumbent)], false).await? {
                 Ok(contest) => evaluation.measurements[place].confirm(contest),
@@ -133,7 +135,9 @@ impl Session<'_> {
         let Some(contenders) = self.contenders.get_mut(case) else { return };
         let incumbent = self.history.incumbents.get(case).map(|incumbent| incumbent.iteration);
         let is_incumbent = |contender: &Contender| Some(contender.iteration) == incumbent;
-        let Some(best_ns) = contenders.iter().find(|c| is_incumbent(c)).and_then(Contender::screened_ns) else { return };
+        let Some(best_ns) = contenders.iter().find(|c| is_incumbent(c)).and_then(Contender::screened_ns) else {
+            return;
+        };
         contenders.retain(|c| is_incumbent(c) || c.screened_ns().is_some_and(|ns| near_tie(ns, best_ns)));
     }
 
@@ -290,7 +294,8 @@ impl Session<'_> {
             let other = contender.variant.hash != incumbent.variant.hash;
             other && contender.screened_ns().is_some_and(|ns| near_tie(ns, best_ns))
         };
-        let mut rivals: Vec<Contender> = self.contenders.get(case).into_iter().flatten().filter(near).cloned().collect();
+        let mut rivals: Vec<Contender> =
+            self.contenders.get(case).into_iter().flatten().filter(near).cloned().collect();
         rivals.sort_by(|a, b| a.screened_ns().unwrap_or(f64::MAX).total_cmp(&b.screened_ns().unwrap_or(f64::MAX)));
         rivals.truncate(MOST_RIVALS);
         rivals

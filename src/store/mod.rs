@@ -13,6 +13,7 @@ mod history;
 mod iterations;
 #[cfg(test)]
 mod migration_tests;
+mod peaks;
 mod questions;
 mod sessions;
 #[cfg(test)]

@@ -3,88 +3,16 @@
 //! The fake and the virtual device run it always; a CUDA device with `cargo test --release --test devices -- --ignored`. There
 //! `OPTLOOP_EXE` may name the executable, where it is not where it was built.
 
-use std::path::PathBuf;
-use std::time::Duration;
+mod bench;
+mod contests;
 
+use bench::Bench;
 use optloop::domain::device::DeviceInfo;
-use optloop::domain::evaluation::{Evaluation, Outcome};
-use optloop::domain::family::Family;
-use optloop::domain::op::Dtype;
-use optloop::domain::regime::Regime;
-use optloop::domain::sampling::Sampling;
-use optloop::domain::verdict::Policy;
-use optloop::domain::workload::{Case, Tolerance};
-use optloop::ops;
-use optloop::runner::compile::Compiler;
-use optloop::runner::device::DeviceChoice;
-use optloop::runner::evaluate::{CaseRequest, EvaluateRequest};
-use optloop::runner::render::render;
-use optloop::runner::toolchain::Toolchain;
-use optloop::runner::worker::Worker;
+use optloop::domain::evaluation::Outcome;
 
 /// The kernel's `fault` argument; the fake device acts on the same numbers.
 const FAULTS: [(i64, &str); 7] =
     [(0, "measured"), (1, "wrong"), (2, "crashed"), (3, "wrong"), (4, "timed_out"), (6, "wrong"), (7, "cheated")];
-
-struct Bench {
-    worker: Worker,
-    compiler: Compiler,
-}
-
-impl Bench {
-    async fn on(device: &str) -> Self {
-        let exe =
-            std::env::var_os("OPTLOOP_EXE").map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_optloop")), PathBuf::from);
-        let choice = if device == "fake" { DeviceChoice::Fake } else { device.parse().unwrap() };
-        // A virtual GPU finds out by itself that a kernel never ends.
-        let patience = Duration::from_secs(if device.starts_with("virtual") { 60 } else { 5 });
-        let worker = Worker::start(exe.clone(), &choice, patience).await.unwrap();
-        let options = ["--std=c++17".to_owned()];
-        let compiler = Compiler::new(
-            exe,
-            Toolchain::find_or_fetch().unwrap(),
-            &worker.info().arch,
-            &options,
-            Duration::from_secs(60),
-        )
-        .unwrap();
-        Self { worker, compiler }
-    }
-
-    async fn evaluate(&mut self, fault: i64, shared_bytes: i64, incumbent_ns: Option<f64>) -> Evaluation {
-        let family = Family::parse(include_str!("family.toml"), include_str!("kernel.cu.tera").to_owned()).unwrap();
-        let dims = [("B", 1), ("H", 2), ("Sq", 33), ("Sk", 33), ("D", 16), ("CAUSAL", 1)];
-        let case = Case {
-            name: "c".to_owned(),
-            dims: dims.map(|(name, value)| (name.to_owned(), value)).into(),
-            regime: Regime::Warm,
-        };
-        let mut params = family.defaults();
-        params.insert("FAULT".to_owned(), fault);
-        params.insert("SHARED".to_owned(), shared_bytes);
-        let variant = render(&family, &family.specialization(&case), Dtype::F16, &params).unwrap();
-        let op = ops::find("attention").unwrap();
-        let plan = family.plan(&params, &case, op, Dtype::F16, self.worker.info()).unwrap();
-        let request = EvaluateRequest {
-            artifact: self.compiler.compile(&variant).unwrap(),
-            op: "attention".to_owned(),
-            dtype: Dtype::F16,
-            tolerance: Tolerance { relative_l2: 1e-3, worst_row: 4e-3 },
-            cases: vec![CaseRequest { case, plan, incumbent_ns, scaled: None }],
-            policy: Policy {
-                min_speedup: 1.01,
-                screening: Sampling { least: 10, most: 10, relative_error: 0.005, max_ns: 1e9 },
-                contest: Sampling { least: 30, most: 30, relative_error: 0.002, max_ns: 1e10 },
-                block: 10,
-            },
-            min_sample_ns: 200_000.0,
-            oracle_flop: 1e10,
-            model_flop: 1e9,
-            input_seed: 7,
-        };
-        self.worker.evaluate(request).await.unwrap()
-    }
-}
 
 /// Every fault has its outcome, and the right kernel is measured after each of them as before.
 async fn tells_right_from_broken(device: &str) {
@@ -154,6 +82,14 @@ async fn the_fake_device_passes() {
     describes_itself(Bench::on("fake").await.worker.info());
     samples_as_the_policy_says("fake").await;
     tells_right_from_broken("fake").await;
+    contests::times_cold("fake").await;
+    contests::times_a_plan_by_itself("fake").await;
+}
+
+#[tokio::test]
+async fn the_fake_device_holds_contests() {
+    contests::samples_in_turns("fake").await;
+    contests::tells_right_from_broken("fake").await;
 }
 
 #[tokio::test]
@@ -162,6 +98,7 @@ async fn the_virtual_device_passes() {
     models_once("virtual:h200").await;
     tells_right_from_broken("virtual:h200").await;
     refuses_what_does_not_fit("virtual:h200").await;
+    contests::holds_no_contests("virtual:h200").await;
     let mut bench = Bench::on("virtual:h200").await;
     let crashed = bench.evaluate(2, 0, None).await.outcome;
     let said = crashed.message().unwrap();
@@ -180,4 +117,14 @@ async fn the_cuda_device_passes() {
     samples_as_the_policy_says("cuda:0").await;
     tells_right_from_broken("cuda:0").await;
     refuses_what_does_not_fit("cuda:0").await;
+    contests::times_cold("cuda:0").await;
+    contests::times_a_plan_by_itself("cuda:0").await;
+    contests::refuses_a_plan_of_another_source("cuda:0").await;
+}
+
+#[tokio::test]
+#[ignore = "needs a CUDA GPU"]
+async fn the_cuda_device_holds_contests() {
+    contests::samples_in_turns("cuda:0").await;
+    contests::tells_right_from_broken("cuda:0").await;
 }

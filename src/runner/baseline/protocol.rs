@@ -36,6 +36,8 @@ pub(super) enum Request<'a> {
         inputs: &'a BTreeMap<String, String>,
         /// A folder into which each backend may write what it computed, in the same form.
         output_folder: &'a str,
+        /// The only backend that is wanted; none for all of them.
+        backend: Option<&'a str>,
     },
     /// Time a backend that is ready.
     Sample { backend: &'a str, samples: usize },

@@ -41,6 +41,14 @@ struct Block {
     state: Option<MachineState>,
 }
 
+/// How the rounds were played.
+pub(super) struct Played {
+    /// Samples of one block.
+    pub(super) block: usize,
+    /// Rounds thrown away.
+    pub(super) discarded: usize,
+}
+
 /// Everything that takes part.
 pub(super) struct Stage<'a> {
     worker: &'a mut Worker,
@@ -82,14 +90,15 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Plays rounds until enough is sampled, an even number so that drift cancels. Returns how many were thrown away.
-    pub(super) async fn play(&mut self, policy: &Policy) -> Result<usize, ContestError> {
+    /// Plays rounds until enough is sampled, an even number so that drift cancels. Tells how.
+    pub(super) async fn play(&mut self, policy: &Policy) -> Result<Played, ContestError> {
         let (mut counted, mut discarded): (usize, usize) = (0, 0);
+        let block = contest::block(policy.block, &policy.contest, self.slowest_sample_ns().await?);
         while !counted.is_multiple_of(2) || !self.is_over(policy) {
-            let Some(blocks) = self.round(counted, policy.block).await? else { continue };
+            let Some(blocks) = self.round(counted, block).await? else { continue };
             if blocks.iter().any(Block::is_spoilt) {
                 discarded += 1;
-                if discarded > MOST_DISCARDED * policy.contest.most.div_ceil(policy.block) {
+                if discarded > MOST_DISCARDED * policy.contest.most.div_ceil(block) {
                     return Err(throttled());
                 }
                 continue;
@@ -99,7 +108,19 @@ impl<'a> Stage<'a> {
             }
             counted += 1;
         }
-        Ok(discarded)
+        Ok(Played { block, discarded })
+    }
+
+    /// Samples every side once and returns the longest sample.
+    async fn slowest_sample_ns(&mut self) -> Result<f64, ContestError> {
+        let mut slowest_ns = 0.0;
+        for place in (0..self.sides.len()).rev() {
+            if let Some(samples_ns) = self.sample(place, 1).await? {
+                let launches = f64::from(self.sides[place].launches);
+                slowest_ns = samples_ns.into_iter().map(|ns| ns * launches).fold(slowest_ns, f64::max);
+            }
+        }
+        Ok(slowest_ns)
     }
 
     fn is_over(&self, policy: &Policy) -> bool {
@@ -171,7 +192,7 @@ impl<'a> Stage<'a> {
             let before_mj = monitor.energy_mj();
             let Some(sampled) = self.sample(place, samples).await? else { continue };
             let after_mj = monitor.energy_mj();
-            let executions = sampled.len() as f64 * f64::from(launches);
+            let executions = sampled.len() as u64 * u64::from(launches);
             self.sides[place].energy_j =
                 before_mj.zip(after_mj).and_then(|(before, after)| energy_per_launch_j(before, after, executions));
         }

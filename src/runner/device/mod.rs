@@ -15,7 +15,7 @@ use crate::domain::profile::Profile;
 
 pub use choice::{DeviceChoice, open};
 #[cfg(test)]
-pub use fake::FakeDevice;
+pub(in crate::runner) use fake::FakeDevice;
 
 /// A buffer of a device. It lives until it is freed or the device is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -40,10 +40,12 @@ pub enum Fault {
 
 /// A loaded artifact. It lives until it is unloaded or the device is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(test, derive(Default))]
 pub struct Module(usize);
 
 /// Captured executions. They live until they are released or the device is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(test, derive(Default))]
 pub struct Capture(usize);
 
 /// What a plan is meant to compute.

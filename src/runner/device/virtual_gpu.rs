@@ -283,8 +283,7 @@ fn describe(name: &str, gpu: &Gpu) -> DeviceInfo {
 fn peaks(gpu: &Gpu) -> Peaks {
     let rates = &gpu.rates;
     let per_clock = gpu.clock_hz * f64::from(gpu.multiprocessors);
-    // FP32 accuracy takes three TF32 products, where the tensor cores are used for it.
-    let f32_flop = (2.0 * f64::from(rates.fma_lanes)).max(rates.tensor_tf32_flop / 3.0);
+    let f32_flop = Peaks::f32_ceiling(2.0 * f64::from(rates.fma_lanes), rates.tensor16_flop);
     Peaks {
         f16_flops: per_clock * rates.tensor16_flop,
         f32_flops: per_clock * f32_flop,

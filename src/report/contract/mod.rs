@@ -1,13 +1,16 @@
 //! The JSON contract of a report, described in `docs/report-schema.md`. Fields are only ever added within a version.
 
+mod case;
+
 use indexmap::IndexMap;
 use serde::Serialize;
+
+pub use case::{Baseline, Case, Contest, Ratio, Rival, Shrinkage, TimedBaseline};
 
 use crate::domain::cost::Spent;
 use crate::domain::device::TimeSource;
 use crate::domain::hypothesis::Score;
 use crate::domain::op::Dims;
-use crate::domain::profile::Profile;
 use crate::domain::record::Status;
 use crate::domain::variant::Params;
 use crate::domain::verdict::Verdict;
@@ -26,6 +29,10 @@ pub struct Report {
     pub environment: Environment,
     /// Every selected case, in the workload's order. Figures that do not exist are null.
     pub cases: Vec<Case>,
+    /// Everything that was timed as a baseline before the first iteration, the fastest of each case first.
+    pub baselines: Vec<TimedBaseline>,
+    /// How the times of winners changed from screening to their contest; null without one.
+    pub shrinkage: Option<Shrinkage>,
     /// `total`, `unfinished`, and a count per kind of outcome.
     pub iterations: IndexMap<&'static str, u64>,
     /// The first correct variant of each case and every confirmed improvement, oldest first.
@@ -102,56 +109,6 @@ pub struct Environment {
     pub peaks_source: String,
 }
 
-/// What was reached on a case.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Case {
-    /// Name.
-    pub case: String,
-    /// Time of the session's first correct variant.
-    pub start_us: Option<f64>,
-    /// Time of the best variant.
-    pub best_us: Option<f64>,
-    /// 95% interval of that time's median, low and high.
-    pub best_ci_us: Option<[f64; 2]>,
-    /// Whether that time comes from a confirmation on fresh inputs.
-    pub confirmed: bool,
-    /// What a user would use instead.
-    pub baseline: Option<Baseline>,
-    /// `start_us / best_us`.
-    pub speedup_over_start: Option<f64>,
-    /// `baseline.us / best_us`.
-    pub speedup_over_baseline: Option<f64>,
-    /// No correct kernel on the device is faster; null if the workload no longer has the case.
-    pub floor_us: Option<f64>,
-    /// The best variant.
-    pub variant: Option<Variant>,
-    /// The iteration that brought it.
-    pub iteration: Option<i64>,
-    /// Its commit.
-    pub commit: Option<String>,
-    /// The rate it reaches, counting the work that the case needs.
-    pub gflops: Option<f64>,
-    /// `floor_us / best_us`: 1 is the floor itself.
-    pub share_of_floor: Option<f64>,
-    /// Its rate over the device's arithmetic peak.
-    pub share_of_peak: Option<f64>,
-    /// Blocks of its largest launch.
-    pub ctas: Option<u64>,
-    /// Streaming multiprocessors to fill.
-    pub sms: u32,
-    /// What a virtual GPU counted of the best variant; null where times are measured.
-    pub profile: Option<Profile>,
-}
-
-/// What a user would use instead, on a case.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Baseline {
-    /// What was timed.
-    pub name: String,
-    /// Its time.
-    pub us: f64,
-}
-
 /// A variant of a report.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Variant {
@@ -180,6 +137,8 @@ pub struct Win {
     pub ci_us: [f64; 2],
     /// The time of the incumbent it replaced over its own; null for a start.
     pub speedup: Option<f64>,
+    /// The same with its interval, where the two were timed in one run.
+    pub ratio: Option<Ratio>,
     /// What was claimed before the experiment.
     pub claim: String,
     /// The predicted speed-up, if the claim was about this case.

@@ -1,0 +1,3 @@
+// What a launch costs by itself, as a node of a replayed graph.
+
+extern "C" __global__ void empty() {}

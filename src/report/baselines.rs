@@ -1,0 +1,56 @@
+//! What a report says of baselines: in the contest with the best variant, and as they were timed before.
+
+use super::contests::{paired, unpaired};
+use super::contract;
+use super::standing::{Alone, Standing};
+use crate::domain::conditions::Conditions;
+use crate::domain::evaluation::Timing;
+use crate::domain::record::{Baseline, SessionRecord};
+
+/// Returns the baseline of a case with its time over the best variant's: from the contest that gave the figures, else as it was
+/// timed before the first iteration.
+pub(super) fn of_case(
+    case: &str,
+    record: &SessionRecord,
+    standing: Option<&Standing<'_>>,
+    conditions: Option<&Conditions>,
+) -> (Option<contract::Baseline>, Option<contract::Ratio>) {
+    let held = standing.and_then(|standing| standing.held);
+    if let Some((held, entrant)) = held.and_then(|held| Some((held, held.baseline()?))) {
+        let ratio = held.over_best(entrant).map(paired);
+        return (Some(told(&entrant.name, &entrant.timing)), ratio);
+    }
+    // The store lists the fastest baseline of a case first.
+    let Some(baseline) = record.baselines.iter().find(|baseline| baseline.case == case) else { return (None, None) };
+    let alone = Alone { timing: &baseline.timing, regime: baseline.regime };
+    let ratio = standing.zip(conditions).and_then(|(standing, conditions)| standing.compared(&alone, conditions));
+    (Some(told(&baseline.name, &baseline.timing)), ratio.map(unpaired))
+}
+
+/// Lists what was timed as a baseline before the first iteration.
+pub(super) fn timed(record: &SessionRecord) -> Vec<contract::TimedBaseline> {
+    let row = |baseline: &Baseline| contract::TimedBaseline {
+        case: baseline.case.clone(),
+        name: baseline.name.clone(),
+        regime: baseline.regime,
+        us: baseline.timing.median_ns / 1000.0,
+        ci_us: interval_us(&baseline.timing),
+        eager_us: baseline.eager_ns.map(|ns| ns / 1000.0),
+        relative_l2: baseline.relative_l2,
+    };
+    record.baselines.iter().map(row).collect()
+}
+
+fn told(name: &str, timing: &Timing) -> contract::Baseline {
+    contract::Baseline {
+        name: name.to_owned(),
+        us: timing.median_ns / 1000.0,
+        ci_us: interval_us(timing),
+        is_reference: Baseline::is_reference(name),
+    }
+}
+
+/// Returns the interval of a time in microseconds.
+pub(super) fn interval_us(timing: &Timing) -> [f64; 2] {
+    [timing.interval_ns.lo / 1000.0, timing.interval_ns.hi / 1000.0]
+}

@@ -1,0 +1,117 @@
+//! Rows and sentences for people of how a report's figures were taken.
+
+use super::contract::{Case, Contest, Ratio, Report, Shrinkage};
+use super::format::{self, NOTHING};
+use crate::domain::device::TimeSource;
+use crate::domain::machine::MachineSummary;
+
+/// The headings of [`rows`]. A leading `>` stands for figures.
+pub(super) const HEADINGS: [&str; 11] = [
+    "Case",
+    "Held as",
+    ">Rounds",
+    ">Discarded",
+    ">Samples",
+    ">Noise (A/A)",
+    ">SM clock (MHz)",
+    ">Power (W)",
+    ">Temperature (°C)",
+    "Throttled by",
+    ">Energy (mJ)",
+];
+
+/// Returns a row for every case whose figures come from a contest.
+pub(super) fn rows(report: &Report) -> Vec<[String; HEADINGS.len()]> {
+    report.cases.iter().filter_map(|case| Some(row(case, case.contest.as_ref()?))).collect()
+}
+
+fn row(case: &Case, contest: &Contest) -> [String; HEADINGS.len()] {
+    let machine = contest.machine.as_ref();
+    let clocks = machine.and_then(|machine| machine.sm_clock_range_mhz);
+    let millijoules = |joules: f64| format::us(joules * 1000.0);
+    let throttle = machine.map(|machine| {
+        let reasons: Vec<_> = machine.throttle.iter().map(|reason| reason.name()).collect();
+        if reasons.is_empty() { "nothing".to_owned() } else { reasons.join(", ") }
+    });
+    [
+        case.case.clone(),
+        contest.kind.to_owned(),
+        contest.rounds.to_string(),
+        contest.discarded_rounds.to_string(),
+        contest.samples.to_string(),
+        or_nothing(contest.noise.map(format::percent)),
+        or_nothing(clocks.map(|[lo, hi]| if lo == hi { lo.to_string() } else { format!("{lo} to {hi}") })),
+        or_nothing(machine.and_then(|machine| machine.power_w).map(|power| format!("{power:.0}"))),
+        or_nothing(machine.and_then(|machine| machine.temperature_c).map(|celsius| celsius.to_string())),
+        or_nothing(throttle),
+        versus(contest.energy_j.map(millijoules), contest.baseline_energy_j.map(millijoules)),
+    ]
+}
+
+/// Shows the median clock of the SMs for the best variant and the baseline of a case.
+pub(super) fn clocks(case: &Case) -> String {
+    let clock = |machine: &Option<MachineSummary>| machine.as_ref()?.sm_clock_mhz.map(|mhz| format!("{mhz:.0}"));
+    let contest = case.contest.as_ref();
+    versus(contest.and_then(|contest| clock(&contest.machine)), contest.and_then(|c| clock(&c.baseline_machine)))
+}
+
+/// Shows a ratio. A measured one whose sides were not timed in one run says so: its interval would claim too much.
+pub(super) fn ratio(ratio: Option<Ratio>, time_source: TimeSource) -> String {
+    let Some(ratio) = ratio else { return NOTHING.to_owned() };
+    match time_source {
+        TimeSource::Modelled => format::times(ratio.estimate),
+        // The same variant on both sides.
+        TimeSource::Measured if ratio.lo == 1.0 && ratio.hi == 1.0 => format::times(1.0),
+        TimeSource::Measured if ratio.paired => format::ratio(ratio.estimate, ratio.lo, ratio.hi),
+        TimeSource::Measured => format!("{} (not in one run)", format::times(ratio.estimate)),
+    }
+}
+
+/// Says what is to be known of the figures beside the table, a sentence each.
+pub(super) fn notes(report: &Report) -> Vec<String> {
+    let held = || report.cases.iter().filter_map(|case| Some((case, case.contest.as_ref()?)));
+    let mut notes: Vec<String> = report.shrinkage.map(shrunk).into_iter().collect();
+    notes.extend(held().flat_map(|(case, contest)| settled(case, contest)));
+    let disturbed = held().filter(|(_, contest)| !contest.others.is_empty());
+    notes.extend(disturbed.map(|(case, contest)| {
+        format!("Other processes were on the GPU while `{}` was timed: {}.", case.case, contest.others.join(", "))
+    }));
+    notes
+}
+
+fn shrunk(Shrinkage { winners, median, worst }: Shrinkage) -> String {
+    let of = if winners == 1 { "the winner".to_owned() } else { format!("{winners} winners") };
+    format!(
+        "From screening to the contest the time of {of} changed by {} in the median and by {} at worst.",
+        format::change(median),
+        format::change(worst)
+    )
+}
+
+/// Says which near-ties a final settled.
+fn settled(case: &Case, contest: &Contest) -> Option<String> {
+    if contest.rivals.is_empty() {
+        return None;
+    }
+    let best = or_nothing(case.iteration.map(|iteration| format!("iteration {iteration}")));
+    let rivals = contest.rivals.iter().map(|rival| {
+        let who = rival.iteration.map_or_else(|| rival.name.clone(), |iteration| format!("iteration {iteration}"));
+        let takes =
+            rival.ratio.map(|ratio| format!(" takes {} as long", format::ratio(ratio.estimate, ratio.lo, ratio.hi)));
+        who + takes.as_deref().unwrap_or(" was not timed long enough")
+    });
+    let rivals: Vec<String> = rivals.collect();
+    Some(format!("The final of `{}` left {best} as the best: {}.", case.case, rivals.join(", ")))
+}
+
+/// Shows ours beside the baseline's.
+fn versus(ours: Option<String>, baseline: Option<String>) -> String {
+    match (ours, baseline) {
+        (None, None) => NOTHING.to_owned(),
+        (ours, baseline) => format!("{} / {}", or_nothing(ours), or_nothing(baseline)),
+    }
+}
+
+fn or_nothing(text: Option<String>) -> String {
+    text.unwrap_or_else(|| NOTHING.to_owned())
+}

@@ -1,0 +1,242 @@
+//! Figures that come from contests.
+
+use super::*;
+use crate::domain::contest::{Contest, Entrant, Role};
+use crate::domain::record::Final;
+use crate::store::testing::{contest, entrant};
+
+/// What the best variant of the first case and its second best were held against, each in its own confirmation.
+fn confirmed() -> SessionRecord {
+    let mut record = record();
+    let held = |sides: [(i64, f64); 2]| {
+        let [(challenger, us), (incumbent, incumbent_us)] = sides;
+        let mut sides = vec![
+            entrant(Role::Challenger, "tiled", Some(challenger), us),
+            entrant(Role::Twin, "tiled", Some(challenger), us),
+            entrant(Role::Incumbent, "tiled", Some(incumbent), incumbent_us),
+        ];
+        sides.push(entrant(Role::Baseline, "torch sdpa (cudnn)", None, 40.0));
+        contest("b1h1s128", sides)
+    };
+    record.iterations[1].measurements[0].contest = Some(held([(2, 64.0), (1, 80.0)]));
+    let second = Contest { shrinkage: Some(1.01), others: Vec::new(), ..held([(3, 50.0), (2, 64.0)]) };
+    record.iterations[2].measurements[0].contest = Some(second);
+    record
+}
+
+/// A final that takes the case from iteration 3 to iteration 2, with which it is level.
+fn settled() -> SessionRecord {
+    let mut record = confirmed();
+    let sides: Vec<Entrant> = vec![
+        entrant(Role::Challenger, "tiled 256", Some(3), 50.0),
+        entrant(Role::Twin, "tiled 256", Some(3), 50.0),
+        entrant(Role::Rival, "tiled 128", Some(2), 49.5),
+        entrant(Role::Baseline, "torch sdpa (cudnn)", None, 40.0),
+    ];
+    record.finals.push(Final { contest: contest("b1h1s128", sides), winner: 2 });
+    record
+}
+
+fn section(report: &Report, from: &str, to: &str) -> String {
+    let markdown = report.to_markdown().unwrap();
+    let rest = markdown.split_once(from).unwrap_or_else(|| panic!("no {from:?} in {markdown}")).1;
+    format!("{from}{}", rest.split_once(to).unwrap().0)
+}
+
+#[test]
+fn the_figures_of_a_case_are_those_of_the_contest_of_its_best_variant() {
+    let report = report(&confirmed());
+    insta::assert_snapshot!(section(&report, "## Result", "## Iterations"), @r#"
+    ## Result
+
+    Times in microseconds, measured; the interval is the median's 95% one. "Over baseline" is the baseline's time over ours: above 1, ours is the faster. Where the two were timed in turns in one run it stands with its 95% interval. Regime: `warm` finds the data in L2, `cold` does not.
+
+    | Case | Regime | Ours | Interval | Baseline | Over baseline | Floor | Share of floor | SM clock (MHz), ours / baseline |
+    |---|---|--:|--:|--:|--:|--:|--:|--:|
+    | b1h1s128 | warm | 51.38 | 50.00 to 52.12 | 40.99 (torch sdpa (cudnn)) | 0.798× (0.798 to 0.808) | 1.000 | 1.9% | 1980 / 1980 |
+    | b8h8s512 | warm | 400.00 (not confirmed) | 398.00 to 402.00 | - | - | 1.000 | 0.25% | - |
+    | b16h8s512 | warm | - | - | - | - | 1.000 | - | - |
+
+    From the first correct variant to the best, and how much of the device that uses; rates follow from the measured times.
+
+    | Case | Start | Over start | GFLOP/s | Share of peak | Blocks / SMs | Variant |
+    |---|--:|--:|--:|--:|--:|---|
+    | b1h1s128 | 80.00 | 1.56× (not in one run) | 77.9 | 0.06% | 2 / 58 | tiled BLOCK=256 PAD=8 (`ae4c80b6f6`) |
+    | b8h8s512 | 400.00 | 1.00× | 10.0 | 0.01% | 2 / 58 | tiled BLOCK=64 PAD=8 (`67df4d5f39`) |
+    | b16h8s512 | - | - | - | - | - / 58 | - |
+
+    How these figures were taken: best variant, its twin and the baseline in turns, a block of samples each. The noise is how far from 1 the interval of the variant over its own twin reaches; a difference below it is none. Energy is that of one execution, ours / baseline.
+
+    | Case | Held as | Rounds | Discarded | Samples | Noise (A/A) | SM clock (MHz) | Power (W) | Temperature (°C) | Throttled by | Energy (mJ) |
+    |---|---|--:|--:|--:|--:|--:|--:|--:|---|--:|
+    | b1h1s128 | confirmation | 6 | 2 | 6 | 0.25% | 1965 to 1980 | 72 | 64 | power cap | 250.00 / - |
+
+    - From screening to the contest the time of 2 winners changed by +3.6% in the median and by +6.2% at worst.
+
+    Every baseline as it was timed alone before the first iteration. Eager is a call without a graph, the host's work with it, as a user without graphs sees it.
+
+    | Case | Baseline | Regime | Graph | Interval | Eager | Error |
+    |---|---|---|--:|--:|--:|--:|
+    | b1h1s128 | torch sdpa (flash) | warm | 25.00 | 24.88 to 25.12 | - | - |
+    "#);
+    insta::assert_snapshot!(section(&report, "| # | Case", "## Correctness"), @r"
+    | # | Case | Verdict | Time | Speed-up | Predicted | Prediction | Variant | Claim |
+    |--:|---|---|--:|--:|--:|---|---|---|
+    | 1 | b1h1s128 | start | 80.00 | - | 1.10× to 1.50× | untested | tiled BLOCK=64 PAD=8 | 64 threads \| more warps hide latency |
+    | 1 | b8h8s512 | start | 400.00 | - | - | - | tiled BLOCK=64 PAD=8 | 64 threads \| more warps hide latency |
+    | 2 | b1h1s128 | improved | 64.00 | 1.256× (1.241 to 1.256) | 1.10× to 1.50× | confirmed | tiled BLOCK=128 PAD=8 | 128 threads \| more warps hide latency |
+    | 3 | b1h1s128 | improved | 50.00 | 1.286× (1.270 to 1.286) | 1.10× to 1.50× | confirmed | tiled BLOCK=256 PAD=8 | 256 threads \| more warps hide latency |
+    ");
+}
+
+#[test]
+fn a_final_settles_a_near_tie_and_gives_the_figures() {
+    let record = settled();
+    let report = report(&record);
+    let case = &report.cases[0];
+    let final_ = &record.finals[0].contest;
+    assert_eq!(case.iteration, Some(2));
+    assert_eq!(case.best_us, Some(final_.entrants[2].timing.median_ns / 1000.0));
+    insta::assert_json_snapshot!((&case.ratio_to_baseline, &case.contest), @r#"
+    [
+      {
+        "estimate": 0.8036147696729253,
+        "lo": 0.793626862541828,
+        "hi": 0.8036249111262421,
+        "paired": true
+      },
+      {
+        "kind": "final",
+        "samples": 6,
+        "rounds": 6,
+        "discarded_rounds": 2,
+        "noise": 0.002522072101410089,
+        "machine": {
+          "sm_clock_mhz": 1980.0,
+          "sm_clock_range_mhz": [
+            1965,
+            1980
+          ],
+          "memory_clock_mhz": 6250.0,
+          "power_w": 71.5,
+          "temperature_c": 64,
+          "throttle": [
+            "power_cap"
+          ]
+        },
+        "baseline_machine": {
+          "sm_clock_mhz": 1980.0,
+          "sm_clock_range_mhz": [
+            1965,
+            1980
+          ],
+          "memory_clock_mhz": 6250.0,
+          "power_w": 71.5,
+          "temperature_c": 64,
+          "throttle": [
+            "power_cap"
+          ]
+        },
+        "energy_j": 0.25,
+        "baseline_energy_j": null,
+        "others": [
+          "python3 (process 4242, 512 MiB)"
+        ],
+        "rivals": [
+          {
+            "iteration": 3,
+            "name": "tiled 256",
+            "us": 51.37625,
+            "ratio": {
+              "estimate": 0.9945230048637043,
+              "lo": 0.9945105697439236,
+              "hi": 1.0070268722919813,
+              "paired": true
+            }
+          }
+        ]
+      }
+    ]
+    "#);
+    insta::assert_snapshot!(section(&report, "How these figures", "## Iterations"), @"
+    How these figures were taken: best variant, its twin and the baseline in turns, a block of samples each. The noise is how far from 1 the interval of the variant over its own twin reaches; a difference below it is none. Energy is that of one execution, ours / baseline.
+
+    | Case | Held as | Rounds | Discarded | Samples | Noise (A/A) | SM clock (MHz) | Power (W) | Temperature (°C) | Throttled by | Energy (mJ) |
+    |---|---|--:|--:|--:|--:|--:|--:|--:|---|--:|
+    | b1h1s128 | final | 6 | 2 | 6 | 0.25% | 1965 to 1980 | 72 | 64 | power cap | 250.00 / - |
+
+    - From screening to the contest the time of 2 winners changed by +3.6% in the median and by +6.2% at worst.
+    - The final of `b1h1s128` left iteration 2 as the best: iteration 3 takes 0.995× (0.995 to 1.007) as long.
+    - Other processes were on the GPU while `b1h1s128` was timed: python3 (process 4242, 512 MiB).
+
+    Every baseline as it was timed alone before the first iteration. Eager is a call without a graph, the host's work with it, as a user without graphs sees it.
+
+    | Case | Baseline | Regime | Graph | Interval | Eager | Error |
+    |---|---|---|--:|--:|--:|--:|
+    | b1h1s128 | torch sdpa (flash) | warm | 25.00 | 24.88 to 25.12 | - | - |
+    ");
+}
+
+#[test]
+fn a_start_that_nothing_beat_is_no_win_however_well_it_was_measured() {
+    let mut record = record();
+    let sides = vec![entrant(Role::Challenger, "tiled", Some(1), 400.0), entrant(Role::Twin, "tiled", Some(1), 400.0)];
+    record.finals.push(Final { contest: contest("b8h8s512", sides), winner: 1 });
+    let report = report(&record);
+    assert!(report.cases[1].confirmed);
+    let steps = report.next_steps.join("\n");
+    assert!(steps.contains("`b8h8s512` has no win"), "{steps}");
+    assert!(steps.contains("not committed: `b1h1s128` (iteration 3)."), "{steps}");
+}
+
+#[test]
+fn times_of_two_regimes_are_not_divided() {
+    let mut record = record();
+    record.baselines[0].regime = Regime::Cold;
+    let report = report(&record);
+    let case = &report.cases[0];
+    assert_eq!((case.speedup_over_baseline, case.ratio_to_baseline), (None, None));
+    assert!(case.baseline.is_some() && case.ratio_to_start.is_some());
+}
+
+#[test]
+fn a_time_below_the_floor_is_an_error_and_no_win() {
+    let mut record = confirmed();
+    record.iterations[2].measurements[0].contest.as_mut().unwrap().floor_ns = Some(60_000.0);
+    let steps = report(&record).next_steps.join("\n");
+    assert!(steps.contains("`b1h1s128` is faster than its floor"), "{steps}");
+}
+
+#[test]
+fn what_is_level_with_the_baseline_is_not_called_slower() {
+    let mut record = confirmed();
+    let contest = record.iterations[2].measurements[0].contest.as_mut().unwrap();
+    contest.entrants[3] = entrant(Role::Baseline, "torch sdpa (cudnn)", None, 49.8);
+    let steps = report(&record).next_steps.join("\n");
+    assert!(steps.contains("`b1h1s128` is level with torch sdpa (cudnn)"), "{steps}");
+}
+
+#[test]
+fn without_pytorch_the_report_says_what_the_baseline_is() {
+    let mut record = record();
+    record.environment.torch = None;
+    record.baselines[0].name = crate::domain::record::Baseline::reference_name(TimeSource::Measured, "tiled");
+    let markdown = report(&record).to_markdown().unwrap();
+    let said = "Nothing that a user would use could be timed for `b1h1s128`, for there is no PyTorch: the baseline is the \
+                workload's reference kernel at its seed.";
+    assert!(markdown.contains(said), "{markdown}");
+}
+
+#[test]
+fn every_baseline_is_listed_as_a_user_without_graphs_sees_it() {
+    let mut record = record();
+    record.baselines[0].eager_ns = Some(38_000.0);
+    record.baselines[0].relative_l2 = Some(2.5e-4);
+    insta::assert_snapshot!(section(&report(&record), "Every baseline", "## Iterations"), @"
+    Every baseline as it was timed alone before the first iteration. Eager is a call without a graph, the host's work with it, as a user without graphs sees it.
+
+    | Case | Baseline | Regime | Graph | Interval | Eager | Error |
+    |---|---|---|--:|--:|--:|--:|
+    | b1h1s128 | torch sdpa (flash) | warm | 25.00 | 24.88 to 25.12 | 38.00 | 2.5e-4 |
+    ");
+}

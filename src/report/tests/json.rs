@@ -1,0 +1,333 @@
+//! The whole report, for programs.
+
+use super::*;
+
+#[test]
+fn a_session_is_told_to_programs_as_json() {
+    let mut report = report(&record());
+    // One of each kind of row is enough to show the contract.
+    report.hypotheses.drain(2..);
+    report.wins.drain(1..);
+    insta::assert_snapshot!(report.to_json().unwrap(), @r#"
+    {
+      "schema": "optloop.report/1",
+      "session": {
+        "id": 2,
+        "status": "finished",
+        "stop_reason": "its time budget is spent",
+        "workload": "attention-fp16-d64",
+        "proposer": "rules",
+        "seed": 1,
+        "device": "NVIDIA L4",
+        "time_source": "measured",
+        "started_at": "2026-11-20T10:00:00Z",
+        "ended_at": "2026-11-20T10:55:00Z",
+        "budget_s": 3300.0,
+        "wall_s": 3301.0,
+        "gpu_s": 3301.0,
+        "cost_usd": 0.9299999999999999
+      },
+      "environment": {
+        "device": "NVIDIA L4",
+        "arch": "sm_89",
+        "sms": 58,
+        "driver": "13.0",
+        "nvrtc": "13.0",
+        "optloop": "0.1.0",
+        "torch": "2.9.0",
+        "host": "Linux, 16 cores",
+        "peaks_source": "derived from the driver's clocks (1700 MHz SM, 2600 MHz memory, 5120-bit bus)"
+      },
+      "cases": [
+        {
+          "case": "b1h1s128",
+          "start_us": 80.0,
+          "best_us": 50.0,
+          "best_ci_us": [
+            49.75,
+            50.25
+          ],
+          "confirmed": true,
+          "regime": "warm",
+          "baseline": {
+            "name": "torch sdpa (flash)",
+            "us": 25.0,
+            "ci_us": [
+              24.875,
+              25.125
+            ],
+            "is_reference": false
+          },
+          "speedup_over_start": 1.6,
+          "ratio_to_start": {
+            "estimate": 1.6,
+            "lo": 1.5887260686618034,
+            "hi": 1.6113539335049172,
+            "paired": false
+          },
+          "speedup_over_baseline": 0.5,
+          "ratio_to_baseline": {
+            "estimate": 0.5,
+            "lo": 0.49647689645681353,
+            "hi": 0.5035481042202866,
+            "paired": false
+          },
+          "floor_us": 1.0,
+          "variant": {
+            "family": "tiled",
+            "params": {
+              "BLOCK": 256,
+              "PAD": 8
+            },
+            "hash": "ae4c80b6f6ad13cd863c4cde52e47030"
+          },
+          "iteration": 3,
+          "commit": null,
+          "gflops": 80.0,
+          "share_of_floor": 0.02,
+          "share_of_peak": 0.0006666666666666666,
+          "ctas": 2,
+          "sms": 58,
+          "contest": null,
+          "profile": null
+        },
+        {
+          "case": "b8h8s512",
+          "start_us": 400.0,
+          "best_us": 400.0,
+          "best_ci_us": [
+            398.0,
+            402.0
+          ],
+          "confirmed": false,
+          "regime": "warm",
+          "baseline": null,
+          "speedup_over_start": 1.0,
+          "ratio_to_start": {
+            "estimate": 1.0,
+            "lo": 1.0,
+            "hi": 1.0,
+            "paired": true
+          },
+          "speedup_over_baseline": null,
+          "ratio_to_baseline": null,
+          "floor_us": 1.0,
+          "variant": {
+            "family": "tiled",
+            "params": {
+              "BLOCK": 64,
+              "PAD": 8
+            },
+            "hash": "67df4d5f39fcba92bccd6e1bb96145d9"
+          },
+          "iteration": 1,
+          "commit": null,
+          "gflops": 10.0,
+          "share_of_floor": 0.0025,
+          "share_of_peak": 0.00008333333333333333,
+          "ctas": 2,
+          "sms": 58,
+          "contest": null,
+          "profile": null
+        },
+        {
+          "case": "b16h8s512",
+          "start_us": null,
+          "best_us": null,
+          "best_ci_us": null,
+          "confirmed": false,
+          "regime": "warm",
+          "baseline": null,
+          "speedup_over_start": null,
+          "ratio_to_start": null,
+          "speedup_over_baseline": null,
+          "ratio_to_baseline": null,
+          "floor_us": 1.0,
+          "variant": null,
+          "iteration": null,
+          "commit": null,
+          "gflops": null,
+          "share_of_floor": null,
+          "share_of_peak": null,
+          "ctas": null,
+          "sms": 58,
+          "contest": null,
+          "profile": null
+        }
+      ],
+      "baselines": [
+        {
+          "case": "b1h1s128",
+          "name": "torch sdpa (flash)",
+          "regime": "warm",
+          "us": 25.0,
+          "ci_us": [
+            24.875,
+            25.125
+          ],
+          "eager_us": null,
+          "relative_l2": null
+        }
+      ],
+      "shrinkage": null,
+      "iterations": {
+        "total": 5,
+        "unfinished": 1,
+        "measured": 3,
+        "rejected_by_compiler": 0,
+        "wrong": 1,
+        "crashed": 0,
+        "timed_out": 0,
+        "cheated": 0,
+        "pruned": 0
+      },
+      "wins": [
+        {
+          "iteration": 1,
+          "case": "b1h1s128",
+          "verdict": "start",
+          "variant": {
+            "family": "tiled",
+            "params": {
+              "BLOCK": 64,
+              "PAD": 8
+            },
+            "hash": "67df4d5f39fcba92bccd6e1bb96145d9"
+          },
+          "us": 80.0,
+          "ci_us": [
+            79.6,
+            80.4
+          ],
+          "speedup": null,
+          "ratio": null,
+          "claim": "64 threads | more warps hide latency",
+          "predicted": [
+            1.1,
+            1.5
+          ],
+          "score": "untested",
+          "commit": null
+        }
+      ],
+      "hypotheses": [
+        {
+          "iteration": 1,
+          "case": "b1h1s128",
+          "claim": "64 threads | more warps hide latency",
+          "evidence": "2 blocks on 58 SMs",
+          "predicted": [
+            1.1,
+            1.5
+          ],
+          "actual": null,
+          "verdict": "untested"
+        },
+        {
+          "iteration": 2,
+          "case": "b1h1s128",
+          "claim": "128 threads | more warps hide latency",
+          "evidence": "2 blocks on 58 SMs",
+          "predicted": [
+            1.1,
+            1.5
+          ],
+          "actual": 1.25,
+          "verdict": "confirmed"
+        }
+      ],
+      "predictions": {
+        "confirmed": 2,
+        "exceeded": 0,
+        "refuted": 0,
+        "untested": 2
+      },
+      "findings": [],
+      "correctness": [
+        {
+          "case": "b1h1s128",
+          "relative_l2": 0.00012,
+          "worst_row": 0.00034,
+          "rows_checked": 64,
+          "rows": 128,
+          "checked_on": null
+        },
+        {
+          "case": "b8h8s512",
+          "relative_l2": 0.00012,
+          "worst_row": 0.00034,
+          "rows_checked": 64,
+          "rows": 128,
+          "checked_on": null
+        },
+        {
+          "case": "b16h8s512",
+          "relative_l2": null,
+          "worst_row": null,
+          "rows_checked": null,
+          "rows": null,
+          "checked_on": null
+        }
+      ],
+      "committed": [
+        {
+          "commit": "0123456789abcdef",
+          "iteration": 2,
+          "case": "b1h1s128"
+        }
+      ],
+      "cost": {
+        "session": {
+          "gpu_s": 3301.0,
+          "gpu_usd": 0.18,
+          "llm_usd": 0.75
+        },
+        "ledger": [
+          {
+            "session": 1,
+            "workload": "attention-fp16-d64",
+            "status": "interrupted",
+            "time_source": "measured",
+            "wall_s": 3301.0,
+            "cost": {
+              "gpu_s": 10800.0,
+              "gpu_usd": 0.6,
+              "llm_usd": 3.0
+            },
+            "wins": 0,
+            "best_speedup": null
+          },
+          {
+            "session": 2,
+            "workload": "attention-fp16-d64",
+            "status": "finished",
+            "time_source": "measured",
+            "wall_s": 3301.0,
+            "cost": {
+              "gpu_s": 3301.0,
+              "gpu_usd": 0.18,
+              "llm_usd": 0.75
+            },
+            "wins": 2,
+            "best_speedup": 1.6
+          }
+        ],
+        "cumulative": {
+          "gpu_s": 14101.0,
+          "gpu_usd": 0.78,
+          "llm_usd": 3.75
+        }
+      },
+      "next_steps": [
+        "`b16h8s512` has no correct variant yet: see `optloop history 2 --case b16h8s512` for why.",
+        "`b8h8s512` is furthest from its floor: the best time is 400× of it; it launches 2 blocks on 58 SMs, so most of the device idles.",
+        "`b1h1s128` still takes 2.00× as long as torch sdpa (flash) (not in one run).",
+        "`b8h8s512` has no win: nothing beat its first correct variant.",
+        "Never timed in this session: `split-k`.",
+        "Changes that paid off most: `BLOCK` of `tiled` (1.26× on geometric average over 2 changes).",
+        "No baseline was timed for `b8h8s512`, `b16h8s512`: nothing says how these compare with what a user has.",
+        "Winners that are not committed: `b1h1s128` (iteration 3)."
+      ]
+    }
+    "#);
+}

@@ -1,0 +1,102 @@
+//! The whole report, for people.
+
+use super::*;
+
+#[test]
+fn a_session_reads_as_markdown() {
+    insta::assert_snapshot!(report(&record()).to_markdown().unwrap(), @r#"
+    # Session 2: attention-fp16-d64 on NVIDIA L4
+
+    **Status**: finished, its time budget is spent  
+    **Started**: 2026-11-20T10:00:00Z  
+    **Time**: 55 min of 55 min  
+    **Cost**: $0.93 (GPU $0.18, language models $0.75)
+
+    Every time below is **measured** on the device.
+
+    ## Objective
+
+    Make every case of `attention-fp16-d64` as fast as its floor allows, against its first correct variant and against what a user would use instead.
+
+    ## Environment
+
+    | | |
+    |---|---|
+    | Device | NVIDIA L4 (sm_89, 58 SMs) |
+    | Driver, NVRTC | 13.0, 13.0 |
+    | PyTorch | 2.9.0 |
+    | Host | Linux, 16 cores |
+    | optloop | 0.1.0, proposer rules, seed 1 |
+    | Ceilings | derived from the driver's clocks (1700 MHz SM, 2600 MHz memory, 5120-bit bus) |
+
+    ## Result
+
+    Times in microseconds, measured; the interval is the median's 95% one. "Over baseline" is the baseline's time over ours: above 1, ours is the faster. Where the two were timed in turns in one run it stands with its 95% interval. Regime: `warm` finds the data in L2, `cold` does not.
+
+    | Case | Regime | Ours | Interval | Baseline | Over baseline | Floor | Share of floor | SM clock (MHz), ours / baseline |
+    |---|---|--:|--:|--:|--:|--:|--:|--:|
+    | b1h1s128 | warm | 50.00 | 49.75 to 50.25 | 25.00 (torch sdpa (flash)) | 0.50× (not in one run) | 1.000 | 2.0% | - |
+    | b8h8s512 | warm | 400.00 (not confirmed) | 398.00 to 402.00 | - | - | 1.000 | 0.25% | - |
+    | b16h8s512 | warm | - | - | - | - | 1.000 | - | - |
+
+    From the first correct variant to the best, and how much of the device that uses; rates follow from the measured times.
+
+    | Case | Start | Over start | GFLOP/s | Share of peak | Blocks / SMs | Variant |
+    |---|--:|--:|--:|--:|--:|---|
+    | b1h1s128 | 80.00 | 1.60× (not in one run) | 80.0 | 0.07% | 2 / 58 | tiled BLOCK=256 PAD=8 (`ae4c80b6f6`) |
+    | b8h8s512 | 400.00 | 1.00× | 10.0 | 0.01% | 2 / 58 | tiled BLOCK=64 PAD=8 (`67df4d5f39`) |
+    | b16h8s512 | - | - | - | - | - / 58 | - |
+
+    Every baseline as it was timed alone before the first iteration. Eager is a call without a graph, the host's work with it, as a user without graphs sees it.
+
+    | Case | Baseline | Regime | Graph | Interval | Eager | Error |
+    |---|---|---|--:|--:|--:|--:|
+    | b1h1s128 | torch sdpa (flash) | warm | 25.00 | 24.88 to 25.12 | - | - |
+
+    ## Iterations
+
+    5 iterations: 1 unfinished, 3 measured, 1 wrong. Predictions: 2 confirmed, 0 exceeded, 0 refuted, 2 untested.
+
+    The first correct variant of each case and every confirmed improvement. Times in microseconds, measured; the speed-up is over the incumbent of its time.
+
+    | # | Case | Verdict | Time | Speed-up | Predicted | Prediction | Variant | Claim |
+    |--:|---|---|--:|--:|--:|---|---|---|
+    | 1 | b1h1s128 | start | 80.00 | - | 1.10× to 1.50× | untested | tiled BLOCK=64 PAD=8 | 64 threads \| more warps hide latency |
+    | 1 | b8h8s512 | start | 400.00 | - | - | - | tiled BLOCK=64 PAD=8 | 64 threads \| more warps hide latency |
+    | 2 | b1h1s128 | improved | 64.00 | 1.25× (not in one run) | 1.10× to 1.50× | confirmed | tiled BLOCK=128 PAD=8 | 128 threads \| more warps hide latency |
+    | 3 | b1h1s128 | improved | 50.00 | 1.28× (not in one run) | 1.10× to 1.50× | confirmed | tiled BLOCK=256 PAD=8 | 256 threads \| more warps hide latency |
+
+    ## Correctness
+
+    Errors of the best variants against a float64 reference, relative to the scale of the output.
+
+    | Case | Whole output | Worst row | Rows checked |
+    |---|--:|--:|--:|
+    | b1h1s128 | 1.2e-4 | 3.4e-4 | 64 of 128 |
+    | b8h8s512 | 1.2e-4 | 3.4e-4 | 64 of 128 |
+    | b16h8s512 | - | - | - |
+
+    ## Cost
+
+    | Session | Workload | Time | GPU | Language models | Total | Result |
+    |--:|---|--:|--:|--:|--:|---|
+    | 1 | attention-fp16-d64 | 55 min | $0.60 | $3.00 | $3.60 | interrupted, 0 wins |
+    | 2 | attention-fp16-d64 | 55 min | $0.18 | $0.75 | $0.93 | 2 wins, best 1.60× over start (measured, not in one run) |
+    | **Total** | | | $0.78 | $3.75 | $4.53 | |
+
+    ## Committed
+
+    - `0123456789`: iteration 2 on b1h1s128
+
+    ## Next steps
+
+    - `b16h8s512` has no correct variant yet: see `optloop history 2 --case b16h8s512` for why.
+    - `b8h8s512` is furthest from its floor: the best time is 400× of it; it launches 2 blocks on 58 SMs, so most of the device idles.
+    - `b1h1s128` still takes 2.00× as long as torch sdpa (flash) (not in one run).
+    - `b8h8s512` has no win: nothing beat its first correct variant.
+    - Never timed in this session: `split-k`.
+    - Changes that paid off most: `BLOCK` of `tiled` (1.26× on geometric average over 2 changes).
+    - No baseline was timed for `b8h8s512`, `b16h8s512`: nothing says how these compare with what a user has.
+    - Winners that are not committed: `b1h1s128` (iteration 3).
+    "#);
+}

@@ -1,0 +1,187 @@
+//! A hand-made session and the report that it makes.
+
+mod contests;
+mod json;
+mod markdown;
+mod modelled;
+mod parts;
+
+use indexmap::IndexMap;
+
+use super::*;
+use crate::domain::cost::Spent;
+use crate::domain::device::{DeviceInfo, TimeSource};
+use crate::domain::evaluation::{Correctness, Outcome, Timing};
+use crate::domain::hypothesis::{Hypothesis, Score};
+use crate::domain::profile::tests::launch;
+use crate::domain::profile::{LaunchProfile, Profile};
+use crate::domain::record::{
+    Baseline, CaseRecord, Environment, IterationRecord, SessionRecord, SessionSummary, Status,
+};
+use crate::domain::regime::Regime;
+use crate::domain::statistics::Interval;
+use crate::domain::variant::VariantHash;
+use crate::domain::verdict::Verdict;
+use crate::store::testing;
+
+fn timing(us: f64) -> Timing {
+    let interval_ns = Interval { lo: us * 995.0, hi: us * 1005.0 };
+    Timing { samples_ns: vec![us * 1000.0], launches_per_sample: 1, median_ns: us * 1000.0, interval_ns }
+}
+
+fn session(id: i64, wins: u64, spent: Spent) -> SessionSummary {
+    SessionSummary {
+        id,
+        workload: "attention-fp16-d64".to_owned(),
+        cases: ["b1h1s128", "b8h8s512", "b16h8s512"].map(str::to_owned).to_vec(),
+        proposer: "rules".to_owned(),
+        seed: 1,
+        device: "NVIDIA L4".to_owned(),
+        time_source: TimeSource::Measured,
+        status: if wins == 0 { Status::Interrupted } else { Status::Finished },
+        stop_reason: Some("its time budget is spent".to_owned()),
+        started_at: "2026-11-20T10:00:00Z".to_owned(),
+        ended_at: Some("2026-11-20T10:55:00Z".to_owned()),
+        budget_s: 3300.0,
+        max_cost_usd: None,
+        max_iterations: None,
+        wall_s: Some(3301.0),
+        iterations: 5,
+        unfinished: 0,
+        wins,
+        best_speedup: (wins > 0).then_some(1.6),
+        cost: spent,
+    }
+}
+
+fn iteration(id: i64, block: i64, parent: Option<i64>, outcome: Outcome, found: Vec<CaseRecord>) -> IterationRecord {
+    let actual = found.iter().find_map(|case| case.speedup);
+    let hypothesis = Hypothesis {
+        claim: format!("{block} threads | more warps hide latency"),
+        evidence: "2 blocks on 58 SMs".to_owned(),
+        case: "b1h1s128".to_owned(),
+        predicted: Interval { lo: 1.1, hi: 1.5 },
+        relative_to: parent,
+    };
+    IterationRecord {
+        id,
+        session: 2,
+        ordinal: id,
+        proposer: "rules".to_owned(),
+        family: "tiled".to_owned(),
+        params: IndexMap::from([("BLOCK".to_owned(), block), ("PAD".to_owned(), 8)]),
+        hash: VariantHash::of(&block.to_string()),
+        parent,
+        cases: Vec::new(),
+        started_at: "2026-11-20T10:00:01Z".to_owned(),
+        ended_at: Some("2026-11-20T10:00:04Z".to_owned()),
+        outcome: Some(outcome),
+        score: Some(hypothesis.score(actual)),
+        hypothesis,
+        actual,
+        measurements: found,
+        device_s: Some(0.5),
+        wall_s: Some(3.0),
+        cost: Spent::default(),
+    }
+}
+
+fn found(case: &str, us: f64, verdict: Verdict, speedup: Option<f64>, commit: Option<&str>) -> CaseRecord {
+    let confirmed = verdict == Verdict::Improved;
+    CaseRecord {
+        case: case.to_owned(),
+        regime: Regime::Warm,
+        correctness: Some(Correctness { relative_l2: 1.2e-4, worst_row: 3.4e-4, rows_checked: 64, rows: 128 }),
+        ctas: Some(2),
+        contest: None,
+        profile: None,
+        // The screening is luckier than the confirmation, which is the one to report.
+        screening: Some(timing(if confirmed { us * 0.9 } else { us })),
+        confirmation: confirmed.then(|| timing(us)),
+        verdict: Some(verdict),
+        speedup,
+        commit: commit.map(str::to_owned),
+    }
+}
+
+/// Two wins in a row on one case, a start without a win on another, and nothing correct on the third.
+fn record() -> SessionRecord {
+    let message = "all zeros".to_owned();
+    let wrong = Outcome::Wrong { case: "b16h8s512".to_owned(), message };
+    let spent = Spent { gpu_s: 3301.0, gpu_usd: 0.18, llm_usd: 0.75 };
+    let earlier = Spent { gpu_s: 10_800.0, gpu_usd: 0.6, llm_usd: 3.0 };
+    let session = session(2, 2, spent);
+    SessionRecord {
+        environment: Environment {
+            device: DeviceInfo {
+                name: "NVIDIA L4".to_owned(),
+                driver: Some("13.0".to_owned()),
+                ..DeviceInfo::of_arch("sm_89").unwrap()
+            },
+            nvrtc: "13.0".to_owned(),
+            optloop: "0.1.0".to_owned(),
+            torch: Some("2.9.0".to_owned()),
+            host: "Linux, 16 cores".to_owned(),
+        },
+        baselines: vec![Baseline {
+            case: "b1h1s128".to_owned(),
+            name: "torch sdpa (flash)".to_owned(),
+            regime: Regime::Warm,
+            timing: timing(25.0),
+            eager_ns: None,
+            relative_l2: None,
+        }],
+        iterations: vec![
+            iteration(
+                1,
+                64,
+                None,
+                Outcome::Measured,
+                vec![
+                    found("b1h1s128", 80.0, Verdict::Start, None, None),
+                    found("b8h8s512", 400.0, Verdict::Start, None, None),
+                ],
+            ),
+            iteration(
+                2,
+                128,
+                Some(1),
+                Outcome::Measured,
+                vec![found("b1h1s128", 64.0, Verdict::Improved, Some(1.25), Some("0123456789abcdef"))],
+            ),
+            iteration(
+                3,
+                256,
+                Some(2),
+                Outcome::Measured,
+                vec![found("b1h1s128", 50.0, Verdict::Improved, Some(1.28), None)],
+            ),
+            iteration(4, 512, Some(3), wrong, Vec::new()),
+            IterationRecord {
+                outcome: None,
+                score: None,
+                ended_at: None,
+                ..iteration(5, 96, Some(3), Outcome::Measured, vec![])
+            },
+        ],
+        finals: Vec::new(),
+        ledger: vec![self::session(1, 0, earlier), session.clone()],
+        session,
+    }
+}
+
+fn report(record: &SessionRecord) -> Report {
+    report_with(record, &[])
+}
+
+fn report_with(record: &SessionRecord, findings: &[Finding]) -> Report {
+    let facts = ["b1h1s128", "b8h8s512", "b16h8s512"].map(|case| CaseFacts {
+        case: case.to_owned(),
+        conditions: testing::contest(case, Vec::new()).conditions,
+        floor_ns: 1000.0,
+        flop: 4.0e6,
+        peak_flops: 1.2e14,
+    });
+    let families = ["tiled", "split-k"].map(str::to_owned);
+    build(&ReportInput { record, facts: &facts, families: &families, findings })
+}

@@ -1,0 +1,61 @@
+//! Parts of a report that are there for a reason only.
+
+use super::*;
+
+#[test]
+fn the_start_of_a_session_is_reported_without_figures() {
+    let mut record = record();
+    record.iterations.clear();
+    record.baselines.clear();
+    let report = report(&record);
+    assert_eq!(report.cases[0].best_us, None);
+    assert!(report.to_markdown().unwrap().contains("No variant was correct."));
+}
+
+/// The worst evidence stands for a family, and the section is not there when nothing was found.
+#[test]
+fn what_a_diagnosis_found_is_told_once_a_family() {
+    let finding = |iteration, family: &str, severity| Finding {
+        iteration,
+        family: family.to_owned(),
+        rule: "serialised-grid",
+        severity,
+        evidence: format!("the work grows {severity}-fold"),
+    };
+    let found = [finding(1, "tiled", 16.0), finding(2, "tiled", 64.0), finding(3, "split-k", 8.0)];
+    let markdown = report_with(&record(), &found).to_markdown().unwrap();
+    let section = markdown.split("## ").find(|section| section.starts_with("Diagnosis")).unwrap();
+    insta::assert_snapshot!(section, @"
+    Diagnosis
+
+    - `serialised-grid` in tiled (2 iterations): the work grows 64-fold.
+    - `serialised-grid` in split-k (1 iteration): the work grows 8-fold.
+    ");
+    assert!(!report(&record()).to_markdown().unwrap().contains("Diagnosis"));
+    insta::assert_json_snapshot!(report_with(&record(), &found).findings, @r#"
+    [
+      {
+        "rule": "serialised-grid",
+        "family": "tiled",
+        "iterations": 2,
+        "evidence": "the work grows 64-fold"
+      },
+      {
+        "rule": "serialised-grid",
+        "family": "split-k",
+        "iterations": 1,
+        "evidence": "the work grows 8-fold"
+      }
+    ]
+    "#);
+}
+
+#[test]
+fn refuted_predictions_are_owned_up_to() {
+    let mut record = record();
+    for iteration in &mut record.iterations {
+        iteration.score = Some(Score::Refuted);
+    }
+    let steps = report(&record).next_steps.join("\n");
+    assert!(steps.contains("100% of the tested predictions were refuted"), "{steps}");
+}

@@ -1,0 +1,90 @@
+//! What a baseline is given, and what is believed of its answer.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::process::sentence;
+use super::protocol::PreparedBackend;
+use super::{Backend, Ready, plausible};
+use crate::domain::op::{Dims, Dtype, Op, Role};
+use crate::domain::workload::Tolerance;
+use crate::runner::inputs;
+use crate::runner::validate::Expectation;
+
+/// The most float64 work of the check of a baseline's outputs: some 64 rows of the longest cases, every row of the others.
+const ORACLE_FLOP: f64 = 1e9;
+
+/// The relative error above which a baseline computes something else. Rounding to the coarsest dtype that is in use, FP8
+/// with 3 bits of mantissa, gives a few hundredths.
+const WRONG: f64 = 0.1;
+
+/// Nothing is held against it but what it computes.
+const ANY_ERROR: Tolerance = Tolerance { relative_l2: f64::INFINITY, worst_row: f64::INFINITY };
+
+/// The inputs of a case in files, and what must come out.
+pub(super) struct Drawn {
+    /// Where each input is, by the tensor's name.
+    pub files: BTreeMap<String, String>,
+    expectation: Expectation,
+    output_bytes: usize,
+}
+
+impl Drawn {
+    /// Draws the inputs of a seed into a folder and computes the reference.
+    pub fn new(op: &dyn Op, dims: &Dims, dtype: Dtype, seed: u64, folder: &Path) -> Result<Self, String> {
+        let (mut files, mut values) = (BTreeMap::new(), Vec::new());
+        for tensor in op.tensors(dims, dtype).into_iter().filter(|tensor| tensor.role == Role::Input) {
+            let drawn = inputs::normal(&tensor, seed);
+            let path = folder.join(format!("{}.input", tensor.name));
+            let written = std::fs::write(&path, inputs::encode(&drawn, dtype));
+            written.map_err(|error| format!("an input cannot be written to {}: {error}", path.display()))?;
+            files.insert(tensor.name, text(&path)?.to_owned());
+            values.push(drawn);
+        }
+        let expectation = Expectation::new(op, dims, dtype, &values, ORACLE_FLOP, seed);
+        Ok(Self { files, expectation, output_bytes: op.output(dims, dtype).bytes() })
+    }
+
+    /// Believes a backend that it is ready only if what it says of itself makes sense.
+    pub fn judged(&self, backend: PreparedBackend, folder: &Path) -> Backend {
+        let ready = self.ready(&backend, folder);
+        Backend { name: backend.name, ready }
+    }
+
+    fn ready(&self, backend: &PreparedBackend, folder: &Path) -> Result<Ready, String> {
+        if let Some(error) = &backend.error {
+            return Err(sentence(error));
+        }
+        let launches_per_sample = backend.launches_per_sample.filter(|launches| *launches > 0);
+        let Some(launches_per_sample) = launches_per_sample else {
+            return Err("it does not say how many launches a sample has".to_owned());
+        };
+        if let Some(ns) = backend.eager_ns.filter(|ns| !plausible(*ns)) {
+            return Err(format!("its eager time is said to be {ns} ns, which is no time"));
+        }
+        let relative_l2 = backend.output.as_ref().map(|file| self.error(file, folder)).transpose()?;
+        Ok(Ready { launches_per_sample, eager_ns: backend.eager_ns, relative_l2 })
+    }
+
+    /// Returns the error of an output.
+    fn error(&self, file: &str, folder: &Path) -> Result<f64, String> {
+        if file.contains(['/', '\\']) {
+            return Err(format!("its output `{file}` is a path, not the name of a file in the output folder"));
+        }
+        let bytes =
+            std::fs::read(folder.join(file)).map_err(|error| format!("its output `{file}` cannot be read: {error}"))?;
+        if bytes.len() != self.output_bytes {
+            return Err(format!("its output has {} bytes, not {}", bytes.len(), self.output_bytes));
+        }
+        let found = self.expectation.check(&bytes, &ANY_ERROR).map_err(|problem| format!("its output: {problem}"))?;
+        match found.relative_l2 <= WRONG {
+            true => Ok(found.relative_l2),
+            false => Err(format!("it computes something else: its relative error is {:.2e}", found.relative_l2)),
+        }
+    }
+}
+
+/// Returns a path as JSON can hold it.
+pub(super) fn text(path: &Path) -> Result<&str, String> {
+    path.to_str().ok_or_else(|| format!("the temporary folder {} is not in UTF-8", path.display()))
+}

@@ -1,0 +1,69 @@
+//! Looks for the fastest backend of a case.
+
+use super::{Backend, BaselineProcess};
+use crate::domain::contest::order;
+use crate::domain::evaluation::Timing;
+use crate::domain::record::Baseline;
+use crate::domain::workload::Case;
+
+/// Samples of a backend before the next one's turn while the fastest is looked for.
+const BLOCK: usize = 10;
+
+/// Samples the backends that are ready, in turns, and returns those that could be, the fastest first.
+///
+/// Where none could, the error is what went wrong last: while they were sampled, else while they were prepared.
+pub async fn fastest(
+    process: &mut BaselineProcess,
+    case: &Case,
+    backends: &[Backend],
+    samples: usize,
+) -> Result<Vec<Baseline>, String> {
+    let (mut timed, mut reasons) = (Vec::new(), Vec::new());
+    for (backend, taken) in in_turns(process, backends, samples).await {
+        match taken {
+            Ok(samples_ns) => timed.extend(summary(case, backend, samples_ns)),
+            Err(reason) => reasons.push(reason),
+        }
+    }
+    timed.sort_by(|a, b| a.timing.median_ns.total_cmp(&b.timing.median_ns));
+    if !timed.is_empty() {
+        return Ok(timed);
+    }
+    let never = |backend: &Backend| backend.ready.as_ref().err().map(|reason| format!("{}: {reason}", backend.name));
+    reasons.extend(backends.iter().filter_map(never));
+    Err(reasons.into_iter().next().unwrap_or_else(|| "it has no backend".to_owned()))
+}
+
+/// Takes samples of every backend that is ready, until its first error.
+async fn in_turns<'a>(
+    process: &mut BaselineProcess,
+    backends: &'a [Backend],
+    samples: usize,
+) -> Vec<(&'a Backend, Result<Vec<f64>, String>)> {
+    let ready = backends.iter().filter(|backend| backend.ready.is_ok());
+    let mut entrants: Vec<_> = ready.map(|backend| (backend, Ok(Vec::with_capacity(samples)))).collect();
+    for round in 0..samples.div_ceil(BLOCK) {
+        let block = BLOCK.min(samples - round * BLOCK);
+        for entrant in order(entrants.len(), round) {
+            let (backend, taken) = &mut entrants[entrant];
+            let Ok(so_far) = taken else { continue };
+            match process.sample(&backend.name, block).await {
+                Ok(block) => so_far.extend(block),
+                Err(reason) => *taken = Err(reason),
+            }
+        }
+    }
+    entrants
+}
+
+fn summary(case: &Case, backend: &Backend, samples_ns: Vec<f64>) -> Option<Baseline> {
+    let ready = backend.ready.as_ref().ok()?;
+    Some(Baseline {
+        case: case.name.clone(),
+        name: backend.name.clone(),
+        regime: case.regime,
+        timing: Timing::of(samples_ns, ready.launches_per_sample)?,
+        eager_ns: ready.eager_ns,
+        relative_l2: ready.relative_l2,
+    })
+}

@@ -1,0 +1,140 @@
+//! Measures the ceilings of a device: micro-benchmarks that do one thing as fast as the device can.
+//!
+//! Ceilings that are derived from the clocks on the box are rarely reached, by anybody. A floor from measured ones says how
+//! much is really left to win.
+
+pub mod probes;
+
+use self::probes::{Effort, Figure, Probe, probes};
+use super::compile::Compiler;
+use super::worker::{TimeRequest, Worker};
+use crate::domain::device::Peaks;
+use crate::domain::evaluation::Timing;
+use crate::domain::variant::{Params, Variant, VariantHash};
+
+/// Samples of a probe, of which the fastest counts: a rate that was reached once can be reached.
+const SAMPLES: usize = 20;
+
+/// The shortest sample: long enough for the resolution of a GPU's events, half a microsecond, not to matter.
+const MIN_SAMPLE_NS: f64 = 500_000.0;
+
+/// A measured rate this much above the derived one cannot be: the clock or the count of work is wrong.
+const MOST_OF_DERIVED: f64 = 1.05;
+
+/// A measured rate of arithmetic or memory this far below the derived one says that the device was not alone. L2 has no
+/// such limit: its derived ceiling, 64 bytes a clock and multiprocessor, is far from what any L2 gives to all at once.
+const LEAST_OF_DERIVED: f64 = 0.5;
+
+/// Measures the ceilings of the worker's device, which must have nothing else to do meanwhile. Takes some seconds.
+///
+/// A rate that cannot be is replaced by the derived one, and [`Peaks::source`] says so.
+pub async fn measure(worker: &mut Worker, compiler: &Compiler) -> Result<Peaks, String> {
+    let mut rates = Vec::new();
+    for probe in probes(worker.info(), Effort::FULL) {
+        let timing = time(worker, compiler, &probe).await?;
+        let fastest_ns = timing.samples_ns.iter().copied().fold(f64::INFINITY, f64::min);
+        rates.push((probe.figure, probe.work / fastest_ns * 1e9));
+    }
+    Ok(combine(&worker.info().peaks, &rates))
+}
+
+async fn time(worker: &mut Worker, compiler: &Compiler, probe: &Probe) -> Result<Timing, String> {
+    let kernel = probe.plan.launches.first().map_or("", |launch| launch.kernel.as_str());
+    let failed = |problem: String| format!("the ceilings of the device were not measured: `{kernel}`: {problem}");
+    let (compiler, variant) = (compiler.clone(), variant(probe));
+    let compiled = tokio::task::spawn_blocking(move || compiler.compile(&variant)).await;
+    let artifact = compiled.map_err(|error| failed(error.to_string()))?.map_err(|error| failed(error.to_string()))?;
+    let request = TimeRequest { artifact, plan: probe.plan.clone(), samples: SAMPLES, min_sample_ns: MIN_SAMPLE_NS };
+    match worker.time(request).await {
+        Ok(Ok(timing)) => Ok(timing),
+        Ok(Err(outcome)) => Err(failed(outcome.message().unwrap_or(outcome.kind()).to_owned())),
+        Err(error) => Err(failed(error.to_string())),
+    }
+}
+
+/// Makes a probe's source a variant, as the compiler wants it.
+pub fn variant(probe: &Probe) -> Variant {
+    let source = probe.source.to_owned();
+    Variant { family: "peaks".to_owned(), params: Params::new(), hash: VariantHash::of(&source), source }
+}
+
+/// Puts ceilings together from the rates of probes and, where those are missing or cannot be, from derived ones.
+fn combine(derived: &Peaks, rates: &[(Figure, f64)]) -> Peaks {
+    let mut notes = Vec::new();
+    let mut pick = |figure: Figure, name: &str, derived: f64, least: f64| {
+        let of_figure = rates.iter().filter(|(of, _)| *of == figure).map(|(_, rate)| *rate);
+        let Some(fastest) = of_figure.max_by(f64::total_cmp) else {
+            notes.push(format!("{name} derived, for no kernel here reaches it"));
+            return derived;
+        };
+        let share = fastest / derived;
+        if (least..=MOST_OF_DERIVED).contains(&share) {
+            return fastest;
+        }
+        notes.push(format!("{name} derived, for {share:.2} times as much was measured"));
+        derived
+    };
+    let f16_flops = pick(Figure::F16, "FP16 rate", derived.f16_flops, LEAST_OF_DERIVED);
+    let memory_bytes_per_s = pick(Figure::Memory, "memory bandwidth", derived.memory_bytes_per_s, LEAST_OF_DERIVED);
+    let l2_bytes_per_s = pick(Figure::L2, "L2 bandwidth", derived.l2_bytes_per_s, 0.0);
+    let fastest = |figure| rates.iter().filter(|(of, _)| *of == figure).map(|(_, rate)| *rate).fold(0.0, f64::max);
+    let f32_flops = Peaks::f32_ceiling(fastest(Figure::Fma).min(derived.f32_flops), f16_flops);
+    // What a launch takes is nothing that clocks tell: there is no derived value to hold it against.
+    let launches_per_s = fastest(Figure::Launch);
+    let launch_ns = if launches_per_s > 0.0 { 1e9 / launches_per_s } else { derived.launch_ns };
+    let notes: String = notes.iter().map(|note| format!("; {note}")).collect();
+    let source = format!("measured on this device{notes}");
+    Peaks { f16_flops, f32_flops, memory_bytes_per_s, l2_bytes_per_s, launch_ns, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An H200's.
+    fn derived() -> Peaks {
+        Peaks::derived(90, 132, 1_980_000.0, 3_201_000.0, 6144.0)
+    }
+
+    const RATES: [(Figure, f64); 7] = [
+        (Figure::Memory, 4.1e12),
+        (Figure::Memory, 4.3e12),
+        (Figure::Memory, 4.0e12),
+        (Figure::L2, 5.5e12),
+        (Figure::Fma, 65e12),
+        (Figure::F16, 900e12),
+        (Figure::Launch, 1.25e6),
+    ];
+
+    #[test]
+    fn of_each_figure_the_fastest_probe_counts() {
+        let peaks = combine(&derived(), &RATES);
+        let expected = Peaks {
+            f16_flops: 900e12,
+            f32_flops: 300e12,
+            memory_bytes_per_s: 4.3e12,
+            l2_bytes_per_s: 5.5e12,
+            launch_ns: 800.0,
+            source: "measured on this device".to_owned(),
+        };
+        assert_eq!(peaks, expected);
+    }
+
+    #[test]
+    fn what_cannot_be_is_derived_and_the_source_says_so() {
+        let mut rates = RATES;
+        rates[1].1 = 9.8e12;
+        rates[5].1 = 90e12;
+        let peaks = combine(&derived(), &rates);
+        assert_eq!((peaks.memory_bytes_per_s, peaks.f16_flops), (derived().memory_bytes_per_s, derived().f16_flops));
+        assert_eq!(peaks.l2_bytes_per_s, 5.5e12);
+        insta::assert_snapshot!(peaks.source, @"measured on this device; FP16 rate derived, for 0.08 times as much was measured; memory bandwidth derived, for 1.99 times as much was measured");
+    }
+
+    #[test]
+    fn what_has_no_probe_is_derived() {
+        let peaks = combine(&derived(), &RATES[..5]);
+        assert_eq!((peaks.f16_flops, peaks.launch_ns), (derived().f16_flops, 900.0));
+        insta::assert_snapshot!(peaks.source, @"measured on this device; FP16 rate derived, for no kernel here reaches it");
+    }
+}

@@ -1,0 +1,173 @@
+//! What is launched to find the ceilings of a device, and how much work each launch is.
+
+use crate::domain::device::DeviceInfo;
+use crate::domain::plan::{Arg, Initial, Launch, LaunchPlan, Scalar, ScalarValue, Workspace};
+use crate::domain::regime::COLD_L2_SIZES;
+
+/// What a probe finds the rate of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Figure {
+    /// Bytes/s from and to device memory.
+    Memory,
+    /// Bytes/s from L2.
+    L2,
+    /// FLOP/s of the FP16 tensor cores, summing in FP32.
+    F16,
+    /// FLOP/s of the FP32 multiply-add pipes.
+    Fma,
+    /// Launches/s.
+    Launch,
+}
+
+/// A micro-benchmark: a kernel whose work is known.
+#[derive(Debug, Clone)]
+pub struct Probe {
+    /// What it finds the rate of.
+    pub figure: Figure,
+    /// CUDA source of the kernel.
+    pub source: &'static str,
+    /// One launch of it.
+    pub plan: LaunchPlan,
+    /// Bytes, FLOP or launches of one execution of the plan.
+    pub work: f64,
+}
+
+/// How long the loops of the probes are. The rate does not depend on it once the ends of a launch are a small part of it.
+#[derive(Debug, Clone, Copy)]
+pub struct Effort {
+    /// Steps of the arithmetic loops.
+    pub steps: u32,
+    /// Sweeps over what fits L2.
+    pub sweeps: u32,
+}
+
+impl Effort {
+    /// Launches of 0.2 to 2 ms on every GPU that optloop knows: begin and end, some microseconds, are at most a few per cent.
+    pub const FULL: Self = Self { steps: 400, sweeps: 128 };
+}
+
+const READ: &str = include_str!("../../../kernels/peaks/read.cu");
+const FFMA: &str = include_str!("../../../kernels/peaks/ffma.cu");
+const MMA: &str = include_str!("../../../kernels/peaks/mma.cu");
+const WGMMA: &str = include_str!("../../../kernels/peaks/wgmma.cu");
+const EMPTY: &str = include_str!("../../../kernels/peaks/empty.cu");
+
+/// Threads of a block and bytes of a chunk in `read.cu`: 8 loads of 16 bytes a thread.
+const READ_THREADS: u32 = 512;
+const CHUNK_BYTES: u64 = READ_THREADS as u64 * 8 * 16;
+
+/// The largest sweep over device memory in sizes of L2: 1 part in 32 is the most that the cache could answer, whatever it
+/// keeps.
+const SWEEP_L2_SIZES: u64 = 32;
+
+/// Returns the probes of a device. Of those for one figure the fastest counts.
+pub fn probes(device: &DeviceInfo, effort: Effort) -> Vec<Probe> {
+    let l2 = device.l2_bytes;
+    // Two blocks fit a multiprocessor at once.
+    let resident = device.sms * 2;
+    // More than a quarter of the memory may not be free.
+    let large = chunks((SWEEP_L2_SIZES * l2).min(device.memory_bytes / 4));
+    // As large as the rotated buffers of a cold measurement: what L2 keeps of those, it keeps of this.
+    let rotated = chunks(COLD_L2_SIZES * l2);
+    let mut all = vec![
+        read(Figure::Memory, large, 1, resident),
+        // A block a chunk: some memories like it better.
+        read(Figure::Memory, large, 1, large),
+        read(Figure::Memory, rotated, 8, resident),
+        copy(large / 2, resident),
+        // Small enough to be in L2 even where each half of it keeps its own copy.
+        read(Figure::L2, chunks(l2 / 4), effort.sweeps, resident),
+        read(Figure::L2, chunks(l2 / 8), effort.sweeps * 2, resident),
+        ffma(resident, effort.steps),
+        empty(),
+    ];
+    // From sm_100 on tensor cores are driven in a way that neither kernel knows.
+    match device.sm {
+        80..=89 => all.push(mma(resident, effort.steps)),
+        90..=99 => all.push(wgmma(device.sms, effort.steps)),
+        _ => {}
+    }
+    all
+}
+
+fn chunks(bytes: u64) -> u32 {
+    u32::try_from((bytes / CHUNK_BYTES).max(1)).unwrap_or(u32::MAX)
+}
+
+fn read(figure: Figure, chunks: u32, sweeps: u32, blocks: u32) -> Probe {
+    let bytes = u64::from(chunks) * CHUNK_BYTES;
+    let args = vec![buffer("from"), buffer("sink"), int("chunks", chunks), int("passes", sweeps)];
+    let plan = plan(&[("from", bytes), ("sink", SINK_BYTES)], "read", blocks, READ_THREADS, args);
+    Probe { figure, source: READ, plan, work: bytes as f64 * f64::from(sweeps) }
+}
+
+/// A byte that is copied is read and written: two on the memory's bus.
+fn copy(chunks: u32, blocks: u32) -> Probe {
+    let bytes = u64::from(chunks) * CHUNK_BYTES;
+    let args = vec![buffer("from"), buffer("to"), int("chunks", chunks)];
+    let plan = plan(&[("from", bytes), ("to", bytes)], "copy", blocks, READ_THREADS, args);
+    Probe { figure: Figure::Memory, source: READ, plan, work: 2.0 * bytes as f64 }
+}
+
+/// 16 rounds of 16 multiply-adds a step and thread.
+fn ffma(blocks: u32, steps: u32) -> Probe {
+    const THREADS: u32 = 512;
+    let args = vec![buffer("sink"), float("factor", 0.0), float("summand", 0.0), int("steps", steps)];
+    let plan = plan(&[("sink", SINK_BYTES)], "ffma", blocks, THREADS, args);
+    let threads = f64::from(blocks) * f64::from(THREADS);
+    Probe { figure: Figure::Fma, source: FFMA, plan, work: threads * f64::from(steps) * 16.0 * 16.0 * 2.0 }
+}
+
+/// 8 rounds of 8 products of 16 x 8 x 16 a step and warp.
+fn mma(blocks: u32, steps: u32) -> Probe {
+    const WARPS: u32 = 8;
+    let args = vec![buffer("sink"), int("operand", 0), int("steps", steps)];
+    let plan = plan(&[("sink", SINK_BYTES)], "mma", blocks, WARPS * 32, args);
+    let products = f64::from(blocks) * f64::from(WARPS) * f64::from(steps) * 8.0 * 8.0;
+    Probe { figure: Figure::F16, source: MMA, plan, work: products * 2.0 * (16.0 * 8.0 * 16.0) }
+}
+
+/// 16 products of 64 x 256 x 16 a step and warpgroup.
+fn wgmma(blocks: u32, steps: u32) -> Probe {
+    const WARPGROUPS: u32 = 2;
+    let args = vec![buffer("sink"), int("steps", steps)];
+    let plan = plan(&[("sink", SINK_BYTES)], "wgmma", blocks, WARPGROUPS * 128, args);
+    let products = f64::from(blocks) * f64::from(WARPGROUPS) * f64::from(steps) * 16.0;
+    Probe { figure: Figure::F16, source: WGMMA, plan, work: products * 2.0 * (64.0 * 256.0 * 16.0) }
+}
+
+fn empty() -> Probe {
+    Probe { figure: Figure::Launch, source: EMPTY, plan: plan(&[], "empty", 1, 32, Vec::new()), work: 1.0 }
+}
+
+/// A kernel that would keep a result, if it had one, keeps it here.
+const SINK_BYTES: u64 = 16;
+
+fn plan(workspaces: &[(&str, u64)], kernel: &str, blocks: u32, threads: u32, args: Vec<Arg>) -> LaunchPlan {
+    let workspace = |(name, bytes): &(&str, u64)| Workspace {
+        name: (*name).to_owned(),
+        bytes: usize::try_from(*bytes).unwrap_or(usize::MAX),
+        initial: Initial::Zero,
+    };
+    let launch = Launch {
+        kernel: kernel.to_owned(),
+        grid: [blocks, 1, 1],
+        block: [threads, 1, 1],
+        shared_bytes: 0,
+        cluster: None,
+        args,
+    };
+    LaunchPlan { workspaces: workspaces.iter().map(workspace).collect(), launches: vec![launch] }
+}
+
+fn buffer(name: &str) -> Arg {
+    Arg::Workspace(name.to_owned())
+}
+
+fn int(name: &str, value: u32) -> Arg {
+    Arg::Scalar(Scalar { name: name.to_owned(), value: ScalarValue::I32(value.cast_signed()) })
+}
+
+fn float(name: &str, value: f32) -> Arg {
+    Arg::Scalar(Scalar { name: name.to_owned(), value: ScalarValue::F32(value) })
+}

@@ -1,0 +1,198 @@
+//! Baseline programs: one that behaves, and every way in which one can fail. None of it needs a GPU or PyTorch.
+#![cfg(unix)]
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use optloop::domain::device::TimeSource;
+use optloop::domain::op::{Dtype, Op};
+use optloop::domain::regime::Regime;
+use optloop::domain::workload::Case;
+use optloop::ops;
+use optloop::runner::baseline::{Backend, BaselineProcess, BaselineProgram, Ready, fastest};
+use tempfile::TempDir;
+
+/// A project with the fake program in it.
+struct Project(TempDir);
+
+impl Project {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let fake = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/baseline/fake.sh");
+        fs::copy(fake, folder.path().join("fake.sh")).unwrap();
+        Self(folder)
+    }
+
+    fn program(&self, command: &[&str]) -> BaselineProgram {
+        let command = command.iter().map(|&word| word.to_owned()).collect();
+        BaselineProgram { command, folder: self.0.path().to_owned(), device: 0, min_sample_ns: 200_000.0 }
+    }
+
+    async fn start(&self, fault: &str) -> Result<BaselineProcess, String> {
+        self.program(&["sh", "fake.sh", fault]).start().await
+    }
+
+    /// Returns what the program was asked for, in order.
+    fn sampled(&self) -> String {
+        fs::read_to_string(self.0.path().join("sampled")).unwrap_or_default().trim_end().replace('\n', ", ")
+    }
+}
+
+fn attention() -> &'static dyn Op {
+    ops::find("attention").unwrap()
+}
+
+/// With one key, attention returns the values.
+fn one_key() -> Case {
+    let dims = [("B", 1), ("H", 8), ("Sq", 1), ("Sk", 1), ("D", 64), ("CAUSAL", 0)];
+    let dims = dims.map(|(name, size)| (name.to_owned(), size)).into_iter().collect();
+    Case { name: "one-key".to_owned(), dims, regime: Regime::Warm }
+}
+
+async fn prepare(process: &mut BaselineProcess) -> Result<Vec<Backend>, String> {
+    process.prepare(attention(), Dtype::F16, &one_key(), 50 << 20, 1).await
+}
+
+async fn ready(project: &Project, fault: &str) -> BaselineProcess {
+    let mut process = project.start(fault).await.unwrap();
+    prepare(&mut process).await.unwrap();
+    process
+}
+
+#[tokio::test]
+async fn what_runs_is_ready_with_its_error_and_what_does_not_says_why() {
+    let project = Project::new();
+    let mut process = project.start("").await.unwrap();
+    assert_eq!(process.hello().device, "fake device (no kernel was executed)");
+    assert_eq!((process.hello().time_source, process.hello().versions["sh"].as_str()), (TimeSource::Modelled, "any"));
+    assert!(process.pid().is_some());
+
+    let backends = prepare(&mut process).await.unwrap();
+    assert_eq!(
+        backends[0].ready,
+        Ok(Ready { launches_per_sample: 20, eager_ns: Some(61_000.0), relative_l2: Some(0.0) }),
+        "it got the inputs, and its output was read before the files were removed"
+    );
+    assert_eq!(backends[1].ready, Ok(Ready { launches_per_sample: 40, eager_ns: None, relative_l2: None }));
+    let errors: Vec<String> =
+        backends[2..].iter().map(|b| format!("{}: {}", b.name, b.ready.as_ref().unwrap_err())).collect();
+    insta::assert_snapshot!(errors.join("\n"), @"
+    broken: its scores would take 32 GiB
+    wrong: it computes something else: its relative error is 1.40e0
+    short: its output has 6 bytes, not 1024
+    missing: its output `nothing` cannot be read: No such file or directory (os error 2)
+    elsewhere: its output `../right` is a path, not the name of a file in the output folder
+    countless: it does not say how many launches a sample has
+    timeless: its eager time is said to be -1 ns, which is no time
+    ");
+
+    let one = process.prepare_one("quick", attention(), Dtype::F16, &one_key(), 50 << 20, 1).await;
+    assert_eq!(one.unwrap().launches_per_sample, 40);
+    let none = process.prepare_one("fastest", attention(), Dtype::F16, &one_key(), 50 << 20, 1).await;
+    insta::assert_snapshot!(none.unwrap_err(), @"it has no backend `fastest`");
+}
+
+#[tokio::test]
+async fn backends_are_sampled_in_turns_and_the_fastest_comes_first() {
+    let project = Project::new();
+    let mut process = project.start("").await.unwrap();
+    let backends = prepare(&mut process).await.unwrap();
+    let found = fastest(&mut process, &one_key(), &backends, 25).await.unwrap();
+    process.release().await.unwrap();
+    let order: Vec<(&str, usize)> =
+        found.iter().map(|found| (found.name.as_str(), found.timing.samples_ns.len())).collect();
+    assert_eq!(order, [("quick", 25), ("slow", 25)]);
+    assert!((5000.0..5012.0).contains(&found[0].timing.median_ns) && found[0].timing.launches_per_sample == 40);
+    insta::assert_snapshot!(project.sampled(), @"slow 10, quick 10, quick 10, slow 10, slow 5, quick 5, released");
+}
+
+#[tokio::test]
+async fn a_backend_that_fails_later_leaves_the_others() {
+    let project = Project::new();
+    let mut process = project.start("quick-fails").await.unwrap();
+    let backends = prepare(&mut process).await.unwrap();
+    let found = fastest(&mut process, &one_key(), &backends, 20).await.unwrap();
+    assert_eq!(found.iter().map(|found| found.name.as_str()).collect::<Vec<_>>(), ["slow"]);
+    // The program said so itself, so it is still there.
+    insta::assert_snapshot!(process.sample("quick", 5).await.unwrap_err(), @"a launch failed");
+    assert_eq!(process.sample("slow", 5).await.unwrap().len(), 5);
+}
+
+#[tokio::test]
+async fn without_a_backend_that_runs_there_is_a_reason() {
+    let project = Project::new();
+    let mut process = ready(&project, "").await;
+    let broken = [Backend { name: "broken".to_owned(), ready: Err("its scores would take 32 GiB".to_owned()) }];
+    let reason = fastest(&mut process, &one_key(), &broken, 20).await.unwrap_err();
+    insta::assert_snapshot!(reason, @"broken: its scores would take 32 GiB");
+    insta::assert_snapshot!(fastest(&mut process, &one_key(), &[], 20).await.unwrap_err(), @"it has no backend");
+}
+
+#[tokio::test]
+async fn a_program_that_dies_in_the_middle_is_told_by_its_last_words() {
+    let project = Project::new();
+    let mut process = project.start("dies").await.unwrap();
+    let backends = prepare(&mut process).await.unwrap();
+    let reason = fastest(&mut process, &one_key(), &backends, 100).await.unwrap_err();
+    insta::assert_snapshot!(reason, @"CUDA out of memory");
+    assert_eq!(process.pid(), None, "nobody waits for it any more");
+    insta::assert_snapshot!(process.release().await.unwrap_err(), @"CUDA out of memory");
+    insta::assert_snapshot!(prepare(&mut process).await.unwrap_err(), @"CUDA out of memory");
+}
+
+#[tokio::test]
+async fn times_that_are_none_are_refused() {
+    let project = Project::new();
+    for (fault, said) in [
+        ("negative", "`quick` is said to take -1.5 ns, which is no time"),
+        ("zero", "`quick` is said to take 0 ns, which is no time"),
+        ("nan", "it talks garbage: expected value at line 1 column 17"),
+    ] {
+        let mut process = ready(&project, fault).await;
+        assert_eq!(process.sample("quick", 1).await.unwrap_err(), said);
+    }
+    let mut process = ready(&project, "few").await;
+    insta::assert_snapshot!(process.sample("quick", 10).await.unwrap_err(), @"`quick` was to take 10 samples and took 1");
+}
+
+#[tokio::test]
+async fn a_program_that_makes_no_sense_is_refused_with_one_sentence() {
+    let project = Project::new();
+    let refused = async |fault: &str| project.start(fault).await.err().expect("it was accepted");
+    insta::assert_snapshot!(refused("old").await, @"it speaks version 1 of the baseline protocol, not 2");
+    insta::assert_snapshot!(refused("garbage").await, @"it talks garbage: expected value at line 1 column 1");
+    insta::assert_snapshot!(refused("nameless").await, @"it talks garbage: missing field `device`");
+    insta::assert_snapshot!(refused("refuses").await, @"there is no GPU number 7");
+    insta::assert_snapshot!(refused("dies-at-once").await, @"No module named torch");
+    let mut twins = project.start("twins").await.unwrap();
+    insta::assert_snapshot!(prepare(&mut twins).await.unwrap_err(), @"it has two backends `a`");
+
+    let command = async |command: &[&str]| project.program(command).start().await.err().expect("it ran");
+    insta::assert_snapshot!(command(&["no-such-program"]).await, @"`no-such-program` cannot be run: No such file or directory (os error 2)");
+    insta::assert_snapshot!(command(&["./fake"]).await, @"`./fake` cannot be run: No such file or directory (os error 2)");
+    insta::assert_snapshot!(command(&["true"]).await, @"it died without a word");
+    insta::assert_snapshot!(command(&[]).await, @"the baseline's command is empty");
+}
+
+#[tokio::test]
+async fn a_program_that_never_answers_is_given_up() {
+    let project = Project::new();
+    let silent = project.program(&["sh", "fake.sh", "silent"]);
+    let reason = silent.start_within(Duration::from_millis(20)).await.err().expect("it answered");
+    insta::assert_snapshot!(reason, @"it did not answer within 20ms");
+}
+
+/// Otherwise the next question would get the answer to this one.
+#[tokio::test]
+async fn a_question_that_is_given_up_ends_the_program() {
+    let project = Project::new();
+    let mut process = ready(&project, "hangs").await;
+    tokio::select! {
+        biased;
+        _ = process.sample("quick", 10) => panic!("it answered"),
+        () = tokio::task::yield_now() => {}
+    }
+    assert_eq!(process.pid(), None);
+    insta::assert_snapshot!(process.sample("quick", 10).await.unwrap_err(), @"it was interrupted in the middle of an answer");
+}

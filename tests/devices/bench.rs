@@ -1,0 +1,137 @@
+//! A device to ask, and the kernels to ask it about.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use optloop::domain::artifact::Artifact;
+use optloop::domain::evaluation::Evaluation;
+use optloop::domain::family::Family;
+use optloop::domain::op::Dtype;
+use optloop::domain::plan::LaunchPlan;
+use optloop::domain::regime::Regime;
+use optloop::domain::sampling::Sampling;
+use optloop::domain::variant::{Variant, VariantHash};
+use optloop::domain::verdict::Policy;
+use optloop::domain::workload::{Case, Tolerance};
+use optloop::ops;
+use optloop::runner::compile::Compiler;
+use optloop::runner::device::DeviceChoice;
+use optloop::runner::evaluate::{CaseRequest, EvaluateRequest};
+use optloop::runner::render::render;
+use optloop::runner::toolchain::Toolchain;
+use optloop::runner::worker::{EnterRequest, Worker, WorkerError};
+
+const TOLERANCE: Tolerance = Tolerance { relative_l2: 1e-3, worst_row: 4e-3 };
+const MIN_SAMPLE_NS: f64 = 200_000.0;
+
+/// A worker on a device, with a compiler for it.
+pub struct Bench {
+    pub worker: Worker,
+    compiler: Compiler,
+}
+
+/// A small case: one block of rows and one row more, in two heads.
+pub fn small() -> Case {
+    case("small", 1, Regime::Warm)
+}
+
+/// The same with so many heads that an H200 holds few enough sets of buffers to time it cold.
+pub fn cold() -> Case {
+    case("cold", 64, Regime::Cold)
+}
+
+fn case(name: &str, batch: i64, regime: Regime) -> Case {
+    let dims = [("B", batch), ("H", 2), ("Sq", 33), ("Sk", 33), ("D", 16), ("CAUSAL", 1)];
+    Case { name: name.to_owned(), dims: dims.map(|(name, value)| (name.to_owned(), value)).into(), regime }
+}
+
+impl Bench {
+    /// Starts a worker on a device.
+    pub async fn on(device: &str) -> Self {
+        let exe =
+            std::env::var_os("OPTLOOP_EXE").map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_optloop")), PathBuf::from);
+        let choice = if device == "fake" { DeviceChoice::Fake } else { device.parse().unwrap() };
+        // A virtual GPU finds out by itself that a kernel never ends.
+        let patience = Duration::from_secs(if device.starts_with("virtual") { 60 } else { 5 });
+        let worker = Worker::start(exe.clone(), &choice, patience).await.unwrap();
+        let options = ["--std=c++17".to_owned()];
+        let compiler = Compiler::new(
+            exe,
+            Toolchain::find_or_fetch().unwrap(),
+            &worker.info().arch,
+            &options,
+            Duration::from_secs(60),
+        )
+        .unwrap();
+        Self { worker, compiler }
+    }
+
+    /// Compiles a source that is no family's.
+    pub fn compile(&self, source: &str) -> Artifact {
+        let hash = VariantHash::of(source);
+        let variant =
+            Variant { family: String::new(), params: [].into_iter().collect(), hash, source: source.to_owned() };
+        self.compiler.compile(&variant).unwrap()
+    }
+
+    fn variant(&self, case: &Case, fault: i64, shared_bytes: i64) -> (Artifact, LaunchPlan) {
+        let family = Family::parse(include_str!("family.toml"), include_str!("kernel.cu.tera").to_owned()).unwrap();
+        let mut params = family.defaults();
+        params.insert("FAULT".to_owned(), fault);
+        params.insert("SHARED".to_owned(), shared_bytes);
+        let variant = render(&family, &family.specialization(case), Dtype::F16, &params).unwrap();
+        let op = ops::find("attention").unwrap();
+        let plan = family.plan(&params, case, op, Dtype::F16, self.worker.info()).unwrap();
+        (self.compiler.compile(&variant).unwrap(), plan)
+    }
+
+    /// Evaluates the kernel with a fault on the small case.
+    pub async fn evaluate(&mut self, fault: i64, shared_bytes: i64, incumbent_ns: Option<f64>) -> Evaluation {
+        self.evaluate_on(small(), fault, shared_bytes, incumbent_ns).await.unwrap()
+    }
+
+    /// Evaluates the kernel with a fault on a case.
+    pub async fn evaluate_on(
+        &mut self,
+        case: Case,
+        fault: i64,
+        shared_bytes: i64,
+        incumbent_ns: Option<f64>,
+    ) -> Result<Evaluation, WorkerError> {
+        let (artifact, plan) = self.variant(&case, fault, shared_bytes);
+        let request = EvaluateRequest {
+            artifact,
+            op: "attention".to_owned(),
+            dtype: Dtype::F16,
+            tolerance: TOLERANCE,
+            cases: vec![CaseRequest { case, plan, incumbent_ns, scaled: None }],
+            policy: Policy {
+                min_speedup: 1.01,
+                screening: Sampling { least: 10, most: 10, relative_error: 0.005, max_ns: 1e9 },
+                contest: Sampling { least: 30, most: 30, relative_error: 0.002, max_ns: 1e10 },
+                block: 10,
+            },
+            min_sample_ns: MIN_SAMPLE_NS,
+            oracle_flop: 1e10,
+            model_flop: 1e9,
+            input_seed: 7,
+        };
+        self.worker.evaluate(request).await
+    }
+
+    /// Makes an entrant of the kernel with a fault.
+    pub fn entrant(&self, case: Case, fault: i64) -> EnterRequest {
+        let (artifact, plan) = self.variant(&case, fault, 0);
+        EnterRequest {
+            artifact,
+            op: "attention".to_owned(),
+            dtype: Dtype::F16,
+            tolerance: TOLERANCE,
+            case,
+            plan,
+            min_sample_ns: MIN_SAMPLE_NS,
+            oracle_flop: 1e10,
+            input_seed: 7,
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! What a worker says in a contest, of cold caches, and of a plan that is only timed.
+
+use optloop::domain::plan::{Arg, Initial, Launch, LaunchPlan, Workspace};
+use optloop::domain::regime;
+use optloop::ops;
+use optloop::runner::worker::{TimeRequest, WorkerError};
+
+use crate::FAULTS;
+use crate::bench::{Bench, cold, small};
+
+/// A challenger and its twin are sampled in turns, and stay right.
+pub async fn samples_in_turns(device: &str) {
+    let mut bench = Bench::on(device).await;
+    for case in [small(), cold()] {
+        let bench_entrant = bench.entrant(case.clone(), 0);
+        // The contest of the small case goes on beside the cold one's.
+        let first = if case.name == "small" { 0 } else { 2 };
+        let challenger = bench.worker.enter(bench_entrant.clone()).await.unwrap().unwrap();
+        let twin = bench.worker.enter(bench_entrant).await.unwrap().unwrap();
+        assert_eq!(challenger.0, twin.0, "the same output on the same inputs");
+        for entrant in [first, first + 1, first + 1, first] {
+            let samples = bench.worker.sample(entrant, 5, &case.name).await.unwrap().unwrap();
+            assert_eq!(samples.len(), 5);
+            assert!(samples.iter().all(|ns| *ns > 500.0 && *ns < 1e8), "{samples:?}");
+            assert_eq!(bench.worker.check(entrant, &case.name).await.unwrap().unwrap(), challenger.0);
+        }
+    }
+}
+
+/// Every fault has its outcome in a contest, too. An entrant that fails leaves the others as they were, unless it takes the
+/// process down: then the contest is over.
+pub async fn tells_right_from_broken(device: &str) {
+    for (fault, expected) in FAULTS {
+        let mut bench = Bench::on(device).await;
+        let [right, faulty] = [0, fault].map(|fault| bench.entrant(small(), fault));
+        bench.worker.enter(right.clone()).await.unwrap().unwrap();
+        let entered = bench.worker.enter(faulty).await.unwrap();
+        let kind = match entered {
+            Err(outcome) => outcome.kind(),
+            Ok(_) => {
+                bench.worker.sample(1, 2, "small").await.unwrap().unwrap();
+                bench.worker.check(1, "small").await.unwrap().map_or_else(|outcome| outcome.kind(), |_| "measured")
+            }
+        };
+        assert_eq!(kind, expected, "fault {fault}");
+        let after = bench.worker.sample(0, 2, "small").await;
+        if ["crashed", "timed_out"].contains(&expected) {
+            let Err(WorkerError::Broken(said)) = after else { panic!("{after:?}") };
+            assert_eq!(said, "the worker of a contest is gone");
+        } else {
+            assert_eq!(after.unwrap().unwrap().len(), 2, "after fault {fault}");
+            bench.worker.check(0, "small").await.unwrap().unwrap();
+        }
+    }
+}
+
+/// A cold case is right, a wrong one is found out, and a replay goes over every set of buffers equally often.
+pub async fn times_cold(device: &str) {
+    let mut bench = Bench::on(device).await;
+    let op = ops::find("attention").unwrap();
+    let bytes = op.bytes(&cold().dims, optloop::domain::op::Dtype::F16) as u64;
+    let sets = regime::sets(bytes, bench.worker.info()).unwrap();
+    for (fault, expected) in [(0, "measured"), (1, "wrong"), (7, "cheated")] {
+        let evaluation = bench.evaluate_on(cold(), fault, 0, None).await.unwrap();
+        assert_eq!(evaluation.outcome.kind(), expected, "fault {fault}: {:?}", evaluation.outcome);
+        for measurement in evaluation.measurements {
+            let screened = measurement.screening.unwrap();
+            assert_eq!(screened.launches_per_sample % sets, 0, "{sets} sets");
+            assert!(screened.median_ns > 500.0 && screened.median_ns < 1e8, "{} ns", screened.median_ns);
+        }
+    }
+    // The same shape warm needs no such thing, and the two do not disturb each other.
+    assert_eq!(bench.evaluate(0, 0, None).await.outcome.kind(), "measured");
+    let mut tiny = cold();
+    tiny.dims.extend(["B", "H", "Sq", "Sk"].map(|dim| (dim.to_owned(), 1)));
+    let refused = bench.evaluate_on(tiny, 0, 0, None).await.unwrap_err().to_string();
+    assert!(refused.starts_with("case `cold`: a working set of 128 bytes cannot be timed cold: "), "{refused}");
+}
+
+const COPY: &str = r#"
+extern "C" __global__ void copy(float* to, const float* from) {
+    int i = blockIdx.x * 256 + threadIdx.x;
+    to[i] = from[i];
+}
+"#;
+
+/// Makes a plan that copies 4 MiB from one workspace to another.
+fn copy(bench: &Bench, kernel: &str) -> TimeRequest {
+    let workspace = |name: &str| Workspace { name: name.to_owned(), bytes: 4 << 20, initial: Initial::Zero };
+    let launch = Launch {
+        kernel: kernel.to_owned(),
+        grid: [4096, 1, 1],
+        block: [256, 1, 1],
+        shared_bytes: 0,
+        cluster: None,
+        args: ["to", "from"].map(|name| Arg::Workspace(name.to_owned())).into(),
+    };
+    let plan = LaunchPlan { workspaces: ["to", "from"].map(workspace).into(), launches: vec![launch] };
+    TimeRequest { artifact: bench.compile(COPY), plan, samples: 7, min_sample_ns: 200_000.0 }
+}
+
+/// A plan that has no op and no tensors is timed, over and over in one process.
+pub async fn times_a_plan_by_itself(device: &str) {
+    let mut bench = Bench::on(device).await;
+    for _ in 0..3 {
+        let request = copy(&bench, "copy");
+        let timing = bench.worker.time(request).await.unwrap().unwrap();
+        assert_eq!(timing.samples_ns.len(), 7);
+        assert!(timing.launches_per_sample > 1, "a sample lasts 200 us");
+        assert!(timing.median_ns > 500.0 && timing.median_ns < 1e6, "{} ns", timing.median_ns);
+    }
+}
+
+/// A plan that names a kernel which is not there is refused, and harms nothing. The fake device does not look.
+pub async fn refuses_a_plan_of_another_source(device: &str) {
+    let mut bench = Bench::on(device).await;
+    let request = copy(&bench, "cpoy");
+    let refused = bench.worker.time(request).await.unwrap().unwrap_err();
+    assert!(refused.message().unwrap().contains("there is no kernel `cpoy`"), "{refused:?}");
+    let request = copy(&bench, "copy");
+    assert!(bench.worker.time(request).await.unwrap().is_ok());
+}
+
+/// A device that models its times has nothing to sample in turns.
+pub async fn holds_no_contests(device: &str) {
+    let mut bench = Bench::on(device).await;
+    let request = bench.entrant(small(), 0);
+    let Err(WorkerError::Broken(said)) = bench.worker.enter(request).await else { panic!("it entered") };
+    let name = &bench.worker.info().name;
+    assert_eq!(said, format!("the {name} models its times: only a device that replays can sample in turns"));
+}

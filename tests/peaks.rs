@@ -1,0 +1,116 @@
+//! The micro-benchmarks behind a device's ceilings: they compile, and each launch is the work that it is taken for.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use optloop::domain::device::DeviceInfo;
+use optloop::domain::plan::{Arg, LaunchPlan, ScalarValue};
+use optloop::runner::compile::Compiler;
+use optloop::runner::peaks::probes::{Effort, Figure, probes};
+use optloop::runner::peaks::variant;
+use optloop::runner::toolchain::Toolchain;
+use virtual_gpu::counters::Counters;
+use virtual_gpu::gpu::Gpu;
+use virtual_gpu::{Launch, Options, VirtualGpu};
+
+fn compiler(arch: &str) -> Compiler {
+    let exe = PathBuf::from(env!("CARGO_BIN_EXE_optloop"));
+    let options = ["--std=c++17".to_owned()];
+    Compiler::new(exe, Toolchain::find_or_fetch().unwrap(), arch, &options, Duration::from_secs(60)).unwrap()
+}
+
+/// The device as the probes see it, but with so little of everything that a CPU executes them in no time.
+fn small(arch: &str) -> DeviceInfo {
+    DeviceInfo { sms: 3, l2_bytes: 300_000, ..DeviceInfo::of_arch(arch).unwrap() }
+}
+
+/// Executes a plan on the virtual H200, which counts what it does.
+fn execute(ptx: &str, plan: &LaunchPlan) -> Counters {
+    let mut gpu = VirtualGpu::new(Gpu::named("h200").unwrap());
+    let module = gpu.load(virtual_gpu::ptx::load("a probe", ptx).unwrap()).unwrap();
+    let mut addresses = HashMap::new();
+    for workspace in &plan.workspaces {
+        let address = gpu.alloc(workspace.bytes as u64).unwrap();
+        gpu.fill(address, workspace.bytes as u64, 0).unwrap();
+        addresses.insert(workspace.name.as_str(), address);
+    }
+    let bytes = |arg: &Arg| match arg {
+        Arg::Tensor(name) | Arg::Workspace(name) => addresses[name.as_str()].to_le_bytes().to_vec(),
+        Arg::Scalar(scalar) => match scalar.value {
+            ScalarValue::I32(value) => value.to_le_bytes().to_vec(),
+            ScalarValue::F32(value) => value.to_le_bytes().to_vec(),
+        },
+    };
+    let [launch] = plan.launches.as_slice() else { panic!("a probe is one launch") };
+    let args: Vec<Vec<u8>> = launch.args.iter().map(bytes).collect();
+    let shape = Launch {
+        grid: launch.grid,
+        block: launch.block,
+        cluster: [1; 3],
+        dynamic_shared_bytes: launch.shared_bytes,
+        args: &args,
+    };
+    gpu.launch(&module, &launch.kernel, &shape, &Options::default()).unwrap()
+}
+
+/// The work that is counted is the work that the rate is computed from, and nothing is left out by the compiler.
+fn does_the_work_it_is_taken_for(arch: &str) {
+    let (compiler, device) = (compiler(arch), small(arch));
+    let mut figures = Vec::new();
+    for probe in probes(&device, Effort { steps: 2, sweeps: 3 }) {
+        let artifact = compiler.compile(&variant(&probe)).unwrap();
+        for kernel in &artifact.kernels {
+            assert_eq!((kernel.spill_store_bytes, kernel.spill_load_bytes), (0, 0), "{arch}: {kernel:?}");
+        }
+        let counted = execute(&artifact.ptx, &probe.plan);
+        let bytes = counted.global_load.bytes + counted.global_store.bytes;
+        let done = match probe.figure {
+            Figure::Memory | Figure::L2 => bytes,
+            Figure::F16 => counted.flop.tensor16,
+            // Beside the multiply-adds there are 15 additions of 16 sums at the end.
+            Figure::Fma => counted.flop.single - 16 * counted.blocks * 512,
+            Figure::Launch => counted.blocks,
+        };
+        assert_eq!(done as f64, probe.work, "{arch}: {:?} by {:?}", probe.figure, probe.plan);
+        assert_eq!(counted.global_load.units, counted.global_load.ideal_units, "every load is coalesced");
+        figures.push(probe.figure);
+    }
+    for figure in [Figure::Memory, Figure::L2, Figure::Fma, Figure::F16, Figure::Launch] {
+        assert!(figures.contains(&figure), "{arch} has no probe of {figure:?}");
+    }
+}
+
+#[test]
+fn probes_do_the_work_they_are_taken_for_on_sm_80() {
+    does_the_work_it_is_taken_for("sm_80");
+}
+
+#[test]
+fn probes_do_the_work_they_are_taken_for_on_sm_89() {
+    does_the_work_it_is_taken_for("sm_89");
+}
+
+#[test]
+fn probes_do_the_work_they_are_taken_for_on_sm_90a() {
+    does_the_work_it_is_taken_for("sm_90a");
+}
+
+/// Sweeps over memory are far larger than L2, those over L2 far smaller, on the GPUs that are known.
+#[test]
+fn sweeps_go_where_they_should() {
+    for (l2_mib, memory_gib) in [(6, 24), (40, 80), (48, 24), (60, 141)] {
+        let of = DeviceInfo::of_arch("sm_90a").unwrap();
+        let device = DeviceInfo { l2_bytes: l2_mib << 20, memory_bytes: memory_gib << 30, ..of };
+        for probe in probes(&device, Effort::FULL) {
+            let footprint: u64 = probe.plan.workspaces.iter().map(|workspace| workspace.bytes as u64).sum();
+            match probe.figure {
+                Figure::Memory => {
+                    assert!(footprint >= device.l2_bytes * 29 / 10 && footprint < device.memory_bytes / 3)
+                }
+                Figure::L2 => assert!(footprint <= device.l2_bytes / 4 + 16),
+                Figure::Fma | Figure::F16 | Figure::Launch => assert!(footprint <= 16),
+            }
+        }
+    }
+}
