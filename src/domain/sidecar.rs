@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::device::TimeSource;
 use super::op::{Dtype, Role, TensorSpec};
-use super::plan::{Initial, Launch, Workspace};
+use super::plan::{Initial, Launch, LaunchPlan, Workspace};
 use super::variant::{Params, VariantHash};
 
 /// The format that this version writes.
@@ -105,6 +105,16 @@ impl Sidecar {
     /// Renders the text of the file.
     pub fn to_json(&self) -> serde_json::Result<String> {
         Ok(serde_json::to_string_pretty(self)? + "\n")
+    }
+
+    /// Returns how to launch the winner.
+    pub fn plan(&self) -> LaunchPlan {
+        let workspace = |(name, space): (&String, &SidecarWorkspace)| Workspace {
+            name: name.clone(),
+            bytes: space.bytes,
+            initial: space.initial,
+        };
+        LaunchPlan { workspaces: self.workspaces.iter().map(workspace).collect(), launches: self.launches.clone() }
     }
 }
 
