@@ -150,7 +150,7 @@ fn assemble(asked: Asked, project: &Project, config: &Config, worker: Worker, st
 }
 
 /// Watches a real GPU, or says why it cannot.
-fn open_monitor(device: &DeviceInfo) -> Option<Monitor> {
+pub(super) fn open_monitor(device: &DeviceInfo) -> Option<Monitor> {
     if device.time_source == TimeSource::Modelled {
         return None;
     }
@@ -188,7 +188,7 @@ fn order(args: &Args, config: &Config) -> anyhow::Result<Order> {
     })
 }
 
-async fn start_worker(device: &DeviceChoice, config: &Config) -> anyhow::Result<Worker> {
+pub(super) async fn start_worker(device: &DeviceChoice, config: &Config) -> anyhow::Result<Worker> {
     match Worker::start(own_executable()?, device, config.step_timeout()).await {
         Ok(worker) => {
             if let Some(notice) = worker.stands_in() {

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::conditions::Conditions;
 use super::evaluation::{Correctness, Timing};
+use super::floor;
 use super::machine::MachineSummary;
 use super::sampling::Sampling;
 use super::statistics::{Interval, median, median_interval};
@@ -18,11 +19,6 @@ use super::statistics::{Interval, median, median_interval};
 /// Rounds without which a contest has no ratio. They make six pairs, the fewest of which an interval of the median holds the
 /// true one 95 times of 100: of five, even the extremes do not.
 pub const LEAST_ROUNDS: usize = 12;
-
-/// By what share of the floor a time may lie below it. Floors are made of measured peaks, and the clocks that a light kernel
-/// runs at may be a little above those under the peak's own load: over 175 confirmations on an H200 (2026-11-20) the 1st to the
-/// 99th percentile of samples spanned 2.3% of the median, which is what the same work differs by on the same device.
-const FLOOR_SLACK: f64 = 0.02;
 
 /// How many times as slow as the fastest an entrant may be for blocks of full size. Nobody needs the ratio of two times so far
 /// apart to a thousandth.
@@ -154,7 +150,7 @@ impl Contest {
     }
 
     fn is_below_floor(&self, entrant: &Entrant) -> bool {
-        self.floor_ns.is_some_and(|floor_ns| entrant.timing.median_ns < floor_ns * (1.0 - FLOOR_SLACK))
+        self.floor_ns.is_some_and(|floor_ns| floor::refutes(floor_ns, entrant.timing.median_ns))
     }
 }
 
@@ -419,9 +415,9 @@ pub(crate) mod tests {
     fn only_what_is_clearly_below_the_floor_is_an_error() {
         let mut contest = contest(vec![entrant(Role::Challenger, vec![NS; 12])]);
         assert!(!contest.below_floor(), "no floor is known");
-        contest.floor_ns = Some(1.01 * NS);
+        contest.floor_ns = Some(1.02 * NS);
         assert!(!contest.below_floor());
-        contest.floor_ns = Some(1.03 * NS);
+        contest.floor_ns = Some(1.04 * NS);
         assert!(contest.below_floor());
     }
 
