@@ -1,23 +1,31 @@
 //! The micro-benchmarks behind a device's ceilings: they compile, and each launch is the work that it is taken for.
+//!
+//! On a CUDA device: `cargo test --release --test peaks -- --ignored`. There `OPTLOOP_EXE` may name the executable, where it
+//! is not where it was built.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use optloop::domain::device::DeviceInfo;
+use optloop::domain::device::{DeviceInfo, Peaks};
 use optloop::domain::plan::{Arg, LaunchPlan, ScalarValue};
 use optloop::runner::compile::Compiler;
+use optloop::runner::device::DeviceChoice;
 use optloop::runner::peaks::probes::{Effort, Figure, probes};
-use optloop::runner::peaks::variant;
+use optloop::runner::peaks::{measure, variant};
 use optloop::runner::toolchain::Toolchain;
+use optloop::runner::worker::Worker;
 use virtual_gpu::counters::Counters;
 use virtual_gpu::gpu::Gpu;
 use virtual_gpu::{Launch, Options, VirtualGpu};
 
+fn exe() -> PathBuf {
+    std::env::var_os("OPTLOOP_EXE").map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_optloop")), PathBuf::from)
+}
+
 fn compiler(arch: &str) -> Compiler {
-    let exe = PathBuf::from(env!("CARGO_BIN_EXE_optloop"));
     let options = ["--std=c++17".to_owned()];
-    Compiler::new(exe, Toolchain::find_or_fetch().unwrap(), arch, &options, Duration::from_secs(60)).unwrap()
+    Compiler::new(exe(), Toolchain::find_or_fetch().unwrap(), arch, &options, Duration::from_secs(60)).unwrap()
 }
 
 /// The device as the probes see it, but with so little of everything that a CPU executes them in no time.
@@ -60,6 +68,8 @@ fn does_the_work_it_is_taken_for(arch: &str) {
     let mut figures = Vec::new();
     for probe in probes(&device, Effort { steps: 2, sweeps: 3 }) {
         let artifact = compiler.compile(&variant(&probe)).unwrap();
+        // Among other things ptxas warns of wgmma that it has to put one after the other.
+        assert!(!artifact.log.contains("warning"), "{arch}: {}", artifact.log);
         for kernel in &artifact.kernels {
             assert_eq!((kernel.spill_store_bytes, kernel.spill_load_bytes), (0, 0), "{arch}: {kernel:?}");
         }
@@ -112,5 +122,44 @@ fn sweeps_go_where_they_should() {
                 Figure::Fma | Figure::F16 | Figure::Launch => assert!(footprint <= 16),
             }
         }
+    }
+}
+
+async fn measured(choice: &DeviceChoice) -> (Peaks, DeviceInfo) {
+    let mut worker = Worker::start(exe(), choice, Duration::from_secs(60)).await.unwrap();
+    let compiler = compiler(&worker.info().arch);
+    (measure(&mut worker, &compiler).await.unwrap(), worker.info().clone())
+}
+
+/// On the fake device every launch takes about as long, whatever it does: bytes and FLOP are far from what can be.
+#[tokio::test]
+async fn ceilings_that_cannot_be_are_derived() {
+    let (peaks, device) = measured(&DeviceChoice::Fake).await;
+    assert_eq!(peaks.memory_bytes_per_s, device.peaks.memory_bytes_per_s);
+    assert_eq!(peaks.f16_flops, device.peaks.f16_flops);
+    for figure in ["memory bandwidth", "FP16 rate"] {
+        assert!(peaks.source.contains(&format!("{figure} derived")), "{}", peaks.source);
+    }
+    assert_ne!(peaks.launch_ns, device.peaks.launch_ns, "what a launch takes was measured");
+    assert!((100.0..10_000.0).contains(&peaks.launch_ns), "{} ns", peaks.launch_ns);
+}
+
+/// 3% is what a floor is allowed to be wrong by.
+#[tokio::test]
+#[ignore = "needs a CUDA GPU"]
+async fn ceilings_of_a_gpu_are_plausible_and_the_same_again() {
+    let (first, device) = measured(&DeviceChoice::Cuda(0)).await;
+    let (second, _) = measured(&DeviceChoice::Cuda(0)).await;
+    println!("{first:#?}\n{second:#?}\nderived: {:#?}", device.peaks);
+    assert_eq!(first.source, "measured on this device");
+    for figure in [
+        |peaks: &Peaks| peaks.f16_flops,
+        |peaks: &Peaks| peaks.f32_flops,
+        |peaks: &Peaks| peaks.memory_bytes_per_s,
+        |peaks: &Peaks| peaks.l2_bytes_per_s,
+        |peaks: &Peaks| peaks.launch_ns,
+    ] {
+        let ratio = figure(&first) / figure(&second);
+        assert!((0.97..1.03).contains(&ratio), "{first:?} and {second:?}");
     }
 }

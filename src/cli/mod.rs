@@ -1,6 +1,7 @@
 //! The command line: one file a verb. Standard output is data, standard error is talk.
 
 mod bench;
+mod ceilings;
 mod compile;
 mod compiler;
 mod doctor;

@@ -4,6 +4,7 @@ use std::io::Write;
 
 use anyhow::Context;
 
+use super::ceilings;
 use super::error::{usage, usage_sentence};
 use super::own_executable;
 use super::preflight::{check_reference, check_spaces};
@@ -95,7 +96,8 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     let workload = asked.workload.clone();
     check_spaces(&workload, &asked.families, &asked.searched, worker.info()).map_err(usage_sentence)?;
     let store = Store::open(&project.root().join(&config.store.path)).await?;
-    let parts = assemble(asked, project, &config, worker, store.clone())?;
+    let mut parts = assemble(asked, project, &config, worker, store.clone())?;
+    ceilings::give(&mut parts.worker, &parts.compiler, &store).await?;
 
     let mut progress = Progress::new(args.json, out);
     let end = session::run(parts, order, signals::listen(), &mut progress).await?;

@@ -15,8 +15,8 @@ use crate::domain::variant::{Params, Variant, VariantHash};
 /// Samples of a probe, of which the fastest counts: a rate that was reached once can be reached.
 const SAMPLES: usize = 20;
 
-/// The shortest sample: long enough for the resolution of a GPU's events, half a microsecond, not to matter.
-const MIN_SAMPLE_NS: f64 = 500_000.0;
+/// The shortest sample: long enough for what a replay takes to begin, some microseconds, not to matter.
+const MIN_SAMPLE_NS: f64 = 5e6;
 
 /// A measured rate this much above the derived one cannot be: the clock or the count of work is wrong.
 const MOST_OF_DERIVED: f64 = 1.05;

@@ -42,7 +42,7 @@ pub struct Effort {
 }
 
 impl Effort {
-    /// Launches of 0.2 to 2 ms on every GPU that optloop knows: begin and end, some microseconds, are at most a few per cent.
+    /// Hundreds of thousands of clocks or more: the ends of a launch, some thousands, hardly matter.
     pub const FULL: Self = Self { steps: 400, sweeps: 128 };
 }
 
@@ -56,9 +56,9 @@ const EMPTY: &str = include_str!("../../../kernels/peaks/empty.cu");
 const READ_THREADS: u32 = 512;
 const CHUNK_BYTES: u64 = READ_THREADS as u64 * 8 * 16;
 
-/// The largest sweep over device memory in sizes of L2: 1 part in 32 is the most that the cache could answer, whatever it
+/// The largest sweep over device memory in sizes of L2: 1 part in 16 is the most that the cache could answer, whatever it
 /// keeps.
-const SWEEP_L2_SIZES: u64 = 32;
+const SWEEP_L2_SIZES: u64 = 16;
 
 /// Returns the probes of a device. Of those for one figure the fastest counts.
 pub fn probes(device: &DeviceInfo, effort: Effort) -> Vec<Probe> {
@@ -70,9 +70,9 @@ pub fn probes(device: &DeviceInfo, effort: Effort) -> Vec<Probe> {
     // As large as the rotated buffers of a cold measurement: what L2 keeps of those, it keeps of this.
     let rotated = chunks(COLD_L2_SIZES * l2);
     let mut all = vec![
-        read(Figure::Memory, large, 1, resident),
-        // A block a chunk: some memories like it better.
-        read(Figure::Memory, large, 1, large),
+        read(Figure::Memory, large, 2, resident),
+        // A block a chunk leaves the order to the hardware.
+        read(Figure::Memory, large, 2, large * 2),
         read(Figure::Memory, rotated, 8, resident),
         copy(large / 2, resident),
         // Small enough to be in L2 even where each half of it keeps its own copy.

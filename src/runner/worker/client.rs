@@ -9,7 +9,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
 use super::protocol::{EnterRequest, Reply, Request, TimeRequest, VERSION};
-use crate::domain::device::DeviceInfo;
+use crate::domain::device::{DeviceInfo, Peaks};
 use crate::domain::evaluation::{Correctness, Evaluation, Outcome, Timing};
 use crate::runner::device::DeviceChoice;
 use crate::runner::evaluate::EvaluateRequest;
@@ -70,10 +70,15 @@ impl Worker {
         Ok(Self { exe, choice: chosen, step_timeout, process: Some(process), info, no_cuda })
     }
 
+    /// Takes over ceilings that were measured, in place of those that the device brings.
+    pub fn set_peaks(&mut self, peaks: Peaks) {
+        self.info.peaks = peaks;
+    }
+
     /// Starts another worker on the same device, which remembers nothing.
     pub async fn fresh(&self) -> Result<Self, WorkerError> {
-        let (process, info) = Process::start(&self.exe, &self.choice).await?;
-        let (exe, choice) = (self.exe.clone(), self.choice.clone());
+        let (process, _) = Process::start(&self.exe, &self.choice).await?;
+        let (exe, choice, info) = (self.exe.clone(), self.choice.clone(), self.info.clone());
         Ok(Self { exe, choice, step_timeout: self.step_timeout, process: Some(process), info, no_cuda: None })
     }
 
