@@ -48,7 +48,7 @@ pub struct Bench {
 }
 
 /// What is measured in one go.
-pub struct Match<'a> {
+pub struct Bout<'a> {
     /// What it is about.
     pub challenger: &'a Subject,
     /// What it is held against, in their roles.
@@ -186,7 +186,7 @@ impl Bench {
     }
 
     /// Measures: in a contest with the A/A control where the device replays, else by one modelled time each.
-    pub async fn measure(&mut self, held: &Match<'_>) -> anyhow::Result<Contest> {
+    pub async fn measure(&mut self, held: &Bout<'_>) -> anyhow::Result<Contest> {
         let mut compiled = vec![(Role::Challenger, held.challenger, self.compile(held.challenger).await?)];
         for (role, other) in held.others {
             compiled.push((*role, other, self.compile(other).await?));
@@ -194,8 +194,8 @@ impl Bench {
         if self.device().replays { self.hold(held, &compiled).await } else { self.model(held, &compiled).await }
     }
 
-    async fn hold(&mut self, held: &Match<'_>, compiled: &[(Role, &Subject, Artifact)]) -> anyhow::Result<Contest> {
-        let Match { challenger, regime, .. } = *held;
+    async fn hold(&mut self, held: &Bout<'_>, compiled: &[(Role, &Subject, Artifact)]) -> anyhow::Result<Contest> {
+        let Bout { challenger, regime, .. } = *held;
         let workload = &challenger.workload;
         let case = Case { regime, ..challenger.case().clone() };
         let terms = Terms {
@@ -230,7 +230,7 @@ impl Bench {
     }
 
     /// Models one time each.
-    async fn model(&mut self, held: &Match<'_>, compiled: &[(Role, &Subject, Artifact)]) -> anyhow::Result<Contest> {
+    async fn model(&mut self, held: &Bout<'_>, compiled: &[(Role, &Subject, Artifact)]) -> anyhow::Result<Contest> {
         let mut entrants = Vec::with_capacity(compiled.len());
         for (role, subject, artifact) in compiled {
             let request = self.evaluate_request(subject, artifact, held.input_seed);
@@ -251,7 +251,7 @@ impl Bench {
                 energy_j: None,
             });
         }
-        let Match { challenger, regime, .. } = *held;
+        let Bout { challenger, regime, .. } = *held;
         Ok(Contest {
             conditions: self.conditions(&challenger.workload, challenger.case(), regime),
             entrants,

@@ -48,7 +48,23 @@ fn after_a_session() -> Sandbox {
 fn a_point_of_a_family_is_held_against_the_reference_and_itself() {
     let sandbox = Sandbox::new();
     let table = bench(&sandbox, POINT, &["--workload", "small", "--case", "s64", "--case", "s128"]);
-    insta::assert_snapshot!(without_figures(&table), @"");
+    insta::assert_snapshot!(without_figures(&table), @"
+    small/s64 on fake device (no kernel was executed), warm, modelled; floor # µs
+    role kernel µs, modelled interval ratio interval challenger is share of floor SM MHz W mJ error
+    challenger toy HASH # # to # - - - #% - - - #
+    baseline toy HASH # # to # # # to # faster #% - - - #
+    twin toy HASH # # to # # # to # tied #% - - - #
+    ratio: time over the challenger's, above # the challenger is faster; within #% of # is noise, says the twin, which is the challenger again
+
+    small/s128 on fake device (no kernel was executed), warm, modelled; floor # µs
+    role kernel µs, modelled interval ratio interval challenger is share of floor SM MHz W mJ error
+    challenger toy HASH # # to # - - - #% - - - #
+    baseline toy HASH # # to # # # to # faster #% - - - #
+    twin toy HASH # # to # # # to # tied #% - - - #
+    ratio: time over the challenger's, above # the challenger is faster; within #% of # is noise, says the twin, which is the challenger again
+
+    versions: optloop 0.1.0, nvrtc #
+    ");
 }
 
 #[test]
@@ -87,7 +103,15 @@ fn the_json_has_every_figure_of_every_entrant_in_both_regimes() {
 fn repeats_are_fresh_processes_and_show_how_far_the_medians_spread() {
     let sandbox = Sandbox::new();
     let asked = ["--workload", "small", "--case", "s64", "--against", POINT, "--repeat", "3"];
-    insta::assert_snapshot!(without_figures(&bench(&sandbox, POINT, &asked)), @"");
+    insta::assert_snapshot!(without_figures(&bench(&sandbox, POINT, &asked)), @"
+    small/s64 on fake device (no kernel was executed), warm, modelled; floor # µs; # contests, each in a fresh process
+    role kernel µs, modelled medians max/min challenger faster tied slower
+    challenger toy HASH # # to # # - - -
+    incumbent toy HASH # # to # # # # #
+    twin toy HASH # # to # # # # #
+
+    versions: optloop 0.1.0, nvrtc #
+    ");
     let printed = json(&bench(&sandbox, POINT, &[&asked[..], &["--json"]].concat()));
     let repeats: Vec<&Value> = printed["contests"].as_array().unwrap().iter().map(|c| &c["repeat"]).collect();
     assert_eq!(repeats, [1, 2, 3]);
@@ -134,29 +158,29 @@ fn a_kernel_that_is_wrong_has_no_time() {
     let point = ["--workload", "small", "--case", "s64"];
     let said = refused(&sandbox, "toy:FAULT=1", &point);
     let said = without_figures(said.lines().last().unwrap());
-    insta::assert_snapshot!(said, @"");
+    insta::assert_snapshot!(said, @"error: toy HASH has no time on s64, wrong: relative error # over the output (tolerance 1e-3), # in its worst row # (tolerance 4e-3)");
 }
 
 #[test]
 fn what_cannot_be_measured_is_refused_with_what_to_do() {
     let sandbox = Sandbox::new();
-    insta::assert_snapshot!(refused(&sandbox, "3", &[]), @"");
-    insta::assert_snapshot!(refused(&sandbox, "small/s64", &[]), @"");
-    insta::assert_snapshot!(refused(&sandbox, "smal/s64", &[]), @"");
-    insta::assert_snapshot!(refused(&sandbox, "toy", &["--workload", "small"]), @"");
-    insta::assert_snapshot!(refused(&sandbox, "toy:TILE=7", &["--workload", "small", "--case", "s64"]), @"");
-    insta::assert_snapshot!(refused(&sandbox, "toy:TIEL=8", &["--workload", "small", "--case", "s64"]), @"");
-    insta::assert_snapshot!(refused(&sandbox, "toy:TILE=64,THREADS=256", &["--workload", "small", "--case", "s64"]), @"");
-    insta::assert_snapshot!(refused(&sandbox, "toy", &["--workload", "small", "--case", "s4d4", "--regime", "cold"]), @"");
-    insta::assert_snapshot!(refused(&sandbox, "toy", &["--workload", "small", "--case", "s64", "--samples", "5"]), @"");
+    insta::assert_snapshot!(refused(&sandbox, "3", &[]), @"2 error: there are no sessions yet: run `optloop start` first");
+    insta::assert_snapshot!(refused(&sandbox, "small/s64", &[]), @"2 error: no winner of small/s64 is committed: there is no kernels/modelled/fake/small/s64.cu");
+    insta::assert_snapshot!(refused(&sandbox, "smal/s64", &[]), @"2 error: there is no workload `smal` (did you mean `small`?); kernels/workloads/ has: small");
+    insta::assert_snapshot!(refused(&sandbox, "toy", &["--workload", "small"]), @"2 error: `toy` is a family: say on which case of small with --case");
+    insta::assert_snapshot!(refused(&sandbox, "toy:TILE=7", &["--workload", "small", "--case", "s64"]), @"2 error: TILE=7 is none of the values of family `toy`: [4, 8, 16, 32, 64]");
+    insta::assert_snapshot!(refused(&sandbox, "toy:TIEL=8", &["--workload", "small", "--case", "s64"]), @"2 error: family `toy` has no parameter `TIEL` (did you mean `TILE`?); it has: TILE, THREADS, FAULT");
+    insta::assert_snapshot!(refused(&sandbox, "toy:TILE=64,THREADS=256", &["--workload", "small", "--case", "s64"]), @"2 error: toy on s64: `TILE * THREADS <= 8192` does not hold: a made-up limit");
+    insta::assert_snapshot!(refused(&sandbox, "toy", &["--workload", "small", "--case", "s4d4", "--regime", "cold"]), @r#"2 error: case `s4d4`: a working set of 512 bytes cannot be timed cold: 6146 sets of buffers would push it out of an L2 of 1048576 bytes, and 4096 are the most; give the case `regime = "warm"`"#);
+    insta::assert_snapshot!(refused(&sandbox, "toy", &["--workload", "small", "--case", "s64", "--samples", "5"]), @"2 error: --samples: give 12 or more, fewer have no interval");
 
     let sandbox = after_a_session();
-    insta::assert_snapshot!(refused(&sandbox, "99", &[]), @"");
-    insta::assert_snapshot!(refused(&sandbox, "small/s64", &["--case", "s128"]), @"");
-    insta::assert_snapshot!(refused(&sandbox, "small/s64", &["--against", "small/s128"]), @"");
-    insta::assert_snapshot!(refused(&sandbox, "small/s64", &["--workload", "large"]), @"");
+    insta::assert_snapshot!(refused(&sandbox, "99", &[]), @"2 error: there is no iteration 99; the iterations are 1 to 30");
+    insta::assert_snapshot!(refused(&sandbox, "small/s64", &["--case", "s128"]), @"2 error: the winner of case `s64` of small is launched for that case alone, and another one is asked for");
+    insta::assert_snapshot!(refused(&sandbox, "small/s64", &["--against", "small/s128"]), @"2 error: --against: the winner of case `s128` of small is launched for that case alone, and another one is asked for");
+    insta::assert_snapshot!(refused(&sandbox, "small/s64", &["--workload", "large"]), @"2 error: it is of workload small, and large is asked for");
     std::fs::remove_file(sandbox.path("kernels/modelled/fake/small/s64.json")).unwrap();
-    insta::assert_snapshot!(refused(&sandbox, "small/s64", &[]), @"");
+    insta::assert_snapshot!(refused(&sandbox, "small/s64", &[]), @"2 error: PROJECT/kernels/modelled/fake/small/s64.cu has no sidecar: PROJECT/kernels/modelled/fake/small/s64.json says how it is compiled and launched: No such file or directory (os error 2)");
 }
 
 #[test]
@@ -164,7 +188,17 @@ fn the_figure_of_a_commit_holds_and_a_false_one_does_not() {
     let sandbox = after_a_session();
     let commit = sandbox.git(&["log", "-1", "--format=%H", "--", "kernels/modelled/fake/small/s128.json"]);
     let reproduce = ["reproduce", commit.trim(), "--device", "fake"];
-    insta::assert_snapshot!(without_figures(&sandbox.succeeds(&reproduce)), @"");
+    insta::assert_snapshot!(without_figures(&sandbox.succeeds(&reproduce)), @"
+    small/s128 on fake device (no kernel was executed), warm, modelled; floor # µs
+    role kernel µs, modelled interval ratio interval challenger is share of floor SM MHz W mJ error
+    challenger toy HASH # # to # - - - #% - - - #
+    twin toy HASH # # to # # # to # tied #% - - - #
+    ratio: time over the challenger's, above # the challenger is faster; within #% of # is noise, says the twin, which is the challenger again
+
+    case kernel regime µs, recorded µs, found ratio interval may differ by
+    s128 toy HASH warm # # # # to # #% holds
+    versions: optloop 0.1.0, nvrtc #
+    ");
     let printed = json(&sandbox.succeeds(&[&reproduce[..], &["--json"]].concat()));
     assert_eq!([&printed["schema"], &printed["commit"]], ["optloop.reproduce/1", commit.trim()]);
     let case = &printed["cases"][0];
@@ -172,10 +206,18 @@ fn the_figure_of_a_commit_holds_and_a_false_one_does_not() {
     assert_eq!(case["contest"]["entrants"].as_array().unwrap().len(), 2, "the winner, and its twin");
 
     // Whoever writes a better figure into the sidecar is found out.
-    let recorded = format!("\"median_us\": {}", case["recorded_us"]);
-    let boast = format!("\"median_us\": {}", number(case, "recorded_us") * 0.8);
-    sandbox.replace("kernels/modelled/fake/small/s128.json", &recorded, &boast);
-    sandbox.git(&["commit", "--quiet", "--all", "--message", "a boast"]);
+    let path = "kernels/modelled/fake/small/s128.json";
+    let mut sidecar = json(&std::fs::read_to_string(sandbox.path(path)).unwrap());
+    let boast = |sidecar: &Value| {
+        sandbox.write(path, &sidecar.to_string());
+        sandbox.git(&["commit", "--quiet", "--all", "--message", "a boast"]);
+    };
+    let us = number(case, "recorded_us");
+    sidecar["measurement"]["median_us"] = Value::from(us * 0.8);
+    boast(&sidecar);
+    insta::assert_snapshot!(sandbox.fails(&["reproduce", "HEAD", "--device", "fake"]), @"2 error: kernels/modelled/fake/small/s128.cu cannot be reproduced here: the time in its sidecar lies outside its own interval");
+    sidecar["measurement"]["ci_us"] = serde_json::json!([us * 0.799, us * 0.801]);
+    boast(&sidecar);
     let output = sandbox.optloop(&["reproduce", "HEAD", "--device", "fake"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stdout).contains("does not hold"));
@@ -193,15 +235,15 @@ fn said(output: &Output) -> String {
 #[test]
 fn what_cannot_be_reproduced_here_is_refused_with_what_differs() {
     let sandbox = after_a_session();
-    insta::assert_snapshot!(sandbox.fails(&["reproduce", "nonsense", "--device", "fake"]), @"");
+    insta::assert_snapshot!(sandbox.fails(&["reproduce", "nonsense", "--device", "fake"]), @"2 error: there is no commit `nonsense`: `git log -- kernels` lists those of winners");
     let first = sandbox.git(&["rev-list", "--max-parents=0", "HEAD"]);
     let said = sandbox.fails(&["reproduce", first.trim(), "--device", "fake"]);
-    insta::assert_snapshot!(said.replace(first.trim(), "COMMIT"), @"");
+    insta::assert_snapshot!(said.replace(first.trim(), "COMMIT"), @"2 error: commit COMMIT has no winner: `git log -- kernels` lists those that have");
 
     let commit = sandbox.git(&["log", "-1", "--format=%H", "--", "kernels/modelled/fake/small/s128.json"]);
-    insta::assert_snapshot!(sandbox.fails(&["reproduce", commit.trim(), "--device", "virtual"]), @"");
+    insta::assert_snapshot!(sandbox.fails(&["reproduce", commit.trim(), "--device", "virtual"]), @"2 error: kernels/modelled/fake/small/s128.cu cannot be reproduced here: these are not comparable: the device is virtual H200 here and fake device (no kernel was executed) there");
     sandbox.replace("kernels/workloads/small.toml", "Sq = 128", "Sq = 127");
-    insta::assert_snapshot!(sandbox.fails(&["reproduce", commit.trim(), "--device", "fake"]), @"");
+    insta::assert_snapshot!(sandbox.fails(&["reproduce", commit.trim(), "--device", "fake"]), @"2 error: kernels/modelled/fake/small/s128.cu cannot be reproduced here: these are not comparable: the case's shape is B=2 CAUSAL=1 D=16 H=2 Sk=128 Sq=127 here and B=2 CAUSAL=1 D=16 H=2 Sk=128 Sq=128 there");
     sandbox.replace("kernels/workloads/small.toml", "Sq = 127", "regime = \"cold\"\nSq = 128");
     assert!(
         sandbox.optloop(&["reproduce", commit.trim(), "--device", "fake"]).status.success(),
@@ -209,7 +251,7 @@ fn what_cannot_be_reproduced_here_is_refused_with_what_differs() {
     );
     sandbox.replace("kernels/modelled/fake/small/s128.cu", "extern", "/* another source */ extern");
     sandbox.git(&["commit", "--quiet", "--all", "--message", "another source"]);
-    insta::assert_snapshot!(sandbox.fails(&["reproduce", "HEAD", "--device", "fake"]), @"");
+    insta::assert_snapshot!(sandbox.fails(&["reproduce", "HEAD", "--device", "fake"]), @"2 error: kernels/modelled/fake/small/s128.cu cannot be reproduced here: its source is not the one that its sidecar describes");
 }
 
 #[test]
@@ -223,5 +265,13 @@ fn a_modelled_winner_comes_out_the_same_on_the_same_virtual_gpu() {
     assert!(sandbox.fails(&["reproduce", "HEAD", "--device", "virtual:l4"]).contains("the device is virtual L4 here"));
 
     let table = sandbox.succeeds(&["bench", "small/s64", "--device", "virtual:h200"]);
-    insta::assert_snapshot!(without_figures(&table), @"");
+    insta::assert_snapshot!(without_figures(&table), @"
+    small/s64 on virtual H200, warm, modelled; floor # µs
+    role kernel µs, modelled interval ratio interval challenger is share of floor SM MHz W mJ error
+    challenger attention-scalar HASH # # to # - - - #% - - - #
+    baseline attention-scalar HASH # # to # # # to # faster #% - - - #
+    ratio: time over the challenger's, above # the challenger is faster; modelled times have no noise
+
+    versions: optloop 0.1.0, nvrtc #
+    ");
 }

@@ -15,7 +15,7 @@ use super::measured::{Found, show_versions};
 use super::own_executable;
 use super::start::{open_monitor, start_worker};
 use super::talk::say;
-use crate::bench::{Asked, Bench, Match, Subject, What};
+use crate::bench::{Asked, Bench, Bout, Subject, What};
 use crate::catalog::Project;
 use crate::config::Config;
 use crate::domain::contest::{Contest, LEAST_ROUNDS, Role};
@@ -106,15 +106,15 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     args.samples.into_iter().for_each(|samples| bench.take_samples(samples));
     let asked = Asked { workload: args.workload.as_deref(), cases: &args.cases };
     let challengers = bench.subjects(&what, asked).await.map_err(usage)?;
-    let mut cards = Vec::new();
+    let mut wanted = Vec::new();
     for challenger in challengers {
         let others = others(&bench, &challenger, &against).await.map_err(usage)?;
         for regime in regimes(args.regime, &challenger) {
             bench.check_regime(&challenger, regime).map_err(usage_sentence)?;
-            cards.push((challenger.clone(), regime, others.clone()));
+            wanted.push((challenger.clone(), regime, others.clone()));
         }
     }
-    if let Some((challenger, ..)) = cards.first()
+    if let Some((challenger, ..)) = wanted.first()
         && let Err(reason) = bench.start_baseline(&challenger.workload, choice.number()).await
     {
         let instead = if against.is_empty() { "; the reference family stands in" } else { "" };
@@ -122,7 +122,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     }
     let mut found = Vec::new();
     let mut spreads = Vec::new();
-    for (challenger, regime, others) in cards {
+    for (challenger, regime, others) in wanted {
         let repeats = play(args, &mut bench, &challenger, regime, others, out).await?;
         found.extend(repeats.contests.iter().zip(1..).map(|(contest, repeat)| Found::of(contest, repeat)));
         spreads.extend(repeats.spreads());
@@ -197,7 +197,7 @@ async fn play(
     let mut contests: Vec<Contest> = Vec::new();
     for repeat in 1..=args.repeat {
         let input_seed = rand::random();
-        let held = Match { challenger, others: &others, regime, input_seed, with_baseline: true };
+        let held = Bout { challenger, others: &others, regime, input_seed, with_baseline: true };
         let contest = bench.measure(&held).await?;
         if args.repeat > 1 {
             let us = contest.challenger().map_or(f64::NAN, |challenger| challenger.timing.median_ns / 1e3);
