@@ -2,8 +2,10 @@
 
 mod bench;
 mod ceilings;
+mod compare;
 mod compile;
 mod compiler;
+mod contests;
 mod doctor;
 mod error;
 mod history;
@@ -63,6 +65,8 @@ enum Verb {
     History(history::Args),
     /// Show everything about one iteration
     Show(show::Args),
+    /// Hold two recorded times against each other, if they are comparable
+    Compare(compare::Args),
     /// Say what is here, what is missing, and how to mend it
     Doctor(doctor::Args),
     /// Hold a device and evaluate variants (started by a session)
@@ -106,6 +110,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         Verb::Sessions(args) => sessions::run(args, &existing_store(&project).await?, &mut out).await,
         Verb::History(args) => history::run(args, &existing_store(&project).await?, &mut out).await,
         Verb::Show(args) => show::run(args, &existing_store(&project).await?, &mut out).await,
+        Verb::Compare(args) => compare::run(args, &project, &mut out).await,
         Verb::Doctor(args) => doctor::run(args, &project, &mut out).await,
         Verb::Worker(args) => worker::run(args),
         Verb::Compiler(args) => compiler::run(args),

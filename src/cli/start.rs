@@ -90,6 +90,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     let mut asked = asked(args, project, &config, order.seed)?;
     let _lock = project.lock()?;
     let worker = start_worker(&asked.device, &config).await?;
+    asked.workload = asked.workload.on(worker.info()).map_err(usage_sentence)?;
     if args.cases.is_empty() && worker.info().time_source == TimeSource::Modelled {
         asked.workload = affordable(asked.workload, &config);
     }

@@ -45,7 +45,7 @@ pub struct Floor {
 
 /// How far below its floor a time may lie: ceilings are measured, too, and a kernel may read a little faster than the
 /// micro-benchmark did.
-const TOLERANCE: f64 = 0.03;
+pub const TOLERANCE: f64 = 0.03;
 
 impl Floor {
     /// Returns the floor of a case on a device, in the case's own cache regime.
