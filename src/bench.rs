@@ -91,7 +91,7 @@ impl Bench {
         self.worker.info()
     }
 
-    /// Has every entrant take exactly so many samples.
+    /// Has every entrant take so many samples, and as many more as fill its last rounds.
     pub fn take_samples(&mut self, samples: usize) {
         (self.policy.contest.least, self.policy.contest.most) = (samples, samples);
     }
