@@ -4,6 +4,7 @@ mod subject;
 mod subjects;
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 
@@ -37,10 +38,8 @@ pub struct Bench {
     families: Vec<Family>,
     policy: Policy,
     worker: Worker,
-    /// The worker's device, with the ceilings that were measured on it where there are any.
-    device: DeviceInfo,
     monitor: Option<Monitor>,
-    exe: std::path::PathBuf,
+    exe: PathBuf,
     /// By the options that they were started with.
     compilers: Vec<(Vec<String>, Compiler)>,
     baseline: Option<BaselineProcess>,
@@ -49,7 +48,7 @@ pub struct Bench {
 }
 
 /// What is measured in one go.
-pub struct Match<'a> {
+pub struct Bout<'a> {
     /// What it is about.
     pub challenger: &'a Subject,
     /// What it is held against, in their roles.
@@ -63,39 +62,36 @@ pub struct Match<'a> {
 }
 
 impl Bench {
-    /// Puts together what is needed. `worker` is asked nothing but what its device is, unless it models times.
+    /// Puts together what is needed. `compiler` has the configured options; `worker` is asked nothing but what its device is,
+    /// unless it models times.
     pub fn new(
         project: &Project,
         config: Config,
+        exe: PathBuf,
+        compiler: Compiler,
         worker: Worker,
-        device: DeviceInfo,
         monitor: Option<Monitor>,
-        exe: std::path::PathBuf,
     ) -> anyhow::Result<Self> {
-        let (families, policy) = (project.families()?, config.policy());
-        let (compilers, backends) = (Vec::new(), HashMap::new());
-        let project = project.clone();
         Ok(Self {
-            project,
+            families: project.families()?,
+            policy: config.policy(),
+            compilers: vec![(config.compile.options.clone(), compiler)],
+            project: project.clone(),
             config,
-            families,
-            policy,
-            worker,
-            device,
-            monitor,
             exe,
-            compilers,
+            worker,
+            monitor,
             baseline: None,
-            backends,
+            backends: HashMap::new(),
         })
     }
 
     /// Describes the device.
     pub fn device(&self) -> &DeviceInfo {
-        &self.device
+        self.worker.info()
     }
 
-    /// Has every entrant take exactly so many samples.
+    /// Has every entrant take so many samples, and as many more as fill its last rounds.
     pub fn take_samples(&mut self, samples: usize) {
         (self.policy.contest.least, self.policy.contest.most) = (samples, samples);
     }
@@ -105,7 +101,7 @@ impl Bench {
         let mut versions = vec![("optloop".to_owned(), env!("CARGO_PKG_VERSION").to_owned())];
         let compiler = self.compilers.first().map(|(_, compiler)| compiler.nvrtc_version().to_owned());
         versions.extend(compiler.map(|version| ("nvrtc".to_owned(), version)));
-        versions.extend(self.device.driver.clone().map(|version| ("driver".to_owned(), version)));
+        versions.extend(self.device().driver.clone().map(|version| ("driver".to_owned(), version)));
         versions.extend(self.baseline.iter().flat_map(|process| process.hello().versions.clone()));
         versions
     }
@@ -117,9 +113,9 @@ impl Bench {
             case: case.name.clone(),
             dims: case.dims.clone(),
             dtype: workload.dtype,
-            device: self.device.name.clone(),
+            device: self.device().name.clone(),
             regime,
-            time_source: self.device.time_source,
+            time_source: self.device().time_source,
         }
     }
 
@@ -129,17 +125,19 @@ impl Bench {
         if regime == Regime::Warm {
             return Ok(());
         }
-        if !self.device.replays {
-            return Err(format!("the {} models times with a warm cache only: leave --regime out", self.device.name));
+        if !self.device().replays {
+            return Err(format!("the {} models times with a warm cache only: leave --regime out", self.device().name));
         }
         let tensors = workload.op.tensors(&case.dims, workload.dtype);
         let bytes: usize = tensors.iter().map(|tensor| tensor.bytes()).sum();
-        regime::sets(bytes as u64, &self.device).map(|_| ()).map_err(|reason| format!("case `{}`: {reason}", case.name))
+        regime::sets(bytes as u64, self.device())
+            .map(|_| ())
+            .map_err(|reason| format!("case `{}`: {reason}", case.name))
     }
 
     /// Starts the workload's baseline, if it has one that can be held against kernels here. The error says why not.
     pub async fn start_baseline(&mut self, workload: &Workload, device: u32) -> Result<(), String> {
-        if !self.device.replays {
+        if !self.device().replays {
             return Err("it could only be measured, and times are modelled".to_owned());
         }
         let key = workload.baseline.as_ref().ok_or_else(|| format!("workload `{}` names none", workload.name))?;
@@ -151,9 +149,9 @@ impl Bench {
         };
         let process = program.start().await?;
         let Hello { device, time_source, .. } = process.hello();
-        if *device != self.device.name || *time_source != self.device.time_source {
-            let (theirs, ours) = (time_source.name(), self.device.time_source.name());
-            return Err(format!("it is {theirs} on {device} and kernels are {ours} on {}", self.device.name));
+        if *device != self.device().name || *time_source != self.device().time_source {
+            let (theirs, ours) = (time_source.name(), self.device().time_source.name());
+            return Err(format!("it is {theirs} on {device} and kernels are {ours} on {}", self.device().name));
         }
         self.baseline = Some(process);
         Ok(())
@@ -161,6 +159,7 @@ impl Bench {
 
     /// Finds the fastest backend of the baseline on a case, once.
     pub async fn find_backend(&mut self, subject: &Subject, regime: Regime, seed: u64) -> Result<(), String> {
+        let l2_bytes = self.device().l2_bytes;
         let Some(process) = &mut self.baseline else { return Ok(()) };
         let case = Case { regime, ..subject.case().clone() };
         let key = (case.name.clone(), regime);
@@ -168,7 +167,7 @@ impl Bench {
             return Ok(());
         }
         let (workload, samples) = (&subject.workload, self.config.baseline.samples);
-        let prepared = process.prepare(workload.op, workload.dtype, &case, self.device.l2_bytes, seed).await;
+        let prepared = process.prepare(workload.op, workload.dtype, &case, l2_bytes, seed).await;
         let found = match prepared {
             Ok(backends) => {
                 let found = fastest(process, &case, &backends, samples).await;
@@ -187,16 +186,16 @@ impl Bench {
     }
 
     /// Measures: in a contest with the A/A control where the device replays, else by one modelled time each.
-    pub async fn measure(&mut self, held: &Match<'_>) -> anyhow::Result<Contest> {
+    pub async fn measure(&mut self, held: &Bout<'_>) -> anyhow::Result<Contest> {
         let mut compiled = vec![(Role::Challenger, held.challenger, self.compile(held.challenger).await?)];
         for (role, other) in held.others {
             compiled.push((*role, other, self.compile(other).await?));
         }
-        if self.device.replays { self.hold(held, &compiled).await } else { self.model(held, &compiled).await }
+        if self.device().replays { self.hold(held, &compiled).await } else { self.model(held, &compiled).await }
     }
 
-    async fn hold(&mut self, held: &Match<'_>, compiled: &[(Role, &Subject, Artifact)]) -> anyhow::Result<Contest> {
-        let Match { challenger, regime, .. } = *held;
+    async fn hold(&mut self, held: &Bout<'_>, compiled: &[(Role, &Subject, Artifact)]) -> anyhow::Result<Contest> {
+        let Bout { challenger, regime, .. } = *held;
         let workload = &challenger.workload;
         let case = Case { regime, ..challenger.case().clone() };
         let terms = Terms {
@@ -209,7 +208,7 @@ impl Bench {
             min_sample_ns: self.config.benchmark.min_sample_us * 1e3,
             oracle_flop: self.config.validate.oracle_gflop * 1e9,
             input_seed: held.input_seed,
-            floor_ns: floor_ns(workload, &case, &self.device),
+            floor_ns: floor_ns(workload, &case, self.device()),
             screened_ns: None,
             energy: true,
         };
@@ -231,7 +230,7 @@ impl Bench {
     }
 
     /// Models one time each.
-    async fn model(&mut self, held: &Match<'_>, compiled: &[(Role, &Subject, Artifact)]) -> anyhow::Result<Contest> {
+    async fn model(&mut self, held: &Bout<'_>, compiled: &[(Role, &Subject, Artifact)]) -> anyhow::Result<Contest> {
         let mut entrants = Vec::with_capacity(compiled.len());
         for (role, subject, artifact) in compiled {
             let request = self.evaluate_request(subject, artifact, held.input_seed);
@@ -252,14 +251,14 @@ impl Bench {
                 energy_j: None,
             });
         }
-        let Match { challenger, regime, .. } = *held;
+        let Bout { challenger, regime, .. } = *held;
         Ok(Contest {
             conditions: self.conditions(&challenger.workload, challenger.case(), regime),
             entrants,
             block: 0,
             discarded_rounds: 0,
             shrinkage: None,
-            floor_ns: Some(floor_ns(&challenger.workload, challenger.case(), &self.device)),
+            floor_ns: Some(floor_ns(&challenger.workload, challenger.case(), self.device())),
             others: Vec::new(),
         })
     }
@@ -299,7 +298,7 @@ impl Bench {
             return Ok(compiler.clone());
         }
         let (toolchain, timeout) = (Toolchain::find_or_fetch()?, self.config.compile_timeout());
-        let compiler = Compiler::new(self.exe.clone(), toolchain, &self.device.arch, options, timeout)?;
+        let compiler = Compiler::new(self.exe.clone(), toolchain, &self.device().arch, options, timeout)?;
         self.compilers.push((options.to_owned(), compiler.clone()));
         Ok(compiler)
     }

@@ -1,27 +1,277 @@
-//! `optloop bench` and `optloop reproduce` through the command line.
+//! Stories of `optloop bench` and `optloop reproduce`, through the command line.
 
 mod common;
+
+use std::process::Output;
 
 use common::Sandbox;
 use serde_json::Value;
 
-const BENCH: [&str; 3] = ["--workload", "small", "--device"];
+const POINT: &str = "toy:TILE=8,THREADS=128";
 
 /// Calls `optloop bench` on the fake device.
 fn bench(sandbox: &Sandbox, what: &str, more: &[&str]) -> String {
     sandbox.succeeds(&[&["bench", what, "--device", "fake", "--samples", "24"], more].concat())
 }
 
-#[test]
-fn play() {
+/// Calls `optloop bench` on the fake device, which must refuse.
+fn refused(sandbox: &Sandbox, what: &str, more: &[&str]) -> String {
+    sandbox.fails(&[&["bench", what, "--device", "fake"], more].concat())
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+/// Cuts every figure out, and the spaces that align it: `12.5` is `#`.
+fn without_figures(text: &str) -> String {
+    let word = |word: &str| match word.trim_end_matches(['%', ';']) {
+        number if number.parse::<f64>().is_ok() => word.replace(number, "#"),
+        hash if hash.len() == 10 && hash.chars().all(|c| c.is_ascii_hexdigit()) => "HASH".to_owned(),
+        _ => word.to_owned(),
+    };
+    text.lines().map(|line| line.split_whitespace().map(word).collect::<Vec<_>>().join(" ") + "\n").collect()
+}
+
+fn number(value: &Value, key: &str) -> f64 {
+    value[key].as_f64().unwrap_or_else(|| panic!("{key} is no number in {value}"))
+}
+
+/// A session that won and committed, and its project.
+fn after_a_session() -> Sandbox {
     let sandbox = Sandbox::new();
-    println!("{}", bench(&sandbox, "toy:TILE=8,THREADS=128", &["--workload", "small", "--case", "s64", "--case", "s128"]));
-    println!("{}", bench(&sandbox, "toy:TILE=8,THREADS=128", &["--workload", "small", "--case", "s128", "--repeat", "3", "--against", "toy:TILE=8,THREADS=128"]));
-    println!("{}", bench(&sandbox, "toy:TILE=8,THREADS=128", &["--workload", "small", "--case", "s128", "--against", "toy:TILE=8,THREADS=128", "--json", "--regime", "both"]));
     assert!(sandbox.session("30", &[]).status.success());
-    let out = sandbox.optloop(&["reproduce", "HEAD", "--device", "fake"]);
-    println!("{}\n{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
-    println!("{}", bench(&sandbox, "small/s128", &[]));
-    println!("{}", bench(&sandbox, "3", &[]));
-    panic!();
+    sandbox
+}
+
+#[test]
+fn a_point_of_a_family_is_held_against_the_reference_and_itself() {
+    let sandbox = Sandbox::new();
+    let table = bench(&sandbox, POINT, &["--workload", "small", "--case", "s64", "--case", "s128"]);
+    insta::assert_snapshot!(without_figures(&table), @"
+    small/s64 on fake device (no kernel was executed), warm, modelled; floor # µs
+    role kernel µs, modelled interval ratio interval challenger is share of floor SM MHz W mJ error
+    challenger toy HASH # # to # - - - #% - - - #
+    baseline toy HASH # # to # # # to # faster #% - - - #
+    twin toy HASH # # to # # # to # tied #% - - - #
+    ratio: time over the challenger's, above # the challenger is faster; within #% of # is noise, says the twin, which is the challenger again
+
+    small/s128 on fake device (no kernel was executed), warm, modelled; floor # µs
+    role kernel µs, modelled interval ratio interval challenger is share of floor SM MHz W mJ error
+    challenger toy HASH # # to # - - - #% - - - #
+    baseline toy HASH # # to # # # to # faster #% - - - #
+    twin toy HASH # # to # # # to # tied #% - - - #
+    ratio: time over the challenger's, above # the challenger is faster; within #% of # is noise, says the twin, which is the challenger again
+
+    versions: optloop 0.1.0, nvrtc #
+    ");
+}
+
+#[test]
+fn the_json_has_every_figure_of_every_entrant_in_both_regimes() {
+    let sandbox = Sandbox::new();
+    let against = ["--against", "toy:TILE=16,THREADS=128", "--against", POINT];
+    let printed = bench(
+        &sandbox,
+        POINT,
+        &[&["--workload", "small", "--case", "s128", "--regime", "both", "--json"], &against[..]].concat(),
+    );
+    let printed = json(&printed);
+    assert_eq!(printed["schema"], "optloop.bench/1");
+    assert_eq!(printed["device"]["time_source"], "modelled");
+    assert!(printed["versions"]["nvrtc"].is_string() && printed["versions"]["optloop"].is_string());
+    let contests = printed["contests"].as_array().unwrap();
+    assert_eq!([&contests[0]["regime"], &contests[1]["regime"]], ["warm", "cold"]);
+    for contest in contests {
+        let entrants = contest["entrants"].as_array().unwrap();
+        let roles: Vec<&str> = entrants.iter().map(|entrant| entrant["role"].as_str().unwrap()).collect();
+        assert_eq!(roles, ["challenger", "incumbent", "incumbent", "twin"], "nothing stands in for a baseline");
+        for entrant in entrants {
+            assert!(number(entrant, "samples") == 24.0 && number(entrant, "share_of_floor") < 1.0, "{entrant}");
+            assert!(number(entrant, "relative_l2") > 0.0, "it was checked against float64: {entrant}");
+        }
+        let [challenger, slower, same, _] = &entrants[..] else { panic!("{contest}") };
+        assert_eq!([&challenger["ratio"], &challenger["challenger_is"]], [&Value::Null, &Value::Null]);
+        assert_eq!(slower["challenger_is"], "faster");
+        assert!((number(slower, "ratio") - number(slower, "median_us") / number(challenger, "median_us")).abs() < 0.01);
+        assert_eq!(same["challenger_is"], "tied", "a kernel does not beat itself");
+        assert!(number(contest, "noise") < 0.01);
+    }
+}
+
+#[test]
+fn repeats_are_fresh_processes_and_show_how_far_the_medians_spread() {
+    let sandbox = Sandbox::new();
+    let asked = ["--workload", "small", "--case", "s64", "--against", POINT, "--repeat", "3"];
+    insta::assert_snapshot!(without_figures(&bench(&sandbox, POINT, &asked)), @"
+    small/s64 on fake device (no kernel was executed), warm, modelled; floor # µs; # contests, each in a fresh process
+    role kernel µs, modelled medians max/min challenger faster tied slower
+    challenger toy HASH # # to # # - - -
+    incumbent toy HASH # # to # # # # #
+    twin toy HASH # # to # # # # #
+
+    versions: optloop 0.1.0, nvrtc #
+    ");
+    let printed = json(&bench(&sandbox, POINT, &[&asked[..], &["--json"]].concat()));
+    let repeats: Vec<&Value> = printed["contests"].as_array().unwrap().iter().map(|c| &c["repeat"]).collect();
+    assert_eq!(repeats, [1, 2, 3]);
+    let [challenger, itself, _] = &printed["spreads"].as_array().unwrap()[..] else { panic!("{printed}") };
+    assert!((1.0..1.01).contains(&number(challenger, "max_over_min")), "{challenger}");
+    assert_eq!([&itself["challenger_faster"], &itself["challenger_tied"], &itself["challenger_slower"]], [0, 3, 0]);
+}
+
+#[test]
+fn winners_files_and_iterations_of_a_session_can_be_measured_again() {
+    let sandbox = after_a_session();
+    let session = sandbox.report();
+    let case = session["cases"].as_array().unwrap().iter().find(|case| case["case"] == "s128").unwrap();
+    let iteration = case["iteration"].to_string();
+    for (what, more) in
+        [("small/s128", &[][..]), ("kernels/modelled/fake/small/s128.cu", &[]), (&iteration, &["--case", "s128"])]
+    {
+        let printed = json(&bench(&sandbox, what, &[more, &["--json"]].concat()));
+        let [contest] = &printed["contests"].as_array().unwrap()[..] else { panic!("{what}: {printed}") };
+        let challenger = &contest["entrants"][0];
+        assert_eq!(contest["case"], "s128");
+        assert!((number(challenger, "median_us") / number(case, "best_us") - 1.0).abs() < 0.01, "{what}: {challenger}");
+    }
+}
+
+#[test]
+fn a_file_that_was_edited_is_what_is_measured() {
+    let sandbox = after_a_session();
+    let file = "kernels/modelled/fake/small/s128.cu";
+    sandbox.replace(file, "extern \"C\"", "extern \"C\" /* edited */");
+    let edited = json(&bench(&sandbox, file, &["--against", "small/s128", "--json"]));
+    let itself = json(&bench(&sandbox, "small/s128", &["--json"]));
+    let name = |printed: &Value| printed["contests"][0]["entrants"][0]["name"].clone();
+    assert_eq!(name(&edited), name(&itself), "both are the file");
+    sandbox.replace(file, "/* edited */", "nonsense");
+    let said = refused(&sandbox, file, &[]);
+    assert!(said.starts_with("1 ") && said.contains("does not compile"), "{said}");
+}
+
+#[test]
+fn a_kernel_that_is_wrong_has_no_time() {
+    let sandbox = Sandbox::new();
+    sandbox.replace("templates/kernels/toy/family.toml", "values = [0]", "values = [0, 1]");
+    let point = ["--workload", "small", "--case", "s64"];
+    let said = refused(&sandbox, "toy:FAULT=1", &point);
+    let said = without_figures(said.lines().last().unwrap());
+    insta::assert_snapshot!(said, @"error: toy HASH has no time on s64, wrong: relative error # over the output (tolerance 1e-3), # in its worst row # (tolerance 4e-3)");
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused_with_what_to_do() {
+    let sandbox = Sandbox::new();
+    insta::assert_snapshot!(refused(&sandbox, "3", &[]), @"2 error: there are no sessions yet: run `optloop start` first");
+    insta::assert_snapshot!(refused(&sandbox, "small/s64", &[]), @"2 error: no winner of small/s64 is committed: there is no kernels/modelled/fake/small/s64.cu");
+    insta::assert_snapshot!(refused(&sandbox, "smal/s64", &[]), @"2 error: there is no workload `smal` (did you mean `small`?); kernels/workloads/ has: small");
+    insta::assert_snapshot!(refused(&sandbox, "toy", &["--workload", "small"]), @"2 error: `toy` is a family: say on which case of small with --case");
+    insta::assert_snapshot!(refused(&sandbox, "toy:TILE=7", &["--workload", "small", "--case", "s64"]), @"2 error: TILE=7 is none of the values of family `toy`: [4, 8, 16, 32, 64]");
+    insta::assert_snapshot!(refused(&sandbox, "toy:TIEL=8", &["--workload", "small", "--case", "s64"]), @"2 error: family `toy` has no parameter `TIEL` (did you mean `TILE`?); it has: TILE, THREADS, FAULT");
+    insta::assert_snapshot!(refused(&sandbox, "toy:TILE=64,THREADS=256", &["--workload", "small", "--case", "s64"]), @"2 error: toy on s64: `TILE * THREADS <= 8192` does not hold: a made-up limit");
+    insta::assert_snapshot!(refused(&sandbox, "toy", &["--workload", "small", "--case", "s4d4", "--regime", "cold"]), @r#"2 error: case `s4d4`: a working set of 512 bytes cannot be timed cold: 6146 sets of buffers would push it out of an L2 of 1048576 bytes, and 4096 are the most; give the case `regime = "warm"`"#);
+    insta::assert_snapshot!(refused(&sandbox, "toy", &["--workload", "small", "--case", "s64", "--samples", "5"]), @"2 error: --samples: give 12 or more, fewer have no interval");
+
+    let sandbox = after_a_session();
+    insta::assert_snapshot!(refused(&sandbox, "99", &[]), @"2 error: there is no iteration 99; the iterations are 1 to 30");
+    insta::assert_snapshot!(refused(&sandbox, "small/s64", &["--case", "s128"]), @"2 error: the winner of case `s64` of small is launched for that case alone, and another one is asked for");
+    insta::assert_snapshot!(refused(&sandbox, "small/s64", &["--against", "small/s128"]), @"2 error: --against: the winner of case `s128` of small is launched for that case alone, and another one is asked for");
+    insta::assert_snapshot!(refused(&sandbox, "small/s64", &["--workload", "large"]), @"2 error: it is of workload small, and large is asked for");
+    std::fs::remove_file(sandbox.path("kernels/modelled/fake/small/s64.json")).unwrap();
+    insta::assert_snapshot!(refused(&sandbox, "small/s64", &[]), @"2 error: PROJECT/kernels/modelled/fake/small/s64.cu has no sidecar: PROJECT/kernels/modelled/fake/small/s64.json says how it is compiled and launched: No such file or directory (os error 2)");
+}
+
+#[test]
+fn the_figure_of_a_commit_holds_and_a_false_one_does_not() {
+    let sandbox = after_a_session();
+    let commit = sandbox.git(&["log", "-1", "--format=%H", "--", "kernels/modelled/fake/small/s128.json"]);
+    let reproduce = ["reproduce", commit.trim(), "--device", "fake"];
+    insta::assert_snapshot!(without_figures(&sandbox.succeeds(&reproduce)), @"
+    small/s128 on fake device (no kernel was executed), warm, modelled; floor # µs
+    role kernel µs, modelled interval ratio interval challenger is share of floor SM MHz W mJ error
+    challenger toy HASH # # to # - - - #% - - - #
+    twin toy HASH # # to # # # to # tied #% - - - #
+    ratio: time over the challenger's, above # the challenger is faster; within #% of # is noise, says the twin, which is the challenger again
+
+    case kernel regime µs, recorded µs, found ratio interval may differ by
+    s128 toy HASH warm # # # # to # #% holds
+    versions: optloop 0.1.0, nvrtc #
+    ");
+    let printed = json(&sandbox.succeeds(&[&reproduce[..], &["--json"]].concat()));
+    assert_eq!([&printed["schema"], &printed["commit"]], ["optloop.reproduce/1", commit.trim()]);
+    let case = &printed["cases"][0];
+    assert!(case["holds"] == true && number(case, "tolerance") == 0.03, "{case}");
+    assert_eq!(case["contest"]["entrants"].as_array().unwrap().len(), 2, "the winner, and its twin");
+
+    // Whoever writes a better figure into the sidecar is found out.
+    let path = "kernels/modelled/fake/small/s128.json";
+    let mut sidecar = json(&std::fs::read_to_string(sandbox.path(path)).unwrap());
+    let boast = |sidecar: &Value| {
+        sandbox.write(path, &sidecar.to_string());
+        sandbox.git(&["commit", "--quiet", "--all", "--message", "a boast"]);
+    };
+    let us = number(case, "recorded_us");
+    sidecar["measurement"]["median_us"] = Value::from(us * 0.8);
+    boast(&sidecar);
+    insta::assert_snapshot!(sandbox.fails(&["reproduce", "HEAD", "--device", "fake"]), @"2 error: kernels/modelled/fake/small/s128.cu cannot be reproduced here: the time in its sidecar lies outside its own interval");
+    sidecar["measurement"]["ci_us"] = serde_json::json!([us * 0.799, us * 0.801]);
+    boast(&sidecar);
+    let output = sandbox.optloop(&["reproduce", "HEAD", "--device", "fake"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("does not hold"));
+    assert!(
+        said(&output).contains("1 of 1 figures of") && said(&output).contains("do not hold: s128"),
+        "{}",
+        said(&output)
+    );
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn what_cannot_be_reproduced_here_is_refused_with_what_differs() {
+    let sandbox = after_a_session();
+    insta::assert_snapshot!(sandbox.fails(&["reproduce", "nonsense", "--device", "fake"]), @"2 error: there is no commit `nonsense`: `git log -- kernels` lists those of winners");
+    let first = sandbox.git(&["rev-list", "--max-parents=0", "HEAD"]);
+    let said = sandbox.fails(&["reproduce", first.trim(), "--device", "fake"]);
+    insta::assert_snapshot!(said.replace(first.trim(), "COMMIT"), @"2 error: commit COMMIT has no winner: `git log -- kernels` lists those that have");
+
+    let commit = sandbox.git(&["log", "-1", "--format=%H", "--", "kernels/modelled/fake/small/s128.json"]);
+    insta::assert_snapshot!(sandbox.fails(&["reproduce", commit.trim(), "--device", "virtual"]), @"2 error: kernels/modelled/fake/small/s128.cu cannot be reproduced here: these are not comparable: the device is virtual H200 here and fake device (no kernel was executed) there");
+    sandbox.replace("kernels/workloads/small.toml", "Sq = 128", "Sq = 127");
+    insta::assert_snapshot!(sandbox.fails(&["reproduce", commit.trim(), "--device", "fake"]), @"2 error: kernels/modelled/fake/small/s128.cu cannot be reproduced here: these are not comparable: the case's shape is B=2 CAUSAL=1 D=16 H=2 Sk=128 Sq=127 here and B=2 CAUSAL=1 D=16 H=2 Sk=128 Sq=128 there");
+    sandbox.replace("kernels/workloads/small.toml", "Sq = 127", "regime = \"cold\"\nSq = 128");
+    assert!(
+        sandbox.optloop(&["reproduce", commit.trim(), "--device", "fake"]).status.success(),
+        "the sidecar says warm"
+    );
+    sandbox.replace("kernels/modelled/fake/small/s128.cu", "extern", "/* another source */ extern");
+    sandbox.git(&["commit", "--quiet", "--all", "--message", "another source"]);
+    insta::assert_snapshot!(sandbox.fails(&["reproduce", "HEAD", "--device", "fake"]), @"2 error: kernels/modelled/fake/small/s128.cu cannot be reproduced here: its source is not the one that its sidecar describes");
+}
+
+#[test]
+fn a_modelled_winner_comes_out_the_same_on_the_same_virtual_gpu() {
+    let sandbox = Sandbox::with_attention();
+    let start = ["start", "--workload", "small", "--seed", "1", "--iterations", "6", "--device", "virtual:h200"];
+    sandbox.succeeds(&[&start[..], &["--case", "s64"]].concat());
+    let printed = json(&sandbox.succeeds(&["reproduce", "HEAD", "--device", "virtual:h200", "--json"]));
+    let case = &printed["cases"][0];
+    assert_eq!([&case["ratio"], &case["holds"]], [&Value::from(1.0), &Value::from(true)], "{case}");
+    assert!(sandbox.fails(&["reproduce", "HEAD", "--device", "virtual:l4"]).contains("the device is virtual L4 here"));
+
+    let table = sandbox.succeeds(&["bench", "small/s64", "--device", "virtual:h200"]);
+    insta::assert_snapshot!(without_figures(&table), @"
+    small/s64 on virtual H200, warm, modelled; floor # µs
+    role kernel µs, modelled interval ratio interval challenger is share of floor SM MHz W mJ error
+    challenger attention-scalar HASH # # to # - - - #% - - - #
+    baseline attention-scalar HASH # # to # # # to # faster #% - - - #
+    ratio: time over the challenger's, above # the challenger is faster; modelled times have no noise
+
+    versions: optloop 0.1.0, nvrtc #
+    ");
 }

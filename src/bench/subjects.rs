@@ -36,7 +36,7 @@ impl Bench {
                 self.committed(&read_committed(path, workload)?, asked).map(|subject| vec![subject])
             }
             What::Winner { workload, case } => {
-                let folder = self.project.root().join("kernels").join(self.device.winners_folder());
+                let folder = self.project.root().join("kernels").join(self.device().winners_folder());
                 let path = folder.join(workload).join(format!("{case}.cu"));
                 self.project.workload(workload)?.case(case).map_err(anyhow::Error::msg)?;
                 if !path.is_file() {
@@ -55,10 +55,13 @@ impl Bench {
         let workload = self.workload_asked(name, asked)?;
         let case = workload.case(&sidecar.measurement.case).map_err(anyhow::Error::msg)?.clone();
         if !asked.cases.is_empty() && !asked.cases.contains(&case.name) {
-            bail!("it is the winner of case `{}`, and its launches fit that alone", case.name);
+            bail!(
+                "the winner of case `{}` of {name} is launched for that case alone, and another one is asked for",
+                case.name
+            );
         }
         if sidecar::tensors(&workload.op.tensors(&case.dims, workload.dtype)) != sidecar.tensors {
-            bail!("it is of another shape than case `{}` of {name} has by now", case.name);
+            bail!("the winner of case `{}` of {name} is of another shape than the case has by now", case.name);
         }
         let scaled = match self.family(&sidecar.variant.family) {
             Ok(family) => self.request(family, &sidecar.variant.params, &case, &workload)?.scaled,
@@ -84,7 +87,7 @@ impl Bench {
     /// Returns the kernel that stands for a baseline where there is none: the reference family at its start.
     pub fn reference(&self, workload: &Workload, case: &Case) -> anyhow::Result<Subject> {
         let family = self.family(&workload.reference)?;
-        let space = Space { family, case, dtype: workload.dtype, device: &self.device };
+        let space = Space { family, case, dtype: workload.dtype, device: self.device() };
         let params = space.start().map_err(anyhow::Error::msg)?;
         let params = params.with_context(|| format!("`{}` has no valid point on `{}`", family.name, case.name))?;
         self.point(family, &params, case, workload)
@@ -144,8 +147,8 @@ impl Bench {
     }
 
     fn point(&self, family: &Family, params: &Params, case: &Case, workload: &Workload) -> anyhow::Result<Subject> {
-        if !family.fits(workload, &self.device) {
-            let device = &self.device;
+        if !family.fits(workload, self.device()) {
+            let device = self.device();
             bail!("family `{}` cannot compute {} on {} (sm_{})", family.name, workload.name, device.name, device.sm);
         }
         let request = self.request(family, params, case, workload)?;
@@ -168,7 +171,7 @@ impl Bench {
         case: &Case,
         workload: &Workload,
     ) -> anyhow::Result<CaseRequest> {
-        requests::of_case(family, params, case, workload, &self.device, self.model_flop()).map_err(anyhow::Error::msg)
+        requests::of_case(family, params, case, workload, self.device(), self.model_flop()).map_err(anyhow::Error::msg)
     }
 
     fn family(&self, name: &str) -> anyhow::Result<&Family> {
@@ -182,7 +185,7 @@ impl Bench {
     /// Reads the workload that a kernel is of, and refuses another one than was asked for.
     fn workload_asked(&self, name: &str, asked: Asked<'_>) -> anyhow::Result<Workload> {
         match asked.workload {
-            Some(asked) if asked != name => bail!("it is of workload {name}, not of {asked}"),
+            Some(asked) if asked != name => bail!("it is of workload {name}, and {asked} is asked for"),
             _ => self.project.workload(name),
         }
     }

@@ -5,21 +5,25 @@ mod repeats;
 use std::collections::BTreeMap;
 use std::io::Write;
 
+use anyhow::Context;
 use serde::Serialize;
 
 use self::repeats::Repeats;
+use super::ceilings;
 use super::error::{usage, usage_sentence};
 use super::measured::{Found, show_versions};
 use super::own_executable;
 use super::start::{open_monitor, start_worker};
 use super::talk::say;
-use crate::bench::{Asked, Bench, Match, Subject, What};
+use crate::bench::{Asked, Bench, Bout, Subject, What};
 use crate::catalog::Project;
 use crate::config::Config;
 use crate::domain::contest::{Contest, LEAST_ROUNDS, Role};
-use crate::domain::device::DeviceInfo;
+use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::domain::regime::Regime;
+use crate::runner::compile::Compiler;
 use crate::runner::device::DeviceChoice;
+use crate::runner::toolchain::Toolchain;
 use crate::store::Store;
 
 /// The format of the JSON.
@@ -102,22 +106,23 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     args.samples.into_iter().for_each(|samples| bench.take_samples(samples));
     let asked = Asked { workload: args.workload.as_deref(), cases: &args.cases };
     let challengers = bench.subjects(&what, asked).await.map_err(usage)?;
-    let mut cards = Vec::new();
+    let mut wanted = Vec::new();
     for challenger in challengers {
         let others = others(&bench, &challenger, &against).await.map_err(usage)?;
         for regime in regimes(args.regime, &challenger) {
             bench.check_regime(&challenger, regime).map_err(usage_sentence)?;
-            cards.push((challenger.clone(), regime, others.clone()));
+            wanted.push((challenger.clone(), regime, others.clone()));
         }
     }
-    if let Some((challenger, ..)) = cards.first()
+    if let Some((challenger, ..)) = wanted.first()
         && let Err(reason) = bench.start_baseline(&challenger.workload, choice.number()).await
     {
-        say(&format!("no baseline: {reason}"));
+        let instead = if against.is_empty() { "; the reference family stands in" } else { "" };
+        say(&format!("no baseline: {reason}{instead}"));
     }
     let mut found = Vec::new();
     let mut spreads = Vec::new();
-    for (challenger, regime, others) in cards {
+    for (challenger, regime, others) in wanted {
         let repeats = play(args, &mut bench, &challenger, regime, others, out).await?;
         found.extend(repeats.contests.iter().zip(1..).map(|(contest, repeat)| Found::of(contest, repeat)));
         spreads.extend(repeats.spreads());
@@ -136,18 +141,16 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
 
 /// Opens the device, with the ceilings that were measured on it.
 pub(super) async fn open(project: &Project, config: Config, choice: &DeviceChoice) -> anyhow::Result<Bench> {
-    let worker = start_worker(choice, &config).await?;
-    let mut device = worker.info().clone();
-    let path = project.root().join(&config.store.path);
-    if path.exists() {
-        let store = Store::open_existing(&path).await?;
-        if let Some(peaks) = store.peaks_of(&device).await? {
-            device.peaks = peaks;
-        }
+    let mut worker = start_worker(choice, &config).await?;
+    let (exe, arch, timeout) = (own_executable()?, worker.info().arch.clone(), config.compile_timeout());
+    let compiler = Compiler::new(exe.clone(), Toolchain::find_or_fetch()?, &arch, &config.compile.options, timeout)?;
+    if worker.info().time_source == TimeSource::Measured {
+        let store = Store::open(&project.root().join(&config.store.path)).await?;
+        ceilings::give(&mut worker, &compiler, &store).await?;
         store.close().await;
     }
-    let monitor = open_monitor(&device);
-    Bench::new(project, config, worker, device, monitor, own_executable()?).map_err(usage)
+    let monitor = open_monitor(worker.info());
+    Bench::new(project, config, exe, compiler, worker, monitor).map_err(usage)
 }
 
 /// Finds what a challenger is held against, on the challenger's case.
@@ -156,7 +159,8 @@ async fn others(bench: &Bench, challenger: &Subject, against: &[What]) -> anyhow
     let asked = Asked { workload: Some(&challenger.workload.name), cases: &cases };
     let mut others = Vec::new();
     for what in against {
-        others.extend(bench.subjects(what, asked).await?.into_iter().map(|other| (Role::Incumbent, other)));
+        let found = bench.subjects(what, asked).await.context("--against")?;
+        others.extend(found.into_iter().map(|other| (Role::Incumbent, other)));
     }
     Ok(others)
 }
@@ -193,7 +197,7 @@ async fn play(
     let mut contests: Vec<Contest> = Vec::new();
     for repeat in 1..=args.repeat {
         let input_seed = rand::random();
-        let held = Match { challenger, others: &others, regime, input_seed, with_baseline: true };
+        let held = Bout { challenger, others: &others, regime, input_seed, with_baseline: true };
         let contest = bench.measure(&held).await?;
         if args.repeat > 1 {
             let us = contest.challenger().map_or(f64::NAN, |challenger| challenger.timing.median_ns / 1e3);

@@ -149,7 +149,7 @@ pub(super) fn print(contest: &Contest, out: &mut impl Write) -> io::Result<()> {
         ">ratio",
         "interval",
         "challenger is",
-        ">of floor",
+        ">share of floor",
         ">SM MHz",
         ">W",
         ">mJ",

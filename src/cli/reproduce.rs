@@ -10,7 +10,7 @@ use super::bench::open;
 use super::error::{usage, usage_sentence};
 use super::measured::{self, Found, show_versions};
 use super::table::Table;
-use crate::bench::{Asked, Bench, Committed, Match, Subject};
+use crate::bench::{Asked, Bench, Bout, Committed, Subject};
 use crate::catalog::Project;
 use crate::config::Config;
 use crate::domain::conditions::{Conditions, Figure, compare};
@@ -95,12 +95,13 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     let _lock = project.lock()?;
     let mut bench = open(project, config, &choice).await?;
     // Every refusal comes before anything is measured.
-    let recorded = winners.iter().map(|winner| recorded(&bench, winner).map_err(|reason| named(winner, &reason)));
+    let recorded =
+        winners.iter().map(|winner| recorded(&bench, project, winner).map_err(|reason| named(winner, &reason)));
     let recorded = recorded.collect::<anyhow::Result<Vec<_>>>()?;
     let mut cases = Vec::new();
     for Recorded { subject, figure } in &recorded {
         let regime = figure.conditions.regime;
-        let held = Match { challenger: subject, others: &[], regime, input_seed: rand::random(), with_baseline: false };
+        let held = Bout { challenger: subject, others: &[], regime, input_seed: rand::random(), with_baseline: false };
         let contest = bench.measure(&held).await?;
         if !args.json {
             measured::print(&contest, out)?;
@@ -130,22 +131,28 @@ fn named(winner: &WinnerInCommit, reason: &anyhow::Error) -> anyhow::Error {
 }
 
 /// Reads what a winner's commit records, and refuses what could not be compared with it.
-fn recorded(bench: &Bench, winner: &WinnerInCommit) -> anyhow::Result<Recorded> {
+fn recorded(bench: &Bench, project: &Project, winner: &WinnerInCommit) -> anyhow::Result<Recorded> {
     let sidecar: Sidecar =
         serde_json::from_str(&winner.sidecar).map_err(|error| anyhow!("its sidecar cannot be read: {error}"))?;
     if VariantHash::of(&winner.source) != sidecar.variant.hash {
         bail!("its source is not the one that its sidecar describes");
     }
-    let conditions = conditions(winner, &sidecar)?;
-    let (arch, here) = (sidecar.arch.clone(), bench.device().arch.clone());
-    let figure = figure(conditions, &sidecar);
-    let committed = Committed { workload: winner.workload.clone(), source: winner.source.clone(), sidecar };
-    let subject = bench.committed(&committed, Asked { workload: None, cases: &[] })?;
-    bench.conditions(&subject.workload, subject.case(), figure.conditions.regime).like(&figure.conditions)?;
+    let [lo, hi] = sidecar.measurement.ci_us;
+    if !(lo..=hi).contains(&sidecar.measurement.median_us) {
+        bail!("the time in its sidecar lies outside its own interval");
+    }
+    let figure = figure(conditions(winner, &sidecar)?, &sidecar);
+    let regime = figure.conditions.regime;
+    let workload = project.workload(&winner.workload)?;
+    let case = workload.case(&sidecar.measurement.case).map_err(anyhow::Error::msg)?;
+    bench.conditions(&workload, case, regime).like(&figure.conditions)?;
+    let (arch, here) = (&sidecar.arch, &bench.device().arch);
     if arch != here {
         bail!("it is compiled for {arch}, and this device takes {here}");
     }
-    bench.check_regime(&subject, figure.conditions.regime).map_err(anyhow::Error::msg)?;
+    let committed = Committed { workload: winner.workload.clone(), source: winner.source.clone(), sidecar };
+    let subject = bench.committed(&committed, Asked { workload: None, cases: &[] })?;
+    bench.check_regime(&subject, regime).map_err(anyhow::Error::msg)?;
     Ok(Recorded { subject, figure })
 }
 

@@ -74,7 +74,7 @@ fn rank_below(n: usize) -> usize {
 ///
 /// The limits are recovered from those of the two sides, in logarithms: `ln(over / under)` minus
 /// `sqrt((below over)² + (above under)²)`, and likewise upwards (Zou and Donner's MOVER, 2008). It needs no samples, which a
-/// committed figure does not have.
+/// committed figure does not have. An estimate must lie within its own interval.
 pub fn ratio_interval(over: (f64, Interval), under: (f64, Interval)) -> Interval {
     let below = |(value, interval): (f64, Interval)| (value / interval.lo).ln();
     let above = |(value, interval): (f64, Interval)| (interval.hi / value).ln();
