@@ -70,7 +70,7 @@ fn notes(contest: &Contest) -> Vec<String> {
         None => "no A/A control".to_owned(),
     };
     let mut notes = vec![format!(
-        "{rounds} rounds of {} samples each, {} more thrown away because the GPU was throttled; {noise}",
+        "{rounds} rounds, samples of a block: {}; {} more rounds thrown away because the GPU was throttled; {noise}",
         contest.block, contest.discarded_rounds
     )];
     let change = contest.shrinkage.map(format::change);

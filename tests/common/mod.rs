@@ -93,7 +93,7 @@ impl Sandbox {
     /// Makes a project outside any repository.
     pub fn without_repository() -> Self {
         let sandbox = Self { folder: tempfile::tempdir().unwrap() };
-        sandbox.write("config.toml", "[benchmark]\nconfirmation_samples = 40\n");
+        sandbox.write("config.toml", "[benchmark]\nscreening_samples = 20\nconfirmation_samples = 40\n");
         sandbox.write(".gitignore", "/.optloop/\n");
         sandbox.write("kernels/workloads/small.toml", WORKLOAD);
         sandbox.write("templates/kernels/toy/family.toml", MANIFEST);
