@@ -90,7 +90,7 @@ fn every_kind_of_failure_is_an_outcome_and_the_session_goes_on() {
     let sandbox = Sandbox::new();
     sandbox.write(
         "config.toml",
-        "[worker]\nstep_timeout = '3s'\n[benchmark]\nscreening_samples = 20\nconfirmation_samples = 20\nmax_confirmation = '2s'\n",
+        "[worker]\nstep_timeout = '3s'\n[benchmark]\nconfirmation_samples = 20\nmax_confirmation = '2s'\n",
     );
     // Wrong, crash, unwritten, hang, death, NaN, wrong when replayed: see the fake device.
     sandbox.replace("templates/kernels/toy/family.toml", "values = [0]", "values = [0, 1, 2, 3, 4, 5, 6, 7]");
@@ -145,10 +145,7 @@ fn a_template_that_fails_at_some_points_costs_those_points_only() {
 #[test]
 fn a_source_that_hangs_the_compiler_is_given_up() {
     let sandbox = Sandbox::new();
-    sandbox.write(
-        "config.toml",
-        "[compile]\ntimeout = '4s'\n[benchmark]\nscreening_samples = 20\nconfirmation_samples = 40\n",
-    );
+    sandbox.write("config.toml", "[compile]\ntimeout = '4s'\n[benchmark]\nconfirmation_samples = 40\n");
     let endless = "<% if TILE == 16 %>
         template <int N, int M> struct Fork { static constexpr int n = Fork<N - 1, 2 * M>::n + Fork<N - 1, 2 * M + 1>::n; };
         template <int M> struct Fork<0, M> { static constexpr int n = 1; };
