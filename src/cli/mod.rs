@@ -1,5 +1,6 @@
 //! The command line: one file a verb. Standard output is data, standard error is talk.
 
+mod bench;
 mod ceilings;
 mod compare;
 mod compile;
@@ -8,9 +9,11 @@ mod contests;
 mod doctor;
 mod error;
 mod history;
+mod measured;
 mod preflight;
 mod progress;
 mod report;
+mod reproduce;
 mod sessions;
 mod show;
 mod signals;
@@ -48,6 +51,10 @@ struct Arguments {
 enum Verb {
     /// Run a session: spend a budget on making a workload faster
     Start(start::Args),
+    /// Measure a kernel by hand, beside its baseline or any other
+    Bench(bench::Args),
+    /// Measure a committed winner again, and say whether its figure holds
+    Reproduce(reproduce::Args),
     /// Compile families without a GPU, and show registers, spills and shared memory
     Compile(compile::Args),
     /// Write the report of a session again
@@ -96,6 +103,8 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     match &arguments.verb {
         Verb::Start(args) => start::run(args, &project, &mut out).await,
+        Verb::Bench(args) => bench::run(args, &project, &mut out).await,
+        Verb::Reproduce(args) => reproduce::run(args, &project, &mut out).await,
         Verb::Compile(args) => compile::run(args, &project, &mut out),
         Verb::Report(args) => report::run(args, &project, &existing_store(&project).await?, &mut out).await,
         Verb::Sessions(args) => sessions::run(args, &existing_store(&project).await?, &mut out).await,

@@ -8,7 +8,7 @@ use super::contest::{self, Contest, Ratio};
 use super::device::TimeSource;
 use super::evaluation::{Measurement, Timing};
 use super::op::{Dims, Dtype, Role, TensorSpec};
-use super::plan::{Initial, Launch, Workspace};
+use super::plan::{Initial, Launch, LaunchPlan, Workspace};
 use super::regime::Regime;
 use super::statistics::Interval;
 use super::variant::{Params, VariantHash};
@@ -179,6 +179,16 @@ impl Sidecar {
     /// Renders the text of the file.
     pub fn to_json(&self) -> serde_json::Result<String> {
         Ok(serde_json::to_string_pretty(self)? + "\n")
+    }
+
+    /// Returns how to launch the winner.
+    pub fn plan(&self) -> LaunchPlan {
+        let workspace = |(name, space): (&String, &SidecarWorkspace)| Workspace {
+            name: name.clone(),
+            bytes: space.bytes,
+            initial: space.initial,
+        };
+        LaunchPlan { workspaces: self.workspaces.iter().map(workspace).collect(), launches: self.launches.clone() }
     }
 }
 
