@@ -163,27 +163,19 @@ fn conditions(winner: &WinnerInCommit, sidecar: &Sidecar) -> anyhow::Result<Cond
     let workload = Workload::parse(text, ops::find);
     let workload = workload.map_err(|problem| anyhow!("its commit's {}.toml: {problem}", winner.workload))?;
     let case = workload.case(&sidecar.measurement.case).map_err(|problem| anyhow!("in its commit, {problem}"))?;
-    let regime = serde_json::from_value(serde_json::to_value(&sidecar.measurement.regime)?);
     Ok(Conditions {
         workload: workload.name.clone(),
         case: case.name.clone(),
         dims: case.dims.clone(),
         dtype: workload.dtype,
         device: sidecar.environment.device.clone(),
-        regime: regime.map_err(|error| anyhow!("its cache regime: {error}"))?,
+        regime: sidecar.measurement.regime,
         time_source: sidecar.measurement.time_source,
     })
 }
 
 fn figure(conditions: Conditions, sidecar: &Sidecar) -> Figure {
-    let found = &sidecar.measurement;
-    let [lo, hi] = found.ci_us.map(|us| us * 1e3);
-    let timing = Timing {
-        samples_ns: Vec::new(),
-        launches_per_sample: found.launches_per_sample,
-        median_ns: found.median_us * 1e3,
-        interval_ns: Interval { lo, hi },
-    };
+    let timing = sidecar.measurement.timing();
     Figure { conditions, name: format!("{} {}", sidecar.variant.family, sidecar.variant.hash.short()), timing }
 }
 
