@@ -53,7 +53,9 @@ impl Floor {
         let (op, dtype, peaks) = (workload.op, workload.dtype, &device.peaks);
         let inputs = op.tensors(&case.dims, dtype).into_iter().filter(|tensor| tensor.role == Role::Input);
         let input_bytes: f64 = inputs.map(|tensor| tensor.bytes() as f64).sum();
-        let memory_bytes = match case.regime {
+        // A device that models its times has one set of buffers in either regime.
+        let regime = if device.replays { case.regime } else { Regime::Warm };
+        let memory_bytes = match regime {
             // The launch before left at most as much in L2 as fits. Whatever a kernel keeps there, of inputs or of outputs,
             // the rest of what it touches crosses the memory bus once a launch.
             Regime::Warm => (op.bytes(&case.dims, dtype) - device.l2_bytes as f64).max(0.0),
@@ -101,7 +103,7 @@ mod tests {
             launch_ns: 1000.0,
             source: "made up".to_owned(),
         };
-        DeviceInfo { l2_bytes: 10_000_000, peaks, ..DeviceInfo::of_arch("sm_90a").unwrap() }
+        DeviceInfo { l2_bytes: 10_000_000, replays: true, peaks, ..DeviceInfo::of_arch("sm_90a").unwrap() }
     }
 
     fn floor(dtype: &str, regime: &str, dims: &str) -> (f64, Limiter) {
@@ -111,6 +113,8 @@ mod tests {
         );
         let workload = Workload::parse(&text, ops::find).unwrap();
         let floor = Floor::of(&workload, &workload.cases[0], &device());
+        let modelled = DeviceInfo { replays: false, ..device() };
+        assert!(floor_ns(&workload, &workload.cases[0], &modelled) <= floor.ns, "a model knows no cold buffers");
         // Picoseconds are not meant.
         ((floor.ns * 10.0).round() / 10.0, floor.limiter)
     }
