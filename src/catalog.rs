@@ -133,6 +133,13 @@ impl Project {
         folders.iter().flat_map(of_folder).collect()
     }
 
+    /// Returns the sidecars of the committed winners of a case, one for each kind of device, measured ones last.
+    pub fn committed(&self, workload: &str, case: &str) -> Vec<PathBuf> {
+        let sidecar =
+            |folder: &String| self.root.join("kernels").join(folder).join(workload).join(format!("{case}.json"));
+        self.winners_folders().iter().map(sidecar).filter(|path| path.is_file()).collect()
+    }
+
     /// Lists the folders below `kernels/` that hold winners, sorted.
     fn winners_folders(&self) -> Vec<String> {
         let modelled = fs::read_dir(self.root.join("kernels/modelled")).into_iter().flatten().filter_map(Result::ok);

@@ -3,7 +3,7 @@
 mod baselines;
 mod contests;
 mod event;
-mod requests;
+pub(crate) mod requests;
 mod winners;
 
 use std::collections::{BTreeMap, HashMap, HashSet};

@@ -262,6 +262,8 @@ def main():
     for line in sys.stdin:
         try:
             request = json.loads(line)
+            if request["request"] not in requests:
+                raise Refused(f"it knows no request `{request['request']}`")
             answer = requests[request["request"]](request)
         except Exception as error:
             answer = {"error": sentence(error)}

@@ -1,14 +1,19 @@
 //! The command line: one file a verb. Standard output is data, standard error is talk.
 
+mod bench;
 mod ceilings;
+mod compare;
 mod compile;
 mod compiler;
+mod contests;
 mod doctor;
 mod error;
 mod history;
+mod measured;
 mod preflight;
 mod progress;
 mod report;
+mod reproduce;
 mod sessions;
 mod show;
 mod signals;
@@ -46,6 +51,10 @@ struct Arguments {
 enum Verb {
     /// Run a session: spend a budget on making a workload faster
     Start(start::Args),
+    /// Measure a kernel by hand, beside its baseline or any other
+    Bench(bench::Args),
+    /// Measure a committed winner again, and say whether its figure holds
+    Reproduce(reproduce::Args),
     /// Compile families without a GPU, and show registers, spills and shared memory
     Compile(compile::Args),
     /// Write the report of a session again
@@ -56,6 +65,8 @@ enum Verb {
     History(history::Args),
     /// Show everything about one iteration
     Show(show::Args),
+    /// Hold two recorded times against each other, if they are comparable
+    Compare(compare::Args),
     /// Say what is here, what is missing, and how to mend it
     Doctor(doctor::Args),
     /// Hold a device and evaluate variants (started by a session)
@@ -92,11 +103,14 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     match &arguments.verb {
         Verb::Start(args) => start::run(args, &project, &mut out).await,
+        Verb::Bench(args) => bench::run(args, &project, &mut out).await,
+        Verb::Reproduce(args) => reproduce::run(args, &project, &mut out).await,
         Verb::Compile(args) => compile::run(args, &project, &mut out),
         Verb::Report(args) => report::run(args, &project, &existing_store(&project).await?, &mut out).await,
         Verb::Sessions(args) => sessions::run(args, &existing_store(&project).await?, &mut out).await,
         Verb::History(args) => history::run(args, &existing_store(&project).await?, &mut out).await,
         Verb::Show(args) => show::run(args, &existing_store(&project).await?, &mut out).await,
+        Verb::Compare(args) => compare::run(args, &project, &mut out).await,
         Verb::Doctor(args) => doctor::run(args, &project, &mut out).await,
         Verb::Worker(args) => worker::run(args),
         Verb::Compiler(args) => compiler::run(args),

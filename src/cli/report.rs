@@ -9,11 +9,10 @@ use clap::ValueEnum;
 use crate::agent::diagnosis::findings;
 use crate::catalog::Project;
 use crate::domain::conditions::Conditions;
-use crate::domain::device::DeviceInfo;
 use crate::domain::floor::floor_ns;
 use crate::domain::history::History;
 use crate::domain::record::SessionRecord;
-use crate::domain::workload::{Case, Workload};
+use crate::domain::workload::Workload;
 use crate::report::{CaseFacts, Report, ReportInput, build};
 use crate::store::Store;
 
@@ -75,18 +74,6 @@ pub async fn write_reports(
     write("md", report.to_markdown()?)
 }
 
-fn conditions(workload: &Workload, case: &Case, device: &DeviceInfo) -> Conditions {
-    Conditions {
-        workload: workload.name.clone(),
-        case: case.name.clone(),
-        dims: case.dims.clone(),
-        dtype: workload.dtype,
-        device: device.name.clone(),
-        regime: case.regime,
-        time_source: device.time_source,
-    }
-}
-
 /// Makes a report. The shapes are those on which the session ran, whatever the workload's file says by now; families that
 /// cannot be read any more are left out of what could be tried next.
 fn report(project: &Project, record: SessionRecord, mut workload: Workload) -> Report {
@@ -101,7 +88,7 @@ fn report(project: &Project, record: SessionRecord, mut workload: Workload) -> R
         .filter(|case| record.session.cases.contains(&case.name))
         .map(|case| CaseFacts {
             case: case.name.clone(),
-            conditions: conditions(&workload, case, device),
+            conditions: Conditions::of(&workload, case, device),
             floor_ns: floor_ns(&workload, case, device),
             flop: workload.op.flop(&case.dims),
             peak_flops: device.peaks.flops(workload.dtype),

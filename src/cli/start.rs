@@ -90,6 +90,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     let mut asked = asked(args, project, &config, order.seed)?;
     let _lock = project.lock()?;
     let worker = start_worker(&asked.device, &config).await?;
+    asked.workload = asked.workload.on(worker.info()).map_err(usage_sentence)?;
     if args.cases.is_empty() && worker.info().time_source == TimeSource::Modelled {
         asked.workload = affordable(asked.workload, &config);
     }
@@ -149,7 +150,7 @@ fn assemble(asked: Asked, project: &Project, config: &Config, worker: Worker, st
 }
 
 /// Watches a real GPU, or says why it cannot.
-fn open_monitor(device: &DeviceInfo) -> Option<Monitor> {
+pub(super) fn open_monitor(device: &DeviceInfo) -> Option<Monitor> {
     if device.time_source == TimeSource::Modelled {
         return None;
     }
@@ -187,7 +188,7 @@ fn order(args: &Args, config: &Config) -> anyhow::Result<Order> {
     })
 }
 
-async fn start_worker(device: &DeviceChoice, config: &Config) -> anyhow::Result<Worker> {
+pub(super) async fn start_worker(device: &DeviceChoice, config: &Config) -> anyhow::Result<Worker> {
     match Worker::start(own_executable()?, device, config.step_timeout()).await {
         Ok(worker) => {
             if let Some(notice) = worker.stands_in() {

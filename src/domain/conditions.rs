@@ -3,11 +3,12 @@
 use serde::{Deserialize, Serialize};
 
 use super::contest::Ratio;
-use super::device::TimeSource;
+use super::device::{DeviceInfo, TimeSource};
 use super::evaluation::Timing;
 use super::op::{Dims, Dtype};
 use super::regime::Regime;
 use super::statistics::ratio_interval;
+use super::workload::{Case, Workload};
 
 /// Under which a time was taken. Two times may be compared if all of it is the same.
 ///
@@ -36,6 +37,19 @@ pub struct Conditions {
 pub struct Unlike(pub Vec<String>);
 
 impl Conditions {
+    /// Returns the conditions of a case of a workload on a device.
+    pub fn of(workload: &Workload, case: &Case, device: &DeviceInfo) -> Self {
+        Self {
+            workload: workload.name.clone(),
+            case: case.name.clone(),
+            dims: case.dims.clone(),
+            dtype: workload.dtype,
+            device: device.name.clone(),
+            regime: case.regime,
+            time_source: device.time_source,
+        }
+    }
+
     /// Returns whether times under these and the other conditions may be compared; the error names what differs.
     pub fn like(&self, other: &Self) -> Result<(), Unlike> {
         let mut differences = Vec::new();

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::conditions::Conditions;
 use super::evaluation::{Correctness, Timing};
+use super::floor;
 use super::machine::MachineSummary;
 use super::sampling::Sampling;
 use super::statistics::{Interval, median, median_interval};
@@ -19,10 +20,9 @@ use super::statistics::{Interval, median, median_interval};
 /// true one 95 times of 100: of five, even the extremes do not.
 pub const LEAST_ROUNDS: usize = 12;
 
-/// By what share of the floor a time may lie below it. Floors are made of measured peaks, and the clocks that a light kernel
-/// runs at may be a little above those under the peak's own load: over 175 confirmations on an H200 (2026-11-20) the 1st to the
-/// 99th percentile of samples spanned 2.3% of the median, which is what the same work differs by on the same device.
-const FLOOR_SLACK: f64 = 0.02;
+/// How many times as slow as the fastest an entrant may be for blocks of full size. Nobody needs the ratio of two times so far
+/// apart to a thousandth.
+const SLOW: f64 = 10.0;
 
 /// Over how much of the best screened time another is still within the noise of it. Both were screened once, minutes apart:
 /// each is off by 0.2% where screening ends as it should, and the device's own samples of one kernel span 2.3% of the median
@@ -150,7 +150,7 @@ impl Contest {
     }
 
     fn is_below_floor(&self, entrant: &Entrant) -> bool {
-        self.floor_ns.is_some_and(|floor_ns| entrant.timing.median_ns < floor_ns * (1.0 - FLOOR_SLACK))
+        self.floor_ns.is_some_and(|floor_ns| floor::refutes(floor_ns, entrant.timing.median_ns))
     }
 }
 
@@ -171,19 +171,27 @@ pub fn near_tie(screened_ns: f64, best_ns: f64) -> bool {
     screened_ns <= best_ns * (1.0 + NEAR_TIE)
 }
 
-/// Returns the samples of one block: as many as asked, but so few that there are [`LEAST_ROUNDS`] rounds, however few samples
-/// the slowest entrant can take in its time.
-pub fn block(asked: usize, sampling: &Sampling, slowest_sample_ns: f64) -> usize {
-    let affordable = (sampling.max_ns / slowest_sample_ns) as usize;
-    (sampling.least.min(affordable) / LEAST_ROUNDS).clamp(1, asked.max(1))
+/// Returns the samples of one block of each entrant, given how long one of its samples takes: as many as asked, but so few
+/// that there are [`LEAST_ROUNDS`] rounds, and fewer the slower an entrant is than [`SLOW`] times the fastest.
+///
+/// Otherwise a seed kernel of 64 ms would take a minute for each contest with a challenger that needs none of it to win.
+pub fn blocks(asked: usize, sampling: &Sampling, sample_ns: &[f64]) -> Vec<usize> {
+    let most = (sampling.least / LEAST_ROUNDS).clamp(1, asked.max(1));
+    let fastest_ns = sample_ns.iter().copied().fold(f64::INFINITY, f64::min);
+    let share = |ns: &f64| (SLOW * fastest_ns / ns).min(1.0);
+    sample_ns.iter().map(|ns| ((most as f64 * share(ns)) as usize).max(1)).collect()
 }
 
-/// Tells whether a contest has all samples that it takes, given each entrant's samples and launches per sample: as soon as
-/// every entrant has enough, or one of them may take no more.
-pub fn is_over(samples_ns: &[impl AsRef<[f64]>], launches: &[u32], sampling: &Sampling) -> bool {
-    let mut entrants = samples_ns.iter().zip(launches);
-    entrants.any(|(samples, &launches)| sampling.is_exhausted(samples.as_ref(), launches))
-        || samples_ns.iter().all(|samples| sampling.is_enough(samples.as_ref()))
+/// Tells whether a contest has all samples that it takes, given each entrant's samples, launches per sample and block: as soon
+/// as every entrant has enough, or one of them may take no more. Smaller blocks need as many rounds, so fewer samples.
+pub fn is_over(samples_ns: &[impl AsRef<[f64]>], launches: &[u32], blocks: &[usize], sampling: &Sampling) -> bool {
+    let largest = blocks.iter().copied().max().unwrap_or(1);
+    let entrants = || {
+        let series = samples_ns.iter().map(AsRef::as_ref).zip(launches);
+        series.zip(blocks).map(|(series, &block)| (series, sampling.share(block, largest)))
+    };
+    entrants().any(|((samples, &launches), sampling)| sampling.is_exhausted(samples, launches))
+        || entrants().all(|((samples, _), sampling)| sampling.is_enough(samples))
 }
 
 /// Returns the order in which entrants sample in a round: forwards, then backwards.
@@ -357,19 +365,17 @@ pub(crate) mod tests {
     #[test]
     fn a_block_is_so_short_that_there_are_enough_rounds() {
         let sampling = Sampling { least: 500, most: 2000, relative_error: 0.001, max_ns: 60e9 };
-        assert_eq!(block(10, &sampling, 200_000.0), 10);
-        assert_eq!(block(10, &Sampling { least: 60, ..sampling }, 200_000.0), 5);
-        assert_eq!(block(10, &sampling, 1e9), 5);
-        assert_eq!(block(10, &sampling, 1e12), 1);
+        assert_eq!(blocks(10, &sampling, &[2e5, 2e6]), [10, 10]);
+        assert_eq!(blocks(10, &Sampling { least: 60, ..sampling }, &[2e5]), [5]);
+        assert_eq!(blocks(10, &sampling, &[2e5, 4e6, 64e6]), [10, 5, 1], "a slow entrant samples less");
     }
 
     #[test]
     fn a_contest_goes_on_until_every_entrant_is_precise_or_one_may_take_no_more() {
         let sampling = Sampling { least: 20, most: 40, relative_error: 0.01, max_ns: 1e9 };
         let (precise, vague) = (vec![100.0; 20], [[90.0, 110.0]; 10].concat());
-        let over = |samples: &[&Vec<f64>], launches: &[u32]| {
-            is_over(&samples.iter().map(|&samples| samples.clone()).collect::<Vec<_>>(), launches, &sampling)
-        };
+        let over =
+            |samples: &[&Vec<f64>], launches: &[u32]| is_over(samples, launches, &vec![10; samples.len()], &sampling);
         assert!(over(&[&precise, &precise], &[1, 1]));
         assert!(!over(&[&precise, &vague], &[1, 1]), "one is not precise");
         assert!(!over(&[&precise, &precise[..19].to_vec()], &[1, 1]), "one has less than the least");
@@ -377,6 +383,9 @@ pub(crate) mod tests {
         assert!(over(&[&vague, &vague.repeat(2)], &[1, 1]), "no more than the most");
         assert!(over(&[&precise, &vague], &[1, 500_000]), "2,000 ns of 500,000 launches each are a second");
         assert!(!over(&[&precise, &vague], &[1, 499_999]));
+        let slow = vec![1e5; 2];
+        assert!(!is_over(&[&precise, &slow], &[1, 1], &[10, 1], &sampling), "three samples are the least of all");
+        assert!(is_over(&[&precise, &vec![1e5; 3]], &[1, 1], &[10, 1], &sampling), "a tenth of the samples will do");
     }
 
     #[test]
@@ -406,9 +415,9 @@ pub(crate) mod tests {
     fn only_what_is_clearly_below_the_floor_is_an_error() {
         let mut contest = contest(vec![entrant(Role::Challenger, vec![NS; 12])]);
         assert!(!contest.below_floor(), "no floor is known");
-        contest.floor_ns = Some(1.01 * NS);
+        contest.floor_ns = Some(1.02 * NS);
         assert!(!contest.below_floor());
-        contest.floor_ns = Some(1.03 * NS);
+        contest.floor_ns = Some(1.04 * NS);
         assert!(contest.below_floor());
     }
 

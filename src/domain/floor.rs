@@ -45,7 +45,7 @@ pub struct Floor {
 
 /// How far below its floor a time may lie: ceilings are measured, too, and a kernel may read a little faster than the
 /// micro-benchmark did.
-const TOLERANCE: f64 = 0.03;
+pub const TOLERANCE: f64 = 0.03;
 
 impl Floor {
     /// Returns the floor of a case on a device, in the case's own cache regime.
@@ -78,8 +78,13 @@ impl Floor {
     /// Tells whether a time is so far below the floor that something is wrong with the measurement, not right with the
     /// kernel.
     pub fn refutes(self, ns: f64) -> bool {
-        ns < self.ns * (1.0 - TOLERANCE)
+        refutes(self.ns, ns)
     }
+}
+
+/// See [`Floor::refutes`].
+pub fn refutes(floor_ns: f64, ns: f64) -> bool {
+    ns < floor_ns * (1.0 - TOLERANCE)
 }
 
 /// Returns the floor of a case on a device in nanoseconds.

@@ -60,6 +60,11 @@ impl Regime {
             Self::Cold => "cold",
         }
     }
+
+    /// Returns the regime that a time is of when this one was asked of a device: virtual GPUs model warm caches only.
+    pub fn on(self, device: &DeviceInfo) -> Self {
+        if device.replays { self } else { Self::Warm }
+    }
 }
 
 #[cfg(test)]

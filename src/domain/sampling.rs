@@ -26,6 +26,11 @@ impl Sampling {
         self.is_exhausted(samples, launches_per_sample) || self.is_enough(samples)
     }
 
+    /// Returns the same for a series that has `part` samples for every `of` samples.
+    pub fn share(self, part: usize, of: usize) -> Self {
+        Self { least: self.least * part / of, most: (self.most * part / of).max(1), ..self }
+    }
+
     /// Tells whether no further sample may be taken.
     pub fn is_exhausted(&self, samples: &[f64], launches_per_sample: u32) -> bool {
         let taken_ns = samples.iter().sum::<f64>() * f64::from(launches_per_sample);

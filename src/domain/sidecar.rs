@@ -3,9 +3,14 @@
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
+use super::conditions::Conditions;
+use super::contest::{self, Contest, Ratio};
 use super::device::TimeSource;
-use super::op::{Dtype, Role, TensorSpec};
-use super::plan::{Initial, Launch, Workspace};
+use super::evaluation::{Measurement, Timing};
+use super::op::{Dims, Dtype, Role, TensorSpec};
+use super::plan::{Initial, Launch, LaunchPlan, Workspace};
+use super::regime::Regime;
+use super::statistics::Interval;
 use super::variant::{Params, VariantHash};
 
 /// The format that this version writes.
@@ -68,8 +73,14 @@ pub struct SidecarVariant {
 /// The confirmed time and error.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SidecarMeasurement {
+    /// The workload of which it won a case; none in files of the first release.
+    #[serde(default)]
+    pub workload: Option<String>,
     /// The case it won.
     pub case: String,
+    /// The case's dimensions; none in files of the first release.
+    #[serde(default)]
+    pub dims: Option<Dims>,
     /// Median time of one execution of all launches, in microseconds.
     pub median_us: f64,
     /// 95% interval of the median, in microseconds.
@@ -78,14 +89,77 @@ pub struct SidecarMeasurement {
     pub samples: usize,
     /// Executions of all launches in one sample.
     pub launches_per_sample: u32,
-    /// The state of the caches, such as `warm`.
-    pub regime: String,
+    /// The state of the caches.
+    pub regime: Regime,
     /// Whether the time is measured or modelled.
     pub time_source: TimeSource,
     /// `‖out − ref‖₂ / ‖ref‖₂` against the float64 reference.
     pub relative_l2: f64,
     /// The same for the worst row.
     pub worst_row: f64,
+    /// What a user would use instead, timed in turns with it in one run; none where they were not.
+    #[serde(default)]
+    pub ratio_to_baseline: Option<SidecarRatio>,
+    /// How far from 1 the interval of this variant over itself reached in that run (A/A control).
+    #[serde(default)]
+    pub noise: Option<f64>,
+    /// Median clock of the SMs meanwhile, where it is known.
+    #[serde(default)]
+    pub sm_clock_mhz: Option<f64>,
+}
+
+/// A baseline's time over the variant's: above 1, the variant is the faster.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SidecarRatio {
+    /// The baseline.
+    pub name: String,
+    /// The estimate.
+    pub estimate: f64,
+    /// Lower end of its 95% interval.
+    pub lo: f64,
+    /// Upper end.
+    pub hi: f64,
+}
+
+impl SidecarMeasurement {
+    /// Takes over the time to report of a measurement, with what its contest said if there was one.
+    pub fn of(conditions: &Conditions, measurement: &Measurement, timing: &Timing) -> Self {
+        let contest = measurement.contest.as_ref();
+        let baseline = contest.and_then(|contest| contest.against(contest::Role::Baseline));
+        let machine = contest.and_then(|contest| contest.challenger()?.machine.as_ref());
+        Self {
+            workload: Some(conditions.workload.clone()),
+            case: conditions.case.clone(),
+            dims: Some(conditions.dims.clone()),
+            median_us: timing.median_ns / 1e3,
+            ci_us: [timing.interval_ns.lo / 1e3, timing.interval_ns.hi / 1e3],
+            samples: timing.samples_ns.len(),
+            launches_per_sample: timing.launches_per_sample,
+            regime: conditions.regime,
+            time_source: conditions.time_source,
+            relative_l2: measurement.correctness.relative_l2,
+            worst_row: measurement.correctness.worst_row,
+            ratio_to_baseline: baseline.map(|(entrant, Ratio { estimate, interval })| SidecarRatio {
+                name: entrant.name.clone(),
+                estimate,
+                lo: interval.lo,
+                hi: interval.hi,
+            }),
+            noise: contest.filter(|contest| contest.against(contest::Role::Twin).is_some()).map(Contest::noise),
+            sm_clock_mhz: machine.and_then(|machine| machine.sm_clock_mhz),
+        }
+    }
+
+    /// Returns the time as the store has it, without its samples.
+    pub fn timing(&self) -> Timing {
+        let [lo, hi] = self.ci_us;
+        Timing {
+            samples_ns: Vec::new(),
+            launches_per_sample: self.launches_per_sample,
+            median_ns: self.median_us * 1e3,
+            interval_ns: Interval { lo: lo * 1e3, hi: hi * 1e3 },
+        }
+    }
 }
 
 /// The device and the software.
@@ -106,6 +180,16 @@ impl Sidecar {
     pub fn to_json(&self) -> serde_json::Result<String> {
         Ok(serde_json::to_string_pretty(self)? + "\n")
     }
+
+    /// Returns how to launch the winner.
+    pub fn plan(&self) -> LaunchPlan {
+        let workspace = |(name, space): (&String, &SidecarWorkspace)| Workspace {
+            name: name.clone(),
+            bytes: space.bytes,
+            initial: space.initial,
+        };
+        LaunchPlan { workspaces: self.workspaces.iter().map(workspace).collect(), launches: self.launches.clone() }
+    }
 }
 
 /// Names the tensors of a case as a sidecar does.
@@ -124,6 +208,7 @@ pub fn workspaces(workspaces: &[Workspace]) -> IndexMap<String, SidecarWorkspace
 pub(crate) mod tests {
     use super::*;
     use crate::domain::plan::{Arg, Scalar, ScalarValue};
+    use crate::store::testing;
 
     /// An example, for other modules' tests too.
     pub(crate) fn sidecar() -> Sidecar {
@@ -158,15 +243,20 @@ pub(crate) mod tests {
                 hash: VariantHash("00ff".to_owned()),
             },
             measurement: SidecarMeasurement {
+                workload: Some("attention".to_owned()),
                 case: "b1".to_owned(),
+                dims: Some([("S".to_owned(), 64)].into_iter().collect()),
                 median_us: 98.7,
                 ci_us: [98.5, 98.9],
                 samples: 500,
                 launches_per_sample: 3,
-                regime: "warm".to_owned(),
+                regime: Regime::Warm,
                 time_source: TimeSource::Measured,
                 relative_l2: 2.5e-4,
                 worst_row: 1e-3,
+                ratio_to_baseline: None,
+                noise: None,
+                sm_clock_mhz: None,
             },
             environment: SidecarEnvironment {
                 device: "NVIDIA H200".to_owned(),
@@ -181,6 +271,56 @@ pub(crate) mod tests {
     fn what_is_written_reads_back_the_same() {
         let text = sidecar().to_json().unwrap();
         assert_eq!(serde_json::from_str::<Sidecar>(&text).unwrap(), sidecar());
+    }
+
+    /// The committed winners, of which the first were written before there were contests.
+    #[test]
+    fn every_committed_winner_reads() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels/variants");
+        let mut read = 0;
+        for workload in std::fs::read_dir(folder).unwrap() {
+            for file in std::fs::read_dir(workload.unwrap().path()).unwrap() {
+                let path = file.unwrap().path();
+                if path.extension().is_some_and(|extension| extension == "json") {
+                    let sidecar: Sidecar = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+                    assert_eq!(sidecar.schema, SCHEMA, "{}", path.display());
+                    read += 1;
+                }
+            }
+        }
+        assert!(read >= 18, "{read}");
+    }
+
+    #[test]
+    fn a_file_without_the_later_fields_reads() {
+        let mut value = serde_json::to_value(sidecar()).unwrap();
+        for later in ["workload", "dims", "ratio_to_baseline", "noise", "sm_clock_mhz"] {
+            assert!(value["measurement"].as_object_mut().unwrap().remove(later).is_some(), "{later}");
+        }
+        let read: Sidecar = serde_json::from_value(value).unwrap();
+        assert_eq!((read.measurement.workload, read.measurement.dims), (None, None));
+    }
+
+    #[test]
+    fn what_a_contest_said_stands_beside_the_time() {
+        let contest = testing::contest(
+            "b1",
+            vec![
+                testing::entrant(contest::Role::Challenger, "tiled", Some(2), 80.0),
+                testing::entrant(contest::Role::Twin, "tiled", Some(2), 80.0),
+                testing::entrant(contest::Role::Baseline, "torch sdpa (flash)", None, 100.0),
+            ],
+        );
+        let mut measurement = testing::evaluation(80_000.0, true).measurements.remove(0);
+        measurement.contest = Some(contest.clone());
+        let found = SidecarMeasurement::of(&contest.conditions, &measurement, &contest.entrants[0].timing);
+        let ratio = found.ratio_to_baseline.unwrap();
+        assert_eq!(ratio.name, "torch sdpa (flash)");
+        assert!(
+            ratio.lo <= ratio.estimate && ratio.estimate <= ratio.hi && (ratio.estimate - 1.25).abs() < 0.02,
+            "{ratio:?}"
+        );
+        assert_eq!((found.noise, found.sm_clock_mhz), (Some(contest.noise()), Some(1980.0)));
     }
 
     #[test]

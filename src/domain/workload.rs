@@ -2,9 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::device::DeviceInfo;
 use super::names::did_you_mean;
 use super::op::{Dims, Dtype, Op};
-use super::regime::Regime;
+use super::regime::{self, Regime};
 use super::toml_text;
 
 /// What must be computed, on which shapes, how exactly.
@@ -140,6 +141,19 @@ impl Workload {
         }
         if !names.is_empty() {
             self.cases.retain(|case| names.contains(&case.name));
+        }
+        Ok(self)
+    }
+
+    /// Fits the regimes of the cases to a device: one that models its times knows warm caches only. The error names a case that
+    /// cannot be timed cold there.
+    pub fn on(mut self, device: &DeviceInfo) -> Result<Self, String> {
+        for case in &mut self.cases {
+            case.regime = case.regime.on(device);
+            if case.regime == Regime::Cold {
+                let bytes = self.op.bytes(&case.dims, self.dtype) as u64;
+                regime::sets(bytes, device).map_err(|problem| format!("case `{}`: {problem}", case.name))?;
+            }
         }
         Ok(self)
     }

@@ -18,7 +18,9 @@ pub(super) fn of_case(
     let held = standing.and_then(|standing| standing.held);
     if let Some((held, entrant)) = held.and_then(|held| Some((held, held.baseline()?))) {
         let ratio = held.over_best(entrant).map(paired);
-        return (Some(told(&entrant.name, &entrant.timing)), ratio);
+        // What an iteration brought is a variant, and the only one that stands in is the reference.
+        let is_reference = entrant.iteration.is_some();
+        return (Some(contract::Baseline { is_reference, ..told(&entrant.name, &entrant.timing) }), ratio);
     }
     // The store lists the fastest baseline of a case first.
     let Some(baseline) = record.baselines.iter().find(|baseline| baseline.case == case) else { return (None, None) };

@@ -6,6 +6,7 @@ use super::contract::{Case, Predictions, Report};
 use super::format::{percent, times};
 use super::{ReportInput, format};
 use crate::domain::device::TimeSource;
+use crate::domain::floor::TOLERANCE;
 use crate::domain::record::IterationRecord;
 use crate::domain::variant::Params;
 use crate::domain::verdict::Verdict;
@@ -44,7 +45,7 @@ fn without_result(case: &Case, session: i64) -> Option<String> {
 }
 
 fn below_floor(case: &Case) -> Option<String> {
-    let share = case.share_of_floor.filter(|share| *share > 1.0)?;
+    let share = case.share_of_floor.filter(|share| share * (1.0 - TOLERANCE) > 1.0)?;
     let shown = percent(share);
     Some(format!(
         "`{}` is faster than its floor ({shown} of it): the measurement or the ceilings are wrong; trust neither.",

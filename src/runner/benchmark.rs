@@ -59,6 +59,10 @@ pub fn screen(
     incumbent_ns: Option<f64>,
 ) -> Result<Timing, Fault> {
     let Prepared { capture, executions, samples_ns: mut samples } = prepare(device, works, min_sample_ns)?;
+    // Samples taken on the way may settle it. Otherwise they were for warming up.
+    if !policy.hopeless(&samples, incumbent_ns) && !policy.screening.is_over(&samples, executions) {
+        samples.clear();
+    }
     let mut ask_at = 0;
     while !policy.hopeless(&samples, incumbent_ns) {
         if samples.len() >= ask_at {

@@ -5,12 +5,11 @@ use crate::domain::family::Family;
 use crate::domain::plan::LaunchPlan;
 use crate::domain::proposal::Idea;
 use crate::domain::space::Space;
+use crate::domain::variant::Params;
 use crate::domain::workload::{Case, Workload};
 use crate::runner::evaluate::{CaseRequest, ScaledCase};
 
 /// Fills in the plans of an idea, the case with the least work first, so that a wrong variant fails early.
-///
-/// On a device that models its times, a case of more than `model_flop` is checked on a smaller one, where there is one.
 pub(super) fn of(
     family: &Family,
     idea: &Idea,
@@ -18,26 +17,38 @@ pub(super) fn of(
     device: &DeviceInfo,
     model_flop: f64,
 ) -> Result<Vec<CaseRequest>, String> {
-    let request = |case: &Case| {
-        let too_much = device.time_source == TimeSource::Modelled && workload.op.flop(&case.dims) > model_flop;
-        let scaled = if too_much { scaled(family, idea, case, workload, device)? } else { None };
-        let plan = plan(family, idea, case, workload, device)?;
-        // The incumbent is filled in when its turn comes: there may be another one by then.
-        Ok(CaseRequest { case: case.clone(), plan, incumbent_ns: None, scaled })
-    };
+    let request = |case: &Case| of_case(family, &idea.params, case, workload, device, model_flop);
     let mut cases = idea.cases.iter().map(request).collect::<Result<Vec<_>, String>>()?;
     cases.sort_by(|a, b| workload.op.flop(&a.case.dims).total_cmp(&workload.op.flop(&b.case.dims)));
     Ok(cases)
 }
 
+/// Fills in the plan of a point on one case.
+///
+/// On a device that models its times, a case of more than `model_flop` is checked on a smaller one, where there is one.
+pub(crate) fn of_case(
+    family: &Family,
+    params: &Params,
+    case: &Case,
+    workload: &Workload,
+    device: &DeviceInfo,
+    model_flop: f64,
+) -> Result<CaseRequest, String> {
+    let too_much = device.time_source == TimeSource::Modelled && workload.op.flop(&case.dims) > model_flop;
+    let scaled = if too_much { scaled(family, params, case, workload, device)? } else { None };
+    let plan = plan(family, params, case, workload, device)?;
+    // The incumbent is filled in when its turn comes: there may be another one by then.
+    Ok(CaseRequest { case: case.clone(), plan, incumbent_ns: None, scaled })
+}
+
 fn plan(
     family: &Family,
-    idea: &Idea,
+    params: &Params,
     case: &Case,
     workload: &Workload,
     device: &DeviceInfo,
 ) -> Result<LaunchPlan, String> {
-    let plan = family.plan(&idea.params, case, workload.op, workload.dtype, device);
+    let plan = family.plan(params, case, workload.op, workload.dtype, device);
     plan.map_err(|error| format!("{} on {}: {error}", family.name, case.name))
 }
 
@@ -45,7 +56,7 @@ fn plan(
 /// family's constraints must hold. `None` if there is none; then the case itself is checked, however long that takes.
 fn scaled(
     family: &Family,
-    idea: &Idea,
+    params: &Params,
     case: &Case,
     workload: &Workload,
     device: &DeviceInfo,
@@ -57,8 +68,8 @@ fn scaled(
         if !same_source || !smaller || workload.op.check(&scaled.dims).is_err() {
             continue;
         }
-        if (Space { family, case: &scaled, dtype: workload.dtype, device }).contains(&idea.params)? {
-            let plan = plan(family, idea, &scaled, workload, device)?;
+        if (Space { family, case: &scaled, dtype: workload.dtype, device }).contains(params)? {
+            let plan = plan(family, params, &scaled, workload, device)?;
             return Ok(Some(ScaledCase { case: scaled, plan }));
         }
     }

@@ -2,6 +2,8 @@
 
 use super::event::Event;
 use super::{Compiled, Contender, Session};
+use crate::domain::conditions::Conditions;
+use crate::domain::contest::Role;
 use crate::domain::evaluation::{Evaluation, Timing};
 use crate::domain::sidecar::{self, Sidecar, SidecarEnvironment, SidecarMeasurement, SidecarVariant};
 use crate::domain::verdict::{Decision, Verdict};
@@ -92,15 +94,15 @@ impl Session<'_> {
             ci_us: [timing.interval_ns.lo / 1e3, timing.interval_ns.hi / 1e3],
             samples: timing.samples_ns.len(),
         };
+        let contest = contender.measurement.contest.as_ref();
         Winner {
             folder: self.parts.worker.info().winners_folder(),
             workload: self.parts.workload.name.clone(),
             source: contender.variant.source.clone(),
             sidecar,
             previous: previous.map(figures),
-            baseline: self
-                .baseline(&contender.measurement.case)
-                .map(|baseline| BaselineTime { name: baseline.name.clone(), us: baseline.timing.median_ns / 1e3 }),
+            speedup: contest.and_then(|contest| contest.against(Role::Incumbent)).map(|(_, ratio)| ratio),
+            baseline: BaselineTime::of(contest, self.baseline(&contender.measurement.case)),
             session: self.id,
             iteration: contender.iteration,
         }
@@ -122,17 +124,7 @@ impl Session<'_> {
                 params: variant.params.clone(),
                 hash: variant.hash.clone(),
             },
-            measurement: SidecarMeasurement {
-                case: request.case.name.clone(),
-                median_us: timing.median_ns / 1e3,
-                ci_us: [timing.interval_ns.lo / 1e3, timing.interval_ns.hi / 1e3],
-                samples: timing.samples_ns.len(),
-                launches_per_sample: timing.launches_per_sample,
-                regime: request.case.regime.name().to_owned(),
-                time_source: info.time_source,
-                relative_l2: measurement.correctness.relative_l2,
-                worst_row: measurement.correctness.worst_row,
-            },
+            measurement: SidecarMeasurement::of(&Conditions::of(workload, &request.case, info), measurement, timing),
             environment: SidecarEnvironment {
                 device: info.name.clone(),
                 driver: info.driver.clone(),

@@ -66,7 +66,7 @@ async fn ratios_and_clocks_are_plain_columns() {
     .unwrap();
     insta::assert_snapshot!(seen, @r#"
     challenger 2 0.000 0.000..0.000 1980 MHz 71.5 W 64 C ["power_cap"]
-    twin 2 1.003 1.002..1.003 1980 MHz 71.5 W 64 C ["power_cap"]
+    twin 2 1.002 0.996..1.003 1980 MHz 71.5 W 64 C ["power_cap"]
     incumbent 1 1.256 1.241..1.256 1980 MHz 71.5 W 64 C ["power_cap"]
     baseline - 0.499 0.499..0.505 1980 MHz 71.5 W 64 C ["power_cap"]
     "#);
@@ -77,7 +77,7 @@ async fn ratios_and_clocks_are_plain_columns() {
     .fetch_one(&scene.store.pool)
     .await
     .unwrap();
-    insta::assert_snapshot!(seen, @"b1h1s128 warm 4 entrants, 6 rounds of 1, noise 0.003");
+    insta::assert_snapshot!(seen, @"b1h1s128 warm 4 entrants, 12 rounds of 1, noise 0.004");
 }
 
 #[tokio::test]

@@ -185,12 +185,12 @@ pub(crate) fn contest(case: &str, entrants: Vec<Entrant>) -> Contest {
     }
 }
 
-/// An entrant with six rounds of one sample each around a time in microseconds: a drift that all share, and a noise of 1%
+/// An entrant with twelve rounds of one sample each around a time in microseconds: a drift that all share, and a noise of 1%
 /// that no two roles share. Every sample is exact in f32.
 pub(crate) fn entrant(role: Role, name: &str, iteration: Option<i64>, us: f64) -> Entrant {
     let noise = |round: usize| ((round * 7 + role as usize * 3) % 5) as f64 * 0.005 - 0.01;
     let sample = |round: usize| us * 1000.0 * (1.0 + 0.01 * round as f64) * (1.0 + noise(round));
-    let samples: Vec<f64> = (0..6).map(|round| f64::from(sample(round) as f32)).collect();
+    let samples: Vec<f64> = (0..12).map(|round| f64::from(sample(round) as f32)).collect();
     let of_variant = role != Role::Baseline;
     Entrant {
         role,

@@ -43,6 +43,12 @@ pub enum VcsError {
     /// A workload or a case has a name that is no file name.
     #[error("`{0}` cannot name a file: use letters, digits, `-`, `_` and `.`, and begin with a letter or digit")]
     Name(String),
+    /// There is no such commit.
+    #[error("there is no commit `{0}`: `git log -- kernels` lists those of winners")]
+    NoCommit(String),
+    /// A commit is about something else.
+    #[error("commit {0} has no winner: `git log -- kernels` lists those that have")]
+    NoWinners(String),
     /// The operating system refused.
     #[error("could not {doing} `{}`: {error}{}", path.display(), hint(error))]
     File {

@@ -12,6 +12,7 @@ mod index;
 #[cfg(test)]
 mod tests;
 mod winner;
+mod winners_of;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -23,6 +24,7 @@ pub use self::error::VcsError;
 use self::files::Written;
 use self::index::LockedIndex;
 pub use self::winner::{BaselineTime, Figures, Winner};
+pub use self::winners_of::WinnerInCommit;
 
 /// The id of a commit, as 40 hex digits.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
+use crate::domain::contest::{Contest, Ratio, Role};
 use crate::domain::device::TimeSource;
+use crate::domain::record::Baseline;
 use crate::domain::sidecar::Sidecar;
 use crate::domain::variant::show_params;
 
@@ -21,6 +23,8 @@ pub struct Winner {
     pub sidecar: Sidecar,
     /// The time of the incumbent that it replaces, if there is one.
     pub previous: Option<Figures>,
+    /// That time over the winner's, if the two were timed in turns in one run.
+    pub speedup: Option<Ratio>,
     /// The time of what a user would use instead, if there is one of the same source.
     pub baseline: Option<BaselineTime>,
     /// The session that found it.
@@ -49,6 +53,16 @@ pub struct BaselineTime {
     pub us: f64,
 }
 
+impl BaselineTime {
+    /// Returns the time of the baseline in a winner's contest, else as it was timed alone.
+    pub fn of(contest: Option<&Contest>, alone: Option<&Baseline>) -> Option<Self> {
+        let in_contest = contest.and_then(|contest| contest.against(Role::Baseline));
+        let in_contest = in_contest.map(|(entrant, _)| (&entrant.name, &entrant.timing));
+        let (name, timing) = in_contest.or(alone.map(|baseline| (&baseline.name, &baseline.timing)))?;
+        Some(Self { name: name.clone(), us: timing.median_ns / 1e3 })
+    }
+}
+
 impl Winner {
     /// Returns the name of the case that it won.
     pub fn case(&self) -> &str {
@@ -65,7 +79,8 @@ impl Winner {
         };
         let change = match &self.previous {
             Some(before) => {
-                format!("{} -> {} {unit} ({:.2}x)", us(before.median_us), us(after), before.median_us / after)
+                let speedup = self.speedup.map_or(before.median_us / after, |speedup| speedup.estimate);
+                format!("{} -> {} {unit} ({speedup:.2}x)", us(before.median_us), us(after))
             }
             None => format!("{} {unit}, the first winner", us(after)),
         };
@@ -86,7 +101,13 @@ impl Winner {
         line("Variant", variant.hash.to_string());
         line("Before", self.previous.map_or("no incumbent".to_owned(), |before| before.describe(self.time_source())));
         line("After", after.describe(self.time_source()));
+        if let Some(Ratio { estimate, interval }) = self.speedup {
+            line("Speed-up", format!("{}, in one run with the one before", ratio(estimate, interval.lo, interval.hi)));
+        }
         line("Baseline", self.describe_baseline());
+        if let Some(noise) = measurement.noise {
+            line("Noise", format!("{:.2}% of the variant over itself in that run", noise * 100.0));
+        }
         line("Device", format!("{}, {}", environment.device, measurement.time_source.name()));
         line("Found by", format!("session {}, iteration {}", self.session, self.iteration));
         text
@@ -104,8 +125,14 @@ impl Winner {
     fn describe_baseline(&self) -> String {
         match &self.baseline {
             Some(BaselineTime { name, us: baseline_us }) => {
-                let speedup = baseline_us / self.after().median_us;
-                format!("{name}, {} us ({speedup:.2}x)", us(*baseline_us))
+                let speedup = match (&self.sidecar.measurement.ratio_to_baseline, self.time_source()) {
+                    (Some(found), _) => format!("{}, in one run", ratio(found.estimate, found.lo, found.hi)),
+                    (None, TimeSource::Modelled) => format!("{:.2}x", baseline_us / self.after().median_us),
+                    (None, TimeSource::Measured) => {
+                        format!("{:.2}x, not in one run", baseline_us / self.after().median_us)
+                    }
+                };
+                format!("{name}, {} us ({speedup})", us(*baseline_us))
             }
             None => "no baseline measured".to_owned(),
         }
@@ -120,6 +147,11 @@ impl Figures {
         }
         format!("{} us (95% interval {} to {}, {samples} samples)", us(median_us), us(lo), us(hi))
     }
+}
+
+/// Shows a ratio with its interval. Contests part what differs by less than 1%.
+fn ratio(estimate: f64, lo: f64, hi: f64) -> String {
+    format!("{estimate:.3}x, 95% interval {lo:.3} to {hi:.3}")
 }
 
 /// Shows microseconds with four significant digits or more: medians repeat to about 0.1%.

@@ -53,7 +53,7 @@ fn the_figures_of_a_case_are_those_of_the_contest_of_its_best_variant() {
 
     | Case | Regime | Ours | Interval | Baseline | Over baseline | Floor | Share of floor | SM clock (MHz), ours / baseline |
     |---|---|--:|--:|--:|--:|--:|--:|--:|
-    | b1h1s128 | warm | 51.38 | 50.00 to 52.12 | 40.99 (torch sdpa (cudnn)) | 0.798× (0.798 to 0.808) | 1.000 | 1.9% | 1980 / 1980 |
+    | b1h1s128 | warm | 52.63 | 51.38 to 54.24 | 42.29 (torch sdpa (cudnn)) | 0.798× (0.798 to 0.808) | 1.000 | 1.9% | 1980 / 1980 |
     | b8h8s512 | warm | 400.00 (not confirmed) | 398.00 to 402.00 | - | - | 1.000 | 0.25% | - |
     | b16h8s512 | warm | - | - | - | - | 1.000 | - | - |
 
@@ -61,7 +61,7 @@ fn the_figures_of_a_case_are_those_of_the_contest_of_its_best_variant() {
 
     | Case | Start | Over start | GFLOP/s | Share of peak | Blocks / SMs | Variant |
     |---|--:|--:|--:|--:|--:|---|
-    | b1h1s128 | 80.00 | 1.56× (not in one run) | 77.9 | 0.06% | 2 / 58 | tiled BLOCK=256 PAD=8 (`ae4c80b6f6`) |
+    | b1h1s128 | 80.00 | 1.52× (not in one run) | 76.0 | 0.06% | 2 / 58 | tiled BLOCK=256 PAD=8 (`ae4c80b6f6`) |
     | b8h8s512 | 400.00 | 1.00× | 10.0 | 0.01% | 2 / 58 | tiled BLOCK=64 PAD=8 (`67df4d5f39`) |
     | b16h8s512 | - | - | - | - | - / 58 | - |
 
@@ -69,7 +69,7 @@ fn the_figures_of_a_case_are_those_of_the_contest_of_its_best_variant() {
 
     | Case | Held as | Rounds | Discarded | Samples | Noise (A/A) | SM clock (MHz) | Power (W) | Temperature (°C) | Throttled by | Energy (mJ) |
     |---|---|--:|--:|--:|--:|--:|--:|--:|---|--:|
-    | b1h1s128 | confirmation | 6 | 2 | 6 | 0.25% | 1965 to 1980 | 72 | 64 | power cap | 250.00 / - |
+    | b1h1s128 | confirmation | 12 | 2 | 12 | 0.38% | 1965 to 1980 | 72 | 64 | power cap | 250.00 / - |
 
     - From screening to the contest the time of 2 winners changed by +3.6% in the median and by +6.2% at worst.
 
@@ -100,17 +100,17 @@ fn a_final_settles_a_near_tie_and_gives_the_figures() {
     insta::assert_json_snapshot!((&case.ratio_to_baseline, &case.contest), @r#"
     [
       {
-        "estimate": 0.8036147696729253,
-        "lo": 0.793626862541828,
-        "hi": 0.8036249111262421,
+        "estimate": 0.8101035661040245,
+        "lo": 0.805048565434958,
+        "hi": 0.8101137475857104,
         "paired": true
       },
       {
         "kind": "final",
-        "samples": 6,
-        "rounds": 6,
+        "samples": 12,
+        "rounds": 12,
         "discarded_rounds": 2,
-        "noise": 0.002522072101410089,
+        "noise": 0.003752411383766696,
         "machine": {
           "sm_clock_mhz": 1980.0,
           "sm_clock_range_mhz": [
@@ -146,11 +146,11 @@ fn a_final_settles_a_near_tie_and_gives_the_figures() {
           {
             "iteration": 3,
             "name": "tiled 256",
-            "us": 51.37625,
+            "us": 52.63,
             "ratio": {
-              "estimate": 0.9945230048637043,
-              "lo": 0.9945105697439236,
-              "hi": 1.0070268722919813,
+              "estimate": 1.0088359651272532,
+              "lo": 1.0025532845720664,
+              "hi": 1.0151707597499715,
               "paired": true
             }
           }
@@ -163,10 +163,10 @@ fn a_final_settles_a_near_tie_and_gives_the_figures() {
 
     | Case | Held as | Rounds | Discarded | Samples | Noise (A/A) | SM clock (MHz) | Power (W) | Temperature (°C) | Throttled by | Energy (mJ) |
     |---|---|--:|--:|--:|--:|--:|--:|--:|---|--:|
-    | b1h1s128 | final | 6 | 2 | 6 | 0.25% | 1965 to 1980 | 72 | 64 | power cap | 250.00 / - |
+    | b1h1s128 | final | 12 | 2 | 12 | 0.38% | 1965 to 1980 | 72 | 64 | power cap | 250.00 / - |
 
     - From screening to the contest the time of 2 winners changed by +3.6% in the median and by +6.2% at worst.
-    - The final of `b1h1s128` left iteration 2 as the best: iteration 3 takes 0.995× (0.995 to 1.007) as long.
+    - The final of `b1h1s128` left iteration 2 as the best: iteration 3 takes 1.009× (1.003 to 1.015) as long.
     - Other processes were on the GPU while `b1h1s128` was timed: python3 (process 4242, 512 MiB).
 
     Every baseline as it was timed alone before the first iteration. Eager is a call without a graph, the host's work with it, as a user without graphs sees it.

@@ -45,7 +45,7 @@ pub(super) enum Request<'a> {
     Release,
 }
 
-/// The answer to [`Request::Hello`].
+/// Who a baseline program is: its first answer.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Hello {
     /// Product name of the device that the program times on.

@@ -28,6 +28,8 @@ enum Source {
 struct Side {
     source: Source,
     launches: u32,
+    /// Samples of one of its blocks.
+    block: usize,
     correctness: Option<Correctness>,
     samples_ns: Vec<f64>,
     blocks_ns: Vec<f64>,
@@ -73,32 +75,28 @@ impl<'a> Stage<'a> {
     }
 
     /// Takes a baseline in, after the variants. One that does not get ready stays out.
-    pub(super) async fn admit(&mut self, entry: BaselineEntry<'a>, terms: &Terms<'_>, l2_bytes: u64) {
-        let prepared = entry.process.prepare(terms.op, terms.dtype, terms.case, l2_bytes, terms.input_seed).await;
-        let backends = match prepared {
-            Ok(backends) => backends,
-            Err(reason) => return tracing::warn!("the baseline is out of a contest on {}: {reason}", self.case),
-        };
-        let ready = backends.into_iter().find(|backend| backend.name == entry.backend).map(|backend| backend.ready);
-        match ready {
-            Some(Ok(ready)) => {
+    pub(super) async fn admit(&mut self, mut entry: BaselineEntry<'a>, terms: &Terms<'_>, l2_bytes: u64) {
+        let BaselineEntry { process, backend } = &mut entry;
+        let prepared =
+            process.prepare_one(backend, terms.op, terms.dtype, terms.case, l2_bytes, terms.input_seed).await;
+        match prepared {
+            Ok(ready) => {
                 self.sides.push(Side::new(Source::Baseline, ready.launches_per_sample, None));
                 self.baseline = Some(entry);
             }
-            Some(Err(reason)) => tracing::warn!("the baseline is out of a contest on {}: {reason}", self.case),
-            None => tracing::warn!("the baseline has no backend `{}` on {} any more", entry.backend, self.case),
+            Err(reason) => tracing::warn!("the baseline is out of a contest on {}: {reason}", self.case),
         }
     }
 
     /// Plays rounds until enough is sampled, an even number so that drift cancels. Tells how.
     pub(super) async fn play(&mut self, policy: &Policy) -> Result<Played, ContestError> {
         let (mut counted, mut discarded): (usize, usize) = (0, 0);
-        let block = contest::block(policy.block, &policy.contest, self.slowest_sample_ns().await?);
+        self.size_blocks(policy).await?;
         while !counted.is_multiple_of(2) || !self.is_over(policy) {
-            let Some(blocks) = self.round(counted, block).await? else { continue };
+            let Some(blocks) = self.round(counted).await? else { continue };
             if blocks.iter().any(Block::is_spoilt) {
                 discarded += 1;
-                if discarded > MOST_DISCARDED * policy.contest.most.div_ceil(block) {
+                if discarded > MOST_DISCARDED * policy.contest.most.div_ceil(self.sides[0].block) {
                     return Err(throttled());
                 }
                 continue;
@@ -108,33 +106,38 @@ impl<'a> Stage<'a> {
             }
             counted += 1;
         }
-        Ok(Played { block, discarded })
+        Ok(Played { block: self.sides[0].block, discarded })
     }
 
-    /// Samples every side once and returns the longest sample.
-    async fn slowest_sample_ns(&mut self) -> Result<f64, ContestError> {
-        let mut slowest_ns = 0.0;
+    /// Samples every side once to see how large its blocks may be.
+    async fn size_blocks(&mut self, policy: &Policy) -> Result<(), ContestError> {
+        let mut sample_ns = vec![f64::INFINITY; self.sides.len()];
+        // Backwards: the baseline is the last, and gone from the sides if it leaves.
         for place in (0..self.sides.len()).rev() {
-            if let Some(samples_ns) = self.sample(place, 1).await? {
-                let launches = f64::from(self.sides[place].launches);
-                slowest_ns = samples_ns.into_iter().map(|ns| ns * launches).fold(slowest_ns, f64::max);
+            match self.sample(place, 1).await? {
+                Some(sampled) => sample_ns[place] = sampled.iter().sum::<f64>() * f64::from(self.sides[place].launches),
+                None => sample_ns.truncate(place),
             }
         }
-        Ok(slowest_ns)
+        for (side, block) in self.sides.iter_mut().zip(contest::blocks(policy.block, &policy.contest, &sample_ns)) {
+            side.block = block;
+        }
+        Ok(())
     }
 
     fn is_over(&self, policy: &Policy) -> bool {
         let samples: Vec<&[f64]> = self.sides.iter().map(|side| side.samples_ns.as_slice()).collect();
         let launches: Vec<u32> = self.sides.iter().map(|side| side.launches).collect();
-        contest::is_over(&samples, &launches, &policy.contest)
+        let blocks: Vec<usize> = self.sides.iter().map(|side| side.block).collect();
+        contest::is_over(&samples, &launches, &blocks, &policy.contest)
     }
 
     /// Samples a block of every side, in the order of the round. `None` if the baseline left: the round begins anew
     /// without it.
-    async fn round(&mut self, number: usize, samples: usize) -> Result<Option<Vec<Block>>, ContestError> {
+    async fn round(&mut self, number: usize) -> Result<Option<Vec<Block>>, ContestError> {
         let mut blocks: Vec<Option<Block>> = self.sides.iter().map(|_| None).collect();
         for place in contest::order(self.sides.len(), number) {
-            let Some(samples_ns) = self.sample(place, samples).await? else { return Ok(None) };
+            let Some(samples_ns) = self.sample(place, self.sides[place].block).await? else { return Ok(None) };
             // Read at once: an idle GPU has other clocks within milliseconds.
             let state = self.monitor.map(Monitor::state);
             blocks[place] = Some(Block { samples_ns, state });
@@ -229,7 +232,7 @@ impl<'a> Stage<'a> {
 impl Side {
     fn new(source: Source, launches: u32, correctness: Option<Correctness>) -> Self {
         let (samples_ns, blocks_ns, states) = (Vec::new(), Vec::new(), Vec::new());
-        Self { source, launches, correctness, samples_ns, blocks_ns, states, energy_j: None }
+        Self { source, launches, block: 1, correctness, samples_ns, blocks_ns, states, energy_j: None }
     }
 
     fn take(&mut self, block: Block) {

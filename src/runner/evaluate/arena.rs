@@ -66,7 +66,7 @@ impl Arena {
         let op = ops::find(&request.op).map_err(Ended::Machine)?;
         let EnterRequest { artifact, dtype, tolerance, case, plan, min_sample_ns, .. } = &request;
         let problem = Problem { op, dims: &case.dims, dtype: *dtype };
-        let count = Sets::count(device, &problem, case.regime)
+        let count = Sets::count(device.info(), &problem, case.regime)
             .map_err(|reason| Ended::Machine(format!("case `{}`: {reason}", case.name)))?;
         step(&case.name, "load");
         let held = Held::take(device, artifact, plan, Some(&problem), count).map_err(|f| ended(&case.name, f))?;

@@ -105,7 +105,7 @@ impl CaseRun<'_> {
     ) -> Result<T, Ended> {
         let Loaded { op, module, request } = *loaded;
         let problem = Problem { op, dims: &case.dims, dtype: request.dtype };
-        let count = Sets::count(device, &problem, case.regime)
+        let count = Sets::count(device.info(), &problem, case.regime)
             .map_err(|reason| Ended::Machine(format!("case `{}`: {reason}", case.name)))?;
         let sets = Sets::allocate(device, Some(&problem), plan, count).map_err(|fault| ended(&case.name, fault))?;
         let setup = Setup { case: &case.name, problem, tolerance: &request.tolerance, module, plan, sets: &sets };

@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 
 use super::data::Inputs;
+use crate::domain::device::DeviceInfo;
 use crate::domain::plan::{Initial, LaunchPlan};
 use crate::domain::regime::{self, Regime};
-use crate::runner::device::{Buffer, Clock, Device, Fault, Module, Problem, Work};
+use crate::runner::device::{Buffer, Device, Fault, Module, Problem, Work};
 use crate::runner::validate::POISON;
 
 /// Sets of equal buffers on the device. Whoever made them frees them.
@@ -15,14 +16,12 @@ pub struct Sets {
 
 impl Sets {
     /// Returns how many sets a regime takes. The error says in one sentence why the problem cannot be timed in it.
-    ///
-    /// A device that models its times has one: the state of the caches is the model's affair.
-    pub fn count(device: &mut dyn Device, problem: &Problem<'_>, regime: Regime) -> Result<u32, String> {
-        if regime == Regime::Warm || matches!(device.clock(), Clock::Model(_)) {
-            return Ok(1);
-        }
+    pub fn count(device: &DeviceInfo, problem: &Problem<'_>, regime: Regime) -> Result<u32, String> {
         let bytes: usize = problem.tensors().iter().map(|tensor| tensor.bytes()).sum();
-        regime::sets(bytes as u64, device.info())
+        match regime.on(device) {
+            Regime::Warm => Ok(1),
+            Regime::Cold => regime::sets(bytes as u64, device),
+        }
     }
 
     /// Allocates `count` sets with undefined contents, or none.

@@ -21,7 +21,8 @@ pub enum Request {
     /// Take a variant in as an entrant of a contest: load it beside those that are in, check it on fresh inputs, and
     /// get ready to sample it.
     Enter(Box<EnterRequest>),
-    /// Replay an entrant so many times.
+    /// Replay an entrant so many times, and once more before, which is not counted: another entrant ran meanwhile and has
+    /// pushed this one's instructions, and its data where it is timed warm, out of the caches.
     Sample {
         /// The entrant, counted from 0 in the order of entry.
         entrant: usize,

@@ -4,7 +4,10 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::time::{Duration, SystemTime};
 
 use super::*;
+use crate::domain::contest::Ratio;
 use crate::domain::device::TimeSource;
+use crate::domain::sidecar::SidecarRatio;
+use crate::domain::statistics::Interval;
 
 #[test]
 fn a_winner_becomes_a_commit_of_two_files() {
@@ -20,14 +23,14 @@ fn a_winner_becomes_a_commit_of_two_files() {
     Variant:    00ff
     Before:     123.4 us (95% interval 123.1 to 123.9, 500 samples)
     After:      98.70 us (95% interval 98.50 to 98.90, 500 samples)
-    Baseline:   torch flash, 150.0 us (1.52x)
+    Baseline:   torch flash, 150.0 us (1.52x, not in one run)
     Device:     NVIDIA H200, measured
     Found by:   session 3, iteration 17
 
 
      kernels/variants/attention/b1.cu   |  1 +
-     kernels/variants/attention/b1.json | 90 ++++++++++++++++++
-     2 files changed, 91 insertions(+)
+     kernels/variants/attention/b1.json | 97 ++++++++++++++++++
+     2 files changed, 98 insertions(+)
     ");
     assert_eq!(sandbox.read(CU), "// fast\n");
     assert_eq!(serde_json::from_str::<crate::domain::sidecar::Sidecar>(&sandbox.read(JSON)).unwrap(), sidecar());
@@ -51,6 +54,30 @@ fn the_message_says_what_was_not_measured() {
     Before:     no incumbent
     After:      98.70 us (95% interval 98.50 to 98.90, 500 samples)
     Baseline:   no baseline measured
+    Device:     NVIDIA H200, measured
+    Found by:   session 3, iteration 17
+    ");
+}
+
+#[test]
+fn ratios_of_one_run_stand_with_their_intervals_and_the_noise() {
+    let speedup = Some(Ratio { estimate: 1.2503, interval: Interval { lo: 1.2481, hi: 1.2522 } });
+    let mut winner = Winner { speedup, ..winner("") };
+    let found = &mut winner.sidecar.measurement;
+    found.noise = Some(0.0021);
+    found.ratio_to_baseline =
+        Some(SidecarRatio { name: "torch flash".to_owned(), estimate: 1.5198, lo: 1.5177, hi: 1.5211 });
+    insta::assert_snapshot!(winner.message(), @"
+    attention/b1: 123.4 -> 98.70 us (1.25x)
+
+    Family:     fa2-mma
+    Parameters: WARPS=4 BC=64
+    Variant:    00ff
+    Before:     123.4 us (95% interval 123.1 to 123.9, 500 samples)
+    After:      98.70 us (95% interval 98.50 to 98.90, 500 samples)
+    Speed-up:   1.250x, 95% interval 1.248 to 1.252, in one run with the one before
+    Baseline:   torch flash, 150.0 us (1.520x, 95% interval 1.518 to 1.521, in one run)
+    Noise:      0.21% of the variant over itself in that run
     Device:     NVIDIA H200, measured
     Found by:   session 3, iteration 17
     ");

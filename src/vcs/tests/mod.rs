@@ -104,6 +104,7 @@ fn winner(source: &str) -> Winner {
         source: source.to_owned(),
         sidecar: sidecar(),
         previous: Some(Figures { median_us: 123.4, ci_us: [123.1, 123.9], samples: 500 }),
+        speedup: None,
         baseline: Some(BaselineTime { name: "torch flash".to_owned(), us: 150.0 }),
         session: 3,
         iteration: 17,

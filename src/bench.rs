@@ -1,0 +1,321 @@
+//! Measures kernels by hand, as a session would: compiled, checked, and held against each other in a fresh process.
+
+mod subject;
+mod subjects;
+
+use std::collections::HashMap;
+
+use anyhow::{Context, bail};
+
+use crate::catalog::Project;
+use crate::config::Config;
+use crate::domain::artifact::Artifact;
+use crate::domain::conditions::Conditions;
+use crate::domain::contest::{Contest, Entrant, Role};
+use crate::domain::device::DeviceInfo;
+use crate::domain::evaluation::Outcome;
+use crate::domain::family::Family;
+use crate::domain::floor::floor_ns;
+use crate::domain::regime::{self, Regime};
+use crate::domain::verdict::Policy;
+use crate::domain::workload::{Case, Workload};
+use crate::runner::baseline::{BaselineProcess, BaselineProgram, Hello, fastest};
+use crate::runner::compile::{CompileError, Compiler};
+use crate::runner::contest::{self, BaselineEntry, ContestError, Entry, Terms, with_twin};
+use crate::runner::evaluate::EvaluateRequest;
+use crate::runner::monitor::Monitor;
+use crate::runner::toolchain::Toolchain;
+use crate::runner::worker::Worker;
+
+pub use subject::{Committed, Subject, What};
+pub use subjects::Asked;
+
+/// Everything that it takes to measure.
+pub struct Bench {
+    project: Project,
+    config: Config,
+    families: Vec<Family>,
+    policy: Policy,
+    worker: Worker,
+    /// The worker's device, with the ceilings that were measured on it where there are any.
+    device: DeviceInfo,
+    monitor: Option<Monitor>,
+    exe: std::path::PathBuf,
+    /// By the options that they were started with.
+    compilers: Vec<(Vec<String>, Compiler)>,
+    baseline: Option<BaselineProcess>,
+    /// By case and regime: the backend that is the fastest.
+    backends: HashMap<(String, Regime), Option<String>>,
+}
+
+/// What is measured in one go.
+pub struct Match<'a> {
+    /// What it is about.
+    pub challenger: &'a Subject,
+    /// What it is held against, in their roles.
+    pub others: &'a [(Role, Subject)],
+    /// The state of the caches.
+    pub regime: Regime,
+    /// Where the inputs come from.
+    pub input_seed: u64,
+    /// Whether the fastest backend of the baseline takes part, if one is there.
+    pub with_baseline: bool,
+}
+
+impl Bench {
+    /// Puts together what is needed. `worker` is asked nothing but what its device is, unless it models times.
+    pub fn new(
+        project: &Project,
+        config: Config,
+        worker: Worker,
+        device: DeviceInfo,
+        monitor: Option<Monitor>,
+        exe: std::path::PathBuf,
+    ) -> anyhow::Result<Self> {
+        let (families, policy) = (project.families()?, config.policy());
+        let (compilers, backends) = (Vec::new(), HashMap::new());
+        let project = project.clone();
+        Ok(Self {
+            project,
+            config,
+            families,
+            policy,
+            worker,
+            device,
+            monitor,
+            exe,
+            compilers,
+            baseline: None,
+            backends,
+        })
+    }
+
+    /// Describes the device.
+    pub fn device(&self) -> &DeviceInfo {
+        &self.device
+    }
+
+    /// Has every entrant take exactly so many samples.
+    pub fn take_samples(&mut self, samples: usize) {
+        (self.policy.contest.least, self.policy.contest.most) = (samples, samples);
+    }
+
+    /// Returns the versions of what the times depend on, by name.
+    pub fn versions(&self) -> Vec<(String, String)> {
+        let mut versions = vec![("optloop".to_owned(), env!("CARGO_PKG_VERSION").to_owned())];
+        let compiler = self.compilers.first().map(|(_, compiler)| compiler.nvrtc_version().to_owned());
+        versions.extend(compiler.map(|version| ("nvrtc".to_owned(), version)));
+        versions.extend(self.device.driver.clone().map(|version| ("driver".to_owned(), version)));
+        versions.extend(self.baseline.iter().flat_map(|process| process.hello().versions.clone()));
+        versions
+    }
+
+    /// Returns under which a subject is measured here.
+    pub fn conditions(&self, workload: &Workload, case: &Case, regime: Regime) -> Conditions {
+        Conditions {
+            workload: workload.name.clone(),
+            case: case.name.clone(),
+            dims: case.dims.clone(),
+            dtype: workload.dtype,
+            device: self.device.name.clone(),
+            regime,
+            time_source: self.device.time_source,
+        }
+    }
+
+    /// Says in one sentence why a case cannot be measured in a regime, if it cannot.
+    pub fn check_regime(&self, subject: &Subject, regime: Regime) -> Result<(), String> {
+        let (workload, case) = (&subject.workload, subject.case());
+        if regime == Regime::Warm {
+            return Ok(());
+        }
+        if !self.device.replays {
+            return Err(format!("the {} models times with a warm cache only: leave --regime out", self.device.name));
+        }
+        let tensors = workload.op.tensors(&case.dims, workload.dtype);
+        let bytes: usize = tensors.iter().map(|tensor| tensor.bytes()).sum();
+        regime::sets(bytes as u64, &self.device).map(|_| ()).map_err(|reason| format!("case `{}`: {reason}", case.name))
+    }
+
+    /// Starts the workload's baseline, if it has one that can be held against kernels here. The error says why not.
+    pub async fn start_baseline(&mut self, workload: &Workload, device: u32) -> Result<(), String> {
+        if !self.device.replays {
+            return Err("it could only be measured, and times are modelled".to_owned());
+        }
+        let key = workload.baseline.as_ref().ok_or_else(|| format!("workload `{}` names none", workload.name))?;
+        let program = BaselineProgram {
+            command: key.command(&self.config.baseline.python),
+            folder: self.project.root().to_owned(),
+            device,
+            min_sample_ns: self.config.benchmark.min_sample_us * 1e3,
+        };
+        let process = program.start().await?;
+        let Hello { device, time_source, .. } = process.hello();
+        if *device != self.device.name || *time_source != self.device.time_source {
+            let (theirs, ours) = (time_source.name(), self.device.time_source.name());
+            return Err(format!("it is {theirs} on {device} and kernels are {ours} on {}", self.device.name));
+        }
+        self.baseline = Some(process);
+        Ok(())
+    }
+
+    /// Finds the fastest backend of the baseline on a case, once.
+    pub async fn find_backend(&mut self, subject: &Subject, regime: Regime, seed: u64) -> Result<(), String> {
+        let Some(process) = &mut self.baseline else { return Ok(()) };
+        let case = Case { regime, ..subject.case().clone() };
+        let key = (case.name.clone(), regime);
+        if self.backends.contains_key(&key) {
+            return Ok(());
+        }
+        let (workload, samples) = (&subject.workload, self.config.baseline.samples);
+        let prepared = process.prepare(workload.op, workload.dtype, &case, self.device.l2_bytes, seed).await;
+        let found = match prepared {
+            Ok(backends) => {
+                let found = fastest(process, &case, &backends, samples).await;
+                process.release().await.and(found)
+            }
+            Err(reason) => Err(reason),
+        };
+        let best = found.as_ref().ok().and_then(|found| found.first()).map(|baseline| baseline.name.clone());
+        self.backends.insert(key, best);
+        found.map(|_| ())
+    }
+
+    /// Tells whether a backend of the baseline can take part on a case.
+    pub fn has_backend(&self, case: &str, regime: Regime) -> bool {
+        matches!(self.backends.get(&(case.to_owned(), regime)), Some(Some(_)))
+    }
+
+    /// Measures: in a contest with the A/A control where the device replays, else by one modelled time each.
+    pub async fn measure(&mut self, held: &Match<'_>) -> anyhow::Result<Contest> {
+        let mut compiled = vec![(Role::Challenger, held.challenger, self.compile(held.challenger).await?)];
+        for (role, other) in held.others {
+            compiled.push((*role, other, self.compile(other).await?));
+        }
+        if self.device.replays { self.hold(held, &compiled).await } else { self.model(held, &compiled).await }
+    }
+
+    async fn hold(&mut self, held: &Match<'_>, compiled: &[(Role, &Subject, Artifact)]) -> anyhow::Result<Contest> {
+        let Match { challenger, regime, .. } = *held;
+        let workload = &challenger.workload;
+        let case = Case { regime, ..challenger.case().clone() };
+        let terms = Terms {
+            workload: &workload.name,
+            op: workload.op,
+            dtype: workload.dtype,
+            tolerance: workload.tolerance,
+            case: &case,
+            policy: &self.policy,
+            min_sample_ns: self.config.benchmark.min_sample_us * 1e3,
+            oracle_flop: self.config.validate.oracle_gflop * 1e9,
+            input_seed: held.input_seed,
+            floor_ns: floor_ns(workload, &case, &self.device),
+            screened_ns: None,
+            energy: true,
+        };
+        let entries = with_twin(compiled.iter().map(entry).collect());
+        let backend = self.backends.get(&(case.name.clone(), regime)).cloned().flatten();
+        let backend = backend.filter(|_| held.with_baseline);
+        let baseline = self.baseline.as_mut().zip(backend);
+        let baseline = baseline.map(|(process, backend)| BaselineEntry { process, backend });
+        let mut worker = self.worker.fresh().await.context("Failed to start a worker")?;
+        let pids: Vec<u32> = self.worker.pid().into_iter().chain([std::process::id()]).collect();
+        match contest::hold(&mut worker, self.monitor.as_ref(), &pids, &terms, &entries, baseline).await {
+            Ok(contest) => Ok(contest),
+            Err(ContestError::Machine(error)) => Err(error).context("Failed to hold a contest"),
+            Err(ContestError::Failed { entrant, outcome }) => {
+                let name = entries.get(entrant).map_or("an entrant", |entry| entry.name.as_str());
+                bail!("{}", failure(name, &case.name, &outcome))
+            }
+        }
+    }
+
+    /// Models one time each.
+    async fn model(&mut self, held: &Match<'_>, compiled: &[(Role, &Subject, Artifact)]) -> anyhow::Result<Contest> {
+        let mut entrants = Vec::with_capacity(compiled.len());
+        for (role, subject, artifact) in compiled {
+            let request = self.evaluate_request(subject, artifact, held.input_seed);
+            let evaluation = self.worker.evaluate(request).await.context("Failed to evaluate a kernel")?;
+            if evaluation.outcome != Outcome::Measured {
+                bail!("{}", failure(&subject.name, &subject.case().name, &evaluation.outcome));
+            }
+            let measurement = evaluation.measurements.into_iter().next().context("Failed to get a time")?;
+            let timing = measurement.best_timing().cloned().context("Failed to get a time")?;
+            entrants.push(Entrant {
+                role: *role,
+                name: subject.name.clone(),
+                iteration: subject.iteration,
+                timing,
+                blocks_ns: Vec::new(),
+                correctness: Some(measurement.correctness),
+                machine: None,
+                energy_j: None,
+            });
+        }
+        let Match { challenger, regime, .. } = *held;
+        Ok(Contest {
+            conditions: self.conditions(&challenger.workload, challenger.case(), regime),
+            entrants,
+            block: 0,
+            discarded_rounds: 0,
+            shrinkage: None,
+            floor_ns: Some(floor_ns(&challenger.workload, challenger.case(), &self.device)),
+            others: Vec::new(),
+        })
+    }
+
+    fn evaluate_request(&self, subject: &Subject, artifact: &Artifact, input_seed: u64) -> EvaluateRequest {
+        EvaluateRequest {
+            artifact: artifact.clone(),
+            op: subject.workload.op.name().to_owned(),
+            dtype: subject.workload.dtype,
+            tolerance: subject.workload.tolerance,
+            cases: vec![subject.request.clone()],
+            policy: self.policy,
+            min_sample_ns: self.config.benchmark.min_sample_us * 1e3,
+            oracle_flop: self.config.validate.oracle_gflop * 1e9,
+            model_flop: self.model_flop(),
+            input_seed,
+        }
+    }
+
+    fn model_flop(&self) -> f64 {
+        self.config.virtual_gpu.launch_gflop * 1e9
+    }
+
+    async fn compile(&mut self, subject: &Subject) -> anyhow::Result<Artifact> {
+        let compiler = self.compiler(&subject.options)?;
+        let variant = subject.variant.clone();
+        let compiled = tokio::task::spawn_blocking(move || compiler.compile(&variant)).await;
+        match compiled.context("Failed to compile in the background")? {
+            Ok(artifact) => Ok(artifact),
+            Err(CompileError::Broken(message)) => bail!("Failed to compile {}: {message}", subject.name),
+            Err(rejected) => bail!("{} does not compile: {rejected}", subject.name),
+        }
+    }
+
+    fn compiler(&mut self, options: &[String]) -> anyhow::Result<Compiler> {
+        if let Some((_, compiler)) = self.compilers.iter().find(|(known, _)| known == options) {
+            return Ok(compiler.clone());
+        }
+        let (toolchain, timeout) = (Toolchain::find_or_fetch()?, self.config.compile_timeout());
+        let compiler = Compiler::new(self.exe.clone(), toolchain, &self.device.arch, options, timeout)?;
+        self.compilers.push((options.to_owned(), compiler.clone()));
+        Ok(compiler)
+    }
+}
+
+fn entry<'a>((role, subject, artifact): &'a (Role, &'a Subject, Artifact)) -> Entry<'a> {
+    Entry {
+        role: *role,
+        name: subject.name.clone(),
+        iteration: subject.iteration,
+        artifact,
+        plan: &subject.request.plan,
+    }
+}
+
+fn failure(name: &str, case: &str, outcome: &Outcome) -> String {
+    let message = outcome.message().map(|message| format!(": {message}")).unwrap_or_default();
+    format!("{name} has no time on {case}, {}{message}", outcome.kind().replace('_', " "))
+}

@@ -1,0 +1,135 @@
+//! What is to be measured, and how the command line names it.
+
+use std::path::PathBuf;
+
+use crate::domain::sidecar::Sidecar;
+use crate::domain::variant::{Params, Variant};
+use crate::domain::workload::{Case, Workload};
+use crate::runner::evaluate::CaseRequest;
+
+/// What the command line calls a kernel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum What {
+    /// A `.cu` file with its sidecar beside it.
+    File(PathBuf),
+    /// The committed winner of a case.
+    Winner {
+        /// Name of the workload.
+        workload: String,
+        /// Name of the case.
+        case: String,
+    },
+    /// The variant of an iteration.
+    Iteration(i64),
+    /// A point of a family; parameters that are not named have their defaults.
+    Point {
+        /// Name of the family.
+        family: String,
+        /// The parameters that are named.
+        params: Vec<(String, i64)>,
+    },
+}
+
+/// A kernel on a case, with all that it takes to compile and run it.
+#[derive(Clone)]
+pub struct Subject {
+    /// For people: the family and the hash of the source.
+    pub name: String,
+    /// The iteration that brought it.
+    pub iteration: Option<i64>,
+    /// What the case belongs to.
+    pub workload: Workload,
+    /// The source.
+    pub variant: Variant,
+    /// The options for NVRTC.
+    pub options: Vec<String>,
+    /// The case with the launch plan.
+    pub request: CaseRequest,
+}
+
+/// A winner as it stands in files.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Committed {
+    /// Name of its workload.
+    pub workload: String,
+    /// The text of the `.cu` file.
+    pub source: String,
+    /// How to launch it and what was found.
+    pub sidecar: Sidecar,
+}
+
+impl What {
+    /// Reads what a person wrote.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        if text.ends_with(".cu") {
+            return Ok(Self::File(PathBuf::from(text)));
+        }
+        if text.chars().all(|c| c.is_ascii_digit()) {
+            let number = text.parse().map_err(|_| format!("`{text}` is no number of an iteration"))?;
+            return Ok(Self::Iteration(number));
+        }
+        if let Some((workload, case)) = text.rsplit_once('/') {
+            if workload.contains('/') {
+                return Err(format!(
+                    "`{text}` is neither a .cu file nor `<workload>/<case>`: a committed winner is named by one of the two"
+                ));
+            }
+            return Ok(Self::Winner { workload: workload.to_owned(), case: case.to_owned() });
+        }
+        let (family, params) = text.split_once(':').unwrap_or((text, ""));
+        let params = params.split(',').filter(|param| !param.is_empty()).map(param).collect::<Result<Vec<_>, _>>()?;
+        Ok(Self::Point { family: family.to_owned(), params })
+    }
+}
+
+fn param(text: &str) -> Result<(String, i64), String> {
+    let parsed = text.split_once('=').and_then(|(name, value)| Some((name.to_owned(), value.parse().ok()?)));
+    parsed.ok_or_else(|| format!("`{text}` is no parameter: write NAME=NUMBER, several with commas between them"))
+}
+
+impl Subject {
+    /// Returns the case.
+    pub fn case(&self) -> &Case {
+        &self.request.case
+    }
+
+    /// Names a variant for people.
+    pub fn name(variant: &Variant) -> String {
+        format!("{} {}", variant.family, variant.hash.short())
+    }
+}
+
+/// Takes the defaults for parameters that are not named.
+pub(super) fn filled_in(defaults: Params, named: &[(String, i64)]) -> Params {
+    let mut params = defaults;
+    for (name, value) in named {
+        params.insert(name.clone(), *value);
+    }
+    params
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_is_named_by_a_file_a_winner_an_iteration_or_a_point() {
+        let winner = What::Winner { workload: "attention-fp16-d64".to_owned(), case: "b1h1s128".to_owned() };
+        assert_eq!(What::parse("attention-fp16-d64/b1h1s128"), Ok(winner));
+        let file = "kernels/variants/attention-fp16-d64/b1h1s128.cu";
+        assert_eq!(What::parse(file), Ok(What::File(PathBuf::from(file))));
+        assert_eq!(What::parse("17"), Ok(What::Iteration(17)));
+        let point = |params: &[(&str, i64)]| What::Point {
+            family: "attention-scalar".to_owned(),
+            params: params.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect(),
+        };
+        assert_eq!(What::parse("attention-scalar"), Ok(point(&[])));
+        assert_eq!(What::parse("attention-scalar:BR=64,BC=32"), Ok(point(&[("BR", 64), ("BC", 32)])));
+    }
+
+    #[test]
+    fn what_names_no_kernel_is_told_how_to_name_one() {
+        insta::assert_snapshot!(What::parse("attention-scalar:BR").unwrap_err(), @"`BR` is no parameter: write NAME=NUMBER, several with commas between them");
+        insta::assert_snapshot!(What::parse("kernels/variants/w/c").unwrap_err(), @"`kernels/variants/w/c` is neither a .cu file nor `<workload>/<case>`: a committed winner is named by one of the two");
+    }
+}

@@ -1,0 +1,211 @@
+//! Finds what the command line names.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, anyhow, bail};
+
+use super::subject::filled_in;
+use super::{Bench, Committed, Subject, What};
+use crate::domain::family::Family;
+use crate::domain::names::did_you_mean;
+use crate::domain::sidecar::{self, Sidecar};
+use crate::domain::space::Space;
+use crate::domain::variant::{Params, Variant, VariantHash};
+use crate::domain::workload::{Case, Workload};
+use crate::runner::evaluate::CaseRequest;
+use crate::runner::render::render;
+use crate::session::requests;
+use crate::store::Store;
+
+/// On what a kernel is wanted.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked<'a> {
+    /// The workload, if one is named.
+    pub workload: Option<&'a str>,
+    /// The cases, if any are named.
+    pub cases: &'a [String],
+}
+
+impl Bench {
+    /// Finds a kernel, on every case on which it is wanted. Every error is a mistake in what was asked.
+    pub async fn subjects(&self, what: &What, asked: Asked<'_>) -> anyhow::Result<Vec<Subject>> {
+        match what {
+            What::File(path) => {
+                let workload = asked.workload.map_or_else(|| folder_of(path), |name| Ok(name.to_owned()))?;
+                self.committed(&read_committed(path, workload)?, asked).map(|subject| vec![subject])
+            }
+            What::Winner { workload, case } => {
+                let folder = self.project.root().join("kernels").join(self.device.winners_folder());
+                let path = folder.join(workload).join(format!("{case}.cu"));
+                self.project.workload(workload)?.case(case).map_err(anyhow::Error::msg)?;
+                if !path.is_file() {
+                    bail!("no winner of {workload}/{case} is committed: there is no {}", self.relative(&path));
+                }
+                self.committed(&read_committed(&path, workload.clone())?, asked).map(|subject| vec![subject])
+            }
+            What::Iteration(id) => self.of_iteration(*id, asked).await,
+            What::Point { family, params } => self.points(family, params, asked),
+        }
+    }
+
+    /// Takes a winner as it stands in files. The sidecar says how to compile and launch it.
+    pub fn committed(&self, committed: &Committed, asked: Asked<'_>) -> anyhow::Result<Subject> {
+        let Committed { workload: name, source, sidecar } = committed;
+        let workload = self.workload_asked(name, asked)?;
+        let case = workload.case(&sidecar.measurement.case).map_err(anyhow::Error::msg)?.clone();
+        if !asked.cases.is_empty() && !asked.cases.contains(&case.name) {
+            bail!("it is the winner of case `{}`, and its launches fit that alone", case.name);
+        }
+        if sidecar::tensors(&workload.op.tensors(&case.dims, workload.dtype)) != sidecar.tensors {
+            bail!("it is of another shape than case `{}` of {name} has by now", case.name);
+        }
+        let scaled = match self.family(&sidecar.variant.family) {
+            Ok(family) => self.request(family, &sidecar.variant.params, &case, &workload)?.scaled,
+            // The files are enough to run it; without its family a heavy case takes long on a virtual GPU.
+            Err(_) => None,
+        };
+        let variant = Variant {
+            family: sidecar.variant.family.clone(),
+            params: sidecar.variant.params.clone(),
+            hash: VariantHash::of(source),
+            source: source.clone(),
+        };
+        Ok(Subject {
+            name: Subject::name(&variant),
+            iteration: None,
+            variant,
+            options: sidecar.compile_options.clone(),
+            request: CaseRequest { case, plan: sidecar.plan(), incumbent_ns: None, scaled },
+            workload,
+        })
+    }
+
+    /// Returns the kernel that stands for a baseline where there is none: the reference family at its start.
+    pub fn reference(&self, workload: &Workload, case: &Case) -> anyhow::Result<Subject> {
+        let family = self.family(&workload.reference)?;
+        let space = Space { family, case, dtype: workload.dtype, device: &self.device };
+        let params = space.start().map_err(anyhow::Error::msg)?;
+        let params = params.with_context(|| format!("`{}` has no valid point on `{}`", family.name, case.name))?;
+        self.point(family, &params, case, workload)
+    }
+
+    async fn of_iteration(&self, id: i64, asked: Asked<'_>) -> anyhow::Result<Vec<Subject>> {
+        let store = Store::open_existing(&self.project.root().join(&self.config.store.path)).await?;
+        let detail = store.iteration(id).await?;
+        store.close().await;
+        let record = detail.iteration;
+        let workload = self.workload_asked(&detail.session.workload, asked)?;
+        if detail.source.is_empty() {
+            bail!("iteration {id} has no source: it did not render");
+        }
+        let family = self.family(&record.family)?;
+        let wanted = |case: &&Case| asked.cases.is_empty() || asked.cases.contains(&case.name);
+        let cases: Vec<&Case> = record.cases.iter().filter(wanted).collect();
+        if cases.is_empty() {
+            let known: Vec<&str> = record.cases.iter().map(|case| case.name.as_str()).collect();
+            bail!("iteration {id} is not of that case; it is of: {}", known.join(", "));
+        }
+        let options = detail.artifact.map_or_else(|| self.config.compile.options.clone(), |artifact| artifact.options);
+        let (params, hash, source) = (record.params, record.hash, detail.source);
+        let variant = Variant { family: record.family, params, hash, source };
+        let subject = |case: &Case| {
+            Ok(Subject {
+                name: Subject::name(&variant),
+                iteration: Some(id),
+                workload: workload.clone(),
+                variant: variant.clone(),
+                options: options.clone(),
+                request: self.request(family, &variant.params, case, &workload)?,
+            })
+        };
+        cases.into_iter().map(subject).collect()
+    }
+
+    fn points(&self, family: &str, named: &[(String, i64)], asked: Asked<'_>) -> anyhow::Result<Vec<Subject>> {
+        let family = self.family(family)?;
+        let workload = self.project.workload(asked.workload.unwrap_or(&self.config.session.workload))?;
+        if asked.cases.is_empty() {
+            bail!("`{}` is a family: say on which case of {} with --case", family.name, workload.name);
+        }
+        for (name, value) in named {
+            let Some(param) = family.params.get(name) else {
+                let hint = did_you_mean(name, family.params.keys().map(String::as_str));
+                let known: Vec<&str> = family.params.keys().map(String::as_str).collect();
+                bail!("family `{}` has no parameter `{name}`{hint}; it has: {}", family.name, known.join(", "));
+            };
+            if !param.values.contains(value) {
+                bail!("{name}={value} is none of the values of family `{}`: {:?}", family.name, param.values);
+            }
+        }
+        let params = filled_in(family.defaults(), named);
+        let workload = workload.select(asked.cases).map_err(anyhow::Error::msg)?;
+        workload.cases.iter().map(|case| self.point(family, &params, case, &workload)).collect()
+    }
+
+    fn point(&self, family: &Family, params: &Params, case: &Case, workload: &Workload) -> anyhow::Result<Subject> {
+        if !family.fits(workload, &self.device) {
+            let device = &self.device;
+            bail!("family `{}` cannot compute {} on {} (sm_{})", family.name, workload.name, device.name, device.sm);
+        }
+        let request = self.request(family, params, case, workload)?;
+        let variant =
+            render(family, &family.specialization(case), workload.dtype, params).map_err(anyhow::Error::msg)?;
+        Ok(Subject {
+            name: Subject::name(&variant),
+            iteration: None,
+            workload: workload.clone(),
+            variant,
+            options: self.config.compile.options.clone(),
+            request,
+        })
+    }
+
+    fn request(
+        &self,
+        family: &Family,
+        params: &Params,
+        case: &Case,
+        workload: &Workload,
+    ) -> anyhow::Result<CaseRequest> {
+        requests::of_case(family, params, case, workload, &self.device, self.model_flop()).map_err(anyhow::Error::msg)
+    }
+
+    fn family(&self, name: &str) -> anyhow::Result<&Family> {
+        self.families.iter().find(|family| family.name == name).ok_or_else(|| {
+            let known: Vec<&str> = self.families.iter().map(|family| family.name.as_str()).collect();
+            let hint = did_you_mean(name, known.iter().copied());
+            anyhow!("there is no family `{name}`{hint}; templates/kernels/ has: {}", known.join(", "))
+        })
+    }
+
+    /// Reads the workload that a kernel is of, and refuses another one than was asked for.
+    fn workload_asked(&self, name: &str, asked: Asked<'_>) -> anyhow::Result<Workload> {
+        match asked.workload {
+            Some(asked) if asked != name => bail!("it is of workload {name}, not of {asked}"),
+            _ => self.project.workload(name),
+        }
+    }
+
+    fn relative(&self, path: &Path) -> String {
+        path.strip_prefix(self.project.root()).unwrap_or(path).display().to_string()
+    }
+}
+
+/// Returns the name of the folder that a file lies in: that of its workload, where winners are.
+fn folder_of(path: &Path) -> anyhow::Result<String> {
+    let path = std::path::absolute(path).with_context(|| format!("Failed to find {}", path.display()))?;
+    let folder = path.parent().and_then(Path::file_name).and_then(|name| name.to_str());
+    folder.map(str::to_owned).with_context(|| format!("{} is in no folder: name its --workload", path.display()))
+}
+
+fn read_committed(path: &Path, workload: String) -> anyhow::Result<Committed> {
+    let beside = path.with_extension("json");
+    let source = fs::read_to_string(path).with_context(|| format!("Failed to read {}", path.display()))?;
+    let text = fs::read_to_string(&beside).with_context(|| {
+        format!("{} has no sidecar: {} says how it is compiled and launched", path.display(), beside.display())
+    })?;
+    let sidecar: Sidecar =
+        serde_json::from_str(&text).map_err(|error| anyhow!("{} is no sidecar: {error}", beside.display()))?;
+    Ok(Committed { workload, source, sidecar })
+}

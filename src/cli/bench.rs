@@ -1,0 +1,210 @@
+//! `optloop bench`: measures a kernel by hand, as a session would.
+
+mod repeats;
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use serde::Serialize;
+
+use self::repeats::Repeats;
+use super::error::{usage, usage_sentence};
+use super::measured::{Found, show_versions};
+use super::own_executable;
+use super::start::{open_monitor, start_worker};
+use super::talk::say;
+use crate::bench::{Asked, Bench, Match, Subject, What};
+use crate::catalog::Project;
+use crate::config::Config;
+use crate::domain::contest::{Contest, LEAST_ROUNDS, Role};
+use crate::domain::device::DeviceInfo;
+use crate::domain::regime::Regime;
+use crate::runner::device::DeviceChoice;
+use crate::store::Store;
+
+/// The format of the JSON.
+const SCHEMA: &str = "optloop.bench/1";
+
+/// Arguments of `optloop bench`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// A .cu file with its sidecar beside it, WORKLOAD/CASE for a committed winner, an iteration's number, or a family with
+    /// the parameters that are not its defaults: attention-scalar:BR=64,BC=32
+    what: String,
+
+    /// Hold it against this kernel, named in the same way (repeat for more) [default: the workload's baseline, or where none
+    /// runs the reference family at its start]
+    #[arg(long, value_name = "OTHER")]
+    against: Vec<String>,
+
+    /// The workload of a family or file [default: session.workload in config.toml; a file's folder]
+    #[arg(long)]
+    workload: Option<String>,
+
+    /// Only this case (repeat for more)
+    #[arg(long = "case", value_name = "CASE")]
+    cases: Vec<String>,
+
+    /// State of the caches [default: the case's own]
+    #[arg(long, value_enum)]
+    regime: Option<Regimes>,
+
+    /// Samples of every entrant, 12 or more [default: benchmark.confirmation_samples and more until the medians are precise]
+    #[arg(long, value_name = "N")]
+    samples: Option<usize>,
+
+    /// Measure so many times, each in a fresh process on fresh inputs, and show how far the medians spread
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    repeat: u32,
+
+    /// auto, cuda:N, virtual or virtual:NAME [default: session.device in config.toml]
+    #[arg(long)]
+    device: Option<String>,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `--regime` says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Regimes {
+    /// The same buffers at every launch.
+    Warm,
+    /// Buffers rotated, so that L2 has nothing of them.
+    Cold,
+    /// One after the other, never mixed.
+    Both,
+}
+
+/// What was found, for programs.
+#[derive(Serialize)]
+struct Printed<'a> {
+    schema: &'static str,
+    device: &'a DeviceInfo,
+    versions: BTreeMap<String, String>,
+    contests: Vec<Found>,
+    spreads: Vec<repeats::Spread>,
+}
+
+/// Measures and prints.
+pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
+    let config = Config::load(project.root()).map_err(usage)?;
+    let what = What::parse(&args.what).map_err(usage_sentence)?;
+    let against = args.against.iter().map(|text| What::parse(text)).collect::<Result<Vec<_>, _>>();
+    let against = against.map_err(usage_sentence)?;
+    if args.samples.is_some_and(|samples| samples < LEAST_ROUNDS) {
+        return Err(usage_sentence(format!("--samples: give {LEAST_ROUNDS} or more, fewer have no interval")));
+    }
+    let choice = args.device.as_ref().unwrap_or(&config.session.device).parse().map_err(usage_sentence)?;
+    let _lock = project.lock()?;
+    let mut bench = open(project, config, &choice).await?;
+    args.samples.into_iter().for_each(|samples| bench.take_samples(samples));
+    let asked = Asked { workload: args.workload.as_deref(), cases: &args.cases };
+    let challengers = bench.subjects(&what, asked).await.map_err(usage)?;
+    let mut cards = Vec::new();
+    for challenger in challengers {
+        let others = others(&bench, &challenger, &against).await.map_err(usage)?;
+        for regime in regimes(args.regime, &challenger) {
+            bench.check_regime(&challenger, regime).map_err(usage_sentence)?;
+            cards.push((challenger.clone(), regime, others.clone()));
+        }
+    }
+    if let Some((challenger, ..)) = cards.first()
+        && let Err(reason) = bench.start_baseline(&challenger.workload, choice.number()).await
+    {
+        say(&format!("no baseline: {reason}"));
+    }
+    let mut found = Vec::new();
+    let mut spreads = Vec::new();
+    for (challenger, regime, others) in cards {
+        let repeats = play(args, &mut bench, &challenger, regime, others, out).await?;
+        found.extend(repeats.contests.iter().zip(1..).map(|(contest, repeat)| Found::of(contest, repeat)));
+        spreads.extend(repeats.spreads());
+    }
+    let versions = bench.versions();
+    if args.json {
+        let device = bench.device();
+        let versions = versions.into_iter().collect();
+        let printed = Printed { schema: SCHEMA, device, versions, contests: found, spreads };
+        writeln!(out, "{}", serde_json::to_string_pretty(&printed)?)?;
+    } else {
+        writeln!(out, "versions: {}", show_versions(&versions))?;
+    }
+    Ok(())
+}
+
+/// Opens the device, with the ceilings that were measured on it.
+pub(super) async fn open(project: &Project, config: Config, choice: &DeviceChoice) -> anyhow::Result<Bench> {
+    let worker = start_worker(choice, &config).await?;
+    let mut device = worker.info().clone();
+    let path = project.root().join(&config.store.path);
+    if path.exists() {
+        let store = Store::open_existing(&path).await?;
+        if let Some(peaks) = store.peaks_of(&device).await? {
+            device.peaks = peaks;
+        }
+        store.close().await;
+    }
+    let monitor = open_monitor(&device);
+    Bench::new(project, config, worker, device, monitor, own_executable()?).map_err(usage)
+}
+
+/// Finds what a challenger is held against, on the challenger's case.
+async fn others(bench: &Bench, challenger: &Subject, against: &[What]) -> anyhow::Result<Vec<(Role, Subject)>> {
+    let cases = [challenger.case().name.clone()];
+    let asked = Asked { workload: Some(&challenger.workload.name), cases: &cases };
+    let mut others = Vec::new();
+    for what in against {
+        others.extend(bench.subjects(what, asked).await?.into_iter().map(|other| (Role::Incumbent, other)));
+    }
+    Ok(others)
+}
+
+fn regimes(asked: Option<Regimes>, challenger: &Subject) -> Vec<Regime> {
+    match asked {
+        None => vec![challenger.case().regime],
+        Some(Regimes::Warm) => vec![Regime::Warm],
+        Some(Regimes::Cold) => vec![Regime::Cold],
+        Some(Regimes::Both) => vec![Regime::Warm, Regime::Cold],
+    }
+}
+
+/// Measures one case in one regime, as often as is asked.
+async fn play(
+    args: &Args,
+    bench: &mut Bench,
+    challenger: &Subject,
+    regime: Regime,
+    mut others: Vec<(Role, Subject)>,
+    out: &mut impl Write,
+) -> anyhow::Result<Repeats> {
+    let case = challenger.case();
+    if let Err(reason) = bench.find_backend(challenger, regime, rand::random()).await {
+        say(&format!("no baseline on {}: {reason}", case.name));
+    }
+    if others.is_empty() && !bench.has_backend(&case.name, regime) {
+        match bench.reference(&challenger.workload, case) {
+            Ok(reference) if reference.variant.hash == challenger.variant.hash => {}
+            Ok(reference) => others.push((Role::Baseline, reference)),
+            Err(reason) => say(&format!("there is nothing to hold it against on {}: {reason:#}", case.name)),
+        }
+    }
+    let mut contests: Vec<Contest> = Vec::new();
+    for repeat in 1..=args.repeat {
+        let input_seed = rand::random();
+        let held = Match { challenger, others: &others, regime, input_seed, with_baseline: true };
+        let contest = bench.measure(&held).await?;
+        if args.repeat > 1 {
+            let us = contest.challenger().map_or(f64::NAN, |challenger| challenger.timing.median_ns / 1e3);
+            say(&format!("{} {}, {repeat} of {}: {us:.3} us", case.name, regime.name(), args.repeat));
+        }
+        contests.push(contest);
+    }
+    let repeats = Repeats { contests };
+    if !args.json {
+        repeats.print(out)?;
+        writeln!(out)?;
+    }
+    Ok(repeats)
+}

@@ -1,0 +1,105 @@
+//! The same contest, held several times: how far the medians spread, and how often a winner was called.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use crate::cli::measured::{self, challenger_is};
+use crate::cli::table::{Table, figure};
+use crate::domain::contest::{Contest, Role};
+use crate::domain::regime::Regime;
+use crate::domain::statistics::median;
+use crate::report::format;
+
+/// Contests of the same entrants under the same conditions.
+pub(in crate::cli) struct Repeats {
+    pub(in crate::cli) contests: Vec<Contest>,
+}
+
+/// What an entrant did over all repeats.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(in crate::cli) struct Spread {
+    case: String,
+    regime: Regime,
+    role: Role,
+    name: String,
+    repeats: usize,
+    /// Median of the medians.
+    median_us: f64,
+    lowest_median_us: f64,
+    highest_median_us: f64,
+    /// Highest over lowest median.
+    max_over_min: f64,
+    /// In how many repeats the challenger was faster, tied or slower beyond the noise.
+    challenger_faster: usize,
+    challenger_tied: usize,
+    challenger_slower: usize,
+}
+
+impl Repeats {
+    /// Returns what every entrant did that was in all of the contests. Nothing for a single contest.
+    pub(in crate::cli) fn spreads(&self) -> Vec<Spread> {
+        let fewest = self.contests.iter().map(|contest| contest.entrants.len()).min().unwrap_or(0);
+        if self.contests.len() < 2 {
+            return Vec::new();
+        }
+        (0..fewest).filter_map(|place| self.spread(place)).collect()
+    }
+
+    fn spread(&self, place: usize) -> Option<Spread> {
+        let first = self.contests.first()?;
+        let entrant = &first.entrants[place];
+        let medians: Vec<f64> = self.contests.iter().map(|c| c.entrants[place].timing.median_ns / 1e3).collect();
+        let lowest = medians.iter().copied().fold(f64::INFINITY, f64::min);
+        let highest = medians.iter().copied().fold(0.0, f64::max);
+        let was = |word: &str| {
+            self.contests
+                .iter()
+                .filter(|contest| challenger_is(contest, &contest.entrants[place]) == Some(word))
+                .count()
+        };
+        Some(Spread {
+            case: first.conditions.case.clone(),
+            regime: first.conditions.regime,
+            role: entrant.role,
+            name: entrant.name.clone(),
+            repeats: self.contests.len(),
+            median_us: median(&medians)?,
+            lowest_median_us: lowest,
+            highest_median_us: highest,
+            max_over_min: highest / lowest,
+            challenger_faster: was("faster"),
+            challenger_tied: was("tied"),
+            challenger_slower: was("slower"),
+        })
+    }
+
+    /// Prints a contest, or what several of them have in common.
+    pub(in crate::cli) fn print(&self, out: &mut impl Write) -> io::Result<()> {
+        let [contest] = &self.contests[..] else { return self.print_spreads(out) };
+        measured::print(contest, out)
+    }
+
+    fn print_spreads(&self, out: &mut impl Write) -> io::Result<()> {
+        let Some(first) = self.contests.first() else { return Ok(()) };
+        writeln!(out, "{}; {} contests, each in a fresh process", measured::title(first), self.contests.len())?;
+        let time = format!(">µs, {}", first.conditions.time_source.name());
+        let headings = ["role", "kernel", &time, "medians", ">max/min", ">challenger faster", ">tied", ">slower"];
+        let mut table = Table::new(&headings);
+        for spread in self.spreads() {
+            let called = spread.challenger_faster + spread.challenger_tied + spread.challenger_slower > 0;
+            let count = |count: usize| figure(called.then_some(count), |count| count.to_string());
+            table.row([
+                spread.role.name().to_owned(),
+                spread.name.clone(),
+                format::us(spread.median_us),
+                format!("{} to {}", format::us(spread.lowest_median_us), format::us(spread.highest_median_us)),
+                format!("{:.4}", spread.max_over_min),
+                count(spread.challenger_faster),
+                count(spread.challenger_tied),
+                count(spread.challenger_slower),
+            ]);
+        }
+        table.print(out)
+    }
+}

@@ -1,0 +1,173 @@
+//! `optloop compare`: holds two recorded times against each other, if they are comparable.
+
+mod side;
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use self::side::{Recorded, Side};
+use super::error::usage_sentence;
+use super::existing_store;
+use super::table::Table;
+use crate::catalog::Project;
+use crate::domain::conditions::{Conditions, compare};
+use crate::domain::contest::{Contest, Entrant, Ratio, paired_ratio};
+use crate::domain::device::TimeSource;
+use crate::domain::evaluation::Timing;
+use crate::report::format;
+use crate::store::Store;
+
+/// Hold two recorded times against each other, if they are comparable.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// An iteration's number, <workload>/<case> for a committed winner, the path of a winner's .json or .cu, or
+    /// baseline:<session>/<case>
+    a: String,
+    /// The other one
+    b: String,
+    /// The case of an iteration that was timed on several
+    #[arg(long)]
+    case: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Two times with what one is over the other.
+#[derive(Serialize)]
+struct Answer {
+    conditions: Conditions,
+    a: Time,
+    b: Time,
+    /// B's time over A's.
+    ratio: Over,
+    /// How far from 1 the contest's A/A control reached, where the two were in one.
+    noise: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct Time {
+    name: String,
+    us: f64,
+    ci_us: [f64; 2],
+    samples: usize,
+}
+
+#[derive(Serialize)]
+struct Over {
+    estimate: f64,
+    lo: f64,
+    hi: f64,
+    paired: bool,
+}
+
+/// Compares two recorded times. Times that are not comparable are a mistake in what was asked.
+pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
+    let (a, b) = (Side::parse(&args.a, project)?, Side::parse(&args.b, project)?);
+    let store = if a.is_stored() || b.is_stored() { Some(existing_store(project).await?) } else { None };
+    let case = args.case.as_deref();
+    let recorded = [a.read(case, project, store.as_ref()).await?, b.read(case, project, store.as_ref()).await?];
+    let answer = match in_one_run([&a, &b], &recorded[0].figure.conditions.case, store.as_ref()).await? {
+        Some(answer) => answer,
+        None => apart(&recorded)?,
+    };
+    if args.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&answer)?)?;
+    } else {
+        print(&answer, out)?;
+    }
+    Ok(())
+}
+
+/// Compares two that were timed in turns, by the rounds of their contest.
+async fn in_one_run(sides: [&Side; 2], case: &str, store: Option<&Store>) -> anyhow::Result<Option<Answer>> {
+    let Some(store) = store else { return Ok(None) };
+    let (Some(session), Some(other)) = (sides[0].session(store).await?, sides[1].session(store).await?) else {
+        return Ok(None);
+    };
+    if session != other {
+        return Ok(None);
+    }
+    let record = store.session_record(session).await?;
+    let finals = record.finals.iter().rev().map(|last| &last.contest);
+    let measurements = record.iterations.iter().rev().flat_map(|iteration| &iteration.measurements);
+    let contests = finals.chain(measurements.filter_map(|measurement| measurement.contest.as_ref()));
+    let mut of_case = contests.filter(|contest| contest.conditions.case == case);
+    Ok(of_case.find_map(|contest| paired(sides, contest)))
+}
+
+fn paired([a, b]: [&Side; 2], contest: &Contest) -> Option<Answer> {
+    let (a, b) = (a.find(contest)?, b.find(contest)?);
+    let ratio = paired_ratio(&b.blocks_ns, &a.blocks_ns)?;
+    let time = |entrant: &Entrant| time(entrant.name.clone(), &entrant.timing, entrant.timing.samples_ns.len());
+    Some(Answer {
+        conditions: contest.conditions.clone(),
+        a: time(a),
+        b: time(b),
+        ratio: over(ratio, true),
+        noise: Some(contest.noise()),
+    })
+}
+
+/// Compares two that were timed at two moments.
+fn apart([a, b]: &[Recorded; 2]) -> anyhow::Result<Answer> {
+    let ratio = compare(&a.figure, &b.figure).map_err(usage_sentence)?;
+    let time = |recorded: &Recorded| time(recorded.figure.name.clone(), &recorded.figure.timing, recorded.samples);
+    Ok(Answer {
+        conditions: a.figure.conditions.clone(),
+        a: time(a),
+        b: time(b),
+        ratio: over(ratio, false),
+        noise: None,
+    })
+}
+
+fn time(name: String, timing: &Timing, samples: usize) -> Time {
+    let ci_us = [timing.interval_ns.lo / 1e3, timing.interval_ns.hi / 1e3];
+    Time { name, us: timing.median_ns / 1e3, ci_us, samples }
+}
+
+fn over(Ratio { estimate, interval }: Ratio, paired: bool) -> Over {
+    Over { estimate, lo: interval.lo, hi: interval.hi, paired }
+}
+
+fn print(answer: &Answer, out: &mut impl Write) -> io::Result<()> {
+    let Conditions { workload, case, dims, dtype, device, regime, time_source } = &answer.conditions;
+    let sizes: Vec<String> = dims.iter().map(|(name, size)| format!("{name}={size}")).collect();
+    writeln!(
+        out,
+        "{workload}/{case} ({}), {} on {device}, {} L2, {}\n",
+        sizes.join(" "),
+        dtype.name(),
+        regime.name(),
+        time_source.name()
+    )?;
+    let mut table = Table::new(&["", "what", ">µs", "interval", ">samples"]);
+    for (letter, time) in [("A", &answer.a), ("B", &answer.b)] {
+        let [lo, hi] = time.ci_us;
+        table.row([
+            letter.to_owned(),
+            time.name.clone(),
+            format::us(time.us),
+            format!("{} to {}", format::us(lo), format::us(hi)),
+            time.samples.to_string(),
+        ]);
+    }
+    table.print(out)?;
+    let Over { estimate, lo, hi, paired } = answer.ratio;
+    writeln!(out, "\nB takes {} as long as A.", format::ratio(estimate, lo, hi))?;
+    match (paired, time_source) {
+        (true, _) => writeln!(
+            out,
+            "Both were entrants of one contest: the ratio is paired within its rounds. The noise in it was {}.",
+            format::percent(answer.noise.unwrap_or(0.0))
+        ),
+        (false, TimeSource::Measured) => writeln!(
+            out,
+            "The two were not measured in one run: whatever changed on the machine in between is in the ratio and not in \
+             its interval."
+        ),
+        (false, TimeSource::Modelled) => writeln!(out, "Both times are modelled: no GPU ran."),
+    }
+}

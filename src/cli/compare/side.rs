@@ -1,0 +1,240 @@
+//! One side of a comparison: what a person calls a recorded time, and where it stands.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+
+use crate::catalog::Project;
+use crate::cli::error::{usage, usage_sentence};
+use crate::domain::conditions::{Conditions, Figure};
+use crate::domain::contest::{Contest, Entrant, Role};
+use crate::domain::names::did_you_mean;
+use crate::domain::op::Dims;
+use crate::domain::record::{CaseRecord, IterationRecord, SessionSummary};
+use crate::domain::regime::Regime;
+use crate::domain::sidecar::{self, Sidecar};
+use crate::store::Store;
+
+/// What a person asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Side {
+    /// An iteration of a session.
+    Iteration(i64),
+    /// The fastest baseline of a case in a session.
+    Baseline {
+        /// The session.
+        session: i64,
+        /// The case.
+        case: String,
+    },
+    /// The sidecar of a committed winner.
+    Sidecar(PathBuf),
+}
+
+/// A recorded time.
+pub(super) struct Recorded {
+    /// The time with its conditions.
+    pub(super) figure: Figure,
+    /// Samples that it rests on, also where they are lost.
+    pub(super) samples: usize,
+}
+
+impl Side {
+    /// Reads what a person wrote.
+    pub(super) fn parse(text: &str, project: &Project) -> anyhow::Result<Self> {
+        if let Ok(iteration) = text.parse() {
+            return Ok(Self::Iteration(iteration));
+        }
+        if let Some(rest) = text.strip_prefix("baseline:") {
+            let parsed = rest.split_once('/').and_then(|(session, case)| Some((session.parse().ok()?, case)));
+            let Some((session, case)) = parsed else {
+                return Err(usage_sentence(format!(
+                    "`{text}` names no baseline: write baseline:<session>/<case>, such as baseline:3/b1h1s128"
+                )));
+            };
+            return Ok(Self::Baseline { session, case: case.to_owned() });
+        }
+        let path = Path::new(text);
+        if path.extension().is_some_and(|extension| extension == "json" || extension == "cu") {
+            return Ok(Self::Sidecar(path.with_extension("json")));
+        }
+        let Some((workload, case)) = text.split_once('/') else {
+            return Err(usage_sentence(format!(
+                "`{text}` names no time: write an iteration's number, <workload>/<case>, a winner's .json or .cu, or \
+                 baseline:<session>/<case>"
+            )));
+        };
+        match project.committed(workload, case).as_slice() {
+            [] => Err(usage_sentence(format!(
+                "`{text}` has no committed winner in kernels/variants/ or kernels/modelled/"
+            ))),
+            [only] => Ok(Self::Sidecar(only.clone())),
+            several => {
+                let shown: Vec<String> = several.iter().map(|path| show(path, project)).collect();
+                Err(usage_sentence(format!("`{text}` has several winners: write one of {}", shown.join(", "))))
+            }
+        }
+    }
+
+    /// Tells whether it is in the store rather than in a file.
+    pub(super) fn is_stored(&self) -> bool {
+        !matches!(self, Self::Sidecar(_))
+    }
+
+    /// Returns the session that it belongs to; none for a file.
+    pub(super) async fn session(&self, store: &Store) -> anyhow::Result<Option<i64>> {
+        match self {
+            Self::Iteration(id) => Ok(Some(store.iteration(*id).await?.iteration.session)),
+            Self::Baseline { session, .. } => Ok(Some(*session)),
+            Self::Sidecar(_) => Ok(None),
+        }
+    }
+
+    /// Finds it among the entrants of a contest.
+    pub(super) fn find<'a>(&self, contest: &'a Contest) -> Option<&'a Entrant> {
+        contest.entrants.iter().find(|entrant| match self {
+            Self::Iteration(id) => entrant.iteration == Some(*id) && entrant.role != Role::Twin,
+            Self::Baseline { case, .. } => entrant.role == Role::Baseline && contest.conditions.case == *case,
+            Self::Sidecar(_) => false,
+        })
+    }
+
+    /// Reads the time. The store is there if [`Self::is_stored`].
+    pub(super) async fn read(
+        &self,
+        case: Option<&str>,
+        project: &Project,
+        store: Option<&Store>,
+    ) -> anyhow::Result<Recorded> {
+        match (self, store) {
+            (Self::Iteration(id), Some(store)) => iteration(*id, case, project, store).await,
+            (Self::Baseline { session, case }, Some(store)) => baseline(*session, case, project, store).await,
+            (Self::Sidecar(path), _) => from_sidecar(path, project),
+            (_, None) => anyhow::bail!("there is no store to read it from"),
+        }
+    }
+}
+
+async fn iteration(id: i64, case: Option<&str>, project: &Project, store: &Store) -> anyhow::Result<Recorded> {
+    let detail = store.iteration(id).await?;
+    let measurement = timed_case(&detail.iteration, case)?;
+    let timing = measurement.best_timing().context("The case has no time")?;
+    let conditions = match &measurement.contest {
+        Some(contest) => contest.conditions.clone(),
+        None => {
+            let dims = dims_of(&measurement.case, [&detail.iteration])?;
+            conditions(project, &detail.session, &measurement.case, dims, measurement.regime)?
+        }
+    };
+    let name = format!("iteration {id} ({} {})", detail.iteration.family, detail.iteration.hash.short());
+    let samples = timing.samples_ns.len();
+    Ok(Recorded { figure: Figure { conditions, name, timing: timing.clone() }, samples })
+}
+
+/// Returns the case to compare an iteration on: the one that was asked for, or its only one.
+fn timed_case<'a>(iteration: &'a IterationRecord, asked: Option<&str>) -> anyhow::Result<&'a CaseRecord> {
+    let timed: Vec<_> = iteration.measurements.iter().filter(|found| found.best_timing().is_some()).collect();
+    let names = timed.iter().map(|found| found.case.as_str());
+    let listed = names.clone().collect::<Vec<_>>().join(", ");
+    let id = iteration.id;
+    match (asked, timed.as_slice()) {
+        (_, []) => Err(usage_sentence(format!("iteration {id} has no time: see `optloop show {id}` for why"))),
+        (None, [only]) => Ok(only),
+        (None, _) => {
+            Err(usage_sentence(format!("iteration {id} was timed on several cases: add --case, one of {listed}")))
+        }
+        (Some(case), _) => timed.iter().find(|found| found.case == case).copied().ok_or_else(|| {
+            let hint = did_you_mean(case, names);
+            usage_sentence(format!("iteration {id} was not timed on `{case}`{hint}; it was on {listed}"))
+        }),
+    }
+}
+
+async fn baseline(session: i64, case: &str, project: &Project, store: &Store) -> anyhow::Result<Recorded> {
+    let record = store.session_record(session).await?;
+    // The store lists the fastest of a case first.
+    let Some(found) = record.baselines.iter().find(|baseline| baseline.case == case) else {
+        let cases: Vec<&str> = record.baselines.iter().map(|baseline| baseline.case.as_str()).collect();
+        let hint = did_you_mean(case, cases.iter().copied());
+        return Err(usage_sentence(format!("session {session} timed no baseline on `{case}`{hint}")));
+    };
+    let conditions = conditions(project, &record.session, case, dims_of(case, &record.iterations)?, found.regime)?;
+    let samples = found.timing.samples_ns.len();
+    Ok(Recorded { figure: Figure { conditions, name: found.name.clone(), timing: found.timing.clone() }, samples })
+}
+
+/// Returns the dimensions that a case had when its session ran.
+fn dims_of<'a>(case: &str, iterations: impl IntoIterator<Item = &'a IterationRecord>) -> anyhow::Result<Dims> {
+    let mut cases = iterations.into_iter().flat_map(|iteration| &iteration.cases);
+    let found = cases.find(|found| found.name == case).map(|found| found.dims.clone());
+    found.ok_or_else(|| usage_sentence(format!("no iteration says what shape `{case}` had")))
+}
+
+fn conditions(
+    project: &Project,
+    session: &SessionSummary,
+    case: &str,
+    dims: Dims,
+    regime: Regime,
+) -> anyhow::Result<Conditions> {
+    Ok(Conditions {
+        workload: session.workload.clone(),
+        case: case.to_owned(),
+        dims,
+        // A workload's dtype is part of what it is: the store does not repeat it.
+        dtype: project.workload(&session.workload).map_err(usage)?.dtype,
+        device: session.device.clone(),
+        regime,
+        time_source: session.time_source,
+    })
+}
+
+fn from_sidecar(path: &Path, project: &Project) -> anyhow::Result<Recorded> {
+    let shown = show(path, project);
+    let text =
+        std::fs::read_to_string(path).map_err(|error| usage_sentence(format!("cannot read {shown}: {error}")))?;
+    let sidecar: Sidecar = serde_json::from_str(&text)
+        .map_err(|error| usage_sentence(format!("{shown} is no sidecar of a winner: {error}")))?;
+    let found = &sidecar.measurement;
+    let folder = path.parent().and_then(Path::file_name).and_then(|name| name.to_str());
+    let workload = found.workload.as_deref().or(folder).unwrap_or_default();
+    let dims = match &found.dims {
+        Some(dims) => dims.clone(),
+        None => dims_by_name(&sidecar, workload, &shown, project)?,
+    };
+    let Some(dtype) = sidecar.tensors.values().next().map(|tensor| tensor.dtype) else {
+        return Err(usage_sentence(format!("{shown} has no tensors, so no dtype")));
+    };
+    let conditions = Conditions {
+        workload: workload.to_owned(),
+        case: found.case.clone(),
+        dims,
+        dtype,
+        device: sidecar.environment.device.clone(),
+        regime: found.regime,
+        time_source: found.time_source,
+    };
+    let name = format!("{shown} ({} {})", sidecar.variant.family, sidecar.variant.hash.short());
+    Ok(Recorded { figure: Figure { conditions, name, timing: found.timing() }, samples: found.samples })
+}
+
+/// Finds the dimensions of a winner of the first release, whose sidecar gives the shapes of its tensors only: those of its
+/// case, if the case still has these shapes.
+fn dims_by_name(sidecar: &Sidecar, workload: &str, shown: &str, project: &Project) -> anyhow::Result<Dims> {
+    let name = &sidecar.measurement.case;
+    let workload = project.workload(workload).map_err(usage)?;
+    let case = workload.cases.iter().find(|case| case.name == *name);
+    let dims = case.map(|case| case.dims.clone());
+    let same = |dims: &Dims| sidecar::tensors(&workload.op.tensors(dims, workload.dtype)) == sidecar.tensors;
+    dims.filter(same).ok_or_else(|| {
+        usage_sentence(format!(
+            "{shown} does not say its dimensions, and {} has no case `{name}` with its shapes any more",
+            workload.name
+        ))
+    })
+}
+
+/// Shows a path as a person would write it in the project.
+fn show(path: &Path, project: &Project) -> String {
+    path.strip_prefix(project.root()).unwrap_or(path).display().to_string()
+}

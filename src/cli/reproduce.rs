@@ -1,0 +1,261 @@
+//! `optloop reproduce`: measures a committed winner again and says whether its figure holds.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use anyhow::{anyhow, bail};
+use serde::Serialize;
+
+use super::bench::open;
+use super::error::{usage, usage_sentence};
+use super::measured::{self, Found, show_versions};
+use super::table::Table;
+use crate::bench::{Asked, Bench, Committed, Match, Subject};
+use crate::catalog::Project;
+use crate::config::Config;
+use crate::domain::conditions::{Conditions, Figure, compare};
+use crate::domain::contest::{Contest, Ratio};
+use crate::domain::device::DeviceInfo;
+use crate::domain::evaluation::Timing;
+use crate::domain::regime::Regime;
+use crate::domain::sidecar::Sidecar;
+use crate::domain::statistics::Interval;
+use crate::domain::variant::VariantHash;
+use crate::domain::workload::Workload;
+use crate::ops;
+use crate::report::format;
+use crate::vcs::{Repo, WinnerInCommit};
+
+/// The format of the JSON.
+const SCHEMA: &str = "optloop.reproduce/1";
+
+/// By what share a new median may differ from the recorded one and hold: those of one kernel on two machines of the same model
+/// differed by up to 3% (H200, 2026-11-20).
+const TOLERANCE: f64 = 0.03;
+
+/// By what share a modelled time may differ from the recorded one: what the change of unit in a sidecar rounds away.
+const ROUNDING: f64 = 1e-9;
+
+/// Arguments of `optloop reproduce`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The commit of a winner
+    commit: String,
+
+    /// auto, cuda:N, virtual or virtual:NAME [default: session.device in config.toml]
+    #[arg(long)]
+    device: Option<String>,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// A winner with what was recorded of it.
+struct Recorded {
+    subject: Subject,
+    figure: Figure,
+}
+
+/// A winner that was measured again.
+#[derive(Serialize)]
+struct Reproduced {
+    case: String,
+    name: String,
+    regime: Regime,
+    recorded_us: f64,
+    recorded_ci_us: [f64; 2],
+    found_us: f64,
+    found_ci_us: [f64; 2],
+    /// Time found over time recorded.
+    ratio: f64,
+    ratio_ci: [f64; 2],
+    /// By how much the ratio may differ from 1.
+    tolerance: f64,
+    holds: bool,
+    contest: Found,
+}
+
+/// What was found, for programs.
+#[derive(Serialize)]
+struct Printed<'a> {
+    schema: &'static str,
+    commit: &'a str,
+    device: &'a DeviceInfo,
+    versions: BTreeMap<String, String>,
+    cases: Vec<Reproduced>,
+}
+
+/// Measures every winner of a commit again. It fails where a figure does not hold.
+pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
+    let config = Config::load(project.root()).map_err(usage)?;
+    let repo = Repo::discover(project.root()).map_err(usage)?;
+    let (commit, winners) = repo.winners_of(&args.commit).map_err(usage)?;
+    let choice = args.device.as_ref().unwrap_or(&config.session.device).parse().map_err(usage_sentence)?;
+    let _lock = project.lock()?;
+    let mut bench = open(project, config, &choice).await?;
+    // Every refusal comes before anything is measured.
+    let recorded = winners.iter().map(|winner| recorded(&bench, winner).map_err(|reason| named(winner, &reason)));
+    let recorded = recorded.collect::<anyhow::Result<Vec<_>>>()?;
+    let mut cases = Vec::new();
+    for Recorded { subject, figure } in &recorded {
+        let regime = figure.conditions.regime;
+        let held = Match { challenger: subject, others: &[], regime, input_seed: rand::random(), with_baseline: false };
+        let contest = bench.measure(&held).await?;
+        if !args.json {
+            measured::print(&contest, out)?;
+            writeln!(out)?;
+        }
+        cases.push(reproduced(figure, &contest, bench.device().replays)?);
+    }
+    let versions = bench.versions();
+    let failed: Vec<String> = cases.iter().filter(|case| !case.holds).map(|case| case.case.clone()).collect();
+    let all = cases.len();
+    if args.json {
+        let (device, versions) = (bench.device(), versions.into_iter().collect());
+        let printed = Printed { schema: SCHEMA, commit: &commit.0, device, versions, cases };
+        writeln!(out, "{}", serde_json::to_string_pretty(&printed)?)?;
+    } else {
+        print(&cases, out)?;
+        writeln!(out, "versions: {}", show_versions(&versions))?;
+    }
+    match failed.len() {
+        0 => Ok(()),
+        count => bail!("{count} of {all} figures of {} do not hold: {}", &commit.0[..10], failed.join(", ")),
+    }
+}
+
+fn named(winner: &WinnerInCommit, reason: &anyhow::Error) -> anyhow::Error {
+    usage_sentence(format!("{} cannot be reproduced here: {reason:#}", winner.path))
+}
+
+/// Reads what a winner's commit records, and refuses what could not be compared with it.
+fn recorded(bench: &Bench, winner: &WinnerInCommit) -> anyhow::Result<Recorded> {
+    let sidecar: Sidecar =
+        serde_json::from_str(&winner.sidecar).map_err(|error| anyhow!("its sidecar cannot be read: {error}"))?;
+    if VariantHash::of(&winner.source) != sidecar.variant.hash {
+        bail!("its source is not the one that its sidecar describes");
+    }
+    let conditions = conditions(winner, &sidecar)?;
+    let (arch, here) = (sidecar.arch.clone(), bench.device().arch.clone());
+    let figure = figure(conditions, &sidecar);
+    let committed = Committed { workload: winner.workload.clone(), source: winner.source.clone(), sidecar };
+    let subject = bench.committed(&committed, Asked { workload: None, cases: &[] })?;
+    bench.conditions(&subject.workload, subject.case(), figure.conditions.regime).like(&figure.conditions)?;
+    if arch != here {
+        bail!("it is compiled for {arch}, and this device takes {here}");
+    }
+    bench.check_regime(&subject, figure.conditions.regime).map_err(anyhow::Error::msg)?;
+    Ok(Recorded { subject, figure })
+}
+
+/// Returns the conditions that a commit records: those of the sidecar, and the case as the workload had it then.
+fn conditions(winner: &WinnerInCommit, sidecar: &Sidecar) -> anyhow::Result<Conditions> {
+    let text = winner.workload_file.as_ref();
+    let text = text.ok_or_else(|| anyhow!("its commit has no kernels/workloads/{}.toml", winner.workload))?;
+    let workload = Workload::parse(text, ops::find);
+    let workload = workload.map_err(|problem| anyhow!("its commit's {}.toml: {problem}", winner.workload))?;
+    let case = workload.case(&sidecar.measurement.case).map_err(|problem| anyhow!("in its commit, {problem}"))?;
+    let regime = serde_json::from_value(serde_json::to_value(&sidecar.measurement.regime)?);
+    Ok(Conditions {
+        workload: workload.name.clone(),
+        case: case.name.clone(),
+        dims: case.dims.clone(),
+        dtype: workload.dtype,
+        device: sidecar.environment.device.clone(),
+        regime: regime.map_err(|error| anyhow!("its cache regime: {error}"))?,
+        time_source: sidecar.measurement.time_source,
+    })
+}
+
+fn figure(conditions: Conditions, sidecar: &Sidecar) -> Figure {
+    let found = &sidecar.measurement;
+    let [lo, hi] = found.ci_us.map(|us| us * 1e3);
+    let timing = Timing {
+        samples_ns: Vec::new(),
+        launches_per_sample: found.launches_per_sample,
+        median_ns: found.median_us * 1e3,
+        interval_ns: Interval { lo, hi },
+    };
+    Figure { conditions, name: format!("{} {}", sidecar.variant.family, sidecar.variant.hash.short()), timing }
+}
+
+fn reproduced(recorded: &Figure, contest: &Contest, has_noise: bool) -> anyhow::Result<Reproduced> {
+    let challenger = contest.challenger().ok_or_else(|| anyhow!("nothing was measured"))?;
+    let found = Figure {
+        conditions: contest.conditions.clone(),
+        name: challenger.name.clone(),
+        timing: challenger.timing.clone(),
+    };
+    let ratio = compare(recorded, &found)?;
+    let tolerance = tolerance(&ratio, has_noise);
+    let us = |ns: f64| ns / 1e3;
+    let interval = |timing: &Timing| [us(timing.interval_ns.lo), us(timing.interval_ns.hi)];
+    Ok(Reproduced {
+        case: recorded.conditions.case.clone(),
+        name: recorded.name.clone(),
+        regime: recorded.conditions.regime,
+        recorded_us: us(recorded.timing.median_ns),
+        recorded_ci_us: interval(&recorded.timing),
+        found_us: us(found.timing.median_ns),
+        found_ci_us: interval(&found.timing),
+        ratio: ratio.estimate,
+        ratio_ci: [ratio.interval.lo, ratio.interval.hi],
+        tolerance,
+        holds: (ratio.estimate - 1.0).abs() <= tolerance,
+        contest: Found::of(contest, 1),
+    })
+}
+
+/// Returns by how much a ratio may differ from 1: what machines differ by, or more where its own interval is wider. A modelled
+/// time has no noise, and must come out the same.
+fn tolerance(ratio: &Ratio, has_noise: bool) -> f64 {
+    let Interval { lo, hi } = ratio.interval;
+    if has_noise { TOLERANCE.max(hi - ratio.estimate).max(ratio.estimate - lo) } else { ROUNDING }
+}
+
+fn print(cases: &[Reproduced], out: &mut impl Write) -> anyhow::Result<()> {
+    let mut table = Table::new(&[
+        "case",
+        "kernel",
+        "regime",
+        ">µs, recorded",
+        ">µs, found",
+        ">ratio",
+        "interval",
+        "may differ by",
+        "",
+    ]);
+    for case in cases {
+        let [lo, hi] = case.ratio_ci;
+        let tolerance = if case.tolerance <= ROUNDING { "nothing".to_owned() } else { format::percent(case.tolerance) };
+        table.row([
+            case.case.clone(),
+            case.name.clone(),
+            case.regime.name().to_owned(),
+            format::us(case.recorded_us),
+            format::us(case.found_us),
+            format!("{:.4}", case.ratio),
+            format!("{lo:.4} to {hi:.4}"),
+            tolerance,
+            if case.holds { "holds" } else { "does not hold" }.to_owned(),
+        ]);
+    }
+    Ok(table.print(out)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ratio(estimate: f64, half: f64) -> Ratio {
+        Ratio { estimate, interval: Interval { lo: estimate - half, hi: estimate + half } }
+    }
+
+    #[test]
+    fn machines_of_a_model_may_differ_by_three_percent_or_by_what_the_interval_leaves_open() {
+        assert_eq!(tolerance(&ratio(1.02, 0.001), true), 0.03);
+        assert!((tolerance(&ratio(1.02, 0.05), true) - 0.05).abs() < 1e-12);
+        assert_eq!(tolerance(&ratio(1.02, 0.05), false), ROUNDING);
+    }
+}
