@@ -100,6 +100,7 @@ fn sessions_and_iterations_that_are_not_there_are_told_from_those_that_are() {
 #[test]
 fn ceilings_are_not_measured_without_a_gpu() {
     let sandbox = Sandbox::new();
+    sandbox.write("config.toml", "");
     let output = sandbox.command(&["doctor", "--measure"]).env("CUDA_VISIBLE_DEVICES", "").output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{said}");

@@ -53,9 +53,7 @@ impl Floor {
         let (op, dtype, peaks) = (workload.op, workload.dtype, &device.peaks);
         let inputs = op.tensors(&case.dims, dtype).into_iter().filter(|tensor| tensor.role == Role::Input);
         let input_bytes: f64 = inputs.map(|tensor| tensor.bytes() as f64).sum();
-        // A device that models its times has one set of buffers in either regime.
-        let regime = if device.replays { case.regime } else { Regime::Warm };
-        let memory_bytes = match regime {
+        let memory_bytes = match case.regime.on(device) {
             // The launch before left at most as much in L2 as fits. Whatever a kernel keeps there, of inputs or of outputs,
             // the rest of what it touches crosses the memory bus once a launch.
             Regime::Warm => (op.bytes(&case.dims, dtype) - device.l2_bytes as f64).max(0.0),
