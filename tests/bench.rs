@@ -15,36 +15,9 @@ fn bench(sandbox: &Sandbox, what: &str, more: &[&str]) -> String {
 #[test]
 fn play() {
     let sandbox = Sandbox::new();
-    println!(
-        "{}",
-        bench(&sandbox, "toy:TILE=8,THREADS=128", &["--workload", "small", "--case", "s64", "--case", "s128"])
-    );
-    println!(
-        "{}",
-        bench(
-            &sandbox,
-            "toy:TILE=8,THREADS=128",
-            &["--workload", "small", "--case", "s128", "--repeat", "3", "--against", "toy:TILE=8,THREADS=128"]
-        )
-    );
-    println!(
-        "{}",
-        bench(
-            &sandbox,
-            "toy:TILE=8,THREADS=128",
-            &[
-                "--workload",
-                "small",
-                "--case",
-                "s128",
-                "--against",
-                "toy:TILE=8,THREADS=128",
-                "--json",
-                "--regime",
-                "both"
-            ]
-        )
-    );
+    println!("{}", bench(&sandbox, "toy:TILE=8,THREADS=128", &["--workload", "small", "--case", "s64", "--case", "s128"]));
+    println!("{}", bench(&sandbox, "toy:TILE=8,THREADS=128", &["--workload", "small", "--case", "s128", "--repeat", "3", "--against", "toy:TILE=8,THREADS=128"]));
+    println!("{}", bench(&sandbox, "toy:TILE=8,THREADS=128", &["--workload", "small", "--case", "s128", "--against", "toy:TILE=8,THREADS=128", "--json", "--regime", "both"]));
     assert!(sandbox.session("30", &[]).status.success());
     let out = sandbox.optloop(&["reproduce", "HEAD", "--device", "fake"]);
     println!("{}\n{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
