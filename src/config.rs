@@ -259,7 +259,9 @@ impl Config {
             bail!("benchmark.screening_samples must be {LEAST_SAMPLES} or more");
         }
         if benchmark.confirmation_samples < LEAST_ROUNDS {
-            bail!("benchmark.confirmation_samples must be {LEAST_ROUNDS} or more: a contest of fewer rounds has no interval");
+            bail!(
+                "benchmark.confirmation_samples must be {LEAST_ROUNDS} or more: a contest of fewer rounds has no interval"
+            );
         }
         if !(3..=100_000).contains(&self.baseline.samples) {
             bail!("baseline.samples must lie between 3 and 100000");

@@ -26,7 +26,8 @@ fn a_session_improves_the_seed_commits_the_winners_and_reports() {
         assert!(number("best_us") <= number("start_us"), "{case}");
         assert!(number("best_us") >= number("floor_us"), "{case}");
         assert_eq!(case["baseline"]["name"], "modelled, the seed of toy", "nothing measured is held against it");
-        assert_eq!(case["baseline"]["us"], case["start_us"]);
+        // Both are times of the seed, one in the final and one in its screening.
+        assert!((case["baseline"]["us"].as_f64().unwrap() / number("start_us") - 1.0).abs() < 0.01, "{case}");
     }
     // The seed has one block of 32 threads per head on s128; the best has 32 of 256.
     let largest = report["cases"].as_array().unwrap().iter().find(|case| case["case"] == "s128").unwrap();
@@ -42,7 +43,7 @@ fn a_session_improves_the_seed_commits_the_winners_and_reports() {
             .unwrap();
     assert_eq!(sidecar["launches"][0]["kernel"], "toy");
     assert_eq!(sidecar["launches"][0]["grid"][1], 4);
-    assert_eq!(sidecar["measurement"]["samples"], 40);
+    assert!(sidecar["measurement"]["samples"].as_u64() >= Some(40), "whole blocks of them: {sidecar}");
     assert_eq!(sidecar["tensors"]["q"]["shape"], serde_json::json!([2, 2, 128, 16]));
 
     // The report is written by itself, too.
@@ -63,7 +64,10 @@ fn the_next_session_starts_at_the_seed_and_measures_the_committed_winners_first(
         let us = |case: &Value, key: &str| case[key].as_f64().unwrap();
         assert!((us(old, "start_us") / us(new, "start_us") - 1.0).abs() < 0.01, "the same start");
         assert!(us(new, "best_us") < us(old, "best_us") * 1.01, "no worse than what is committed");
-        assert!(new["commit"].is_string() || !new["confirmed"].as_bool().unwrap(), "it is in git: {new}");
+        assert!(
+            new["commit"].is_string() || us(new, "speedup_over_start") <= 1.0,
+            "what beats the seed is in git: {new}"
+        );
     }
     assert_eq!(sandbox.git(&["rev-parse", "HEAD"]), before, "what is committed already is not committed again");
     assert_eq!(second["cost"]["cumulative"]["sessions"].as_u64().unwrap_or(2), 2);
@@ -195,7 +199,8 @@ fn a_time_budget_holds() {
     let report = sandbox.report();
     assert_eq!(report["session"]["status"], "finished");
     assert_eq!(report["session"]["budget_s"], 3.0);
-    assert!(report["session"]["wall_s"].as_f64().unwrap() >= 3.0, "it was used up");
+    // At most a fifth of it is kept for the finals, which may take less.
+    assert!(report["session"]["wall_s"].as_f64().unwrap() >= 2.4, "it was used up");
 }
 
 #[test]

@@ -182,7 +182,7 @@ pub fn near_tie(screened_ns: f64, best_ns: f64) -> bool {
 }
 
 /// Returns the samples of one block of each entrant, given how long one of its samples takes: as many as asked, but so few
-/// that there are [`LEAST_ROUNDS`] rounds, and fewer the slower an entrant is than [`SLOW`] times the fastest.
+/// that there are [`LEAST_ROUNDS`] rounds, and fewer the slower an entrant is beyond ten times the fastest.
 ///
 /// Otherwise a seed kernel of 64 ms would take a minute for each contest with a challenger that needs none of it to win.
 pub fn blocks(asked: usize, sampling: &Sampling, sample_ns: &[f64]) -> Vec<usize> {
@@ -393,9 +393,8 @@ pub(crate) mod tests {
         assert!(over(&[&vague, &vague.repeat(2)], &[1, 1]), "no more than the most");
         assert!(over(&[&precise, &vague], &[1, 500_000]), "2,000 ns of 500,000 launches each are a second");
         assert!(!over(&[&precise, &vague], &[1, 499_999]));
-        let slow = vec![1e5; 2];
-        assert!(!is_over(&[&precise, &slow], &[1, 1], &[10, 1], &sampling), "three samples are the least of all");
-        assert!(is_over(&[&precise, &vec![1e5; 3]], &[1, 1], &[10, 1], &sampling), "a tenth of the samples will do");
+        let slow = |samples| is_over(&[precise.clone(), vec![1e5; samples]], &[1, 1], &[10, 5], &sampling);
+        assert!(!slow(9) && slow(10), "an entrant with half the block needs half the samples");
     }
 
     #[test]
