@@ -102,7 +102,14 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     let mut cases = Vec::new();
     for Recorded { subject, figure } in &recorded {
         let regime = figure.conditions.regime;
-        let held = Bout { challenger: subject, others: &[], regime, input_seed: rand::random(), with_baseline: false };
+        let held = Bout {
+            challenger: subject,
+            others: &[],
+            regime,
+            input_seed: rand::random(),
+            with_baseline: false,
+            energy: true,
+        };
         let contest = bench.measure(&held).await?;
         if !args.json {
             measured::print(&contest, out)?;

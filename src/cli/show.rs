@@ -313,11 +313,11 @@ mod tests {
         let section = shown.split("Contest on").nth(1).and_then(|rest| rest.split("\nSource").next()).unwrap();
         insta::assert_snapshot!(section, @"
          b1h1s128 (warm L2):
-        role        what                iteration      µs  interval          samples  over the challenger       error  SM MHz   W  °C      mJ
-        challenger  tiled e2935da259            2   84.21  82.20 to 86.79         12  -                        1.0e-4    1980  72  64  250.00
-        twin        tiled e2935da259            2   84.19  82.19 to 87.01         12  1.002× (0.996 to 1.003)  1.0e-4    1980  72  64  250.00
-        incumbent   tiled 9c0d3a1f22            1  105.48  102.25 to 108.72       12  1.256× (1.241 to 1.256)  1.0e-4    1980  72  64  250.00
-        baseline    torch sdpa (flash)          -   95.16  92.24 to 97.40         12  1.122× (1.122 to 1.136)       -    1980  72  64       -
+        role        what                iteration      µs  interval          samples  over the challenger      challenger is  share of floor   error  SM MHz   W  °C      mJ
+        challenger  tiled e2935da259            2   84.21  82.20 to 86.79         12  -                        -                        1.2%  1.0e-4    1980  72  64  250.00
+        twin        tiled e2935da259            2   84.19  82.19 to 87.01         12  1.002× (0.996 to 1.003)  tied                     1.2%  1.0e-4    1980  72  64  250.00
+        incumbent   tiled 9c0d3a1f22            1  105.48  102.25 to 108.72       12  1.256× (1.241 to 1.256)  faster                  0.95%  1.0e-4    1980  72  64  250.00
+        baseline    torch sdpa (flash)          -   95.16  92.24 to 97.40         12  1.122× (1.122 to 1.136)  faster                   1.1%       -    1980  72  64       -
         12 rounds of 1 samples each, 2 more thrown away because the GPU was throttled; noise 0.38% (the challenger over its twin)
         From screening to here the challenger's time changed by +6.2%
         The floor is 1.000 µs, 1.2% of the challenger's time
