@@ -6,7 +6,8 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 
-use crate::domain::sampling::Sampling;
+use crate::domain::contest::LEAST_ROUNDS;
+use crate::domain::sampling::{LEAST_SAMPLES, Sampling};
 use crate::domain::toml_text;
 use crate::domain::verdict::Policy;
 
@@ -254,8 +255,13 @@ impl Config {
         if duration("worker.step_timeout", &self.worker.step_timeout)? <= confirmation {
             bail!("worker.step_timeout must be longer than benchmark.max_confirmation, which is one step");
         }
-        if benchmark.screening_samples < 3 || benchmark.confirmation_samples < benchmark.screening_samples {
-            bail!("benchmark: screening_samples must be 3 or more, and confirmation_samples no fewer");
+        if benchmark.screening_samples < LEAST_SAMPLES {
+            bail!("benchmark.screening_samples must be {LEAST_SAMPLES} or more");
+        }
+        if benchmark.confirmation_samples < LEAST_ROUNDS {
+            bail!(
+                "benchmark.confirmation_samples must be {LEAST_ROUNDS} or more: a contest of fewer rounds has no interval"
+            );
         }
         if !(3..=100_000).contains(&self.baseline.samples) {
             bail!("baseline.samples must lie between 3 and 100000");
@@ -266,8 +272,8 @@ impl Config {
         if ![benchmark.screening_error, benchmark.confirmation_error].iter().all(|error| (1e-6..0.5).contains(error)) {
             bail!("benchmark.screening_error and confirmation_error must lie between 0.000001 and 0.5");
         }
-        if !(1..=benchmark.confirmation_samples / 4).contains(&benchmark.block) {
-            bail!("benchmark.block must be 1 or more, and at most a quarter of confirmation_samples");
+        if !(1..=1000).contains(&benchmark.block) {
+            bail!("benchmark.block must lie between 1 and 1000");
         }
         let shortest = Duration::from_secs_f64(benchmark.min_sample_us.clamp(0.0, 1e6) * 1e-6);
         if shortest.saturating_mul(benchmark.confirmation_samples as u32) > confirmation {

@@ -54,7 +54,7 @@ fn a_point_of_a_family_is_held_against_the_reference_and_itself() {
     challenger toy HASH - # # to # # - - #% # - - - -
     baseline toy HASH - # # to # # #× (# to #) faster #% # - - - -
     twin toy HASH - # # to # # #× (# to #) tied #% # - - - -
-    # rounds of # samples each, # more thrown away because the GPU was throttled; noise #% (the challenger over its twin)
+    # rounds, samples of a block: #; # more rounds thrown away because the GPU was throttled; noise #% (the challenger over its twin)
     The floor is # µs, #% of the challenger's time
 
     small/s128 on fake device (no kernel was executed), warm L2, times are modelled
@@ -62,7 +62,7 @@ fn a_point_of_a_family_is_held_against_the_reference_and_itself() {
     challenger toy HASH - # # to # # - - #% # - - - -
     baseline toy HASH - # # to # # #× (# to #) faster #% # - - - -
     twin toy HASH - # # to # # #× (# to #) tied #% # - - - -
-    # rounds of # samples each, # more thrown away because the GPU was throttled; noise #% (the challenger over its twin)
+    # rounds, samples of a block: #; # more rounds thrown away because the GPU was throttled; noise #% (the challenger over its twin)
     The floor is # µs, #% of the challenger's time
 
     versions: optloop 0.1.0, nvrtc #
@@ -195,7 +195,7 @@ fn the_figure_of_a_commit_holds_and_a_false_one_does_not() {
     role what iteration µs interval samples over the challenger challenger is share of floor error SM MHz W °C mJ
     challenger toy HASH - # # to # # - - #% # - - - -
     twin toy HASH - # # to # # #× (# to #) tied #% # - - - -
-    # rounds of # samples each, # more thrown away because the GPU was throttled; noise #% (the challenger over its twin)
+    # rounds, samples of a block: #; # more rounds thrown away because the GPU was throttled; noise #% (the challenger over its twin)
     The floor is # µs, #% of the challenger's time
 
     case kernel regime µs, recorded µs, found ratio interval may differ by

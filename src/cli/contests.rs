@@ -109,7 +109,7 @@ fn notes(contest: &Contest) -> Vec<String> {
             None => "no A/A control".to_owned(),
         };
         format!(
-            "{rounds} rounds of {} samples each, {} more thrown away because the GPU was throttled; {noise}",
+            "{rounds} rounds, samples of a block: {}; {} more rounds thrown away because the GPU was throttled; {noise}",
             contest.block, contest.discarded_rounds
         )
     }];
@@ -127,4 +127,33 @@ fn notes(contest: &Contest) -> Vec<String> {
         notes.push(format!("Other processes were on the GPU: {}", contest.others.join(", ")));
     }
     notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::testing::{contest, entrant};
+
+    #[test]
+    fn a_contest_is_shown_with_every_entrant_and_its_noise() {
+        let entrants = vec![
+            entrant(Role::Challenger, "tiled e2935da259", Some(2), 80.0),
+            entrant(Role::Twin, "tiled e2935da259", Some(2), 80.0),
+            entrant(Role::Incumbent, "tiled 9c0d3a1f22", Some(1), 100.0),
+            entrant(Role::Baseline, "torch sdpa (flash)", None, 90.0),
+        ];
+        let mut out = Vec::new();
+        print(&contest("b1h1s128", entrants), &mut out).unwrap();
+        insta::assert_snapshot!(String::from_utf8(out).unwrap(), @"
+        role        what                iteration      µs  interval          samples  over the challenger      challenger is  share of floor   error  SM MHz   W  °C      mJ
+        challenger  tiled e2935da259            2   84.21  82.20 to 86.79         12  -                        -                        1.2%  1.0e-4    1980  72  64  250.00
+        twin        tiled e2935da259            2   84.19  82.19 to 87.01         12  1.002× (0.996 to 1.003)  tied                     1.2%  1.0e-4    1980  72  64  250.00
+        incumbent   tiled 9c0d3a1f22            1  105.48  102.25 to 108.72       12  1.256× (1.241 to 1.256)  faster                  0.95%  1.0e-4    1980  72  64  250.00
+        baseline    torch sdpa (flash)          -   95.16  92.24 to 97.40         12  1.122× (1.122 to 1.136)  faster                   1.1%       -    1980  72  64       -
+        12 rounds, samples of a block: 1; 2 more rounds thrown away because the GPU was throttled; noise 0.38% (the challenger over its twin)
+        From screening to here the challenger's time changed by +6.2%
+        The floor is 1.000 µs, 1.2% of the challenger's time
+        Other processes were on the GPU: python3 (process 4242, 512 MiB)
+        ");
+    }
 }

@@ -213,11 +213,10 @@ fn source(detail: &IterationDetail, out: &mut impl Write) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::contest::Role;
     use crate::domain::profile::tests::launch;
     use crate::domain::profile::{LaunchProfile, Profile};
     use crate::domain::verdict::Verdict;
-    use crate::store::testing::{Scene, contest, entrant, evaluation, finish, proposal};
+    use crate::store::testing::{Scene, evaluation, finish, proposal};
 
     async fn printed(scene: &Scene, iteration: i64, json: bool) -> String {
         let mut out = Vec::new();
@@ -291,37 +290,6 @@ mod tests {
         b1h1s128  attend          0.900  shared               4          31.5                5.0%                   1.20×                     32.00×              0
         b1h1s128  combine         0.100  shared               4          31.5                5.0%                   1.20×                     32.00×              0
         b1h1s128 was not executed in full: combine: 64 of 256 blocks counted
-        ");
-    }
-
-    #[tokio::test]
-    async fn a_contest_is_shown_with_every_entrant_and_its_noise() {
-        let scene = Scene::new().await;
-        let session = scene.session().await;
-        let start = scene.measured(session, 64, None, 100_000.0, Verdict::Start).await;
-        let iteration = scene.store.begin(session, &proposal(128, Some(start))).await.unwrap();
-        let mut evaluation = evaluation(80_000.0, true);
-        let entrants = vec![
-            entrant(Role::Challenger, "tiled e2935da259", Some(iteration), 80.0),
-            entrant(Role::Twin, "tiled e2935da259", Some(iteration), 80.0),
-            entrant(Role::Incumbent, "tiled 9c0d3a1f22", Some(start), 100.0),
-            entrant(Role::Baseline, "torch sdpa (flash)", None, 90.0),
-        ];
-        evaluation.measurements[0].contest = Some(contest("b1h1s128", entrants));
-        scene.store.finish(iteration, &finish(&evaluation, &[])).await.unwrap();
-        let shown = printed(&scene, iteration, false).await;
-        let section = shown.split("Contest on").nth(1).and_then(|rest| rest.split("\nSource").next()).unwrap();
-        insta::assert_snapshot!(section, @"
-         b1h1s128 (warm L2):
-        role        what                iteration      µs  interval          samples  over the challenger      challenger is  share of floor   error  SM MHz   W  °C      mJ
-        challenger  tiled e2935da259            2   84.21  82.20 to 86.79         12  -                        -                        1.2%  1.0e-4    1980  72  64  250.00
-        twin        tiled e2935da259            2   84.19  82.19 to 87.01         12  1.002× (0.996 to 1.003)  tied                     1.2%  1.0e-4    1980  72  64  250.00
-        incumbent   tiled 9c0d3a1f22            1  105.48  102.25 to 108.72       12  1.256× (1.241 to 1.256)  faster                  0.95%  1.0e-4    1980  72  64  250.00
-        baseline    torch sdpa (flash)          -   95.16  92.24 to 97.40         12  1.122× (1.122 to 1.136)  faster                   1.1%       -    1980  72  64       -
-        12 rounds of 1 samples each, 2 more thrown away because the GPU was throttled; noise 0.38% (the challenger over its twin)
-        From screening to here the challenger's time changed by +6.2%
-        The floor is 1.000 µs, 1.2% of the challenger's time
-        Other processes were on the GPU: python3 (process 4242, 512 MiB)
         ");
     }
 

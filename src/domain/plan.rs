@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 /// Kernels to launch in order on one stream, with the scratch memory they share.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LaunchPlan {
     /// Scratch buffers, allocated once and kept between replays.
     pub workspaces: Vec<Workspace>,

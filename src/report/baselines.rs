@@ -19,8 +19,12 @@ pub(super) fn of_case(
     if let Some((held, entrant)) = held.and_then(|held| Some((held, held.baseline()?))) {
         let ratio = held.over_best(entrant).map(paired);
         // What an iteration brought is a variant, and the only one that stands in is the reference.
-        let is_reference = entrant.iteration.is_some();
-        return (Some(contract::Baseline { is_reference, ..told(&entrant.name, &entrant.timing) }), ratio);
+        let reference = entrant.iteration.and_then(|id| record.iterations.iter().find(|iteration| iteration.id == id));
+        let name = reference.map_or_else(
+            || entrant.name.clone(),
+            |reference| Baseline::reference_name(record.session.time_source, &reference.family),
+        );
+        return (Some(told(&name, &entrant.timing)), ratio);
     }
     // The store lists the fastest baseline of a case first.
     let Some(baseline) = record.baselines.iter().find(|baseline| baseline.case == case) else { return (None, None) };

@@ -227,6 +227,20 @@ fn without_pytorch_the_report_says_what_the_baseline_is() {
     assert!(markdown.contains(said), "{markdown}");
 }
 
+/// The first iteration is that of the reference's seed.
+#[test]
+fn a_reference_that_stood_for_the_baseline_in_a_contest_is_called_so() {
+    let mut record = confirmed();
+    let contest = record.iterations[2].measurements[0].contest.as_mut().unwrap();
+    contest.entrants[3] = entrant(Role::Baseline, "tiled 67df4d5f39", Some(1), 80.0);
+    let report = report(&record);
+    let baseline = report.cases[0].baseline.as_ref().unwrap();
+    assert_eq!((baseline.name.as_str(), baseline.is_reference), ("measured, the seed of tiled", true));
+    let ratio = report.cases[0].ratio_to_start.unwrap();
+    assert!(ratio.paired && (ratio.estimate - 1.6).abs() < 0.05, "the start was in the same contest: {ratio:?}");
+    assert!(report.to_markdown().unwrap().contains("could be timed for `b1h1s128`: the baseline is"));
+}
+
 #[test]
 fn every_baseline_is_listed_as_a_user_without_graphs_sees_it() {
     let mut record = record();

@@ -1,5 +1,9 @@
 //! The worker's side of a contest: variants that are on the device together and are timed in turns.
 //!
+//! All of them read and write the same tensors. Where a buffer lies decides how far its lines are from the multiprocessors that
+//! want them: two copies of a kernel of 3.9 us, each with tensors of its own, differed by 0.85% as long as they lived (H200,
+//! 2026-11-21, `optloop bench` of 40 contests). So the output is poisoned before each block and looked at after it.
+//!
 //! Nothing is ever given back but by an entrant that fails to enter: a contest has a process of its own.
 
 use std::rc::Rc;
@@ -22,8 +26,14 @@ use crate::runner::worker::{EnterRequest, TimeRequest};
 #[derive(Default)]
 pub struct Arena {
     entrants: Vec<Entrant>,
-    /// The data of the last entrant: the others of its contest share it.
-    data: Option<(Source, Rc<Data>)>,
+    /// What the last entrant was given: the others of its contest share it.
+    stage: Option<(Source, Rc<Stage>)>,
+}
+
+/// Inputs, what must come out of them, and the tensors on the device.
+struct Stage {
+    data: Data,
+    tensors: Sets,
 }
 
 /// What data comes from: the same source gives the same data.
@@ -31,6 +41,7 @@ pub struct Arena {
 struct Source {
     op: String,
     dims: Dims,
+    sets: u32,
     dtype: Dtype,
     oracle_flop: f64,
     seed: u64,
@@ -45,7 +56,9 @@ struct Entrant {
     plan: LaunchPlan,
     held: Held,
     prepared: Prepared,
-    data: Rc<Data>,
+    stage: Rc<Stage>,
+    /// The outputs of the last block, and how close they came.
+    seen: Option<(Vec<Vec<u8>>, Correctness)>,
 }
 
 /// Code and buffers on the device.
@@ -69,15 +82,16 @@ impl Arena {
         let count = Sets::count(device.info(), &problem, case.regime)
             .map_err(|reason| Ended::Machine(format!("case `{}`: {reason}", case.name)))?;
         step(&case.name, "load");
-        let held = Held::take(device, artifact, plan, Some(&problem), count).map_err(|f| ended(&case.name, f))?;
+        let stage = self.stage(device, &request, &problem, count).map_err(|fault| ended(&case.name, fault))?;
+        let held = Held::take(device, artifact, |device| stage.tensors.with_workspaces(device, plan));
+        let held = held.map_err(|fault| ended(&case.name, fault))?;
         step(&case.name, "check");
-        let data = self.data(&request, &problem);
         let setup = Setup { case: &case.name, problem, tolerance, module: held.module, plan, sets: &held.sets };
-        match get_ready(device, &setup, &data, *min_sample_ns, step) {
+        match get_ready(device, &setup, &stage.data, *min_sample_ns, step) {
             Ok((correctness, prepared)) => {
                 let executions = prepared.executions;
                 let EnterRequest { dtype, tolerance, case, plan, .. } = request;
-                self.entrants.push(Entrant { op, case, dtype, tolerance, plan, held, prepared, data });
+                self.entrants.push(Entrant { op, case, dtype, tolerance, plan, held, prepared, stage, seen: None });
                 Ok((correctness, executions))
             }
             Err(ended) => {
@@ -91,10 +105,10 @@ impl Arena {
     /// Replays an entrant and returns nanoseconds of one execution, a value per replay.
     ///
     /// One more replay comes first and is not counted: another entrant ran meanwhile and has pushed this one's instructions,
-    /// and its data where it is timed warm, out of the caches. Outputs are poisoned before, so that a check afterwards is
-    /// about this block.
+    /// and its data where it is timed warm, out of the caches. Outputs are poisoned before and looked at after: if they are not
+    /// the very bytes of the block before, they are checked against the reference.
     pub fn sample(
-        &self,
+        &mut self,
         device: &mut dyn Device,
         entrant: usize,
         samples: usize,
@@ -105,46 +119,60 @@ impl Arena {
         step(setup.case, "sample");
         setup.poison_outputs(device)?;
         let Prepared { capture, executions, .. } = entrant.prepared;
-        let device = clock(device)?;
-        let sampled = device.replay(capture).and_then(|_| benchmark::replays(device, capture, executions, samples));
-        sampled.map_err(|fault| setup.ended(fault))
+        let replays = clock(device)?;
+        let sampled = replays.replay(capture).and_then(|_| benchmark::replays(replays, capture, executions, samples));
+        let sampled = sampled.map_err(|fault| setup.ended(fault))?;
+        let outputs = setup.outputs(device)?;
+        if entrant.seen.as_ref().is_none_or(|(seen, _)| *seen != outputs) {
+            let correctness = setup.check_timed(&outputs, &entrant.stage.data)?;
+            entrant.seen = Some((outputs, correctness));
+        }
+        Ok(sampled)
     }
 
-    /// Checks what an entrant's last replay has written.
-    pub fn check(&self, device: &mut dyn Device, entrant: usize, step: &mut Step<'_>) -> Result<Correctness, Ended> {
-        let entrant = self.entrant(entrant)?;
-        let setup = entrant.setup();
-        step(setup.case, "check");
-        setup.check_timed(device, &entrant.data)
+    /// Returns how close an entrant's last timed output came.
+    pub fn check(&mut self, entrant: usize) -> Result<Correctness, Ended> {
+        let seen = self.entrant(entrant)?.seen.as_ref();
+        seen.map(|(_, correctness)| *correctness).ok_or_else(|| Ended::Machine("nothing was sampled yet".to_owned()))
     }
 
     /// Tells whether two entrants have the same data, in the same memory.
     #[cfg(test)]
     pub fn share_data(&self, a: usize, b: usize) -> bool {
-        Rc::ptr_eq(&self.entrants[a].data, &self.entrants[b].data)
+        Rc::ptr_eq(&self.entrants[a].stage, &self.entrants[b].stage)
     }
 
-    fn entrant(&self, number: usize) -> Result<&Entrant, Ended> {
+    fn entrant(&mut self, number: usize) -> Result<&mut Entrant, Ended> {
         let held = self.entrants.len();
         self.entrants
-            .get(number)
+            .get_mut(number)
             .ok_or_else(|| Ended::Machine(format!("there is no entrant {number}: {held} have entered, counted from 0")))
     }
 
-    fn data(&mut self, request: &EnterRequest, problem: &Problem<'_>) -> Rc<Data> {
+    /// Returns what an entrant is given: what the one before was, if it is of the same contest.
+    fn stage(
+        &mut self,
+        device: &mut dyn Device,
+        request: &EnterRequest,
+        problem: &Problem<'_>,
+        sets: u32,
+    ) -> Result<Rc<Stage>, Fault> {
         let source = Source {
             op: request.op.clone(),
             dims: problem.dims.clone(),
+            sets,
             dtype: problem.dtype,
             oracle_flop: request.oracle_flop,
             seed: request.input_seed,
         };
-        if let Some((_, data)) = self.data.as_ref().filter(|(known, _)| *known == source) {
-            return Rc::clone(data);
+        if let Some((_, stage)) = self.stage.as_ref().filter(|(known, _)| *known == source) {
+            return Ok(Rc::clone(stage));
         }
-        let data = Rc::new(Data::new(problem, request.oracle_flop, request.input_seed));
-        self.data = Some((source, Rc::clone(&data)));
-        data
+        let tensors = Sets::allocate(device, Some(problem), &LaunchPlan::default(), sets)?;
+        let data = Data::new(problem, request.oracle_flop, request.input_seed);
+        let stage = Rc::new(Stage { data, tensors });
+        self.stage = Some((source, Rc::clone(&stage)));
+        Ok(stage)
     }
 }
 
@@ -153,7 +181,8 @@ pub fn time(device: &mut dyn Device, request: &TimeRequest, step: &mut Step<'_>)
     clock(device)?;
     let TimeRequest { artifact, plan, samples, min_sample_ns } = request;
     step("", "load");
-    let held = Held::take(device, artifact, plan, None, 1).map_err(|fault| ended("", fault))?;
+    let held = Held::take(device, artifact, |device| Sets::allocate(device, None, plan, 1));
+    let held = held.map_err(|fault| ended("", fault))?;
     step("", "time");
     let timed = time_held(device, &held, plan, *samples, *min_sample_ns);
     let given_back = held.give_back(device).map_err(|fault| ended("", fault));
@@ -216,16 +245,14 @@ impl Entrant {
 }
 
 impl Held {
-    /// Loads an artifact and allocates the buffers of its plan, or does neither.
+    /// Loads an artifact and allocates its buffers, or does neither.
     fn take(
         device: &mut dyn Device,
         artifact: &Artifact,
-        plan: &LaunchPlan,
-        problem: Option<&Problem<'_>>,
-        count: u32,
+        allocate: impl FnOnce(&mut dyn Device) -> Result<Sets, Fault>,
     ) -> Result<Self, Fault> {
         let module = device.load(artifact)?;
-        match Sets::allocate(device, problem, plan, count) {
+        match allocate(device) {
             Ok(sets) => Ok(Self { module, sets }),
             Err(fault) => {
                 // That there is no room is what matters.

@@ -138,7 +138,7 @@ impl CaseRun<'_> {
             Clock::Model(device) => self.model(device, 1.0),
         };
         let timed = timed.map_err(|fault| self.setup.ended(fault))?;
-        self.setup.check_timed(device, &data)?;
+        self.setup.check_timed(&self.setup.outputs(device)?, &data)?;
         Ok((correctness, timed))
     }
 
@@ -148,7 +148,7 @@ impl CaseRun<'_> {
         let data = self.data("confirmation");
         self.setup.fill(device, &data.inputs)?;
         let timed = self.modelled(device, 1.0)?;
-        self.setup.check_timed(device, &data)?;
+        self.setup.check_timed(&self.setup.outputs(device)?, &data)?;
         Ok(timed)
     }
 

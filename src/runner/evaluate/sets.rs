@@ -10,8 +10,11 @@ use crate::runner::device::{Buffer, Device, Fault, Module, Problem, Work};
 use crate::runner::validate::POISON;
 
 /// Sets of equal buffers on the device. Whoever made them frees them.
+#[derive(Default)]
 pub struct Sets {
     sets: Vec<HashMap<String, Buffer>>,
+    /// Those that are not another's.
+    own: Vec<Buffer>,
 }
 
 impl Sets {
@@ -34,26 +37,39 @@ impl Sets {
         let tensors = problem.map(Problem::tensors).unwrap_or_default().into_iter().map(|t| (t.bytes(), t.name));
         let workspaces = plan.workspaces.iter().map(|w| (w.bytes, w.name.clone()));
         let wanted: Vec<(usize, String)> = tensors.chain(workspaces).collect();
-        let mut sets = Self { sets: Vec::new() };
-        for _ in 0..count {
-            sets.sets.push(HashMap::new());
-            for (bytes, name) in &wanted {
-                match device.alloc(*bytes) {
-                    Ok(buffer) => sets.sets.last_mut().map(|set| set.insert(name.clone(), buffer)),
-                    Err(fault) => {
-                        // That there is no room is what matters.
-                        let _ = sets.free(device);
-                        return Err(fault);
-                    }
-                };
-            }
-        }
-        Ok(sets)
+        let sets = Self { sets: vec![HashMap::new(); count as usize], own: Vec::new() };
+        sets.add(device, &wanted)
     }
 
-    /// Frees every buffer.
+    /// Allocates sets with the same tensors, in the same memory, and with workspaces for another plan; or none.
+    pub fn with_workspaces(&self, device: &mut dyn Device, plan: &LaunchPlan) -> Result<Self, Fault> {
+        let wanted: Vec<(usize, String)> = plan.workspaces.iter().map(|w| (w.bytes, w.name.clone())).collect();
+        Self { sets: self.sets.clone(), own: Vec::new() }.add(device, &wanted)
+    }
+
+    /// Allocates buffers in every set.
+    fn add(mut self, device: &mut dyn Device, wanted: &[(usize, String)]) -> Result<Self, Fault> {
+        for set in &mut self.sets {
+            for (bytes, name) in wanted {
+                match device.alloc(*bytes) {
+                    Ok(buffer) => {
+                        self.own.push(buffer);
+                        set.insert(name.clone(), buffer);
+                    }
+                    Err(fault) => {
+                        // That there is no room is what matters.
+                        let _ = self.free(device);
+                        return Err(fault);
+                    }
+                }
+            }
+        }
+        Ok(self)
+    }
+
+    /// Frees every buffer that is its own.
     pub fn free(self, device: &mut dyn Device) -> Result<(), Fault> {
-        self.sets.iter().flat_map(HashMap::values).try_for_each(|buffer| device.free(*buffer))
+        self.own.into_iter().try_for_each(|buffer| device.free(buffer))
     }
 
     /// Returns the plan's work on each set.

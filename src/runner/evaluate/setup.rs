@@ -51,9 +51,13 @@ impl<'a> Setup<'a> {
         checked.map_err(|message| Ended::Outcome(Outcome::Wrong { case: self.case.to_owned(), message }))
     }
 
-    /// Checks the outputs of the timed executions: right when checked but wrong when timed is a cheat.
-    pub fn check_timed(&self, device: &mut dyn Device, data: &Data) -> Result<Correctness, Ended> {
-        let outputs = self.sets.outputs(device, &self.problem).map_err(|fault| self.ended(fault))?;
+    /// Reads the outputs that the timed executions left.
+    pub fn outputs(&self, device: &mut dyn Device) -> Result<Vec<Vec<u8>>, Ended> {
+        self.sets.outputs(device, &self.problem).map_err(|fault| self.ended(fault))
+    }
+
+    /// Checks the outputs of timed executions: right when checked but wrong when timed is a cheat.
+    pub fn check_timed(&self, outputs: &[Vec<u8>], data: &Data) -> Result<Correctness, Ended> {
         let checked = outputs.iter().map(|output| data.expectation.check(output, self.tolerance));
         let checked: Vec<Correctness> = checked.collect::<Result<_, String>>().map_err(|message| {
             let message = format!("right when checked, but the timed executions are wrong: {message}");

@@ -159,7 +159,7 @@ impl Worker {
         .await
     }
 
-    /// Checks what an entrant's last replay has written.
+    /// Returns how close the output of an entrant's last block came. Every block's output is looked at as it is taken.
     pub async fn check(&mut self, entrant: usize, case: &str) -> Answer<Correctness> {
         self.ask(Request::Check { entrant }, case, |reply| match reply {
             Reply::Checked(correctness) => Some(correctness),

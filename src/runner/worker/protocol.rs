@@ -29,7 +29,7 @@ pub enum Request {
         /// Replays.
         samples: usize,
     },
-    /// Check what an entrant's last replay has written.
+    /// Say how close the output of an entrant's last block came.
     Check {
         /// The entrant.
         entrant: usize,
@@ -102,7 +102,7 @@ pub enum Reply {
     },
     /// The entrant was replayed: nanoseconds of one execution, a value per replay.
     Sampled(Vec<f64>),
-    /// The entrant's timed output is right.
+    /// How close the entrant's last timed output came.
     Checked(Correctness),
     /// The plan is timed.
     Timed(Timing),
