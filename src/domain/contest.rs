@@ -182,7 +182,7 @@ pub fn near_tie(screened_ns: f64, best_ns: f64) -> bool {
 }
 
 /// Returns the samples of one block of each entrant, given how long one of its samples takes: as many as asked, but so few
-/// that there are [`LEAST_ROUNDS`] rounds, and fewer the slower an entrant is than [`SLOW`] times the fastest.
+/// that there are [`LEAST_ROUNDS`] rounds, and fewer the slower an entrant is than `SLOW` times the fastest.
 ///
 /// Otherwise a seed kernel of 64 ms would take a minute for each contest with a challenger that needs none of it to win.
 pub fn blocks(asked: usize, sampling: &Sampling, sample_ns: &[f64]) -> Vec<usize> {
