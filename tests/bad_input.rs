@@ -97,6 +97,17 @@ fn sessions_and_iterations_that_are_not_there_are_told_from_those_that_are() {
     insta::assert_snapshot!(sandbox.fails(&["history", "7"]), @"1 error: there is no session 7; there is only 1");
 }
 
+#[test]
+fn ceilings_are_not_measured_without_a_gpu() {
+    let sandbox = Sandbox::new();
+    sandbox.write("config.toml", "");
+    let output = sandbox.command(&["doctor", "--measure"]).env("CUDA_VISIBLE_DEVICES", "").output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{said}");
+    assert!(said.contains("Ceilings are measured on a GPU only"), "{said}");
+    assert!(!sandbox.path(".optloop/optloop.db").exists(), "nothing was measured, nothing is kept");
+}
+
 /// Where the CUDA device that was asked for is not there the answer is immediate, and names what can be done here.
 #[test]
 fn a_cuda_device_that_is_not_there_is_told_with_the_way_out() {

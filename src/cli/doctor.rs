@@ -4,14 +4,14 @@ use std::io::Write;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::Context;
 
 use super::error::usage;
 use super::own_executable;
 use super::talk::say;
 use crate::catalog::Project;
 use crate::config::Config;
-use crate::domain::device::{DeviceInfo, Peaks, TimeSource};
+use crate::domain::device::{DeviceInfo, Peaks};
 use crate::domain::machine::MachineState;
 use crate::runner::compile::Compiler;
 use crate::runner::device::DeviceChoice;
@@ -108,11 +108,9 @@ async fn measure(project: &Project) -> anyhow::Result<()> {
     let config = Config::load(project.root()).map_err(usage)?;
     // A session at the same time would disturb the measurement, and be disturbed.
     let _lock = project.lock()?;
-    let mut worker = Worker::start(own_executable()?, &DeviceChoice::Auto, config.step_timeout()).await?;
-    if worker.info().time_source == TimeSource::Modelled {
-        let why = worker.stands_in().unwrap_or_else(|| "its times are modelled".to_owned());
-        bail!("ceilings are measured on a GPU only: {why}");
-    }
+    let started = Worker::start(own_executable()?, &DeviceChoice::Cuda(0), config.step_timeout()).await;
+    let mut worker =
+        started.context("Ceilings are measured on a GPU only; those of a virtual one are published rates")?;
     let own: Vec<u32> = worker.pid().into_iter().collect();
     let others = Monitor::open(worker.info()).map(|monitor| monitor.others(&own)).unwrap_or_default();
     if !others.is_empty() {

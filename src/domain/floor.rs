@@ -53,7 +53,7 @@ impl Floor {
         let (op, dtype, peaks) = (workload.op, workload.dtype, &device.peaks);
         let inputs = op.tensors(&case.dims, dtype).into_iter().filter(|tensor| tensor.role == Role::Input);
         let input_bytes: f64 = inputs.map(|tensor| tensor.bytes() as f64).sum();
-        let memory_bytes = match case.regime {
+        let memory_bytes = match case.regime.on(device) {
             // The launch before left at most as much in L2 as fits. Whatever a kernel keeps there, of inputs or of outputs,
             // the rest of what it touches crosses the memory bus once a launch.
             Regime::Warm => (op.bytes(&case.dims, dtype) - device.l2_bytes as f64).max(0.0),
@@ -106,7 +106,7 @@ mod tests {
             launch_ns: 1000.0,
             source: "made up".to_owned(),
         };
-        DeviceInfo { l2_bytes: 10_000_000, peaks, ..DeviceInfo::of_arch("sm_90a").unwrap() }
+        DeviceInfo { l2_bytes: 10_000_000, replays: true, peaks, ..DeviceInfo::of_arch("sm_90a").unwrap() }
     }
 
     fn floor(dtype: &str, regime: &str, dims: &str) -> (f64, Limiter) {
@@ -116,6 +116,8 @@ mod tests {
         );
         let workload = Workload::parse(&text, ops::find).unwrap();
         let floor = Floor::of(&workload, &workload.cases[0], &device());
+        let modelled = DeviceInfo { replays: false, ..device() };
+        assert!(floor_ns(&workload, &workload.cases[0], &modelled) <= floor.ns, "a model knows no cold buffers");
         // Picoseconds are not meant.
         ((floor.ns * 10.0).round() / 10.0, floor.limiter)
     }

@@ -60,11 +60,11 @@ impl Monitor {
 
     /// Names the processes on the GPU other than our `own`, for people: `python3 (pid 17, 1.2 GiB)`.
     ///
-    /// `own` are the processes that hold the GPU for us by now, such as a worker that has opened its device. In a
-    /// container NVML may list nothing, or numbers of another namespace. None of our own is then among them, so nothing
+    /// `own` are the processes that hold the GPU for us by now, such as a worker that has opened its device; what they have
+    /// started counts as ours, too, because a baseline's command may be a wrapper. In a container NVML may list nothing, or numbers of another namespace. None of our own is then among them, so nothing
     /// tells theirs from ours but the count: others are reported, without names, when more are listed than we have.
     pub fn others(&self, own: &[u32]) -> Vec<String> {
-        others(&self.listed(), own)
+        others(&self.listed(), own, parent)
     }
 
     fn device(&self) -> Option<Device<'_>> {
@@ -93,6 +93,9 @@ impl Monitor {
 /// The longest process name that is asked for: a path, of which the last part is shown.
 const NAME_BYTES: usize = 256;
 
+/// How far up a process's ancestors are followed: numbers are used again, so a line could run in a circle while it is read.
+const MOST_ANCESTORS: usize = 64;
+
 /// Says in one sentence why NVML cannot be used.
 fn no_nvml(error: &NvmlError) -> String {
     match error {
@@ -119,11 +122,21 @@ fn throttle(reasons: ThrottleReasons) -> BTreeSet<Throttle> {
     mapped.into_iter().filter(|(reason, _)| reasons.contains(*reason)).map(|(_, throttle)| throttle).collect()
 }
 
+/// Returns the process that started another, where the system tells.
+fn parent(pid: u32) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()
+}
+
 /// See [`Monitor::others`].
-fn others(listed: &[Listed], own: &[u32]) -> Vec<String> {
-    let ours_are_seen = own.is_empty() || listed.iter().any(|process| own.contains(&process.pid));
-    if ours_are_seen {
-        return listed.iter().filter(|process| !own.contains(&process.pid)).map(Listed::describe).collect();
+fn others(listed: &[Listed], own: &[u32], parent: impl Fn(u32) -> Option<u32>) -> Vec<String> {
+    let is_ours = |process: &&Listed| {
+        let mut line = std::iter::successors(Some(process.pid), |pid| parent(*pid)).take(MOST_ANCESTORS);
+        line.any(|pid| own.contains(&pid))
+    };
+    let (ours, theirs): (Vec<&Listed>, Vec<&Listed>) = listed.iter().partition(is_ours);
+    if own.is_empty() || !ours.is_empty() {
+        return theirs.into_iter().map(Listed::describe).collect();
     }
     match listed.len().saturating_sub(own.len()) {
         0 => Vec::new(),
@@ -173,16 +186,34 @@ mod tests {
             listed(40, "/usr/bin/optloop", Some(1 << 30)),
             Listed { pid: 41, name: None, memory_bytes: None },
         ];
+        let others = |listed: &[Listed], own: &[u32]| others(listed, own, |_| None);
         assert_eq!(others(&all, &[40]), ["python3 (pid 17, 1.2 GiB)", "a process (pid 41)"]);
         assert_eq!(others(&all[1..2], &[40, 99]), Vec::<String>::new());
         assert_eq!(others(&all[..1], &[]), ["python3 (pid 17, 1.2 GiB)"]);
         assert_eq!(others(&[], &[40]), Vec::<String>::new());
     }
 
+    /// The baseline's command 40 is a script that has started 41, and that Python, 42.
+    #[test]
+    fn what_our_processes_have_started_is_ours() {
+        let all = [listed(42, "python3", None), listed(17, "python3", None)];
+        let parent = |pid| (pid > 1).then(|| if pid == 17 { 1 } else { pid - 1 });
+        assert_eq!(others(&all, &[40], parent), ["python3 (pid 17)"]);
+        assert_eq!(others(&all[..1], &[40], Some), Vec::<String>::new(), "a circle ends, and tells nothing");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn linux_tells_who_started_a_process() {
+        assert_eq!(parent(std::process::id()), Some(std::os::unix::process::parent_id()));
+        assert_eq!(parent(u32::MAX), None);
+    }
+
     /// The worker is number 40 here and 91540 to NVML.
     #[test]
     fn numbers_of_another_namespace_are_only_counted() {
         let all = [listed(91_540, "", None), listed(2_200, "", None), listed(2_300, "", None)];
+        let others = |listed: &[Listed], own: &[u32]| others(listed, own, |_| None);
         assert_eq!(others(&all[..1], &[40]), Vec::<String>::new());
         assert_eq!(others(&all[..2], &[40]), ["a process outside this container"]);
         assert_eq!(others(&all, &[40]), ["2 processes outside this container"]);
