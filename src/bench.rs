@@ -59,6 +59,8 @@ pub struct Bout<'a> {
     pub input_seed: u64,
     /// Whether the fastest backend of the baseline takes part, if one is there.
     pub with_baseline: bool,
+    /// Whether to measure the energy of an execution, which takes over a second.
+    pub energy: bool,
 }
 
 impl Bench {
@@ -210,7 +212,7 @@ impl Bench {
             input_seed: held.input_seed,
             floor_ns: floor_ns(workload, &case, self.device()),
             screened_ns: None,
-            energy: true,
+            energy: held.energy,
         };
         let entries = with_twin(compiled.iter().map(entry).collect());
         let backend = self.backends.get(&(case.name.clone(), regime)).cloned().flatten();

@@ -29,6 +29,9 @@ use crate::store::Store;
 /// The format of the JSON.
 const SCHEMA: &str = "optloop.bench/1";
 
+/// What `--against` calls the workload's baseline.
+const BASELINE: &str = "baseline";
+
 /// Arguments of `optloop bench`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -36,8 +39,8 @@ pub struct Args {
     /// the parameters that are not its defaults: attention-scalar:BR=64,BC=32
     what: String,
 
-    /// Hold it against this kernel, named in the same way (repeat for more) [default: the workload's baseline, or where none
-    /// runs the reference family at its start]
+    /// Hold it against this kernel, named in the same way, or against `baseline`: the workload's, or where none runs the
+    /// reference family at its start (repeat for more) [default: baseline]
     #[arg(long, value_name = "OTHER")]
     against: Vec<String>,
 
@@ -70,6 +73,12 @@ pub struct Args {
     json: bool,
 }
 
+impl Args {
+    fn wants_baseline(&self) -> bool {
+        self.against.is_empty() || self.against.iter().any(|text| text == BASELINE)
+    }
+}
+
 /// What `--regime` says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Regimes {
@@ -95,7 +104,8 @@ struct Printed<'a> {
 pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
     let config = Config::load(project.root()).map_err(usage)?;
     let what = What::parse(&args.what).map_err(usage_sentence)?;
-    let against = args.against.iter().map(|text| What::parse(text)).collect::<Result<Vec<_>, _>>();
+    let named = args.against.iter().filter(|text| *text != BASELINE);
+    let against = named.map(|text| What::parse(text)).collect::<Result<Vec<_>, _>>();
     let against = against.map_err(usage_sentence)?;
     if args.samples.is_some_and(|samples| samples < LEAST_ROUNDS) {
         return Err(usage_sentence(format!("--samples: give {LEAST_ROUNDS} or more, fewer have no interval")));
@@ -115,10 +125,10 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
         }
     }
     if let Some((challenger, ..)) = wanted.first()
+        && args.wants_baseline()
         && let Err(reason) = bench.start_baseline(&challenger.workload, choice.number()).await
     {
-        let instead = if against.is_empty() { "; the reference family stands in" } else { "" };
-        say(&format!("no baseline: {reason}{instead}"));
+        say(&format!("no baseline: {reason}; the reference family stands in"));
     }
     let mut found = Vec::new();
     let mut spreads = Vec::new();
@@ -187,7 +197,7 @@ async fn play(
     if let Err(reason) = bench.find_backend(challenger, regime, rand::random()).await {
         say(&format!("no baseline on {}: {reason}", case.name));
     }
-    if others.is_empty() && !bench.has_backend(&case.name, regime) {
+    if args.wants_baseline() && !bench.has_backend(&case.name, regime) {
         match bench.reference(&challenger.workload, case) {
             Ok(reference) if reference.variant.hash == challenger.variant.hash => {}
             Ok(reference) => others.push((Role::Baseline, reference)),
@@ -197,7 +207,14 @@ async fn play(
     let mut contests: Vec<Contest> = Vec::new();
     for repeat in 1..=args.repeat {
         let input_seed = rand::random();
-        let held = Bout { challenger, others: &others, regime, input_seed, with_baseline: true };
+        let held = Bout {
+            challenger,
+            others: &others,
+            regime,
+            input_seed,
+            with_baseline: args.wants_baseline(),
+            energy: args.repeat == 1,
+        };
         let contest = bench.measure(&held).await?;
         if args.repeat > 1 {
             let us = contest.challenger().map_or(f64::NAN, |challenger| challenger.timing.median_ns / 1e3);

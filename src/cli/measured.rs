@@ -4,20 +4,20 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::table::{Table, figure};
-use crate::domain::conditions::{Figure, compare};
-use crate::domain::contest::{Contest, Entrant, Ratio, Role};
+use super::contests::{self, challenger_is, over_challenger};
+use crate::domain::conditions::Conditions;
+use crate::domain::contest::{Contest, Entrant, Role};
 use crate::domain::device::TimeSource;
 use crate::domain::machine::MachineSummary;
+use crate::domain::op::Dims;
 use crate::domain::regime::Regime;
-use crate::report::format;
 
 /// What a contest found, for programs. docs/bench.md describes it.
 #[derive(Debug, Serialize)]
 pub(super) struct Found {
     workload: String,
     case: String,
-    dims: crate::domain::op::Dims,
+    dims: Dims,
     dtype: &'static str,
     device: String,
     regime: Regime,
@@ -82,7 +82,7 @@ impl Found {
 
 impl FoundEntrant {
     fn of(contest: &Contest, entrant: &Entrant) -> Self {
-        let ratio = ratio(contest, entrant);
+        let ratio = over_challenger(contest, entrant);
         let Entrant { role, name, iteration, timing, correctness, machine, energy_j, .. } = entrant;
         Self {
             role: *role,
@@ -104,125 +104,16 @@ impl FoundEntrant {
     }
 }
 
-/// Returns an entrant's time over the challenger's: paired, or the quotient of two modelled times.
-fn ratio(contest: &Contest, entrant: &Entrant) -> Option<Ratio> {
-    let challenger = contest.challenger().filter(|_| entrant.role != Role::Challenger)?;
-    if !is_modelled_alone(contest) {
-        return contest.over_challenger(entrant);
-    }
-    let figure = |of: &Entrant| Figure {
-        conditions: contest.conditions.clone(),
-        name: of.name.clone(),
-        timing: of.timing.clone(),
-    };
-    compare(&figure(challenger), &figure(entrant)).ok()
-}
-
-/// Tells whether times were computed one by one, so that nothing was paired.
-fn is_modelled_alone(contest: &Contest) -> bool {
-    contest.block == 0
-}
-
-/// Returns what the challenger is beside an entrant.
-pub(super) fn challenger_is(contest: &Contest, entrant: &Entrant) -> Option<&'static str> {
-    let ratio = ratio(contest, entrant)?;
-    let (beats, loses) = match is_modelled_alone(contest) {
-        true => (ratio.estimate > 1.0, ratio.estimate < 1.0),
-        false => (contest.beats(entrant), contest.loses_to(entrant)),
-    };
-    Some(match (beats, loses) {
-        (true, _) => "faster",
-        (false, true) => "slower",
-        (false, false) => "tied",
-    })
-}
-
-/// Prints a contest as a table, with what must be known to read it.
+/// Prints a contest, with the conditions that show on the command line.
 pub(super) fn print(contest: &Contest, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "{}", title(contest))?;
-    let time = format!(">µs, {}", contest.conditions.time_source.name());
-    let mut table = Table::new(&[
-        "role",
-        "kernel",
-        &time,
-        "interval",
-        ">ratio",
-        "interval",
-        "challenger is",
-        ">share of floor",
-        ">SM MHz",
-        ">W",
-        ">mJ",
-        ">error",
-    ]);
-    for entrant in &contest.entrants {
-        table.row(cells(contest, entrant));
-    }
-    table.print(out)?;
-    notes(contest, out)
+    contests::print(contest, out)
 }
 
 /// Says what was measured and under which conditions.
 pub(super) fn title(contest: &Contest) -> String {
-    let conditions = &contest.conditions;
-    let floor = contest.floor_ns.map(|ns| format!("; floor {} µs", format::us(ns / 1e3))).unwrap_or_default();
-    format!(
-        "{}/{} on {}, {}, {}{floor}",
-        conditions.workload,
-        conditions.case,
-        conditions.device,
-        conditions.regime.name(),
-        conditions.time_source.name()
-    )
-}
-
-fn cells(contest: &Contest, entrant: &Entrant) -> [String; 12] {
-    let us = |ns: f64| format::us(ns / 1e3);
-    let (timing, ratio) = (&entrant.timing, ratio(contest, entrant));
-    let machine = entrant.machine.as_ref();
-    [
-        entrant.role.name().to_owned(),
-        entrant.name.clone(),
-        us(timing.median_ns),
-        format!("{} to {}", us(timing.interval_ns.lo), us(timing.interval_ns.hi)),
-        figure(ratio, |ratio| format!("{:.4}", ratio.estimate)),
-        figure(ratio, |ratio| format!("{:.4} to {:.4}", ratio.interval.lo, ratio.interval.hi)),
-        figure(challenger_is(contest, entrant), str::to_owned),
-        figure(contest.floor_ns, |floor_ns| format::percent(floor_ns / timing.median_ns)),
-        figure(machine.and_then(|machine| machine.sm_clock_mhz), |mhz| format!("{mhz:.0}")),
-        figure(machine.and_then(|machine| machine.power_w), |watts| format!("{watts:.0}")),
-        figure(entrant.energy_j, |joules| format!("{:.3}", joules * 1e3)),
-        figure(entrant.correctness, |correctness| format::relative_error(correctness.relative_l2)),
-    ]
-}
-
-fn notes(contest: &Contest, out: &mut impl Write) -> io::Result<()> {
-    match contest.against(Role::Twin) {
-        Some(_) => writeln!(
-            out,
-            "ratio: time over the challenger's, above 1 the challenger is faster; within {:.2}% of 1 is noise, says the twin, \
-             which is the challenger again",
-            contest.noise() * 100.0
-        )?,
-        None if is_modelled_alone(contest) => {
-            writeln!(
-                out,
-                "ratio: time over the challenger's, above 1 the challenger is faster; modelled times have no noise"
-            )?;
-        }
-        None => writeln!(out, "there were too few rounds for a ratio: take more --samples")?,
-    }
-    if contest.below_floor() {
-        writeln!(out, "the challenger is faster than the floor: this is an error of the measurement, not a time")?;
-    }
-    if contest.discarded_rounds > 0 {
-        let rounds = contest.discarded_rounds;
-        writeln!(out, "{rounds} rounds were thrown away: the GPU was held back by heat or a power brake")?;
-    }
-    if !contest.others.is_empty() {
-        writeln!(out, "also on the GPU: {}", contest.others.join(", "))?;
-    }
-    Ok(())
+    let Conditions { workload, case, device, regime, time_source, .. } = &contest.conditions;
+    format!("{workload}/{case} on {device}, {} L2, times are {}", regime.name(), time_source.name())
 }
 
 /// Returns versions for people.

@@ -17,6 +17,7 @@ use crate::domain::conditions::{Conditions, Figure, compare};
 use crate::domain::contest::{Contest, Ratio};
 use crate::domain::device::DeviceInfo;
 use crate::domain::evaluation::Timing;
+use crate::domain::op::Dims;
 use crate::domain::regime::Regime;
 use crate::domain::sidecar::Sidecar;
 use crate::domain::statistics::Interval;
@@ -101,7 +102,14 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     let mut cases = Vec::new();
     for Recorded { subject, figure } in &recorded {
         let regime = figure.conditions.regime;
-        let held = Bout { challenger: subject, others: &[], regime, input_seed: rand::random(), with_baseline: false };
+        let held = Bout {
+            challenger: subject,
+            others: &[],
+            regime,
+            input_seed: rand::random(),
+            with_baseline: false,
+            energy: true,
+        };
         let contest = bench.measure(&held).await?;
         if !args.json {
             measured::print(&contest, out)?;
@@ -141,7 +149,11 @@ fn recorded(bench: &Bench, project: &Project, winner: &WinnerInCommit) -> anyhow
     if !(lo..=hi).contains(&sidecar.measurement.median_us) {
         bail!("the time in its sidecar lies outside its own interval");
     }
-    let figure = figure(conditions(winner, &sidecar)?, &sidecar);
+    let figure = Figure {
+        conditions: conditions(winner, &sidecar)?,
+        name: format!("{} {}", sidecar.variant.family, sidecar.variant.hash.short()),
+        timing: sidecar.measurement.timing(),
+    };
     let regime = figure.conditions.regime;
     let workload = project.workload(&winner.workload)?;
     let case = workload.case(&sidecar.measurement.case).map_err(anyhow::Error::msg)?;
@@ -156,27 +168,28 @@ fn recorded(bench: &Bench, project: &Project, winner: &WinnerInCommit) -> anyhow
     Ok(Recorded { subject, figure })
 }
 
-/// Returns the conditions that a commit records: those of the sidecar, and the case as the workload had it then.
+/// Returns the conditions that a commit records.
 fn conditions(winner: &WinnerInCommit, sidecar: &Sidecar) -> anyhow::Result<Conditions> {
+    let found = &sidecar.measurement;
+    let dtype = sidecar.tensors.values().next().map(|tensor| tensor.dtype);
+    Ok(Conditions {
+        workload: found.workload.clone().unwrap_or_else(|| winner.workload.clone()),
+        case: found.case.clone(),
+        dims: found.dims.clone().map_or_else(|| dims_then(winner, &found.case), Ok)?,
+        dtype: dtype.ok_or_else(|| anyhow!("its sidecar has no tensors, so no dtype"))?,
+        device: sidecar.environment.device.clone(),
+        regime: found.regime,
+        time_source: found.time_source,
+    })
+}
+
+/// Returns the dimensions that a case had in the commit: sidecars of the first release do not say.
+fn dims_then(winner: &WinnerInCommit, case: &str) -> anyhow::Result<Dims> {
     let text = winner.workload_file.as_ref();
     let text = text.ok_or_else(|| anyhow!("its commit has no kernels/workloads/{}.toml", winner.workload))?;
     let workload = Workload::parse(text, ops::find);
     let workload = workload.map_err(|problem| anyhow!("its commit's {}.toml: {problem}", winner.workload))?;
-    let case = workload.case(&sidecar.measurement.case).map_err(|problem| anyhow!("in its commit, {problem}"))?;
-    Ok(Conditions {
-        workload: workload.name.clone(),
-        case: case.name.clone(),
-        dims: case.dims.clone(),
-        dtype: workload.dtype,
-        device: sidecar.environment.device.clone(),
-        regime: sidecar.measurement.regime,
-        time_source: sidecar.measurement.time_source,
-    })
-}
-
-fn figure(conditions: Conditions, sidecar: &Sidecar) -> Figure {
-    let timing = sidecar.measurement.timing();
-    Figure { conditions, name: format!("{} {}", sidecar.variant.family, sidecar.variant.hash.short()), timing }
+    Ok(workload.case(case).map_err(|problem| anyhow!("in its commit, {problem}"))?.dims.clone())
 }
 
 fn reproduced(recorded: &Figure, contest: &Contest, has_noise: bool) -> anyhow::Result<Reproduced> {

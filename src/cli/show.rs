@@ -31,6 +31,8 @@ pub async fn run(args: &Args, store: &Store, out: &mut impl Write) -> anyhow::Re
     facts(&detail, out)?;
     cases(&detail, out)?;
     for contest in detail.iteration.measurements.iter().filter_map(|measurement| measurement.contest.as_ref()) {
+        let conditions = &contest.conditions;
+        writeln!(out, "\nContest on {} ({} L2):", conditions.case, conditions.regime.name())?;
         contests::print(contest, out)?;
     }
     counts(&detail, out)?;

@@ -4,7 +4,8 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use crate::cli::measured::{self, challenger_is};
+use crate::cli::contests::challenger_is;
+use crate::cli::measured;
 use crate::cli::table::{Table, figure};
 use crate::domain::contest::{Contest, Role};
 use crate::domain::regime::Regime;
