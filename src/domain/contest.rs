@@ -27,7 +27,7 @@ const RESOLUTION: f64 = 0.002;
 
 /// How many times as slow as the fastest an entrant may be for blocks of full size. Nobody needs the ratio of two times so far
 /// apart to a thousandth.
-const SLOW: f64 = 10.0;
+const SLOW: f64 = 2.0;
 
 /// Over how much of the best screened time another is still within the noise of it. Both were screened once, minutes apart:
 /// each is off by 0.2% where screening ends as it should, and the device's own samples of one kernel span 2.3% of the median
@@ -182,7 +182,7 @@ pub fn near_tie(screened_ns: f64, best_ns: f64) -> bool {
 }
 
 /// Returns the samples of one block of each entrant, given how long one of its samples takes: as many as asked, but so few
-/// that there are [`LEAST_ROUNDS`] rounds, and fewer the slower an entrant is beyond ten times the fastest.
+/// that there are [`LEAST_ROUNDS`] rounds, and fewer the slower an entrant is beyond twice the fastest.
 ///
 /// Otherwise a seed kernel of 64 ms would take a minute for each contest with a challenger that needs none of it to win.
 pub fn blocks(asked: usize, sampling: &Sampling, sample_ns: &[f64]) -> Vec<usize> {
@@ -375,9 +375,9 @@ pub(crate) mod tests {
     #[test]
     fn a_block_is_so_short_that_there_are_enough_rounds() {
         let sampling = Sampling { least: 500, most: 2000, relative_error: 0.001, max_ns: 60e9 };
-        assert_eq!(blocks(10, &sampling, &[2e5, 2e6]), [10, 10]);
+        assert_eq!(blocks(10, &sampling, &[2e5, 4e5]), [10, 10]);
         assert_eq!(blocks(10, &Sampling { least: 60, ..sampling }, &[2e5]), [5]);
-        assert_eq!(blocks(10, &sampling, &[2e5, 4e6, 64e6]), [10, 5, 1], "a slow entrant samples less");
+        assert_eq!(blocks(10, &sampling, &[2e5, 8e5, 64e6]), [10, 5, 1], "a slow entrant samples less");
     }
 
     #[test]

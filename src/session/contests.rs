@@ -69,7 +69,8 @@ impl Contender {
 }
 
 impl Session<'_> {
-    /// Holds a contest on every case on which an evaluated variant is promising: its confirmation.
+    /// Holds a contest on every case on which an evaluated variant is promising: its confirmation. When the budget is spent or
+    /// a stop was asked for, the rest go without.
     pub(super) async fn confirm(
         &mut self,
         iteration: i64,
@@ -85,6 +86,9 @@ impl Session<'_> {
                 continue;
             };
             let Some(incumbent) = self.promising_against(&challenger) else { continue };
+            if self.interrupt.requested() || self.started.elapsed() >= self.order.budget.wall {
+                break;
+            }
             match self.contest(&challenger, vec![(Role::Incumbent, incumbent)], false).await? {
                 Ok(contest) => evaluation.measurements[place].confirm(contest),
                 Err(outcome) => {
