@@ -31,7 +31,7 @@ CREATE TABLE entrants (
     contest_id          INTEGER NOT NULL REFERENCES contests (id),
     position            INTEGER NOT NULL,  -- place in the order of a round
     role                TEXT NOT NULL CHECK (role IN ('challenger', 'twin', 'incumbent', 'rival', 'baseline')),
-                                           -- the twin is the challenger again, with its own code and buffers
+                                           -- the twin is the challenger again, with its own code and workspaces
     name                TEXT NOT NULL,     -- the variant's family and hash, or the baseline's backend
     iteration_id        INTEGER REFERENCES iterations (id),  -- the iteration that brought it; NULL if none did
     samples             INTEGER NOT NULL,  -- number of samples in the rounds that count

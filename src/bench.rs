@@ -217,10 +217,11 @@ impl Bench {
         let entries = with_twin(compiled.iter().map(entry).collect());
         let backend = self.backends.get(&(case.name.clone(), regime)).cloned().flatten();
         let backend = backend.filter(|_| held.with_baseline);
+        let pids: Vec<u32> =
+            self.worker.pid().into_iter().chain(self.baseline.as_ref().and_then(BaselineProcess::pid)).collect();
         let baseline = self.baseline.as_mut().zip(backend);
         let baseline = baseline.map(|(process, backend)| BaselineEntry { process, backend });
         let mut worker = self.worker.fresh().await.context("Failed to start a worker")?;
-        let pids: Vec<u32> = self.worker.pid().into_iter().chain([std::process::id()]).collect();
         match contest::hold(&mut worker, self.monitor.as_ref(), &pids, &terms, &entries, baseline).await {
             Ok(contest) => Ok(contest),
             Err(ContestError::Machine(error)) => Err(error).context("Failed to hold a contest"),

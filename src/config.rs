@@ -191,7 +191,7 @@ impl Default for Benchmark {
             confirmation_error: 0.001,
             max_confirmation: "60s".to_owned(),
             block: 10,
-            min_sample_us: 400.0,
+            min_sample_us: 200.0,
             min_speedup: 1.01,
         }
     }

@@ -215,6 +215,8 @@ impl Session<'_> {
             && let Err(error) = self.hold_finals().await
         {
             ended = Err(error);
+        } else if matches!(ended, Ok((Status::Finished, _))) && self.interrupt.requested() {
+            ended = Ok((Status::Interrupted, "it was interrupted"));
         }
         // What was won is committed even if something failed later.
         let committed = self.commit_pending().await;
@@ -317,6 +319,7 @@ impl Session<'_> {
 
     async fn evaluate_and_confirm(&mut self, iteration: i64, compiled: &Compiled) -> anyhow::Result<Evaluation> {
         let mut evaluation = self.evaluate(compiled).await?;
+        self.refute(&mut evaluation);
         self.confirm(iteration, compiled, &mut evaluation).await?;
         Ok(evaluation)
     }
@@ -336,7 +339,7 @@ impl Session<'_> {
             Err(message) => return Ok(pruned(message)),
         };
         for case in &mut cases {
-            case.incumbent_ns = self.history.incumbents.get(&case.case.name).map(|i| i.timing.median_ns);
+            case.incumbent_ns = self.incumbent_screened_ns(&case.case.name);
         }
         let workload = &self.parts.workload;
         let request = EvaluateRequest {

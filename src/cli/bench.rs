@@ -119,7 +119,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     let mut wanted = Vec::new();
     for challenger in challengers {
         let others = others(&bench, &challenger, &against).await.map_err(usage)?;
-        for regime in regimes(args.regime, &challenger) {
+        for regime in regimes(args.regime, &challenger, bench.device()) {
             bench.check_regime(&challenger, regime).map_err(usage_sentence)?;
             wanted.push((challenger.clone(), regime, others.clone()));
         }
@@ -154,12 +154,12 @@ pub(super) async fn open(project: &Project, config: Config, choice: &DeviceChoic
     let mut worker = start_worker(choice, &config).await?;
     let (exe, arch, timeout) = (own_executable()?, worker.info().arch.clone(), config.compile_timeout());
     let compiler = Compiler::new(exe.clone(), Toolchain::find_or_fetch()?, &arch, &config.compile.options, timeout)?;
+    let monitor = open_monitor(worker.info());
     if worker.info().time_source == TimeSource::Measured {
         let store = Store::open(&project.root().join(&config.store.path)).await?;
-        ceilings::give(&mut worker, &compiler, &store).await?;
+        ceilings::give(&mut worker, monitor.as_ref(), &compiler, &store).await?;
         store.close().await;
     }
-    let monitor = open_monitor(worker.info());
     Bench::new(project, config, exe, compiler, worker, monitor).map_err(usage)
 }
 
@@ -175,9 +175,10 @@ async fn others(bench: &Bench, challenger: &Subject, against: &[What]) -> anyhow
     Ok(others)
 }
 
-fn regimes(asked: Option<Regimes>, challenger: &Subject) -> Vec<Regime> {
+/// A virtual GPU models warm caches: there a case of another regime is warm, and says so.
+fn regimes(asked: Option<Regimes>, challenger: &Subject, device: &DeviceInfo) -> Vec<Regime> {
     match asked {
-        None => vec![challenger.case().regime],
+        None => vec![challenger.case().regime.on(device)],
         Some(Regimes::Warm) => vec![Regime::Warm],
         Some(Regimes::Cold) => vec![Regime::Cold],
         Some(Regimes::Both) => vec![Regime::Warm, Regime::Cold],

@@ -3,18 +3,36 @@
 use super::talk::say;
 use crate::domain::device::TimeSource;
 use crate::runner::compile::Compiler;
+use crate::runner::monitor::Monitor;
 use crate::runner::peaks;
 use crate::runner::worker::Worker;
 use crate::store::{Store, StoreError};
 
 /// Gives the worker the ceilings that were measured on its device, measuring them if nobody has yet. Where that fails those
 /// derived from the clocks stay, and it is said.
-pub async fn give(worker: &mut Worker, compiler: &Compiler, store: &Store) -> Result<(), StoreError> {
+///
+/// On a GPU that others work on, ceilings come out too low, and a floor too high would reject honest kernels: then none are
+/// measured.
+pub async fn give(
+    worker: &mut Worker,
+    monitor: Option<&Monitor>,
+    compiler: &Compiler,
+    store: &Store,
+) -> Result<(), StoreError> {
     if worker.info().time_source == TimeSource::Modelled {
         return Ok(());
     }
     if let Some(peaks) = store.peaks_of(worker.info()).await? {
         worker.set_peaks(peaks);
+        return Ok(());
+    }
+    let own: Vec<u32> = worker.pid().into_iter().collect();
+    let others = monitor.map(|monitor| monitor.others(&own)).unwrap_or_default();
+    if !others.is_empty() {
+        say(&format!(
+            "floors follow from the device's clocks, for its ceilings cannot be measured beside {}",
+            others.join(", ")
+        ));
         return Ok(());
     }
     say(&format!("measuring the ceilings of the {}, once", worker.info().name));

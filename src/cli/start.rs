@@ -98,7 +98,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     check_spaces(&workload, &asked.families, &asked.searched, worker.info()).map_err(usage_sentence)?;
     let store = Store::open(&project.root().join(&config.store.path)).await?;
     let mut parts = assemble(asked, project, &config, worker, store.clone())?;
-    ceilings::give(&mut parts.worker, &parts.compiler, &store).await?;
+    ceilings::give(&mut parts.worker, parts.monitor.as_ref(), &parts.compiler, &store).await?;
 
     let mut progress = Progress::new(args.json, out);
     let end = session::run(parts, order, signals::listen(), &mut progress).await?;

@@ -98,9 +98,9 @@ pub struct Decision {
 pub fn judge(incumbents: &Incumbents, evaluation: &Evaluation, policy: &Policy) -> Vec<Decision> {
     if evaluation.outcome != Outcome::Measured {
         let failed = evaluation.outcome.case().map(str::to_owned);
-        let reached = evaluation.measurements.iter().map(|m| m.case.clone());
-        let mut cases: Vec<String> = reached.chain(failed).collect();
-        cases.dedup();
+        let reached: Vec<String> = evaluation.measurements.iter().map(|m| m.case.clone()).collect();
+        let failed = failed.filter(|case| !reached.contains(case));
+        let cases: Vec<String> = reached.into_iter().chain(failed).collect();
         return cases.into_iter().map(|case| Decision { case, verdict: Verdict::Rejected, speedup: None }).collect();
     }
     evaluation

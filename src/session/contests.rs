@@ -8,11 +8,13 @@ use super::event::Event;
 use super::{Compiled, Session};
 use crate::domain::artifact::Artifact;
 use crate::domain::contest::{Contest, Role, near_tie, settle};
+use crate::domain::device::TimeSource;
 use crate::domain::evaluation::{Evaluation, Measurement, Outcome};
-use crate::domain::floor::floor_ns;
+use crate::domain::floor::{Floor, floor_ns};
 use crate::domain::incumbent::Incumbent;
 use crate::domain::variant::Variant;
 use crate::domain::verdict::{Decision, Verdict};
+use crate::runner::baseline::BaselineProcess;
 use crate::runner::contest::{self, BaselineEntry, ContestError, Entry, Terms, with_twin};
 use crate::runner::evaluate::CaseRequest;
 use crate::runner::inputs;
@@ -26,6 +28,9 @@ const FINAL_TIME: Duration = Duration::from_secs(3);
 
 /// The most of the budget that is kept for the finals.
 const FINALS_SHARE: f64 = 0.2;
+
+/// The float64 work of a contest's check, over that of a screening's: every entrant has passed one already.
+const CHECK_SHARE: f64 = 0.1;
 
 /// The longest that the reference kernel may sample in a contest in which it stands for the baseline.
 const MOST_REFERENCE_NS: f64 = 5e9;
@@ -86,11 +91,18 @@ impl Session<'_> {
                 continue;
             };
             let Some(incumbent) = self.promising_against(&challenger) else { continue };
-            if self.interrupt.requested() || self.started.elapsed() >= self.order.budget.wall {
+            let elapsed = self.started.elapsed() + self.finals_time();
+            if self.interrupt.requested() || elapsed >= self.order.budget.wall {
                 break;
             }
             match self.contest(&challenger, vec![(Role::Incumbent, incumbent)], false).await? {
-                Ok(contest) => evaluation.measurements[place].confirm(contest),
+                Ok(contest) => {
+                    if contest.against(Role::Incumbent).is_none() {
+                        // The incumbent failed on inputs that it had not met: this case starts anew.
+                        self.history.incumbents.remove(&challenger.measurement.case);
+                    }
+                    evaluation.measurements[place].confirm(contest);
+                }
                 Err(outcome) => {
                     evaluation.outcome = outcome;
                     break;
@@ -106,8 +118,40 @@ impl Session<'_> {
         let case = &challenger.measurement.case;
         let incumbent = self.history.incumbents.get(case)?;
         let screening = challenger.measurement.screening.as_ref()?;
-        let promising = self.order.policy.promising(screening, Some(incumbent.timing.median_ns));
+        let promising = self.order.policy.promising(screening, self.incumbent_screened_ns(case));
         promising.then(|| self.contender(case, incumbent.iteration).cloned()).flatten()
+    }
+
+    /// Returns what a screened time is held against: the incumbent's screening, where there is one. Its time in a contest was
+    /// taken in another way.
+    pub(super) fn incumbent_screened_ns(&self, case: &str) -> Option<f64> {
+        let incumbent = self.history.incumbents.get(case)?;
+        let screened_ns = self.contender(case, incumbent.iteration).and_then(Contender::screened_ns);
+        Some(screened_ns.unwrap_or(incumbent.timing.median_ns))
+    }
+
+    /// Turns an evaluation with a time below the floor into a cheat: the work cannot have been done, or the time is wrong.
+    pub(super) fn refute(&self, evaluation: &mut Evaluation) {
+        let info = self.parts.worker.info();
+        if info.time_source == TimeSource::Modelled || evaluation.outcome != Outcome::Measured {
+            return;
+        }
+        for measurement in &evaluation.measurements {
+            let case = self.parts.workload.case(&measurement.case).ok();
+            let floor = case.map(|case| Floor::of(&self.parts.workload, case, info));
+            let refuted =
+                floor.zip(measurement.best_timing()).filter(|(floor, timing)| floor.refutes(timing.median_ns));
+            if let Some((floor, timing)) = refuted {
+                let (us, floor_us) = (timing.median_ns / 1e3, floor.ns / 1e3);
+                let message = format!(
+                    "{us:.3} us are below the floor of {floor_us:.3} us ({}): nothing that does the work is so fast, or \
+                     the ceilings are wrong (`optloop doctor --measure` takes them anew)",
+                    floor.limiter.name()
+                );
+                evaluation.outcome = Outcome::Cheated { case: measurement.case.clone(), message };
+                return;
+            }
+        }
     }
 
     fn contender(&self, case: &str, iteration: i64) -> Option<&Contender> {
@@ -166,14 +210,17 @@ impl Session<'_> {
             case,
             policy: &self.order.policy,
             min_sample_ns: self.order.min_sample_ns,
-            oracle_flop: self.order.oracle_flop,
+            oracle_flop: self.order.oracle_flop * CHECK_SHARE,
             input_seed: inputs::mix(self.order.seed, &["contest", &self.contests.to_string()]),
             floor_ns: floor_ns(&self.parts.workload, case, device),
             screened_ns: challenger.screened_ns(),
             energy,
         };
         let backend = self.backends.get(&case.name).cloned();
-        let pids: Vec<u32> = self.parts.worker.pid().into_iter().chain([std::process::id()]).collect();
+        if self.baseline_process.as_ref().is_some_and(|process| process.pid().is_none()) {
+            self.baseline_process = None;
+        }
+        let pids: Vec<u32> = self.parts.worker.pid().into_iter().chain(self.baseline_pid()).collect();
         if backend.is_none() || self.baseline_process.is_none() {
             others.extend(self.reference_as_baseline(challenger).map(|reference| (Role::Baseline, reference)));
         }
@@ -201,6 +248,10 @@ impl Session<'_> {
         }
     }
 
+    fn baseline_pid(&self) -> Option<u32> {
+        self.baseline_process.as_ref().and_then(BaselineProcess::pid)
+    }
+
     /// Returns the reference kernel of a case where it stands for a baseline that is missing, if it can be afforded.
     fn reference_as_baseline(&self, challenger: &Contender) -> Option<Contender> {
         let reference = self.references.get(&challenger.measurement.case)?;
@@ -226,30 +277,17 @@ impl Session<'_> {
             if self.interrupt.requested() {
                 return Ok(());
             }
-            let Some(incumbent) = self.history.incumbents.get(&case) else { continue };
-            let Some(incumbent) = self.contender(&case, incumbent.iteration).cloned() else { continue };
-            let screening = incumbent.measurement.screening.as_ref();
-            if !screening.is_some_and(|screening| self.order.policy.affordable(screening)) {
-                continue;
+            let mut interrupt = self.interrupt.clone();
+            tokio::select! {
+                held = self.hold_final(&case) => held?,
+                () = interrupt.reached(2) => return Ok(()),
             }
-            self.hold_final(&case, incumbent).await?;
         }
         self.commit_pending().await
     }
 
-    async fn hold_final(&mut self, case: &str, incumbent: Contender) -> anyhow::Result<()> {
-        let mut interrupt = self.interrupt.clone();
-        let rivals = self.rivals(case, &incumbent);
-        let entered = rivals.iter().map(|rival| (Role::Rival, rival.clone())).collect();
-        let held = tokio::select! {
-            held = self.contest(&incumbent, entered, true) => held?,
-            () = interrupt.reached(2) => return Ok(()),
-        };
-        let Ok(contest) = held else {
-            let reason = "its winner failed in the final, on inputs that it had not met: it is not committed again";
-            self.observer.event(&Event::NotCommitted { case, reason });
-            return Ok(());
-        };
+    async fn hold_final(&mut self, case: &str) -> anyhow::Result<()> {
+        let Some((contest, incumbent, rivals)) = self.final_contest(case).await? else { return Ok(()) };
         let fastest = contest.entrants.get(settle(&contest)).and_then(|entrant| entrant.iteration);
         let rival = rivals.into_iter().find(|rival| Some(rival.iteration) == fastest);
         let (contest, winner) = match rival {
@@ -270,6 +308,43 @@ impl Session<'_> {
         Ok(())
     }
 
+    /// Holds the final of a case that has an incumbent which can afford one. An incumbent that fails there, on inputs that it had
+    /// not met, gives its place to the fastest of the rest.
+    async fn final_contest(&mut self, case: &str) -> anyhow::Result<Option<(Contest, Contender, Vec<Contender>)>> {
+        loop {
+            let Some(incumbent) = self.history.incumbents.get(case) else { return Ok(None) };
+            let Some(incumbent) = self.contender(case, incumbent.iteration).cloned() else { return Ok(None) };
+            let screening = incumbent.measurement.screening.as_ref();
+            if !screening.is_some_and(|screening| self.order.policy.affordable(screening)) {
+                return Ok(None);
+            }
+            let rivals = self.rivals(case, &incumbent);
+            let entered = rivals.iter().map(|rival| (Role::Rival, rival.clone())).collect();
+            let outcome = match self.contest(&incumbent, entered, true).await? {
+                Ok(contest) => return Ok(Some((contest, incumbent, rivals))),
+                Err(outcome) => outcome,
+            };
+            let what = outcome.message().unwrap_or(outcome.kind());
+            let reason = format!("iteration {} failed in the final: {what}", incumbent.iteration);
+            self.observer.event(&Event::NotCommitted { case, reason: &reason });
+            self.history.incumbents.remove(case);
+            self.contenders.entry(case.to_owned()).or_default().retain(|c| c.variant.hash != incumbent.variant.hash);
+            if let Some(next) = rivals.into_iter().next() {
+                self.install(case, &next);
+            }
+        }
+    }
+
+    /// Makes a contender the incumbent of its case, and queues it for its commit.
+    fn install(&mut self, case: &str, contender: &Contender) {
+        let previous = self.history.incumbents.get(case).map(|incumbent| incumbent.timing.clone());
+        if let Some(timing) = contender.measurement.best_timing().cloned() {
+            let (iteration, hash) = (contender.iteration, contender.variant.hash.clone());
+            self.history.incumbents.insert(case.to_owned(), Incumbent { iteration, hash, timing });
+        }
+        self.queue_winner(case, contender, previous.as_ref());
+    }
+
     /// The fastest of several looks faster than it is, so it must win once more, on other inputs.
     async fn confirm_rival(
         &mut self,
@@ -285,12 +360,7 @@ impl Session<'_> {
         }
         rival.measurement.confirm(contest.clone());
         let case = rival.measurement.case.clone();
-        let previous = self.history.incumbents.get(&case).map(|incumbent| incumbent.timing.clone());
-        if let Some(timing) = rival.measurement.best_timing().cloned() {
-            let (iteration, hash) = (rival.iteration, rival.variant.hash.clone());
-            self.history.incumbents.insert(case.clone(), Incumbent { iteration, hash, timing });
-        }
-        self.queue_winner(&case, &rival, previous.as_ref());
+        self.install(&case, &rival);
         Ok((contest, rival))
     }
 

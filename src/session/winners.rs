@@ -28,12 +28,17 @@ impl Session<'_> {
                 self.remeasured.insert(decision.case.clone());
             }
             if decision.verdict == Verdict::Start {
-                self.starts.insert(decision.case.clone(), timing.median_ns);
+                self.starts.entry(decision.case.clone()).or_insert(timing.median_ns);
             }
             if decision.verdict != Verdict::Improved {
                 continue;
             }
-            let previous = self.history.incumbents.get(&decision.case).map(|incumbent| incumbent.timing.clone());
+            // The incumbent's time in the very contest that it lost, where there was one.
+            let contest = measurement.and_then(|measurement| measurement.contest.as_ref());
+            let beaten =
+                contest.and_then(|contest| contest.against(Role::Incumbent)).map(|(beaten, _)| beaten.timing.clone());
+            let incumbent = self.history.incumbents.get(&decision.case);
+            let previous = beaten.or_else(|| incumbent.map(|incumbent| incumbent.timing.clone()));
             let start_ns = self.starts.get(&decision.case).copied().unwrap_or(timing.median_ns);
             self.observer.event(&Event::Improved {
                 case: &decision.case,
@@ -150,6 +155,9 @@ impl Session<'_> {
             };
             match committed {
                 Ok(commit) => {
+                    // What was committed before this session is in HEAD no more.
+                    let known = self.parts.known.iter_mut().filter(|known| known.case == case);
+                    known.for_each(|known| known.here = false);
                     self.parts.store.link_commit(iteration, &case, &commit.0).await?;
                     self.observer.event(&Event::Committed { case: &case, commit: &commit.0 });
                 }

@@ -49,9 +49,9 @@ impl Store {
         self.write(async |connection| complete(connection, session, iteration, finish).await).await
     }
 
-    /// Records the commit of a winner on a case. This happens once.
+    /// Records the commit of a winner on a case. The first one stays: a final may bring a winner back that was committed before.
     pub async fn link_commit(&self, iteration: i64, case: &str, commit: &str) -> Result<(), StoreError> {
-        sqlx::query("INSERT INTO commits (iteration_id, case_name, commit_id) VALUES (?, ?, ?)")
+        sqlx::query("INSERT INTO commits (iteration_id, case_name, commit_id) VALUES (?, ?, ?) ON CONFLICT DO NOTHING")
             .bind(iteration)
             .bind(case)
             .bind(commit)

@@ -13,6 +13,9 @@ const BLOCK: usize = 10;
 /// took 9.05, on one row of 512 queries (H200, 2026-11-21, `optloop start --case b1h1s512`).
 const EQUAL: f64 = 0.01;
 
+/// What a program calls the backend that its library chooses by itself.
+const DEFAULT: &str = "default";
+
 /// Samples the backends that are ready, in turns, and returns those that could be, the fastest first.
 ///
 /// Where none could, the error is what went wrong last: while they were sampled, else while they were prepared.
@@ -38,14 +41,14 @@ pub async fn fastest(
     Err(reasons.into_iter().next().unwrap_or_else(|| "it has no backend".to_owned()))
 }
 
-/// Sorts backends, the fastest first. Of those that are as good as equal the program's order decides: torch's `default` is one
-/// of the others, and which one is what people want to know.
-fn prefer_named(timed: &mut Vec<Baseline>) {
-    let fastest_ns = timed.iter().map(|baseline| baseline.timing.median_ns).fold(f64::INFINITY, f64::min);
-    let best = timed.iter().position(|baseline| baseline.timing.median_ns <= fastest_ns * (1.0 + EQUAL));
-    let best = best.map(|place| timed.remove(place));
+/// Sorts backends, the fastest first. `default` is one of the others, and which one is what people want to know: where another is
+/// as good as equal, it comes before.
+fn prefer_named(timed: &mut [Baseline]) {
     timed.sort_by(|a, b| a.timing.median_ns.total_cmp(&b.timing.median_ns));
-    timed.splice(0..0, best);
+    let equal = |a: &Baseline, b: &Baseline| b.timing.median_ns <= a.timing.median_ns * (1.0 + EQUAL);
+    if timed.len() > 1 && timed[0].name == DEFAULT && equal(&timed[0], &timed[1]) {
+        timed.swap(0, 1);
+    }
 }
 
 /// Takes samples of every backend that is ready, until its first error.

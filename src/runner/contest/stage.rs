@@ -1,5 +1,7 @@
 //! The mechanics of a contest: blocks in turns, with an eye on the machine.
 
+use std::collections::BTreeSet;
+
 use super::{BaselineEntry, ContestError, Entry, Terms};
 use crate::domain::contest::{self, Entrant, Role};
 use crate::domain::evaluation::{Correctness, Outcome, Timing};
@@ -195,7 +197,8 @@ impl<'a> Stage<'a> {
             let before_mj = monitor.energy_mj();
             let Some(sampled) = self.sample(place, samples).await? else { continue };
             let after_mj = monitor.energy_mj();
-            let executions = sampled.len() as u64 * u64::from(launches);
+            // One more replay than samples: the first of a block is not counted.
+            let executions = (sampled.len() as u64 + 1) * u64::from(launches);
             self.sides[place].energy_j =
                 before_mj.zip(after_mj).and_then(|(before, after)| energy_per_launch_j(before, after, executions));
         }
@@ -205,7 +208,8 @@ impl<'a> Stage<'a> {
     /// Names the processes on the GPU that have no part in this.
     pub(super) fn others(&self, own_pids: &[u32]) -> Vec<String> {
         let baseline = self.baseline.as_ref().and_then(|entry| entry.process.pid());
-        let own: Vec<u32> = own_pids.iter().copied().chain(self.worker.pid()).chain(baseline).collect();
+        let own: BTreeSet<u32> = own_pids.iter().copied().chain(self.worker.pid()).chain(baseline).collect();
+        let own: Vec<u32> = own.into_iter().collect();
         self.monitor.map(|monitor| monitor.others(&own)).unwrap_or_default()
     }
 
