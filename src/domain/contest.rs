@@ -297,8 +297,10 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn every_second_round_goes_backwards() {
-        assert_eq!([order(3, 0), order(3, 1), order(3, 2)], [vec![0, 1, 2], vec![2, 1, 0], vec![0, 1, 2]]);
+    fn every_second_round_goes_backwards_and_every_pair_begins_with_another() {
+        assert_eq!([order(3, 0), order(3, 1)], [[0, 1, 2], [2, 1, 0]]);
+        assert_eq!([order(3, 2), order(3, 3)], [[1, 2, 0], [0, 2, 1]]);
+        assert_eq!(order(3, 6), order(3, 0));
     }
 
     /// The issue allows a winner in 5% of A/A contests. Beyond the noise of the twin there is none in nearly all of them.
@@ -395,7 +397,7 @@ pub(crate) mod tests {
         let sampling = Sampling { least: 20, most: 40, relative_error: 0.01, max_ns: 1e9 };
         let (precise, vague) = (vec![100.0; 20], [[90.0, 110.0]; 10].concat());
         let over =
-            |samples: &[&Vec<f64>], launches: &[u32]| is_over(samples, launches, &vec![10; samples.len()], &sampling);
+            |samples: &[&Vec<f64>], launches: &[u32]| is_over(samples, launches, &vec![1; samples.len()], &sampling);
         assert!(over(&[&precise, &precise], &[1, 1]));
         assert!(!over(&[&precise, &vague], &[1, 1]), "one is not precise");
         assert!(!over(&[&precise, &precise[..19].to_vec()], &[1, 1]), "one has less than the least");
@@ -403,8 +405,12 @@ pub(crate) mod tests {
         assert!(over(&[&vague, &vague.repeat(2)], &[1, 1]), "no more than the most");
         assert!(over(&[&precise, &vague], &[1, 500_000]), "2,000 ns of 500,000 launches each are a second");
         assert!(!over(&[&precise, &vague], &[1, 499_999]));
-        let slow = |samples| is_over(&[precise.clone(), vec![1e5; samples]], &[1, 1], &[10, 5], &sampling);
-        assert!(!slow(9) && slow(10), "an entrant with half the block needs half the samples");
+        let sampling = Sampling { least: 60, most: 200, ..sampling };
+        let slow = |fast, slow| is_over(&[vec![100.0; fast], vec![1e5; slow]], &[1, 1], &[4, 2], &sampling);
+        assert!(!slow(60, 29) && slow(60, 30), "an entrant with half the block needs half the samples");
+        let endless = Sampling { max_ns: 1.0, ..sampling };
+        let rounds = |rounds| is_over(&[vec![100.0; rounds * 4]], &[1], &[4], &endless);
+        assert!(!rounds(LEAST_ROUNDS - 1) && rounds(LEAST_ROUNDS), "time does not end it before there is an interval");
     }
 
     #[test]

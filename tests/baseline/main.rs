@@ -104,7 +104,7 @@ async fn backends_are_sampled_in_turns_and_the_fastest_comes_first() {
         found.iter().map(|found| (found.name.as_str(), found.timing.samples_ns.len())).collect();
     assert_eq!(order, [("quick", 25), ("slow", 25)]);
     assert!((5000.0..5012.0).contains(&found[0].timing.median_ns) && found[0].timing.launches_per_sample == 40);
-    insta::assert_snapshot!(project.sampled(), @"slow 10, quick 10, quick 10, slow 10, slow 5, quick 5, released");
+    insta::assert_snapshot!(project.sampled(), @"slow 10, quick 10, quick 10, slow 10, quick 5, slow 5, released");
 }
 
 #[tokio::test]
