@@ -1,299 +1,333 @@
-// attention-split-kv for f16, D=64 CAUSAL=1
-// SPLITS=4 BR=32 BC=64 THREADS=128 TPR=8 ROWS=2 KEYS=8 VEC=4 QREG=1 STAGE=1 SKIP=1 COMBINE_THREADS=64
-// Attention without tensor cores, parallel over the keys too: o = softmax(q k^T * scale) v in two kernels.
+// attention-mma for f16, D=64 CAUSAL=1
+// QWARPS=4 KWARPS=1 MT=1 BC=64 STAGES=3 QDIRECT=0 VLATE=0 MIN_BLOCKS=2
+// Attention on the tensor cores through mma.sync: o = softmax(q k^T * scale) v, for f16.
 //
-// With few queries there are too few blocks to fill the GPU, so SPLITS blocks share the keys of the same queries (the
-// notebook's "Priority 1", approach B; published as Flash-Decoding by Dao et al. 2023). `attend` computes for each
-// share an un-normalised output with its softmax maximum and sum (online softmax: Milakov & Gimelshein 2018, arXiv
-// 1805.02867), and `combine` merges the shares in a fixed order: no atomics, so the result is the same every time.
+// After FlashAttention-2 (Dao 2023, arXiv 2307.08691): a warp owns 16 * MT query rows and walks the keys in tiles. Scores,
+// probabilities and the output never leave registers, since the accumulator of q k^T has the very layout that the next product
+// needs as its left operand (PTX ISA, "Matrix Fragments for mma.m16n8k16"). Keys and values come by cp.async, STAGES - 1 tiles
+// ahead of the one in use.
+//
+// Short sequences have too few query rows to fill the GPU, so KWARPS warps can share a row's keys: each takes its part of every
+// tile, and at the end the block merges their outputs by maximum and sum (as Flash-Decoding does between blocks).
 #include <cuda_fp16.h>
 
-using Elem = __half;
+constexpr int D = 64;             // head dimension
+constexpr bool CAUSAL = 1;       // key j is visible to query i iff j <= i + Sk - Sq
+constexpr int QWARPS = 4;         // warps along the queries
+constexpr int KWARPS = 1;         // warps that share the keys of the same queries
+constexpr int MT = 1;             // groups of 16 query rows of a warp
+constexpr int BC = 64;            // keys of a warp in a tile
+constexpr int STAGES = 3;         // tiles in shared memory: one in use, the others on their way
+constexpr bool QDIRECT = 0;      // queries go from global memory to registers, without a tile
+constexpr bool VLATE = 0;        // scores start as soon as the keys are there, before the values
 
-constexpr int D = 64;            // head dimension
-constexpr bool CAUSAL = 1;      // key j is visible to query i iff j <= i + Sk - Sq
-constexpr int BR = 32;           // query rows of a block
-constexpr int BC = 64;           // keys of a tile
-constexpr int THREADS = 128;     // threads of a block; all copy, the first WORKERS compute
-constexpr int TPR = 8;           // threads that share a query row
-constexpr int ROWS = 2;          // query rows of a group of TPR threads
-constexpr int KEYS = 8;          // keys that a thread scores at once
-constexpr int VEC = 4;           // elements of one load in the inner loops
-constexpr bool SKIP = 1;        // leave out the keys that causality hides
-constexpr bool QREG = 1;        // the query fragment lives in registers, not in shared memory
-constexpr bool STAGE = 1;       // tiles go through shared memory; otherwise keys are read through L1
-constexpr int SPLITS = 4;        // shares of the keys, a block each
-constexpr int COMBINE_THREADS = 64;
-
-constexpr int WORKERS = BR / ROWS * TPR;
-constexpr int PART = D / TPR;       // head dimensions of a thread
-constexpr int CHUNKS = PART / VEC;  // its loads per row
-// Registers cannot be indexed by a loop variable; without them, unrolling more only makes loads wait in registers.
-constexpr int SCORE_UNROLL = QREG ? CHUNKS : 8;
-// Tiles are copied by the widest load that divides a row: 16 bytes, or 8 when D is an odd multiple of 4.
-constexpr int COPY_WORDS = D * sizeof(Elem) % 16 == 0 ? 4 : 2;
-constexpr int COPY = COPY_WORDS * 4 / sizeof(Elem);
+constexpr int WARPS = QWARPS * KWARPS;
+constexpr int THREADS = WARPS * 32;
+constexpr int BR = QWARPS * MT * 16;   // query rows of a block
+constexpr int KEYS = BC * KWARPS;      // keys of a tile
+constexpr int CHUNKS = D / 8;          // 16-byte chunks of a row
+constexpr int KX = D / 16;             // steps along the head dimension in q k^T
+constexpr int NX = BC / 8;             // groups of 8 keys of a warp
+constexpr int OX = D / 8;              // groups of 8 output dimensions
+constexpr unsigned Q_BYTES = QDIRECT ? 0 : BR * D * 2;
+constexpr unsigned TILE_BYTES = KEYS * D * 2;
 constexpr float LOG2E = 1.44269504f;
-// Finite stand-ins for minus infinity: their differences are never NaN, and exp2 of MASKED - LOWEST is 0.
+// A finite start for the running maximum: minus infinity minus it is minus infinity, never NaN.
 constexpr float LOWEST = -1e30f;
-constexpr float MASKED = -2e30f;
+// Rows of the merged output are apart by this many floats, so that the rows of a quad's threads start in other banks.
+constexpr int PITCH = D + 4;
 
-template <int N>
-struct alignas(N * sizeof(Elem)) Pack {
-    Elem at[N];
-};
-
-// The same as 32-bit words, which the compiler does not take apart into loads and stores of single elements.
-template <int N>
-struct alignas(N * 4) Words {
-    unsigned at[N];
-};
-
-__device__ inline float widen(float x) { return x; }
-__device__ inline float widen(__half x) { return __half2float(x); }
-__device__ inline void narrow(float x, float& to) { to = x; }
-__device__ inline void narrow(float x, __half& to) { to = __float2half_rn(x); }
-
-template <int N>
-__device__ inline void load(float (&to)[N], const Elem* from) {
-    const Pack<N> pack = *reinterpret_cast<const Pack<N>*>(from);
-#pragma unroll
-    for (int x = 0; x < N; ++x) to[x] = widen(pack.at[x]);
+// Place of a 16-byte chunk in a tile. ldmatrix reads the same chunk of eight rows at once: without the exclusive or
+// they would start in the same banks. Rows shorter than 128 bytes share a line of banks, so there fewer rows need it.
+__device__ inline unsigned place(int row, int chunk) {
+    constexpr int ROWS_PER_LINE = CHUNKS >= 8 ? 1 : 8 / CHUNKS;
+    constexpr int MASK = CHUNKS >= 8 ? 7 : CHUNKS - 1;
+    return row * (D * 2) + ((chunk ^ ((row / ROWS_PER_LINE) & MASK)) << 4);
 }
 
-template <int N>
-__device__ inline void store(Elem* to, const float (&from)[N], float factor) {
-    Pack<N> pack;
+// Starts to copy ROWS rows into a tile; rows that do not exist become zero, since a masked key has probability 0 and 0
+// times whatever was there must not be NaN.
+template <int ROWS>
+__device__ inline void copy_async(unsigned tile, const __half* from, int valid) {
+    constexpr int WORK = ROWS * CHUNKS;
 #pragma unroll
-    for (int x = 0; x < N; ++x) narrow(from[x] * factor, pack.at[x]);
-    if constexpr (N * sizeof(Elem) >= 4) {
-        Words<N * sizeof(Elem) / 4> words;
-        memcpy(&words, &pack, sizeof(words));
-        *reinterpret_cast<Words<N * sizeof(Elem) / 4>*>(to) = words;
-    } else {
-        *reinterpret_cast<Pack<N>*>(to) = pack;
+    for (int n = 0; n < (WORK + THREADS - 1) / THREADS; ++n) {
+        const int i = n * THREADS + threadIdx.x;
+        const int row = i / CHUNKS, chunk = i % CHUNKS;
+        const int bytes = row < valid ? 16 : 0;
+        // With no bytes to read the address still has to be a good one.
+        const __half* source = from + (row < valid ? (size_t)row * D + chunk * 8 : 0);
+        if (WORK % THREADS == 0 || i < WORK)
+            asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(tile + place(row, chunk)), "l"(source), "r"(bytes) : "memory");
     }
 }
+__device__ inline void commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int N>
+__device__ inline void wait() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
 
-// Copies `valid` rows of D elements and fills with zeros up to `rows`: a masked key has probability 0, and 0 times
-// whatever was in shared memory must not be NaN.
-__device__ inline void copy_rows(Elem* to, const Elem* from, int rows, int valid) {
-    constexpr int PER_ROW = D / COPY;
-    for (int i = threadIdx.x; i < rows * PER_ROW; i += THREADS) {
-        const int row = i / PER_ROW;
-        const int column = i % PER_ROW * COPY;
-        Words<COPY_WORDS> words = {};
-        if (row < valid) words = *reinterpret_cast<const Words<COPY_WORDS>*>(from + (size_t)row * D + column);
-        *reinterpret_cast<Words<COPY_WORDS>*>(to + row * D + column) = words;
-    }
+__device__ inline void load_matrices(unsigned (&r)[4], unsigned address) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address) : "memory");
+}
+__device__ inline void load_transposed(unsigned (&r)[4], unsigned address) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address) : "memory");
+}
+// d (16 x 8) += a (16 x 16) b (16 x 8)
+__device__ inline void multiply(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+__device__ inline unsigned pack(float low, float high) {
+    const __half2 h = __floats2half2_rn(low, high);
+    return *reinterpret_cast<const unsigned*>(&h);
 }
 
-// The head dimension is dealt to the threads of a group in turns of VEC elements: neighbouring threads read
-// neighbouring addresses, so a group's load has no bank conflict and all groups of a warp share it by broadcast.
-__device__ inline int dimension(int chunk) { return (chunk * TPR + (int)threadIdx.x % TPR) * VEC; }
-
-// Returns the row of a key, from the tile or, clamped to the last key, from global memory. A row read in vain there is
-// masked; it must only be readable.
-__device__ inline const Elem* key_row(const Elem* global, const Elem* tile, int first, int n, int Sk) {
-    return STAGE ? tile + n * D : global + (size_t)min(first + n, Sk - 1) * D;
-}
-
-extern "C" __global__ void __launch_bounds__(THREADS)
-attend(const Elem* __restrict__ q, const Elem* __restrict__ k, const Elem* __restrict__ v,
-       float* __restrict__ part_o, float* __restrict__ part_top, float* __restrict__ part_sum,
+extern "C" __global__ void __launch_bounds__(THREADS, 2)
+attend(const __half* __restrict__ q, const __half* __restrict__ k, const __half* __restrict__ v, __half* __restrict__ o,
        int Sq, int Sk, float scale) {
-    extern __shared__ __align__(16) unsigned char shared[];
-    Elem* k_tile = reinterpret_cast<Elem*>(shared);
-    Elem* v_tile = k_tile + BC * D;
-    Elem* q_tile = STAGE ? v_tile + BC * D : k_tile;  // only there without QREG
+    extern __shared__ __align__(128) unsigned char shared[];
+    const unsigned q_at = (unsigned)__cvta_generic_to_shared(shared);
+    const unsigned k_at = q_at + Q_BYTES, v_at = k_at + STAGES * TILE_BYTES;
 
-    // The last query tile sees the most keys when causal: it starts first, so that no long block is left at the end.
-    const int tile = SKIP ? gridDim.x - 1 - blockIdx.x : blockIdx.x;
-    const int block_row = tile * BR;
-    const int split = blockIdx.y;
-    const size_t head = blockIdx.z;
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const int kw = warp % KWARPS;                      // the warp's part of every tile
+    const int warp_row = warp / KWARPS * (MT * 16);    // its first query row in the block
+    // The last queries see the most keys when causal: they start first, so that no long block is left at the end.
+    const int block_row = (CAUSAL ? gridDim.x - 1 - blockIdx.x : blockIdx.x) * BR;
+    const size_t head = blockIdx.y;
     q += (head * Sq + block_row) * D;
+    o += (head * Sq + block_row) * D;
     k += head * Sk * D;
     v += head * Sk * D;
-
     const int rows = min(BR, Sq - block_row);
-    // Asked from lane 0, so that the compiler knows it to be one number per warp and does not guard every shuffle
-    // against divergence.
-    const int warp = __shfl_sync(0xffffffffu, (int)threadIdx.x / 32, 0);
-    const bool works = warp * 32 < WORKERS;  // whole warps: WORKERS is a multiple of 32
-    const int group_row = threadIdx.x / TPR * ROWS;
     const int diagonal = block_row + Sk - Sq;  // the last key that the block's first row sees, when causal
+    const int end = CAUSAL ? min(Sk, diagonal + rows) : Sk;
+    const int tiles = max(0, (end + KEYS - 1) / KEYS);
 
-    float q_part[ROWS][QREG ? PART : 1];
-    if constexpr (QREG) {
+    // A tile's keys and values are one group of copies, or two with VLATE. Groups are counted, so empty ones are committed, too.
+    const auto fetch = [&](int tile) {
+        const unsigned slot = tile % STAGES * TILE_BYTES;
+        const size_t first = (size_t)tile * KEYS;
+        if (tile < tiles) copy_async<KEYS>(k_at + slot, k + first * D, Sk - (int)first);
+        if (VLATE) commit();
+        if (tile < tiles) copy_async<KEYS>(v_at + slot, v + first * D, Sk - (int)first);
+        commit();
+    };
+    if (!QDIRECT) {
+        copy_async<BR>(q_at, q, rows);
+        commit();
+    }
 #pragma unroll
-        for (int r = 0; r < ROWS; ++r) {
+    for (int tile = 0; tile < (STAGES == 1 ? 1 : STAGES - 1); ++tile) fetch(tile);
+
+    // The warp's queries as left operands, 16 dimensions each: they stay in registers.
+    unsigned q_part[MT][KX][4];
+    if (QDIRECT) {
 #pragma unroll
-            for (int c = 0; c < CHUNKS; ++c) {
-                float part[VEC] = {};
-                if (works && group_row + r < rows) load(part, q + (size_t)(group_row + r) * D + dimension(c));
+        for (int m = 0; m < MT; ++m)
 #pragma unroll
-                for (int x = 0; x < VEC; ++x) q_part[r][c * VEC + x] = part[x];
+            for (int x = 0; x < KX; ++x)
+#pragma unroll
+                for (int n = 0; n < 4; ++n) {
+                    const int row = warp_row + m * 16 + lane / 4 + n % 2 * 8;
+                    const int column = x * 16 + lane % 4 * 2 + n / 2 * 8;
+                    q_part[m][x][n] = row < rows ? *reinterpret_cast<const unsigned*>(q + (size_t)row * D + column) : 0;
+                }
+    } else {
+        wait<(STAGES == 1 ? 1 : STAGES - 1) * (VLATE ? 2 : 1)>();
+        __syncthreads();
+#pragma unroll
+        for (int m = 0; m < MT; ++m)
+#pragma unroll
+            for (int x = 0; x < KX; ++x)
+                load_matrices(q_part[m][x], q_at + place(warp_row + m * 16 + lane % 16, x * 2 + lane / 16));
+    }
+
+    float acc[MT][OX][4] = {};                 // un-normalised output
+    float top[MT][2], sum[MT][2];              // running maximum in units of log2, this thread's part of the running sum
+#pragma unroll
+    for (int m = 0; m < MT; ++m) top[m][0] = top[m][1] = LOWEST, sum[m][0] = sum[m][1] = 0;
+    const float factor = scale * LOG2E;        // exp(scale * x) = exp2(factor * x), one multiplication for both
+
+    for (int t = 0; t < tiles; ++t) {
+        // The keys of tile t are there when all but the later groups are; then everyone is done with the tile before, whose place the
+        // next copies take.
+        if (STAGES == 1) {
+            wait<VLATE ? 1 : 0>();
+        } else {
+            wait<VLATE ? 2 * (STAGES - 2) + 1 : STAGES - 2>();
+        }
+        __syncthreads();
+        if (STAGES > 1) fetch(t + STAGES - 1);
+        const unsigned k_now = k_at + t % STAGES * TILE_BYTES, v_now = v_at + t % STAGES * TILE_BYTES;
+        const int first = t * KEYS + kw * BC;  // the warp's first key
+        // A warp whose keys nobody sees has nothing to do but to keep step.
+        const bool idle = first >= end || (CAUSAL && first > diagonal + warp_row + MT * 16 - 1);
+
+        float score[MT][NX][4] = {};
+        if (!idle) {
+#pragma unroll
+            for (int x = 0; x < KX; ++x) {
+#pragma unroll
+                for (int n = 0; n < NX / 2; ++n) {
+                    // One load gives the right operands of two groups of 8 keys.
+                    unsigned b[4];
+                    load_matrices(b, k_now + place(kw * BC + n * 16 + lane / 16 * 8 + lane % 8, x * 2 + lane / 8 % 2));
+#pragma unroll
+                    for (int m = 0; m < MT; ++m) {
+                        multiply(score[m][n * 2], q_part[m][x], b[0], b[1]);
+                        multiply(score[m][n * 2 + 1], q_part[m][x], b[2], b[3]);
+                    }
+                }
+            }
+#pragma unroll
+            for (int m = 0; m < MT; ++m) {
+                // Only a tile at the end of the keys or on the diagonal has anything to mask.
+                if (first + BC > Sk || (CAUSAL && first + BC - 1 > diagonal + warp_row + m * 16)) {
+#pragma unroll
+                    for (int n = 0; n < NX; ++n) {
+#pragma unroll
+                        for (int x = 0; x < 4; ++x) {
+                            const int key = first + n * 8 + lane % 4 * 2 + x % 2;
+                            const int row = warp_row + m * 16 + lane / 4 + x / 2 * 8;
+                            if (key >= Sk || (CAUSAL && key > diagonal + row)) score[m][n][x] = -__int_as_float(0x7f800000);
+                        }
+                    }
+                }
+                // Online softmax: four neighbouring threads share a row.
+#pragma unroll
+                for (int r = 0; r < 2; ++r) {
+                    float most = score[m][0][r * 2];
+#pragma unroll
+                    for (int n = 0; n < NX; ++n) most = fmaxf(most, fmaxf(score[m][n][r * 2], score[m][n][r * 2 + 1]));
+                    most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 1));
+                    most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 2));
+                    const float grown = fmaxf(top[m][r], most * factor);
+                    const float shrink = exp2f(top[m][r] - grown);
+                    top[m][r] = grown;
+                    sum[m][r] *= shrink;
+#pragma unroll
+                    for (int n = 0; n < OX; ++n) acc[m][n][r * 2] *= shrink, acc[m][n][r * 2 + 1] *= shrink;
+#pragma unroll
+                    for (int n = 0; n < NX; ++n) {
+#pragma unroll
+                        for (int x = r * 2; x < r * 2 + 2; ++x) {
+                            score[m][n][x] = exp2f(fmaf(score[m][n][x], factor, -grown));
+                            sum[m][r] += score[m][n][x];
+                        }
+                    }
+                }
             }
         }
-    } else {
-        copy_rows(q_tile, q, BR, rows);
-    }
-
-    float acc[ROWS][PART];  // un-normalised output
-    float top[ROWS];        // running maximum of the scores, in units of log2
-    float sum[ROWS];        // running sum of exp2(score - top)
-#pragma unroll
-    for (int r = 0; r < ROWS; ++r) {
-        top[r] = LOWEST;
-        sum[r] = 0;
-#pragma unroll
-        for (int x = 0; x < PART; ++x) acc[r][x] = 0;
-    }
-
-    const int end = CAUSAL && SKIP ? min(Sk, diagonal + rows) : Sk;
-    // The warp's last row bounds what the warp has to look at inside a tile.
-    const int warp_rows = (warp + 1) * (32 / TPR) * ROWS;
-    const int warp_end = CAUSAL && SKIP ? min(end, diagonal + warp_rows) : end;
-
-    // This block's share: tiles are dealt evenly among the splits; with fewer tiles than splits some get none, and
-    // write a maximum of LOWEST and a sum of 0, which weigh nothing in the end.
-    const int tiles = (max(end, 0) + BC - 1) / BC;
-    const int share_begin = tiles * split / SPLITS * BC;
-    const int share_end = min(end, tiles * (split + 1) / SPLITS * BC);
-
-    if constexpr (!STAGE && !QREG) __syncthreads();  // the query tile is there
-    for (int first = share_begin; first < share_end; first += BC) {
-        const int keys = min(BC, share_end - first);
-        const int filled = (keys + KEYS - 1) / KEYS * KEYS;
-        if constexpr (STAGE) {
-            __syncthreads();  // every warp is done with the tile before
-            copy_rows(k_tile, k + (size_t)first * D, filled, keys);
-            copy_rows(v_tile, v + (size_t)first * D, filled, keys);
+        if (VLATE) {
+            // The next tile's keys and values, two groups each, may still be on their way.
+            if (STAGES == 1) {
+                wait<0>();
+            } else {
+                wait<2 * (STAGES - 1)>();
+            }
             __syncthreads();
         }
-        if (!works) continue;
-
-        const bool edge = filled > keys || (CAUSAL && first + filled - 1 > diagonal);
-        const int stop = min(keys, warp_end - first);
-        for (int j = 0; j < stop; j += KEYS) {
-            // ROWS x KEYS scores at once: every value loaded from shared memory is used ROWS or KEYS times.
-            float score[ROWS][KEYS] = {};
-#pragma unroll(SCORE_UNROLL)
-            for (int c = 0; c < CHUNKS; ++c) {
-                float k_part[KEYS][VEC];
+        if (!idle) {
+            // Output += probabilities x values: 16 keys at a time, the values transposed while loading.
 #pragma unroll
-                for (int n = 0; n < KEYS; ++n) load(k_part[n], key_row(k, k_tile, first, j + n, Sk) + dimension(c));
+            for (int n = 0; n < NX / 2; ++n) {
+                unsigned p[MT][4];
 #pragma unroll
-                for (int r = 0; r < ROWS; ++r) {
-                    float q_now[VEC];
-                    if constexpr (QREG) {
+                for (int m = 0; m < MT; ++m) {
 #pragma unroll
-                        for (int x = 0; x < VEC; ++x) q_now[x] = q_part[r][c * VEC + x];
-                    } else {
-                        load(q_now, q_tile + (group_row + r) * D + dimension(c));
-                    }
-#pragma unroll
-                    for (int n = 0; n < KEYS; ++n) {
-#pragma unroll
-                        for (int x = 0; x < VEC; ++x) score[r][n] += q_now[x] * k_part[n][x];
-                    }
+                    for (int x = 0; x < 4; ++x)
+                        p[m][x] = pack(score[m][n * 2 + x / 2][x % 2 * 2], score[m][n * 2 + x / 2][x % 2 * 2 + 1]);
                 }
-            }
-            // The group's threads add up their parts of each dot product; all end up with the same bits.
 #pragma unroll
-            for (int r = 0; r < ROWS; ++r) {
+                for (int x = 0; x < OX / 2; ++x) {
+                    unsigned b[4];
+                    load_transposed(b, v_now + place(kw * BC + n * 16 + lane % 16, x * 2 + lane / 16));
 #pragma unroll
-                for (int n = 0; n < KEYS; ++n) {
-#pragma unroll
-                    for (int lane = TPR / 2; lane > 0; lane /= 2)
-                        score[r][n] += __shfl_xor_sync(0xffffffffu, score[r][n], lane);
-                }
-            }
-            // Online softmax: when the maximum grows, what was summed so far is scaled down to it, once per KEYS keys.
-#pragma unroll
-            for (int r = 0; r < ROWS; ++r) {
-                const int last = CAUSAL ? min(share_end - 1, diagonal + group_row + r) : share_end - 1;
-                float grown = top[r];
-#pragma unroll
-                for (int n = 0; n < KEYS; ++n) {
-                    score[r][n] *= scale * LOG2E;
-                    if (edge && first + j + n > last) score[r][n] = MASKED;
-                    grown = fmaxf(grown, score[r][n]);
-                }
-                const float shrink = exp2f(top[r] - grown);
-                top[r] = grown;
-                sum[r] *= shrink;
-#pragma unroll
-                for (int x = 0; x < PART; ++x) acc[r][x] *= shrink;
-#pragma unroll
-                for (int n = 0; n < KEYS; ++n) {
-                    score[r][n] = exp2f(score[r][n] - grown);
-                    sum[r] += score[r][n];
-                }
-            }
-#pragma unroll
-            for (int n = 0; n < KEYS; ++n) {
-#pragma unroll
-                for (int c = 0; c < CHUNKS; ++c) {
-                    float v_part[VEC];
-                    load(v_part, key_row(v, v_tile, first, j + n, Sk) + dimension(c));
-#pragma unroll
-                    for (int r = 0; r < ROWS; ++r) {
-#pragma unroll
-                        for (int x = 0; x < VEC; ++x) acc[r][c * VEC + x] += score[r][n] * v_part[x];
+                    for (int m = 0; m < MT; ++m) {
+                        multiply(acc[m][x * 2], p[m], b[0], b[1]);
+                        multiply(acc[m][x * 2 + 1], p[m], b[2], b[3]);
                     }
                 }
             }
         }
-    }
-
-    if (!works) return;
-#pragma unroll
-    for (int r = 0; r < ROWS; ++r) {
-        if (group_row + r >= rows) continue;
-        const size_t row = ((size_t)split * gridDim.z + head) * Sq + block_row + group_row + r;
-        if (threadIdx.x % TPR == 0) {
-            part_top[row] = top[r];
-            part_sum[row] = sum[r];
-        }
-#pragma unroll
-        for (int c = 0; c < CHUNKS; ++c) {
-#pragma unroll
-            for (int x = 0; x < VEC; ++x) part_o[row * D + dimension(c) + x] = acc[r][c * VEC + x];
+        if (STAGES == 1) {
+            __syncthreads();  // every warp is done with the tile before the next one takes its place
+            if (t + 1 < tiles) fetch(t + 1);
         }
     }
-}
+    wait<0>();
+    __syncthreads();  // from here on the tiles' memory is free
 
-// Merges the shares of every query: each is scaled from its own maximum to the common one. A thread owns 4 neighbouring
-// output elements, so that all its loads are 16 bytes wide and coalesced.
-extern "C" __global__ void __launch_bounds__(COMBINE_THREADS)
-combine(const float* __restrict__ part_o, const float* __restrict__ part_top, const float* __restrict__ part_sum,
-        Elem* __restrict__ o, int queries) {
-    const int index = blockIdx.x * COMBINE_THREADS + threadIdx.x;
-    const int query = index / (D / 4);
-    const int column = index % (D / 4) * 4;
-    if (query >= queries) return;
-
-    float top = LOWEST;
+    // The sums of the four threads of a row.
 #pragma unroll
-    for (int s = 0; s < SPLITS; ++s) top = fmaxf(top, part_top[(size_t)s * queries + query]);
+    for (int m = 0; m < MT; ++m)
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+            sum[m][r] += __shfl_xor_sync(0xffffffffu, sum[m][r], 1);
+            sum[m][r] += __shfl_xor_sync(0xffffffffu, sum[m][r], 2);
+        }
 
-    float sum = 0;
-    float acc[4] = {};
-#pragma unroll 8
-    for (int s = 0; s < SPLITS; ++s) {
-        const size_t row = (size_t)s * queries + query;
-        // 0 for an empty share, whose maximum is LOWEST, unless all are empty: then 1, times a sum of 0.
-        const float weight = exp2f(part_top[row] - top);
-        const float4 part = *reinterpret_cast<const float4*>(part_o + row * D + column);
-        sum += weight * part_sum[row];
-        acc[0] += weight * part.x;
-        acc[1] += weight * part.y;
-        acc[2] += weight * part.z;
-        acc[3] += weight * part.w;
+    if constexpr (KWARPS == 1) {
+        // Through shared memory, so that every store to global memory moves 16 bytes: rows are the warp's own.
+#pragma unroll
+        for (int m = 0; m < MT; ++m)
+#pragma unroll
+            for (int r = 0; r < 2; ++r) {
+                const float inverse = sum[m][r] > 0 ? 1 / sum[m][r] : 0;  // a query that sees no key gives 0
+                const int row = warp_row + m * 16 + lane / 4 + r * 8;
+#pragma unroll
+                for (int n = 0; n < OX; ++n)
+                    reinterpret_cast<unsigned*>(shared + place(row, n))[lane % 4] =
+                        pack(acc[m][n][r * 2] * inverse, acc[m][n][r * 2 + 1] * inverse);
+            }
+        __syncwarp();
+#pragma unroll
+        for (int n = 0; n < MT * 16 * CHUNKS / 32; ++n) {
+            const int row = warp_row + (n * 32 + lane) / CHUNKS, chunk = (n * 32 + lane) % CHUNKS;
+            const uint4 part = *reinterpret_cast<const uint4*>(shared + place(row, chunk));
+            if (row < rows) *reinterpret_cast<uint4*>(o + (size_t)row * D + chunk * 8) = part;
+        }
+    } else {
+        // Each warp leaves its output, maximum and sum; then the block merges them, 8 dimensions a thread.
+        float* outs = reinterpret_cast<float*>(shared);
+        float* tops = outs + KWARPS * BR * PITCH;
+        float* sums = tops + KWARPS * BR;
+#pragma unroll
+        for (int m = 0; m < MT; ++m)
+#pragma unroll
+            for (int r = 0; r < 2; ++r) {
+                const int row = kw * BR + warp_row + m * 16 + lane / 4 + r * 8;
+#pragma unroll
+                for (int n = 0; n < OX; ++n)
+                    *reinterpret_cast<float2*>(outs + row * PITCH + n * 8 + lane % 4 * 2) =
+                        make_float2(acc[m][n][r * 2], acc[m][n][r * 2 + 1]);
+                if (lane % 4 == 0) tops[row] = top[m][r], sums[row] = sum[m][r];
+            }
+        __syncthreads();
+        for (int i = threadIdx.x; i < rows * CHUNKS; i += THREADS) {
+            const int row = i / CHUNKS, chunk = i % CHUNKS;
+            float most = LOWEST;
+#pragma unroll
+            for (int w = 0; w < KWARPS; ++w) most = fmaxf(most, tops[w * BR + row]);
+            float whole = 0, out[8] = {};
+#pragma unroll
+            for (int w = 0; w < KWARPS; ++w) {
+                const float weight = exp2f(tops[w * BR + row] - most);
+                whole += weight * sums[w * BR + row];
+                const float* from = outs + (w * BR + row) * PITCH + chunk * 8;
+#pragma unroll
+                for (int x = 0; x < 8; ++x) out[x] += weight * from[x];
+            }
+            const float inverse = whole > 0 ? 1 / whole : 0;  // a query that sees no key gives 0
+            uint4 part;
+            part.x = pack(out[0] * inverse, out[1] * inverse);
+            part.y = pack(out[2] * inverse, out[3] * inverse);
+            part.z = pack(out[4] * inverse, out[5] * inverse);
+            part.w = pack(out[6] * inverse, out[7] * inverse);
+            *reinterpret_cast<uint4*>(o + (size_t)row * D + chunk * 8) = part;
+        }
     }
-
-    const float inverse = sum > 0 ? 1 / sum : 0;  // a query that sees no key gives 0
-    store(o + (size_t)query * D + column, acc, inverse);
 }

@@ -1,5 +1,5 @@
 // attention-scalar for f16, D=4 CAUSAL=1
-// BR=64 BC=64 THREADS=256 TPR=1 ROWS=1 KEYS=8 VEC=1 PAD=0 QREG=1 SKIP=0 UNROLL=1 MIN_BLOCKS=4
+// BR=64 BC=32 THREADS=256 TPR=1 ROWS=1 KEYS=4 VEC=1 PAD=0 QREG=1 SKIP=0 UNROLL=1 MIN_BLOCKS=4
 // Attention without tensor cores: o = softmax(q k^T * scale) v, one pass over the keys.
 //
 // A block owns BR consecutive queries of one head and walks the keys in tiles of BC, copied to shared memory. Softmax
@@ -13,11 +13,11 @@ using Elem = __half;
 constexpr int D = 4;            // head dimension
 constexpr bool CAUSAL = 1;      // key j is visible to query i iff j <= i + Sk - Sq
 constexpr int BR = 64;           // query rows of a block
-constexpr int BC = 64;           // keys of a tile
+constexpr int BC = 32;           // keys of a tile
 constexpr int THREADS = 256;     // threads of a block; all copy, the first WORKERS compute
 constexpr int TPR = 1;           // threads that share a query row
 constexpr int ROWS = 1;          // query rows of a group of TPR threads
-constexpr int KEYS = 8;          // keys that a thread scores at once
+constexpr int KEYS = 4;          // keys that a thread scores at once
 constexpr int VEC = 1;           // elements of one shared-memory load
 constexpr int PAD = 0;           // elements between rows in shared memory, against bank conflicts
 constexpr int UNROLL = 1;        // loads per row in one body of the score loop; all of them with QREG
