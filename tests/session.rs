@@ -51,6 +51,55 @@ fn a_session_improves_the_seed_commits_the_winners_and_reports() {
     assert!(sandbox.path(".optloop/reports/session-1.json").is_file());
 }
 
+/// A project of one case whose baseline is a program that says the fake device's name. With one key, attention is a copy of the
+/// values, which a shell can compute.
+fn with_baseline(fault: &str) -> Sandbox {
+    let sandbox = Sandbox::new();
+    let program = include_str!("baseline/fake.sh");
+    sandbox.write("fake.sh", program);
+    let cases = common::WORKLOAD.find("[[case]]").unwrap();
+    let workload = common::WORKLOAD[..cases].replace("CAUSAL = 1", "CAUSAL = 0").replace("H = 2", "H = 64");
+    let case = "[[case]]\nname = 'one-key'\nSq = 1\nSk = 1\nD = 64\n";
+    let workload =
+        format!("{}{case}", workload.replace("dtype =", &format!("baseline = ['sh', 'fake.sh', '{fault}']\ndtype =")));
+    sandbox.write("kernels/workloads/small.toml", &workload);
+    sandbox
+}
+
+#[test]
+fn the_fastest_backend_of_a_baseline_takes_part_in_the_final() {
+    let sandbox = with_baseline("");
+    let output = sandbox.session("12", &[]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let case = &sandbox.report()["cases"][0];
+    assert_eq!(case["baseline"]["name"], "quick");
+    assert!((case["baseline"]["us"].as_f64().unwrap() - 5.0).abs() < 0.02, "{case}");
+    assert_eq!(case["contest"]["kind"], "final");
+    assert_eq!(case["ratio_to_baseline"]["paired"], true);
+    let ratio = case["ratio_to_baseline"]["estimate"].as_f64().unwrap();
+    assert!(
+        (ratio * case["best_us"].as_f64().unwrap() / 5.0 - 1.0).abs() < 0.01,
+        "the baseline's time over ours: {case}"
+    );
+    // It was sampled in turns, a block at a time, in the final, after the first look at all backends.
+    let sampled = std::fs::read_to_string(sandbox.path("sampled")).unwrap();
+    let contests: Vec<&str> = sampled.split("released\n").skip(1).filter(|contest| !contest.is_empty()).collect();
+    assert!(!contests.is_empty(), "{sampled}");
+    assert!(contests.iter().all(|contest| contest.lines().all(|line| line.starts_with("quick "))), "{sampled}");
+}
+
+#[test]
+fn a_baseline_that_dies_is_replaced_by_the_seed_of_the_reference() {
+    let sandbox = with_baseline("dies");
+    let output = sandbox.session("12", &[]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("no baseline: one-key: CUDA out of memory"), "{said}");
+    let report = sandbox.report();
+    assert_eq!(report["session"]["status"], "finished");
+    assert_eq!(report["cases"][0]["baseline"]["name"], "modelled, the seed of toy");
+}
+
 #[test]
 fn the_next_session_starts_at_the_seed_and_measures_the_committed_winners_first() {
     let sandbox = Sandbox::new();
