@@ -20,7 +20,7 @@ use crate::domain::floor::floor_ns;
 use crate::domain::regime::{self, Regime};
 use crate::domain::verdict::Policy;
 use crate::domain::workload::{Case, Workload};
-use crate::runner::baseline::{BaselineProcess, BaselineProgram, Hello, fastest};
+use crate::runner::baseline::{BaselineProcess, BaselineProgram, fastest};
 use crate::runner::compile::{CompileError, Compiler};
 use crate::runner::contest::{self, BaselineEntry, ContestError, Entry, Terms, with_twin};
 use crate::runner::evaluate::EvaluateRequest;
@@ -110,15 +110,7 @@ impl Bench {
 
     /// Returns under which a subject is measured here.
     pub fn conditions(&self, workload: &Workload, case: &Case, regime: Regime) -> Conditions {
-        Conditions {
-            workload: workload.name.clone(),
-            case: case.name.clone(),
-            dims: case.dims.clone(),
-            dtype: workload.dtype,
-            device: self.device().name.clone(),
-            regime,
-            time_source: self.device().time_source,
-        }
+        Conditions::of(workload, &Case { regime, ..case.clone() }, self.device())
     }
 
     /// Says in one sentence why a case cannot be measured in a regime, if it cannot.
@@ -150,11 +142,7 @@ impl Bench {
             min_sample_ns: self.config.benchmark.min_sample_us * 1e3,
         };
         let process = program.start().await?;
-        let Hello { device, time_source, .. } = process.hello();
-        if *device != self.device().name || *time_source != self.device().time_source {
-            let (theirs, ours) = (time_source.name(), self.device().time_source.name());
-            return Err(format!("it is {theirs} on {device} and kernels are {ours} on {}", self.device().name));
-        }
+        process.hello().fits(self.device())?;
         self.baseline = Some(process);
         Ok(())
     }
@@ -201,10 +189,7 @@ impl Bench {
         let workload = &challenger.workload;
         let case = Case { regime, ..challenger.case().clone() };
         let terms = Terms {
-            workload: &workload.name,
-            op: workload.op,
-            dtype: workload.dtype,
-            tolerance: workload.tolerance,
+            workload,
             case: &case,
             policy: &self.policy,
             min_sample_ns: self.config.benchmark.min_sample_us * 1e3,

@@ -10,23 +10,15 @@ use super::worker::{EnterRequest, Worker, WorkerError};
 use crate::domain::artifact::Artifact;
 use crate::domain::conditions::Conditions;
 use crate::domain::contest::{Contest, Role};
-use crate::domain::device::DeviceInfo;
 use crate::domain::evaluation::Outcome;
-use crate::domain::op::{Dtype, Op};
 use crate::domain::plan::LaunchPlan;
 use crate::domain::verdict::Policy;
-use crate::domain::workload::{Case, Tolerance};
+use crate::domain::workload::{Case, Workload};
 
 /// What holds for every entrant of a contest.
 pub struct Terms<'a> {
-    /// Name of the workload.
-    pub workload: &'a str,
-    /// The op.
-    pub op: &'static dyn Op,
-    /// Element type of the tensors.
-    pub dtype: Dtype,
-    /// The largest errors that count as correct.
-    pub tolerance: Tolerance,
+    /// The workload.
+    pub workload: &'a Workload,
     /// The case, with its regime.
     pub case: &'a Case,
     /// When enough is sampled.
@@ -103,7 +95,7 @@ pub async fn hold(
     entries: &[Entry<'_>],
     baseline: Option<BaselineEntry<'_>>,
 ) -> Result<Contest, ContestError> {
-    let conditions = terms.conditions(worker.info());
+    let conditions = Conditions::of(terms.workload, terms.case, worker.info());
     let l2_bytes = worker.info().l2_bytes;
     let mut stage = Stage::new(worker, monitor, &terms.case.name);
     for entry in entries {
@@ -135,26 +127,14 @@ impl Terms<'_> {
     fn request(&self, entry: &Entry<'_>) -> EnterRequest {
         EnterRequest {
             artifact: entry.artifact.clone(),
-            op: self.op.name().to_owned(),
-            dtype: self.dtype,
-            tolerance: self.tolerance,
+            op: self.workload.op.name().to_owned(),
+            dtype: self.workload.dtype,
+            tolerance: self.workload.tolerance,
             case: self.case.clone(),
             plan: entry.plan.clone(),
             min_sample_ns: self.min_sample_ns,
             oracle_flop: self.oracle_flop,
             input_seed: self.input_seed,
-        }
-    }
-
-    fn conditions(&self, device: &DeviceInfo) -> Conditions {
-        Conditions {
-            workload: self.workload.to_owned(),
-            case: self.case.name.clone(),
-            dims: self.case.dims.clone(),
-            dtype: self.dtype,
-            device: device.name.clone(),
-            regime: self.case.regime,
-            time_source: device.time_source,
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::domain::evaluation::Evaluation;
 use crate::domain::record::Baseline;
 use crate::domain::verdict::{Decision, Verdict};
 use crate::domain::workload::Case;
-use crate::runner::baseline::{BaselineProcess, Hello, fastest};
+use crate::runner::baseline::{BaselineProcess, fastest};
 use crate::runner::inputs;
 
 impl Session<'_> {
@@ -104,14 +104,8 @@ impl Session<'_> {
         let left = self.order.budget.wall.saturating_sub(self.started.elapsed());
         let process = in_time(program.start(), left, &mut self.interrupt).await;
         let process = process.map_err(|reason| format!("{reason}; the reference's seed stands in"))?;
-        let Hello { device, time_source, .. } = process.hello();
-        if *device != info.name || *time_source != info.time_source {
-            let (theirs, ours) = (time_source.name(), info.time_source.name());
-            return Err(format!(
-                "it is {theirs} on {device} and variants are {ours} on {}; the reference's seed stands in",
-                info.name
-            ));
-        }
+        let fits = process.hello().fits(info);
+        fits.map_err(|reason| format!("{reason}; the reference's seed stands in"))?;
         Ok(process)
     }
 

@@ -203,10 +203,7 @@ impl Session<'_> {
         self.contests += 1;
         let device = self.parts.worker.info();
         let terms = Terms {
-            workload: &self.parts.workload.name,
-            op: self.parts.workload.op,
-            dtype: self.parts.workload.dtype,
-            tolerance: self.parts.workload.tolerance,
+            workload: &self.parts.workload,
             case,
             policy: &self.order.policy,
             min_sample_ns: self.order.min_sample_ns,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::domain::device::TimeSource;
+use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::domain::op::{Dims, Dtype};
 use crate::domain::regime::Regime;
 
@@ -55,6 +55,17 @@ pub struct Hello {
     /// Versions of the program's libraries, by name.
     #[serde(default)]
     pub versions: BTreeMap<String, String>,
+}
+
+impl Hello {
+    /// Tells whether its times can be held against those of a device. The error says in one sentence why not.
+    pub fn fits(&self, device: &DeviceInfo) -> Result<(), String> {
+        if self.device == device.name && self.time_source == device.time_source {
+            return Ok(());
+        }
+        let (theirs, ours) = (self.time_source.name(), device.time_source.name());
+        Err(format!("it is {theirs} on {} and kernels are {ours} on {}", self.device, device.name))
+    }
 }
 
 /// The answer to [`Request::Prepare`].

@@ -79,8 +79,9 @@ impl<'a> Stage<'a> {
     /// Takes a baseline in, after the variants. One that does not get ready stays out.
     pub(super) async fn admit(&mut self, mut entry: BaselineEntry<'a>, terms: &Terms<'_>, l2_bytes: u64) {
         let BaselineEntry { process, backend } = &mut entry;
+        let workload = terms.workload;
         let prepared =
-            process.prepare_one(backend, terms.op, terms.dtype, terms.case, l2_bytes, terms.input_seed).await;
+            process.prepare_one(backend, workload.op, workload.dtype, terms.case, l2_bytes, terms.input_seed).await;
         match prepared {
             Ok(ready) => {
                 self.sides.push(Side::new(Source::Baseline, ready.launches_per_sample, None));
