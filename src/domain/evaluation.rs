@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::check::Check;
 use super::contest::Contest;
 use super::profile::Profile;
 use super::regime::Regime;
@@ -22,6 +23,8 @@ pub enum Outcome {
     Wrong {
         /// The case on which it is.
         case: String,
+        /// What caught it.
+        check: Check,
         /// What is wrong with it.
         message: String,
     },
@@ -43,7 +46,9 @@ pub enum Outcome {
     Cheated {
         /// The case on which it was caught.
         case: String,
-        /// The check that caught it.
+        /// What caught it.
+        check: Check,
+        /// How.
         message: String,
     },
     /// Given up before the device was touched.
@@ -78,6 +83,14 @@ impl Outcome {
             | Self::Crashed { case, .. }
             | Self::TimedOut { case, .. }
             | Self::Cheated { case, .. } => Some(case),
+            _ => None,
+        }
+    }
+
+    /// Returns the check that caught it, if one did.
+    pub fn check(&self) -> Option<Check> {
+        match self {
+            Self::Wrong { check, .. } | Self::Cheated { check, .. } => Some(*check),
             _ => None,
         }
     }

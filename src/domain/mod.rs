@@ -2,6 +2,7 @@
 
 pub mod artifact;
 pub mod budget;
+pub mod check;
 pub mod conditions;
 pub mod contest;
 pub mod cost;

@@ -85,6 +85,16 @@ pub struct DimSpec {
     pub range: (i64, i64),
 }
 
+/// Inputs that ordinary random ones never look like, made from random ones.
+#[derive(Debug, Clone, Copy)]
+pub struct Probe {
+    /// Name, for people.
+    pub name: &'static str,
+    /// Changes the input tensors, which are in the order of [`Op::tensors`]; the same seed makes the same change. What comes out is
+    /// rounded to the workload's dtype afterwards.
+    pub apply: fn(&Dims, &mut [Vec<f32>], u64),
+}
+
 /// An operation that kernels of several families can compute.
 ///
 /// The reference is the oracle of every validation, so it is written for clarity first, in float64, and only its outer
@@ -115,6 +125,19 @@ pub trait Op: Sync + Send {
     ///
     /// Not every kernel is valid on each of them, and some of them may not pass [`Op::check`]: the caller looks.
     fn scaled(&self, _dims: &Dims) -> Vec<Dims> {
+        Vec::new()
+    }
+
+    /// Returns the probes that every winner must pass. None by default.
+    fn probes(&self) -> &'static [Probe] {
+        &[]
+    }
+
+    /// Returns shapes near a case that no workload names, on which the same source is right where its family's constraints
+    /// allow it. None by default.
+    ///
+    /// Some of them may not pass [`Op::check`]: the caller looks.
+    fn hidden(&self, _dims: &Dims) -> Vec<Dims> {
         Vec::new()
     }
 

@@ -151,6 +151,7 @@ fn of_times(incumbent: &Timing, challenger: &Timing, confirmed: bool, policy: &P
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::check::Check;
     use crate::domain::contest::tests::{contest, entrant};
     use crate::domain::evaluation::{Correctness, Measurement};
     use crate::domain::incumbent::Incumbent;
@@ -283,7 +284,7 @@ mod tests {
     fn slower_is_a_regression_and_wrong_is_rejected_however_fast() {
         assert_eq!(verdict(Some(100.0), &measured(120.0, None)), Verdict::Regressed);
         let mut wrong = measured(1.0, Some(1.0));
-        wrong.outcome = Outcome::Wrong { case: "a".to_owned(), message: "zeros".to_owned() };
+        wrong.outcome = Outcome::Wrong { case: "a".to_owned(), check: Check::Accuracy, message: "zeros".to_owned() };
         assert_eq!(verdict(Some(100.0), &wrong), Verdict::Rejected);
     }
 

@@ -3,6 +3,7 @@
 mod arena;
 mod case_run;
 mod data;
+mod examine;
 mod sets;
 mod setup;
 #[cfg(test)]
@@ -23,6 +24,7 @@ use crate::ops;
 
 pub(super) use arena::{Arena, time};
 use case_run::Loaded;
+pub(super) use examine::examine;
 
 /// Everything that a device needs to know to evaluate a variant.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -60,16 +62,48 @@ pub struct CaseRequest {
     pub incumbent_ns: Option<f64>,
     /// What to check instead where the case is too much work for a device that models its times: the counts come from a
     /// sample of the case's own blocks then.
-    pub scaled: Option<ScaledCase>,
+    pub scaled: Option<PlannedCase>,
 }
 
-/// A smaller case of the same name that takes the same paths through the variant, with the variant's plan on it.
+/// A case with the variant's plan on it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct ScaledCase {
+pub struct PlannedCase {
     /// The case.
     pub case: Case,
     /// The variant's plan on it.
     pub plan: LaunchPlan,
+}
+
+/// Everything that a device needs to know to examine a variant that is about to win.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ExamineRequest {
+    /// The compiled variant.
+    pub artifact: Artifact,
+    /// The op's name.
+    pub op: String,
+    /// Element type of the tensors.
+    pub dtype: Dtype,
+    /// The largest errors that count as correct.
+    pub tolerance: Tolerance,
+    /// The case that it is about to win, or the scaled one where a device models its times.
+    pub case: PlannedCase,
+    /// Cases that are not in the workload.
+    pub hidden: Vec<PlannedCase>,
+    /// The shortest sample.
+    pub min_sample_ns: f64,
+    /// The most float64 work per check.
+    pub oracle_flop: f64,
+    /// Where the inputs come from.
+    pub input_seed: u64,
+}
+
+/// What an examination found of a variant that passed it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Examination {
+    /// Checks of outputs that it passed.
+    pub outputs: usize,
+    /// Its time on contents that it never saw over that on the same ones again and again; none where times are modelled.
+    pub pace: Option<f64>,
 }
 
 /// What is told before each step on the device: the case's name and what is being done.

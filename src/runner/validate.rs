@@ -7,6 +7,7 @@ use rand::{Rng, SeedableRng};
 use rayon::prelude::*;
 
 use super::inputs::decode;
+use crate::domain::check::Check;
 use crate::domain::evaluation::Correctness;
 use crate::domain::op::{Dims, Dtype, Op};
 use crate::domain::workload::Tolerance;
@@ -14,6 +15,16 @@ use crate::domain::workload::Tolerance;
 /// The byte with which outputs are filled before a check: all its bits set make a NaN of every dtype that no
 /// arithmetic produces, so what is left of it was not written.
 pub const POISON: u8 = 0xff;
+
+/// What is wrong with an output.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("{message}")]
+pub struct Refusal {
+    /// What found it.
+    pub check: Check,
+    /// In one sentence.
+    pub message: String,
+}
 
 /// What an output must be on given inputs: the reference of all its rows, or of a random sample where that is too much.
 pub struct Expectation {
@@ -36,8 +47,8 @@ impl Expectation {
         Self { rows, row_len: output.row_len(), row_count, reference, dtype }
     }
 
-    /// Checks the bytes of an output. The error says in one sentence what is wrong with it.
-    pub fn check(&self, bytes: &[u8], tolerance: &Tolerance) -> Result<Correctness, String> {
+    /// Checks the bytes of an output.
+    pub fn check(&self, bytes: &[u8], tolerance: &Tolerance) -> Result<Correctness, Refusal> {
         self.scan(bytes)?;
         let values = decode(bytes, self.dtype);
         let row_errors: Vec<(usize, f64, f64)> = self
@@ -71,20 +82,22 @@ impl Expectation {
         if within {
             return Ok(found);
         }
-        Err(format!(
+        let message = format!(
             "relative error {:.2e} over the output (tolerance {:.0e}), {:.2e} in its worst row {worst} (tolerance {:.0e})",
             found.relative_l2, tolerance.relative_l2, found.worst_row, tolerance.worst_row
-        ))
+        );
+        Err(Refusal { check: Check::Accuracy, message })
     }
 
     /// Looks at every element: all written, all finite.
-    fn scan(&self, bytes: &[u8]) -> Result<(), String> {
+    fn scan(&self, bytes: &[u8]) -> Result<(), Refusal> {
         let size = self.dtype.bytes();
         let elements = bytes.len() / size;
         let poison = |element: &&[u8]| element.iter().all(|&byte| byte == POISON);
         let unwritten = bytes.par_chunks_exact(size).with_min_len(4096).filter(poison).count();
         if unwritten > 0 {
-            return Err(format!("{unwritten} of {elements} elements were not written"));
+            let message = format!("{unwritten} of {elements} elements were not written");
+            return Err(Refusal { check: Check::Written, message });
         }
         let not_finite = |element: &&[u8]| match self.dtype {
             Dtype::F16 => !f16::from_le_bytes([element[0], element[1]]).is_finite(),
@@ -92,7 +105,10 @@ impl Expectation {
         };
         match bytes.par_chunks_exact(size).with_min_len(4096).filter(not_finite).count() {
             0 => Ok(()),
-            bad => Err(format!("{bad} of {elements} elements are NaN or infinite")),
+            bad => {
+                let message = format!("{bad} of {elements} elements are NaN or infinite");
+                Err(Refusal { check: Check::Finite, message })
+            }
         }
     }
 }
@@ -143,7 +159,7 @@ mod tests {
         (expectation, right, inputs)
     }
 
-    fn check(expectation: &Expectation, values: &[f32]) -> Result<Correctness, String> {
+    fn check(expectation: &Expectation, values: &[f32]) -> Result<Correctness, Refusal> {
         expectation.check(&encode(values, Dtype::F16), &TOLERANCE)
     }
 

@@ -7,6 +7,7 @@ use anyhow::Context;
 use super::event::Event;
 use super::{Compiled, Session};
 use crate::domain::artifact::Artifact;
+use crate::domain::check::Check;
 use crate::domain::contest::{Contest, Role, near_tie, settle};
 use crate::domain::device::TimeSource;
 use crate::domain::evaluation::{Evaluation, Measurement, Outcome};
@@ -148,7 +149,7 @@ impl Session<'_> {
                      the ceilings are wrong (`optloop doctor --measure` takes them anew)",
                     floor.limiter.name()
                 );
-                evaluation.outcome = Outcome::Cheated { case: measurement.case.clone(), message };
+                evaluation.outcome = Outcome::Cheated { case: measurement.case.clone(), check: Check::Floor, message };
                 return;
             }
         }

@@ -7,7 +7,7 @@ use crate::domain::proposal::Idea;
 use crate::domain::space::Space;
 use crate::domain::variant::Params;
 use crate::domain::workload::{Case, Workload};
-use crate::runner::evaluate::{CaseRequest, ScaledCase};
+use crate::runner::evaluate::{CaseRequest, PlannedCase};
 
 /// Fills in the plans of an idea, the case with the least work first, so that a wrong variant fails early.
 pub(super) fn of(
@@ -60,7 +60,7 @@ fn scaled(
     case: &Case,
     workload: &Workload,
     device: &DeviceInfo,
-) -> Result<Option<ScaledCase>, String> {
+) -> Result<Option<PlannedCase>, String> {
     for dims in workload.op.scaled(&case.dims) {
         let scaled = Case { name: case.name.clone(), dims, regime: case.regime };
         let same_source = family.specialization(&scaled) == family.specialization(case);
@@ -70,7 +70,7 @@ fn scaled(
         }
         if (Space { family, case: &scaled, dtype: workload.dtype, device }).contains(params)? {
             let plan = plan(family, params, &scaled, workload, device)?;
-            return Ok(Some(ScaledCase { case: scaled, plan }));
+            return Ok(Some(PlannedCase { case: scaled, plan }));
         }
     }
     Ok(None)

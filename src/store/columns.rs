@@ -62,12 +62,14 @@ pub(super) fn required<T>(value: Option<T>, column: &'static str) -> Result<T, S
     value.ok_or_else(|| unreadable(column, "it is missing"))
 }
 
-/// Puts an outcome back together from its three columns; none while the iteration is in flight.
+/// Puts an outcome back together from its columns; none while the iteration is in flight.
 pub(super) fn outcome(row: &SqliteRow) -> Result<Option<Outcome>, StoreError> {
     let Some(kind) = row.try_get::<Option<String>, _>("outcome")? else { return Ok(None) };
     let case: Option<String> = row.try_get("outcome_case")?;
     let message: Option<String> = row.try_get("outcome_message")?;
-    let tagged = serde_json::json!({ "kind": kind, "case": case, "message": message });
+    // Those that were recorded before checks had names were caught by the oldest one.
+    let check = row.try_get::<Option<String>, _>("outcome_check")?.unwrap_or_else(|| "accuracy".to_owned());
+    let tagged = serde_json::json!({ "kind": kind, "case": case, "check": check, "message": message });
     serde_json::from_value(tagged).map(Some).map_err(|error| unreadable("outcome", error))
 }
 

@@ -6,6 +6,7 @@ use super::columns::{now, pack, signed, to_json};
 use super::sessions::{known, record_cost};
 use super::{Store, StoreError, artifacts, contests};
 use crate::domain::artifact::Artifact;
+use crate::domain::check::Check;
 use crate::domain::cost::Spent;
 use crate::domain::evaluation::{Evaluation, Measurement, Timing};
 use crate::domain::hypothesis::Score;
@@ -144,13 +145,14 @@ async fn record_outcome(
 ) -> Result<(), StoreError> {
     let outcome = &finish.evaluation.outcome;
     sqlx::query(
-        "UPDATE iterations SET ended_at = ?, outcome = ?, outcome_case = ?, outcome_message = ?, compile_log = ?,
+        "UPDATE iterations SET ended_at = ?, outcome = ?, outcome_case = ?, outcome_check = ?, outcome_message = ?, compile_log = ?,
                                artifact_key = ?, device_s = ?, wall_s = ?
          WHERE id = ?",
     )
     .bind(now()?)
     .bind(outcome.kind())
     .bind(outcome.case())
+    .bind(outcome.check().map(Check::name))
     .bind(outcome.message())
     .bind(finish.compile_log)
     .bind(finish.artifact.map(|artifact| &artifact.key))

@@ -9,6 +9,7 @@ use tempfile::TempDir;
 use super::{Finish, NewSession, Store};
 use crate::domain::artifact::{Artifact, KernelResources};
 use crate::domain::budget::Budget;
+use crate::domain::check::Check;
 use crate::domain::conditions::Conditions;
 use crate::domain::contest::{Contest, Entrant, Role};
 use crate::domain::cost::Spent;
@@ -233,6 +234,6 @@ pub(crate) fn finish<'a>(evaluation: &'a Evaluation, decisions: &'a [Decision]) 
 /// An output of zeros.
 pub(crate) fn wrong() -> (Evaluation, [Decision; 1]) {
     let case = "b1h1s128".to_owned();
-    let outcome = Outcome::Wrong { case: case.clone(), message: "all zeros".to_owned() };
+    let outcome = Outcome::Wrong { case: case.clone(), check: Check::Accuracy, message: "all zeros".to_owned() };
     (Evaluation::without_device(outcome), [Decision { case, verdict: Verdict::Rejected, speedup: None }])
 }

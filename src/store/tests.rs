@@ -2,6 +2,7 @@
 
 use super::testing::{Scene, evaluation, finish, proposal, session, timing, wrong};
 use super::*;
+use crate::domain::check::Check;
 use crate::domain::cost::Spent;
 use crate::domain::evaluation::{Evaluation, Outcome};
 use crate::domain::family::Family;
@@ -335,7 +336,7 @@ async fn what_a_session_knew_is_rebuilt_from_its_record() {
     }
     let third = scene.store.begin(session, &proposal(256, Some(2))).await.unwrap();
     let (_, rejected) = wrong();
-    let outcome = Outcome::Wrong { case: "b1h1s128".to_owned(), message: "one row".to_owned() };
+    let outcome = Outcome::Wrong { case: "b1h1s128".to_owned(), check: Check::Accuracy, message: "one row".to_owned() };
     let fast_but_wrong = Evaluation { outcome, ..evaluation(1.0, false) };
     scene.store.finish(third, &finish(&fast_but_wrong, &rejected)).await.unwrap();
     scene.store.begin(session, &proposal(512, Some(2))).await.unwrap();

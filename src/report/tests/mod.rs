@@ -9,6 +9,7 @@ mod parts;
 use indexmap::IndexMap;
 
 use super::*;
+use crate::domain::check::Check;
 use crate::domain::cost::Spent;
 use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::domain::evaluation::{Correctness, Outcome, Timing};
@@ -107,7 +108,7 @@ fn found(case: &str, us: f64, verdict: Verdict, speedup: Option<f64>, commit: Op
 /// Two wins in a row on one case, a start without a win on another, and nothing correct on the third.
 fn record() -> SessionRecord {
     let message = "all zeros".to_owned();
-    let wrong = Outcome::Wrong { case: "b16h8s512".to_owned(), message };
+    let wrong = Outcome::Wrong { case: "b16h8s512".to_owned(), check: Check::Accuracy, message };
     let spent = Spent { gpu_s: 3301.0, gpu_usd: 0.18, llm_usd: 0.75 };
     let earlier = Spent { gpu_s: 10_800.0, gpu_usd: 0.6, llm_usd: 3.0 };
     let session = session(2, 2, spent);

@@ -3,7 +3,7 @@
 use super::data::{Data, draw};
 use super::sets::Sets;
 use super::setup::Setup;
-use super::{CaseRequest, Ended, EvaluateRequest, ScaledCase, Step, ended};
+use super::{CaseRequest, Ended, EvaluateRequest, PlannedCase, Step, ended};
 use crate::domain::evaluation::{Correctness, Measurement, Timing};
 use crate::domain::op::Op;
 use crate::domain::plan::LaunchPlan;
@@ -45,7 +45,7 @@ pub(super) fn measure_scaled(
     device: &mut dyn Device,
     loaded: &Loaded<'_>,
     asked: &CaseRequest,
-    scaled: &ScaledCase,
+    scaled: &PlannedCase,
     step: &mut Step<'_>,
 ) -> Result<Measurement, Ended> {
     let request = loaded.request;

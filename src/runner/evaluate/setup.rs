@@ -3,10 +3,12 @@
 use super::data::{Data, Inputs};
 use super::sets::Sets;
 use super::{Ended, ended};
+use crate::domain::check::Check;
 use crate::domain::evaluation::{Correctness, Outcome};
 use crate::domain::plan::LaunchPlan;
 use crate::domain::workload::Tolerance;
 use crate::runner::device::{Device, Fault, Module, Problem, Work};
+use crate::runner::validate::Refusal;
 
 /// See the module.
 #[derive(Clone, Copy)]
@@ -48,7 +50,9 @@ impl<'a> Setup<'a> {
         let output = launched.and_then(|()| self.sets.first_output(device, &self.problem));
         let output = output.map_err(|fault| self.ended(fault))?;
         let checked = data.expectation.check(&output, self.tolerance);
-        checked.map_err(|message| Ended::Outcome(Outcome::Wrong { case: self.case.to_owned(), message }))
+        checked.map_err(|Refusal { check, message }| {
+            Ended::Outcome(Outcome::Wrong { case: self.case.to_owned(), check, message })
+        })
     }
 
     /// Reads the outputs that the timed executions left.
@@ -59,9 +63,9 @@ impl<'a> Setup<'a> {
     /// Checks the outputs of timed executions: right when checked but wrong when timed is a cheat.
     pub fn check_timed(&self, outputs: &[Vec<u8>], data: &Data) -> Result<Correctness, Ended> {
         let checked = outputs.iter().map(|output| data.expectation.check(output, self.tolerance));
-        let checked: Vec<Correctness> = checked.collect::<Result<_, String>>().map_err(|message| {
-            let message = format!("right when checked, but the timed executions are wrong: {message}");
-            Ended::Outcome(Outcome::Cheated { case: self.case.to_owned(), message })
+        let checked: Vec<Correctness> = checked.collect::<Result<_, Refusal>>().map_err(|refusal| {
+            let message = format!("right when checked, but the timed executions are wrong: {refusal}");
+            Ended::Outcome(Outcome::Cheated { case: self.case.to_owned(), check: Check::Timed, message })
         })?;
         let worst = checked.into_iter().max_by(|a, b| a.relative_l2.total_cmp(&b.relative_l2));
         worst.ok_or_else(|| Ended::Machine("there is no set of buffers".to_owned()))

@@ -12,7 +12,7 @@ use super::protocol::{EnterRequest, Reply, Request, TimeRequest, VERSION};
 use crate::domain::device::{DeviceInfo, Peaks};
 use crate::domain::evaluation::{Correctness, Evaluation, Outcome, Timing};
 use crate::runner::device::DeviceChoice;
-use crate::runner::evaluate::EvaluateRequest;
+use crate::runner::evaluate::{EvaluateRequest, Examination, ExamineRequest};
 use crate::runner::frames::{checked_length, decode, encode};
 
 /// How long a worker may take to open its device: creating a CUDA context takes seconds on a machine with many GPUs.
@@ -98,41 +98,40 @@ impl Worker {
     /// Evaluates a variant. A worker that crashes, hangs or talks garbage is an outcome of the variant; the next
     /// evaluation gets a fresh one.
     pub async fn evaluate(&mut self, request: EvaluateRequest) -> Result<Evaluation, WorkerError> {
-        let mut process = match self.process.take() {
-            Some(process) => process,
-            None => Process::start(&self.exe, &self.choice).await?.0,
-        };
-        let first_case = request.cases.first().map(|case| case.case.name.clone()).unwrap_or_default();
-        let (mut case, mut doing) = (first_case, "load".to_owned());
+        let case = request.cases.first().map(|case| case.case.name.clone()).unwrap_or_default();
         let started = std::time::Instant::now();
-        let outcome = match process.send(&Request::Evaluate(Box::new(request))).await {
-            Err(error) => Outcome::Crashed { case, message: format!("the worker does not listen: {error}") },
-            Ok(()) => loop {
-                match process.hear(self.step_timeout).await {
-                    Heard::Reply(reply) => match *reply {
-                        Reply::Step { case: at, doing: what } => (case, doing) = (at, what),
-                        Reply::Evaluated(evaluation) => {
-                            let crashed = matches!(evaluation.outcome, Outcome::Crashed { .. });
-                            self.process = (!crashed).then_some(process);
-                            return Ok(evaluation);
-                        }
-                        Reply::Broken(message) => return Err(WorkerError::Broken(message)),
-                        _ => {
-                            break Outcome::Crashed { case, message: "the worker spoke out of turn".to_owned() };
-                        }
-                    },
-                    Heard::Silence => {
-                        let message = format!("`{doing}` took over {}", humantime::format_duration(self.step_timeout));
-                        break Outcome::TimedOut { case, message };
-                    }
-                    Heard::Death(how) => {
-                        break Outcome::Crashed { case, message: format!("the worker died during `{doing}`: {how}") };
-                    }
-                }
-            },
-        };
-        process.kill().await;
-        Ok(Evaluation { outcome, measurements: Vec::new(), device_s: started.elapsed().as_secs_f64() })
+        self.revive().await?;
+        let evaluated = self
+            .ask(Request::Evaluate(Box::new(request)), &case, |reply| match reply {
+                Reply::Evaluated(evaluation) => Some(evaluation),
+                _ => None,
+            })
+            .await?;
+        if matches!(&evaluated, Ok(Evaluation { outcome: Outcome::Crashed { .. }, .. })) {
+            // It ends after such an answer: its context is lost.
+            self.process = None;
+        }
+        let device_s = started.elapsed().as_secs_f64();
+        Ok(evaluated.unwrap_or_else(|outcome| Evaluation { outcome, measurements: Vec::new(), device_s }))
+    }
+
+    /// Examines a variant that is about to win. A worker that crashes, hangs or talks garbage is an outcome of the variant.
+    pub async fn examine(&mut self, request: ExamineRequest) -> Answer<Examination> {
+        let case = request.case.case.name.clone();
+        self.revive().await?;
+        self.ask(Request::Examine(Box::new(request)), &case, |reply| match reply {
+            Reply::Examined(examination) => Some(examination),
+            _ => None,
+        })
+        .await
+    }
+
+    /// Starts another process in place of one that a variant took down.
+    async fn revive(&mut self) -> Result<(), WorkerError> {
+        if self.process.is_none() {
+            self.process = Some(Process::start(&self.exe, &self.choice).await?.0);
+        }
+        Ok(())
     }
 }
 
@@ -185,17 +184,17 @@ impl Worker {
     /// Asks a worker that has to remember what it was asked before: one that fails is not replaced, and every later
     /// question fails, too.
     async fn ask<T>(&mut self, request: Request, case: &str, expected: impl Fn(Reply) -> Option<T>) -> Answer<T> {
-        let case = case.to_owned();
+        let mut case = case.to_owned();
         let Some(mut process) = self.process.take() else {
             return Err(WorkerError::Broken("the worker of a contest is gone".to_owned()));
         };
-        let mut doing = "enter".to_owned();
+        let mut doing = "load".to_owned();
         let outcome = match process.send(&request).await {
             Err(error) => Outcome::Crashed { case, message: format!("the worker does not listen: {error}") },
             Ok(()) => loop {
                 match process.hear(self.step_timeout).await {
                     Heard::Reply(reply) => match *reply {
-                        Reply::Step { doing: what, .. } => doing = what,
+                        Reply::Step { case: at, doing: what } => (case, doing) = (at, what),
                         Reply::Failed(outcome) => {
                             if !matches!(outcome, Outcome::Crashed { .. }) {
                                 self.process = Some(process);

@@ -8,16 +8,18 @@ use crate::domain::evaluation::{Correctness, Evaluation, Outcome, Timing};
 use crate::domain::op::Dtype;
 use crate::domain::plan::LaunchPlan;
 use crate::domain::workload::{Case, Tolerance};
-use crate::runner::evaluate::EvaluateRequest;
+use crate::runner::evaluate::{EvaluateRequest, Examination, ExamineRequest};
 
 /// Both sides must speak the same version; they do unless the executable was replaced under a running session.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// What a worker is asked.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Request {
     /// Evaluate a compiled variant.
     Evaluate(Box<EvaluateRequest>),
+    /// Examine a variant that is about to win.
+    Examine(Box<ExamineRequest>),
     /// Take a variant in as an entrant of a contest: load it beside those that are in, check it on fresh inputs, and
     /// get ready to sample it.
     Enter(Box<EnterRequest>),
@@ -93,6 +95,8 @@ pub enum Reply {
     },
     /// The variant is evaluated.
     Evaluated(Evaluation),
+    /// The variant passed its examination.
+    Examined(Examination),
     /// The variant is in the contest.
     Entered {
         /// How close its output came when it was checked.

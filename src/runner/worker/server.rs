@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use super::protocol::{Reply, Request, VERSION};
 use crate::domain::evaluation::{Evaluation, Outcome};
 use crate::runner::device::{self, Device, DeviceChoice};
-use crate::runner::evaluate::{Arena, Ended, evaluate, time};
+use crate::runner::evaluate::{Arena, Ended, evaluate, examine, time};
 use crate::runner::frames::{requests_from_stdin, write_frame};
 
 /// Serves evaluations on a device until standard input ends, or until a variant has crashed the device.
@@ -51,6 +51,7 @@ fn answer(device: &mut dyn Device, arena: &mut Arena, request: Request, out: &mu
         Request::Evaluate(request) => {
             evaluate(device, &request, &mut step).map(Reply::Evaluated).map_err(Ended::Machine)
         }
+        Request::Examine(request) => examine(device, &request, &mut step).map(Reply::Examined),
         Request::Enter(request) => arena
             .enter(device, *request, &mut step)
             .map(|(correctness, launches_per_sample)| Reply::Entered { correctness, launches_per_sample }),

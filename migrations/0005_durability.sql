@@ -1,0 +1,26 @@
+-- What a session needs to go on after its process is gone, and which check caught a variant.
+
+ALTER TABLE iterations ADD COLUMN outcome_check TEXT;  -- the check that caught a wrong or cheating variant; NULL else, and
+                                                       -- for those recorded before checks had names
+
+-- Launch plans, each once: many variants and cases share one.
+CREATE TABLE plans (
+    hash TEXT PRIMARY KEY,  -- BLAKE3 of `plan`
+    plan TEXT NOT NULL      -- JSON: the launch plan with every number filled in
+) STRICT, WITHOUT ROWID;
+
+ALTER TABLE measurements ADD COLUMN plan_hash TEXT REFERENCES plans (hash);  -- how the variant was launched on the case; NULL
+                                                                             -- for those recorded before plans were kept
+
+-- When a session went on after it had ended without being finished: a row each time.
+CREATE TABLE resumptions (
+    session_id INTEGER NOT NULL REFERENCES sessions (id),
+    resumed_at TEXT NOT NULL,  -- instant
+    used_s     REAL NOT NULL,  -- wall time that was used until then: what is left of the budget starts from here
+    PRIMARY KEY (session_id, resumed_at)
+) STRICT, WITHOUT ROWID;
+
+-- A session that failed may go on when what failed is mended; one that finished has nothing left to do.
+DROP TRIGGER ended_session_stays;
+CREATE TRIGGER finished_session_stays BEFORE UPDATE ON sessions WHEN OLD.status = 'finished'
+BEGIN SELECT RAISE(ABORT, 'the session is finished'); END;

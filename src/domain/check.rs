@@ -1,0 +1,69 @@
+//! The checks that tell a right kernel from one that looks right.
+
+use serde::{Deserialize, Serialize};
+
+/// What caught a variant that is wrong, or that broke a rule of the evaluation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Check {
+    /// Every element of the output is written: it holds a poison before.
+    Written,
+    /// Every element of the output is finite.
+    Finite,
+    /// The output is near the float64 reference, over all and in its worst row.
+    Accuracy,
+    /// The inputs hold after a launch what they held before.
+    Inputs,
+    /// The memory around every buffer holds after a launch what it held before.
+    Surroundings,
+    /// The same inputs give the same bytes.
+    Repeatable,
+    /// The outputs of timed executions are right.
+    Timed,
+    /// After timing, other contents in the same memory give their own output.
+    Fresh,
+    /// Contents that were never seen take no longer than those that were timed.
+    Pace,
+    /// Inputs that ordinary random ones never look like: needles, other scales, equal rows.
+    Probe,
+    /// Shapes that are not in the workload.
+    Hidden,
+    /// Nothing that does the work is faster than the floor.
+    Floor,
+}
+
+impl Check {
+    /// Every check, in the order in which a variant meets them.
+    pub const ALL: [Self; 12] = [
+        Self::Written,
+        Self::Finite,
+        Self::Accuracy,
+        Self::Inputs,
+        Self::Surroundings,
+        Self::Repeatable,
+        Self::Timed,
+        Self::Fresh,
+        Self::Probe,
+        Self::Hidden,
+        Self::Pace,
+        Self::Floor,
+    ];
+
+    /// Returns the name that the store, reports and the JSON contract use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Written => "written",
+            Self::Finite => "finite",
+            Self::Accuracy => "accuracy",
+            Self::Inputs => "inputs",
+            Self::Surroundings => "surroundings",
+            Self::Repeatable => "repeatable",
+            Self::Timed => "timed",
+            Self::Fresh => "fresh",
+            Self::Pace => "pace",
+            Self::Probe => "probe",
+            Self::Hidden => "hidden",
+            Self::Floor => "floor",
+        }
+    }
+}
