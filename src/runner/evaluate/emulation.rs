@@ -97,7 +97,7 @@ fn judge(
     let op = ops::find("attention").unwrap();
     let problem = Problem { op, dims, dtype };
     let judged = op.probes().iter().flat_map(|probe| {
-        (0..3).map(move |seed| {
+        (0..std::env::var("SEEDS").map_or(3, |s| s.parse().unwrap())).map(move |seed| {
             let values = probed(&problem, probe, seed);
             let output = encode(&attention(dims, &values, dtype, how), dtype);
             let mut expectation = Expectation::new(op, dims, dtype, &values, 1e12, seed);
@@ -123,6 +123,9 @@ fn shapes() -> Vec<Dims> {
         shape(1, 2, 100, 150, 64, 0),
         shape(4, 2, 1, 300, 128, 0),
         shape(1, 1, 64, 64, 128, 1),
+        // A mean of 8192 values / 64 is so small that a half holds few bits of it, and 8192 products lose many.
+        shape(1, 1, 1, 8192, 64, 0),
+        shape(1, 1, 3, 33, 8192, 1),
     ]
 }
 
@@ -157,7 +160,7 @@ fn less_precise_arithmetic_than_asked_for_fails_a_probe() {
 
 #[test]
 fn a_dropped_key_fails_the_needle_and_the_equal_keys() {
-    for dims in shapes().into_iter().filter(|dims| dims["Sq"] > 1) {
+    for dims in shapes() {
         for drops in [0, 1, dims["Sk"] as usize / 2] {
             let how = Arithmetic { drops: Some(drops), ..HONEST_F16 };
             let failed: Vec<&str> = judge(&dims, Dtype::F16, &F16, &how)
@@ -168,7 +171,8 @@ fn a_dropped_key_fails_the_needle_and_the_equal_keys() {
                 failed.iter().filter(|probe| **probe == "equal keys").count() == 3,
                 "key {drops} of {dims:?}: {failed:?}"
             );
-            assert!(failed.contains(&"a needle"), "key {drops} of {dims:?}: {failed:?}");
+            // One query points at one key only.
+            assert!(dims["Sq"] == 1 || failed.contains(&"a needle"), "key {drops} of {dims:?}: {failed:?}");
         }
     }
 }
