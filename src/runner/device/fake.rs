@@ -6,12 +6,13 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::trouble::{Strike, Trouble};
 use super::{Buffer, Capture, Clock, Device, Fault, Module, Problem, Replay, Work};
 use crate::domain::artifact::Artifact;
 use crate::domain::device::{DeviceInfo, Peaks, TimeSource};
 use crate::domain::op::{Dims, Dtype, Op, Role};
 use crate::domain::plan::{Arg, LaunchPlan, ScalarValue};
-use crate::runner::inputs;
+use crate::runner::{inputs, self_check};
 
 /// See the module.
 pub struct FakeDevice {
@@ -23,6 +24,7 @@ pub struct FakeDevice {
     next: usize,
     jitter: u64,
     known: Option<Known>,
+    trouble: Option<Trouble>,
 }
 
 /// Captured executions, with plans of their own, so that a replay can compute what the inputs are by then.
@@ -86,6 +88,7 @@ impl FakeDevice {
             next: 0,
             jitter: 1,
             known: None,
+            trouble: Trouble::asked(),
         }
     }
 
@@ -120,6 +123,17 @@ impl FakeDevice {
         let buffer = self.buffers.get_mut(&work.buffers[&problem.output().name].0).expect("the output is allocated");
         buffer[..bytes.len()].copy_from_slice(&bytes);
         Ok(())
+    }
+
+    /// Computes what the kernel of the self-check does, or something else if a test wants that.
+    fn check_itself(&mut self, work: &Work<'_>) -> Result<(), Fault> {
+        let strike = self.trouble.as_ref().and_then(|trouble| trouble.at(self_check::KERNEL));
+        let strike = strike.map(|strike| strike.happen(&mut std::io::sink()));
+        let mut found = self_check::expected_bytes(&self.read(work.buffers["from"])?);
+        if strike == Some(Strike::Wrong) {
+            found[0] ^= 1;
+        }
+        self.write(work.buffers["to"], &found)
     }
 
     /// Returns the op's reference on what the inputs are now.
@@ -237,12 +251,17 @@ impl Device for FakeDevice {
                 std::thread::park();
             },
             DEATH => std::process::abort(),
+            _ if work.plan.launches.iter().any(|launch| launch.kernel == self_check::KERNEL) => self.check_itself(work),
             fault => self.compute(work, fault),
         }
     }
 
     fn clock(&mut self) -> Clock<'_> {
         Clock::Replay(self)
+    }
+
+    fn trouble(&self) -> Option<Trouble> {
+        self.trouble.clone()
     }
 }
 
