@@ -24,6 +24,7 @@ use crate::runner::baseline::BaselineProgram;
 use crate::runner::compile::Compiler;
 use crate::runner::device::DeviceChoice;
 use crate::runner::monitor::Monitor;
+use crate::runner::self_check;
 use crate::runner::toolchain::Toolchain;
 use crate::runner::worker::{Worker, WorkerError};
 use crate::session::{self, Order, Parts};
@@ -98,6 +99,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     check_spaces(&workload, &asked.families, &asked.searched, worker.info()).map_err(usage_sentence)?;
     let store = Store::open(&project.root().join(&config.store.path)).await?;
     let mut parts = assemble(asked, project, &config, worker, store.clone())?;
+    self_check::arm(&mut parts.worker, &parts.compiler).await?;
     ceilings::give(&mut parts.worker, parts.monitor.as_ref(), &parts.compiler, &store).await?;
 
     let mut progress = Progress::new(args.json, out);
@@ -132,7 +134,7 @@ fn assemble(asked: Asked, project: &Project, config: &Config, worker: Worker, st
     let Asked { workload, families, searched, proposer, device } = asked;
     let (toolchain, arch) = (Toolchain::find_or_fetch()?, worker.info().arch.clone());
     let compiler =
-        Compiler::new(own_executable()?, toolchain, &arch, &config.compile.options, config.compile_timeout())?;
+        Compiler::new(own_executable()?, toolchain, &arch, &config.compile.options, config.compile_limits())?;
     compiler.probe().map_err(|problem| usage_sentence(format!("compile.options in config.toml: {problem}")))?;
     let repo = match config.git.commit {
         true => Repo::discover(project.root()).map_err(|error| error.to_string()),
