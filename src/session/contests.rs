@@ -92,7 +92,7 @@ impl Session<'_> {
                 continue;
             };
             let Some(incumbent) = self.promising_against(&challenger) else { continue };
-            let elapsed = self.started.elapsed() + self.finals_time();
+            let elapsed = self.elapsed() + self.finals_time();
             if self.interrupt.requested() || elapsed >= self.order.budget.wall {
                 break;
             }
