@@ -108,10 +108,11 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
 async fn measure(project: &Project) -> anyhow::Result<()> {
     let config = Config::load(project.root()).map_err(usage)?;
     // A session at the same time would disturb the measurement, and be disturbed.
-    let _lock = project.lock()?;
+    let mut claims = project.claim("doctor --measure")?;
     let started = Worker::start(own_executable()?, &DeviceChoice::Cuda(0), config.step_timeout()).await;
     let mut worker =
         started.context("Ceilings are measured on a GPU only; those of a virtual one are published rates")?;
+    claims.device(worker.info())?;
     let own: Vec<u32> = worker.pid().into_iter().collect();
     let others = Monitor::open(worker.info()).map(|monitor| monitor.others(&own)).unwrap_or_default();
     if !others.is_empty() {

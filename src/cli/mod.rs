@@ -14,6 +14,7 @@ mod preflight;
 mod progress;
 mod report;
 mod reproduce;
+mod resume;
 mod sessions;
 mod show;
 mod signals;
@@ -51,6 +52,8 @@ struct Arguments {
 enum Verb {
     /// Run a session: spend a budget on making a workload faster
     Start(start::Args),
+    /// Go on with a session that was killed or interrupted, or that failed
+    Resume(resume::Args),
     /// Measure a kernel by hand, beside its baseline or any other
     Bench(bench::Args),
     /// Measure a committed winner again, and say whether its figure holds
@@ -103,6 +106,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     match &arguments.verb {
         Verb::Start(args) => start::run(args, &project, &mut out).await,
+        Verb::Resume(args) => resume::run(args, &project, &mut out).await,
         Verb::Bench(args) => bench::run(args, &project, &mut out).await,
         Verb::Reproduce(args) => reproduce::run(args, &project, &mut out).await,
         Verb::Compile(args) => compile::run(args, &project, &mut out),
