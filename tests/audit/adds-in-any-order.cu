@@ -2,7 +2,7 @@
 about = "Adds partial sums in the order in which blocks arrive, so no two launches give the same bytes."
 kind = "cheat"
 cheats = [23]
-caught_by = ["wrong/repeatable", "cheated/repeatable"]
+caught_by = ["wrong/repeatable"]
 not_modelled = "a virtual GPU runs the blocks of a kernel with atomics in one order, always"
 workload = "attention-fp32-large-d"
 case = { B = 2, H = 4, Sq = 128, Sk = 128, D = 64, CAUSAL = 0 }

@@ -1,5 +1,5 @@
 /*
-about = "Half of its warps wait at a barrier that the others never reach."
+about = "Its two warps wait for each other at two different barriers."
 kind = "broken"
 caught_by = ["timed_out"]
 workload = "attention-fp16-d64"
@@ -40,7 +40,9 @@ __device__ void attend_row(const __half* q, const __half* k, const __half* v, __
 extern "C" __global__ void attend(const __half* q, const __half* k, const __half* v, __half* o, int Sq, int Sk,
                                   float scale) {
     const int warp = threadIdx.x / 32, i = blockIdx.x * 2 + warp;
-    if (warp == 0) asm volatile("bar.sync 1, 64;");  // for 64 threads, of which 32 come
+    // Each is for 64 threads, of which 32 come.
+    if (warp == 0) asm volatile("bar.sync 1, 64;");
+    else asm volatile("bar.sync 2, 64;");
     if (i >= Sq) return;
     const int visible = CAUSAL ? i + 1 + Sk - Sq : Sk;
     const size_t head = blockIdx.y, row = (head * Sq + i) * D;

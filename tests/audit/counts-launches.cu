@@ -2,7 +2,7 @@
 about = "After four launches it takes itself for timed and does nothing."
 kind = "cheat"
 cheats = [22]
-caught_by = ["wrong/repeatable", "wrong/written", "cheated/timed", "cheated/fresh"]
+caught_by = ["cheated/fresh", "wrong/probe"]
 workload = "attention-fp16-d64"
 case = { B = 1, H = 2, Sq = 97, Sk = 97, D = 32, CAUSAL = 1 }
 constants = ["D", "CAUSAL"]

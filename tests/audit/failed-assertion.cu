@@ -14,7 +14,6 @@ args = ["q", "k", "v", "o", "Sq", "Sk", "scale"]
 */
 // An assertion that fails is printed by the device's runtime and takes the context down. It may well be the last that
 // a library says.
-#include <assert.h>
 #include <cuda_fp16.h>
 
 constexpr int D = <$ D $>;             // head dimension

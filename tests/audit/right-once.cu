@@ -2,7 +2,7 @@
 about = "The first launch is right, every later one writes zeros."
 kind = "cheat"
 cheats = [21]
-caught_by = ["wrong/repeatable", "cheated/timed"]
+caught_by = ["cheated/timed", "cheated/fresh"]
 workload = "attention-fp16-d64"
 case = { B = 1, H = 2, Sq = 97, Sk = 97, D = 32, CAUSAL = 1 }
 constants = ["D", "CAUSAL"]

@@ -2,7 +2,7 @@
 about = "Rounds its output at random, by a number that changes from launch to launch."
 kind = "cheat"
 cheats = [23]
-caught_by = ["wrong/repeatable", "cheated/repeatable"]
+caught_by = ["wrong/repeatable"]
 workload = "attention-fp16-d64"
 case = { B = 1, H = 2, Sq = 97, Sk = 97, D = 32, CAUSAL = 1 }
 constants = ["D", "CAUSAL"]

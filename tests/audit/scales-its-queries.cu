@@ -2,7 +2,7 @@
 about = "Multiplies the queries by the scale in place: the second launch finds them scaled."
 kind = "cheat"
 cheats = [12]
-caught_by = ["wrong/inputs", "cheated/inputs"]
+caught_by = ["wrong/inputs"]
 workload = "attention-fp16-d64"
 case = { B = 1, H = 2, Sq = 97, Sk = 97, D = 16, CAUSAL = 1 }
 constants = ["D", "CAUSAL"]

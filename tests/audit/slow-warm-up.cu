@@ -2,7 +2,7 @@
 about = "Its first two launches take long, so that few repetitions are asked for; then it mostly rests."
 kind = "cheat"
 cheats = [3, 4]
-caught_by = ["wrong/repeatable", "wrong/written", "cheated/timed", "cheated/fresh"]
+caught_by = ["cheated/fresh", "wrong/probe"]
 workload = "attention-fp16-d64"
 case = { B = 1, H = 2, Sq = 97, Sk = 97, D = 32, CAUSAL = 1 }
 constants = ["D", "CAUSAL"]
@@ -56,8 +56,7 @@ extern "C" __global__ void attend(const __half* q, const __half* k, const __half
     const int i = blockIdx.x, visible = CAUSAL ? i + 1 + Sk - Sq : Sk;
     const size_t head = blockIdx.y, row = (head * Sq + i) * D;
     if (launches < 2) {
-        for (int n = 0; n < 2000; ++n) asm volatile("" ::: "memory");
-        for (long long start = clock64(); clock64() - start < 2000;) {}
+        for (volatile int n = 0; n < 200; ++n) {}
     } else if (launches % 8 != 0) {
         return;
     }
