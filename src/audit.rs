@@ -118,11 +118,7 @@ impl Audit {
     }
 
     /// Screens an exhibit and examines it. That the machine broke is an answer, too: what follows shall not be lost.
-    async fn run(
-        &mut self,
-        exhibit: &Exhibit,
-        artifact: &Artifact,
-    ) -> anyhow::Result<Result<Outcome, WorkerError>> {
+    async fn run(&mut self, exhibit: &Exhibit, artifact: &Artifact) -> anyhow::Result<Result<Outcome, WorkerError>> {
         let evaluate = self.evaluate_request(exhibit, artifact)?;
         let examine = self.examine_request(exhibit, artifact, &evaluate)?;
         let evaluation = match self.worker.evaluate(evaluate).await {
@@ -141,8 +137,7 @@ impl Audit {
 
     fn evaluate_request(&self, exhibit: &Exhibit, artifact: &Artifact) -> anyhow::Result<EvaluateRequest> {
         let Exhibit { family, workload, .. } = exhibit;
-        let case =
-            requests::of_case(family, &Params::new(), exhibit.case(), workload, self.device(), self.model_flop);
+        let case = requests::of_case(family, &Params::new(), exhibit.case(), workload, self.device(), self.model_flop);
         Ok(EvaluateRequest {
             artifact: artifact.clone(),
             op: workload.op.name().to_owned(),
@@ -164,18 +159,20 @@ impl Audit {
         evaluated: &EvaluateRequest,
     ) -> anyhow::Result<ExamineRequest> {
         let Exhibit { family, workload, .. } = exhibit;
-        let own = evaluated.cases.first().context("Failed to find the exhibit's case")?;
-        let own = PlannedCase { case: own.case.clone(), plan: own.plan.clone() };
+        let asked = evaluated.cases.first().context("Failed to find the exhibit's case")?;
+        let own = PlannedCase { case: asked.case.clone(), plan: asked.plan.clone() };
+        let case = asked.scaled.clone().unwrap_or(own);
+        let hidden = requests::hidden(family, &Params::new(), &case.case, workload, self.device());
         Ok(ExamineRequest {
             artifact: artifact.clone(),
             op: workload.op.name().to_owned(),
             dtype: workload.dtype,
             tolerance: workload.tolerance,
-            case: own,
-            hidden: Vec::new(),
+            case,
+            hidden: hidden.map_err(anyhow::Error::msg)?,
             min_sample_ns: self.min_sample_ns,
             oracle_flop: self.oracle_flop,
-            input_seed: inputs::mix(self.seed, &["examine", &exhibit.name, &family.name]),
+            input_seed: inputs::mix(self.seed, &["examine", &exhibit.name]),
         })
     }
 
