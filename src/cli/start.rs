@@ -66,7 +66,7 @@ pub struct Args {
     #[arg(long)]
     device: Option<String>,
 
-    /// local or random [default: session.proposer in config.toml]
+    /// local or random; drill mixes broken kernels in, to see a session survive them [default: session.proposer in config.toml]
     #[arg(long)]
     proposer: Option<String>,
 
