@@ -7,12 +7,13 @@
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
+use super::trouble::{Strike, Trouble};
 use super::{Buffer, Capture, Clock, Device, Fault, Module, Replay, Work};
 use crate::domain::artifact::Artifact;
 use crate::domain::device::{DeviceInfo, Peaks, TimeSource};
 use crate::domain::op::{Dims, Dtype, Op, Role};
 use crate::domain::plan::{Arg, LaunchPlan, ScalarValue};
-use crate::runner::inputs;
+use crate::runner::{inputs, self_check};
 
 /// See the module.
 pub struct FakeDevice {
@@ -24,6 +25,7 @@ pub struct FakeDevice {
     next: usize,
     jitter: u64,
     known: Option<Known>,
+    trouble: Option<Trouble>,
 }
 
 /// A buffer's memory.
@@ -147,6 +149,7 @@ impl FakeDevice {
             next: 0,
             jitter: 1,
             known: None,
+            trouble: Trouble::asked(),
         }
     }
 
@@ -195,6 +198,17 @@ impl FakeDevice {
         memory.due = Some(due);
         memory.intact &= work.fault != WRITES_BESIDE;
         Ok(())
+    }
+
+    /// Computes what the kernel of the self-check does, or something else if a test wants that.
+    fn check_itself(&mut self, work: &Work<'_>) -> Result<(), Fault> {
+        let strike = self.trouble.as_ref().and_then(|trouble| trouble.at(self_check::KERNEL));
+        let strike = strike.map(|strike| strike.happen(&mut std::io::sink()));
+        let mut found = self_check::expected_bytes(&self.read(work.buffers["from"])?);
+        if strike == Some(Strike::Wrong) {
+            found[0] ^= 1;
+        }
+        self.write(work.buffers["to"], &found)
     }
 
     fn memory(&mut self, buffer: Buffer) -> Result<&mut Memory, Fault> {
@@ -348,12 +362,17 @@ impl Device for FakeDevice {
                 std::thread::park();
             },
             DEATH => std::process::abort(),
+            _ if work.plan.launches.iter().any(|launch| launch.kernel == self_check::KERNEL) => self.check_itself(work),
             _ => self.execute(&OwnedWork::of(work)),
         }
     }
 
     fn clock(&mut self) -> Clock<'_> {
         Clock::Replay(self)
+    }
+
+    fn trouble(&self) -> Option<Trouble> {
+        self.trouble.clone()
     }
 }
 
