@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
+use crate::claim::Claims;
 use crate::domain::device::DeviceInfo;
 use crate::domain::exhibit::Exhibit;
 use crate::domain::family::Family;
@@ -39,23 +40,9 @@ impl Project {
         }
     }
 
-    /// Takes the project for one session: two at once would disturb each other's times and commits.
-    pub fn lock(&self) -> anyhow::Result<fs::File> {
-        let folder = self.root.join(".optloop");
-        fs::create_dir_all(&folder).with_context(|| format!("Failed to create {}", folder.display()))?;
-        let path = folder.join("session.lock");
-        let mut options = fs::OpenOptions::new();
-        let file = options.create(true).truncate(false).write(true).open(&path);
-        let file = file.with_context(|| format!("Failed to open {}", path.display()))?;
-        match file.try_lock() {
-            Ok(()) => Ok(file),
-            Err(fs::TryLockError::WouldBlock) => {
-                bail!("another session is running in {}: wait for it, or end it", self.root.display())
-            }
-            Err(fs::TryLockError::Error(error)) => {
-                Err(error).with_context(|| format!("Failed to lock {}", path.display()))
-            }
-        }
+    /// Takes the project for a verb: two at once would disturb each other's times and commits.
+    pub fn claim(&self, verb: &str) -> anyhow::Result<Claims> {
+        Claims::project(&self.root, verb)
     }
 
     /// Returns the project's folder.

@@ -7,6 +7,7 @@ pub mod agent;
 pub mod audit;
 pub mod bench;
 pub mod catalog;
+pub mod claim;
 pub mod cli;
 pub mod config;
 pub mod domain;

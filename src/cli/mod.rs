@@ -15,6 +15,7 @@ mod preflight;
 mod progress;
 mod report;
 mod reproduce;
+mod resume;
 mod sessions;
 mod show;
 mod signals;
@@ -52,6 +53,8 @@ struct Arguments {
 enum Verb {
     /// Run a session: spend a budget on making a workload faster
     Start(start::Args),
+    /// Go on with a session that was killed or interrupted, or that failed
+    Resume(resume::Args),
     /// Measure a kernel by hand, beside its baseline or any other
     Bench(bench::Args),
     /// Measure a committed winner again, and say whether its figure holds
@@ -106,6 +109,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     match &arguments.verb {
         Verb::Start(args) => start::run(args, &project, &mut out).await,
+        Verb::Resume(args) => resume::run(args, &project, &mut out).await,
         Verb::Bench(args) => bench::run(args, &project, &mut out).await,
         Verb::Reproduce(args) => reproduce::run(args, &project, &mut out).await,
         Verb::Audit(args) => audit::run(args, &project, &mut out).await,
