@@ -1,0 +1,1 @@
+//! Disks that fill up, and stores that somebody else keeps locked.
