@@ -14,8 +14,11 @@ use crate::running::{Running, no_orphans};
 const DEATHS: u64 = 100;
 
 /// A project whose cases share no source, so that each is won several times, with more points than a hundred lives can try.
-fn project() -> Sandbox {
+pub fn project(config: &str) -> Sandbox {
     let sandbox = Sandbox::new();
+    if !config.is_empty() {
+        sandbox.write("config.toml", config);
+    }
     let shared = &crate::common::WORKLOAD[..crate::common::WORKLOAD.find("[[case]]").unwrap()];
     let cases: String = (1..=8).map(|n| format!("[[case]]\nname = 'd{n}'\nSq = 32\nSk = 32\nD = {n}\n")).collect();
     sandbox.write("kernels/workloads/small.toml", &format!("{shared}{cases}"));
@@ -56,7 +59,7 @@ impl Witness {
 
 #[test]
 fn a_session_that_is_killed_a_hundred_times_loses_nothing_and_doubles_nothing() {
-    let sandbox = project();
+    let sandbox = project("");
     let mut rng = SmallRng::seed_from_u64(1);
     let mut witness = Witness { lasting: BTreeSet::new(), unlinked: BTreeSet::new() };
     let start = ["start", "--device", "fake", "--workload", "small", "--seed", "1", "--budget", "10m", "--json"];
@@ -86,7 +89,9 @@ fn a_session_that_is_killed_a_hundred_times_loses_nothing_and_doubles_nothing() 
     }
     session.kill();
     let in_flight = Record::of(&sandbox).ask("SELECT hash FROM iterations WHERE ended_at IS NULL").len();
-    eprintln!("of {DEATHS} deaths: {in_flight} with an iteration in flight, {in_a_commit} in a commit, {before_a_link} before its link");
+    eprintln!(
+        "of {DEATHS} deaths: {in_flight} with an iteration in flight, {in_a_commit} in a commit, {before_a_link} before its link"
+    );
     // What is left of the time is too little for another iteration: this one settles, commits and reports.
     let last = Running::start(&sandbox, &["resume", "--budget", "1s", "--json"]);
     let (status, events, said) = last.end();

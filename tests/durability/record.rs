@@ -47,6 +47,14 @@ impl Record {
         Self::open(&copy, folder)
     }
 
+    /// Copies a store that no one writes to.
+    pub fn at(path: &Path) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let copy = folder.path().join("store.db");
+        std::fs::copy(path, &copy).unwrap();
+        Self::open(&copy, folder)
+    }
+
     fn open(path: &Path, folder: TempDir) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let options = SqliteConnectOptions::new().filename(path);

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::common::Sandbox;
-use crate::record::{Record, store};
+use crate::record::{Record, commits, store};
 use crate::running::Running;
 
 const START: [&str; 10] =
@@ -153,6 +153,26 @@ fn what_was_in_flight_at_two_deaths_is_not_proposed_a_third_time() {
     let hashes = unfinished();
     assert_eq!(hashes.len(), 2, "both are a trace for ever");
     assert_eq!(hashes[0], hashes[1]);
+}
+
+/// As if the process had died between a commit and its row.
+#[test]
+fn a_commit_that_its_session_could_not_link_is_found_in_git() {
+    let sandbox = Sandbox::new();
+    assert!(sandbox.session("24", &["--case", "s128"]).status.success());
+    let (links, made) = (Record::of(&sandbox).links(), commits(&sandbox));
+    assert!(!links.is_empty());
+    tamper(
+        &sandbox,
+        "DROP TRIGGER finished_session_stays; DELETE FROM commits;
+         UPDATE sessions SET status = 'running', ended_at = NULL, max_iterations = 25",
+    );
+    let (status, events, said) = Running::start(&sandbox, &["resume", "--json"]).end();
+    assert!(status.success(), "{said}");
+    let linked = events.iter().position(|event| event["event"] == "committed").unwrap();
+    assert!(linked < events.iter().position(|event| event["event"] == "iteration").unwrap(), "{events:?}");
+    assert!(Record::of(&sandbox).links().is_superset(&links));
+    assert_eq!(commits(&sandbox)[..made.len()], made);
 }
 
 #[test]
