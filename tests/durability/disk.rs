@@ -37,7 +37,7 @@ fn ends_cleanly_and_goes_on(sandbox: &Sandbox, session: Running, why: &str, mend
     assert_eq!(after.links(), made);
     let report = sandbox.report();
     assert!(report["cases"].as_array().unwrap().iter().all(|case| case["commit"].is_string()), "{report}");
-    assert_eq!(sandbox.git(&["status", "--porcelain"]), "");
+    assert_eq!(sandbox.git(&["status", "--porcelain", "kernels"]), "");
 }
 
 #[test]

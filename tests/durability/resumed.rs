@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use crate::common::Sandbox;
+use crate::common::{self, Sandbox};
 use crate::record::{Record, commits, store};
-use crate::running::Running;
+use crate::running::{Running, no_orphans};
 
 const START: [&str; 10] =
     ["start", "--device", "fake", "--workload", "small", "--seed", "1", "--iterations", "24", "--json"];
@@ -155,11 +155,36 @@ fn what_was_in_flight_at_two_deaths_is_not_proposed_a_third_time() {
     assert_eq!(hashes[0], hashes[1]);
 }
 
+/// With one key, attention is a copy of the values, which the shell program can compute.
+#[test]
+fn a_baseline_is_started_again_and_timed_once() {
+    let sandbox = Sandbox::new();
+    sandbox.write("fake.sh", include_str!("../baseline/fake.sh"));
+    let shared = &common::WORKLOAD[..common::WORKLOAD.find("[[case]]").unwrap()];
+    let shared = shared.replace("CAUSAL = 1", "CAUSAL = 0").replace("H = 2", "H = 64");
+    let shared = shared.replace("dtype =", "baseline = ['sh', 'fake.sh', '']\ndtype =");
+    let case = "[[case]]\nname = 'one-key'\nSq = 1\nSk = 1\nD = 64\n";
+    sandbox.write("kernels/workloads/small.toml", &format!("{shared}{case}"));
+    let session = Running::start(&sandbox, &START);
+    session.wait_for("iteration");
+    session.kill();
+    no_orphans(&sandbox);
+    let baselines = || Record::of(&sandbox).ask("SELECT quote(median_ns) || name FROM baselines");
+    let before = baselines();
+    assert!(!before.is_empty());
+    let (status, events, said) = Running::start(&sandbox, &["resume", "--json"]).end();
+    assert!(status.success(), "{said}");
+    assert!(!events.iter().any(|event| event["event"] == "baseline"), "it is on record: {events:?}");
+    assert_eq!(baselines(), before);
+    let last = events.iter().find(|event| event["event"] == "final").unwrap();
+    assert_eq!(last["baseline"], "quick", "it takes part in the contests of the one that goes on");
+}
+
 /// As if the process had died between a commit and its row.
 #[test]
 fn a_commit_that_its_session_could_not_link_is_found_in_git() {
     let sandbox = Sandbox::new();
-    assert!(sandbox.session("24", &["--case", "s128"]).status.success());
+    assert!(sandbox.session("24", &[]).status.success());
     let (links, made) = (Record::of(&sandbox).links(), commits(&sandbox));
     assert!(!links.is_empty());
     tamper(
