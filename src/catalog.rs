@@ -7,6 +7,7 @@ use anyhow::{Context, bail};
 
 use crate::claim::Claims;
 use crate::domain::device::DeviceInfo;
+use crate::domain::exhibit::Exhibit;
 use crate::domain::family::Family;
 use crate::domain::names::did_you_mean;
 use crate::domain::proposal::KnownWinner;
@@ -91,6 +92,23 @@ impl Project {
         }
         families.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(families)
+    }
+
+    /// Reads the audit's corpus, sorted by name.
+    pub fn exhibits(&self) -> anyhow::Result<Vec<Exhibit>> {
+        let folder = self.root.join("tests/audit");
+        let mut exhibits = Vec::new();
+        for entry in fs::read_dir(&folder).with_context(|| format!("Failed to list {}", folder.display()))? {
+            let path = entry.with_context(|| format!("Failed to list {}", folder.display()))?.path();
+            let Some(name) = path.file_stem().and_then(|stem| stem.to_str()) else { continue };
+            if path.extension().is_some_and(|extension| extension == "cu") {
+                let workload = |name: &str| self.workload(name).map_err(|error| format!("{error:#}"));
+                let exhibit = Exhibit::parse(name, &read(&path)?, workload);
+                exhibits.push(exhibit.map_err(|problem| anyhow::anyhow!("{}: {problem}", path.display()))?);
+            }
+        }
+        exhibits.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(exhibits)
     }
 
     /// Returns the names of the families to search: the given ones, or without any all that are not specimens.

@@ -4,6 +4,7 @@
 //! has the house and its arrows, GLOSSARY.md the words.
 
 pub mod agent;
+pub mod audit;
 pub mod bench;
 pub mod catalog;
 pub mod claim;

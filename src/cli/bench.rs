@@ -24,6 +24,7 @@ use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::domain::regime::Regime;
 use crate::runner::compile::Compiler;
 use crate::runner::device::DeviceChoice;
+use crate::runner::self_check;
 use crate::runner::toolchain::Toolchain;
 use crate::store::Store;
 
@@ -159,8 +160,9 @@ pub(super) async fn open(
 ) -> anyhow::Result<Bench> {
     let mut worker = start_worker(choice, &config).await?;
     claims.device(worker.info())?;
-    let (exe, arch, timeout) = (own_executable()?, worker.info().arch.clone(), config.compile_timeout());
-    let compiler = Compiler::new(exe.clone(), Toolchain::find_or_fetch()?, &arch, &config.compile.options, timeout)?;
+    let (exe, arch, limits) = (own_executable()?, worker.info().arch.clone(), config.compile_limits());
+    let compiler = Compiler::new(exe.clone(), Toolchain::find_or_fetch()?, &arch, &config.compile.options, limits)?;
+    self_check::arm(&mut worker, &compiler).await?;
     let monitor = open_monitor(worker.info());
     if worker.info().time_source == TimeSource::Measured {
         let store = Store::open(&project.root().join(&config.store.path)).await?;

@@ -17,6 +17,7 @@ use crate::runner::compile::Compiler;
 use crate::runner::device::DeviceChoice;
 use crate::runner::monitor::Monitor;
 use crate::runner::peaks;
+use crate::runner::self_check;
 use crate::runner::toolchain::{Toolchain, cache_dir};
 use crate::runner::worker::Worker;
 use crate::store::Store;
@@ -117,8 +118,9 @@ async fn measure(project: &Project) -> anyhow::Result<()> {
     if !others.is_empty() {
         say(&format!("on the GPU, too: {}. If they work, the ceilings come out too low", others.join(", ")));
     }
-    let (exe, toolchain, timeout) = (own_executable()?, Toolchain::find_or_fetch()?, config.compile_timeout());
-    let compiler = Compiler::new(exe, toolchain, &worker.info().arch, &config.compile.options, timeout)?;
+    let (exe, toolchain, limits) = (own_executable()?, Toolchain::find_or_fetch()?, config.compile_limits());
+    let compiler = Compiler::new(exe, toolchain, &worker.info().arch, &config.compile.options, limits)?;
+    self_check::arm(&mut worker, &compiler).await?;
     let peaks = peaks::measure(&mut worker, &compiler).await.map_err(anyhow::Error::msg)?;
     let store = Store::open(&project.root().join(&config.store.path)).await?;
     store.keep_peaks(worker.info(), &peaks).await?;

@@ -1,5 +1,6 @@
 //! The command line: one file a verb. Standard output is data, standard error is talk.
 
+mod audit;
 mod backup;
 mod bench;
 mod ceilings;
@@ -59,6 +60,8 @@ enum Verb {
     Bench(bench::Args),
     /// Measure a committed winner again, and say whether its figure holds
     Reproduce(reproduce::Args),
+    /// Replay kernels that cheat or are broken, and say which were caught
+    Audit(audit::Args),
     /// Compile families without a GPU, and show registers, spills and shared memory
     Compile(compile::Args),
     /// Write the report of a session again
@@ -112,6 +115,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         Verb::Resume(args) => resume::run(args, &project, &mut out).await,
         Verb::Bench(args) => bench::run(args, &project, &mut out).await,
         Verb::Reproduce(args) => reproduce::run(args, &project, &mut out).await,
+        Verb::Audit(args) => audit::run(args, &project, &mut out).await,
         Verb::Compile(args) => compile::run(args, &project, &mut out),
         Verb::Report(args) => report::run(args, &project, &existing_store(&project).await?, &mut out).await,
         Verb::Sessions(args) => sessions::run(args, &existing_store(&project).await?, &mut out).await,

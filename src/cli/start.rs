@@ -24,6 +24,7 @@ use crate::runner::baseline::BaselineProgram;
 use crate::runner::compile::Compiler;
 use crate::runner::device::DeviceChoice;
 use crate::runner::monitor::Monitor;
+use crate::runner::self_check;
 use crate::runner::toolchain::Toolchain;
 use crate::runner::worker::{Worker, WorkerError};
 use crate::session::{self, End, Order, Parts};
@@ -65,7 +66,7 @@ pub struct Args {
     #[arg(long)]
     device: Option<String>,
 
-    /// local or random [default: session.proposer in config.toml]
+    /// local or random; drill mixes broken kernels in, to see a session survive them [default: session.proposer in config.toml]
     #[arg(long)]
     proposer: Option<String>,
 
@@ -151,7 +152,7 @@ pub(super) async fn assemble(
     let Asked { workload, families, searched, proposer, device } = asked;
     let (toolchain, arch) = (Toolchain::find_or_fetch()?, worker.info().arch.clone());
     let compiler =
-        Compiler::new(own_executable()?, toolchain, &arch, &config.compile.options, config.compile_timeout())?;
+        Compiler::new(own_executable()?, toolchain, &arch, &config.compile.options, config.compile_limits())?;
     compiler.probe().map_err(|problem| usage_sentence(format!("compile.options in config.toml: {problem}")))?;
     let repo = match config.git.commit {
         // What a killed process has left must be gone before the committed winners are read.
@@ -168,6 +169,7 @@ pub(super) async fn assemble(
     });
     let known = project.known_winners(&workload, worker.info());
     let monitor = open_monitor(worker.info());
+    self_check::arm(&mut worker, &compiler).await?;
     ceilings::give(&mut worker, monitor.as_ref(), &compiler, &store).await?;
     Ok(Parts { workload, families, searched, known, proposer, baseline, compiler, worker, monitor, store, repo })
 }
