@@ -11,6 +11,7 @@ use crate::domain::sampling::{LEAST_SAMPLES, Sampling};
 use crate::domain::toml_text;
 use crate::domain::verdict::Policy;
 use crate::runner::compile::Limits;
+use crate::store;
 
 /// Samples of a screening below which an interval of the median means little.
 const LEAST_SCREENING: usize = 7;
@@ -149,6 +150,10 @@ pub struct Cost {
 pub struct StoreConfig {
     /// The database, relative to the project.
     pub path: String,
+    /// The largest that the database may become, in MiB; 0 for no limit.
+    pub max_mb: u64,
+    /// The longest that a write waits for another process's.
+    pub busy_timeout: String,
 }
 
 /// `[git]`
@@ -230,7 +235,16 @@ impl Default for Cost {
 
 impl Default for StoreConfig {
     fn default() -> Self {
-        Self { path: ".optloop/optloop.db".to_owned() }
+        Self { path: ".optloop/optloop.db".to_owned(), max_mb: 0, busy_timeout: "30s".to_owned() }
+    }
+}
+
+impl StoreConfig {
+    /// Returns what a session that writes to the store must keep to.
+    pub fn limits(&self) -> store::Limits {
+        let busy_timeout =
+            duration("store.busy_timeout", &self.busy_timeout).unwrap_or(store::Limits::default().busy_timeout);
+        store::Limits { max_bytes: (self.max_mb > 0).then_some(self.max_mb << 20), busy_timeout }
     }
 }
 
@@ -308,6 +322,10 @@ impl Config {
         }
         if !(self.cost.gpu_usd_per_hour >= 0.0 && self.cost.gpu_usd_per_hour.is_finite()) {
             bail!("cost.gpu_usd_per_hour must be 0 or more");
+        }
+        duration("store.busy_timeout", &self.store.busy_timeout)?;
+        if self.store.max_mb > 1 << 20 {
+            bail!("store.max_mb must be 1048576 or less; 0 means no limit");
         }
         let path = Path::new(&self.store.path);
         if path.file_name().is_none() {

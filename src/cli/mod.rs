@@ -1,6 +1,7 @@
 //! The command line: one file a verb. Standard output is data, standard error is talk.
 
 mod audit;
+mod backup;
 mod bench;
 mod ceilings;
 mod compare;
@@ -73,6 +74,8 @@ enum Verb {
     Show(show::Args),
     /// Hold two recorded times against each other, if they are comparable
     Compare(compare::Args),
+    /// Copy the store, also while a session writes to it
+    Backup(backup::Args),
     /// Say what is here, what is missing, and how to mend it
     Doctor(doctor::Args),
     /// Hold a device and evaluate variants (started by a session)
@@ -118,6 +121,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         Verb::Sessions(args) => sessions::run(args, &existing_store(&project).await?, &mut out).await,
         Verb::History(args) => history::run(args, &existing_store(&project).await?, &mut out).await,
         Verb::Show(args) => show::run(args, &existing_store(&project).await?, &mut out).await,
+        Verb::Backup(args) => backup::run(args, &existing_store(&project).await?, &mut out).await,
         Verb::Compare(args) => compare::run(args, &project, &mut out).await,
         Verb::Doctor(args) => doctor::run(args, &project, &mut out).await,
         Verb::Worker(args) => worker::run(args),
