@@ -12,6 +12,7 @@ pub mod domain;
 pub mod ops;
 pub mod report;
 pub mod runner;
+pub mod secrets;
 pub mod session;
 pub mod store;
 pub mod vcs;

@@ -48,6 +48,7 @@ impl Process {
         let path = if program.contains('/') { folder.join(program) } else { program.into() };
         let mut command = Command::new(path);
         command.args(arguments).current_dir(&folder);
+        secrets::withhold(command.as_std_mut());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         // A Ctrl-C at the terminal is for the session to handle, not for the program to die of.
         #[cfg(unix)]

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::runner::frames::{read_frame, requests_from_stdin, write_frame};
 use crate::runner::nvrtc::{Nvrtc, NvrtcError};
 use crate::runner::toolchain::Toolchain;
+use crate::secrets;
 
 /// What a compiler process is asked.
 #[derive(Debug, Serialize, Deserialize)]
@@ -76,6 +77,7 @@ impl CompilerProcess {
     /// Starts `optloop compiler` from the executable `exe`, and returns it with NVRTC's version.
     pub fn start(exe: &Path, toolchain: &Toolchain) -> Result<(Self, String), String> {
         let mut command = Command::new(exe);
+        secrets::withhold(&mut command);
         command.arg("compiler").arg("--nvrtc").arg(&toolchain.nvrtc).arg("--builtins").arg(&toolchain.builtins);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         // A Ctrl-C at the terminal is for the session to handle.

@@ -14,6 +14,7 @@ use crate::domain::evaluation::{Correctness, Evaluation, Outcome, Timing};
 use crate::runner::device::DeviceChoice;
 use crate::runner::evaluate::{EvaluateRequest, Examination, ExamineRequest};
 use crate::runner::frames::{checked_length, decode, encode};
+use crate::secrets;
 
 /// How long a worker may take to open its device: creating a CUDA context takes seconds on a machine with many GPUs.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(60);
@@ -231,6 +232,7 @@ impl Process {
     async fn start(exe: &Path, choice: &DeviceChoice) -> Result<(Self, DeviceInfo), WorkerError> {
         let mut command = Command::new(exe);
         command.args(["worker", "--device", &choice.to_string()]);
+        secrets::withhold(command.as_std_mut());
         if *choice == DeviceChoice::Fake {
             command.env("OPTLOOP_FAKE_DEVICE", "1");
         }
