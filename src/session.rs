@@ -3,6 +3,8 @@
 mod baselines;
 mod contests;
 mod event;
+mod examination;
+mod finals;
 pub(crate) mod requests;
 mod winners;
 
@@ -65,6 +67,13 @@ pub struct Parts {
     pub store: Store,
     /// Commits the winners; or why it cannot, which is said with the first winner.
     pub repo: Result<Repo, String>,
+}
+
+impl Parts {
+    fn family(&self, name: &str) -> anyhow::Result<&Family> {
+        let family = self.families.iter().find(|family| family.name == name);
+        family.with_context(|| format!("Failed to find the family `{name}`"))
+    }
 }
 
 /// What a session was told.
@@ -290,8 +299,7 @@ impl Session<'_> {
     /// Renders an idea and sends it to the compilers.
     fn submit(&mut self, idea: Idea) -> anyhow::Result<()> {
         let (workload, device) = (&self.parts.workload, self.parts.worker.info());
-        let family = self.parts.families.iter().find(|family| family.name == idea.family);
-        let family = family.with_context(|| format!("Failed to find the family `{}`", idea.family))?;
+        let family = self.parts.family(&idea.family)?;
         let first = idea.cases.first().context("Failed to find a case for a proposal")?;
         let specialization = family.specialization(first);
         self.history.proposed.insert(Point::new(&family.name, &specialization, &idea.params));

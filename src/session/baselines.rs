@@ -40,11 +40,11 @@ impl Session<'_> {
                 let recorded = self.parts.store.record_baseline(self.id, baseline).await;
                 recorded.context("Failed to record a baseline")?;
             }
-            if let Some(best) = found.into_iter().next() {
+            if let Some(best) = found.first() {
                 let (us, time_source) = (best.timing.median_ns / 1e3, process.hello().time_source);
                 self.observer.event(&Event::Baseline { case: &case.name, name: &best.name, us, time_source });
                 self.backends.insert(case.name.clone(), best.name.clone());
-                self.baselines.push(best);
+                self.baselines.extend(found);
             }
         }
         self.baseline_process = Some(process);

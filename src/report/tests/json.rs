@@ -181,6 +181,9 @@ fn a_session_is_told_to_programs_as_json() {
         "cheated": 0,
         "pruned": 0
       },
+      "caught": {
+        "accuracy": 1
+      },
       "wins": [
         {
           "iteration": 1,
