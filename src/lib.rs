@@ -9,6 +9,7 @@ pub mod catalog;
 pub mod cli;
 pub mod config;
 pub mod domain;
+pub mod files;
 pub mod ops;
 pub mod report;
 pub mod runner;

@@ -13,7 +13,17 @@ use memchr::memmem;
 
 /// What the name of a variable with a secret has a word end with, as in `GITHUB_TOKEN` or `APIKEY`. `TOKENIZERS_PARALLELISM` is none.
 const NAMES: [&str; 12] = [
-    "KEY", "KEYS", "TOKEN", "TOKENS", "SECRET", "SECRETS", "PASSWORD", "PASSWORDS", "PASSWD", "PASSPHRASE", "CREDENTIAL",
+    "KEY",
+    "KEYS",
+    "TOKEN",
+    "TOKENS",
+    "SECRET",
+    "SECRETS",
+    "PASSWORD",
+    "PASSWORDS",
+    "PASSWD",
+    "PASSPHRASE",
+    "CREDENTIAL",
     "CREDENTIALS",
 ];
 
@@ -41,19 +51,19 @@ pub fn withhold(command: &mut Command) -> &mut Command {
     command
 }
 
-/// Tells whether a text holds a secret of the environment.
+/// Tells whether a text holds a secret of the environment, for what is refused rather than masked.
 pub fn found_in(text: &str) -> bool {
     OURS.found_in(text.as_bytes())
 }
 
 /// Masks the secrets of the environment in bytes that may be anything; they keep their length.
-pub fn mask_bytes(bytes: &mut [u8]) {
-    OURS.mask(bytes);
+pub fn mask_bytes(bytes: &[u8]) -> Cow<'_, [u8]> {
+    OURS.masked(bytes)
 }
 
 /// Masks the secrets of the environment in a text.
 pub fn mask(text: &str) -> Cow<'_, str> {
-    OURS.masked(text)
+    OURS.masked_text(text)
 }
 
 /// Tells whether something of this name is likely to be a secret.
@@ -84,34 +94,36 @@ impl Secrets {
         self.values.iter().any(|value| memmem::find(bytes, value).is_some())
     }
 
-    fn mask(&self, bytes: &mut [u8]) {
+    fn masked<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+        if !self.found_in(bytes) {
+            return Cow::Borrowed(bytes);
+        }
+        let mut masked = bytes.to_vec();
         for value in &self.values {
-            let mut from = 0;
-            while let Some(at) = memmem::find(&bytes[from..], value) {
-                bytes[from + at..from + at + value.len()].fill(MASK);
-                from += at + value.len();
+            while let Some(at) = memmem::find(&masked, value) {
+                masked[at..at + value.len()].fill(MASK);
             }
         }
+        Cow::Owned(masked)
     }
 
-    fn masked<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        if !self.found_in(text.as_bytes()) {
-            return Cow::Borrowed(text);
+    fn masked_text<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        match self.masked(text.as_bytes()) {
+            Cow::Borrowed(_) => Cow::Borrowed(text),
+            // Whole characters became ASCII, so it is text still.
+            Cow::Owned(bytes) => Cow::Owned(String::from_utf8_lossy(&bytes).into_owned()),
         }
-        let mut bytes = text.as_bytes().to_vec();
-        self.mask(&mut bytes);
-        // Whole characters are replaced by ASCII, so it is text still.
-        Cow::Owned(String::from_utf8_lossy(&bytes).into_owned())
     }
 }
 
 /// Returns the forms in which a value may show up: line by line, since what is said is often cut into lines, plainly and as JSON.
 fn forms(value: &str) -> Vec<Vec<u8>> {
-    let long = |form: &&str| form.len() >= LEAST_BYTES;
+    // Of a row of the mask's own byte nothing would be hidden.
+    let long = |form: &&str| form.len() >= LEAST_BYTES && form.bytes().any(|byte| byte != MASK);
     let mut forms = Vec::new();
     for line in value.lines().map(str::trim).filter(long) {
         forms.push(line.as_bytes().to_vec());
-        let quoted = format!("{line:?}");
+        let quoted = serde_json::Value::from(line).to_string();
         forms.extend(quoted.get(1..quoted.len() - 1).map(|form| form.as_bytes().to_vec()));
     }
     forms
@@ -126,9 +138,8 @@ impl<W: Write> Masked<W> {
     /// Passes on the first so many bytes of what has been written.
     fn pass_on(&mut self, length: usize) -> io::Result<()> {
         let rest = self.line.split_off(length);
-        let mut lines = std::mem::replace(&mut self.line, rest);
-        mask_bytes(&mut lines);
-        self.stream.write_all(&lines)
+        let lines = std::mem::replace(&mut self.line, rest);
+        self.stream.write_all(&mask_bytes(&lines))
     }
 }
 
@@ -164,7 +175,9 @@ mod tests {
 
     #[test]
     fn names_are_told_by_their_words() {
-        for name in ["OPENAI_API_KEY", "GITHUB_TOKEN", "HF_TOKEN", "DB_PASSWORD", "AWS_SECRET_ACCESS_KEY", "apikey", "api-key"] {
+        for name in
+            ["OPENAI_API_KEY", "GITHUB_TOKEN", "HF_TOKEN", "DB_PASSWORD", "AWS_SECRET_ACCESS_KEY", "apikey", "api-key"]
+        {
             assert!(looks_secret(name), "{name}");
         }
         for name in ["PATH", "HOME", "TOKENIZERS_PARALLELISM", "KEYBOARD", "LS_COLORS", "CUDA_HOME", "XDG_CACHE_HOME"] {
@@ -174,18 +187,19 @@ mod tests {
 
     #[test]
     fn values_are_masked_in_their_length_and_short_ones_left_alone() {
-        let secrets = secrets(&[("A_KEY", "hunter2hunter2"), ("B_TOKEN", "short"), ("C_SECRET", "two \"lines\"\nof a secret")]);
-        let masked = |text: &str| secrets.masked(text).into_owned();
+        let secrets =
+            secrets(&[("A_KEY", "hunter2hunter2"), ("B_TOKEN", "short"), ("C_SECRET", "two \"lines\"\nof a secret")]);
+        let masked = |text: &str| secrets.masked_text(text).into_owned();
         insta::assert_snapshot!(masked("the key is hunter2hunter2, of a short one"), @"the key is **************, of a short one");
         insta::assert_snapshot!(masked("hunter2hunter2hunter2hunter2!"), @"****************************!");
         insta::assert_snapshot!(masked("said: two \"lines\" and of a secret"), @"said: *********** and ***********");
         insta::assert_snapshot!(masked(r#"{"said": "two \"lines\""}"#), @r#"{"said": "*************"}"#);
-        assert!(matches!(secrets.masked("nothing here"), Cow::Borrowed(_)));
+        assert!(matches!(secrets.masked_text("nothing here"), Cow::Borrowed(_)));
     }
 
     #[test]
     fn a_secret_that_holds_another_is_masked_whole() {
         let secrets = secrets(&[("A_KEY", "abcdefgh"), ("B_KEY", "abcdefgh-and-more")]);
-        assert_eq!(secrets.masked("abcdefgh-and-more abcdefgh"), "***************** ********");
+        assert_eq!(secrets.masked_text("abcdefgh-and-more abcdefgh"), "***************** ********");
     }
 }

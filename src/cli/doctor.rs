@@ -19,6 +19,7 @@ use crate::runner::monitor::Monitor;
 use crate::runner::peaks;
 use crate::runner::toolchain::{Toolchain, cache_dir};
 use crate::runner::worker::Worker;
+use crate::secrets;
 use crate::store::Store;
 use crate::vcs::Repo;
 

@@ -8,6 +8,8 @@ use std::sync::mpsc;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::secrets;
+
 /// The longest frame. A CUBIN with its PTX is below 1 MiB; anything near this is garbage.
 pub const MAX_FRAME_BYTES: usize = 64 << 20;
 
@@ -53,9 +55,10 @@ pub fn encode(message: &impl Serialize) -> io::Result<Vec<u8>> {
     Ok([length.to_le_bytes().as_slice(), &payload].concat())
 }
 
-/// Decodes the payload of a frame.
+/// Decodes the payload of a frame, with secrets masked that the process at the other end has got hold of.
 pub fn decode<T: DeserializeOwned>(payload: &[u8]) -> io::Result<T> {
-    rmp_serde::from_slice(payload).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+    rmp_serde::from_slice(&secrets::mask_bytes(payload))
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
 /// Reads a frame's length, refusing one that no message has.

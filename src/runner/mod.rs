@@ -11,7 +11,7 @@ pub mod compile;
 pub mod contest;
 pub mod device;
 pub mod evaluate;
-mod frames;
+pub mod frames;
 pub mod inputs;
 pub mod monitor;
 mod nvrtc;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
-use super::columns::{count, json, name, now, pack, required, signed, timing, to_json};
+use super::columns::{count, json, name, now, pack, required, signed, text, timing, to_json};
 use super::{Store, StoreError};
 use crate::domain::budget::Budget;
 use crate::domain::cost::Spent;
@@ -48,7 +48,7 @@ impl Store {
         .bind(max_cost_usd)
         .bind(max_iterations.map(|most| signed("max_iterations", most)).transpose()?)
         .bind(to_json("cases", &session.cases)?)
-        .bind(session.config.to_string())
+        .bind(to_json("config", &session.config)?)
         .bind(now()?)
         .fetch_one(&self.pool)
         .await?;
@@ -66,7 +66,7 @@ impl Store {
         .bind(to_json("device", &environment.device)?)
         .bind(&environment.nvrtc)
         .bind(&environment.optloop)
-        .bind(&environment.torch)
+        .bind(environment.torch.as_deref().map(text))
         .bind(&environment.host)
         .fetch_one(&self.pool)
         .await?;
@@ -92,7 +92,7 @@ impl Store {
         self.write(async |connection| {
             sqlx::query("UPDATE sessions SET status = ?, stop_reason = ?, ended_at = ?, wall_s = ? WHERE id = ?")
                 .bind(status.name())
-                .bind(stop_reason)
+                .bind(text(stop_reason))
                 .bind(now()?)
                 .bind(wall.as_secs_f64())
                 .bind(session)
@@ -126,7 +126,7 @@ impl Store {
         )
         .bind(session)
         .bind(&baseline.case)
-        .bind(&baseline.name)
+        .bind(text(&baseline.name))
         .bind(signed("samples", timing.samples_ns.len())?)
         .bind(i64::from(timing.launches_per_sample))
         .bind(timing.median_ns)

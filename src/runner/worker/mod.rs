@@ -4,7 +4,7 @@
 //! [`Outcome`](crate::domain::evaluation::Outcome) of the variant at hand and starts a fresh one.
 
 mod client;
-pub(super) mod protocol;
+pub mod protocol;
 mod server;
 
 pub use client::{Answer, Worker, WorkerError};
