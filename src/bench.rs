@@ -285,8 +285,8 @@ impl Bench {
         if let Some((_, compiler)) = self.compilers.iter().find(|(known, _)| known == options) {
             return Ok(compiler.clone());
         }
-        let (toolchain, timeout) = (Toolchain::find_or_fetch()?, self.config.compile_timeout());
-        let compiler = Compiler::new(self.exe.clone(), toolchain, &self.device().arch, options, timeout)?;
+        let (toolchain, limits) = (Toolchain::find_or_fetch()?, self.config.compile_limits());
+        let compiler = Compiler::new(self.exe.clone(), toolchain, &self.device().arch, options, limits)?;
         self.compilers.push((options.to_owned(), compiler.clone()));
         Ok(compiler)
     }

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
+use crate::claim::Claims;
 use crate::domain::device::DeviceInfo;
+use crate::domain::exhibit::Exhibit;
 use crate::domain::family::Family;
 use crate::domain::names::did_you_mean;
 use crate::domain::proposal::KnownWinner;
@@ -39,23 +41,9 @@ impl Project {
         }
     }
 
-    /// Takes the project for one session: two at once would disturb each other's times and commits.
-    pub fn lock(&self) -> anyhow::Result<fs::File> {
-        let folder = self.root.join(".optloop");
-        fs::create_dir_all(&folder).with_context(|| format!("Failed to create {}", folder.display()))?;
-        let path = folder.join("session.lock");
-        let mut options = fs::OpenOptions::new();
-        let file = options.create(true).truncate(false).write(true).open(&path);
-        let file = file.with_context(|| format!("Failed to open {}", path.display()))?;
-        match file.try_lock() {
-            Ok(()) => Ok(file),
-            Err(fs::TryLockError::WouldBlock) => {
-                bail!("another session is running in {}: wait for it, or end it", self.root.display())
-            }
-            Err(fs::TryLockError::Error(error)) => {
-                Err(error).with_context(|| format!("Failed to lock {}", path.display()))
-            }
-        }
+    /// Takes the project for a verb: two at once would disturb each other's times and commits.
+    pub fn claim(&self, verb: &str) -> anyhow::Result<Claims> {
+        Claims::project(&self.root, verb)
     }
 
     /// Returns the project's folder.
@@ -108,6 +96,23 @@ impl Project {
         }
         families.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(families)
+    }
+
+    /// Reads the audit's corpus, sorted by name.
+    pub fn exhibits(&self) -> anyhow::Result<Vec<Exhibit>> {
+        let folder = self.root.join("tests/audit");
+        let mut exhibits = Vec::new();
+        for entry in fs::read_dir(&folder).with_context(|| format!("Failed to list {}", folder.display()))? {
+            let path = entry.with_context(|| format!("Failed to list {}", folder.display()))?.path();
+            let Some(name) = path.file_stem().and_then(|stem| stem.to_str()) else { continue };
+            if path.extension().is_some_and(|extension| extension == "cu") {
+                let workload = |name: &str| self.workload(name).map_err(|error| format!("{error:#}"));
+                let exhibit = Exhibit::parse(name, &files::read_inside(&self.root, &path)?, workload);
+                exhibits.push(exhibit.map_err(|problem| anyhow::anyhow!("{}: {problem}", path.display()))?);
+            }
+        }
+        exhibits.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(exhibits)
     }
 
     /// Returns the names of the families to search: the given ones, or without any all that are not specimens.

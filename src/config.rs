@@ -11,10 +11,14 @@ use crate::domain::sampling::{LEAST_SAMPLES, Sampling};
 use crate::domain::toml_text;
 use crate::domain::verdict::Policy;
 use crate::files;
+use crate::runner::compile::Limits;
 use crate::secrets;
 
 /// Samples of a screening below which an interval of the median means little.
 const LEAST_SCREENING: usize = 7;
+
+/// Memory in GB below which NVRTC, its library mapped and nothing compiled, hardly starts.
+const LEAST_MEMORY_GB: f64 = 0.5;
 
 /// The validated configuration. `config.toml` in the repository lists every key with its default and the reason for it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -67,6 +71,8 @@ pub struct Compile {
     pub parallel: usize,
     /// The longest that one compilation may take before it is given up.
     pub timeout: String,
+    /// The most memory that one compilation may take before it is given up, in GB.
+    pub memory_gb: f64,
 }
 
 /// `[validate]`
@@ -172,6 +178,7 @@ impl Default for Compile {
             options: vec!["--std=c++17".to_owned(), "--use_fast_math".to_owned()],
             parallel: 0,
             timeout: "60s".to_owned(),
+            memory_gb: 4.0,
         }
     }
 }
@@ -283,6 +290,9 @@ impl Config {
             bail!("benchmark.max_confirmation is too short for confirmation_samples of min_sample_us each");
         }
         duration("compile.timeout", &self.compile.timeout)?;
+        if !(LEAST_MEMORY_GB..=1024.0).contains(&self.compile.memory_gb) {
+            bail!("compile.memory_gb must lie between {LEAST_MEMORY_GB} and 1024");
+        }
         if self.compile.parallel > 1024 {
             bail!("compile.parallel must be 1024 or less; 0 means one per core");
         }
@@ -341,9 +351,10 @@ impl Config {
         duration("worker.step_timeout", &self.worker.step_timeout).unwrap_or(Duration::from_secs(90))
     }
 
-    /// Returns how long one compilation may take.
-    pub fn compile_timeout(&self) -> Duration {
-        duration("compile.timeout", &self.compile.timeout).unwrap_or(Duration::from_secs(60))
+    /// Returns what one compilation may use.
+    pub fn compile_limits(&self) -> Limits {
+        let timeout = duration("compile.timeout", &self.compile.timeout).unwrap_or(Duration::from_secs(60));
+        Limits { timeout, memory_bytes: (self.compile.memory_gb * 1e9) as u64 }
     }
 
     /// Returns how many compilations run at once.

@@ -4,8 +4,10 @@
 //! has the house and its arrows, GLOSSARY.md the words.
 
 pub mod agent;
+pub mod audit;
 pub mod bench;
 pub mod catalog;
+pub mod claim;
 pub mod cli;
 pub mod config;
 pub mod domain;

@@ -79,7 +79,7 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
         Toolchain::find_or_fetch()?,
         &args.arch,
         &config.compile.options,
-        config.compile_timeout(),
+        config.compile_limits(),
     )?;
     let rows: Vec<Row> = variants
         .into_par_iter()

@@ -14,9 +14,13 @@ pub struct Args {
     /// libnvrtc-builtins.so
     #[arg(long)]
     builtins: PathBuf,
+
+    /// The most address space
+    #[arg(long)]
+    memory_bytes: u64,
 }
 
 /// Serves until standard input ends.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    serve(&args.nvrtc, &args.builtins)
+    serve(&args.nvrtc, &args.builtins, args.memory_bytes)
 }

@@ -17,6 +17,7 @@ use crate::runner::compile::Compiler;
 use crate::runner::device::DeviceChoice;
 use crate::runner::monitor::Monitor;
 use crate::runner::peaks;
+use crate::runner::self_check;
 use crate::runner::toolchain::{Toolchain, cache_dir};
 use crate::runner::worker::Worker;
 use crate::secrets;
@@ -108,17 +109,19 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
 async fn measure(project: &Project) -> anyhow::Result<()> {
     let config = Config::load(project.root()).map_err(usage)?;
     // A session at the same time would disturb the measurement, and be disturbed.
-    let _lock = project.lock()?;
+    let mut claims = project.claim("doctor --measure")?;
     let started = Worker::start(own_executable()?, &DeviceChoice::Cuda(0), config.step_timeout()).await;
     let mut worker =
         started.context("Ceilings are measured on a GPU only; those of a virtual one are published rates")?;
+    claims.device(worker.info())?;
     let own: Vec<u32> = worker.pid().into_iter().collect();
     let others = Monitor::open(worker.info()).map(|monitor| monitor.others(&own)).unwrap_or_default();
     if !others.is_empty() {
         say(&format!("on the GPU, too: {}. If they work, the ceilings come out too low", others.join(", ")));
     }
-    let (exe, toolchain, timeout) = (own_executable()?, Toolchain::find_or_fetch()?, config.compile_timeout());
-    let compiler = Compiler::new(exe, toolchain, &worker.info().arch, &config.compile.options, timeout)?;
+    let (exe, toolchain, limits) = (own_executable()?, Toolchain::find_or_fetch()?, config.compile_limits());
+    let compiler = Compiler::new(exe, toolchain, &worker.info().arch, &config.compile.options, limits)?;
+    self_check::arm(&mut worker, &compiler).await?;
     let peaks = peaks::measure(&mut worker, &compiler).await.map_err(anyhow::Error::msg)?;
     let store = Store::open(&project.root().join(&config.store.path)).await?;
     store.keep_peaks(worker.info(), &peaks).await?;

@@ -1,5 +1,6 @@
 //! The command line: one file a verb. Standard output is data, standard error is talk.
 
+mod audit;
 mod bench;
 mod ceilings;
 mod compare;
@@ -14,6 +15,7 @@ mod preflight;
 mod progress;
 mod report;
 mod reproduce;
+mod resume;
 mod sessions;
 mod show;
 mod signals;
@@ -52,10 +54,14 @@ struct Arguments {
 enum Verb {
     /// Run a session: spend a budget on making a workload faster
     Start(start::Args),
+    /// Go on with a session that was killed or interrupted, or that failed
+    Resume(resume::Args),
     /// Measure a kernel by hand, beside its baseline or any other
     Bench(bench::Args),
     /// Measure a committed winner again, and say whether its figure holds
     Reproduce(reproduce::Args),
+    /// Replay kernels that cheat or are broken, and say which were caught
+    Audit(audit::Args),
     /// Compile families without a GPU, and show registers, spills and shared memory
     Compile(compile::Args),
     /// Write the report of a session again
@@ -108,8 +114,10 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let mut out = secrets::Masked::new(std::io::stdout().lock());
     match &arguments.verb {
         Verb::Start(args) => start::run(args, &project, &mut out).await,
+        Verb::Resume(args) => resume::run(args, &project, &mut out).await,
         Verb::Bench(args) => bench::run(args, &project, &mut out).await,
         Verb::Reproduce(args) => reproduce::run(args, &project, &mut out).await,
+        Verb::Audit(args) => audit::run(args, &project, &mut out).await,
         Verb::Compile(args) => compile::run(args, &project, &mut out),
         Verb::Report(args) => report::run(args, &project, &existing_store(&project).await?, &mut out).await,
         Verb::Sessions(args) => sessions::run(args, &existing_store(&project).await?, &mut out).await,

@@ -68,6 +68,28 @@ impl<'a, W: Write> Progress<'a, W> {
                     span(*budget_s)
                 ));
             }
+            Event::Resumed {
+                session,
+                resumption,
+                workload,
+                device,
+                time_source,
+                budget_s,
+                used_s,
+                finished,
+                cost_usd,
+            } => {
+                self.budget_s = *budget_s;
+                self.times = *time_source;
+                self.line.set_message(format!("/ {}  recalling session {session}", span(*budget_s)));
+                self.say(&format!(
+                    "session {session} goes on (resumption {resumption}): {workload} on {device}, times are {}, {finished} \
+                     iterations, {} of {} and ${cost_usd:.2} used so far",
+                    time_source.name(),
+                    span(*used_s),
+                    span(*budget_s)
+                ));
+            }
             Event::Baseline { case, name, us, time_source } => {
                 self.say(&format!("{case}: {name} takes {us:.2} {}", unit(*time_source)));
             }

@@ -145,6 +145,12 @@ impl Workload {
         Ok(self)
     }
 
+    /// Keeps op, dtype and tolerance, and takes one other case in place of its own.
+    pub fn with_case(mut self, name: &str, regime: Regime, dims: Dims) -> Result<Self, String> {
+        self.cases = vec![Case::validated(name.to_owned(), regime, Dims::new(), dims, self.op)?];
+        Ok(self)
+    }
+
     /// Fits the regimes of the cases to a device: one that models its times knows warm caches only. The error names a case that
     /// cannot be timed cold there.
     pub fn on(mut self, device: &DeviceInfo) -> Result<Self, String> {

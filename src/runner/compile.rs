@@ -8,12 +8,15 @@ use std::time::{Duration, Instant};
 
 use self::process::{CompilerProcess, Reply, Request};
 use super::cache::ArtifactCache;
-use super::ptxas_log;
 use super::toolchain::{Toolchain, cache_dir};
+use super::{ptxas_log, source_rules};
 use crate::domain::artifact::Artifact;
 use crate::domain::variant::{Params, Variant, VariantHash};
 
 pub use self::process::serve;
+
+/// The most memory of a compilation where nobody says otherwise; config.toml gives the reason.
+const MEMORY_BYTES: u64 = 4_000_000_000;
 
 /// A compiler for one architecture. Clones share the processes and the cache; each compilation has a process to itself,
 /// and there are as many as were ever compiling at once.
@@ -30,7 +33,22 @@ struct Inner {
     cache: ArtifactCache,
     arch: String,
     options: Vec<String>,
-    timeout: Duration,
+    limits: Limits,
+}
+
+/// What a compilation may use before it is given up.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// The longest that it may take.
+    pub timeout: Duration,
+    /// The most address space of its process.
+    pub memory_bytes: u64,
+}
+
+impl From<Duration> for Limits {
+    fn from(timeout: Duration) -> Self {
+        Self { timeout, memory_bytes: MEMORY_BYTES }
+    }
 }
 
 /// Why a variant did not compile.
@@ -49,18 +67,19 @@ pub enum CompileError {
 
 impl Compiler {
     /// Starts `optloop compiler` from the executable `exe` with the toolchain's NVRTC, for an architecture such as
-    /// `sm_90a`. A compilation that takes longer than `timeout` is given up.
+    /// `sm_90a`. A compilation that needs more than the limits is given up.
     pub fn new(
         exe: PathBuf,
         toolchain: Toolchain,
         arch: &str,
         options: &[String],
-        timeout: Duration,
+        limits: impl Into<Limits>,
     ) -> anyhow::Result<Self> {
-        let (process, version) = CompilerProcess::start(&exe, &toolchain).map_err(anyhow::Error::msg)?;
+        let limits = limits.into();
+        let (process, version) = CompilerProcess::start(&exe, &toolchain, limits).map_err(anyhow::Error::msg)?;
         let (arch, options) = (arch.to_owned(), options.to_vec());
         let (idle, cache) = (Mutex::new(vec![process]), ArtifactCache::new(cache_dir()?.join("artifacts")));
-        Ok(Self { inner: Arc::new(Inner { exe, toolchain, version, idle, cache, arch, options, timeout }) })
+        Ok(Self { inner: Arc::new(Inner { exe, toolchain, version, idle, cache, arch, options, limits }) })
     }
 
     /// Returns NVRTC's version, such as `13.0`.
@@ -78,12 +97,15 @@ impl Compiler {
     /// Compiles a variant, or takes it from the cache. Blocks for 0.1 to 1 s: call it off the async threads.
     pub fn compile(&self, variant: &Variant) -> Result<Artifact, CompileError> {
         let Inner { version, cache, arch, options, .. } = &*self.inner;
+        source_rules::check_source(&variant.source).map_err(|log| CompileError::Rejected { log })?;
         let key = ArtifactCache::key(&variant.source, options, arch, version);
         if let Some(artifact) = cache.get(&key) {
+            source_rules::check_ptx(&artifact.ptx).map_err(|log| CompileError::Rejected { log })?;
             return Ok(artifact);
         }
         let started = Instant::now();
         let (cubin, ptx, log) = self.inner.run(&variant.source)?;
+        source_rules::check_ptx(&ptx).map_err(|log| CompileError::Rejected { log })?;
         let artifact = Artifact {
             key,
             arch: arch.clone(),
@@ -110,14 +132,16 @@ impl Inner {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut process = match idle {
             Some(process) => process,
-            None => CompilerProcess::start(&self.exe, &self.toolchain).map_err(CompileError::Broken)?.0,
+            None => CompilerProcess::start(&self.exe, &self.toolchain, self.limits).map_err(CompileError::Broken)?.0,
         };
         let request = Request { source: source.to_owned(), options };
-        let reply = process.compile(&request, self.timeout).map_err(|log| CompileError::Rejected { log })?;
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(process);
+        let reply = process.compile(&request).map_err(|log| CompileError::Rejected { log })?;
+        if !matches!(reply, Reply::Defeated(_)) {
+            self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(process);
+        }
         match reply {
             Reply::Compiled { cubin, ptx, log } => Ok((cubin, ptx, log)),
-            Reply::Rejected(log) => Err(CompileError::Rejected { log }),
+            Reply::Rejected(log) | Reply::Defeated(log) => Err(CompileError::Rejected { log }),
             Reply::Broken(message) => Err(CompileError::Broken(message.trim().to_owned())),
             Reply::Hello(_) => Err(CompileError::Broken("the compiler spoke out of turn".to_owned())),
         }

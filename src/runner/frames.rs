@@ -1,103 +1,185 @@
 //! Framed messages between processes, over any byte stream.
 //!
-//! A frame is its length as four little-endian bytes, then that many bytes of MessagePack.
+//! A frame is a header of 32 bytes and a payload of MessagePack. The header checks itself, so a length is believed only when the
+//! header is whole, and it checks the payload, so nothing is decoded that was not sent:
+//!
+//! ```text
+//! 0..4    "OPTL"
+//! 4..8    VERSION, little-endian
+//! 8..12   length of the payload, little-endian
+//! 12..28  BLAKE3 of the payload, its first 16 bytes
+//! 28..32  BLAKE3 of the 28 bytes before, its first 4 bytes
+//! ```
+//!
+//! These 32 bytes stay as they are in every version: so that a side can tell that the other is of another one.
+
+#[cfg(test)]
+mod tests;
 
 use std::io::{self, Read, Write};
-use std::sync::mpsc;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::secrets;
 
-/// The longest frame. A CUBIN with its PTX is below 1 MiB; anything near this is garbage.
-pub const MAX_FRAME_BYTES: usize = 64 << 20;
+/// What both sides must speak: raised with every change of a message. They differ only where the executable was replaced under
+/// a running session.
+pub const VERSION: u32 = 4;
 
-/// Writes one frame.
-pub fn write_frame(stream: &mut impl Write, message: &impl Serialize) -> io::Result<()> {
+/// The longest payload. A CUBIN with its PTX is below 1 MiB; anything near this is no message of ours.
+pub const MAX_PAYLOAD_BYTES: u32 = 64 << 20;
+
+const MAGIC: [u8; 4] = *b"OPTL";
+const HEADER_BYTES: usize = 32;
+
+/// How much of what is no frame is shown: enough to recognise a line of somebody's talk.
+const SHOWN_BYTES: usize = 60;
+
+/// Why there is no message.
+#[derive(Debug, thiserror::Error)]
+pub enum FrameError {
+    /// Something else came.
+    #[error("something that is no frame came through the pipe: `{0}`")]
+    Foreign(String),
+    /// The other side is of another version.
+    #[error(
+        "the other side speaks version {0} of the protocol and this one {VERSION}: optloop was replaced while it ran, \
+         start it again"
+    )]
+    Version(u32),
+    /// A checksum does not fit.
+    #[error("the {0} of a frame was damaged on its way: its checksum does not fit")]
+    Damaged(&'static str),
+    /// It is longer than any message.
+    #[error("a frame of {0} bytes is longer than any message")]
+    TooLong(u32),
+    /// The stream ended in the middle.
+    #[error("the pipe ended in the middle of a frame, after {got} of {of} bytes of its {part}")]
+    Truncated {
+        /// What it ended in.
+        part: &'static str,
+        /// The bytes that came.
+        got: usize,
+        /// The bytes that were to come.
+        of: usize,
+    },
+    /// It came as it was sent, and is no message.
+    #[error("a whole frame is no message: {0}")]
+    Meaningless(String),
+    /// The stream does not give its bytes.
+    #[error("the pipe cannot be read: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// A header that checked out.
+#[derive(Debug, Clone, Copy)]
+struct Header {
+    length: u32,
+    digest: [u8; 16],
+}
+
+/// Writes a message.
+pub fn write(stream: &mut impl Write, message: &impl Serialize) -> io::Result<()> {
     stream.write_all(&encode(message)?)?;
     stream.flush()
 }
 
-/// Reads one frame. `Ok(None)` says that the stream has ended between two frames.
-pub fn read_frame<T: DeserializeOwned>(stream: &mut impl Read) -> io::Result<Option<T>> {
-    let mut length = [0; 4];
-    match stream.read_exact(&mut length) {
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
-        other => other?,
-    }
-    let mut payload = vec![0; checked_length(length)?];
-    stream.read_exact(&mut payload)?;
-    decode(&payload).map(Some)
+/// Writes a message.
+pub async fn write_async(stream: &mut (impl AsyncWrite + Unpin), message: &impl Serialize) -> io::Result<()> {
+    stream.write_all(&encode(message)?).await?;
+    stream.flush().await
 }
 
-/// Reads requests from standard input on a thread of their own, which ends the process with the input.
-///
-/// So a child process never outlives its parent, not even one that was killed while a kernel or a compilation hangs.
-pub fn requests_from_stdin<T: DeserializeOwned + Send + 'static>() -> mpsc::Receiver<T> {
-    let (sender, requests) = mpsc::channel();
-    std::thread::spawn(move || {
-        let mut input = io::stdin().lock();
-        while let Ok(Some(request)) = read_frame(&mut input) {
-            if sender.send(request).is_err() {
-                break;
-            }
-        }
-        std::process::exit(0);
-    });
-    requests
+/// Reads a message. `Ok(None)` says that the stream has ended between two frames.
+pub fn read<T: DeserializeOwned>(stream: &mut impl Read) -> Result<Option<T>, FrameError> {
+    let mut bytes = Vec::with_capacity(HEADER_BYTES);
+    stream.take(HEADER_BYTES as u64).read_to_end(&mut bytes)?;
+    let Some(header) = Header::parse(&bytes)? else { return Ok(None) };
+    let mut payload = Vec::new();
+    stream.take(u64::from(header.length)).read_to_end(&mut payload)?;
+    header.decode(&payload).map(Some)
 }
 
-/// Encodes a message with its length in front.
+/// Reads a message. `Ok(None)` says that the stream has ended between two frames.
+pub async fn read_async<T: DeserializeOwned>(stream: &mut (impl AsyncRead + Unpin)) -> Result<Option<T>, FrameError> {
+    let mut bytes = Vec::with_capacity(HEADER_BYTES);
+    (&mut *stream).take(HEADER_BYTES as u64).read_to_end(&mut bytes).await?;
+    let Some(header) = Header::parse(&bytes)? else { return Ok(None) };
+    // It grows with what comes, so a length costs nothing until its bytes are there.
+    let mut payload = Vec::new();
+    stream.take(u64::from(header.length)).read_to_end(&mut payload).await?;
+    header.decode(&payload).map(Some)
+}
+
+/// Makes a frame of a message.
 pub fn encode(message: &impl Serialize) -> io::Result<Vec<u8>> {
     let payload = rmp_serde::to_vec_named(message).map_err(io::Error::other)?;
-    let length = u32::try_from(payload.len()).map_err(io::Error::other)?;
-    Ok([length.to_le_bytes().as_slice(), &payload].concat())
+    let length = u32::try_from(payload.len()).ok().filter(|length| *length <= MAX_PAYLOAD_BYTES);
+    let length = length.ok_or_else(|| io::Error::other(format!("a message of {} bytes is too long", payload.len())))?;
+    let mut frame = Vec::with_capacity(HEADER_BYTES + payload.len());
+    frame.extend_from_slice(&MAGIC);
+    frame.extend_from_slice(&VERSION.to_le_bytes());
+    frame.extend_from_slice(&length.to_le_bytes());
+    frame.extend_from_slice(&digest::<16>(&payload));
+    let check = digest::<4>(&frame);
+    frame.extend_from_slice(&check);
+    frame.extend_from_slice(&payload);
+    Ok(frame)
 }
 
-/// Decodes the payload of a frame, with secrets masked that the process at the other end has got hold of.
-pub fn decode<T: DeserializeOwned>(payload: &[u8]) -> io::Result<T> {
-    rmp_serde::from_slice(&secrets::mask_bytes(payload))
-        .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+impl Header {
+    /// Reads a header. `None` if nothing came at all.
+    fn parse(bytes: &[u8]) -> Result<Option<Self>, FrameError> {
+        if bytes.is_empty() {
+            return Ok(None);
+        }
+        if !bytes.starts_with(&MAGIC[..bytes.len().min(MAGIC.len())]) {
+            return Err(FrameError::Foreign(shown(bytes)));
+        }
+        let Ok(header) = <&[u8; HEADER_BYTES]>::try_from(bytes) else {
+            return Err(FrameError::Truncated { part: "header", got: bytes.len(), of: HEADER_BYTES });
+        };
+        if header[28..] != digest::<4>(&header[..28]) {
+            return Err(FrameError::Damaged("header"));
+        }
+        let number = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+        let (version, length) = (number(4), number(8));
+        if version != VERSION {
+            return Err(FrameError::Version(version));
+        }
+        if length > MAX_PAYLOAD_BYTES {
+            return Err(FrameError::TooLong(length));
+        }
+        let mut digest = [0; 16];
+        digest.copy_from_slice(&header[12..28]);
+        Ok(Some(Self { length, digest }))
+    }
+
+    /// Decodes a payload, with secrets masked that the process at the other end has got hold of.
+    fn decode<T: DeserializeOwned>(&self, payload: &[u8]) -> Result<T, FrameError> {
+        let length = self.length as usize;
+        if payload.len() < length {
+            return Err(FrameError::Truncated { part: "payload", got: payload.len(), of: length });
+        }
+        if self.digest != digest::<16>(payload) {
+            return Err(FrameError::Damaged("payload"));
+        }
+        rmp_serde::from_slice(&secrets::mask_bytes(payload)).map_err(|error| FrameError::Meaningless(error.to_string()))
+    }
 }
 
-/// Reads a frame's length, refusing one that no message has.
-pub fn checked_length(length: [u8; 4]) -> io::Result<usize> {
-    let length = u32::from_le_bytes(length) as usize;
-    if length > MAX_FRAME_BYTES {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, format!("a frame of {length} bytes")));
-    }
-    Ok(length)
+/// Returns the first bytes of a BLAKE3 hash.
+fn digest<const BYTES: usize>(bytes: &[u8]) -> [u8; BYTES] {
+    let mut digest = [0; BYTES];
+    digest.copy_from_slice(&blake3::hash(bytes).as_bytes()[..BYTES]);
+    digest
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::runner::worker::protocol::{Reply, Request};
-    use proptest::prelude::*;
-
-    #[test]
-    fn frames_come_back_one_by_one_until_the_end() {
-        let mut stream = Vec::new();
-        for doing in ["load", "check"] {
-            let reply = Reply::Step { case: "b1h1s64".to_owned(), doing: doing.to_owned() };
-            write_frame(&mut stream, &reply).unwrap();
-        }
-        let mut stream = stream.as_slice();
-        for expected in ["load", "check"] {
-            match read_frame(&mut stream).unwrap() {
-                Some(Reply::Step { doing, .. }) => assert_eq!(doing, expected),
-                other => panic!("{other:?}"),
-            }
-        }
-        assert!(read_frame::<Reply>(&mut stream).unwrap().is_none());
-    }
-
-    proptest! {
-        #[test]
-        fn garbage_is_an_error_and_never_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let _ = read_frame::<Reply>(&mut bytes.as_slice());
-            let _ = decode::<Request>(&bytes);
-        }
-    }
+/// Shows bytes as a line of text.
+fn shown(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN_BYTES)]).into_owned();
+    let line = text.trim_end().chars().map(|c| if c.is_control() { '\u{fffd}' } else { c });
+    line.collect()
 }

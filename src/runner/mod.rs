@@ -7,6 +7,7 @@
 pub mod baseline;
 mod benchmark;
 mod cache;
+mod child;
 pub mod compile;
 pub mod contest;
 pub mod device;
@@ -18,6 +19,8 @@ mod nvrtc;
 pub mod peaks;
 mod ptxas_log;
 pub mod render;
+pub mod self_check;
+mod source_rules;
 pub mod toolchain;
 mod validate;
 pub mod worker;

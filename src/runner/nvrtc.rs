@@ -16,7 +16,9 @@ type Program = *mut c_void;
 type Status = c_int;
 
 const NVRTC_SUCCESS: Status = 0;
+const NVRTC_ERROR_OUT_OF_MEMORY: Status = 1;
 const NVRTC_ERROR_COMPILATION: Status = 6;
+const NVRTC_ERROR_INTERNAL_ERROR: Status = 11;
 
 /// A loaded NVRTC.
 pub struct Nvrtc {
@@ -64,6 +66,8 @@ pub struct Compiled {
 pub enum NvrtcError {
     /// The source is wrong; the log says where.
     Rejected(String),
+    /// The source was too much for NVRTC: it ran out of memory, or found an error in itself.
+    Defeated(String),
     /// NVRTC itself failed.
     Broken(String),
 }
@@ -100,6 +104,10 @@ impl Nvrtc {
         let count = c_int::try_from(pointers.len()).map_err(|_| NvrtcError::Broken("too many options".to_owned()))?;
         // SAFETY: the program is alive, and `pointers` holds `count` C strings that outlive the call.
         let status = unsafe { (self.functions.compile)(program.handle, count, pointers.as_ptr()) };
+        if matches!(status, NVRTC_ERROR_OUT_OF_MEMORY | NVRTC_ERROR_INTERNAL_ERROR) {
+            let log = program.read(&self.functions.log).unwrap_or_default();
+            return Err(NvrtcError::Defeated(format!("{}: {}", self.explain(status), String::from_utf8_lossy(&log))));
+        }
         let log = String::from_utf8_lossy(&program.read(&self.functions.log)?).into_owned();
         match status {
             NVRTC_SUCCESS => Ok(Compiled {
@@ -107,6 +115,8 @@ impl Nvrtc {
                 ptx: String::from_utf8_lossy(&program.read(&self.functions.ptx)?).into_owned(),
                 log,
             }),
+            // Out of memory, in most cases: whatever it had in its hands then is still there.
+            NVRTC_ERROR_COMPILATION if log.contains("catastrophic error") => Err(NvrtcError::Defeated(log)),
             NVRTC_ERROR_COMPILATION => Err(NvrtcError::Rejected(log)),
             status => Err(NvrtcError::Broken(format!("{}: {log}", self.explain(status)))),
         }

@@ -86,7 +86,7 @@ impl Session<'_> {
             };
             let confirmed = if self.parts.worker.info().replays {
                 let Some(incumbent) = self.promising_against(&challenger) else { continue };
-                if self.interrupt.requested() || self.started.elapsed() + self.finals_time() >= self.order.budget.wall {
+                if self.interrupt.requested() || self.elapsed() + self.finals_time() >= self.order.budget.wall {
                     break;
                 }
                 self.confirm_on(challenger, incumbent).await?.map(Some)

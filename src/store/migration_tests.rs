@@ -155,9 +155,9 @@ async fn a_full_disk_and_another_writer_are_told_apart() {
     sqlx::raw_sql("PRAGMA max_page_count = 1; PRAGMA busy_timeout = 0").execute(&store.pool).await.unwrap();
 
     let full = write().bind("x".repeat(100_000)).execute(&store.pool).await.unwrap_err();
-    insta::assert_snapshot!(StoreError::from(full), @"the disk is full: free some space, and run optloop again");
+    insta::assert_snapshot!(StoreError::from(full), @"the disk is full: free some space; `optloop resume` goes on with a session that this ended");
     let mut other = plain_connection(&path).await;
     sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut other).await.unwrap();
     let locked = write().bind("").execute(&store.pool).await.unwrap_err();
-    insta::assert_snapshot!(StoreError::from(locked), @"another process is writing to the store: wait for it to end, or stop it");
+    insta::assert_snapshot!(StoreError::from(locked), @"another process keeps the store locked: wait for it or end it; `optloop resume` goes on with a session that this ended");
 }

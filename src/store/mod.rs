@@ -15,6 +15,7 @@ mod iterations;
 mod migration_tests;
 mod peaks;
 mod questions;
+mod resume;
 mod sessions;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -34,6 +35,7 @@ pub use error::StoreError;
 pub use history::{Filter, HistoryRow, Sort};
 pub use iterations::Finish;
 pub use questions::IterationDetail;
+pub use resume::{Launched, Past};
 pub use sessions::NewSession;
 
 static MIGRATIONS: Migrator = sqlx::migrate!();

@@ -40,7 +40,7 @@ async fn a_session_is_told_from_start_to_end() {
         eager_ns: Some(40_000.0),
         relative_l2: Some(2e-4),
     };
-    store.record_baseline(session, &baseline).await.unwrap();
+    store.record_baselines(session, std::slice::from_ref(&baseline)).await.unwrap();
 
     let first = scene.measured(session, 64, None, 100_000.0, Verdict::Start).await;
     let second = scene.measured(session, 128, Some(first), 80_000.0, Verdict::Improved).await;
@@ -76,6 +76,7 @@ async fn a_session_is_told_from_start_to_end() {
       "max_cost_usd": 1.5,
       "max_iterations": null,
       "wall_s": 3600.0,
+      "resumptions": 0,
       "iterations": 3,
       "unfinished": 0,
       "wins": 1,
@@ -277,6 +278,7 @@ async fn an_interrupted_session_may_go_on_and_a_finished_one_may_not() {
         scene.store.end_session(session, status, "stopped", Duration::from_secs(1), Spent::default()).await
     };
     end(Status::Interrupted).await.unwrap();
+    end(Status::Failed).await.unwrap();
     end(Status::Finished).await.unwrap();
     assert!(matches!(end(Status::Finished).await, Err(StoreError::Refused(_))));
 }

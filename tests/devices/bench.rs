@@ -18,6 +18,7 @@ use optloop::runner::compile::Compiler;
 use optloop::runner::device::DeviceChoice;
 use optloop::runner::evaluate::{CaseRequest, EvaluateRequest};
 use optloop::runner::render::render;
+use optloop::runner::self_check;
 use optloop::runner::toolchain::Toolchain;
 use optloop::runner::worker::{EnterRequest, Worker, WorkerError};
 
@@ -53,7 +54,7 @@ impl Bench {
         let choice = if device == "fake" { DeviceChoice::Fake } else { device.parse().unwrap() };
         // A virtual GPU finds out by itself that a kernel never ends.
         let patience = Duration::from_secs(if device.starts_with("virtual") { 60 } else { 5 });
-        let worker = Worker::start(exe.clone(), &choice, patience).await.unwrap();
+        let mut worker = Worker::start(exe.clone(), &choice, patience).await.unwrap();
         let options = ["--std=c++17".to_owned()];
         let compiler = Compiler::new(
             exe,
@@ -63,6 +64,7 @@ impl Bench {
             Duration::from_secs(60),
         )
         .unwrap();
+        self_check::arm(&mut worker, &compiler).await.unwrap();
         Self { worker, compiler }
     }
 

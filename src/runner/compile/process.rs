@@ -3,17 +3,18 @@
 //! NVRTC is a compiler: it can be crashed, hung or filled up by a source, and its front end handles signals in its own
 //! way. So it lives in a child process; what happens to it is what happened to a variant.
 
-use std::io;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc;
-use std::time::Duration;
+use std::thread::JoinHandle;
 
 use serde::{Deserialize, Serialize};
 
-use crate::runner::frames::{read_frame, requests_from_stdin, write_frame};
+use super::Limits;
+use crate::runner::frames::FrameError;
 use crate::runner::nvrtc::{Nvrtc, NvrtcError};
 use crate::runner::toolchain::Toolchain;
+use crate::runner::{child, frames};
 use crate::secrets;
 
 /// What a compiler process is asked.
@@ -42,6 +43,8 @@ pub enum Reply {
     },
     /// The source is wrong; the log says where.
     Rejected(String),
+    /// The source was too much for NVRTC, which is of no more use after it.
+    Defeated(String),
     /// NVRTC itself failed.
     Broken(String),
 }
@@ -51,54 +54,67 @@ pub struct CompilerProcess {
     child: Child,
     input: ChildStdin,
     output: ChildStdout,
+    /// Reads standard error all the while, and ends with its last line.
+    last_line: Option<JoinHandle<String>>,
+    limits: Limits,
 }
 
-/// Serves compilations until standard input ends.
-pub fn serve(nvrtc: &Path, builtins: &Path) -> anyhow::Result<()> {
-    let requests = requests_from_stdin::<Request>();
-    let mut out = io::stdout().lock();
+/// Serves compilations until standard input ends, in at most so many bytes of memory.
+pub fn serve(nvrtc: &Path, builtins: &Path, memory_bytes: u64) -> anyhow::Result<()> {
+    let requests = child::requests::<Request>();
+    let mut out = child::replies()?;
+    child::limit_memory(memory_bytes)?;
     let nvrtc = match Nvrtc::open(nvrtc, builtins) {
         Ok(nvrtc) => nvrtc,
-        Err(error) => return Ok(write_frame(&mut out, &Reply::Hello(Err(format!("{error:#}"))))?),
+        Err(error) => return Ok(frames::write(&mut out, &Reply::Hello(Err(format!("{error:#}"))))?),
     };
-    write_frame(&mut out, &Reply::Hello(Ok(nvrtc.version().to_owned())))?;
+    frames::write(&mut out, &Reply::Hello(Ok(nvrtc.version().to_owned())))?;
     for Request { source, options } in requests {
         let reply = match nvrtc.compile(&source, &options) {
             Ok(compiled) => Reply::Compiled { cubin: compiled.cubin, ptx: compiled.ptx, log: compiled.log },
             Err(NvrtcError::Rejected(log)) => Reply::Rejected(log),
+            Err(NvrtcError::Defeated(message)) => Reply::Defeated(message),
             Err(NvrtcError::Broken(message)) => Reply::Broken(message),
         };
-        write_frame(&mut out, &reply)?;
+        frames::write(&mut out, &reply)?;
     }
     Ok(())
 }
 
 impl CompilerProcess {
     /// Starts `optloop compiler` from the executable `exe`, and returns it with NVRTC's version.
-    pub fn start(exe: &Path, toolchain: &Toolchain) -> Result<(Self, String), String> {
+    pub fn start(exe: &Path, toolchain: &Toolchain, limits: Limits) -> Result<(Self, String), String> {
         let mut command = Command::new(exe);
         secrets::withhold(&mut command);
         command.arg("compiler").arg("--nvrtc").arg(&toolchain.nvrtc).arg("--builtins").arg(&toolchain.builtins);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        command.arg("--memory-bytes").arg(limits.memory_bytes.to_string());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // A Ctrl-C at the terminal is for the session to handle.
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let mut child = command.spawn().map_err(|error| format!("a compiler process cannot be started: {error}"))?;
-        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+        let (Some(input), Some(output), Some(errors)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        else {
             return Err("a compiler process has no pipes".to_owned());
         };
-        let mut process = Self { child, input, output };
-        match read_frame(&mut process.output) {
+        let last_line = Some(std::thread::spawn(move || child::last_line_blocking(errors)));
+        let mut process = Self { child, input, output, last_line, limits };
+        match frames::read(&mut process.output) {
             Ok(Some(Reply::Hello(Ok(version)))) => Ok((process, version)),
             Ok(Some(Reply::Hello(Err(reason)))) => Err(reason),
-            _ => Err(format!("the compiler process {}", process.last_words())),
+            Ok(Some(_)) => Err("a compiler process spoke out of turn".to_owned()),
+            Ok(None) => Err(format!("a compiler process {}", process.last_words())),
+            Err(error) => Err(format!("a compiler process: {error}")),
         }
     }
 
-    /// Compiles, within `patience`. An error is what became of the process, which is then of no more use.
-    pub fn compile(&mut self, request: &Request, patience: Duration) -> Result<Reply, String> {
-        write_frame(&mut self.input, request).map_err(|_| format!("the compiler {}", self.last_words()))?;
+    /// Compiles, within its limits. An error is what became of the process, which is then of no more use.
+    pub fn compile(&mut self, request: &Request) -> Result<Reply, String> {
+        if frames::write(&mut self.input, request).is_err() {
+            return Err(format!("the compiler {}", self.last_words()));
+        }
         let (done, watched) = mpsc::channel::<()>();
+        let patience = self.limits.timeout;
         let (child, output) = (&mut self.child, &mut self.output);
         let reply = std::thread::scope(|scope| {
             let watchdog = scope.spawn(move || {
@@ -109,7 +125,7 @@ impl CompilerProcess {
                 }
                 late
             });
-            let reply = read_frame::<Reply>(output);
+            let reply = frames::read::<Reply>(output);
             drop(done);
             match watchdog.join() {
                 Ok(true) => Err(format!("the compiler took over {}", humantime::format_duration(patience))),
@@ -118,15 +134,27 @@ impl CompilerProcess {
         })?;
         match reply {
             Ok(Some(reply)) => Ok(reply),
-            _ => Err(format!("the compiler {}", self.last_words())),
+            Ok(None) | Err(FrameError::Truncated { .. } | FrameError::Io(_)) => {
+                Err(format!("the compiler {}", self.last_words()))
+            }
+            Err(error) => {
+                // It may go on talking: then it would never end by itself.
+                let _ = self.child.kill();
+                Err(format!("the compiler talks garbage: {error}"))
+            }
         }
     }
 
+    /// Says how a process that has closed its output ended.
     fn last_words(&mut self) -> String {
-        match self.child.wait() {
-            Ok(status) => format!("died ({status})"),
-            Err(error) => format!("cannot be asked how it ended ({error})"),
-        }
+        let status = match self.child.wait() {
+            Ok(status) => status,
+            Err(error) => return format!("cannot be asked how it ended ({error})"),
+        };
+        let line = self.last_line.take().and_then(|line| line.join().ok()).unwrap_or_default();
+        let said = if line.is_empty() { String::new() } else { format!("; its last words: {line}") };
+        let gb = self.limits.memory_bytes as f64 / 1e9;
+        format!("died ({status}) in the {gb} GB of memory that it may have (compile.memory_gb){said}")
     }
 }
 

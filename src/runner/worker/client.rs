@@ -1,39 +1,31 @@
 //! The supervisor's side: starts a worker, asks it, and survives it.
 
-use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
-use tokio::time::timeout;
-
-use super::protocol::{EnterRequest, Reply, Request, TimeRequest, VERSION};
+use super::process::{Heard, Patience, Process, Program};
+use super::protocol::{EnterRequest, Reply, Request, TimeRequest};
+use crate::domain::artifact::Artifact;
 use crate::domain::device::{DeviceInfo, Peaks};
 use crate::domain::evaluation::{Correctness, Evaluation, Outcome, Timing};
 use crate::runner::device::DeviceChoice;
 use crate::runner::evaluate::{EvaluateRequest, Examination, ExamineRequest};
-use crate::runner::frames::{checked_length, decode, encode};
-use crate::secrets;
 
-/// How long a worker may take to open its device: creating a CUDA context takes seconds on a machine with many GPUs.
-const HELLO_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long to wait before each start of a worker in a row of them. A GPU may need a moment after a hang; the first one is not
+/// made to wait for it, since most need none.
+const PAUSES: [Duration; 3] = [Duration::ZERO, Duration::from_millis(500), Duration::from_secs(3)];
 
 /// A worker process with its device.
 pub struct Worker {
-    exe: PathBuf,
-    choice: DeviceChoice,
-    step_timeout: Duration,
+    program: Program,
+    patience: Patience,
     process: Option<Process>,
+    /// What every process has to pass before it is asked anything else.
+    self_check: Option<Arc<Artifact>>,
     info: DeviceInfo,
     /// Why a virtual GPU stands in for a CUDA device, if one does.
     no_cuda: Option<String>,
-}
-
-struct Process {
-    child: Child,
-    input: ChildStdin,
-    output: ChildStdout,
 }
 
 /// Why there is no evaluation.
@@ -47,28 +39,42 @@ pub enum WorkerError {
     Broken(String),
 }
 
-/// What one wait for a reply brought.
-enum Heard {
-    Reply(Box<Reply>),
-    Silence,
-    Death(String),
+/// What became of a question that was not answered.
+struct Lost {
+    outcome: Outcome,
+    /// Whether the worker itself said that the device, not the variant, is at fault.
+    blames_device: bool,
 }
 
 impl Worker {
     /// Starts `optloop worker` from the executable `exe` and waits until it has opened its device. Where the choice is
     /// [`DeviceChoice::Auto`] and no CUDA device answers, a virtual GPU stands in.
-    pub async fn start(exe: PathBuf, choice: &DeviceChoice, step_timeout: Duration) -> Result<Self, WorkerError> {
+    pub async fn start(
+        exe: PathBuf,
+        choice: &DeviceChoice,
+        patience: impl Into<Patience>,
+    ) -> Result<Self, WorkerError> {
         // The choice is made once: a worker that is replaced must not come back with another device.
-        let mut chosen = if *choice == DeviceChoice::Auto { DeviceChoice::Cuda(0) } else { choice.clone() };
+        let chosen = if *choice == DeviceChoice::Auto { DeviceChoice::Cuda(0) } else { choice.clone() };
+        let mut program = Program { exe, choice: chosen };
         let mut no_cuda = None;
-        let (process, info) = match Process::start(&exe, &chosen).await {
+        let (process, info) = match Process::start(&program).await {
             Err(WorkerError::NoDevice(reason)) if *choice == DeviceChoice::Auto => {
-                (chosen, no_cuda) = (DeviceChoice::stand_in(), Some(reason));
-                Process::start(&exe, &chosen).await?
+                (program.choice, no_cuda) = (DeviceChoice::stand_in(), Some(reason));
+                Process::start(&program).await?
             }
             started => started?,
         };
-        Ok(Self { exe, choice: chosen, step_timeout, process: Some(process), info, no_cuda })
+        let patience = patience.into();
+        Ok(Self { program, patience, process: Some(process), self_check: None, info, no_cuda })
+    }
+
+    /// Has the process check its device with a compiled [self-check](crate::runner::self_check), and every one that follows it.
+    pub async fn check_itself(&mut self, artifact: Artifact) -> Result<(), WorkerError> {
+        self.self_check = Some(Arc::new(artifact));
+        let open = self.process.take();
+        self.process = Some(self.find_well(open).await?);
+        Ok(())
     }
 
     /// Takes over ceilings that were measured, in place of those that the device brings.
@@ -78,9 +84,9 @@ impl Worker {
 
     /// Starts another worker on the same device, which remembers nothing.
     pub async fn fresh(&self) -> Result<Self, WorkerError> {
-        let (process, _) = Process::start(&self.exe, &self.choice).await?;
-        let (exe, choice, info) = (self.exe.clone(), self.choice.clone(), self.info.clone());
-        Ok(Self { exe, choice, step_timeout: self.step_timeout, process: Some(process), info, no_cuda: None })
+        let process = Some(self.find_well(None).await?);
+        let (program, info, self_check) = (self.program.clone(), self.info.clone(), self.self_check.clone());
+        Ok(Self { program, patience: self.patience, process, self_check, info, no_cuda: None })
     }
 
     /// Says that a virtual GPU stands in for a CUDA device, and why, if one does.
@@ -96,8 +102,56 @@ impl Worker {
         &self.info
     }
 
-    /// Evaluates a variant. A worker that crashes, hangs or talks garbage is an outcome of the variant; the next
-    /// evaluation gets a fresh one.
+    /// Returns the worker's process number, to tell it from other processes on the device.
+    pub fn pid(&self) -> Option<u32> {
+        self.process.as_ref().and_then(Process::pid)
+    }
+
+    /// Returns a process that is well: this one, or one that is started. Three in a row that are not mean that the machine is at
+    /// fault.
+    async fn find_well(&self, mut open: Option<Process>) -> Result<Process, WorkerError> {
+        let mut last = String::new();
+        for pause in PAUSES {
+            tokio::time::sleep(pause).await;
+            match self.start_well(open.take()).await {
+                Ok(process) => return Ok(process),
+                Err(reason) => {
+                    tracing::warn!("a worker on the {} is not well: {reason}", self.info.name);
+                    last = reason;
+                }
+            }
+        }
+        Err(WorkerError::Broken(format!(
+            "the {} does not come back: {} workers in a row failed to start or to check themselves, the last one because {last}. \
+             Look for the device's errors (`nvidia-smi`, `dmesg | grep Xid`), reset it or restart the machine, and start again",
+            self.info.name,
+            PAUSES.len(),
+        )))
+    }
+
+    async fn start_well(&self, open: Option<Process>) -> Result<Process, String> {
+        let mut process = match open {
+            Some(process) => process,
+            None => Process::start(&self.program).await.map_err(|error| error.to_string())?.0,
+        };
+        let Some(self_check) = &self.self_check else { return Ok(process) };
+        match process.check_itself(self_check).await {
+            Ok(()) => Ok(process),
+            Err(reason) => {
+                process.kill().await;
+                Err(reason)
+            }
+        }
+    }
+}
+
+/// What a request other than an evaluation brought: its answer, or what became of the variant that it was about.
+pub type Answer<T> = Result<Result<T, Outcome>, WorkerError>;
+
+/// What is asked of a worker that is replaced when a variant takes it down.
+impl Worker {
+    /// Evaluates a variant. A worker that crashes, hangs or talks garbage is an outcome of the variant, if the one that is started
+    /// in its place is well: else the machine is at fault, and the variant is not blamed.
     pub async fn evaluate(&mut self, request: EvaluateRequest) -> Result<Evaluation, WorkerError> {
         let case = request.cases.first().map(|case| case.case.name.clone()).unwrap_or_default();
         let started = std::time::Instant::now();
@@ -107,43 +161,52 @@ impl Worker {
                 Reply::Evaluated(evaluation) => Some(evaluation),
                 _ => None,
             })
-            .await?;
+            .await;
         if matches!(&evaluated, Ok(Evaluation { outcome: Outcome::Crashed { .. }, .. })) {
             // It ends after such an answer: its context is lost.
-            self.process = None;
+            self.end_process().await;
         }
         let device_s = started.elapsed().as_secs_f64();
-        Ok(evaluated.unwrap_or_else(|outcome| Evaluation { outcome, measurements: Vec::new(), device_s }))
+        self.revive().await?;
+        Ok(evaluated.unwrap_or_else(|lost| Evaluation { outcome: lost.outcome, measurements: Vec::new(), device_s }))
     }
 
-    /// Examines a variant that is about to win. A worker that crashes, hangs or talks garbage is an outcome of the variant.
+    /// Examines a variant that is about to win. Its worker is replaced as in [`Self::evaluate`].
     pub async fn examine(&mut self, request: ExamineRequest) -> Answer<Examination> {
         let case = request.case.case.name.clone();
         self.revive().await?;
-        self.ask(Request::Examine(Box::new(request)), &case, |reply| match reply {
-            Reply::Examined(examination) => Some(examination),
-            _ => None,
-        })
-        .await
+        let examined = self
+            .ask(Request::Examine(Box::new(request)), &case, |reply| match reply {
+                Reply::Examined(examination) => Some(examination),
+                _ => None,
+            })
+            .await;
+        self.revive().await?;
+        Ok(examined.map_err(|lost| lost.outcome))
     }
 
     /// Starts another process in place of one that a variant took down.
     async fn revive(&mut self) -> Result<(), WorkerError> {
         if self.process.is_none() {
-            self.process = Some(Process::start(&self.exe, &self.choice).await?.0);
+            self.process = Some(self.find_well(None).await?);
         }
         Ok(())
     }
+
+    async fn end_process(&mut self) {
+        if let Some(process) = self.process.take() {
+            process.kill().await;
+        }
+    }
 }
 
-/// What a request other than an evaluation brought: its answer, or what became of the variant that it was about.
-pub type Answer<T> = Result<Result<T, Outcome>, WorkerError>;
-
+/// What is asked of a worker that has to remember what it was asked before: one that fails is not replaced, and every later
+/// question fails, too.
 impl Worker {
     /// Takes a variant in as an entrant of a contest. Returns how close its output came and the executions in one replay.
     pub async fn enter(&mut self, request: EnterRequest) -> Answer<(Correctness, u32)> {
         let case = request.case.name.clone();
-        self.ask(Request::Enter(Box::new(request)), &case, |reply| match reply {
+        self.ask_once(Request::Enter(Box::new(request)), &case, |reply| match reply {
             Reply::Entered { correctness, launches_per_sample } => Some((correctness, launches_per_sample)),
             _ => None,
         })
@@ -152,7 +215,7 @@ impl Worker {
 
     /// Replays an entrant, counted from 0 in the order of entry. Returns nanoseconds of one execution, a value per replay.
     pub async fn sample(&mut self, entrant: usize, samples: usize, case: &str) -> Answer<Vec<f64>> {
-        self.ask(Request::Sample { entrant, samples }, case, |reply| match reply {
+        self.ask_once(Request::Sample { entrant, samples }, case, |reply| match reply {
             Reply::Sampled(samples_ns) => Some(samples_ns),
             _ => None,
         })
@@ -161,7 +224,7 @@ impl Worker {
 
     /// Returns how close the output of an entrant's last block came. Every block's output is looked at as it is taken.
     pub async fn check(&mut self, entrant: usize, case: &str) -> Answer<Correctness> {
-        self.ask(Request::Check { entrant }, case, |reply| match reply {
+        self.ask_once(Request::Check { entrant }, case, |reply| match reply {
             Reply::Checked(correctness) => Some(correctness),
             _ => None,
         })
@@ -170,123 +233,76 @@ impl Worker {
 
     /// Times a plan that uses workspaces only.
     pub async fn time(&mut self, request: TimeRequest) -> Answer<Timing> {
-        self.ask(Request::Time(Box::new(request)), "", |reply| match reply {
+        self.ask_once(Request::Time(Box::new(request)), "", |reply| match reply {
             Reply::Timed(timing) => Some(timing),
             _ => None,
         })
         .await
     }
 
-    /// Returns the worker's process number, to tell it from other processes on the device.
-    pub fn pid(&self) -> Option<u32> {
-        self.process.as_ref().and_then(|process| process.child.id())
-    }
-
-    /// Asks a worker that has to remember what it was asked before: one that fails is not replaced, and every later
-    /// question fails, too.
-    async fn ask<T>(&mut self, request: Request, case: &str, expected: impl Fn(Reply) -> Option<T>) -> Answer<T> {
-        let mut case = case.to_owned();
-        let Some(mut process) = self.process.take() else {
+    async fn ask_once<T>(&mut self, request: Request, case: &str, expected: impl Fn(Reply) -> Option<T>) -> Answer<T> {
+        if self.process.is_none() {
             return Err(WorkerError::Broken("the worker of a contest is gone".to_owned()));
+        }
+        match self.ask(request, case, expected).await {
+            Ok(answer) => Ok(Ok(answer)),
+            Err(lost) => {
+                if lost.blames_device {
+                    // Whether it is right about that is for another one to find out.
+                    self.fresh().await?.end_process().await;
+                }
+                Ok(Err(lost.outcome))
+            }
+        }
+    }
+}
+
+impl Worker {
+    /// Asks, and waits as long as each step may take. A process that does not answer is gone afterwards.
+    async fn ask<T>(&mut self, request: Request, case: &str, expected: impl Fn(Reply) -> Option<T>) -> Result<T, Lost> {
+        let (mut case, mut doing) = (case.to_owned(), "load".to_owned());
+        let crashed = |case, message| Lost { outcome: Outcome::Crashed { case, message }, blames_device: false };
+        let Some(mut process) = self.process.take() else {
+            return Err(crashed(case, "there was no worker".to_owned()));
         };
-        let mut doing = "load".to_owned();
-        let outcome = match process.send(&request).await {
-            Err(error) => Outcome::Crashed { case, message: format!("the worker does not listen: {error}") },
+        let lost = match process.send(&request).await {
+            Err(error) => crashed(case, format!("the worker does not listen: {error}")),
             Ok(()) => loop {
-                match process.hear(self.step_timeout).await {
+                let patience = self.patience.of(&doing);
+                match process.hear(patience).await {
                     Heard::Reply(reply) => match *reply {
                         Reply::Step { case: at, doing: what } => (case, doing) = (at, what),
-                        Reply::Failed(outcome) => {
-                            if !matches!(outcome, Outcome::Crashed { .. }) {
-                                self.process = Some(process);
-                            }
-                            return Ok(Err(outcome));
+                        Reply::Failed(outcome @ Outcome::Crashed { .. }) => {
+                            break Lost { outcome, blames_device: false };
                         }
-                        Reply::Broken(message) => return Err(WorkerError::Broken(message)),
+                        Reply::Failed(outcome) => {
+                            self.process = Some(process);
+                            return Err(Lost { outcome, blames_device: false });
+                        }
+                        Reply::Broken(reason) => {
+                            break Lost {
+                                blames_device: true,
+                                ..crashed(case, format!("the device failed: {reason}"))
+                            };
+                        }
                         reply => match expected(reply) {
                             Some(answer) => {
                                 self.process = Some(process);
-                                return Ok(Ok(answer));
+                                return Ok(answer);
                             }
-                            None => {
-                                break Outcome::Crashed { case, message: "the worker spoke out of turn".to_owned() };
-                            }
+                            None => break crashed(case, "the worker spoke out of turn".to_owned()),
                         },
                     },
                     Heard::Silence => {
-                        let message = format!("`{doing}` took over {}", humantime::format_duration(self.step_timeout));
-                        break Outcome::TimedOut { case, message };
+                        let message = format!("`{doing}` took over {}", humantime::format_duration(patience));
+                        break Lost { outcome: Outcome::TimedOut { case, message }, blames_device: false };
                     }
-                    Heard::Death(how) => {
-                        break Outcome::Crashed { case, message: format!("the worker died during `{doing}`: {how}") };
-                    }
+                    Heard::Death(how) => break crashed(case, format!("the worker died during `{doing}`: {how}")),
+                    Heard::Garbage(error) => break crashed(case, format!("`{doing}`: {error}")),
                 }
             },
         };
         process.kill().await;
-        Ok(Err(outcome))
-    }
-}
-
-impl Process {
-    async fn start(exe: &Path, choice: &DeviceChoice) -> Result<(Self, DeviceInfo), WorkerError> {
-        let mut command = Command::new(exe);
-        command.args(["worker", "--device", &choice.to_string()]);
-        secrets::withhold(command.as_std_mut());
-        if *choice == DeviceChoice::Fake {
-            command.env("OPTLOOP_FAKE_DEVICE", "1");
-        }
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit()).kill_on_drop(true);
-        // A Ctrl-C at the terminal is for the session to handle, not for the worker to die of.
-        #[cfg(unix)]
-        command.process_group(0);
-        let mut child = command
-            .spawn()
-            .map_err(|error| WorkerError::Broken(format!("a worker process cannot be started: {error}")))?;
-        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(WorkerError::Broken("a worker process has no pipes".to_owned()));
-        };
-        let mut process = Self { child, input, output };
-        match process.hear(HELLO_TIMEOUT).await {
-            Heard::Reply(reply) => match *reply {
-                Reply::Hello { version: VERSION, device: Ok(info) } => Ok((process, info)),
-                Reply::Hello { version: VERSION, device: Err(reason) } => Err(WorkerError::NoDevice(reason)),
-                _ => Err(WorkerError::Broken("optloop was replaced while it ran: start it again".to_owned())),
-            },
-            Heard::Silence => Err(WorkerError::Broken("the device did not open within a minute".to_owned())),
-            Heard::Death(how) => Err(WorkerError::Broken(format!("the worker died while opening its device: {how}"))),
-        }
-    }
-
-    async fn send(&mut self, request: &Request) -> std::io::Result<()> {
-        self.input.write_all(&encode(request)?).await?;
-        self.input.flush().await
-    }
-
-    async fn hear(&mut self, patience: Duration) -> Heard {
-        match timeout(patience, self.read()).await {
-            Err(_) => Heard::Silence,
-            Ok(Ok(reply)) => Heard::Reply(Box::new(reply)),
-            Ok(Err(error)) => {
-                let status = timeout(Duration::from_secs(1), self.child.wait()).await;
-                Heard::Death(match status {
-                    Ok(Ok(status)) => status.to_string(),
-                    _ => error.to_string(),
-                })
-            }
-        }
-    }
-
-    async fn read(&mut self) -> std::io::Result<Reply> {
-        let mut length = [0; 4];
-        self.output.read_exact(&mut length).await?;
-        let mut payload = vec![0; checked_length(length)?];
-        self.output.read_exact(&mut payload).await?;
-        decode(&payload)
-    }
-
-    async fn kill(mut self) {
-        // It may be gone already.
-        let _ = self.child.kill().await;
+        Err(lost)
     }
 }

@@ -1,12 +1,15 @@
 //! The process that holds a device, and the one that talks to it.
 //!
 //! A worker executes untrusted kernels: it may crash, hang or be killed, and its supervisor turns that into an
-//! [`Outcome`](crate::domain::evaluation::Outcome) of the variant at hand and starts a fresh one.
+//! [`Outcome`](crate::domain::evaluation::Outcome) of the variant at hand and starts a fresh one. Every process checks its device
+//! before it is asked anything else.
 
 mod client;
+mod process;
 pub mod protocol;
 mod server;
 
 pub use client::{Answer, Worker, WorkerError};
+pub use process::Patience;
 pub use protocol::{EnterRequest, TimeRequest};
 pub use server::serve;

@@ -1,4 +1,4 @@
-//! Messages between the supervisor and a worker.
+//! Messages between the supervisor and a worker. A change of them is another [`VERSION`](crate::runner::frames::VERSION).
 
 use serde::{Deserialize, Serialize};
 
@@ -10,12 +10,11 @@ use crate::domain::plan::LaunchPlan;
 use crate::domain::workload::{Case, Tolerance};
 use crate::runner::evaluate::{EvaluateRequest, Examination, ExamineRequest};
 
-/// Both sides must speak the same version; they do unless the executable was replaced under a running session.
-pub const VERSION: u32 = 3;
-
 /// What a worker is asked.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Request {
+    /// Check the device with a compiled [self-check](crate::runner::self_check).
+    SelfCheck(Box<Artifact>),
     /// Evaluate a compiled variant.
     Evaluate(Box<EvaluateRequest>),
     /// Examine a variant that is about to win.
@@ -79,13 +78,10 @@ pub struct TimeRequest {
 /// What a worker says.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Reply {
-    /// Said once, first: the protocol's version, and the device or why there is none.
-    Hello {
-        /// [`VERSION`] of the worker.
-        version: u32,
-        /// The device, or one sentence.
-        device: Result<DeviceInfo, String>,
-    },
+    /// Said once, first: the device, or why there is none in one sentence.
+    Hello(Result<DeviceInfo, String>),
+    /// The device does what it should.
+    Well,
     /// A step on the device begins: the supervisor's deadline starts anew.
     Step {
         /// The case's name.

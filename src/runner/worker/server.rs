@@ -1,32 +1,31 @@
-//! The worker's side: reads requests from standard input, writes replies to standard output.
+//! The worker's side: reads requests from standard input, writes replies to what was standard output.
 
-use std::io::{self, Write};
+use std::io::Write;
 
-use super::protocol::{Reply, Request, VERSION};
+use super::protocol::{Reply, Request};
 use crate::domain::evaluation::{Evaluation, Outcome};
-use crate::runner::device::{self, Device, DeviceChoice};
+use crate::runner::device::{self, Device, DeviceChoice, Trouble};
 use crate::runner::evaluate::{Arena, Ended, evaluate, examine, time};
-use crate::runner::frames::{requests_from_stdin, write_frame};
+use crate::runner::{child, frames, self_check};
 
 /// Serves evaluations on a device until standard input ends, or until a variant has crashed the device.
 pub fn serve(choice: &DeviceChoice) -> anyhow::Result<()> {
-    let requests = requests_from_stdin::<Request>();
-    let mut out = io::stdout().lock();
+    let requests = child::requests::<Request>();
+    let mut out = child::replies()?;
     let mut device = match device::open(choice) {
         Ok(device) => device,
-        Err(reason) => {
-            write_frame(&mut out, &Reply::Hello { version: VERSION, device: Err(reason) })?;
-            return Ok(());
-        }
+        Err(reason) => return Ok(frames::write(&mut out, &Reply::Hello(Err(reason)))?),
     };
-    write_frame(&mut out, &Reply::Hello { version: VERSION, device: Ok(device.info().clone()) })?;
+    let trouble = device.trouble();
+    meet(trouble.as_ref(), "hello", &mut out);
+    frames::write(&mut out, &Reply::Hello(Ok(device.info().clone())))?;
     let mut arena = Arena::default();
     for request in requests {
-        let reply = answer(device.as_mut(), &mut arena, request, &mut out);
-        write_frame(&mut out, &reply)?;
+        let reply = answer(device.as_mut(), &mut arena, request, trouble.as_ref(), &mut out);
+        frames::write(&mut out, &reply)?;
         if is_last(&reply) {
             // The context is gone for good, and tearing it down may hang: leave that to the kernel.
-            std::process::exit(0);
+            child::end();
         }
     }
     Ok(())
@@ -42,12 +41,22 @@ fn is_last(reply: &Reply) -> bool {
     }
 }
 
-fn answer(device: &mut dyn Device, arena: &mut Arena, request: Request, out: &mut impl Write) -> Reply {
+fn answer(
+    device: &mut dyn Device,
+    arena: &mut Arena,
+    request: Request,
+    trouble: Option<&Trouble>,
+    out: &mut impl Write,
+) -> Reply {
     let mut step = |case: &str, doing: &str| {
         // A supervisor that is gone ends this process through its input.
-        let _ = write_frame(out, &Reply::Step { case: case.to_owned(), doing: doing.to_owned() });
+        let _ = frames::write(out, &Reply::Step { case: case.to_owned(), doing: doing.to_owned() });
+        meet(trouble, doing, out);
     };
     let answered = match request {
+        Request::SelfCheck(artifact) => {
+            self_check::run(device, &artifact).map(|()| Reply::Well).map_err(Ended::Machine)
+        }
         Request::Evaluate(request) => {
             evaluate(device, &request, &mut step).map(Reply::Evaluated).map_err(Ended::Machine)
         }
@@ -63,4 +72,11 @@ fn answer(device: &mut dyn Device, arena: &mut Arena, request: Request, out: &mu
         Ended::Outcome(outcome) => Reply::Failed(outcome),
         Ended::Machine(message) => Reply::Broken(message),
     })
+}
+
+/// Lets happen what a test wants to happen at a stage.
+fn meet(trouble: Option<&Trouble>, stage: &str, out: &mut impl Write) {
+    if let Some(strike) = trouble.and_then(|trouble| trouble.at(stage)) {
+        strike.happen(out);
+    }
 }

@@ -1,0 +1,86 @@
+//! What the fake device does wrong because a test asks it to.
+//!
+//! `OPTLOOP_FAKE_FAULTS` names a file. Each of its lines is a stage and what happens there, once: the line is removed when it
+//! does, for the next worker is another process and must not meet it again.
+//!
+//! ```text
+//! check pass
+//! check die
+//! ```
+//!
+//! The stages are `hello`, `self_check` and the steps that a worker tells of; this worker dies at its second check.
+
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+
+use crate::runner::child;
+
+/// What may happen at a stage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Strike {
+    /// Nothing, this time.
+    Pass,
+    /// The process is killed.
+    Die,
+    /// It hangs.
+    Hang,
+    /// Somebody's talk gets into the pipe.
+    Chatter,
+    /// The process is killed in the middle of a frame.
+    Cut,
+    /// The device computes something wrong.
+    Wrong,
+}
+
+/// A list of what is to happen.
+#[derive(Debug, Clone)]
+pub struct Trouble {
+    path: PathBuf,
+}
+
+impl Trouble {
+    /// Returns the list that the environment names, if it does.
+    pub fn asked() -> Option<Self> {
+        std::env::var_os("OPTLOOP_FAKE_FAULTS").map(|path| Self { path: path.into() })
+    }
+
+    /// Takes the first line for a stage off the list.
+    pub fn at(&self, stage: &str) -> Option<Strike> {
+        let text = fs::read_to_string(&self.path).ok()?;
+        let mut lines: Vec<&str> = text.lines().collect();
+        let place = lines.iter().position(|line| line.split_whitespace().next() == Some(stage))?;
+        let strike = match lines.remove(place).split_whitespace().nth(1)? {
+            "die" => Strike::Die,
+            "hang" => Strike::Hang,
+            "chatter" => Strike::Chatter,
+            "cut" => Strike::Cut,
+            "wrong" => Strike::Wrong,
+            _ => Strike::Pass,
+        };
+        fs::write(&self.path, lines.join("\n")).ok()?;
+        Some(strike)
+    }
+}
+
+impl Strike {
+    /// Lets it happen to this process, which speaks through `out`. Returns what is left to the device.
+    pub fn happen(self, out: &mut dyn Write) -> Self {
+        match self {
+            Self::Die => child::end(),
+            Self::Hang => loop {
+                std::thread::park();
+            },
+            Self::Chatter => {
+                // The supervisor has what it needs either way.
+                let _ = out.write_all(b"Loading the model, please wait a moment ...\n").and_then(|()| out.flush());
+            }
+            Self::Cut => {
+                let _ = out.write_all(b"OPTL\x04").and_then(|()| out.flush());
+                child::end();
+            }
+            Self::Pass | Self::Wrong => {}
+        }
+        self
+    }
+}

@@ -1,0 +1,152 @@
+//! What a kernel's source may not do, looked at before NVRTC sees it, and what its PTX may not.
+//!
+//! These are tripwires, not the defence: a source that gets past them is still compiled in a process with limits, executed in
+//! another one, and checked. They catch what a kernel has no business with, files of this machine and clocks, where it is
+//! cheap to say so clearly. Whatever a compiler might read in two ways is refused rather than guessed at.
+
+mod scanner;
+#[cfg(test)]
+mod tests;
+
+use self::scanner::{Directive, Scanner};
+
+/// Headers that kernels need, by name: of the CUDA toolkit, or built into NVRTC.
+const HEADERS: [&str; 32] = [
+    "assert.h",
+    "cassert",
+    "cfloat",
+    "climits",
+    "cmath",
+    "cooperative_groups.h",
+    "cstddef",
+    "cstdint",
+    "cuComplex.h",
+    "cuda.h",
+    "cuda_awbarrier.h",
+    "cuda_awbarrier_primitives.h",
+    "cuda_bf16.h",
+    "cuda_fp16.h",
+    "cuda_fp4.h",
+    "cuda_fp6.h",
+    "cuda_fp8.h",
+    "cuda_pipeline.h",
+    "cuda_pipeline_primitives.h",
+    "cuda_runtime.h",
+    "device_launch_parameters.h",
+    "float.h",
+    "initializer_list",
+    "limits",
+    "limits.h",
+    "math.h",
+    "math_constants.h",
+    "mma.h",
+    "stddef.h",
+    "stdint.h",
+    "type_traits",
+    "vector_types.h",
+];
+
+/// Folders of the toolkit whose headers are all for kernels.
+const FOLDERS: [&str; 3] = ["cooperative_groups/", "cuda/", "cuda/std/"];
+
+/// Directives that read no file. Any other is refused, `#include` after a look at what it includes.
+const DIRECTIVES: [&str; 15] = [
+    "", "define", "elif", "elifdef", "elifndef", "else", "endif", "error", "if", "ifdef", "ifndef", "line", "pragma",
+    "undef", "warning",
+];
+
+/// Words that ask for files wherever they stand.
+const WORDS: [&str; 3] = ["__has_embed", "__has_include", "__has_include_next"];
+
+/// Special registers of PTX that tell the time.
+const CLOCKS: [&str; 6] = ["%clock", "%clock64", "%clock_hi", "%globaltimer", "%globaltimer_hi", "%globaltimer_lo"];
+
+/// Checks a source. The error reads as the compiler's would.
+pub fn check_source(source: &str) -> Result<(), String> {
+    // Most compilers take `\r\n` for a line's end, and nobody agrees on `\r` alone.
+    let source = source.replace("\r\n", "\n");
+    check_characters(&source)?;
+    let mut scanner = Scanner::new(&source);
+    while let Some(directive) = scanner.next_directive(|line, word| check_word(line, word))? {
+        check_directive(&directive)?;
+    }
+    Ok(())
+}
+
+/// Checks what a source was compiled to.
+pub fn check_ptx(ptx: &str) -> Result<(), String> {
+    let clock = ptx.match_indices('%').find_map(|(at, _)| {
+        let rest = &ptx[at + 1..];
+        let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '$').unwrap_or(rest.len());
+        let register = &ptx[at..=at + end];
+        CLOCKS.into_iter().find(|clock| *clock == register)
+    });
+    match clock {
+        None => Ok(()),
+        Some(clock) => {
+            Err(format!("error: it reads the clock {clock}: what a kernel computes has no need of the time"))
+        }
+    }
+}
+
+/// Refuses what compilers may replace or skip before they look for directives.
+fn check_characters(source: &str) -> Result<(), String> {
+    for (line, text) in (1..).zip(source.split('\n')) {
+        if let Some(control) = text.chars().find(|c| c.is_control() && *c != '\t') {
+            return Err(refusal(line, &format!("the control character U+{:04X}", control as u32)));
+        }
+        if text.contains('\u{feff}') {
+            return Err(refusal(line, "a byte order mark"));
+        }
+        let trigraph = text.match_indices("??").find_map(|(at, _)| text.get(at..at + 3));
+        if let Some(trigraph) = trigraph.filter(|trigraph| trigraph.ends_with(|c| "=/'()!<>-".contains(c))) {
+            return Err(refusal(line, &format!("the trigraph `{trigraph}`")));
+        }
+    }
+    Ok(())
+}
+
+fn check_word(line: usize, word: &str) -> Result<(), String> {
+    if WORDS.contains(&word) { Err(refusal(line, &format!("`{word}`"))) } else { Ok(()) }
+}
+
+fn check_directive(directive: &Directive) -> Result<(), String> {
+    let Directive { line, name, rest } = directive;
+    match name.as_str() {
+        "include" => check_include(*line, rest.trim()),
+        // A module's import reads a header like an include does.
+        "import" => Err(refusal(*line, "`import`")),
+        known if DIRECTIVES.contains(&known) => Ok(()),
+        other => Err(refusal(*line, &format!("`#{other}`"))),
+    }
+}
+
+fn check_include(line: usize, operand: &str) -> Result<(), String> {
+    let quoted = operand.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    let header = quoted.or_else(|| operand.strip_prefix('<').and_then(|rest| rest.strip_suffix('>')));
+    let Some(header) = header else {
+        return Err(refusal(line, &format!("`#include {operand}`, which names no header itself,")));
+    };
+    if is_allowed(header) {
+        return Ok(());
+    }
+    let known = HEADERS.join(", ");
+    Err(format!(
+        "variant.cu({line}): error: source rules: `{header}` is not among the headers that a kernel may include: {known}, and \
+         those in cooperative_groups/ and cuda/"
+    ))
+}
+
+fn is_allowed(header: &str) -> bool {
+    let plain = |part: &str| {
+        !part.is_empty()
+            && part.chars().all(|c| c.is_ascii_alphanumeric() || "_.".contains(c))
+            && !part.starts_with('.')
+    };
+    let in_folder = FOLDERS.iter().any(|folder| header.starts_with(folder)) && header.split('/').all(plain);
+    HEADERS.contains(&header) || in_folder
+}
+
+fn refusal(line: usize, what: &str) -> String {
+    format!("variant.cu({line}): error: source rules: {what} has no place in a kernel")
+}

@@ -1,0 +1,258 @@
+//! Finds the directives of a source, as a preprocessor would: after continued lines are joined and comments are gone, and not
+//! in strings.
+
+/// A line that speaks to the preprocessor.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Directive {
+    /// Where it begins, counted from 1.
+    pub line: usize,
+    /// The word after the `#`; empty if there is none.
+    pub name: String,
+    /// The rest of the line, without comments.
+    pub rest: String,
+}
+
+/// A source on its way through.
+pub struct Scanner<'a> {
+    source: &'a [u8],
+    at: usize,
+    line: usize,
+    /// Nothing but space has come on this line yet, or a comment that began on an earlier one ended on it.
+    fresh: bool,
+}
+
+impl<'a> Scanner<'a> {
+    /// Begins at the first line.
+    pub fn new(source: &'a str) -> Self {
+        Self { source: source.as_bytes(), at: 0, line: 1, fresh: true }
+    }
+
+    /// Returns the next directive. `word` sees every identifier with its line, those in directives, too.
+    pub fn next_directive(
+        &mut self,
+        mut word: impl FnMut(usize, &str) -> Result<(), String>,
+    ) -> Result<Option<Directive>, String> {
+        while let Some(byte) = self.peek() {
+            match byte {
+                b'\n' => {
+                    self.bump();
+                    self.fresh = true;
+                }
+                b' ' | b'\t' => self.bump(),
+                b'/' if self.skip_comment()? => {}
+                b'#' if self.fresh => {
+                    self.bump();
+                    return self.directive(&mut word).map(Some);
+                }
+                b'%' if self.fresh && self.peek_second() == Some(b':') => {
+                    self.bump();
+                    self.bump();
+                    return self.directive(&mut word).map(Some);
+                }
+                _ => {
+                    let (fresh, line) = (self.fresh, self.line);
+                    let token = self.token(&mut word)?;
+                    // `import <header>;` of a module, which stands where a directive would.
+                    if fresh && token == "import" {
+                        return Ok(Some(Directive { line, name: token, rest: String::new() }));
+                    }
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads a directive from behind its `#` to the end of its line.
+    fn directive(&mut self, word: &mut impl FnMut(usize, &str) -> Result<(), String>) -> Result<Directive, String> {
+        let line = self.line;
+        self.skip_space()?;
+        let name = if self.peek().is_some_and(is_word) { self.word() } else { String::new() };
+        self.skip_space()?;
+        // The name of a header is no string, and `//` in it no comment.
+        let mut rest = String::new();
+        if name == "include" {
+            rest = self.header_name();
+        }
+        while let Some(byte) = self.peek().filter(|byte| *byte != b'\n') {
+            if byte == b'/' && self.skip_comment()? {
+                rest.push(' ');
+            } else {
+                rest.push_str(&self.token(word)?);
+            }
+        }
+        Ok(Directive { line, name, rest })
+    }
+
+    fn header_name(&mut self) -> String {
+        let close = match self.peek() {
+            Some(b'<') => b'>',
+            Some(b'"') => b'"',
+            _ => return String::new(),
+        };
+        let mut name = String::from(char::from(self.take()));
+        while let Some(byte) = self.peek().filter(|byte| *byte != b'\n') {
+            name.push(char::from(self.take()));
+            if byte == close {
+                break;
+            }
+        }
+        name
+    }
+
+    /// Reads one token: a word, a number, a string, or a single byte. Of a string only its quotes are returned.
+    fn token(&mut self, word: &mut impl FnMut(usize, &str) -> Result<(), String>) -> Result<String, String> {
+        self.fresh = false;
+        let Some(byte) = self.peek() else { return Ok(String::new()) };
+        if byte.is_ascii_digit() || (byte == b'.' && self.peek_second().is_some_and(|next| next.is_ascii_digit())) {
+            return Ok(self.number());
+        }
+        if is_word(byte) {
+            let (line, text) = (self.line, self.word());
+            if self.peek() == Some(b'"') && ["R", "LR", "uR", "UR", "u8R"].contains(&text.as_str()) {
+                return self.raw_string();
+            }
+            word(line, &text)?;
+            return Ok(text);
+        }
+        if byte == b'"' || byte == b'\'' {
+            return self.quoted(byte);
+        }
+        Ok(char::from(self.take()).to_string())
+    }
+
+    fn word(&mut self) -> String {
+        let mut word = Vec::new();
+        while self.peek().is_some_and(is_word) {
+            word.push(self.take());
+        }
+        String::from_utf8_lossy(&word).into_owned()
+    }
+
+    /// Reads a number as a preprocessor does: `1'000`, `0x1p-3`, `1.5f`.
+    fn number(&mut self) -> String {
+        let mut number = vec![self.take()];
+        while let Some(byte) = self.peek() {
+            let sign = matches!(byte, b'+' | b'-') && matches!(number.last(), Some(b'e' | b'E' | b'p' | b'P'));
+            let separator = byte == b'\'' && self.peek_second().is_some_and(is_word);
+            if !(is_word(byte) || byte == b'.' || sign || separator) {
+                break;
+            }
+            number.push(self.take());
+        }
+        String::from_utf8_lossy(&number).into_owned()
+    }
+
+    fn quoted(&mut self, quote: u8) -> Result<String, String> {
+        let line = self.line;
+        self.bump();
+        while let Some(byte) = self.peek().filter(|byte| *byte != b'\n') {
+            self.bump();
+            match byte {
+                b'\\' if self.peek() != Some(b'\n') => self.bump(),
+                byte if byte == quote => return Ok("\"\"".to_owned()),
+                _ => {}
+            }
+        }
+        Err(unreadable(line, "a quote that is not closed on its line"))
+    }
+
+    /// Skips a raw string from its quote on. In it no line is continued and nothing is a comment.
+    fn raw_string(&mut self) -> Result<String, String> {
+        let line = self.line;
+        let unreadable = || unreadable(line, "a raw string that does not end");
+        // The quote itself may stand behind a line's end that was joined.
+        self.settle();
+        let rest = &self.source[self.at + 1..];
+        let open = rest.iter().position(|byte| *byte == b'(').filter(|open| *open <= 16).ok_or_else(unreadable)?;
+        let delimiter = &rest[..open];
+        if delimiter.iter().any(|byte| b" \t\n\\)\"".contains(byte)) {
+            return Err(unreadable());
+        }
+        let close = [b")", delimiter, b"\""].concat();
+        let body = &rest[open + 1..];
+        let end = body.windows(close.len()).position(|window| window == close).ok_or_else(unreadable)?;
+        self.line += body[..end].iter().filter(|byte| **byte == b'\n').count();
+        self.at += 1 + open + 1 + end + close.len();
+        Ok("\"\"".to_owned())
+    }
+
+    /// Skips a comment. `false` if the slash begins none.
+    fn skip_comment(&mut self) -> Result<bool, String> {
+        let line = self.line;
+        match self.peek_second() {
+            Some(b'/') => {
+                while self.peek().is_some_and(|byte| byte != b'\n') {
+                    self.bump();
+                }
+                Ok(true)
+            }
+            Some(b'*') => {
+                self.bump();
+                self.bump();
+                while let Some(byte) = self.peek() {
+                    self.bump();
+                    if byte == b'*' && self.peek() == Some(b'/') {
+                        self.bump();
+                        // Whether a line begins anew behind a comment of several is one of the things nobody agrees on.
+                        self.fresh |= self.line > line;
+                        return Ok(true);
+                    }
+                }
+                Err(unreadable(line, "a comment that does not end"))
+            }
+            _ => Ok(false),
+        }
+    }
+
+    fn skip_space(&mut self) -> Result<(), String> {
+        loop {
+            match self.peek() {
+                Some(b' ' | b'\t') => self.bump(),
+                Some(b'/') if self.skip_comment()? => {}
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    /// Joins continued lines: moves behind every backslash at a line's end.
+    fn settle(&mut self) {
+        while self.source[self.at..].starts_with(b"\\\n") {
+            self.at += 2;
+            self.line += 1;
+        }
+    }
+
+    fn peek(&mut self) -> Option<u8> {
+        self.settle();
+        self.source.get(self.at).copied()
+    }
+
+    fn peek_second(&mut self) -> Option<u8> {
+        let (at, line) = (self.at, self.line);
+        self.bump();
+        let second = self.peek();
+        (self.at, self.line) = (at, line);
+        second
+    }
+
+    fn take(&mut self) -> u8 {
+        let byte = self.peek().unwrap_or_default();
+        self.bump();
+        byte
+    }
+
+    fn bump(&mut self) {
+        if let Some(byte) = self.peek() {
+            self.at += 1;
+            self.line += usize::from(byte == b'\n');
+        }
+    }
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$' || !byte.is_ascii()
+}
+
+fn unreadable(line: usize, what: &str) -> String {
+    format!("variant.cu({line}): error: source rules: {what}")
+}

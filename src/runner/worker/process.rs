@@ -1,0 +1,181 @@
+//! A worker process as its supervisor sees it: its pipes, its deadlines, its end.
+
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use super::WorkerError;
+use super::protocol::{Reply, Request};
+use crate::domain::artifact::Artifact;
+use crate::domain::device::DeviceInfo;
+use crate::runner::child;
+use crate::runner::device::DeviceChoice;
+use crate::runner::frames::{self, FrameError};
+use crate::secrets;
+
+/// How long a worker may take to open its device: creating a CUDA context takes seconds on a machine with many GPUs.
+const HELLO_PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long the self-check may take. It is milliseconds of work, behind whatever the driver still has to clear away.
+const SELF_CHECK_PATIENCE: Duration = Duration::from_secs(20);
+
+/// How long a killed process may take to be gone. The driver stops its kernels first, which takes parts of a second.
+const DEATH_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long a process that is dead may leave its pipes open.
+const LAST_WORDS_PATIENCE: Duration = Duration::from_millis(500);
+
+/// The longest that one launch may take where nothing else is known: the slowest honest kernels of the shipped workloads take a
+/// second.
+const LAUNCH_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long a worker may take for what it says it is doing.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience {
+    /// For a step that has work for the CPU, too: loading, drawing inputs, checking, timing.
+    pub step: Duration,
+    /// For a step that is one launch. It is the first, so a kernel that hangs is met here.
+    pub launch: Duration,
+}
+
+impl From<Duration> for Patience {
+    fn from(step: Duration) -> Self {
+        Self { step, launch: step.min(LAUNCH_PATIENCE) }
+    }
+}
+
+impl Patience {
+    /// Returns how long a step may take.
+    pub(super) fn of(&self, doing: &str) -> Duration {
+        if doing == "launch" { self.launch } else { self.step }
+    }
+}
+
+/// What it takes to start a worker.
+#[derive(Debug, Clone)]
+pub(super) struct Program {
+    pub exe: PathBuf,
+    pub choice: DeviceChoice,
+}
+
+/// A process that has opened its device.
+pub(super) struct Process {
+    child: Child,
+    input: ChildStdin,
+    output: ChildStdout,
+    /// Reads standard error all the while, and ends with its last line.
+    last_line: JoinHandle<String>,
+}
+
+/// What one wait for a reply brought.
+pub(super) enum Heard {
+    Reply(Box<Reply>),
+    /// Nothing, for too long.
+    Silence,
+    /// The process is gone; how it ended.
+    Death(String),
+    /// Something that is no reply.
+    Garbage(FrameError),
+}
+
+impl Process {
+    /// Starts a process and waits until it has opened its device.
+    pub async fn start(program: &Program) -> Result<(Self, DeviceInfo), WorkerError> {
+        let mut command = Command::new(&program.exe);
+        command.args(["worker", "--device", &program.choice.to_string()]);
+        secrets::withhold(command.as_std_mut());
+        if program.choice == DeviceChoice::Fake {
+            command.env("OPTLOOP_FAKE_DEVICE", "1");
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+        // A Ctrl-C at the terminal is for the session to handle, not for the worker to die of.
+        #[cfg(unix)]
+        command.process_group(0);
+        let broken = WorkerError::Broken;
+        let mut child =
+            command.spawn().map_err(|error| broken(format!("a worker process cannot be started: {error}")))?;
+        let (Some(input), Some(output), Some(errors)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        else {
+            return Err(broken("a worker process has no pipes".to_owned()));
+        };
+        let mut process = Self { child, input, output, last_line: tokio::spawn(child::last_line(errors)) };
+        let reason = match process.hear(HELLO_PATIENCE).await {
+            Heard::Reply(reply) => match *reply {
+                Reply::Hello(Ok(info)) => return Ok((process, info)),
+                Reply::Hello(Err(reason)) => return Err(WorkerError::NoDevice(reason)),
+                _ => "a worker spoke out of turn".to_owned(),
+            },
+            Heard::Silence => {
+                format!("the device did not open within {}", humantime::format_duration(HELLO_PATIENCE))
+            }
+            Heard::Death(how) => format!("a worker died while opening its device: {how}"),
+            Heard::Garbage(error) => error.to_string(),
+        };
+        process.kill().await;
+        Err(broken(reason))
+    }
+
+    /// Returns its number.
+    pub fn pid(&self) -> Option<u32> {
+        self.child.id()
+    }
+
+    /// Has it check its device. A process that fails is of no more use.
+    pub async fn check_itself(&mut self, artifact: &Artifact) -> Result<(), String> {
+        let request = Request::SelfCheck(Box::new(artifact.clone()));
+        let heard = match self.send(&request).await {
+            Ok(()) => self.hear(SELF_CHECK_PATIENCE).await,
+            Err(error) => return Err(format!("it does not listen: {error}")),
+        };
+        match heard {
+            Heard::Reply(reply) => match *reply {
+                Reply::Well => Ok(()),
+                Reply::Broken(reason) => Err(reason),
+                _ => Err("it spoke out of turn".to_owned()),
+            },
+            Heard::Silence => {
+                Err(format!("its self-check took over {}", humantime::format_duration(SELF_CHECK_PATIENCE)))
+            }
+            Heard::Death(how) => Err(format!("it died during its self-check: {how}")),
+            Heard::Garbage(error) => Err(error.to_string()),
+        }
+    }
+
+    pub async fn send(&mut self, request: &Request) -> std::io::Result<()> {
+        frames::write_async(&mut self.input, request).await
+    }
+
+    /// Waits for a reply. Whoever gives up waiting has lost the process: part of the reply may be gone.
+    pub async fn hear(&mut self, patience: Duration) -> Heard {
+        match timeout(patience, frames::read_async(&mut self.output)).await {
+            Err(_) => Heard::Silence,
+            Ok(Ok(Some(reply))) => Heard::Reply(Box::new(reply)),
+            Ok(Ok(None) | Err(FrameError::Truncated { .. } | FrameError::Io(_))) => {
+                Heard::Death(self.how_it_ended().await)
+            }
+            Ok(Err(error)) => Heard::Garbage(error),
+        }
+    }
+
+    async fn how_it_ended(&mut self) -> String {
+        let status = match timeout(LAST_WORDS_PATIENCE, self.child.wait()).await {
+            Ok(Ok(status)) => status.to_string(),
+            _ => "it closed its pipe".to_owned(),
+        };
+        match timeout(LAST_WORDS_PATIENCE, &mut self.last_line).await {
+            Ok(Ok(line)) if !line.is_empty() => format!("{status}; its last words: {line}"),
+            _ => status,
+        }
+    }
+
+    /// Kills it and waits until it is gone: what it did on the device would disturb whoever comes next.
+    pub async fn kill(mut self) {
+        if timeout(DEATH_PATIENCE, self.child.kill()).await.is_err() {
+            tracing::warn!("worker {:?} is not gone, {DEATH_PATIENCE:?} after it was killed", self.child.id());
+        }
+    }
+}
