@@ -12,12 +12,14 @@ use super::table::Table;
 use super::talk::say;
 use crate::audit::{Audit, Fate, Finding, STEP_TIMEOUT};
 use crate::catalog::Project;
+use crate::claim::Claims;
 use crate::config::Config;
 use crate::domain::device::TimeSource;
 use crate::domain::exhibit::{Exhibit, Kind, PASSED};
 use crate::domain::names::did_you_mean;
 use crate::runner::compile::Compiler;
 use crate::runner::device::DeviceChoice;
+use crate::runner::self_check;
 use crate::runner::toolchain::Toolchain;
 use crate::runner::worker::Worker;
 use crate::store::Store;
@@ -62,8 +64,8 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     let config = Config::load(project.root()).map_err(usage)?;
     let exhibits = chosen(project.exhibits().map_err(usage)?, &args.only).map_err(usage_sentence)?;
     let choice = args.device.as_ref().unwrap_or(&config.session.device).parse().map_err(usage_sentence)?;
-    let _lock = project.lock()?;
-    let mut audit = open(project, &config, &choice, args.seed.unwrap_or_else(rand::random)).await?;
+    let mut claims = project.claim("audit")?;
+    let mut audit = open(project, &config, &choice, args.seed.unwrap_or_else(rand::random), &mut claims).await?;
     let device = audit.device().name.clone();
     say(&format!("auditing {} kernels on the {device}", exhibits.len()));
 
@@ -101,15 +103,23 @@ fn chosen(exhibits: Vec<Exhibit>, only: &[String]) -> Result<Vec<Exhibit>, Strin
     Ok(exhibits.into_iter().filter(wanted).collect())
 }
 
-/// Opens the device, with the ceilings that were measured on it.
-async fn open(project: &Project, config: &Config, choice: &DeviceChoice, seed: u64) -> anyhow::Result<Audit> {
+/// Opens and takes the device, with the ceilings that were measured on it.
+async fn open(
+    project: &Project,
+    config: &Config,
+    choice: &DeviceChoice,
+    seed: u64,
+    claims: &mut Claims,
+) -> anyhow::Result<Audit> {
     let mut worker = Worker::start(own_executable()?, choice, STEP_TIMEOUT).await?;
     if let Some(notice) = worker.stands_in() {
         say(&notice);
     }
+    claims.device(worker.info())?;
     let (toolchain, arch) = (Toolchain::find_or_fetch()?, worker.info().arch.clone());
     let compiler =
-        Compiler::new(own_executable()?, toolchain, &arch, &config.compile.options, config.compile_timeout())?;
+        Compiler::new(own_executable()?, toolchain, &arch, &config.compile.options, config.compile_limits())?;
+    self_check::arm(&mut worker, &compiler).await?;
     if worker.info().time_source == TimeSource::Measured {
         let monitor = open_monitor(worker.info());
         let store = Store::open(&project.root().join(&config.store.path)).await?;
