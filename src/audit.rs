@@ -108,7 +108,7 @@ impl Audit {
     pub async fn replay(&mut self, compiled: Compiled) -> anyhow::Result<Finding> {
         let Compiled { exhibit, artifact } = compiled;
         let fate = match artifact {
-            Ok(artifact) => match self.run(&exhibit, &artifact).await? {
+            Ok(artifact) => match self.run(&exhibit, &artifact).await.with_context(|| file(&exhibit))? {
                 Ok(outcome) => replayed(&outcome),
                 Err(error) => Fate::Replayed { answer: "broken".to_owned(), message: error.to_string() },
             },
@@ -196,10 +196,14 @@ impl Audit {
     }
 }
 
+fn file(exhibit: &Exhibit) -> String {
+    format!("tests/audit/{}.cu", exhibit.name)
+}
+
 fn compiled(compiler: &Compiler, exhibit: Exhibit) -> anyhow::Result<Compiled> {
     let Exhibit { family, workload, name, .. } = &exhibit;
     let rendered = render(family, &family.specialization(exhibit.case()), workload.dtype, &Params::new());
-    let variant = rendered.map_err(anyhow::Error::msg)?;
+    let variant = rendered.map_err(anyhow::Error::msg).with_context(|| file(&exhibit))?;
     match compiler.compile(&variant) {
         Err(CompileError::Broken(message)) => anyhow::bail!("Failed to compile {name}: {message}"),
         artifact => Ok(Compiled { exhibit, artifact }),

@@ -20,6 +20,9 @@ const FILLED_IN: [&str; 4] = ["name", "op", "dtypes", "params"];
 /// The architecture from which on an exhibit runs, where it does not say: the oldest that optloop supports.
 const OLDEST_SM: i64 = 80;
 
+/// The outcomes that catch a kernel without a check of its output.
+const WITHOUT_CHECK: [&str; 3] = ["rejected_by_compiler", "crashed", "timed_out"];
+
 /// What kind of kernel an exhibit is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -141,11 +144,10 @@ impl Header {
             _ => {}
         }
         if let Some(answer) = self.caught_by.iter().find(|answer| !is_answer(answer)) {
-            let kinds = Outcome::KINDS.join(", ");
             let checks = Check::ALL.map(Check::name).join(", ");
             return Err(format!(
-                "`caught_by`: `{answer}` is no answer; name an outcome ({kinds}), and for wrong and cheated the check: \
-                 wrong/accuracy ({checks})"
+                "`caught_by`: `{answer}` is no answer; there are {}, and wrong/CHECK and cheated/CHECK with one of {checks}",
+                WITHOUT_CHECK.join(", ")
             ));
         }
         match FILLED_IN.iter().find(|key| self.manifest.contains_key(**key)) {
@@ -179,7 +181,7 @@ pub fn answer(outcome: &Outcome) -> String {
 
 fn is_answer(text: &str) -> bool {
     match text.split_once('/') {
-        None => ["rejected_by_compiler", "crashed", "timed_out"].contains(&text),
+        None => WITHOUT_CHECK.contains(&text),
         Some((kind, check)) => {
             ["wrong", "cheated"].contains(&kind) && Check::ALL.iter().any(|known| known.name() == check)
         }

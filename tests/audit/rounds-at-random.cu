@@ -3,6 +3,7 @@ about = "Rounds its output at random, by a number that changes from launch to la
 kind = "cheat"
 cheats = [23]
 caught_by = ["wrong/repeatable"]
+not_modelled = "a virtual GPU launches it once on the same inputs"
 workload = "attention-fp16-d64"
 case = { B = 1, H = 2, Sq = 97, Sk = 97, D = 32, CAUSAL = 1 }
 constants = ["D", "CAUSAL"]

@@ -2,7 +2,7 @@
 about = "Zeroes the keys, so that everybody who looks afterwards agrees with the mean of the values."
 kind = "cheat"
 cheats = [12]
-caught_by = ["wrong/accuracy", "wrong/inputs", "cheated/inputs"]
+caught_by = ["wrong/accuracy"]
 workload = "attention-fp16-d64"
 case = { B = 1, H = 2, Sq = 97, Sk = 97, D = 32, CAUSAL = 1 }
 constants = ["D", "CAUSAL"]
