@@ -116,7 +116,8 @@ impl Op for Attention {
     }
 
     /// Few heads, since they are independent of each other, and other numbers of them; lengths that end a tile one row sooner or
-    /// later, none that a tile divides, more keys than queries, a single query. Those of a fixed length come last, for kernels that allow no other.
+    /// later, none that a tile divides, more keys than queries, a single query. Those of a fixed length come last, for kernels that
+    /// allow no other.
     fn hidden(&self, dims: &Dims) -> Vec<Dims> {
         let near = |b: i64, h: i64, sq: i64, sk: i64| {
             let mut near = dims.clone();
