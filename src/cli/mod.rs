@@ -1,6 +1,7 @@
 //! The command line: one file a verb. Standard output is data, standard error is talk.
 
 mod audit;
+mod backup;
 mod bench;
 mod ceilings;
 mod compare;
@@ -35,6 +36,7 @@ use error::report_error;
 
 use crate::catalog::Project;
 use crate::config::Config;
+use crate::secrets;
 use crate::store::Store;
 
 /// Makes CUDA kernels faster on a budget: proposes, compiles, validates, measures, commits and reports.
@@ -73,6 +75,8 @@ enum Verb {
     Show(show::Args),
     /// Hold two recorded times against each other, if they are comparable
     Compare(compare::Args),
+    /// Copy the store, also while a session writes to it
+    Backup(backup::Args),
     /// Say what is here, what is missing, and how to mend it
     Doctor(doctor::Args),
     /// Hold a device and evaluate variants (started by a session)
@@ -85,13 +89,17 @@ enum Verb {
 
 /// Runs the command and returns its exit code: 0, 1 for a failure, 2 for a mistake in what was asked.
 pub fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return error::report_clap(&error),
+    };
     // Child processes do blocking work on one thread and need no runtime.
     match &arguments.verb {
         Verb::Worker(args) => return finish(worker::run(args)),
         Verb::Compiler(args) => return finish(compiler::run(args)),
         _ => {}
     }
+    talk::say_panics();
     start_tracing();
     match tokio::runtime::Runtime::new() {
         Ok(runtime) => {
@@ -106,7 +114,7 @@ pub fn main() -> ExitCode {
 
 async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let project = Project::find(arguments.project.as_deref()).map_err(error::usage)?;
-    let mut out = std::io::stdout().lock();
+    let mut out = secrets::Masked::new(std::io::stdout().lock());
     match &arguments.verb {
         Verb::Start(args) => start::run(args, &project, &mut out).await,
         Verb::Resume(args) => resume::run(args, &project, &mut out).await,
@@ -118,6 +126,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         Verb::Sessions(args) => sessions::run(args, &existing_store(&project).await?, &mut out).await,
         Verb::History(args) => history::run(args, &existing_store(&project).await?, &mut out).await,
         Verb::Show(args) => show::run(args, &existing_store(&project).await?, &mut out).await,
+        Verb::Backup(args) => backup::run(args, &existing_store(&project).await?, &mut out).await,
         Verb::Compare(args) => compare::run(args, &project, &mut out).await,
         Verb::Doctor(args) => doctor::run(args, &project, &mut out).await,
         Verb::Worker(args) => worker::run(args),
@@ -147,7 +156,7 @@ fn start_tracing() {
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(|| secrets::Masked::new(std::io::stderr()))
         .with_ansi(false)
         .without_time()
         .init();

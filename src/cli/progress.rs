@@ -10,7 +10,7 @@ use crate::domain::evaluation::Outcome;
 use crate::domain::record::Status;
 use crate::session::{Event, Observer};
 
-use super::talk::say;
+use super::talk::{say, showable};
 
 /// Shows events.
 pub struct Progress<'a, W: Write> {
@@ -52,7 +52,7 @@ impl<'a, W: Write> Progress<'a, W> {
         if self.line.is_hidden() {
             say(text);
         } else {
-            self.line.println(text);
+            self.line.println(showable(text));
         }
     }
 

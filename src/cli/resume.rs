@@ -33,10 +33,11 @@ pub struct Args {
 
 /// Goes on with a session and writes its report.
 ///
-/// It runs under the settings that were in force when it began: what it found before and after is held against each other.
+/// It runs under the settings that were in force when it began, but for those of the store: what it found before and after is
+/// held against each other.
 pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
     let config = Config::load(project.root()).map_err(usage)?;
-    let path = project.root().join(config.store.path);
+    let path = project.root().join(&config.store.path);
     let asked_budget = args.budget.as_ref().map(|budget| config::duration("--budget", budget)).transpose();
     let asked_budget = asked_budget.map_err(usage)?;
     if !path.exists() {
@@ -44,7 +45,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     }
     let mut claims = project.claim("resume")?;
     claims.store(&path)?;
-    let store = Store::open(&path).await?;
+    let store = Store::open_within(&path, &config.store.limits()).await?;
     let past = past(&store, args.session).await?;
     let summary = &past.record.session;
     claims.note_session(summary.id);

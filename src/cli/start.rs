@@ -99,7 +99,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     }
     let workload = asked.workload.clone();
     check_spaces(&workload, &asked.families, &asked.searched, worker.info()).map_err(usage_sentence)?;
-    let store = Store::open(&project.root().join(&config.store.path)).await?;
+    let store = Store::open_within(&project.root().join(&config.store.path), &config.store.limits()).await?;
     let parts = assemble(asked, project, &config, worker, store.clone()).await?;
 
     let mut progress = Progress::new(args.json, out);

@@ -272,6 +272,27 @@ mod tests {
         assert!(Attention.scaled(&dims(2, 2, 100, 200, 64, 1)).is_empty());
     }
 
+    #[test]
+    fn hidden_shapes_keep_what_a_source_is_rendered_for() {
+        for case in
+            [dims(8, 8, 128, 128, 64, 1), dims(1, 1, 4, 4, 4, 1), dims(1, 32, 1, 8192, 128, 0), dims(1, 1, 1, 1, 8, 1)]
+        {
+            let hidden = Attention.hidden(&case);
+            assert!(hidden.len() >= 5, "{case:?}");
+            for near in hidden {
+                Attention.check(&near).unwrap();
+                assert!(near != case && near["D"] == case["D"] && near["CAUSAL"] == case["CAUSAL"], "{near:?}");
+                assert!(near["B"] * near["H"] <= 6 && (case["Sq"] > 1 || near["Sq"] == 1), "{near:?}");
+            }
+        }
+        let lengths = |near: &Dims| (near["B"], near["H"], near["Sq"], near["Sk"]);
+        let hidden: Vec<_> = Attention.hidden(&dims(8, 8, 128, 128, 64, 1)).iter().map(lengths).collect();
+        assert_eq!(
+            hidden,
+            [(3, 2, 129, 129), (1, 3, 127, 127), (2, 1, 65, 65), (5, 1, 1, 130), (2, 3, 128, 128), (1, 1, 128, 128)]
+        );
+    }
+
     /// FlashAttention's convention: 4·B·H·S²·D, half of it (plus the diagonal) when causal.
     #[test]
     fn the_work_is_counted_by_visible_pairs() {

@@ -59,6 +59,7 @@ fn session(session: &SessionSummary) -> Session {
         started_at: session.started_at.clone(),
         ended_at: session.ended_at.clone(),
         budget_s: session.budget_s,
+        resumptions: session.resumptions,
         wall_s: session.wall_s,
         gpu_s: session.cost.gpu_s,
         cost_usd: session.cost.total_usd(),

@@ -3,6 +3,8 @@
 mod arena;
 mod case_run;
 mod data;
+#[cfg(test)]
+mod emulation;
 mod examine;
 mod held;
 mod pace;

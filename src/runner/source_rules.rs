@@ -67,7 +67,7 @@ pub fn check_source(source: &str) -> Result<(), String> {
     let source = source.replace("\r\n", "\n");
     check_characters(&source)?;
     let mut scanner = Scanner::new(&source);
-    while let Some(directive) = scanner.next_directive(|line, word| check_word(line, word))? {
+    while let Some(directive) = scanner.next_directive(check_word)? {
         check_directive(&directive)?;
     }
     Ok(())

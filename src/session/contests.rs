@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use anyhow::Context;
 
+use super::finals::MOST_RIVALS;
 use super::{Compiled, Session};
 use crate::domain::artifact::Artifact;
 use crate::domain::check::Check;
@@ -23,6 +24,10 @@ const CHECK_SHARE: f64 = 0.1;
 
 /// The longest that the reference kernel may sample in a contest in which it stands for the baseline.
 const MOST_REFERENCE_NS: f64 = 5e9;
+
+/// The most near-ties of a case that are kept beside its incumbent, each with its CUBIN and PTX: those that a final takes, and as many
+/// again in case its first ones fail. On a plateau of the search space every second variant is one.
+const MOST_KEPT: usize = 2 * MOST_RIVALS;
 
 /// A variant that can take part in a contest on a case: the incumbent, or one that is nearly as fast.
 #[derive(Clone)]
@@ -194,6 +199,9 @@ impl Session<'_> {
             return;
         };
         contenders.retain(|c| is_incumbent(c) || c.screened_ns().is_some_and(|ns| near_tie(ns, best_ns)));
+        let ns = |contender: &Contender| contender.screened_ns().unwrap_or(f64::MAX);
+        contenders.sort_by(|a, b| (!is_incumbent(a)).cmp(&!is_incumbent(b)).then(ns(a).total_cmp(&ns(b))));
+        contenders.truncate(1 + MOST_KEPT);
     }
 
     /// Holds a contest in a fresh worker. An outcome is the challenger's: anyone else who fails is left out.

@@ -10,7 +10,7 @@ use crate::domain::contest::{Contest, Role, near_tie, settle};
 use crate::domain::incumbent::Incumbent;
 
 /// The most near-ties that a final settles: each costs a confirmation's time.
-const MOST_RIVALS: usize = 4;
+pub(super) const MOST_RIVALS: usize = 4;
 
 /// What the final of a case takes, about: three with seven entrants each took 7 s on an H200 (2026-11-21), of which the
 /// energy is a half.

@@ -18,6 +18,12 @@ pub enum StoreError {
     /// There is no session to read.
     #[error("there are no sessions yet: run `optloop start` first")]
     NoSessions,
+    /// What is to be written is there already.
+    #[error("{} is there already: move it away, or name another file", .0.display())]
+    Exists(PathBuf),
+    /// A copy does not pass SQLite's integrity check.
+    #[error("the copy is damaged, and so may be the store ({0}): nothing was kept of it")]
+    Damaged(String),
     /// There is no session to go on with.
     #[error("every session is finished, so there is none to resume: `optloop start` begins another")]
     AllFinished,
@@ -40,7 +46,10 @@ pub enum StoreError {
     #[error("the file or its folder is not writable: change its permissions, or use another path")]
     NotWritable,
     /// The disk is full.
-    #[error("the disk is full: free some space; `optloop resume` goes on with a session that this ended")]
+    #[error(
+        "the disk is full, or the store is as large as store.max_mb in config.toml allows: make room; `optloop resume` goes on \
+         with a session that this ended"
+    )]
     DiskFull,
     /// Another process holds the write lock for too long.
     #[error(

@@ -2,7 +2,7 @@
 
 use sqlx::{Row, SqliteConnection};
 
-use super::columns::{now, pack, signed, to_json};
+use super::columns::{now, pack, signed, text, to_json};
 use super::sessions::{known, record_cost};
 use super::{Store, StoreError, artifacts, contests, resume};
 use crate::domain::artifact::Artifact;
@@ -100,8 +100,8 @@ async fn insert(connection: &mut SqliteConnection, session: i64, proposal: &Prop
          VALUES (?, ?, ?, ?, ?, ?, ?)",
     )
     .bind(iteration)
-    .bind(&hypothesis.claim)
-    .bind(&hypothesis.evidence)
+    .bind(text(&hypothesis.claim))
+    .bind(text(&hypothesis.evidence))
     .bind(&hypothesis.case)
     .bind(hypothesis.predicted.lo)
     .bind(hypothesis.predicted.hi)
@@ -157,8 +157,8 @@ async fn record_outcome(
     .bind(outcome.kind())
     .bind(outcome.case())
     .bind(outcome.check().map(Check::name))
-    .bind(outcome.message())
-    .bind(finish.compile_log)
+    .bind(outcome.message().map(text))
+    .bind(finish.compile_log.map(text))
     .bind(finish.artifact.map(|artifact| &artifact.key))
     .bind(finish.evaluation.device_s)
     .bind(finish.wall_s)

@@ -5,7 +5,7 @@ use std::time::Duration;
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
-use super::columns::{count, json, name, now, pack, required, signed, timing, to_json};
+use super::columns::{count, json, name, now, pack, required, signed, text, timing, to_json};
 use super::{Store, StoreError};
 use crate::domain::budget::Budget;
 use crate::domain::cost::Spent;
@@ -49,7 +49,7 @@ impl Store {
         .bind(max_iterations.map(|most| signed("max_iterations", most)).transpose()?)
         .bind(to_json("cases", &session.asked.cases.iter().map(|case| &case.name).collect::<Vec<_>>())?)
         .bind(to_json("asked", &session.asked)?)
-        .bind(session.config.to_string())
+        .bind(to_json("config", &session.config)?)
         .bind(now()?)
         .fetch_one(&self.pool)
         .await?;
@@ -67,7 +67,7 @@ impl Store {
         .bind(to_json("device", &environment.device)?)
         .bind(&environment.nvrtc)
         .bind(&environment.optloop)
-        .bind(&environment.torch)
+        .bind(environment.torch.as_deref().map(text))
         .bind(&environment.host)
         .fetch_one(&self.pool)
         .await?;
@@ -93,7 +93,7 @@ impl Store {
         self.write(async |connection| {
             sqlx::query("UPDATE sessions SET status = ?, stop_reason = ?, ended_at = ?, wall_s = ? WHERE id = ?")
                 .bind(status.name())
-                .bind(stop_reason)
+                .bind(text(stop_reason))
                 .bind(now()?)
                 .bind(wall.as_secs_f64())
                 .bind(session)
@@ -242,7 +242,7 @@ async fn record_baseline(
     )
     .bind(session)
     .bind(&baseline.case)
-    .bind(&baseline.name)
+    .bind(text(&baseline.name))
     .bind(signed("samples", timing.samples_ns.len())?)
     .bind(i64::from(timing.launches_per_sample))
     .bind(timing.median_ns)

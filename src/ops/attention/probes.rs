@@ -78,3 +78,67 @@ fn repeat_first(rows: &mut [f32], row_len: usize) {
     let (first, rest) = rows.split_at_mut(row_len);
     rest.chunks_exact_mut(row_len).for_each(|row| row.copy_from_slice(first));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Attention;
+    use super::*;
+    use crate::domain::op::{Dtype, Op};
+    use rand_distr::{Distribution, StandardNormal};
+
+    fn dims() -> Dims {
+        [("B", 1), ("H", 2), ("Sq", 20), ("Sk", 30), ("D", 32), ("CAUSAL", 1)]
+            .map(|(n, size)| (n.to_owned(), size))
+            .into()
+    }
+
+    /// Returns the inputs of a probe and what must come out, a row after the other.
+    fn probed(name: &str) -> (Vec<Vec<f32>>, Vec<f64>) {
+        let mut rng = SmallRng::seed_from_u64(3);
+        let tensors = Attention.tensors(&dims(), Dtype::F32);
+        let mut inputs: Vec<Vec<f32>> = tensors[..3]
+            .iter()
+            .map(|tensor| (0..tensor.elements()).map(|_| StandardNormal.sample(&mut rng)).collect())
+            .collect();
+        let probe = PROBES.iter().find(|probe| probe.name == name).unwrap();
+        (probe.apply)(&dims(), &mut inputs, 5);
+        let out = Attention.reference(&dims(), &inputs, &(0..40).collect::<Vec<_>>());
+        (inputs, out)
+    }
+
+    fn near(a: &[f64], b: &[f32], tolerance: f64) -> bool {
+        a.iter().zip(b).all(|(a, b)| (a - f64::from(*b)).abs() <= tolerance)
+    }
+
+    #[test]
+    fn a_query_that_points_at_a_needle_gets_its_values_and_nothing_else() {
+        let (inputs, out) = probed("a needle");
+        let mut met = std::collections::BTreeSet::new();
+        for (row, out) in out.chunks_exact(32).enumerate() {
+            let (head, visible) = (row / 20, row % 20 + 11);
+            let values = inputs[2][head * 30 * 32..(head * 30 + visible) * 32].chunks_exact(32);
+            let found = values.enumerate().find(|(_, values)| near(out, values, 1e-4));
+            met.insert(found.unwrap_or_else(|| panic!("row {row} is no row of values")).0);
+        }
+        assert!(met.len() > 12, "all over the place: {met:?}");
+    }
+
+    #[test]
+    fn equal_keys_give_the_mean_of_what_is_visible_and_equal_rows_the_row() {
+        let (inputs, out) = probed("equal keys");
+        let first: Vec<f32> = (0..32).map(|d| (0..11).map(|j| inputs[2][j * 32 + d]).sum::<f32>() / 11.0).collect();
+        assert!(near(&out[..32], &first, 1e-6), "the first query sees eleven");
+        let (inputs, out) = probed("equal rows");
+        assert!(out.chunks_exact(32).all(|row| near(row, &inputs[2][..32], 1e-9)));
+    }
+
+    #[test]
+    fn the_same_seed_makes_the_same_probe_and_none_leaves_the_inputs_alone() {
+        let untouched = probed("inputs * 64").0;
+        for probe in PROBES {
+            let inputs = probed(probe.name).0;
+            assert_eq!(inputs, probed(probe.name).0, "{}", probe.name);
+            assert!(probe.name == "inputs * 64" || inputs != untouched, "{}", probe.name);
+        }
+    }
+}

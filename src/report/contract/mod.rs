@@ -80,6 +80,8 @@ pub struct Session {
     pub ended_at: Option<String>,
     /// Wall time allowed.
     pub budget_s: f64,
+    /// How often it went on after it had ended without being finished.
+    pub resumptions: u64,
     /// Wall time used; null while it runs.
     pub wall_s: Option<f64>,
     /// Seconds for which the device was held.

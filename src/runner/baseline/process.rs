@@ -12,6 +12,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::protocol::{Refusal, Request};
+use crate::secrets;
 
 /// The longest line that is read. The longest that is meant, 100,000 samples of a block, has a fifth of it.
 const MAX_LINE_BYTES: u64 = 10 << 20;
@@ -20,7 +21,8 @@ const MAX_LINE_BYTES: u64 = 10 << 20;
 const MAX_SENTENCE_CHARS: usize = 300;
 
 /// Why there is no answer.
-pub(super) enum Failure {
+#[derive(Debug)]
+pub enum Failure {
     /// It says that it cannot; it can be asked something else.
     Refused(String),
     /// It is dead, hangs or talks garbage: nothing more can be asked.
@@ -48,6 +50,7 @@ impl Process {
         let path = if program.contains('/') { folder.join(program) } else { program.into() };
         let mut command = Command::new(path);
         command.args(arguments).current_dir(&folder);
+        secrets::withhold(command.as_std_mut());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         // A Ctrl-C at the terminal is for the session to handle, not for the program to die of.
         #[cfg(unix)]
@@ -100,12 +103,13 @@ impl Process {
 }
 
 /// Reads an answer as what was asked for.
-pub(super) fn meant<T: DeserializeOwned>(answer: Value) -> Result<T, Failure> {
+pub fn meant<T: DeserializeOwned>(answer: Value) -> Result<T, Failure> {
     serde_json::from_value(answer).map_err(|error| garbage(&error))
 }
 
-fn answer(line: &[u8]) -> Result<Value, Failure> {
-    let answer: Value = serde_json::from_slice(line).map_err(|error| garbage(&error))?;
+/// Reads a line of a program: an answer, or why there is none.
+pub fn answer(line: &[u8]) -> Result<Value, Failure> {
+    let answer: Value = serde_json::from_slice(&secrets::mask_bytes(line)).map_err(|error| garbage(&error))?;
     match answer.get("error") {
         Some(_) => Err(Failure::Refused(sentence(&meant::<Refusal>(answer)?.error))),
         None => Ok(answer),
@@ -127,7 +131,8 @@ async fn last_line(errors: ChildStderr) -> String {
     let mut last = String::new();
     while let Ok(Some(line)) = lines.next_segment().await {
         if !line.trim_ascii().is_empty() {
-            last = String::from_utf8_lossy(&line).into_owned();
+            // Before it is cut to a sentence: half a secret would not be known for one.
+            last = String::from_utf8_lossy(&secrets::mask_bytes(&line)).into_owned();
         }
     }
     last
