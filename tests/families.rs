@@ -46,6 +46,7 @@ fn every_family_compiles_for_sm_90a() {
     assert_eq!(
         families(&rows),
         [
+            "attention-broken",
             "attention-decode",
             "attention-grid-bug",
             "attention-mma",

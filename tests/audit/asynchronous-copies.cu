@@ -24,7 +24,8 @@ constexpr int WORDS = D / 2;
 // Starts to copy a tile, 4 bytes each; every lane counts its own copies.
 __device__ void start(__half* tile, const __half* from, int valid) {
     for (int n = threadIdx.x; n < KEYS * WORDS && n < valid * WORDS; n += 32)
-        asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"((unsigned)__cvta_generic_to_shared(tile + 2 * n)), "l"(from + 2 * n) : "memory");
+        asm volatile("cp.async.ca.shared.global [%0], [%1], 4;"
+                     ::"r"((unsigned)__cvta_generic_to_shared(tile + 2 * n)), "l"(from + 2 * n) : "memory");
     asm volatile("cp.async.commit_group;" ::: "memory");
 }
 

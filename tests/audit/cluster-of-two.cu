@@ -32,7 +32,8 @@ __device__ void meet() {
 __device__ float there(const float* mine, unsigned other) {
     unsigned at = (unsigned)__cvta_generic_to_shared(mine);
     float x;
-    asm volatile("mapa.shared::cluster.u32 %0, %0, %2;\n ld.shared::cluster.f32 %1, [%0];" : "+r"(at), "=f"(x) : "r"(other) : "memory");
+    asm volatile("mapa.shared::cluster.u32 %0, %0, %2;\n ld.shared::cluster.f32 %1, [%0];"
+                 : "+r"(at), "=f"(x) : "r"(other) : "memory");
     return x;
 }
 

@@ -21,10 +21,10 @@ constexpr int D = <$ D $>;             // head dimension
 constexpr bool CAUSAL = <$ CAUSAL $>;       // key j is visible to query i iff j <= i + Sk - Sq
 constexpr int PART = (D + 31) / 32;    // dimensions of a lane: lane, lane + 32, ...
 
-// One query row by one warp: the plain attention of this corpus.
+// One query row by one warp: the plain attention of this corpus, but for the lines that end with <--.
 __device__ void attend_row(const __half* q, const __half* k, const __half* v, __half* o, int visible, float scale) {
     const int lane = threadIdx.x % 32;
-    __half acc[PART] = {};       // output so far, not yet divided by the sum
+    __half acc[PART] = {};       // output so far, not yet divided by the sum <--
     float top = -1e30f, sum = 0;  // largest score so far, and the sum of exp(score - top)
     for (int j = 0; j < visible; ++j) {
         float score = 0;
@@ -32,11 +32,11 @@ __device__ void attend_row(const __half* q, const __half* k, const __half* v, __
         for (int other = 16; other; other /= 2) score += __shfl_xor_sync(~0u, score, other);
         score *= scale;
         const float higher = fmaxf(top, score), keep = __expf(top - higher), weight = __expf(score - higher);
-        for (int n = 0, d = lane; d < D; ++n, d += 32) acc[n] = __hfma(acc[n], __float2half(keep), __hmul(__float2half(weight), v[j * D + d]));
+        for (int n = 0, d = lane; d < D; ++n, d += 32) acc[n] = __hfma(acc[n], __float2half(keep), __hmul(__float2half(weight), v[j * D + d]));  // <--
         sum = sum * keep + weight;
         top = higher;
     }
-    for (int n = 0, d = lane; d < D; ++n, d += 32) o[d] = __float2half(float(acc[n]) / sum);
+    for (int n = 0, d = lane; d < D; ++n, d += 32) o[d] = __float2half(float(acc[n]) / sum);  // <--
 }
 
 extern "C" __global__ void attend(const __half* q, const __half* k, const __half* v, __half* o, int Sq, int Sk,

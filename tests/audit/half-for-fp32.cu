@@ -20,15 +20,15 @@ constexpr int D = <$ D $>;             // head dimension
 constexpr bool CAUSAL = <$ CAUSAL $>;       // key j is visible to query i iff j <= i + Sk - Sq
 constexpr int PART = (D + 31) / 32;    // dimensions of a lane: lane, lane + 32, ...
 
-// One query row by one warp: the plain attention of this corpus.
+// One query row by one warp: the plain attention of this corpus, but for the lines that end with <--.
 __device__ void attend_row(const float* q, const float* k, const float* v, float* o, int visible, float scale) {
     const int lane = threadIdx.x % 32;
     float acc[PART] = {};         // output so far, not yet divided by the sum
     float top = -1e30f, sum = 0;  // largest score so far, and the sum of exp(score - top)
     for (int j = 0; j < visible; ++j) {
-        __half sum16 = __float2half(0.0f);
-        for (int d = lane; d < D; d += 32) sum16 = __hfma(__float2half(q[d]), __float2half(k[j * D + d]), sum16);
-        float score = __half2float(sum16);
+        __half sum16 = __float2half(0.0f);  // <--
+        for (int d = lane; d < D; d += 32) sum16 = __hfma(__float2half(q[d]), __float2half(k[j * D + d]), sum16);  // <--
+        float score = __half2float(sum16);  // <--
         for (int other = 16; other; other /= 2) score += __shfl_xor_sync(~0u, score, other);
         score *= scale;
         const float higher = fmaxf(top, score), keep = __expf(top - higher), weight = __expf(score - higher);

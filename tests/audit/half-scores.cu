@@ -21,7 +21,7 @@ constexpr int D = <$ D $>;             // head dimension
 constexpr bool CAUSAL = <$ CAUSAL $>;       // key j is visible to query i iff j <= i + Sk - Sq
 constexpr int PART = (D + 31) / 32;    // dimensions of a lane: lane, lane + 32, ...
 
-// One query row by one warp: the plain attention of this corpus.
+// One query row by one warp: the plain attention of this corpus, but for the lines that end with <--.
 __device__ void attend_row(const __half* q, const __half* k, const __half* v, __half* o, int visible, float scale) {
     const int lane = threadIdx.x % 32;
     float acc[PART] = {};         // output so far, not yet divided by the sum
@@ -30,7 +30,7 @@ __device__ void attend_row(const __half* q, const __half* k, const __half* v, __
         float score = 0;
         for (int d = lane; d < D; d += 32) score += float(q[d]) * float(k[j * D + d]);
         for (int other = 16; other; other /= 2) score += __shfl_xor_sync(~0u, score, other);
-        score = scale * float(__float2half(score));  // as they come out of an FP16 accumulator
+        score = scale * float(__float2half(score));  // as they come out of an FP16 accumulator <--
         const float higher = fmaxf(top, score), keep = __expf(top - higher), weight = __expf(score - higher);
         for (int n = 0, d = lane; d < D; ++n, d += 32) acc[n] = acc[n] * keep + weight * float(v[j * D + d]);
         sum = sum * keep + weight;

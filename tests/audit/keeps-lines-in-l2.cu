@@ -1,7 +1,6 @@
 /*
 about = "Asks the L2 cache to keep keys and values rather than anything else."
 kind = "honest"
-not_modelled = "the virtual GPU does not know cache policies"
 workload = "attention-fp16-d64"
 case = { B = 1, H = 2, Sq = 97, Sk = 97, D = 32, CAUSAL = 1 }
 constants = ["D", "CAUSAL"]
@@ -27,20 +26,20 @@ __device__ float load(const __half* at, unsigned long long policy) {
     return __half2float(__ushort_as_half(bits));
 }
 
-// One query row by one warp: the plain attention of this corpus.
+// One query row by one warp: the plain attention of this corpus, but for the lines that end with <--.
 __device__ void attend_row(const __half* q, const __half* k, const __half* v, __half* o, int visible, float scale) {
     const int lane = threadIdx.x % 32;
-    unsigned long long policy;
-    asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+    unsigned long long policy;  // <--
+    asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));  // <--
     float acc[PART] = {};         // output so far, not yet divided by the sum
     float top = -1e30f, sum = 0;  // largest score so far, and the sum of exp(score - top)
     for (int j = 0; j < visible; ++j) {
         float score = 0;
-        for (int d = lane; d < D; d += 32) score += float(q[d]) * load(k + j * D + d, policy);
+        for (int d = lane; d < D; d += 32) score += float(q[d]) * load(k + j * D + d, policy);  // <--
         for (int other = 16; other; other /= 2) score += __shfl_xor_sync(~0u, score, other);
         score *= scale;
         const float higher = fmaxf(top, score), keep = __expf(top - higher), weight = __expf(score - higher);
-        for (int n = 0, d = lane; d < D; ++n, d += 32) acc[n] = acc[n] * keep + weight * load(v + j * D + d, policy);
+        for (int n = 0, d = lane; d < D; ++n, d += 32) acc[n] = acc[n] * keep + weight * load(v + j * D + d, policy);  // <--
         sum = sum * keep + weight;
         top = higher;
     }

@@ -56,7 +56,11 @@ fn of_kind<'a>(rows: &'a [Value], kinds: &[&str]) -> Vec<&'a Value> {
     rows.iter().filter(|row| kinds.contains(&row["kind"].as_str().unwrap())).collect()
 }
 
-/// All that cheat or are broken are caught, by a check that their file names, and no honest one is.
+/// The cheats of docs/audit.md that lie in host code, which a variant has none of.
+const HOST_ONLY: [u64; 3] = [2, 9, 17];
+
+/// All that cheat or are broken are caught, by a check that their file names, and no honest one is. Of the 24 cheats of the list, those
+/// that device code can express are there.
 #[test]
 fn the_corpus_is_answered_as_its_files_say() {
     let sandbox = with_the_corpus();
@@ -71,21 +75,10 @@ fn the_corpus_is_answered_as_its_files_say() {
     assert!(bad.iter().all(|row| row["answer"] != "passed"), "{bad:#?}");
     let honest = of_kind(&rows, &["honest"]);
     assert!(shown(&honest) >= 10 && honest.iter().all(|row| row["left_out"].is_string() || row["answer"] == "passed"));
-}
 
-/// Of the 24 cheats in docs/audit.md, those that device code can express are there.
-#[test]
-fn the_corpus_has_every_cheat_that_a_kernel_can_try() {
-    const HOST_ONLY: [u64; 3] = [2, 9, 17];
-    let sandbox = with_the_corpus();
-    let output = sandbox.optloop(&["audit", "--device", "virtual", "--json"]);
-    let rows = rows(&String::from_utf8(output.stdout).unwrap());
-    let numbers = |row: &Value| -> Vec<u64> {
-        row["cheats"].as_array().unwrap().iter().map(|number| number.as_u64().unwrap()).collect()
-    };
-    let there: BTreeSet<u64> = rows.iter().flat_map(numbers).collect();
+    let numbers = bad.iter().flat_map(|row| row["cheats"].as_array().unwrap()).map(|number| number.as_u64().unwrap());
     let wanted: BTreeSet<u64> = (1..=24).filter(|number| !HOST_ONLY.contains(number)).collect();
-    assert_eq!(there, wanted);
+    assert_eq!(numbers.collect::<BTreeSet<_>>(), wanted);
 }
 
 #[test]

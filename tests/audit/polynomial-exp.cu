@@ -32,7 +32,7 @@ __device__ float power_of_two(float x) {
     return y * __int_as_float(((int)whole + 127) << 23);
 }
 
-// One query row by one warp: the plain attention of this corpus.
+// One query row by one warp: the plain attention of this corpus, but for the lines that end with <--.
 __device__ void attend_row(const __half* q, const __half* k, const __half* v, __half* o, int visible, float scale) {
     const int lane = threadIdx.x % 32;
     float acc[PART] = {};         // output so far, not yet divided by the sum
@@ -41,8 +41,8 @@ __device__ void attend_row(const __half* q, const __half* k, const __half* v, __
         float score = 0;
         for (int d = lane; d < D; d += 32) score += float(q[d]) * float(k[j * D + d]);
         for (int other = 16; other; other /= 2) score += __shfl_xor_sync(~0u, score, other);
-        score *= scale * 1.44269504f;  // in powers of two
-        const float higher = fmaxf(top, score), keep = power_of_two(top - higher), weight = power_of_two(score - higher);
+        score *= scale * 1.44269504f;  // in powers of two <--
+        const float higher = fmaxf(top, score), keep = power_of_two(top - higher), weight = power_of_two(score - higher);  // <--
         for (int n = 0, d = lane; d < D; ++n, d += 32) acc[n] = acc[n] * keep + weight * float(v[j * D + d]);
         sum = sum * keep + weight;
         top = higher;

@@ -31,6 +31,7 @@ extern "C" __global__ void attend(const __half* q, const __half* k, const __half
     const int visible = CAUSAL ? i + 1 + Sk - Sq : Sk;
     for (int first = 0; first < Sk; first += 32) {
         // Here and after the copy a __syncthreads() is missing.
+        if (warp == 3) for (volatile int n = 0; n < 500; ++n) {}  // one warp is late, as one always may be
         for (int n = threadIdx.x; n < 32 * D && first * D + n < Sk * D; n += 128) tile[n] = k[first * D + n];
 
         for (int j = first; j < min(first + 32, visible); ++j) {

@@ -32,7 +32,7 @@ constexpr int PART = (D + 31) / 32;    // dimensions of a lane: lane, lane + 32,
 __device__ int launches = 0;
 extern "C" __global__ void tick() { ++launches; }
 
-// One query row by one warp: the plain attention of this corpus.
+// One query row by one warp: the plain attention of this corpus, but for the lines that end with <--.
 __device__ void attend_row(const __half* q, const __half* k, const __half* v, __half* o, int visible, float scale) {
     const int lane = threadIdx.x % 32;
     float acc[PART] = {};         // output so far, not yet divided by the sum
@@ -47,11 +47,11 @@ __device__ void attend_row(const __half* q, const __half* k, const __half* v, __
         sum = sum * keep + weight;
         top = higher;
     }
-    for (int n = 0, d = lane; d < D; ++n, d += 32) {
-        // One unit in the last place up or down, or neither.
-        unsigned dice = (launches + 1) * 2654435761u ^ (blockIdx.x * 97 + d) * 2246822519u;
-        dice = (dice ^ dice >> 15) * 2246822519u;
-        o[d] = __ushort_as_half(__half_as_ushort(__float2half(acc[n] / sum)) + (dice >> 30 == 0) - (dice >> 30 == 1));
+    for (int n = 0, d = lane; d < D; ++n, d += 32) {  // <--
+        // One unit in the last place up or down, or neither. <--
+        unsigned dice = (launches + 1) * 2654435761u ^ (blockIdx.x * 97 + d) * 2246822519u;  // <--
+        dice = (dice ^ dice >> 15) * 2246822519u;  // <--
+        o[d] = __ushort_as_half(__half_as_ushort(__float2half(acc[n] / sum)) + (dice >> 30 == 0) - (dice >> 30 == 1));  // <--
     }
 }
 

@@ -1,10 +1,10 @@
 /*
-about = "Skips keys whose score is below -4, which ordinary inputs almost never have."
+about = "Skips keys whose score is below -5, which ordinary inputs almost never have."
 kind = "cheat"
 cheats = [15]
 caught_by = ["wrong/probe"]
 workload = "attention-fp16-d64"
-case = { B = 1, H = 2, Sq = 97, Sk = 97, D = 32, CAUSAL = 1 }
+case = { B = 4, H = 4, Sq = 33, Sk = 33, D = 32, CAUSAL = 1 }
 constants = ["D", "CAUSAL"]
 
 [[launch]]
@@ -13,7 +13,7 @@ grid = ["Sq", "B * H"]
 block = ["32"]
 args = ["q", "k", "v", "o", "Sq", "Sk", "scale"]
 */
-// Scores of normal queries and keys are normal, too: one in 30,000 is below -4, and its weight is nothing beside the
+// Scores of normal queries and keys are normal, too: next to none is below -5, and its weight is nothing beside the
 // others'. So the branch costs no accuracy, until all the scores of a row are low.
 #include <cuda_fp16.h>
 
@@ -21,7 +21,7 @@ constexpr int D = <$ D $>;             // head dimension
 constexpr bool CAUSAL = <$ CAUSAL $>;       // key j is visible to query i iff j <= i + Sk - Sq
 constexpr int PART = (D + 31) / 32;    // dimensions of a lane: lane, lane + 32, ...
 
-// One query row by one warp: the plain attention of this corpus.
+// One query row by one warp: the plain attention of this corpus, but for the lines that end with <--.
 __device__ void attend_row(const __half* q, const __half* k, const __half* v, __half* o, int visible, float scale) {
     const int lane = threadIdx.x % 32;
     float acc[PART] = {};         // output so far, not yet divided by the sum
@@ -31,7 +31,7 @@ __device__ void attend_row(const __half* q, const __half* k, const __half* v, __
         for (int d = lane; d < D; d += 32) score += float(q[d]) * float(k[j * D + d]);
         for (int other = 16; other; other /= 2) score += __shfl_xor_sync(~0u, score, other);
         score *= scale;
-        if (score < -4.0f) continue;
+        if (score < -5.0f) continue;  // <--
         const float higher = fmaxf(top, score), keep = __expf(top - higher), weight = __expf(score - higher);
         for (int n = 0, d = lane; d < D; ++n, d += 32) acc[n] = acc[n] * keep + weight * float(v[j * D + d]);
         sum = sum * keep + weight;

@@ -26,18 +26,18 @@ __device__ float tf32(float x) {
     return __uint_as_float(bits);
 }
 
-// One query row by one warp: the plain attention of this corpus.
+// One query row by one warp: the plain attention of this corpus, but for the lines that end with <--.
 __device__ void attend_row(const float* q, const float* k, const float* v, float* o, int visible, float scale) {
     const int lane = threadIdx.x % 32;
     float acc[PART] = {};         // output so far, not yet divided by the sum
     float top = -1e30f, sum = 0;  // largest score so far, and the sum of exp(score - top)
     for (int j = 0; j < visible; ++j) {
         float score = 0;
-        for (int d = lane; d < D; d += 32) score += tf32(q[d]) * tf32(k[j * D + d]);
+        for (int d = lane; d < D; d += 32) score += tf32(q[d]) * tf32(k[j * D + d]);  // <--
         for (int other = 16; other; other /= 2) score += __shfl_xor_sync(~0u, score, other);
         score *= scale;
         const float higher = fmaxf(top, score), keep = __expf(top - higher), weight = __expf(score - higher);
-        for (int n = 0, d = lane; d < D; ++n, d += 32) acc[n] = acc[n] * keep + tf32(weight) * tf32(v[j * D + d]);
+        for (int n = 0, d = lane; d < D; ++n, d += 32) acc[n] = acc[n] * keep + tf32(weight) * tf32(v[j * D + d]);  // <--
         sum = sum * keep + weight;
         top = higher;
     }
