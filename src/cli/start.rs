@@ -140,7 +140,9 @@ fn assemble(asked: Asked, project: &Project, config: &Config, worker: Worker, st
         true => Repo::discover(project.root()).map_err(|error| error.to_string()),
         false => Err("git.commit is false in config.toml".to_owned()),
     };
+    let exe = own_executable()?;
     let baseline = workload.baseline.as_ref().map(|key| BaselineProgram {
+        exe,
         command: key.command(&config.baseline.python),
         folder: project.root().to_owned(),
         device: device.number(),

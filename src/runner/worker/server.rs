@@ -48,6 +48,11 @@ fn answer(
     trouble: Option<&Trouble>,
     out: &mut impl Write,
 ) -> Reply {
+    match request {
+        Request::Examine(_) => meet(trouble, "examine", out),
+        Request::Enter(_) => meet(trouble, "enter", out),
+        _ => {}
+    }
     let mut step = |case: &str, doing: &str| {
         // A supervisor that is gone ends this process through its input.
         let _ = frames::write(out, &Reply::Step { case: case.to_owned(), doing: doing.to_owned() });
