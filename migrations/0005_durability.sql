@@ -12,15 +12,29 @@ CREATE TABLE plans (
 ALTER TABLE measurements ADD COLUMN plan_hash TEXT REFERENCES plans (hash);  -- how the variant was launched on the case; NULL
                                                                              -- for those recorded before plans were kept
 
+ALTER TABLE sessions ADD COLUMN asked TEXT;  -- JSON: the families to search, the dtype and the cases with their dimensions; NULL
+                                             -- for those recorded before sessions could be resumed
+
 -- When a session went on after it had ended without being finished: a row each time.
 CREATE TABLE resumptions (
     session_id INTEGER NOT NULL REFERENCES sessions (id),
-    resumed_at TEXT NOT NULL,  -- instant
-    used_s     REAL NOT NULL,  -- wall time that was used until then: what is left of the budget starts from here
-    PRIMARY KEY (session_id, resumed_at)
+    number     INTEGER NOT NULL,  -- 1 for the first of its session
+    resumed_at TEXT NOT NULL,     -- instant; clocks jump, so nothing is worked out from it
+    used_s     REAL NOT NULL,     -- wall time that was used until then: what is left of the budget starts from here
+    begun      INTEGER NOT NULL,  -- iterations begun until then
+    PRIMARY KEY (session_id, number)
 ) STRICT, WITHOUT ROWID;
 
 -- A session that failed may go on when what failed is mended; one that finished has nothing left to do.
 DROP TRIGGER ended_session_stays;
 CREATE TRIGGER finished_session_stays BEFORE UPDATE ON sessions WHEN OLD.status = 'finished'
 BEGIN SELECT RAISE(ABORT, 'the session is finished'); END;
+
+CREATE TRIGGER plan_stays BEFORE UPDATE ON plans
+BEGIN SELECT RAISE(ABORT, 'a launch plan never changes'); END;
+
+CREATE TRIGGER plan_is_kept BEFORE DELETE ON plans
+BEGIN SELECT RAISE(ABORT, 'a launch plan never changes'); END;
+
+CREATE TRIGGER resumption_stays BEFORE UPDATE ON resumptions
+BEGIN SELECT RAISE(ABORT, 'a resumption never changes'); END;

@@ -5,12 +5,15 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
+use crate::claim::Claims;
 use crate::domain::device::DeviceInfo;
+use crate::domain::exhibit::Exhibit;
 use crate::domain::family::Family;
 use crate::domain::names::did_you_mean;
 use crate::domain::proposal::KnownWinner;
 use crate::domain::sidecar::Sidecar;
-use crate::domain::workload::{Case, Workload};
+use crate::domain::workload::{BaselineKey, Case, Workload};
+use crate::files;
 use crate::ops;
 
 /// The folder that holds `config.toml`, with the workloads and families in it.
@@ -38,23 +41,9 @@ impl Project {
         }
     }
 
-    /// Takes the project for one session: two at once would disturb each other's times and commits.
-    pub fn lock(&self) -> anyhow::Result<fs::File> {
-        let folder = self.root.join(".optloop");
-        fs::create_dir_all(&folder).with_context(|| format!("Failed to create {}", folder.display()))?;
-        let path = folder.join("session.lock");
-        let mut options = fs::OpenOptions::new();
-        let file = options.create(true).truncate(false).write(true).open(&path);
-        let file = file.with_context(|| format!("Failed to open {}", path.display()))?;
-        match file.try_lock() {
-            Ok(()) => Ok(file),
-            Err(fs::TryLockError::WouldBlock) => {
-                bail!("another session is running in {}: wait for it, or end it", self.root.display())
-            }
-            Err(fs::TryLockError::Error(error)) => {
-                Err(error).with_context(|| format!("Failed to lock {}", path.display()))
-            }
-        }
+    /// Takes the project for a verb: two at once would disturb each other's times and commits.
+    pub fn claim(&self, verb: &str) -> anyhow::Result<Claims> {
+        Claims::project(&self.root, verb)
     }
 
     /// Returns the project's folder.
@@ -84,8 +73,11 @@ impl Project {
             bail!("there is no workload `{name}`{hint}; kernels/workloads/ has: {}", names.join(", "));
         }
         let path = self.root.join("kernels/workloads").join(format!("{name}.toml"));
-        let workload = Workload::parse(&read(&path)?, ops::find)
+        let workload = Workload::parse(&files::read_inside(&self.root, &path)?, ops::find)
             .map_err(|problem| anyhow::anyhow!("{}: {problem}", path.display()))?;
+        if let Some(program) = workload.baseline.as_ref().and_then(BaselineKey::path) {
+            files::check_inside(&self.root, &self.root.join(program))?;
+        }
         if workload.name != name {
             bail!("{}: its name is `{}`, but the file says `{name}`: make them agree", path.display(), workload.name);
         }
@@ -99,11 +91,28 @@ impl Project {
         for entry in fs::read_dir(&folder).with_context(|| format!("Failed to list {}", folder.display()))? {
             let path = entry.with_context(|| format!("Failed to list {}", folder.display()))?.path();
             if path.is_dir() {
-                families.push(read_family(&path)?);
+                families.push(read_family(&self.root, &path)?);
             }
         }
         families.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(families)
+    }
+
+    /// Reads the audit's corpus, sorted by name.
+    pub fn exhibits(&self) -> anyhow::Result<Vec<Exhibit>> {
+        let folder = self.root.join("tests/audit");
+        let mut exhibits = Vec::new();
+        for entry in fs::read_dir(&folder).with_context(|| format!("Failed to list {}", folder.display()))? {
+            let path = entry.with_context(|| format!("Failed to list {}", folder.display()))?.path();
+            let Some(name) = path.file_stem().and_then(|stem| stem.to_str()) else { continue };
+            if path.extension().is_some_and(|extension| extension == "cu") {
+                let workload = |name: &str| self.workload(name).map_err(|error| format!("{error:#}"));
+                let exhibit = Exhibit::parse(name, &files::read_inside(&self.root, &path)?, workload);
+                exhibits.push(exhibit.map_err(|problem| anyhow::anyhow!("{}: {problem}", path.display()))?);
+            }
+        }
+        exhibits.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(exhibits)
     }
 
     /// Returns the names of the families to search: the given ones, or without any all that are not specimens.
@@ -127,7 +136,7 @@ impl Project {
         folders.sort_by_key(|folder| *folder != own);
         let of_folder = |folder: &String| {
             let path = self.root.join("kernels").join(folder).join(&workload.name);
-            let winner = |case: &Case| known_winner(&path, case, *folder == own);
+            let winner = |case: &Case| known_winner(&self.root, &path, case, *folder == own);
             workload.cases.iter().filter_map(winner).collect::<Vec<_>>()
         };
         folders.iter().flat_map(of_folder).collect()
@@ -152,10 +161,12 @@ impl Project {
 }
 
 /// Reads the winner of a case. A sidecar that cannot be read is told in the log and passed over.
-fn known_winner(folder: &Path, case: &Case, here: bool) -> Option<KnownWinner> {
+fn known_winner(root: &Path, folder: &Path, case: &Case, here: bool) -> Option<KnownWinner> {
     let path = folder.join(format!("{}.json", case.name));
-    let text = fs::read_to_string(&path).ok()?;
-    match serde_json::from_str::<Sidecar>(&text) {
+    if !path.exists() {
+        return None;
+    }
+    match files::read_inside(root, &path).and_then(|text| Sidecar::parse(&text).map_err(anyhow::Error::msg)) {
         Ok(Sidecar { variant, measurement, environment, .. }) => Some(KnownWinner {
             case: case.name.clone(),
             family: variant.family,
@@ -166,16 +177,16 @@ fn known_winner(folder: &Path, case: &Case, here: bool) -> Option<KnownWinner> {
             here,
         }),
         Err(error) => {
-            tracing::warn!("{} is passed over: {error}", path.display());
+            tracing::warn!("{} is passed over: {error:#}", path.display());
             None
         }
     }
 }
 
-fn read_family(folder: &Path) -> anyhow::Result<Family> {
+fn read_family(root: &Path, folder: &Path) -> anyhow::Result<Family> {
     let manifest = folder.join("family.toml");
     let template = folder.join("kernel.cu.tera");
-    let family = Family::parse(&read(&manifest)?, read(&template)?)
+    let family = Family::parse(&files::read_inside(root, &manifest)?, files::read_inside(root, &template)?)
         .map_err(|problem| anyhow::anyhow!("{}: {problem}", manifest.display()))?;
     let op = ops::find(&family.op).map_err(|problem| anyhow::anyhow!("{}: {problem}", manifest.display()))?;
     if let Some(dim) = op.dims().iter().find(|dim| family.params.contains_key(dim.name)) {
@@ -189,8 +200,4 @@ fn read_family(folder: &Path) -> anyhow::Result<Family> {
         bail!("{}: its name is `{}`: call its folder the same", manifest.display(), family.name);
     }
     Ok(family)
-}
-
-fn read(path: &Path) -> anyhow::Result<String> {
-    fs::read_to_string(path).with_context(|| format!("Failed to read {}", path.display()))
 }

@@ -3,14 +3,17 @@
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::contest::LEAST_ROUNDS;
 use crate::domain::sampling::{LEAST_SAMPLES, Sampling};
 use crate::domain::toml_text;
 use crate::domain::verdict::Policy;
+use crate::files;
 use crate::runner::compile::Limits;
+use crate::secrets;
+use crate::store;
 
 /// Samples of a screening below which an interval of the median means little.
 const LEAST_SCREENING: usize = 7;
@@ -149,6 +152,10 @@ pub struct Cost {
 pub struct StoreConfig {
     /// The database, relative to the project.
     pub path: String,
+    /// The largest that the database may become, in MiB; 0 for no limit.
+    pub max_mb: u64,
+    /// The longest that a write waits for another process's.
+    pub busy_timeout: String,
 }
 
 /// `[git]`
@@ -230,7 +237,16 @@ impl Default for Cost {
 
 impl Default for StoreConfig {
     fn default() -> Self {
-        Self { path: ".optloop/optloop.db".to_owned() }
+        Self { path: ".optloop/optloop.db".to_owned(), max_mb: 0, busy_timeout: "30s".to_owned() }
+    }
+}
+
+impl StoreConfig {
+    /// Returns what a session that writes to the store must keep to.
+    pub fn limits(&self) -> store::Limits {
+        let busy_timeout =
+            duration("store.busy_timeout", &self.busy_timeout).unwrap_or(store::Limits::default().busy_timeout);
+        store::Limits { max_bytes: (self.max_mb > 0).then_some(self.max_mb << 20), busy_timeout }
     }
 }
 
@@ -244,12 +260,13 @@ impl Config {
     /// Reads and checks `config.toml` in the project's folder.
     pub fn load(project: &Path) -> anyhow::Result<Self> {
         let path = project.join("config.toml");
-        let text = std::fs::read_to_string(&path).with_context(|| format!("Failed to read {}", path.display()))?;
+        let text = files::read_inside(project, &path)?;
         Self::parse(&text).map_err(|problem| anyhow::anyhow!("{}: {problem}", path.display()))
     }
 
-    fn parse(text: &str) -> Result<Self, String> {
-        let config: Self = toml_text::parse(text)?;
+    /// Parses and checks the text of the file. Errors are one sentence without the file's name.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let config: Self = toml_text::parse(text).map_err(|problem| secret_key(text).unwrap_or(problem))?;
         config.check().map_err(|error| error.to_string())?;
         Ok(config)
     }
@@ -309,12 +326,17 @@ impl Config {
         if !(self.cost.gpu_usd_per_hour >= 0.0 && self.cost.gpu_usd_per_hour.is_finite()) {
             bail!("cost.gpu_usd_per_hour must be 0 or more");
         }
+        duration("store.busy_timeout", &self.store.busy_timeout)?;
+        if self.store.max_mb > 1 << 20 {
+            bail!("store.max_mb must be 1048576 or less; 0 means no limit");
+        }
         let path = Path::new(&self.store.path);
         if path.file_name().is_none() {
             bail!("store.path must name a file, such as .optloop/optloop.db");
         }
-        if path.is_absolute() || path.components().any(|part| part == std::path::Component::ParentDir) {
-            bail!("store.path must stay inside the project: use a relative path without `..`");
+        // An absolute path is the user's own choice, such as a larger disk.
+        if path.components().any(|part| part == std::path::Component::ParentDir) {
+            bail!("store.path must stay inside the project: use a path without `..`, or an absolute one");
         }
         Ok(())
     }
@@ -362,6 +384,17 @@ impl Config {
     }
 }
 
+/// Says of a file with a key that cannot be one of ours and looks like a secret where that belongs.
+fn secret_key(text: &str) -> Option<String> {
+    let tables: toml::Table = toml::from_str(text).ok()?;
+    let keys = tables.iter().flat_map(|(name, value)| {
+        let below = value.as_table().into_iter().flat_map(|table| table.keys());
+        below.map(move |key| format!("{name}.{key}")).chain([name.clone()])
+    });
+    let secret = keys.into_iter().find(|key| secrets::looks_secret(key))?;
+    Some(format!("`{secret}` looks like a secret: take it out, secrets come from the environment only"))
+}
+
 /// Parses a duration such as `4h` or `90s`, refusing zero.
 pub fn duration(what: &str, text: &str) -> anyhow::Result<Duration> {
     match humantime::parse_duration(text) {
@@ -388,13 +421,20 @@ mod tests {
     }
 
     #[test]
+    fn a_secret_belongs_into_the_environment() {
+        let error = |text| Config::parse(text).unwrap_err();
+        insta::assert_snapshot!(error("[agent]\napi_key = 'sk-hunter2'"), @"`agent.api_key` looks like a secret: take it out, secrets come from the environment only");
+        insta::assert_snapshot!(error("token = 'hunter2'"), @"`token` looks like a secret: take it out, secrets come from the environment only");
+    }
+
+    #[test]
     fn mistakes_are_one_sentence_with_the_line() {
         let error = |text| Config::parse(text).unwrap_err();
         insta::assert_snapshot!(error("[session]\nbudgte = '1h'"), @"line 2: unknown field `budgte`, expected one of `workload`, `budget`, `proposer`, `device` (did you mean `budget`?)");
         insta::assert_snapshot!(error("[session]\nbudget = '0s'"), @"session.budget: `0s` is no time at all, use something like 10m or 4h");
         insta::assert_snapshot!(error("[session]\nbudget = 'soon'"), @"session.budget: `soon` is not a duration (expected number at 0), use something like 10m or 4h");
         insta::assert_snapshot!(error("[benchmark]\nmin_speedup = 0.5"), @"benchmark.min_speedup must lie between 1.0 and 2.0");
-        insta::assert_snapshot!(error("[store]\npath = '../../etc/x.db'"), @"store.path must stay inside the project: use a relative path without `..`");
+        insta::assert_snapshot!(error("[store]\npath = '../../etc/x.db'"), @"store.path must stay inside the project: use a path without `..`, or an absolute one");
         insta::assert_snapshot!(error("[benchmark\n"), @"line 1: unclosed table, expected `]`");
     }
 }

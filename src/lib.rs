@@ -4,14 +4,18 @@
 //! has the house and its arrows, GLOSSARY.md the words.
 
 pub mod agent;
+pub mod audit;
 pub mod bench;
 pub mod catalog;
+pub mod claim;
 pub mod cli;
 pub mod config;
 pub mod domain;
+pub mod files;
 pub mod ops;
 pub mod report;
 pub mod runner;
+pub mod secrets;
 pub mod session;
 pub mod store;
 pub mod vcs;

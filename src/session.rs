@@ -3,7 +3,10 @@
 mod baselines;
 mod contests;
 mod event;
+mod examination;
+mod finals;
 pub(crate) mod requests;
+mod resume;
 mod winners;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -24,7 +27,7 @@ use crate::domain::family::Family;
 use crate::domain::history::{History, Point};
 use crate::domain::hypothesis::Hypothesis;
 use crate::domain::proposal::{Idea, KnownWinner, Proposal};
-use crate::domain::record::{Baseline, Environment, Status};
+use crate::domain::record::{Asked, Baseline, Environment, Status};
 use crate::domain::variant::{Variant, VariantHash};
 use crate::domain::verdict::{Decision, Policy, judge};
 use crate::domain::workload::Workload;
@@ -35,7 +38,7 @@ use crate::runner::inputs;
 use crate::runner::monitor::Monitor;
 use crate::runner::render::render;
 use crate::runner::worker::Worker;
-use crate::store::{Finish, NewSession, Store};
+use crate::store::{Finish, NewSession, Past, Store};
 use crate::vcs::{Repo, Winner};
 
 use contests::Contender;
@@ -65,6 +68,13 @@ pub struct Parts {
     pub store: Store,
     /// Commits the winners; or why it cannot, which is said with the first winner.
     pub repo: Result<Repo, String>,
+}
+
+impl Parts {
+    fn family(&self, name: &str) -> anyhow::Result<&Family> {
+        let family = self.families.iter().find(|family| family.name == name);
+        family.with_context(|| format!("Failed to find the family `{name}`"))
+    }
 }
 
 /// What a session was told.
@@ -115,6 +125,8 @@ struct Session<'a> {
     observer: &'a mut dyn Observer,
     interrupt: Interrupt,
     started: Instant,
+    /// Wall time that was used before the session went on; none in one that has just begun.
+    used: Duration,
     last_record: Instant,
     finished: u64,
     spent: Spent,
@@ -141,10 +153,26 @@ struct Session<'a> {
     refusals: HashMap<String, String>,
 }
 
-/// Runs a session to its end, whatever the end is. An error means that it could not even begin.
-pub async fn run(parts: Parts, order: Order, interrupt: Interrupt, observer: &mut dyn Observer) -> anyhow::Result<End> {
-    let started = Instant::now();
-    let id = begin(&parts, &order).await?;
+/// Puts a session on record, and returns its number.
+pub async fn begin(parts: &Parts, order: &Order) -> anyhow::Result<i64> {
+    let new = NewSession {
+        workload: parts.workload.name.clone(),
+        proposer: parts.proposer.name().to_owned(),
+        seed: order.seed,
+        budget: order.budget,
+        asked: Asked {
+            families: parts.searched.clone(),
+            dtype: parts.workload.dtype,
+            cases: parts.workload.cases.clone(),
+        },
+        config: order.config.clone(),
+        environment: environment(parts, None),
+    };
+    parts.store.begin_session(&new).await.context("Failed to record the session")
+}
+
+/// Runs a session that has begun to its end, whatever the end is.
+pub async fn run(id: i64, parts: Parts, order: Order, interrupt: Interrupt, observer: &mut dyn Observer) -> End {
     let info = parts.worker.info();
     observer.event(&Event::Started {
         session: id,
@@ -153,44 +181,32 @@ pub async fn run(parts: Parts, order: Order, interrupt: Interrupt, observer: &mu
         time_source: info.time_source,
         budget_s: order.budget.wall.as_secs_f64(),
     });
-    let session = Session {
-        id,
-        parts,
-        order,
-        observer,
-        interrupt,
-        started,
-        last_record: started,
-        finished: 0,
-        spent: Spent::default(),
-        history: History::default(),
-        pipeline: FuturesOrdered::new(),
-        starts: HashMap::new(),
-        baselines: Vec::new(),
-        backends: HashMap::new(),
-        baseline_process: None,
-        contenders: HashMap::new(),
-        references: HashMap::new(),
-        contests: 0,
-        uncommitted: BTreeMap::new(),
-        remeasured: HashSet::new(),
-        kept: Vec::new(),
-        refusals: HashMap::new(),
-    };
-    Ok(session.live().await)
+    Session::new(id, parts, order, interrupt, observer).live(None).await
 }
 
-async fn begin(parts: &Parts, order: &Order) -> anyhow::Result<i64> {
-    let new = NewSession {
-        workload: parts.workload.name.clone(),
-        cases: parts.workload.cases.iter().map(|case| case.name.clone()).collect(),
-        proposer: parts.proposer.name().to_owned(),
-        seed: order.seed,
-        budget: order.budget,
-        config: order.config.clone(),
-        environment: environment(parts, None),
-    };
-    parts.store.begin_session(&new).await.context("Failed to record the session")
+/// Goes on with a session that ended without being finished. An error means that it could not even be put on record.
+pub async fn resume(
+    past: Past,
+    parts: Parts,
+    order: Order,
+    interrupt: Interrupt,
+    observer: &mut dyn Observer,
+) -> anyhow::Result<End> {
+    let summary = &past.record.session;
+    let recorded = parts.store.resume_session(summary.id, past.used, order.budget.wall).await;
+    recorded.context("Failed to record that the session goes on")?;
+    observer.event(&Event::Resumed {
+        session: summary.id,
+        resumption: summary.resumptions + 1,
+        workload: &parts.workload.name,
+        device: &parts.worker.info().name,
+        time_source: parts.worker.info().time_source,
+        budget_s: order.budget.wall.as_secs_f64(),
+        used_s: past.used.as_secs_f64(),
+        finished: summary.iterations - summary.unfinished,
+        cost_usd: summary.cost.total_usd(),
+    });
+    Ok(Session::new(summary.id, parts, order, interrupt, observer).live(Some(past)).await)
 }
 
 /// Describes the machine and the software; PyTorch is known once the baselines are timed.
@@ -204,10 +220,45 @@ fn environment(parts: &Parts, torch: Option<String>) -> Environment {
     }
 }
 
-impl Session<'_> {
+impl<'a> Session<'a> {
+    /// Makes a session that knows nothing yet.
+    fn new(id: i64, parts: Parts, order: Order, interrupt: Interrupt, observer: &'a mut dyn Observer) -> Self {
+        let started = Instant::now();
+        Self {
+            id,
+            parts,
+            order,
+            observer,
+            interrupt,
+            started,
+            used: Duration::ZERO,
+            last_record: started,
+            finished: 0,
+            spent: Spent::default(),
+            history: History::default(),
+            pipeline: FuturesOrdered::new(),
+            starts: HashMap::new(),
+            baselines: Vec::new(),
+            backends: HashMap::new(),
+            baseline_process: None,
+            contenders: HashMap::new(),
+            references: HashMap::new(),
+            contests: 0,
+            uncommitted: BTreeMap::new(),
+            remeasured: HashSet::new(),
+            kept: Vec::new(),
+            refusals: HashMap::new(),
+        }
+    }
+
+    /// Returns the wall time that the session has used, over all its resumptions.
+    fn elapsed(&self) -> Duration {
+        self.used + self.started.elapsed()
+    }
+
     /// Everything between the beginning and the end, both of which are on record whatever happens here.
-    async fn live(mut self) -> End {
-        let mut ended = match self.time_baselines().await {
+    async fn live(mut self, past: Option<Past>) -> End {
+        let mut ended = match self.set_out(past).await {
             Ok(()) => self.iterate().await,
             Err(error) => Err(error),
         };
@@ -224,6 +275,14 @@ impl Session<'_> {
         self.end(ended).await
     }
 
+    /// Recalls what a session that goes on has found so far, and gets its baselines.
+    async fn set_out(&mut self, past: Option<Past>) -> anyhow::Result<()> {
+        if let Some(past) = past {
+            self.recall(&past).await?;
+        }
+        self.time_baselines().await
+    }
+
     /// The loop. Compilation runs ahead on every core; the device evaluates one variant at a time.
     async fn iterate(&mut self) -> anyhow::Result<(Status, &'static str)> {
         loop {
@@ -231,7 +290,7 @@ impl Session<'_> {
                 return Ok((Status::Interrupted, "it was interrupted"));
             }
             let spent = self.spent.total_usd() + self.unrecorded().total_usd();
-            let elapsed = self.started.elapsed() + self.finals_time();
+            let elapsed = self.elapsed() + self.finals_time();
             if let Some(stop) = self.order.budget.exhausted(elapsed, spent, self.finished) {
                 return Ok((Status::Finished, stop.reason()));
             }
@@ -290,8 +349,7 @@ impl Session<'_> {
     /// Renders an idea and sends it to the compilers.
     fn submit(&mut self, idea: Idea) -> anyhow::Result<()> {
         let (workload, device) = (&self.parts.workload, self.parts.worker.info());
-        let family = self.parts.families.iter().find(|family| family.name == idea.family);
-        let family = family.with_context(|| format!("Failed to find the family `{}`", idea.family))?;
+        let family = self.parts.family(&idea.family)?;
         let first = idea.cases.first().context("Failed to find a case for a proposal")?;
         let specialization = family.specialization(first);
         self.history.proposed.insert(Point::new(&family.name, &specialization, &idea.params));
@@ -372,12 +430,15 @@ impl Session<'_> {
         self.last_record = Instant::now();
         self.spent += spent;
         self.finished += 1;
+        let cases = compiled.cases.as_deref().unwrap_or_default();
+        let plans: Vec<_> = cases.iter().map(|request| (request.case.name.as_str(), &request.plan)).collect();
         let finish = Finish {
             artifact: compiled.artifact.as_ref().ok(),
             compile_log: match &compiled.artifact {
                 Err(CompileError::Rejected { log }) => Some(log),
                 _ => None,
             },
+            plans: &plans,
             evaluation,
             decisions,
             actual_speedup: actual,
@@ -392,7 +453,7 @@ impl Session<'_> {
             outcome: &evaluation.outcome,
             hypothesis,
             decisions,
-            elapsed_s: self.started.elapsed().as_secs_f64(),
+            elapsed_s: self.elapsed().as_secs_f64(),
             cost_usd: self.spent.total_usd(),
         });
         Ok(())
@@ -426,7 +487,7 @@ impl Session<'_> {
             Ok((status, reason)) => (status, reason.to_owned(), None),
             Err(error) => (Status::Failed, format!("{error:#}"), Some(error)),
         };
-        let wall: Duration = self.started.elapsed();
+        let wall = self.elapsed();
         let recorded = self.parts.store.end_session(self.id, status, &reason, wall, self.spent).await;
         let error = match (error, recorded) {
             (Some(first), _) => Some(first),

@@ -17,7 +17,7 @@ fn names_that_are_not_known_are_answered_with_the_nearest() {
     insta::assert_snapshot!(sandbox.fails(&["start", "--device", "fake", "--workload", "smal"]), @"2 error: there is no workload `smal` (did you mean `small`?); kernels/workloads/ has: small");
     insta::assert_snapshot!(start(&sandbox, &["--case", "s46"]), @"2 error: workload `small` has no case `s46` (did you mean `s4d4`?); it has: s4d4, s64, s128");
     insta::assert_snapshot!(start(&sandbox, &["--family", "tyo"]), @"2 error: there is no family `tyo`; templates/kernels/ has: toy");
-    insta::assert_snapshot!(start(&sandbox, &["--proposer", "locl"]), @"2 error: there is no proposer `locl` (did you mean `local`?); there are: local, random");
+    insta::assert_snapshot!(start(&sandbox, &["--proposer", "locl"]), @"2 error: there is no proposer `locl` (did you mean `local`?); there are: local, random, drill");
     insta::assert_snapshot!(start(&sandbox, &["--device", "gpu0"]), @"2 error: `gpu0` is no device; use auto, cuda:N, virtual or virtual:NAME");
     insta::assert_snapshot!(start(&sandbox, &["--device", "virtual:h20"]), @"2 error: there is no virtual GPU `h20` (did you mean `h200`?); there are: h200, a100, l4");
     insta::assert_snapshot!(sandbox.fails(&["compile", "--workload", "small", "--arch", "sm_9"]), @"2 error: architecture `sm_9` is not known; use sm_80, sm_86, sm_89, sm_90 or sm_90a");

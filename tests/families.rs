@@ -43,7 +43,17 @@ fn every_family_compiles_for_sm_89() {
 #[test]
 fn every_family_compiles_for_sm_90a() {
     let rows = compile("sm_90a", "attention-fp16-d64", "8");
-    assert_eq!(families(&rows), ["attention-grid-bug", "attention-mma", "attention-scalar", "attention-split-kv"]);
+    assert_eq!(
+        families(&rows),
+        [
+            "attention-decode",
+            "attention-grid-bug",
+            "attention-mma",
+            "attention-scalar",
+            "attention-split-kv",
+            "attention-wgmma"
+        ]
+    );
 }
 
 #[test]

@@ -300,7 +300,8 @@ fn one_session_at_a_time_has_the_project() {
     assert!(events.next().unwrap().unwrap().contains("\"event\":\"started\""));
 
     let said = sandbox.fails(&["start", "--device", "fake", "--workload", "small"]);
-    assert!(said.starts_with("1 error: another session is running in"), "{said}");
+    let holder = format!("1 error: this project is taken by `optloop start` (process {}, session 1) of ", first.id());
+    assert!(said.starts_with(&holder), "{said}");
     // Readers are welcome.
     assert!(sandbox.succeeds(&["sessions"]).contains("running"));
 

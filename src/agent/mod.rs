@@ -1,6 +1,7 @@
 //! Decides what to try next: diagnosis, hypotheses and proposers.
 
 pub mod diagnosis;
+mod drill;
 mod landscape;
 mod local;
 mod opening;
@@ -32,13 +33,14 @@ pub trait Proposer: Send {
 }
 
 /// The names of all proposers.
-pub const PROPOSERS: [&str; 2] = ["local", "random"];
+pub const PROPOSERS: [&str; 3] = ["local", "random", "drill"];
 
 /// Makes a proposer by name; the error names the nearest one.
 pub fn proposer(name: &str, seed: u64) -> Result<Box<dyn Proposer>, String> {
     match name {
         "local" => Ok(Box::new(local::Local::new(seed))),
         "random" => Ok(Box::new(random::Random::new(seed))),
+        "drill" => Ok(Box::new(drill::Drill::new(seed))),
         _ => {
             let hint = did_you_mean(name, PROPOSERS);
             Err(format!("there is no proposer `{name}`{hint}; there are: {}", PROPOSERS.join(", ")))

@@ -1,6 +1,5 @@
 //! Finds what the command line names.
 
-use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, anyhow, bail};
@@ -13,6 +12,7 @@ use crate::domain::sidecar::{self, Sidecar};
 use crate::domain::space::Space;
 use crate::domain::variant::{Params, Variant, VariantHash};
 use crate::domain::workload::{Case, Workload};
+use crate::files;
 use crate::runner::evaluate::CaseRequest;
 use crate::runner::render::render;
 use crate::session::requests;
@@ -204,11 +204,11 @@ fn folder_of(path: &Path) -> anyhow::Result<String> {
 
 fn read_committed(path: &Path, workload: String) -> anyhow::Result<Committed> {
     let beside = path.with_extension("json");
-    let source = fs::read_to_string(path).with_context(|| format!("Failed to read {}", path.display()))?;
-    let text = fs::read_to_string(&beside).with_context(|| {
+    let source = files::read(path)?;
+    let text = files::read(&beside).with_context(|| {
         format!("{} has no sidecar: {} says how it is compiled and launched", path.display(), beside.display())
     })?;
     let sidecar: Sidecar =
-        serde_json::from_str(&text).map_err(|error| anyhow!("{} is no sidecar: {error}", beside.display()))?;
+        Sidecar::parse(&text).map_err(|problem| anyhow!("{} is no sidecar: {problem}", beside.display()))?;
     Ok(Committed { workload, source, sidecar })
 }

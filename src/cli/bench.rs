@@ -17,6 +17,7 @@ use super::start::{open_monitor, start_worker};
 use super::talk::say;
 use crate::bench::{Asked, Bench, Bout, Subject, What};
 use crate::catalog::Project;
+use crate::claim::Claims;
 use crate::config::Config;
 use crate::domain::contest::{Contest, LEAST_ROUNDS, Role};
 use crate::domain::device::{DeviceInfo, TimeSource};
@@ -112,8 +113,8 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
         return Err(usage_sentence(format!("--samples: give {LEAST_ROUNDS} or more, fewer have no interval")));
     }
     let choice = args.device.as_ref().unwrap_or(&config.session.device).parse().map_err(usage_sentence)?;
-    let _lock = project.lock()?;
-    let mut bench = open(project, config, &choice).await?;
+    let mut claims = project.claim("bench")?;
+    let mut bench = open(project, config, &choice, &mut claims).await?;
     args.samples.into_iter().for_each(|samples| bench.take_samples(samples));
     let asked = Asked { workload: args.workload.as_deref(), cases: &args.cases };
     let challengers = bench.subjects(&what, asked).await.map_err(usage)?;
@@ -150,9 +151,15 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     Ok(())
 }
 
-/// Opens the device, with the ceilings that were measured on it.
-pub(super) async fn open(project: &Project, config: Config, choice: &DeviceChoice) -> anyhow::Result<Bench> {
+/// Opens and takes the device, with the ceilings that were measured on it.
+pub(super) async fn open(
+    project: &Project,
+    config: Config,
+    choice: &DeviceChoice,
+    claims: &mut Claims,
+) -> anyhow::Result<Bench> {
     let mut worker = start_worker(choice, &config).await?;
+    claims.device(worker.info())?;
     let (exe, arch, limits) = (own_executable()?, worker.info().arch.clone(), config.compile_limits());
     let compiler = Compiler::new(exe.clone(), Toolchain::find_or_fetch()?, &arch, &config.compile.options, limits)?;
     self_check::arm(&mut worker, &compiler).await?;

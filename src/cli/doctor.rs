@@ -20,6 +20,7 @@ use crate::runner::peaks;
 use crate::runner::self_check;
 use crate::runner::toolchain::{Toolchain, cache_dir};
 use crate::runner::worker::Worker;
+use crate::secrets;
 use crate::store::Store;
 use crate::vcs::Repo;
 
@@ -108,10 +109,11 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
 async fn measure(project: &Project) -> anyhow::Result<()> {
     let config = Config::load(project.root()).map_err(usage)?;
     // A session at the same time would disturb the measurement, and be disturbed.
-    let _lock = project.lock()?;
+    let mut claims = project.claim("doctor --measure")?;
     let started = Worker::start(own_executable()?, &DeviceChoice::Cuda(0), config.step_timeout()).await;
     let mut worker =
         started.context("Ceilings are measured on a GPU only; those of a virtual one are published rates")?;
+    claims.device(worker.info())?;
     let own: Vec<u32> = worker.pid().into_iter().collect();
     let others = Monitor::open(worker.info()).map(|monitor| monitor.others(&own)).unwrap_or_default();
     if !others.is_empty() {
@@ -188,7 +190,7 @@ fn files(project: &Project) -> Finding {
 
 fn nvrtc() -> Finding {
     let Some(toolchain) = Toolchain::installed() else {
-        let pip = Command::new("python3").args(["-m", "pip", "--version"]).output();
+        let pip = secrets::withhold(Command::new("python3").args(["-m", "pip", "--version"])).output();
         return Missing(match (pip.is_ok_and(|output| output.status.success()), cache_dir()) {
             (true, Ok(cache)) => {
                 format!("no CUDA toolkit; the first use fetches NVRTC with pip into {}", cache.display())
@@ -208,7 +210,7 @@ fn nvrtc() -> Finding {
 fn torch(python: &str) -> Finding {
     let program =
         "import torch; print(torch.__version__, 'with CUDA' if torch.cuda.is_available() else 'without CUDA')";
-    match Command::new(python).args(["-c", program]).output() {
+    match secrets::withhold(Command::new(python).args(["-c", program])).output() {
         Ok(output) if output.status.success() => Here(String::from_utf8_lossy(&output.stdout).trim().to_owned()),
         _ => Missing(format!("{python} has no torch, so reports have no baseline: `{python} -m pip install torch`")),
     }

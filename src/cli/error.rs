@@ -17,12 +17,27 @@ pub fn usage_sentence(sentence: impl std::fmt::Display) -> anyhow::Error {
     Usage(sentence.to_string()).into()
 }
 
+/// Tells of a command line that cannot be read as the other mistakes are told: in one sentence, with its hint.
+pub fn report_clap(error: &clap::Error) -> ExitCode {
+    use clap::error::ErrorKind::{DisplayHelp, DisplayHelpOnMissingArgumentOrSubcommand, DisplayVersion};
+    if matches!(error.kind(), DisplayHelp | DisplayHelpOnMissingArgumentOrSubcommand | DisplayVersion) {
+        error.exit();
+    }
+    let text = error.render().to_string();
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let said: Vec<&str> =
+        lines.take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more")).collect();
+    super::talk::say(&format!("{}; `--help` lists what there is", said.join(" ").replace(" tip: ", "; ")));
+    ExitCode::from(2)
+}
+
 /// Tells the user and returns the exit code. A closed pipe on standard output is no failure of ours.
 pub fn report_error(error: &anyhow::Error) -> ExitCode {
     let closed_pipe = error.chain().filter_map(|cause| cause.downcast_ref::<std::io::Error>());
     if closed_pipe.into_iter().any(|cause| cause.kind() == std::io::ErrorKind::BrokenPipe) {
         return ExitCode::SUCCESS;
     }
-    super::talk::say(format!("error: {error:#}").trim_end());
+    // One line, whatever names are quoted in it.
+    super::talk::say(&format!("error: {error:#}").trim_end().replace('\n', "\\n"));
     ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
 }

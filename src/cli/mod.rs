@@ -1,5 +1,7 @@
 //! The command line: one file a verb. Standard output is data, standard error is talk.
 
+mod audit;
+mod backup;
 mod bench;
 mod ceilings;
 mod compare;
@@ -15,6 +17,7 @@ mod preflight;
 mod progress;
 mod report;
 mod reproduce;
+mod resume;
 mod sessions;
 mod show;
 mod signals;
@@ -36,6 +39,7 @@ use signals::{Stopped, or_stop};
 
 use crate::catalog::Project;
 use crate::config::Config;
+use crate::secrets;
 use crate::store::Store;
 
 /// How long the threads of what was stopped may take to tidy up.
@@ -57,10 +61,14 @@ struct Arguments {
 enum Verb {
     /// Run a session: spend a budget on making a workload faster
     Start(start::Args),
+    /// Go on with a session that was killed or interrupted, or that failed
+    Resume(resume::Args),
     /// Measure a kernel by hand, beside its baseline or any other
     Bench(bench::Args),
     /// Measure a committed winner again, and say whether its figure holds
     Reproduce(reproduce::Args),
+    /// Replay kernels that cheat or are broken, and say which were caught
+    Audit(audit::Args),
     /// Compile families without a GPU, and show registers, spills and shared memory
     Compile(compile::Args),
     /// Write the report of a session again
@@ -73,6 +81,8 @@ enum Verb {
     Show(show::Args),
     /// Hold two recorded times against each other, if they are comparable
     Compare(compare::Args),
+    /// Copy the store, also while a session writes to it
+    Backup(backup::Args),
     /// Say what is here, what is missing, and how to mend it
     Doctor(doctor::Args),
     /// Hold a device and evaluate variants (started by a session)
@@ -88,7 +98,10 @@ enum Verb {
 
 /// Runs the command and returns its exit code: 0, 1 for a failure, 2 for a mistake in what was asked.
 pub fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return error::report_clap(&error),
+    };
     // Child processes do blocking work on one thread and need no runtime.
     match &arguments.verb {
         Verb::Worker(args) => return finish(worker::run(args)),
@@ -96,6 +109,7 @@ pub fn main() -> ExitCode {
         Verb::Guard(args) => return guard::run(args),
         _ => {}
     }
+    talk::say_panics();
     start_tracing();
     match tokio::runtime::Runtime::new() {
         Ok(runtime) => {
@@ -115,16 +129,19 @@ pub fn main() -> ExitCode {
 
 async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let project = Project::find(arguments.project.as_deref()).map_err(error::usage)?;
-    let mut out = std::io::stdout().lock();
+    let mut out = secrets::Masked::new(std::io::stdout().lock());
     match &arguments.verb {
         Verb::Start(args) => start::run(args, &project, &mut out).await,
+        Verb::Resume(args) => resume::run(args, &project, &mut out).await,
         Verb::Bench(args) => or_stop(bench::run(args, &project, &mut out)).await,
         Verb::Reproduce(args) => or_stop(reproduce::run(args, &project, &mut out)).await,
+        Verb::Audit(args) => or_stop(audit::run(args, &project, &mut out)).await,
         Verb::Compile(args) => compile::run(args, &project, &mut out),
         Verb::Report(args) => report::run(args, &project, &existing_store(&project).await?, &mut out).await,
         Verb::Sessions(args) => sessions::run(args, &existing_store(&project).await?, &mut out).await,
         Verb::History(args) => history::run(args, &existing_store(&project).await?, &mut out).await,
         Verb::Show(args) => show::run(args, &existing_store(&project).await?, &mut out).await,
+        Verb::Backup(args) => backup::run(args, &existing_store(&project).await?, &mut out).await,
         Verb::Compare(args) => compare::run(args, &project, &mut out).await,
         Verb::Doctor(args) => or_stop(doctor::run(args, &project, &mut out)).await,
         // Child processes have been run by now, without a runtime.
@@ -154,7 +171,7 @@ fn start_tracing() {
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(|| secrets::Masked::new(std::io::stderr()))
         .with_ansi(false)
         .without_time()
         // It would say so on standard error, and panic where that is gone.

@@ -3,9 +3,12 @@
 use crate::domain::device::DeviceInfo;
 use crate::domain::family::Family;
 use crate::domain::names::did_you_mean;
+use crate::domain::record::SessionRecord;
 use crate::domain::space::Space;
-use crate::domain::workload::Workload;
+use crate::domain::variant::show_params;
+use crate::domain::workload::{Case, Workload};
 use crate::runner::render::render;
+use crate::store::Past;
 
 /// Refuses a workload whose reference family is not there.
 pub fn check_reference(workload: &Workload, families: &[Family]) -> Result<(), String> {
@@ -59,6 +62,52 @@ pub fn check_spaces(
                 "case `{}` has no valid point in any family: {}; leave it out with --case, or widen a family's values",
                 case.name,
                 reasons.join("; ")
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses to go on with a session on another device than its own: times of two devices say nothing about each other.
+pub fn check_device(record: &SessionRecord, device: &DeviceInfo) -> Result<(), String> {
+    let then = &record.environment.device;
+    let same = match (&then.uuid, &device.uuid) {
+        (Some(then), Some(now)) => then == now,
+        _ => then.name == device.name && then.time_source == device.time_source,
+    };
+    if same {
+        return Ok(());
+    }
+    let tell = |device: &DeviceInfo| match &device.uuid {
+        Some(uuid) => format!("{} ({uuid})", device.name),
+        None => device.name.clone(),
+    };
+    Err(format!(
+        "session {} ran on {}, and {} is now {}: times of two devices say nothing about each other, so start another session",
+        record.session.id,
+        tell(then),
+        device.id,
+        tell(device)
+    ))
+}
+
+/// Refuses to go on with a session whose cases are not what they were when it began.
+pub fn check_shapes(past: &Past, workload: &Workload) -> Result<(), String> {
+    let (id, name) = (past.record.session.id, &workload.name);
+    let back = "put the workload back as it was, or start another session";
+    if workload.dtype != past.asked.dtype {
+        let (then, now) = (past.asked.dtype.name(), workload.dtype.name());
+        return Err(format!("workload `{name}` was {then} when session {id} began and is {now} now: {back}"));
+    }
+    for then in &past.asked.cases {
+        let now = workload.case(&then.name)?;
+        if now != then {
+            let tell = |case: &Case| format!("{} ({})", show_params(&case.dims), case.regime.name());
+            return Err(format!(
+                "case `{}` of workload `{name}` was {} when session {id} began and is {} now: {back}",
+                then.name,
+                tell(then),
+                tell(now)
             ));
         }
     }

@@ -10,7 +10,7 @@ use crate::domain::evaluation::Outcome;
 use crate::domain::record::Status;
 use crate::session::{Event, Observer};
 
-use super::talk::say;
+use super::talk::{say, showable};
 
 /// Shows events.
 pub struct Progress<'a, W: Write> {
@@ -52,7 +52,7 @@ impl<'a, W: Write> Progress<'a, W> {
         if self.line.is_hidden() {
             say(text);
         } else {
-            self.line.println(text);
+            self.line.println(showable(text));
         }
     }
 
@@ -65,6 +65,28 @@ impl<'a, W: Write> Progress<'a, W> {
                 self.say(&format!(
                     "session {session}: {workload} on {device}, times are {}, budget {}",
                     time_source.name(),
+                    span(*budget_s)
+                ));
+            }
+            Event::Resumed {
+                session,
+                resumption,
+                workload,
+                device,
+                time_source,
+                budget_s,
+                used_s,
+                finished,
+                cost_usd,
+            } => {
+                self.budget_s = *budget_s;
+                self.times = *time_source;
+                self.line.set_message(format!("/ {}  recalling session {session}", span(*budget_s)));
+                self.say(&format!(
+                    "session {session} goes on (resumption {resumption}): {workload} on {device}, times are {}, {finished} \
+                     iterations, {} of {} and ${cost_usd:.2} used so far",
+                    time_source.name(),
+                    span(*used_s),
                     span(*budget_s)
                 ));
             }

@@ -14,6 +14,7 @@ use crate::domain::history::History;
 use crate::domain::record::SessionRecord;
 use crate::domain::workload::Workload;
 use crate::report::{CaseFacts, Report, ReportInput, build};
+use crate::secrets;
 use crate::store::Store;
 
 /// Arguments of `optloop report`.
@@ -66,7 +67,8 @@ pub async fn write_reports(
         let path = folder.join(format!("session-{session}.{extension}"));
         // Written beside and renamed: nobody ever reads half a report.
         let staged = path.with_extension(format!("{extension}.tmp"));
-        let written = std::fs::write(&staged, text).and_then(|()| std::fs::rename(&staged, &path));
+        let written =
+            std::fs::write(&staged, secrets::mask(&text).as_bytes()).and_then(|()| std::fs::rename(&staged, &path));
         written.with_context(|| format!("Failed to write {}", path.display()))?;
         Ok(path)
     };

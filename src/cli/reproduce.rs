@@ -93,8 +93,8 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     let repo = Repo::discover(project.root()).map_err(usage)?;
     let (commit, winners) = repo.winners_of(&args.commit).map_err(usage)?;
     let choice = args.device.as_ref().unwrap_or(&config.session.device).parse().map_err(usage_sentence)?;
-    let _lock = project.lock()?;
-    let mut bench = open(project, config, &choice).await?;
+    let mut claims = project.claim("reproduce")?;
+    let mut bench = open(project, config, &choice, &mut claims).await?;
     // Every refusal comes before anything is measured.
     let recorded =
         winners.iter().map(|winner| recorded(&bench, project, winner).map_err(|reason| named(winner, &reason)));

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use super::table::{Table, figure};
+use crate::domain::record::SessionSummary;
 use crate::report::format;
 use crate::store::Store;
 
@@ -40,7 +41,7 @@ pub async fn run(args: &Args, store: &Store, out: &mut impl Write) -> anyhow::Re
             session.workload.clone(),
             session.device.clone(),
             session.time_source.name().to_owned(),
-            session.status.name().to_owned(),
+            status(session),
             session.started_at.clone(),
             figure(session.wall_s, format::duration),
             session.iterations.to_string(),
@@ -60,6 +61,14 @@ pub async fn run(args: &Args, store: &Store, out: &mut impl Write) -> anyhow::Re
         format::usd(total.llm_usd)
     )?;
     Ok(())
+}
+
+/// Shows where a session stands, and how often it has gone on.
+fn status(session: &SessionSummary) -> String {
+    match session.resumptions {
+        0 => session.status.name().to_owned(),
+        resumptions => format!("{}, resumed {resumptions}x", session.status.name()),
+    }
 }
 
 #[cfg(test)]

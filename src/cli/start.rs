@@ -27,7 +27,7 @@ use crate::runner::monitor::Monitor;
 use crate::runner::self_check;
 use crate::runner::toolchain::Toolchain;
 use crate::runner::worker::{Worker, WorkerError};
-use crate::session::{self, Order, Parts};
+use crate::session::{self, End, Order, Parts};
 use crate::store::Store;
 use crate::vcs::Repo;
 
@@ -66,7 +66,7 @@ pub struct Args {
     #[arg(long)]
     device: Option<String>,
 
-    /// local or random [default: session.proposer in config.toml]
+    /// local or random; drill mixes broken kernels in, to see a session survive them [default: session.proposer in config.toml]
     #[arg(long)]
     proposer: Option<String>,
 
@@ -75,13 +75,13 @@ pub struct Args {
     json: bool,
 }
 
-/// What the command line and the project's files ask for.
-struct Asked {
-    workload: Workload,
-    families: Vec<Family>,
-    searched: Vec<String>,
-    proposer: Box<dyn Proposer>,
-    device: DeviceChoice,
+/// What the command line, or an earlier session, and the project's files ask for.
+pub(super) struct Asked {
+    pub(super) workload: Workload,
+    pub(super) families: Vec<Family>,
+    pub(super) searched: Vec<String>,
+    pub(super) proposer: Box<dyn Proposer>,
+    pub(super) device: DeviceChoice,
 }
 
 /// Runs a session and writes its report.
@@ -89,24 +89,36 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     let config = Config::load(project.root()).map_err(usage)?;
     let order = order(args, &config)?;
     let mut asked = asked(args, project, &config, order.seed)?;
-    let _lock = project.lock()?;
+    let mut claims = project.claim("start")?;
+    claims.store(&project.root().join(&config.store.path))?;
     let worker = start_worker(&asked.device, &config).await?;
+    claims.device(worker.info())?;
     asked.workload = asked.workload.on(worker.info()).map_err(usage_sentence)?;
     if args.cases.is_empty() && worker.info().time_source == TimeSource::Modelled {
         asked.workload = affordable(asked.workload, &config);
     }
     let workload = asked.workload.clone();
     check_spaces(&workload, &asked.families, &asked.searched, worker.info()).map_err(usage_sentence)?;
-    let store = Store::open(&project.root().join(&config.store.path)).await?;
-    let mut parts = assemble(asked, project, &config, worker, store.clone())?;
-    self_check::arm(&mut parts.worker, &parts.compiler).await?;
-    ceilings::give(&mut parts.worker, parts.monitor.as_ref(), &parts.compiler, &store).await?;
+    let store = Store::open_within(&project.root().join(&config.store.path), &config.store.limits()).await?;
+    let parts = assemble(asked, project, &config, worker, store.clone()).await?;
 
     let mut progress = Progress::new(args.json, out);
-    let end = session::run(parts, order, signals::listen(), &mut progress).await?;
-    let shown = progress.finish();
-    // The report comes before any error: a session that failed or that nobody watches any more has one, too.
-    let written = write_reports(project, &store, &workload, end.session).await;
+    let id = session::begin(&parts, &order).await?;
+    claims.note_session(id);
+    let end = session::run(id, parts, order, signals::listen(), &mut progress).await;
+    conclude(end, progress.finish(), project, store, &workload).await
+}
+
+/// Writes the report of a session that has ended. It comes before any error: a session that failed or that nobody watches any
+/// more has one, too.
+pub(super) async fn conclude(
+    end: End,
+    shown: std::io::Result<()>,
+    project: &Project,
+    store: Store,
+    workload: &Workload,
+) -> anyhow::Result<()> {
+    let written = write_reports(project, &store, workload, end.session).await;
     if let Ok(path) = &written {
         say(&format!("report: {}", path.display()));
     }
@@ -130,14 +142,23 @@ fn asked(args: &Args, project: &Project, config: &Config, seed: u64) -> anyhow::
 }
 
 /// Puts a session together: its compiler, its baseline, its repository, what it knows of earlier ones.
-fn assemble(asked: Asked, project: &Project, config: &Config, worker: Worker, store: Store) -> anyhow::Result<Parts> {
+pub(super) async fn assemble(
+    asked: Asked,
+    project: &Project,
+    config: &Config,
+    mut worker: Worker,
+    store: Store,
+) -> anyhow::Result<Parts> {
     let Asked { workload, families, searched, proposer, device } = asked;
     let (toolchain, arch) = (Toolchain::find_or_fetch()?, worker.info().arch.clone());
     let compiler =
         Compiler::new(own_executable()?, toolchain, &arch, &config.compile.options, config.compile_limits())?;
     compiler.probe().map_err(|problem| usage_sentence(format!("compile.options in config.toml: {problem}")))?;
     let repo = match config.git.commit {
-        true => Repo::discover(project.root()).map_err(|error| error.to_string()),
+        // What a killed process has left must be gone before the committed winners are read.
+        true => Repo::discover(project.root())
+            .and_then(|repo| repo.recover().map(|()| repo))
+            .map_err(|error| error.to_string()),
         false => Err("git.commit is false in config.toml".to_owned()),
     };
     let exe = own_executable()?;
@@ -150,6 +171,8 @@ fn assemble(asked: Asked, project: &Project, config: &Config, worker: Worker, st
     });
     let known = project.known_winners(&workload, worker.info());
     let monitor = open_monitor(worker.info());
+    self_check::arm(&mut worker, &compiler).await?;
+    ceilings::give(&mut worker, monitor.as_ref(), &compiler, &store).await?;
     Ok(Parts { workload, families, searched, known, proposer, baseline, compiler, worker, monitor, store, repo })
 }
 
@@ -178,8 +201,14 @@ fn order(args: &Args, config: &Config) -> anyhow::Result<Order> {
     if args.iterations.is_some_and(|most| most == 0 || most > 1_000_000_000) {
         return Err(usage_sentence("--iterations: give a number from 1 to 1000000000"));
     }
+    let budget = Budget { wall, max_cost_usd: args.max_cost, max_iterations: args.iterations };
+    order_under(config, budget, args.seed.unwrap_or_else(rand::random))
+}
+
+/// Makes the order of a session under the settings of a configuration.
+pub(super) fn order_under(config: &Config, budget: Budget, seed: u64) -> anyhow::Result<Order> {
     Ok(Order {
-        budget: Budget { wall, max_cost_usd: args.max_cost, max_iterations: args.iterations },
+        budget,
         rate: Rate { gpu_usd_per_hour: config.cost.gpu_usd_per_hour },
         policy: config.policy(),
         min_sample_ns: config.benchmark.min_sample_us * 1e3,
@@ -187,7 +216,7 @@ fn order(args: &Args, config: &Config) -> anyhow::Result<Order> {
         oracle_flop: config.validate.oracle_gflop * 1e9,
         model_flop: config.virtual_gpu.launch_gflop * 1e9,
         compile_ahead: config.parallel_compilations(),
-        seed: args.seed.unwrap_or_else(rand::random),
+        seed,
         config: serde_json::to_value(config).context("Failed to record the configuration")?,
     })
 }

@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use super::device::DeviceInfo;
 use super::expr::{Bindings, Expr, ExprError};
-use super::names::did_you_mean;
+use super::names::{did_you_mean, is_file_name, is_identifier};
 use super::op::{Dims, Dtype, Op};
 use super::plan::{Arg, Initial, Launch, LaunchPlan, Scalar, ScalarValue, Workspace};
 use super::toml_text;
@@ -161,10 +161,17 @@ impl Family {
     /// Parses and validates a manifest; `template` is the text of `kernel.cu.tera` beside it. Errors are one sentence.
     pub fn parse(manifest: &str, template: String) -> Result<Self, String> {
         let file: FamilyFile = toml_text::parse(manifest)?;
+        if !is_file_name(&file.name) {
+            return Err(format!("name `{}`: use 1 to 64 of a-z, 0-9 and `-`, it is a folder's name", file.name));
+        }
         for (name, param) in &file.params {
             param.check(name)?;
         }
         let own = file.params.keys().chain(file.derived.keys()).chain(file.workspaces.iter().map(|w| &w.name));
+        let mut named = own.clone().chain(file.launches.iter().map(|launch| &launch.kernel));
+        if let Some(name) = named.find(|name| !is_identifier(name)) {
+            return Err(format!("`{name}`: use 1 to 64 letters, digits and `_`, it becomes a name in the source"));
+        }
         if let Some(name) = own.into_iter().find(|name| RESERVED.contains(&name.as_str())) {
             return Err(format!("`{name}` is bound by optloop: give your value another name"));
         }

@@ -2,8 +2,6 @@
 
 use std::collections::HashSet;
 
-use indexmap::IndexMap;
-
 use super::evaluation::{Evaluation, Outcome, Timing};
 use super::family::Family;
 use super::hypothesis::Hypothesis;
@@ -15,25 +13,32 @@ use super::variant::{Params, Variant, VariantHash};
 use super::verdict::{Decision, Verdict};
 
 /// A point of a search space on which a variant stands: the same parameters rendered for two specializations are two.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Point {
-    /// The family.
-    pub family: String,
-    /// The dimensions rendered into the source, as sorted pairs.
-    pub specialization: Vec<(String, i64)>,
-    /// The parameters, as sorted pairs.
-    pub params: Vec<(String, i64)>,
-}
+///
+/// A session remembers every point that it has proposed, so this is only the point's hash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Point([u8; 16]);
 
 impl Point {
     /// Makes the point of parameters in a family and specialization.
     pub fn new(family: &str, specialization: &Dims, params: &Params) -> Self {
-        let sorted = |map: &IndexMap<String, i64>| {
-            let mut pairs: Vec<_> = map.iter().map(|(name, value)| (name.clone(), *value)).collect();
-            pairs.sort();
-            pairs
+        let mut hasher = blake3::Hasher::new();
+        // Lengths keep ("ab", "c") and ("a", "bc") apart, counts one map from the next.
+        let mut add = |text: &str| {
+            hasher.update(&text.len().to_le_bytes()).update(text.as_bytes());
         };
-        Self { family: family.to_owned(), specialization: sorted(specialization), params: sorted(params) }
+        add(family);
+        for map in [specialization, params] {
+            let mut pairs: Vec<_> = map.iter().collect();
+            pairs.sort();
+            add(&pairs.len().to_string());
+            for (name, value) in pairs {
+                add(name);
+                add(&value.to_string());
+            }
+        }
+        let mut hash = [0; 16];
+        hash.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
+        Self(hash)
     }
 }
 
@@ -68,7 +73,7 @@ pub struct CaseTime {
 /// Everything that a session has learnt.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct History {
-    /// Finished iterations that were correct and measured, oldest first.
+    /// Finished iterations that were correct and measured, oldest first: by growing numbers.
     pub finished: Vec<Finished>,
     /// The best confirmed variant of each case.
     pub incumbents: Incumbents,
@@ -159,9 +164,11 @@ impl History {
         }
     }
 
-    /// Finds a finished iteration by its number.
+    /// Finds a finished iteration by its number. Predictions ask for every one of them at every proposal, so it must not take long:
+    /// numbers grow with time.
     pub fn iteration(&self, iteration: i64) -> Option<&Finished> {
-        self.finished.iter().rev().find(|finished| finished.iteration == iteration)
+        let place = self.finished.binary_search_by_key(&iteration, |finished| finished.iteration).ok()?;
+        self.finished.get(place)
     }
 }
 

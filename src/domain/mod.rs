@@ -8,6 +8,7 @@ pub mod contest;
 pub mod cost;
 pub mod device;
 pub mod evaluation;
+pub mod exhibit;
 pub mod expr;
 pub mod family;
 pub mod finding;

@@ -1,4 +1,4 @@
-//! Suggests the nearest known name for one that is not known.
+//! Names: which ones are safe, and the nearest known one for one that is not known.
 
 /// Returns `" (did you mean \`x\`?)"` for the known name nearest to `unknown`, or nothing if none is near.
 pub fn did_you_mean<'a>(unknown: &str, known: impl IntoIterator<Item = &'a str>) -> String {
@@ -17,9 +17,33 @@ pub fn nearest<'a>(unknown: &str, known: impl IntoIterator<Item = &'a str>) -> O
         .map(|(_, name)| name)
 }
 
+/// Names that Windows gives to devices, whatever the folder.
+const DEVICES: [&str; 6] = ["con", "prn", "aux", "nul", "com", "lpt"];
+
+/// Tells whether a name can be a file's or a folder's on every system, and never looks like an option.
+pub fn is_file_name(name: &str) -> bool {
+    let safe = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let device = DEVICES.contains(&name) || (name.len() == 4 && DEVICES[4..].contains(&&name[..3]));
+    (1..=64).contains(&name.len()) && name.chars().all(safe) && !name.starts_with('-') && !device
+}
+
+/// Tells whether a name can be a variable's in a template and an expression, and a kernel's in CUDA.
+pub fn is_identifier(name: &str) -> bool {
+    let safe = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    (1..=64).contains(&name.len()) && name.chars().all(safe) && !name.starts_with(|c: char| c.is_ascii_digit())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_files_are_safe_everywhere() {
+        assert!(["s64", "attention-fp16-d64", "compare", "lptx1"].into_iter().all(is_file_name));
+        assert!(!["", "con", "com1", "nul", "..", "-rf", "a/b", "A", "é", "a\0"].into_iter().any(is_file_name));
+        assert!(["TILE", "_x", "B2"].into_iter().all(is_identifier));
+        assert!(!["", "2B", "a-b", "a\nb", "a b"].into_iter().any(is_identifier));
+    }
 
     #[test]
     fn a_slip_of_the_finger_is_named_and_nonsense_is_not() {

@@ -7,6 +7,7 @@ use super::cost::Spent;
 use super::device::{DeviceInfo, TimeSource};
 use super::evaluation::{Correctness, Outcome, Timing};
 use super::hypothesis::{Hypothesis, Score};
+use super::op::Dtype;
 use super::profile::Profile;
 use super::regime::Regime;
 use super::variant::{Params, VariantHash};
@@ -52,6 +53,17 @@ impl Status {
             Self::Failed => "failed",
         }
     }
+}
+
+/// What a session was asked, beside what its summary says: what it takes to go on later.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Asked {
+    /// Names of the families to search.
+    pub families: Vec<String>,
+    /// Element type of the tensors.
+    pub dtype: Dtype,
+    /// The selected cases, with their dimensions.
+    pub cases: Vec<Case>,
 }
 
 /// What a user would use instead of a variant, timed on a case.
@@ -128,6 +140,8 @@ pub struct SessionSummary {
     pub max_iterations: Option<u64>,
     /// Wall time used.
     pub wall_s: Option<f64>,
+    /// How often it went on after it had ended without being finished.
+    pub resumptions: u64,
     /// Iterations begun.
     pub iterations: u64,
     /// Iterations begun that did not end.

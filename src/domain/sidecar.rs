@@ -176,6 +176,15 @@ pub struct SidecarEnvironment {
 }
 
 impl Sidecar {
+    /// Parses the text of the file. Errors are one sentence without the file's name.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let sidecar: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        match sidecar.schema.as_str() {
+            SCHEMA => Ok(sidecar),
+            other => Err(format!("its schema is `{other}`, and this optloop reads `{SCHEMA}`")),
+        }
+    }
+
     /// Renders the text of the file.
     pub fn to_json(&self) -> serde_json::Result<String> {
         Ok(serde_json::to_string_pretty(self)? + "\n")

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::device::DeviceInfo;
-use super::names::did_you_mean;
+use super::names::{did_you_mean, is_file_name};
 use super::op::{Dims, Dtype, Op};
 use super::regime::{self, Regime};
 use super::toml_text;
@@ -145,6 +145,12 @@ impl Workload {
         Ok(self)
     }
 
+    /// Keeps op, dtype and tolerance, and takes one other case in place of its own.
+    pub fn with_case(mut self, name: &str, regime: Regime, dims: Dims) -> Result<Self, String> {
+        self.cases = vec![Case::validated(name.to_owned(), regime, Dims::new(), dims, self.op)?];
+        Ok(self)
+    }
+
     /// Fits the regimes of the cases to a device: one that models its times knows warm caches only. The error names a case that
     /// cannot be timed cold there.
     pub fn on(mut self, device: &DeviceInfo) -> Result<Self, String> {
@@ -180,8 +186,16 @@ impl BaselineKey {
     /// Returns the command to be run in the project's folder.
     pub fn command(&self, interpreter: &str) -> Vec<String> {
         match self {
-            Self::File(file) => vec![interpreter.to_owned(), format!("kernels/baselines/{file}")],
+            Self::File(_) => [interpreter.to_owned()].into_iter().chain(self.path()).collect(),
             Self::Command(command) => command.clone(),
+        }
+    }
+
+    /// Returns the path of the program below the project, unless it is one in PATH.
+    pub fn path(&self) -> Option<String> {
+        match self {
+            Self::File(file) => Some(format!("kernels/baselines/{file}")),
+            Self::Command(command) => command.first().filter(|program| program.contains('/')).cloned(),
         }
     }
 
@@ -203,12 +217,6 @@ impl BaselineKey {
             _ => Ok(()),
         }
     }
-}
-
-/// Tells whether a name can be a file's name in `kernels/variants/` on every system.
-fn is_file_name(name: &str) -> bool {
-    let safe = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    (1..=64).contains(&name.len()) && name.chars().all(safe) && !name.starts_with('-')
 }
 
 impl Case {

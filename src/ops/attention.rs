@@ -1,8 +1,10 @@
 //! Scaled dot-product attention: `softmax(q kᵀ / √D) v`, per batch entry and head.
 
+mod probes;
+
 use rayon::prelude::*;
 
-use crate::domain::op::{DimSpec, Dims, Dtype, Op, Role, TensorSpec};
+use crate::domain::op::{DimSpec, Dims, Dtype, Op, Probe, Role, TensorSpec};
 
 /// Attention over `q[B,H,Sq,D]`, `k[B,H,Sk,D]`, `v[B,H,Sk,D]` into `o[B,H,Sq,D]`.
 ///
@@ -106,6 +108,35 @@ impl Op for Attention {
         let mut all: Vec<Dims> = [1, 2, 4, 8, 16].map(scaled).into();
         all.dedup();
         all.retain(|scaled| scaled != dims);
+        all
+    }
+
+    fn probes(&self) -> &'static [Probe] {
+        &probes::PROBES
+    }
+
+    /// Few heads, since they are independent of each other, and other numbers of them; lengths that end a tile one row sooner or
+    /// later, none that a tile divides, more keys than queries, a single query. Those of a fixed length come last, for kernels that allow no other.
+    fn hidden(&self, dims: &Dims) -> Vec<Dims> {
+        let near = |b: i64, h: i64, sq: i64, sk: i64| {
+            let mut near = dims.clone();
+            for (name, size) in [("B", b), ("H", h), ("Sq", sq), ("Sk", sk)] {
+                near[name] = size.max(1);
+            }
+            near
+        };
+        let (sq, sk) = (dims["Sq"], dims["Sk"]);
+        // Where a case has one query, as in decoding, so have its neighbours: kernels are made for it.
+        let few = |wanted: i64| if sq == 1 { 1 } else { wanted };
+        let mut all = vec![
+            near(3, 2, few(sq + 1), sk + 1),
+            near(1, 3, few(sq - 1), sk - 1),
+            near(2, 1, few(sq / 2 | 1), sk * 3 / 4 | 1),
+            near(5, 1, 1, sk + 2),
+            near(2, 3, sq, sk),
+            near(1, 1, sq, sk),
+        ];
+        all.retain(|near| near != dims);
         all
     }
 
@@ -238,6 +269,27 @@ mod tests {
         // A single query stays one, and what is small already has no smaller one.
         assert_eq!(Attention.scaled(&dims(1, 32, 1, 1000, 128, 0))[0]["Sq"], 1);
         assert!(Attention.scaled(&dims(2, 2, 100, 200, 64, 1)).is_empty());
+    }
+
+    #[test]
+    fn hidden_shapes_keep_what_a_source_is_rendered_for() {
+        for case in
+            [dims(8, 8, 128, 128, 64, 1), dims(1, 1, 4, 4, 4, 1), dims(1, 32, 1, 8192, 128, 0), dims(1, 1, 1, 1, 8, 1)]
+        {
+            let hidden = Attention.hidden(&case);
+            assert!(hidden.len() >= 5, "{case:?}");
+            for near in hidden {
+                Attention.check(&near).unwrap();
+                assert!(near != case && near["D"] == case["D"] && near["CAUSAL"] == case["CAUSAL"], "{near:?}");
+                assert!(near["B"] * near["H"] <= 6 && (case["Sq"] > 1 || near["Sq"] == 1), "{near:?}");
+            }
+        }
+        let lengths = |near: &Dims| (near["B"], near["H"], near["Sq"], near["Sk"]);
+        let hidden: Vec<_> = Attention.hidden(&dims(8, 8, 128, 128, 64, 1)).iter().map(lengths).collect();
+        assert_eq!(
+            hidden,
+            [(3, 2, 129, 129), (1, 3, 127, 127), (2, 1, 65, 65), (5, 1, 1, 130), (2, 3, 128, 128), (1, 1, 128, 128)]
+        );
     }
 
     /// FlashAttention's convention: 4·B·H·S²·D, half of it (plus the diagonal) when causal.

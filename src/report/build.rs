@@ -10,6 +10,7 @@ use super::contract::{
 };
 use super::standing::{self, Alone, Standing, winners};
 use super::{CaseFacts, ReportInput, findings, next_steps};
+use crate::domain::check::Check;
 use crate::domain::conditions::Conditions;
 use crate::domain::contest::Role;
 use crate::domain::cost::Spent;
@@ -31,6 +32,7 @@ pub fn build(input: &ReportInput<'_>) -> Report {
         baselines: baselines::timed(record),
         shrinkage: contests::shrinkage(&record.iterations),
         iterations: counts(&record.iterations),
+        caught: caught(&record.iterations),
         wins: wins(&record.iterations),
         hypotheses: record.iterations.iter().map(claim).collect(),
         predictions: predictions(&record.iterations),
@@ -57,6 +59,7 @@ fn session(session: &SessionSummary) -> Session {
         started_at: session.started_at.clone(),
         ended_at: session.ended_at.clone(),
         budget_s: session.budget_s,
+        resumptions: session.resumptions,
         wall_s: session.wall_s,
         gpu_s: session.cost.gpu_s,
         cost_usd: session.cost.total_usd(),
@@ -150,6 +153,13 @@ fn counts(iterations: &[IterationRecord]) -> IndexMap<&'static str, u64> {
         counts.insert(kind, count(&|outcome| outcome.is_some_and(|outcome| outcome.kind() == kind)));
     }
     counts
+}
+
+fn caught(iterations: &[IterationRecord]) -> IndexMap<&'static str, u64> {
+    let by =
+        |check: Check| iterations.iter().filter(move |i| i.outcome.as_ref().and_then(Outcome::check) == Some(check));
+    let counts = Check::ALL.map(|check| (check.name(), by(check).count() as u64));
+    counts.into_iter().filter(|(_, count)| *count > 0).collect()
 }
 
 fn wins(iterations: &[IterationRecord]) -> Vec<Win> {

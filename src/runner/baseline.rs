@@ -17,13 +17,14 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 
 use self::drawn::{Drawn, text};
-use self::process::{Failure, Process, meant};
-use self::protocol::{Prepared, Released, Request, Sampled, VERSION};
+use self::process::Process;
+use self::protocol::{Request, VERSION};
 use crate::domain::op::{Dtype, Op};
 use crate::domain::workload::Case;
 
 pub use fastest::fastest;
-pub use protocol::Hello;
+pub use process::{Failure, answer, meant};
+pub use protocol::{Hello, Prepared, PreparedBackend, Released, Sampled};
 
 /// How long an answer may take. On an H200 importing torch and timing all 18 cases of `attention-fp16-d64` took 11 s
 /// (2026-11-20); a long case alone takes longer than all of these.

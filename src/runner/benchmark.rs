@@ -53,28 +53,27 @@ pub fn prepare(device: &mut dyn Replay, works: &[Work<'_>], min_sample_ns: f64) 
 /// Takes as many samples as `policy.screening` says: fewer when the challenger cannot win any more.
 pub fn screen(
     device: &mut dyn Replay,
-    works: &[Work<'_>],
+    prepared: &Prepared,
     policy: &Policy,
-    min_sample_ns: f64,
     incumbent_ns: Option<f64>,
 ) -> Result<Timing, Fault> {
-    let Prepared { capture, executions, samples_ns: mut samples } = prepare(device, works, min_sample_ns)?;
+    let Prepared { capture, executions, samples_ns } = prepared;
+    let mut samples = samples_ns.clone();
     // Samples taken on the way may settle it. Otherwise they were for warming up.
-    if !policy.hopeless(&samples, incumbent_ns) && !policy.screening.is_over(&samples, executions) {
+    if !policy.hopeless(&samples, incumbent_ns) && !policy.screening.is_over(&samples, *executions) {
         samples.clear();
     }
     let mut ask_at = 0;
     while !policy.hopeless(&samples, incumbent_ns) {
         if samples.len() >= ask_at {
-            if policy.screening.is_over(&samples, executions) {
+            if policy.screening.is_over(&samples, *executions) {
                 break;
             }
             ask_at = ask_next(samples.len()).min(policy.screening.most);
         }
-        samples.push(device.replay(capture)? / f64::from(executions));
+        samples.push(device.replay(*capture)? / f64::from(*executions));
     }
-    device.release(capture)?;
-    timing(samples, executions)
+    timing(samples, *executions)
 }
 
 /// Takes so many samples.
@@ -150,7 +149,9 @@ mod tests {
             contest: Sampling { least: 30, most: 30, relative_error: 0.002, max_ns: 1e10 },
             block: 10,
         };
-        let timing = screen(device, &vec![work; sets], &policy, 200_000.0, incumbent_ns).unwrap();
+        let prepared = prepare(device, &vec![work; sets], 200_000.0).unwrap();
+        let timing = screen(device, &prepared, &policy, incumbent_ns).unwrap();
+        device.release(prepared.capture).unwrap();
         assert_eq!(device.released, device.captures.len());
         timing
     }

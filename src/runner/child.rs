@@ -1,5 +1,6 @@
 //! What the child processes of optloop have in common: how they hear, how they speak, and how they end.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::sync::mpsc;
@@ -8,6 +9,7 @@ use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 use super::frames;
+use crate::secrets;
 
 /// How much of what a child says on standard error is kept: its last line is in there.
 const TAIL_BYTES: usize = 4096;
@@ -84,6 +86,10 @@ struct Tail(Vec<u8>);
 impl Tail {
     fn hear(&mut self, bytes: &[u8]) {
         self.0.extend_from_slice(bytes);
+        // Before anything is cut off: half a secret would not be known for one.
+        if let Cow::Owned(masked) = secrets::mask_bytes(&self.0) {
+            self.0 = masked;
+        }
         let surplus = self.0.len().saturating_sub(TAIL_BYTES);
         self.0.drain(..surplus);
     }

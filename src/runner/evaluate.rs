@@ -3,7 +3,11 @@
 mod arena;
 mod case_run;
 mod data;
+#[cfg(test)]
+mod emulation;
 mod examine;
+mod held;
+mod pace;
 mod sets;
 mod setup;
 #[cfg(test)]
@@ -23,7 +27,7 @@ use crate::domain::workload::{Case, Tolerance};
 use crate::ops;
 
 pub(super) use arena::{Arena, time};
-use case_run::Loaded;
+use case_run::Asked;
 pub(super) use examine::examine;
 
 /// Everything that a device needs to know to evaluate a variant.
@@ -139,30 +143,23 @@ fn run(
     measurements: &mut Vec<Measurement>,
 ) -> Result<(), Ended> {
     let op = ops::find(&request.op).map_err(Ended::Machine)?;
-    let first = request.cases.first().map_or("", |case| case.case.name.as_str());
-    step(first, "load");
-    let module = device.load(&request.artifact).map_err(|fault| ended(first, fault))?;
-    let loaded = Loaded { op, module, request };
-    let done = request.cases.iter().try_for_each(|case| {
-        measurements.push(measure(device, &loaded, case, step)?);
+    let asked = Asked { op, request };
+    request.cases.iter().try_for_each(|case| {
+        measurements.push(measure(device, &asked, case, step)?);
         Ok(())
-    });
-    // A session's worker must not grow. After a crash there is nothing left to unload, and the crash is what matters.
-    let unloaded = device.unload(module);
-    done?;
-    unloaded.map_err(|fault| ended(first, fault))
+    })
 }
 
 fn measure(
     device: &mut dyn Device,
-    loaded: &Loaded<'_>,
+    asked: &Asked<'_>,
     case: &CaseRequest,
     step: &mut Step<'_>,
 ) -> Result<Measurement, Ended> {
     let models = matches!(device.clock(), Clock::Model(_));
     match case.scaled.as_ref().filter(|_| models) {
-        Some(scaled) => case_run::measure_scaled(device, loaded, case, scaled, step),
-        None => case_run::measure(device, loaded, case, step),
+        Some(scaled) => case_run::measure_scaled(device, asked, case, scaled, step),
+        None => case_run::measure(device, asked, case, step),
     }
 }
 

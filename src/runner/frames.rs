@@ -22,6 +22,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
+use crate::secrets;
+
 /// What both sides must speak: raised with every change of a message. They differ only where the executable was replaced under
 /// a running session.
 pub const VERSION: u32 = 4;
@@ -155,6 +157,7 @@ impl Header {
         Ok(Some(Self { length, digest }))
     }
 
+    /// Decodes a payload, with secrets masked that the process at the other end has got hold of.
     fn decode<T: DeserializeOwned>(&self, payload: &[u8]) -> Result<T, FrameError> {
         let length = self.length as usize;
         if payload.len() < length {
@@ -163,7 +166,7 @@ impl Header {
         if self.digest != digest::<16>(payload) {
             return Err(FrameError::Damaged("payload"));
         }
-        rmp_serde::from_slice(payload).map_err(|error| FrameError::Meaningless(error.to_string()))
+        rmp_serde::from_slice(&secrets::mask_bytes(payload)).map_err(|error| FrameError::Meaningless(error.to_string()))
     }
 }
 

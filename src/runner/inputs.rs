@@ -1,8 +1,8 @@
 //! Random inputs: fresh for every check, the same for the same seed on every machine.
 
 use half::f16;
-use rand::SeedableRng;
 use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
 use rand_distr::{Distribution, StandardNormal};
 use rayon::prelude::*;
 
@@ -19,13 +19,30 @@ pub fn normal(tensor: &TensorSpec, seed: u64) -> Vec<f32> {
         let mut rng = SmallRng::seed_from_u64(stream_seed.wrapping_add(chunk as u64));
         for value in values {
             let drawn: f32 = StandardNormal.sample(&mut rng);
-            *value = match tensor.dtype {
-                Dtype::F16 => f16::from_f32(drawn).to_f32(),
-                Dtype::F32 => drawn,
-            };
+            *value = rounded(drawn, tensor.dtype);
         }
     });
     values
+}
+
+/// Rounds a value to a dtype.
+pub fn rounded(value: f32, dtype: Dtype) -> f32 {
+    match dtype {
+        Dtype::F16 => f16::from_f32(value).to_f32(),
+        Dtype::F32 => value,
+    }
+}
+
+/// Moves every value by the given part of itself, up or down at random.
+pub fn moved(values: &[f32], part: f32, seed: u64) -> Vec<f32> {
+    let mut moved = values.to_vec();
+    moved.par_chunks_mut(CHUNK).enumerate().for_each(|(chunk, values)| {
+        let mut rng = SmallRng::seed_from_u64(seed.wrapping_add(chunk as u64));
+        for value in values {
+            *value *= if rng.random() { 1.0 + part } else { 1.0 - part };
+        }
+    });
+    moved
 }
 
 /// Mixes numbers into a seed, so that every check of a session gets inputs of its own.

@@ -20,7 +20,7 @@ pub mod peaks;
 mod ptxas_log;
 pub mod render;
 pub mod self_check;
-mod source_rules;
+pub mod source_rules;
 pub mod toolchain;
 mod validate;
 pub mod worker;

@@ -5,6 +5,7 @@ use tera::{Context, Delimiters, Tera};
 use crate::domain::family::Family;
 use crate::domain::op::{Dims, Dtype};
 use crate::domain::variant::{Params, Variant, VariantHash, show_params};
+use crate::secrets;
 
 /// Renders the variant of `family` at `params`, with `specialization` as compile-time constants.
 ///
@@ -28,6 +29,10 @@ pub fn render(family: &Family, specialization: &Dims, dtype: Dtype, params: &Par
         dtype = dtype.name(),
         params = show_params(params),
     );
+    // A source is kept, committed and shown as it is, so it cannot be masked.
+    if secrets::found_in(&source) {
+        return Err(format!("family `{}`: its source holds a secret of the environment: take it out", family.name));
+    }
     Ok(Variant { family: family.name.clone(), params: params.clone(), hash: VariantHash::of(&source), source })
 }
 

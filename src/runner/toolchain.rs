@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use indicatif::ProgressBar;
 
+use crate::secrets;
+
 /// Where NVRTC and the headers are.
 #[derive(Debug, Clone)]
 pub struct Toolchain {
@@ -153,7 +155,7 @@ fn download_and_unpack(staging: &Path) -> anyhow::Result<PathBuf> {
 }
 
 fn python(command: &mut Command) -> anyhow::Result<()> {
-    let output = command.output().context(
+    let output = secrets::withhold(command).output().context(
         "NVRTC is missing and python3 cannot be run to fetch it: install a CUDA toolkit, or python3 with pip",
     )?;
     if output.status.success() {

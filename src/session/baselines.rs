@@ -6,8 +6,9 @@ use anyhow::Context;
 
 use super::event::Event;
 use super::{Compiled, Interrupt, Parts, Session, environment};
-use crate::domain::evaluation::Evaluation;
+use crate::domain::evaluation::{Evaluation, Timing};
 use crate::domain::record::Baseline;
+use crate::domain::regime::Regime;
 use crate::domain::verdict::{Decision, Verdict};
 use crate::domain::workload::Case;
 use crate::runner::baseline::{BaselineProcess, fastest};
@@ -26,6 +27,10 @@ impl Session<'_> {
         let environment = environment(&self.parts, process.hello().versions.get("torch").cloned());
         self.parts.store.amend_environment(self.id, &environment).await.context("Failed to record the environment")?;
         for case in self.parts.workload.cases.clone() {
+            if self.baseline(&case.name).is_some() {
+                // A session that goes on has timed it before.
+                continue;
+            }
             let found = match self.time_case(&mut process, &case).await {
                 Ok(found) => found,
                 Err(reason) => {
@@ -36,15 +41,13 @@ impl Session<'_> {
                     continue;
                 }
             };
-            for baseline in &found {
-                let recorded = self.parts.store.record_baseline(self.id, baseline).await;
-                recorded.context("Failed to record a baseline")?;
-            }
-            if let Some(best) = found.into_iter().next() {
+            let recorded = self.parts.store.record_baselines(self.id, &found).await;
+            recorded.context("Failed to record the baselines of a case")?;
+            if let Some(best) = found.first() {
                 let (us, time_source) = (best.timing.median_ns / 1e3, process.hello().time_source);
                 self.observer.event(&Event::Baseline { case: &case.name, name: &best.name, us, time_source });
                 self.backends.insert(case.name.clone(), best.name.clone());
-                self.baselines.push(best);
+                self.baselines.extend(found);
             }
         }
         self.baseline_process = Some(process);
@@ -58,8 +61,7 @@ impl Session<'_> {
         evaluation: &Evaluation,
         decisions: &[Decision],
     ) -> anyhow::Result<()> {
-        let (time_source, reference) = (self.parts.worker.info().time_source, &self.parts.workload.reference);
-        if compiled.proposal.variant.family != *reference {
+        if compiled.proposal.variant.family != self.parts.workload.reference {
             return Ok(());
         }
         for start in decisions.iter().filter(|decision| decision.verdict == Verdict::Start) {
@@ -69,21 +71,27 @@ impl Session<'_> {
             let measurement = evaluation.measurements.iter().find(|measurement| measurement.case == start.case);
             let Some(measurement) = measurement else { continue };
             let Some(timing) = measurement.best_timing() else { continue };
-            let name = Baseline::reference_name(time_source, reference);
-            let baseline = Baseline {
-                case: start.case.clone(),
-                name,
-                regime: measurement.regime,
-                timing: timing.clone(),
-                eager_ns: None,
-                relative_l2: Some(measurement.correctness.relative_l2),
-            };
-            let recorded = self.parts.store.record_baseline(self.id, &baseline).await;
-            recorded.context("Failed to record a baseline")?;
-            let us = timing.median_ns / 1e3;
-            self.observer.event(&Event::Baseline { case: &baseline.case, name: &baseline.name, us, time_source });
-            self.baselines.push(baseline);
+            let relative_l2 = Some(measurement.correctness.relative_l2);
+            self.stand_in(&start.case, measurement.regime, timing.clone(), relative_l2).await?;
         }
+        Ok(())
+    }
+
+    /// Puts the time of the reference's seed on record as the baseline of a case.
+    pub(super) async fn stand_in(
+        &mut self,
+        case: &str,
+        regime: Regime,
+        timing: Timing,
+        relative_l2: Option<f64>,
+    ) -> anyhow::Result<()> {
+        let (time_source, us) = (self.parts.worker.info().time_source, timing.median_ns / 1e3);
+        let name = Baseline::reference_name(time_source, &self.parts.workload.reference);
+        let baseline = Baseline { case: case.to_owned(), name, regime, timing, eager_ns: None, relative_l2 };
+        let recorded = self.parts.store.record_baselines(self.id, std::slice::from_ref(&baseline)).await;
+        recorded.context("Failed to record a baseline")?;
+        self.observer.event(&Event::Baseline { case: &baseline.case, name: &baseline.name, us, time_source });
+        self.baselines.push(baseline);
         Ok(())
     }
 
@@ -101,7 +109,7 @@ impl Session<'_> {
         let Some(program) = &self.parts.baseline else {
             return Err("the workload names none: the reference's seed stands in".to_owned());
         };
-        let left = self.order.budget.wall.saturating_sub(self.started.elapsed());
+        let left = self.order.budget.wall.saturating_sub(self.elapsed());
         let process = in_time(program.start(), left, &mut self.interrupt).await;
         let process = process.map_err(|reason| format!("{reason}; the reference's seed stands in"))?;
         let fits = process.hello().fits(info);
@@ -118,7 +126,7 @@ impl Session<'_> {
             let found = fastest(process, case, &prepared?, self.order.baseline_samples).await;
             process.release().await.and(found)
         };
-        in_time(timed, self.order.budget.wall.saturating_sub(self.started.elapsed()), &mut self.interrupt).await
+        in_time(timed, self.order.budget.wall.saturating_sub(self.elapsed()), &mut self.interrupt).await
     }
 }
 

@@ -1,18 +1,17 @@
 //! The contests of a session: a promising variant against the incumbent and the baseline, and the finals.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Context;
 
-use super::event::Event;
+use super::finals::MOST_RIVALS;
 use super::{Compiled, Session};
 use crate::domain::artifact::Artifact;
 use crate::domain::check::Check;
-use crate::domain::contest::{Contest, Role, near_tie, settle};
+use crate::domain::contest::{Contest, Role, near_tie};
 use crate::domain::device::TimeSource;
 use crate::domain::evaluation::{Evaluation, Measurement, Outcome};
 use crate::domain::floor::{Floor, floor_ns};
-use crate::domain::incumbent::Incumbent;
 use crate::domain::variant::Variant;
 use crate::domain::verdict::{Decision, Verdict};
 use crate::runner::baseline::BaselineProcess;
@@ -20,21 +19,15 @@ use crate::runner::contest::{self, BaselineEntry, ContestError, Entry, Terms, wi
 use crate::runner::evaluate::CaseRequest;
 use crate::runner::inputs;
 
-/// The most near-ties that a final settles: each costs a confirmation's time.
-const MOST_RIVALS: usize = 4;
-
-/// What the final of a case takes, about: three with seven entrants each took 7 s on an H200 (2026-11-21), of which the
-/// energy is a half.
-const FINAL_TIME: Duration = Duration::from_secs(3);
-
-/// The most of the budget that is kept for the finals.
-const FINALS_SHARE: f64 = 0.2;
-
 /// The float64 work of a contest's check, over that of a screening's: every entrant has passed one already.
 const CHECK_SHARE: f64 = 0.1;
 
 /// The longest that the reference kernel may sample in a contest in which it stands for the baseline.
 const MOST_REFERENCE_NS: f64 = 5e9;
+
+/// The most near-ties of a case that are kept beside its incumbent, each with its CUBIN and PTX: those that a final takes, and as many
+/// again in case its first ones fail. On a plateau of the search space every second variant is one.
+const MOST_KEPT: usize = 2 * MOST_RIVALS;
 
 /// A variant that can take part in a contest on a case: the incumbent, or one that is nearly as fast.
 #[derive(Clone)]
@@ -59,7 +52,7 @@ impl Contender {
         })
     }
 
-    fn screened_ns(&self) -> Option<f64> {
+    pub(super) fn screened_ns(&self) -> Option<f64> {
         self.measurement.screening.as_ref().map(|timing| timing.median_ns)
     }
 
@@ -75,43 +68,58 @@ impl Contender {
 }
 
 impl Session<'_> {
-    /// Holds a contest on every case on which an evaluated variant is promising: its confirmation. When the budget is spent or
-    /// a stop was asked for, the rest go without.
+    /// Examines an evaluated variant on every case on which it is promising, and holds a contest on it where the device replays:
+    /// its confirmation. When the budget is spent or a stop was asked for, the rest go without.
     pub(super) async fn confirm(
         &mut self,
         iteration: i64,
         compiled: &Compiled,
         evaluation: &mut Evaluation,
     ) -> anyhow::Result<()> {
-        if !self.parts.worker.info().replays || evaluation.outcome != Outcome::Measured {
-            return Ok(());
-        }
         let started = Instant::now();
         for place in 0..evaluation.measurements.len() {
+            if evaluation.outcome != Outcome::Measured {
+                break;
+            }
             let Some(challenger) = Contender::of(iteration, compiled, &evaluation.measurements[place]) else {
                 continue;
             };
-            let Some(incumbent) = self.promising_against(&challenger) else { continue };
-            let elapsed = self.started.elapsed() + self.finals_time();
-            if self.interrupt.requested() || elapsed >= self.order.budget.wall {
-                break;
-            }
-            match self.contest(&challenger, vec![(Role::Incumbent, incumbent)], false).await? {
-                Ok(contest) => {
-                    if contest.against(Role::Incumbent).is_none() {
-                        // The incumbent failed on inputs that it had not met: this case starts anew.
-                        self.history.incumbents.remove(&challenger.measurement.case);
-                    }
-                    evaluation.measurements[place].confirm(contest);
-                }
-                Err(outcome) => {
-                    evaluation.outcome = outcome;
+            let confirmed = if self.parts.worker.info().replays {
+                let Some(incumbent) = self.promising_against(&challenger) else { continue };
+                if self.interrupt.requested() || self.elapsed() + self.finals_time() >= self.order.budget.wall {
                     break;
                 }
+                self.confirm_on(challenger, incumbent).await?.map(Some)
+            } else if challenger.measurement.confirmation.is_some() {
+                // Its time was modelled once more in the evaluation.
+                self.examine(&challenger).await?.map(|()| None)
+            } else {
+                continue;
+            };
+            match confirmed {
+                Ok(contest) => contest.into_iter().for_each(|contest| evaluation.measurements[place].confirm(contest)),
+                Err(outcome) => evaluation.outcome = outcome,
             }
         }
         evaluation.device_s += started.elapsed().as_secs_f64();
         Ok(())
+    }
+
+    /// Examines a challenger and holds its contest. An outcome is what it failed with.
+    async fn confirm_on(
+        &mut self,
+        challenger: Contender,
+        incumbent: Contender,
+    ) -> anyhow::Result<Result<Contest, Outcome>> {
+        if let Err(outcome) = self.examine(&challenger).await? {
+            return Ok(Err(outcome));
+        }
+        let held = self.contest(&challenger, vec![(Role::Incumbent, incumbent)], false).await?;
+        if held.as_ref().is_ok_and(|contest| contest.against(Role::Incumbent).is_none()) {
+            // The incumbent failed on inputs that it had not met: this case starts anew.
+            self.history.incumbents.remove(&challenger.measurement.case);
+        }
+        Ok(held)
     }
 
     /// Returns the incumbent that a screened challenger may beat.
@@ -155,7 +163,7 @@ impl Session<'_> {
         }
     }
 
-    fn contender(&self, case: &str, iteration: i64) -> Option<&Contender> {
+    pub(super) fn contender(&self, case: &str, iteration: i64) -> Option<&Contender> {
         self.contenders.get(case)?.iter().find(|contender| contender.iteration == iteration)
     }
 
@@ -191,10 +199,13 @@ impl Session<'_> {
             return;
         };
         contenders.retain(|c| is_incumbent(c) || c.screened_ns().is_some_and(|ns| near_tie(ns, best_ns)));
+        let ns = |contender: &Contender| contender.screened_ns().unwrap_or(f64::MAX);
+        contenders.sort_by(|a, b| (!is_incumbent(a)).cmp(&!is_incumbent(b)).then(ns(a).total_cmp(&ns(b))));
+        contenders.truncate(1 + MOST_KEPT);
     }
 
     /// Holds a contest in a fresh worker. An outcome is the challenger's: anyone else who fails is left out.
-    async fn contest(
+    pub(super) async fn contest(
         &mut self,
         challenger: &Contender,
         mut others: Vec<(Role, Contender)>,
@@ -256,123 +267,5 @@ impl Session<'_> {
         let sample_ns = f64::max(reference.screened_ns()?, self.order.min_sample_ns);
         let affordable = sample_ns * self.order.policy.contest.least as f64 <= MOST_REFERENCE_NS;
         (affordable && reference.variant.hash != challenger.variant.hash).then(|| reference.clone())
-    }
-
-    /// Returns the part of the budget that is kept for the finals.
-    pub(super) fn finals_time(&self) -> Duration {
-        if !self.parts.worker.info().replays {
-            return Duration::ZERO;
-        }
-        let cases = u32::try_from(self.parts.workload.cases.len()).unwrap_or(u32::MAX);
-        FINAL_TIME.saturating_mul(cases).min(self.order.budget.wall.mul_f64(FINALS_SHARE))
-    }
-
-    /// Holds the final of every case: the incumbent, those within the noise of it, the A/A control and the baseline in one
-    /// run. Near-ties are settled here, and these are the figures of the report.
-    pub(super) async fn hold_finals(&mut self) -> anyhow::Result<()> {
-        let cases: Vec<String> = self.parts.workload.cases.iter().map(|case| case.name.clone()).collect();
-        for case in cases {
-            if self.interrupt.requested() {
-                return Ok(());
-            }
-            let mut interrupt = self.interrupt.clone();
-            tokio::select! {
-                held = self.hold_final(&case) => held?,
-                () = interrupt.reached(2) => return Ok(()),
-            }
-        }
-        self.commit_pending().await
-    }
-
-    async fn hold_final(&mut self, case: &str) -> anyhow::Result<()> {
-        let Some((contest, incumbent, rivals)) = self.final_contest(case).await? else { return Ok(()) };
-        let fastest = contest.entrants.get(settle(&contest)).and_then(|entrant| entrant.iteration);
-        let rival = rivals.into_iter().find(|rival| Some(rival.iteration) == fastest);
-        let (contest, winner) = match rival {
-            None => (contest, incumbent),
-            Some(rival) => self.confirm_rival(contest, incumbent, rival).await?,
-        };
-        self.parts.store.record_final(self.id, &contest, winner.iteration).await.context("Failed to record a final")?;
-        let baseline = contest.against(Role::Baseline);
-        self.observer.event(&Event::Final {
-            case,
-            iteration: winner.iteration,
-            us: contest.challenger().map_or(f64::NAN, |challenger| challenger.timing.median_ns / 1e3),
-            baseline: baseline.map(|(entrant, _)| entrant.name.as_str()),
-            over_baseline: baseline.map(|(_, ratio)| ratio),
-            noise: contest.noise(),
-            time_source: contest.conditions.time_source,
-        });
-        Ok(())
-    }
-
-    /// Holds the final of a case that has an incumbent which can afford one. An incumbent that fails there, on inputs that it had
-    /// not met, gives its place to the fastest of the rest.
-    async fn final_contest(&mut self, case: &str) -> anyhow::Result<Option<(Contest, Contender, Vec<Contender>)>> {
-        loop {
-            let Some(incumbent) = self.history.incumbents.get(case) else { return Ok(None) };
-            let Some(incumbent) = self.contender(case, incumbent.iteration).cloned() else { return Ok(None) };
-            let screening = incumbent.measurement.screening.as_ref();
-            if !screening.is_some_and(|screening| self.order.policy.affordable(screening)) {
-                return Ok(None);
-            }
-            let rivals = self.rivals(case, &incumbent);
-            let entered = rivals.iter().map(|rival| (Role::Rival, rival.clone())).collect();
-            let outcome = match self.contest(&incumbent, entered, true).await? {
-                Ok(contest) => return Ok(Some((contest, incumbent, rivals))),
-                Err(outcome) => outcome,
-            };
-            let what = outcome.message().unwrap_or(outcome.kind());
-            let reason = format!("iteration {} failed in the final: {what}", incumbent.iteration);
-            self.observer.event(&Event::NotCommitted { case, reason: &reason });
-            self.history.incumbents.remove(case);
-            self.contenders.entry(case.to_owned()).or_default().retain(|c| c.variant.hash != incumbent.variant.hash);
-            if let Some(next) = rivals.into_iter().next() {
-                self.install(case, &next);
-            }
-        }
-    }
-
-    /// Makes a contender the incumbent of its case, and queues it for its commit.
-    fn install(&mut self, case: &str, contender: &Contender) {
-        let previous = self.history.incumbents.get(case).map(|incumbent| incumbent.timing.clone());
-        if let Some(timing) = contender.measurement.best_timing().cloned() {
-            let (iteration, hash) = (contender.iteration, contender.variant.hash.clone());
-            self.history.incumbents.insert(case.to_owned(), Incumbent { iteration, hash, timing });
-        }
-        self.queue_winner(case, contender, previous.as_ref());
-    }
-
-    /// The fastest of several looks faster than it is, so it must win once more, on other inputs.
-    async fn confirm_rival(
-        &mut self,
-        final_contest: Contest,
-        incumbent: Contender,
-        mut rival: Contender,
-    ) -> anyhow::Result<(Contest, Contender)> {
-        let held = self.contest(&rival, vec![(Role::Incumbent, incumbent.clone())], true).await?;
-        let Ok(contest) = held else { return Ok((final_contest, incumbent)) };
-        let beaten = contest.against(Role::Incumbent).is_some_and(|(incumbent, _)| contest.beats(incumbent));
-        if !beaten || contest.below_floor() {
-            return Ok((final_contest, incumbent));
-        }
-        rival.measurement.confirm(contest.clone());
-        let case = rival.measurement.case.clone();
-        self.install(&case, &rival);
-        Ok((contest, rival))
-    }
-
-    /// Returns the variants whose screening cannot tell them from the incumbent, the fastest first.
-    fn rivals(&self, case: &str, incumbent: &Contender) -> Vec<Contender> {
-        let Some(best_ns) = incumbent.screened_ns() else { return Vec::new() };
-        let near = |contender: &&Contender| {
-            let other = contender.variant.hash != incumbent.variant.hash;
-            other && contender.screened_ns().is_some_and(|ns| near_tie(ns, best_ns))
-        };
-        let mut rivals: Vec<Contender> =
-            self.contenders.get(case).into_iter().flatten().filter(near).cloned().collect();
-        rivals.sort_by(|a, b| a.screened_ns().unwrap_or(f64::MAX).total_cmp(&b.screened_ns().unwrap_or(f64::MAX)));
-        rivals.truncate(MOST_RIVALS);
-        rivals
     }
 }

@@ -26,6 +26,27 @@ pub enum Event<'a> {
         /// The wall time allowed, in seconds.
         budget_s: f64,
     },
+    /// A session that ended without being finished goes on.
+    Resumed {
+        /// Its number.
+        session: i64,
+        /// How often it has gone on by now.
+        resumption: u64,
+        /// The workload's name.
+        workload: &'a str,
+        /// The device.
+        device: &'a str,
+        /// Whether times are measured or modelled.
+        time_source: TimeSource,
+        /// The wall time allowed, in seconds, over the whole session.
+        budget_s: f64,
+        /// The wall time used so far, in seconds.
+        used_s: f64,
+        /// Iterations finished so far.
+        finished: u64,
+        /// US dollars spent so far.
+        cost_usd: f64,
+    },
     /// A case's baseline is timed.
     Baseline {
         /// The case.

@@ -9,6 +9,9 @@ use crate::domain::variant::Params;
 use crate::domain::workload::{Case, Workload};
 use crate::runner::evaluate::{CaseRequest, PlannedCase};
 
+/// The most hidden cases of an examination: one that a family is valid on and one or two that it is valid on by chance.
+const MOST_HIDDEN: usize = 3;
+
 /// Fills in the plans of an idea, the case with the least work first, so that a wrong variant fails early.
 pub(super) fn of(
     family: &Family,
@@ -41,6 +44,45 @@ pub(crate) fn of_case(
     Ok(CaseRequest { case: case.clone(), plan, incumbent_ns: None, scaled })
 }
 
+/// Fills in the plans of shapes near a case that no workload names, on which the same source has to be right.
+pub(crate) fn hidden(
+    family: &Family,
+    params: &Params,
+    case: &Case,
+    workload: &Workload,
+    device: &DeviceInfo,
+) -> Result<Vec<PlannedCase>, String> {
+    let mut hidden = Vec::new();
+    for dims in workload.op.hidden(&case.dims) {
+        if hidden.len() == MOST_HIDDEN {
+            break;
+        }
+        let near = Case { name: case.name.clone(), dims, regime: case.regime };
+        hidden.extend(same_source(family, params, &near, case, workload, device)?);
+    }
+    Ok(hidden)
+}
+
+/// Fills in the plan of a variant on another case than the one that it was rendered for. `None` if the same source is not valid on
+/// it: the constants rendered into it must stay, and the family's constraints must hold.
+fn same_source(
+    family: &Family,
+    params: &Params,
+    other: &Case,
+    case: &Case,
+    workload: &Workload,
+    device: &DeviceInfo,
+) -> Result<Option<PlannedCase>, String> {
+    if family.specialization(other) != family.specialization(case) || workload.op.check(&other.dims).is_err() {
+        return Ok(None);
+    }
+    if !(Space { family, case: other, dtype: workload.dtype, device }).contains(params)? {
+        return Ok(None);
+    }
+    let plan = plan(family, params, other, workload, device)?;
+    Ok(Some(PlannedCase { case: other.clone(), plan }))
+}
+
 fn plan(
     family: &Family,
     params: &Params,
@@ -52,8 +94,7 @@ fn plan(
     plan.map_err(|error| format!("{} on {}: {error}", family.name, case.name))
 }
 
-/// Finds the smallest scaled case on which the same source is valid: the constants rendered into it must stay, and the
-/// family's constraints must hold. `None` if there is none; then the case itself is checked, however long that takes.
+/// Finds the smallest scaled case on which the same source is valid. `None` if there is none; then the case itself is checked, however long that takes.
 fn scaled(
     family: &Family,
     params: &Params,
@@ -63,14 +104,10 @@ fn scaled(
 ) -> Result<Option<PlannedCase>, String> {
     for dims in workload.op.scaled(&case.dims) {
         let scaled = Case { name: case.name.clone(), dims, regime: case.regime };
-        let same_source = family.specialization(&scaled) == family.specialization(case);
-        let smaller = workload.op.flop(&scaled.dims) < workload.op.flop(&case.dims);
-        if !same_source || !smaller || workload.op.check(&scaled.dims).is_err() {
-            continue;
-        }
-        if (Space { family, case: &scaled, dtype: workload.dtype, device }).contains(params)? {
-            let plan = plan(family, params, &scaled, workload, device)?;
-            return Ok(Some(PlannedCase { case: scaled, plan }));
+        if workload.op.flop(&scaled.dims) < workload.op.flop(&case.dims)
+            && let Some(planned) = same_source(family, params, &scaled, case, workload, device)?
+        {
+            return Ok(Some(planned));
         }
     }
     Ok(None)

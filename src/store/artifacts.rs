@@ -3,7 +3,7 @@
 use serde::Serialize;
 use sqlx::{Row, SqliteConnection};
 
-use super::columns::{json, signed, to_json};
+use super::columns::{json, signed, text, to_json};
 use super::{Store, StoreError};
 use crate::domain::artifact::{Artifact, KernelResources};
 
@@ -39,7 +39,7 @@ pub(super) async fn record(connection: &mut SqliteConnection, artifact: &Artifac
     .bind(&artifact.nvrtc)
     .bind(to_json("options", &artifact.options)?)
     .bind(to_json("kernels", &artifact.kernels)?)
-    .bind(&artifact.log)
+    .bind(text(&artifact.log))
     .bind(artifact.compile_ms)
     .bind(signed("size", artifact.cubin.len())?)
     .execute(connection)

@@ -1,5 +1,7 @@
 //! Turns plain data into columns and back.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sqlx::Row;
@@ -11,6 +13,7 @@ use time::macros::format_description;
 use super::StoreError;
 use crate::domain::evaluation::{Correctness, Outcome, Timing};
 use crate::domain::statistics::Interval;
+use crate::secrets;
 
 /// RFC 3339 with exactly three decimals, so that instants sort as text.
 const INSTANT: &[BorrowedFormatItem<'_>] =
@@ -23,7 +26,12 @@ pub(super) fn now() -> Result<String, StoreError> {
 
 /// Writes a JSON column.
 pub(super) fn to_json<T: Serialize + ?Sized>(what: &'static str, value: &T) -> Result<String, StoreError> {
-    serde_json::to_string(value).map_err(|error| unreadable(what, error))
+    serde_json::to_string(value).map(|json| text(&json).into_owned()).map_err(|error| unreadable(what, error))
+}
+
+/// Writes a text that came from elsewhere, such as a compiler's log: no secret of the environment is kept.
+pub(super) fn text(text: &str) -> Cow<'_, str> {
+    secrets::mask(text)
 }
 
 /// Writes a count, which SQLite holds as a signed number.

@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
 
-use super::columns::{correctness, count, json, name, optional_json, pack, required, signed, timing, to_json, unpack};
+use super::columns::{
+    correctness, count, json, name, optional_json, pack, required, signed, text, timing, to_json, unpack,
+};
 use super::{Store, StoreError};
 use crate::domain::contest::{Contest, Entrant, Ratio};
 use crate::domain::record::Final;
@@ -157,7 +159,7 @@ async fn record_entrant(
     .bind(contest)
     .bind(position)
     .bind(entrant.role.name())
-    .bind(&entrant.name)
+    .bind(text(&entrant.name))
     .bind(entrant.iteration)
     .bind(signed("samples", timing.samples_ns.len())?)
     .bind(i64::from(timing.launches_per_sample))

@@ -18,6 +18,21 @@ pub enum StoreError {
     /// There is no session to read.
     #[error("there are no sessions yet: run `optloop start` first")]
     NoSessions,
+    /// What is to be written is there already.
+    #[error("{} is there already: move it away, or name another file", .0.display())]
+    Exists(PathBuf),
+    /// A copy does not pass SQLite's integrity check.
+    #[error("the copy is damaged, and so may be the store ({0}): nothing was kept of it")]
+    Damaged(String),
+    /// There is no session to go on with.
+    #[error("every session is finished, so there is none to resume: `optloop start` begins another")]
+    AllFinished,
+    /// A session whose record lacks what it takes to go on.
+    #[error("session {id} was recorded by an older optloop, which kept too little of it to go on: start another one")]
+    TooOld {
+        /// Its number.
+        id: i64,
+    },
     /// The schema has migrations that this program does not know.
     #[error("it was written by a newer optloop: update optloop, or use another store")]
     Newer,
@@ -31,11 +46,19 @@ pub enum StoreError {
     #[error("the file or its folder is not writable: change its permissions, or use another path")]
     NotWritable,
     /// The disk is full.
-    #[error("the disk is full: free some space, and run optloop again")]
+    #[error(
+        "the disk is full, or the store is as large as store.max_mb in config.toml allows: make room; `optloop resume` goes on \
+         with a session that this ended"
+    )]
     DiskFull,
     /// Another process holds the write lock for too long.
-    #[error("another process is writing to the store: wait for it to end, or stop it")]
+    #[error(
+        "another process keeps the store locked: wait for it or end it; `optloop resume` goes on with a session that this ended"
+    )]
     Locked,
+    /// The disk does not do what it is told.
+    #[error("the disk fails ({0}): mend it; `optloop resume` goes on with a session that this ended")]
+    Disk(String),
     /// There is no such session.
     #[error("there is no session {id}; {known}")]
     UnknownSession {
@@ -72,6 +95,7 @@ pub enum StoreError {
 const BUSY: i32 = 5;
 const LOCKED: i32 = 6;
 const READONLY: i32 = 8;
+const IOERR: i32 = 10;
 const CORRUPT: i32 = 11;
 const FULL: i32 = 13;
 const CANTOPEN: i32 = 14;
@@ -86,6 +110,7 @@ impl From<sqlx::Error> for StoreError {
         match extended & 0xff {
             BUSY | LOCKED => Self::Locked,
             READONLY | CANTOPEN => Self::NotWritable,
+            IOERR => Self::Disk(database.message().to_owned()),
             FULL => Self::DiskFull,
             CORRUPT | NOTADB => Self::NotADatabase,
             CONSTRAINT => Self::Refused(database.message().to_owned()),

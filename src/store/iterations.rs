@@ -2,14 +2,15 @@
 
 use sqlx::{Row, SqliteConnection};
 
-use super::columns::{now, pack, signed, to_json};
+use super::columns::{now, pack, signed, text, to_json};
 use super::sessions::{known, record_cost};
-use super::{Store, StoreError, artifacts, contests};
+use super::{Store, StoreError, artifacts, contests, resume};
 use crate::domain::artifact::Artifact;
 use crate::domain::check::Check;
 use crate::domain::cost::Spent;
 use crate::domain::evaluation::{Evaluation, Measurement, Timing};
 use crate::domain::hypothesis::Score;
+use crate::domain::plan::LaunchPlan;
 use crate::domain::proposal::Proposal;
 use crate::domain::verdict::Decision;
 
@@ -20,6 +21,8 @@ pub struct Finish<'a> {
     pub artifact: Option<&'a Artifact>,
     /// The compiler's log, if it did not.
     pub compile_log: Option<&'a str>,
+    /// How the variant is launched, by case.
+    pub plans: &'a [(&'a str, &'a LaunchPlan)],
     /// What the device said.
     pub evaluation: &'a Evaluation,
     /// What was decided, case by case.
@@ -97,8 +100,8 @@ async fn insert(connection: &mut SqliteConnection, session: i64, proposal: &Prop
          VALUES (?, ?, ?, ?, ?, ?, ?)",
     )
     .bind(iteration)
-    .bind(&hypothesis.claim)
-    .bind(&hypothesis.evidence)
+    .bind(text(&hypothesis.claim))
+    .bind(text(&hypothesis.evidence))
     .bind(&hypothesis.case)
     .bind(hypothesis.predicted.lo)
     .bind(hypothesis.predicted.hi)
@@ -120,7 +123,8 @@ async fn complete(
     }
     for measurement in &finish.evaluation.measurements {
         let decision = finish.decisions.iter().find(|decision| decision.case == measurement.case);
-        record_measurement(connection, iteration, measurement, decision).await?;
+        let plan = finish.plans.iter().find(|(case, _)| *case == measurement.case).map(|(_, plan)| *plan);
+        record_measurement(connection, iteration, measurement, plan, decision).await?;
     }
     for decision in finish.decisions {
         if !finish.evaluation.measurements.iter().any(|m| m.case == decision.case) {
@@ -153,8 +157,8 @@ async fn record_outcome(
     .bind(outcome.kind())
     .bind(outcome.case())
     .bind(outcome.check().map(Check::name))
-    .bind(outcome.message())
-    .bind(finish.compile_log)
+    .bind(outcome.message().map(text))
+    .bind(finish.compile_log.map(text))
     .bind(finish.artifact.map(|artifact| &artifact.key))
     .bind(finish.evaluation.device_s)
     .bind(finish.wall_s)
@@ -168,17 +172,22 @@ async fn record_measurement(
     connection: &mut SqliteConnection,
     iteration: i64,
     measurement: &Measurement,
+    plan: Option<&LaunchPlan>,
     decision: Option<&Decision>,
 ) -> Result<(), StoreError> {
+    let plan = match plan {
+        Some(plan) => Some(resume::record_plan(connection, plan).await?),
+        None => None,
+    };
     let Measurement { case, regime, correctness, screening, confirmation, contest, ctas, profile } = measurement;
     let mut query = sqlx::query(
         "INSERT INTO measurements (iteration_id, case_name, relative_l2, worst_row, rows_checked, rows, ctas,
-             regime, profile, verdict, speedup,
+             regime, profile, plan_hash, verdict, speedup,
              screening_samples, screening_launches_per_sample, screening_median_ns, screening_ci_lo_ns,
              screening_ci_hi_ns, screening_raw_ns,
              confirmation_samples, confirmation_launches_per_sample, confirmation_median_ns, confirmation_ci_lo_ns,
              confirmation_ci_hi_ns, confirmation_raw_ns)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     )
     .bind(iteration)
     .bind(case)
@@ -189,6 +198,7 @@ async fn record_measurement(
     .bind(signed("ctas", *ctas)?)
     .bind(regime.name())
     .bind(profile.as_ref().map(|profile| to_json("profile", profile)).transpose()?)
+    .bind(plan)
     .bind(decision.map(|decision| decision.verdict.name()))
     .bind(decision.and_then(|decision| decision.speedup));
     for timing in [screening.as_ref(), confirmation.as_ref()] {

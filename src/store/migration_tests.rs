@@ -100,6 +100,26 @@ async fn a_store_without_contests_is_brought_up_to_date_and_holds_them_from_then
 }
 
 #[tokio::test]
+async fn readers_leave_a_store_of_the_first_release_as_it_is() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("store.db");
+    let mut connection = plain_connection(&path).await;
+    MIGRATIONS.run_to(1, &mut connection).await.unwrap();
+    sqlx::raw_sql(POPULATED).execute(&mut connection).await.unwrap();
+    connection.close().await.unwrap();
+    let before = std::fs::read(&path).unwrap();
+
+    let store = Store::open_existing(&path).await.unwrap();
+    assert_eq!(store.session_record(1).await.unwrap().session.resumptions, 0);
+    assert_eq!(store.history(&Filter::default()).await.unwrap()[0].cost_usd, 0.5);
+    store.close().await;
+    assert!(std::fs::read(&path).unwrap() == before);
+    // What lacks the means to go on says so.
+    let store = Store::open(&path).await.unwrap();
+    insta::assert_snapshot!(store.past(1).await.unwrap_err(), @"session 1 was recorded by an older optloop, which kept too little of it to go on: start another one");
+}
+
+#[tokio::test]
 async fn readers_of_nothing_are_told_to_start() {
     let folder = TempDir::new().unwrap();
     let error = Store::open_existing(&folder.path().join("store.db")).await.unwrap_err();
@@ -155,9 +175,9 @@ async fn a_full_disk_and_another_writer_are_told_apart() {
     sqlx::raw_sql("PRAGMA max_page_count = 1; PRAGMA busy_timeout = 0").execute(&store.pool).await.unwrap();
 
     let full = write().bind("x".repeat(100_000)).execute(&store.pool).await.unwrap_err();
-    insta::assert_snapshot!(StoreError::from(full), @"the disk is full: free some space, and run optloop again");
+    insta::assert_snapshot!(StoreError::from(full), @"the disk is full, or the store is as large as store.max_mb in config.toml allows: make room; `optloop resume` goes on with a session that this ended");
     let mut other = plain_connection(&path).await;
     sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut other).await.unwrap();
     let locked = write().bind("").execute(&store.pool).await.unwrap_err();
-    insta::assert_snapshot!(StoreError::from(locked), @"another process is writing to the store: wait for it to end, or stop it");
+    insta::assert_snapshot!(StoreError::from(locked), @"another process keeps the store locked: wait for it or end it; `optloop resume` goes on with a session that this ended");
 }

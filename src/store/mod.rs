@@ -4,6 +4,7 @@
 //! finished never changes, which triggers in the schema enforce.
 
 mod artifacts;
+mod backup;
 mod columns;
 #[cfg(test)]
 mod contest_tests;
@@ -15,6 +16,8 @@ mod iterations;
 mod migration_tests;
 mod peaks;
 mod questions;
+mod readers;
+mod resume;
 mod sessions;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -22,51 +25,72 @@ pub(crate) mod testing;
 mod tests;
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use log::LevelFilter;
 use sqlx::migrate::Migrator;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions, SqliteConnection, SqlitePool};
+use tempfile::TempDir;
 
 pub use artifacts::ArtifactRecord;
 pub use error::StoreError;
 pub use history::{Filter, HistoryRow, Sort};
 pub use iterations::Finish;
 pub use questions::IterationDetail;
+pub use resume::{Launched, Past};
 pub use sessions::NewSession;
 
 static MIGRATIONS: Migrator = sqlx::migrate!();
-
-/// How long a statement waits for another process's write. A write takes milliseconds, so this is only reached when a
-/// process hangs in one.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A store that is open.
 #[derive(Debug, Clone)]
 pub struct Store {
     pool: SqlitePool,
+    /// Where the copy is that is read in the store's place, if one is.
+    _copy: Option<Arc<TempDir>>,
+}
+
+/// What a writer must keep to.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// The largest that the file may become.
+    pub max_bytes: Option<u64>,
+    /// How long a statement waits for another process's write.
+    pub busy_timeout: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { max_bytes: None, busy_timeout: Duration::from_secs(30) }
+    }
+}
+
+/// SQLite's own size of a page, which the limit of a file is counted in.
+const PAGE_BYTES: u64 = 4096;
+
+/// Returns the last migration that this program knows.
+fn newest_schema() -> i64 {
+    MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or(0)
 }
 
 impl Store {
-    /// Opens a store for a session: creates the file and its folder where they are missing.
+    /// Opens a store for writing: creates the file and its folder where they are missing, and brings an older one up to date.
     pub async fn open(path: &Path) -> Result<Self, StoreError> {
+        Self::open_within(path, &Limits::default()).await
+    }
+
+    /// Opens a store for writing within limits.
+    pub async fn open_within(path: &Path, limits: &Limits) -> Result<Self, StoreError> {
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).map_err(|error| StoreError::of_io(error).opening(path))?;
         }
-        Self::connect(path).await.map_err(|error| error.opening(path))
+        Self::connect(path, limits).await.map_err(|error| error.opening(path))
     }
 
-    /// Opens a store that must be there already, for reading.
-    pub async fn open_existing(path: &Path) -> Result<Self, StoreError> {
-        if !path.exists() {
-            return Err(StoreError::NoSessions);
-        }
-        Self::connect(path).await.map_err(|error| error.opening(path))
-    }
-
-    async fn connect(path: &Path) -> Result<Self, StoreError> {
-        let options = SqliteConnectOptions::new()
+    async fn connect(path: &Path, limits: &Limits) -> Result<Self, StoreError> {
+        let mut options = SqliteConnectOptions::new()
             .filename(path)
             .create_if_missing(true)
             .foreign_keys(true)
@@ -75,14 +99,20 @@ impl Store {
             // A winner is committed to git after its record: the record must survive a power cut, too. The flush takes
             // milliseconds, an iteration seconds.
             .synchronous(SqliteSynchronous::Full)
-            .busy_timeout(BUSY_TIMEOUT)
-            // A slow statement is a slow disk: nothing that a user could mend in a query.
-            .log_slow_statements(LevelFilter::Off, Duration::ZERO);
-        // SQLite has one writer anyway. With one connection, a session's own writes queue here instead of failing there.
-        let pool = SqlitePoolOptions::new().max_connections(1).connect_with(options).await?;
-        let newest = MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or(0);
-        MIGRATIONS.run(&pool).await.map_err(|error| StoreError::of_migration(error, newest))?;
-        Ok(Self { pool })
+            .busy_timeout(limits.busy_timeout);
+        if let Some(bytes) = limits.max_bytes {
+            options = options.pragma("max_page_count", (bytes / PAGE_BYTES).max(1).to_string());
+        }
+        let pool = Self::pool(options).await?;
+        MIGRATIONS.run(&pool).await.map_err(|error| StoreError::of_migration(error, newest_schema()))?;
+        Ok(Self { pool, _copy: None })
+    }
+
+    /// Connects. SQLite has one writer anyway: with one connection, a session's own writes queue here instead of failing there.
+    async fn pool(options: SqliteConnectOptions) -> Result<SqlitePool, StoreError> {
+        // A slow statement is a slow disk: nothing that a user could mend in a query.
+        let options = options.log_slow_statements(LevelFilter::Off, Duration::ZERO);
+        Ok(SqlitePoolOptions::new().max_connections(1).connect_with(options).await?)
     }
 
     /// Does several writes as one: all of them, or none.

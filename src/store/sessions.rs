@@ -5,25 +5,25 @@ use std::time::Duration;
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
-use super::columns::{count, json, name, now, pack, required, signed, timing, to_json};
+use super::columns::{count, json, name, now, pack, required, signed, text, timing, to_json};
 use super::{Store, StoreError};
 use crate::domain::budget::Budget;
 use crate::domain::cost::Spent;
-use crate::domain::record::{Baseline, Environment, SessionSummary, Status};
+use crate::domain::record::{Asked, Baseline, Environment, SessionSummary, Status};
 
 /// What is known of a session when it starts.
 #[derive(Debug, Clone)]
 pub struct NewSession {
     /// Name of the workload.
     pub workload: String,
-    /// Names of the selected cases, in the workload's order.
-    pub cases: Vec<String>,
     /// Who suggests variants.
     pub proposer: String,
     /// Seed of the proposer's random choices.
     pub seed: u64,
     /// The limits.
     pub budget: Budget,
+    /// What it was asked, beside the rest.
+    pub asked: Asked,
     /// Every setting in force.
     pub config: serde_json::Value,
     /// Where it runs.
@@ -37,8 +37,8 @@ impl Store {
         let Budget { wall, max_cost_usd, max_iterations } = session.budget;
         let row = sqlx::query(
             "INSERT INTO sessions (environment_id, workload, proposer, seed, budget_s, max_cost_usd, max_iterations,
-                                   cases, config, started_at)
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
+                                   cases, asked, config, started_at)
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
         )
         .bind(environment)
         .bind(&session.workload)
@@ -47,8 +47,9 @@ impl Store {
         .bind(wall.as_secs_f64())
         .bind(max_cost_usd)
         .bind(max_iterations.map(|most| signed("max_iterations", most)).transpose()?)
-        .bind(to_json("cases", &session.cases)?)
-        .bind(session.config.to_string())
+        .bind(to_json("cases", &session.asked.cases.iter().map(|case| &case.name).collect::<Vec<_>>())?)
+        .bind(to_json("asked", &session.asked)?)
+        .bind(to_json("config", &session.config)?)
         .bind(now()?)
         .fetch_one(&self.pool)
         .await?;
@@ -66,7 +67,7 @@ impl Store {
         .bind(to_json("device", &environment.device)?)
         .bind(&environment.nvrtc)
         .bind(&environment.optloop)
-        .bind(&environment.torch)
+        .bind(environment.torch.as_deref().map(text))
         .bind(&environment.host)
         .fetch_one(&self.pool)
         .await?;
@@ -92,7 +93,7 @@ impl Store {
         self.write(async |connection| {
             sqlx::query("UPDATE sessions SET status = ?, stop_reason = ?, ended_at = ?, wall_s = ? WHERE id = ?")
                 .bind(status.name())
-                .bind(stop_reason)
+                .bind(text(stop_reason))
                 .bind(now()?)
                 .bind(wall.as_secs_f64())
                 .bind(session)
@@ -115,30 +116,16 @@ impl Store {
         Ok(())
     }
 
-    /// Records the time of a baseline on a case of a session. A second time of the same one replaces nothing: it is
+    /// Records the times of a case's baselines in a session, all or none. A second time of the same one replaces nothing: it is
     /// refused.
-    pub async fn record_baseline(&self, session: i64, baseline: &Baseline) -> Result<(), StoreError> {
-        let timing = &baseline.timing;
-        sqlx::query(
-            "INSERT INTO baselines (session_id, case_name, name, samples, launches_per_sample, median_ns, ci_lo_ns,
-                                    ci_hi_ns, raw_ns, regime, eager_ns, relative_l2)
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        )
-        .bind(session)
-        .bind(&baseline.case)
-        .bind(&baseline.name)
-        .bind(signed("samples", timing.samples_ns.len())?)
-        .bind(i64::from(timing.launches_per_sample))
-        .bind(timing.median_ns)
-        .bind(timing.interval_ns.lo)
-        .bind(timing.interval_ns.hi)
-        .bind(pack(&timing.samples_ns))
-        .bind(baseline.regime.name())
-        .bind(baseline.eager_ns)
-        .bind(baseline.relative_l2)
-        .execute(&self.pool)
-        .await?;
-        Ok(())
+    pub async fn record_baselines(&self, session: i64, baselines: &[Baseline]) -> Result<(), StoreError> {
+        self.write(async |connection| {
+            for baseline in baselines {
+                record_baseline(connection, session, baseline).await?;
+            }
+            Ok(())
+        })
+        .await
     }
 
     /// Lists every session, oldest first.
@@ -212,6 +199,7 @@ impl Store {
     async fn summaries(&self, id: Option<i64>) -> Result<Vec<SessionSummary>, StoreError> {
         let rows = sqlx::query(
             "SELECT s.*, e.device_name, e.time_source,
+                    (SELECT COUNT(*) FROM resumptions WHERE session_id = s.id) AS resumptions,
                     (SELECT COUNT(*) FROM iterations WHERE session_id = s.id) AS iterations,
                     (SELECT COUNT(*) FROM iterations WHERE session_id = s.id AND ended_at IS NULL) AS unfinished,
                     (SELECT COUNT(*) FROM measurements m JOIN iterations i ON i.id = m.iteration_id
@@ -239,6 +227,34 @@ impl Store {
         let known = known("sessions", row.try_get("first")?, row.try_get("last")?);
         Ok(StoreError::UnknownSession { id, known })
     }
+}
+
+async fn record_baseline(
+    connection: &mut sqlx::SqliteConnection,
+    session: i64,
+    baseline: &Baseline,
+) -> Result<(), StoreError> {
+    let timing = &baseline.timing;
+    sqlx::query(
+        "INSERT INTO baselines (session_id, case_name, name, samples, launches_per_sample, median_ns, ci_lo_ns,
+                                ci_hi_ns, raw_ns, regime, eager_ns, relative_l2)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    )
+    .bind(session)
+    .bind(&baseline.case)
+    .bind(text(&baseline.name))
+    .bind(signed("samples", timing.samples_ns.len())?)
+    .bind(i64::from(timing.launches_per_sample))
+    .bind(timing.median_ns)
+    .bind(timing.interval_ns.lo)
+    .bind(timing.interval_ns.hi)
+    .bind(pack(&timing.samples_ns))
+    .bind(baseline.regime.name())
+    .bind(baseline.eager_ns)
+    .bind(baseline.relative_l2)
+    .execute(connection)
+    .await?;
+    Ok(())
 }
 
 /// Says which numbers there are.
@@ -294,6 +310,7 @@ fn summary(row: &SqliteRow) -> Result<SessionSummary, StoreError> {
         max_cost_usd: row.try_get("max_cost_usd")?,
         max_iterations: count(row, "max_iterations")?,
         wall_s: row.try_get("wall_s")?,
+        resumptions: required(count(row, "resumptions")?, "resumptions")?,
         iterations: required(count(row, "iterations")?, "iterations")?,
         unfinished: required(count(row, "unfinished")?, "unfinished")?,
         wins: required(count(row, "wins")?, "wins")?,

@@ -19,7 +19,7 @@ use crate::domain::hypothesis::{Hypothesis, Score};
 use crate::domain::machine::{MachineSummary, Throttle};
 use crate::domain::op::Dtype;
 use crate::domain::proposal::Proposal;
-use crate::domain::record::Environment;
+use crate::domain::record::{Asked, Environment};
 use crate::domain::regime::Regime;
 use crate::domain::statistics::Interval;
 use crate::domain::variant::{Variant, VariantHash};
@@ -83,10 +83,10 @@ pub(crate) fn session() -> NewSession {
     device.time_source = TimeSource::Measured;
     NewSession {
         workload: "attention-fp16-d64".to_owned(),
-        cases: vec!["b1h1s128".to_owned()],
         proposer: "rules".to_owned(),
         seed: u64::MAX,
         budget: Budget { wall: Duration::from_secs(3600), max_cost_usd: Some(1.5), max_iterations: None },
+        asked: Asked { families: vec!["tiled".to_owned()], dtype: Dtype::F16, cases: vec![case()] },
         config: serde_json::json!({ "min_speedup": 1.01 }),
         environment: Environment {
             device,
@@ -96,6 +96,11 @@ pub(crate) fn session() -> NewSession {
             host: "Linux, 16 cores".to_owned(),
         },
     }
+}
+
+/// The one case.
+fn case() -> Case {
+    Case { name: "b1h1s128".to_owned(), dims: IndexMap::from([("S".to_owned(), 128)]), regime: Regime::Warm }
 }
 
 /// A variant with its number of threads as the only parameter.
@@ -109,11 +114,7 @@ pub(crate) fn proposal(block: i64, parent: Option<i64>) -> Proposal {
             hash: VariantHash::of(&source),
             source,
         },
-        cases: vec![Case {
-            name: "b1h1s128".to_owned(),
-            dims: IndexMap::from([("S".to_owned(), 128)]),
-            regime: Regime::Warm,
-        }],
+        cases: vec![case()],
         hypothesis: Hypothesis {
             claim: format!("{block} threads fill the SMs"),
             evidence: "2 blocks on 58 SMs".to_owned(),
@@ -222,6 +223,7 @@ pub(crate) fn finish<'a>(evaluation: &'a Evaluation, decisions: &'a [Decision]) 
     Finish {
         artifact: None,
         compile_log: None,
+        plans: &[],
         evaluation,
         decisions,
         actual_speedup: None,

@@ -7,6 +7,7 @@ use crate::domain::cost::Spent;
 use crate::domain::evaluation::{Evaluation, Outcome};
 use crate::domain::family::Family;
 use crate::domain::history::{History, Point};
+use crate::domain::plan::{Initial, LaunchPlan, Workspace};
 use crate::domain::profile::Profile;
 use crate::domain::profile::tests::launch;
 use crate::domain::proposal::Proposal;
@@ -40,7 +41,7 @@ async fn a_session_is_told_from_start_to_end() {
         eager_ns: Some(40_000.0),
         relative_l2: Some(2e-4),
     };
-    store.record_baseline(session, &baseline).await.unwrap();
+    store.record_baselines(session, std::slice::from_ref(&baseline)).await.unwrap();
 
     let first = scene.measured(session, 64, None, 100_000.0, Verdict::Start).await;
     let second = scene.measured(session, 128, Some(first), 80_000.0, Verdict::Improved).await;
@@ -76,6 +77,7 @@ async fn a_session_is_told_from_start_to_end() {
       "max_cost_usd": 1.5,
       "max_iterations": null,
       "wall_s": 3600.0,
+      "resumptions": 0,
       "iterations": 3,
       "unfinished": 0,
       "wins": 1,
@@ -277,6 +279,7 @@ async fn an_interrupted_session_may_go_on_and_a_finished_one_may_not() {
         scene.store.end_session(session, status, "stopped", Duration::from_secs(1), Spent::default()).await
     };
     end(Status::Interrupted).await.unwrap();
+    end(Status::Failed).await.unwrap();
     end(Status::Finished).await.unwrap();
     assert!(matches!(end(Status::Finished).await, Err(StoreError::Refused(_))));
 }
@@ -353,4 +356,56 @@ async fn what_a_session_knew_is_rebuilt_from_its_record() {
     assert_eq!(History::of(&record, &families), learnt);
     assert_eq!(learnt.incumbents["b1h1s128"].timing.median_ns, 80_000.0);
     assert_eq!(learnt.finished.len(), 2, "what was wrong teaches no time");
+}
+
+/// A session that dies, goes on, is interrupted, and goes on again.
+#[tokio::test]
+async fn the_time_that_a_session_has_used_is_that_of_its_iterations_or_what_its_end_says() {
+    let scene = Scene::new().await;
+    let session = scene.session().await;
+    let used = async || scene.store.past(session).await.unwrap().used.as_secs_f64();
+    assert_eq!(used().await, 0.0);
+    let first = scene.measured(session, 64, None, 100_000.0, Verdict::Start).await;
+    scene.store.begin(session, &proposal(128, Some(first))).await.unwrap();
+    assert_eq!(used().await, 3.0, "what was in flight has no share");
+
+    let hour = Duration::from_secs(3600);
+    scene.store.resume_session(session, Duration::from_secs(3), 2 * hour).await.unwrap();
+    scene.measured(session, 256, Some(first), 80_000.0, Verdict::Improved).await;
+    assert_eq!(used().await, 6.0);
+    let spent = Spent { gpu_s: 19.0, gpu_usd: 0.02, llm_usd: 0.04 };
+    scene.store.end_session(session, Status::Interrupted, "stopped", Duration::from_secs(10), spent).await.unwrap();
+    assert_eq!(used().await, 10.0, "with what came before the first iteration and after the last");
+
+    scene.store.resume_session(session, Duration::from_secs(10), hour).await.unwrap();
+    let past = scene.store.past(session).await.unwrap();
+    assert_eq!((past.used, past.budget()), (Duration::from_secs(10), hour));
+    assert_eq!(past.asked, self::session().asked);
+    assert_eq!((past.record.session.status, past.record.session.resumptions), (Status::Running, 2));
+    assert_eq!(past.record.session.cost, spent);
+    scene.store.end_session(session, Status::Finished, "done", hour, spent).await.unwrap();
+    assert!(matches!(scene.store.resume_session(session, hour, hour).await, Err(StoreError::Refused(_))));
+    assert_eq!(scene.store.past(session).await.unwrap().record.session.resumptions, 2, "nothing is half-written");
+    assert!(matches!(scene.store.latest_unfinished().await, Err(StoreError::AllFinished)));
+}
+
+#[tokio::test]
+async fn a_variant_is_kept_with_the_way_it_was_launched() {
+    let scene = Scene::new().await;
+    let session = scene.session().await;
+    let plan = LaunchPlan {
+        workspaces: vec![Workspace { name: "w".to_owned(), bytes: 4, initial: Initial::Zero }],
+        launches: Vec::new(),
+    };
+    let (found, decisions) = (evaluation(100_000.0, false), []);
+    for block in [64, 128] {
+        let iteration = scene.store.begin(session, &proposal(block, None)).await.unwrap();
+        let plans = [("b1h1s128", &plan), ("never-reached", &plan)];
+        scene.store.finish(iteration, &Finish { plans: &plans, ..finish(&found, &decisions) }).await.unwrap();
+        let (variant, plans) = scene.store.launched(iteration).await.unwrap();
+        assert_eq!(variant, proposal(block, None).variant);
+        assert_eq!(plans, [("b1h1s128".to_owned(), plan.clone())].into());
+    }
+    let kept: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM plans").fetch_one(&scene.store.pool).await.unwrap();
+    assert_eq!(kept, 1, "the same plan is kept once");
 }

@@ -1,7 +1,7 @@
 //! The index under git's own lock, with a few entries replaced and all others left alone.
 
 use std::fs::{self, File, Metadata};
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -11,6 +11,7 @@ use git2::{FileMode, Index, IndexEntry, IndexTime, Oid};
 
 use super::error::VcsError;
 use super::files::{Before, folders_above, make_like, put_back, read, replace, temporary};
+use super::recovery::Journal;
 
 /// Editors run `git status` all the time, which holds the lock for some milliseconds. This often and this long (0.2 s)
 /// outlasts them.
@@ -27,14 +28,26 @@ pub(super) struct LockedIndex {
     original: Before,
     published: bool,
     // Dropped last: what is put back is put back under the lock.
-    _lock: Lock,
+    lock: Lock,
 }
 
 impl LockedIndex {
-    /// Locks and reads the index of the repository or linked worktree at `git_dir`.
-    pub(super) fn lock(git_dir: &Path) -> Result<Self, VcsError> {
+    /// Locks and reads the index of the repository or linked worktree at `git_dir`. The lock says what it is for, so that
+    /// what a killed process leaves can be undone.
+    pub(super) fn lock(git_dir: &Path, journal: &Journal) -> Result<Self, VcsError> {
         let path = git_dir.join("index");
-        let lock = Lock::take(&path)?;
+        let lock = Lock::take(&path, journal)?;
+        Self::under(lock, path)
+    }
+
+    /// Takes over the lock of an optloop that died with it; none if there is no such lock.
+    pub(super) fn take_over(git_dir: &Path) -> Result<Option<(Self, Journal)>, VcsError> {
+        let path = git_dir.join("index");
+        let Some((lock, journal)) = Lock::take_over(&path) else { return Ok(None) };
+        Ok(Some((Self::under(lock, path)?, journal)))
+    }
+
+    fn under(lock: Lock, path: PathBuf) -> Result<Self, VcsError> {
         let original = read(&path).map_err(VcsError::file("read", &path))?;
         let beside = temporary(&path);
         match &original {
@@ -44,7 +57,7 @@ impl LockedIndex {
         }
         let copy =
             Index::open(&beside).map_err(VcsError::git("read the index, which must be neither split nor sparse"))?;
-        Ok(Self { path, copy, original, published: false, _lock: lock })
+        Ok(Self { path, copy, original, published: false, lock })
     }
 
     /// Returns what is staged at a path. Refuses a path that is in conflict or that collides with a folder.
@@ -70,6 +83,20 @@ impl LockedIndex {
         let file = workdir.join(path);
         let found = fs::symlink_metadata(&file).map_err(VcsError::file("look at", &file))?;
         self.copy.add(&entry(path, &found, id)).map_err(VcsError::git("stage the winner"))
+    }
+
+    /// Stages what HEAD has at a path, or nothing. Git looks at the file again, for the entry does not say when it was read.
+    pub(super) fn unstage(&mut self, path: &Path, head: Option<Oid>) -> Result<(), VcsError> {
+        let doing = VcsError::git("unstage a winner");
+        match head {
+            None => self.copy.remove(path, 0).map_err(doing),
+            Some(id) => self.copy.add(&unread(path, id)).map_err(doing),
+        }
+    }
+
+    /// Returns where the lock is.
+    pub(super) fn lock_path(&self) -> &Path {
+        &self.lock.path
     }
 
     /// Replaces the index by what was staged.
@@ -104,22 +131,48 @@ impl Drop for LockedIndex {
 }
 
 /// The lock file that every git respects. Dropping it removes it, and the copy made under it.
+///
+/// It holds the journal, and this process holds a lock on the file itself, which ends with the process: so another optloop can
+/// tell that a lock is one of ours and that nobody is behind it.
 struct Lock {
     path: PathBuf,
     copy: PathBuf,
+    _held: File,
 }
 
 impl Lock {
-    fn take(index: &Path) -> Result<Self, VcsError> {
+    fn take(index: &Path, journal: &Journal) -> Result<Self, VcsError> {
         let path = index.with_extension("lock");
-        for _ in 0..LOCK_TRIES {
-            match File::create_new(&path) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => thread::sleep(LOCK_PAUSE),
-                Err(error) => return Err(VcsError::file("create", &path)(error)),
-                Ok(_) => return Ok(Self { path, copy: temporary(index) }),
+        let text = serde_json::to_vec(journal).map_err(VcsError::Json)?;
+        // Made beside and linked, because nobody must find it empty.
+        let staged = index.with_file_name(format!(".index.lock.{}.optloop-tmp", std::process::id()));
+        let _ = fs::remove_file(&staged);
+        let made = File::create_new(&staged).and_then(|mut file| {
+            file.write_all(&text)?;
+            file.lock()?;
+            Ok(file)
+        });
+        let held = made.map_err(VcsError::file("create", &path))?;
+        let linked = (0..LOCK_TRIES).find_map(|_| match fs::hard_link(&staged, &path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                thread::sleep(LOCK_PAUSE);
+                None
             }
-        }
-        Err(VcsError::Locked(path))
+            linked => Some(linked.map_err(VcsError::file("create", &path))),
+        });
+        let _ = fs::remove_file(&staged);
+        linked.unwrap_or_else(|| Err(VcsError::Locked(path.clone())))?;
+        Ok(Self { path, copy: temporary(index), _held: held })
+    }
+
+    fn take_over(index: &Path) -> Option<(Self, Journal)> {
+        let path = index.with_extension("lock");
+        let mut file = File::options().read(true).write(true).open(&path).ok()?;
+        let journal = Journal::read(&mut file)?;
+        file.try_lock().ok()?;
+        // Somebody may have taken it over, and another one made, since it was opened.
+        let same = fs::metadata(&path).ok()?.ino() == file.metadata().ok()?.ino();
+        same.then(|| (Self { path, copy: temporary(index), _held: file }, journal))
     }
 }
 
@@ -133,6 +186,25 @@ impl Drop for Lock {
     }
 }
 
+/// Makes an entry that says nothing of the file, so that git reads it.
+fn unread(path: &Path, id: Oid) -> IndexEntry {
+    let never = IndexTime::new(0, 0);
+    IndexEntry {
+        ctime: never,
+        mtime: never,
+        dev: 0,
+        ino: 0,
+        mode: FileMode::Blob.into(),
+        uid: 0,
+        gid: 0,
+        file_size: 0,
+        id,
+        flags: 0,
+        flags_extended: 0,
+        path: path.as_os_str().as_encoded_bytes().to_owned(),
+    }
+}
+
 /// Makes an entry with the file's times and numbers, so that git sees at a glance that the file is unchanged.
 fn entry(path: &Path, found: &Metadata, id: Oid) -> IndexEntry {
     // The index keeps the low 32 bits of everything.
@@ -142,13 +214,9 @@ fn entry(path: &Path, found: &Metadata, id: Oid) -> IndexEntry {
         mtime: time(found.mtime(), found.mtime_nsec()),
         dev: found.dev() as u32,
         ino: found.ino() as u32,
-        mode: FileMode::Blob.into(),
         uid: found.uid(),
         gid: found.gid(),
         file_size: found.size() as u32,
-        id,
-        flags: 0,
-        flags_extended: 0,
-        path: path.as_os_str().as_encoded_bytes().to_owned(),
+        ..unread(path, id)
     }
 }

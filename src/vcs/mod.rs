@@ -8,7 +8,9 @@
 
 mod error;
 mod files;
+mod found;
 mod index;
+mod recovery;
 #[cfg(test)]
 mod tests;
 mod winner;
@@ -22,7 +24,9 @@ use git2::{Commit, ErrorCode, FileMode, ObjectType, Oid, Repository, RepositoryS
 
 pub use self::error::VcsError;
 use self::files::Written;
+pub use self::found::FoundBy;
 use self::index::LockedIndex;
+use self::recovery::Journal;
 pub use self::winner::{BaselineTime, Figures, Winner};
 pub use self::winners_of::WinnerInCommit;
 
@@ -85,12 +89,17 @@ impl Repo {
     /// Commits a winner onto HEAD, and returns the commit; returns HEAD itself if it already holds the same files.
     ///
     /// A file of the winner that the user has edited or staged is never overwritten. On any error, files, index and
-    /// HEAD are as they were. A process killed half-way can be followed by the same call.
+    /// HEAD are as they were. What a process killed half-way has left is undone first.
     pub fn commit_winner(&self, winner: &Winner) -> Result<CommitId, VcsError> {
         self.check_idle()?;
-        let mut index = LockedIndex::lock(self.git.path())?;
+        self.recover()?;
         let files = self.files(winner)?;
+        let reference = self.head_reference().map_err(VcsError::git("read HEAD"))?;
+        let mut index = LockedIndex::lock(self.git.path(), &Journal::of(self, &reference, &files))?;
         let head = self.lock_head()?;
+        if head.reference != reference {
+            return Err(VcsError::Busy("checkout"));
+        }
         let base = self.tree_of(head.commit.as_ref())?;
         for file in &files {
             self.check_untouched(file, &base, &index)?;

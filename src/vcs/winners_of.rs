@@ -41,7 +41,7 @@ impl Repo {
         Ok((CommitId(commit.id().to_string()), winners))
     }
 
-    fn winners_in(&self, commit: &Commit<'_>) -> Result<Vec<WinnerInCommit>, git2::Error> {
+    pub(super) fn winners_in(&self, commit: &Commit<'_>) -> Result<Vec<WinnerInCommit>, git2::Error> {
         let tree = commit.tree()?;
         let before = commit.parent(0).ok().map(|parent| parent.tree()).transpose()?;
         let diff = self.git.diff_tree_to_tree(before.as_ref(), Some(&tree), None)?;

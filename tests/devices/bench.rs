@@ -4,19 +4,19 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use optloop::domain::artifact::Artifact;
-use optloop::domain::evaluation::Evaluation;
+use optloop::domain::evaluation::{Evaluation, Outcome};
 use optloop::domain::family::Family;
 use optloop::domain::op::Dtype;
 use optloop::domain::plan::LaunchPlan;
 use optloop::domain::regime::Regime;
 use optloop::domain::sampling::Sampling;
-use optloop::domain::variant::{Variant, VariantHash};
+use optloop::domain::variant::{Params, Variant, VariantHash};
 use optloop::domain::verdict::Policy;
 use optloop::domain::workload::{Case, Tolerance};
 use optloop::ops;
 use optloop::runner::compile::Compiler;
 use optloop::runner::device::DeviceChoice;
-use optloop::runner::evaluate::{CaseRequest, EvaluateRequest};
+use optloop::runner::evaluate::{CaseRequest, EvaluateRequest, Examination, ExamineRequest, PlannedCase};
 use optloop::runner::render::render;
 use optloop::runner::self_check;
 use optloop::runner::toolchain::Toolchain;
@@ -39,6 +39,15 @@ pub fn small() -> Case {
 /// The same with so many heads that an H200 holds few enough sets of buffers to time it cold.
 pub fn cold() -> Case {
     case("cold", 64, Regime::Cold)
+}
+
+/// Returns the family with a point of it.
+fn faulty(fault: i64, shared_bytes: i64) -> (Family, Params) {
+    let family = Family::parse(include_str!("family.toml"), include_str!("kernel.cu.tera").to_owned()).unwrap();
+    let mut params = family.defaults();
+    params.insert("FAULT".to_owned(), fault);
+    params.insert("SHARED".to_owned(), shared_bytes);
+    (family, params)
 }
 
 fn case(name: &str, batch: i64, regime: Regime) -> Case {
@@ -77,14 +86,37 @@ impl Bench {
     }
 
     fn variant(&self, case: &Case, fault: i64, shared_bytes: i64) -> (Artifact, LaunchPlan) {
-        let family = Family::parse(include_str!("family.toml"), include_str!("kernel.cu.tera").to_owned()).unwrap();
-        let mut params = family.defaults();
-        params.insert("FAULT".to_owned(), fault);
-        params.insert("SHARED".to_owned(), shared_bytes);
+        let (family, params) = faulty(fault, shared_bytes);
         let variant = render(&family, &family.specialization(case), Dtype::F16, &params).unwrap();
+        (self.compiler.compile(&variant).unwrap(), self.plan(case, fault, shared_bytes))
+    }
+
+    fn plan(&self, case: &Case, fault: i64, shared_bytes: i64) -> LaunchPlan {
+        let (family, params) = faulty(fault, shared_bytes);
         let op = ops::find("attention").unwrap();
-        let plan = family.plan(&params, case, op, Dtype::F16, self.worker.info()).unwrap();
-        (self.compiler.compile(&variant).unwrap(), plan)
+        family.plan(&params, case, op, Dtype::F16, self.worker.info()).unwrap()
+    }
+
+    /// Examines the kernel with a fault on a case, and on every hidden shape near it.
+    pub async fn examine(&mut self, case: Case, fault: i64) -> Result<Examination, Outcome> {
+        let (artifact, plan) = self.variant(&case, fault, 0);
+        let hidden = ops::find("attention").unwrap().hidden(&case.dims);
+        let hidden = hidden.into_iter().map(|dims| {
+            let case = Case { dims, ..case.clone() };
+            PlannedCase { plan: self.plan(&case, fault, 0), case }
+        });
+        let request = ExamineRequest {
+            artifact,
+            op: "attention".to_owned(),
+            dtype: Dtype::F16,
+            tolerance: TOLERANCE,
+            hidden: hidden.collect(),
+            case: PlannedCase { case, plan },
+            min_sample_ns: MIN_SAMPLE_NS,
+            oracle_flop: 1e10,
+            input_seed: 7,
+        };
+        self.worker.examine(request).await.unwrap()
     }
 
     /// Evaluates the kernel with a fault on the small case.

@@ -30,7 +30,7 @@ pub async fn samples_in_turns(device: &str) {
 /// Every fault has its outcome in a contest, too. An entrant that fails leaves the others as they were, unless it takes the
 /// process down: then the contest is over.
 pub async fn tells_right_from_broken(device: &str) {
-    for (fault, expected) in FAULTS {
+    for (fault, expected, _) in FAULTS {
         let mut bench = Bench::on(device).await;
         let [right, faulty] = [0, fault].map(|fault| bench.entrant(small(), fault));
         bench.worker.enter(right.clone()).await.unwrap().unwrap();

@@ -6,23 +6,92 @@
 mod bench;
 mod contests;
 
-use bench::Bench;
+use bench::{Bench, cold, small};
+use optloop::domain::check::Check;
 use optloop::domain::device::DeviceInfo;
 use optloop::domain::evaluation::Outcome;
 
-/// The kernel's `fault` argument; the fake device acts on the same numbers.
-const FAULTS: [(i64, &str); 7] =
-    [(0, "measured"), (1, "wrong"), (2, "crashed"), (3, "wrong"), (4, "timed_out"), (6, "wrong"), (7, "cheated")];
+/// The kernel's `fault` argument with what becomes of it, and the check that catches it; the fake device acts on the same numbers.
+const FAULTS: [(i64, &str, Option<Check>); 11] = [
+    (0, "measured", None),
+    (1, "wrong", Some(Check::Accuracy)),
+    (2, "crashed", None),
+    (3, "wrong", Some(Check::Written)),
+    (4, "timed_out", None),
+    (6, "wrong", Some(Check::Finite)),
+    // Wrong from its second launch on.
+    (7, "cheated", Some(Check::Timed)),
+    // Writes behind its output.
+    (8, "wrong", Some(Check::Surroundings)),
+    // Writes over its queries when it has read them.
+    (9, "wrong", Some(Check::Inputs)),
+    // Slightly other bytes from its second launch on.
+    (10, "wrong", Some(Check::Repeatable)),
+    // Does nothing from its second launch on.
+    (11, "cheated", Some(Check::Fresh)),
+];
+
+/// Faults that an evaluation lets pass, with the check of the examination that catches them.
+const EXAMINED: [(i64, &str, Check); 3] = [
+    // Does not subtract the largest score.
+    (12, "wrong", Check::Probe),
+    // Right for 33 queries only.
+    (13, "wrong", Check::Hidden),
+    // Knows by heart what it computed.
+    (14, "cheated", Check::Pace),
+];
+
+/// Returns what a device makes of a fault. The virtual one finds accesses out of bounds by itself; it executes once to time, which
+/// after loading is a first launch again.
+fn expected(device: &str, fault: (i64, &'static str, Option<Check>)) -> (&'static str, Option<Check>) {
+    match (device.starts_with("virtual"), fault) {
+        (true, (7, ..)) => ("cheated", Some(Check::Fresh)),
+        (true, (8, ..)) => ("crashed", None),
+        (true, (10, ..)) => ("measured", None),
+        (_, (_, kind, check)) => (kind, check),
+    }
+}
 
 /// Every fault has its outcome, and the right kernel is measured after each of them as before.
 async fn tells_right_from_broken(device: &str) {
     let mut bench = Bench::on(device).await;
-    for (fault, expected) in FAULTS {
-        let evaluation = bench.evaluate(fault, 0, None).await;
-        assert_eq!(evaluation.outcome.kind(), expected, "fault {fault}: {:?}", evaluation.outcome);
+    for fault in FAULTS {
+        let outcome = bench.evaluate(fault.0, 0, None).await.outcome;
+        assert_eq!((outcome.kind(), outcome.check()), expected(device, fault), "fault {}: {outcome:?}", fault.0);
         let after = bench.evaluate(0, 0, None).await;
-        assert_eq!(after.outcome, Outcome::Measured, "after fault {fault}");
+        assert_eq!(after.outcome, Outcome::Measured, "after fault {}", fault.0);
     }
+}
+
+/// A right kernel passes its examination, and what only an examination finds is found.
+async fn examines(device: &str) {
+    let mut bench = Bench::on(device).await;
+    let replays = bench.worker.info().replays;
+    let passed = bench.examine(small(), 0).await.unwrap();
+    assert_eq!(passed.outputs, 12, "six probes and six hidden shapes");
+    assert_eq!(passed.pace.is_some(), replays);
+    for (fault, kind, check) in EXAMINED {
+        assert_eq!(bench.evaluate(fault, 0, None).await.outcome, Outcome::Measured, "fault {fault}");
+        let examined = bench.examine(small(), fault).await;
+        if check == Check::Pace && !replays {
+            assert_eq!(examined, Ok(passed), "a modelled time is that of the work that was done");
+            continue;
+        }
+        let caught = examined.unwrap_err();
+        assert_eq!((caught.kind(), caught.check()), (kind, Some(check)), "fault {fault}: {caught:?}");
+    }
+    // One launch serves two: which check meets the one that does nothing is chance.
+    let evaluated = bench.evaluate(15, 0, None).await.outcome;
+    if evaluated == Outcome::Measured {
+        bench.examine(small(), 15).await.unwrap_err();
+    }
+}
+
+/// The same in cold caches, where every set of buffers gets contents of its own.
+async fn examines_cold(device: &str) {
+    let mut bench = Bench::on(device).await;
+    assert!(bench.examine(cold(), 0).await.unwrap().pace.is_some());
+    assert_eq!(bench.examine(cold(), 14).await.unwrap_err().check(), Some(Check::Pace));
 }
 
 /// A model needs one look: a start is modelled, a faster time is confirmed, any other is not.
@@ -84,6 +153,24 @@ async fn the_fake_device_passes() {
     tells_right_from_broken("fake").await;
     contests::times_cold("fake").await;
     contests::times_a_plan_by_itself("fake").await;
+}
+
+#[tokio::test]
+async fn the_fake_device_examines() {
+    examines("fake").await;
+    examines_cold("fake").await;
+}
+
+#[tokio::test]
+async fn the_virtual_device_examines() {
+    examines("virtual:h200").await;
+}
+
+#[tokio::test]
+#[ignore = "needs a CUDA GPU"]
+async fn the_cuda_device_examines() {
+    examines("cuda:0").await;
+    examines_cold("cuda:0").await;
 }
 
 #[tokio::test]

@@ -13,6 +13,7 @@ use crate::domain::op::Dims;
 use crate::domain::record::{CaseRecord, IterationRecord, SessionSummary};
 use crate::domain::regime::Regime;
 use crate::domain::sidecar::{self, Sidecar};
+use crate::files;
 use crate::store::Store;
 
 /// What a person asked for.
@@ -191,10 +192,8 @@ fn conditions(
 
 fn from_sidecar(path: &Path, project: &Project) -> anyhow::Result<Recorded> {
     let shown = show(path, project);
-    let text =
-        std::fs::read_to_string(path).map_err(|error| usage_sentence(format!("cannot read {shown}: {error}")))?;
-    let sidecar: Sidecar = serde_json::from_str(&text)
-        .map_err(|error| usage_sentence(format!("{shown} is no sidecar of a winner: {error}")))?;
+    let sidecar = Sidecar::parse(&files::read(path).map_err(usage)?)
+        .map_err(|problem| usage_sentence(format!("{shown} is no sidecar of a winner: {problem}")))?;
     let found = &sidecar.measurement;
     let folder = path.parent().and_then(Path::file_name).and_then(|name| name.to_str());
     let workload = found.workload.as_deref().or(folder).unwrap_or_default();

@@ -35,6 +35,8 @@ pub struct Report {
     pub shrinkage: Option<Shrinkage>,
     /// `total`, `unfinished`, and a count per kind of outcome.
     pub iterations: IndexMap<&'static str, u64>,
+    /// How many wrong or cheating variants each check caught; those that caught none are left out.
+    pub caught: IndexMap<&'static str, u64>,
     /// The first correct variant of each case and every confirmed improvement, oldest first.
     pub wins: Vec<Win>,
     /// Every claim, oldest first.
@@ -78,6 +80,8 @@ pub struct Session {
     pub ended_at: Option<String>,
     /// Wall time allowed.
     pub budget_s: f64,
+    /// How often it went on after it had ended without being finished.
+    pub resumptions: u64,
     /// Wall time used; null while it runs.
     pub wall_s: Option<f64>,
     /// Seconds for which the device was held.

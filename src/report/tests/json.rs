@@ -23,6 +23,7 @@ fn a_session_is_told_to_programs_as_json() {
         "started_at": "2026-11-20T10:00:00Z",
         "ended_at": "2026-11-20T10:55:00Z",
         "budget_s": 3300.0,
+        "resumptions": 0,
         "wall_s": 3301.0,
         "gpu_s": 3301.0,
         "cost_usd": 0.9299999999999999
@@ -180,6 +181,9 @@ fn a_session_is_told_to_programs_as_json() {
         "timed_out": 0,
         "cheated": 0,
         "pruned": 0
+      },
+      "caught": {
+        "accuracy": 1
       },
       "wins": [
         {

@@ -47,6 +47,7 @@ fn session(id: i64, wins: u64, spent: Spent) -> SessionSummary {
         max_cost_usd: None,
         max_iterations: None,
         wall_s: Some(3301.0),
+        resumptions: 0,
         iterations: 5,
         unfinished: 0,
         wins,

@@ -13,12 +13,14 @@ use tokio::time::timeout;
 
 use super::protocol::{Refusal, Request};
 use crate::runner::child;
+use crate::secrets;
 
 /// The longest line that is read. The longest that is meant, 100,000 samples of a block, has a fifth of it.
 const MAX_LINE_BYTES: u64 = 10 << 20;
 
 /// Why there is no answer.
-pub(super) enum Failure {
+#[derive(Debug)]
+pub enum Failure {
     /// It says that it cannot; it can be asked something else.
     Refused(String),
     /// It is dead, hangs or talks garbage: nothing more can be asked.
@@ -45,6 +47,7 @@ impl Process {
         let mut command = Command::new(exe);
         // In the folder, a path is the project's, whatever folder optloop was called in; a bare name is looked up in PATH.
         command.args(["guard", "--", program]).args(arguments).current_dir(folder);
+        secrets::withhold(command.as_std_mut());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         // A Ctrl-C at the terminal is for the session to handle, not for the program to die of.
         #[cfg(unix)]
@@ -97,12 +100,13 @@ impl Process {
 }
 
 /// Reads an answer as what was asked for.
-pub(super) fn meant<T: DeserializeOwned>(answer: Value) -> Result<T, Failure> {
+pub fn meant<T: DeserializeOwned>(answer: Value) -> Result<T, Failure> {
     serde_json::from_value(answer).map_err(|error| garbage(&error))
 }
 
-fn answer(line: &[u8]) -> Result<Value, Failure> {
-    let answer: Value = serde_json::from_slice(line).map_err(|error| garbage(&error))?;
+/// Reads a line of a program: an answer, or why there is none.
+pub fn answer(line: &[u8]) -> Result<Value, Failure> {
+    let answer: Value = serde_json::from_slice(&secrets::mask_bytes(line)).map_err(|error| garbage(&error))?;
     match answer.get("error") {
         Some(_) => Err(Failure::Refused(sentence(&meant::<Refusal>(answer)?.error))),
         None => Ok(answer),

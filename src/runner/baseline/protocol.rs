@@ -69,31 +69,37 @@ impl Hello {
 }
 
 /// The answer to [`Request::Prepare`].
-#[derive(Deserialize)]
-pub(super) struct Prepared {
+#[derive(Debug, Deserialize)]
+pub struct Prepared {
+    /// Every backend that was asked for.
     pub backends: Vec<PreparedBackend>,
 }
 
 /// A backend that is ready, or its error.
-#[derive(Deserialize)]
-pub(super) struct PreparedBackend {
+#[derive(Debug, Deserialize)]
+pub struct PreparedBackend {
+    /// The program's name for it.
     pub name: String,
+    /// Why it cannot be sampled, if it cannot.
     pub error: Option<String>,
+    /// Executions in one replay.
     pub launches_per_sample: Option<u32>,
+    /// Time of one call without a graph.
     pub eager_ns: Option<f64>,
     /// The file in the request's output folder, by name.
     pub output: Option<String>,
 }
 
 /// The answer to [`Request::Sample`].
-#[derive(Deserialize)]
-pub(super) struct Sampled {
+#[derive(Debug, Deserialize)]
+pub struct Sampled {
+    /// Nanoseconds of one execution, a value per replay.
     pub samples_ns: Vec<f64>,
 }
 
 /// The answer to [`Request::Release`].
-#[derive(Deserialize)]
-pub(super) struct Released {}
+#[derive(Debug, Deserialize)]
+pub struct Released {}
 
 /// The answer to a request that cannot be met.
 #[derive(Deserialize)]

@@ -15,6 +15,7 @@ use crate::runner::frames::FrameError;
 use crate::runner::nvrtc::{Nvrtc, NvrtcError};
 use crate::runner::toolchain::Toolchain;
 use crate::runner::{child, frames};
+use crate::secrets;
 
 /// What a compiler process is asked.
 #[derive(Debug, Serialize, Deserialize)]
@@ -84,6 +85,7 @@ impl CompilerProcess {
     /// Starts `optloop compiler` from the executable `exe`, and returns it with NVRTC's version.
     pub fn start(exe: &Path, toolchain: &Toolchain, limits: Limits) -> Result<(Self, String), String> {
         let mut command = Command::new(exe);
+        secrets::withhold(&mut command);
         command.arg("compiler").arg("--nvrtc").arg(&toolchain.nvrtc).arg("--builtins").arg(&toolchain.builtins);
         command.arg("--memory-bytes").arg(limits.memory_bytes.to_string());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -1,7 +1,8 @@
 //! CUDA devices, through cudarc's driver bindings, loaded at run time.
 //!
-//! This is the only device with `unsafe` code. Everything runs on one stream; each call waits for what it started, so
-//! an error is reported by the call that caused it.
+//! This is the only device with `unsafe` code. Everything runs on one stream. A call that executes or reads waits for what it
+//! started, so an error is reported by the call that caused it; fills and writes, which cannot fail on the way, are waited for by
+//! what comes next.
 #![allow(unsafe_code)]
 
 use std::collections::HashMap;
@@ -10,11 +11,26 @@ use std::ptr;
 
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute, CUfunction_attribute as FunctionAttribute};
+use rayon::prelude::*;
 
 use super::{Buffer, Capture, Clock, Device, Fault, Module, Replay, Work};
 use crate::domain::artifact::Artifact;
 use crate::domain::device::{DeviceInfo, Peaks, TimeSource};
 use crate::domain::plan::{Arg, Launch, ScalarValue};
+
+/// What lies on either side of a buffer: as much as a tile of 128 rows of 256 halves, so that a whole tile at a ragged end lands
+/// in it. A multiple of every alignment that the driver gives, so that the buffer is aligned as it would be without.
+const GUARD_BYTES: usize = 64 << 10;
+
+/// What guards and new buffers are filled with: all bits set are a NaN of every dtype, so that who reads beyond an end, or what
+/// nobody wrote, gets an output that is none.
+const GUARD: u8 = 0xff;
+
+/// What is copied to the host at a time: long enough for the bus to run at its rate, short enough for a core's cache.
+const WINDOW_BYTES: usize = 4 << 20;
+
+/// What one core compares at a time. Below, handing it out takes longer than comparing it.
+const COMPARED_BYTES: usize = 256 << 10;
 
 /// A CUDA device with its primary context, held by this process.
 pub struct CudaDevice {
@@ -25,10 +41,25 @@ pub struct CudaDevice {
     after: sys::CUevent,
     modules: HashMap<usize, Loaded>,
     captures: HashMap<usize, sys::CUgraphExec>,
-    buffers: HashMap<usize, (sys::CUdeviceptr, usize)>,
+    buffers: HashMap<usize, Place>,
+    window: Window,
+    /// Fills or writes were put on the stream that nobody has waited for.
+    pending: bool,
     /// The number of the handle given out last.
     next: usize,
 }
+
+/// Where a buffer lies: a guard, its bytes, a guard.
+#[derive(Clone, Copy)]
+struct Place {
+    allocated: sys::CUdeviceptr,
+    address: sys::CUdeviceptr,
+    bytes: usize,
+}
+
+/// Page-locked host memory that the device's memory is looked at through: the bus reaches its rate only there, and the pages of
+/// a new vector cost more than the copy.
+struct Window(*mut u8);
 
 /// A loaded artifact with the kernels that were looked up in it.
 struct Loaded {
@@ -77,19 +108,57 @@ impl CudaDevice {
                 modules: HashMap::new(),
                 captures: HashMap::new(),
                 buffers: HashMap::new(),
+                // SAFETY: the memory is freed once, when the device is dropped.
+                window: Window(unsafe { result::malloc_host(WINDOW_BYTES, 0)? }.cast()),
+                pending: false,
                 next: 0,
             })
         };
         open().map_err(|error| explain("the device does not give a context", error))
     }
 
-    fn address(&self, buffer: Buffer) -> Result<(sys::CUdeviceptr, usize), Fault> {
+    fn place(&self, buffer: Buffer) -> Result<Place, Fault> {
         self.buffers.get(&buffer.0).copied().ok_or_else(|| Fault::Broken("no such buffer".to_owned()))
     }
 
-    fn synchronize(&self) -> Result<(), Fault> {
+    fn synchronize(&mut self) -> Result<(), Fault> {
+        self.pending = false;
         // SAFETY: the stream lives as long as the device.
         unsafe { result::stream::synchronize(self.stream) }.map_err(|error| fault(&error))
+    }
+
+    /// Waits for fills and writes, so that nothing of them is in a time that is taken next.
+    fn settle(&mut self) -> Result<(), Fault> {
+        if self.pending { self.synchronize() } else { Ok(()) }
+    }
+
+    /// Puts a fill of memory that is its own on the stream.
+    fn set(&mut self, address: sys::CUdeviceptr, bytes: usize, byte: u8) -> Result<(), Fault> {
+        self.pending = true;
+        // SAFETY: the caller names memory of a buffer and its guards.
+        unsafe { result::memset_d8_async(address, byte, bytes, self.stream) }.map_err(|error| fault(&error))
+    }
+
+    /// Shows memory of the device to `look`, a window at a time, from the offset that it is told, until it says stop.
+    fn look(
+        &mut self,
+        address: sys::CUdeviceptr,
+        bytes: usize,
+        mut look: impl FnMut(usize, &[u8]) -> bool,
+    ) -> Result<bool, Fault> {
+        for offset in (0..bytes).step_by(WINDOW_BYTES) {
+            let size = WINDOW_BYTES.min(bytes - offset);
+            // SAFETY: the window has as many bytes, was written by the driver or is about to be, and is looked at nowhere else.
+            let window = unsafe { std::slice::from_raw_parts_mut(self.window.0, size) };
+            // SAFETY: both sides have `size` bytes, and the copy is waited for before the window is looked at.
+            unsafe { result::memcpy_dtoh_async(window, address + offset as u64, self.stream) }
+                .map_err(|error| fault(&error))?;
+            self.synchronize()?;
+            if !look(offset, window) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     fn handle(&mut self) -> usize {
@@ -159,7 +228,7 @@ impl CudaDevice {
             buffer.ok_or_else(|| Fault::Refused(format!("the plan names no buffer `{name}`")))
         };
         let value = |arg: &Arg| match arg {
-            Arg::Tensor(name) | Arg::Workspace(name) => Ok(self.address(address(name)?)?.0),
+            Arg::Tensor(name) | Arg::Workspace(name) => Ok(self.place(address(name)?)?.address),
             // The driver reads as many bytes as the parameter has, from the front: little-endian machines only.
             Arg::Scalar(scalar) => Ok(match scalar.value {
                 ScalarValue::I32(value) => u64::from(value.cast_unsigned()),
@@ -192,45 +261,85 @@ impl Device for CudaDevice {
         }
     }
 
+    /// What is freed is not overwritten: nobody gets at it but by this, and this overwrites what it gives.
     fn alloc(&mut self, bytes: usize) -> Result<Buffer, Fault> {
+        let all = bytes + 2 * GUARD_BYTES;
         // SAFETY: the memory is given out as a handle and only reached through this device.
-        let address = unsafe { result::malloc_sync(bytes.max(1)) }
+        let allocated = unsafe { result::malloc_sync(all) }
             .map_err(|error| Fault::Refused(format!("{bytes} bytes of device memory: {}", describe(&error))))?;
         let handle = self.handle();
-        self.buffers.insert(handle, (address, bytes));
+        self.buffers.insert(handle, Place { allocated, address: allocated + GUARD_BYTES as u64, bytes });
+        self.set(allocated, all, GUARD)?;
         Ok(Buffer(handle))
     }
 
     fn free(&mut self, buffer: Buffer) -> Result<(), Fault> {
+        self.settle()?;
         match self.buffers.remove(&buffer.0) {
             // SAFETY: it came from `alloc`, was just taken out of the table, and nothing is running.
-            Some((address, _)) => unsafe { result::free_sync(address) }.map_err(|error| fault(&error)),
+            Some(place) => unsafe { result::free_sync(place.allocated) }.map_err(|error| fault(&error)),
             None => Ok(()),
         }
     }
 
     fn write(&mut self, buffer: Buffer, bytes: &[u8]) -> Result<(), Fault> {
-        let (address, size) = self.address(buffer)?;
+        let Place { address, bytes: size, .. } = self.place(buffer)?;
         if bytes.len() != size {
             return Err(Fault::Broken(format!("{} bytes written to a buffer of {size}", bytes.len())));
         }
-        // SAFETY: the buffer has exactly these many bytes.
-        unsafe { result::memcpy_htod_sync(address, bytes) }.map_err(|error| fault(&error))
+        self.pending = true;
+        // SAFETY: the buffer has exactly these many bytes. They are pageable, so the driver has taken them when it returns.
+        unsafe { result::memcpy_htod_async(address, bytes, self.stream) }.map_err(|error| fault(&error))
     }
 
     fn fill(&mut self, buffer: Buffer, byte: u8) -> Result<(), Fault> {
-        let (address, size) = self.address(buffer)?;
-        // SAFETY: the buffer has `size` bytes.
-        unsafe { result::memset_d8_async(address, byte, size, self.stream) }.map_err(|error| fault(&error))?;
-        self.synchronize()
+        let place = self.place(buffer)?;
+        if place.bytes == 0 { Ok(()) } else { self.set(place.address, place.bytes, byte) }
     }
 
     fn read(&mut self, buffer: Buffer) -> Result<Vec<u8>, Fault> {
-        let (address, size) = self.address(buffer)?;
-        let mut bytes = vec![0_u8; size];
-        // SAFETY: both sides have `size` bytes.
-        unsafe { result::memcpy_dtoh_sync(&mut bytes, address) }.map_err(|error| fault(&error))?;
+        let place = self.place(buffer)?;
+        let mut bytes = Vec::with_capacity(place.bytes);
+        self.look(place.address, place.bytes, |_, window| {
+            bytes.extend_from_slice(window);
+            true
+        })?;
         Ok(bytes)
+    }
+
+    fn holds(&mut self, buffer: Buffer, bytes: &[u8]) -> Result<bool, Fault> {
+        let place = self.place(buffer)?;
+        if bytes.len() != place.bytes {
+            return Ok(false);
+        }
+        self.look(place.address, place.bytes, |offset, window| same(window, &bytes[offset..offset + window.len()]))
+    }
+
+    fn was_intact(&mut self, buffer: Buffer) -> Result<bool, Fault> {
+        let Place { allocated, address, bytes } = self.place(buffer)?;
+        for guard in [allocated, address + bytes as u64] {
+            if !self.look(guard, GUARD_BYTES, |_, window| window.iter().all(|byte| *byte == GUARD))? {
+                self.set(allocated, GUARD_BYTES, GUARD)?;
+                self.set(address + bytes as u64, GUARD_BYTES, GUARD)?;
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Lines that were loaded to stay in L2 become ordinary ones, and none may be from now on.
+    fn reset_caches(&mut self) -> Result<(), Fault> {
+        self.settle()?;
+        let limit = sys::CUlimit::CU_LIMIT_PERSISTING_L2_CACHE_SIZE;
+        // SAFETY: the context is current on this thread.
+        let reset = unsafe { sys::cuCtxSetLimit(limit, 0).result().and(sys::cuCtxResetPersistingL2Cache().result()) };
+        match reset {
+            // A device that cannot keep lines, or is not allowed to, has none to reset.
+            Err(DriverError(
+                sys::cudaError_enum::CUDA_ERROR_UNSUPPORTED_LIMIT | sys::cudaError_enum::CUDA_ERROR_NOT_SUPPORTED,
+            )) => Ok(()),
+            reset => reset.map_err(|error| fault(&error)),
+        }
     }
 
     fn launch(&mut self, work: &Work<'_>) -> Result<(), Fault> {
@@ -245,6 +354,7 @@ impl Device for CudaDevice {
 
 impl Replay for CudaDevice {
     fn capture(&mut self, works: &[Work<'_>], executions: u32) -> Result<Capture, Fault> {
+        self.settle()?;
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
         // SAFETY: the stream is idle; capture is ended below whatever happens in between.
         unsafe { result::stream::begin_capture(self.stream, mode) }.map_err(|error| fault(&error))?;
@@ -269,6 +379,7 @@ impl Replay for CudaDevice {
 
     fn replay(&mut self, capture: Capture) -> Result<f64, Fault> {
         let replay = *self.captures.get(&capture.0).ok_or_else(|| Fault::Broken("no such capture".to_owned()))?;
+        self.settle()?;
         // SAFETY: graph, stream and events are alive, and the events are recorded before they are compared.
         let elapsed_ms = unsafe {
             result::event::record(self.before, self.stream)
@@ -299,15 +410,24 @@ impl Drop for CudaDevice {
             for loaded in self.modules.values() {
                 let _ = result::module::unload(loaded.module);
             }
-            for (address, _) in self.buffers.values() {
-                let _ = result::free_sync(*address);
+            for place in self.buffers.values() {
+                let _ = result::free_sync(place.allocated);
             }
+            let _ = result::free_host(self.window.0.cast());
             let _ = result::event::destroy(self.before);
             let _ = result::event::destroy(self.after);
             let _ = result::stream::destroy(self.stream);
             let _ = result::primary_ctx::release(self.device);
         }
     }
+}
+
+/// Compares, on as many cores as it is worth.
+fn same(a: &[u8], b: &[u8]) -> bool {
+    if a.len() <= COMPARED_BYTES {
+        return a == b;
+    }
+    a.par_chunks(COMPARED_BYTES).zip(b.par_chunks(COMPARED_BYTES)).all(|(a, b)| a == b)
 }
 
 fn cluster_attribute(cluster: [u32; 3]) -> sys::CUlaunchAttribute {

@@ -5,9 +5,10 @@
 //! scalar argument called `FAULT`. Its times are *modelled* and its name says what it is.
 
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 use super::trouble::{Strike, Trouble};
-use super::{Buffer, Capture, Clock, Device, Fault, Module, Problem, Replay, Work};
+use super::{Buffer, Capture, Clock, Device, Fault, Module, Replay, Work};
 use crate::domain::artifact::Artifact;
 use crate::domain::device::{DeviceInfo, Peaks, TimeSource};
 use crate::domain::op::{Dims, Dtype, Op, Role};
@@ -17,8 +18,8 @@ use crate::runner::{inputs, self_check};
 /// See the module.
 pub struct FakeDevice {
     info: DeviceInfo,
-    modules: HashSet<usize>,
-    buffers: HashMap<usize, Vec<u8>>,
+    modules: HashMap<usize, State>,
+    buffers: HashMap<usize, Memory>,
     captures: HashMap<usize, Captured>,
     /// The number of the handle given out last.
     next: usize,
@@ -27,27 +28,68 @@ pub struct FakeDevice {
     trouble: Option<Trouble>,
 }
 
-/// Captured executions, with plans of their own, so that a replay can compute what the inputs are by then.
+/// A buffer's memory.
+struct Memory {
+    bytes: Rc<Vec<u8>>,
+    /// What an execution would have written: computed when somebody looks, so that 500 replays are affordable.
+    due: Option<Due>,
+    /// Nobody wrote beside it.
+    intact: bool,
+}
+
+/// What a loaded module remembers of its executions, as kernels do in global variables.
+#[derive(Default)]
+struct State {
+    executions: usize,
+    outputs: HashSet<Buffer>,
+    dims: Option<Dims>,
+}
+
+/// An output that is not computed yet, with the inputs as they were.
+struct Due {
+    computed: Rc<Computed>,
+    inputs: Vec<Rc<Vec<u8>>>,
+    spoil: Option<Spoil>,
+}
+
+/// What is wrong with an output.
+#[derive(Clone, Copy)]
+enum Spoil {
+    Off,
+    SlightlyOff,
+    NotANumber,
+    Unwritten,
+}
+
+/// A [`super::Problem`] that outlives the call.
+struct Computed {
+    op: &'static dyn Op,
+    dims: Dims,
+    dtype: Dtype,
+}
+
+/// Captured executions, with plans of their own.
 struct Captured {
     works: Vec<OwnedWork>,
     replay_ns: f64,
-    /// A buffer was written since the last replay. Computing again only then keeps 500 replays affordable.
+    /// A buffer was written since the last replay.
     stale: bool,
 }
 
 /// A [`Work`] that outlives the call.
 struct OwnedWork {
     module: Module,
-    plan: LaunchPlan,
-    buffers: HashMap<String, Buffer>,
-    problem: Option<(&'static dyn Op, Dims, Dtype)>,
+    fault: i32,
+    /// The inputs, then the output.
+    buffers: Vec<Buffer>,
+    computed: Option<Rc<Computed>>,
 }
 
 /// The last answer. The entrants of a contest and the sets of a cold case all have the same inputs.
 struct Known {
     dims: Dims,
     dtype: Dtype,
-    inputs: Vec<Vec<u8>>,
+    inputs: Vec<Rc<Vec<u8>>>,
     output: Vec<f32>,
 }
 
@@ -58,7 +100,26 @@ const UNWRITTEN: i32 = 3;
 const HANG: i32 = 4;
 const DEATH: i32 = 5;
 const NOT_A_NUMBER: i32 = 6;
-const WRONG_WHEN_REPLAYED: i32 = 7;
+/// Right in its first execution only.
+const WRONG_LATER: i32 = 7;
+const WRITES_BESIDE: i32 = 8;
+const WRITES_INPUTS: i32 = 9;
+const NOT_REPEATABLE: i32 = 10;
+/// Computes nothing for an output that it computed once.
+const CACHED: i32 = 11;
+/// Overflows where inputs are large.
+const WRONG_ON_PROBES: i32 = 12;
+/// Computes nothing right but the first shape that it meets.
+const WRONG_ON_HIDDEN: i32 = 13;
+const SLOW_ON_FRESH: i32 = 14;
+/// Does nothing in every other execution.
+const SKIPS: i32 = 15;
+
+/// How much longer the slow one takes.
+const SLOW_FACTOR: f64 = 3.0;
+
+/// What counts as large: only inputs that were multiplied by 64 have such values.
+const LARGE: f32 = 96.0;
 
 impl FakeDevice {
     /// Makes a device with the limits of an H200, but a small cache.
@@ -82,7 +143,7 @@ impl FakeDevice {
         };
         Self {
             info,
-            modules: HashSet::new(),
+            modules: HashMap::new(),
             buffers: HashMap::new(),
             captures: HashMap::new(),
             next: 0,
@@ -103,25 +164,39 @@ impl FakeDevice {
         self.next
     }
 
-    /// Writes what a plan is meant to compute into its output, or what its fault makes of it.
-    fn compute(&mut self, work: &Work<'_>, fault: i32) -> Result<(), Fault> {
-        if !self.modules.contains(&work.module.0) {
-            return Err(Fault::Broken("no such module".to_owned()));
+    /// Executes a plan once, with all that its fault does but for what takes the process down.
+    fn execute(&mut self, work: &OwnedWork) -> Result<(), Fault> {
+        let no_module = || Fault::Broken("no such module".to_owned());
+        let state = self.modules.get_mut(&work.module.0).ok_or_else(no_module)?;
+        let executions = state.executions;
+        state.executions += 1;
+        let (Some(computed), Some((output, inputs))) = (&work.computed, work.buffers.split_last()) else {
+            return Ok(());
+        };
+        let met = !state.outputs.insert(*output);
+        if (work.fault == CACHED && met) || (work.fault == SKIPS && executions % 2 == 1) {
+            return Ok(());
         }
-        let Some(problem) = work.problem else { return Ok(()) };
-        let mut out = self.reference(&problem, work.buffers);
-        let last = out.len() - 1;
-        match fault {
-            WRONG => out[last] += 1.0,
-            NOT_A_NUMBER => out[last] = f32::NAN,
-            _ => {}
+        let other_shape = *state.dims.get_or_insert_with(|| computed.dims.clone()) != computed.dims;
+        let taken: Vec<Rc<Vec<u8>>> = inputs.iter().map(|input| Rc::clone(&self.buffers[&input.0].bytes)).collect();
+        let spoil = match work.fault {
+            WRONG => Some(Spoil::Off),
+            UNWRITTEN => Some(Spoil::Unwritten),
+            NOT_A_NUMBER => Some(Spoil::NotANumber),
+            WRONG_LATER if executions > 0 => Some(Spoil::Off),
+            NOT_REPEATABLE if executions > 0 => Some(Spoil::SlightlyOff),
+            WRONG_ON_PROBES if has_large(&taken[0], computed.dtype) => Some(Spoil::NotANumber),
+            WRONG_ON_HIDDEN if other_shape => Some(Spoil::Off),
+            _ => None,
+        };
+        if work.fault == WRITES_INPUTS {
+            let first = &mut Rc::make_mut(&mut self.memory(inputs[0])?.bytes)[0];
+            *first = first.wrapping_add(1);
         }
-        let mut bytes = inputs::encode(&out, problem.dtype);
-        if fault == UNWRITTEN {
-            bytes.truncate(bytes.len() - problem.dtype.bytes());
-        }
-        let buffer = self.buffers.get_mut(&work.buffers[&problem.output().name].0).expect("the output is allocated");
-        buffer[..bytes.len()].copy_from_slice(&bytes);
+        let due = Due { computed: Rc::clone(computed), inputs: taken, spoil };
+        let memory = self.memory(*output)?;
+        memory.due = Some(due);
+        memory.intact &= work.fault != WRITES_BESIDE;
         Ok(())
     }
 
@@ -136,42 +211,73 @@ impl FakeDevice {
         self.write(work.buffers["to"], &found)
     }
 
-    /// Returns the op's reference on what the inputs are now.
-    fn reference(&mut self, problem: &Problem<'_>, buffers: &HashMap<String, Buffer>) -> Vec<f32> {
-        let Problem { op, dims, dtype } = *problem;
-        let tensors = problem.tensors();
-        let inputs = tensors.iter().filter(|tensor| tensor.role == Role::Input);
-        let inputs: Vec<&Vec<u8>> = inputs.map(|tensor| &self.buffers[&buffers[&tensor.name].0]).collect();
-        let same =
-            |known: &Known| known.dims == *dims && known.dtype == dtype && known.inputs.iter().eq(inputs.clone());
+    fn memory(&mut self, buffer: Buffer) -> Result<&mut Memory, Fault> {
+        self.buffers.get_mut(&buffer.0).ok_or_else(|| Fault::Broken("no such buffer".to_owned()))
+    }
+
+    /// Overwrites a buffer.
+    fn put(&mut self, buffer: Buffer, bytes: Vec<u8>) -> Result<(), Fault> {
+        let memory = self.memory(buffer)?;
+        memory.bytes = Rc::new(bytes);
+        memory.due = None;
+        self.captures.values_mut().for_each(|captured| captured.stale = true);
+        Ok(())
+    }
+
+    /// Returns what a buffer holds, and computes it first if that is due.
+    fn look(&mut self, buffer: Buffer) -> Result<&Rc<Vec<u8>>, Fault> {
+        if let Some(Due { computed, inputs, spoil }) = self.memory(buffer)?.due.take() {
+            let mut out = self.reference(&computed, inputs);
+            let last = out.len() - 1;
+            match spoil {
+                Some(Spoil::Off) => out[last] += 1.0,
+                // By two units in the last place of a half, and far inside of any tolerance.
+                Some(Spoil::SlightlyOff) => out[last] *= 1.002,
+                Some(Spoil::NotANumber) => out[last] = f32::NAN,
+                Some(Spoil::Unwritten) | None => {}
+            }
+            let mut written = inputs::encode(&out, computed.dtype);
+            if matches!(spoil, Some(Spoil::Unwritten)) {
+                written.truncate(written.len() - computed.dtype.bytes());
+            }
+            let memory = self.memory(buffer)?;
+            Rc::make_mut(&mut memory.bytes)[..written.len()].copy_from_slice(&written);
+        }
+        Ok(&self.memory(buffer)?.bytes)
+    }
+
+    /// Returns the op's reference on inputs.
+    fn reference(&mut self, computed: &Computed, inputs: Vec<Rc<Vec<u8>>>) -> Vec<f32> {
+        let Computed { op, dims, dtype } = computed;
+        let same = |known: &Known| known.dims == *dims && known.dtype == *dtype && known.inputs == inputs;
         if let Some(known) = self.known.as_ref().filter(|known| same(known)) {
             return known.output.clone();
         }
-        let values: Vec<_> = inputs.iter().map(|bytes| inputs::decode(bytes, dtype)).collect();
-        let output = problem.output();
+        let values: Vec<_> = inputs.iter().map(|bytes| inputs::decode(bytes, *dtype)).collect();
+        let output = op.output(dims, *dtype);
         let rows: Vec<usize> = (0..output.elements() / output.row_len()).collect();
         let reference = op.reference(dims, &values, &rows);
         let output: Vec<f32> = reference.into_iter().map(|value| value as f32).collect();
-        let inputs = inputs.into_iter().cloned().collect();
-        self.known = Some(Known { dims: dims.clone(), dtype, inputs, output: output.clone() });
+        self.known = Some(Known { dims: dims.clone(), dtype: *dtype, inputs, output: output.clone() });
         output
     }
 }
 
 impl OwnedWork {
     fn of(work: &Work<'_>) -> Self {
-        Self {
-            module: work.module,
-            plan: work.plan.clone(),
-            buffers: work.buffers.clone(),
-            problem: work.problem.map(|problem| (problem.op, problem.dims.clone(), problem.dtype)),
-        }
+        let tensors = work.problem.map(|problem| problem.tensors()).unwrap_or_default();
+        let (outputs, inputs): (Vec<_>, Vec<_>) = tensors.iter().partition(|tensor| tensor.role == Role::Output);
+        let buffers = inputs.into_iter().chain(outputs).map(|tensor| work.buffers[&tensor.name]).collect();
+        let computed = work
+            .problem
+            .map(|problem| Rc::new(Computed { op: problem.op, dims: problem.dims.clone(), dtype: problem.dtype }));
+        Self { module: work.module, fault: fault(work.plan), buffers, computed }
     }
+}
 
-    fn borrowed(&self) -> Work<'_> {
-        let problem = self.problem.as_ref().map(|(op, dims, dtype)| Problem { op: *op, dims, dtype: *dtype });
-        Work { module: self.module, plan: &self.plan, buffers: &self.buffers, problem }
-    }
+/// Tells whether any value is large.
+fn has_large(bytes: &[u8], dtype: Dtype) -> bool {
+    inputs::decode(bytes, dtype).iter().any(|value| value.abs() > LARGE)
 }
 
 /// Returns the plan's `FAULT` argument, or 0.
@@ -205,7 +311,7 @@ impl Device for FakeDevice {
             return Err(Fault::Refused("the CUBIN is empty".to_owned()));
         }
         let handle = self.handle();
-        self.modules.insert(handle);
+        self.modules.insert(handle, State::default());
         Ok(Module(handle))
     }
 
@@ -219,7 +325,7 @@ impl Device for FakeDevice {
             return Err(Fault::Refused(format!("{bytes} bytes of device memory: there are not so many")));
         }
         let handle = self.handle();
-        self.buffers.insert(handle, vec![0; bytes]);
+        self.buffers.insert(handle, Memory { bytes: Rc::new(vec![0xff; bytes]), due: None, intact: true });
         Ok(Buffer(handle))
     }
 
@@ -229,19 +335,24 @@ impl Device for FakeDevice {
     }
 
     fn write(&mut self, buffer: Buffer, bytes: &[u8]) -> Result<(), Fault> {
-        self.buffers.insert(buffer.0, bytes.to_vec());
-        self.captures.values_mut().for_each(|captured| captured.stale = true);
-        Ok(())
+        self.put(buffer, bytes.to_vec())
     }
 
     fn fill(&mut self, buffer: Buffer, byte: u8) -> Result<(), Fault> {
-        self.buffers.entry(buffer.0).or_default().fill(byte);
-        self.captures.values_mut().for_each(|captured| captured.stale = true);
-        Ok(())
+        let size = self.memory(buffer)?.bytes.len();
+        self.put(buffer, vec![byte; size])
     }
 
     fn read(&mut self, buffer: Buffer) -> Result<Vec<u8>, Fault> {
-        self.buffers.get(&buffer.0).cloned().ok_or_else(|| Fault::Broken("no such buffer".to_owned()))
+        Ok(self.look(buffer)?.to_vec())
+    }
+
+    fn holds(&mut self, buffer: Buffer, bytes: &[u8]) -> Result<bool, Fault> {
+        Ok(self.look(buffer)?.as_slice() == bytes)
+    }
+
+    fn was_intact(&mut self, buffer: Buffer) -> Result<bool, Fault> {
+        Ok(std::mem::replace(&mut self.memory(buffer)?.intact, true))
     }
 
     fn launch(&mut self, work: &Work<'_>) -> Result<(), Fault> {
@@ -252,7 +363,7 @@ impl Device for FakeDevice {
             },
             DEATH => std::process::abort(),
             _ if work.plan.launches.iter().any(|launch| launch.kernel == self_check::KERNEL) => self.check_itself(work),
-            fault => self.compute(work, fault),
+            _ => self.execute(&OwnedWork::of(work)),
         }
     }
 
@@ -282,16 +393,14 @@ impl Replay for FakeDevice {
     fn replay(&mut self, capture: Capture) -> Result<f64, Fault> {
         let no_capture = || Fault::Broken("no such capture".to_owned());
         let mut captured = self.captures.remove(&capture.0).ok_or_else(no_capture)?;
-        if captured.stale {
-            for work in captured.works.iter().map(OwnedWork::borrowed) {
-                let fault = fault(work.plan);
-                self.compute(&work, if fault == WRONG_WHEN_REPLAYED { WRONG } else { fault })?;
-            }
-            captured.stale = false;
+        for work in &captured.works {
+            self.execute(work)?;
         }
+        let slow = captured.stale && captured.works.iter().any(|work| work.fault == SLOW_ON_FRESH);
+        captured.stale = false;
         self.jitter = self.jitter.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let noise = (self.jitter >> 40) as f64 / (1_u64 << 24) as f64 - 0.5;
-        let replay_ns = captured.replay_ns * (1.0 + 0.002 * noise);
+        let replay_ns = captured.replay_ns * (1.0 + 0.002 * noise) * if slow { SLOW_FACTOR } else { 1.0 };
         self.captures.insert(capture.0, captured);
         Ok(replay_ns)
     }

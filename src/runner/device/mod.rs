@@ -97,7 +97,8 @@ pub trait Device {
     /// Unloads an artifact.
     fn unload(&mut self, module: Module) -> Result<(), Fault>;
 
-    /// Allocates a buffer of `bytes` bytes with undefined contents.
+    /// Allocates a buffer of `bytes` bytes with undefined contents, but never what another variant left in the memory: that
+    /// could be a right output.
     fn alloc(&mut self, bytes: usize) -> Result<Buffer, Fault>;
 
     /// Frees a buffer.
@@ -117,6 +118,23 @@ pub trait Device {
 
     /// Reads a whole buffer.
     fn read(&mut self, buffer: Buffer) -> Result<Vec<u8>, Fault>;
+
+    /// Tells whether a buffer holds these bytes. A device may do so without a copy of the whole.
+    fn holds(&mut self, buffer: Buffer, bytes: &[u8]) -> Result<bool, Fault> {
+        Ok(self.read(buffer)? == bytes)
+    }
+
+    /// Tells whether the memory around a buffer is as it was when it was allocated, and makes it so again.
+    ///
+    /// A device that finds accesses out of bounds by itself has nothing to look at.
+    fn was_intact(&mut self, _buffer: Buffer) -> Result<bool, Fault> {
+        Ok(true)
+    }
+
+    /// Takes back what a variant may have asked of the caches for longer than it runs. Nothing by default.
+    fn reset_caches(&mut self) -> Result<(), Fault> {
+        Ok(())
+    }
 
     /// Executes a plan once and waits for it.
     fn launch(&mut self, work: &Work<'_>) -> Result<(), Fault>;

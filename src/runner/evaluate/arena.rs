@@ -2,7 +2,8 @@
 //!
 //! All of them read and write the same tensors. Where a buffer lies decides how far its lines are from the multiprocessors that
 //! want them: two copies of a kernel of 3.9 us, each with tensors of its own, differed by 0.85% as long as they lived (H200,
-//! 2026-11-21, `optloop bench` of 40 contests). So the output is poisoned before each block and looked at after it.
+//! 2026-11-21, `optloop bench` of 40 contests). So the output is poisoned before each block and looked at after it, and so are the
+//! inputs and what lies around them: who wrote there is found before anybody else meets it.
 //!
 //! Nothing is ever given back but by an entrant that fails to enter: a contest has a process of its own.
 
@@ -10,7 +11,7 @@ use std::rc::Rc;
 
 use super::data::Data;
 use super::sets::Sets;
-use super::setup::Setup;
+use super::setup::{Seen, Setup};
 use super::{Ended, Step, ended};
 use crate::domain::artifact::Artifact;
 use crate::domain::evaluation::{Correctness, Timing};
@@ -57,8 +58,8 @@ struct Entrant {
     held: Held,
     prepared: Prepared,
     stage: Rc<Stage>,
-    /// The outputs of the last block, and how close they came.
-    seen: Option<(Vec<Vec<u8>>, Correctness)>,
+    /// What it gave when it was checked, and must give after every block.
+    seen: Seen,
 }
 
 /// Code and buffers on the device.
@@ -77,26 +78,24 @@ impl Arena {
     ) -> Result<(Correctness, u32), Ended> {
         clock(device)?;
         let op = ops::find(&request.op).map_err(Ended::Machine)?;
-        let EnterRequest { artifact, dtype, tolerance, case, plan, min_sample_ns, .. } = &request;
+        let EnterRequest { artifact, dtype, case, plan, .. } = &request;
         let problem = Problem { op, dims: &case.dims, dtype: *dtype };
         let count = Sets::count(device.info(), &problem, case.regime)
             .map_err(|reason| Ended::Machine(format!("case `{}`: {reason}", case.name)))?;
         step(&case.name, "load");
         let stage = self.stage(device, &request, &problem, count).map_err(|fault| ended(&case.name, fault))?;
         let held = Held::take(device, artifact, |device| stage.tensors.with_workspaces(device, plan));
-        let held = held.map_err(|fault| ended(&case.name, fault))?;
-        step(&case.name, "check");
-        let setup = Setup { case: &case.name, problem, tolerance, module: held.module, plan, sets: &held.sets };
-        match get_ready(device, &setup, &stage.data, *min_sample_ns, step) {
-            Ok((correctness, prepared)) => {
-                let executions = prepared.executions;
+        let mut held = held.map_err(|fault| ended(&case.name, fault))?;
+        match get_ready(device, &request, &problem, &mut held, &stage.data, step) {
+            Ok((seen, prepared)) => {
+                let (correctness, executions) = (seen.correctness, prepared.executions);
                 let EnterRequest { dtype, tolerance, case, plan, .. } = request;
-                self.entrants.push(Entrant { op, case, dtype, tolerance, plan, held, prepared, stage, seen: None });
+                self.entrants.push(Entrant { op, case, dtype, tolerance, plan, held, prepared, stage, seen });
                 Ok((correctness, executions))
             }
             Err(ended) => {
                 // What ended it is what matters: after a crash there is nothing left to give back.
-                let _ = held.give_back(device);
+                let _ = stage.tensors.upload(device, &stage.data.inputs).and_then(|()| held.give_back(device));
                 Err(ended)
             }
         }
@@ -105,8 +104,8 @@ impl Arena {
     /// Replays an entrant and returns nanoseconds of one execution, a value per replay.
     ///
     /// One more replay comes first and is not counted: another entrant ran meanwhile and has pushed this one's instructions,
-    /// and its data where it is timed warm, out of the caches. Outputs are poisoned before and looked at after: if they are not
-    /// the very bytes of the block before, they are checked against the reference.
+    /// and its data where it is timed warm, out of the caches. Outputs are poisoned before and looked at after: they must be the
+    /// very bytes that were checked.
     pub fn sample(
         &mut self,
         device: &mut dyn Device,
@@ -118,22 +117,22 @@ impl Arena {
         let setup = entrant.setup();
         step(setup.case, "sample");
         setup.poison_outputs(device)?;
+        device.reset_caches().map_err(|fault| setup.ended(fault))?;
         let Prepared { capture, executions, .. } = entrant.prepared;
         let replays = clock(device)?;
         let sampled = replays.replay(capture).and_then(|_| benchmark::replays(replays, capture, executions, samples));
         let sampled = sampled.map_err(|fault| setup.ended(fault))?;
-        let outputs = setup.outputs(device)?;
-        if entrant.seen.as_ref().is_none_or(|(seen, _)| *seen != outputs) {
-            let correctness = setup.check_timed(&outputs, &entrant.stage.data)?;
-            entrant.seen = Some((outputs, correctness));
-        }
+        let Stage { data, tensors } = &*entrant.stage;
+        setup.check_timed(device, &entrant.seen, data).inspect_err(|_| {
+            // The others go on with what they were given. That this one failed is what matters.
+            let _ = tensors.upload(device, &data.inputs);
+        })?;
         Ok(sampled)
     }
 
-    /// Returns how close an entrant's last timed output came.
+    /// Returns how close an entrant's output came: that of every block since is the same.
     pub fn check(&mut self, entrant: usize) -> Result<Correctness, Ended> {
-        let seen = self.entrant(entrant)?.seen.as_ref();
-        seen.map(|(_, correctness)| *correctness).ok_or_else(|| Ended::Machine("nothing was sampled yet".to_owned()))
+        Ok(self.entrant(entrant)?.seen.correctness)
     }
 
     /// Tells whether two entrants have the same data, in the same memory.
@@ -205,19 +204,32 @@ fn time_held(
     benchmark::time(clock(device)?, &works, samples, min_sample_ns).map_err(|fault| ended("", fault))
 }
 
-/// Checks an entrant once and gets it ready to be sampled.
+/// Checks an entrant once, loads it anew, gets it ready to be sampled, and looks at what that left.
 fn get_ready(
     device: &mut dyn Device,
-    setup: &Setup<'_>,
+    request: &EnterRequest,
+    problem: &Problem<'_>,
+    held: &mut Held,
     data: &Data,
-    min_sample_ns: f64,
     step: &mut Step<'_>,
-) -> Result<(Correctness, Prepared), Ended> {
-    let correctness = setup.check_once(device, data)?;
-    step(setup.case, "time");
-    setup.poison_outputs(device)?;
-    let prepared = benchmark::prepare(clock(device)?, &setup.works(), min_sample_ns);
-    Ok((correctness, prepared.map_err(|fault| setup.ended(fault))?))
+) -> Result<(Seen, Prepared), Ended> {
+    let EnterRequest { artifact, tolerance, case, plan, min_sample_ns, .. } = request;
+    let Held { module, sets } = held;
+    let setup = Setup { case: &case.name, problem: *problem, tolerance, module: *module, plan, sets };
+    step(&case.name, "check");
+    let seen = setup.check_once(device, data)?;
+    *module = reload(device, *module, artifact).map_err(|fault| setup.ended(fault))?;
+    step(&case.name, "time");
+    let setup = Setup { module: *module, ..setup };
+    setup.reset(device)?;
+    let prepared = benchmark::prepare(clock(device)?, &setup.works(), *min_sample_ns);
+    let prepared = prepared.map_err(|fault| setup.ended(fault))?;
+    let checked = setup.check_timed(device, &seen, data);
+    if checked.is_err() {
+        // That it is wrong is what matters.
+        let _ = clock(device)?.release(prepared.capture);
+    }
+    checked.map(|()| (seen, prepared))
 }
 
 /// Returns what replays; a device that models its times cannot do what a contest is for.
@@ -229,6 +241,12 @@ fn clock(device: &mut dyn Device) -> Result<&mut dyn Replay, Ended> {
             Err(Ended::Machine(format!("the {name} models its times: only a device that replays can sample in turns")))
         }
     }
+}
+
+/// Loads an artifact anew, without what its kernels kept in global variables.
+fn reload(device: &mut dyn Device, module: Module, artifact: &Artifact) -> Result<Module, Fault> {
+    device.unload(module)?;
+    device.load(artifact)
 }
 
 impl Entrant {

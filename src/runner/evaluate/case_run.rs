@@ -1,25 +1,30 @@
 //! One case of a request on the device: its buffers, its checks and its times.
 
-use super::data::{Data, draw};
+use super::data::{Data, draw, encode};
+use super::held::{with_module, with_sets};
 use super::sets::Sets;
-use super::setup::Setup;
-use super::{CaseRequest, Ended, EvaluateRequest, PlannedCase, Step, ended};
+use super::setup::{Seen, Setup};
+use super::{CaseRequest, Ended, EvaluateRequest, PlannedCase, Step};
 use crate::domain::evaluation::{Correctness, Measurement, Timing};
 use crate::domain::op::Op;
 use crate::domain::plan::LaunchPlan;
 use crate::domain::profile::Profile;
 use crate::domain::workload::Case;
-use crate::runner::device::{Clock, Device, Fault, Model, Module, Problem};
-use crate::runner::{benchmark, inputs};
+use crate::runner::benchmark;
+use crate::runner::device::{Capture, Clock, Device, Fault, Model, Problem};
+use crate::runner::inputs;
+
+/// The float64 work of the check after timing, over that of the one before: it has only to tell this output from that of other
+/// contents.
+const FRESH_SHARE: f64 = 0.1;
 
 /// A time, with what explains it where it is modelled.
 type Timed = (Timing, Option<Profile>);
 
-/// A variant that is loaded, to be evaluated as a request asks.
+/// A request with the op that it names.
 #[derive(Clone, Copy)]
-pub(super) struct Loaded<'a> {
+pub(super) struct Asked<'a> {
     pub op: &'static dyn Op,
-    pub module: Module,
     pub request: &'a EvaluateRequest,
 }
 
@@ -27,40 +32,40 @@ pub(super) struct Loaded<'a> {
 /// measured one is confirmed in a contest.
 pub(super) fn measure(
     device: &mut dyn Device,
-    loaded: &Loaded<'_>,
-    asked: &CaseRequest,
+    asked: &Asked<'_>,
+    wanted: &CaseRequest,
     step: &mut Step<'_>,
 ) -> Result<Measurement, Ended> {
-    let CaseRequest { case, plan, incumbent_ns, .. } = asked;
-    CaseRun::allocated(device, loaded, case, plan, |run, device| {
+    let CaseRequest { case, plan, incumbent_ns, .. } = wanted;
+    CaseRun::allocated(device, asked, case, plan, |run, device| {
         let (correctness, (screening, profile)) = run.screen(device, *incumbent_ns, step)?;
-        let worth_it = profile.is_some() && loaded.request.policy.worth_it(screening.median_ns, *incumbent_ns);
+        let worth_it = profile.is_some() && asked.request.policy.worth_it(screening.median_ns, *incumbent_ns);
         let confirmed = worth_it.then(|| run.confirm(device, step)).transpose()?;
-        Ok(measurement(asked, correctness, (screening, profile), confirmed))
+        Ok(measurement(wanted, correctness, (screening, profile), confirmed))
     })
 }
 
 /// Checks the scaled case in full, and models the time of the case itself from a sample of its blocks.
 pub(super) fn measure_scaled(
     device: &mut dyn Device,
-    loaded: &Loaded<'_>,
-    asked: &CaseRequest,
+    asked: &Asked<'_>,
+    wanted: &CaseRequest,
     scaled: &PlannedCase,
     step: &mut Step<'_>,
 ) -> Result<Measurement, Ended> {
-    let request = loaded.request;
-    let share = request.model_flop / loaded.op.flop(&asked.case.dims);
-    CaseRun::allocated(device, loaded, &scaled.case, &scaled.plan, |small, device| {
+    let request = asked.request;
+    let share = request.model_flop / asked.op.flop(&wanted.case.dims);
+    CaseRun::allocated(device, asked, &scaled.case, &scaled.plan, |small, device| {
         let (correctness, _) = small.screen(device, None, step)?;
-        CaseRun::allocated(device, loaded, &asked.case, &asked.plan, |run, device| {
+        CaseRun::allocated(device, asked, &wanted.case, &wanted.plan, |run, device| {
             let screened = run.model_fresh(device, "screening", share, step)?;
-            let confirmed = if request.policy.worth_it(screened.0.median_ns, asked.incumbent_ns) {
+            let confirmed = if request.policy.worth_it(screened.0.median_ns, wanted.incumbent_ns) {
                 small.confirm(device, step)?;
                 Some(run.model_fresh(device, "confirmation", share, step)?)
             } else {
                 None
             };
-            let mut measurement = measurement(asked, correctness, screened, confirmed);
+            let mut measurement = measurement(wanted, correctness, screened, confirmed);
             if let Some(profile) = &mut measurement.profile {
                 profile.checked_on = Some(scaled.case.dims.clone());
             }
@@ -70,19 +75,19 @@ pub(super) fn measure_scaled(
 }
 
 fn measurement(
-    asked: &CaseRequest,
+    wanted: &CaseRequest,
     correctness: Correctness,
     (screening, profile): Timed,
     confirmed: Option<Timed>,
 ) -> Measurement {
     let (confirmation, confirmed_profile) = confirmed.unzip();
     Measurement {
-        case: asked.case.name.clone(),
-        regime: asked.case.regime,
+        case: wanted.case.name.clone(),
+        regime: wanted.case.regime,
         correctness,
         screening: Some(screening),
         confirmation,
-        ctas: asked.plan.ctas(),
+        ctas: wanted.plan.ctas(),
         contest: None,
         profile: confirmed_profile.flatten().or(profile),
     }
@@ -91,65 +96,112 @@ fn measurement(
 /// A case with its buffers on the device.
 struct CaseRun<'a> {
     request: &'a EvaluateRequest,
-    setup: Setup<'a>,
+    case: &'a str,
+    problem: Problem<'a>,
+    plan: &'a LaunchPlan,
+    sets: &'a Sets,
 }
 
 impl CaseRun<'_> {
     /// Allocates the buffers of a case, does something with them, and frees them.
     fn allocated<T>(
         device: &mut dyn Device,
-        loaded: &Loaded<'_>,
-        case: &Case,
+        asked: &Asked<'_>,
+        Case { name, dims, regime }: &Case,
         plan: &LaunchPlan,
         what: impl FnOnce(&CaseRun<'_>, &mut dyn Device) -> Result<T, Ended>,
     ) -> Result<T, Ended> {
-        let Loaded { op, module, request } = *loaded;
-        let problem = Problem { op, dims: &case.dims, dtype: request.dtype };
-        let count = Sets::count(device.info(), &problem, case.regime)
-            .map_err(|reason| Ended::Machine(format!("case `{}`: {reason}", case.name)))?;
-        let sets = Sets::allocate(device, Some(&problem), plan, count).map_err(|fault| ended(&case.name, fault))?;
-        let setup = Setup { case: &case.name, problem, tolerance: &request.tolerance, module, plan, sets: &sets };
-        let done = what(&CaseRun { request, setup }, device);
-        // After a crash there is nothing left to free, and the crash is what matters.
-        let freed = sets.free(device);
-        let done = done?;
-        freed.map_err(|fault| ended(&case.name, fault))?;
-        Ok(done)
+        let Asked { op, request } = *asked;
+        let problem = Problem { op, dims, dtype: request.dtype };
+        let count = Sets::count(device.info(), &problem, *regime)
+            .map_err(|reason| Ended::Machine(format!("case `{name}`: {reason}")))?;
+        with_sets(device, name, (&problem, plan), count, |device, sets| {
+            what(&CaseRun { request, case: name, problem, plan, sets }, device)
+        })
+    }
+
+    /// Loads the variant anew, and does something with it.
+    fn loaded<T>(
+        &self,
+        device: &mut dyn Device,
+        (step, doing): (&mut Step<'_>, &str),
+        what: impl FnOnce(&Setup<'_>, &mut dyn Device) -> Result<T, Ended>,
+    ) -> Result<T, Ended> {
+        let CaseRun { request, case, problem, plan, sets } = *self;
+        step(case, "load");
+        with_module(device, case, &request.artifact, |device, module| {
+            step(case, doing);
+            what(&Setup { case, problem, tolerance: &request.tolerance, module, plan, sets }, device)
+        })
     }
 
     /// Checks the case on fresh inputs, times it, and checks what was timed.
+    ///
+    /// The variant is loaded anew in between: nothing that the check left in its global variables can be used when it is timed.
     fn screen(
         &self,
         device: &mut dyn Device,
         incumbent_ns: Option<f64>,
         step: &mut Step<'_>,
     ) -> Result<(Correctness, Timed), Ended> {
-        step(self.setup.case, "check");
-        let data = self.data("screening");
-        let correctness = self.setup.check_once(device, &data)?;
-        step(self.setup.case, "time");
-        self.setup.poison_outputs(device)?;
+        let data = self.data("screening", 1.0);
+        let seen = self.loaded(device, (step, "check"), |setup, device| setup.check_once(device, &data))?;
+        let timed = self.loaded(device, (step, "time"), |setup, device| {
+            setup.reset(device)?;
+            device.reset_caches().map_err(|fault| setup.ended(fault))?;
+            let (timed, capture) = self.time(setup, device, incumbent_ns)?;
+            self.check_timed(setup, device, capture, (&seen, &data))?;
+            Ok(timed)
+        })?;
+        Ok((seen.correctness, timed))
+    }
+
+    /// Times the case. What was captured for it is still held.
+    fn time(
+        &self,
+        setup: &Setup<'_>,
+        device: &mut dyn Device,
+        incumbent_ns: Option<f64>,
+    ) -> Result<(Timed, Option<Capture>), Ended> {
         let EvaluateRequest { policy, min_sample_ns, .. } = self.request;
         let timed = match device.clock() {
-            Clock::Replay(device) => {
-                let timing = benchmark::screen(device, &self.setup.works(), policy, *min_sample_ns, incumbent_ns);
-                timing.map(|timing| (timing, None))
-            }
-            Clock::Model(device) => self.model(device, 1.0),
+            Clock::Replay(device) => benchmark::prepare(device, &setup.works(), *min_sample_ns).and_then(|prepared| {
+                let timing = benchmark::screen(device, &prepared, policy, incumbent_ns)?;
+                Ok(((timing, None), Some(prepared.capture)))
+            }),
+            Clock::Model(device) => model(setup, device, 1.0).map(|timed| (timed, None)),
         };
-        let timed = timed.map_err(|fault| self.setup.ended(fault))?;
-        self.setup.check_timed(&self.setup.outputs(device)?, &data)?;
-        Ok((correctness, timed))
+        timed.map_err(|fault| setup.ended(fault))
+    }
+
+    /// Checks what was timed, and that the same would have come of other contents.
+    fn check_timed(
+        &self,
+        setup: &Setup<'_>,
+        device: &mut dyn Device,
+        capture: Option<Capture>,
+        (seen, data): (&Seen, &Data),
+    ) -> Result<(), Ended> {
+        let checked = setup
+            .check_timed(device, seen, data)
+            .and_then(|()| setup.check_fresh(device, capture, &self.data("fresh", FRESH_SHARE)));
+        let released = match (capture, device.clock()) {
+            (Some(capture), Clock::Replay(device)) => device.release(capture),
+            _ => Ok(()),
+        };
+        checked?;
+        released.map_err(|fault| setup.ended(fault))
     }
 
     /// Models the case on other fresh inputs, and checks what was executed meanwhile.
     fn confirm(&self, device: &mut dyn Device, step: &mut Step<'_>) -> Result<Timed, Ended> {
-        step(self.setup.case, "confirm");
-        let data = self.data("confirmation");
-        self.setup.fill(device, &data.inputs)?;
-        let timed = self.modelled(device, 1.0)?;
-        self.setup.check_timed(&self.setup.outputs(device)?, &data)?;
-        Ok(timed)
+        let data = self.data("confirmation", 1.0);
+        self.loaded(device, (step, "confirm"), |setup, device| {
+            setup.fill(device, &data.inputs)?;
+            let timed = modelled(setup, device, 1.0)?;
+            setup.check_confirmed(device, &data)?;
+            Ok(timed)
+        })
     }
 
     /// Models the time of a share of the case's blocks on fresh inputs. Outputs are partial, so none is checked.
@@ -160,31 +212,32 @@ impl CaseRun<'_> {
         share: f64,
         step: &mut Step<'_>,
     ) -> Result<Timed, Ended> {
-        step(self.setup.case, "model");
-        let (_, inputs) = draw(&self.setup.problem, self.seed(phase));
-        self.setup.fill(device, &inputs)?;
-        self.modelled(device, share)
+        let inputs = encode(&self.problem, &draw(&self.problem, self.seed(phase)));
+        self.loaded(device, (step, "model"), |setup, device| {
+            setup.fill(device, &inputs)?;
+            modelled(setup, device, share)
+        })
     }
 
-    fn modelled(&self, device: &mut dyn Device, share: f64) -> Result<Timed, Ended> {
-        match device.clock() {
-            Clock::Model(device) => self.model(device, share).map_err(|fault| self.setup.ended(fault)),
-            Clock::Replay(_) => Err(Ended::Machine("the device does not model its times".to_owned())),
-        }
-    }
-
-    fn model(&self, device: &mut dyn Model, share: f64) -> Result<Timed, Fault> {
-        let works = self.setup.works();
-        let work = works.first().ok_or_else(|| Fault::Broken("there is no set of buffers".to_owned()))?;
-        let profile = device.model(work, share)?;
-        Ok((Timing::modelled(profile.modelled_ns()), Some(profile)))
-    }
-
-    fn data(&self, phase: &str) -> Data {
-        Data::new(&self.setup.problem, self.request.oracle_flop, self.seed(phase))
+    fn data(&self, phase: &str, share: f64) -> Data {
+        Data::new(&self.problem, self.request.oracle_flop * share, self.seed(phase))
     }
 
     fn seed(&self, phase: &str) -> u64 {
-        inputs::mix(self.request.input_seed, &[self.setup.case, phase])
+        inputs::mix(self.request.input_seed, &[self.case, phase])
     }
+}
+
+fn modelled(setup: &Setup<'_>, device: &mut dyn Device, share: f64) -> Result<Timed, Ended> {
+    match device.clock() {
+        Clock::Model(device) => model(setup, device, share).map_err(|fault| setup.ended(fault)),
+        Clock::Replay(_) => Err(Ended::Machine("the device does not model its times".to_owned())),
+    }
+}
+
+fn model(setup: &Setup<'_>, device: &mut dyn Model, share: f64) -> Result<Timed, Fault> {
+    let works = setup.works();
+    let work = works.first().ok_or_else(|| Fault::Broken("there is no set of buffers".to_owned()))?;
+    let profile = device.model(work, share)?;
+    Ok((Timing::modelled(profile.modelled_ns()), Some(profile)))
 }

@@ -1,54 +1,116 @@
 //! The examination of a variant that is about to win: everything that is too slow to ask of every variant.
 
-use super::data::Data;
-use super::sets::Sets;
+use super::data::{Data, draw};
+use super::held::{with_module, with_sets};
 use super::setup::Setup;
-use super::{Ended, Examination, ExamineRequest, PlannedCase, Step, ended};
+use super::{Ended, Examination, ExamineRequest, PlannedCase, Step, pace};
 use crate::domain::check::Check;
-use crate::domain::evaluation::{Correctness, Outcome};
-use crate::domain::op::Op;
+use crate::domain::evaluation::Outcome;
+use crate::domain::op::{Dtype, Op, Probe};
 use crate::ops;
 use crate::runner::device::{Device, Module, Problem};
-use crate::runner::inputs;
+use crate::runner::inputs::{mix, rounded};
+use crate::runner::validate::Refusal;
+
+/// The float64 work of one probe, over that of a check on random inputs: there are several, each shows in most of the rows, and all
+/// are examined together in the time of one check.
+const PROBE_SHARE: f64 = 0.02;
 
 /// Examines a variant. `step` is called with a case's name and what is being done, before each step on the device.
 pub fn examine(device: &mut dyn Device, request: &ExamineRequest, step: &mut Step<'_>) -> Result<Examination, Ended> {
     let op = ops::find(&request.op).map_err(Ended::Machine)?;
+    let examiner = Examiner { op, request };
     let name = request.case.case.name.as_str();
     step(name, "load");
-    let module = device.load(&request.artifact).map_err(|fault| ended(name, fault))?;
-    let mut outputs = 0;
-    for hidden in &request.hidden {
-        step(name, "examine");
-        check_hidden(device, request, op, module, hidden)?;
-        outputs += 1;
-    }
-    device.unload(module).map_err(|fault| ended(name, fault))?;
-    Ok(Examination { outputs, pace: None })
+    // It stays loaded throughout: what it kept from one input must not spoil the next.
+    let outputs = with_module(device, name, &request.artifact, |device, module| {
+        Ok(examiner.probe(device, module, step)? + examiner.check_hidden(device, module, step)?)
+    })?;
+    step(name, "pace");
+    let pace = pace::check(device, op, request)?;
+    Ok(Examination { outputs, pace })
 }
 
-/// Checks a shape that is not in the workload.
-fn check_hidden(
-    device: &mut dyn Device,
-    request: &ExamineRequest,
+struct Examiner<'a> {
     op: &'static dyn Op,
-    module: Module,
-    hidden: &PlannedCase,
-) -> Result<Correctness, Ended> {
-    let PlannedCase { case, plan } = hidden;
-    let problem = Problem { op, dims: &case.dims, dtype: request.dtype };
-    let sets = Sets::allocate(device, Some(&problem), plan, 1).map_err(|fault| ended(&case.name, fault))?;
-    let setup = Setup { case: &case.name, problem, tolerance: &request.tolerance, module, plan, sets: &sets };
-    let data = Data::new(&problem, request.oracle_flop, inputs::mix(request.input_seed, &["hidden"]));
-    let checked = setup.check_once(device, &data);
-    let freed = sets.free(device);
-    let correctness = checked.map_err(|ended| match ended {
+    request: &'a ExamineRequest,
+}
+
+impl Examiner<'_> {
+    /// Checks the case on every probe of its op, and returns how many there are.
+    fn probe(&self, device: &mut dyn Device, module: Module, step: &mut Step<'_>) -> Result<usize, Ended> {
+        self.on(device, module, &self.request.case, |setup, device| {
+            for probe in self.op.probes() {
+                step(setup.case, "probe");
+                self.check_probe(setup, device, probe)?;
+            }
+            Ok(self.op.probes().len())
+        })
+    }
+
+    /// Checks the output of a probe. What rounding the inputs alone would change is not held against it.
+    fn check_probe(&self, setup: &Setup<'_>, device: &mut dyn Device, probe: &Probe) -> Result<(), Ended> {
+        let (problem, seed) = (&setup.problem, mix(self.request.input_seed, &["probe", probe.name]));
+        let values = probed(problem, probe, seed);
+        let mut data = Data::of(problem, &values, self.request.oracle_flop * PROBE_SHARE, seed);
+        let output = setup.output_of(device, &data.inputs)?;
+        let mut checked = data.expectation.check(&output, setup.tolerance);
+        if matches!(checked, Err(Refusal { check: Check::Accuracy, .. })) {
+            data.expectation.allow_for_rounding(self.op, problem.dims, &values, seed);
+            checked = data.expectation.check(&output, setup.tolerance);
+        }
+        let message = |refusal| format!("on {}: {refusal}", probe.name);
+        checked.map_err(|refusal: Refusal| setup.wrong(Check::Probe, message(refusal)))?;
+        setup.inspect(device, &data.inputs)
+    }
+
+    /// Checks the shapes that are not in the workload, and returns how many there are.
+    fn check_hidden(&self, device: &mut dyn Device, module: Module, step: &mut Step<'_>) -> Result<usize, Ended> {
+        for hidden in &self.request.hidden {
+            step(&hidden.case.name, "hidden");
+            self.on(device, module, hidden, |setup, device| {
+                let dims: Vec<String> = hidden.case.dims.iter().map(|(name, size)| format!("{name}={size}")).collect();
+                let seed = mix(self.request.input_seed, &["hidden", &dims.join(" ")]);
+                let data = Data::new(&setup.problem, self.request.oracle_flop, seed);
+                setup.check_once(device, &data).map_err(|ended| on_hidden(ended, &dims.join(" ")))
+            })?;
+        }
+        Ok(self.request.hidden.len())
+    }
+
+    /// Does something with the variant on one set of buffers of a case.
+    fn on<T>(
+        &self,
+        device: &mut dyn Device,
+        module: Module,
+        PlannedCase { case, plan }: &PlannedCase,
+        what: impl FnOnce(&Setup<'_>, &mut dyn Device) -> Result<T, Ended>,
+    ) -> Result<T, Ended> {
+        let ExamineRequest { dtype, tolerance, .. } = self.request;
+        let problem = Problem { op: self.op, dims: &case.dims, dtype: *dtype };
+        with_sets(device, &case.name, (&problem, plan), 1, |device, sets| {
+            what(&Setup { case: &case.name, problem, tolerance, module, plan, sets }, device)
+        })
+    }
+}
+
+/// Draws the values of a probe.
+pub(super) fn probed(problem: &Problem<'_>, probe: &Probe, seed: u64) -> Vec<Vec<f32>> {
+    let mut values = draw(problem, seed);
+    (probe.apply)(problem.dims, &mut values, seed);
+    if problem.dtype != Dtype::F32 {
+        values.iter_mut().flatten().for_each(|value| *value = rounded(*value, problem.dtype));
+    }
+    values
+}
+
+/// Says of an outcome that it came of a shape which is not in the workload.
+fn on_hidden(ended: Ended, dims: &str) -> Ended {
+    match ended {
         Ended::Outcome(Outcome::Wrong { case, message, .. }) => {
-            let message = format!("on a shape that is not in the workload: {message}");
+            let message = format!("on {dims}, which is not in the workload: {message}");
             Ended::Outcome(Outcome::Wrong { case, check: Check::Hidden, message })
         }
         other => other,
-    })?;
-    freed.map_err(|fault| ended(&case.name, fault))?;
-    Ok(correctness)
+    }
 }

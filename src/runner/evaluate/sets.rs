@@ -77,19 +77,20 @@ impl Sets {
         self.sets.iter().map(|buffers| Work { module, plan, buffers, problem }).collect()
     }
 
-    /// Uploads the same inputs to every set, resets the workspaces and poisons the outputs.
-    pub fn fill(
-        &self,
-        device: &mut dyn Device,
-        problem: &Problem<'_>,
-        plan: &LaunchPlan,
-        inputs: &Inputs,
-    ) -> Result<(), Fault> {
-        for set in &self.sets {
-            inputs.iter().try_for_each(|(name, bytes)| device.write(set[name], bytes))?;
-        }
-        self.reset(device, plan)?;
-        self.poison_outputs(device, problem)
+    /// Uploads the same inputs to every set.
+    pub fn upload(&self, device: &mut dyn Device, inputs: &Inputs) -> Result<(), Fault> {
+        (0..self.sets.len()).try_for_each(|place| self.upload_to(device, place, inputs))
+    }
+
+    /// Uploads inputs to one set.
+    pub fn upload_to(&self, device: &mut dyn Device, place: usize, inputs: &Inputs) -> Result<(), Fault> {
+        inputs.iter().try_for_each(|(name, bytes)| device.write(self.sets[place][name], bytes))
+    }
+
+    /// Returns the places of the sets that are looked at: the first and the last.
+    pub fn looked_at(&self) -> impl Iterator<Item = usize> {
+        let last = self.sets.len() - 1;
+        [0].into_iter().chain((last > 0).then_some(last))
     }
 
     /// Brings every workspace into the state that the plan wants before its first launch.
@@ -105,24 +106,45 @@ impl Sets {
 
     /// Poisons the outputs that are looked at, so that what is there afterwards was written afterwards.
     pub fn poison_outputs(&self, device: &mut dyn Device, problem: &Problem<'_>) -> Result<(), Fault> {
-        let output = problem.output().name;
-        self.looked_at().try_for_each(|set| device.poison(set[&output], POISON))
+        self.looked_at().try_for_each(|place| self.poison_output(device, problem, place))
     }
 
-    /// Reads the first set's output, the only one that a single launch writes.
-    pub fn first_output(&self, device: &mut dyn Device, problem: &Problem<'_>) -> Result<Vec<u8>, Fault> {
-        let first = self.sets.first().ok_or_else(|| Fault::Broken("there is no set of buffers".to_owned()))?;
-        device.read(first[&problem.output().name])
+    /// Poisons the output of a set.
+    pub fn poison_output(&self, device: &mut dyn Device, problem: &Problem<'_>, place: usize) -> Result<(), Fault> {
+        device.poison(self.sets[place][&problem.output().name], POISON)
     }
 
-    /// Reads the outputs of the first set and of the last.
-    pub fn outputs(&self, device: &mut dyn Device, problem: &Problem<'_>) -> Result<Vec<Vec<u8>>, Fault> {
-        let output = problem.output().name;
-        self.looked_at().map(|set| device.read(set[&output])).collect()
+    /// Reads the output of a set.
+    pub fn output(&self, device: &mut dyn Device, problem: &Problem<'_>, place: usize) -> Result<Vec<u8>, Fault> {
+        device.read(self.sets[place][&problem.output().name])
     }
 
-    fn looked_at(&self) -> impl Iterator<Item = &HashMap<String, Buffer>> {
-        let last = self.sets.last().filter(|_| self.sets.len() > 1);
-        self.sets.first().into_iter().chain(last)
+    /// Returns the name of an input that no longer holds what was uploaded, in a set that is looked at.
+    ///
+    /// Every byte is compared: a hash of it on the host would take longer, and the bytes have to come here for either.
+    pub fn overwritten(&self, device: &mut dyn Device, inputs: &Inputs) -> Result<Option<String>, Fault> {
+        for (place, (name, bytes)) in self.looked_at().flat_map(|place| inputs.iter().map(move |input| (place, input)))
+        {
+            if !device.holds(self.sets[place][name], bytes)? {
+                return Ok(Some(name.clone()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns the name of a buffer beside which somebody wrote, in a set that is looked at.
+    pub fn written_beside(&self, device: &mut dyn Device) -> Result<Option<String>, Fault> {
+        let mut found = None;
+        for set in self.looked_at().map(|place| &self.sets[place]) {
+            let mut names: Vec<&String> = set.keys().collect();
+            names.sort();
+            // Every one of them: it is mended by being looked at.
+            for name in names {
+                if !device.was_intact(set[name])? {
+                    found.get_or_insert_with(|| name.clone());
+                }
+            }
+        }
+        Ok(found)
     }
 }

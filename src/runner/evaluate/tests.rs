@@ -1,6 +1,7 @@
 //! What evaluations and contests hold on a device and give back, over the fake one.
 
 use super::*;
+use crate::domain::check::Check;
 use crate::domain::evaluation::Outcome;
 use crate::domain::op::Dims;
 use crate::domain::plan::{Arg, Initial, Launch, Scalar, ScalarValue, Workspace};
@@ -12,7 +13,25 @@ use crate::runner::worker::{EnterRequest, TimeRequest};
 /// Faults of the fake device.
 const RIGHT: i32 = 0;
 const WRONG: i32 = 1;
-const WRONG_WHEN_REPLAYED: i32 = 7;
+const WRONG_LATER: i32 = 7;
+const WRITES_BESIDE: i32 = 8;
+const WRITES_INPUTS: i32 = 9;
+
+/// Faults that screening finds, with the check that does.
+const SCREENED: [(i32, &str, Check); 8] = [
+    (WRONG, "wrong", Check::Accuracy),
+    (3, "wrong", Check::Written),
+    (6, "wrong", Check::Finite),
+    (WRONG_LATER, "cheated", Check::Timed),
+    (WRITES_BESIDE, "wrong", Check::Surroundings),
+    (WRITES_INPUTS, "wrong", Check::Inputs),
+    (10, "wrong", Check::Repeatable),
+    (11, "cheated", Check::Fresh),
+];
+
+/// Faults that pass screening and are found in the examination.
+const EXAMINED: [(i32, &str, Check); 3] =
+    [(12, "wrong", Check::Probe), (13, "wrong", Check::Hidden), (14, "cheated", Check::Pace)];
 
 fn artifact() -> Artifact {
     Artifact {
@@ -101,7 +120,7 @@ fn an_evaluation_gives_back_all_that_it_took_whatever_came_of_it() {
         (RIGHT, Regime::Warm, "measured"),
         (RIGHT, Regime::Cold, "measured"),
         (WRONG, Regime::Warm, "wrong"),
-        (WRONG_WHEN_REPLAYED, Regime::Cold, "cheated"),
+        (WRONG_LATER, Regime::Cold, "cheated"),
     ] {
         let evaluation = evaluate(&mut device, &evaluation(fault, regime), &mut |_, _| {}).unwrap();
         assert_eq!(evaluation.outcome.kind(), kind, "{:?}", evaluation.outcome);
@@ -145,15 +164,86 @@ fn an_entrant_stays_on_the_device_and_one_that_fails_to_enter_does_not() {
     assert_eq!(device.held(), both);
 }
 
+fn caught(outcome: &Outcome) -> (&str, Option<Check>) {
+    (outcome.kind(), outcome.check())
+}
+
 #[test]
-fn an_entrant_that_is_wrong_only_when_timed_is_caught_in_its_block() {
+fn every_fault_is_caught_by_its_check_when_it_is_screened_and_when_it_enters_a_contest() {
+    let step = &mut |_: &str, _: &str| {};
     for regime in [Regime::Warm, Regime::Cold] {
+        for (fault, kind, check) in SCREENED {
+            let mut device = FakeDevice::new();
+            let evaluation = evaluate(&mut device, &evaluation(fault, regime), step).unwrap();
+            assert_eq!(caught(&evaluation.outcome), (kind, Some(check)), "fault {fault}: {:?}", evaluation.outcome);
+            let mut arena = Arena::default();
+            let entered = arena.enter(&mut device, entrant(fault, regime), step);
+            if check == Check::Fresh {
+                // It looks right until its output is poisoned again.
+                entered.unwrap();
+                assert_eq!(caught(&outcome(arena.sample(&mut device, 0, 1, step))), ("cheated", Some(Check::Timed)));
+            } else {
+                assert_eq!(caught(&outcome(entered)), (kind, Some(check)), "fault {fault} in a contest");
+                assert_eq!(device.held()[2], 0, "what was captured is released");
+            }
+        }
+    }
+}
+
+#[test]
+fn who_spoils_what_the_entrants_share_is_refused_and_the_others_go_on() {
+    let step = &mut |_: &str, _: &str| {};
+    for fault in [WRITES_INPUTS, WRITES_BESIDE] {
         let mut device = FakeDevice::new();
         let mut arena = Arena::default();
-        let step = &mut |_: &str, _: &str| {};
-        arena.enter(&mut device, entrant(WRONG_WHEN_REPLAYED, regime), step).unwrap();
-        assert_eq!(outcome(arena.sample(&mut device, 0, 1, step)).kind(), "cheated");
+        arena.enter(&mut device, entrant(RIGHT, Regime::Warm), step).unwrap();
+        assert_eq!(outcome(arena.enter(&mut device, entrant(fault, Regime::Warm), step)).kind(), "wrong");
+        arena.sample(&mut device, 0, 2, step).unwrap();
+        arena.enter(&mut device, entrant(RIGHT, Regime::Warm), step).unwrap();
+        arena.sample(&mut device, 1, 2, step).unwrap();
     }
+}
+
+fn examination(fault: i32, regime: Regime) -> ExamineRequest {
+    let EvaluateRequest { artifact, op, dtype, tolerance, min_sample_ns, oracle_flop, input_seed, .. } =
+        evaluation(fault, regime);
+    let planned = |case: Case| PlannedCase { case, plan: plan(fault) };
+    let hidden = ops::find("attention").unwrap().hidden(&case(regime).dims);
+    let hidden = hidden.into_iter().map(|dims| planned(Case { dims, ..case(regime) })).collect();
+    let case = planned(case(regime));
+    ExamineRequest { artifact, op, dtype, tolerance, case, hidden, min_sample_ns, oracle_flop, input_seed }
+}
+
+#[test]
+fn an_examination_catches_what_screening_lets_pass_and_gives_back_all_that_it_took() {
+    let step = &mut |_: &str, _: &str| {};
+    for regime in [Regime::Warm, Regime::Cold] {
+        let mut device = FakeDevice::new();
+        let found = examine(&mut device, &examination(RIGHT, regime), step).unwrap();
+        assert_eq!(found.outputs, 12, "six probes and six hidden shapes");
+        let pace = found.pace.unwrap();
+        assert!((pace - 1.0).abs() < 0.01, "as fast on what it never saw: {pace}");
+        assert_eq!(device.held(), [0, 0, 0]);
+        for (fault, kind, check) in EXAMINED {
+            let screened = evaluate(&mut device, &evaluation(fault, regime), step).unwrap();
+            assert_eq!(screened.outcome, Outcome::Measured, "fault {fault}");
+            let examined = outcome(examine(&mut device, &examination(fault, regime), step));
+            assert_eq!(caught(&examined), (kind, Some(check)), "fault {fault}: {examined:?}");
+        }
+    }
+}
+
+#[test]
+fn an_examination_says_where_a_variant_failed() {
+    let step = &mut |_: &str, _: &str| {};
+    let mut said = |fault| {
+        let examined = outcome(examine(&mut FakeDevice::new(), &examination(fault, Regime::Warm), step));
+        examined.message().unwrap().to_owned()
+    };
+    insta::assert_snapshot!(said(12), @"on inputs * 64: 1 of 1056 elements are NaN or infinite");
+    insta::assert_snapshot!(said(13), @"on B=3 H=2 Sq=34 Sk=34 D=16 CAUSAL=1, which is not in the workload: relative error 4.18e-2 over the output (tolerance 1e-3), 7.15e-1 in its worst row 203 (tolerance 4e-3)");
+    insta::assert_snapshot!(said(14), @"it takes 7.06 us on contents that it never saw, and 2.36 us on the same ones again and again");
+    insta::assert_snapshot!(said(15), @"on equal keys: 1056 of 1056 elements were not written");
 }
 
 #[test]

@@ -6,7 +6,7 @@
 
 mod client;
 mod process;
-pub(super) mod protocol;
+pub mod protocol;
 mod server;
 
 pub use client::{Answer, Worker, WorkerError};

@@ -15,6 +15,7 @@ use crate::domain::device::DeviceInfo;
 use crate::runner::child;
 use crate::runner::device::DeviceChoice;
 use crate::runner::frames::{self, FrameError};
+use crate::secrets;
 
 /// How long a worker may take to open its device: creating a CUDA context takes seconds on a machine with many GPUs.
 const HELLO_PATIENCE: Duration = Duration::from_secs(60);
@@ -86,6 +87,7 @@ impl Process {
     pub async fn start(program: &Program) -> Result<(Self, DeviceInfo), WorkerError> {
         let mut command = Command::new(&program.exe);
         command.args(["worker", "--device", &program.choice.to_string()]);
+        secrets::withhold(command.as_std_mut());
         if program.choice == DeviceChoice::Fake {
             command.env("OPTLOOP_FAKE_DEVICE", "1");
         }

@@ -1,6 +1,7 @@
 //! Stories of commits in temporary repositories, told by the `git` command.
 
 mod commits;
+mod recoveries;
 mod refusals;
 
 use std::fs;

@@ -1,0 +1,16 @@
+//! Whatever the text, a sidecar is read or refused in one sentence; what is read can be written and read again.
+#![no_main]
+
+use optloop::domain::sidecar::Sidecar;
+
+libfuzzer_sys::fuzz_target!(|text: &str| {
+    match Sidecar::parse(text) {
+        Ok(sidecar) => {
+            sidecar.plan();
+            sidecar.timing();
+            let again = Sidecar::parse(&sidecar.to_json().expect("it can be written"));
+            assert!(again.is_ok(), "{again:?}");
+        }
+        Err(problem) => assert!(!problem.is_empty() && !problem.contains('\n'), "{problem:?}"),
+    }
+});

@@ -1,0 +1,216 @@
+//! Replays the corpus: kernels that cheat or are broken, and honest ones that look odd. Each goes the way of a variant that is
+//! about to win: compiled, screened, held against the floor, examined.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use rayon::prelude::*;
+
+use crate::config::Config;
+use crate::domain::artifact::Artifact;
+use crate::domain::check::Check;
+use crate::domain::device::{DeviceInfo, TimeSource};
+use crate::domain::evaluation::{Evaluation, Outcome};
+use crate::domain::exhibit::{self, Exhibit};
+use crate::domain::floor::Floor;
+use crate::domain::variant::Params;
+use crate::domain::verdict::Policy;
+use crate::runner::compile::{CompileError, Compiler};
+use crate::runner::evaluate::{EvaluateRequest, ExamineRequest, PlannedCase};
+use crate::runner::inputs;
+use crate::runner::render::render;
+use crate::runner::worker::{Worker, WorkerError};
+use crate::session::requests;
+
+/// The longest that a step of an exhibit may take. Their honest steps take well under a second each, and each kernel that hangs
+/// takes all of it; the rest is for a machine that is busy with other things.
+pub const STEP_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Everything that it takes to replay exhibits.
+pub struct Audit {
+    worker: Worker,
+    compiler: Compiler,
+    policy: Policy,
+    min_sample_ns: f64,
+    oracle_flop: f64,
+    model_flop: f64,
+    seed: u64,
+}
+
+/// An exhibit as it is compiled, or why it is not.
+pub struct Compiled {
+    exhibit: Exhibit,
+    artifact: Result<Artifact, CompileError>,
+}
+
+/// What became of an exhibit.
+#[derive(Debug, Clone)]
+pub struct Finding {
+    /// The exhibit.
+    pub exhibit: Exhibit,
+    /// What became of it.
+    pub fate: Fate,
+}
+
+/// See [`Finding`].
+#[derive(Debug, Clone)]
+pub enum Fate {
+    /// The device cannot show what it is there for, and why.
+    LeftOut(String),
+    /// It was replayed.
+    Replayed {
+        /// The answer, in the words of an exhibit's `caught_by`.
+        answer: String,
+        /// What was said beyond it.
+        message: String,
+    },
+}
+
+impl Finding {
+    /// Tells whether the exhibit got an answer that its file names, or none because of the device.
+    pub fn is_right(&self) -> bool {
+        match &self.fate {
+            Fate::LeftOut(_) => true,
+            Fate::Replayed { answer, .. } => self.exhibit.expects(answer),
+        }
+    }
+}
+
+impl Audit {
+    /// Puts together what is needed. `worker` should give up a step after [`STEP_TIMEOUT`]; where the same seed is given, the
+    /// same inputs are drawn.
+    pub fn new(config: &Config, compiler: Compiler, worker: Worker, seed: u64) -> Self {
+        Self {
+            worker,
+            compiler,
+            policy: config.policy(),
+            min_sample_ns: config.benchmark.min_sample_us * 1e3,
+            oracle_flop: config.validate.oracle_gflop * 1e9,
+            model_flop: config.virtual_gpu.launch_gflop * 1e9,
+            seed,
+        }
+    }
+
+    /// Describes the device.
+    pub fn device(&self) -> &DeviceInfo {
+        self.worker.info()
+    }
+
+    /// Compiles the exhibits that the device can show, as many at once as there are cores. An error is a mistake in a file, or a
+    /// broken compiler.
+    pub async fn compile(&self, exhibits: Vec<Exhibit>) -> anyhow::Result<Vec<Compiled>> {
+        let compiler = self.compiler.clone();
+        let compile = move || exhibits.into_par_iter().map(|exhibit| compiled(&compiler, exhibit)).collect();
+        tokio::task::spawn_blocking(compile).await.context("Failed to compile in the background")?
+    }
+
+    /// Replays an exhibit. An error is a mistake in its file.
+    pub async fn replay(&mut self, compiled: Compiled) -> anyhow::Result<Finding> {
+        let Compiled { exhibit, artifact } = compiled;
+        let fate = match artifact {
+            Ok(artifact) => match self.run(&exhibit, &artifact).await.with_context(|| file(&exhibit))? {
+                Ok(outcome) => replayed(&outcome),
+                Err(error) => Fate::Replayed { answer: "broken".to_owned(), message: error.to_string() },
+            },
+            Err(error) => replayed(&Outcome::RejectedByCompiler { message: error.to_string() }),
+        };
+        Ok(Finding { exhibit, fate })
+    }
+
+    /// Screens an exhibit and examines it. That the machine broke is an answer, too: what follows shall not be lost.
+    async fn run(&mut self, exhibit: &Exhibit, artifact: &Artifact) -> anyhow::Result<Result<Outcome, WorkerError>> {
+        let evaluate = self.evaluate_request(exhibit, artifact)?;
+        let examine = self.examine_request(exhibit, artifact, &evaluate)?;
+        let evaluation = match self.worker.evaluate(evaluate).await {
+            Ok(evaluation) => evaluation,
+            Err(error) => return Ok(Err(error)),
+        };
+        if evaluation.outcome != Outcome::Measured {
+            return Ok(Ok(evaluation.outcome));
+        }
+        if let Some(outcome) = self.refuted(exhibit, &evaluation) {
+            return Ok(Ok(outcome));
+        }
+        let examined = self.worker.examine(examine).await;
+        Ok(examined.map(|examined| examined.map_or_else(|outcome| outcome, |_| Outcome::Measured)))
+    }
+
+    fn evaluate_request(&self, exhibit: &Exhibit, artifact: &Artifact) -> anyhow::Result<EvaluateRequest> {
+        let Exhibit { family, workload, .. } = exhibit;
+        let case = requests::of_case(family, &Params::new(), exhibit.case(), workload, self.device(), self.model_flop);
+        Ok(EvaluateRequest {
+            artifact: artifact.clone(),
+            op: workload.op.name().to_owned(),
+            dtype: workload.dtype,
+            tolerance: workload.tolerance,
+            cases: vec![case.map_err(anyhow::Error::msg)?],
+            policy: self.policy,
+            min_sample_ns: self.min_sample_ns,
+            oracle_flop: self.oracle_flop,
+            model_flop: self.model_flop,
+            input_seed: inputs::mix(self.seed, &["screen", &exhibit.name]),
+        })
+    }
+
+    fn examine_request(
+        &self,
+        exhibit: &Exhibit,
+        artifact: &Artifact,
+        evaluated: &EvaluateRequest,
+    ) -> anyhow::Result<ExamineRequest> {
+        let Exhibit { family, workload, .. } = exhibit;
+        let asked = evaluated.cases.first().context("Failed to find the exhibit's case")?;
+        let own = PlannedCase { case: asked.case.clone(), plan: asked.plan.clone() };
+        let case = asked.scaled.clone().unwrap_or(own);
+        let hidden = requests::hidden(family, &Params::new(), &case.case, workload, self.device());
+        Ok(ExamineRequest {
+            artifact: artifact.clone(),
+            op: workload.op.name().to_owned(),
+            dtype: workload.dtype,
+            tolerance: workload.tolerance,
+            case,
+            hidden: hidden.map_err(anyhow::Error::msg)?,
+            min_sample_ns: self.min_sample_ns,
+            oracle_flop: self.oracle_flop,
+            input_seed: inputs::mix(self.seed, &["examine", &exhibit.name]),
+        })
+    }
+
+    /// Says that a time is below the floor, if it is. A modelled time is held against none.
+    fn refuted(&self, exhibit: &Exhibit, evaluation: &Evaluation) -> Option<Outcome> {
+        if self.device().time_source == TimeSource::Modelled {
+            return None;
+        }
+        let floor = Floor::of(&exhibit.workload, exhibit.case(), self.device());
+        let timing = evaluation.measurements.first()?.best_timing()?;
+        floor.refutes(timing.median_ns).then(|| Outcome::Cheated {
+            case: exhibit.case().name.clone(),
+            check: Check::Floor,
+            message: format!(
+                "{:.3} us are below the floor of {:.3} us ({})",
+                timing.median_ns / 1e3,
+                floor.ns / 1e3,
+                floor.limiter.name()
+            ),
+        })
+    }
+}
+
+fn file(exhibit: &Exhibit) -> String {
+    format!("tests/audit/{}.cu", exhibit.name)
+}
+
+fn compiled(compiler: &Compiler, exhibit: Exhibit) -> anyhow::Result<Compiled> {
+    let Exhibit { family, workload, name, .. } = &exhibit;
+    let rendered = render(family, &family.specialization(exhibit.case()), workload.dtype, &Params::new());
+    let variant = rendered.map_err(anyhow::Error::msg).with_context(|| file(&exhibit))?;
+    match compiler.compile(&variant) {
+        Err(CompileError::Broken(message)) => anyhow::bail!("Failed to compile {name}: {message}"),
+        artifact => Ok(Compiled { exhibit, artifact }),
+    }
+}
+
+fn replayed(outcome: &Outcome) -> Fate {
+    let message = outcome.message().unwrap_or_default().to_owned();
+    Fate::Replayed { answer: exhibit::answer(outcome), message }
+}

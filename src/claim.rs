@@ -1,0 +1,194 @@
+//! What only one optloop can have at a time: a project, a store, a GPU. Who comes second is told who has it.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{Read, Seek, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use crate::domain::device::{DeviceInfo, TimeSource};
+use crate::runner::toolchain::cache_dir;
+
+/// Who has something, as its lock file says.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Holder {
+    process: u32,
+    verb: String,
+    since: String,
+    session: Option<i64>,
+    project: PathBuf,
+}
+
+impl std::fmt::Display for Holder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { process, verb, since, session, project } = self;
+        write!(f, "`optloop {verb}` (process {process}")?;
+        if let Some(session) = session {
+            write!(f, ", session {session}")?;
+        }
+        write!(f, ") of {} since {since}", project.display())
+    }
+}
+
+/// What this process has. It is given back when this is dropped, and by the system when the process ends in any way: a file
+/// that a dead process leaves is in nobody's way.
+#[derive(Debug)]
+pub struct Claims {
+    holder: Holder,
+    held: Vec<File>,
+}
+
+impl Claims {
+    /// Takes a project, for a verb that measures or commits.
+    pub fn project(root: &Path, verb: &str) -> anyhow::Result<Self> {
+        let since = OffsetDateTime::now_utc().replace_nanosecond(0).unwrap_or_else(|_| OffsetDateTime::now_utc());
+        let holder = Holder {
+            process: std::process::id(),
+            verb: verb.to_owned(),
+            since: since.format(&Rfc3339).context("Failed to read the clock")?,
+            session: None,
+            project: root.canonicalize().unwrap_or_else(|_| root.to_owned()),
+        };
+        let mut claims = Self { holder, held: Vec::new() };
+        claims.take("this project", &root.join(".optloop/session.lock"))?;
+        Ok(claims)
+    }
+
+    /// Takes a store, which another project's session may be writing to.
+    pub fn store(&mut self, path: &Path) -> anyhow::Result<()> {
+        // The file itself, whatever links lead to it.
+        let folder = path.parent().map_or_else(|| path.to_owned(), Path::to_owned);
+        fs::create_dir_all(&folder).with_context(|| format!("Failed to create {}", folder.display()))?;
+        let beside = || Ok::<_, std::io::Error>(folder.canonicalize()?.join(path.file_name().unwrap_or_default()));
+        let file = path.canonicalize().or_else(|_| beside());
+        let mut lock = file.with_context(|| format!("Failed to find {}", path.display()))?.into_os_string();
+        lock.push(".lock");
+        self.take(&format!("the store {}", path.display()), Path::new(&lock))
+    }
+
+    /// Takes a GPU, so that nobody's times are disturbed. A virtual one is shared by all.
+    pub fn device(&mut self, device: &DeviceInfo) -> anyhow::Result<()> {
+        let (TimeSource::Measured, Some(uuid)) = (device.time_source, &device.uuid) else { return Ok(()) };
+        let path = cache_dir()?.join("devices").join(format!("{uuid}.lock"));
+        self.take(&format!("the {} ({})", device.name, device.id), &path)
+    }
+
+    /// Adds the number of the session to what others are told.
+    pub fn note_session(&mut self, session: i64) {
+        self.holder.session = Some(session);
+        for file in &mut self.held {
+            if let Err(error) = self.holder.sign(file) {
+                tracing::warn!("a lock file does not name its session: {error}");
+            }
+        }
+    }
+
+    fn take(&mut self, what: &str, path: &Path) -> anyhow::Result<()> {
+        let folder = path.parent().unwrap_or(Path::new("."));
+        fs::create_dir_all(folder).with_context(|| format!("Failed to create {}", folder.display()))?;
+        let mut options = fs::OpenOptions::new();
+        let file = options.create(true).truncate(false).read(true).write(true).open(path);
+        let mut file = file.with_context(|| format!("Failed to open {}", path.display()))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => bail!("{what} is taken by {}: wait for it, or end it", told(&mut file)),
+            Err(TryLockError::Error(error)) => {
+                return Err(error).with_context(|| format!("Failed to lock {}", path.display()));
+            }
+        }
+        self.holder.sign(&mut file).with_context(|| format!("Failed to write {}", path.display()))?;
+        self.held.push(file);
+        Ok(())
+    }
+}
+
+impl Holder {
+    /// Writes who it is into a lock file that it has.
+    fn sign(&self, file: &mut File) -> std::io::Result<()> {
+        let text = serde_json::to_vec(self)?;
+        file.set_len(0)?;
+        file.rewind()?;
+        file.write_all(&text)
+    }
+}
+
+/// Says who has a lock.
+fn told(file: &mut File) -> String {
+    let mut text = String::new();
+    let holder = file.read_to_string(&mut text).ok().and_then(|_| serde_json::from_str::<Holder>(&text).ok());
+    holder.map_or_else(|| "another optloop".to_owned(), |holder| holder.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gpu(uuid: &str) -> DeviceInfo {
+        DeviceInfo {
+            id: "cuda:0".to_owned(),
+            name: "NVIDIA L4".to_owned(),
+            uuid: Some(uuid.to_owned()),
+            time_source: TimeSource::Measured,
+            ..DeviceInfo::of_arch("sm_89").unwrap()
+        }
+    }
+
+    /// Returns a refusal with what differs from run to run cut out.
+    fn refused(result: anyhow::Result<()>, folder: &Path) -> String {
+        let said = format!("{:#}", result.unwrap_err());
+        let said = said.replace(&folder.canonicalize().unwrap().display().to_string(), "[folder]");
+        let said = said.replace(&std::process::id().to_string(), "[process]");
+        let (before, since) = said.split_once("since ").unwrap();
+        format!("{before}since [instant]{}", &since[since.find(": ").unwrap()..])
+    }
+
+    #[test]
+    fn who_comes_second_is_told_who_has_the_project_until_that_one_has_ended() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut first = Claims::project(folder.path(), "start").unwrap();
+        first.note_session(3);
+        let second = || Claims::project(folder.path(), "bench").map(drop);
+        insta::assert_snapshot!(refused(second(), folder.path()), @"this project is taken by `optloop start` (process [process], session 3) of [folder] since [instant]: wait for it, or end it");
+        drop(first);
+        // The file is still there, and signed by somebody who is gone.
+        assert!(folder.path().join(".optloop/session.lock").is_file());
+        second().unwrap();
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_store_is_one_whatever_project_it_is_reached_from() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        for project in ["a", "b"] {
+            fs::create_dir_all(root.join(project).join(".optloop")).unwrap();
+        }
+        let mut first = Claims::project(&root.join("a"), "start").unwrap();
+        first.store(&root.join("a/.optloop/optloop.db")).unwrap();
+        fs::write(root.join("a/.optloop/optloop.db"), "").unwrap();
+        std::os::unix::fs::symlink(root.join("a/.optloop/optloop.db"), root.join("b/.optloop/optloop.db")).unwrap();
+        let mut second = Claims::project(&root.join("b"), "resume").unwrap();
+        insta::assert_snapshot!(refused(second.store(&root.join("b/.optloop/optloop.db")), &root), @"the store [folder]/b/.optloop/optloop.db is taken by `optloop start` (process [process]) of [folder]/a since [instant]: wait for it, or end it");
+    }
+
+    #[test]
+    fn a_gpu_is_taken_by_its_uuid_and_a_virtual_one_by_nobody() {
+        let folder = tempfile::tempdir().unwrap();
+        let uuid = format!("GPU-of-a-test-{}", std::process::id());
+        let mut first = Claims::project(&folder.path().join("a"), "start").unwrap();
+        first.device(&gpu(&uuid)).unwrap();
+        let mut second = Claims::project(&folder.path().join("b"), "bench").unwrap();
+        fs::create_dir_all(folder.path().join("b")).unwrap();
+        let said = format!("{:#}", second.device(&gpu(&uuid)).unwrap_err());
+        assert!(said.starts_with("the NVIDIA L4 (cuda:0) is taken by `optloop start` (process "), "{said}");
+        second.device(&gpu(&format!("{uuid}-another"))).unwrap();
+        let virtual_gpu = DeviceInfo { time_source: TimeSource::Modelled, ..gpu(&uuid) };
+        second.device(&virtual_gpu).unwrap();
+        for name in [&uuid, &format!("{uuid}-another")] {
+            fs::remove_file(cache_dir().unwrap().join("devices").join(format!("{name}.lock"))).unwrap();
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! `optloop audit`: replays the corpus of cheating, broken and odd kernels, and says which were caught.
+
+use std::io::Write;
+
+use serde::Serialize;
+
+use super::ceilings;
+use super::error::{usage, usage_sentence};
+use super::own_executable;
+use super::start::open_monitor;
+use super::table::Table;
+use super::talk::say;
+use crate::audit::{Audit, Fate, Finding, STEP_TIMEOUT};
+use crate::catalog::Project;
+use crate::claim::Claims;
+use crate::config::Config;
+use crate::domain::device::TimeSource;
+use crate::domain::exhibit::{Exhibit, Kind, PASSED};
+use crate::domain::names::did_you_mean;
+use crate::runner::compile::Compiler;
+use crate::runner::device::DeviceChoice;
+use crate::runner::self_check;
+use crate::runner::toolchain::Toolchain;
+use crate::runner::worker::Worker;
+use crate::store::Store;
+
+/// Arguments of `optloop audit`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// auto, cuda:N, virtual or virtual:NAME [default: session.device in config.toml]
+    #[arg(long)]
+    device: Option<String>,
+
+    /// Only this kernel of the corpus (repeat for more)
+    #[arg(long = "only", value_name = "NAME")]
+    only: Vec<String>,
+
+    /// Seed of the inputs [default: a random one]
+    #[arg(long)]
+    seed: Option<u64>,
+
+    /// Print one JSON object per kernel
+    #[arg(long)]
+    json: bool,
+}
+
+/// What became of a kernel, for programs. docs/audit.md describes it.
+#[derive(Serialize)]
+struct Printed<'a> {
+    kernel: &'a str,
+    about: &'a str,
+    kind: Kind,
+    cheats: &'a [u32],
+    device: &'a str,
+    answer: Option<&'a str>,
+    message: Option<&'a str>,
+    left_out: Option<&'a str>,
+    expected: &'a [String],
+    right: bool,
+}
+
+/// Replays and prints. A kernel that gets an answer which its file does not name makes it fail.
+pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
+    let config = Config::load(project.root()).map_err(usage)?;
+    let exhibits = chosen(project.exhibits().map_err(usage)?, &args.only).map_err(usage_sentence)?;
+    let choice = args.device.as_ref().unwrap_or(&config.session.device).parse().map_err(usage_sentence)?;
+    let mut claims = project.claim("audit")?;
+    let mut audit = open(project, &config, &choice, args.seed.unwrap_or_else(rand::random), &mut claims).await?;
+    let device = audit.device().name.clone();
+    say(&format!("auditing {} kernels on the {device}", exhibits.len()));
+
+    let (shown, left_out): (Vec<_>, Vec<_>) =
+        exhibits.into_iter().partition(|exhibit| exhibit.not_on(audit.device()).is_none());
+    let mut findings: Vec<Finding> = left_out.into_iter().filter_map(|exhibit| without(exhibit, &audit)).collect();
+    for compiled in audit.compile(shown).await? {
+        findings.push(audit.replay(compiled).await.map_err(usage)?);
+    }
+    findings.sort_by(|a, b| (a.exhibit.kind as u8, &a.exhibit.name).cmp(&(b.exhibit.kind as u8, &b.exhibit.name)));
+    if args.json {
+        findings.iter().try_for_each(|finding| print_json(finding, &device, out))?;
+    } else {
+        print_table(&findings, out)?;
+        writeln!(out, "\n{}", summary(&findings, &device))?;
+    }
+    let wrong: Vec<&str> =
+        findings.iter().filter(|finding| !finding.is_right()).map(|finding| finding.exhibit.name.as_str()).collect();
+    match wrong.as_slice() {
+        [] => Ok(()),
+        wrong => anyhow::bail!("not answered as their files say: {}", wrong.join(", ")),
+    }
+}
+
+/// Takes the named kernels, or without names all.
+fn chosen(exhibits: Vec<Exhibit>, only: &[String]) -> Result<Vec<Exhibit>, String> {
+    let known = || exhibits.iter().map(|exhibit| exhibit.name.as_str());
+    if let Some(name) = only.iter().find(|name| !known().any(|known| known == *name)) {
+        return Err(format!("there is no kernel `{name}`{} in tests/audit/", did_you_mean(name, known())));
+    }
+    if exhibits.is_empty() {
+        return Err("tests/audit/ holds no .cu file: nothing to audit".to_owned());
+    }
+    let wanted = |exhibit: &Exhibit| only.is_empty() || only.contains(&exhibit.name);
+    Ok(exhibits.into_iter().filter(wanted).collect())
+}
+
+/// Opens and takes the device, with the ceilings that were measured on it.
+async fn open(
+    project: &Project,
+    config: &Config,
+    choice: &DeviceChoice,
+    seed: u64,
+    claims: &mut Claims,
+) -> anyhow::Result<Audit> {
+    let mut worker = Worker::start(own_executable()?, choice, STEP_TIMEOUT).await?;
+    if let Some(notice) = worker.stands_in() {
+        say(&notice);
+    }
+    claims.device(worker.info())?;
+    let (toolchain, arch) = (Toolchain::find_or_fetch()?, worker.info().arch.clone());
+    let compiler =
+        Compiler::new(own_executable()?, toolchain, &arch, &config.compile.options, config.compile_limits())?;
+    self_check::arm(&mut worker, &compiler).await?;
+    if worker.info().time_source == TimeSource::Measured {
+        let monitor = open_monitor(worker.info());
+        let store = Store::open(&project.root().join(&config.store.path)).await?;
+        ceilings::give(&mut worker, monitor.as_ref(), &compiler, &store).await?;
+        store.close().await;
+    }
+    Ok(Audit::new(config, compiler, worker, seed))
+}
+
+fn without(exhibit: Exhibit, audit: &Audit) -> Option<Finding> {
+    let reason = exhibit.not_on(audit.device())?.to_owned();
+    Some(Finding { exhibit, fate: Fate::LeftOut(reason) })
+}
+
+fn print_json(finding: &Finding, device: &str, out: &mut impl Write) -> anyhow::Result<()> {
+    let Exhibit { name, about, kind, cheats, caught_by, .. } = &finding.exhibit;
+    let (answer, message, left_out) = match &finding.fate {
+        Fate::LeftOut(reason) => (None, None, Some(reason.as_str())),
+        Fate::Replayed { answer, message } => (Some(answer.as_str()), Some(message.as_str()), None),
+    };
+    let right = finding.is_right();
+    let printed = Printed {
+        kernel: name,
+        about,
+        kind: *kind,
+        cheats,
+        device,
+        answer,
+        message,
+        left_out,
+        expected: caught_by,
+        right,
+    };
+    serde_json::to_writer(&mut *out, &printed)?;
+    Ok(writeln!(out)?)
+}
+
+fn print_table(findings: &[Finding], out: &mut impl Write) -> anyhow::Result<()> {
+    let mut table = Table::new(&["kernel", "kind", "answer", "said"]);
+    for finding in findings {
+        let (answer, said) = match &finding.fate {
+            Fate::LeftOut(reason) => ("left out".to_owned(), reason.clone()),
+            Fate::Replayed { answer, .. } if !finding.is_right() => {
+                let expected = finding.exhibit.caught_by.join(", ");
+                let expected = if expected.is_empty() { PASSED.to_owned() } else { expected };
+                (format!("{answer} (!)"), format!("expected: {expected}"))
+            }
+            Fate::Replayed { answer, message } => (answer.clone(), message.clone()),
+        };
+        table.row([finding.exhibit.name.clone(), finding.exhibit.kind.name().to_owned(), answer, said]);
+    }
+    Ok(table.print(out)?)
+}
+
+/// Says in one sentence what was caught.
+fn summary(findings: &[Finding], device: &str) -> String {
+    let replayed = |honest: bool| {
+        let of_kind = findings.iter().filter(move |finding| (finding.exhibit.kind == Kind::Honest) == honest);
+        of_kind.filter_map(|finding| match &finding.fate {
+            Fate::LeftOut(_) => None,
+            Fate::Replayed { answer, .. } => Some(answer != PASSED),
+        })
+    };
+    let caught = |honest: bool| replayed(honest).filter(|caught| *caught).count();
+    let left_out = findings.iter().filter(|finding| matches!(finding.fate, Fate::LeftOut(_))).count();
+    format!(
+        "{} of {} cheating or broken kernels were caught on the {device}, and {} of {} honest ones; {left_out} cannot be \
+         shown there",
+        caught(false),
+        replayed(false).count(),
+        caught(true),
+        replayed(true).count(),
+    )
+}

@@ -1,0 +1,26 @@
+//! `optloop backup`: copies the store, also while a session writes to it.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use super::error::usage;
+use crate::store::{Store, StoreError};
+
+/// Arguments of `optloop backup`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Where the copy goes: a file that is not there yet
+    file: PathBuf,
+}
+
+/// Copies the store and says how large it is.
+pub async fn run(args: &Args, store: &Store, out: &mut impl Write) -> anyhow::Result<()> {
+    let bytes = store.backup(&args.file).await.map_err(|error| match error {
+        exists @ StoreError::Exists(_) => usage(exists),
+        other => other.into(),
+    })?;
+    let sessions = store.sessions().await?.len();
+    let mib = bytes as f64 / (1 << 20) as f64;
+    writeln!(out, "{}: {sessions} sessions, {mib:.1} MiB, and its integrity check is ok", args.file.display())?;
+    Ok(())
+}

@@ -1,0 +1,111 @@
+//! `optloop resume`: goes on with a session that ended without being finished.
+
+use std::io::Write;
+
+use super::error::{usage, usage_sentence};
+use super::preflight::{check_device, check_reference, check_shapes};
+use super::progress::Progress;
+use super::signals;
+use super::start::{Asked, assemble, conclude, order_under, start_worker};
+use crate::agent;
+use crate::catalog::Project;
+use crate::config::{self, Config};
+use crate::domain::budget::Budget;
+use crate::domain::record::Status;
+use crate::runner::inputs;
+use crate::session;
+use crate::store::{Past, Store, StoreError};
+
+/// Arguments of `optloop resume`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The session's number [default: the latest that is not finished]
+    session: Option<i64>,
+
+    /// Wall time of the whole session, such as 4h [default: what it was started with]
+    #[arg(long)]
+    budget: Option<String>,
+
+    /// Report progress as one JSON object per line on standard output
+    #[arg(long)]
+    json: bool,
+}
+
+/// Goes on with a session and writes its report.
+///
+/// It runs under the settings that were in force when it began, but for those of the store: what it found before and after is
+/// held against each other.
+pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
+    let config = Config::load(project.root()).map_err(usage)?;
+    let path = project.root().join(&config.store.path);
+    let asked_budget = args.budget.as_ref().map(|budget| config::duration("--budget", budget)).transpose();
+    let asked_budget = asked_budget.map_err(usage)?;
+    if !path.exists() {
+        return Err(StoreError::NoSessions.into());
+    }
+    let mut claims = project.claim("resume")?;
+    claims.store(&path)?;
+    let store = Store::open_within(&path, &config.store.limits()).await?;
+    let past = past(&store, args.session).await?;
+    let summary = &past.record.session;
+    claims.note_session(summary.id);
+
+    let config: Config = serde_json::from_value(past.config.clone()).map_err(|error| {
+        usage_sentence(format!("session {} began under settings that this optloop does not know: {error}", summary.id))
+    })?;
+    let budget = Budget {
+        wall: asked_budget.unwrap_or(past.budget()),
+        max_cost_usd: summary.max_cost_usd,
+        max_iterations: summary.max_iterations,
+    };
+    // Choices and inputs must not be those of the first time again.
+    let seed = inputs::mix(summary.seed, &["resumption", &(summary.resumptions + 1).to_string()]);
+    let order = order_under(&config, budget, seed)?;
+    let mut asked = asked(&past, project, seed)?;
+    let worker = start_worker(&asked.device, &config).await?;
+    check_device(&past.record, worker.info()).map_err(usage_sentence)?;
+    claims.device(worker.info())?;
+    asked.workload = asked.workload.on(worker.info()).map_err(usage_sentence)?;
+    check_shapes(&past, &asked.workload).map_err(usage_sentence)?;
+    let workload = asked.workload.clone();
+    let parts = assemble(asked, project, &config, worker, store.clone()).await?;
+    let (then, now) = (&past.record.environment.nvrtc, parts.compiler.nvrtc_version());
+    if then != now {
+        return Err(usage_sentence(format!(
+            "session {} was compiled by NVRTC {then}, and here is {now}, which makes other kernels: start another session",
+            summary.id
+        )));
+    }
+    let mut progress = Progress::new(args.json, out);
+    let end = session::resume(past, parts, order, signals::listen(), &mut progress).await?;
+    conclude(end, progress.finish(), project, store, &workload).await
+}
+
+/// Finds the session that is meant.
+async fn past(store: &Store, id: Option<i64>) -> anyhow::Result<Past> {
+    let summary = match id {
+        Some(id) => store.session(id).await?,
+        None => store.latest_unfinished().await?,
+    };
+    if summary.status == Status::Finished {
+        let reason = summary.stop_reason.unwrap_or_default();
+        return Err(usage_sentence(format!(
+            "session {} is finished ({reason}), and has nothing left to do: `optloop start` begins another",
+            summary.id
+        )));
+    }
+    Ok(store.past(summary.id).await?)
+}
+
+/// Reads from the project's files what the session was asked.
+fn asked(past: &Past, project: &Project, seed: u64) -> anyhow::Result<Asked> {
+    let summary = &past.record.session;
+    let workload = project.workload(&summary.workload).map_err(usage)?;
+    let workload = workload.select(&summary.cases).map_err(usage_sentence)?;
+    let families = project.families().map_err(usage)?;
+    let searched = Project::searched(&families, &past.asked.families).map_err(usage)?;
+    check_reference(&workload, &families).map_err(usage_sentence)?;
+    let proposer = agent::proposer(&summary.proposer, seed).map_err(usage_sentence)?;
+    let device = past.record.environment.device.id.parse().map_err(usage_sentence)?;
+    Ok(Asked { workload, families, searched, proposer, device })
+}

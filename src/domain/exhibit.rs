@@ -1,0 +1,194 @@
+//! Exhibits: the kernels of the audit's corpus, each one file with a family's manifest in its first comment.
+
+use serde::{Deserialize, Serialize};
+
+use super::check::Check;
+use super::device::{DeviceInfo, TimeSource};
+use super::evaluation::Outcome;
+use super::family::Family;
+use super::op::Dims;
+use super::regime::Regime;
+use super::toml_text;
+use super::workload::{Case, Workload};
+
+/// What the audit answers where nothing caught a kernel.
+pub const PASSED: &str = "passed";
+
+/// The manifest keys that follow from the exhibit: a family of one kernel, one point, one dtype.
+const FILLED_IN: [&str; 4] = ["name", "op", "dtypes", "params"];
+
+/// The architecture from which on an exhibit runs, where it does not say: the oldest that optloop supports.
+const OLDEST_SM: i64 = 80;
+
+/// The outcomes that catch a kernel without a check of its output.
+const WITHOUT_CHECK: [&str; 3] = ["rejected_by_compiler", "crashed", "timed_out"];
+
+/// What kind of kernel an exhibit is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// It looks right or fast and is neither, by design.
+    Cheat,
+    /// It has a bug.
+    Broken,
+    /// It looks odd and is right.
+    Honest,
+}
+
+impl Kind {
+    /// Returns the word that the audit prints.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cheat => "cheat",
+            Self::Broken => "broken",
+            Self::Honest => "honest",
+        }
+    }
+}
+
+/// A kernel of the corpus with the answers that are right for it.
+#[derive(Debug, Clone)]
+pub struct Exhibit {
+    /// Name; its file is called the same.
+    pub name: String,
+    /// One sentence for people.
+    pub about: String,
+    /// What kind of kernel it is.
+    pub kind: Kind,
+    /// Its numbers in the list of cheats of docs/audit.md.
+    pub cheats: Vec<u32>,
+    /// The answers that are right: an outcome's kind, with the check that caught it where one did. None for an honest kernel.
+    pub caught_by: Vec<String>,
+    /// A workload like the named one, with the exhibit's own case alone.
+    pub workload: Workload,
+    /// The kernel as a family without parameters.
+    pub family: Family,
+    not_modelled: Option<String>,
+    not_measured: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Header {
+    about: String,
+    kind: Kind,
+    #[serde(default)]
+    cheats: Vec<u32>,
+    #[serde(default)]
+    caught_by: Vec<String>,
+    not_modelled: Option<String>,
+    not_measured: Option<String>,
+    workload: String,
+    #[serde(default)]
+    regime: Regime,
+    case: Dims,
+    /// All other keys are a family's.
+    #[serde(flatten)]
+    manifest: toml::Table,
+}
+
+impl Exhibit {
+    /// Parses a file. `find_workload` reads a workload by name. Errors are one sentence without the file's name.
+    pub fn parse(
+        name: &str,
+        text: &str,
+        find_workload: impl Fn(&str) -> Result<Workload, String>,
+    ) -> Result<Self, String> {
+        let (header, source) = text
+            .strip_prefix("/*")
+            .and_then(|rest| rest.split_once("*/"))
+            .ok_or("it does not begin with a comment `/* … */` that holds its manifest as TOML")?;
+        // TOML starts on the comment's first line, so the lines in its messages are the file's.
+        let header: Header = toml_text::parse(header)?;
+        header.check()?;
+        let workload = find_workload(&header.workload)?.with_case(name, header.regime, header.case.clone())?;
+        let manifest = header.manifest_for(name, &workload)?;
+        // Lines in these messages would be those of the text that was put together.
+        let family = Family::parse(&manifest, source.trim_start().to_owned()).map_err(|error| without_line(&error))?;
+        let Header { about, kind, cheats, caught_by, not_modelled, not_measured, .. } = header;
+        let name = name.to_owned();
+        Ok(Self { name, about, kind, cheats, caught_by, workload, family, not_modelled, not_measured })
+    }
+
+    /// Returns the exhibit's case.
+    pub fn case(&self) -> &Case {
+        &self.workload.cases[0]
+    }
+
+    /// Says why the exhibit cannot show on a device what it is there for, if it cannot.
+    pub fn not_on(&self, device: &DeviceInfo) -> Option<&str> {
+        if device.sm < self.family.requires_sm {
+            return Some("the device is older than the kernel");
+        }
+        match device.time_source {
+            TimeSource::Modelled => self.not_modelled.as_deref(),
+            TimeSource::Measured => self.not_measured.as_deref(),
+        }
+    }
+
+    /// Tells whether an answer is right for the exhibit.
+    pub fn expects(&self, answer: &str) -> bool {
+        match self.kind {
+            Kind::Honest => answer == PASSED,
+            Kind::Cheat | Kind::Broken => self.caught_by.iter().any(|expected| expected == answer),
+        }
+    }
+}
+
+impl Header {
+    fn check(&self) -> Result<(), String> {
+        match (self.kind, self.caught_by.is_empty()) {
+            (Kind::Honest, false) => return Err("`caught_by` of an honest kernel: leave it out".to_owned()),
+            (Kind::Cheat | Kind::Broken, true) => {
+                return Err("`caught_by` is missing: name the answers that are right".to_owned());
+            }
+            _ => {}
+        }
+        if let Some(answer) = self.caught_by.iter().find(|answer| !is_answer(answer)) {
+            let checks = Check::ALL.map(Check::name).join(", ");
+            return Err(format!(
+                "`caught_by`: `{answer}` is no answer; there are {}, and wrong/CHECK and cheated/CHECK with one of {checks}",
+                WITHOUT_CHECK.join(", ")
+            ));
+        }
+        match FILLED_IN.iter().find(|key| self.manifest.contains_key(**key)) {
+            Some(key) => Err(format!("`{key}` follows from the file and its workload: leave it out")),
+            None => Ok(()),
+        }
+    }
+
+    /// Puts the manifest of a family together.
+    fn manifest_for(&self, name: &str, workload: &Workload) -> Result<String, String> {
+        let mut manifest = toml::Table::new();
+        manifest.insert("name".to_owned(), name.into());
+        manifest.insert("about".to_owned(), self.about.clone().into());
+        manifest.insert("op".to_owned(), workload.op.name().into());
+        manifest.insert("dtypes".to_owned(), vec![workload.dtype.name()].into());
+        manifest.insert("requires_sm".to_owned(), OLDEST_SM.into());
+        manifest.insert("params".to_owned(), toml::Table::new().into());
+        manifest.extend(self.manifest.clone());
+        toml::to_string(&manifest).map_err(|error| error.to_string())
+    }
+}
+
+/// Says what became of a kernel in the words of `caught_by`.
+pub fn answer(outcome: &Outcome) -> String {
+    match (outcome, outcome.check()) {
+        (Outcome::Measured, _) => PASSED.to_owned(),
+        (_, None) => outcome.kind().to_owned(),
+        (_, Some(check)) => format!("{}/{}", outcome.kind(), check.name()),
+    }
+}
+
+fn is_answer(text: &str) -> bool {
+    match text.split_once('/') {
+        None => WITHOUT_CHECK.contains(&text),
+        Some((kind, check)) => {
+            ["wrong", "cheated"].contains(&kind) && Check::ALL.iter().any(|known| known.name() == check)
+        }
+    }
+}
+
+fn without_line(message: &str) -> String {
+    let rest = message.strip_prefix("line ").and_then(|rest| rest.split_once(": "));
+    rest.map_or(message, |(_, rest)| rest).to_owned()
+}

@@ -1,0 +1,53 @@
+//! Files that people and other programs write: a project's own never come from outside it, and all of them are short texts.
+
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+
+use anyhow::{Context, bail};
+
+/// The largest file that is read. Those of this repository have up to 20 KB; what is larger is something else.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// Reads a text file of a project, which must not be a link to somewhere else.
+pub fn read_inside(project: &Path, path: &Path) -> anyhow::Result<String> {
+    check_inside(project, path)?;
+    read(path)
+}
+
+/// Refuses a path that leaves the project, by links or otherwise. One that is not there passes: to find that out is for its reader.
+pub fn check_inside(project: &Path, path: &Path) -> anyhow::Result<()> {
+    let (Ok(project), Ok(found)) = (project.canonicalize(), path.canonicalize()) else { return Ok(()) };
+    if !found.starts_with(&project) {
+        bail!("{} leads out of the project, to {}: put the file itself there", path.display(), found.display());
+    }
+    Ok(())
+}
+
+/// Reads a text file that the user has named.
+pub fn read(path: &Path) -> anyhow::Result<String> {
+    let bytes = bytes(path).with_context(|| format!("Failed to read {}", path.display()))?;
+    if bytes.len() as u64 > MOST_BYTES {
+        bail!("{} has more than {} MiB: no such file is so large", path.display(), MOST_BYTES >> 20);
+    }
+    let text = String::from_utf8(bytes).map_err(|error| (error.utf8_error().valid_up_to(), error.into_bytes()));
+    let (at, bytes, what) = match text {
+        Ok(text) => match text.find('\0') {
+            None => return Ok(text),
+            Some(at) => (at, text.into_bytes(), "a NUL byte"),
+        },
+        Err((at, bytes)) => (at, bytes, "a byte that is not UTF-8"),
+    };
+    let line = bytes[..at].iter().filter(|byte| **byte == b'\n').count() + 1;
+    bail!("{}: line {line}: {what}: it is no text file", path.display())
+}
+
+/// Reads a little more than a file may hold. What is no file, such as a pipe, could keep its reader waiting for ever.
+fn bytes(path: &Path) -> anyhow::Result<Vec<u8>> {
+    if !fs::metadata(path)?.is_file() {
+        bail!("it is no file");
+    }
+    let mut bytes = Vec::new();
+    fs::File::open(path)?.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}

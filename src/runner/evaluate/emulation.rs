@@ -1,0 +1,178 @@
+//! Kernels of attention in software, honest and not, against every probe.
+
+use half::f16;
+
+use super::examine::probed;
+use crate::domain::op::{Dims, Dtype};
+use crate::domain::workload::Tolerance;
+use crate::ops;
+use crate::runner::device::Problem;
+use crate::runner::inputs::encode;
+use crate::runner::validate::{Expectation, Refusal};
+
+/// How a kernel computes.
+#[derive(Clone, Copy)]
+struct Arithmetic {
+    /// What the factors of both products are rounded to.
+    factor: fn(f32) -> f32,
+    /// What a sum is rounded to after each addition.
+    sum: fn(f32) -> f32,
+    /// Queries are multiplied by the scale, and rounded, before anything else.
+    scales_queries: bool,
+    /// What probabilities are rounded to.
+    probability: fn(f32) -> f32,
+    /// This key is left out.
+    drops: Option<usize>,
+}
+
+fn exact(x: f32) -> f32 {
+    x
+}
+
+fn half(x: f32) -> f32 {
+    f16::from_f32(x).to_f32()
+}
+
+/// TF32 has 10 bits after the point.
+fn tf32(x: f32) -> f32 {
+    f32::from_bits((x.to_bits() + 0x0fff + (x.to_bits() >> 13 & 1)) & !0x1fff)
+}
+
+const HONEST_F32: Arithmetic =
+    Arithmetic { factor: exact, sum: exact, scales_queries: false, probability: exact, drops: None };
+const HONEST_F16: Arithmetic = Arithmetic { probability: half, ..HONEST_F32 };
+
+/// Computes attention with the online softmax, a tile of 16 keys at a time, as FlashAttention does.
+fn attention(dims: &Dims, inputs: &[Vec<f32>], dtype: Dtype, how: &Arithmetic) -> Vec<f32> {
+    const TILE: usize = 16;
+    let at = |name: &str| dims[name] as usize;
+    let (heads, sq, sk, d) = (at("B") * at("H"), at("Sq"), at("Sk"), at("D"));
+    let scale = std::f32::consts::LOG2_E / (d as f32).sqrt();
+    let mut out = Vec::with_capacity(heads * sq * d);
+    for row in 0..heads * sq {
+        let (head, i) = (row / sq, row % sq);
+        let visible = if at("CAUSAL") == 1 { i + 1 + sk - sq } else { sk };
+        let mut query = inputs[0][row * d..(row + 1) * d].to_vec();
+        if how.scales_queries {
+            query.iter_mut().for_each(|q| *q = half(*q * scale));
+        }
+        let key = |j: usize| (head * sk + j) * d..(head * sk + j + 1) * d;
+        let (mut top, mut total, mut sums) = (-1e30_f32, 0.0_f32, vec![0.0_f32; d]);
+        for first in (0..visible).step_by(TILE) {
+            let keys = first..visible.min(first + TILE);
+            let scores: Vec<f32> = keys
+                .clone()
+                .map(|j| {
+                    let products = query.iter().zip(&inputs[1][key(j)]);
+                    let sum = products.fold(0.0, |sum, (q, k)| (how.sum)(sum + (how.factor)(*q) * (how.factor)(*k)));
+                    if how.scales_queries { sum } else { sum * scale }
+                })
+                .collect();
+            let higher = scores.iter().copied().fold(top, f32::max);
+            let keep = (top - higher).exp2();
+            top = higher;
+            total *= keep;
+            sums.iter_mut().for_each(|sum| *sum *= keep);
+            for (j, score) in keys.zip(scores).filter(|(j, _)| how.drops != Some(*j)) {
+                let weight = (score - top).exp2();
+                total += weight;
+                let weight = (how.factor)((how.probability)(weight));
+                for (sum, value) in sums.iter_mut().zip(&inputs[2][key(j)]) {
+                    *sum = (how.sum)(*sum + weight * (how.factor)(*value));
+                }
+            }
+        }
+        out.extend(sums.iter().map(|sum| if dtype == Dtype::F16 { half(sum / total) } else { sum / total }));
+    }
+    out
+}
+
+/// Returns what becomes of a kernel on each probe, as the examination judges it.
+fn judge(
+    dims: &Dims,
+    dtype: Dtype,
+    tolerance: &Tolerance,
+    how: &Arithmetic,
+) -> Vec<(&'static str, Result<(), Refusal>)> {
+    let op = ops::find("attention").unwrap();
+    let problem = Problem { op, dims, dtype };
+    let judged = op.probes().iter().flat_map(|probe| {
+        (0..std::env::var("SEEDS").map_or(3, |s| s.parse().unwrap())).map(move |seed| {
+            let values = probed(&problem, probe, seed);
+            let output = encode(&attention(dims, &values, dtype, how), dtype);
+            let mut expectation = Expectation::new(op, dims, dtype, &values, 1e12, seed);
+            let checked = expectation.check(&output, tolerance).or_else(|_| {
+                expectation.allow_for_rounding(op, dims, &values, seed);
+                expectation.check(&output, tolerance)
+            });
+            (probe.name, checked.map(drop))
+        })
+    });
+    judged.collect()
+}
+
+fn shapes() -> Vec<Dims> {
+    let shape = |b: i64, h: i64, sq: i64, sk: i64, d: i64, causal: i64| -> Dims {
+        let sizes = [("B", b), ("H", h), ("Sq", sq), ("Sk", sk), ("D", d), ("CAUSAL", causal)];
+        sizes.map(|(name, size)| (name.to_owned(), size)).into()
+    };
+    vec![
+        shape(1, 1, 4, 4, 4, 1),
+        shape(2, 2, 65, 65, 16, 1),
+        shape(1, 2, 192, 192, 64, 1),
+        shape(1, 2, 100, 150, 64, 0),
+        shape(4, 2, 1, 300, 128, 0),
+        shape(1, 1, 64, 64, 128, 1),
+        // A mean of 8192 values / 64 is so small that a half holds few bits of it, and 8192 products lose many.
+        shape(1, 1, 1, 8192, 64, 0),
+        shape(1, 1, 3, 33, 8192, 1),
+    ]
+}
+
+const F16: Tolerance = Tolerance { relative_l2: 1e-3, worst_row: 4e-3 };
+const F32: Tolerance = Tolerance { relative_l2: 1e-5, worst_row: 3e-5 };
+
+#[test]
+fn honest_kernels_pass_every_probe() {
+    let scales_queries = Arithmetic { scales_queries: true, ..HONEST_F16 };
+    for (dtype, tolerance, how) in
+        [(Dtype::F16, F16, HONEST_F16), (Dtype::F16, F16, scales_queries), (Dtype::F32, F32, HONEST_F32)]
+    {
+        for dims in shapes() {
+            for (probe, judged) in judge(&dims, dtype, &tolerance, &how) {
+                assert!(judged.is_ok(), "{probe} on {dims:?} in {}: {}", dtype.name(), judged.unwrap_err());
+            }
+        }
+    }
+}
+
+#[test]
+fn less_precise_arithmetic_than_asked_for_fails_a_probe() {
+    let with_tf32 = Arithmetic { factor: tf32, ..HONEST_F32 };
+    let with_half_sums = Arithmetic { sum: half, ..HONEST_F32 };
+    for dims in shapes() {
+        for (what, how) in [("TF32 factors", with_tf32), ("FP16 sums", with_half_sums)] {
+            let failed = judge(&dims, Dtype::F32, &F32, &how).into_iter().filter(|(_, judged)| judged.is_err()).count();
+            assert!(failed > 3, "{what} on {dims:?}: {failed} of 18");
+        }
+    }
+}
+
+#[test]
+fn a_dropped_key_fails_the_needle_and_the_equal_keys() {
+    for dims in shapes() {
+        for drops in [0, 1, dims["Sk"] as usize / 2] {
+            let how = Arithmetic { drops: Some(drops), ..HONEST_F16 };
+            let failed: Vec<&str> = judge(&dims, Dtype::F16, &F16, &how)
+                .into_iter()
+                .filter_map(|(probe, judged)| judged.is_err().then_some(probe))
+                .collect();
+            assert!(
+                failed.iter().filter(|probe| **probe == "equal keys").count() == 3,
+                "key {drops} of {dims:?}: {failed:?}"
+            );
+            // One query points at one key only.
+            assert!(dims["Sq"] == 1 || failed.contains(&"a needle"), "key {drops} of {dims:?}: {failed:?}");
+        }
+    }
+}

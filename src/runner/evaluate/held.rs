@@ -1,0 +1,39 @@
+//! What is taken on a device for as long as something is done with it.
+
+use super::sets::Sets;
+use super::{Ended, ended};
+use crate::domain::artifact::Artifact;
+use crate::domain::plan::LaunchPlan;
+use crate::runner::device::{Device, Fault, Module, Problem};
+
+/// Loads an artifact, does something with it, and unloads it: what its kernels kept in global variables is gone with it.
+pub fn with_module<T>(
+    device: &mut dyn Device,
+    case: &str,
+    artifact: &Artifact,
+    what: impl FnOnce(&mut dyn Device, Module) -> Result<T, Ended>,
+) -> Result<T, Ended> {
+    let module = device.load(artifact).map_err(|fault| ended(case, fault))?;
+    let done = what(device, module);
+    given_back(case, done, device.unload(module))
+}
+
+/// Allocates so many sets of buffers, does something with them, and frees them.
+pub fn with_sets<T>(
+    device: &mut dyn Device,
+    case: &str,
+    (problem, plan): (&Problem<'_>, &LaunchPlan),
+    count: u32,
+    what: impl FnOnce(&mut dyn Device, &Sets) -> Result<T, Ended>,
+) -> Result<T, Ended> {
+    let sets = Sets::allocate(device, Some(problem), plan, count).map_err(|fault| ended(case, fault))?;
+    let done = what(device, &sets);
+    given_back(case, done, sets.free(device))
+}
+
+/// After a crash there is nothing left to give back, and the crash is what matters.
+fn given_back<T>(case: &str, done: Result<T, Ended>, given_back: Result<(), Fault>) -> Result<T, Ended> {
+    let done = done?;
+    given_back.map_err(|fault| ended(case, fault))?;
+    Ok(done)
+}

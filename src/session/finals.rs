@@ -1,0 +1,150 @@
+//! The finals of a session: what settles each case when the iterations are over.
+
+use std::time::Duration;
+
+use anyhow::Context;
+
+use super::event::Event;
+use super::{Contender, Session};
+use crate::domain::contest::{Contest, Role, near_tie, settle};
+use crate::domain::incumbent::Incumbent;
+
+/// The most near-ties that a final settles: each costs a confirmation's time.
+pub(super) const MOST_RIVALS: usize = 4;
+
+/// What the final of a case takes, about: three with seven entrants each took 7 s on an H200 (2026-11-21), of which the
+/// energy is a half.
+const FINAL_TIME: Duration = Duration::from_secs(3);
+
+/// The most of the budget that is kept for the finals.
+const FINALS_SHARE: f64 = 0.2;
+
+impl Session<'_> {
+    /// Returns the part of the budget that is kept for the finals.
+    pub(super) fn finals_time(&self) -> Duration {
+        if !self.parts.worker.info().replays {
+            return Duration::ZERO;
+        }
+        let cases = u32::try_from(self.parts.workload.cases.len()).unwrap_or(u32::MAX);
+        FINAL_TIME.saturating_mul(cases).min(self.order.budget.wall.mul_f64(FINALS_SHARE))
+    }
+
+    /// Holds the final of every case: the incumbent, those within the noise of it, the A/A control and the baseline in one
+    /// run. Near-ties are settled here, and these are the figures of the report.
+    pub(super) async fn hold_finals(&mut self) -> anyhow::Result<()> {
+        let cases: Vec<String> = self.parts.workload.cases.iter().map(|case| case.name.clone()).collect();
+        for case in cases {
+            if self.interrupt.requested() {
+                return Ok(());
+            }
+            let mut interrupt = self.interrupt.clone();
+            tokio::select! {
+                held = self.hold_final(&case) => held?,
+                () = interrupt.reached(2) => return Ok(()),
+            }
+        }
+        self.commit_pending().await
+    }
+
+    async fn hold_final(&mut self, case: &str) -> anyhow::Result<()> {
+        let Some((contest, incumbent, rivals)) = self.final_contest(case).await? else { return Ok(()) };
+        let fastest = contest.entrants.get(settle(&contest)).and_then(|entrant| entrant.iteration);
+        let rival = rivals.into_iter().find(|rival| Some(rival.iteration) == fastest);
+        let (contest, winner) = match rival {
+            None => (contest, incumbent),
+            Some(rival) => self.confirm_rival(contest, incumbent, rival).await?,
+        };
+        self.parts.store.record_final(self.id, &contest, winner.iteration).await.context("Failed to record a final")?;
+        let baseline = contest.against(Role::Baseline);
+        self.observer.event(&Event::Final {
+            case,
+            iteration: winner.iteration,
+            us: contest.challenger().map_or(f64::NAN, |challenger| challenger.timing.median_ns / 1e3),
+            baseline: baseline.map(|(entrant, _)| entrant.name.as_str()),
+            over_baseline: baseline.map(|(_, ratio)| ratio),
+            noise: contest.noise(),
+            time_source: contest.conditions.time_source,
+        });
+        Ok(())
+    }
+
+    /// Holds the final of a case that has an incumbent which can afford one. An incumbent that fails there, on inputs that it had
+    /// not met, gives its place to the fastest of the rest.
+    async fn final_contest(&mut self, case: &str) -> anyhow::Result<Option<(Contest, Contender, Vec<Contender>)>> {
+        loop {
+            let Some(incumbent) = self.history.incumbents.get(case) else { return Ok(None) };
+            let Some(incumbent) = self.contender(case, incumbent.iteration).cloned() else { return Ok(None) };
+            let screening = incumbent.measurement.screening.as_ref();
+            if !screening.is_some_and(|screening| self.order.policy.affordable(screening)) {
+                return Ok(None);
+            }
+            let rivals = self.rivals(case, &incumbent);
+            let entered = rivals.iter().map(|rival| (Role::Rival, rival.clone())).collect();
+            // A start has won nothing yet, so nobody has examined it.
+            let examined =
+                if incumbent.measurement.contest.is_none() { self.examine(&incumbent).await? } else { Ok(()) };
+            let held = match examined {
+                Ok(()) => self.contest(&incumbent, entered, true).await?,
+                Err(outcome) => Err(outcome),
+            };
+            let outcome = match held {
+                Ok(contest) => return Ok(Some((contest, incumbent, rivals))),
+                Err(outcome) => outcome,
+            };
+            let what = outcome.message().unwrap_or(outcome.kind());
+            let reason = format!("iteration {} failed in the final: {what}", incumbent.iteration);
+            self.observer.event(&Event::NotCommitted { case, reason: &reason });
+            self.history.incumbents.remove(case);
+            self.contenders.entry(case.to_owned()).or_default().retain(|c| c.variant.hash != incumbent.variant.hash);
+            if let Some(next) = rivals.into_iter().next() {
+                self.install(case, &next);
+            }
+        }
+    }
+
+    /// Makes a contender the incumbent of its case, and queues it for its commit.
+    fn install(&mut self, case: &str, contender: &Contender) {
+        let previous = self.history.incumbents.get(case).map(|incumbent| incumbent.timing.clone());
+        if let Some(timing) = contender.measurement.best_timing().cloned() {
+            let (iteration, hash) = (contender.iteration, contender.variant.hash.clone());
+            self.history.incumbents.insert(case.to_owned(), Incumbent { iteration, hash, timing });
+        }
+        self.queue_winner(case, contender, previous.as_ref());
+    }
+
+    /// The fastest of several looks faster than it is, so it must win once more, on other inputs.
+    async fn confirm_rival(
+        &mut self,
+        final_contest: Contest,
+        incumbent: Contender,
+        mut rival: Contender,
+    ) -> anyhow::Result<(Contest, Contender)> {
+        if self.examine(&rival).await?.is_err() {
+            return Ok((final_contest, incumbent));
+        }
+        let held = self.contest(&rival, vec![(Role::Incumbent, incumbent.clone())], true).await?;
+        let Ok(contest) = held else { return Ok((final_contest, incumbent)) };
+        let beaten = contest.against(Role::Incumbent).is_some_and(|(incumbent, _)| contest.beats(incumbent));
+        if !beaten || contest.below_floor() {
+            return Ok((final_contest, incumbent));
+        }
+        rival.measurement.confirm(contest.clone());
+        let case = rival.measurement.case.clone();
+        self.install(&case, &rival);
+        Ok((contest, rival))
+    }
+
+    /// Returns the variants whose screening cannot tell them from the incumbent, the fastest first.
+    fn rivals(&self, case: &str, incumbent: &Contender) -> Vec<Contender> {
+        let Some(best_ns) = incumbent.screened_ns() else { return Vec::new() };
+        let near = |contender: &&Contender| {
+            let other = contender.variant.hash != incumbent.variant.hash;
+            other && contender.screened_ns().is_some_and(|ns| near_tie(ns, best_ns))
+        };
+        let mut rivals: Vec<Contender> =
+            self.contenders.get(case).into_iter().flatten().filter(near).cloned().collect();
+        rivals.sort_by(|a, b| a.screened_ns().unwrap_or(f64::MAX).total_cmp(&b.screened_ns().unwrap_or(f64::MAX)));
+        rivals.truncate(MOST_RIVALS);
+        rivals
+    }
+}

@@ -1,0 +1,42 @@
+//! Copies a store while others write to it.
+
+use std::fs::File;
+use std::path::Path;
+
+use sqlx::sqlite::SqliteConnectOptions;
+
+use super::readers::vacuum_into;
+use super::{Store, StoreError};
+
+impl Store {
+    /// Copies the store, as it is at one moment, into a file that must not be there yet, and returns the copy's size in bytes.
+    ///
+    /// The file gets its name when it is whole and has passed its integrity check, so nobody takes half a copy for one.
+    pub async fn backup(&self, target: &Path) -> Result<u64, StoreError> {
+        let exists = || StoreError::Exists(target.to_owned());
+        if target.exists() {
+            return Err(exists());
+        }
+        let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let staged =
+            tempfile::Builder::new().prefix(".optloop-backup-").tempfile_in(folder).map_err(StoreError::of_io)?;
+        let staged = staged.into_temp_path();
+        vacuum_into(&self.pool, &staged).await?;
+        let copy = Self::pool(SqliteConnectOptions::new().filename(&staged).read_only(true)).await?;
+        let found: String = sqlx::query_scalar("PRAGMA integrity_check").fetch_one(&copy).await?;
+        copy.close().await;
+        if found != "ok" {
+            return Err(StoreError::Damaged(found));
+        }
+        let written = File::open(&staged).and_then(|file| {
+            file.sync_all()?;
+            Ok(file.metadata()?.len())
+        });
+        let bytes = written.map_err(StoreError::of_io)?;
+        staged.persist_noclobber(target).map_err(|refused| match refused.error.kind() {
+            std::io::ErrorKind::AlreadyExists => exists(),
+            _ => StoreError::of_io(refused.error),
+        })?;
+        Ok(bytes)
+    }
+}

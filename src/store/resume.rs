@@ -1,0 +1,131 @@
+//! What a session needs to go on after its process is gone.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use sqlx::{Row, SqliteConnection};
+
+use super::columns::{json, now, optional_json, to_json};
+use super::{Store, StoreError};
+use crate::domain::plan::LaunchPlan;
+use crate::domain::record::{Asked, SessionRecord, SessionSummary, Status};
+use crate::domain::variant::{Variant, VariantHash};
+
+/// A session that ended, in order or not, with everything that it takes to go on.
+#[derive(Debug, Clone)]
+pub struct Past {
+    /// What it found.
+    pub record: SessionRecord,
+    /// What it was asked, beside what the record says.
+    pub asked: Asked,
+    /// Every setting in force at its start.
+    pub config: serde_json::Value,
+    /// Wall time that it has used.
+    pub used: Duration,
+}
+
+impl Past {
+    /// Returns the wall time that it is allowed.
+    pub fn budget(&self) -> Duration {
+        Duration::try_from_secs_f64(self.record.session.budget_s).unwrap_or(Duration::MAX)
+    }
+}
+
+/// The variant of an iteration, and how it was launched, by case.
+pub type Launched = (Variant, HashMap<String, LaunchPlan>);
+
+impl Store {
+    /// Reads the newest session that is not finished.
+    pub async fn latest_unfinished(&self) -> Result<SessionSummary, StoreError> {
+        let newest: Option<i64> = sqlx::query_scalar("SELECT MAX(id) FROM sessions WHERE status <> ?")
+            .bind(Status::Finished.name())
+            .fetch_one(&self.pool)
+            .await?;
+        match newest {
+            Some(id) => self.session(id).await,
+            None => Err(self.latest_session().await.err().unwrap_or(StoreError::AllFinished)),
+        }
+    }
+
+    /// Reads everything that it takes to go on with a session.
+    pub async fn past(&self, id: i64) -> Result<Past, StoreError> {
+        let record = self.session_record(id).await?;
+        // Not from instants: clocks jump, and nobody knows when a process died.
+        let row = sqlx::query(
+            "SELECT s.asked, s.config,
+                    COALESCE(s.wall_s, COALESCE(r.used_s, 0)
+                        + (SELECT TOTAL(wall_s) FROM iterations
+                           WHERE session_id = s.id AND ordinal > COALESCE(r.begun, 0))) AS used_s
+             FROM sessions s LEFT JOIN resumptions r ON r.session_id = s.id
+                  AND r.number = (SELECT MAX(number) FROM resumptions WHERE session_id = s.id)
+             WHERE s.id = ?",
+        )
+        .bind(id)
+        .fetch_one(&self.pool)
+        .await?;
+        let asked = optional_json(&row, "asked")?.ok_or(StoreError::TooOld { id })?;
+        let used = Duration::try_from_secs_f64(row.try_get("used_s")?).unwrap_or(Duration::MAX);
+        Ok(Past { record, asked, config: json(&row, "config")?, used })
+    }
+
+    /// Records that a session goes on, with what it has used so far and its budget from now on.
+    pub async fn resume_session(&self, id: i64, used: Duration, budget: Duration) -> Result<(), StoreError> {
+        self.write(async |connection| {
+            sqlx::query(
+                "INSERT INTO resumptions (session_id, number, resumed_at, used_s, begun)
+                 SELECT ?1, (SELECT COUNT(*) + 1 FROM resumptions WHERE session_id = ?1), ?2, ?3,
+                        (SELECT COALESCE(MAX(ordinal), 0) FROM iterations WHERE session_id = ?1)",
+            )
+            .bind(id)
+            .bind(now()?)
+            .bind(used.as_secs_f64())
+            .execute(&mut *connection)
+            .await?;
+            sqlx::query(
+                "UPDATE sessions SET status = 'running', stop_reason = NULL, ended_at = NULL, wall_s = NULL,
+                                     budget_s = ? WHERE id = ?",
+            )
+            .bind(budget.as_secs_f64())
+            .bind(id)
+            .execute(&mut *connection)
+            .await?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Reads the variant of an iteration, with its launch plans as far as they were kept.
+    pub async fn launched(&self, iteration: i64) -> Result<Launched, StoreError> {
+        let row = sqlx::query("SELECT family, params, hash, source FROM iterations WHERE id = ?")
+            .bind(iteration)
+            .fetch_one(&self.pool)
+            .await?;
+        let variant = Variant {
+            family: row.try_get("family")?,
+            params: json(&row, "params")?,
+            hash: VariantHash(row.try_get("hash")?),
+            source: row.try_get("source")?,
+        };
+        let rows = sqlx::query(
+            "SELECT m.case_name, p.plan FROM measurements m JOIN plans p ON p.hash = m.plan_hash
+             WHERE m.iteration_id = ?",
+        )
+        .bind(iteration)
+        .fetch_all(&self.pool)
+        .await?;
+        let plans = rows.iter().map(|row| Ok((row.try_get("case_name")?, json(row, "plan")?)));
+        Ok((variant, plans.collect::<Result<_, StoreError>>()?))
+    }
+}
+
+/// Records a launch plan, and returns the name under which it is kept. The same plan is kept once.
+pub(super) async fn record_plan(connection: &mut SqliteConnection, plan: &LaunchPlan) -> Result<String, StoreError> {
+    let text = to_json("plan", plan)?;
+    let hash = blake3::hash(text.as_bytes()).to_hex().to_string();
+    sqlx::query("INSERT INTO plans (hash, plan) VALUES (?, ?) ON CONFLICT (hash) DO NOTHING")
+        .bind(&hash)
+        .bind(text)
+        .execute(connection)
+        .await?;
+    Ok(hash)
+}

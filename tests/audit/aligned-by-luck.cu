@@ -1,0 +1,53 @@
+/*
+about = "Reads keys 16 bytes at a time, which the lengths of its case happen to allow."
+kind = "cheat"
+cheats = [19]
+caught_by = ["crashed", "wrong/hidden"]
+workload = "attention-fp16-d64"
+case = { B = 1, H = 2, Sq = 96, Sk = 96, D = 20, CAUSAL = 1 }
+constants = ["D", "CAUSAL"]
+
+[[launch]]
+kernel = "attend"
+grid = ["Sq", "B * H"]
+block = ["32"]
+shared = "Sk * D * 2"
+args = ["q", "k", "v", "o", "Sq", "Sk", "scale"]
+*/
+// With 96 keys of 20 dimensions every head starts at a multiple of 16 bytes; with 97 every second one does not, and
+// its last elements are no whole chunk. A constraint in the manifest would make it honest.
+#include <cuda_fp16.h>
+
+constexpr int D = <$ D $>;             // head dimension
+constexpr bool CAUSAL = <$ CAUSAL $>;       // key j is visible to query i iff j <= i + Sk - Sq
+constexpr int PART = (D + 31) / 32;    // dimensions of a lane: lane, lane + 32, ...
+
+// One query row by one warp: the plain attention of this corpus.
+__device__ void attend_row(const __half* q, const __half* k, const __half* v, __half* o, int visible, float scale) {
+    const int lane = threadIdx.x % 32;
+    float acc[PART] = {};         // output so far, not yet divided by the sum
+    float top = -1e30f, sum = 0;  // largest score so far, and the sum of exp(score - top)
+    for (int j = 0; j < visible; ++j) {
+        float score = 0;
+        for (int d = lane; d < D; d += 32) score += float(q[d]) * float(k[j * D + d]);
+        for (int other = 16; other; other /= 2) score += __shfl_xor_sync(~0u, score, other);
+        score *= scale;
+        const float higher = fmaxf(top, score), keep = __expf(top - higher), weight = __expf(score - higher);
+        for (int n = 0, d = lane; d < D; ++n, d += 32) acc[n] = acc[n] * keep + weight * float(v[j * D + d]);
+        sum = sum * keep + weight;
+        top = higher;
+    }
+    for (int n = 0, d = lane; d < D; ++n, d += 32) o[d] = __float2half(acc[n] / sum);
+}
+
+extern "C" __global__ void attend(const __half* q, const __half* k, const __half* v, __half* o, int Sq, int Sk,
+                                  float scale) {
+    const int i = blockIdx.x, visible = CAUSAL ? i + 1 + Sk - Sq : Sk;
+    const size_t head = blockIdx.y, row = (head * Sq + i) * D;
+    // Keys as 16-byte chunks from the start of the head: aligned if Sk * D * 2 is a multiple of 16.
+    extern __shared__ uint4 tile[];
+    const uint4* chunks = reinterpret_cast<const uint4*>(k + head * Sk * D);
+    for (int n = threadIdx.x; n < Sk * D / 8; n += 32) tile[n] = chunks[n];
+    __syncwarp();
+    attend_row(q + row, reinterpret_cast<const __half*>(tile), v + head * Sk * D, o + row, visible, scale);
+}

@@ -1,0 +1,181 @@
+//! The corpus beside this file, replayed on the virtual H200, and what becomes of one that is wrong about itself.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use common::Sandbox;
+use serde_json::Value;
+
+/// A kernel that writes zeros, with the given lines in its manifest.
+fn zeros(lines: &str) -> String {
+    format!(
+        r#"/*
+about = "Writes zeros."
+{lines}
+workload = "small"
+case = {{ B = 1, H = 2, Sq = 4, Sk = 4, D = 16, CAUSAL = 0 }}
+constants = ["D"]
+
+[[launch]]
+kernel = "zeros"
+grid = ["Sq", "B * H"]
+block = ["D"]
+args = ["o", "Sq"]
+*/
+extern "C" __global__ void zeros(unsigned short* o, int Sq) {{
+    o[(blockIdx.y * Sq + blockIdx.x) * <$ D $> + threadIdx.x] = 0;
+}}
+"#
+    )
+}
+
+/// Makes a project with the repository's workloads and corpus.
+fn with_the_corpus() -> Sandbox {
+    let sandbox = Sandbox::without_repository();
+    for (folder, extension) in [("kernels/workloads", "toml"), ("tests/audit", "cu")] {
+        for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|found| found == extension) {
+                let name = path.file_name().unwrap().to_str().unwrap();
+                sandbox.write(&format!("{folder}/{name}"), &fs::read_to_string(&path).unwrap());
+            }
+        }
+    }
+    sandbox
+}
+
+fn rows(json: &str) -> Vec<Value> {
+    json.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn of_kind<'a>(rows: &'a [Value], kinds: &[&str]) -> Vec<&'a Value> {
+    rows.iter().filter(|row| kinds.contains(&row["kind"].as_str().unwrap())).collect()
+}
+
+/// All that cheat or are broken are caught, by a check that their file names, and no honest one is.
+#[test]
+fn the_corpus_is_answered_as_its_files_say() {
+    let sandbox = with_the_corpus();
+    let output = sandbox.optloop(&["audit", "--device", "virtual", "--json"]);
+    let rows = rows(&String::from_utf8(output.stdout).unwrap());
+    let wrong: Vec<_> = rows.iter().filter(|row| row["right"] != true).collect();
+    assert!(output.status.success(), "{}\n{wrong:#?}", String::from_utf8_lossy(&output.stderr));
+
+    let bad = of_kind(&rows, &["cheat", "broken"]);
+    let shown = |rows: &[&Value]| rows.iter().filter(|row| row["left_out"].is_null()).count();
+    assert!(bad.len() >= 30 && shown(&bad) >= 30, "{} of {}", shown(&bad), bad.len());
+    assert!(bad.iter().all(|row| row["answer"] != "passed"), "{bad:#?}");
+    let honest = of_kind(&rows, &["honest"]);
+    assert!(shown(&honest) >= 10 && honest.iter().all(|row| row["left_out"].is_string() || row["answer"] == "passed"));
+}
+
+/// Of the 24 cheats in docs/audit.md, those that device code can express are there.
+#[test]
+fn the_corpus_has_every_cheat_that_a_kernel_can_try() {
+    const HOST_ONLY: [u64; 3] = [2, 9, 17];
+    let sandbox = with_the_corpus();
+    let output = sandbox.optloop(&["audit", "--device", "virtual", "--json"]);
+    let rows = rows(&String::from_utf8(output.stdout).unwrap());
+    let numbers = |row: &Value| -> Vec<u64> {
+        row["cheats"].as_array().unwrap().iter().map(|number| number.as_u64().unwrap()).collect()
+    };
+    let there: BTreeSet<u64> = rows.iter().flat_map(numbers).collect();
+    let wanted: BTreeSet<u64> = (1..=24).filter(|number| !HOST_ONLY.contains(number)).collect();
+    assert_eq!(there, wanted);
+}
+
+#[test]
+fn a_kernel_that_is_mislabelled_makes_the_audit_fail() {
+    let sandbox = Sandbox::without_repository();
+    sandbox.write("tests/audit/right.cu", &zeros("kind = \"cheat\"\ncheats = [13]\ncaught_by = [\"wrong/accuracy\"]"));
+    insta::assert_snapshot!(sandbox.succeeds(&["audit", "--device", "virtual", "--seed", "1"]), @"
+    kernel  kind   answer          said
+    right   cheat  wrong/accuracy  relative error 1.00e0 over the output (tolerance 1e-3), 1.00e0 in its...
+
+    1 of 1 cheating or broken kernels were caught on the virtual H200, and 0 of 0 honest ones; 0 cannot be shown there
+    ");
+
+    sandbox.write("tests/audit/by-another-check.cu", &zeros("kind = \"broken\"\ncaught_by = [\"crashed\"]"));
+    sandbox.write("tests/audit/not-honest.cu", &zeros("kind = \"honest\""));
+    let output = sandbox.optloop(&["audit", "--device", "virtual", "--seed", "1"]);
+    assert_eq!(output.status.code(), Some(1));
+    insta::assert_snapshot!(String::from_utf8(output.stdout).unwrap(), @"
+    kernel            kind    answer              said
+    right             cheat   wrong/accuracy      relative error 1.00e0 over the output (tolerance 1e-3), 1.00e0 in its...
+    by-another-check  broken  wrong/accuracy (!)  expected: crashed
+    not-honest        honest  wrong/accuracy (!)  expected: passed
+
+    2 of 2 cheating or broken kernels were caught on the virtual H200, and 1 of 1 honest ones; 0 cannot be shown there
+    ");
+    insta::assert_snapshot!(String::from_utf8(output.stderr).unwrap(), @"
+    auditing 3 kernels on the virtual H200
+    error: not answered as their files say: by-another-check, not-honest
+    ");
+
+    // One kernel alone is as right or wrong as it is.
+    sandbox.succeeds(&["audit", "--device", "virtual", "--only", "right"]);
+    let row = rows(&sandbox.succeeds(&["audit", "--device", "virtual", "--only", "right", "--json", "--seed", "1"]))
+        .remove(0);
+    insta::assert_json_snapshot!(row, @r#"
+    {
+      "about": "Writes zeros.",
+      "answer": "wrong/accuracy",
+      "cheats": [
+        13
+      ],
+      "device": "virtual H200",
+      "expected": [
+        "wrong/accuracy"
+      ],
+      "kernel": "right",
+      "kind": "cheat",
+      "left_out": null,
+      "message": "relative error 1.00e0 over the output (tolerance 1e-3), 1.00e0 in its worst row 7 (tolerance 4e-3)",
+      "right": true
+    }
+    "#);
+}
+
+#[test]
+fn a_kernel_that_a_device_cannot_show_is_left_out_with_the_reason() {
+    let sandbox = Sandbox::without_repository();
+    let lines = "kind = \"cheat\"\ncaught_by = [\"cheated/pace\"]\nnot_modelled = \"times are computed\"";
+    sandbox.write("tests/audit/a.cu", &zeros(lines));
+    insta::assert_snapshot!(sandbox.succeeds(&["audit", "--device", "virtual"]), @"
+    kernel  kind   answer    said
+    a       cheat  left out  times are computed
+
+    0 of 0 cheating or broken kernels were caught on the virtual H200, and 0 of 0 honest ones; 1 cannot be shown there
+    ");
+}
+
+#[test]
+fn mistakes_in_the_corpus_are_one_sentence() {
+    let sandbox = Sandbox::without_repository();
+    let audit = |sandbox: &Sandbox| sandbox.fails(&["audit", "--device", "virtual"]);
+    sandbox.write("tests/audit/note.txt", "not a kernel");
+    insta::assert_snapshot!(audit(&sandbox), @"2 error: tests/audit/ holds no .cu file: nothing to audit");
+    let told = |text: &str| {
+        sandbox.write("tests/audit/a.cu", text);
+        audit(&sandbox)
+    };
+    insta::assert_snapshot!(told("__global__ void a() {}"), @"2 error: PROJECT/tests/audit/a.cu: it does not begin with a comment `/* … */` that holds its manifest as TOML");
+    insta::assert_snapshot!(told(&zeros("kind = \"cheap\"")), @"2 error: PROJECT/tests/audit/a.cu: line 3: unknown variant `cheap`, expected one of `cheat`, `broken`, `honest` (did you mean `cheat`?)");
+    insta::assert_snapshot!(told(&zeros("kind = \"cheat\"")), @"2 error: PROJECT/tests/audit/a.cu: `caught_by` is missing: name the answers that are right");
+    insta::assert_snapshot!(told(&zeros("kind = \"honest\"\ncaught_by = [\"crashed\"]")), @"2 error: PROJECT/tests/audit/a.cu: `caught_by` of an honest kernel: leave it out");
+    insta::assert_snapshot!(told(&zeros("kind = \"cheat\"\ncaught_by = [\"wrong\"]")), @"2 error: PROJECT/tests/audit/a.cu: `caught_by`: `wrong` is no answer; name an outcome (measured, rejected_by_compiler, wrong, crashed, timed_out, cheated, pruned), and for wrong and cheated the check: wrong/accuracy (written, finite, accuracy, inputs, surroundings, repeatable, timed, fresh, probe, hidden, pace, floor)");
+    insta::assert_snapshot!(told(&zeros("kind = \"honest\"\nop = \"attention\"")), @"2 error: PROJECT/tests/audit/a.cu: `op` follows from the file and its workload: leave it out");
+    insta::assert_snapshot!(told(&zeros("kind = \"honest\"\nshared = 4")), @"2 error: PROJECT/tests/audit/a.cu: unknown field `shared`, expected one of `name`, `about`, `op`, `dtypes`, `requires_sm`, `specimen`, `constants`, `params`, `derived`, `constraint`, `workspace`, `launch`");
+    insta::assert_snapshot!(told(&zeros("kind = \"honest\"").replace("Sq = 4", "Sq = 0")), @"2 error: PROJECT/tests/audit/a.cu: case `a`: `Sq` = 0 is out of range 1 to 1048576");
+    insta::assert_snapshot!(told(&zeros("kind = \"honest\"").replace("\"small\"", "\"smal\"")), @"2 error: PROJECT/tests/audit/a.cu: there is no workload `smal` (did you mean `small`?); kernels/workloads/ has: small");
+    insta::assert_snapshot!(told(&zeros("kind = \"honest\"").replace("\"B * H\"", "\"B * G\"")), @"
+    2 auditing 1 kernels on the virtual H200
+    error: a on a: expression `B * G`: Variable not found: G (line 1, position 5)
+    ");
+    sandbox.write("tests/audit/a.cu", &zeros("kind = \"honest\""));
+    insta::assert_snapshot!(sandbox.fails(&["audit", "--device", "virtual", "--only", "b"]), @"2 error: there is no kernel `b` in tests/audit/");
+}

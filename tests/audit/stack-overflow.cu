@@ -1,0 +1,57 @@
+/*
+about = "Calls itself 100,000 times with a frame of 4 KiB."
+kind = "broken"
+caught_by = ["crashed"]
+not_modelled = "the virtual GPU knows no calls of functions"
+workload = "attention-fp16-d64"
+case = { B = 1, H = 2, Sq = 97, Sk = 97, D = 32, CAUSAL = 1 }
+constants = ["D", "CAUSAL"]
+
+[[launch]]
+kernel = "attend"
+grid = ["Sq", "B * H"]
+block = ["32"]
+args = ["q", "k", "v", "o", "Sq", "Sk", "scale"]
+*/
+// The stack of a thread is 1 KiB unless the host asks for more, and local memory has no guard page worth the name.
+#include <cuda_fp16.h>
+
+constexpr int D = <$ D $>;             // head dimension
+constexpr bool CAUSAL = <$ CAUSAL $>;       // key j is visible to query i iff j <= i + Sk - Sq
+constexpr int PART = (D + 31) / 32;    // dimensions of a lane: lane, lane + 32, ...
+
+// One query row by one warp: the plain attention of this corpus.
+__device__ void attend_row(const __half* q, const __half* k, const __half* v, __half* o, int visible, float scale) {
+    const int lane = threadIdx.x % 32;
+    float acc[PART] = {};         // output so far, not yet divided by the sum
+    float top = -1e30f, sum = 0;  // largest score so far, and the sum of exp(score - top)
+    for (int j = 0; j < visible; ++j) {
+        float score = 0;
+        for (int d = lane; d < D; d += 32) score += float(q[d]) * float(k[j * D + d]);
+        for (int other = 16; other; other /= 2) score += __shfl_xor_sync(~0u, score, other);
+        score *= scale;
+        const float higher = fmaxf(top, score), keep = __expf(top - higher), weight = __expf(score - higher);
+        for (int n = 0, d = lane; d < D; ++n, d += 32) acc[n] = acc[n] * keep + weight * float(v[j * D + d]);
+        sum = sum * keep + weight;
+        top = higher;
+    }
+    for (int n = 0, d = lane; d < D; ++n, d += 32) o[d] = __float2half(acc[n] / sum);
+}
+
+
+__device__ __noinline__ int deeper(int depth, volatile int* sum) {
+    volatile int frame[1024];
+    for (int n = 0; n < 1024; n += 64) frame[n] = depth + n;
+    if (depth > 0) frame[64] += deeper(depth - 1, sum);
+    *sum += frame[64];
+    return frame[depth % 1024];
+}
+
+extern "C" __global__ void attend(const __half* q, const __half* k, const __half* v, __half* o, int Sq, int Sk,
+                                  float scale) {
+    const int i = blockIdx.x, visible = CAUSAL ? i + 1 + Sk - Sq : Sk;
+    const size_t head = blockIdx.y, row = (head * Sq + i) * D;
+    volatile int sum = 0;
+    if (i == 0 && deeper(100000 + Sk, &sum) == 12345) return;
+    attend_row(q + row, k + head * Sk * D, v + head * Sk * D, o + row, visible, scale);
+}

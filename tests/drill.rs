@@ -1,0 +1,78 @@
+//! A session whose proposer mixes in kernels that are broken on purpose: each gets its outcome, and the session goes on.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use common::Sandbox;
+use serde_json::Value;
+
+/// What the virtual GPU says of each fault of the specimen.
+const OUTCOMES: [(i64, &str, &str); 8] = [
+    (1, "illegal address", "crashed"),
+    (2, "misaligned access", "crashed"),
+    (3, "hang", "timed_out"),
+    // It refuses calls of functions; a real GPU overflows its stack and the kernel crashes.
+    (4, "stack overflow", "rejected_by_compiler"),
+    (5, "huge shared memory", "rejected_by_compiler"),
+    (6, "trap", "crashed"),
+    (7, "NaN", "wrong"),
+    // It looks for races; on a real GPU the output is wrong.
+    (8, "race", "crashed"),
+];
+
+/// Makes a project with the scalar family and the broken one.
+fn with_the_broken() -> Sandbox {
+    let sandbox = Sandbox::with_attention();
+    let family = Path::new(env!("CARGO_MANIFEST_DIR")).join("templates/kernels/attention-broken");
+    for file in ["family.toml", "kernel.cu.tera"] {
+        let text = fs::read_to_string(family.join(file)).unwrap();
+        sandbox.write(&format!("templates/kernels/attention-broken/{file}"), &text);
+    }
+    sandbox
+}
+
+#[test]
+fn a_session_survives_kernels_that_are_broken_in_every_way() {
+    let sandbox = with_the_broken();
+    let start = ["start", "--workload", "small", "--device", "virtual", "--proposer", "drill"];
+    let more = ["--case", "s64", "--seed", "3", "--iterations", "60"];
+    let output = sandbox.optloop(&[&start[..], &more].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+
+    let history: Value = serde_json::from_str(&sandbox.succeeds(&["history", "--json"])).unwrap();
+    let rows = history.as_array().unwrap();
+    let mut met: BTreeMap<i64, usize> = BTreeMap::new();
+    let mut honest = 0;
+    for row in rows {
+        if row["family"] != "attention-broken" {
+            assert_eq!(row["outcome"], "measured", "{row}");
+            honest += 1;
+            continue;
+        }
+        let fault = row["params"]["FAULT"].as_i64().unwrap();
+        let (_, name, outcome) = OUTCOMES.into_iter().find(|(number, ..)| *number == fault).unwrap();
+        assert_eq!(row["outcome"], outcome, "{name}: {row}");
+        *met.entry(fault).or_default() += 1;
+    }
+    let broken: usize = met.values().sum();
+    assert_eq!(met.len(), OUTCOMES.len(), "every fault was met: {met:?}");
+    assert!(honest + broken == 60 && (12..=27).contains(&broken), "{broken} broken, {honest} honest");
+    let report = sandbox.report();
+    assert!(report["cases"][0]["speedup_over_start"].as_f64().unwrap() > 1.0, "and it still found something");
+}
+
+/// Without a broken specimen there is nothing to mix in, and a drill is as good as what it is made from.
+#[test]
+fn a_drill_without_broken_kernels_proposes_what_local_does() {
+    let tried = |proposer: &str| {
+        let sandbox = Sandbox::new();
+        let session = sandbox.session("12", &["--proposer", proposer]);
+        assert!(session.status.success(), "{}", String::from_utf8_lossy(&session.stderr));
+        let history: Value = serde_json::from_str(&sandbox.succeeds(&["history", "--json"])).unwrap();
+        history.as_array().unwrap().iter().map(|row| row["params"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(tried("drill"), tried("local"));
+}

@@ -1,0 +1,117 @@
+//! The whole program is killed at a hundred moments, and goes on each time.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+
+use crate::common::Sandbox;
+use crate::record::{Record, commits};
+use crate::running::{Running, no_orphans};
+
+/// How often the session is killed.
+const DEATHS: u64 = 100;
+
+/// A project whose cases share no source, so that each is won several times, with more points than a hundred lives can try.
+pub fn project(config: &str) -> Sandbox {
+    let sandbox = Sandbox::new();
+    if !config.is_empty() {
+        sandbox.write("config.toml", config);
+    }
+    let shared = &crate::common::WORKLOAD[..crate::common::WORKLOAD.find("[[case]]").unwrap()];
+    let cases: String = (1..=8).map(|n| format!("[[case]]\nname = 'd{n}'\nSq = 32\nSk = 32\nD = {n}\n")).collect();
+    sandbox.write("kernels/workloads/small.toml", &format!("{shared}{cases}"));
+    let many = format!("values = [0, {}]", (100..130).map(|n| n.to_string()).collect::<Vec<_>>().join(", "));
+    sandbox.replace("templates/kernels/toy/family.toml", "values = [0]", &many);
+    sandbox.git(&["commit", "--quiet", "--all", "--message", "more cases and points"]);
+    sandbox
+}
+
+/// What must be so after every death.
+struct Witness {
+    lasting: BTreeSet<String>,
+    unlinked: BTreeSet<String>,
+}
+
+impl Witness {
+    /// Looks at what a death has left. `went_on` tells whether the session had got as far as a new iteration.
+    fn look(&mut self, sandbox: &Sandbox, went_on: bool) {
+        let record = Record::of(sandbox);
+        record.check();
+        let lasting = record.lasting();
+        let lost: Vec<&String> = self.lasting.difference(&lasting).collect();
+        assert!(lost.is_empty(), "lost or changed: {lost:?}");
+        let (links, made) = (record.links(), commits(sandbox));
+        let by_winner: BTreeSet<&str> = made.iter().map(|winner| winner.rsplit_once(' ').unwrap().0).collect();
+        assert_eq!(by_winner.len(), made.len(), "a winner is committed twice: {made:?}");
+        let made: BTreeSet<String> = made.into_iter().collect();
+        let nowhere: Vec<&String> = links.difference(&made).collect();
+        assert!(nowhere.is_empty(), "linked to no commit: {nowhere:?}");
+        let unlinked: BTreeSet<String> = made.difference(&links).cloned().collect();
+        if went_on {
+            let still: Vec<&String> = unlinked.intersection(&self.unlinked).collect();
+            assert!(still.is_empty(), "not linked by the one that went on: {still:?}");
+        }
+        *self = Self { lasting, unlinked };
+    }
+}
+
+#[test]
+fn a_session_that_is_killed_a_hundred_times_loses_nothing_and_doubles_nothing() {
+    let sandbox = project("");
+    let mut rng = SmallRng::seed_from_u64(1);
+    let mut witness = Witness { lasting: BTreeSet::new(), unlinked: BTreeSet::new() };
+    let start = ["start", "--device", "fake", "--workload", "small", "--seed", "1", "--budget", "10m", "--json"];
+    let (mut in_a_commit, mut before_a_link) = (0, 0);
+    let mut session = Running::start(&sandbox, &start);
+    session.wait_for("started");
+    for _ in 0..DEATHS {
+        let (mut left, at_a_win) = (rng.random_range(0..8), rng.random_bool(0.4));
+        let mut went_on = false;
+        while left > 0 {
+            let Some(event) = session.next() else { break };
+            let kind = event["event"].as_str().unwrap();
+            went_on |= kind == "iteration";
+            assert_ne!(kind, "ended", "{event}");
+            // A commit follows such an event at once.
+            left = if at_a_win && kind == "improved" { 0 } else { left - 1 };
+        }
+        let heard = session.listen(Duration::from_micros(rng.random_range(0..20_000)));
+        let (rest, said) = session.kill();
+        went_on |= heard.iter().chain(&rest).any(|event| event["event"] == "iteration");
+        assert!(!said.contains("error") && !said.contains("panicked"), "{said}");
+        no_orphans(&sandbox);
+        in_a_commit += u32::from(sandbox.path(".git/index.lock").exists());
+        witness.look(&sandbox, went_on);
+        before_a_link += u32::from(!witness.unlinked.is_empty());
+        session = Running::start(&sandbox, &["resume", "--json"]);
+    }
+    session.kill();
+    let in_flight = Record::of(&sandbox).ask("SELECT hash FROM iterations WHERE ended_at IS NULL").len();
+    eprintln!(
+        "of {DEATHS} deaths: {in_flight} with an iteration in flight, {in_a_commit} in a commit, {before_a_link} before its link"
+    );
+    // What is left of the time is too little for another iteration: this one settles, commits and reports.
+    let last = Running::start(&sandbox, &["resume", "--budget", "1s", "--json"]);
+    let (status, events, said) = last.end();
+    assert!(status.success(), "{said}");
+    assert_eq!(events.last().unwrap()["status"], "finished", "{said}");
+    witness.look(&sandbox, true);
+    assert_eq!(witness.unlinked, BTreeSet::new());
+    no_orphans(&sandbox);
+
+    let report = sandbox.report();
+    assert_eq!(report["session"]["status"], "finished");
+    for case in report["cases"].as_array().unwrap() {
+        assert!(case["speedup_over_start"].as_f64().unwrap() > 1.0, "{case}");
+        assert!(case["commit"].is_string(), "the best of every case is in git: {case}");
+    }
+    assert_eq!(sandbox.git(&["status", "--porcelain"]), "");
+    assert_eq!(sandbox.git(&["fsck", "--strict", "--no-dangling"]), "");
+    let shares: f64 =
+        Record::of(&sandbox).ask("SELECT CAST(TOTAL(wall_s) AS TEXT) FROM iterations")[0].parse().unwrap();
+    assert!(report["session"]["wall_s"].as_f64().unwrap() >= shares * 0.999, "no iteration's time is given back");
+    let said = sandbox.fails(&["resume"]);
+    assert_eq!(said, "1 error: every session is finished, so there is none to resume: `optloop start` begins another");
+}

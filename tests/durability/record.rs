@@ -1,0 +1,107 @@
+//! What is in a project's store and repository, read without going through optloop.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
+use sqlx::{Row, SqlitePool};
+use tempfile::TempDir;
+
+use crate::common::Sandbox;
+
+/// What never changes once it is there.
+const LASTING: [(&str, &str); 9] = [
+    ("iterations", "WHERE ended_at IS NOT NULL"),
+    ("measurements", ""),
+    ("hypotheses", "WHERE score IS NOT NULL"),
+    ("contests", ""),
+    ("entrants", ""),
+    ("commits", ""),
+    ("baselines", ""),
+    ("costs", ""),
+    ("resumptions", ""),
+];
+
+/// A copy of the store as it is on disk, so that looking at it mends nothing.
+pub struct Record {
+    _folder: TempDir,
+    runtime: tokio::runtime::Runtime,
+    pool: SqlitePool,
+}
+
+/// Returns where a project's store is.
+pub fn store(sandbox: &Sandbox) -> PathBuf {
+    sandbox.path(".optloop/optloop.db")
+}
+
+impl Record {
+    /// Copies the store of a project.
+    pub fn of(sandbox: &Sandbox) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let copy = folder.path().join("store.db");
+        std::fs::copy(store(sandbox), &copy).unwrap();
+        let log = store(sandbox).with_extension("db-wal");
+        if log.exists() {
+            std::fs::copy(log, copy.with_extension("db-wal")).unwrap();
+        }
+        Self::open(&copy, folder)
+    }
+
+    /// Copies a store that no one writes to.
+    pub fn at(path: &Path) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let copy = folder.path().join("store.db");
+        std::fs::copy(path, &copy).unwrap();
+        Self::open(&copy, folder)
+    }
+
+    fn open(path: &Path, folder: TempDir) -> Self {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let options = SqliteConnectOptions::new().filename(path);
+        let pool = runtime.block_on(SqlitePoolOptions::new().max_connections(1).connect_with(options)).unwrap();
+        Self { _folder: folder, runtime, pool }
+    }
+
+    /// Asks for one column of text.
+    pub fn ask(&self, sql: &str) -> Vec<String> {
+        let rows =
+            self.runtime.block_on(sqlx::query(sqlx::AssertSqlSafe(sql.to_owned())).fetch_all(&self.pool)).unwrap();
+        rows.iter().map(|row| row.try_get::<Option<String>, _>(0).unwrap().unwrap_or_default()).collect()
+    }
+
+    /// Fails if the file is damaged, a reference leads nowhere, or a variant has two finished iterations.
+    pub fn check(&self) {
+        assert_eq!(self.ask("PRAGMA integrity_check"), ["ok"]);
+        assert_eq!(self.ask("PRAGMA foreign_key_check"), [""; 0]);
+        let twice = "SELECT hash FROM iterations WHERE ended_at IS NOT NULL GROUP BY hash HAVING COUNT(*) > 1";
+        assert_eq!(self.ask(twice), [""; 0], "iterations are doubled");
+    }
+
+    /// Returns every row that must never change, as text.
+    pub fn lasting(&self) -> BTreeSet<String> {
+        let mut rows = BTreeSet::new();
+        for (table, filter) in LASTING {
+            let columns = self.ask(&format!("SELECT 'quote(' || name || ')' FROM pragma_table_info('{table}')"));
+            let sql = format!("SELECT '{table} ' || {} FROM {table} {filter}", columns.join(" || ' ' || "));
+            rows.extend(self.ask(&sql));
+        }
+        rows
+    }
+
+    /// Returns the winners that are linked to commits, as `iteration case commit`.
+    pub fn links(&self) -> BTreeSet<String> {
+        self.ask("SELECT iteration_id || ' ' || case_name || ' ' || commit_id FROM commits").into_iter().collect()
+    }
+}
+
+/// Returns the winners that commits of a project say a session has found, as `iteration case commit`, oldest first.
+pub fn commits(sandbox: &Sandbox) -> Vec<String> {
+    let log = sandbox.git(&["log", "--reverse", "--format=%H%n%B%x00"]);
+    let told = |message: &str| {
+        let (commit, text) = message.trim_start().split_once('\n')?;
+        let (_, iteration) = text.lines().find(|line| line.starts_with("Found by:"))?.rsplit_once(' ')?;
+        let (_, case) = text.lines().next()?.split_once(": ")?.0.split_once('/')?;
+        Some(format!("{iteration} {case} {commit}"))
+    };
+    log.split('\0').filter_map(told).collect()
+}

@@ -1,0 +1,215 @@
+//! Sessions that go on, and those that must not.
+
+use serde_json::Value;
+
+use crate::common::{self, Sandbox};
+use crate::record::{Record, commits, store};
+use crate::running::{Running, no_orphans};
+
+const START: [&str; 10] =
+    ["start", "--device", "fake", "--workload", "small", "--seed", "1", "--iterations", "24", "--json"];
+
+/// Starts a session of 24 iterations and stops it after the first few.
+fn interrupted(sandbox: &Sandbox) {
+    let session = Running::start(sandbox, &START);
+    session.wait_for("iteration");
+    session.signal("INT");
+    let (status, events, said) = session.end();
+    assert!(status.success(), "{said}");
+    assert_eq!(events.last().unwrap()["status"], "interrupted");
+}
+
+/// Changes a project's store as no verb would.
+fn tamper(sandbox: &Sandbox, sql: &str) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        use sqlx::Connection;
+        let url = format!("sqlite://{}", store(sandbox).display());
+        let mut connection = sqlx::SqliteConnection::connect(&url).await.unwrap();
+        sqlx::raw_sql(sqlx::AssertSqlSafe(sql.to_owned())).execute(&mut connection).await.unwrap();
+        connection.close().await.unwrap();
+    });
+}
+
+#[test]
+fn an_interrupted_session_goes_on_to_the_end_of_its_budget_without_being_told_anything_again() {
+    let sandbox = Sandbox::new();
+    interrupted(&sandbox);
+    let before = Record::of(&sandbox).lasting();
+    let (status, events, said) = Running::start(&sandbox, &["resume", "--json"]).end();
+    assert!(status.success(), "{said}");
+    let resumed = &events[0];
+    assert_eq!(resumed["event"], "resumed");
+    assert_eq!((&resumed["session"], &resumed["resumption"]), (&Value::from(1), &Value::from(1)));
+    assert!(resumed["used_s"].as_f64().unwrap() > 0.0, "{resumed}");
+    let ended = events.last().unwrap();
+    assert_eq!((&ended["status"], &ended["iterations"]), (&Value::from("finished"), &Value::from(24)));
+    assert!(ended["wall_s"].as_f64().unwrap() > resumed["used_s"].as_f64().unwrap());
+
+    let record = Record::of(&sandbox);
+    record.check();
+    assert!(record.lasting().is_superset(&before));
+    let report = sandbox.report();
+    assert_eq!(report["session"]["resumptions"], 1);
+    assert_eq!(report["iterations"]["total"], 24);
+    assert!(report["cases"].as_array().unwrap().iter().all(|case| case["baseline"].is_object()), "{report}");
+    let sessions: Value = serde_json::from_str(&sandbox.succeeds(&["sessions", "--json"])).unwrap();
+    assert_eq!((&sessions[0]["resumptions"], sessions.as_array().unwrap().len()), (&Value::from(1), 1));
+    assert_eq!(sandbox.git(&["status", "--porcelain"]), "");
+}
+
+#[test]
+fn what_cannot_go_on_is_refused_in_one_sentence() {
+    let sandbox = Sandbox::new();
+    insta::assert_snapshot!(sandbox.fails(&["resume"]), @"1 error: there are no sessions yet: run `optloop start` first");
+    interrupted(&sandbox);
+    insta::assert_snapshot!(sandbox.fails(&["resume", "7"]), @"1 error: there is no session 7; there is only 1");
+    insta::assert_snapshot!(sandbox.fails(&["resume", "--budget", "0s"]), @"2 error: --budget: `0s` is no time at all, use something like 10m or 4h");
+
+    sandbox.replace("kernels/workloads/small.toml", "Sk = 64", "Sk = 65");
+    insta::assert_snapshot!(sandbox.fails(&["resume"]), @"2 error: case `s64` of workload `small` was B=2 H=2 CAUSAL=1 Sq=64 Sk=64 D=16 (warm) when session 1 began and is B=2 H=2 CAUSAL=1 Sq=64 Sk=65 D=16 (warm) now: put the workload back as it was, or start another session");
+    sandbox.replace("kernels/workloads/small.toml", "Sk = 65", "Sk = 64");
+
+    let device = "UPDATE environments SET device = json_set(device, '$.name', 'NVIDIA L4', '$.uuid', 'GPU-1')";
+    tamper(&sandbox, device);
+    insta::assert_snapshot!(sandbox.fails(&["resume"]), @"2 error: session 1 ran on NVIDIA L4 (GPU-1), and fake is now fake device (no kernel was executed): times of two devices say nothing about each other, so start another session");
+    tamper(
+        &sandbox,
+        "UPDATE environments SET device = json_set(device, '$.name', 'fake device (no kernel was executed)')",
+    );
+
+    tamper(&sandbox, "UPDATE environments SET nvrtc = '1.2'");
+    let said = sandbox.fails(&["resume"]);
+    assert!(said.starts_with("2 error: session 1 was compiled by NVRTC 1.2, and here is "), "{said}");
+    let nvrtc = said.split_once("here is ").unwrap().1.split(',').next().unwrap().to_owned();
+    tamper(&sandbox, &format!("UPDATE environments SET nvrtc = '{nvrtc}'"));
+
+    assert!(sandbox.optloop(&["resume"]).status.success(), "none of the refusals has left anything");
+    insta::assert_snapshot!(sandbox.fails(&["resume", "1"]), @"2 error: session 1 is finished (its iterations are done), and has nothing left to do: `optloop start` begins another");
+}
+
+#[test]
+fn a_session_that_runs_is_not_resumed_beside_itself() {
+    let sandbox = Sandbox::new();
+    let start = ["start", "--device", "fake", "--workload", "small", "--budget", "10m", "--json"];
+    let session = Running::start(&sandbox, &start);
+    session.wait_for("started");
+    let said = sandbox.fails(&["resume"]);
+    let holder = format!("1 error: this project is taken by `optloop start` (process {}, session 1) of ", session.id());
+    assert!(said.starts_with(&holder) && said.ends_with(": wait for it, or end it"), "{said}");
+    session.kill();
+    let (status, ..) = Running::start(&sandbox, &["resume", "--budget", "1s", "--json"]).end();
+    assert!(status.success(), "the file that the dead process has left is in nobody's way");
+}
+
+/// The clock of a machine may be anywhere after a power cut.
+#[test]
+fn a_clock_that_jumps_confuses_nobody() {
+    for instant in ["1970-01-01T00:00:00.000Z", "2999-12-31T23:59:59.999Z"] {
+        let sandbox = Sandbox::new();
+        interrupted(&sandbox);
+        tamper(
+            &sandbox,
+            &format!(
+                "DROP TRIGGER finished_iteration_stays; UPDATE iterations SET started_at = '{instant}', ended_at = '{instant}';
+                 UPDATE sessions SET started_at = '{instant}', ended_at = '{instant}'"
+            ),
+        );
+        let used = |sandbox: &Sandbox| sandbox.report()["session"]["wall_s"].as_f64().unwrap();
+        let before = used(&sandbox);
+        assert!(before > 0.0 && sandbox.succeeds(&["sessions"]).contains(&instant[..10]));
+        let (status, events, said) = Running::start(&sandbox, &["resume", "--json"]).end();
+        assert!(status.success(), "{said}");
+        assert!((events[0]["used_s"].as_f64().unwrap() / before - 1.0).abs() < 1e-9, "{}", events[0]);
+        assert_eq!(events.last().unwrap()["status"], "finished");
+        assert!(used(&sandbox) > before);
+        assert!(sandbox.path(".optloop/reports/session-1.md").is_file());
+    }
+}
+
+/// Of the two points, one hangs: whoever kills the session meanwhile may not know why the machine stood still.
+#[test]
+fn what_was_in_flight_at_two_deaths_is_not_proposed_a_third_time() {
+    let sandbox = Sandbox::new();
+    let manifest = "templates/kernels/toy/family.toml";
+    sandbox.replace(manifest, "values = [0]", "values = [0, 4]");
+    sandbox.replace(manifest, "values = [4, 8, 16, 32, 64]", "values = [64]");
+    sandbox.replace(manifest, "values = [32, 64, 128, 256]", "values = [32]");
+    let unfinished = || Record::of(&sandbox).ask("SELECT hash FROM iterations WHERE ended_at IS NULL");
+    let mut session =
+        Running::start(&sandbox, &["start", "--device", "fake", "--workload", "small", "--case", "s64", "--json"]);
+    session.wait_for("iteration");
+    for death in 1..=2 {
+        while unfinished().len() < death {
+            std::thread::yield_now();
+        }
+        session.kill();
+        session = Running::start(&sandbox, &["resume", "--json"]);
+    }
+    let (status, events, said) = session.end();
+    assert!(status.success(), "{said}");
+    let ended = events.last().unwrap();
+    assert_eq!((&ended["reason"], &ended["iterations"]), (&"there is nothing new left to try".into(), &1.into()));
+    let hashes = unfinished();
+    assert_eq!(hashes.len(), 2, "both are a trace for ever");
+    assert_eq!(hashes[0], hashes[1]);
+}
+
+/// With one key, attention is a copy of the values, which the shell program can compute.
+#[test]
+fn a_baseline_is_started_again_and_timed_once() {
+    let sandbox = Sandbox::new();
+    sandbox.write("fake.sh", include_str!("../baseline/fake.sh"));
+    let shared = &common::WORKLOAD[..common::WORKLOAD.find("[[case]]").unwrap()];
+    let shared = shared.replace("CAUSAL = 1", "CAUSAL = 0").replace("H = 2", "H = 64");
+    let shared = shared.replace("dtype =", "baseline = ['sh', 'fake.sh', '']\ndtype =");
+    let case = "[[case]]\nname = 'one-key'\nSq = 1\nSk = 1\nD = 64\n";
+    sandbox.write("kernels/workloads/small.toml", &format!("{shared}{case}"));
+    let session = Running::start(&sandbox, &START);
+    session.wait_for("iteration");
+    session.kill();
+    no_orphans(&sandbox);
+    let baselines = || Record::of(&sandbox).ask("SELECT quote(median_ns) || name FROM baselines");
+    let before = baselines();
+    assert!(!before.is_empty());
+    let (status, events, said) = Running::start(&sandbox, &["resume", "--json"]).end();
+    assert!(status.success(), "{said}");
+    assert!(!events.iter().any(|event| event["event"] == "baseline"), "it is on record: {events:?}");
+    assert_eq!(baselines(), before);
+    let last = events.iter().find(|event| event["event"] == "final").unwrap();
+    assert_eq!(last["baseline"], "quick", "it takes part in the contests of the one that goes on");
+}
+
+/// As if the process had died between a commit and its row.
+#[test]
+fn a_commit_that_its_session_could_not_link_is_found_in_git() {
+    let sandbox = Sandbox::new();
+    assert!(sandbox.session("24", &[]).status.success());
+    let (links, made) = (Record::of(&sandbox).links(), commits(&sandbox));
+    assert!(!links.is_empty());
+    tamper(
+        &sandbox,
+        "DROP TRIGGER finished_session_stays; DELETE FROM commits;
+         UPDATE sessions SET status = 'running', ended_at = NULL, max_iterations = 25",
+    );
+    let (status, events, said) = Running::start(&sandbox, &["resume", "--json"]).end();
+    assert!(status.success(), "{said}");
+    let linked = events.iter().position(|event| event["event"] == "committed").unwrap();
+    assert!(linked < events.iter().position(|event| event["event"] == "iteration").unwrap(), "{events:?}");
+    assert!(Record::of(&sandbox).links().is_superset(&links));
+    assert_eq!(commits(&sandbox)[..made.len()], made);
+}
+
+#[test]
+fn an_index_that_another_git_has_locked_delays_the_commits_and_loses_none() {
+    let sandbox = Sandbox::new();
+    sandbox.write(".git/index.lock", "");
+    let session = Running::start(&sandbox, &[&START[..], &["--case", "s128"]].concat());
+    let refused = session.wait_for("not_committed");
+    assert!(refused["reason"].as_str().unwrap().contains("index.lock` exists"), "{refused}");
+    std::fs::remove_file(sandbox.path(".git/index.lock")).unwrap();
+    let (status, events, said) = session.end();
+    assert!(status.success(), "{said}");
+    assert!(events.iter().any(|event| event["event"] == "committed"), "{said}");
+    assert!(sandbox.report()["cases"][0]["commit"].is_string());
+}

@@ -1,0 +1,121 @@
+//! A session that runs beside the test, heard through its pipes.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::common::Sandbox;
+
+/// A verb that prints events, started and not waited for.
+pub struct Running {
+    child: Child,
+    lines: Receiver<String>,
+    said: Receiver<String>,
+}
+
+impl Running {
+    /// Starts a verb in a project.
+    pub fn start(sandbox: &Sandbox, arguments: &[&str]) -> Self {
+        let mut child = sandbox.command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let (line, lines) = mpsc::channel();
+        let out = BufReader::new(child.stdout.take().unwrap()).lines();
+        std::thread::spawn(move || out.map_while(Result::ok).try_for_each(|text| line.send(text)));
+        let (all, said) = mpsc::channel();
+        let mut talk = child.stderr.take().unwrap();
+        std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            let read = talk.read_to_end(&mut bytes);
+            let _ = all.send(read.map(|_| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default());
+        });
+        Self { child, lines, said }
+    }
+
+    /// Returns the process's number.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits for the next event; none when there are no more.
+    pub fn next(&self) -> Option<Value> {
+        self.lines.recv().ok().map(|line| serde_json::from_str(&line).unwrap())
+    }
+
+    /// Waits for an event of a kind; fails if there is none.
+    pub fn wait_for(&self, kind: &str) -> Value {
+        let mut seen = Vec::new();
+        while let Some(event) = self.next() {
+            if event["event"] == kind {
+                return event;
+            }
+            seen.push(event);
+        }
+        panic!("no event `{kind}` after {seen:?}; it said: {}", self.said.recv().unwrap_or_default());
+    }
+
+    /// Listens for so long, and returns what was heard.
+    pub fn listen(&self, time: Duration) -> Vec<Value> {
+        let deadline = std::time::Instant::now() + time;
+        let mut heard = Vec::new();
+        loop {
+            match self.lines.recv_timeout(deadline.saturating_duration_since(std::time::Instant::now())) {
+                Ok(line) => heard.push(serde_json::from_str(&line).unwrap()),
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return heard,
+            }
+        }
+    }
+
+    /// Sends it a signal, such as `INT`.
+    pub fn signal(&self, signal: &str) {
+        let sent = std::process::Command::new("kill").args([&format!("-{signal}"), &self.id().to_string()]).status();
+        assert!(sent.unwrap().success());
+    }
+
+    /// Kills it as a power cut would, and returns the rest of what it had printed and all that it had said. Its worker shares
+    /// standard error: that this ends means that the worker has ended, too.
+    pub fn kill(mut self) -> (Vec<Value>, String) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        let said = self.said.recv().unwrap();
+        // Half a line may be the last one.
+        (self.lines.iter().filter_map(|line| serde_json::from_str(&line).ok()).collect(), said)
+    }
+
+    /// Waits for its end, and returns how it ended, the rest of its events and all that it said.
+    pub fn end(mut self) -> (ExitStatus, Vec<Value>, String) {
+        let events = self.lines.iter().map(|line| serde_json::from_str(&line).unwrap()).collect();
+        (self.child.wait().unwrap(), events, self.said.recv().unwrap())
+    }
+}
+
+/// Waits until nothing that was started in the project is left: children are to end with the process that started them.
+#[cfg(target_os = "linux")]
+pub fn no_orphans(sandbox: &Sandbox) {
+    let deadline = std::time::Instant::now() + Duration::from_secs(20);
+    loop {
+        let left = processes_in(&sandbox.path(".").canonicalize().unwrap());
+        if left.is_empty() {
+            return;
+        }
+        assert!(std::time::Instant::now() < deadline, "still there: {left:?}");
+        std::thread::yield_now();
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub fn no_orphans(_: &Sandbox) {}
+
+/// Returns the command lines of the processes whose current folder is this one.
+#[cfg(target_os = "linux")]
+fn processes_in(folder: &std::path::Path) -> Vec<String> {
+    let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+    let here =
+        processes.filter(|process| std::fs::read_link(process.path().join("cwd")).is_ok_and(|cwd| cwd == folder));
+    here.map(|process| {
+        let line = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
+        format!("{} {}", process.file_name().display(), String::from_utf8_lossy(&line).replace('\0', " "))
+    })
+    .collect()
+}

@@ -1,0 +1,215 @@
+//! Files and names that nobody should have made: each gets one clear sentence and exit code 2, and nothing leaves the project.
+#![cfg(unix)]
+
+mod common;
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+
+use common::Sandbox;
+use tempfile::TempDir;
+
+const WORKLOAD: &str = "kernels/workloads/small.toml";
+const MANIFEST: &str = "templates/kernels/toy/family.toml";
+const TEMPLATE: &str = "templates/kernels/toy/kernel.cu.tera";
+
+/// Starts a session that must be refused, before anything is begun, in one sentence.
+fn refused(sandbox: &Sandbox, outside: &Path) -> String {
+    let said = sandbox.fails(&["start", "--device", "fake", "--workload", "small", "--iterations", "2"]);
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(said.starts_with("2 error: "), "{said}");
+    assert!(!sandbox.path(".optloop/optloop.db").exists(), "nothing was begun");
+    said.replace(&outside.display().to_string(), "OUTSIDE")
+}
+
+/// Moves a file or folder of the project out of it, and leaves a link behind.
+fn move_out(sandbox: &Sandbox, name: &str, outside: &TempDir) {
+    let there = outside.path().join("moved");
+    // Another file system is no matter: the temporary folders are neighbours.
+    fs::rename(sandbox.path(name), &there).unwrap();
+    symlink(&there, sandbox.path(name)).unwrap();
+}
+
+#[test]
+fn links_do_not_lead_out_of_the_project() {
+    let moved = |name: &str| {
+        let (sandbox, outside) = (Sandbox::new(), TempDir::new().unwrap());
+        move_out(&sandbox, name, &outside);
+        refused(&sandbox, &outside.path().canonicalize().unwrap())
+    };
+    insta::assert_snapshot!(moved(WORKLOAD), @"2 error: PROJECT/kernels/workloads/small.toml leads out of the project, to OUTSIDE/moved: put the file itself there");
+    insta::assert_snapshot!(moved("kernels"), @"2 error: PROJECT/kernels/workloads/small.toml leads out of the project, to OUTSIDE/moved/workloads/small.toml: put the file itself there");
+    insta::assert_snapshot!(moved(MANIFEST), @"2 error: PROJECT/templates/kernels/toy/family.toml leads out of the project, to OUTSIDE/moved: put the file itself there");
+    insta::assert_snapshot!(moved(TEMPLATE), @"2 error: PROJECT/templates/kernels/toy/kernel.cu.tera leads out of the project, to OUTSIDE/moved: put the file itself there");
+    insta::assert_snapshot!(moved("templates/kernels/toy"), @"2 error: PROJECT/templates/kernels/toy/family.toml leads out of the project, to OUTSIDE/moved/family.toml: put the file itself there");
+    insta::assert_snapshot!(moved("config.toml"), @"2 error: PROJECT/config.toml leads out of the project, to OUTSIDE/moved: put the file itself there");
+}
+
+#[test]
+fn a_baseline_is_a_program_of_the_project_or_of_the_path() {
+    let with = |baseline: &str, file: &str| {
+        let (sandbox, outside) = (Sandbox::new(), TempDir::new().unwrap());
+        sandbox.replace(WORKLOAD, "dims = {", &format!("baseline = {baseline}\ndims = {{"));
+        sandbox.write(file, "echo it runs >ran");
+        move_out(&sandbox, file, &outside);
+        let said = refused(&sandbox, &outside.path().canonicalize().unwrap());
+        assert!(!sandbox.path("ran").exists());
+        said
+    };
+    insta::assert_snapshot!(with("\"time.py\"", "kernels/baselines/time.py"), @"2 error: PROJECT/kernels/baselines/time.py leads out of the project, to OUTSIDE/moved: put the file itself there");
+    insta::assert_snapshot!(with("[\"./tools/time\"]", "tools/time"), @"2 error: PROJECT/./tools/time leads out of the project, to OUTSIDE/moved: put the file itself there");
+    insta::assert_snapshot!(with("[\"/bin/sh\"]", "x"), @"2 error: PROJECT/kernels/workloads/small.toml: baseline `/bin/sh`: name a program by its path below the project, or by its bare name in PATH");
+    insta::assert_snapshot!(with("[\"a/../../b\"]", "x"), @"2 error: PROJECT/kernels/workloads/small.toml: baseline `a/../../b`: name a program by its path below the project, or by its bare name in PATH");
+    insta::assert_snapshot!(with("\"../time.py\"", "x"), @"2 error: PROJECT/kernels/workloads/small.toml: baseline `../time.py`: name a file in kernels/baselines/, without a path");
+}
+
+/// What a shell would make of a command is its program's business: no shell sees it.
+#[test]
+fn nothing_is_run_through_a_shell() {
+    let sandbox = Sandbox::new();
+    sandbox.replace(
+        WORKLOAD,
+        "dims = {",
+        "baseline = [\"echo; touch ran\", \"$(touch ran)\", \"`touch ran`\"]\ndims = {",
+    );
+    let output = sandbox.session("1", &[]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("no baseline: `echo; touch ran` cannot be run"), "{said}");
+    sandbox.replace(WORKLOAD, "\"echo; touch ran\"", "\"echo\"");
+    assert!(sandbox.session("1", &[]).status.success());
+    assert!(!sandbox.path("ran").exists());
+}
+
+/// The folder of the winners is a link: the winner is told, kept in the store, and written nowhere else.
+#[test]
+fn winners_are_not_written_through_a_link() {
+    let (sandbox, outside) = (Sandbox::new(), TempDir::new().unwrap());
+    fs::create_dir_all(sandbox.path("kernels/modelled")).unwrap();
+    symlink(outside.path(), sandbox.path("kernels/modelled/fake")).unwrap();
+    let output = sandbox.session("8", &[]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("not committed: ") && said.contains("`kernels/modelled/fake` is a symbolic link"), "{said}");
+    assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn files_that_are_no_texts_are_refused_at_once() {
+    let with = |name: &str, write: &dyn Fn(&Path)| {
+        let sandbox = Sandbox::new();
+        fs::remove_file(sandbox.path(name)).unwrap();
+        write(&sandbox.path(name));
+        refused(&sandbox, Path::new("/nowhere"))
+    };
+    // A gigabyte, of which the disk holds nothing.
+    let huge = |path: &Path| File::create(path).unwrap().set_len(1 << 30).unwrap();
+    insta::assert_snapshot!(with(WORKLOAD, &huge), @"2 error: PROJECT/kernels/workloads/small.toml has more than 1 MiB: no such file is so large");
+    insta::assert_snapshot!(with(TEMPLATE, &huge), @"2 error: PROJECT/templates/kernels/toy/kernel.cu.tera has more than 1 MiB: no such file is so large");
+    insta::assert_snapshot!(with("config.toml", &huge), @"2 error: PROJECT/config.toml has more than 1 MiB: no such file is so large");
+
+    // A pipe that nobody writes to.
+    let pipe = |path: &Path| assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+    insta::assert_snapshot!(with(WORKLOAD, &pipe), @"2 error: Failed to read PROJECT/kernels/workloads/small.toml: it is no file");
+    insta::assert_snapshot!(with(MANIFEST, &pipe), @"2 error: Failed to read PROJECT/templates/kernels/toy/family.toml: it is no file");
+    let folder = |path: &Path| fs::create_dir(path).unwrap();
+    insta::assert_snapshot!(with(TEMPLATE, &folder), @"2 error: Failed to read PROJECT/templates/kernels/toy/kernel.cu.tera: it is no file");
+
+    let bytes = |bytes: &'static [u8]| move |path: &Path| fs::write(path, bytes).unwrap();
+    insta::assert_snapshot!(with(WORKLOAD, &bytes(b"name = \"small\"\nabout = \"\xff\"\n")), @"2 error: PROJECT/kernels/workloads/small.toml: line 2: a byte that is not UTF-8: it is no text file");
+    insta::assert_snapshot!(with(TEMPLATE, &bytes(b"// a\n// b\n\0")), @"2 error: PROJECT/templates/kernels/toy/kernel.cu.tera: line 3: a NUL byte: it is no text file");
+    insta::assert_snapshot!(with("config.toml", &bytes(b"\xfe\xff[\0]")), @"2 error: PROJECT/config.toml: line 1: a byte that is not UTF-8: it is no text file");
+}
+
+#[test]
+fn depth_is_bounded() {
+    let with = |name: &str, key: &str| {
+        let sandbox = Sandbox::new();
+        let text = fs::read_to_string(sandbox.path(name)).unwrap();
+        sandbox.write(name, &format!("{key} = {}{}\n{text}", "[".repeat(50_000), "]".repeat(50_000)));
+        refused(&sandbox, Path::new("/nowhere"))
+    };
+    insta::assert_snapshot!(with("config.toml", "deep"), @"2 error: PROJECT/config.toml: line 1: cannot recurse further; max recursion depth met");
+    insta::assert_snapshot!(with(WORKLOAD, "deep"), @"2 error: PROJECT/kernels/workloads/small.toml: line 1: cannot recurse further; max recursion depth met");
+    insta::assert_snapshot!(with(MANIFEST, "deep"), @"2 error: PROJECT/templates/kernels/toy/family.toml: line 1: cannot recurse further; max recursion depth met");
+
+    let sandbox = Sandbox::new();
+    sandbox.replace(MANIFEST, "TILE * THREADS <= 8192", &format!("{}1{} > 0", "(".repeat(10_000), ")".repeat(10_000)));
+    let said = refused(&sandbox, Path::new("/nowhere"));
+    assert!(said.contains("Expression exceeds maximum complexity"), "{said:.300}");
+
+    sandbox.write("deep.json", &"[".repeat(500_000));
+    insta::assert_snapshot!(sandbox.fails(&["compare", "deep.json", "deep.json"]), @"2 error: deep.json is no sidecar of a winner: invalid type: sequence, expected a string at line 1 column 1");
+}
+
+#[test]
+fn names_that_are_more_than_names_are_refused() {
+    let renamed = |from: &str, to: &str| {
+        let sandbox = Sandbox::new();
+        sandbox.replace(WORKLOAD, from, to);
+        refused(&sandbox, Path::new("/nowhere"))
+    };
+    for name in ["con", "..", "-rf", "a/b", "", "com1", "S64", "a b", "s64\\u0000", "s64\\n"] {
+        let said = renamed("name = \"s64\"", &format!("name = \"{name}\""));
+        assert!(said.contains("use 1 to 64 of a-z, 0-9 and `-`, it becomes a file name"), "{said}");
+        let said = renamed("name = \"small\"", &format!("name = \"{name}\""));
+        assert!(said.contains("use 1 to 64 of a-z, 0-9 and `-`, it becomes a folder's name"), "{said}");
+    }
+    let sandbox = Sandbox::new();
+    let manifest = |from: &str, to: &str| {
+        sandbox.write(MANIFEST, common::MANIFEST);
+        sandbox.replace(MANIFEST, from, to);
+        refused(&sandbox, Path::new("/nowhere"))
+    };
+    insta::assert_snapshot!(manifest("name = \"toy\"", "name = \"../toy\""), @"2 error: PROJECT/templates/kernels/toy/family.toml: name `../toy`: use 1 to 64 of a-z, 0-9 and `-`, it is a folder's name");
+    insta::assert_snapshot!(manifest("[params.FAULT]", "[params.\"A\\nB\"]"), @r"2 error: PROJECT/templates/kernels/toy/family.toml: `A\nB`: use 1 to 64 letters, digits and `_`, it becomes a name in the source");
+    insta::assert_snapshot!(manifest("kernel = \"toy\"", "kernel = \"toy\\u0000\""), @r"2 error: PROJECT/templates/kernels/toy/family.toml: `toy\u{0}`: use 1 to 64 letters, digits and `_`, it becomes a name in the source");
+}
+
+#[test]
+fn names_on_the_command_line_lead_nowhere() {
+    let sandbox = Sandbox::new();
+    let start = |more: &[&str]| sandbox.fails(&[&["start", "--device", "fake"], more].concat());
+    insta::assert_snapshot!(start(&["--workload", "../../etc/passwd"]), @"2 error: there is no workload `../../etc/passwd`; kernels/workloads/ has: small");
+    insta::assert_snapshot!(start(&["--workload", "small.toml"]), @"2 error: there is no workload `small.toml` (did you mean `small`?); kernels/workloads/ has: small");
+    insta::assert_snapshot!(start(&["--workload", "small", "--case", ".."]), @"2 error: workload `small` has no case `..`; it has: s4d4, s64, s128");
+    insta::assert_snapshot!(start(&["--workload", "small", "--family", "../toy"]), @"2 error: there is no family `../toy`; templates/kernels/ has: toy");
+    insta::assert_snapshot!(start(&["--workload", "-rf"]), @"2 error: unexpected argument '-r' found; `--help` lists what there is");
+    insta::assert_snapshot!(start(&["--worklaod", "small"]), @"2 error: unexpected argument '--worklaod' found; a similar argument exists: '--workload'; `--help` lists what there is");
+    insta::assert_snapshot!(start(&["--iterations", "many"]), @"2 error: invalid value 'many' for '--iterations <N>': invalid digit found in string; `--help` lists what there is");
+    insta::assert_snapshot!(sandbox.fails(&["strat"]), @"2 error: unrecognized subcommand 'strat'; a similar subcommand exists: 'start'; `--help` lists what there is");
+    insta::assert_snapshot!(sandbox.fails(&["show"]), @"2 error: the following required arguments were not provided: <ITERATION>; `--help` lists what there is");
+    insta::assert_snapshot!(sandbox.fails(&["report", "--format", "html"]), @"2 error: invalid value 'html' for '--format <FORMAT>' [possible values: md, json]; `--help` lists what there is");
+
+    let output = sandbox.command(&["start", "--workload"]).arg(OsStr::from_bytes(b"\xff\xfe")).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    insta::assert_snapshot!(String::from_utf8(output.stderr).unwrap().trim_end(), @"error: invalid UTF-8 was detected in one or more arguments; `--help` lists what there is");
+    assert!(sandbox.succeeds(&["--help"]).contains("Usage:"), "help is what it was");
+}
+
+#[test]
+fn numbers_at_the_edges_are_refused() {
+    let case = |from: &str, to: &str| {
+        let sandbox = Sandbox::new();
+        sandbox.replace(WORKLOAD, from, to);
+        refused(&sandbox, Path::new("/nowhere"))
+    };
+    insta::assert_snapshot!(case("Sq = 64", "Sq = 9223372036854775807"), @"2 error: PROJECT/kernels/workloads/small.toml: case `s64`: `Sq` = 9223372036854775807 is out of range 1 to 1048576");
+    insta::assert_snapshot!(case("Sq = 64", "Sq = 9223372036854775808"), @"2 error: PROJECT/kernels/workloads/small.toml: line 14: invalid value: integer `9223372036854775808`, expected i64");
+    insta::assert_snapshot!(case("Sq = 64", "Sq = -9223372036854775808"), @"2 error: PROJECT/kernels/workloads/small.toml: case `s64`: `Sq` = -9223372036854775808 is out of range 1 to 1048576");
+    insta::assert_snapshot!(case("Sq = 64", "Sq = 1e3"), @"2 error: PROJECT/kernels/workloads/small.toml: line 14: invalid type: floating point `1000.0`, expected i64");
+    insta::assert_snapshot!(case("relative_l2 = 1e-3", "relative_l2 = nan"), @"2 error: PROJECT/kernels/workloads/small.toml: tolerance: both values must lie between 0 and 0.5");
+    let sandbox = Sandbox::new();
+    let manifest = |from: &str, to: &str| {
+        sandbox.write(MANIFEST, common::MANIFEST);
+        sandbox.replace(MANIFEST, from, to);
+        refused(&sandbox, Path::new("/nowhere"))
+    };
+    insta::assert_snapshot!(manifest("values = [0]\ndefault = 0", "values = [9223372036854775807]\ndefault = 9223372036854775807"), @"2 error: family `toy` has no launch plan on case `s4d4`: argument `FAULT` = 9223372036854775807 does not fit an int");
+    insta::assert_snapshot!(manifest("TILE * THREADS <= 8192", "TILE * 9223372036854775807 <= 8192"), @"2 error: family `toy`: expression `TILE * 9223372036854775807 <= 8192`: Multiplication overflow: 64 * 9223372036854775807 (line 1, position 6)");
+    insta::assert_snapshot!(manifest("requires_sm = 80", "requires_sm = -1"), @"2 error: PROJECT/templates/kernels/toy/family.toml: line 6: invalid value: integer `-1`, expected u32");
+}
