@@ -222,7 +222,7 @@ pub(super) fn order_under(config: &Config, budget: Budget, seed: u64) -> anyhow:
 }
 
 pub(super) async fn start_worker(device: &DeviceChoice, config: &Config) -> anyhow::Result<Worker> {
-    match Worker::start(own_executable()?, device, config.step_timeout()).await {
+    match Worker::start(own_executable()?, device, config.patience()).await {
         Ok(worker) => {
             if let Some(notice) = worker.stands_in() {
                 say(&notice);
