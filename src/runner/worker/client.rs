@@ -127,7 +127,7 @@ impl Worker {
         }
         Err(WorkerError::Broken(format!(
             "the {} does not come back: {} workers in a row failed to start or to check themselves, the last one because {last}. \
-             Look for the device's errors (`nvidia-smi`, `dmesg | grep Xid`), reset it or restart the machine, and start again",
+             Look for the device's errors (`nvidia-smi`, `dmesg | grep Xid`), reset it or restart the machine, and start again: `optloop resume` takes a session up where it ended",
             self.info.name,
             PAUSES.len(),
         )))
