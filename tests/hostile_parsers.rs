@@ -225,7 +225,7 @@ fn expressions_are_bounded_in_depth_and_work() {
     let complex = "exceeds maximum complexity";
     for text in [
         format!("{}A{}", "(".repeat(5000), ")".repeat(5000)),
-        format!("{}A", "-".repeat(5000)),
+        format!("{}A", "- ".repeat(5000)),
         format!("A{}", " + A".repeat(5000)),
         format!("{}A{}", "min(A, ".repeat(5000), ")".repeat(5000)),
         format!("{}A{}", "[".repeat(5000), "]".repeat(5000)),
