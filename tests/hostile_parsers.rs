@@ -22,7 +22,22 @@ const PREPARED: &str = include_str!("../fuzz/corpus/baseline/seed-prepared");
 
 /// What tends to upset parsers.
 const SNIPPETS: [&str; 16] = [
-    "\n", "\0", "\"", "'''", "[[", "]]", "{", "=", "-9223372036854775808", "1e999", "nan", "..", "/*", "\\", "\u{feff}", "é",
+    "\n",
+    "\0",
+    "\"",
+    "'''",
+    "[[",
+    "]]",
+    "{",
+    "=",
+    "-9223372036854775808",
+    "1e999",
+    "nan",
+    "..",
+    "/*",
+    "\\",
+    "\u{feff}",
+    "é",
 ];
 
 /// One change of a text.
@@ -145,10 +160,7 @@ const NAMES: [(&str, i64); 6] = [("A", 7), ("B", -3), ("ZERO", 0), ("BIG", i64::
 
 fn trees() -> impl Strategy<Value = Tree> {
     let names = prop::sample::select(NAMES.map(|(name, _)| name).to_vec());
-    let leaf = prop_oneof![
-        prop_oneof![0..200_i64, Just(i64::MAX)].prop_map(Tree::Number),
-        names.prop_map(Tree::Name),
-    ];
+    let leaf = prop_oneof![prop_oneof![0..200_i64, Just(i64::MAX)].prop_map(Tree::Number), names.prop_map(Tree::Name),];
     let binary = prop::sample::select(vec!["+", "-", "*", "/", "%"]);
     let calls = prop::sample::select(vec!["min", "max", "ceil_div", "round_up"]);
     leaf.prop_recursive(5, 40, 2, move |inner| {
