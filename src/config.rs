@@ -269,8 +269,9 @@ impl Config {
 
     /// Parses and checks the text of the file. Errors are one sentence without the file's name.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let config: Self = toml_text::parse(text).map_err(|problem| secret_key(text).unwrap_or(problem))?;
-        config.check().map_err(|error| error.to_string())?;
+        let config: Self =
+            toml_text::parse(text).map_err(|problem| toml_text::one_line(secret_key(text).unwrap_or(problem)))?;
+        config.check().map_err(|error| toml_text::one_line(error.to_string()))?;
         Ok(config)
     }
 

@@ -12,6 +12,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::protocol::{Refusal, Request};
+use crate::domain::toml_text::one_line;
 use crate::runner::child;
 use crate::secrets;
 
@@ -114,7 +115,7 @@ pub fn answer(line: &[u8]) -> Result<Value, Failure> {
 }
 
 fn garbage(error: &serde_json::Error) -> Failure {
-    Failure::Gone(format!("it talks garbage: {error}"))
+    Failure::Gone(one_line(format!("it talks garbage: {error}")))
 }
 
 /// Cuts what a program says down to one line of bearable length.
