@@ -132,7 +132,7 @@ impl Op for Attention {
         let mut all = vec![
             near(3, 2, few(sq + 1), sk + 1),
             near(1, 3, few(sq - 1), sk - 1),
-            near(2, 1, few(sq / 2 | 1), sk * 3 / 4 | 1),
+            near(2, 1, few((sq / 2) | 1), (sk * 3 / 4) | 1),
             near(5, 1, 1, sk + 2),
             near(2, 3, sq, sk),
             near(1, 1, sq, sk),
