@@ -64,7 +64,7 @@ fn session(most: u64) -> (Vec<Row>, f64) {
     for line in BufReader::new(child.stdout.take().expect("it has a pipe")).lines() {
         let event: serde_json::Value = serde_json::from_str(&line.unwrap()).unwrap();
         let iterations = event["finished"].as_u64().unwrap_or(0);
-        if event["event"] == "iteration" && iterations % (most / ROWS).max(1) == 0 {
+        if event["event"] == "iteration" && iterations.is_multiple_of((most / ROWS).max(1)) {
             let (rss_kb, cpu_s) = used(child.id());
             rows.push(Row { iterations, rss_kb, cpu_s, wall_s: started.elapsed().as_secs_f64() });
         }

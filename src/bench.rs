@@ -136,6 +136,7 @@ impl Bench {
         }
         let key = workload.baseline.as_ref().ok_or_else(|| format!("workload `{}` names none", workload.name))?;
         let program = BaselineProgram {
+            exe: self.exe.clone(),
             command: key.command(&self.config.baseline.python),
             folder: self.project.root().to_owned(),
             device,

@@ -12,6 +12,7 @@ use crate::domain::toml_text;
 use crate::domain::verdict::Policy;
 use crate::files;
 use crate::runner::compile::Limits;
+use crate::runner::worker::Patience;
 use crate::secrets;
 use crate::store;
 
@@ -136,6 +137,8 @@ pub struct VirtualGpu {
 pub struct Worker {
     /// The longest that one step on the device may take before the worker is killed.
     pub step_timeout: String,
+    /// The longest that one launch on a real device may take before it is.
+    pub launch_timeout: String,
 }
 
 /// `[cost]`
@@ -225,7 +228,7 @@ impl Default for VirtualGpu {
 
 impl Default for Worker {
     fn default() -> Self {
-        Self { step_timeout: "90s".to_owned() }
+        Self { step_timeout: "90s".to_owned(), launch_timeout: "10s".to_owned() }
     }
 }
 
@@ -266,8 +269,9 @@ impl Config {
 
     /// Parses and checks the text of the file. Errors are one sentence without the file's name.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let config: Self = toml_text::parse(text).map_err(|problem| secret_key(text).unwrap_or(problem))?;
-        config.check().map_err(|error| error.to_string())?;
+        let config: Self =
+            toml_text::parse(text).map_err(|problem| toml_text::one_line(secret_key(text).unwrap_or(problem)))?;
+        config.check().map_err(|error| toml_text::one_line(error.to_string()))?;
         Ok(config)
     }
 
@@ -279,6 +283,7 @@ impl Config {
         if duration("worker.step_timeout", &self.worker.step_timeout)? <= confirmation {
             bail!("worker.step_timeout must be longer than benchmark.max_confirmation, which is one step");
         }
+        duration("worker.launch_timeout", &self.worker.launch_timeout)?;
         if benchmark.screening_samples < LEAST_SAMPLES {
             bail!("benchmark.screening_samples must be {LEAST_SAMPLES} or more");
         }
@@ -364,9 +369,11 @@ impl Config {
         }
     }
 
-    /// Returns how long one step on the device may take.
-    pub fn step_timeout(&self) -> Duration {
-        duration("worker.step_timeout", &self.worker.step_timeout).unwrap_or(Duration::from_secs(90))
+    /// Returns how long a worker may take.
+    pub fn patience(&self) -> Patience {
+        let step = duration("worker.step_timeout", &self.worker.step_timeout).unwrap_or(Duration::from_secs(90));
+        let launch = duration("worker.launch_timeout", &self.worker.launch_timeout).unwrap_or(step);
+        Patience { step, launch: launch.min(step) }
     }
 
     /// Returns what one compilation may use.

@@ -8,7 +8,7 @@ libfuzzer_sys::fuzz_target!(|text: &str| {
         Ok(config) => {
             config.policy();
             config.step_timeout();
-            config.compile_timeout();
+            config.compile_limits();
             config.parallel_compilations();
         }
         Err(problem) => assert!(!problem.is_empty() && !problem.contains('\n'), "{problem:?}"),

@@ -7,7 +7,7 @@ libfuzzer_sys::fuzz_target!(|text: &str| {
     match Sidecar::parse(text) {
         Ok(sidecar) => {
             sidecar.plan();
-            sidecar.timing();
+            sidecar.measurement.timing();
             let again = Sidecar::parse(&sidecar.to_json().expect("it can be written"));
             assert!(again.is_ok(), "{again:?}");
         }

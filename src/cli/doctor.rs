@@ -48,8 +48,8 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     if args.measure {
         measure(project).await?;
     }
-    let step_timeout = config.as_ref().map(Config::step_timeout).unwrap_or_default();
-    let device = Worker::start(own_executable()?, &DeviceChoice::Auto, step_timeout).await;
+    let patience = config.as_ref().map_or_else(|_| Config::default().patience(), Config::patience);
+    let device = Worker::start(own_executable()?, &DeviceChoice::Auto, patience).await;
     let no_device = || Missing("there is no device to ask".to_owned());
     let findings = [
         ("project", files(project)),
@@ -110,7 +110,7 @@ async fn measure(project: &Project) -> anyhow::Result<()> {
     let config = Config::load(project.root()).map_err(usage)?;
     // A session at the same time would disturb the measurement, and be disturbed.
     let mut claims = project.claim("doctor --measure")?;
-    let started = Worker::start(own_executable()?, &DeviceChoice::Cuda(0), config.step_timeout()).await;
+    let started = Worker::start(own_executable()?, &DeviceChoice::Cuda(0), config.patience()).await;
     let mut worker =
         started.context("Ceilings are measured on a GPU only; those of a virtual one are published rates")?;
     claims.device(worker.info())?;

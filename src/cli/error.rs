@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use crate::domain::toml_text::one_line;
+
 /// A mistake in what was asked, on the command line or in the project's files: exit code 2.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -38,6 +40,6 @@ pub fn report_error(error: &anyhow::Error) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     // One line, whatever names are quoted in it.
-    super::talk::say(&format!("error: {error:#}").trim_end().replace('\n', "\\n"));
+    super::talk::say(&one_line(format!("error: {error:#}").trim_end().to_owned()));
     ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
 }

@@ -10,6 +10,7 @@ mod compiler;
 mod contests;
 mod doctor;
 mod error;
+mod guard;
 mod history;
 mod measured;
 mod preflight;
@@ -27,17 +28,22 @@ mod worker;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Parser, Subcommand};
 
 pub use error::Usage;
 use error::report_error;
+use signals::{Stopped, or_stop};
 
 use crate::catalog::Project;
 use crate::config::Config;
 use crate::secrets;
 use crate::store::Store;
+
+/// How long the threads of what was stopped may take to tidy up.
+const STOP_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Makes CUDA kernels faster on a budget: proposes, compiles, validates, measures, commits and reports.
 #[derive(Debug, Parser)]
@@ -85,6 +91,9 @@ enum Verb {
     /// Hold NVRTC and compile sources (started by a session)
     #[command(hide = true)]
     Compiler(compiler::Args),
+    /// Run a program that must not outlive optloop (started by a session)
+    #[command(hide = true)]
+    Guard(guard::Args),
 }
 
 /// Runs the command and returns its exit code: 0, 1 for a failure, 2 for a mistake in what was asked.
@@ -97,6 +106,7 @@ pub fn main() -> ExitCode {
     match &arguments.verb {
         Verb::Worker(args) => return finish(worker::run(args)),
         Verb::Compiler(args) => return finish(compiler::run(args)),
+        Verb::Guard(args) => return guard::run(args),
         _ => {}
     }
     talk::say_panics();
@@ -104,8 +114,13 @@ pub fn main() -> ExitCode {
     match tokio::runtime::Runtime::new() {
         Ok(runtime) => {
             let result = runtime.block_on(run(arguments));
-            // Compilations of a session that has ended are of no use to anybody.
-            runtime.shutdown_background();
+            if result.as_ref().is_err_and(|error| error.is::<Stopped>()) {
+                // What was being written to a temporary folder ends, and the folder with it.
+                runtime.shutdown_timeout(STOP_PATIENCE);
+            } else {
+                // Compilations of a session that has ended are of no use to anybody.
+                runtime.shutdown_background();
+            }
             finish(result)
         }
         Err(error) => finish(Err(anyhow::Error::new(error).context("Failed to start the runtime"))),
@@ -118,9 +133,9 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
     match &arguments.verb {
         Verb::Start(args) => start::run(args, &project, &mut out).await,
         Verb::Resume(args) => resume::run(args, &project, &mut out).await,
-        Verb::Bench(args) => bench::run(args, &project, &mut out).await,
-        Verb::Reproduce(args) => reproduce::run(args, &project, &mut out).await,
-        Verb::Audit(args) => audit::run(args, &project, &mut out).await,
+        Verb::Bench(args) => or_stop(bench::run(args, &project, &mut out)).await,
+        Verb::Reproduce(args) => or_stop(reproduce::run(args, &project, &mut out)).await,
+        Verb::Audit(args) => or_stop(audit::run(args, &project, &mut out)).await,
         Verb::Compile(args) => compile::run(args, &project, &mut out),
         Verb::Report(args) => report::run(args, &project, &existing_store(&project).await?, &mut out).await,
         Verb::Sessions(args) => sessions::run(args, &existing_store(&project).await?, &mut out).await,
@@ -128,9 +143,9 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         Verb::Show(args) => show::run(args, &existing_store(&project).await?, &mut out).await,
         Verb::Backup(args) => backup::run(args, &existing_store(&project).await?, &mut out).await,
         Verb::Compare(args) => compare::run(args, &project, &mut out).await,
-        Verb::Doctor(args) => doctor::run(args, &project, &mut out).await,
-        Verb::Worker(args) => worker::run(args),
-        Verb::Compiler(args) => compiler::run(args),
+        Verb::Doctor(args) => or_stop(doctor::run(args, &project, &mut out)).await,
+        // Child processes have been run by now, without a runtime.
+        Verb::Worker(_) | Verb::Compiler(_) | Verb::Guard(_) => Ok(()),
     }
 }
 
@@ -159,5 +174,7 @@ fn start_tracing() {
         .with_writer(|| secrets::Masked::new(std::io::stderr()))
         .with_ansi(false)
         .without_time()
+        // It would say so on standard error, and panic where that is gone.
+        .log_internal_errors(false)
         .init();
 }

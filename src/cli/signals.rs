@@ -5,13 +5,19 @@ use tokio::sync::watch;
 use super::talk::say;
 use crate::session::Interrupt;
 
-/// Counts Ctrl-C and SIGTERM: the first asks the session to finish the iteration in flight, the second to abandon it.
+/// What was being done was stopped by a person or the system.
+#[derive(Debug, thiserror::Error)]
+#[error("it was stopped before it was done")]
+pub struct Stopped;
+
+/// Counts Ctrl-C, SIGTERM and SIGHUP: the first asks the session to finish the iteration in flight, the second to abandon it.
 pub fn listen() -> Interrupt {
     let (requests, seen) = watch::channel(0);
+    let mut signals = Signals::listen();
     tokio::spawn(async move {
         loop {
-            interrupted().await;
-            requests.send_modify(|count| *count += 1);
+            signals.next().await;
+            requests.send_modify(|count| *count = u32::saturating_add(*count, 1));
             if *requests.borrow() == 1 {
                 say("finishing the iteration in flight; once more to abandon it");
             }
@@ -20,21 +26,45 @@ pub fn listen() -> Interrupt {
     Interrupt::new(seen)
 }
 
-/// Waits for the next request to stop: Ctrl-C, SIGTERM, or a terminal that goes away.
-#[cfg(unix)]
-async fn interrupted() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut terminate), Ok(mut hangup)) = (signal(SignalKind::terminate()), signal(SignalKind::hangup())) else {
-        return drop(tokio::signal::ctrl_c().await);
-    };
+/// Does something until it is done or a person asks to stop; then it is dropped, with the processes and folders that it holds.
+pub async fn or_stop<T>(what: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let mut signals = Signals::listen();
     tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        _ = terminate.recv() => {}
-        _ = hangup.recv() => {}
+        done = what => done,
+        () = signals.next() => Err(Stopped.into()),
+    }
+}
+
+/// The signals that ask to stop. As long as the program lives none of them ends it any more.
+#[cfg(unix)]
+struct Signals(Vec<tokio::signal::unix::Signal>);
+
+#[cfg(unix)]
+impl Signals {
+    /// Listens from now on. A signal that cannot be listened to keeps its own effect.
+    fn listen() -> Self {
+        use tokio::signal::unix::{SignalKind, signal};
+        let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
+        Self(kinds.into_iter().filter_map(|kind| signal(kind).ok()).collect())
+    }
+
+    /// Waits for the next request to stop.
+    async fn next(&mut self) {
+        let waiting = self.0.iter_mut().map(|signal| Box::pin(signal.recv()));
+        futures::future::select_all(waiting).await;
     }
 }
 
 #[cfg(not(unix))]
-async fn interrupted() {
-    drop(tokio::signal::ctrl_c().await);
+struct Signals;
+
+#[cfg(not(unix))]
+impl Signals {
+    fn listen() -> Self {
+        Self
+    }
+
+    async fn next(&mut self) {
+        drop(tokio::signal::ctrl_c().await);
+    }
 }

@@ -161,7 +161,9 @@ pub(super) async fn assemble(
             .map_err(|error| error.to_string()),
         false => Err("git.commit is false in config.toml".to_owned()),
     };
+    let exe = own_executable()?;
     let baseline = workload.baseline.as_ref().map(|key| BaselineProgram {
+        exe,
         command: key.command(&config.baseline.python),
         folder: project.root().to_owned(),
         device: device.number(),
@@ -220,7 +222,7 @@ pub(super) fn order_under(config: &Config, budget: Budget, seed: u64) -> anyhow:
 }
 
 pub(super) async fn start_worker(device: &DeviceChoice, config: &Config) -> anyhow::Result<Worker> {
-    match Worker::start(own_executable()?, device, config.step_timeout()).await {
+    match Worker::start(own_executable()?, device, config.patience()).await {
         Ok(worker) => {
             if let Some(notice) = worker.stands_in() {
                 say(&notice);

@@ -160,7 +160,10 @@ struct LaunchFile {
 impl Family {
     /// Parses and validates a manifest; `template` is the text of `kernel.cu.tera` beside it. Errors are one sentence.
     pub fn parse(manifest: &str, template: String) -> Result<Self, String> {
-        let file: FamilyFile = toml_text::parse(manifest)?;
+        toml_text::parse(manifest).and_then(|file| Self::of(file, template)).map_err(toml_text::one_line)
+    }
+
+    fn of(file: FamilyFile, template: String) -> Result<Self, String> {
         if !is_file_name(&file.name) {
             return Err(format!("name `{}`: use 1 to 64 of a-z, 0-9 and `-`, it is a folder's name", file.name));
         }

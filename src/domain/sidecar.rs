@@ -11,6 +11,7 @@ use super::op::{Dims, Dtype, Role, TensorSpec};
 use super::plan::{Initial, Launch, LaunchPlan, Workspace};
 use super::regime::Regime;
 use super::statistics::Interval;
+use super::toml_text::one_line;
 use super::variant::{Params, VariantHash};
 
 /// The format that this version writes.
@@ -178,10 +179,10 @@ pub struct SidecarEnvironment {
 impl Sidecar {
     /// Parses the text of the file. Errors are one sentence without the file's name.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let sidecar: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let sidecar: Self = serde_json::from_str(text).map_err(|error| one_line(error.to_string()))?;
         match sidecar.schema.as_str() {
             SCHEMA => Ok(sidecar),
-            other => Err(format!("its schema is `{other}`, and this optloop reads `{SCHEMA}`")),
+            other => Err(one_line(format!("its schema is `{other}`, and this optloop reads `{SCHEMA}`"))),
         }
     }
 

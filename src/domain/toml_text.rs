@@ -19,6 +19,12 @@ pub fn parse<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     })
 }
 
+/// Returns a text as one line, with what a file has smuggled into a quoted name made visible.
+pub fn one_line(text: String) -> String {
+    let shown = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    if text.contains(char::is_control) { text.chars().map(shown).collect() } else { text }
+}
+
 /// Takes serde's "unknown field `x`, expected one of `a`, `b`" apart.
 fn unknown_key(message: &str) -> Option<(&str, Vec<&str>)> {
     let rest = message.strip_prefix("unknown field `").or_else(|| message.strip_prefix("unknown variant `"))?;

@@ -92,7 +92,10 @@ struct CaseFile {
 impl Workload {
     /// Parses and validates a workload file. Errors are one sentence without the file's name.
     pub fn parse(text: &str, find_op: impl Fn(&str) -> Result<&'static dyn Op, String>) -> Result<Self, String> {
-        let file: WorkloadFile = toml_text::parse(text)?;
+        toml_text::parse(text).and_then(|file| Self::of(file, find_op)).map_err(toml_text::one_line)
+    }
+
+    fn of(file: WorkloadFile, find_op: impl Fn(&str) -> Result<&'static dyn Op, String>) -> Result<Self, String> {
         if !is_file_name(&file.name) {
             return Err(format!("name `{}`: use 1 to 64 of a-z, 0-9 and `-`, it becomes a folder's name", file.name));
         }

@@ -6,6 +6,7 @@
 
 mod drawn;
 mod fastest;
+pub mod guard;
 mod process;
 mod protocol;
 
@@ -32,6 +33,8 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// A program that times baselines.
 #[derive(Debug, Clone)]
 pub struct BaselineProgram {
+    /// optloop's executable, which guards the program.
+    pub exe: PathBuf,
     /// The program and its arguments; no shell sees them.
     pub command: Vec<String>,
     /// The project, in which it runs.
@@ -79,7 +82,7 @@ impl BaselineProgram {
 
     /// Starts it; no answer, now or later, may take longer than `patience`.
     pub async fn start_within(&self, patience: Duration) -> Result<BaselineProcess, String> {
-        let mut process = Process::start(&self.command, &self.folder, patience)?;
+        let mut process = Process::start(&self.exe, &self.command, &self.folder, patience)?;
         let hello = process.ask(&Request::Hello { protocol: VERSION, device: self.device }).await;
         let hello = hello.and_then(|answer| match answer.get("protocol").and_then(serde_json::Value::as_u64) {
             Some(version) if version != u64::from(VERSION) => {
@@ -149,9 +152,14 @@ impl BaselineProcess {
         l2_bytes: u64,
         input_seed: u64,
     ) -> Result<Vec<Backend>, String> {
-        let folder = tempfile::tempdir().map_err(|error| format!("there is no temporary folder: {error}"))?;
-        let (dims, path) = (case.dims.clone(), folder.path().to_owned());
-        let drawn = blocking(move || Drawn::new(op, &dims, dtype, input_seed, &path)).await?;
+        let dims = case.dims.clone();
+        // The folder is where it is written to: one that nobody waits for any more is removed behind the last file.
+        let (folder, drawn) = blocking(move || {
+            let folder = tempfile::tempdir().map_err(|error| format!("there is no temporary folder: {error}"))?;
+            let drawn = Drawn::new(op, &dims, dtype, input_seed, folder.path())?;
+            Ok((folder, drawn))
+        })
+        .await?;
         let request = Request::Prepare {
             op: op.name(),
             dtype,

@@ -1,6 +1,7 @@
 //! Finds NVRTC and the CUDA headers: an installed toolkit, else pinned wheels fetched into the user's cache.
 
 use std::fs::{self, File};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -109,7 +110,7 @@ fn fetch_wheels(cache: &Path) -> anyhow::Result<Toolchain> {
     line.set_message("no CUDA toolkit here: fetching NVRTC 13.0.88 and the CUDA headers (92 MB, once)");
     line.enable_steady_tick(Duration::from_millis(120));
     if line.is_hidden() {
-        eprintln!("no CUDA toolkit here: fetching NVRTC 13.0.88 and the CUDA headers (92 MB, once)");
+        say("no CUDA toolkit here: fetching NVRTC 13.0.88 and the CUDA headers (92 MB, once)");
     }
     let staging = tempdir_in(cache)?;
     let unpacked = download_and_unpack(&staging);
@@ -119,9 +120,14 @@ fn fetch_wheels(cache: &Path) -> anyhow::Result<Toolchain> {
         fs::rename(&folder, &home).with_context(|| format!("Failed to create {}", home.display()))
     })?;
     let _ = fs::remove_dir_all(&staging);
-    eprintln!("fetched NVRTC 13.0.88 in {:.0} s into {}", started.elapsed().as_secs_f64(), home.display());
+    say(&format!("fetched NVRTC 13.0.88 in {:.0} s into {}", started.elapsed().as_secs_f64(), home.display()));
     Toolchain::in_wheels(&home)
         .with_context(|| format!("the wheels in {} are not laid out as expected", home.display()))
+}
+
+/// Says a line on standard error, if anybody is there to hear it.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
 }
 
 fn tempdir_in(cache: &Path) -> anyhow::Result<PathBuf> {

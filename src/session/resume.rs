@@ -7,7 +7,7 @@ use futures::future::join_all;
 
 use super::event::Event;
 use super::{Contender, Session, requests};
-use crate::domain::contest::{Role, near_tie};
+use crate::domain::contest::{Contest, Role, near_tie};
 use crate::domain::evaluation::{Measurement, Outcome, Timing};
 use crate::domain::history::{History, Point};
 use crate::domain::incumbent::Incumbent;
@@ -243,14 +243,10 @@ fn winners(record: &SessionRecord) -> impl Iterator<Item = Found<'_>> {
 }
 
 /// Returns the contest in which a variant took its case from the incumbent when the iterations were over, if it did.
-fn final_of<'r>(
-    record: &'r SessionRecord,
-    (iteration, found): Found<'_>,
-) -> Option<&'r crate::domain::contest::Contest> {
+fn final_of<'r>(record: &'r SessionRecord, (iteration, found): Found<'_>) -> Option<&'r Contest> {
     let of_case =
         record.finals.iter().filter(|last| last.contest.conditions.case == found.case && last.winner == iteration.id);
-    let contests = of_case.map(|last| &last.contest);
-    contests.filter(|contest| contest.against(Role::Incumbent).is_some()).last()
+    of_case.map(|last| &last.contest).rfind(|contest| contest.against(Role::Incumbent).is_some())
 }
 
 /// Returns the time that a winner has beaten: in the contest that settled it, else that of the winner before it.

@@ -153,7 +153,7 @@ impl Lock {
             Ok(file)
         });
         let held = made.map_err(VcsError::file("create", &path))?;
-        let linked = (0..LOCK_TRIES).find_map(|_| match fs::hard_link(&staged, &path) {
+        let linked = (0..LOCK_TRIES).find_map(|_| match link(&staged, &path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 thread::sleep(LOCK_PAUSE);
                 None
@@ -183,6 +183,15 @@ impl Drop for Lock {
         if let Err(error) = fs::remove_file(&self.path) {
             tracing::warn!("could not remove `{}`, do so before using git: {error}", self.path.display());
         }
+    }
+}
+
+/// Gives a file another name, at which nothing may be. Where the file system has no links it makes an empty file there instead:
+/// a lock like every other git's, which a person must remove if its process is killed.
+fn link(file: &Path, name: &Path) -> io::Result<()> {
+    match fs::hard_link(file, name) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => File::create_new(name).map(drop),
+        linked => linked,
     }
 }
 

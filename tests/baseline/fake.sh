@@ -21,6 +21,11 @@ while read -r line; do
         old) echo '{"protocol": 1, "versions": {"torch": "2.11"}}' ;;
         refuses) printf '%s\n' '{"error": "there is no GPU number 7\nat line 3"}' ;;
         nameless) echo '{"protocol": 2}' ;;
+        sleeps)
+            # Neither of them looks at its input.
+            sleep 1000 &
+            echo "$$ $!" >told
+            wait ;;
         dies-at-once) echo 'No module named torch' >&2; exit 1 ;;
         *) echo '{"protocol": 2, "device": "fake device (no kernel was executed)", "time_source": "modelled", "versions": {"sh": "any"}}' ;;
         esac ;;

@@ -7,18 +7,17 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::protocol::{Refusal, Request};
+use crate::domain::toml_text::one_line;
+use crate::runner::child;
 use crate::secrets;
 
 /// The longest line that is read. The longest that is meant, 100,000 samples of a block, has a fifth of it.
 const MAX_LINE_BYTES: u64 = 10 << 20;
-
-/// The longest sentence of a program that is passed on: what is longer is a dump.
-const MAX_SENTENCE_CHARS: usize = 300;
 
 /// Why there is no answer.
 #[derive(Debug)]
@@ -40,27 +39,26 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts a command in a folder. An answer may take as long as `patience`.
-    pub fn start(command: &[String], folder: &Path, patience: Duration) -> Result<Self, String> {
+    /// Starts a command in a folder, under the [guard](super::guard) of the executable `exe`. An answer may take as long as
+    /// `patience`.
+    pub fn start(exe: &Path, command: &[String], folder: &Path, patience: Duration) -> Result<Self, String> {
         let Some((program, arguments)) = command.split_first() else {
             return Err("the baseline's command is empty".to_owned());
         };
-        let folder = std::path::absolute(folder).map_err(|error| error.to_string())?;
-        // A path is the project's, whatever folder optloop was called in; a bare name is looked up in PATH.
-        let path = if program.contains('/') { folder.join(program) } else { program.into() };
-        let mut command = Command::new(path);
-        command.args(arguments).current_dir(&folder);
+        let mut command = Command::new(exe);
+        // In the folder, a path is the project's, whatever folder optloop was called in; a bare name is looked up in PATH.
+        command.args(["guard", "--", program]).args(arguments).current_dir(folder);
         secrets::withhold(command.as_std_mut());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         // A Ctrl-C at the terminal is for the session to handle, not for the program to die of.
         #[cfg(unix)]
         command.process_group(0);
-        let mut child = command.spawn().map_err(|error| format!("`{program}` cannot be run: {error}"))?;
+        let mut child = command.spawn().map_err(|error| format!("the guard of `{program}` cannot be run: {error}"))?;
         match (child.stdin.take(), child.stdout.take(), child.stderr.take()) {
             (Some(input), Some(output), Some(errors)) => Ok(Self {
                 input,
                 output: BufReader::new(output),
-                last_words: tokio::spawn(last_line(errors)),
+                last_words: tokio::spawn(child::last_line(errors)),
                 child,
                 patience,
             }),
@@ -96,7 +94,7 @@ impl Process {
     /// Returns what a process that has closed its output said last on standard error.
     async fn last_words(&mut self) -> String {
         match timeout(Duration::from_secs(5), &mut self.last_words).await {
-            Ok(Ok(line)) if !line.is_empty() => sentence(&line),
+            Ok(Ok(line)) if !line.is_empty() => line,
             _ => "it died without a word".to_owned(),
         }
     }
@@ -117,23 +115,11 @@ pub fn answer(line: &[u8]) -> Result<Value, Failure> {
 }
 
 fn garbage(error: &serde_json::Error) -> Failure {
-    Failure::Gone(format!("it talks garbage: {error}"))
+    Failure::Gone(one_line(format!("it talks garbage: {error}")))
 }
 
 /// Cuts what a program says down to one line of bearable length.
 pub(super) fn sentence(text: &str) -> String {
-    let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("it does not say why");
-    line.chars().take(MAX_SENTENCE_CHARS).collect()
-}
-
-async fn last_line(errors: ChildStderr) -> String {
-    let mut lines = BufReader::new(errors).split(b'\n');
-    let mut last = String::new();
-    while let Ok(Some(line)) = lines.next_segment().await {
-        if !line.trim_ascii().is_empty() {
-            // Before it is cut to a sentence: half a secret would not be known for one.
-            last = String::from_utf8_lossy(&secrets::mask_bytes(&line)).into_owned();
-        }
-    }
-    last
+    let line = child::sentence(text);
+    if line.is_empty() { "it does not say why".to_owned() } else { line }
 }

@@ -5,10 +5,11 @@
 //!
 //! ```text
 //! check pass
-//! check die
+//! check hang /tmp/told
 //! ```
 //!
-//! The stages are `hello`, `self_check` and the steps that a worker tells of; this worker dies at its second check.
+//! The stages are `hello`, `self_check`, `examine`, `enter` and the steps that a worker tells of. This worker hangs at its second
+//! check; before, it writes its number to the file, which may be a pipe.
 
 use std::fs;
 use std::io::Write;
@@ -50,7 +51,8 @@ impl Trouble {
         let text = fs::read_to_string(&self.path).ok()?;
         let mut lines: Vec<&str> = text.lines().collect();
         let place = lines.iter().position(|line| line.split_whitespace().next() == Some(stage))?;
-        let strike = match lines.remove(place).split_whitespace().nth(1)? {
+        let mut words = lines.remove(place).split_whitespace().skip(1);
+        let strike = match words.next()? {
             "die" => Strike::Die,
             "hang" => Strike::Hang,
             "chatter" => Strike::Chatter,
@@ -59,6 +61,9 @@ impl Trouble {
             _ => Strike::Pass,
         };
         fs::write(&self.path, lines.join("\n")).ok()?;
+        if let Some(told) = words.next() {
+            fs::write(told, std::process::id().to_string()).ok()?;
+        }
         Some(strike)
     }
 }

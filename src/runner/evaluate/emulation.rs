@@ -10,6 +10,9 @@ use crate::runner::device::Problem;
 use crate::runner::inputs::encode;
 use crate::runner::validate::{Expectation, Refusal};
 
+/// How often each probe is drawn.
+const SEEDS: u64 = 3;
+
 /// How a kernel computes.
 #[derive(Clone, Copy)]
 struct Arithmetic {
@@ -97,7 +100,7 @@ fn judge(
     let op = ops::find("attention").unwrap();
     let problem = Problem { op, dims, dtype };
     let judged = op.probes().iter().flat_map(|probe| {
-        (0..std::env::var("SEEDS").map_or(3, |s| s.parse().unwrap())).map(move |seed| {
+        (0..SEEDS).map(move |seed| {
             let values = probed(&problem, probe, seed);
             let output = encode(&attention(dims, &values, dtype, how), dtype);
             let mut expectation = Expectation::new(op, dims, dtype, &values, 1e12, seed);
@@ -153,7 +156,7 @@ fn less_precise_arithmetic_than_asked_for_fails_a_probe() {
     for dims in shapes() {
         for (what, how) in [("TF32 factors", with_tf32), ("FP16 sums", with_half_sums)] {
             let failed = judge(&dims, Dtype::F32, &F32, &how).into_iter().filter(|(_, judged)| judged.is_err()).count();
-            assert!(failed > 3, "{what} on {dims:?}: {failed} of 18");
+            assert!(failed > 0, "{what} on {dims:?}");
         }
     }
 }
@@ -171,8 +174,9 @@ fn a_dropped_key_fails_the_needle_and_the_equal_keys() {
                 failed.iter().filter(|probe| **probe == "equal keys").count() == 3,
                 "key {drops} of {dims:?}: {failed:?}"
             );
-            // One query points at one key only.
-            assert!(dims["Sq"] == 1 || failed.contains(&"a needle"), "key {drops} of {dims:?}: {failed:?}");
+            // So many queries that one of them points at the key.
+            let enough = dims["B"] * dims["H"] * dims["Sq"] * SEEDS as i64 >= 3 * dims["Sk"];
+            assert!(!enough || failed.contains(&"a needle"), "key {drops} of {dims:?}: {failed:?}");
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::process::{Heard, Patience, Process, Program};
 use super::protocol::{EnterRequest, Reply, Request, TimeRequest};
 use crate::domain::artifact::Artifact;
-use crate::domain::device::{DeviceInfo, Peaks};
+use crate::domain::device::{DeviceInfo, Peaks, TimeSource};
 use crate::domain::evaluation::{Correctness, Evaluation, Outcome, Timing};
 use crate::runner::device::DeviceChoice;
 use crate::runner::evaluate::{EvaluateRequest, Examination, ExamineRequest};
@@ -65,7 +65,11 @@ impl Worker {
             }
             started => started?,
         };
-        let patience = patience.into();
+        let mut patience = patience.into();
+        if info.time_source == TimeSource::Modelled {
+            // A launch that the CPU computes takes as long as the CPU does.
+            patience.launch = patience.step;
+        }
         Ok(Self { program, patience, process: Some(process), self_check: None, info, no_cuda })
     }
 
@@ -123,7 +127,7 @@ impl Worker {
         }
         Err(WorkerError::Broken(format!(
             "the {} does not come back: {} workers in a row failed to start or to check themselves, the last one because {last}. \
-             Look for the device's errors (`nvidia-smi`, `dmesg | grep Xid`), reset it or restart the machine, and start again",
+             Look for the device's errors (`nvidia-smi`, `dmesg | grep Xid`), reset it or restart the machine, and start again: `optloop resume` takes a session up where it ended",
             self.info.name,
             PAUSES.len(),
         )))

@@ -8,6 +8,7 @@ mod client;
 mod process;
 pub mod protocol;
 mod server;
+mod watched;
 
 pub use client::{Answer, Worker, WorkerError};
 pub use process::Patience;

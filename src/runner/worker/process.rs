@@ -29,8 +29,7 @@ const DEATH_PATIENCE: Duration = Duration::from_secs(10);
 /// How long a process that is dead may leave its pipes open.
 const LAST_WORDS_PATIENCE: Duration = Duration::from_millis(500);
 
-/// The longest that one launch may take where nothing else is known: the slowest honest kernels of the shipped workloads take a
-/// second.
+/// The longest that one launch may take where nobody says otherwise; config.toml gives the reason.
 const LAUNCH_PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long a worker may take for what it says it is doing.
@@ -38,7 +37,7 @@ const LAUNCH_PATIENCE: Duration = Duration::from_secs(10);
 pub struct Patience {
     /// For a step that has work for the CPU, too: loading, drawing inputs, checking, timing.
     pub step: Duration,
-    /// For a step that is one launch. It is the first, so a kernel that hangs is met here.
+    /// For a launch that is not timed. The first is one, so a kernel that hangs is met there.
     pub launch: Duration,
 }
 

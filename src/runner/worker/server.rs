@@ -1,10 +1,9 @@
 //! The worker's side: reads requests from standard input, writes replies to what was standard output.
 
-use std::io::Write;
-
 use super::protocol::{Reply, Request};
+use super::watched::{Teller, Watched};
 use crate::domain::evaluation::{Evaluation, Outcome};
-use crate::runner::device::{self, Device, DeviceChoice, Trouble};
+use crate::runner::device::{self, DeviceChoice};
 use crate::runner::evaluate::{Arena, Ended, evaluate, examine, time};
 use crate::runner::{child, frames, self_check};
 
@@ -12,17 +11,18 @@ use crate::runner::{child, frames, self_check};
 pub fn serve(choice: &DeviceChoice) -> anyhow::Result<()> {
     let requests = child::requests::<Request>();
     let mut out = child::replies()?;
-    let mut device = match device::open(choice) {
+    let device = match device::open(choice) {
         Ok(device) => device,
         Err(reason) => return Ok(frames::write(&mut out, &Reply::Hello(Err(reason)))?),
     };
-    let trouble = device.trouble();
-    meet(trouble.as_ref(), "hello", &mut out);
-    frames::write(&mut out, &Reply::Hello(Ok(device.info().clone())))?;
+    let teller = Teller::new(out, device.trouble());
+    teller.meet("hello");
+    teller.say(&Reply::Hello(Ok(device.info().clone())))?;
+    let mut device = Watched { device, teller: teller.clone() };
     let mut arena = Arena::default();
     for request in requests {
-        let reply = answer(device.as_mut(), &mut arena, request, trouble.as_ref(), &mut out);
-        frames::write(&mut out, &reply)?;
+        let reply = answer(&mut device, &mut arena, request, &teller);
+        teller.say(&reply)?;
         if is_last(&reply) {
             // The context is gone for good, and tearing it down may hang: leave that to the kernel.
             child::end();
@@ -41,21 +41,17 @@ fn is_last(reply: &Reply) -> bool {
     }
 }
 
-fn answer(
-    device: &mut dyn Device,
-    arena: &mut Arena,
-    request: Request,
-    trouble: Option<&Trouble>,
-    out: &mut impl Write,
-) -> Reply {
-    let mut step = |case: &str, doing: &str| {
-        // A supervisor that is gone ends this process through its input.
-        let _ = frames::write(out, &Reply::Step { case: case.to_owned(), doing: doing.to_owned() });
-        meet(trouble, doing, out);
-    };
+fn answer(device: &mut Watched, arena: &mut Arena, request: Request, teller: &Teller) -> Reply {
+    match request {
+        Request::Examine(_) => teller.meet("examine"),
+        Request::Enter(_) => teller.meet("enter"),
+        _ => {}
+    }
+    let mut step = |case: &str, doing: &str| teller.step(case, doing);
     let answered = match request {
         Request::SelfCheck(artifact) => {
-            self_check::run(device, &artifact).map(|()| Reply::Well).map_err(Ended::Machine)
+            // Its deadline is one for all of it, so nothing is told of its launch.
+            self_check::run(device.device.as_mut(), &artifact).map(|()| Reply::Well).map_err(Ended::Machine)
         }
         Request::Evaluate(request) => {
             evaluate(device, &request, &mut step).map(Reply::Evaluated).map_err(Ended::Machine)
@@ -72,11 +68,4 @@ fn answer(
         Ended::Outcome(outcome) => Reply::Failed(outcome),
         Ended::Machine(message) => Reply::Broken(message),
     })
-}
-
-/// Lets happen what a test wants to happen at a stage.
-fn meet(trouble: Option<&Trouble>, stage: &str, out: &mut impl Write) {
-    if let Some(strike) = trouble.and_then(|trouble| trouble.at(stage)) {
-        strike.happen(out);
-    }
 }

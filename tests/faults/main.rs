@@ -1,0 +1,43 @@
+//! What goes wrong around a session: workers that die at every stage, pipes that are damaged, compilers without memory, parents
+//! that are killed, storms of signals. Through the command line, over the fake device.
+#![cfg(target_os = "linux")]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod compilers;
+mod orphans;
+mod processes;
+mod self_checks;
+mod signals;
+mod workers;
+
+use std::process::Output;
+
+use common::Sandbox;
+
+/// A project in which nothing takes long before it is given up.
+fn hasty() -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.write(
+        "config.toml",
+        "[worker]\nstep_timeout = '3s'\n[benchmark]\nconfirmation_samples = 20\nmax_confirmation = '2s'\n",
+    );
+    sandbox
+}
+
+/// Runs a session in which the fake device meets trouble: a line for each time, see `device/trouble.rs`.
+fn session_with(sandbox: &Sandbox, trouble: &str) -> Output {
+    sandbox.write(".optloop/trouble", trouble);
+    let start =
+        ["start", "--device", "fake", "--workload", "small", "--seed", "1", "--iterations", "8", "--case", "s64"];
+    sandbox.command(&start).env("OPTLOOP_FAKE_FAULTS", sandbox.path(".optloop/trouble")).output().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Returns what is left of the trouble: what the session never met.
+fn unmet(sandbox: &Sandbox) -> String {
+    std::fs::read_to_string(sandbox.path(".optloop/trouble")).unwrap()
+}

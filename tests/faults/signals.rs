@@ -1,0 +1,84 @@
+//! Requests to stop, in whatever number and order, end things in order.
+
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::common::Sandbox;
+use super::processes::{Watched, children};
+
+fn send(pid: u32, signal: Signal) {
+    kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), signal).unwrap();
+}
+
+#[tokio::test]
+async fn a_storm_of_signals_ends_a_session_in_order() {
+    for seed in 0..4 {
+        let mut rng = SmallRng::seed_from_u64(seed);
+        let sandbox = Sandbox::new();
+        let start = ["start", "--device", "fake", "--workload", "small", "--budget", "10m", "--json"];
+        let mut session = sandbox.command(&start).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut events = BufReader::new(session.stdout.take().unwrap()).lines();
+        // It begins somewhere in the session.
+        for _ in 0..rng.random_range(1..12) {
+            events.next().unwrap().unwrap();
+        }
+        for _ in 0..50 {
+            let signals = [Signal::INT, Signal::TERM, Signal::HUP];
+            send(session.id(), signals[rng.random_range(0..3)]);
+            if rng.random_bool(0.3) {
+                std::thread::yield_now();
+            }
+        }
+        let last = events.map(Result::unwrap).last().unwrap();
+        assert!(last.contains("\"status\":\"interrupted\""), "{last}");
+        assert!(session.wait().unwrap().success());
+        assert_eq!(sandbox.report()["session"]["status"], "interrupted");
+        assert!(sandbox.path(".optloop/reports/session-1.md").is_file());
+        assert_eq!(integrity(&sandbox).await, "ok");
+    }
+}
+
+/// Asks SQLite whether the database is whole.
+async fn integrity(sandbox: &Sandbox) -> String {
+    use sqlx::{Connection, SqliteConnection};
+    let path = sandbox.path(".optloop/optloop.db");
+    let mut database = SqliteConnection::connect(&format!("sqlite://{}", path.display())).await.unwrap();
+    sqlx::query_scalar("PRAGMA integrity_check").fetch_one(&mut database).await.unwrap()
+}
+
+#[test]
+fn a_bench_that_is_stopped_leaves_no_process_and_no_folder() {
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        let sandbox = Sandbox::new();
+        std::fs::create_dir(sandbox.path("temporary")).unwrap();
+        let bench = ["bench", "toy", "--workload", "small", "--case", "s64", "--device", "fake", "--repeat", "10000"];
+        let mut command = sandbox.command(&bench);
+        command.env("TMPDIR", sandbox.path("temporary")).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut bench = command.spawn().unwrap();
+        let mut said = BufReader::new(bench.stderr.take().unwrap()).lines().map(Result::unwrap);
+        assert!(said.any(|line| line.contains("2 of 10000")), "it measures");
+        let left: Vec<_> = children(bench.id()).into_iter().map(|(pid, what)| (Watched::new(pid), what)).collect();
+        assert!(left.len() >= 2, "a worker and a compiler");
+        send(bench.id(), signal);
+        assert_eq!(said.last().unwrap(), "error: it was stopped before it was done");
+        assert_eq!(bench.wait().unwrap().code(), Some(1));
+        for (process, command) in left {
+            assert!(process.ends(), "{command} is left");
+        }
+        assert_eq!(std::fs::read_dir(sandbox.path("temporary")).unwrap().count(), 0);
+    }
+}
+
+/// `optloop bench | head` is no failure, whatever was still to be said.
+#[test]
+fn a_reader_of_a_bench_that_goes_away_is_no_failure() {
+    let sandbox = Sandbox::new();
+    let bench = ["bench", "toy", "--workload", "small", "--case", "s64", "--device", "fake"];
+    let mut bench = sandbox.command(&bench).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop((bench.stdout.take(), bench.stderr.take()));
+    assert!(bench.wait().unwrap().success());
+}

@@ -1,0 +1,60 @@
+//! A worker that fails at a stage is an outcome of the variant at hand, and the session goes on with another one.
+
+use super::{hasty, said, session_with, unmet};
+
+/// Runs a session with a single trouble, and returns what is on record of the one iteration that suffered from it.
+fn outcome_of(trouble: &str, outcome: &str) -> String {
+    let sandbox = hasty();
+    let output = session_with(&sandbox, trouble);
+    assert!(output.status.success(), "{trouble}: {}", said(&output));
+    assert_eq!(unmet(&sandbox), "", "{trouble}: the stage was never reached");
+    let report = sandbox.report();
+    assert_eq!(report["session"]["status"], "finished");
+    assert_eq!(report["iterations"]["total"], 8, "{trouble}: no iteration is lost");
+    assert_eq!(report["iterations"][outcome], 1, "{trouble}: {}", report["iterations"]);
+    assert_eq!(report["iterations"]["measured"], 7, "{trouble}: {}", report["iterations"]);
+    let rows = sandbox.succeeds(&["history", "--outcome", outcome, "--json"]);
+    let rows: serde_json::Value = serde_json::from_str(&rows).unwrap();
+    let shown = sandbox.succeeds(&["show", &rows[0]["iteration"].to_string()]);
+    shown
+        .lines()
+        .find(|line| line.contains("worker") || line.contains("pipe") || line.contains("took"))
+        .unwrap()
+        .to_owned()
+}
+
+#[test]
+fn one_that_is_killed_during_an_evaluation() {
+    for stage in ["load", "check", "time"] {
+        let line = outcome_of(&format!("{stage} pass\n{stage} die\n"), "crashed");
+        assert!(line.contains(&format!("the worker died during `{stage}`: signal: 9 (SIGKILL)")), "{line}");
+    }
+}
+
+#[test]
+fn one_that_is_killed_during_a_contest() {
+    for stage in ["enter", "sample"] {
+        let line = outcome_of(&format!("{stage} die\n"), "crashed");
+        assert!(line.contains("the worker died during"), "{line}");
+    }
+}
+
+#[test]
+fn one_that_hangs() {
+    let line = outcome_of("time hang\n", "timed_out");
+    assert!(line.contains("`time` took over 3s"), "{line}");
+}
+
+#[test]
+fn one_whose_pipe_is_damaged() {
+    let line = outcome_of("check chatter\n", "crashed");
+    assert!(line.contains("something that is no frame came through the pipe: `Loading the model"), "{line}");
+    let line = outcome_of("check cut\n", "crashed");
+    assert!(line.contains("the worker died during `check`: signal: 9 (SIGKILL)"), "{line}");
+}
+
+#[test]
+fn one_that_does_not_come_up_is_started_again() {
+    let line = outcome_of("hello pass\ncheck die\nhello die\nhello cut\n", "crashed");
+    assert!(line.contains("the worker died during `check`"), "{line}");
+}
