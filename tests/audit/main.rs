@@ -160,14 +160,14 @@ fn mistakes_in_the_corpus_are_one_sentence() {
     insta::assert_snapshot!(told(&zeros("kind = \"cheap\"")), @"2 error: PROJECT/tests/audit/a.cu: line 3: unknown variant `cheap`, expected one of `cheat`, `broken`, `honest` (did you mean `cheat`?)");
     insta::assert_snapshot!(told(&zeros("kind = \"cheat\"")), @"2 error: PROJECT/tests/audit/a.cu: `caught_by` is missing: name the answers that are right");
     insta::assert_snapshot!(told(&zeros("kind = \"honest\"\ncaught_by = [\"crashed\"]")), @"2 error: PROJECT/tests/audit/a.cu: `caught_by` of an honest kernel: leave it out");
-    insta::assert_snapshot!(told(&zeros("kind = \"cheat\"\ncaught_by = [\"wrong\"]")), @"2 error: PROJECT/tests/audit/a.cu: `caught_by`: `wrong` is no answer; name an outcome (measured, rejected_by_compiler, wrong, crashed, timed_out, cheated, pruned), and for wrong and cheated the check: wrong/accuracy (written, finite, accuracy, inputs, surroundings, repeatable, timed, fresh, probe, hidden, pace, floor)");
+    insta::assert_snapshot!(told(&zeros("kind = \"cheat\"\ncaught_by = [\"wrong\"]")), @"2 error: PROJECT/tests/audit/a.cu: `caught_by`: `wrong` is no answer; there are rejected_by_compiler, crashed, timed_out, and wrong/CHECK and cheated/CHECK with one of written, finite, accuracy, inputs, surroundings, repeatable, timed, fresh, probe, hidden, pace, floor");
     insta::assert_snapshot!(told(&zeros("kind = \"honest\"\nop = \"attention\"")), @"2 error: PROJECT/tests/audit/a.cu: `op` follows from the file and its workload: leave it out");
     insta::assert_snapshot!(told(&zeros("kind = \"honest\"\nshared = 4")), @"2 error: PROJECT/tests/audit/a.cu: unknown field `shared`, expected one of `name`, `about`, `op`, `dtypes`, `requires_sm`, `specimen`, `constants`, `params`, `derived`, `constraint`, `workspace`, `launch`");
     insta::assert_snapshot!(told(&zeros("kind = \"honest\"").replace("Sq = 4", "Sq = 0")), @"2 error: PROJECT/tests/audit/a.cu: case `a`: `Sq` = 0 is out of range 1 to 1048576");
     insta::assert_snapshot!(told(&zeros("kind = \"honest\"").replace("\"small\"", "\"smal\"")), @"2 error: PROJECT/tests/audit/a.cu: there is no workload `smal` (did you mean `small`?); kernels/workloads/ has: small");
     insta::assert_snapshot!(told(&zeros("kind = \"honest\"").replace("\"B * H\"", "\"B * G\"")), @"
     2 auditing 1 kernels on the virtual H200
-    error: a on a: expression `B * G`: Variable not found: G (line 1, position 5)
+    error: tests/audit/a.cu: a on a: expression `B * G`: Variable not found: G (line 1, position 5)
     ");
     sandbox.write("tests/audit/a.cu", &zeros("kind = \"honest\""));
     insta::assert_snapshot!(sandbox.fails(&["audit", "--device", "virtual", "--only", "b"]), @"2 error: there is no kernel `b` in tests/audit/");
