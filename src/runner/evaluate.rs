@@ -8,7 +8,6 @@ mod emulation;
 mod examine;
 mod held;
 mod pace;
-mod recall;
 mod sets;
 mod setup;
 #[cfg(test)]
@@ -102,22 +101,13 @@ pub struct ExamineRequest {
     pub input_seed: u64,
 }
 
-/// How long a variant takes on contents that it never saw.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Pace {
-    /// Over its time on the same contents again and again, warm or cold as the case is timed.
-    pub fresh: f64,
-    /// What it takes longer than on the same contents once more, all else being equal, over its time.
-    pub recall: f64,
-}
-
 /// What an examination found of a variant that passed it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Examination {
     /// Checks of outputs that it passed.
     pub outputs: usize,
-    /// How contents that it never saw compare with those that were timed; none where times are modelled.
-    pub pace: Option<Pace>,
+    /// Its time on contents that it never saw over that on the same ones again and again; none where times are modelled.
+    pub pace: Option<f64>,
 }
 
 /// What is told before each step on the device: the case's name and what is being done.

@@ -11,7 +11,7 @@ use super::data::{Data, Inputs, encode, input_tensors};
 use super::held::{with_module, with_sets};
 use super::sets::Sets;
 use super::setup::Setup;
-use super::{Ended, ExamineRequest, Pace, PlannedCase, recall};
+use super::{Ended, ExamineRequest, PlannedCase};
 use crate::domain::check::Check;
 use crate::domain::device::DeviceInfo;
 use crate::domain::op::{Op, Role, TensorSpec};
@@ -45,8 +45,8 @@ const POOL_SPARE: usize = 1 << 20;
 /// The float64 work of the check of an output, over that of a check on random inputs.
 const CHECK_SHARE: f64 = 0.02;
 
-/// Compares the times and checks what was written meanwhile. None where times are modelled.
-pub fn check(device: &mut dyn Device, op: &'static dyn Op, request: &ExamineRequest) -> Result<Option<Pace>, Ended> {
+/// Compares the two times and checks what was written meanwhile. Returns the ratio; none where times are modelled.
+pub fn check(device: &mut dyn Device, op: &'static dyn Op, request: &ExamineRequest) -> Result<Option<f64>, Ended> {
     if matches!(device.clock(), Clock::Model(_)) {
         return Ok(None);
     }
@@ -82,13 +82,13 @@ struct Runner<'a> {
 }
 
 /// Random values to cut contents from: drawing new ones for every set would take longer than all the rest.
-pub(super) struct Pool {
+struct Pool {
     values: Vec<f32>,
     rng: SmallRng,
 }
 
 impl Runner<'_> {
-    fn compare(&self, device: &mut dyn Device) -> Result<Pace, Ended> {
+    fn compare(&self, device: &mut dyn Device) -> Result<f64, Ended> {
         let setup = &self.setup;
         let mut pool = Pool::new(&setup.problem, mix(self.request.input_seed, &["pace"]));
         let steady_ns = self.steady_ns(device, &mut pool)?;
@@ -102,8 +102,7 @@ impl Runner<'_> {
             );
             return Err(setup.cheated(Check::Pace, message));
         }
-        let recall = recall::check(setup, device, steady_ns, &mut pool)?;
-        Ok(Pace { fresh: fresh_ns / steady_ns, recall })
+        Ok(fresh_ns / steady_ns)
     }
 
     /// Times the same contents again and again, as screening does.
@@ -187,7 +186,7 @@ impl Pool {
     }
 
     /// Cuts the values of every input.
-    pub(super) fn cut(&mut self, problem: &Problem<'_>) -> Vec<Vec<f32>> {
+    fn cut(&mut self, problem: &Problem<'_>) -> Vec<Vec<f32>> {
         let cut = |tensor: TensorSpec| {
             let from = self.rng.random_range(0..POOL_SPARE);
             self.values[from..from + tensor.elements()].to_vec()

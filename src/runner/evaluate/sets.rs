@@ -114,17 +114,6 @@ impl Sets {
         device.poison(self.sets[place][&problem.output().name], POISON)
     }
 
-    /// Overwrites the output of a set.
-    pub fn write_output(
-        &self,
-        device: &mut dyn Device,
-        problem: &Problem<'_>,
-        place: usize,
-        bytes: &[u8],
-    ) -> Result<(), Fault> {
-        device.write(self.sets[place][&problem.output().name], bytes)
-    }
-
     /// Reads the output of a set.
     pub fn output(&self, device: &mut dyn Device, problem: &Problem<'_>, place: usize) -> Result<Vec<u8>, Fault> {
         device.read(self.sets[place][&problem.output().name])
