@@ -5,7 +5,7 @@ cheats = [7]
 caught_by = ["cheated/pace"]
 not_modelled = "a modelled time is of one launch: a second one that is faster does not show"
 workload = "attention-fp16-d64"
-case = { B = 2, H = 4, Sq = 512, Sk = 512, D = 64, CAUSAL = 0 }
+case = { B = 8, H = 8, Sq = 512, Sk = 512, D = 64, CAUSAL = 0 }
 constants = ["D", "CAUSAL"]
 [derived]
 WORDS_Q = "B * H * Sq * D / 2"
