@@ -38,3 +38,20 @@ BEGIN SELECT RAISE(ABORT, 'a launch plan never changes'); END;
 
 CREATE TRIGGER resumption_stays BEFORE UPDATE ON resumptions
 BEGIN SELECT RAISE(ABORT, 'a resumption never changes'); END;
+
+-- Variants that had won or tied on a case and then failed there, on inputs that they had not met: their verdict counts as
+-- `rejected` from then on, whatever their measurement says, which never changes.
+CREATE TABLE disqualifications (
+    iteration_id    INTEGER NOT NULL,
+    case_name       TEXT NOT NULL,
+    reason          TEXT NOT NULL,  -- what it failed with
+    disqualified_at TEXT NOT NULL,  -- instant
+    PRIMARY KEY (iteration_id, case_name),
+    FOREIGN KEY (iteration_id, case_name) REFERENCES measurements (iteration_id, case_name)
+) STRICT, WITHOUT ROWID;
+
+CREATE TRIGGER disqualification_stays BEFORE UPDATE ON disqualifications
+BEGIN SELECT RAISE(ABORT, 'a disqualification never changes'); END;
+
+CREATE TRIGGER disqualification_is_kept BEFORE DELETE ON disqualifications
+BEGIN SELECT RAISE(ABORT, 'a disqualification never changes'); END;

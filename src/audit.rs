@@ -169,7 +169,7 @@ impl Audit {
             dtype: workload.dtype,
             tolerance: workload.tolerance,
             case,
-            hidden: hidden.map_err(anyhow::Error::msg)?,
+            hidden,
             min_sample_ns: self.min_sample_ns,
             oracle_flop: self.oracle_flop,
             input_seed: inputs::mix(self.seed, &["examine", &exhibit.name]),

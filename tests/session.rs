@@ -340,3 +340,24 @@ fn a_winner_of_another_device_stays() {
     assert!(said.contains("s128: not committed: its committed winner is of NVIDIA H200"), "{said}");
     assert_eq!(sandbox.git(&["rev-parse", "HEAD"]), before);
 }
+
+/// What nobody has examined yet is examined in its final, and what fails there is neither committed nor reported as the best.
+#[test]
+fn a_start_that_fails_in_its_final_is_out_of_the_running() {
+    let sandbox = Sandbox::new();
+    sandbox.write("trouble", "examine die\nexamine die\nexamine die\n");
+    let start = ["start", "--device", "fake", "--workload", "small", "--seed", "1", "--iterations", "2", "--json"];
+    let output = sandbox.command(&start).env("OPTLOOP_FAKE_FAULTS", sandbox.path("trouble")).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let events = String::from_utf8(output.stdout).unwrap();
+    let events: Vec<Value> = events.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let out = |event: &&Value| event["event"] == "disqualified";
+    let cases: Vec<&str> = events.iter().filter(out).map(|event| event["case"].as_str().unwrap()).collect();
+    assert_eq!(cases, ["s4d4", "s64", "s128"]);
+    assert_eq!(sandbox.git(&["log", "--format=%s"]), "a project\n");
+    let report = sandbox.report();
+    for case in report["cases"].as_array().unwrap() {
+        assert_eq!(case["best_us"], Value::Null, "{case}");
+    }
+    assert_eq!(report["iterations"]["measured"], 2, "what was measured stays on record");
+}

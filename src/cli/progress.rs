@@ -131,6 +131,9 @@ impl<'a, W: Write> Progress<'a, W> {
             Event::Committed { case, commit } => {
                 self.say(&format!("{case}: committed {}", &commit[..10.min(commit.len())]));
             }
+            Event::Disqualified { case, iteration, reason } => {
+                self.say(&format!("{case}: #{iteration} is out of the running: {reason}"));
+            }
             Event::NotCommitted { case, reason } => self.say(&format!("{case}: not committed: {reason}")),
             Event::Ended { session, status, reason, iterations, wall_s, cost_usd } => {
                 let word = if *status == Status::Finished { "ended" } else { status.name() };

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use anyhow::Context;
 
+use super::event::Event;
 use super::finals::MOST_RIVALS;
 use super::{Compiled, Session};
 use crate::domain::artifact::Artifact;
@@ -114,12 +115,8 @@ impl Session<'_> {
         if let Err(outcome) = self.examine(&challenger).await? {
             return Ok(Err(outcome));
         }
-        let held = self.contest(&challenger, vec![(Role::Incumbent, incumbent)], false).await?;
-        if held.as_ref().is_ok_and(|contest| contest.against(Role::Incumbent).is_none()) {
-            // The incumbent failed on inputs that it had not met: this case starts anew.
-            self.history.incumbents.remove(&challenger.measurement.case);
-        }
-        Ok(held)
+        // Without the incumbent, if it fails on inputs that it had not met, this case starts anew.
+        self.contest(&challenger, vec![(Role::Incumbent, incumbent)], false).await
     }
 
     /// Returns the incumbent that a screened challenger may beat.
@@ -204,16 +201,55 @@ impl Session<'_> {
         contenders.truncate(1 + MOST_KEPT);
     }
 
-    /// Holds a contest in a fresh worker. An outcome is the challenger's: anyone else who fails is left out.
+    /// Holds a contest in fresh workers until nobody else fails. An outcome is the challenger's: whoever else fails is disqualified.
     pub(super) async fn contest(
         &mut self,
         challenger: &Contender,
         mut others: Vec<(Role, Contender)>,
         energy: bool,
     ) -> anyhow::Result<Result<Contest, Outcome>> {
-        let case = &challenger.request.case;
         self.contests += 1;
-        let device = self.parts.worker.info();
+        if self.baseline_process.as_ref().is_some_and(|process| process.pid().is_none()) {
+            self.baseline_process = None;
+        }
+        if self.baseline_process.is_none() || !self.backends.contains_key(&challenger.request.case.name) {
+            others.extend(self.reference_as_baseline(challenger).map(|reference| (Role::Baseline, reference)));
+        }
+        loop {
+            let (entrant, outcome) = match self.hold(challenger, &others, energy).await {
+                Ok(contest) => return Ok(Ok(contest)),
+                Err(ContestError::Machine(error)) => return Err(error).context("Failed to hold a contest"),
+                Err(ContestError::Failed { entrant, outcome }) => (entrant, outcome),
+            };
+            if !(1..=others.len()).contains(&entrant) {
+                return Ok(Err(outcome));
+            }
+            let (role, failed) = others.remove(entrant - 1);
+            if role == Role::Baseline {
+                tracing::warn!("the reference left a contest: {}", outcome.message().unwrap_or(outcome.kind()));
+                continue;
+            }
+            if self.examine(&failed).await?.is_ok() {
+                // By itself it is right, so what it fails with is the doing of another.
+                let message = format!(
+                    "iteration {} is right by itself and fails beside it: {}",
+                    failed.iteration,
+                    outcome.message().unwrap_or(outcome.kind())
+                );
+                let case = challenger.request.case.name.clone();
+                return Ok(Err(Outcome::Cheated { case, check: Check::Surroundings, message }));
+            }
+            self.disqualify(&failed, &outcome).await?;
+        }
+    }
+
+    async fn hold(
+        &mut self,
+        challenger: &Contender,
+        others: &[(Role, Contender)],
+        energy: bool,
+    ) -> Result<Contest, ContestError> {
+        let case = &challenger.request.case;
         let terms = Terms {
             workload: &self.parts.workload,
             case,
@@ -221,40 +257,35 @@ impl Session<'_> {
             min_sample_ns: self.order.min_sample_ns,
             oracle_flop: self.order.oracle_flop * CHECK_SHARE,
             input_seed: inputs::mix(self.order.seed, &["contest", &self.contests.to_string()]),
-            floor_ns: floor_ns(&self.parts.workload, case, device),
+            floor_ns: floor_ns(&self.parts.workload, case, self.parts.worker.info()),
             screened_ns: challenger.screened_ns(),
             energy,
         };
-        let backend = self.backends.get(&case.name).cloned();
-        if self.baseline_process.as_ref().is_some_and(|process| process.pid().is_none()) {
-            self.baseline_process = None;
-        }
         let pids: Vec<u32> = self.parts.worker.pid().into_iter().chain(self.baseline_pid()).collect();
-        if backend.is_none() || self.baseline_process.is_none() {
-            others.extend(self.reference_as_baseline(challenger).map(|reference| (Role::Baseline, reference)));
+        let mut worker = self.parts.worker.fresh().await?;
+        let entries = [(Role::Challenger, challenger)].into_iter().chain(others.iter().map(|(role, c)| (*role, c)));
+        let entries = with_twin(entries.map(|(role, contender)| contender.entry(role)).collect());
+        let baseline = self.baseline_process.as_mut().zip(self.backends.get(&case.name).cloned());
+        let baseline = baseline.map(|(process, backend)| BaselineEntry { process, backend });
+        contest::hold(&mut worker, self.parts.monitor.as_ref(), &pids, &terms, &entries, baseline).await
+    }
+
+    /// Takes a variant out of the running on its case, for it failed there on inputs that it had not met.
+    pub(super) async fn disqualify(&mut self, failed: &Contender, outcome: &Outcome) -> anyhow::Result<()> {
+        let (iteration, case) = (failed.iteration, failed.measurement.case.as_str());
+        let reason = outcome.message().unwrap_or(outcome.kind());
+        self.parts.store.disqualify(iteration, case, reason).await.context("Failed to record a disqualification")?;
+        if self.history.incumbents.get(case).is_some_and(|incumbent| incumbent.iteration == iteration) {
+            self.history.incumbents.remove(case);
         }
-        loop {
-            let mut worker = self.parts.worker.fresh().await.context("Failed to start a worker for a contest")?;
-            let entries = [(Role::Challenger, challenger)].into_iter().chain(others.iter().map(|(role, c)| (*role, c)));
-            let entries = with_twin(entries.map(|(role, contender)| contender.entry(role)).collect());
-            let baseline = self.baseline_process.as_mut().zip(backend.clone());
-            let baseline = baseline.map(|(process, backend)| BaselineEntry { process, backend });
-            let monitor = self.parts.monitor.as_ref();
-            match contest::hold(&mut worker, monitor, &pids, &terms, &entries, baseline).await {
-                Ok(contest) => return Ok(Ok(contest)),
-                Err(ContestError::Machine(error)) => return Err(error).context("Failed to hold a contest"),
-                Err(ContestError::Failed { entrant, outcome }) if (1..=others.len()).contains(&entrant) => {
-                    let (role, failed) = others.remove(entrant - 1);
-                    tracing::warn!(
-                        "iteration {} left a contest on {} in which it was the {role:?}: {}",
-                        failed.iteration,
-                        case.name,
-                        outcome.message().unwrap_or(outcome.kind())
-                    );
-                }
-                Err(ContestError::Failed { outcome, .. }) => return Ok(Err(outcome)),
-            }
+        if let Some(contenders) = self.contenders.get_mut(case) {
+            contenders.retain(|contender| contender.variant.hash != failed.variant.hash);
         }
+        if self.uncommitted.get(case).is_some_and(|(queued, _)| *queued == iteration) {
+            self.uncommitted.remove(case);
+        }
+        self.observer.event(&Event::Disqualified { case, iteration, reason });
+        Ok(())
     }
 
     fn baseline_pid(&self) -> Option<u32> {

@@ -117,6 +117,16 @@ pub enum Event<'a> {
         /// The commit.
         commit: &'a str,
     },
+    /// A variant failed on a case after it had been judged there, on inputs that it had not met. It is out of the running; a commit
+    /// of it stays in the history until another winner replaces it.
+    Disqualified {
+        /// The case.
+        case: &'a str,
+        /// The iteration that brought it.
+        iteration: i64,
+        /// What it failed with.
+        reason: &'a str,
+    },
     /// A winner is not committed. It is in the store, and is tried again with the next one.
     NotCommitted {
         /// The case.

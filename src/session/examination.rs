@@ -39,7 +39,7 @@ impl Session<'_> {
             dtype: workload.dtype,
             tolerance: self.tolerance(&asked.case.name),
             case,
-            hidden: hidden.map_err(|problem| anyhow::anyhow!("Failed to find hidden cases: {problem}"))?,
+            hidden,
             min_sample_ns: self.order.min_sample_ns,
             oracle_flop: self.order.oracle_flop,
             input_seed: inputs::mix(self.order.seed, &["examination", &self.finished.to_string(), &asked.case.name]),

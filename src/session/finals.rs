@@ -38,23 +38,30 @@ impl Session<'_> {
                 return Ok(());
             }
             let mut interrupt = self.interrupt.clone();
-            tokio::select! {
-                held = self.hold_final(&case) => held?,
+            let settled = tokio::select! {
+                settled = self.settle(&case) => settled?,
                 () = interrupt.reached(2) => return Ok(()),
+            };
+            if let Some((contest, winner)) = settled {
+                self.record_final(&case, &contest, &winner).await?;
             }
         }
         self.commit_pending().await
     }
 
-    async fn hold_final(&mut self, case: &str) -> anyhow::Result<()> {
-        let Some((contest, incumbent, rivals)) = self.final_contest(case).await? else { return Ok(()) };
+    /// Settles a case. Returns the contest whose figures count, with the winner; none without a final.
+    async fn settle(&mut self, case: &str) -> anyhow::Result<Option<(Contest, Contender)>> {
+        let Some((contest, incumbent, rivals)) = self.final_contest(case).await? else { return Ok(None) };
         let fastest = contest.entrants.get(settle(&contest)).and_then(|entrant| entrant.iteration);
-        let rival = rivals.into_iter().find(|rival| Some(rival.iteration) == fastest);
-        let (contest, winner) = match rival {
-            None => (contest, incumbent),
-            Some(rival) => self.confirm_rival(contest, incumbent, rival).await?,
-        };
-        self.parts.store.record_final(self.id, &contest, winner.iteration).await.context("Failed to record a final")?;
+        match rivals.into_iter().find(|rival| Some(rival.iteration) == fastest) {
+            None => Ok(Some((contest, incumbent))),
+            Some(rival) => self.confirm_rival(contest, incumbent, rival).await.map(Some),
+        }
+    }
+
+    /// Puts a final on record. Never given up halfway: an interrupt ends contests only.
+    async fn record_final(&mut self, case: &str, contest: &Contest, winner: &Contender) -> anyhow::Result<()> {
+        self.parts.store.record_final(self.id, contest, winner.iteration).await.context("Failed to record a final")?;
         let baseline = contest.against(Role::Baseline);
         self.observer.event(&Event::Final {
             case,
@@ -71,9 +78,10 @@ impl Session<'_> {
     /// Holds the final of a case that has an incumbent which can afford one. An incumbent that fails there, on inputs that it had
     /// not met, gives its place to the fastest of the rest.
     async fn final_contest(&mut self, case: &str) -> anyhow::Result<Option<(Contest, Contender, Vec<Contender>)>> {
+        let mut in_place_of_another = false;
         loop {
             let Some(incumbent) = self.history.incumbents.get(case) else { return Ok(None) };
-            let Some(incumbent) = self.contender(case, incumbent.iteration).cloned() else { return Ok(None) };
+            let Some(mut incumbent) = self.contender(case, incumbent.iteration).cloned() else { return Ok(None) };
             let screening = incumbent.measurement.screening.as_ref();
             if !screening.is_some_and(|screening| self.order.policy.affordable(screening)) {
                 return Ok(None);
@@ -87,28 +95,36 @@ impl Session<'_> {
                 Ok(()) => self.contest(&incumbent, entered, true).await?,
                 Err(outcome) => Err(outcome),
             };
-            let outcome = match held {
-                Ok(contest) => return Ok(Some((contest, incumbent, rivals))),
-                Err(outcome) => outcome,
-            };
-            let what = outcome.message().unwrap_or(outcome.kind());
-            let reason = format!("iteration {} failed in the final: {what}", incumbent.iteration);
-            self.observer.event(&Event::NotCommitted { case, reason: &reason });
-            self.history.incumbents.remove(case);
-            self.contenders.entry(case.to_owned()).or_default().retain(|c| c.variant.hash != incumbent.variant.hash);
-            if let Some(next) = rivals.into_iter().next() {
-                self.install(case, &next);
+            match held {
+                Ok(contest) => {
+                    if in_place_of_another {
+                        incumbent.measurement.confirm(contest.clone());
+                        self.install(case, &incumbent);
+                    }
+                    return Ok(Some((contest, incumbent, rivals)));
+                }
+                Err(outcome) => self.disqualify(&incumbent, &outcome).await?,
             }
+            // It stands in, and is committed only once it has been examined and timed.
+            if let Some(next) = rivals.into_iter().next() {
+                self.stand(case, &next);
+                in_place_of_another = true;
+            }
+        }
+    }
+
+    /// Makes a contender the incumbent of its case.
+    fn stand(&mut self, case: &str, contender: &Contender) {
+        if let Some(timing) = contender.measurement.best_timing().cloned() {
+            let (iteration, hash) = (contender.iteration, contender.variant.hash.clone());
+            self.history.incumbents.insert(case.to_owned(), Incumbent { iteration, hash, timing });
         }
     }
 
     /// Makes a contender the incumbent of its case, and queues it for its commit.
     fn install(&mut self, case: &str, contender: &Contender) {
         let previous = self.history.incumbents.get(case).map(|incumbent| incumbent.timing.clone());
-        if let Some(timing) = contender.measurement.best_timing().cloned() {
-            let (iteration, hash) = (contender.iteration, contender.variant.hash.clone());
-            self.history.incumbents.insert(case.to_owned(), Incumbent { iteration, hash, timing });
-        }
+        self.stand(case, contender);
         self.queue_winner(case, contender, previous.as_ref());
     }
 
@@ -119,11 +135,17 @@ impl Session<'_> {
         incumbent: Contender,
         mut rival: Contender,
     ) -> anyhow::Result<(Contest, Contender)> {
-        if self.examine(&rival).await?.is_err() {
-            return Ok((final_contest, incumbent));
-        }
-        let held = self.contest(&rival, vec![(Role::Incumbent, incumbent.clone())], true).await?;
-        let Ok(contest) = held else { return Ok((final_contest, incumbent)) };
+        let held = match self.examine(&rival).await? {
+            Ok(()) => self.contest(&rival, vec![(Role::Incumbent, incumbent.clone())], true).await?,
+            Err(outcome) => Err(outcome),
+        };
+        let contest = match held {
+            Ok(contest) => contest,
+            Err(outcome) => {
+                self.disqualify(&rival, &outcome).await?;
+                return Ok((final_contest, incumbent));
+            }
+        };
         let beaten = contest.against(Role::Incumbent).is_some_and(|(incumbent, _)| contest.beats(incumbent));
         if !beaten || contest.below_floor() {
             return Ok((final_contest, incumbent));

@@ -94,7 +94,10 @@ impl Store {
         };
         let rows = sqlx::query(
             "SELECT i.id, i.session_id, i.family, i.params, i.hash, i.outcome, i.outcome_message, m.case_name,
-                    m.best_ns, m.confirmation_median_ns IS NOT NULL AS confirmed, m.speedup, m.verdict, h.claim,
+                    m.best_ns, m.confirmation_median_ns IS NOT NULL AS confirmed, m.speedup,
+                    COALESCE((SELECT 'rejected' FROM disqualifications d
+                              WHERE d.iteration_id = m.iteration_id AND d.case_name = m.case_name), m.verdict) AS stands,
+                    h.claim,
                     h.score, c.commit_id, e.time_source,
                     (SELECT TOTAL(usd) FROM costs WHERE iteration_id = i.id) AS cost_usd
              FROM iterations i JOIN hypotheses h ON h.iteration_id = i.id
@@ -103,7 +106,7 @@ impl Store {
              LEFT JOIN commits c ON c.iteration_id = m.iteration_id AND c.case_name = m.case_name
              WHERE (?1 IS NULL OR i.session_id = ?1) AND (?2 IS NULL OR m.case_name = ?2)
                AND (?3 IS NULL OR i.family = ?3) AND (?4 IS NULL OR i.outcome = ?4)
-               AND (?5 IS NULL OR m.verdict = ?5)
+               AND (?5 IS NULL OR stands = ?5)
              ORDER BY CASE ?6 WHEN 'time' THEN m.best_ns WHEN 'speedup' THEN -m.speedup WHEN 'cost' THEN -cost_usd END
                       NULLS LAST, i.id, m.case_name
              LIMIT ?7",
@@ -136,7 +139,7 @@ fn history_row(row: &SqliteRow) -> Result<HistoryRow, StoreError> {
         time_source: required(name(row, "time_source")?, "time_source")?,
         confirmed: row.try_get("confirmed")?,
         speedup: row.try_get("speedup")?,
-        verdict: name(row, "verdict")?,
+        verdict: name(row, "stands")?,
         claim: row.try_get("claim")?,
         score: name(row, "score")?,
         cost_usd: row.try_get("cost_usd")?,

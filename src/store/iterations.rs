@@ -64,6 +64,21 @@ impl Store {
         Ok(())
     }
 
+    /// Records that a variant failed on a case after it had been judged there. The first time stays.
+    pub async fn disqualify(&self, iteration: i64, case: &str, reason: &str) -> Result<(), StoreError> {
+        sqlx::query(
+            "INSERT INTO disqualifications (iteration_id, case_name, reason, disqualified_at) VALUES (?, ?, ?, ?)
+             ON CONFLICT DO NOTHING",
+        )
+        .bind(iteration)
+        .bind(case)
+        .bind(text(reason))
+        .bind(now()?)
+        .execute(&self.pool)
+        .await?;
+        Ok(())
+    }
+
     /// Makes the error that says which iterations there are.
     pub(super) async fn unknown_iteration(&self, id: i64) -> Result<StoreError, StoreError> {
         let row = sqlx::query("SELECT MIN(id) AS first, MAX(id) AS last FROM iterations").fetch_one(&self.pool).await?;

@@ -109,7 +109,9 @@ impl Store {
         iteration: Option<i64>,
     ) -> Result<HashMap<i64, Vec<CaseRecord>>, StoreError> {
         let rows = sqlx::query(
-            "SELECT m.*, c.commit_id
+            "SELECT m.*, c.commit_id,
+                    COALESCE((SELECT 'rejected' FROM disqualifications d
+                              WHERE d.iteration_id = m.iteration_id AND d.case_name = m.case_name), m.verdict) AS stands
              FROM measurements m JOIN iterations i ON i.id = m.iteration_id
              LEFT JOIN commits c ON c.iteration_id = m.iteration_id AND c.case_name = m.case_name
              WHERE i.session_id = ?1 OR i.id = ?2
@@ -170,7 +172,7 @@ fn case_record(row: &SqliteRow, contest: Option<Contest>) -> Result<CaseRecord, 
         confirmation: timing(row, "confirmation_")?,
         contest,
         profile: optional_json(row, "profile")?,
-        verdict: name(row, "verdict")?,
+        verdict: name(row, "stands")?,
         speedup: row.try_get("speedup")?,
         commit: row.try_get("commit_id")?,
     })

@@ -203,12 +203,17 @@ impl Store {
                     (SELECT COUNT(*) FROM iterations WHERE session_id = s.id) AS iterations,
                     (SELECT COUNT(*) FROM iterations WHERE session_id = s.id AND ended_at IS NULL) AS unfinished,
                     (SELECT COUNT(*) FROM measurements m JOIN iterations i ON i.id = m.iteration_id
-                     WHERE i.session_id = s.id AND m.verdict = 'improved') AS wins,
+                     WHERE i.session_id = s.id AND m.verdict = 'improved'
+                       AND NOT EXISTS (SELECT 1 FROM disqualifications d
+                                       WHERE d.iteration_id = m.iteration_id AND d.case_name = m.case_name)) AS wins,
                     (SELECT MAX(start_ns / best_ns) FROM (
                          SELECT MAX(m.best_ns) FILTER (WHERE m.verdict = 'start') AS start_ns,
                                 MIN(m.best_ns) FILTER (WHERE m.verdict = 'improved') AS best_ns
                          FROM measurements m JOIN iterations i ON i.id = m.iteration_id
-                         WHERE i.session_id = s.id GROUP BY m.case_name)) AS best_speedup,
+                         WHERE i.session_id = s.id
+                           AND NOT EXISTS (SELECT 1 FROM disqualifications d
+                                           WHERE d.iteration_id = m.iteration_id AND d.case_name = m.case_name)
+                         GROUP BY m.case_name)) AS best_speedup,
                     (SELECT TOTAL(seconds) FROM costs WHERE session_id = s.id AND kind = 'gpu') AS gpu_s,
                     (SELECT TOTAL(usd) FROM costs WHERE session_id = s.id AND kind = 'gpu') AS gpu_usd,
                     (SELECT TOTAL(usd) FROM costs WHERE session_id = s.id AND kind = 'llm') AS llm_usd
