@@ -182,7 +182,7 @@ fn what_cannot_be_measured_is_refused_with_what_to_do() {
     insta::assert_snapshot!(refused(&sandbox, "small/s64", &["--against", "small/s128"]), @"2 error: --against: the winner of case `s128` of small is launched for that case alone, and another one is asked for");
     insta::assert_snapshot!(refused(&sandbox, "small/s64", &["--workload", "large"]), @"2 error: it is of workload small, and large is asked for");
     std::fs::remove_file(sandbox.path("kernels/modelled/fake/small/s64.json")).unwrap();
-    insta::assert_snapshot!(refused(&sandbox, "small/s64", &[]), @"2 error: PROJECT/kernels/modelled/fake/small/s64.cu has no sidecar: PROJECT/kernels/modelled/fake/small/s64.json says how it is compiled and launched: No such file or directory (os error 2)");
+    insta::assert_snapshot!(refused(&sandbox, "small/s64", &[]), @"2 error: PROJECT/kernels/modelled/fake/small/s64.cu has no sidecar, which says how it is compiled and launched: Failed to read PROJECT/kernels/modelled/fake/small/s64.json: No such file or directory (os error 2)");
 }
 
 #[test]

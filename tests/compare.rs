@@ -113,7 +113,7 @@ fn what_names_no_time_is_answered_with_what_would() {
     insta::assert_snapshot!(said("small/s999", &["--case", "s128"]), @"2 error: `small/s999` has no committed winner in kernels/variants/ or kernels/modelled/");
     insta::assert_snapshot!(said("baseline:s128", &[]), @"2 error: `baseline:s128` names no baseline: write baseline:<session>/<case>, such as baseline:3/b1h1s128");
     insta::assert_snapshot!(said("baseline:1/s12", &["--case", "s128"]), @"2 error: session 1 timed no baseline on `s12` (did you mean `s128`?)");
-    insta::assert_snapshot!(said("missing.cu", &["--case", "s128"]), @"2 error: cannot read missing.json: No such file or directory (os error 2)");
+    insta::assert_snapshot!(said("missing.cu", &["--case", "s128"]), @"2 error: Failed to read missing.json: No such file or directory (os error 2)");
     sandbox.write("broken.json", "{}");
     assert!(said("broken.json", &["--case", "s128"]).starts_with("2 error: broken.json is no sidecar of a winner: "));
 }

@@ -205,9 +205,8 @@ fn folder_of(path: &Path) -> anyhow::Result<String> {
 fn read_committed(path: &Path, workload: String) -> anyhow::Result<Committed> {
     let beside = path.with_extension("json");
     let source = files::read(path)?;
-    let text = files::read(&beside).with_context(|| {
-        format!("{} has no sidecar: {} says how it is compiled and launched", path.display(), beside.display())
-    })?;
+    let text = files::read(&beside)
+        .with_context(|| format!("{} has no sidecar, which says how it is compiled and launched", path.display()))?;
     let sidecar: Sidecar =
         Sidecar::parse(&text).map_err(|problem| anyhow!("{} is no sidecar: {problem}", beside.display()))?;
     Ok(Committed { workload, source, sidecar })
