@@ -258,7 +258,14 @@ impl<'a> Session<'a> {
 
     /// Everything between the beginning and the end, both of which are on record whatever happens here.
     async fn live(mut self, past: Option<Past>) -> End {
-        let mut ended = match self.set_out(past).await {
+        let mut interrupt = self.interrupt.clone();
+        let ready = tokio::select! {
+            // First: what was used and spent before is known from the first poll on.
+            biased;
+            ready = self.set_out(past) => ready,
+            () = interrupt.reached(2) => Ok(()),
+        };
+        let mut ended = match ready {
             Ok(()) => self.iterate().await,
             Err(error) => Err(error),
         };
