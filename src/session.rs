@@ -27,7 +27,7 @@ use crate::domain::family::Family;
 use crate::domain::history::{History, Point};
 use crate::domain::hypothesis::Hypothesis;
 use crate::domain::proposal::{Idea, KnownWinner, Proposal};
-use crate::domain::record::{Asked, Baseline, Environment, Status};
+use crate::domain::record::{Asked, Baseline, Environment, Meaning, Status};
 use crate::domain::variant::{Variant, VariantHash};
 use crate::domain::verdict::{Decision, Policy, judge};
 use crate::domain::workload::Workload;
@@ -164,6 +164,7 @@ pub async fn begin(parts: &Parts, order: &Order) -> anyhow::Result<i64> {
             families: parts.searched.clone(),
             dtype: parts.workload.dtype,
             cases: parts.workload.cases.clone(),
+            meaning: Some(Meaning::of(&parts.workload, &parts.families, &parts.searched)),
         },
         config: order.config.clone(),
         environment: environment(parts, None),
