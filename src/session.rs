@@ -27,7 +27,7 @@ use crate::domain::family::Family;
 use crate::domain::history::{History, Point};
 use crate::domain::hypothesis::Hypothesis;
 use crate::domain::proposal::{Idea, KnownWinner, Proposal};
-use crate::domain::record::{Asked, Baseline, Environment, Status};
+use crate::domain::record::{Asked, Baseline, Environment, Meaning, Status};
 use crate::domain::variant::{Variant, VariantHash};
 use crate::domain::verdict::{Decision, Policy, judge};
 use crate::domain::workload::Workload;
@@ -164,6 +164,7 @@ pub async fn begin(parts: &Parts, order: &Order) -> anyhow::Result<i64> {
             families: parts.searched.clone(),
             dtype: parts.workload.dtype,
             cases: parts.workload.cases.clone(),
+            meaning: Some(Meaning::of(&parts.workload, &parts.families, &parts.searched)),
         },
         config: order.config.clone(),
         environment: environment(parts, None),
@@ -258,7 +259,14 @@ impl<'a> Session<'a> {
 
     /// Everything between the beginning and the end, both of which are on record whatever happens here.
     async fn live(mut self, past: Option<Past>) -> End {
-        let mut ended = match self.set_out(past).await {
+        let mut interrupt = self.interrupt.clone();
+        let ready = tokio::select! {
+            // First: what was used and spent before is known from the first poll on.
+            biased;
+            ready = self.set_out(past) => ready,
+            () = interrupt.reached(2) => Ok(()),
+        };
+        let mut ended = match ready {
             Ok(()) => self.iterate().await,
             Err(error) => Err(error),
         };

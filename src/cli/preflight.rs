@@ -3,7 +3,7 @@
 use crate::domain::device::DeviceInfo;
 use crate::domain::family::Family;
 use crate::domain::names::did_you_mean;
-use crate::domain::record::SessionRecord;
+use crate::domain::record::{Meaning, SessionRecord};
 use crate::domain::space::Space;
 use crate::domain::variant::show_params;
 use crate::domain::workload::{Case, Workload};
@@ -112,4 +112,25 @@ pub fn check_shapes(past: &Past, workload: &Workload) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Refuses to go on with a session whose workload or families do not mean what they did when it began.
+pub fn check_meaning(past: &Past, workload: &Workload, families: &[Family]) -> Result<(), String> {
+    // An older optloop did not keep it.
+    let Some(then) = &past.asked.meaning else { return Ok(()) };
+    let (id, now) = (past.record.session.id, Meaning::of(workload, families, &past.asked.families));
+    if now.workload != then.workload {
+        return Err(format!(
+            "op, dtype, tolerance or reference of workload `{}` is not what it was when session {id} began: put the workload \
+             back as it was, or start another session",
+            workload.name
+        ));
+    }
+    match then.families.iter().find(|(name, meaning)| now.families.get(*name) != Some(meaning)) {
+        None => Ok(()),
+        Some((name, _)) => Err(format!(
+            "family `{name}` is not what it was when session {id} began: put its manifest and template back as they were, or \
+             start another session"
+        )),
+    }
 }

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use super::error::{usage, usage_sentence};
-use super::preflight::{check_device, check_reference, check_shapes};
+use super::preflight::{check_device, check_meaning, check_reference, check_shapes};
 use super::progress::Progress;
 use super::signals;
 use super::start::{Asked, assemble, conclude, order_under, start_worker};
@@ -62,13 +62,15 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     let seed = inputs::mix(summary.seed, &["resumption", &(summary.resumptions + 1).to_string()]);
     let order = order_under(&config, budget, seed)?;
     let mut asked = asked(&past, project, seed)?;
-    let worker = start_worker(&asked.device, &config).await?;
+    check_meaning(&past, &asked.workload, &asked.families).map_err(usage_sentence)?;
+    let worker = signals::or_stop(start_worker(&asked.device, &config)).await?;
     check_device(&past.record, worker.info()).map_err(usage_sentence)?;
     claims.device(worker.info())?;
     asked.workload = asked.workload.on(worker.info()).map_err(usage_sentence)?;
     check_shapes(&past, &asked.workload).map_err(usage_sentence)?;
     let workload = asked.workload.clone();
-    let parts = assemble(asked, project, &config, worker, store.clone()).await?;
+    let parts = signals::or_stop(assemble(asked, project, &config, worker, store.clone())).await?;
+    let interrupt = signals::listen();
     let (then, now) = (&past.record.environment.nvrtc, parts.compiler.nvrtc_version());
     if then != now {
         return Err(usage_sentence(format!(
@@ -77,7 +79,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
         )));
     }
     let mut progress = Progress::new(args.json, out);
-    let end = session::resume(past, parts, order, signals::listen(), &mut progress).await?;
+    let end = session::resume(past, parts, order, interrupt, &mut progress).await?;
     conclude(end, progress.finish(), project, store, &workload).await
 }
 

@@ -91,7 +91,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     let mut asked = asked(args, project, &config, order.seed)?;
     let mut claims = project.claim("start")?;
     claims.store(&project.root().join(&config.store.path))?;
-    let worker = start_worker(&asked.device, &config).await?;
+    let worker = signals::or_stop(start_worker(&asked.device, &config)).await?;
     claims.device(worker.info())?;
     asked.workload = asked.workload.on(worker.info()).map_err(usage_sentence)?;
     if args.cases.is_empty() && worker.info().time_source == TimeSource::Modelled {
@@ -100,12 +100,14 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     let workload = asked.workload.clone();
     check_spaces(&workload, &asked.families, &asked.searched, worker.info()).map_err(usage_sentence)?;
     let store = Store::open_within(&project.root().join(&config.store.path), &config.store.limits()).await?;
-    let parts = assemble(asked, project, &config, worker, store.clone()).await?;
+    let parts = signals::or_stop(assemble(asked, project, &config, worker, store.clone())).await?;
 
+    // Before the session is on record: no signal may leave one that never ran.
+    let interrupt = signals::listen();
     let mut progress = Progress::new(args.json, out);
     let id = session::begin(&parts, &order).await?;
     claims.note_session(id);
-    let end = session::run(id, parts, order, signals::listen(), &mut progress).await;
+    let end = session::run(id, parts, order, interrupt, &mut progress).await;
     conclude(end, progress.finish(), project, store, &workload).await
 }
 

@@ -35,6 +35,8 @@ pub struct Family {
     pub constraints: Vec<Constraint>,
     /// The CUDA template (Tera).
     pub template: String,
+    /// A hash of manifest and template, to the byte.
+    pub meaning: String,
     derived: IndexMap<String, Expr>,
     workspaces: Vec<WorkspaceRule>,
     launches: Vec<LaunchRule>,
@@ -160,10 +162,14 @@ struct LaunchFile {
 impl Family {
     /// Parses and validates a manifest; `template` is the text of `kernel.cu.tera` beside it. Errors are one sentence.
     pub fn parse(manifest: &str, template: String) -> Result<Self, String> {
-        toml_text::parse(manifest).and_then(|file| Self::of(file, template)).map_err(toml_text::one_line)
+        let mut hasher = blake3::Hasher::new();
+        // The length parts the two.
+        hasher.update(&manifest.len().to_le_bytes()).update(manifest.as_bytes()).update(template.as_bytes());
+        let meaning = hasher.finalize().to_hex().to_string();
+        toml_text::parse(manifest).and_then(|file| Self::of(file, template, meaning)).map_err(toml_text::one_line)
     }
 
-    fn of(file: FamilyFile, template: String) -> Result<Self, String> {
+    fn of(file: FamilyFile, template: String, meaning: String) -> Result<Self, String> {
         if !is_file_name(&file.name) {
             return Err(format!("name `{}`: use 1 to 64 of a-z, 0-9 and `-`, it is a folder's name", file.name));
         }
@@ -211,6 +217,7 @@ impl Family {
             params: file.params,
             constraints,
             template,
+            meaning,
             derived,
             workspaces,
             launches,

@@ -1,18 +1,21 @@
 //! What the store remembers, as plain data: what reports are made from.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::contest::Contest;
 use super::cost::Spent;
 use super::device::{DeviceInfo, TimeSource};
 use super::evaluation::{Correctness, Outcome, Timing};
+use super::family::Family;
 use super::hypothesis::{Hypothesis, Score};
 use super::op::Dtype;
 use super::profile::Profile;
 use super::regime::Regime;
 use super::variant::{Params, VariantHash};
 use super::verdict::Verdict;
-use super::workload::Case;
+use super::workload::{Case, Workload};
 
 /// The machine and the software that a session runs on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -64,6 +67,28 @@ pub struct Asked {
     pub dtype: Dtype,
     /// The selected cases, with their dimensions.
     pub cases: Vec<Case>,
+    /// What its files meant; none for those recorded before this was kept.
+    #[serde(default)]
+    pub meaning: Option<Meaning>,
+}
+
+/// What the files of a session mean, as hashes: what is found under others is not held against what was found under these.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Meaning {
+    /// Of the workload, but for its cases.
+    pub workload: String,
+    /// By name: of each family that is searched, and of the reference.
+    pub families: BTreeMap<String, String>,
+}
+
+impl Meaning {
+    /// Returns what a workload and the families that a session uses of all mean now.
+    pub fn of(workload: &Workload, families: &[Family], searched: &[String]) -> Self {
+        let used =
+            families.iter().filter(|family| searched.contains(&family.name) || family.name == workload.reference);
+        let families = used.map(|family| (family.name.clone(), family.meaning.clone())).collect();
+        Self { workload: workload.meaning(), families }
+    }
 }
 
 /// What a user would use instead of a variant, timed on a case.

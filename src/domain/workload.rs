@@ -95,6 +95,13 @@ impl Workload {
         toml_text::parse(text).and_then(|file| Self::of(file, find_op)).map_err(toml_text::one_line)
     }
 
+    /// Returns a hash of what every case has in common: op, dtype, tolerance and reference.
+    pub fn meaning(&self) -> String {
+        let Tolerance { relative_l2, worst_row } = self.tolerance;
+        let told = format!("{} {} {relative_l2:e} {worst_row:e} {}", self.op.name(), self.dtype.name(), self.reference);
+        blake3::hash(told.as_bytes()).to_hex().to_string()
+    }
+
     fn of(file: WorkloadFile, find_op: impl Fn(&str) -> Result<&'static dyn Op, String>) -> Result<Self, String> {
         if !is_file_name(&file.name) {
             return Err(format!("name `{}`: use 1 to 64 of a-z, 0-9 and `-`, it becomes a folder's name", file.name));

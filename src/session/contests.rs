@@ -28,7 +28,7 @@ const MOST_REFERENCE_NS: f64 = 5e9;
 
 /// The most near-ties of a case that are kept beside its incumbent, each with its CUBIN and PTX: those that a final takes, and as many
 /// again in case its first ones fail. On a plateau of the search space every second variant is one.
-const MOST_KEPT: usize = 2 * MOST_RIVALS;
+pub(super) const MOST_KEPT: usize = 2 * MOST_RIVALS;
 
 /// A variant that can take part in a contest on a case: the incumbent, or one that is nearly as fast.
 #[derive(Clone)]

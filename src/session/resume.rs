@@ -3,8 +3,9 @@
 use std::collections::{HashMap, HashSet};
 
 use anyhow::Context;
-use futures::future::join_all;
+use futures::stream::{self, StreamExt};
 
+use super::contests::MOST_KEPT;
 use super::event::Event;
 use super::{Contender, Session, requests};
 use crate::domain::contest::{Contest, Role, near_tie};
@@ -105,10 +106,13 @@ impl Session<'_> {
             let of_case: Vec<Found<'_>> = measured(record).filter(|(_, found)| found.case == *case).collect();
             let best = of_case.iter().find(|(iteration, _)| iteration.id == incumbent.iteration);
             let best_ns = best.and_then(screened);
-            chosen.extend(of_case.iter().copied().filter(|found| {
-                found.0.id == incumbent.iteration
-                    || screened(found).zip(best_ns).is_some_and(|(ns, best_ns)| near_tie(ns, best_ns))
-            }));
+            let others = of_case.iter().filter(|(iteration, _)| iteration.id != incumbent.iteration);
+            let timed = others.filter_map(|found| Some((screened(found)?, *found)));
+            let mut near: Vec<(f64, Found<'_>)> =
+                timed.filter(|(ns, _)| best_ns.is_some_and(|best_ns| near_tie(*ns, best_ns))).collect();
+            // As many as were kept when it ended: on a plateau of the search space the record has any number of them.
+            near.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+            chosen.extend(best.into_iter().copied().chain(near.into_iter().take(MOST_KEPT).map(|(_, found)| found)));
             references.extend(of_case.iter().copied().rfind(|(iteration, found)| {
                 found.verdict == Some(Verdict::Start) && iteration.family == self.parts.workload.reference
             }));
@@ -193,10 +197,12 @@ impl Session<'_> {
         }
         let compilations = launched.iter().map(|(iteration, (variant, _))| {
             let (iteration, variant, compiler) = (*iteration, variant.clone(), self.parts.compiler.clone());
-            tokio::task::spawn_blocking(move || (iteration, compiler.compile(&variant)))
+            async move { tokio::task::spawn_blocking(move || (iteration, compiler.compile(&variant))).await }
         });
+        // Each that is not in the cache is a process with memory of its own.
+        let mut compilations = stream::iter(compilations).buffer_unordered(self.order.compile_ahead.max(1));
         let mut artifacts = HashMap::new();
-        for compiled in join_all(compilations).await {
+        while let Some(compiled) = compilations.next().await {
             match compiled.context("Failed to compile in the background")? {
                 (iteration, Ok(artifact)) => drop(artifacts.insert(iteration, artifact)),
                 (_, Err(CompileError::Broken(message))) => anyhow::bail!("Failed to compile: {message}"),

@@ -30,8 +30,9 @@ use std::time::Duration;
 
 use log::LevelFilter;
 use sqlx::migrate::Migrator;
+use sqlx::pool::PoolConnection;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{ConnectOptions, SqliteConnection, SqlitePool};
+use sqlx::{ConnectOptions, Sqlite, SqliteConnection, SqlitePool};
 use tempfile::TempDir;
 
 pub use artifacts::ArtifactRecord;
@@ -64,6 +65,21 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self { max_bytes: None, busy_timeout: Duration::from_secs(30) }
+    }
+}
+
+/// A connection in a transaction. Whoever is stopped in the middle of one closes it, which undoes the transaction: the next to
+/// use the connection would write into it, and lose what it wrote.
+struct Begun {
+    connection: PoolConnection<Sqlite>,
+    ended: bool,
+}
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.connection.close_on_drop();
+        }
     }
 }
 
@@ -123,16 +139,18 @@ impl Store {
         &self,
         writes: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let mut connection = self.pool.acquire().await?;
+        let mut begun = Begun { connection: self.pool.acquire().await?, ended: false };
+        let connection = &mut *begun.connection;
         sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut *connection).await?;
-        let written = match writes(&mut connection).await {
+        let written = match writes(connection).await {
             Ok(written) => sqlx::raw_sql("COMMIT").execute(&mut *connection).await.map(|_| written).map_err(Into::into),
             Err(error) => Err(error),
         };
         if written.is_err() {
             // It may have ended already; the first error is the one to tell.
-            let _ = sqlx::raw_sql("ROLLBACK").execute(&mut *connection).await;
+            let _ = sqlx::raw_sql("ROLLBACK").execute(connection).await;
         }
+        begun.ended = true;
         written
     }
 

@@ -86,7 +86,7 @@ pub(crate) fn session() -> NewSession {
         proposer: "rules".to_owned(),
         seed: u64::MAX,
         budget: Budget { wall: Duration::from_secs(3600), max_cost_usd: Some(1.5), max_iterations: None },
-        asked: Asked { families: vec!["tiled".to_owned()], dtype: Dtype::F16, cases: vec![case()] },
+        asked: Asked { families: vec!["tiled".to_owned()], dtype: Dtype::F16, cases: vec![case()], meaning: None },
         config: serde_json::json!({ "min_speedup": 1.01 }),
         environment: Environment {
             device,

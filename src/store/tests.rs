@@ -28,6 +28,27 @@ async fn what_a_virtual_gpu_counted_is_kept() {
     assert_eq!(record.iterations[0].measurements[0].profile, Some(profile));
 }
 
+/// Ctrl-C drops what is being done, wherever it is.
+#[tokio::test]
+async fn a_write_that_is_dropped_half_way_is_undone_and_in_nobodys_way() {
+    let scene = Scene::new().await;
+    let session = scene.session().await;
+    let changed = tokio::sync::Notify::new();
+    let half = scene.store.write(async |connection| {
+        sqlx::query("UPDATE sessions SET proposer = 'nobody'").execute(connection).await?;
+        changed.notify_one();
+        std::future::pending::<Result<(), StoreError>>().await
+    });
+    tokio::select! {
+        _ = half => unreachable!("it waits for ever"),
+        () = changed.notified() => {}
+    }
+    let spent = Spent { gpu_s: 1.0, gpu_usd: 0.0, llm_usd: 0.0 };
+    scene.store.end_session(session, Status::Interrupted, "stopped", Duration::from_secs(1), spent).await.unwrap();
+    let record = scene.store.session_record(session).await.unwrap();
+    assert_eq!((record.session.status, record.session.proposer.as_str()), (Status::Interrupted, "rules"));
+}
+
 #[tokio::test]
 async fn a_session_is_told_from_start_to_end() {
     let scene = Scene::new().await;

@@ -18,6 +18,10 @@ use super::recovery::Journal;
 const LOCK_TRIES: u32 = 10;
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
+/// How the journal is called before it becomes the lock; the process's number stands between the two.
+const STAGED: &str = ".index.lock.";
+const STAGED_END: &str = ".optloop-tmp";
+
 /// The index, locked against every other process. Dropping it puts back what was there before, unless it is kept.
 ///
 /// libgit2 locks the index only while it writes it, which would lose what a user stages between our reading and our
@@ -109,7 +113,10 @@ impl LockedIndex {
         File::options()
             .write(true)
             .open(&beside)
-            .and_then(|file| like.map_or(Ok(()), |like| make_like(&file, like)))
+            .and_then(|file| {
+                like.map_or(Ok(()), |like| make_like(&file, like))?;
+                file.sync_all()
+            })
             .and_then(|()| fs::rename(&beside, &self.path))
             .map_err(VcsError::file("write", &self.path))?;
         self.published = true;
@@ -119,6 +126,7 @@ impl LockedIndex {
     /// Keeps what was published, and unlocks.
     pub(super) fn keep(mut self) {
         self.published = false;
+        self.lock.stays = false;
     }
 }
 
@@ -132,11 +140,14 @@ impl Drop for LockedIndex {
 
 /// The lock file that every git respects. Dropping it removes it, and the copy made under it.
 ///
+/// One that was taken over stays until everything in its journal is undone: whoever comes next tries again.
+///
 /// It holds the journal, and this process holds a lock on the file itself, which ends with the process: so another optloop can
 /// tell that a lock is one of ours and that nobody is behind it.
 struct Lock {
     path: PathBuf,
     copy: PathBuf,
+    stays: bool,
     _held: File,
 }
 
@@ -145,14 +156,16 @@ impl Lock {
         let path = index.with_extension("lock");
         let text = serde_json::to_vec(journal).map_err(VcsError::Json)?;
         // Made beside and linked, because nobody must find it empty.
-        let staged = index.with_file_name(format!(".index.lock.{}.optloop-tmp", std::process::id()));
+        let staged = index.with_file_name(format!("{STAGED}{}{STAGED_END}", std::process::id()));
         let _ = fs::remove_file(&staged);
         let made = File::create_new(&staged).and_then(|mut file| {
-            file.write_all(&text)?;
             file.lock()?;
+            file.write_all(&text)?;
+            // Empty after a power cut, it would be another git's, which nobody removes.
+            file.sync_all()?;
             Ok(file)
         });
-        let held = made.map_err(VcsError::file("create", &path))?;
+        let held = made.inspect_err(|_| drop(fs::remove_file(&staged))).map_err(VcsError::file("create", &path))?;
         let linked = (0..LOCK_TRIES).find_map(|_| match link(&staged, &path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 thread::sleep(LOCK_PAUSE);
@@ -162,7 +175,7 @@ impl Lock {
         });
         let _ = fs::remove_file(&staged);
         linked.unwrap_or_else(|| Err(VcsError::Locked(path.clone())))?;
-        Ok(Self { path, copy: temporary(index), _held: held })
+        Ok(Self { path, copy: temporary(index), stays: false, _held: held })
     }
 
     fn take_over(index: &Path) -> Option<(Self, Journal)> {
@@ -172,7 +185,7 @@ impl Lock {
         file.try_lock().ok()?;
         // Somebody may have taken it over, and another one made, since it was opened.
         let same = fs::metadata(&path).ok()?.ino() == file.metadata().ok()?.ino();
-        same.then(|| (Self { path, copy: temporary(index), _held: file }, journal))
+        same.then(|| (Self { path, copy: temporary(index), stays: true, _held: file }, journal))
     }
 }
 
@@ -180,8 +193,27 @@ impl Drop for Lock {
     fn drop(&mut self) {
         // There is none if it was published.
         let _ = fs::remove_file(&self.copy);
+        if self.stays {
+            return;
+        }
         if let Err(error) = fs::remove_file(&self.path) {
             tracing::warn!("could not remove `{}`, do so before using git: {error}", self.path.display());
+        }
+    }
+}
+
+/// Removes the journals that killed processes have left before or beside their locks. What a living process is making it has locked.
+pub(super) fn sweep(git_dir: &Path) {
+    let beside = fs::read_dir(git_dir).into_iter().flatten().filter_map(Result::ok);
+    let staged = beside.filter(|entry| {
+        let name = entry.file_name();
+        let name = name.as_encoded_bytes();
+        name.starts_with(STAGED.as_bytes()) && name.ends_with(STAGED_END.as_bytes())
+    });
+    for path in staged.map(|entry| entry.path()) {
+        // The journal of a lock that is still to be undone has a second name, so no content is lost.
+        if File::open(&path).is_ok_and(|file| file.try_lock().is_ok()) {
+            let _ = fs::remove_file(&path);
         }
     }
 }

@@ -17,10 +17,14 @@ mod winner;
 mod winners_of;
 
 use std::fmt;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use git2::build::TreeUpdateBuilder;
-use git2::{Commit, ErrorCode, FileMode, ObjectType, Oid, Repository, RepositoryState, Signature, Transaction, Tree};
+use git2::{
+    Commit, ConfigLevel, ErrorCode, FileMode, ObjectType, Oid, Repository, RepositoryState, Signature, Transaction,
+    Tree,
+};
 
 pub use self::error::VcsError;
 use self::files::Written;
@@ -65,6 +69,22 @@ struct LockedHead<'a> {
     commit: Option<Commit<'a>>,
 }
 
+/// Makes libgit2 flush every object and reference to the disk before it gives it its name. The store's row of a commit is flushed,
+/// too, and must not outlive the commit in a power cut.
+///
+/// libgit2 asks the repository's configuration when it first reads or writes an object, so this comes before. The file is
+/// read here and then gone: no other git sees it.
+fn flush(git: &Repository) -> Result<(), VcsError> {
+    let made = tempfile::NamedTempFile::new().and_then(|mut file| {
+        file.write_all(b"[core]\n\tfsyncObjectFiles = true\n")?;
+        Ok(file)
+    });
+    let file = made.map_err(VcsError::file("write to", &std::env::temp_dir()))?;
+    git.config()
+        .and_then(|mut config| config.add_file(file.path(), ConfigLevel::App, true))
+        .map_err(VcsError::git("make libgit2 flush what it writes"))
+}
+
 impl Repo {
     /// Finds the repository around a project's folder.
     pub fn discover(project_dir: &Path) -> Result<Self, VcsError> {
@@ -75,6 +95,7 @@ impl Repo {
             ErrorCode::Owner => VcsError::Untrusted(project_dir.clone()),
             _ => VcsError::git("open the repository")(error),
         })?;
+        flush(&git)?;
         let workdir = resolve(git.workdir().ok_or_else(|| VcsError::Bare(project_dir.clone()))?)?;
         let project = project_dir.strip_prefix(&workdir).map_err(|_| VcsError::NoRepository(project_dir.clone()))?;
         Ok(Self { project: project.to_owned(), git, workdir })

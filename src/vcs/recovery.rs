@@ -1,15 +1,16 @@
 //! What an optloop that was killed in the middle of a commit has left, and how that is undone.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use git2::{ObjectType, Oid};
 use serde::{Deserialize, Serialize};
 
 use super::error::VcsError;
 use super::files;
-use super::index::LockedIndex;
+use super::index::{self, LockedIndex};
 use super::{Repo, WinnerFile};
 
 /// What a commit is about to do, written into git's lock of the index before anything is done.
@@ -17,22 +18,24 @@ use super::{Repo, WinnerFile};
 pub(super) struct Journal {
     /// For a person who finds the file.
     about: String,
-    /// The other locks that it takes.
-    locks: Vec<PathBuf>,
-    /// The files that it writes, relative to the working tree, and their contents' names.
-    files: Vec<(PathBuf, String)>,
+    /// What it moves; it locks this and HEAD.
+    reference: String,
+    /// The files that it writes, relative to the working tree, and their contents' names. Folders may have any bytes in
+    /// their names.
+    files: Vec<(OsString, String)>,
+    /// The folders that it makes, innermost first.
+    folders: Vec<OsString>,
 }
 
 impl Journal {
     /// Says what the commit of some files with a move of a reference is about to do.
     pub(super) fn of(repo: &Repo, reference: &str, winner: &[WinnerFile]) -> Self {
-        let about = format!("optloop (process {}) is committing a winner", std::process::id());
-        let mut locks = vec![repo.git.path().join("HEAD.lock")];
-        if reference != "HEAD" {
-            locks.push(repo.git.commondir().join(format!("{reference}.lock")));
-        }
-        let files = winner.iter().map(|file| (file.path.clone(), file.blob.to_string())).collect();
-        Self { about, locks, files }
+        let shown: Vec<String> = winner.iter().map(|file| file.path.display().to_string()).collect();
+        let about = format!("optloop (process {}) is committing {}", std::process::id(), shown.join(" and "));
+        let files = winner.iter().map(|file| (file.path.clone().into(), file.blob.to_string())).collect();
+        let above = winner.first().into_iter().flat_map(|file| files::folders_above(&file.path));
+        let folders = above.filter(|folder| !repo.workdir.join(folder).exists()).map(Into::into).collect();
+        Self { about, reference: reference.to_owned(), files, folders }
     }
 
     /// Reads the journal in a lock file; none if another git made it.
@@ -47,9 +50,12 @@ impl Repo {
     /// Undoes what an optloop that was killed in the middle of a commit has left: locks, and files that no commit holds. What
     /// others have left, it leaves.
     pub fn recover(&self) -> Result<(), VcsError> {
+        index::sweep(self.git.path());
         let Some((mut index, journal)) = LockedIndex::take_over(self.git.path())? else { return Ok(()) };
         let since = fs::metadata(index.lock_path()).and_then(|found| found.modified());
-        for lock in &journal.locks {
+        let locks =
+            [self.git.path().join("HEAD.lock"), self.git.commondir().join(format!("{}.lock", journal.reference))];
+        for lock in &locks {
             // One that is older than the journal is another git's.
             let taken = fs::metadata(lock).and_then(|found| found.modified());
             if matches!((&since, taken), (Ok(since), Ok(taken)) if taken >= *since) {
@@ -58,6 +64,11 @@ impl Repo {
         }
         let head = self.git.head().ok().and_then(|head| head.peel_to_tree().ok());
         for (path, blob) in &journal.files {
+            let path = Path::new(path);
+            let half = files::temporary(&self.workdir.join(path));
+            if half.exists() {
+                fs::remove_file(&half).map_err(VcsError::file("remove", &half))?;
+            }
             let blob = Oid::from_str(blob).map_err(VcsError::git("read a journal"))?;
             let base = head.as_ref().and_then(|tree| tree.get_path(path).ok()).map(|entry| entry.id());
             if base != Some(blob) {
@@ -66,6 +77,10 @@ impl Repo {
                     index.unstage(path, base)?;
                 }
             }
+        }
+        for folder in &journal.folders {
+            // One in which something is stays.
+            let _ = fs::remove_dir(self.workdir.join(folder));
         }
         index.publish()?;
         index.keep();

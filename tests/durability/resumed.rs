@@ -70,6 +70,13 @@ fn what_cannot_go_on_is_refused_in_one_sentence() {
     insta::assert_snapshot!(sandbox.fails(&["resume"]), @"2 error: case `s64` of workload `small` was B=2 H=2 CAUSAL=1 Sq=64 Sk=64 D=16 (warm) when session 1 began and is B=2 H=2 CAUSAL=1 Sq=64 Sk=65 D=16 (warm) now: put the workload back as it was, or start another session");
     sandbox.replace("kernels/workloads/small.toml", "Sk = 65", "Sk = 64");
 
+    sandbox.replace("kernels/workloads/small.toml", "worst_row = 4e-3", "worst_row = 5e-3");
+    insta::assert_snapshot!(sandbox.fails(&["resume"]), @"2 error: op, dtype, tolerance or reference of workload `small` is not what it was when session 1 began: put the workload back as it was, or start another session");
+    sandbox.replace("kernels/workloads/small.toml", "worst_row = 5e-3", "worst_row = 4e-3");
+    sandbox.replace("templates/kernels/toy/family.toml", "values = [0]", "values = [0, 4]");
+    insta::assert_snapshot!(sandbox.fails(&["resume"]), @"2 error: family `toy` is not what it was when session 1 began: put its manifest and template back as they were, or start another session");
+    sandbox.replace("templates/kernels/toy/family.toml", "values = [0, 4]", "values = [0]");
+
     let device = "UPDATE environments SET device = json_set(device, '$.name', 'NVIDIA L4', '$.uuid', 'GPU-1')";
     tamper(&sandbox, device);
     insta::assert_snapshot!(sandbox.fails(&["resume"]), @"2 error: session 1 ran on NVIDIA L4 (GPU-1), and fake is now fake device (no kernel was executed): times of two devices say nothing about each other, so start another session");
@@ -84,6 +91,8 @@ fn what_cannot_go_on_is_refused_in_one_sentence() {
     let nvrtc = said.split_once("here is ").unwrap().1.split(',').next().unwrap().to_owned();
     tamper(&sandbox, &format!("UPDATE environments SET nvrtc = '{nvrtc}'"));
 
+    // As it is in the store of an optloop that did not keep what files meant.
+    tamper(&sandbox, "UPDATE sessions SET asked = json_remove(asked, '$.meaning')");
     assert!(sandbox.optloop(&["resume"]).status.success(), "none of the refusals has left anything");
     insta::assert_snapshot!(sandbox.fails(&["resume", "1"]), @"2 error: session 1 is finished (its iterations are done), and has nothing left to do: `optloop start` begins another");
 }
@@ -140,8 +149,10 @@ fn what_was_in_flight_at_two_deaths_is_not_proposed_a_third_time() {
         Running::start(&sandbox, &["start", "--device", "fake", "--workload", "small", "--case", "s64", "--json"]);
     session.wait_for("iteration");
     for death in 1..=2 {
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
         while unfinished().len() < death {
-            std::thread::yield_now();
+            assert!(std::time::Instant::now() < deadline, "it is never in flight");
+            session.listen(std::time::Duration::from_millis(50));
         }
         session.kill();
         session = Running::start(&sandbox, &["resume", "--json"]);

@@ -8,11 +8,13 @@ use crate::vcs::recovery::Journal;
 fn die_half_way(sandbox: &Sandbox, winner: &Winner) {
     let repo = sandbox.repo();
     let files = repo.files(winner).unwrap();
+    let journal = Journal::of(&repo, "refs/heads/main", &files);
     for file in &files {
         sandbox.write(file.path.to_str().unwrap(), std::str::from_utf8(&file.bytes).unwrap());
     }
     sandbox.git("add kernels");
-    let journal = Journal::of(&repo, "refs/heads/main", &files);
+    sandbox.write("kernels/variants/attention/.b1.json.optloop-tmp", "{");
+    sandbox.write(".git/.index.lock.1.optloop-tmp", "{");
     sandbox.write(".git/index.lock", &serde_json::to_string(&journal).unwrap());
     sandbox.write(".git/HEAD.lock", "");
     sandbox.write(".git/refs/heads/main.lock", "");
@@ -24,7 +26,8 @@ fn what_a_killed_commit_has_left_is_undone() {
     die_half_way(&sandbox, &winner("// never committed\n"));
     sandbox.repo().recover().unwrap();
     assert_eq!(sandbox.git("status --porcelain"), "");
-    assert!(!sandbox.path(CU).exists() && !sandbox.path(".git/index.lock").exists());
+    assert!(!sandbox.path("kernels").exists() && !sandbox.path(".git/index.lock").exists());
+    assert!(!sandbox.state().contains("litter: true"));
 
     sandbox.repo().commit_winner(&winner("// first\n")).unwrap();
     die_half_way(&sandbox, &winner("// never committed either\n"));
@@ -43,6 +46,46 @@ fn a_commit_undoes_what_a_killed_one_has_left_and_leaves_what_others_have() {
     assert_eq!(sandbox.git("rev-parse main").trim(), id.0);
     assert_eq!(sandbox.read(CU), "// fast\n");
     assert_eq!(sandbox.git("status --porcelain"), "M  staged.txt\n");
+}
+
+#[test]
+fn a_recovery_that_fails_is_tried_again_by_the_next() {
+    let sandbox = Sandbox::new();
+    die_half_way(&sandbox, &winner("// never committed\n"));
+    std::fs::remove_file(sandbox.path(JSON)).unwrap();
+    std::fs::create_dir(sandbox.path(JSON)).unwrap();
+    let error = sandbox.repo().recover().unwrap_err().to_string();
+    assert!(error.contains("it is no plain file"), "{error}");
+    assert!(sandbox.path(".git/index.lock").exists());
+    std::fs::remove_dir(sandbox.path(JSON)).unwrap();
+    let id = sandbox.repo().commit_winner(&winner("// fast\n")).unwrap();
+    assert_eq!(sandbox.git("rev-parse main").trim(), id.0);
+    assert_eq!(sandbox.git("status --porcelain"), "");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_repository_below_a_folder_that_is_not_utf_8_gets_its_winner_and_its_recovery() {
+    use std::os::unix::ffi::OsStrExt;
+    let sandbox = Sandbox::new();
+    let project = sandbox.root.path().join(std::ffi::OsStr::from_bytes(b"caf\xe9"));
+    std::fs::create_dir(&project).unwrap();
+    let repo = Repo::discover(&project).unwrap();
+    let files = repo.files(&winner("// fast\n")).unwrap();
+    let journal = serde_json::to_string(&Journal::of(&repo, "refs/heads/main", &files)).unwrap();
+    sandbox.write(".git/index.lock", &journal);
+    repo.commit_winner(&winner("// fast\n")).unwrap();
+    assert_eq!(sandbox.git("status --porcelain"), "");
+    assert!(project.join("kernels/variants/attention/b1.cu").is_file());
+}
+
+#[test]
+fn what_libgit2_writes_is_flushed() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo();
+    assert!(repo.git.config().unwrap().get_bool("core.fsyncObjectFiles").unwrap());
+    let (known, _) = sandbox.try_git_in("", "config core.fsyncObjectFiles");
+    assert!(!known, "it is for this process alone");
 }
 
 #[test]
