@@ -107,6 +107,19 @@ impl Outcome {
             | Self::Pruned { message } => Some(message),
         }
     }
+
+    /// Returns the same to be changed.
+    pub fn message_mut(&mut self) -> Option<&mut String> {
+        match self {
+            Self::Measured => None,
+            Self::RejectedByCompiler { message }
+            | Self::Wrong { message, .. }
+            | Self::Crashed { message, .. }
+            | Self::TimedOut { message, .. }
+            | Self::Cheated { message, .. }
+            | Self::Pruned { message } => Some(message),
+        }
+    }
 }
 
 /// How close an output came to the float64 reference. Errors are relative to the scale of the output.

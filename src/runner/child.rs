@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-use super::frames;
+use super::frames::{self, Message};
 use crate::secrets;
 
 /// How much of what a child says on standard error is kept: its last line is in there.
@@ -20,7 +20,9 @@ const MAX_SENTENCE_CHARS: usize = 300;
 /// Reads requests from standard input on a thread of their own, which ends the process with the input.
 ///
 /// So a child never outlives its parent, however that ended, not even a child in which a kernel or a compilation hangs.
-pub fn requests<T: DeserializeOwned + Send + 'static>() -> mpsc::Receiver<T> {
+/// Requests to stop are for the session to hear: this process ends with its input and in no other way.
+pub fn requests<T: Message + DeserializeOwned + Send + 'static>() -> mpsc::Receiver<T> {
+    outlast_stops();
     let (sender, requests) = mpsc::channel();
     std::thread::spawn(move || {
         let mut input = io::stdin().lock();
@@ -41,6 +43,24 @@ pub fn requests<T: DeserializeOwned + Send + 'static>() -> mpsc::Receiver<T> {
         }
     });
     requests
+}
+
+/// Has Ctrl-C, SIGTERM and SIGHUP no longer end this process, up to an `exec`.
+///
+/// A supervisor of services signals every process of a group, not the session alone. A child that died of it would be taken for one
+/// that a variant took down.
+pub fn outlast_stops() {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        // Once listened to, a signal has lost its effect for good, even when nobody listens any more.
+        let Ok(listener) = tokio::runtime::Builder::new_current_thread().enable_io().build() else { return };
+        let _entered = listener.enter();
+        for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
+            // One that cannot be listened to keeps its effect.
+            drop(signal(kind));
+        }
+    }
 }
 
 /// Returns where replies go: what was standard output. From then on, standard output is standard error.

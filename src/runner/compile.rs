@@ -12,6 +12,7 @@ use super::toolchain::{Toolchain, cache_dir};
 use super::{ptxas_log, source_rules};
 use crate::domain::artifact::Artifact;
 use crate::domain::variant::{Params, Variant, VariantHash};
+use crate::secrets;
 
 pub use self::process::serve;
 
@@ -114,7 +115,7 @@ impl Compiler {
             kernels: ptxas_log::parse(&log),
             cubin,
             ptx,
-            log,
+            log: secrets::mask(&log).into_owned(),
             compile_ms: started.elapsed().as_secs_f64() * 1e3,
         };
         cache.put(&artifact);

@@ -16,6 +16,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::io::{self, Read, Write};
 
 use serde::Serialize;
@@ -33,9 +34,6 @@ pub const MAX_PAYLOAD_BYTES: u32 = 64 << 20;
 
 const MAGIC: [u8; 4] = *b"OPTL";
 const HEADER_BYTES: usize = 32;
-
-/// How much of what is no frame is shown: enough to recognise a line of somebody's talk.
-const SHOWN_BYTES: usize = 60;
 
 /// Why there is no message.
 #[derive(Debug, thiserror::Error)]
@@ -73,6 +71,15 @@ pub enum FrameError {
     Io(#[from] io::Error),
 }
 
+/// What is sent in frames.
+pub trait Message {
+    /// Returns the texts in which the process at the other end may say anything: a log, an error. Secrets are masked in these, and
+    /// in nothing else: a name, a number or a CUBIN that looks like a secret is none.
+    fn free_texts(&mut self) -> Vec<&mut String> {
+        Vec::new()
+    }
+}
+
 /// A header that checked out.
 #[derive(Debug, Clone, Copy)]
 struct Header {
@@ -93,7 +100,7 @@ pub async fn write_async(stream: &mut (impl AsyncWrite + Unpin), message: &impl 
 }
 
 /// Reads a message. `Ok(None)` says that the stream has ended between two frames.
-pub fn read<T: DeserializeOwned>(stream: &mut impl Read) -> Result<Option<T>, FrameError> {
+pub fn read<T: Message + DeserializeOwned>(stream: &mut impl Read) -> Result<Option<T>, FrameError> {
     let mut bytes = Vec::with_capacity(HEADER_BYTES);
     stream.take(HEADER_BYTES as u64).read_to_end(&mut bytes)?;
     let Some(header) = Header::parse(&bytes)? else { return Ok(None) };
@@ -103,7 +110,9 @@ pub fn read<T: DeserializeOwned>(stream: &mut impl Read) -> Result<Option<T>, Fr
 }
 
 /// Reads a message. `Ok(None)` says that the stream has ended between two frames.
-pub async fn read_async<T: DeserializeOwned>(stream: &mut (impl AsyncRead + Unpin)) -> Result<Option<T>, FrameError> {
+pub async fn read_async<T: Message + DeserializeOwned>(
+    stream: &mut (impl AsyncRead + Unpin),
+) -> Result<Option<T>, FrameError> {
     let mut bytes = Vec::with_capacity(HEADER_BYTES);
     (&mut *stream).take(HEADER_BYTES as u64).read_to_end(&mut bytes).await?;
     let Some(header) = Header::parse(&bytes)? else { return Ok(None) };
@@ -158,7 +167,7 @@ impl Header {
     }
 
     /// Decodes a payload, with secrets masked that the process at the other end has got hold of.
-    fn decode<T: DeserializeOwned>(&self, payload: &[u8]) -> Result<T, FrameError> {
+    fn decode<T: Message + DeserializeOwned>(&self, payload: &[u8]) -> Result<T, FrameError> {
         let length = self.length as usize;
         if payload.len() < length {
             return Err(FrameError::Truncated { part: "payload", got: payload.len(), of: length });
@@ -166,7 +175,17 @@ impl Header {
         if self.digest != digest::<16>(payload) {
             return Err(FrameError::Damaged("payload"));
         }
-        rmp_serde::from_slice(&secrets::mask_bytes(payload)).map_err(|error| FrameError::Meaningless(error.to_string()))
+        let meaningless = |error: rmp_serde::decode::Error| {
+            let error = error.to_string();
+            FrameError::Meaningless(secrets::mask(&error).into_owned())
+        };
+        let mut message: T = rmp_serde::from_slice(payload).map_err(meaningless)?;
+        for text in message.free_texts() {
+            if let Cow::Owned(masked) = secrets::mask(text) {
+                *text = masked;
+            }
+        }
+        Ok(message)
     }
 }
 
@@ -177,9 +196,9 @@ fn digest<const BYTES: usize>(bytes: &[u8]) -> [u8; BYTES] {
     digest
 }
 
-/// Shows bytes as a line of text.
+/// Shows what came in place of a header as a line of text.
 fn shown(bytes: &[u8]) -> String {
-    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN_BYTES)]).into_owned();
+    let text = String::from_utf8_lossy(bytes).into_owned();
     let line = text.trim_end().chars().map(|c| if c.is_control() { '\u{fffd}' } else { c });
     line.collect()
 }

@@ -32,6 +32,12 @@ fn one_that_is_killed_during_an_evaluation() {
 }
 
 #[test]
+fn one_that_is_killed_during_an_examination() {
+    let line = outcome_of("examine die\n", "crashed");
+    assert!(line.contains("the worker died during `load`: signal: 9 (SIGKILL)"), "{line}");
+}
+
+#[test]
 fn one_that_is_killed_during_a_contest() {
     for stage in ["enter", "sample"] {
         let line = outcome_of(&format!("{stage} die\n"), "crashed");

@@ -9,6 +9,9 @@ use std::process::Command;
 #[cfg(target_os = "linux")]
 use std::process::Stdio;
 
+#[cfg(target_os = "linux")]
+use crate::runner::child;
+
 /// How long a program may take to end by itself once its input has ended.
 #[cfg(target_os = "linux")]
 const GRACE: rustix::time::Timespec = rustix::time::Timespec { tv_sec: 2, tv_nsec: 0 };
@@ -48,17 +51,29 @@ pub fn become_program(command: &[String]) -> anyhow::Error {
 /// Waits until the program is gone, or nobody is left who could write to this process's input, and kills what is left.
 #[cfg(target_os = "linux")]
 pub fn watch(program: i32) -> anyhow::Result<()> {
-    use rustix::event::{PollFd, PollFlags, poll};
+    use rustix::event::{PollFd, PollFlags};
+    use rustix::io::Errno;
     use rustix::process::{Pid, PidfdFlags, Signal, getpgrp, kill_current_process_group, kill_process, pidfd_open};
 
+    // It has to be there when optloop is gone, whoever was told to stop.
+    child::outlast_stops();
     let Some(program) = Pid::from_raw(program) else { anyhow::bail!("{program} is no process") };
-    let (stdin, program_fd) = (std::io::stdin(), pidfd_open(program, PidfdFlags::empty()));
-    if let Ok(program_fd) = &program_fd {
-        // Of the input only its end is of interest: that is always told.
-        let mut either = [PollFd::new(&stdin, PollFlags::empty()), PollFd::new(program_fd, PollFlags::IN)];
-        while poll(&mut either, None).is_err_and(|error| error == rustix::io::Errno::INTR) {}
-        // One that has ended by now is not waited for.
-        poll(&mut [PollFd::new(program_fd, PollFlags::IN)], Some(&GRACE))?;
+    let stdin = std::io::stdin();
+    // Of the input only its end is of interest: that is always told.
+    let input = PollFd::new(&stdin, PollFlags::empty());
+    match pidfd_open(program, PidfdFlags::empty()) {
+        Ok(program) => {
+            wait(&mut [input, PollFd::new(&program, PollFlags::IN)], None)?;
+            // One that has ended by now is not waited for.
+            wait(&mut [PollFd::new(&program, PollFlags::IN)], Some(&GRACE))?;
+        }
+        // It has ended by now.
+        Err(Errno::SRCH) => {}
+        // Old kernels have no such thing, and sandboxes may not allow it: then there is the input alone.
+        Err(_) => {
+            wait(&mut [input], None)?;
+            wait(&mut [], Some(&GRACE))?;
+        }
     }
     if getpgrp() == program {
         // Everybody, the program's children and this process.
@@ -67,6 +82,20 @@ pub fn watch(program: i32) -> anyhow::Result<()> {
     // Called by hand, in somebody else's group. It may be gone.
     let _ = kill_process(program, Signal::KILL);
     Ok(())
+}
+
+/// Waits for one of several things, whatever signals come in between.
+#[cfg(target_os = "linux")]
+fn wait(
+    either: &mut [rustix::event::PollFd<'_>],
+    patience: Option<&rustix::time::Timespec>,
+) -> rustix::io::Result<()> {
+    loop {
+        match rustix::event::poll(either, patience) {
+            Err(rustix::io::Errno::INTR) => {}
+            told => return told.map(|_| ()),
+        }
+    }
 }
 
 /// There is no watcher elsewhere.

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use serde::{Deserialize, Serialize};
 
 use super::Limits;
-use crate::runner::frames::FrameError;
+use crate::runner::frames::{FrameError, Message};
 use crate::runner::nvrtc::{Nvrtc, NvrtcError};
 use crate::runner::toolchain::Toolchain;
 use crate::runner::{child, frames};
@@ -47,6 +47,19 @@ pub enum Reply {
     Defeated(String),
     /// NVRTC itself failed.
     Broken(String),
+}
+
+/// A session says nothing that it should not.
+impl Message for Request {}
+
+impl Message for Reply {
+    /// The log of what compiled is not among them: its numbers are yet to be read.
+    fn free_texts(&mut self) -> Vec<&mut String> {
+        match self {
+            Self::Hello(Err(text)) | Self::Rejected(text) | Self::Defeated(text) | Self::Broken(text) => vec![text],
+            Self::Hello(Ok(_)) | Self::Compiled { .. } => Vec::new(),
+        }
+    }
 }
 
 /// A compiler process, for one compilation at a time.
@@ -99,38 +112,20 @@ impl CompilerProcess {
         };
         let last_line = Some(std::thread::spawn(move || child::last_line_blocking(errors)));
         let mut process = Self { child, input, output, last_line, limits };
-        match frames::read(&mut process.output) {
+        match process.within_patience(|_, output| frames::read(output))? {
             Ok(Some(Reply::Hello(Ok(version)))) => Ok((process, version)),
             Ok(Some(Reply::Hello(Err(reason)))) => Err(reason),
             Ok(Some(_)) => Err("a compiler process spoke out of turn".to_owned()),
-            Ok(None) => Err(format!("a compiler process {}", process.last_words())),
+            Ok(None) => Err(format!("the compiler {}", process.last_words())),
             Err(error) => Err(format!("a compiler process: {error}")),
         }
     }
 
     /// Compiles, within its limits. An error is what became of the process, which is then of no more use.
     pub fn compile(&mut self, request: &Request) -> Result<Reply, String> {
-        if frames::write(&mut self.input, request).is_err() {
-            return Err(format!("the compiler {}", self.last_words()));
-        }
-        let (done, watched) = mpsc::channel::<()>();
-        let patience = self.limits.timeout;
-        let (child, output) = (&mut self.child, &mut self.output);
-        let reply = std::thread::scope(|scope| {
-            let watchdog = scope.spawn(move || {
-                let late = watched.recv_timeout(patience) == Err(mpsc::RecvTimeoutError::Timeout);
-                if late {
-                    // It may have ended this very moment.
-                    let _ = child.kill();
-                }
-                late
-            });
-            let reply = frames::read::<Reply>(output);
-            drop(done);
-            match watchdog.join() {
-                Ok(true) => Err(format!("the compiler took over {}", humantime::format_duration(patience))),
-                _ => Ok(reply),
-            }
+        let reply = self.within_patience(|input, output| {
+            frames::write(input, request)?;
+            frames::read::<Reply>(output)
         })?;
         match reply {
             Ok(Some(reply)) => Ok(reply),
@@ -143,6 +138,30 @@ impl CompilerProcess {
                 Err(format!("the compiler talks garbage: {error}"))
             }
         }
+    }
+
+    /// Does something with the process's pipes, and kills it if that takes longer than a compilation may: then its pipes end, whatever it
+    /// was that it did not read or write.
+    fn within_patience<T>(&mut self, what: impl FnOnce(&mut ChildStdin, &mut ChildStdout) -> T) -> Result<T, String> {
+        let (done, watched) = mpsc::channel::<()>();
+        let patience = self.limits.timeout;
+        let child = &mut self.child;
+        std::thread::scope(|scope| {
+            let watchdog = scope.spawn(move || {
+                let late = watched.recv_timeout(patience) == Err(mpsc::RecvTimeoutError::Timeout);
+                if late {
+                    // It may have ended this very moment.
+                    let _ = child.kill();
+                }
+                late
+            });
+            let result = what(&mut self.input, &mut self.output);
+            drop(done);
+            match watchdog.join() {
+                Ok(true) => Err(format!("the compiler took over {}", humantime::format_duration(patience))),
+                _ => Ok(result),
+            }
+        })
     }
 
     /// Says how a process that has closed its output ended.

@@ -269,7 +269,7 @@ impl Worker {
         let Some(mut process) = self.process.take() else {
             return Err(crashed(case, "there was no worker".to_owned()));
         };
-        let lost = match process.send(&request).await {
+        let lost = match process.send(&request, self.patience.step).await {
             Err(error) => crashed(case, format!("the worker does not listen: {error}")),
             Ok(()) => loop {
                 let patience = self.patience.of(&doing);

@@ -126,7 +126,7 @@ impl Process {
     /// Has it check its device. A process that fails is of no more use.
     pub async fn check_itself(&mut self, artifact: &Artifact) -> Result<(), String> {
         let request = Request::SelfCheck(Box::new(artifact.clone()));
-        let heard = match self.send(&request).await {
+        let heard = match self.send(&request, SELF_CHECK_PATIENCE).await {
             Ok(()) => self.hear(SELF_CHECK_PATIENCE).await,
             Err(error) => return Err(format!("it does not listen: {error}")),
         };
@@ -144,8 +144,15 @@ impl Process {
         }
     }
 
-    pub async fn send(&mut self, request: &Request) -> std::io::Result<()> {
-        frames::write_async(&mut self.input, request).await
+    /// Sends a request. A process that does not read blocks its pipe, and is as lost as one that does not answer.
+    pub async fn send(&mut self, request: &Request, patience: Duration) -> std::io::Result<()> {
+        match timeout(patience, frames::write_async(&mut self.input, request)).await {
+            Ok(sent) => sent,
+            Err(_) => Err(std::io::Error::other(format!(
+                "it did not take the request within {}",
+                humantime::format_duration(patience)
+            ))),
+        }
     }
 
     /// Waits for a reply. Whoever gives up waiting has lost the process: part of the reply may be gone.

@@ -9,6 +9,7 @@ use crate::domain::op::Dtype;
 use crate::domain::plan::LaunchPlan;
 use crate::domain::workload::{Case, Tolerance};
 use crate::runner::evaluate::{EvaluateRequest, Examination, ExamineRequest};
+use crate::runner::frames::Message;
 
 /// What a worker is asked.
 #[derive(Debug, Serialize, Deserialize)]
@@ -38,6 +39,9 @@ pub enum Request {
     /// Time a plan that uses workspaces only, such as a measurement of the device's own ceilings.
     Time(Box<TimeRequest>),
 }
+
+/// A session says nothing that it should not.
+impl Message for Request {}
 
 /// A variant that enters a contest.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -110,4 +114,24 @@ pub enum Reply {
     Failed(Outcome),
     /// The machine failed.
     Broken(String),
+}
+
+impl Message for Reply {
+    fn free_texts(&mut self) -> Vec<&mut String> {
+        match self {
+            Self::Hello(Err(text)) | Self::Broken(text) => vec![text],
+            Self::Evaluated(Evaluation { outcome, .. }) | Self::Failed(outcome) => {
+                outcome.message_mut().into_iter().collect()
+            }
+            // Names, which are ours or the workload's, and numbers.
+            Self::Hello(Ok(_))
+            | Self::Well
+            | Self::Step { .. }
+            | Self::Examined(_)
+            | Self::Entered { .. }
+            | Self::Sampled(_)
+            | Self::Checked(_)
+            | Self::Timed(_) => Vec::new(),
+        }
+    }
 }
