@@ -168,6 +168,7 @@ impl Audit {
             op: workload.op.name().to_owned(),
             dtype: workload.dtype,
             tolerance: workload.tolerance,
+            accuracy: workload.tolerance,
             case,
             hidden,
             min_sample_ns: self.min_sample_ns,

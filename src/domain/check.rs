@@ -33,7 +33,7 @@ pub enum Check {
 }
 
 impl Check {
-    /// Every check, in the order in which a variant meets them.
+    /// Every check: those that every variant meets, those of a winner, and the floor.
     pub const ALL: [Self; 12] = [
         Self::Written,
         Self::Finite,

@@ -105,11 +105,11 @@ pub async fn hold(
         stage.admit(entry, terms, l2_bytes).await;
     }
     let played = stage.play(terms.policy).await?;
-    stage.check().await?;
     if terms.energy {
         stage.measure_energy().await?;
     }
     let others = stage.others(own_pids);
+    stage.check().await?;
     let entrants = stage.leave(entries).await;
     let challenger_ns = entrants.first().map(|challenger| challenger.timing.median_ns);
     Ok(Contest {

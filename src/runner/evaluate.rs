@@ -17,7 +17,7 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use super::device::{Clock, Device, Fault};
+use super::device::{Clock, Device, Fault, Replay};
 use crate::domain::artifact::Artifact;
 use crate::domain::evaluation::{Evaluation, Measurement, Outcome};
 use crate::domain::op::Dtype;
@@ -87,8 +87,10 @@ pub struct ExamineRequest {
     pub op: String,
     /// Element type of the tensors.
     pub dtype: Dtype,
-    /// The largest errors that count as correct.
+    /// The largest errors that count as correct on probes, on hidden cases, and on what it is timed on.
     pub tolerance: Tolerance,
+    /// The largest errors on random inputs of the case itself, where a winner may have to be better than correct.
+    pub accuracy: Tolerance,
     /// The case that it is about to win, or the scaled one where a device models its times.
     pub case: PlannedCase,
     /// Cases that are not in the workload.
@@ -160,6 +162,17 @@ fn measure(
     match case.scaled.as_ref().filter(|_| models) {
         Some(scaled) => case_run::measure_scaled(device, asked, case, scaled, step),
         None => case_run::measure(device, asked, case, step),
+    }
+}
+
+/// Returns what replays; a device that models its times does not.
+fn replays(device: &mut dyn Device) -> Result<&mut dyn Replay, Ended> {
+    let name = device.info().name.clone();
+    match device.clock() {
+        Clock::Replay(device) => Ok(device),
+        Clock::Model(_) => {
+            Err(Ended::Machine(format!("the {name} models its times: only a device that replays can sample in turns")))
+        }
     }
 }
 

@@ -22,7 +22,7 @@ const SOURCE: &str = include_str!("../../kernels/self_check.cu");
 const ELEMENTS: u32 = 1 << 20;
 
 /// Elements on a device that computes on the CPU: few enough that from request to reply it takes 0.7 ms on the fake device and
-/// 2.0 ms on the virtual H200 (two x86_64 cores that others used, development build, 2026-11-21, `strace -f -ttt optloop start`).
+/// 2.0 ms on the virtual H200 (on two cores of an x86_64 CPU, 2026-11-21, `strace -f -ttt optloop start`).
 const FEW_ELEMENTS: u32 = 1 << 12;
 
 const THREADS: u32 = 256;

@@ -110,6 +110,7 @@ impl Bench {
             op: "attention".to_owned(),
             dtype: Dtype::F16,
             tolerance: TOLERANCE,
+            accuracy: TOLERANCE,
             hidden: hidden.collect(),
             case: PlannedCase { case, plan },
             min_sample_ns: MIN_SAMPLE_NS,

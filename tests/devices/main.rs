@@ -10,6 +10,7 @@ use bench::{Bench, cold, small};
 use optloop::domain::check::Check;
 use optloop::domain::device::DeviceInfo;
 use optloop::domain::evaluation::Outcome;
+use optloop::ops;
 
 /// The kernel's `fault` argument with what becomes of it, and the check that catches it; the fake device acts on the same numbers.
 const FAULTS: [(i64, &str, Option<Check>); 11] = [
@@ -68,7 +69,9 @@ async fn examines(device: &str) {
     let mut bench = Bench::on(device).await;
     let replays = bench.worker.info().replays;
     let passed = bench.examine(small(), 0).await.unwrap();
-    assert_eq!(passed.outputs, 12, "six probes and six hidden shapes");
+    let op = ops::find("attention").unwrap();
+    let asked = 1 + op.probes().len() + op.hidden(&small().dims).len();
+    assert_eq!(passed.outputs, asked, "the case, the probes and the hidden shapes");
     assert_eq!(passed.pace.is_some(), replays);
     for (fault, kind, check) in EXAMINED {
         assert_eq!(bench.evaluate(fault, 0, None).await.outcome, Outcome::Measured, "fault {fault}");

@@ -175,7 +175,8 @@ impl<'a> Stage<'a> {
         self.sides.retain(|side| side.source != Source::Baseline);
     }
 
-    /// Checks what the timed replays of every variant have written.
+    /// Looks at what no variant may change, when all that is measured is measured: it takes longer than a block, and no block comes
+    /// after it.
     pub(super) async fn check(&mut self) -> Result<(), ContestError> {
         for side in &mut self.sides {
             if let Source::Variant(entrant) = side.source {

@@ -19,7 +19,7 @@ use crate::domain::device::{DeviceInfo, Peaks, TimeSource};
 use crate::domain::plan::{Arg, Launch, ScalarValue};
 
 /// What lies on either side of a buffer: as much as a tile of 128 rows of 256 halves, so that a whole tile at a ragged end lands
-/// in it. A multiple of every alignment that the driver gives, so that the buffer is aligned as it would be without.
+/// in it. A multiple of the 256 bytes to which the driver aligns what it allocates, so that a buffer is aligned to them, too.
 const GUARD_BYTES: usize = 64 << 10;
 
 /// What guards and new buffers are filled with: all bits set are a NaN of every dtype, so that who reads beyond an end, or what

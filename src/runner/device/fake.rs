@@ -114,6 +114,15 @@ const WRONG_ON_HIDDEN: i32 = 13;
 const SLOW_ON_FRESH: i32 = 14;
 /// Does nothing in every other execution.
 const SKIPS: i32 = 15;
+/// Right on the first and the last of what it executes on in turns.
+const RIGHT_AT_ENDS: i32 = 16;
+/// Writes over its inputs, but not before it has executed so often that it is being timed.
+const WRITES_INPUTS_LATER: i32 = 17;
+/// Writes beside its output when it is being timed.
+const WRITES_BESIDE_LATER: i32 = 18;
+
+/// Executions after which one is being timed in a contest: getting ready takes about ten.
+const LATER: usize = 20;
 
 /// How much longer the slow one takes.
 const SLOW_FACTOR: f64 = 3.0;
@@ -189,14 +198,15 @@ impl FakeDevice {
             WRONG_ON_HIDDEN if other_shape => Some(Spoil::Off),
             _ => None,
         };
-        if work.fault == WRITES_INPUTS {
+        let is_timed = executions > LATER;
+        if work.fault == WRITES_INPUTS || (work.fault == WRITES_INPUTS_LATER && is_timed) {
             let first = &mut Rc::make_mut(&mut self.memory(inputs[0])?.bytes)[0];
             *first = first.wrapping_add(1);
         }
         let due = Due { computed: Rc::clone(computed), inputs: taken, spoil };
         let memory = self.memory(*output)?;
         memory.due = Some(due);
-        memory.intact &= work.fault != WRITES_BESIDE;
+        memory.intact &= !(work.fault == WRITES_BESIDE || (work.fault == WRITES_BESIDE_LATER && is_timed));
         Ok(())
     }
 
@@ -379,11 +389,13 @@ impl Device for FakeDevice {
 impl Replay for FakeDevice {
     fn capture(&mut self, works: &[Work<'_>], executions: u32) -> Result<Capture, Fault> {
         let executed = || works.iter().cycle().take(executions as usize);
-        let captured = Captured {
-            works: executed().take(works.len()).map(OwnedWork::of).collect(),
-            replay_ns: executed().map(|work| model_ns(&self.info, work)).sum(),
-            stale: true,
-        };
+        let mut once: Vec<OwnedWork> = executed().take(works.len()).map(OwnedWork::of).collect();
+        let last = once.len() - 1;
+        for work in once.iter_mut().take(last).skip(1).filter(|work| work.fault == RIGHT_AT_ENDS) {
+            work.fault = WRONG;
+        }
+        let captured =
+            Captured { works: once, replay_ns: executed().map(|work| model_ns(&self.info, work)).sum(), stale: true };
         let handle = self.handle();
         self.captures.insert(handle, captured);
         Ok(Capture(handle))

@@ -2,8 +2,9 @@
 //!
 //! All of them read and write the same tensors. Where a buffer lies decides how far its lines are from the multiprocessors that
 //! want them: two copies of a kernel of 3.9 us, each with tensors of its own, differed by 0.85% as long as they lived (H200,
-//! 2026-11-21, `optloop bench` of 40 contests). So the output is poisoned before each block and looked at after it, and so are the
-//! inputs and what lies around them: who wrote there is found before anybody else meets it.
+//! 2026-11-21, `optloop bench` of 40 contests). So the output is poisoned before each block and looked at after it. The inputs and
+//! what lies around every buffer are looked at when an entrant has entered, when an output is wrong, and at the end: who spoils them
+//! is found by being replayed alone.
 //!
 //! Nothing is ever given back but by an entrant that fails to enter: a contest has a process of its own.
 
@@ -12,15 +13,17 @@ use std::rc::Rc;
 use super::data::Data;
 use super::sets::Sets;
 use super::setup::{Seen, Setup};
-use super::{Ended, Step, ended};
+use super::{Ended, Step, ended, replays};
 use crate::domain::artifact::Artifact;
-use crate::domain::evaluation::{Correctness, Timing};
+use crate::domain::evaluation::{Correctness, Outcome, Timing};
 use crate::domain::op::{Dims, Dtype, Op};
 use crate::domain::plan::LaunchPlan;
 use crate::domain::workload::{Case, Tolerance};
 use crate::ops;
 use crate::runner::benchmark::{self, Prepared};
-use crate::runner::device::{Clock, Device, Fault, Module, Problem, Replay};
+use crate::runner::device::{Device, Fault, Module, Problem};
+use crate::runner::inputs::mix;
+use crate::runner::validate::Refusal;
 use crate::runner::worker::{EnterRequest, TimeRequest};
 
 /// The entrants of a contest, in the order of entry.
@@ -60,6 +63,12 @@ struct Entrant {
     stage: Rc<Stage>,
     /// What it gave when it was checked, and must give after every block.
     seen: Seen,
+    /// Blocks that it has sampled.
+    blocks: u64,
+    /// It ran since all that nobody may change was looked at.
+    ran: bool,
+    /// What it was found to change that nobody may change.
+    spoils: Option<Refusal>,
 }
 
 /// Code and buffers on the device.
@@ -76,7 +85,7 @@ impl Arena {
         request: EnterRequest,
         step: &mut Step<'_>,
     ) -> Result<(Correctness, u32), Ended> {
-        clock(device)?;
+        replays(device)?;
         let op = ops::find(&request.op).map_err(Ended::Machine)?;
         let EnterRequest { artifact, dtype, case, plan, .. } = &request;
         let problem = Problem { op, dims: &case.dims, dtype: *dtype };
@@ -86,11 +95,15 @@ impl Arena {
         let stage = self.stage(device, &request, &problem, count).map_err(|fault| ended(&case.name, fault))?;
         let held = Held::take(device, artifact, |device| stage.tensors.with_workspaces(device, plan));
         let mut held = held.map_err(|fault| ended(&case.name, fault))?;
-        match get_ready(device, &request, &problem, &mut held, &stage.data, step) {
+        let others = self.others(&stage);
+        match get_ready(device, &request, &mut held, &stage.data, &others, step) {
             Ok((seen, prepared)) => {
                 let (correctness, executions) = (seen.correctness, prepared.executions);
                 let EnterRequest { dtype, tolerance, case, plan, .. } = request;
-                self.entrants.push(Entrant { op, case, dtype, tolerance, plan, held, prepared, stage, seen });
+                let (blocks, ran, spoils) = (0, false, None);
+                let entrant =
+                    Entrant { op, case, dtype, tolerance, plan, held, prepared, stage, seen, blocks, ran, spoils };
+                self.entrants.push(entrant);
                 Ok((correctness, executions))
             }
             Err(ended) => {
@@ -105,38 +118,86 @@ impl Arena {
     ///
     /// One more replay comes first and is not counted: another entrant ran meanwhile and has pushed this one's instructions,
     /// and its data where it is timed warm, out of the caches. Outputs are poisoned before and looked at after: they must be the
-    /// very bytes that were checked.
+    /// very bytes that were checked. Nothing else is looked at: whoever is next must not find a GPU that has rested.
     pub fn sample(
         &mut self,
         device: &mut dyn Device,
-        entrant: usize,
+        number: usize,
         samples: usize,
         step: &mut Step<'_>,
     ) -> Result<Vec<f64>, Ended> {
-        let entrant = self.entrant(entrant)?;
-        let setup = entrant.setup();
-        step(setup.case, "sample");
-        setup.poison_outputs(device)?;
-        device.reset_caches().map_err(|fault| setup.ended(fault))?;
-        let Prepared { capture, executions, .. } = entrant.prepared;
-        let replays = clock(device)?;
-        let sampled = replays.replay(capture).and_then(|_| benchmark::replays(replays, capture, executions, samples));
-        let sampled = sampled.map_err(|fault| setup.ended(fault))?;
-        let Stage { data, tensors } = &*entrant.stage;
-        setup.check_timed(device, &entrant.seen, data).inspect_err(|_| {
-            // The others go on with what they were given. That this one failed is what matters.
-            let _ = tensors.upload(device, &data.inputs);
-        })?;
-        Ok(sampled)
+        step(&self.entrant(number)?.case.name, "sample");
+        let sampled = self.entrants[number].sample(device, samples);
+        let Err(Ended::Outcome(Outcome::Wrong { .. } | Outcome::Cheated { .. })) = &sampled else { return sampled };
+        let is_anothers =
+            self.spoilt(device, number)?.is_some() && self.find_spoiler(device, number)?.is_some_and(|it| it != number);
+        // The others go on with what they were given, whoever it was.
+        self.mend(device, number)?;
+        if is_anothers { self.entrants[number].sample(device, samples) } else { sampled }
     }
 
-    /// Returns how close an entrant's output came: that of every block since is the same.
-    pub fn check(&mut self, entrant: usize) -> Result<Correctness, Ended> {
-        Ok(self.entrant(entrant)?.seen.correctness)
+    /// Looks once more at all that no entrant may change, and returns how close this one's output came: that of every block since
+    /// is the same.
+    pub fn check(&mut self, device: &mut dyn Device, number: usize, step: &mut Step<'_>) -> Result<Correctness, Ended> {
+        step(&self.entrant(number)?.case.name, "check");
+        let peers: Vec<usize> = self.peers(number).collect();
+        if peers.iter().any(|peer| self.entrants[*peer].ran)
+            && let Some(found) = self.spoilt(device, number)?
+        {
+            let spoiler = self.find_spoiler(device, number)?.unwrap_or(number);
+            self.entrants[spoiler].spoils.get_or_insert(found);
+        }
+        peers.into_iter().for_each(|peer| self.entrants[peer].ran = false);
+        let entrant = &self.entrants[number];
+        entrant.refuse_spoiler()?;
+        Ok(entrant.seen.correctness)
+    }
+
+    /// Returns what was changed of that which none of an entrant's contest may change.
+    fn spoilt(&self, device: &mut dyn Device, number: usize) -> Result<Option<Refusal>, Ended> {
+        let entrant = &self.entrants[number];
+        look(device, &entrant.setup(), &entrant.stage.data, &self.others(&entrant.stage))
+    }
+
+    /// Looks who spoils what all of an entrant's contest were given, by replaying each by itself, this one last. It is told when its
+    /// turn comes.
+    fn find_spoiler(&mut self, device: &mut dyn Device, number: usize) -> Result<Option<usize>, Ended> {
+        let numbers: Vec<usize> = self.peers(number).filter(|peer| *peer != number).chain([number]).collect();
+        for peer in numbers {
+            self.mend(device, number)?;
+            let entrant = &self.entrants[peer];
+            entrant.setup().replay(device, entrant.prepared.capture)?;
+            if let Some(found) = self.spoilt(device, number)? {
+                self.entrants[peer].spoils = Some(found);
+                return Ok(Some(peer));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Gives an entrant's contest anew what it was given.
+    fn mend(&self, device: &mut dyn Device, number: usize) -> Result<(), Ended> {
+        let entrant = &self.entrants[number];
+        let Stage { data, tensors } = &*entrant.stage;
+        tensors.upload(device, &data.inputs).map_err(|fault| entrant.setup().ended(fault))?;
+        self.others(&entrant.stage).into_iter().try_for_each(|peer| {
+            peer.setup().reset(device)?;
+            // What lies around buffers is mended by being looked at.
+            peer.setup().beside(device, &peer.held.sets.places()).map(drop)
+        })
+    }
+
+    /// Returns the numbers of the entrants of an entrant's contest.
+    fn peers(&self, number: usize) -> impl Iterator<Item = usize> {
+        (0..self.entrants.len()).filter(move |peer| self.share_data(*peer, number))
+    }
+
+    /// Returns the entrants that are in and were given this.
+    fn others(&self, stage: &Rc<Stage>) -> Vec<&Entrant> {
+        self.entrants.iter().filter(|entrant| Rc::ptr_eq(&entrant.stage, stage)).collect()
     }
 
     /// Tells whether two entrants have the same data, in the same memory.
-    #[cfg(test)]
     pub fn share_data(&self, a: usize, b: usize) -> bool {
         Rc::ptr_eq(&self.entrants[a].stage, &self.entrants[b].stage)
     }
@@ -175,9 +236,24 @@ impl Arena {
     }
 }
 
+/// Returns what was changed of that which nobody may change: the inputs and what lies around every buffer, in every set.
+fn look(
+    device: &mut dyn Device,
+    setup: &Setup<'_>,
+    data: &Data,
+    entrants: &[&Entrant],
+) -> Result<Option<Refusal>, Ended> {
+    let mut found = setup.spoilt(device, &data.inputs, &setup.sets.places())?;
+    // All of it, whatever is found: it is mended by being looked at.
+    for entrant in entrants {
+        found = found.or(entrant.setup().beside(device, &entrant.held.sets.places())?);
+    }
+    Ok(found)
+}
+
 /// Times a plan that uses workspaces only.
 pub fn time(device: &mut dyn Device, request: &TimeRequest, step: &mut Step<'_>) -> Result<Timing, Ended> {
-    clock(device)?;
+    replays(device)?;
     let TimeRequest { artifact, plan, samples, min_sample_ns } = request;
     step("", "load");
     let held = Held::take(device, artifact, |device| Sets::allocate(device, None, plan, 1));
@@ -201,46 +277,40 @@ fn time_held(
     held.sets.reset(device, plan).map_err(|fault| ended("", fault))?;
     // Launched by itself, a plan that does not run is told from one that cannot be captured.
     works.iter().try_for_each(|work| device.launch(work)).map_err(|fault| ended("", fault))?;
-    benchmark::time(clock(device)?, &works, samples, min_sample_ns).map_err(|fault| ended("", fault))
+    benchmark::time(replays(device)?, &works, samples, min_sample_ns).map_err(|fault| ended("", fault))
 }
 
-/// Checks an entrant once, loads it anew, gets it ready to be sampled, and looks at what that left.
+/// Checks an entrant once, loads it anew, gets it ready to be sampled, and looks at what that left, of the others', too.
 fn get_ready(
     device: &mut dyn Device,
     request: &EnterRequest,
-    problem: &Problem<'_>,
     held: &mut Held,
     data: &Data,
+    others: &[&Entrant],
     step: &mut Step<'_>,
 ) -> Result<(Seen, Prepared), Ended> {
-    let EnterRequest { artifact, tolerance, case, plan, min_sample_ns, .. } = request;
+    let EnterRequest { op, artifact, dtype, tolerance, case, plan, min_sample_ns, .. } = request;
     let Held { module, sets } = held;
-    let setup = Setup { case: &case.name, problem: *problem, tolerance, module: *module, plan, sets };
+    let op = ops::find(op).map_err(Ended::Machine)?;
+    let problem = Problem { op, dims: &case.dims, dtype: *dtype };
+    let setup = Setup { case: &case.name, problem, tolerance, module: *module, plan, sets };
     step(&case.name, "check");
     let seen = setup.check_once(device, data)?;
     *module = reload(device, *module, artifact).map_err(|fault| setup.ended(fault))?;
     step(&case.name, "time");
     let setup = Setup { module: *module, ..setup };
     setup.reset(device)?;
-    let prepared = benchmark::prepare(clock(device)?, &setup.works(), *min_sample_ns);
+    let prepared = benchmark::prepare(replays(device)?, &setup.works(), *min_sample_ns);
     let prepared = prepared.map_err(|fault| setup.ended(fault))?;
-    let checked = setup.check_timed(device, &seen, data);
+    let checked = setup.check_timed(device, &seen, data).and_then(|()| match look(device, &setup, data, others)? {
+        Some(Refusal { check, message }) => Err(setup.wrong(check, message)),
+        None => Ok(()),
+    });
     if checked.is_err() {
         // That it is wrong is what matters.
-        let _ = clock(device)?.release(prepared.capture);
+        let _ = replays(device)?.release(prepared.capture);
     }
     checked.map(|()| (seen, prepared))
-}
-
-/// Returns what replays; a device that models its times cannot do what a contest is for.
-fn clock(device: &mut dyn Device) -> Result<&mut dyn Replay, Ended> {
-    let name = device.info().name.clone();
-    match device.clock() {
-        Clock::Replay(device) => Ok(device),
-        Clock::Model(_) => {
-            Err(Ended::Machine(format!("the {name} models its times: only a device that replays can sample in turns")))
-        }
-    }
 }
 
 /// Loads an artifact anew, without what its kernels kept in global variables.
@@ -250,6 +320,31 @@ fn reload(device: &mut dyn Device, module: Module, artifact: &Artifact) -> Resul
 }
 
 impl Entrant {
+    /// Samples a block and looks at its outputs.
+    fn sample(&mut self, device: &mut dyn Device, samples: usize) -> Result<Vec<f64>, Ended> {
+        self.refuse_spoiler()?;
+        self.blocks += 1;
+        self.ran = true;
+        let (setup, data) = (self.setup(), &self.stage.data);
+        let places = self.held.sets.draw(mix(data.seed, &["block", &self.blocks.to_string()]));
+        setup.poison_outputs(device)?;
+        device.reset_caches().map_err(|fault| setup.ended(fault))?;
+        let Prepared { capture, executions, .. } = self.prepared;
+        let replays = replays(device)?;
+        let sampled = replays.replay(capture).and_then(|_| benchmark::replays(replays, capture, executions, samples));
+        let sampled = sampled.map_err(|fault| setup.ended(fault))?;
+        setup.check_outputs(device, &self.seen, data, &places)?;
+        Ok(sampled)
+    }
+
+    /// Fails if it was found to change what nobody may change.
+    fn refuse_spoiler(&self) -> Result<(), Ended> {
+        match self.spoils.clone() {
+            Some(Refusal { check, message }) => Err(self.setup().wrong(check, message)),
+            None => Ok(()),
+        }
+    }
+
     fn setup(&self) -> Setup<'_> {
         Setup {
             case: &self.case.name,

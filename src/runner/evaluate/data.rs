@@ -14,6 +14,8 @@ pub struct Data {
     pub inputs: Inputs,
     /// What to expect.
     pub expectation: Expectation,
+    /// Where they come from, and where is looked.
+    pub seed: u64,
 }
 
 impl Data {
@@ -26,7 +28,7 @@ impl Data {
     pub fn of(problem: &Problem<'_>, values: &[Vec<f32>], oracle_flop: f64, seed: u64) -> Self {
         let Problem { op, dims, dtype } = *problem;
         let expectation = Expectation::new(op, dims, dtype, values, oracle_flop, seed);
-        Self { inputs: encode(problem, values), expectation }
+        Self { inputs: encode(problem, values), expectation, seed }
     }
 }
 

@@ -22,13 +22,14 @@ pub fn examine(device: &mut dyn Device, request: &ExamineRequest, step: &mut Ste
     let examiner = Examiner { op, request };
     let name = request.case.case.name.as_str();
     step(name, "load");
+    with_module(device, name, &request.artifact, |device, module| examiner.check_accuracy(device, module, step))?;
+    step(name, "load");
     // It stays loaded throughout: what it kept from one input must not spoil the next.
     let outputs = with_module(device, name, &request.artifact, |device, module| {
         Ok(examiner.probe(device, module, step)? + examiner.check_hidden(device, module, step)?)
     })?;
-    step(name, "pace");
-    let pace = pace::check(device, op, request)?;
-    Ok(Examination { outputs, pace })
+    let pace = pace::check(device, op, request, step)?;
+    Ok(Examination { outputs: 1 + outputs, pace })
 }
 
 struct Examiner<'a> {
@@ -37,6 +38,16 @@ struct Examiner<'a> {
 }
 
 impl Examiner<'_> {
+    /// Checks the case on random inputs that nobody saw, as accurately as a winner has to be.
+    fn check_accuracy(&self, device: &mut dyn Device, module: Module, step: &mut Step<'_>) -> Result<(), Ended> {
+        let ExamineRequest { accuracy, oracle_flop, input_seed, .. } = self.request;
+        self.on(device, module, &self.request.case, |setup, device| {
+            step(setup.case, "accuracy");
+            let data = Data::new(&setup.problem, *oracle_flop, mix(*input_seed, &["accuracy"]));
+            Setup { tolerance: accuracy, ..*setup }.check_once(device, &data).map(drop)
+        })
+    }
+
     /// Checks the case on every probe of its op, and returns how many there are.
     fn probe(&self, device: &mut dyn Device, module: Module, step: &mut Step<'_>) -> Result<usize, Ended> {
         self.on(device, module, &self.request.case, |setup, device| {
@@ -53,7 +64,7 @@ impl Examiner<'_> {
         let (problem, seed) = (&setup.problem, mix(self.request.input_seed, &["probe", probe.name]));
         let values = probed(problem, probe, seed);
         let mut data = Data::of(problem, &values, self.request.oracle_flop * PROBE_SHARE, seed);
-        let output = setup.output_of(device, &data.inputs)?;
+        let output = setup.output_of(device, &data)?;
         let mut checked = data.expectation.check(&output, setup.tolerance);
         if matches!(checked, Err(Refusal { check: Check::Accuracy, .. })) {
             data.expectation.allow_for_rounding(self.op, problem.dims, &values, seed);
@@ -61,7 +72,7 @@ impl Examiner<'_> {
         }
         let message = |refusal| format!("on {}: {refusal}", probe.name);
         checked.map_err(|refusal: Refusal| setup.wrong(Check::Probe, message(refusal)))?;
-        setup.inspect(device, &data.inputs)
+        setup.inspect_once(device, &data)
     }
 
     /// Checks the shapes that are not in the workload, and returns how many there are.

@@ -1,10 +1,10 @@
 //! What is taken on a device for as long as something is done with it.
 
 use super::sets::Sets;
-use super::{Ended, ended};
+use super::{Ended, ended, replays};
 use crate::domain::artifact::Artifact;
 use crate::domain::plan::LaunchPlan;
-use crate::runner::device::{Device, Fault, Module, Problem};
+use crate::runner::device::{Capture, Device, Fault, Module, Problem, Work};
 
 /// Loads an artifact, does something with it, and unloads it: what its kernels kept in global variables is gone with it.
 pub fn with_module<T>(
@@ -29,6 +29,20 @@ pub fn with_sets<T>(
     let sets = Sets::allocate(device, Some(problem), plan, count).map_err(|fault| ended(case, fault))?;
     let done = what(device, &sets);
     given_back(case, done, sets.free(device))
+}
+
+/// Captures one execution of every work, does something with it, and releases it: what is behind it may go then.
+pub fn with_capture<T>(
+    device: &mut dyn Device,
+    case: &str,
+    works: &[Work<'_>],
+    what: impl FnOnce(&mut dyn Device, Capture) -> Result<T, Ended>,
+) -> Result<T, Ended> {
+    let captured = replays(device)?.capture(works, works.len() as u32);
+    let capture = captured.map_err(|fault| ended(case, fault))?;
+    let done = what(device, capture);
+    let released = replays(device)?.release(capture);
+    given_back(case, done, released)
 }
 
 /// After a crash there is nothing left to give back, and the crash is what matters.

@@ -2,16 +2,16 @@
 //!
 //! A time is taken on the same contents again and again, which a kernel could know by heart: by their address, by their sum, by the
 //! number of launches, or because the output is there already. So it executes once on each of several sets of buffers, each with
-//! contents that were nowhere before and a poisoned output. Nothing but doing the work helps there.
+//! contents cut anew from a pool of random values and a poisoned output. What it kept of others is of no use there.
 
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use super::data::{Data, Inputs, encode, input_tensors};
-use super::held::{with_module, with_sets};
+use super::data::{Data, input_tensors};
+use super::held::{with_capture, with_module, with_sets};
 use super::sets::Sets;
 use super::setup::Setup;
-use super::{Ended, ExamineRequest, PlannedCase};
+use super::{Ended, ExamineRequest, PlannedCase, Step, replays};
 use crate::domain::check::Check;
 use crate::domain::device::DeviceInfo;
 use crate::domain::op::{Op, Role, TensorSpec};
@@ -20,7 +20,7 @@ use crate::domain::regime::Regime;
 use crate::domain::statistics::median;
 use crate::runner::benchmark;
 use crate::runner::device::{Clock, Device, Problem};
-use crate::runner::inputs::{mix, normal};
+use crate::runner::inputs::{decode, encode, mix, normal};
 use crate::runner::validate::scan;
 
 /// The most sets in the warm regime: enough for the cost of a replay to vanish beside the executions in it.
@@ -31,6 +31,10 @@ const L2_SHARE: f64 = 0.5;
 
 /// Samples of which the median is taken. One more comes before, which meets cold instructions.
 const SAMPLES: usize = 5;
+
+/// The most bytes of tensors in all samples together, if there is more than one: they are copied to the device, or back to be
+/// looked at, and every sample has to end before the deadline of a step.
+const MOST_BYTES: usize = 8 << 30;
 
 /// The most that contents which were never seen may take over those that were. They were written from outside, so that some of them
 /// may not be in L2 where those that were timed are; who skips work takes several times as long.
@@ -45,8 +49,13 @@ const POOL_SPARE: usize = 1 << 20;
 /// The float64 work of the check of an output, over that of a check on random inputs.
 const CHECK_SHARE: f64 = 0.02;
 
-/// Compares the two times and checks what was written meanwhile. Returns the ratio; none where times are modelled.
-pub fn check(device: &mut dyn Device, op: &'static dyn Op, request: &ExamineRequest) -> Result<Option<f64>, Ended> {
+/// Compares the two times and checks what was written meanwhile. `step` is called before each sample. Returns the ratio; none where times are modelled.
+pub fn check(
+    device: &mut dyn Device,
+    op: &'static dyn Op,
+    request: &ExamineRequest,
+    step: &mut Step<'_>,
+) -> Result<Option<f64>, Ended> {
     if matches!(device.clock(), Clock::Model(_)) {
         return Ok(None);
     }
@@ -58,7 +67,7 @@ pub fn check(device: &mut dyn Device, op: &'static dyn Op, request: &ExamineRequ
         with_module(device, &case.name, &request.artifact, |device, module| {
             let setup = Setup { case: &case.name, problem, tolerance: &request.tolerance, module, plan, sets };
             let runner = Runner { setup, regime: case.regime.on(device.info()), count: count as usize, request };
-            runner.compare(device).map(Some)
+            runner.compare(device, step).map(Some)
         })
     })
 }
@@ -74,6 +83,12 @@ fn set_count(device: &DeviceInfo, problem: &Problem<'_>, plan: &LaunchPlan, regi
     Ok(fitting.clamp(1, MOST_SETS) as u32)
 }
 
+/// Returns how many samples to take: fewer where the sets are large.
+fn sample_count(problem: &Problem<'_>, sets: usize) -> usize {
+    let tensors: usize = problem.tensors().iter().map(TensorSpec::bytes).sum();
+    (MOST_BYTES / (tensors * sets).max(1)).clamp(1, SAMPLES)
+}
+
 struct Runner<'a> {
     setup: Setup<'a>,
     regime: Regime,
@@ -81,18 +96,22 @@ struct Runner<'a> {
     request: &'a ExamineRequest,
 }
 
-/// Random values to cut contents from: drawing new ones for every set would take longer than all the rest.
+/// Random values, encoded, to cut contents from: drawing new ones for every set would take longer than all the rest.
 struct Pool {
-    values: Vec<f32>,
+    bytes: Vec<u8>,
     rng: SmallRng,
 }
 
+/// Where in the pool the contents of each input begin, in elements.
+type Cuts = Vec<usize>;
+
 impl Runner<'_> {
-    fn compare(&self, device: &mut dyn Device) -> Result<f64, Ended> {
+    fn compare(&self, device: &mut dyn Device, step: &mut Step<'_>) -> Result<f64, Ended> {
         let setup = &self.setup;
         let mut pool = Pool::new(&setup.problem, mix(self.request.input_seed, &["pace"]));
+        step(setup.case, "pace");
         let steady_ns = self.steady_ns(device, &mut pool)?;
-        let fresh_ns = self.fresh_ns(device, &mut pool)?;
+        let fresh_ns = self.fresh_ns(device, &mut pool, step)?;
         let most_ns = steady_ns * MOST_PACE + REPLAY_NS / self.count as f64;
         if fresh_ns > most_ns {
             let message = format!(
@@ -108,68 +127,69 @@ impl Runner<'_> {
     /// Times the same contents again and again, as screening does.
     fn steady_ns(&self, device: &mut dyn Device, pool: &mut Pool) -> Result<f64, Ended> {
         let setup = &self.setup;
-        setup.fill(device, &encode(&setup.problem, &pool.cut(&setup.problem)))?;
+        let cuts = pool.cut(&setup.problem);
+        (0..self.count).try_for_each(|place| self.upload(device, pool, place, &cuts))?;
+        setup.reset(device)?;
         device.reset_caches().map_err(|fault| setup.ended(fault))?;
         let works = setup.works();
         let works = if self.regime == Regime::Cold { &works[..] } else { &works[..1] };
-        let Clock::Replay(device) = device.clock() else { return Err(models()) };
-        let timed = benchmark::time(device, works, SAMPLES, self.request.min_sample_ns);
+        let timed = benchmark::time(replays(device)?, works, SAMPLES, self.request.min_sample_ns);
         timed.map(|timing| timing.median_ns).map_err(|fault| setup.ended(fault))
     }
 
-    /// Times one execution on each set, all of them with contents of their own.
-    fn fresh_ns(&self, device: &mut dyn Device, pool: &mut Pool) -> Result<f64, Ended> {
+    /// Times one execution on each set, all of them with contents of their own, and looks at every output of every sample.
+    fn fresh_ns(&self, device: &mut dyn Device, pool: &mut Pool, step: &mut Step<'_>) -> Result<f64, Ended> {
         let setup = &self.setup;
-        let works = setup.works();
-        let Clock::Replay(replays) = device.clock() else { return Err(models()) };
-        let capture = replays.capture(&works, works.len() as u32).map_err(|fault| setup.ended(fault))?;
-        let mut samples = Vec::with_capacity(SAMPLES);
-        for sample in 0..=SAMPLES {
-            let contents = self.renew(device, pool)?;
-            let sampled_ns = setup.replay(device, capture)?;
-            if sample > 0 {
-                samples.push(sampled_ns / self.count as f64);
+        let wanted = sample_count(&setup.problem, self.count);
+        let mut samples = Vec::with_capacity(wanted);
+        with_capture(device, setup.case, &setup.works(), |device, capture| {
+            for sample in 0..=wanted {
+                step(setup.case, "pace");
+                let cuts = self.renew(device, pool)?;
+                let sampled_ns = setup.replay(device, capture)?;
+                if sample > 0 {
+                    samples.push(sampled_ns / self.count as f64);
+                }
+                self.check_outputs(device, pool, &cuts)?;
             }
-            if sample == SAMPLES {
-                self.check_outputs(device, &contents)?;
-            }
-        }
-        let Clock::Replay(device) = device.clock() else { return Err(models()) };
-        device.release(capture).map_err(|fault| setup.ended(fault))?;
+            Ok(())
+        })?;
         median(&samples).ok_or_else(|| Ended::Machine("no sample was taken".to_owned()))
     }
 
-    /// Gives every set contents of its own and poisons its output. Returns the values of the sets that are looked at.
-    fn renew(&self, device: &mut dyn Device, pool: &mut Pool) -> Result<Vec<Vec<Vec<f32>>>, Ended> {
-        let Setup { problem, sets, .. } = &self.setup;
-        let mut looked_at = Vec::new();
-        for place in 0..self.count {
-            let values = pool.cut(problem);
-            let inputs: Inputs = encode(problem, &values);
-            let renewed =
-                sets.upload_to(device, place, &inputs).and_then(|()| sets.poison_output(device, problem, place));
-            renewed.map_err(|fault| self.setup.ended(fault))?;
-            if sets.looked_at().any(|looked| looked == place) {
-                looked_at.push(values);
-            }
-        }
-        device.reset_caches().map_err(|fault| self.setup.ended(fault))?;
-        Ok(looked_at)
+    /// Gives every set contents of its own and poisons its output. Returns what each got.
+    fn renew(&self, device: &mut dyn Device, pool: &mut Pool) -> Result<Vec<Cuts>, Ended> {
+        let setup = &self.setup;
+        let cuts: Vec<Cuts> = (0..self.count).map(|_| pool.cut(&setup.problem)).collect();
+        cuts.iter().enumerate().try_for_each(|(place, cuts)| self.upload(device, pool, place, cuts))?;
+        setup.poison_outputs(device)?;
+        device.reset_caches().map_err(|fault| setup.ended(fault))?;
+        Ok(cuts)
     }
 
-    /// Looks whether every set has its output, and compares those of the sets that are looked at with their references.
-    fn check_outputs(&self, device: &mut dyn Device, contents: &[Vec<Vec<f32>>]) -> Result<(), Ended> {
+    fn upload(&self, device: &mut dyn Device, pool: &Pool, place: usize, cuts: &Cuts) -> Result<(), Ended> {
+        let Setup { problem, sets, .. } = &self.setup;
+        let mut inputs = input_tensors(problem).zip(cuts);
+        let uploaded =
+            inputs.try_for_each(|(tensor, from)| sets.write(device, place, &tensor.name, pool.bytes(&tensor, *from)));
+        uploaded.map_err(|fault| self.setup.ended(fault))
+    }
+
+    /// Looks whether every set has its output, and compares those of some sets, drawn anew, with their references.
+    fn check_outputs(&self, device: &mut dyn Device, pool: &mut Pool, contents: &[Cuts]) -> Result<(), Ended> {
         let Setup { problem, sets, tolerance, .. } = &self.setup;
         let wrong = |refusal| {
             let message = format!("wrong on contents that it never saw, when timed: {refusal}");
-            self.setup.cheated(Check::Pace, message)
+            self.setup.cheated(Check::Fresh, message)
         };
-        for place in 0..self.count {
+        let seed = pool.rng.random();
+        let compared = sets.draw(seed);
+        for (place, cuts) in contents.iter().enumerate() {
             let output = sets.output(device, problem, place).map_err(|fault| self.setup.ended(fault))?;
             scan(&output, problem.dtype).map_err(wrong)?;
-            let looked_at = sets.looked_at().position(|looked| looked == place);
-            if let Some(values) = looked_at.map(|number| &contents[number]) {
-                let data = Data::of(problem, values, self.request.oracle_flop * CHECK_SHARE, self.request.input_seed);
+            if compared.contains(&place) {
+                let values = pool.values(problem, cuts);
+                let data = Data::of(problem, &values, self.request.oracle_flop * CHECK_SHARE, seed);
                 data.expectation.check(&output, tolerance).map_err(wrong)?;
             }
         }
@@ -182,19 +202,24 @@ impl Pool {
         let largest = input_tensors(problem).map(|tensor| tensor.elements()).max().unwrap_or(0);
         let shape = vec![largest + POOL_SPARE];
         let pool = TensorSpec { name: "pool".to_owned(), dtype: problem.dtype, shape, role: Role::Input };
-        Self { values: normal(&pool, seed), rng: SmallRng::seed_from_u64(seed) }
+        let bytes = encode(&normal(&pool, seed), problem.dtype);
+        Self { bytes, rng: SmallRng::seed_from_u64(seed) }
     }
 
-    /// Cuts the values of every input.
-    fn cut(&mut self, problem: &Problem<'_>) -> Vec<Vec<f32>> {
-        let cut = |tensor: TensorSpec| {
-            let from = self.rng.random_range(0..POOL_SPARE);
-            self.values[from..from + tensor.elements()].to_vec()
-        };
-        input_tensors(problem).map(cut).collect()
+    /// Draws where the contents of every input begin.
+    fn cut(&mut self, problem: &Problem<'_>) -> Cuts {
+        input_tensors(problem).map(|_| self.rng.random_range(0..POOL_SPARE)).collect()
     }
-}
 
-fn models() -> Ended {
-    Ended::Machine("the device does not replay".to_owned())
+    /// Returns a tensor's contents.
+    fn bytes(&self, tensor: &TensorSpec, from: usize) -> &[u8] {
+        let first = from * tensor.dtype.bytes();
+        &self.bytes[first..first + tensor.bytes()]
+    }
+
+    /// Returns the values of every input.
+    fn values(&self, problem: &Problem<'_>, cuts: &Cuts) -> Vec<Vec<f32>> {
+        let inputs = input_tensors(problem).zip(cuts);
+        inputs.map(|(tensor, from)| decode(self.bytes(&tensor, *from), tensor.dtype)).collect()
+    }
 }

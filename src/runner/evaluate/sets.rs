@@ -2,12 +2,19 @@
 
 use std::collections::HashMap;
 
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+use rand::seq::index::sample;
+
 use super::data::Inputs;
 use crate::domain::device::DeviceInfo;
 use crate::domain::plan::{Initial, LaunchPlan};
 use crate::domain::regime::{self, Regime};
 use crate::runner::device::{Buffer, Device, Fault, Module, Problem, Work};
 use crate::runner::validate::POISON;
+
+/// How many sets a check looks at, where there are more.
+const LOOKED_AT: usize = 2;
 
 /// Sets of equal buffers on the device. Whoever made them frees them.
 #[derive(Default)]
@@ -84,13 +91,26 @@ impl Sets {
 
     /// Uploads inputs to one set.
     pub fn upload_to(&self, device: &mut dyn Device, place: usize, inputs: &Inputs) -> Result<(), Fault> {
-        inputs.iter().try_for_each(|(name, bytes)| device.write(self.sets[place][name], bytes))
+        inputs.iter().try_for_each(|(name, bytes)| self.write(device, place, name, bytes))
     }
 
-    /// Returns the places of the sets that are looked at: the first and the last.
-    pub fn looked_at(&self) -> impl Iterator<Item = usize> {
-        let last = self.sets.len() - 1;
-        [0].into_iter().chain((last > 0).then_some(last))
+    /// Overwrites a buffer of one set.
+    pub fn write(&self, device: &mut dyn Device, place: usize, name: &str, bytes: &[u8]) -> Result<(), Fault> {
+        device.write(self.sets[place][name], bytes)
+    }
+
+    /// Draws the places of the sets that a check looks at.
+    ///
+    /// Every check draws anew: a kernel soon knows the sets by their addresses, and would have to be right only where it is looked
+    /// at if it knew where that is.
+    pub fn draw(&self, seed: u64) -> Vec<usize> {
+        let count = self.sets.len();
+        sample(&mut SmallRng::seed_from_u64(seed), count, LOOKED_AT.min(count)).into_vec()
+    }
+
+    /// Returns the places of all sets.
+    pub fn places(&self) -> Vec<usize> {
+        (0..self.sets.len()).collect()
     }
 
     /// Brings every workspace into the state that the plan wants before its first launch.
@@ -104,9 +124,10 @@ impl Sets {
         Ok(())
     }
 
-    /// Poisons the outputs that are looked at, so that what is there afterwards was written afterwards.
+    /// Poisons the output of every set, so that what is there afterwards was written afterwards. Of every one: a kernel can see which
+    /// are poisoned.
     pub fn poison_outputs(&self, device: &mut dyn Device, problem: &Problem<'_>) -> Result<(), Fault> {
-        self.looked_at().try_for_each(|place| self.poison_output(device, problem, place))
+        (0..self.sets.len()).try_for_each(|place| self.poison_output(device, problem, place))
     }
 
     /// Poisons the output of a set.
@@ -119,23 +140,29 @@ impl Sets {
         device.read(self.sets[place][&problem.output().name])
     }
 
-    /// Returns the name of an input that no longer holds what was uploaded, in a set that is looked at.
+    /// Returns the name of an input that no longer holds what was uploaded, in the sets at `places`.
     ///
     /// Every byte is compared: a hash of it on the host would take longer, and the bytes have to come here for either.
-    pub fn overwritten(&self, device: &mut dyn Device, inputs: &Inputs) -> Result<Option<String>, Fault> {
-        for (place, (name, bytes)) in self.looked_at().flat_map(|place| inputs.iter().map(move |input| (place, input)))
-        {
-            if !device.holds(self.sets[place][name], bytes)? {
-                return Ok(Some(name.clone()));
+    pub fn overwritten(
+        &self,
+        device: &mut dyn Device,
+        inputs: &Inputs,
+        places: &[usize],
+    ) -> Result<Option<String>, Fault> {
+        for (name, bytes) in inputs {
+            for place in places {
+                if !device.holds(self.sets[*place][name], bytes)? {
+                    return Ok(Some(name.clone()));
+                }
             }
         }
         Ok(None)
     }
 
-    /// Returns the name of a buffer beside which somebody wrote, in a set that is looked at.
-    pub fn written_beside(&self, device: &mut dyn Device) -> Result<Option<String>, Fault> {
+    /// Returns the name of a buffer beside which somebody wrote, in the sets at `places`.
+    pub fn written_beside(&self, device: &mut dyn Device, places: &[usize]) -> Result<Option<String>, Fault> {
         let mut found = None;
-        for set in self.looked_at().map(|place| &self.sets[place]) {
+        for set in places.iter().map(|place| &self.sets[*place]) {
             let mut names: Vec<&String> = set.keys().collect();
             names.sort();
             // Every one of them: it is mended by being looked at.

@@ -2,12 +2,13 @@
 
 use super::data::{Data, Inputs};
 use super::sets::Sets;
-use super::{Ended, ended};
+use super::{Ended, ended, replays};
 use crate::domain::check::Check;
 use crate::domain::evaluation::{Correctness, Outcome};
 use crate::domain::plan::LaunchPlan;
 use crate::domain::workload::Tolerance;
-use crate::runner::device::{Capture, Clock, Device, Fault, Module, Problem, Work};
+use crate::runner::device::{Capture, Device, Fault, Module, Problem, Work};
+use crate::runner::inputs::mix;
 use crate::runner::validate::Refusal;
 
 /// See the module.
@@ -58,37 +59,71 @@ impl<'a> Setup<'a> {
         self.sets.poison_outputs(device, &self.problem).map_err(|fault| self.ended(fault))
     }
 
-    /// Uploads inputs, executes the plan once, and returns its output.
-    pub fn output_of(&self, device: &mut dyn Device, inputs: &Inputs) -> Result<Vec<u8>, Ended> {
-        self.fill(device, inputs)?;
-        self.launch(device)
-    }
-
-    /// Uploads inputs, executes the plan once, and checks its output and all that it had to leave alone.
+    /// Uploads inputs, executes the plan once on one of the sets, and checks its output and all that it had to leave alone.
     pub fn check_once(&self, device: &mut dyn Device, data: &Data) -> Result<Seen, Ended> {
-        let output = self.output_of(device, &data.inputs)?;
+        let output = self.output_of(device, data)?;
         let checked = data.expectation.check(&output, self.tolerance);
         let correctness = checked.map_err(|Refusal { check, message }| self.wrong(check, message))?;
-        self.inspect(device, &data.inputs)?;
+        self.inspect_once(device, data)?;
         Ok(Seen { output, correctness })
     }
 
-    /// Looks at what no execution may change: the inputs, and the memory around every buffer.
-    pub fn inspect(&self, device: &mut dyn Device, inputs: &Inputs) -> Result<(), Ended> {
-        if let Some(name) = self.sets.overwritten(device, inputs).map_err(|fault| self.ended(fault))? {
-            return Err(self.wrong(Check::Inputs, format!("it wrote over its input `{name}`")));
-        }
-        if let Some(name) = self.sets.written_beside(device).map_err(|fault| self.ended(fault))? {
-            return Err(self.wrong(Check::Surroundings, format!("it wrote beside `{name}`")));
-        }
-        Ok(())
+    /// Uploads inputs, executes the plan once on one of the sets, and returns its output.
+    pub fn output_of(&self, device: &mut dyn Device, data: &Data) -> Result<Vec<u8>, Ended> {
+        self.fill(device, &data.inputs)?;
+        self.launch(device, self.places(data, "once")[0])
     }
 
-    /// Checks what timed executions left: the very output that was seen when it was checked. Right then but wrong when timed is
-    /// a cheat.
+    /// Looks at what [`Setup::output_of`] had to leave alone.
+    pub fn inspect_once(&self, device: &mut dyn Device, data: &Data) -> Result<(), Ended> {
+        self.inspect(device, &data.inputs, &self.places(data, "once"))
+    }
+
+    /// Draws where a check looks that is made on this data.
+    fn places(&self, data: &Data, check: &str) -> Vec<usize> {
+        self.sets.draw(mix(data.seed, &["places", check]))
+    }
+
+    /// Looks at what no execution may change: the inputs, and the memory around every buffer.
+    fn inspect(&self, device: &mut dyn Device, inputs: &Inputs, places: &[usize]) -> Result<(), Ended> {
+        match self.spoilt(device, inputs, places)? {
+            Some(Refusal { check, message }) => Err(self.wrong(check, message)),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns what was changed of that which no execution may change.
+    pub fn spoilt(&self, device: &mut dyn Device, inputs: &Inputs, places: &[usize]) -> Result<Option<Refusal>, Ended> {
+        let overwritten = self.sets.overwritten(device, inputs, places).map_err(|fault| self.ended(fault))?;
+        let refusal = |name| Refusal { check: Check::Inputs, message: format!("it wrote over its input `{name}`") };
+        let beside = self.beside(device, places)?;
+        Ok(overwritten.map(refusal).or(beside))
+    }
+
+    /// Returns what was changed around its buffers, and mends it.
+    pub fn beside(&self, device: &mut dyn Device, places: &[usize]) -> Result<Option<Refusal>, Ended> {
+        let beside = self.sets.written_beside(device, places).map_err(|fault| self.ended(fault))?;
+        let refusal = |name| Refusal { check: Check::Surroundings, message: format!("it wrote beside `{name}`") };
+        Ok(beside.map(refusal))
+    }
+
+    /// Checks what timed executions left: the very output that was seen when it was checked, and all that they had to leave alone.
     pub fn check_timed(&self, device: &mut dyn Device, seen: &Seen, data: &Data) -> Result<(), Ended> {
-        self.inspect(device, &data.inputs)?;
-        for output in self.outputs(device)? {
+        let places = self.places(data, "timed");
+        self.inspect(device, &data.inputs, &places)?;
+        self.check_outputs(device, seen, data, &places)
+    }
+
+    /// Checks the outputs of timed executions. Every set has the same inputs, so every output must be the one that was seen. Right
+    /// then but wrong when timed is a cheat.
+    pub fn check_outputs(
+        &self,
+        device: &mut dyn Device,
+        seen: &Seen,
+        data: &Data,
+        places: &[usize],
+    ) -> Result<(), Ended> {
+        for output in self.outputs(device, places)? {
             if output == seen.output {
                 continue;
             }
@@ -105,8 +140,9 @@ impl<'a> Setup<'a> {
 
     /// Checks what a confirmation left on inputs that no check has seen.
     pub fn check_confirmed(&self, device: &mut dyn Device, data: &Data) -> Result<(), Ended> {
-        self.inspect(device, &data.inputs)?;
-        for output in self.outputs(device)? {
+        // A device that models its times executes on the first set, and has no other.
+        self.inspect(device, &data.inputs, &[0])?;
+        for output in self.outputs(device, &[0])? {
             let checked = data.expectation.check(&output, self.tolerance);
             checked.map_err(|refusal| self.cheated(Check::Timed, format!("wrong when it was confirmed: {refusal}")))?;
         }
@@ -116,18 +152,19 @@ impl<'a> Setup<'a> {
     /// Checks that after timing other contents in the same memory give their own output: in the replay that was timed, and in an
     /// execution by itself, which one that serves many would not have done.
     ///
-    /// Only the sets that are looked at get them: a kernel cannot tell which these are.
+    /// Only some sets get them, drawn at random: nothing tells a kernel which these are before it reads them.
     pub fn check_fresh(&self, device: &mut dyn Device, capture: Option<Capture>, data: &Data) -> Result<(), Ended> {
-        let uploaded = self.sets.looked_at().try_for_each(|place| self.sets.upload_to(device, place, &data.inputs));
+        let places = self.places(data, "fresh");
+        let uploaded = places.iter().try_for_each(|place| self.sets.upload_to(device, *place, &data.inputs));
         uploaded.map_err(|fault| self.ended(fault))?;
         let mut replayed = Vec::new();
         if let Some(capture) = capture {
             self.poison_outputs(device)?;
             self.replay(device, capture)?;
-            replayed = self.outputs(device)?;
+            replayed = self.outputs(device, &places)?;
         }
         self.poison_outputs(device)?;
-        let alone = self.launch(device)?;
+        let alone = self.launch(device, places[0])?;
         let checked = data.expectation.check(&alone, self.tolerance);
         let mut checked = checked.map_err(|refusal| refusal.to_string());
         if checked.is_ok() && replayed.iter().any(|output| *output != alone) {
@@ -135,26 +172,23 @@ impl<'a> Setup<'a> {
         }
         let message = |what| format!("right when timed, but wrong on other contents in the same memory: {what}");
         checked.map_err(|what| self.cheated(Check::Fresh, message(what)))?;
-        self.inspect(device, &data.inputs)
+        self.inspect(device, &data.inputs, &places)
     }
 
     /// Replays a capture once and returns how long it took, in nanoseconds.
     pub fn replay(&self, device: &mut dyn Device, capture: Capture) -> Result<f64, Ended> {
-        match device.clock() {
-            Clock::Replay(device) => device.replay(capture).map_err(|fault| self.ended(fault)),
-            Clock::Model(_) => Err(Ended::Machine("the device does not replay".to_owned())),
-        }
+        replays(device)?.replay(capture).map_err(|fault| self.ended(fault))
     }
 
-    /// Executes the plan once, on the first set, and returns its output.
-    fn launch(&self, device: &mut dyn Device) -> Result<Vec<u8>, Ended> {
-        let launched = self.works().first().map_or(Ok(()), |work| device.launch(work));
-        launched.and_then(|()| self.sets.output(device, &self.problem, 0)).map_err(|fault| self.ended(fault))
+    /// Executes the plan once on the set at a place, and returns its output.
+    fn launch(&self, device: &mut dyn Device, place: usize) -> Result<Vec<u8>, Ended> {
+        let launched = device.launch(&self.works()[place]);
+        launched.and_then(|()| self.sets.output(device, &self.problem, place)).map_err(|fault| self.ended(fault))
     }
 
-    /// Reads the outputs of the sets that are looked at.
-    fn outputs(&self, device: &mut dyn Device) -> Result<Vec<Vec<u8>>, Ended> {
-        let outputs = self.sets.looked_at().map(|place| self.sets.output(device, &self.problem, place));
+    /// Reads the outputs of the sets at `places`.
+    fn outputs(&self, device: &mut dyn Device, places: &[usize]) -> Result<Vec<Vec<u8>>, Ended> {
+        let outputs = places.iter().map(|place| self.sets.output(device, &self.problem, *place));
         outputs.collect::<Result<_, Fault>>().map_err(|fault| self.ended(fault))
     }
 

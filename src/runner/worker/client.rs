@@ -226,7 +226,8 @@ impl Worker {
         .await
     }
 
-    /// Returns how close the output of an entrant's last block came. Every block's output is looked at as it is taken.
+    /// Looks at what an entrant may not have changed, and returns how close its output came. Every block's output is looked at as it
+    /// is taken.
     pub async fn check(&mut self, entrant: usize, case: &str) -> Answer<Correctness> {
         self.ask_once(Request::Check { entrant }, case, |reply| match reply {
             Reply::Checked(correctness) => Some(correctness),

@@ -31,7 +31,7 @@ pub enum Request {
         /// Replays.
         samples: usize,
     },
-    /// Say how close the output of an entrant's last block came.
+    /// Look at what no entrant may change, and say how close this one's output came.
     Check {
         /// The entrant.
         entrant: usize,
@@ -106,7 +106,7 @@ pub enum Reply {
     },
     /// The entrant was replayed: nanoseconds of one execution, a value per replay.
     Sampled(Vec<f64>),
-    /// How close the entrant's last timed output came.
+    /// How close the entrant's output came, in every block.
     Checked(Correctness),
     /// The plan is timed.
     Timed(Timing),

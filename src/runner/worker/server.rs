@@ -61,7 +61,7 @@ fn answer(device: &mut Watched, arena: &mut Arena, request: Request, teller: &Te
             .enter(device, *request, &mut step)
             .map(|(correctness, launches_per_sample)| Reply::Entered { correctness, launches_per_sample }),
         Request::Sample { entrant, samples } => arena.sample(device, entrant, samples, &mut step).map(Reply::Sampled),
-        Request::Check { entrant } => arena.check(entrant).map(Reply::Checked),
+        Request::Check { entrant } => arena.check(device, entrant, &mut step).map(Reply::Checked),
         Request::Time(request) => time(device, &request, &mut step).map(Reply::Timed),
     };
     answered.unwrap_or_else(|ended| match ended {
