@@ -12,9 +12,6 @@ use crate::runner::evaluate::{CaseRequest, PlannedCase};
 /// The most hidden cases of an examination: one that a family is valid on and one or two that it is valid on by chance.
 const MOST_HIDDEN: usize = 3;
 
-/// The most that a hidden shape may cost over the case that it is near to: what has room and time for one has them for the other.
-const MOST_HIDDEN_COST: f64 = 2.0;
-
 /// Fills in the plans of an idea, the case with the least work first, so that a wrong variant fails early.
 pub(super) fn of(
     family: &Family,
@@ -61,19 +58,13 @@ pub(crate) fn hidden(
             break;
         }
         let near = Case { name: case.name.clone(), dims, regime: case.regime };
-        let fits = cost(workload, &near) <= MOST_HIDDEN_COST * cost(workload, case);
         match same_source(family, params, &near, case, workload, device) {
-            Ok(planned) => hidden.extend(planned.filter(|_| fits)),
+            Ok(planned) => hidden.extend(planned),
             // The family is right on the shapes that it was asked for, which is all that its manifest promises.
             Err(problem) => tracing::debug!("{} is not asked of a hidden shape: {problem}", family.name),
         }
     }
     hidden
-}
-
-/// Returns what a case costs, in FLOP or in bytes, whichever is more.
-fn cost(workload: &Workload, case: &Case) -> f64 {
-    f64::max(workload.op.flop(&case.dims), workload.op.bytes(&case.dims, workload.dtype))
 }
 
 /// Fills in the plan of a variant on another case than the one that it was rendered for. `None` if the same source is not valid on
