@@ -5,6 +5,8 @@ use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+#[cfg(unix)]
+use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -72,8 +74,11 @@ impl Claims {
     /// Takes a GPU, so that nobody's times are disturbed. A virtual one is shared by all.
     pub fn device(&mut self, device: &DeviceInfo) -> anyhow::Result<()> {
         let (TimeSource::Measured, Some(uuid)) = (device.time_source, &device.uuid) else { return Ok(()) };
-        let path = cache_dir()?.join("devices").join(format!("{uuid}.lock"));
-        self.take(&format!("the {} ({})", device.name, device.id), &path)
+        self.device_of(&cache_dir()?, uuid, &format!("the {} ({})", device.name, device.id))
+    }
+
+    fn device_of(&mut self, cache: &Path, uuid: &str, what: &str) -> anyhow::Result<()> {
+        self.take(what, &cache.join("devices").join(format!("{uuid}.lock")))
     }
 
     /// Adds the number of the session to what others are told.
@@ -90,8 +95,17 @@ impl Claims {
         let folder = path.parent().unwrap_or(Path::new("."));
         fs::create_dir_all(folder).with_context(|| format!("Failed to create {}", folder.display()))?;
         let mut options = fs::OpenOptions::new();
-        let file = options.create(true).truncate(false).read(true).write(true).open(path);
-        let mut file = file.with_context(|| format!("Failed to open {}", path.display()))?;
+        options.create(true).truncate(false).read(true).write(true);
+        // It is overwritten, so it must not be a link to something else, such as a project may hold.
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, OFlags::NOFOLLOW.bits().cast_signed());
+        let mut file = options.open(path).with_context(|| {
+            let linked = if path.is_symlink() { ", which is a link: remove it" } else { "" };
+            format!("Failed to open {}{linked}", path.display())
+        })?;
+        if !file.metadata().is_ok_and(|found| found.is_file()) {
+            bail!("{} is no plain file: remove it", path.display());
+        }
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => bail!("{what} is taken by {}: wait for it, or end it", told(&mut file)),
@@ -125,16 +139,6 @@ fn told(file: &mut File) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn gpu(uuid: &str) -> DeviceInfo {
-        DeviceInfo {
-            id: "cuda:0".to_owned(),
-            name: "NVIDIA L4".to_owned(),
-            uuid: Some(uuid.to_owned()),
-            time_source: TimeSource::Measured,
-            ..DeviceInfo::of_arch("sm_89").unwrap()
-        }
-    }
 
     /// Returns a refusal with what differs from run to run cut out.
     fn refused(result: anyhow::Result<()>, folder: &Path) -> String {
@@ -177,18 +181,30 @@ mod tests {
     #[test]
     fn a_gpu_is_taken_by_its_uuid_and_a_virtual_one_by_nobody() {
         let folder = tempfile::tempdir().unwrap();
-        let uuid = format!("GPU-of-a-test-{}", std::process::id());
+        let cache = folder.path().join("cache");
         let mut first = Claims::project(&folder.path().join("a"), "start").unwrap();
-        first.device(&gpu(&uuid)).unwrap();
+        first.device_of(&cache, "GPU-1", "the NVIDIA L4 (cuda:0)").unwrap();
         let mut second = Claims::project(&folder.path().join("b"), "bench").unwrap();
-        fs::create_dir_all(folder.path().join("b")).unwrap();
-        let said = format!("{:#}", second.device(&gpu(&uuid)).unwrap_err());
+        let said = format!("{:#}", second.device_of(&cache, "GPU-1", "the NVIDIA L4 (cuda:0)").unwrap_err());
         assert!(said.starts_with("the NVIDIA L4 (cuda:0) is taken by `optloop start` (process "), "{said}");
-        second.device(&gpu(&format!("{uuid}-another"))).unwrap();
-        let virtual_gpu = DeviceInfo { time_source: TimeSource::Modelled, ..gpu(&uuid) };
+        second.device_of(&cache, "GPU-2", "the NVIDIA L4 (cuda:1)").unwrap();
+        let virtual_gpu = DeviceInfo { time_source: TimeSource::Modelled, ..DeviceInfo::of_arch("sm_89").unwrap() };
+        let before = (first.held.len(), second.held.len());
+        first.device(&virtual_gpu).unwrap();
         second.device(&virtual_gpu).unwrap();
-        for name in [&uuid, &format!("{uuid}-another")] {
-            fs::remove_file(cache_dir().unwrap().join("devices").join(format!("{name}.lock"))).unwrap();
-        }
+        assert_eq!((first.held.len(), second.held.len()), before);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_lock_file_that_is_a_link_is_refused_and_what_it_leads_to_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mine, lock) = (folder.path().join("mine"), folder.path().join(".optloop/session.lock"));
+        fs::write(&mine, "keep me").unwrap();
+        fs::create_dir(folder.path().join(".optloop")).unwrap();
+        std::os::unix::fs::symlink(&mine, &lock).unwrap();
+        let said = format!("{:#}", Claims::project(folder.path(), "start").unwrap_err());
+        assert!(said.contains("session.lock, which is a link: remove it"), "{said}");
+        assert_eq!(fs::read_to_string(&mine).unwrap(), "keep me");
     }
 }

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use super::error::usage;
-use crate::store::{Store, StoreError};
+use crate::store::{Copied, Store, StoreError};
 
 /// Arguments of `optloop backup`.
 #[derive(Debug, clap::Args)]
@@ -15,11 +15,10 @@ pub struct Args {
 
 /// Copies the store and says how large it is.
 pub async fn run(args: &Args, store: &Store, out: &mut impl Write) -> anyhow::Result<()> {
-    let bytes = store.backup(&args.file).await.map_err(|error| match error {
+    let Copied { bytes, sessions } = store.backup(&args.file).await.map_err(|error| match error {
         exists @ StoreError::Exists(_) => usage(exists),
         other => other.into(),
     })?;
-    let sessions = store.sessions().await?.len();
     let mib = bytes as f64 / (1 << 20) as f64;
     writeln!(out, "{}: {sessions} sessions, {mib:.1} MiB, and its integrity check is ok", args.file.display())?;
     Ok(())

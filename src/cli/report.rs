@@ -67,8 +67,11 @@ pub async fn write_reports(
         let path = folder.join(format!("session-{session}.{extension}"));
         // Written beside and renamed: nobody ever reads half a report.
         let staged = path.with_extension(format!("{extension}.tmp"));
-        let written =
-            std::fs::write(&staged, secrets::mask(&text).as_bytes()).and_then(|()| std::fs::rename(&staged, &path));
+        // What is there was left by a killed process, or is a link that leads elsewhere.
+        let _ = std::fs::remove_file(&staged);
+        let written = std::fs::File::create_new(&staged)
+            .and_then(|mut file| file.write_all(secrets::mask(&text).as_bytes()))
+            .and_then(|()| std::fs::rename(&staged, &path));
         written.with_context(|| format!("Failed to write {}", path.display()))?;
         Ok(path)
     };

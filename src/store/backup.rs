@@ -8,11 +8,20 @@ use sqlx::sqlite::SqliteConnectOptions;
 use super::readers::vacuum_into;
 use super::{Store, StoreError};
 
+/// What is in a copy of a store.
+#[derive(Debug, Clone, Copy)]
+pub struct Copied {
+    /// Its size.
+    pub bytes: u64,
+    /// The sessions in it.
+    pub sessions: i64,
+}
+
 impl Store {
-    /// Copies the store, as it is at one moment, into a file that must not be there yet, and returns the copy's size in bytes.
+    /// Copies the store, as it is at one moment, into a file that must not be there yet, and returns what is in the copy.
     ///
     /// The file gets its name when it is whole and has passed its integrity check, so nobody takes half a copy for one.
-    pub async fn backup(&self, target: &Path) -> Result<u64, StoreError> {
+    pub async fn backup(&self, target: &Path) -> Result<Copied, StoreError> {
         let exists = || StoreError::Exists(target.to_owned());
         if target.exists() {
             return Err(exists());
@@ -24,6 +33,7 @@ impl Store {
         vacuum_into(&self.pool, &staged).await?;
         let copy = Self::pool(SqliteConnectOptions::new().filename(&staged).read_only(true)).await?;
         let found: String = sqlx::query_scalar("PRAGMA integrity_check").fetch_one(&copy).await?;
+        let sessions = sqlx::query_scalar("SELECT COUNT(*) FROM sessions").fetch_one(&copy).await?;
         copy.close().await;
         if found != "ok" {
             return Err(StoreError::Damaged(found));
@@ -37,6 +47,6 @@ impl Store {
             std::io::ErrorKind::AlreadyExists => exists(),
             _ => StoreError::of_io(refused.error),
         })?;
-        Ok(bytes)
+        Ok(Copied { bytes, sessions })
     }
 }

@@ -36,6 +36,7 @@ use sqlx::{ConnectOptions, Sqlite, SqliteConnection, SqlitePool};
 use tempfile::TempDir;
 
 pub use artifacts::ArtifactRecord;
+pub use backup::Copied;
 pub use error::StoreError;
 pub use history::{Filter, HistoryRow, Sort};
 pub use iterations::Finish;

@@ -3,12 +3,16 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{Row, SqlitePool};
 use tempfile::TempDir;
 
 use super::{Limits, MIGRATIONS, Store, StoreError, newest_schema};
+
+/// How often a copy is begun in which somebody writes meanwhile. A session writes once an iteration.
+const COPY_TRIES: u32 = 10;
 
 impl Store {
     /// Opens a store that must be there already, for reading.
@@ -23,9 +27,8 @@ impl Store {
 async fn reader(path: &Path) -> Result<Store, StoreError> {
     let read_only = SqliteConnectOptions::new().filename(path).read_only(true);
     // SQLite opens a file on the first question.
-    let (pool, schema) = match look(read_only.clone()).await {
-        // Readers need a log file beside the store, and nobody may make one here. Without a log there is no writer either.
-        Err(StoreError::NotWritable) if !has_log(path) => look(read_only.immutable(true)).await?,
+    let (pool, schema) = match look(read_only).await {
+        // Readers need a log file beside the store, and nobody may make one here.
         Err(StoreError::NotWritable) => return copied(path).await,
         looked => looked?,
     };
@@ -62,14 +65,36 @@ async fn look(options: SqliteConnectOptions) -> Result<(SqlitePool, i64), StoreE
     Ok((pool, last))
 }
 
-/// Reads a store with a log beside it that cannot be opened where it lies: a crash has left the log, and it belongs to the store.
+/// Reads a store that cannot be opened where it lies. A log beside it, as a crash leaves one, belongs to it.
+///
+/// Not opened as one that never changes: somebody who may write there may be doing so.
 async fn copied(path: &Path) -> Result<Store, StoreError> {
     let folder = temporary()?;
     let copy = folder.path().join("store.db");
-    for (from, to) in [(path.to_owned(), copy.clone()), (log(path), log(&copy))] {
-        std::fs::copy(from, to).map_err(StoreError::of_io)?;
+    for _ in 0..COPY_TRIES {
+        let before = (written(path)?, written(&log(path))?);
+        for (from, to, there) in
+            [(path.to_owned(), copy.clone(), before.0.is_some()), (log(path), log(&copy), before.1.is_some())]
+        {
+            // What an earlier try has copied.
+            let _ = std::fs::remove_file(&to);
+            if there {
+                std::fs::copy(from, to).map_err(StoreError::of_io)?;
+            }
+        }
+        if (written(path)?, written(&log(path))?) == before {
+            return up_to_date(&copy, folder).await;
+        }
     }
-    up_to_date(&copy, folder).await
+    Err(StoreError::Locked)
+}
+
+/// Tells how large a file is and when it was last written; none if it is not there.
+fn written(path: &Path) -> Result<Option<(u64, SystemTime)>, StoreError> {
+    match std::fs::metadata(path).and_then(|found| Ok((found.len(), found.modified()?))) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        found => found.map(Some).map_err(StoreError::of_io),
+    }
 }
 
 async fn up_to_date(copy: &Path, folder: TempDir) -> Result<Store, StoreError> {
@@ -86,10 +111,6 @@ pub(super) async fn vacuum_into(pool: &SqlitePool, path: &Path) -> Result<(), St
 
 fn temporary() -> Result<TempDir, StoreError> {
     tempfile::tempdir().map_err(StoreError::of_io)
-}
-
-fn has_log(path: &Path) -> bool {
-    std::fs::metadata(log(path)).is_ok_and(|log| log.len() > 0)
 }
 
 fn log(path: &Path) -> std::path::PathBuf {
