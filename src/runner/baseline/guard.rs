@@ -86,10 +86,7 @@ pub fn watch(program: i32) -> anyhow::Result<()> {
 
 /// Waits for one of several things, whatever signals come in between.
 #[cfg(target_os = "linux")]
-fn wait(
-    either: &mut [rustix::event::PollFd<'_>],
-    patience: Option<&rustix::time::Timespec>,
-) -> rustix::io::Result<()> {
+fn wait(either: &mut [rustix::event::PollFd<'_>], patience: Option<&rustix::time::Timespec>) -> rustix::io::Result<()> {
     loop {
         match rustix::event::poll(either, patience) {
             Err(rustix::io::Errno::INTR) => {}
