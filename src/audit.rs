@@ -187,12 +187,7 @@ impl Audit {
         floor.refutes(timing.median_ns).then(|| Outcome::Cheated {
             case: exhibit.case().name.clone(),
             check: Check::Floor,
-            message: format!(
-                "{:.3} us are below the floor of {:.3} us ({})",
-                timing.median_ns / 1e3,
-                floor.ns / 1e3,
-                floor.limiter.name()
-            ),
+            message: floor.refutation(timing.median_ns),
         })
     }
 }

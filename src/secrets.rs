@@ -1,7 +1,8 @@
 //! Secrets of the environment: children do not inherit them, and nothing that is kept or shown holds them.
 //!
-//! A key comes from the environment and from nowhere else. What other processes and files say is masked where it comes in, byte for
-//! byte, so that a frame or a line keeps its length; what goes to the terminal, the store, reports and events is masked once more.
+//! A key comes from the environment and from nowhere else. What other processes and files say is masked where it comes in, a `*` for each
+//! byte, and only where they may say anything: numbers, names and code stay as they are. What goes to the terminal, the store, reports
+//! and events is masked once more.
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -26,6 +27,12 @@ const NAMES: [&str; 12] = [
     "CREDENTIAL",
     "CREDENTIALS",
 ];
+
+/// What the last word of such a name may be, as in `GITHUB_PAT`. In front of others these mean something else: `SSH_AUTH_SOCK` is a path.
+const LAST_WORDS: [&str; 6] = ["PAT", "PWD", "PASS", "SSHPASS", "AUTH", "CREDS"];
+
+/// The shell's folders, which are not passwords.
+const FOLDERS: [&str; 2] = ["PWD", "OLDPWD"];
 
 /// The shortest value that is masked. A shorter one stands in too many innocent words, and protects nothing.
 const LEAST_BYTES: usize = 8;
@@ -69,7 +76,24 @@ pub fn mask(text: &str) -> Cow<'_, str> {
 /// Tells whether something of this name is likely to be a secret.
 pub fn looks_secret(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
-    name.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| NAMES.iter().any(|secret| word.ends_with(secret)))
+    if FOLDERS.contains(&name.as_str()) {
+        return false;
+    }
+    // A number counts secrets of one kind: `DB_PASS2`, `GITHUB_TOKEN_2`.
+    let words = name.split(|c: char| !c.is_ascii_alphanumeric()).map(|word| word.trim_end_matches(char::is_numeric));
+    let mut last = "";
+    for word in words.filter(|word| !word.is_empty()) {
+        if NAMES.iter().any(|secret| word.ends_with(secret)) {
+            return true;
+        }
+        last = word;
+    }
+    LAST_WORDS.contains(&last)
+}
+
+/// Masks the secrets of the environment in the string values of a JSON text; names and numbers stay, so that it stays JSON of the same form.
+pub fn mask_json(json: &str) -> Cow<'_, str> {
+    OURS.masked_json(json)
 }
 
 /// A stream in which the secrets of the environment are masked, line by line.
@@ -81,9 +105,15 @@ pub struct Masked<W: Write> {
 impl Secrets {
     fn of(environment: impl Iterator<Item = (OsString, OsString)>) -> Self {
         let mut secrets = Self::default();
-        for (name, value) in environment.filter(|(name, _)| looks_secret(&name.to_string_lossy())) {
-            secrets.values.extend(forms(&value.to_string_lossy()));
-            secrets.names.push(name);
+        for (name, value) in environment {
+            let value = value.to_string_lossy();
+            if looks_secret(&name.to_string_lossy()) {
+                secrets.values.extend(forms(&value));
+                secrets.names.push(name);
+            } else {
+                // A child may need the rest of it: its way to the network.
+                secrets.values.extend(url_passwords(&value).flat_map(forms));
+            }
         }
         secrets.values.sort_by_key(|value| std::cmp::Reverse(value.len()));
         secrets.values.dedup();
@@ -114,6 +144,52 @@ impl Secrets {
             Cow::Owned(bytes) => Cow::Owned(String::from_utf8_lossy(&bytes).into_owned()),
         }
     }
+
+    fn masked_json<'a>(&self, json: &'a str) -> Cow<'a, str> {
+        if self.values.is_empty() {
+            return Cow::Borrowed(json);
+        }
+        let (mut masked, mut rest) = (String::with_capacity(json.len()), json);
+        while let Some(start) = rest.find('"') {
+            let (before, string) = rest.split_at(start);
+            let (string, after) = string.split_at(string_bytes(string));
+            masked.push_str(before);
+            rest = after;
+            let is_name = after.trim_start().starts_with(':');
+            // What it means is masked, not how it is written: half an escape would be left.
+            match serde_json::from_str::<String>(string).ok().filter(|_| !is_name) {
+                Some(text) if self.found_in(text.as_bytes()) => {
+                    masked.push_str(&serde_json::Value::from(self.masked_text(&text)).to_string());
+                }
+                _ => masked.push_str(string),
+            }
+        }
+        masked.push_str(rest);
+        Cow::Owned(masked)
+    }
+}
+
+/// Returns the length of the JSON string at the start of a text, with its quotes; all of it where the string does not end.
+fn string_bytes(text: &str) -> usize {
+    let mut escaped = false;
+    for (at, byte) in text.bytes().enumerate().skip(1) {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b'"' => return at + 1,
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+/// Returns the passwords of the URLs in a text, as they stand there: `scheme://user:password@host`.
+fn url_passwords(text: &str) -> impl Iterator<Item = &str> {
+    text.split("://").skip(1).filter_map(|rest| {
+        let end = rest.find(|c: char| matches!(c, '/' | '?' | '#') || c.is_whitespace());
+        let (user, _host) = rest[..end.unwrap_or(rest.len())].rsplit_once('@')?;
+        user.split_once(':').map(|(_, password)| password)
+    })
 }
 
 /// Returns the forms in which a value may show up: line by line, since what is said is often cut into lines, plainly and as JSON.
@@ -175,12 +251,40 @@ mod tests {
 
     #[test]
     fn names_are_told_by_their_words() {
-        for name in
-            ["OPENAI_API_KEY", "GITHUB_TOKEN", "HF_TOKEN", "DB_PASSWORD", "AWS_SECRET_ACCESS_KEY", "apikey", "api-key"]
-        {
+        for name in [
+            "OPENAI_API_KEY",
+            "GITHUB_TOKEN",
+            "HF_TOKEN",
+            "DB_PASSWORD",
+            "AWS_SECRET_ACCESS_KEY",
+            "apikey",
+            "api-key",
+            "DB_PASS",
+            "SSHPASS",
+            "MYSQL_PWD",
+            "GITHUB_PAT",
+            "NPM_AUTH",
+            "AWS_CREDS",
+            "DB_PASS2",
+            "GITHUB_TOKEN_2",
+        ] {
             assert!(looks_secret(name), "{name}");
         }
-        for name in ["PATH", "HOME", "TOKENIZERS_PARALLELISM", "KEYBOARD", "LS_COLORS", "CUDA_HOME", "XDG_CACHE_HOME"] {
+        for name in [
+            "PWD",
+            "OLDPWD",
+            "SSH_AUTH_SOCK",
+            "XAUTHORITY",
+            "COMPASS",
+            "GLIBC_COMPAT",
+            "PATH",
+            "HOME",
+            "TOKENIZERS_PARALLELISM",
+            "KEYBOARD",
+            "LS_COLORS",
+            "CUDA_HOME",
+            "XDG_CACHE_HOME",
+        ] {
             assert!(!looks_secret(name), "{name}");
         }
     }
@@ -201,5 +305,32 @@ mod tests {
     fn a_secret_that_holds_another_is_masked_whole() {
         let secrets = secrets(&[("A_KEY", "abcdefgh"), ("B_KEY", "abcdefgh-and-more")]);
         assert_eq!(secrets.masked_text("abcdefgh-and-more abcdefgh"), "***************** ********");
+    }
+
+    #[test]
+    fn of_a_url_the_password_is_masked() {
+        let secrets = secrets(&[
+            ("HTTPS_PROXY", "http://somebody:opensesame@proxy:3128/"),
+            ("DATABASES", "postgres://u:p@ssw0rd:1@db/x postgres://u@opensource"),
+            ("HOMEPAGE", "https://host:80808080/a:b@cdefghijk"),
+        ]);
+        assert!(secrets.names.is_empty(), "who needs the network gets the proxy");
+        insta::assert_snapshot!(secrets.masked_text("via http://somebody:opensesame@proxy:3128/"), @"via http://somebody:**********@proxy:3128/");
+        insta::assert_snapshot!(secrets.masked_text("u:p@ssw0rd:1@db, opensource, 80808080, cdefghijk"), @"u:**********@db, opensource, 80808080, cdefghijk");
+    }
+
+    #[test]
+    fn json_stays_json_of_the_same_form() {
+        let secrets = secrets(&[
+            ("A_KEY", "16777216"),
+            ("B_KEY", "measurements"),
+            ("C_KEY", "nothing\\\"new"),
+            ("D_KEY", "nsecrets"),
+        ]);
+        let json = r#"{"measurements": [{"bytes":16777216}], "z": "the 16777216 measurements", "a":"nothing\\\"new","b":"\nsecrets","c" : 1.50}"#;
+        insta::assert_snapshot!(secrets.masked_json(json), @r#"{"measurements": [{"bytes":16777216}], "z": "the ******** ************", "a":"************","b":"\nsecrets","c" : 1.50}"#);
+        for broken in ["", "\"", "\"no end\\", "{\"a\":"] {
+            assert_eq!(secrets.masked_json(broken), broken);
+        }
     }
 }

@@ -63,20 +63,20 @@ pub async fn write_reports(
     let report = report(project, store.session_record(session).await?, workload.clone());
     let folder = project.root().join(".optloop/reports");
     std::fs::create_dir_all(&folder).with_context(|| format!("Failed to create {}", folder.display()))?;
-    let write = |extension: &str, text: String| -> anyhow::Result<PathBuf> {
+    let write = |extension: &str, text: &str| -> anyhow::Result<PathBuf> {
         let path = folder.join(format!("session-{session}.{extension}"));
         // Written beside and renamed: nobody ever reads half a report.
         let staged = path.with_extension(format!("{extension}.tmp"));
         // What is there was left by a killed process, or is a link that leads elsewhere.
         let _ = std::fs::remove_file(&staged);
         let written = std::fs::File::create_new(&staged)
-            .and_then(|mut file| file.write_all(secrets::mask(&text).as_bytes()))
+            .and_then(|mut file| file.write_all(text.as_bytes()))
             .and_then(|()| std::fs::rename(&staged, &path));
         written.with_context(|| format!("Failed to write {}", path.display()))?;
         Ok(path)
     };
-    write("json", report.to_json()?)?;
-    write("md", report.to_markdown()?)
+    write("json", &secrets::mask_json(&report.to_json()?))?;
+    write("md", &secrets::mask(&report.to_markdown()?))
 }
 
 /// Makes a report. The shapes are those on which the session ran, whatever the workload's file says by now; families that

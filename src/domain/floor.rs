@@ -78,6 +78,17 @@ impl Floor {
     pub fn refutes(self, ns: f64) -> bool {
         refutes(self.ns, ns)
     }
+
+    /// Says of a time that it is below the floor, and what may be the reason.
+    pub fn refutation(self, ns: f64) -> String {
+        format!(
+            "{:.3} us are below the floor of {:.3} us ({}): nothing that does the work is so fast, or the ceilings are wrong (`optloop \
+             doctor --measure` takes them anew)",
+            ns / 1e3,
+            self.ns / 1e3,
+            self.limiter.name()
+        )
+    }
 }
 
 /// See [`Floor::refutes`].

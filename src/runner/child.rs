@@ -48,7 +48,7 @@ pub fn requests<T: Message + DeserializeOwned + Send + 'static>() -> mpsc::Recei
 /// Has Ctrl-C, SIGTERM and SIGHUP no longer end this process, up to an `exec`.
 ///
 /// A supervisor of services signals every process of a group, not the session alone. A child that died of it would be taken for one
-/// that a variant took down.
+/// that a variant took down. While NVRTC compiles, its front end has SIGINT and SIGTERM for itself: of these a compiler dies then.
 pub fn outlast_stops() {
     #[cfg(unix)]
     {

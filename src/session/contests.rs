@@ -148,12 +148,7 @@ impl Session<'_> {
             let refuted =
                 floor.zip(measurement.best_timing()).filter(|(floor, timing)| floor.refutes(timing.median_ns));
             if let Some((floor, timing)) = refuted {
-                let (us, floor_us) = (timing.median_ns / 1e3, floor.ns / 1e3);
-                let message = format!(
-                    "{us:.3} us are below the floor of {floor_us:.3} us ({}): nothing that does the work is so fast, or \
-                     the ceilings are wrong (`optloop doctor --measure` takes them anew)",
-                    floor.limiter.name()
-                );
+                let message = floor.refutation(timing.median_ns);
                 evaluation.outcome = Outcome::Cheated { case: measurement.case.clone(), check: Check::Floor, message };
                 return;
             }

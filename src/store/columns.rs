@@ -24,9 +24,11 @@ pub(super) fn now() -> Result<String, StoreError> {
     OffsetDateTime::now_utc().format(INSTANT).map_err(|error| unreadable("instant", error))
 }
 
-/// Writes a JSON column.
+/// Writes a JSON column: no secret of the environment is kept in its texts, and its names and numbers are what they were.
 pub(super) fn to_json<T: Serialize + ?Sized>(what: &'static str, value: &T) -> Result<String, StoreError> {
-    serde_json::to_string(value).map(|json| text(&json).into_owned()).map_err(|error| unreadable(what, error))
+    serde_json::to_string(value)
+        .map(|json| secrets::mask_json(&json).into_owned())
+        .map_err(|error| unreadable(what, error))
 }
 
 /// Writes a text that came from elsewhere, such as a compiler's log: no secret of the environment is kept.

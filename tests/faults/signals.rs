@@ -42,6 +42,35 @@ async fn a_storm_of_signals_ends_a_session_in_order() {
     }
 }
 
+/// A supervisor of services signals every process of a group: what optloop has started outlasts it, and no variant is blamed.
+#[test]
+fn a_stop_of_every_process_ends_a_session_in_order_and_blames_no_variant() {
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        let sandbox = Sandbox::new();
+        let start = ["start", "--device", "fake", "--workload", "small", "--budget", "10m", "--json"];
+        let mut session = sandbox.command(&start).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut events = BufReader::new(session.stdout.take().unwrap()).lines();
+        for _ in 0..8 {
+            events.next().unwrap().unwrap();
+        }
+        let started = children(session.id());
+        let kinds = [" worker ", " compiler "];
+        assert!(kinds.iter().all(|kind| started.iter().any(|(_, command)| command.contains(kind))), "{started:?}");
+        // The children first: for a moment it is on them alone.
+        for (pid, _) in started {
+            send(pid, signal);
+        }
+        send(session.id(), signal);
+        let last = events.map(Result::unwrap).last().unwrap();
+        assert!(last.contains("\"status\":\"interrupted\""), "{last}");
+        assert!(session.wait().unwrap().success());
+        let counts = &sandbox.report()["iterations"];
+        for outcome in ["crashed", "timed_out", "rejected_by_compiler"] {
+            assert_eq!(counts[outcome].as_u64().unwrap_or(0), 0, "{counts}");
+        }
+    }
+}
+
 /// Asks SQLite whether the database is whole.
 async fn integrity(sandbox: &Sandbox) -> String {
     use sqlx::{Connection, SqliteConnection};

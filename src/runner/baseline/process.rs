@@ -74,16 +74,19 @@ impl Process {
     /// Asks, and waits for the answer.
     pub async fn ask(&mut self, request: &Request<'_>) -> Result<Value, Failure> {
         let line = serde_json::to_string(request).map_err(|error| Failure::Refused(error.to_string()))? + "\n";
-        // A program that does not listen may have said why before it died, so what it says is read in any case.
-        let _ = self.input.write_all(line.as_bytes()).await;
-        let _ = self.input.flush().await;
-        let mut line = Vec::new();
-        match timeout(self.patience, (&mut self.output).take(MAX_LINE_BYTES).read_until(b'\n', &mut line)).await {
+        let mut said = Vec::new();
+        let asked = async {
+            // A program that does not listen may have said why before it died, so what it says is read in any case.
+            let _ = self.input.write_all(line.as_bytes()).await;
+            let _ = self.input.flush().await;
+            (&mut self.output).take(MAX_LINE_BYTES).read_until(b'\n', &mut said).await
+        };
+        match timeout(self.patience, asked).await {
             Err(_) => {
                 let patience = humantime::format_duration(self.patience);
                 Err(Failure::Gone(format!("it did not answer within {patience}")))
             }
-            Ok(Ok(_)) if line.ends_with(b"\n") => answer(&line),
+            Ok(Ok(_)) if said.ends_with(b"\n") => answer(&said),
             Ok(Ok(length)) if length as u64 == MAX_LINE_BYTES => {
                 Err(Failure::Gone(format!("it talks garbage: a line of over {} MiB", MAX_LINE_BYTES >> 20)))
             }
@@ -107,7 +110,9 @@ pub fn meant<T: DeserializeOwned>(answer: Value) -> Result<T, Failure> {
 
 /// Reads a line of a program: an answer, or why there is none.
 pub fn answer(line: &[u8]) -> Result<Value, Failure> {
-    let answer: Value = serde_json::from_slice(&secrets::mask_bytes(line)).map_err(|error| garbage(&error))?;
+    // Bytes that are no text are none of JSON's either.
+    let line = String::from_utf8_lossy(line);
+    let answer: Value = serde_json::from_str(&secrets::mask_json(&line)).map_err(|error| garbage(&error))?;
     match answer.get("error") {
         Some(_) => Err(Failure::Refused(sentence(&meant::<Refusal>(answer)?.error))),
         None => Ok(answer),

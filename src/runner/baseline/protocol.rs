@@ -68,7 +68,7 @@ impl Hello {
     }
 }
 
-/// The answer to [`Request::Prepare`].
+/// The answer to `Request::Prepare`.
 #[derive(Debug, Deserialize)]
 pub struct Prepared {
     /// Every backend that was asked for.
@@ -90,14 +90,14 @@ pub struct PreparedBackend {
     pub output: Option<String>,
 }
 
-/// The answer to [`Request::Sample`].
+/// The answer to `Request::Sample`.
 #[derive(Debug, Deserialize)]
 pub struct Sampled {
     /// Nanoseconds of one execution, a value per replay.
     pub samples_ns: Vec<f64>,
 }
 
-/// The answer to [`Request::Release`].
+/// The answer to `Request::Release`.
 #[derive(Debug, Deserialize)]
 pub struct Released {}
 
