@@ -9,7 +9,7 @@ use crate::domain::variant::Params;
 use crate::domain::workload::{Case, Workload};
 use crate::runner::evaluate::{CaseRequest, PlannedCase};
 
-/// The most hidden cases of an examination: one that a family is valid on and one or two that it is valid on by chance.
+/// The most hidden cases of an examination: each costs an allocation and a reference, and the op gives the most telling ones first.
 const MOST_HIDDEN: usize = 3;
 
 /// Fills in the plans of an idea, the case with the least work first, so that a wrong variant fails early.
