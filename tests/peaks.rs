@@ -49,6 +49,7 @@ fn execute(ptx: &str, plan: &LaunchPlan) -> Counters {
             ScalarValue::I32(value) => value.to_le_bytes().to_vec(),
             ScalarValue::F32(value) => value.to_le_bytes().to_vec(),
         },
+        Arg::TensorMap(map) => panic!("a probe takes no tensor map, and this one takes `{}`", map.name),
     };
     let [launch] = plan.launches.as_slice() else { panic!("a probe is one launch") };
     let args: Vec<Vec<u8>> = launch.args.iter().map(bytes).collect();

@@ -1,16 +1,23 @@
 //! Families: a CUDA template with its search space, constraints and launch plan, as `family.toml` gives them.
 
+mod rules;
+
 use indexmap::IndexMap;
 use serde::Deserialize;
 
+use rules::{ArgScope, LaunchFile, LaunchRule, TensorMapFile, TensorMapRule, WorkspaceFile, WorkspaceRule};
+
 use super::device::DeviceInfo;
 use super::expr::{Bindings, Expr, ExprError};
-use super::names::{did_you_mean, is_file_name, is_identifier};
+use super::names::{is_file_name, is_identifier};
 use super::op::{Dims, Dtype, Op};
-use super::plan::{Arg, Initial, Launch, LaunchPlan, Scalar, ScalarValue, Workspace};
+use super::plan::LaunchPlan;
 use super::toml_text;
 use super::variant::Params;
 use super::workload::{Case, Workload};
+
+/// Names that are bound beside parameters and dimensions, which a manifest must not give to its own values.
+const RESERVED: [&str; 6] = ["elem_bytes", "smem_limit", "max_threads", "sms", "sm", "DTYPE"];
 
 /// A template of CUDA source with everything that is needed to instantiate and launch it.
 #[derive(Debug, Clone)]
@@ -39,6 +46,7 @@ pub struct Family {
     pub meaning: String,
     derived: IndexMap<String, Expr>,
     workspaces: Vec<WorkspaceRule>,
+    tensor_maps: Vec<TensorMapRule>,
     launches: Vec<LaunchRule>,
 }
 
@@ -63,24 +71,6 @@ pub struct Constraint {
     pub expr: Expr,
     /// Why.
     pub why: String,
-}
-
-#[derive(Debug, Clone)]
-struct WorkspaceRule {
-    name: String,
-    dtype: Dtype,
-    elements: Expr,
-    initial: Initial,
-}
-
-#[derive(Debug, Clone)]
-struct LaunchRule {
-    kernel: String,
-    grid: Vec<Expr>,
-    block: Vec<Expr>,
-    shared: Option<Expr>,
-    cluster: Option<Vec<Expr>>,
-    args: Vec<String>,
 }
 
 /// Why a point of a family cannot run on a case and device.
@@ -123,6 +113,8 @@ struct FamilyFile {
     constraints: Vec<ConstraintFile>,
     #[serde(default, rename = "workspace")]
     workspaces: Vec<WorkspaceFile>,
+    #[serde(default, rename = "tensor_map")]
+    tensor_maps: Vec<TensorMapFile>,
     #[serde(rename = "launch")]
     launches: Vec<LaunchFile>,
 }
@@ -132,31 +124,6 @@ struct FamilyFile {
 struct ConstraintFile {
     expr: String,
     why: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct WorkspaceFile {
-    name: String,
-    dtype: Dtype,
-    elements: String,
-    #[serde(default = "undefined")]
-    initial: Initial,
-}
-
-fn undefined() -> Initial {
-    Initial::Undefined
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct LaunchFile {
-    kernel: String,
-    grid: Vec<String>,
-    block: Vec<String>,
-    shared: Option<String>,
-    cluster: Option<Vec<String>>,
-    args: Vec<String>,
 }
 
 impl Family {
@@ -176,7 +143,8 @@ impl Family {
         for (name, param) in &file.params {
             param.check(name)?;
         }
-        let own = file.params.keys().chain(file.derived.keys()).chain(file.workspaces.iter().map(|w| &w.name));
+        let buffers = file.workspaces.iter().map(|w| &w.name).chain(file.tensor_maps.iter().map(|map| &map.name));
+        let own = file.params.keys().chain(file.derived.keys()).chain(buffers);
         let mut named = own.clone().chain(file.launches.iter().map(|launch| &launch.kernel));
         if let Some(name) = named.find(|name| !is_identifier(name)) {
             return Err(format!("`{name}`: use 1 to 64 letters, digits and `_`, it becomes a name in the source"));
@@ -187,8 +155,15 @@ impl Family {
         if let Some(name) = file.derived.keys().find(|name| file.params.contains_key(*name)) {
             return Err(format!("`{name}` is both a parameter and derived: rename one"));
         }
-        if file.launches.is_empty() {
-            return Err("it has no [[launch]]: add at least one".to_owned());
+        match file.launches.first() {
+            None => return Err("it has no [[launch]]: add at least one".to_owned()),
+            Some(first) if first.programmatic => {
+                let kernel = &first.kernel;
+                return Err(format!(
+                    "launch `{kernel}`: the first of a plan cannot be programmatic, it waits for what was before"
+                ));
+            }
+            Some(_) => {}
         }
         let parse = |text: &String| Expr::parse(text).map_err(|error| error.to_string());
         let derived =
@@ -198,13 +173,8 @@ impl Family {
             .into_iter()
             .map(|c| Ok(Constraint { expr: parse(&c.expr)?, why: c.why }))
             .collect::<Result<_, String>>()?;
-        let workspaces = file
-            .workspaces
-            .into_iter()
-            .map(|w| {
-                Ok(WorkspaceRule { name: w.name, dtype: w.dtype, elements: parse(&w.elements)?, initial: w.initial })
-            })
-            .collect::<Result<_, String>>()?;
+        let workspaces = file.workspaces.into_iter().map(WorkspaceRule::parse).collect::<Result<_, String>>()?;
+        let tensor_maps = file.tensor_maps.into_iter().map(TensorMapRule::parse).collect::<Result<_, String>>()?;
         let launches = file.launches.into_iter().map(LaunchRule::parse).collect::<Result<_, String>>()?;
         Ok(Self {
             name: file.name,
@@ -220,6 +190,7 @@ impl Family {
             meaning,
             derived,
             workspaces,
+            tensor_maps,
             launches,
         })
     }
@@ -268,7 +239,14 @@ impl Family {
     ) -> Result<LaunchPlan, PointError> {
         let bindings = self.valid_bindings(params, case, dtype, device)?;
         let workspaces = self.workspaces.iter().map(|rule| rule.fill(&bindings)).collect::<Result<Vec<_>, _>>()?;
-        let scope = ArgScope { bindings: &bindings, workspaces: &workspaces, case, op, dtype };
+        let tensors = op.tensors(&case.dims, dtype);
+        let scope = ArgScope {
+            bindings: &bindings,
+            tensors: &tensors,
+            scalars: &op.scalars(&case.dims),
+            workspaces: &workspaces,
+            tensor_maps: &self.tensor_maps,
+        };
         let launches = self.launches.iter().map(|rule| rule.fill(&scope)).collect::<Result<Vec<_>, _>>()?;
         Ok(LaunchPlan { workspaces, launches })
     }
@@ -328,107 +306,5 @@ impl Param {
             return Err(format!("parameter `{name}`: `expect` must be [low, high] with 0 < low <= high"));
         }
         Ok(())
-    }
-}
-
-impl WorkspaceRule {
-    fn fill(&self, bindings: &Bindings) -> Result<Workspace, PointError> {
-        let elements = self.elements.int(bindings)?;
-        let bytes = usize::try_from(elements)
-            .ok()
-            .and_then(|n| n.checked_mul(self.dtype.bytes()))
-            .filter(|&bytes| bytes > 0)
-            .ok_or_else(|| PointError::Manifest(format!("workspace `{}` has {elements} elements", self.name)))?;
-        Ok(Workspace { name: self.name.clone(), bytes, initial: self.initial })
-    }
-}
-
-/// What the argument names of a launch may refer to.
-struct ArgScope<'a> {
-    bindings: &'a Bindings,
-    workspaces: &'a [Workspace],
-    case: &'a Case,
-    op: &'a dyn Op,
-    dtype: Dtype,
-}
-
-impl ArgScope<'_> {
-    fn resolve(&self, name: &str) -> Result<Arg, PointError> {
-        let tensors = self.op.tensors(&self.case.dims, self.dtype);
-        if tensors.iter().any(|tensor| tensor.name == name) {
-            return Ok(Arg::Tensor(name.to_owned()));
-        }
-        if self.workspaces.iter().any(|workspace| workspace.name == name) {
-            return Ok(Arg::Workspace(name.to_owned()));
-        }
-        let scalars = self.op.scalars(&self.case.dims);
-        let value = if let Some((_, value)) = scalars.iter().find(|(scalar, _)| *scalar == name) {
-            ScalarValue::F32(*value as f32)
-        } else if let Some(value) = self.bindings.get(name) {
-            let value = i32::try_from(*value)
-                .map_err(|_| PointError::Manifest(format!("argument `{name}` = {value} does not fit an int")))?;
-            ScalarValue::I32(value)
-        } else {
-            let known = tensors.iter().map(|t| t.name.as_str()).chain(scalars.iter().map(|s| s.0));
-            let hint = did_you_mean(name, known.chain(self.bindings.keys().map(String::as_str)));
-            return Err(PointError::Manifest(format!("launch argument `{name}` names nothing{hint}")));
-        };
-        Ok(Arg::Scalar(Scalar { name: name.to_owned(), value }))
-    }
-}
-
-/// The largest grid and block along x, y and z on every supported architecture (CUDA C++ Programming Guide, "Technical
-/// Specifications per Compute Capability").
-const MAX_GRID: [u32; 3] = [i32::MAX.cast_unsigned(), 65535, 65535];
-const MAX_BLOCK: [u32; 3] = [1024, 1024, 64];
-
-/// Names that are bound beside parameters and dimensions, which a manifest must not give to its own values.
-const RESERVED: [&str; 6] = ["elem_bytes", "smem_limit", "max_threads", "sms", "sm", "DTYPE"];
-
-impl LaunchRule {
-    fn parse(file: LaunchFile) -> Result<Self, String> {
-        let parse = |text: &String| Expr::parse(text).map_err(|error| error.to_string());
-        let extents = |what: &str, texts: &[String]| -> Result<Vec<Expr>, String> {
-            if texts.is_empty() || texts.len() > 3 {
-                return Err(format!("launch `{}`: `{what}` needs one to three extents", file.kernel));
-            }
-            texts.iter().map(parse).collect()
-        };
-        Ok(Self {
-            grid: extents("grid", &file.grid)?,
-            block: extents("block", &file.block)?,
-            cluster: file.cluster.as_deref().map(|texts| extents("cluster", texts)).transpose()?,
-            shared: file.shared.as_ref().map(parse).transpose()?,
-            kernel: file.kernel,
-            args: file.args,
-        })
-    }
-
-    fn fill(&self, scope: &ArgScope<'_>) -> Result<Launch, PointError> {
-        let extents = |what: &str, exprs: &[Expr], most: [u32; 3]| -> Result<[u32; 3], PointError> {
-            let mut filled = [1_u32; 3];
-            for ((slot, expr), most) in filled.iter_mut().zip(exprs).zip(most) {
-                let value = expr.int(scope.bindings)?;
-                *slot = u32::try_from(value).ok().filter(|n| (1..=most).contains(n)).ok_or_else(|| {
-                    PointError::Manifest(format!(
-                        "launch `{}`: {what} `{}` = {value}, not 1 to {most}",
-                        self.kernel,
-                        expr.text()
-                    ))
-                })?;
-            }
-            Ok(filled)
-        };
-        let shared_bytes = self.shared.as_ref().map_or(Ok(0), |expr| expr.int(scope.bindings))?;
-        Ok(Launch {
-            kernel: self.kernel.clone(),
-            grid: extents("grid", &self.grid, MAX_GRID)?,
-            block: extents("block", &self.block, MAX_BLOCK)?,
-            shared_bytes: u32::try_from(shared_bytes).map_err(|_| {
-                PointError::Manifest(format!("launch `{}`: shared = {shared_bytes} bytes", self.kernel))
-            })?,
-            cluster: self.cluster.as_deref().map(|exprs| extents("cluster", exprs, MAX_BLOCK)).transpose()?,
-            args: self.args.iter().map(|name| scope.resolve(name)).collect::<Result<_, _>>()?,
-        })
     }
 }

@@ -4,6 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::op::Dtype;
+
 /// Kernels to launch in order on one stream, with the scratch memory they share.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LaunchPlan {
@@ -47,6 +49,11 @@ pub struct Launch {
     pub shared_bytes: u32,
     /// Blocks per cluster along x, y, z, if the kernel is launched in clusters.
     pub cluster: Option<[u32; 3]>,
+    /// May start before the launch before it has ended: the kernel itself waits for that by `griddepcontrol.wait` (PTX ISA,
+    /// "griddepcontrol"; CUDA C++ Programming Guide, "Programmatic Dependent Launch"). Never the first launch of a plan, which
+    /// would overlap with whatever ran before.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub programmatic: bool,
     /// Arguments, in the order of the kernel's parameters.
     pub args: Vec<Arg>,
 }
@@ -75,6 +82,31 @@ pub enum Arg {
     Workspace(String),
     /// A number passed by value.
     Scalar(Scalar),
+    /// A description of a tensor for the copy engine, 128 bytes passed by value.
+    TensorMap(TensorMap),
+}
+
+/// What Hopper's copy engine (TMA) is told of a tensor, as `cuTensorMapEncodeTiled` takes it (CUDA driver API, "Tensor Map Object
+/// Management"). Elements outside of the tensor are zero when loaded and left alone when stored.
+///
+/// The kernel takes it as `const __grid_constant__` parameter of 128 bytes, aligned to 64 or more.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TensorMap {
+    /// The name in the manifest, for the reader.
+    pub name: String,
+    /// The tensor whose address it holds.
+    pub tensor: String,
+    /// The tensor's element type.
+    pub dtype: Dtype,
+    /// Elements along each dimension, innermost first; one to five of them.
+    pub sizes: Vec<u64>,
+    /// Bytes from an element to the next along each dimension but the innermost, where they are dense: multiples of 16.
+    pub stride_bytes: Vec<u64>,
+    /// Elements of a copied box along each dimension, 1 to 256.
+    #[serde(rename = "box")]
+    pub box_sizes: Vec<u32>,
+    /// The bytes among which chunks of 16 bytes are exchanged in shared memory by the number of their row: 0 (none), 32, 64 or 128.
+    pub swizzle_bytes: u32,
 }
 
 /// A number passed by value.

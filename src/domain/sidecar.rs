@@ -240,6 +240,7 @@ pub(crate) mod tests {
                 block: [128, 1, 1],
                 shared_bytes: 49152,
                 cluster: None,
+                programmatic: false,
                 args: vec![
                     Arg::Tensor("q".to_owned()),
                     Arg::Workspace("partial".to_owned()),

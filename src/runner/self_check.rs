@@ -101,6 +101,7 @@ fn plan(elements: usize) -> LaunchPlan {
         block: [THREADS, 1, 1],
         shared_bytes: 0,
         cluster: None,
+        programmatic: false,
         args: vec![workspace("from"), workspace("to"), Arg::Scalar(number)],
     };
     LaunchPlan { workspaces: Vec::new(), launches: vec![launch] }

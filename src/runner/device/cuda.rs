@@ -16,7 +16,8 @@ use rayon::prelude::*;
 use super::{Buffer, Capture, Clock, Device, Fault, Module, Replay, Work};
 use crate::domain::artifact::Artifact;
 use crate::domain::device::{DeviceInfo, Peaks, TimeSource};
-use crate::domain::plan::{Arg, Launch, ScalarValue};
+use crate::domain::op::Dtype;
+use crate::domain::plan::{Arg, Launch, ScalarValue, TensorMap};
 
 /// What lies on either side of a buffer: as much as a tile of 128 rows of 256 halves, so that a whole tile at a ragged end lands
 /// in it. A multiple of the 256 bytes to which the driver aligns what it allocates, so that a buffer is aligned to them, too.
@@ -67,9 +68,17 @@ struct Loaded {
     functions: HashMap<String, sys::CUfunction>,
 }
 
-/// The arguments of one launch, in memory that the driver reads during the call.
-struct Arguments {
-    values: Vec<u64>,
+/// One argument of a launch, in memory that the driver reads during the call: as many bytes from the front as the parameter has.
+/// A tensor map has 128, aligned to 64.
+#[repr(C, align(64))]
+struct Argument([u8; 128]);
+
+impl Argument {
+    fn of(number: u64) -> Self {
+        let mut bytes = [0; 128];
+        bytes[..8].copy_from_slice(&number.to_le_bytes());
+        Self(bytes)
+    }
 }
 
 impl CudaDevice {
@@ -198,8 +207,8 @@ impl CudaDevice {
             let function = self.function(work.module, launch)?;
             let mut arguments = self.arguments(launch, work)?;
             let mut pointers: Vec<*mut c_void> =
-                arguments.values.iter_mut().map(|value| ptr::from_mut(value).cast()).collect();
-            let mut attributes = launch.cluster.map(cluster_attribute).into_iter().collect::<Vec<_>>();
+                arguments.iter_mut().map(|argument| ptr::from_mut(argument).cast()).collect();
+            let mut attributes = attributes(launch);
             let config = sys::CUlaunchConfig {
                 gridDimX: launch.grid[0],
                 gridDimY: launch.grid[1],
@@ -212,7 +221,7 @@ impl CudaDevice {
                 attrs: attributes.as_mut_ptr(),
                 numAttrs: attributes.len() as u32,
             };
-            // SAFETY: function and stream are alive; the driver copies the arguments, each of which points to eight
+            // SAFETY: function and stream are alive; the driver copies the arguments, each of which points to 128
             // readable bytes, before the call returns. What the kernel does with them is the variant's affair: it runs
             // in a process of its own.
             let status =
@@ -222,20 +231,22 @@ impl CudaDevice {
         Ok(())
     }
 
-    fn arguments(&self, launch: &Launch, work: &Work<'_>) -> Result<Arguments, Fault> {
+    fn arguments(&self, launch: &Launch, work: &Work<'_>) -> Result<Vec<Argument>, Fault> {
         let address = |name: &String| {
             let buffer = work.buffers.get(name).copied();
-            buffer.ok_or_else(|| Fault::Refused(format!("the plan names no buffer `{name}`")))
+            let buffer = buffer.ok_or_else(|| Fault::Refused(format!("the plan names no buffer `{name}`")))?;
+            Ok(self.place(buffer)?.address)
         };
         let value = |arg: &Arg| match arg {
-            Arg::Tensor(name) | Arg::Workspace(name) => Ok(self.place(address(name)?)?.address),
-            // The driver reads as many bytes as the parameter has, from the front: little-endian machines only.
-            Arg::Scalar(scalar) => Ok(match scalar.value {
+            Arg::Tensor(name) | Arg::Workspace(name) => Ok(Argument::of(address(name)?)),
+            // From the front: little-endian machines only.
+            Arg::Scalar(scalar) => Ok(Argument::of(match scalar.value {
                 ScalarValue::I32(value) => u64::from(value.cast_unsigned()),
                 ScalarValue::F32(value) => u64::from(value.to_bits()),
-            }),
+            })),
+            Arg::TensorMap(map) => tensor_map(map, address(&map.tensor)?),
         };
-        Ok(Arguments { values: launch.args.iter().map(value).collect::<Result<_, Fault>>()? })
+        launch.args.iter().map(value).collect()
     }
 }
 
@@ -430,14 +441,74 @@ fn same(a: &[u8], b: &[u8]) -> bool {
     a.par_chunks(COMPARED_BYTES).zip(b.par_chunks(COMPARED_BYTES)).all(|(a, b)| a == b)
 }
 
-fn cluster_attribute(cluster: [u32; 3]) -> sys::CUlaunchAttribute {
-    // SAFETY: an all-zero attribute is valid, and the union's cluster member is the one that the id below selects.
+/// Returns what a launch asks for beside grid, block and shared memory.
+fn attributes(launch: &Launch) -> Vec<sys::CUlaunchAttribute> {
+    let mut all = Vec::new();
+    if let Some([x, y, z]) = launch.cluster {
+        let mut attribute = empty_attribute(sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
+        attribute.value.clusterDim.x = x;
+        attribute.value.clusterDim.y = y;
+        attribute.value.clusterDim.z = z;
+        all.push(attribute);
+    }
+    if launch.programmatic {
+        let id = sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+        let mut attribute = empty_attribute(id);
+        attribute.value.programmaticStreamSerializationAllowed = 1;
+        all.push(attribute);
+    }
+    all
+}
+
+fn empty_attribute(id: sys::CUlaunchAttributeID) -> sys::CUlaunchAttribute {
+    // SAFETY: an all-zero attribute is valid; the caller sets the member of the union that `id` selects.
     let mut attribute: sys::CUlaunchAttribute = unsafe { std::mem::zeroed() };
-    attribute.id = sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
-    attribute.value.clusterDim.x = cluster[0];
-    attribute.value.clusterDim.y = cluster[1];
-    attribute.value.clusterDim.z = cluster[2];
+    attribute.id = id;
     attribute
+}
+
+/// Describes a tensor at `address` for the copy engine.
+fn tensor_map(map: &TensorMap, address: sys::CUdeviceptr) -> Result<Argument, Fault> {
+    use sys::{CUtensorMapDataType as Type, CUtensorMapSwizzle as Swizzle};
+    let dtype = match map.dtype {
+        Dtype::F16 => Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+        Dtype::F32 => Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
+    };
+    let swizzle = match map.swizzle_bytes {
+        32 => Swizzle::CU_TENSOR_MAP_SWIZZLE_32B,
+        64 => Swizzle::CU_TENSOR_MAP_SWIZZLE_64B,
+        128 => Swizzle::CU_TENSOR_MAP_SWIZZLE_128B,
+        _ => Swizzle::CU_TENSOR_MAP_SWIZZLE_NONE,
+    };
+    let rank = map.sizes.len();
+    if map.stride_bytes.len() + 1 != rank || map.box_sizes.len() != rank {
+        return Err(Fault::Refused(format!("tensor map `{}` has lists of different lengths", map.name)));
+    }
+    let dense = vec![1_u32; rank];
+    let mut encoded = Argument([0; 128]);
+    // SAFETY: the driver writes the 128 bytes of a map, aligned to 64, and reads as many numbers of each list as the rank says,
+    // strides one fewer.
+    let status = unsafe {
+        sys::cuTensorMapEncodeTiled(
+            ptr::from_mut(&mut encoded).cast(),
+            dtype,
+            rank as u32,
+            address as *mut c_void,
+            map.sizes.as_ptr().cast(),
+            map.stride_bytes.as_ptr().cast(),
+            map.box_sizes.as_ptr(),
+            dense.as_ptr(),
+            sys::CUtensorMapInterleave::CU_TENSOR_MAP_INTERLEAVE_NONE,
+            swizzle,
+            // Whole sectors of two: what is fetched is read to its end by a neighbouring box or block.
+            sys::CUtensorMapL2promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+            sys::CUtensorMapFloatOOBfill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+        )
+    };
+    status.result().map_err(|error| {
+        Fault::Refused(format!("the driver refuses the tensor map `{}`: {}", map.name, describe(&error)))
+    })?;
+    Ok(encoded)
 }
 
 fn describe_device(device: sys::CUdevice, number: u32) -> Result<DeviceInfo, DriverError> {

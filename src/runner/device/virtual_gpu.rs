@@ -12,12 +12,12 @@ use virtual_gpu::gpu::Gpu;
 use virtual_gpu::program::{self, Param};
 use virtual_gpu::ptx::{self, PtxError};
 use virtual_gpu::timing::{Shape, model};
-use virtual_gpu::{Loaded, MemoryError, Options, VirtualGpu};
+use virtual_gpu::{Fill, Loaded, MemoryError, Options, Swizzle, VirtualGpu};
 
 use super::{Buffer, Clock, Device, Fault, Model, Module, Work};
 use crate::domain::artifact::{Artifact, KernelResources};
 use crate::domain::device::{DeviceInfo, Peaks, TimeSource};
-use crate::domain::plan::{Arg, Launch, ScalarValue};
+use crate::domain::plan::{Arg, Launch, ScalarValue, TensorMap};
 use crate::domain::profile::{LaunchProfile, Profile, Units};
 
 /// The fewest blocks that a sample has. The executor samples symmetrically, so that work which grows along the grid, as under a
@@ -100,23 +100,30 @@ impl VirtualDevice {
             let (given, wanted) = (launch.args.len(), params.len());
             return Err(Fault::Refused(format!("`{}` takes {wanted} arguments, not {given}", launch.kernel)));
         }
+        let address = |name: &String| {
+            let buffer = work.buffers.get(name).copied();
+            let buffer = buffer.ok_or_else(|| Fault::Refused(format!("the plan names no buffer `{name}`")))?;
+            Ok(self.place(buffer)?.0)
+        };
         let value = |arg: &Arg| match arg {
-            Arg::Tensor(name) | Arg::Workspace(name) => {
-                let buffer = work.buffers.get(name).copied();
-                let buffer = buffer.ok_or_else(|| Fault::Refused(format!("the plan names no buffer `{name}`")))?;
-                Ok(self.place(buffer)?.0)
-            }
+            Arg::Tensor(name) | Arg::Workspace(name) => Ok(address(name)?.to_le_bytes().to_vec()),
             Arg::Scalar(scalar) => Ok(match scalar.value {
-                ScalarValue::I32(value) => u64::from(value.cast_unsigned()),
-                ScalarValue::F32(value) => u64::from(value.to_bits()),
+                ScalarValue::I32(value) => i64::from(value).to_le_bytes().to_vec(),
+                ScalarValue::F32(value) => u64::from(value.to_bits()).to_le_bytes().to_vec(),
             }),
+            Arg::TensorMap(map) => tensor_map(map, address(&map.tensor)?),
         };
         let bytes = |(arg, param): (&Arg, &Param)| {
-            let bytes = value(arg)?.to_le_bytes();
-            let size = param.bytes as usize;
-            bytes.get(..size).map(<[u8]>::to_vec).ok_or_else(|| {
-                Fault::Refused(format!("parameter `{}` of `{}` has {size} bytes", param.name, launch.kernel))
-            })
+            let (mut bytes, size) = (value(arg)?, param.bytes as usize);
+            if bytes.len() < size || (matches!(arg, Arg::TensorMap(_)) && bytes.len() != size) {
+                let (name, kernel) = (&param.name, &launch.kernel);
+                return Err(Fault::Refused(format!(
+                    "parameter `{name}` of `{kernel}` has {size} bytes, not {}",
+                    bytes.len()
+                )));
+            }
+            bytes.truncate(size);
+            Ok(bytes)
         };
         launch.args.iter().zip(params).map(bytes).collect()
     }
@@ -267,6 +274,28 @@ fn sort(kernel: &str, error: LaunchError) -> Fault {
             _ => Fault::Crashed(fault.to_string()),
         },
     }
+}
+
+/// Describes a tensor at `address` for the copy engine.
+fn tensor_map(map: &TensorMap, address: u64) -> Result<Vec<u8>, Fault> {
+    let swizzle = match map.swizzle_bytes {
+        32 => Swizzle::Bytes32,
+        64 => Swizzle::Bytes64,
+        128 => Swizzle::Bytes128,
+        _ => Swizzle::None,
+    };
+    let described = virtual_gpu::TensorMap {
+        element_bytes: map.dtype.bytes() as u32,
+        address,
+        dims: map.sizes.clone(),
+        strides: map.stride_bytes.clone(),
+        box_dims: map.box_sizes.clone(),
+        element_strides: Vec::new(),
+        swizzle,
+        fill: Fill::Zeros,
+    };
+    let refused = |reason| Fault::Refused(format!("the virtual GPU refuses the tensor map `{}`: {reason}", map.name));
+    described.encode().map(Vec::from).map_err(refused)
 }
 
 fn broken(error: MemoryError) -> Fault {

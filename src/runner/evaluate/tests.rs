@@ -61,6 +61,7 @@ fn plan(fault: i32) -> LaunchPlan {
             block: [64, 1, 1],
             shared_bytes: 0,
             cluster: None,
+            programmatic: false,
             args: tensors.into_iter().chain([fault]).collect(),
         }],
     }

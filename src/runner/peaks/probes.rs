@@ -155,6 +155,7 @@ fn plan(workspaces: &[(&str, u64)], kernel: &str, blocks: u32, threads: u32, arg
         block: [threads, 1, 1],
         shared_bytes: 0,
         cluster: None,
+        programmatic: false,
         args,
     };
     LaunchPlan { workspaces: workspaces.iter().map(workspace).collect(), launches: vec![launch] }

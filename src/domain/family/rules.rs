@@ -1,0 +1,269 @@
+//! The parts of a manifest that become a launch plan: workspaces, tensor maps and launches, and how their expressions are filled in.
+
+use serde::Deserialize;
+
+use super::PointError;
+use crate::domain::expr::{Bindings, Expr};
+use crate::domain::names::did_you_mean;
+use crate::domain::op::{Dtype, TensorSpec};
+use crate::domain::plan::{Arg, Initial, Launch, Scalar, ScalarValue, TensorMap, Workspace};
+
+/// The bounds of `cuTensorMapEncodeTiled` (CUDA driver API): elements along a dimension, bytes of a stride, elements of a box.
+const MAX_MAP_SIZE: u64 = 1 << 32;
+const MAX_MAP_STRIDE_BYTES: u64 = (1 << 40) - 1;
+const MAX_BOX: u64 = 256;
+
+#[derive(Debug, Clone)]
+pub(super) struct WorkspaceRule {
+    name: String,
+    dtype: Dtype,
+    elements: Expr,
+    initial: Initial,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct LaunchRule {
+    kernel: String,
+    grid: Vec<Expr>,
+    block: Vec<Expr>,
+    shared: Option<Expr>,
+    cluster: Option<Vec<Expr>>,
+    programmatic: bool,
+    args: Vec<String>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct TensorMapRule {
+    name: String,
+    tensor: String,
+    sizes: Vec<Expr>,
+    strides: Vec<Expr>,
+    box_sizes: Vec<Expr>,
+    swizzle_bytes: u32,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WorkspaceFile {
+    pub(super) name: String,
+    dtype: Dtype,
+    elements: String,
+    #[serde(default = "undefined")]
+    initial: Initial,
+}
+
+fn undefined() -> Initial {
+    Initial::Undefined
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LaunchFile {
+    pub(super) kernel: String,
+    grid: Vec<String>,
+    block: Vec<String>,
+    shared: Option<String>,
+    cluster: Option<Vec<String>>,
+    #[serde(default)]
+    pub(super) programmatic: bool,
+    args: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TensorMapFile {
+    pub(super) name: String,
+    tensor: String,
+    sizes: Vec<String>,
+    #[serde(default)]
+    strides: Vec<String>,
+    #[serde(rename = "box")]
+    box_sizes: Vec<String>,
+    #[serde(default)]
+    swizzle: u32,
+}
+
+impl WorkspaceRule {
+    pub(super) fn parse(file: WorkspaceFile) -> Result<Self, String> {
+        let elements = Expr::parse(&file.elements).map_err(|error| error.to_string())?;
+        Ok(Self { name: file.name, dtype: file.dtype, elements, initial: file.initial })
+    }
+
+    pub(super) fn fill(&self, bindings: &Bindings) -> Result<Workspace, PointError> {
+        let elements = self.elements.int(bindings)?;
+        let bytes = usize::try_from(elements)
+            .ok()
+            .and_then(|n| n.checked_mul(self.dtype.bytes()))
+            .filter(|&bytes| bytes > 0)
+            .ok_or_else(|| PointError::Manifest(format!("workspace `{}` has {elements} elements", self.name)))?;
+        Ok(Workspace { name: self.name.clone(), bytes, initial: self.initial })
+    }
+}
+
+impl TensorMapRule {
+    pub(super) fn parse(file: TensorMapFile) -> Result<Self, String> {
+        let exprs = |texts: &[String]| -> Result<Vec<Expr>, String> {
+            texts.iter().map(|text| Expr::parse(text).map_err(|error| error.to_string())).collect()
+        };
+        let (name, rank) = (&file.name, file.sizes.len());
+        if !(1..=5).contains(&rank) || file.box_sizes.len() != rank || file.strides.len() + 1 != rank {
+            return Err(format!(
+                "tensor map `{name}`: give one to five `sizes`, as many for `box`, and one stride fewer, innermost first"
+            ));
+        }
+        if !matches!(file.swizzle, 0 | 32 | 64 | 128) {
+            return Err(format!("tensor map `{name}`: swizzle {} is not 0, 32, 64 or 128", file.swizzle));
+        }
+        Ok(Self {
+            sizes: exprs(&file.sizes)?,
+            strides: exprs(&file.strides)?,
+            box_sizes: exprs(&file.box_sizes)?,
+            swizzle_bytes: file.swizzle,
+            name: file.name,
+            tensor: file.tensor,
+        })
+    }
+
+    /// Fills in the numbers and checks what the driver would refuse without saying why.
+    fn fill(&self, scope: &ArgScope<'_>) -> Result<TensorMap, PointError> {
+        let wrong = |what: String| PointError::Manifest(format!("tensor map `{}`: {what}", self.name));
+        let tensor = scope.tensors.iter().find(|tensor| tensor.name == self.tensor).ok_or_else(|| {
+            let hint = did_you_mean(&self.tensor, scope.tensors.iter().map(|tensor| tensor.name.as_str()));
+            wrong(format!("there is no tensor `{}`{hint}", self.tensor))
+        })?;
+        let element_bytes = tensor.dtype.bytes() as u64;
+        let numbers = |what: &str, exprs: &[Expr], most: u64| -> Result<Vec<u64>, PointError> {
+            let number = |expr: &Expr| {
+                let value = expr.int(scope.bindings)?;
+                let fits = u64::try_from(value).ok().filter(|n| (1..=most).contains(n));
+                fits.ok_or_else(|| wrong(format!("{what} `{}` = {value}, not 1 to {most}", expr.text())))
+            };
+            exprs.iter().map(number).collect()
+        };
+        let sizes = numbers("size", &self.sizes, MAX_MAP_SIZE)?;
+        let strides = numbers("stride", &self.strides, MAX_MAP_STRIDE_BYTES / element_bytes)?;
+        let box_sizes = numbers("box", &self.box_sizes, MAX_BOX)?;
+        let stride_bytes: Vec<u64> = strides.iter().map(|stride| stride * element_bytes).collect();
+        if let Some(stride) = stride_bytes.iter().find(|stride| !stride.is_multiple_of(16)) {
+            return Err(wrong(format!("a stride of {stride} bytes is no multiple of 16")));
+        }
+        let row_bytes = box_sizes[0] * element_bytes;
+        if !row_bytes.is_multiple_of(16) {
+            return Err(wrong(format!("a box's rows of {row_bytes} bytes are no multiple of 16")));
+        }
+        if self.swizzle_bytes > 0 && row_bytes > u64::from(self.swizzle_bytes) {
+            return Err(wrong(format!(
+                "a box's rows of {row_bytes} bytes outgrow its swizzle of {}",
+                self.swizzle_bytes
+            )));
+        }
+        let last = sizes.iter().skip(1).zip(&strides).map(|(size, stride)| (size - 1) * stride).sum::<u64>() + sizes[0];
+        if last > tensor.elements() as u64 {
+            return Err(wrong(format!(
+                "it reaches element {last} of `{}`, which has {}",
+                self.tensor,
+                tensor.elements()
+            )));
+        }
+        Ok(TensorMap {
+            name: self.name.clone(),
+            tensor: self.tensor.clone(),
+            dtype: tensor.dtype,
+            sizes,
+            stride_bytes,
+            box_sizes: box_sizes.iter().map(|&n| n as u32).collect(),
+            swizzle_bytes: self.swizzle_bytes,
+        })
+    }
+}
+
+/// What the argument names of a launch may refer to.
+pub(super) struct ArgScope<'a> {
+    pub(super) bindings: &'a Bindings,
+    pub(super) tensors: &'a [TensorSpec],
+    pub(super) scalars: &'a [(&'static str, f64)],
+    pub(super) workspaces: &'a [Workspace],
+    pub(super) tensor_maps: &'a [TensorMapRule],
+}
+
+impl ArgScope<'_> {
+    fn resolve(&self, name: &str) -> Result<Arg, PointError> {
+        if self.tensors.iter().any(|tensor| tensor.name == name) {
+            return Ok(Arg::Tensor(name.to_owned()));
+        }
+        if self.workspaces.iter().any(|workspace| workspace.name == name) {
+            return Ok(Arg::Workspace(name.to_owned()));
+        }
+        if let Some(rule) = self.tensor_maps.iter().find(|rule| rule.name == name) {
+            return rule.fill(self).map(Arg::TensorMap);
+        }
+        let value = if let Some((_, value)) = self.scalars.iter().find(|(scalar, _)| *scalar == name) {
+            ScalarValue::F32(*value as f32)
+        } else if let Some(value) = self.bindings.get(name) {
+            let value = i32::try_from(*value)
+                .map_err(|_| PointError::Manifest(format!("argument `{name}` = {value} does not fit an int")))?;
+            ScalarValue::I32(value)
+        } else {
+            let own = self.tensor_maps.iter().map(|rule| rule.name.as_str());
+            let known = own.chain(self.tensors.iter().map(|t| t.name.as_str())).chain(self.scalars.iter().map(|s| s.0));
+            let hint = did_you_mean(name, known.chain(self.bindings.keys().map(String::as_str)));
+            return Err(PointError::Manifest(format!("launch argument `{name}` names nothing{hint}")));
+        };
+        Ok(Arg::Scalar(Scalar { name: name.to_owned(), value }))
+    }
+}
+
+/// The largest grid and block along x, y and z on every supported architecture (CUDA C++ Programming Guide, "Technical
+/// Specifications per Compute Capability").
+const MAX_GRID: [u32; 3] = [i32::MAX.cast_unsigned(), 65535, 65535];
+const MAX_BLOCK: [u32; 3] = [1024, 1024, 64];
+
+impl LaunchRule {
+    pub(super) fn parse(file: LaunchFile) -> Result<Self, String> {
+        let parse = |text: &String| Expr::parse(text).map_err(|error| error.to_string());
+        let extents = |what: &str, texts: &[String]| -> Result<Vec<Expr>, String> {
+            if texts.is_empty() || texts.len() > 3 {
+                return Err(format!("launch `{}`: `{what}` needs one to three extents", file.kernel));
+            }
+            texts.iter().map(parse).collect()
+        };
+        Ok(Self {
+            grid: extents("grid", &file.grid)?,
+            block: extents("block", &file.block)?,
+            cluster: file.cluster.as_deref().map(|texts| extents("cluster", texts)).transpose()?,
+            shared: file.shared.as_ref().map(parse).transpose()?,
+            kernel: file.kernel,
+            programmatic: file.programmatic,
+            args: file.args,
+        })
+    }
+
+    pub(super) fn fill(&self, scope: &ArgScope<'_>) -> Result<Launch, PointError> {
+        let extents = |what: &str, exprs: &[Expr], most: [u32; 3]| -> Result<[u32; 3], PointError> {
+            let mut filled = [1_u32; 3];
+            for ((slot, expr), most) in filled.iter_mut().zip(exprs).zip(most) {
+                let value = expr.int(scope.bindings)?;
+                *slot = u32::try_from(value).ok().filter(|n| (1..=most).contains(n)).ok_or_else(|| {
+                    PointError::Manifest(format!(
+                        "launch `{}`: {what} `{}` = {value}, not 1 to {most}",
+                        self.kernel,
+                        expr.text()
+                    ))
+                })?;
+            }
+            Ok(filled)
+        };
+        let shared_bytes = self.shared.as_ref().map_or(Ok(0), |expr| expr.int(scope.bindings))?;
+        Ok(Launch {
+            kernel: self.kernel.clone(),
+            grid: extents("grid", &self.grid, MAX_GRID)?,
+            block: extents("block", &self.block, MAX_BLOCK)?,
+            shared_bytes: u32::try_from(shared_bytes).map_err(|_| {
+                PointError::Manifest(format!("launch `{}`: shared = {shared_bytes} bytes", self.kernel))
+            })?,
+            cluster: self.cluster.as_deref().map(|exprs| extents("cluster", exprs, MAX_BLOCK)).transpose()?,
+            programmatic: self.programmatic,
+            args: self.args.iter().map(|name| scope.resolve(name)).collect::<Result<_, _>>()?,
+        })
+    }
+}
