@@ -99,6 +99,7 @@ fn copy(bench: &Bench, kernel: &str) -> TimeRequest {
         block: [256, 1, 1],
         shared_bytes: 0,
         cluster: None,
+        programmatic: false,
         args: ["to", "from"].map(|name| Arg::Workspace(name.to_owned())).into(),
     };
     let plan = LaunchPlan { workspaces: ["to", "from"].map(workspace).into(), launches: vec![launch] };
