@@ -57,8 +57,9 @@ impl Opening {
             return Ok(Next::Wait);
         }
         let looked = self.looked;
-        let fastest =
-            self.fastest.get_or_insert_with(|| if looked { confirmations(landscape, history) } else { VecDeque::new() });
+        let fastest = self
+            .fastest
+            .get_or_insert_with(|| if looked { confirmations(landscape, history) } else { VecDeque::new() });
         Ok(fastest.pop_front().map_or(Next::Over, Next::Idea))
     }
 }

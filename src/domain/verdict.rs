@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::contest::{Contest, FAR, Role};
+use super::contest::{Contest, Role};
 use super::evaluation::{Evaluation, Outcome, Timing};
 use super::incumbent::Incumbents;
 use super::sampling::{LEAST_SAMPLES, Sampling};
@@ -71,15 +71,10 @@ impl Policy {
     ///
     /// 1.2 is outside the noise of graph replay, so nothing that could win is lost: over 175 confirmations of 500 samples on
     /// an H200 (2026-11-20, docs/results) the 1st to the 99th percentile spanned 2.3% of the median, and 12.7% at most. The fastest
-    /// of the samples counts, so that it takes three outliers in a row to lose a winner. One sample is enough that is [`FAR`] from it.
+    /// of the samples counts, so that it takes three outliers in a row to lose a winner.
     pub fn hopeless(&self, first_samples: &[f64], incumbent_ns: Option<f64>) -> bool {
         let fastest = first_samples.iter().copied().fold(f64::INFINITY, f64::min);
-        let beyond = |factor: f64| incumbent_ns.is_some_and(|ns| fastest > factor * ns);
-        match first_samples.len() {
-            0 => false,
-            1..LEAST_SAMPLES => beyond(FAR),
-            _ => beyond(1.2),
-        }
+        incumbent_ns.is_some_and(|ns| first_samples.len() >= LEAST_SAMPLES && fastest > 1.2 * ns)
     }
 }
 

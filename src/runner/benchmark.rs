@@ -4,6 +4,7 @@
 //! whole number of rotations. In the warm regime there is one set, and a rotation is one execution.
 
 use super::device::{Capture, Fault, Replay, Work};
+use crate::domain::contest::FAR;
 use crate::domain::evaluation::Timing;
 use crate::domain::verdict::Policy;
 
@@ -73,12 +74,17 @@ pub fn screen(
 ) -> Result<Timing, Fault> {
     let Prepared { capture, executions, samples_ns, replay_ns } = prepared;
     let mut samples = samples_ns.clone();
+    // A long replay is no outlier.
+    let far = is_long(*replay_ns) && incumbent_ns.is_some_and(|ns| samples[0] > FAR * ns);
     // Samples taken on the way may settle it. Otherwise they were for warming up.
-    if !is_long(*replay_ns) && !policy.hopeless(&samples, incumbent_ns) && !policy.screening.is_over(&samples, *executions) {
+    if !is_long(*replay_ns)
+        && !policy.hopeless(&samples, incumbent_ns)
+        && !policy.screening.is_over(&samples, *executions)
+    {
         samples.clear();
     }
     let mut ask_at = 0;
-    while !policy.hopeless(&samples, incumbent_ns) {
+    while !far && !policy.hopeless(&samples, incumbent_ns) {
         if samples.len() >= ask_at {
             if policy.screening.is_over(&samples, *executions) {
                 break;

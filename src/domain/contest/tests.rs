@@ -139,7 +139,7 @@ fn a_linear_drift_cancels() {
 
 #[test]
 fn a_contest_of_too_few_rounds_has_no_ratio_and_no_winner() {
-    let kernels = [(Role::Challenger, NS), (Role::Twin, NS), (Role::Incumbent, 2.0 * NS)];
+    let kernels = [(Role::Challenger, NS), (Role::Twin, NS), (Role::Incumbent, 1.9 * NS)];
     let brief = hold(Noise::WHITE, 0, LEAST_ROUNDS - 1, &kernels);
     assert!(brief.against(Role::Incumbent).is_none() && !brief.beats(&brief.entrants[2]));
     let enough = hold(Noise::WHITE, 0, LEAST_ROUNDS, &kernels);

@@ -154,12 +154,7 @@ impl<'a> Setup<'a> {
     /// execution by itself, which one that serves many would not have done. A long replay of one execution is that already.
     ///
     /// Only some sets get them, drawn at random: nothing tells a kernel which these are before it reads them.
-    pub fn check_fresh(
-        &self,
-        device: &mut dyn Device,
-        prepared: Option<&Prepared>,
-        data: &Data,
-    ) -> Result<(), Ended> {
+    pub fn check_fresh(&self, device: &mut dyn Device, prepared: Option<&Prepared>, data: &Data) -> Result<(), Ended> {
         let places = self.places(data, "fresh");
         let uploaded = places.iter().try_for_each(|place| self.sets.upload_to(device, *place, &data.inputs));
         uploaded.map_err(|fault| self.ended(fault))?;
