@@ -121,7 +121,7 @@ impl<'a> Machine<'a> {
                 ScalarValue::I32(value) => value.to_le_bytes().to_vec(),
                 ScalarValue::F32(value) => value.to_le_bytes().to_vec(),
             },
-            Arg::TensorMap(map) => panic!("no configuration of the table takes a tensor map, such as `{}`", map.name),
+            Arg::TensorMap(map) => panic!("the recorded kernels take no tensor map, and this one takes `{}`", map.name),
         }
     }
 }

@@ -206,7 +206,7 @@ fn launches_that_are_refused() {
     refuses("clean", [1, 65536, 1], warp, one, 0);
     refuses("clean", [1, 1, 65536], warp, one, 0);
     refuses("clean", [3, 1, 1], warp, [2, 1, 1], 0);
-    refuses("clean", [17, 1, 1], warp, [17, 1, 1], 0);
+    refuses("clean", [32, 1, 1], warp, [32, 1, 1], 0);
     refuses("limited", one, [65, 1, 1], one, 0);
     refuses("required", one, [64, 1, 1], one, 0);
     refuses("no_such_kernel", one, warp, one, 0);

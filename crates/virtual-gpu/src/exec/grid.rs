@@ -15,8 +15,8 @@ use crate::memory::GlobalMemory;
 use crate::program::{BulkOp, Kernel, Op, Space};
 use crate::timing::Prepared;
 
-/// Most blocks of a cluster on Hopper, where the kernel allows more than the 8 that every GPU with clusters runs (CUDA C++
-/// programming guide, thread block clusters).
+/// Most blocks of a cluster that an H100 or H200 runs, if the function allows more than the 8 that every GPU with clusters runs
+/// (NVIDIA's Hopper tuning guide, "Thread Block Clusters").
 const MAX_CLUSTER_BLOCKS: u32 = 16;
 
 /// Most blocks along x, and along y and z (CUDA C++ programming guide, technical specifications).
