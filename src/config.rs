@@ -202,7 +202,7 @@ impl Default for Benchmark {
         Self {
             screening_samples: 50,
             screening_error: 0.002,
-            max_screening: "2s".to_owned(),
+            max_screening: "500ms".to_owned(),
             confirmation_samples: 500,
             max_confirmation_samples: 2000,
             confirmation_error: 0.001,

@@ -114,6 +114,8 @@ pub struct End {
 /// A proposal on its way to the device.
 struct Compiled {
     proposal: Proposal,
+    /// See [`Idea::look`].
+    look: bool,
     cases: Result<Vec<CaseRequest>, String>,
     artifact: Result<Artifact, CompileError>,
 }
@@ -283,11 +285,12 @@ impl<'a> Session<'a> {
         self.end(ended).await
     }
 
-    /// Recalls what a session that goes on has found so far, and gets its baselines.
+    /// Recalls what a session that goes on has found so far, and gets its baselines while the first proposals are compiled.
     async fn set_out(&mut self, past: Option<Past>) -> anyhow::Result<()> {
         if let Some(past) = past {
             self.recall(&past).await?;
         }
+        self.propose_ahead()?;
         self.time_baselines().await
     }
 
@@ -342,6 +345,7 @@ impl<'a> Session<'a> {
         let left = self.order.budget.max_iterations.map_or(u64::MAX, |most| most - self.finished);
         let depth = self.order.compile_ahead.min(usize::try_from(left).unwrap_or(usize::MAX));
         while self.pipeline.len() < depth {
+            self.history.under_way = self.pipeline.len();
             let Parts { workload, families, searched, known, worker, proposer, .. } = &mut self.parts;
             let landscape = Landscape::new(workload, families, searched, known, worker.info());
             let diagnosis = diagnosis::diagnose(&self.history, workload, worker.info());
@@ -368,6 +372,7 @@ impl<'a> Session<'a> {
             // A template may fail at some points only: there it has no source, and its name is that of the error.
             Err(message) => (without_source(&idea, &message), Some(CompileError::Rejected { log: message })),
         };
+        let look = idea.look;
         let proposal = Proposal {
             proposer: self.parts.proposer.name().to_owned(),
             variant,
@@ -378,7 +383,7 @@ impl<'a> Session<'a> {
         let compiler = self.parts.compiler.clone();
         self.pipeline.push_back(tokio::task::spawn_blocking(move || {
             let artifact = unrenderable.map_or_else(|| compiler.compile(&proposal.variant), Err);
-            Compiled { proposal, cases, artifact }
+            Compiled { proposal, look, cases, artifact }
         }));
         Ok(())
     }
@@ -405,7 +410,7 @@ impl<'a> Session<'a> {
             Err(message) => return Ok(pruned(message)),
         };
         for case in &mut cases {
-            case.incumbent_ns = self.incumbent_screened_ns(&case.case.name);
+            case.incumbent_ns = self.to_beat_ns(&case.case.name, compiled.look);
         }
         let workload = &self.parts.workload;
         let request = EvaluateRequest {

@@ -122,6 +122,40 @@ fn the_next_session_starts_at_the_seed_and_measures_the_committed_winners_first(
     assert_eq!(second["cost"]["cumulative"]["sessions"].as_u64().unwrap_or(2), 2);
 }
 
+/// A climb from the slowest family to the fastest one takes one contest on each case, not one a step.
+#[test]
+fn of_the_families_seeds_the_fastest_on_each_case_gets_the_contest_with_the_start() {
+    let sandbox = Sandbox::new();
+    for (name, tile, threads) in [("faster", 64, 128), ("fastest", 16, 256), ("slower", 32, 32)] {
+        let manifest = common::MANIFEST.replace("name = \"toy\"", &format!("name = \"{name}\""));
+        let manifest = manifest.replace("default = 64", &format!("default = {tile}"));
+        let manifest = manifest.replace("default = 32", &format!("default = {threads}"));
+        sandbox.write(&format!("templates/kernels/{name}/family.toml"), &manifest);
+        sandbox.write(&format!("templates/kernels/{name}/kernel.cu.tera"), common::TEMPLATE);
+    }
+    assert!(sandbox.session("9", &["--case", "s64", "--case", "s128"]).status.success());
+    let rows: Value = serde_json::from_str(&sandbox.succeeds(&["history", "--json"])).unwrap();
+    let told: Vec<String> = rows
+        .as_array()
+        .unwrap()
+        .iter()
+        .take(10)
+        .map(|row| ["family", "case", "verdict"].map(|key| row[key].as_str().unwrap()).join(" "))
+        .collect();
+    insta::assert_snapshot!(told.join("\n"), @r"
+    toy s128 start
+    toy s64 start
+    faster s128 tied
+    faster s64 tied
+    fastest s128 tied
+    fastest s64 tied
+    slower s128 tied
+    slower s64 tied
+    fastest s128 improved
+    fastest s64 improved
+    ");
+}
+
 #[test]
 fn the_same_seed_proposes_the_same_and_every_iteration_can_be_read_back() {
     let proposals = || {

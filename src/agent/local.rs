@@ -5,7 +5,7 @@ use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{Rng, SeedableRng};
 
 use super::diagnosis::{Diagnosis, Headroom};
-use super::opening::Opening;
+use super::opening::{Next, Opening};
 use super::random::Draw;
 use super::{Landscape, Proposer, prediction};
 use crate::domain::family::Family;
@@ -91,23 +91,25 @@ impl Proposer for Local {
         diagnosis: &Diagnosis,
         history: &History,
     ) -> Result<Option<Idea>, String> {
-        if let Some(start) = self.opening.next(landscape, history)? {
-            return Ok(Some(start));
+        match self.opening.next(landscape, history)? {
+            Next::Idea(idea) => return Ok(Some(idea)),
+            Next::Wait => return Ok(None),
+            Next::Over => {}
         }
         let Some((case, headroom)) = self.focus(landscape, diagnosis) else {
             // Nothing is measured yet: the seeds are still under way, or none of them works.
             let Some(case) = landscape.workload.cases.choose(&mut self.rng) else { return Ok(None) };
             return self.draw.next(landscape, history, &case.name, &mut self.rng);
         };
-        let incumbent = history.incumbents.get(&case.name).and_then(|i| history.iteration(i.iteration));
-        // The incumbent may be an earlier session's, of a family that the user left out of this one.
-        let family =
-            incumbent.and_then(|incumbent| landscape.families.iter().find(|family| family.name == incumbent.family));
-        if let (Some(incumbent), Some(family), false) = (incumbent, family, self.rng.random_bool(RANDOM_SHARE))
-            && let Some(step) = self.step(landscape, history, family, case, &incumbent.params)?
+        // Confirmed or not: what is not will be, or is within the noise of what is.
+        let fastest = history.fastest(&case.name).map(|(fastest, _)| fastest);
+        // It may be an earlier session's, of a family that the user left out of this one.
+        let family = fastest.and_then(|fastest| landscape.families.iter().find(|family| family.name == fastest.family));
+        if let (Some(fastest), Some(family), false) = (fastest, family, self.rng.random_bool(RANDOM_SHARE))
+            && let Some(step) = self.step(landscape, history, family, case, &fastest.params)?
         {
-            let hypothesis = claim(history, family, headroom, incumbent, &step);
-            return landscape.idea(family, step.params, case, hypothesis, Some(incumbent.iteration)).map(Some);
+            let hypothesis = claim(history, family, headroom, fastest, &step);
+            return landscape.idea(family, step.params, case, hypothesis, Some(fastest.iteration)).map(Some);
         }
         self.draw.next(landscape, history, &case.name, &mut self.rng)
     }

@@ -7,7 +7,7 @@ use rand::rngs::SmallRng;
 use rand::seq::{IndexedRandom, SliceRandom};
 
 use super::diagnosis::Diagnosis;
-use super::opening::Opening;
+use super::opening::{Next, Opening};
 use super::{Landscape, Proposer, prediction};
 use crate::domain::family::Family;
 use crate::domain::history::History;
@@ -44,8 +44,10 @@ impl Proposer for Random {
         _diagnosis: &Diagnosis,
         history: &History,
     ) -> Result<Option<Idea>, String> {
-        if let Some(start) = self.opening.next(landscape, history)? {
-            return Ok(Some(start));
+        match self.opening.next(landscape, history)? {
+            Next::Idea(idea) => return Ok(Some(idea)),
+            Next::Wait => return Ok(None),
+            Next::Over => {}
         }
         let Some(case) = landscape.workload.cases.choose(&mut self.rng) else { return Ok(None) };
         self.draw.next(landscape, history, &case.name, &mut self.rng)

@@ -17,7 +17,7 @@ use super::evaluation::{Correctness, Timing};
 use super::floor;
 use super::machine::MachineSummary;
 use super::sampling::Sampling;
-use super::statistics::{Interval, median, median_interval};
+use super::statistics::{Interval, median, median_interval, student_interval};
 
 /// Rounds without which a contest has no ratio. They make six pairs, the fewest of which an interval of the median holds the
 /// true one 95 times of 100: of five, even the extremes do not.
@@ -35,6 +35,16 @@ const ANOTHER_PROCESS: f64 = 0.01;
 /// How many times as slow as the challenger an entrant may be for blocks of full size. Nobody needs the ratio of two times so far
 /// apart to a thousandth.
 const SLOW: f64 = 2.0;
+
+/// How many times as slow as another a time is that is far from it: no clock of a GPU moves that far, so a look or two shows which
+/// is the faster.
+pub const FAR: f64 = 10.0;
+
+/// How long a sample of an entrant lasts that is spared most rounds if it is [`FAR`] slower than the challenger.
+const LONG_NS: f64 = 10e6;
+
+/// The rounds of an entrant that is far behind: the fewest whose spread says how sure their ratio is.
+pub const FAR_ROUNDS: usize = 2;
 
 /// Over how much of the best screened time another is still within the noise of it. Both were screened once, minutes apart:
 /// each is off by 0.2% where screening ends as it should, and the device's own samples of one kernel span 2.3% of the median
@@ -200,6 +210,16 @@ pub fn blocks(asked: usize, sampling: &Sampling, sample_ns: &[f64]) -> Vec<usize
     sample_ns.iter().map(|ns| ((most as f64 * share(ns)) as usize).max(1)).collect()
 }
 
+/// Returns how many rounds each entrant takes part in at most, given how long one of its samples takes: all of them, but for those
+/// that are far behind the challenger, the first, and take long.
+///
+/// A seed kernel of 2 s would take a minute of every contest to be shown, beyond any doubt, to be thousands of times slower.
+pub fn rounds(sample_ns: &[f64]) -> Vec<usize> {
+    let challenger_ns = sample_ns.first().copied().unwrap_or_default();
+    let far = |ns: f64| ns >= LONG_NS && ns >= FAR * challenger_ns;
+    sample_ns.iter().map(|ns| if far(*ns) { FAR_ROUNDS } else { usize::MAX }).collect()
+}
+
 /// Tells whether a contest has all samples that it takes, given each entrant's samples, launches per sample and block: as soon
 /// as every entrant has enough, or one of them may take no more, but not before there are [`LEAST_ROUNDS`] rounds. Smaller
 /// blocks need as many rounds, so fewer samples.
@@ -225,13 +245,21 @@ pub fn order(entrants: usize, round: usize) -> Vec<usize> {
 /// Returns the ratio of paired blocks, `over / under`, with the interval of its median over pairs of rounds.
 ///
 /// Two rounds of opposite order make one pair: their logarithms are averaged, so that a linear drift cancels.
-/// A last round without its counterpart is left out. `None` below [`LEAST_ROUNDS`].
+/// A last round without its counterpart is left out. Below [`LEAST_ROUNDS`] only times that are far apart have a ratio.
 pub fn paired_ratio(over: &[f64], under: &[f64]) -> Option<Ratio> {
     let logs: Vec<f64> = over.iter().zip(under).map(|(over, under)| (over / under).ln()).collect();
     let pairs: Vec<f64> = logs.as_chunks::<2>().0.iter().map(|[a, b]| f64::midpoint(*a, *b)).collect();
     if pairs.len() < LEAST_ROUNDS / 2 {
-        return None;
+        return ratio_of_few(&logs);
     }
     let interval = median_interval(&pairs)?;
     Some(Ratio { estimate: median(&pairs)?.exp(), interval: Interval { lo: interval.lo.exp(), hi: interval.hi.exp() } })
+}
+
+/// Returns the ratio of times that are far apart, of a few rounds. `None` where the whole interval is not: what takes a close look has
+/// not had one.
+fn ratio_of_few(logs: &[f64]) -> Option<Ratio> {
+    let (mean, Interval { lo, hi }) = student_interval(logs)?;
+    let far = lo > SLOW.ln() || hi < -SLOW.ln();
+    far.then(|| Ratio { estimate: mean.exp(), interval: Interval { lo: lo.exp(), hi: hi.exp() } })
 }

@@ -57,6 +57,13 @@ pub struct Finished {
     pub times: Vec<CaseTime>,
 }
 
+impl Finished {
+    /// Returns its time on a case, if it was timed there.
+    pub fn time_ns(&self, case: &str) -> Option<f64> {
+        self.times.iter().find(|time| time.case == case).map(|time| time.median_ns)
+    }
+}
+
 /// The time of a variant on a case, with what a diagnosis needs beside it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CaseTime {
@@ -79,6 +86,8 @@ pub struct History {
     pub incumbents: Incumbents,
     /// Points proposed so far, also those in flight: none is proposed twice.
     pub proposed: HashSet<Point>,
+    /// Ideas that are under way: what they teach is still to come.
+    pub under_way: usize,
 }
 
 /// A timed case of an iteration with what was decided on it.
@@ -162,6 +171,12 @@ impl History {
         if !finished.times.is_empty() {
             self.finished.push(finished);
         }
+    }
+
+    /// Returns the fastest variant that was timed on a case, confirmed or not, with its time.
+    pub fn fastest(&self, case: &str) -> Option<(&Finished, f64)> {
+        let times = self.finished.iter().filter_map(|finished| Some((finished, finished.time_ns(case)?)));
+        times.min_by(|(_, a), (_, b)| a.total_cmp(b))
     }
 
     /// Finds a finished iteration by its number. Predictions ask for every one of them at every proposal, so it must not take long:

@@ -34,6 +34,9 @@ pub struct Idea {
     pub hypothesis: Hypothesis,
     /// The iteration whose variant this one was changed from.
     pub parent: Option<i64>,
+    /// It is only looked at on cases whose incumbent is still the start: of all that a session opens with, the fastest gets the
+    /// contest there.
+    pub look: bool,
 }
 
 /// The committed winner of a case, from an earlier session.

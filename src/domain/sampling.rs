@@ -16,7 +16,7 @@ pub struct Sampling {
     pub most: usize,
     /// Half the width of the median's 95% interval over the median that is precise enough.
     pub relative_error: f64,
-    /// Time after which the series ends, if it has [`LEAST_SAMPLES`].
+    /// Time after which the series ends, however few samples it has.
     pub max_ns: f64,
 }
 
@@ -31,11 +31,11 @@ impl Sampling {
         Self { least: self.least * part / of, most: (self.most * part / of).max(1), ..self }
     }
 
-    /// Tells whether no further sample may be taken.
+    /// Tells whether no further sample may be taken. One that takes as long as the whole series may is enough: its length makes
+    /// it precise.
     pub fn is_exhausted(&self, samples: &[f64], launches_per_sample: u32) -> bool {
         let taken_ns = samples.iter().sum::<f64>() * f64::from(launches_per_sample);
-        let time_is_up = samples.len() >= LEAST_SAMPLES && taken_ns >= self.max_ns;
-        samples.len() >= self.most || time_is_up
+        samples.len() >= self.most || taken_ns >= self.max_ns
     }
 
     /// Tells whether no further sample is needed.
@@ -85,10 +85,10 @@ mod tests {
     }
 
     #[test]
-    fn a_series_ends_when_its_time_is_up_but_not_before_three_samples() {
+    fn a_series_ends_when_its_time_is_up_even_after_one_sample() {
         let noisy = Noise { white: 0.5, ..Noise::default() };
         let brief = |max_ns| Sampling { max_ns, ..SAMPLING };
-        assert_eq!(series(&brief(1.0), &mut Machine::new(noisy, 0)).len(), LEAST_SAMPLES);
+        assert_eq!(series(&brief(1.0), &mut Machine::new(noisy, 0)).len(), 1);
         let sampling = brief(20.0 * NS * f64::from(LAUNCHES));
         let samples = series(&sampling, &mut Machine::new(noisy, 0));
         let all_but_one: f64 = samples[..samples.len() - 1].iter().sum();

@@ -57,6 +57,20 @@ pub fn rank_interval(samples: &[f64]) -> Option<Interval> {
     Some(Interval { lo, hi: *hi })
 }
 
+/// The 97.5% quantiles of Student's t, for 1 to 10 degrees of freedom.
+const STUDENT: [f64; 10] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228];
+
+/// Returns the mean of two to eleven values with its 95% interval, Student's: for so few that their ranks say nothing. It takes the
+/// noise for normal, and is wide. `None` for fewer values, or more.
+pub fn student_interval(values: &[f64]) -> Option<(f64, Interval)> {
+    let quantile = STUDENT.get(values.len().checked_sub(2)?)?;
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0);
+    let reach = quantile * (variance / count).sqrt();
+    Some((mean, Interval { lo: mean - reach, hi: mean + reach }))
+}
+
 /// Returns the largest `k` for which fewer than `k` of `n` coins show heads with a probability of at most 2.5%.
 fn rank_below(n: usize) -> usize {
     // The terms are summed as logarithms, since one half to the power of 2,000 is no number.
@@ -145,6 +159,23 @@ mod tests {
             })
             .count();
         assert!((8..=36).contains(&missed), "{missed} of 400 intervals missed");
+    }
+
+    #[test]
+    fn the_interval_of_two_values_covers_the_true_mean_as_often_as_it_says() {
+        let normal = Normal::new(100.0, 5.0).unwrap();
+        let mut rng = SmallRng::seed_from_u64(2);
+        for count in [2, 3, 11] {
+            let missed = (0..400)
+                .filter(|_| {
+                    let values: Vec<f64> = (0..count).map(|_| normal.sample(&mut rng)).collect();
+                    let (_, Interval { lo, hi }) = student_interval(&values).unwrap();
+                    !(lo..=hi).contains(&100.0)
+                })
+                .count();
+            assert!((8..=36).contains(&missed), "{missed} of 400 intervals of {count} values missed");
+        }
+        assert!(student_interval(&[1.0]).is_none() && student_interval(&[1.0; 12]).is_none());
     }
 
     /// The ranks are those of tables of the sign test, such as Conover's A3.

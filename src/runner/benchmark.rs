@@ -4,11 +4,20 @@
 //! whole number of rotations. In the warm regime there is one set, and a rotation is one execution.
 
 use super::device::{Capture, Fault, Replay, Work};
+use crate::domain::contest::FAR;
 use crate::domain::evaluation::Timing;
 use crate::domain::verdict::Policy;
 
 /// The most executions in one graph, unless a rotation has more: beyond it instantiation costs more than resolution gains.
 const MAX_EXECUTIONS: u32 = 1000;
+
+/// How long a replay lasts that is a sample from the first on: cold caches and rising clocks are a hundredth of it.
+const LONG_NS: f64 = 100e6;
+
+/// Tells whether a replay lasts so long that none has to come before it to warm up what others left cold.
+pub fn is_long(replay_ns: f64) -> bool {
+    replay_ns >= LONG_NS
+}
 
 /// Executions captured so often that a replay lasts as long as a sample has to, and warmed up.
 pub struct Prepared {
@@ -18,6 +27,8 @@ pub struct Prepared {
     pub executions: u32,
     /// Samples that were taken on the way: those of a rotation that lasts long enough by itself.
     pub samples_ns: Vec<f64>,
+    /// How long the last replay took.
+    pub replay_ns: f64,
 }
 
 /// Finds out how many executions fill a sample, captures them, and warms them up.
@@ -27,12 +38,16 @@ pub fn prepare(device: &mut dyn Replay, works: &[Work<'_>], min_sample_ns: f64) 
     let rotation = works.len() as u32;
     let capture = device.capture(works, rotation)?;
     // The first replay pays for cold caches and rising clocks.
-    device.replay(capture)?;
+    let replay_ns = device.replay(capture)?;
+    if is_long(replay_ns) {
+        let samples_ns = vec![replay_ns / f64::from(rotation)];
+        return Ok(Prepared { capture, executions: rotation, samples_ns, replay_ns });
+    }
     let probes_ns = [device.replay(capture)?, device.replay(capture)?, device.replay(capture)?];
     let fastest_ns = probes_ns.into_iter().fold(f64::INFINITY, f64::min);
     if fastest_ns >= min_sample_ns {
         let samples_ns = probes_ns.map(|ns| ns / f64::from(rotation)).into();
-        return Ok(Prepared { capture, executions: rotation, samples_ns });
+        return Ok(Prepared { capture, executions: rotation, samples_ns, replay_ns: fastest_ns });
     }
     device.release(capture)?;
     // The overhead of a replay hides what one rotation really takes, so a few at once are timed first.
@@ -46,8 +61,8 @@ pub fn prepare(device: &mut dyn Replay, works: &[Work<'_>], min_sample_ns: f64) 
     let executions = rotations * rotation;
     let capture = device.capture(works, executions)?;
     device.replay(capture)?;
-    device.replay(capture)?;
-    Ok(Prepared { capture, executions, samples_ns: Vec::new() })
+    let replay_ns = device.replay(capture)?;
+    Ok(Prepared { capture, executions, samples_ns: Vec::new(), replay_ns })
 }
 
 /// Takes as many samples as `policy.screening` says: fewer when the challenger cannot win any more.
@@ -57,14 +72,19 @@ pub fn screen(
     policy: &Policy,
     incumbent_ns: Option<f64>,
 ) -> Result<Timing, Fault> {
-    let Prepared { capture, executions, samples_ns } = prepared;
+    let Prepared { capture, executions, samples_ns, replay_ns } = prepared;
     let mut samples = samples_ns.clone();
+    // A long replay is no outlier.
+    let far = is_long(*replay_ns) && incumbent_ns.is_some_and(|ns| samples[0] > FAR * ns);
     // Samples taken on the way may settle it. Otherwise they were for warming up.
-    if !policy.hopeless(&samples, incumbent_ns) && !policy.screening.is_over(&samples, *executions) {
+    if !is_long(*replay_ns)
+        && !policy.hopeless(&samples, incumbent_ns)
+        && !policy.screening.is_over(&samples, *executions)
+    {
         samples.clear();
     }
     let mut ask_at = 0;
-    while !policy.hopeless(&samples, incumbent_ns) {
+    while !far && !policy.hopeless(&samples, incumbent_ns) {
         if samples.len() >= ask_at {
             if policy.screening.is_over(&samples, *executions) {
                 break;
@@ -187,11 +207,21 @@ mod tests {
     }
 
     #[test]
-    fn what_is_hopeless_or_takes_too_long_ends_after_three_samples() {
+    fn what_is_hopeless_ends_after_three_samples_and_what_takes_too_long_after_one() {
         assert_eq!(screened(&mut steady(2000.0), 1, Some(1000.0)).samples_ns.len(), 3);
-        // Long enough by itself, and longer than screening may take: what was timed on the way is all there is.
-        let mut device = steady(5e8);
-        assert_eq!(screened(&mut device, 1, None).samples_ns.len(), 3);
+        // Long enough by itself: what was timed on the way settles it.
+        let mut device = steady(5e7);
+        assert_eq!(screened(&mut device, 1, Some(2e7)).samples_ns.len(), 3);
+        assert_eq!((device.captures, device.replays), (vec![1], 4));
+        // As long as screening may take, or far from the incumbent.
+        for (each_ns, incumbent_ns) in [(1e9, None), (2e8, Some(1e7))] {
+            let mut device = steady(each_ns);
+            assert_eq!(screened(&mut device, 1, incumbent_ns).samples_ns.len(), 1);
+            assert_eq!((device.captures, device.replays), (vec![1], 1));
+        }
+        // Long, and the first replay is a sample like the others.
+        let mut device = steady(3e8);
+        assert_eq!(screened(&mut device, 1, None).samples_ns.len(), 4);
         assert_eq!((device.captures, device.replays), (vec![1], 4));
     }
 

@@ -87,6 +87,10 @@ impl Session<'_> {
             };
             let confirmed = if self.parts.worker.info().replays {
                 let Some(incumbent) = self.promising_against(&challenger) else { continue };
+                if compiled.look && incumbent.measurement.contest.is_none() {
+                    // The fastest look gets the contest with the start.
+                    continue;
+                }
                 if self.interrupt.requested() || self.elapsed() + self.finals_time() >= self.order.budget.wall {
                     break;
                 }
@@ -136,6 +140,14 @@ impl Session<'_> {
         Some(screened_ns.unwrap_or(incumbent.timing.median_ns))
     }
 
+    /// Returns what a time in screening is held against: the incumbent's, or for a look, which is to be the fastest of all, that of
+    /// the fastest so far.
+    pub(super) fn to_beat_ns(&self, case: &str, look: bool) -> Option<f64> {
+        let incumbent_ns = self.incumbent_screened_ns(case)?;
+        let fastest = self.history.fastest(case).filter(|_| look && self.parts.worker.info().replays);
+        Some(fastest.map_or(incumbent_ns, |(_, ns)| ns.min(incumbent_ns)))
+    }
+
     /// Turns an evaluation with a time below the floor into a cheat: the work cannot have been done, or the time is wrong.
     pub(super) fn refute(&self, evaluation: &mut Evaluation) {
         let info = self.parts.worker.info();
@@ -177,7 +189,10 @@ impl Session<'_> {
             if decision.verdict == Verdict::Start && reference {
                 self.references.insert(decision.case.clone(), contender.clone());
             }
-            self.contenders.entry(decision.case.clone()).or_default().push(contender);
+            let contenders = self.contenders.entry(decision.case.clone()).or_default();
+            // A look that is confirmed comes twice.
+            contenders.retain(|earlier| earlier.variant.hash != contender.variant.hash);
+            contenders.push(contender);
             self.forget_slow(&decision.case);
         }
     }

@@ -17,12 +17,12 @@ pub async fn samples_in_turns(device: &str) {
         let first = if case.name == "small" { 0 } else { 2 };
         let challenger = bench.worker.enter(bench_entrant.clone()).await.unwrap().unwrap();
         let twin = bench.worker.enter(bench_entrant).await.unwrap().unwrap();
-        assert_eq!(challenger.0, twin.0, "the same output on the same inputs");
+        assert_eq!(challenger.correctness, twin.correctness, "the same output on the same inputs");
         for entrant in [first, first + 1, first + 1, first] {
             let samples = bench.worker.sample(entrant, 5, &case.name).await.unwrap().unwrap();
             assert_eq!(samples.len(), 5);
             assert!(samples.iter().all(|ns| *ns > 500.0 && *ns < 1e8), "{samples:?}");
-            assert_eq!(bench.worker.check(entrant, &case.name).await.unwrap().unwrap(), challenger.0);
+            assert_eq!(bench.worker.check(entrant, &case.name).await.unwrap().unwrap(), challenger.correctness);
         }
     }
 }

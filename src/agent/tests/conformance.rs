@@ -26,11 +26,18 @@ fn story(scene: &mut Scene, name: &str, seed: u64) -> Vec<Idea> {
     let mut proposer = proposer(name, seed).unwrap();
     assert_eq!(proposer.name(), name);
     let mut ideas: Vec<Idea> = Vec::new();
-    while let Some(idea) = scene.propose(proposer.as_mut()) {
-        if let Some(before) = ideas.last() {
-            scene.measure(&before.clone(), time);
+    let mut measured = 0;
+    loop {
+        let idea = scene.propose(proposer.as_mut());
+        if idea.is_none() && measured == ideas.len() {
+            break;
         }
-        ideas.push(idea);
+        // One may have to wait for what is under way.
+        if measured < ideas.len() {
+            scene.measure(&ideas[measured], time);
+            measured += 1;
+        }
+        ideas.extend(idea);
     }
     assert_eq!(scene.propose(proposer.as_mut()), None, "the end is the end");
     ideas

@@ -139,11 +139,30 @@ fn a_linear_drift_cancels() {
 
 #[test]
 fn a_contest_of_too_few_rounds_has_no_ratio_and_no_winner() {
-    let kernels = [(Role::Challenger, NS), (Role::Twin, NS), (Role::Incumbent, 2.0 * NS)];
+    let kernels = [(Role::Challenger, NS), (Role::Twin, NS), (Role::Incumbent, 1.9 * NS)];
     let brief = hold(Noise::WHITE, 0, LEAST_ROUNDS - 1, &kernels);
     assert!(brief.against(Role::Incumbent).is_none() && !brief.beats(&brief.entrants[2]));
     let enough = hold(Noise::WHITE, 0, LEAST_ROUNDS, &kernels);
     assert!(enough.beats(&enough.entrants[2]));
+}
+
+/// A start of two seconds is a thousand times as slow as what beats it, and two looks at it show that.
+#[test]
+fn who_is_far_behind_takes_part_in_two_rounds_and_has_a_wide_interval() {
+    assert_eq!(rounds(&[2e5, 2e5, 2e9, 3e5]), [usize::MAX, usize::MAX, FAR_ROUNDS, usize::MAX]);
+    assert_eq!(rounds(&[2e5, 5e6]), [usize::MAX; 2], "it costs nothing to sample it in every round");
+    assert_eq!(rounds(&[1e8, 9e8]), [usize::MAX; 2], "it is not far behind");
+    for (name, noise) in Noise::KINDS {
+        let missed = (0..200).filter(|&seed| {
+            let mut contest = hold(noise, seed, ROUNDS, &[(Role::Challenger, NS), (Role::Incumbent, 1e3 * NS)]);
+            contest.entrants[1].blocks_ns.truncate(FAR_ROUNDS);
+            let (far, ratio) = contest.against(Role::Incumbent).unwrap();
+            assert!(contest.beats(far), "{name}: {ratio:?}");
+            !(ratio.interval.lo..=ratio.interval.hi).contains(&1e3)
+        });
+        let missed = missed.count();
+        assert!(missed <= 30, "{name}: {missed} of 200 intervals miss the true ratio");
+    }
 }
 
 #[test]

@@ -8,8 +8,9 @@ use crate::domain::evaluation::{Correctness, Outcome, Timing};
 use crate::domain::machine::{MachineState, MachineSummary, Throttle, energy_per_launch_j};
 use crate::domain::statistics::median;
 use crate::domain::verdict::Policy;
+use crate::runner::benchmark;
 use crate::runner::monitor::Monitor;
-use crate::runner::worker::{EnterRequest, Worker, WorkerError};
+use crate::runner::worker::{EnterRequest, Entered, Worker, WorkerError};
 
 /// How long an entrant is replayed for its energy. NVML's counter moves every 20 to 100 ms.
 const ENERGY_NS: f64 = 600e6;
@@ -30,8 +31,12 @@ enum Source {
 struct Side {
     source: Source,
     launches: u32,
+    /// How long one of its samples takes, once that is known.
+    sample_ns: Option<f64>,
     /// Samples of one of its blocks.
     block: usize,
+    /// Rounds in which it takes part at most.
+    rounds: usize,
     correctness: Option<Correctness>,
     samples_ns: Vec<f64>,
     blocks_ns: Vec<f64>,
@@ -71,8 +76,10 @@ impl<'a> Stage<'a> {
     pub(super) async fn enter(&mut self, request: EnterRequest) -> Result<(), ContestError> {
         let place = self.sides.len();
         let entered = self.worker.enter(request).await?;
-        let (correctness, launches) = entered.map_err(|outcome| failed(place, outcome))?;
-        self.sides.push(Side::new(Source::Variant(place), launches, Some(correctness)));
+        let Entered { correctness, launches_per_sample, replay_ns } =
+            entered.map_err(|outcome| failed(place, outcome))?;
+        let side = Side::new(Source::Variant(place), launches_per_sample, Some(correctness));
+        self.sides.push(Side { sample_ns: Some(replay_ns), ..side });
         Ok(())
     }
 
@@ -97,7 +104,7 @@ impl<'a> Stage<'a> {
         self.size_blocks(policy).await?;
         while !counted.is_multiple_of(2) || !self.is_over(policy) {
             let Some(blocks) = self.round(counted).await? else { continue };
-            if blocks.iter().any(Block::is_spoilt) {
+            if blocks.iter().flatten().any(Block::is_spoilt) {
                 discarded += 1;
                 if discarded > MOST_DISCARDED * policy.contest.most.div_ceil(self.sides[0].block) {
                     return Err(throttled());
@@ -105,47 +112,54 @@ impl<'a> Stage<'a> {
                 continue;
             }
             for (side, block) in self.sides.iter_mut().zip(blocks) {
-                side.take(block);
+                block.into_iter().for_each(|block| side.take(block));
             }
             counted += 1;
         }
         Ok(Played { block: self.sides[0].block, discarded })
     }
 
-    /// Samples every side once to see how large its blocks may be.
+    /// Sees how large the blocks of every side may be, and in how many rounds it takes part.
     async fn size_blocks(&mut self, policy: &Policy) -> Result<(), ContestError> {
-        let mut sample_ns = vec![f64::INFINITY; self.sides.len()];
-        // Backwards: the baseline is the last, and gone from the sides if it leaves.
-        for place in (0..self.sides.len()).rev() {
-            match self.sample(place, 1).await? {
-                Some(sampled) => sample_ns[place] = sampled.iter().sum::<f64>() * f64::from(self.sides[place].launches),
-                None => sample_ns.truncate(place),
-            }
+        // A baseline, the last, has not been replayed yet. It is gone from the sides if it leaves.
+        let last = self.sides.len() - 1;
+        if self.sides[last].sample_ns.is_none()
+            && let Some(sampled) = self.sample(last, 1).await?
+        {
+            let side = &mut self.sides[last];
+            side.sample_ns = Some(sampled.iter().sum::<f64>() * f64::from(side.launches));
         }
-        for (side, block) in self.sides.iter_mut().zip(contest::blocks(policy.block, &policy.contest, &sample_ns)) {
-            side.block = block;
+        let sample_ns: Vec<f64> = self.sides.iter().map(|side| side.sample_ns.unwrap_or(f64::INFINITY)).collect();
+        let blocks = contest::blocks(policy.block, &policy.contest, &sample_ns);
+        for (side, (block, rounds)) in self.sides.iter_mut().zip(blocks.into_iter().zip(contest::rounds(&sample_ns))) {
+            (side.block, side.rounds) = (block, rounds);
         }
         Ok(())
     }
 
+    /// Tells whether enough is sampled of all that take part to the end.
     fn is_over(&self, policy: &Policy) -> bool {
-        let samples: Vec<&[f64]> = self.sides.iter().map(|side| side.samples_ns.as_slice()).collect();
-        let launches: Vec<u32> = self.sides.iter().map(|side| side.launches).collect();
-        let blocks: Vec<usize> = self.sides.iter().map(|side| side.block).collect();
+        let sides = || self.sides.iter().filter(|side| side.rounds == usize::MAX);
+        let samples: Vec<&[f64]> = sides().map(|side| side.samples_ns.as_slice()).collect();
+        let launches: Vec<u32> = sides().map(|side| side.launches).collect();
+        let blocks: Vec<usize> = sides().map(|side| side.block).collect();
         contest::is_over(&samples, &launches, &blocks, &policy.contest)
     }
 
-    /// Samples a block of every side, in the order of the round. `None` if the baseline left: the round begins anew
-    /// without it.
-    async fn round(&mut self, number: usize) -> Result<Option<Vec<Block>>, ContestError> {
+    /// Samples a block of every side that takes part in a round, in its order. `None` if the baseline left: the round begins
+    /// anew without it.
+    async fn round(&mut self, number: usize) -> Result<Option<Vec<Option<Block>>>, ContestError> {
         let mut blocks: Vec<Option<Block>> = self.sides.iter().map(|_| None).collect();
         for place in contest::order(self.sides.len(), number) {
+            if number >= self.sides[place].rounds {
+                continue;
+            }
             let Some(samples_ns) = self.sample(place, self.sides[place].block).await? else { return Ok(None) };
             // Read at once: an idle GPU has other clocks within milliseconds.
             let state = self.monitor.map(Monitor::state);
             blocks[place] = Some(Block { samples_ns, state });
         }
-        Ok(blocks.into_iter().collect())
+        Ok(Some(blocks))
     }
 
     /// Samples a side. `None` if it was the baseline and is gone now.
@@ -192,15 +206,17 @@ impl<'a> Stage<'a> {
         let Some(monitor) = self.monitor else { return Ok(()) };
         for place in [0, self.sides.len() - 1] {
             let side = &self.sides[place];
-            let is_asked = place == 0 || side.source == Source::Baseline;
+            let is_baseline = side.source == Source::Baseline;
+            let is_asked = place == 0 || is_baseline;
             let sample_ns = median(&side.samples_ns).map(|ns| ns * f64::from(side.launches));
             let (Some(sample_ns), true) = (sample_ns, is_asked) else { continue };
             let (launches, samples) = (side.launches, (ENERGY_NS / sample_ns).ceil().max(1.0) as usize);
             let before_mj = monitor.energy_mj();
             let Some(sampled) = self.sample(place, samples).await? else { continue };
             let after_mj = monitor.energy_mj();
-            // One more replay than samples: the first of a block is not counted.
-            let executions = (sampled.len() as u64 + 1) * u64::from(launches);
+            // One more replay than samples, where the first of a block is not counted.
+            let uncounted = u64::from(is_baseline || !benchmark::is_long(sample_ns));
+            let executions = (sampled.len() as u64 + uncounted) * u64::from(launches);
             self.sides[place].energy_j =
                 before_mj.zip(after_mj).and_then(|(before, after)| energy_per_launch_j(before, after, executions));
         }
@@ -237,8 +253,18 @@ impl<'a> Stage<'a> {
 
 impl Side {
     fn new(source: Source, launches: u32, correctness: Option<Correctness>) -> Self {
-        let (samples_ns, blocks_ns, states) = (Vec::new(), Vec::new(), Vec::new());
-        Self { source, launches, block: 1, correctness, samples_ns, blocks_ns, states, energy_j: None }
+        Self {
+            source,
+            launches,
+            sample_ns: None,
+            block: 1,
+            rounds: usize::MAX,
+            correctness,
+            samples_ns: Vec::new(),
+            blocks_ns: Vec::new(),
+            states: Vec::new(),
+            energy_j: None,
+        }
     }
 
     fn take(&mut self, block: Block) {

@@ -24,7 +24,7 @@ use crate::runner::benchmark::{self, Prepared};
 use crate::runner::device::{Device, Fault, Module, Problem};
 use crate::runner::inputs::mix;
 use crate::runner::validate::Refusal;
-use crate::runner::worker::{EnterRequest, TimeRequest};
+use crate::runner::worker::{EnterRequest, Entered, TimeRequest};
 
 /// The entrants of a contest, in the order of entry.
 #[derive(Default)]
@@ -84,7 +84,7 @@ impl Arena {
         device: &mut dyn Device,
         request: EnterRequest,
         step: &mut Step<'_>,
-    ) -> Result<(Correctness, u32), Ended> {
+    ) -> Result<Entered, Ended> {
         replays(device)?;
         let op = ops::find(&request.op).map_err(Ended::Machine)?;
         let EnterRequest { artifact, dtype, case, plan, .. } = &request;
@@ -98,13 +98,14 @@ impl Arena {
         let others = self.others(&stage);
         match get_ready(device, &request, &mut held, &stage.data, &others, step) {
             Ok((seen, prepared)) => {
-                let (correctness, executions) = (seen.correctness, prepared.executions);
+                let Prepared { executions, replay_ns, .. } = prepared;
+                let entered = Entered { correctness: seen.correctness, launches_per_sample: executions, replay_ns };
                 let EnterRequest { dtype, tolerance, case, plan, .. } = request;
                 let (blocks, ran, spoils) = (0, false, None);
                 let entrant =
                     Entrant { op, case, dtype, tolerance, plan, held, prepared, stage, seen, blocks, ran, spoils };
                 self.entrants.push(entrant);
-                Ok((correctness, executions))
+                Ok(entered)
             }
             Err(ended) => {
                 // What ended it is what matters: after a crash there is nothing left to give back.
@@ -116,8 +117,8 @@ impl Arena {
 
     /// Replays an entrant and returns nanoseconds of one execution, a value per replay.
     ///
-    /// One more replay comes first and is not counted: another entrant ran meanwhile and has pushed this one's instructions,
-    /// and its data where it is timed warm, out of the caches. Outputs are poisoned before and looked at after: they must be the
+    /// Unless a replay lasts long, one more comes first and is not counted: another entrant ran meanwhile and has pushed this one's
+    /// instructions, and its data where it is timed warm, out of the caches. Outputs are poisoned before and looked at after: they must be the
     /// very bytes that were checked. Nothing else is looked at: whoever is next must not find a GPU that has rested.
     pub fn sample(
         &mut self,
@@ -329,9 +330,10 @@ impl Entrant {
         let places = self.held.sets.draw(mix(data.seed, &["block", &self.blocks.to_string()]));
         setup.poison_outputs(device)?;
         device.reset_caches().map_err(|fault| setup.ended(fault))?;
-        let Prepared { capture, executions, .. } = self.prepared;
+        let Prepared { capture, executions, replay_ns, .. } = self.prepared;
         let replays = replays(device)?;
-        let sampled = replays.replay(capture).and_then(|_| benchmark::replays(replays, capture, executions, samples));
+        let warmed = if benchmark::is_long(replay_ns) { Ok(0.0) } else { replays.replay(capture) };
+        let sampled = warmed.and_then(|_| benchmark::replays(replays, capture, executions, samples));
         let sampled = sampled.map_err(|fault| setup.ended(fault))?;
         setup.check_outputs(device, &self.seen, data, &places)?;
         Ok(sampled)

@@ -10,8 +10,8 @@ use crate::domain::op::Op;
 use crate::domain::plan::LaunchPlan;
 use crate::domain::profile::Profile;
 use crate::domain::workload::Case;
-use crate::runner::benchmark;
-use crate::runner::device::{Capture, Clock, Device, Fault, Model, Problem};
+use crate::runner::benchmark::{self, Prepared};
+use crate::runner::device::{Clock, Device, Fault, Model, Problem};
 use crate::runner::inputs;
 
 /// The float64 work of the check after timing, over that of the one before: it has only to tell this output from that of other
@@ -149,8 +149,8 @@ impl CaseRun<'_> {
         let timed = self.loaded(device, (step, "time"), |setup, device| {
             setup.reset(device)?;
             device.reset_caches().map_err(|fault| setup.ended(fault))?;
-            let (timed, capture) = self.time(setup, device, incumbent_ns)?;
-            self.check_timed(setup, device, capture, (&seen, &data))?;
+            let (timed, prepared) = self.time(setup, device, incumbent_ns)?;
+            self.check_timed(setup, device, prepared, (&seen, &data))?;
             Ok(timed)
         })?;
         Ok((seen.correctness, timed))
@@ -162,12 +162,12 @@ impl CaseRun<'_> {
         setup: &Setup<'_>,
         device: &mut dyn Device,
         incumbent_ns: Option<f64>,
-    ) -> Result<(Timed, Option<Capture>), Ended> {
+    ) -> Result<(Timed, Option<Prepared>), Ended> {
         let EvaluateRequest { policy, min_sample_ns, .. } = self.request;
         let timed = match device.clock() {
             Clock::Replay(device) => benchmark::prepare(device, &setup.works(), *min_sample_ns).and_then(|prepared| {
                 let timing = benchmark::screen(device, &prepared, policy, incumbent_ns)?;
-                Ok(((timing, None), Some(prepared.capture)))
+                Ok(((timing, None), Some(prepared)))
             }),
             Clock::Model(device) => model(setup, device, 1.0).map(|timed| (timed, None)),
         };
@@ -179,14 +179,14 @@ impl CaseRun<'_> {
         &self,
         setup: &Setup<'_>,
         device: &mut dyn Device,
-        capture: Option<Capture>,
+        prepared: Option<Prepared>,
         (seen, data): (&Seen, &Data),
     ) -> Result<(), Ended> {
         let checked = setup
             .check_timed(device, seen, data)
-            .and_then(|()| setup.check_fresh(device, capture, &self.data("fresh", FRESH_SHARE)));
-        let released = match (capture, device.clock()) {
-            (Some(capture), Clock::Replay(device)) => device.release(capture),
+            .and_then(|()| setup.check_fresh(device, prepared.as_ref(), &self.data("fresh", FRESH_SHARE)));
+        let released = match (prepared, device.clock()) {
+            (Some(prepared), Clock::Replay(device)) => device.release(prepared.capture),
             _ => Ok(()),
         };
         checked?;

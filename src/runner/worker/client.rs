@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::process::{Heard, Patience, Process, Program};
-use super::protocol::{EnterRequest, Reply, Request, TimeRequest};
+use super::protocol::{EnterRequest, Entered, Reply, Request, TimeRequest};
 use crate::domain::artifact::Artifact;
 use crate::domain::device::{DeviceInfo, Peaks, TimeSource};
 use crate::domain::evaluation::{Correctness, Evaluation, Outcome, Timing};
@@ -207,11 +207,11 @@ impl Worker {
 /// What is asked of a worker that has to remember what it was asked before: one that fails is not replaced, and every later
 /// question fails, too.
 impl Worker {
-    /// Takes a variant in as an entrant of a contest. Returns how close its output came and the executions in one replay.
-    pub async fn enter(&mut self, request: EnterRequest) -> Answer<(Correctness, u32)> {
+    /// Takes a variant in as an entrant of a contest.
+    pub async fn enter(&mut self, request: EnterRequest) -> Answer<Entered> {
         let case = request.case.name.clone();
         self.ask_once(Request::Enter(Box::new(request)), &case, |reply| match reply {
-            Reply::Entered { correctness, launches_per_sample } => Some((correctness, launches_per_sample)),
+            Reply::Entered(entered) => Some(entered),
             _ => None,
         })
         .await

@@ -12,5 +12,5 @@ mod watched;
 
 pub use client::{Answer, Worker, WorkerError};
 pub use process::Patience;
-pub use protocol::{EnterRequest, TimeRequest};
+pub use protocol::{EnterRequest, Entered, TimeRequest};
 pub use server::serve;

@@ -66,6 +66,17 @@ pub struct EnterRequest {
     pub input_seed: u64,
 }
 
+/// What is known of a variant that has entered a contest.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Entered {
+    /// How close its output came when it was checked.
+    pub correctness: Correctness,
+    /// Executions in one replay; a sample is the replay's time over it.
+    pub launches_per_sample: u32,
+    /// How long a replay takes.
+    pub replay_ns: f64,
+}
+
 /// A plan to be timed by itself.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TimeRequest {
@@ -98,12 +109,7 @@ pub enum Reply {
     /// The variant passed its examination.
     Examined(Examination),
     /// The variant is in the contest.
-    Entered {
-        /// How close its output came when it was checked.
-        correctness: Correctness,
-        /// Executions in one replay; a sample is the replay's time over it.
-        launches_per_sample: u32,
-    },
+    Entered(Entered),
     /// The entrant was replayed: nanoseconds of one execution, a value per replay.
     Sampled(Vec<f64>),
     /// How close the entrant's output came, in every block.
@@ -128,7 +134,7 @@ impl Message for Reply {
             | Self::Well
             | Self::Step { .. }
             | Self::Examined(_)
-            | Self::Entered { .. }
+            | Self::Entered(_)
             | Self::Sampled(_)
             | Self::Checked(_)
             | Self::Timed(_) => Vec::new(),

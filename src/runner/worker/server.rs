@@ -57,9 +57,7 @@ fn answer(device: &mut Watched, arena: &mut Arena, request: Request, teller: &Te
             evaluate(device, &request, &mut step).map(Reply::Evaluated).map_err(Ended::Machine)
         }
         Request::Examine(request) => examine(device, &request, &mut step).map(Reply::Examined),
-        Request::Enter(request) => arena
-            .enter(device, *request, &mut step)
-            .map(|(correctness, launches_per_sample)| Reply::Entered { correctness, launches_per_sample }),
+        Request::Enter(request) => arena.enter(device, *request, &mut step).map(Reply::Entered),
         Request::Sample { entrant, samples } => arena.sample(device, entrant, samples, &mut step).map(Reply::Sampled),
         Request::Check { entrant } => arena.check(device, entrant, &mut step).map(Reply::Checked),
         Request::Time(request) => time(device, &request, &mut step).map(Reply::Timed),
