@@ -63,5 +63,7 @@ fn every_other_workload_has_families_that_compile() {
         let rows = compile("sm_90a", workload, "2");
         assert!(families(&rows).contains(&"attention-scalar"), "{workload}");
         assert!(families(&rows).contains(&"attention-split-kv"), "{workload}");
+        let large_d = families(&rows).contains(&"attention-large-d");
+        assert_eq!(large_d, workload == "attention-fp32-large-d", "{workload}: in fp32 only");
     }
 }

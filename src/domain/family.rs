@@ -1,6 +1,8 @@
 //! Families: a CUDA template with its search space, constraints and launch plan, as `family.toml` gives them.
 
 mod rules;
+#[cfg(test)]
+mod tests;
 
 use indexmap::IndexMap;
 use serde::Deserialize;
@@ -144,16 +146,20 @@ impl Family {
             param.check(name)?;
         }
         let buffers = file.workspaces.iter().map(|w| &w.name).chain(file.tensor_maps.iter().map(|map| &map.name));
-        let own = file.params.keys().chain(file.derived.keys()).chain(buffers);
+        let own = file.params.keys().chain(file.derived.keys()).chain(buffers.clone());
         let mut named = own.clone().chain(file.launches.iter().map(|launch| &launch.kernel));
         if let Some(name) = named.find(|name| !is_identifier(name)) {
             return Err(format!("`{name}`: use 1 to 64 letters, digits and `_`, it becomes a name in the source"));
         }
-        if let Some(name) = own.into_iter().find(|name| RESERVED.contains(&name.as_str())) {
+        if let Some(name) = own.clone().find(|name| RESERVED.contains(&name.as_str())) {
             return Err(format!("`{name}` is bound by optloop: give your value another name"));
         }
         if let Some(name) = file.derived.keys().find(|name| file.params.contains_key(*name)) {
             return Err(format!("`{name}` is both a parameter and derived: rename one"));
+        }
+        let all: Vec<&String> = own.collect();
+        if let Some(name) = buffers.into_iter().find(|name| all.iter().filter(|other| other == &name).count() > 1) {
+            return Err(format!("`{name}` names two things: give the workspace or tensor map another name"));
         }
         match file.launches.first() {
             None => return Err("it has no [[launch]]: add at least one".to_owned()),
@@ -247,6 +253,8 @@ impl Family {
             workspaces: &workspaces,
             tensor_maps: &self.tensor_maps,
         };
+        let own = self.workspaces.iter().map(|rule| &rule.name).chain(self.tensor_maps.iter().map(|rule| &rule.name));
+        own.into_iter().try_for_each(|name| scope.check_free(name))?;
         let launches = self.launches.iter().map(|rule| rule.fill(&scope)).collect::<Result<Vec<_>, _>>()?;
         Ok(LaunchPlan { workspaces, launches })
     }

@@ -217,7 +217,7 @@ pub fn workspaces(workspaces: &[Workspace]) -> IndexMap<String, SidecarWorkspace
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::domain::plan::{Arg, Scalar, ScalarValue};
+    use crate::domain::plan::{Arg, Scalar, ScalarValue, TensorMap};
     use crate::store::testing;
 
     /// An example, for other modules' tests too.
@@ -310,6 +310,27 @@ pub(crate) mod tests {
         }
         let read: Sidecar = serde_json::from_value(value).unwrap();
         assert_eq!((read.measurement.workload, read.measurement.dims), (None, None));
+    }
+
+    #[test]
+    fn a_tensor_map_and_a_programmatic_launch_come_back_as_they_were() {
+        let map = TensorMap {
+            name: "k_map".to_owned(),
+            tensor: "k".to_owned(),
+            dtype: Dtype::F16,
+            sizes: vec![64, 100],
+            stride_bytes: vec![128],
+            box_sizes: vec![64, 32],
+            swizzle_bytes: 128,
+        };
+        let mut written = sidecar();
+        let second = Launch { programmatic: true, args: vec![Arg::TensorMap(map)], ..written.launches[0].clone() };
+        written.launches.push(second);
+        assert_eq!(Sidecar::parse(&written.to_json().unwrap()), Ok(written.clone()));
+        assert_eq!(written.plan().launches, written.launches);
+        let value = serde_json::to_value(&written.launches[1]).unwrap();
+        assert_eq!(value["programmatic"], true);
+        insta::assert_snapshot!(value["args"][0], @r#"{"tensor_map":{"box":[64,32],"dtype":"f16","name":"k_map","sizes":[64,100],"stride_bytes":[128],"swizzle_bytes":128,"tensor":"k"}}"#);
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! The ops that workloads can name. A new op is one file here and one line in [`ALL`].
 
 mod attention;
+mod gemm;
 
 use crate::domain::names::did_you_mean;
 use crate::domain::op::Op;
 
 /// Every op.
-pub static ALL: [&dyn Op; 1] = [&attention::Attention];
+pub static ALL: [&dyn Op; 2] = [&attention::Attention, &gemm::Gemm];
 
 /// Finds an op by name; the error names the nearest one.
 pub fn find(name: &str) -> Result<&'static dyn Op, String> {

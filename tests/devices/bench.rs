@@ -134,6 +134,25 @@ impl Bench {
         incumbent_ns: Option<f64>,
     ) -> Result<Evaluation, WorkerError> {
         let (artifact, plan) = self.variant(&case, fault, shared_bytes);
+        self.evaluate_plan(case, artifact, plan, incumbent_ns).await
+    }
+
+    /// Evaluates the seed of a family on a case.
+    pub async fn evaluate_family(&mut self, family: &Family, case: Case) -> Evaluation {
+        let (params, op) = (family.defaults(), ops::find("attention").unwrap());
+        let variant = render(family, &family.specialization(&case), Dtype::F16, &params).unwrap();
+        let artifact = self.compiler.compile(&variant).unwrap();
+        let plan = family.plan(&params, &case, op, Dtype::F16, self.worker.info()).unwrap();
+        self.evaluate_plan(case, artifact, plan, None).await.unwrap()
+    }
+
+    async fn evaluate_plan(
+        &mut self,
+        case: Case,
+        artifact: Artifact,
+        plan: LaunchPlan,
+        incumbent_ns: Option<f64>,
+    ) -> Result<Evaluation, WorkerError> {
         let request = EvaluateRequest {
             artifact,
             op: "attention".to_owned(),

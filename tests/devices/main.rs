@@ -5,6 +5,7 @@
 
 mod bench;
 mod contests;
+mod hopper;
 
 use bench::{Bench, cold, small};
 use optloop::domain::check::Check;
@@ -184,6 +185,25 @@ async fn the_cuda_device_examines() {
 async fn the_fake_device_holds_contests() {
     contests::samples_in_turns("fake").await;
     contests::tells_right_from_broken("fake").await;
+}
+
+#[tokio::test]
+async fn the_virtual_device_launches_as_hopper_does() {
+    hopper::launches("virtual:h200").await;
+    hopper::ends_with_all_of_it("virtual:h200").await;
+}
+
+#[tokio::test]
+#[ignore = "needs a CUDA GPU of compute capability 9.0"]
+async fn the_cuda_device_launches_as_hopper_does() {
+    hopper::launches("cuda:0").await;
+    hopper::launches_cold("cuda:0").await;
+}
+
+#[tokio::test]
+#[ignore = "needs a CUDA GPU of compute capability 9.0"]
+async fn the_cuda_device_ends_a_plan_with_all_of_it() {
+    hopper::ends_with_all_of_it("cuda:0").await;
 }
 
 #[tokio::test]

@@ -206,7 +206,7 @@ fn launches_that_are_refused() {
     refuses("clean", [1, 65536, 1], warp, one, 0);
     refuses("clean", [1, 1, 65536], warp, one, 0);
     refuses("clean", [3, 1, 1], warp, [2, 1, 1], 0);
-    refuses("clean", [16, 1, 1], warp, [16, 1, 1], 0);
+    refuses("clean", [32, 1, 1], warp, [32, 1, 1], 0);
     refuses("limited", one, [65, 1, 1], one, 0);
     refuses("required", one, [64, 1, 1], one, 0);
     refuses("no_such_kernel", one, warp, one, 0);
@@ -214,5 +214,5 @@ fn launches_that_are_refused() {
         bench.clean(kernel, threads);
     }
     bench.launch_shape("clean", one, warp, one, 227 * 1024).expect("as much as a block may have");
-    bench.launch_shape("clean", [8, 1, 1], warp, [8, 1, 1], 0).expect("as many blocks as a cluster may have");
+    bench.launch_shape("clean", [16, 1, 1], warp, [16, 1, 1], 0).expect("as many blocks as a cluster may have");
 }

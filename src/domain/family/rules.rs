@@ -15,7 +15,7 @@ const MAX_BOX: u64 = 256;
 
 #[derive(Debug, Clone)]
 pub(super) struct WorkspaceRule {
-    name: String,
+    pub(super) name: String,
     dtype: Dtype,
     elements: Expr,
     initial: Initial,
@@ -34,7 +34,7 @@ pub(super) struct LaunchRule {
 
 #[derive(Debug, Clone)]
 pub(super) struct TensorMapRule {
-    name: String,
+    pub(super) name: String,
     tensor: String,
     sizes: Vec<Expr>,
     strides: Vec<Expr>,
@@ -157,7 +157,8 @@ impl TensorMapRule {
                 self.swizzle_bytes
             )));
         }
-        let last = sizes.iter().skip(1).zip(&strides).map(|(size, stride)| (size - 1) * stride).sum::<u64>() + sizes[0];
+        let steps = sizes.iter().skip(1).zip(&strides).map(|(size, stride)| (size - 1).saturating_mul(*stride));
+        let last = steps.fold(sizes[0], u64::saturating_add);
         if last > tensor.elements() as u64 {
             return Err(wrong(format!(
                 "it reaches element {last} of `{}`, which has {}",
@@ -187,6 +188,16 @@ pub(super) struct ArgScope<'a> {
 }
 
 impl ArgScope<'_> {
+    /// Checks that a workspace or tensor map is called like nothing that the op brings: an argument could mean either.
+    pub(super) fn check_free(&self, name: &str) -> Result<(), PointError> {
+        let is_tensor = self.tensors.iter().any(|tensor| tensor.name == name);
+        if is_tensor || self.scalars.iter().any(|(scalar, _)| *scalar == name) || self.bindings.contains_key(name) {
+            let why = "the op or the device has something of that name: give the workspace or tensor map another";
+            return Err(PointError::Manifest(format!("`{name}`: {why}")));
+        }
+        Ok(())
+    }
+
     fn resolve(&self, name: &str) -> Result<Arg, PointError> {
         if self.tensors.iter().any(|tensor| tensor.name == name) {
             return Ok(Arg::Tensor(name.to_owned()));

@@ -33,6 +33,10 @@ const WINDOW_BYTES: usize = 4 << 20;
 /// What one core compares at a time. Below, handing it out takes longer than comparing it.
 const COMPARED_BYTES: usize = 256 << 10;
 
+/// Blocks of a cluster that every GPU with clusters runs; a function has to allow more (CUDA C++ programming guide, "Thread Block
+/// Clusters").
+const PORTABLE_CLUSTER_BLOCKS: u32 = 8;
+
 /// A CUDA device with its primary context, held by this process.
 pub struct CudaDevice {
     info: DeviceInfo,
@@ -175,7 +179,7 @@ impl CudaDevice {
         self.next
     }
 
-    /// Finds a kernel and allows it the dynamic shared memory that the launch wants.
+    /// Finds a kernel and allows it the dynamic shared memory and the size of clusters that the launch wants.
     fn function(&mut self, module: Module, launch: &Launch) -> Result<sys::CUfunction, Fault> {
         let loaded = self.modules.get_mut(&module.0).ok_or_else(|| Fault::Broken("no such module".to_owned()))?;
         let function = match loaded.functions.get(&launch.kernel) {
@@ -198,6 +202,14 @@ impl CudaDevice {
         unsafe { result::function::set_function_attribute(function, attribute, wanted) }.map_err(|error| {
             Fault::Refused(format!("{wanted} bytes of dynamic shared memory are refused: {}", describe(&error)))
         })?;
+        let blocks = launch.cluster.map_or(1, |cluster| cluster.iter().product());
+        if blocks > PORTABLE_CLUSTER_BLOCKS {
+            let attribute = FunctionAttribute::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED;
+            // SAFETY: the function belongs to the loaded module.
+            unsafe { result::function::set_function_attribute(function, attribute, 1) }.map_err(|error| {
+                Fault::Refused(format!("a cluster of {blocks} blocks is refused: {}", describe(&error)))
+            })?;
+        }
         Ok(function)
     }
 

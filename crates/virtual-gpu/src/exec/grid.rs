@@ -15,8 +15,9 @@ use crate::memory::GlobalMemory;
 use crate::program::{BulkOp, Kernel, Op, Space};
 use crate::timing::Prepared;
 
-/// Most blocks of a cluster that every GPU with clusters runs.
-const MAX_CLUSTER_BLOCKS: u32 = 8;
+/// Most blocks of a cluster that an H100 or H200 runs, if the function allows more than the 8 that every GPU with clusters runs
+/// (NVIDIA's Hopper tuning guide, "Thread Block Clusters").
+const MAX_CLUSTER_BLOCKS: u32 = 16;
 
 /// Most blocks along x, and along y and z (CUDA C++ programming guide, technical specifications).
 const MAX_GRID: [u32; 3] = [i32::MAX as u32, 65535, 65535];

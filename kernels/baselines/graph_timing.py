@@ -1,0 +1,282 @@
+"""What the baselines that are made with PyTorch have in common: the protocol, and how calls are timed.
+
+Speaks version 2 of optloop's baseline protocol, which docs/baselines.md describes: a JSON object a line, an answer for each
+request. A sample is one replay of a CUDA graph of `launches_per_sample` calls, divided by their number: exactly how optloop
+times its own variants. Warm, every call has the same tensors. Cold, calls rotate over sets of them that outgrow L2.
+
+A program gives the backends by name and a `Case` of its own, and calls `serve`.
+"""
+
+import ctypes
+import gc
+import json
+import math
+import os
+import statistics
+import sys
+import time
+import warnings
+
+import torch
+
+PROTOCOL = 2
+DTYPES = {"f16": torch.float16, "f32": torch.float32}
+# Beyond it instantiating a graph costs more than resolution gains.
+MAX_LAUNCHES = 1000
+# The same two rules as optloop's own: between two calls on a set the others are over three times as large as L2, but there
+# are not so many of them that one pass takes far longer than a sample should.
+COLD_L2_SIZES = 3
+MAX_SETS = 4096
+# Eager calls are timed in loops, as long as a user's would be, but of 20 ms at most: long calls hide no overhead.
+EAGER_LOOPS = 10
+EAGER_CALLS = 20
+EAGER_LOOP_NS = 20e6
+
+
+# A GPU that comes out of idle takes a while to get going: the first case of a session came out 8% slower than the same case
+# later on (H200, 2026-11-21, attention of four queries of four dimensions).
+WARM_UP_S = 0.5
+
+
+class Refused(Exception):
+    """A request that cannot be met, in one sentence."""
+
+
+class Timer:
+    """Times what happens on the device between two events."""
+
+    def __init__(self):
+        self.begin = torch.cuda.Event(enable_timing=True)
+        self.end = torch.cuda.Event(enable_timing=True)
+
+    def ns(self, what):
+        self.begin.record()
+        what()
+        self.end.record()
+        self.end.synchronize()
+        return self.begin.elapsed_time(self.end) * 1e6
+
+
+class Case:
+    """The tensors of a case, in as many sets as its regime needs. An op says which shapes they have, and how it is computed."""
+
+    OP = None
+
+    def __init__(self, request):
+        if request["op"] != self.OP:
+            raise Refused(f"it computes {self.OP}, not {request['op']}")
+        self.dims, self.dtype = request["dims"], DTYPES[request["dtype"]]
+        inputs, output = self.shapes()
+        first = [self.read(request["inputs"][name], shape) for name, shape in inputs.items()]
+        set_bytes = sum(tensor.nbytes for tensor in first) + math.prod(output) * self.dtype.itemsize
+        count = sets_of(request["regime"], set_bytes, request["l2_bytes"])
+        self.sets = [first] + [[tensor.clone() for tensor in first] for _ in range(count - 1)]
+
+    def shapes(self):
+        """Returns the shapes of the inputs by name, in the order of `compute`, and that of the output."""
+        raise NotImplementedError
+
+    def compute(self, *inputs):
+        """Returns the output."""
+        raise NotImplementedError
+
+    def check(self, name):
+        """Refuses a backend that is of no use for this case."""
+
+    def read(self, path, shape):
+        tensor = torch.from_file(path, size=math.prod(shape), dtype=self.dtype)
+        return tensor.reshape(shape).to("cuda")
+
+    def call(self, index, outputs):
+        """Computes a set, keeping the outputs of the others alive so that outputs rotate, too."""
+        index %= len(self.sets)
+        # What the last call wrote here is freed first: the new output takes its place.
+        outputs[index] = None
+        outputs[index] = self.compute(*self.sets[index])
+
+
+class Captured:
+    """So many calls of one backend in a CUDA graph."""
+
+    def __init__(self, case, launches):
+        self.launches, self.outputs = launches, [None] * len(case.sets)
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            for index in range(launches):
+                case.call(index, self.outputs)
+
+    def replay_ns(self, timer):
+        return timer.ns(self.graph.replay)
+
+
+def sets_of(regime, set_bytes, l2_bytes):
+    if regime == "warm":
+        return 1
+    others = COLD_L2_SIZES * l2_bytes // set_bytes + 1
+    sets = others + 1
+    if sets > MAX_SETS:
+        raise Refused(f"this case is too small to be timed cold: it would take {sets} sets of buffers, over {MAX_SETS}")
+    return sets
+
+
+def capture_enough(case, min_sample_ns, timer):
+    """Captures so many calls that a replay lasts long enough, and uses every set equally often."""
+    sets = len(case.sets)
+    captured = Captured(case, sets)
+    captured.replay_ns(timer)
+    once_ns = min(captured.replay_ns(timer) for _ in range(3))
+    # The overhead of a replay hides what one pass over the sets takes, so a few are timed first.
+    most = max(1, MAX_LAUNCHES // sets)
+    passes = min(10, most, math.ceil(min_sample_ns / once_ns))
+    if passes > 1:
+        captured = Captured(case, sets * passes)
+        captured.replay_ns(timer)
+        pass_ns = captured.replay_ns(timer) / passes
+        captured = Captured(case, sets * max(1, min(most, math.ceil(min_sample_ns / pass_ns))))
+    for _ in range(2):
+        captured.replay_ns(timer)
+    return captured
+
+
+def eager_ns(case, call_ns, timer):
+    """Times a call as a user without graphs sees it: the median over loops of calls, one after the other."""
+    calls = max(1, min(EAGER_CALLS, int(EAGER_LOOP_NS / call_ns)))
+    outputs, done = [None] * len(case.sets), 0
+
+    def loop(count):
+        nonlocal done
+        for _ in range(count):
+            case.call(done, outputs)
+            done += 1
+
+    # Once through all sets, so that no loop pays for the memory of an output.
+    loop(max(calls, len(case.sets)))
+    return statistics.median(timer.ns(lambda: loop(calls)) for _ in range(EAGER_LOOPS)) / calls
+
+
+def prepare_backend(name, backend, case, request, timer):
+    """Returns what is captured, and what is said of it. A backend is a context in which calls are its own."""
+    case.check(name)
+    with torch.no_grad(), backend():
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            # A library's first calls choose algorithms and allocate, neither of which a capture allows.
+            outputs = [None] * len(case.sets)
+            for index in range(3):
+                case.call(index, outputs)
+        torch.cuda.current_stream().wait_stream(stream)
+        torch.cuda.synchronize()
+        captured = capture_enough(case, request["min_sample_ns"], timer)
+        call_ns = captured.replay_ns(timer) / captured.launches
+        said = {"name": name, "launches_per_sample": captured.launches}
+        # Only who wants all backends wants to know how a user without graphs sees them.
+        if request.get("backend") is None:
+            said["eager_ns"] = eager_ns(case, call_ns, timer)
+    if request.get("output_folder"):
+        said["output"] = f"{name}.output"
+        write(captured.outputs[0], os.path.join(request["output_folder"], said["output"]))
+    return captured, said
+
+
+def write(output, path):
+    """Writes the elements of a tensor, row-major, and nothing else."""
+    mapped = torch.from_file(path, shared=True, size=output.numel(), dtype=output.dtype)
+    mapped.copy_(output.contiguous().flatten())
+
+
+def sentence(error):
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__
+
+
+def warm_up():
+    """Keeps the device busy for a while."""
+    square = torch.ones((2048, 2048), device="cuda", dtype=torch.float16)
+    end = time.monotonic() + WARM_UP_S
+    while time.monotonic() < end:
+        for _ in range(20):
+            square @ square
+        torch.cuda.synchronize()
+
+
+class Session:
+    """What is asked, request by request."""
+
+    def __init__(self, case, backends):
+        self.case, self.backends = case, backends
+        self.timer = None
+        self.captured = {}
+
+    def hello(self, request):
+        if not torch.cuda.is_available():
+            raise Refused("torch sees no CUDA device")
+        torch.cuda.set_device(request["device"])
+        self.timer = Timer()
+        warm_up()
+        versions = {
+            "torch": torch.__version__,
+            "cuda": torch.version.cuda,
+            "cudnn": str(torch.backends.cudnn.version()),
+            **driver_version(),
+        }
+        device = torch.cuda.get_device_name(request["device"])
+        return {"protocol": PROTOCOL, "device": device, "time_source": "measured", "versions": versions}
+
+    def prepare(self, request):
+        self.release(request)
+        case, backends = self.case(request), []
+        wanted = request.get("backend")
+        for name in self.backends if wanted is None else [wanted]:
+            try:
+                if name not in self.backends:
+                    raise Refused(f"there is no backend `{name}`")
+                self.captured[name], said = prepare_backend(name, self.backends[name], case, request, self.timer)
+                backends.append(said)
+            except Exception as error:
+                backends.append({"name": name, "error": sentence(error)})
+        return {"backends": backends}
+
+    def sample(self, request):
+        captured = self.captured.get(request["backend"])
+        if captured is None:
+            raise Refused(f"`{request['backend']}` is not ready")
+        # The first finds the caches as others left them, and does not count.
+        captured.replay_ns(self.timer)
+        times = [captured.replay_ns(self.timer) for _ in range(request["samples"])]
+        return {"samples_ns": [ns / captured.launches for ns in times]}
+
+    def release(self, _request):
+        torch.cuda.synchronize()
+        self.captured.clear()
+        gc.collect()
+        torch.cuda.empty_cache()
+        return {}
+
+
+def driver_version():
+    """Asks the driver which CUDA it supports; torch does not say."""
+    version = ctypes.c_int()
+    try:
+        ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version))
+    except (OSError, AttributeError):
+        return {}
+    return {"driver": f"{version.value // 1000}.{version.value % 1000 // 10}"}
+
+
+def serve(case, backends):
+    """Answers requests until there are no more. `backends` has a function for each name, whose context makes calls its own."""
+    warnings.filterwarnings("ignore")
+    # The protocol has standard output to itself: what a library prints goes where errors go.
+    answers, sys.stdout = sys.stdout, sys.stderr
+    session = Session(case, backends)
+    requests = {"hello": session.hello, "prepare": session.prepare, "sample": session.sample, "release": session.release}
+    for line in sys.stdin:
+        try:
+            request = json.loads(line)
+            if request["request"] not in requests:
+                raise Refused(f"it knows no request `{request['request']}`")
+            answer = requests[request["request"]](request)
+        except Exception as error:
+            answer = {"error": sentence(error)}
+        print(json.dumps(answer), file=answers, flush=True)

@@ -1,0 +1,138 @@
+//! Tensor maps and programmatic launches of a manifest: what is filled in, and what is refused in which words.
+
+use super::Family;
+use crate::domain::device::DeviceInfo;
+use crate::domain::op::Dtype;
+use crate::domain::plan::{Arg, LaunchPlan};
+use crate::domain::regime::Regime;
+use crate::domain::workload::Case;
+use crate::ops;
+
+/// Two heads of 100 keys, a tile of `BC` of them at a time.
+const MAPPED: &str = r#"
+name = "mapped"
+about = "For these tests: nothing of it is ever executed."
+op = "attention"
+dtypes = ["f16", "f32"]
+requires_sm = 90
+constants = ["D"]
+[params.BC]
+values = [64, 512]
+default = 64
+about = "keys a tile"
+expect = [1.0, 1.0]
+[[workspace]]
+name = "partial"
+dtype = "f32"
+elements = "B * H"
+[[tensor_map]]
+name = "k_map"
+tensor = "k"
+sizes = ["D / 2", "Sk", "2", "B * H"]
+strides = ["D", "D / 2", "Sk * D"]
+box = ["D / 2", "BC", "2", "1"]
+swizzle = 128
+[[launch]]
+kernel = "first"
+grid = ["B * H"]
+block = ["128"]
+args = ["k_map", "partial"]
+[[launch]]
+kernel = "second"
+grid = ["B * H"]
+block = ["128"]
+programmatic = true
+args = ["partial", "o"]
+"#;
+
+/// Fills in the plan of a manifest with a few changes.
+fn plan_for(changes: &[(&str, &str)], dtype: Dtype, params: &[(&str, i64)]) -> Result<LaunchPlan, String> {
+    let manifest = changes.iter().fold(MAPPED.to_owned(), |manifest, (from, to)| {
+        assert!(manifest.contains(from), "{from}");
+        manifest.replacen(from, to, 1)
+    });
+    let family = Family::parse(&manifest, String::new())?;
+    let dims = [("B", 1), ("H", 2), ("Sq", 100), ("Sk", 100), ("D", 128), ("CAUSAL", 0)];
+    let dims = dims.map(|(name, size)| (name.to_owned(), size)).into_iter().collect();
+    let case = Case { name: "c".to_owned(), dims, regime: Regime::Warm };
+    let mut point = family.defaults();
+    point.extend(params.iter().map(|(name, value)| ((*name).to_owned(), *value)));
+    let (op, device) = (ops::find("attention").unwrap(), DeviceInfo::of_arch("sm_90a").unwrap());
+    family.plan(&point, &case, op, dtype, &device).map_err(|error| error.to_string())
+}
+
+fn plan(from: &str, to: &str) -> Result<LaunchPlan, String> {
+    plan_for(&[(from, to)], Dtype::F16, &[])
+}
+
+fn refused(from: &str, to: &str) -> String {
+    plan(from, to).unwrap_err()
+}
+
+#[test]
+fn a_map_is_filled_in_with_bytes_where_the_driver_wants_bytes() {
+    let plan = plan_for(&[], Dtype::F16, &[]).unwrap();
+    let Arg::TensorMap(map) = &plan.launches[0].args[0] else { panic!("{plan:?}") };
+    assert_eq!((map.name.as_str(), map.tensor.as_str(), map.dtype), ("k_map", "k", Dtype::F16));
+    assert_eq!(map.sizes, [64, 100, 2, 2]);
+    assert_eq!(map.stride_bytes, [256, 128, 25600]);
+    assert_eq!(map.box_sizes, [64, 64, 2, 1]);
+    assert_eq!(map.swizzle_bytes, 128);
+}
+
+#[test]
+fn a_launch_is_programmatic_only_where_it_says_so() {
+    let launches = plan_for(&[], Dtype::F16, &[]).unwrap().launches;
+    assert_eq!(launches.iter().map(|launch| launch.programmatic).collect::<Vec<_>>(), [false, true]);
+}
+
+#[test]
+fn a_map_of_one_dimension_has_no_strides_and_may_do_without_a_swizzle() {
+    let flat = [
+        (r#"sizes = ["D / 2", "Sk", "2", "B * H"]"#, r#"sizes = ["B * H * Sk * D"]"#),
+        (r#"strides = ["D", "D / 2", "Sk * D"]"#, ""),
+        (r#"box = ["D / 2", "BC", "2", "1"]"#, r#"box = ["256"]"#),
+        ("swizzle = 128", ""),
+    ];
+    let plan = plan_for(&flat, Dtype::F32, &[]).unwrap();
+    let Arg::TensorMap(map) = &plan.launches[0].args[0] else { panic!("{plan:?}") };
+    assert_eq!((map.sizes.as_slice(), map.swizzle_bytes), ([25600].as_slice(), 0));
+    assert!(map.stride_bytes.is_empty());
+}
+
+#[test]
+fn a_map_of_the_wrong_shape_is_refused_when_it_is_read() {
+    insta::assert_snapshot!(refused(r#"sizes = ["D / 2", "Sk", "2", "B * H"]"#, "sizes = []"), @"tensor map `k_map`: give one to five `sizes`, as many for `box`, and one stride fewer, innermost first");
+    insta::assert_snapshot!(refused(r#"box = ["D / 2", "BC", "2", "1"]"#, r#"box = ["D / 2"]"#), @"tensor map `k_map`: give one to five `sizes`, as many for `box`, and one stride fewer, innermost first");
+    insta::assert_snapshot!(refused(r#"strides = ["D", "#, r#"strides = ["#), @"tensor map `k_map`: give one to five `sizes`, as many for `box`, and one stride fewer, innermost first");
+    insta::assert_snapshot!(refused("swizzle = 128", "swizzle = 48"), @"tensor map `k_map`: swizzle 48 is not 0, 32, 64 or 128");
+    insta::assert_snapshot!(refused("swizzle = 128", "swizle = 128"), @"line 23: unknown field `swizle`, expected one of `name`, `tensor`, `sizes`, `strides`, `box`, `swizzle` (did you mean `swizzle`?)");
+}
+
+#[test]
+fn a_map_that_the_driver_would_refuse_is_refused_with_the_reason() {
+    insta::assert_snapshot!(refused(r#"tensor = "k""#, r#"tensor = "kk""#), @"tensor map `k_map`: there is no tensor `kk` (did you mean `k`?)");
+    insta::assert_snapshot!(refused(r#"strides = ["D""#, r#"strides = ["D + 1""#), @"tensor map `k_map`: a stride of 258 bytes is no multiple of 16");
+    insta::assert_snapshot!(refused(r#"strides = ["D""#, r#"strides = ["D - Sk - 28""#), @"tensor map `k_map`: stride `D - Sk - 28` = 0, not 1 to 549755813887");
+    insta::assert_snapshot!(refused(r#"box = ["D / 2""#, r#"box = ["4""#), @"tensor map `k_map`: a box's rows of 8 bytes are no multiple of 16");
+    insta::assert_snapshot!(refused(r#"box = ["D / 2""#, r#"box = ["D""#), @"tensor map `k_map`: a box's rows of 256 bytes outgrow its swizzle of 128");
+    insta::assert_snapshot!(plan_for(&[], Dtype::F32, &[]).unwrap_err(), @"tensor map `k_map`: a box's rows of 256 bytes outgrow its swizzle of 128");
+    insta::assert_snapshot!(plan_for(&[], Dtype::F16, &[("BC", 512)]).unwrap_err(), @"tensor map `k_map`: box `BC` = 512, not 1 to 256");
+    insta::assert_snapshot!(refused(r#""2", "B * H"]"#, r#""2", "B * H + 1"]"#), @"tensor map `k_map`: it reaches element 38400 of `k`, which has 25600");
+    insta::assert_snapshot!(refused(r#""Sk * D"]"#, r#""1 << 38"]"#), @"tensor map `k_map`: it reaches element 274877919744 of `k`, which has 25600");
+}
+
+#[test]
+fn a_name_means_one_thing() {
+    insta::assert_snapshot!(refused(r#"name = "k_map""#, r#"name = "BC""#), @"`BC` names two things: give the workspace or tensor map another name");
+    insta::assert_snapshot!(refused(r#"name = "k_map""#, r#"name = "partial""#), @"`partial` names two things: give the workspace or tensor map another name");
+    insta::assert_snapshot!(refused(r#"name = "k_map""#, r#"name = "sms""#), @"`sms` is bound by optloop: give your value another name");
+    insta::assert_snapshot!(refused(r#"name = "k_map""#, r#"name = "k""#), @"`k`: the op or the device has something of that name: give the workspace or tensor map another");
+    insta::assert_snapshot!(refused(r#"name = "k_map""#, r#"name = "Sk""#), @"`Sk`: the op or the device has something of that name: give the workspace or tensor map another");
+    insta::assert_snapshot!(refused(r#"args = ["k_map""#, r#"args = ["k_mpa""#), @"launch argument `k_mpa` names nothing (did you mean `k_map`?)");
+}
+
+#[test]
+fn the_first_launch_waits_for_what_was_before() {
+    insta::assert_snapshot!(refused("kernel = \"first\"", "kernel = \"first\"\nprogrammatic = true"), @"launch `first`: the first of a plan cannot be programmatic, it waits for what was before");
+}

@@ -1,0 +1,249 @@
+//! Matrix product: `c = a b`.
+
+mod probes;
+
+use rayon::prelude::*;
+
+use crate::domain::op::{DimSpec, Dims, Dtype, Op, Probe, Role, TensorSpec};
+
+/// The product of `a[M,K]` and `b[K,N]` into `c[M,N]`, all of them row-major: what `torch.matmul` computes of two contiguous matrices.
+pub struct Gemm;
+
+const DIMS: [DimSpec; 3] = [
+    DimSpec { name: "M", about: "the rows of a and c", range: (1, 1 << 20) },
+    DimSpec { name: "N", about: "the columns of b and c", range: (1, 1 << 20) },
+    DimSpec { name: "K", about: "the columns of a and rows of b, which are summed over", range: (1, 1 << 20) },
+];
+
+/// Rows and columns are scaled by whole multiples of this. Tiles of kernels are powers of two up to 256, so the last tile stays as
+/// full as it was.
+const PERIOD: i64 = 256;
+
+/// The same for the sums, which are longer: a kernel's ring of tiles must come round, and its shares of them be several.
+const SUM_PERIOD: i64 = 512;
+
+/// The most rows and columns of a hidden case, and terms of its sums: several tiles of each, checked in milliseconds.
+const MOST_HIDDEN: i64 = 1024;
+const MOST_HIDDEN_SUM: i64 = 4096;
+
+/// The most work of a hidden case, over that of the case that it is near: what has time for the one has it for the other.
+const MOST_WORK: f64 = 2.0;
+
+/// Rows and columns that the reference computes together: their sums stay in the first cache while `a` and `b` stream by.
+const BLOCK_ROWS: usize = 32;
+const BLOCK_COLUMNS: usize = 64;
+
+/// The dimensions of a case, by field.
+struct Shape {
+    n: usize,
+    k: usize,
+}
+
+impl Shape {
+    fn of(dims: &Dims) -> Self {
+        let at = |name: &str| usize::try_from(dims[name]).expect("validated with the workload");
+        Self { n: at("N"), k: at("K") }
+    }
+}
+
+impl Op for Gemm {
+    fn name(&self) -> &'static str {
+        "gemm"
+    }
+
+    fn dims(&self) -> &'static [DimSpec] {
+        &DIMS
+    }
+
+    fn check(&self, dims: &Dims) -> Result<(), String> {
+        let most = [("M", "K"), ("K", "N"), ("M", "N")].map(|(rows, columns)| dims[rows].saturating_mul(dims[columns]));
+        if most.into_iter().any(|elements| elements > i64::from(i32::MAX)) {
+            return Err("a tensor has more than 2^31 elements; make M, N or K smaller".to_owned());
+        }
+        Ok(())
+    }
+
+    fn tensors(&self, dims: &Dims, dtype: Dtype) -> Vec<TensorSpec> {
+        let at = |name: &str| usize::try_from(dims[name]).expect("validated with the workload");
+        let tensor = |name: &str, rows: &str, columns: &str, role: Role| TensorSpec {
+            name: name.to_owned(),
+            dtype,
+            shape: vec![at(rows), at(columns)],
+            role,
+        };
+        vec![
+            tensor("a", "M", "K", Role::Input),
+            tensor("b", "K", "N", Role::Input),
+            tensor("c", "M", "N", Role::Output),
+        ]
+    }
+
+    fn scalars(&self, _dims: &Dims) -> Vec<(&'static str, f64)> {
+        Vec::new()
+    }
+
+    fn flop(&self, dims: &Dims) -> f64 {
+        ["M", "N", "K"].iter().map(|name| dims[*name] as f64).product::<f64>() * 2.0
+    }
+
+    /// Every dimension keeps its remainder by the sizes of tiles.
+    fn scaled(&self, dims: &Dims) -> Vec<Dims> {
+        let scaled = |periods: i64| {
+            let mut scaled = dims.clone();
+            for (name, period) in [("M", PERIOD), ("N", PERIOD), ("K", SUM_PERIOD)] {
+                scaled[name] = dims[name].min(dims[name] % period + periods * period);
+            }
+            scaled
+        };
+        let mut all: Vec<Dims> = [1, 2, 4, 8, 16].map(scaled).into();
+        all.dedup();
+        all.retain(|scaled| scaled != dims);
+        all
+    }
+
+    fn probes(&self) -> &'static [Probe] {
+        &probes::PROBES
+    }
+
+    /// Sizes that end a tile one element sooner or later, and some that no tile divides; then the same in steps of 8 elements, for
+    /// kernels that load 16 bytes at a time, a single row, and other sizes of whole tiles. None is much more work than the case.
+    fn hidden(&self, dims: &Dims) -> Vec<Dims> {
+        let (m, n, k) = (dims["M"].min(MOST_HIDDEN), dims["N"].min(MOST_HIDDEN), dims["K"].min(MOST_HIDDEN_SUM));
+        let near = |m: i64, n: i64, k: i64| {
+            let mut near = dims.clone();
+            for (name, size) in [("M", m), ("N", n), ("K", k)] {
+                near[name] = size.max(1);
+            }
+            near
+        };
+        // A kernel that allows no odd sizes passes the first two over.
+        let eighths = |size: i64, eighths: i64| (size / 8 + eighths) * 8;
+        let mut all = vec![
+            near(m + 1, n + 1, k + 1),
+            near(m - 1, n - 1, k - 1),
+            near(m + 1, eighths(n, 1), eighths(k, 1)),
+            near((m * 3 / 4) | 1, eighths(n / 2, 3), eighths(k * 3 / 4, 5)),
+            near(1, eighths(n, -1), eighths(k, -1)),
+            near(m, n, k / 2),
+            near(m, n / 2, k),
+        ];
+        let most_flop = MOST_WORK * self.flop(dims);
+        all.retain(|near| near != dims && self.flop(near) <= most_flop);
+        all
+    }
+
+    fn reference(&self, dims: &Dims, inputs: &[Vec<f32>], rows: &[usize]) -> Vec<f64> {
+        let shape = Shape::of(dims);
+        let [a, b] = inputs else { panic!("gemm has two inputs, not {}", inputs.len()) };
+        let mut out = vec![0.0; rows.len() * shape.n];
+        out.par_chunks_mut(BLOCK_ROWS * shape.n).zip(rows.par_chunks(BLOCK_ROWS)).for_each(|(out, rows)| {
+            let firsts = (0..shape.n).into_par_iter().step_by(BLOCK_COLUMNS);
+            let blocks: Vec<Vec<f64>> = firsts.map(|first| block(&shape, a, b, rows, first)).collect();
+            for (i, block) in blocks.iter().enumerate() {
+                let (first, width) = (i * BLOCK_COLUMNS, block.len() / rows.len());
+                for (out, sums) in out.chunks_exact_mut(shape.n).zip(block.chunks_exact(width)) {
+                    out[first..first + width].copy_from_slice(sums);
+                }
+            }
+        });
+        out
+    }
+}
+
+/// Computes some rows of the output, in the columns from `first` on.
+fn block(shape: &Shape, a: &[f32], b: &[f32], rows: &[usize], first: usize) -> Vec<f64> {
+    let width = BLOCK_COLUMNS.min(shape.n - first);
+    let mut sums = vec![0.0; rows.len() * width];
+    let mut wide = [0.0; BLOCK_COLUMNS];
+    for k in 0..shape.k {
+        let of_b = &b[k * shape.n + first..][..width];
+        wide.iter_mut().zip(of_b).for_each(|(wide, b)| *wide = f64::from(*b));
+        for (sums, row) in sums.chunks_exact_mut(width).zip(rows) {
+            let of_a = f64::from(a[row * shape.k + k]);
+            sums.iter_mut().zip(&wide).for_each(|(sum, b)| *sum += of_a * b);
+        }
+    }
+    sums
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dims(m: i64, n: i64, k: i64) -> Dims {
+        [("M", m), ("N", n), ("K", k)].map(|(name, size)| (name.to_owned(), size)).into()
+    }
+
+    fn sizes(dims: &Dims) -> (i64, i64, i64) {
+        (dims["M"], dims["N"], dims["K"])
+    }
+
+    /// Whole numbers, so that every sum is exact whatever its order.
+    fn inputs(dims: &Dims) -> Vec<Vec<f32>> {
+        let tensors = Gemm.tensors(dims, Dtype::F32);
+        let numbers = |t: usize| (0..tensors[t].elements()).map(|i| ((i * 7 + t * 3) % 23) as f32 - 11.0).collect();
+        vec![numbers(0), numbers(1)]
+    }
+
+    #[test]
+    fn the_oracle_is_the_sum_of_products() {
+        // One block, several, and sizes that no block divides.
+        for case in [dims(1, 1, 1), dims(3, 5, 7), dims(70, 130, 33)] {
+            let (m, n, k) = (case["M"] as usize, case["N"] as usize, case["K"] as usize);
+            let inputs = inputs(&case);
+            let oracle = Gemm.reference(&case, &inputs, &(0..m).collect::<Vec<_>>());
+            for (at, value) in oracle.iter().enumerate() {
+                let (i, j) = (at / n, at % n);
+                let sum: f32 = (0..k).map(|x| inputs[0][i * k + x] * inputs[1][x * n + j]).sum();
+                assert_eq!(*value, f64::from(sum), "row {i}, column {j} of {case:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn chosen_rows_are_the_rows_of_the_whole() {
+        let case = dims(50, 70, 9);
+        let inputs = inputs(&case);
+        let whole = Gemm.reference(&case, &inputs, &(0..50).collect::<Vec<_>>());
+        let some = Gemm.reference(&case, &inputs, &[49, 0, 7]);
+        assert_eq!(some, [&whole[49 * 70..], &whole[..70], &whole[490..560]].concat());
+    }
+
+    #[test]
+    fn scaled_cases_are_smaller_and_leave_the_last_tile_as_full() {
+        let scaled = Gemm.scaled(&dims(4097, 8192, 16384));
+        assert_eq!(sizes(&scaled[0]), (257, 256, 512));
+        assert_eq!(sizes(&scaled[4]), (4097, 4096, 8192));
+        assert_eq!(sizes(&Gemm.scaled(&dims(16, 8192, 8192))[0]), (16, 256, 512));
+        assert!(Gemm.scaled(&dims(16, 256, 512)).is_empty(), "it is small already");
+    }
+
+    #[test]
+    fn hidden_shapes_are_near_and_little_work() {
+        for case in [dims(4096, 4096, 4096), dims(16, 8192, 8192), dims(256, 256, 512), dims(1, 8, 8)] {
+            let hidden = Gemm.hidden(&case);
+            assert!(hidden.len() >= 3, "{case:?}: {hidden:?}");
+            for near in hidden {
+                Gemm.check(&near).unwrap();
+                assert!(near != case && near.values().all(|&size| size > 0), "{near:?}");
+                assert!(Gemm.flop(&near) <= 2.0 * Gemm.flop(&case), "{near:?}");
+            }
+        }
+        let hidden: Vec<_> = Gemm.hidden(&dims(16, 8192, 8192)).iter().map(sizes).collect();
+        let eighths: Vec<_> = hidden.into_iter().filter(|(_, n, k)| n % 8 == 0 && k % 8 == 0).collect();
+        assert_eq!(eighths[..3], [(17, 1032, 4104), (13, 536, 3112), (1, 1016, 4088)]);
+    }
+
+    #[test]
+    fn a_matrix_that_no_int_can_index_is_refused() {
+        assert_eq!(Gemm.check(&dims(1 << 15, 1 << 15, 1 << 15)), Ok(()));
+        let refusal = Gemm.check(&dims(1 << 16, 1 << 16, 8)).unwrap_err();
+        insta::assert_snapshot!(refusal, @"a tensor has more than 2^31 elements; make M, N or K smaller");
+    }
+
+    #[test]
+    fn a_multiplication_and_an_addition_are_two() {
+        assert_eq!(Gemm.flop(&dims(2, 3, 5)), 60.0);
+        assert_eq!(Gemm.bytes(&dims(2, 3, 5), Dtype::F16), (10.0 + 15.0 + 6.0) * 2.0);
+    }
+}

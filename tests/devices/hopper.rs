@@ -1,0 +1,131 @@
+//! What launches can ask of a Hopper GPU: tensor maps, clusters, and a start before the launch before has ended.
+//!
+//! Attention to a single key is a copy of its value, whatever query and key are. So every kernel here copies, in a way of its own,
+//! and the device checks the copies as it checks attention.
+
+use optloop::domain::evaluation::{Evaluation, Outcome};
+use optloop::domain::family::Family;
+use optloop::domain::regime::Regime;
+use optloop::domain::workload::Case;
+
+use crate::bench::Bench;
+
+/// 74 rows of 72: boxes of 32 rows of 64 leave both ends of the tensor.
+const HEADS: i64 = 37;
+
+/// Loads boxes through a map with a swizzle and stores them through one without.
+const BOXES: &str = r#"
+[[tensor_map]]
+name = "from"
+tensor = "v"
+sizes = ["D", "B * H"]
+strides = ["D"]
+box = ["64", "32"]
+swizzle = 128
+[[tensor_map]]
+name = "to"
+tensor = "o"
+sizes = ["D", "B * H"]
+strides = ["D"]
+box = ["64", "32"]
+[[launch]]
+kernel = "copy_boxes"
+grid = ["ceil_div(B * H, 32)", "ceil_div(D, 64)"]
+block = ["128"]
+args = ["from", "to", "ROWS"]
+"#;
+
+/// Two blocks of a cluster load half of a box each, for both.
+const CLUSTER: &str = r#"
+[[tensor_map]]
+name = "from"
+tensor = "v"
+sizes = ["D", "B * H"]
+strides = ["D"]
+box = ["64", "16"]
+swizzle = 128
+[[launch]]
+kernel = "share_boxes"
+grid = ["2 * ceil_div(B * H, 32)", "ceil_div(D, 64)"]
+block = ["128"]
+shared = "32 * 128 + 1024"
+cluster = ["2"]
+args = ["from", "o", "ROWS"]
+"#;
+
+/// The second launch starts early, waits, and takes up what the first has left for it.
+const PROGRAMMATIC: &str = r#"
+[[workspace]]
+name = "left"
+dtype = "f16"
+elements = "ELEMENTS"
+[[launch]]
+kernel = "leave"
+grid = ["ceil_div(ELEMENTS, 256)"]
+block = ["256"]
+args = ["v", "left", "ELEMENTS"]
+[[launch]]
+kernel = "take_up"
+grid = ["ceil_div(ELEMENTS, 256)"]
+block = ["256"]
+programmatic = true
+args = ["left", "o", "ELEMENTS"]
+"#;
+
+/// The second launch does nothing, and waits for nobody; the first has the output to write meanwhile.
+const UNWAITED: &str = r#"
+[[launch]]
+kernel = "leave"
+grid = ["ceil_div(ELEMENTS, 256)"]
+block = ["256"]
+args = ["v", "o", "ELEMENTS"]
+[[launch]]
+kernel = "nothing"
+grid = ["1"]
+block = ["32"]
+programmatic = true
+args = []
+"#;
+
+/// Makes a family of these launches.
+fn family(launches: &str) -> Family {
+    let manifest = format!(
+        "name = \"copies\"\nabout = \"Copies a single key's value.\"\nop = \"attention\"\ndtypes = [\"f16\"]\nrequires_sm = 90\n\
+         constants = [\"D\"]\n[params]\n[derived]\nROWS = \"B * H\"\nELEMENTS = \"B * H * D\"\n{launches}"
+    );
+    Family::parse(&manifest, include_str!("hopper.cu.tera").to_owned()).unwrap()
+}
+
+fn case(batch: i64, regime: Regime) -> Case {
+    let dims = [("B", batch), ("H", HEADS), ("Sq", 1), ("Sk", 1), ("D", 72), ("CAUSAL", 0)];
+    let dims = dims.map(|(name, value)| (name.to_owned(), value)).into();
+    Case { name: "copy".to_owned(), dims, regime }
+}
+
+fn copied(evaluation: &Evaluation) {
+    assert_eq!(evaluation.outcome, Outcome::Measured);
+    let correctness = &evaluation.measurements[0].correctness;
+    assert_eq!((correctness.relative_l2, correctness.rows_checked), (0.0, correctness.rows));
+}
+
+/// Every kind of launch copies to the bit, checked, timed and on other contents.
+pub async fn launches(device: &str) {
+    let mut bench = Bench::on(device).await;
+    for launches in [BOXES, CLUSTER, PROGRAMMATIC] {
+        copied(&bench.evaluate_family(&family(launches), case(2, Regime::Warm)).await);
+    }
+}
+
+/// In cold caches every set of buffers has maps of its own.
+pub async fn launches_cold(device: &str) {
+    let mut bench = Bench::on(device).await;
+    for launches in [BOXES, PROGRAMMATIC] {
+        copied(&bench.evaluate_family(&family(launches), case(64, Regime::Cold)).await);
+    }
+}
+
+/// What comes after a plan comes after all of it, also where its last launch has ended before the one before.
+pub async fn ends_with_all_of_it(device: &str) {
+    let mut bench = Bench::on(device).await;
+    copied(&bench.evaluate_family(&family(UNWAITED), case(2, Regime::Warm)).await);
+}
