@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::process::{Heard, Patience, Process, Program};
 use super::protocol::{EnterRequest, Entered, Reply, Request, TimeRequest};
@@ -158,7 +158,7 @@ impl Worker {
     /// in its place is well: else the machine is at fault, and the variant is not blamed.
     pub async fn evaluate(&mut self, request: EvaluateRequest) -> Result<Evaluation, WorkerError> {
         let case = request.cases.first().map(|case| case.case.name.clone()).unwrap_or_default();
-        let started = std::time::Instant::now();
+        let started = Instant::now();
         self.revive().await?;
         let evaluated = self
             .ask(Request::Evaluate(Box::new(request)), &case, |reply| match reply {
@@ -266,6 +266,7 @@ impl Worker {
     /// Asks, and waits as long as each step may take. A process that does not answer is gone afterwards.
     async fn ask<T>(&mut self, request: Request, case: &str, expected: impl Fn(Reply) -> Option<T>) -> Result<T, Lost> {
         let (mut case, mut doing) = (case.to_owned(), "load".to_owned());
+        let mut since = Instant::now();
         let crashed = |case, message| Lost { outcome: Outcome::Crashed { case, message }, blames_device: false };
         let Some(mut process) = self.process.take() else {
             return Err(crashed(case, "there was no worker".to_owned()));
@@ -274,7 +275,10 @@ impl Worker {
             Err(error) => crashed(case, format!("the worker does not listen: {error}")),
             Ok(()) => loop {
                 let patience = self.patience.of(&doing);
-                match process.hear(patience).await {
+                let heard = process.hear(patience).await;
+                tracing::debug!("{case}: {doing} took {:.3} s", since.elapsed().as_secs_f64());
+                since = Instant::now();
+                match heard {
                     Heard::Reply(reply) => match *reply {
                         Reply::Step { case: at, doing: what } => (case, doing) = (at, what),
                         Reply::Failed(outcome @ Outcome::Crashed { .. }) => {

@@ -91,6 +91,10 @@ impl Device for Watched {
         self.device.write(buffer, bytes)
     }
 
+    fn copy(&mut self, from: Buffer, to: Buffer) -> Result<(), Fault> {
+        self.device.copy(from, to)
+    }
+
     fn fill(&mut self, buffer: Buffer, byte: u8) -> Result<(), Fault> {
         self.device.fill(buffer, byte)
     }
