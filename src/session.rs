@@ -44,6 +44,10 @@ use crate::vcs::{Repo, Winner};
 use contests::Contender;
 pub use event::{Event, Interrupt, Observer};
 
+/// Screenings in a row that are given the same inputs. To draw them takes seconds where a case is large; what is about to win is
+/// examined and contested on others.
+const SAME_INPUTS: u64 = 64;
+
 /// What a session is made of.
 pub struct Parts {
     /// What to make fast, with the selected cases.
@@ -423,7 +427,7 @@ impl<'a> Session<'a> {
             min_sample_ns: self.order.min_sample_ns,
             oracle_flop: self.order.oracle_flop,
             model_flop: self.order.model_flop,
-            input_seed: inputs::mix(self.order.seed, &["iteration", &self.finished.to_string()]),
+            input_seed: inputs::mix(self.order.seed, &["screening", &(self.finished / SAME_INPUTS).to_string()]),
         };
         self.parts.worker.evaluate(request).await.context("Failed to evaluate a variant")
     }

@@ -107,6 +107,12 @@ pub trait Device {
     /// Overwrites a whole buffer.
     fn write(&mut self, buffer: Buffer, bytes: &[u8]) -> Result<(), Fault>;
 
+    /// Overwrites a whole buffer with what another of the same size holds. A device may do so without a copy on the host.
+    fn copy(&mut self, from: Buffer, to: Buffer) -> Result<(), Fault> {
+        let bytes = self.read(from)?;
+        self.write(to, &bytes)
+    }
+
     /// Sets every byte of a buffer.
     fn fill(&mut self, buffer: Buffer, byte: u8) -> Result<(), Fault>;
 

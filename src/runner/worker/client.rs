@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::process::{Heard, Patience, Process, Program};
 use super::protocol::{EnterRequest, Entered, Reply, Request, TimeRequest};
@@ -194,7 +194,7 @@ impl Worker {
     /// in its place is well: else the machine is at fault, and the variant is not blamed.
     pub async fn evaluate(&mut self, request: EvaluateRequest) -> Result<Evaluation, WorkerError> {
         let case = request.cases.first().map(|case| case.case.name.clone()).unwrap_or_default();
-        let started = std::time::Instant::now();
+        let started = Instant::now();
         self.revive().await?;
         let evaluated = self
             .ask(Request::Evaluate(Box::new(request)), &case, |reply| match reply {
@@ -303,6 +303,7 @@ impl Worker {
     async fn ask<T>(&mut self, request: Request, case: &str, expected: impl Fn(Reply) -> Option<T>) -> Result<T, Lost> {
         let (mut case, mut doing) = (case.to_owned(), "load".to_owned());
         let mut patience = self.patience.of(&doing);
+        let mut since = Instant::now();
         let crashed = |case, message| Lost { outcome: Outcome::Crashed { case, message }, blames_device: false };
         let Some(mut process) = self.process.take() else {
             return Err(crashed(case, "there was no worker".to_owned()));
@@ -310,7 +311,10 @@ impl Worker {
         let lost = match process.send(&request, self.patience.step).await {
             Err(error) => crashed(case, format!("the worker does not listen: {error}")),
             Ok(()) => loop {
-                match process.hear(patience).await {
+                let heard = process.hear(patience).await;
+                tracing::debug!("{case}: {doing} took {:.3} s", since.elapsed().as_secs_f64());
+                since = Instant::now();
+                match heard {
                     Heard::Reply(reply) => match *reply {
                         Reply::Step { case: at, doing: what } => {
                             patience = self.patience.of(&what);

@@ -4,7 +4,7 @@ use super::protocol::{Reply, Request};
 use super::watched::{Teller, Watched};
 use crate::domain::evaluation::{Evaluation, Outcome};
 use crate::runner::device::{self, DeviceChoice};
-use crate::runner::evaluate::{Arena, Ended, evaluate, examine, time};
+use crate::runner::evaluate::{Arena, Ended, Stock, evaluate, examine, time};
 use crate::runner::{child, frames, self_check};
 
 /// Serves evaluations on a device until standard input ends, or until a variant has crashed the device.
@@ -23,9 +23,9 @@ pub fn serve(choice: &DeviceChoice) -> anyhow::Result<()> {
     teller.meet("hello");
     teller.say(&Reply::Opened(Ok(())))?;
     let mut device = Watched::new(device, teller.clone());
-    let mut arena = Arena::default();
+    let (mut arena, stock) = (Arena::default(), Stock::default());
     for request in requests {
-        let reply = answer(&mut device, &mut arena, request, &teller);
+        let reply = answer(&mut device, &mut arena, &stock, request, &teller);
         teller.say(&reply)?;
         if is_last(&reply) {
             // The context is gone for good, and tearing it down may hang: leave that to the kernel.
@@ -45,7 +45,7 @@ fn is_last(reply: &Reply) -> bool {
     }
 }
 
-fn answer(device: &mut Watched, arena: &mut Arena, request: Request, teller: &Teller) -> Reply {
+fn answer(device: &mut Watched, arena: &mut Arena, stock: &Stock, request: Request, teller: &Teller) -> Reply {
     match request {
         Request::Examine(_) => teller.meet("examine"),
         Request::Enter(_) => teller.meet("enter"),
@@ -59,7 +59,7 @@ fn answer(device: &mut Watched, arena: &mut Arena, request: Request, teller: &Te
             self_check::run(device.device.as_mut(), &artifact).map(|()| Reply::Well).map_err(Ended::Machine)
         }
         Request::Evaluate(request) => {
-            evaluate(device, &request, &mut step).map(Reply::Evaluated).map_err(Ended::Machine)
+            evaluate(device, &request, stock, &mut step).map(Reply::Evaluated).map_err(Ended::Machine)
         }
         Request::Examine(request) => examine(device, &request, &mut step).map(Reply::Examined),
         Request::Enter(request) => arena.enter(device, *request, &mut step).map(Reply::Entered),

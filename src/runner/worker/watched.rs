@@ -127,6 +127,10 @@ impl Device for Watched {
         self.at_work().write(buffer, bytes)
     }
 
+    fn copy(&mut self, from: Buffer, to: Buffer) -> Result<(), Fault> {
+        self.at_work().copy(from, to)
+    }
+
     fn fill(&mut self, buffer: Buffer, byte: u8) -> Result<(), Fault> {
         self.at_work().fill(buffer, byte)
     }
