@@ -127,14 +127,7 @@ impl Device for CudaDevice {
     }
 
     fn copy(&mut self, from: Buffer, to: Buffer) -> Result<(), Fault> {
-        let (from, to) = (self.place(from)?, self.place(to)?);
-        if from.bytes != to.bytes {
-            return Err(Fault::Broken(format!("{} bytes copied to a buffer of {}", from.bytes, to.bytes)));
-        }
-        self.pending = true;
-        // SAFETY: both buffers have exactly these many bytes, and none is freed before the stream was waited for.
-        unsafe { result::memcpy_dtod_async(to.address, from.address, from.bytes, self.stream) }
-            .map_err(|error| fault(&error))
+        self.copy_within(from, to)
     }
 
     fn fill(&mut self, buffer: Buffer, byte: u8) -> Result<(), Fault> {
