@@ -85,6 +85,18 @@ pub enum FaultKind {
         /// Warp of the earlier access.
         other_warp: u32,
     },
+    /// An asynchronous read of shared memory that the asynchronous proxy was not told of.
+    #[error(
+        "asynchronous read by warp {warp} at shared address {address:#x}, which warp {writer} wrote, and neither has executed fence.proxy.async since"
+    )]
+    Unfenced {
+        /// The address in the block's shared memory.
+        address: u64,
+        /// The warp that copies or multiplies.
+        warp: u32,
+        /// The warp that wrote.
+        writer: u32,
+    },
     /// A barrier that only a part of a warp's threads reached.
     #[error("divergent barrier: {active} of the warp's {live} live threads reached it")]
     DivergentBarrier {

@@ -208,6 +208,34 @@ fn a_tile_may_be_reused_when_its_store_has_read_it() {
     assert!(matches!(kind, FaultKind::Race { .. }), "{kind}");
 }
 
+/// What was stored has to be made known to the copy engine: by who stored it or by who asks for the copy.
+#[test]
+fn a_copy_of_what_was_stored_wants_a_fence_between_them() {
+    let body = |by_all: &str, by_one: &str| {
+        format!(
+            "{BARRIERS}
+             shl.b32 %r5, %r1, 2; add.u32 %r5, %r5, %r4; st.shared.u32 [%r5], %r1;
+             {by_all} bar.sync 0; mov.u32 %r10, 0;
+             @%p1 bra END;
+             {by_one}
+             cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%rd4, {{%r10, %r10}}], [%r4];
+             cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;
+             END:"
+        )
+    };
+    let fence = "fence.proxy.async.shared::cta;";
+    for told in [body(fence, ""), body("", fence), body("fence.proxy.async;", "")] {
+        assert!((0..64).all(|word| gives(&told, 64)[word] == word as u32), "{told}");
+    }
+    // Other fences, or that of a warp which has nothing to do with it, are not enough.
+    for untold in [body("", ""), body("fence.acq_rel.cta;", ""), body("fence.proxy.async.global;", "membar.cta;")] {
+        let kind = fault(&untold, 64);
+        assert!(matches!(kind, FaultKind::Unfenced { warp: 0, writer: 0, .. }), "{kind}");
+    }
+    let kind = fault(&body(&format!("setp.lt.u32 %p3, %r1, 32;\n@%p3 {fence}"), ""), 64);
+    assert_eq!(kind, FaultKind::Unfenced { address: 128, warp: 0, writer: 1 });
+}
+
 /// Each of two blocks loads half of a tile for both, and tells the other when it has taken it.
 #[test]
 fn a_cluster_shares_loads_and_tells_both() {
@@ -247,7 +275,8 @@ fn probabilities_times_values_go_over_both_halves_of_the_columns() {
     let gives: String = (0..16)
         .map(|eight| format!("st.global.v2.f32 [%rd9+{}], {{%f{}, %f{}}};", 32 * eight, 4 * eight, 4 * eight + 1))
         .collect();
-    let output = gives_floats(&format!(
+    let body = |fence: &str| {
+        format!(
         ".shared .align 1024 .b8 values[4096];
          mov.u32 %r4, values; mov.u32 %r10, 0;
          // Thread t writes 32 bytes: chunks 2t and 2t + 1 of 256, of half t / 64, row t / 4 % 16, columns (t % 4) * 16 on.
@@ -261,7 +290,7 @@ fn probabilities_times_values_go_over_both_halves_of_the_columns() {
          st.shared.v4.b32 [%r14], {{%r18, %r18, %r18, %r18}};
          add.u32 %r10, %r10, 1; setp.lt.u32 %p1, %r10, 2;
          @%p1 bra CHUNK;
-         fence.proxy.async.shared::cta; bar.sync 0;
+         {fence} bar.sync 0;
          mov.u32 %r20, 0x3c003c00; wgmma.fence.sync.aligned;
          // Start, 2048 bytes from half to half, 1024 bytes from 8 rows to the next, 128 bytes of swizzle.
          cvt.u64.u32 %rd5, %r4; shr.u64 %rd5, %rd5, 4; or.b64 %rd5, %rd5, {:#x}; setp.eq.u32 %p2, %r4, -1;
@@ -272,7 +301,11 @@ fn probabilities_times_values_go_over_both_halves_of_the_columns() {
          mad.wide.u32 %rd9, %r1, 8, %rd2; {gives}
          END:",
         1_u64 << 62 | (1024 >> 4) << 32 | (2048 >> 4) << 16
-    ));
+        )
+    };
+    let output = gives_floats(&body("fence.proxy.async.shared::cta;"));
+    let kind = fault(&body(""), 128);
+    assert!(matches!(kind, FaultKind::Unfenced { .. }), "{kind}");
     assert!((0..128).all(|column| output[column] == (column / 8) as f32), "{:?}", &output[..128]);
 }
 

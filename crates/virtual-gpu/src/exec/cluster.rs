@@ -41,12 +41,13 @@ impl<'a> Machine<'a> {
             run,
             tally,
             rank: 0,
-            memories: (0..size).map(|_| SharedMemory::new(run.shared_bytes, races())).collect(),
+            memories: (0..size).map(|_| SharedMemory::new(run.shared_bytes, races(), run.warps)).collect(),
             constants: (0..size).map(|_| Constants::default()).collect(),
             mbarriers: vec![std::collections::BTreeMap::new(); size],
             transfers: std::collections::VecDeque::new(),
             cluster_arrivals: 0,
             volatile: false,
+            asynchronous: None,
         };
         Self {
             env,

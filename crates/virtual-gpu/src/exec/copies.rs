@@ -111,6 +111,10 @@ fn arrive(warp: u32, env: &mut Env<'_>, copies: &[Copy]) -> Step<()> {
         for (index, &word) in copy.data[..copy.bytes as usize / 4].iter().enumerate() {
             memory.store_word(copy.to + 4 * index as u32, word);
         }
+        // That these, too, want a fence is not looked for.
+        if let Some(proxies) = &mut memory.proxies {
+            proxies.forget(copy.to, copy.bytes);
+        }
     }
     Ok(())
 }

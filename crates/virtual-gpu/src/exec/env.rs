@@ -10,6 +10,7 @@ use super::warp::Warp;
 use super::{Launch, Options};
 use crate::fault::FaultKind;
 use crate::gpu::Gpu;
+use crate::memory::proxies::Moment;
 use crate::memory::{GlobalMemory, SharedMemory};
 use crate::program::{CONSTANT, Kernel, Slot, TRUE};
 use crate::timing::Prepared;
@@ -121,6 +122,8 @@ pub(crate) struct Env<'a> {
     pub cluster_arrivals: u64,
     /// Whether the current access is volatile, and so no race.
     pub volatile: bool,
+    /// When the current access was asked for, if it goes through the asynchronous proxy.
+    pub asynchronous: Option<Moment>,
 }
 
 impl Env<'_> {

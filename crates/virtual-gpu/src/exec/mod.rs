@@ -54,7 +54,7 @@ pub struct Launch<'a> {
 pub struct Options {
     /// Count ([`Counters`]); without it only `blocks`, `executed_blocks` and `warps_per_block` are filled in.
     pub counters: bool,
-    /// Look for shared-memory races.
+    /// Look for shared-memory races, and for asynchronous reads of what was stored without a proxy fence.
     pub races: bool,
     /// Look for reads of uninitialised memory.
     pub uninitialised: bool,

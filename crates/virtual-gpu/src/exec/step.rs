@@ -182,7 +182,12 @@ fn execute_rare(warp: &mut Warp, env: &mut Env<'_>, instruction: &Instruction, i
         }
         Op::Exit => return Ok(exit(warp, mask)),
         Op::Trap => return Err(Trouble::of(mask, FaultKind::Trap)),
-        Op::Fence | Op::Nop | Op::WgmmaFence | Op::WgmmaCommit | Op::WgmmaWait { .. } => {}
+        Op::Fence { asynchronous: true } => {
+            if let Some(proxies) = &mut env.memories[env.rank].proxies {
+                proxies.fence(warp.index);
+            }
+        }
+        Op::Fence { .. } | Op::Nop | Op::WgmmaFence | Op::WgmmaCommit | Op::WgmmaWait { .. } => {}
         Op::BulkTensor(ref copy) => tensor::issue(warp, env, copy, mask)?,
         Op::Wgmma(ref wgmma) => super::wgmma::multiply(warp, env, wgmma, mask)?,
         // Done by `execute`.

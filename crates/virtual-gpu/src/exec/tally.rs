@@ -194,9 +194,13 @@ pub(crate) fn class_of(op: &Op) -> Class {
             Class::Barrier
         }
         Op::Branch { .. } | Op::BranchIndexed { .. } | Op::Exit => Class::Branch,
-        Op::Fence | Op::Trap | Op::Nop | Op::CpAsyncCommit | Op::BulkCommit | Op::WgmmaFence | Op::WgmmaCommit => {
-            Class::Other
-        }
+        Op::Fence { .. }
+        | Op::Trap
+        | Op::Nop
+        | Op::CpAsyncCommit
+        | Op::BulkCommit
+        | Op::WgmmaFence
+        | Op::WgmmaCommit => Class::Other,
     }
 }
 

@@ -10,6 +10,7 @@ use super::lanes::{W32, w64};
 use super::tensor::{self, Tile};
 use super::warp::Warp;
 use crate::fault::FaultKind;
+use crate::memory::proxies::{Moment, Proxies};
 use crate::memory::races::{self, Clock};
 use crate::program::{Address, AtomOp, BulkOp, SHARED_WINDOW, Slot, Space, Ty};
 
@@ -53,6 +54,8 @@ pub(crate) struct Transfer {
     pub rank: usize,
     /// The bulk group of its warp that it belongs to, if it goes to global memory.
     pub group: u32,
+    /// When it was issued, for what was not fenced by then.
+    pub asked: Moment,
     /// Where it was issued, for what goes wrong later.
     pub origin: Origin,
 }
@@ -152,9 +155,11 @@ pub(crate) fn told(multicast: Slot, ranks: &[usize], barrier: (usize, u32)) -> V
     ranks.iter().map(|&rank| (rank, barrier.1)).collect()
 }
 
-pub(crate) fn new_transfer((warp, lane): (&Warp, usize), env: &Env<'_>, moved: Moved, bytes: u32) -> Transfer {
+pub(crate) fn new_transfer((warp, lane): (&Warp, usize), env: &mut Env<'_>, moved: Moved, bytes: u32) -> Transfer {
     let origin = Origin { rank: env.rank, warp: warp.index, pc: warp.pc, lane };
-    Transfer { moved, bytes, mbarriers: Vec::new(), warp: warp.index, rank: env.rank, group: warp.bulk_groups, origin }
+    let asked = env.memories[env.rank].proxies.as_mut().map_or(0, Proxies::ask);
+    let (rank, group) = (env.rank, warp.bulk_groups);
+    Transfer { moved, bytes, mbarriers: Vec::new(), warp: warp.index, rank, group, asked, origin }
 }
 
 /// Does the oldest copy. Returns false if there is none.
@@ -218,10 +223,12 @@ fn move_bytes(env: &mut Env<'_>, warp: &mut Warp, transfer: &Transfer) -> Step<(
     let index = std::mem::replace(&mut warp.index, transfer.warp);
     // No load or store does it.
     let before = env.tally.traffic();
+    env.asynchronous = Some(transfer.asked);
     let result = match &transfer.moved {
         Moved::Line { from, to, reduce } => move_line(env, warp, (*from, to), *reduce, transfer.bytes),
         Moved::Tile(tile) => tensor::move_tile(env, warp, tile),
     };
+    env.asynchronous = None;
     warp.index = index;
     env.tally.restore(before);
     result

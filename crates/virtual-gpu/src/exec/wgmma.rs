@@ -10,6 +10,7 @@ use super::lanes::{LANES, W32, w64};
 use super::matrix::whole_warp;
 use super::warp::Warp;
 use crate::fault::FaultKind;
+use crate::memory::proxies::Moment;
 use crate::numeric::{self as num, Lanes};
 use crate::program::{NONE, Slot, Space, Ty, Wgmma};
 
@@ -68,7 +69,10 @@ fn fetch(warp: &mut Warp, env: &mut Env<'_>, addresses: &[u32]) -> Step<Vec<[u32
         let at = w64!(lane => u64::from(part[lane.min(part.len() - 1)]));
         let mask = u32::MAX >> (LANES - part.len());
         let mut words = [W32::splat(0); access::MAX_WORDS];
-        access::read(warp, env, Space::Shared, &at, mask, Width::of(Ty::B32, 4), &mut words)?;
+        env.asynchronous = Some(Moment::MAX);
+        let read = access::read(warp, env, Space::Shared, &at, mask, Width::of(Ty::B32, 4), &mut words);
+        env.asynchronous = None;
+        read?;
         chunks.extend((0..part.len()).map(|lane| std::array::from_fn(|word| words[word].0[lane])));
     }
     env.tally.restore(before);

@@ -1,6 +1,7 @@
 //! Global and shared memory, with what is known about every byte.
 
 pub(crate) mod global;
+pub(crate) mod proxies;
 pub(crate) mod races;
 pub(crate) mod shared;
 

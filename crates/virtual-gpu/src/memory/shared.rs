@@ -1,5 +1,6 @@
 //! Shared memory of one block.
 
+use super::proxies::Proxies;
 use super::races::Races;
 
 /// Shared memory of one block: contents, what was written, and who touched it.
@@ -11,13 +12,16 @@ pub(crate) struct SharedMemory {
     initialised: Vec<u8>,
     /// Who touched what, when races are looked for.
     pub races: Option<Races>,
+    /// What was written without a word to the asynchronous proxy, when races are looked for.
+    pub proxies: Option<Proxies>,
 }
 
 impl SharedMemory {
     /// Makes uninitialised memory of `bytes` bytes.
-    pub fn new(bytes: u32, races: Option<Races>) -> Self {
+    pub fn new(bytes: u32, races: Option<Races>, warps: u32) -> Self {
         let words = bytes.div_ceil(4) as usize;
-        Self { bytes, words: vec![0; words], initialised: vec![0; words], races }
+        let proxies = races.is_some().then(|| Proxies::new(words, warps));
+        Self { bytes, words: vec![0; words], initialised: vec![0; words], races, proxies }
     }
 
     /// Forgets everything: the memory of the next block.
@@ -27,6 +31,9 @@ impl SharedMemory {
         self.initialised.fill(0);
         if let Some(races) = &mut self.races {
             races.reset();
+        }
+        if let Some(proxies) = &mut self.proxies {
+            proxies.reset();
         }
     }
 

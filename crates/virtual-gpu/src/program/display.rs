@@ -170,7 +170,7 @@ fn warp(op: &Op) -> String {
         Op::WarpSync { .. } => "warpsync".to_owned(),
         Op::ClusterArrive => "cluster.arrive".to_owned(),
         Op::ClusterWait => "cluster.wait".to_owned(),
-        Op::Fence => "fence".to_owned(),
+        Op::Fence { .. } => "fence".to_owned(),
         Op::Branch { target, .. } => format!("bra {target}"),
         Op::BranchIndexed { targets, .. } => format!("brx {targets:?}"),
         Op::Exit => "exit".to_owned(),

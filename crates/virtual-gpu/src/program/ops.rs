@@ -254,7 +254,10 @@ pub enum Op {
     /// `barrier.cluster.wait`
     ClusterWait,
     /// `membar`, `fence` and their proxies.
-    Fence,
+    Fence {
+        /// Whether it tells the asynchronous proxy what was written to shared memory.
+        asynchronous: bool,
+    },
     /// `bra`, to an instruction's index. Taken in the lanes where the guard holds.
     Branch {
         target: u32,

@@ -208,7 +208,7 @@ impl Op {
             }
             Self::ClusterArrive
             | Self::ClusterWait
-            | Self::Fence
+            | Self::Fence { .. }
             | Self::Branch { .. }
             | Self::Exit
             | Self::Trap

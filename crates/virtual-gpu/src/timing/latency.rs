@@ -104,7 +104,7 @@ fn memory_or_control(op: &Op, at: &Latencies) -> Cost {
         Op::Vote { .. } | Op::Elect { .. } | Op::ActiveMask { .. } => Cost::new(at.vote, Pipe::Alu, 2, 1),
         Op::Bar { .. } | Op::ClusterArrive | Op::ClusterWait => Cost::new(0, Pipe::None, 0, 1),
         Op::Branch { .. } | Op::BranchIndexed { .. } => Cost::new(0, Pipe::None, 0, at.branch_issue),
-        Op::Fence | Op::WarpSync { .. } | Op::Exit => Cost::new(0, Pipe::None, 0, 1),
+        Op::Fence { .. } | Op::WarpSync { .. } | Op::Exit => Cost::new(0, Pipe::None, 0, 1),
         _ => Cost::FREE,
     }
 }

@@ -4,6 +4,7 @@ use super::{RANK_SHIFT, Width, count_wavefronts, first_misaligned, misaligned, s
 use crate::exec::env::{Env, Step, Trouble};
 use crate::exec::lanes::{LANES, W32, W64, lanes_of, mask_where, w32};
 use crate::fault::{Access, FaultKind};
+use crate::memory::proxies::Moment;
 
 /// Returns the block and the offset that shared addresses of the lanes of `mask` mean. All must be in one block.
 #[inline(always)]
@@ -75,6 +76,11 @@ pub(super) fn read(warp: u32, env: &mut Env<'_>, at: &W64, mask: u32, width: Wid
         if checks.uninitialised || checks.races {
             check(warp, env, rank, &offsets, part, width.bytes, Access::Read)?;
         }
+        if let Some(asked) = env.asynchronous
+            && rank == env.rank
+        {
+            check_proxy((warp, asked), env, &offsets, part, width.bytes)?;
+        }
         let memory = &env.memories[rank];
         for (index, word) in words[..width.words].iter_mut().enumerate() {
             let value = gather(&offsets, 4 * index as u32, |offset| memory.load_word(offset));
@@ -113,6 +119,7 @@ pub(super) fn write(warp: u32, env: &mut Env<'_>, at: &W64, mask: u32, width: Wi
                 }
             }
         }
+        note_proxy(warp, env, rank, &offsets, part, width.bytes);
         if env.run.options.counters {
             let traffic = count_wavefronts(&offsets, part, width.bytes, Access::Write);
             env.tally.occupied = (traffic.units - 1) as u32;
@@ -120,6 +127,33 @@ pub(super) fn write(warp: u32, env: &mut Env<'_>, at: &W64, mask: u32, width: Wi
         }
     }
     Ok(())
+}
+
+/// Looks for what the asynchronous proxy was not told of before it reads the block's own memory.
+#[inline(never)]
+fn check_proxy((warp, asked): (u32, Moment), env: &mut Env<'_>, offsets: &W32, mask: u32, bytes: u32) -> Step<()> {
+    let Some(proxies) = &mut env.memories[env.rank].proxies else { return Ok(()) };
+    for lane in lanes_of(mask) {
+        let offset = offsets.0[lane];
+        if let Some(writer) = proxies.untold(warp, asked, offset, bytes) {
+            return Err(Trouble::at(lane, FaultKind::Unfenced { address: offset.into(), warp, writer }));
+        }
+    }
+    Ok(())
+}
+
+/// Notes a store that the asynchronous proxy has to be told of, or that it made itself. Of those of other blocks nothing is kept.
+#[inline(always)]
+fn note_proxy(warp: u32, env: &mut Env<'_>, rank: usize, offsets: &W32, mask: u32, bytes: u32) {
+    let (own, asynchronous) = (rank == env.rank, env.asynchronous);
+    let Some(proxies) = &mut env.memories[rank].proxies else { return };
+    for lane in lanes_of(mask) {
+        if own && asynchronous.is_none() {
+            proxies.write(warp, offsets.0[lane], bytes);
+        } else {
+            proxies.forget(offsets.0[lane], bytes);
+        }
+    }
 }
 
 /// Looks for races and uninitialised reads in an access to shared memory. Races are only kept within a block.

@@ -83,13 +83,21 @@ impl Lowerer<'_> {
         }
     }
 
-    /// Lowers fences: memory is sequentially consistent here, so that all of them are one.
+    /// Lowers fences: memory is sequentially consistent here, so that all of them are one, but for those that tell another proxy.
     fn fence(&mut self, opcode: &mut Opcode<'_>) -> Result<(), Problem> {
         opcode.take_all(&["cta", "cluster", "gpu", "gl", "sys", "sc", "acq_rel", "acquire", "release"]);
-        opcode.take_all(&["proxy", "alias", "async", "async::generic", "sync_restrict::shared::cta"]);
-        opcode.take_all(&["global", "shared::cta", "shared::cluster", "sync_restrict::shared::cluster"]);
-        opcode.take_all(&["tensormap", "tensormap::generic", "mbarrier_init"]);
-        self.emit(Op::Fence);
+        opcode.take_all(&["proxy", "alias", "sync_restrict::shared::cta", "sync_restrict::shared::cluster"]);
+        let told = opcode.take_all(&["async", "async::generic"]);
+        let asynchronous = told && !opcode.take("global");
+        opcode.take_all(&[
+            "global",
+            "shared::cta",
+            "shared::cluster",
+            "tensormap",
+            "tensormap::generic",
+            "mbarrier_init",
+        ]);
+        self.emit(Op::Fence { asynchronous });
         Ok(())
     }
 }

@@ -72,7 +72,7 @@ fn ends_region(op: &Op) -> bool {
             | Op::StMatrix { .. }
             | Op::Atom { .. }
             | Op::Bar { .. }
-            | Op::Fence
+            | Op::Fence { .. }
             | Op::WarpSync { .. }
             | Op::Branch { .. }
             | Op::BranchIndexed { .. }
