@@ -67,3 +67,9 @@ fn every_other_workload_has_families_that_compile() {
         assert_eq!(large_d, workload == "attention-fp32-large-d", "{workload}: in fp32 only");
     }
 }
+
+#[test]
+fn the_families_of_gemm_compile() {
+    assert_eq!(families(&compile("sm_80", "gemm-fp16", "2")), ["gemm-scalar"]);
+    assert_eq!(families(&compile("sm_90a", "gemm-fp16", "4")), ["gemm-scalar", "gemm-splitk", "gemm-wgmma"]);
+}

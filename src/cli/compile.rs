@@ -15,7 +15,7 @@ use crate::domain::device::DeviceInfo;
 use crate::domain::family::Family;
 use crate::domain::space::Space;
 use crate::domain::variant::{Variant, show_params};
-use crate::domain::workload::{Case, Workload};
+use crate::domain::workload::Workload;
 use crate::runner::compile::{CompileError, Compiler};
 use crate::runner::render::render;
 use crate::runner::toolchain::Toolchain;
@@ -104,9 +104,17 @@ fn variants(
     let mut rng = SmallRng::seed_from_u64(args.seed);
     let mut variants: Vec<(String, Variant)> = Vec::new();
     for family in families.iter().filter(|family| family.fits(workload, device)) {
-        for case in first_of_each_specialization(family, workload) {
+        let mut specializations = Vec::new();
+        for case in &workload.cases {
             let space = Space { family, case, dtype: workload.dtype, device };
-            let mut points: Vec<_> = space.start()?.into_iter().collect();
+            // Of the cases that share a source, the first on which the family has a valid point stands for all.
+            let specialization = family.specialization(case);
+            if specializations.contains(&specialization) {
+                continue;
+            }
+            let Some(start) = space.start()? else { continue };
+            specializations.push(specialization);
+            let mut points = vec![start];
             for _ in 0..args.random {
                 points.extend(space.random(&mut rng)?);
             }
@@ -119,16 +127,6 @@ fn variants(
         }
     }
     Ok(variants)
-}
-
-fn first_of_each_specialization<'a>(family: &Family, workload: &'a Workload) -> Vec<&'a Case> {
-    let mut first: Vec<&Case> = Vec::new();
-    for case in &workload.cases {
-        if !first.iter().any(|other| family.specialization(other) == family.specialization(case)) {
-            first.push(case);
-        }
-    }
-    first
 }
 
 impl Row {

@@ -345,7 +345,7 @@ mod tests {
         insta::assert_snapshot!(error("Sk = 4", ""), @"case `small` does not give `Sk`, the number of keys");
         insta::assert_snapshot!(error("B = 1", "B = 0"), @"case `small`: `B` = 0 is out of range 1 to 65536");
         insta::assert_snapshot!(error("\"small\"", "\"../etc\""), @"case name `../etc`: use 1 to 64 of a-z, 0-9 and `-`, it becomes a file name");
-        insta::assert_snapshot!(error("\"attention\"", "\"atention\""), @"op `atention` is not known (did you mean `attention`?); there are: attention");
+        insta::assert_snapshot!(error("\"attention\"", "\"atention\""), @"op `atention` is not known (did you mean `attention`?); there are: attention, gemm");
         insta::assert_snapshot!(error("dtype = \"f16\"", "dtype = \"f61\""), @"line 5: unknown variant `f61`, expected `f16` or `f32`");
         insta::assert_snapshot!(error("tolerance =", "baseline = \"../x.py\"\ntolerance ="), @"baseline `../x.py`: name a file in kernels/baselines/, without a path");
         let baseline = |value: &str| error("tolerance =", &format!("baseline = {value}\ntolerance ="));

@@ -103,13 +103,21 @@ impl Sandbox {
 
     /// Makes a project with a family of the repository, whose kernels are executed: the toy family's are not.
     pub fn with_attention() -> Self {
+        Self::with_families(WORKLOAD, &["attention-scalar"])
+    }
+
+    /// Makes a project with families of the repository, the first of them the reference of its workload.
+    pub fn with_families(workload: &str, families: &[&str]) -> Self {
         let sandbox = Self::without_repository();
-        let family = Path::new(env!("CARGO_MANIFEST_DIR")).join("templates/kernels/attention-scalar");
-        for file in ["family.toml", "kernel.cu.tera"] {
-            let text = fs::read_to_string(family.join(file)).unwrap();
-            sandbox.write(&format!("templates/kernels/attention-scalar/{file}"), &text);
+        for family in families {
+            for file in ["family.toml", "kernel.cu.tera"] {
+                let path = format!("templates/kernels/{family}/{file}");
+                let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(&path)).unwrap();
+                sandbox.write(&path, &text);
+            }
         }
-        sandbox.replace("kernels/workloads/small.toml", "reference = \"toy\"", "reference = \"attention-scalar\"");
+        let reference = format!("reference = \"{}\"", families[0]);
+        sandbox.write("kernels/workloads/small.toml", &workload.replace("reference = \"toy\"", &reference));
         fs::remove_dir_all(sandbox.path("templates/kernels/toy")).unwrap();
         sandbox.git(&["init", "--quiet"]);
         sandbox.git(&["add", "--all"]);

@@ -185,6 +185,7 @@ async fn the_cuda_device_examines() {
 async fn the_fake_device_holds_contests() {
     contests::samples_in_turns("fake").await;
     contests::tells_right_from_broken("fake").await;
+    contests::finds_out_who_has_given_up("fake").await;
 }
 
 #[tokio::test]
@@ -241,4 +242,5 @@ async fn the_cuda_device_passes() {
 async fn the_cuda_device_holds_contests() {
     contests::samples_in_turns("cuda:0").await;
     contests::tells_right_from_broken("cuda:0").await;
+    contests::finds_out_who_has_given_up("cuda:0").await;
 }

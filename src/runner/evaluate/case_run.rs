@@ -19,7 +19,7 @@ use crate::runner::inputs;
 
 /// The float64 work of the check after timing, over that of the one before: it has only to tell this output from that of other
 /// contents.
-const FRESH_SHARE: f64 = 0.1;
+pub(super) const FRESH_SHARE: f64 = 0.1;
 
 /// A time, with what explains it where it is modelled.
 type Timed = (Timing, Option<Profile>);

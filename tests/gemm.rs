@@ -1,0 +1,80 @@
+//! The second op: what the loop does for attention it does for matrix products, with nothing but the op's own files.
+
+mod common;
+
+use common::Sandbox;
+use serde_json::Value;
+
+const WORKLOAD: &str = r#"
+name = "small"
+about = "Products of which no tile divides anything, and one of odd sizes."
+op = "gemm"
+dtype = "f16"
+reference = "toy"
+tolerance = { relative_l2 = 4e-4, worst_row = 8e-4 }
+[[case]]
+name = "ragged"
+M = 130
+N = 264
+K = 200
+[[case]]
+name = "odd"
+M = 65
+N = 33
+K = 17
+"#;
+
+const FAMILIES: [&str; 3] = ["gemm-scalar", "gemm-splitk", "gemm-wgmma"];
+
+/// Runs a session on the virtual H200, which begins with the seed of every family.
+fn session(sandbox: &Sandbox, iterations: &str, more: &[&str]) -> String {
+    let start = ["start", "--workload", "small", "--device", "virtual", "--seed", "1", "--iterations", iterations];
+    let output = sandbox.optloop(&[&start, more].concat());
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{said}");
+    said
+}
+
+#[test]
+fn a_session_of_matrix_products_finds_checks_commits_and_reports_a_winner() {
+    let sandbox = Sandbox::with_families(WORKLOAD, &FAMILIES);
+    session(&sandbox, "3", &[]);
+    let report = sandbox.report();
+    assert_eq!(report["session"]["workload"], "small");
+    let case =
+        |name: &str| report["cases"].as_array().unwrap().iter().find(|case| case["case"] == name).unwrap().clone();
+    let ragged = case("ragged");
+    assert!(ragged["speedup_over_start"].as_f64().unwrap() > 1.1, "tensor cores win: {ragged}");
+    assert_eq!(case("odd")["speedup_over_start"], 1.0, "only the reference allows odd sizes");
+    let checked = report["correctness"].as_array().unwrap().iter().find(|row| row["case"] == "ragged").unwrap();
+    assert_eq!((&checked["rows"], &checked["rows_checked"]), (&130.into(), &130.into()));
+    assert!(sandbox.succeeds(&["report"]).contains("modelled, the seed of gemm-scalar"));
+
+    // The sidecar tells a stranger which matrices go in and out.
+    let sidecar = std::fs::read_to_string(sandbox.path("kernels/modelled/h200/small/ragged.json")).unwrap();
+    let sidecar: Value = serde_json::from_str(&sidecar).unwrap();
+    let shapes = ["a", "b", "c"].map(|tensor| sidecar["tensors"][tensor]["shape"].to_string());
+    assert_eq!(shapes, ["[130,200]", "[200,264]", "[130,264]"]);
+}
+
+#[test]
+fn a_shape_that_a_family_cannot_compute_is_refused_with_the_reason() {
+    let sandbox = Sandbox::with_families(WORKLOAD, &FAMILIES);
+    let bench = ["bench", "gemm-wgmma", "--workload", "small", "--case", "odd", "--device", "virtual"];
+    let refusal = sandbox.fails(&bench);
+    assert!(refusal.contains("A tensor copy moves rows that start at multiples of 16 bytes."), "{refusal}");
+}
+
+/// Blocks that stay for several tiles, warpgroups that take turns, clusters that share loads: on more tiles than the GPU has
+/// multiprocessors, so that all of it comes round.
+#[test]
+fn blocks_that_stay_for_many_tiles_are_right_in_every_way_of_sharing() {
+    let many = "[[case]]\nname = \"many\"\nM = 584\nN = 1000\nK = 136\n";
+    let sandbox = Sandbox::with_families(&format!("{WORKLOAD}{many}"), &FAMILIES);
+    sandbox.write("config.toml", "[virtual]\nlaunch_gflop = 1.0\n");
+    for point in ["MT=1,BN=64,TURNS=1,STAGES=2,OUT=1", "WGS=1,BN=64,CN=2"] {
+        let what = format!("gemm-wgmma:{point}");
+        let bench = ["bench", &what, "--workload", "small", "--case", "many", "--device", "virtual"];
+        assert!(sandbox.succeeds(&bench).contains("The floor is"), "{point}");
+    }
+}
