@@ -360,6 +360,14 @@ impl Device for FakeDevice {
         self.put(buffer, bytes.to_vec())
     }
 
+    fn copy(&mut self, from: Buffer, to: Buffer) -> Result<(), Fault> {
+        let bytes = Rc::clone(self.look(from)?);
+        let memory = self.memory(to)?;
+        (memory.bytes, memory.due) = (bytes, None);
+        self.captures.values_mut().for_each(|captured| captured.stale = true);
+        Ok(())
+    }
+
     fn fill(&mut self, buffer: Buffer, byte: u8) -> Result<(), Fault> {
         let size = self.memory(buffer)?.bytes.len();
         self.put(buffer, vec![byte; size])

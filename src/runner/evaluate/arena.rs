@@ -365,8 +365,7 @@ impl Entrant {
             Data::new(&setup.problem, flop, mix(data.seed, &["fresh"]))
         });
         let checked = setup.check_fresh(device, Some(&self.prepared), fresh);
-        let mut places = setup.fresh_places(fresh).into_iter();
-        let restored = places.try_for_each(|place| tensors.upload_to(device, place, &data.inputs));
+        let restored = tensors.upload_to(device, &setup.fresh_places(fresh), &data.inputs);
         checked.and(restored.map_err(|fault| setup.ended(fault)))
     }
 

@@ -161,7 +161,7 @@ impl<'a> Setup<'a> {
     /// Only some sets get them, drawn at random: nothing tells a kernel which these are before it reads them.
     pub fn check_fresh(&self, device: &mut dyn Device, prepared: Option<&Prepared>, data: &Data) -> Result<(), Ended> {
         let places = self.fresh_places(data);
-        let uploaded = places.iter().try_for_each(|place| self.sets.upload_to(device, *place, &data.inputs));
+        let uploaded = self.sets.upload_to(device, &places, &data.inputs);
         uploaded.map_err(|fault| self.ended(fault))?;
         let mut replayed = Vec::new();
         if let Some(prepared) = prepared {
