@@ -1,6 +1,7 @@
 //! The loop: the only module that sees every part.
 
 mod baselines;
+mod confirmations;
 mod contests;
 mod event;
 mod examination;
@@ -41,8 +42,13 @@ use crate::runner::worker::Worker;
 use crate::store::{Finish, NewSession, Past, Store};
 use crate::vcs::{Repo, Winner};
 
+use confirmations::Lead;
 use contests::Contender;
 pub use event::{Event, Interrupt, Observer};
+
+/// Screenings in a row that are given the same inputs. To draw them takes seconds where a case is large; what is about to win is
+/// examined and contested on others.
+const SAME_INPUTS: u64 = 64;
 
 /// What a session is made of.
 pub struct Parts {
@@ -116,6 +122,8 @@ struct Compiled {
     proposal: Proposal,
     /// See [`Idea::look`].
     look: bool,
+    /// See [`Idea::opening`].
+    opening: bool,
     cases: Result<Vec<CaseRequest>, String>,
     artifact: Result<Artifact, CompileError>,
 }
@@ -144,6 +152,14 @@ struct Session<'a> {
     contenders: HashMap<String, Vec<Contender>>,
     /// By case: the reference kernel at its seed.
     references: HashMap<String, Contender>,
+    /// Ideas of the opening that are under way.
+    opening: usize,
+    /// By case: the fastest variant that is not confirmed.
+    leads: HashMap<String, Lead>,
+    /// What confirmations have taken so far, and on how many cases.
+    confirmed: (Duration, u32),
+    /// Cases and variants whose confirmation was asked for: once is enough.
+    asked: HashSet<(String, VariantHash)>,
     /// Contests held, each with inputs of its own.
     contests: u64,
     uncommitted: BTreeMap<String, (i64, Winner)>,
@@ -246,6 +262,10 @@ impl<'a> Session<'a> {
             baseline_process: None,
             contenders: HashMap::new(),
             references: HashMap::new(),
+            opening: 0,
+            leads: HashMap::new(),
+            confirmed: (Duration::ZERO, 0),
+            asked: HashSet::new(),
             contests: 0,
             uncommitted: BTreeMap::new(),
             remeasured: HashSet::new(),
@@ -308,16 +328,21 @@ impl<'a> Session<'a> {
             self.propose_ahead()?;
             let mut interrupt = self.interrupt.clone();
             let left = self.order.budget.wall.saturating_sub(elapsed);
-            let compiled = tokio::select! {
-                compiled = self.pipeline.next() => compiled,
-                () = interrupt.reached(1) => continue,
-                () = tokio::time::sleep(left) => continue,
+            let due = self.due_confirmation(self.pipeline.is_empty());
+            let compiled = match due {
+                Some(due) => due,
+                None => tokio::select! {
+                    compiled = self.pipeline.next() => match compiled {
+                        Some(compiled) => compiled.context("Failed to compile in the background")?,
+                        None => return Ok((Status::Finished, "there is nothing new left to try")),
+                    },
+                    () = interrupt.reached(1) => continue,
+                    () = tokio::time::sleep(left) => continue,
+                },
             };
-            let Some(compiled) = compiled else {
-                return Ok((Status::Finished, "there is nothing new left to try"));
-            };
-            let compiled = compiled.context("Failed to compile in the background")?;
             let iteration = self.parts.store.begin(self.id, &compiled.proposal).await?;
+            self.opening -= usize::from(compiled.opening);
+            let begun = Instant::now();
             let evaluation = tokio::select! {
                 evaluation = self.evaluate_and_confirm(iteration, &compiled) => evaluation?,
                 () = interrupt.reached(2) => return Ok((Status::Interrupted, "it was interrupted twice")),
@@ -333,7 +358,15 @@ impl<'a> Session<'a> {
                 &evaluation,
                 &decisions,
             );
+            if compiled.proposal.parent.is_some() && !compiled.look {
+                self.confirmed.0 += begun.elapsed();
+                self.confirmed.1 += compiled.proposal.cases.len() as u32;
+            }
+            if !compiled.look && evaluation.outcome != Outcome::Measured {
+                self.disqualify_looks(&compiled.proposal.variant.hash, &evaluation.outcome).await?;
+            }
             self.remember_contenders(iteration, &compiled, &evaluation, &decisions);
+            self.note_leads();
             if won {
                 self.commit_pending().await?;
             }
@@ -372,7 +405,8 @@ impl<'a> Session<'a> {
             // A template may fail at some points only: there it has no source, and its name is that of the error.
             Err(message) => (without_source(&idea, &message), Some(CompileError::Rejected { log: message })),
         };
-        let look = idea.look;
+        let (look, opening) = (idea.look, idea.opening);
+        self.opening += usize::from(opening);
         let proposal = Proposal {
             proposer: self.parts.proposer.name().to_owned(),
             variant,
@@ -383,7 +417,7 @@ impl<'a> Session<'a> {
         let compiler = self.parts.compiler.clone();
         self.pipeline.push_back(tokio::task::spawn_blocking(move || {
             let artifact = unrenderable.map_or_else(|| compiler.compile(&proposal.variant), Err);
-            Compiled { proposal, look, cases, artifact }
+            Compiled { proposal, look, opening, cases, artifact }
         }));
         Ok(())
     }
@@ -423,7 +457,7 @@ impl<'a> Session<'a> {
             min_sample_ns: self.order.min_sample_ns,
             oracle_flop: self.order.oracle_flop,
             model_flop: self.order.model_flop,
-            input_seed: inputs::mix(self.order.seed, &["iteration", &self.finished.to_string()]),
+            input_seed: inputs::mix(self.order.seed, &["screening", &(self.finished / SAME_INPUTS).to_string()]),
         };
         self.parts.worker.evaluate(request).await.context("Failed to evaluate a variant")
     }

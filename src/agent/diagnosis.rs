@@ -16,21 +16,21 @@ pub struct Diagnosis {
     pub headroom: Vec<Headroom>,
 }
 
-/// How far the incumbent of a case is from the floor.
+/// How far the fastest variant of a case, confirmed or not, is from the floor.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Headroom {
     /// The case's name.
     pub case: String,
-    /// The incumbent's time.
+    /// Its time.
     pub best_ns: f64,
     /// The case's floor.
     pub floor_ns: f64,
-    /// Blocks that the incumbent launches.
+    /// Blocks that it launches.
     pub ctas: u64,
 }
 
 impl Headroom {
-    /// Returns how many times slower than the floor the incumbent is.
+    /// Returns how many times slower than the floor that is.
     pub fn factor(&self) -> f64 {
         self.best_ns / self.floor_ns
     }
@@ -42,12 +42,11 @@ pub fn diagnose(history: &History, workload: &Workload, device: &DeviceInfo) -> 
         .cases
         .iter()
         .filter_map(|case| {
-            let incumbent = history.incumbents.get(&case.name)?;
-            let times = history.iteration(incumbent.iteration).map(|finished| finished.times.as_slice());
-            let ctas = times.and_then(|times| times.iter().find(|time| time.case == case.name)).map_or(0, |t| t.ctas);
+            let (fastest, best_ns) = history.fastest(&case.name)?;
+            let ctas = fastest.times.iter().find(|time| time.case == case.name).map_or(0, |time| time.ctas);
             Some(Headroom {
                 case: case.name.clone(),
-                best_ns: incumbent.timing.median_ns,
+                best_ns,
                 floor_ns: floor_ns(workload, case, device),
                 ctas,
             })

@@ -74,6 +74,6 @@ impl<'a> Landscape<'a> {
         parent: Option<i64>,
     ) -> Result<Idea, String> {
         let cases = self.served(family, &params, case)?;
-        Ok(Idea { family: family.name.clone(), params, cases, hypothesis, parent, look: false })
+        Ok(Idea { family: family.name.clone(), params, cases, hypothesis, parent, look: true, opening: false })
     }
 }

@@ -1,43 +1,34 @@
 //! The ideas with which every session begins, whoever proposes after them.
 //!
-//! Where a session starts from nothing but the reference's seed, each family gets a look first: one point, checked and screened. The
-//! fastest look of each case is then confirmed. So a climb from the slowest to the fastest family takes one contest, not one a
-//! step.
+//! Each family gets a look before any is searched, and what is proposed next waits for what these teach.
 
 use std::collections::VecDeque;
 
 use super::Landscape;
 use crate::domain::family::Family;
-use crate::domain::history::{Finished, History, Point};
+use crate::domain::history::{History, Point};
 use crate::domain::hypothesis::Hypothesis;
 use crate::domain::proposal::{Idea, KnownWinner};
 use crate::domain::statistics::Interval;
-use crate::domain::workload::Case;
-
-/// By how much a look must be faster than the incumbent to be confirmed: with less, it had its contest, or is for the final to settle.
-const FASTER: f64 = 1.05;
-
-/// How far the time of a look may be from what it is when it is confirmed.
-const SCREENING_NOISE: f64 = 0.03;
 
 /// What comes next in an opening.
 pub enum Next {
     /// This idea.
     Idea(Idea),
-    /// It depends on ideas that are under way.
+    /// Nothing, and what the opening teaches is still under way.
     Wait,
     /// Nothing.
     Over,
 }
 
 /// The seed of the reference family, the winners of earlier sessions, a look at the other families' seeds, each for every
-/// specialization, and the fastest looks once more. Worked out once: finding the start of a space with few valid points takes a while.
+/// specialization. Worked out once: finding the start of a space with few valid points takes a while.
 #[derive(Default)]
 pub struct Opening {
     first: Option<VecDeque<(Idea, Point)>>,
     /// Something was looked at.
     looked: bool,
-    fastest: Option<VecDeque<Idea>>,
+    over: bool,
 }
 
 impl Opening {
@@ -53,14 +44,8 @@ impl Opening {
                 return Ok(Next::Idea(idea));
             }
         }
-        if self.fastest.is_none() && self.looked && history.under_way > 0 {
-            return Ok(Next::Wait);
-        }
-        let looked = self.looked;
-        let fastest = self
-            .fastest
-            .get_or_insert_with(|| if looked { confirmations(landscape, history) } else { VecDeque::new() });
-        Ok(fastest.pop_front().map_or(Next::Over, Next::Idea))
+        self.over |= !self.looked || history.under_way == 0;
+        Ok(if self.over { Next::Over } else { Next::Wait })
     }
 }
 
@@ -100,7 +85,7 @@ fn seeds<'a>(landscape: &Landscape<'a>, family: &'a Family, ideas: &mut VecDeque
             relative_to: None,
         };
         let idea = landscape.idea(family, params, case, hypothesis, None)?;
-        ideas.push_back((Idea { look: !reference, ..idea }, point));
+        ideas.push_back((Idea { look: !reference, opening: true, ..idea }, point));
     }
     Ok(())
 }
@@ -129,44 +114,6 @@ fn known_winner(
         relative_to: None,
     };
     let idea = landscape.idea(family, known.params.clone(), case, hypothesis, None)?;
-    ideas.push_back((Idea { look: !known.here, ..idea }, point));
+    ideas.push_back((Idea { look: !known.here, opening: true, ..idea }, point));
     Ok(())
-}
-
-/// Returns the fastest look of each case, where it is faster than the incumbent: one idea for all cases of a variant.
-fn confirmations(landscape: &Landscape<'_>, history: &History) -> VecDeque<Idea> {
-    let mut fastest: Vec<(&Finished, Vec<&Case>)> = Vec::new();
-    for case in &landscape.workload.cases {
-        let Some((look, ns)) = history.fastest(&case.name) else { continue };
-        let incumbent = history.incumbents.get(&case.name);
-        if !incumbent.is_some_and(|incumbent| ns * FASTER <= incumbent.timing.median_ns) {
-            continue;
-        }
-        match fastest.iter_mut().find(|(other, _)| other.iteration == look.iteration) {
-            Some((_, cases)) => cases.push(case),
-            None => fastest.push((look, vec![case])),
-        }
-    }
-    fastest.into_iter().filter_map(|(look, cases)| confirmation(history, look, &cases)).collect()
-}
-
-fn confirmation(history: &History, look: &Finished, cases: &[&Case]) -> Option<Idea> {
-    let case = &cases.first()?.name;
-    let (incumbent, ns) = (history.incumbents.get(case)?, look.time_ns(case)?);
-    let speedup = incumbent.timing.median_ns / ns;
-    let hypothesis = Hypothesis {
-        claim: format!("{} is the fastest that this session opens with on {case}", look.family),
-        evidence: format!("in iteration {} it took {:.2} us there", look.iteration, ns / 1e3),
-        case: case.clone(),
-        predicted: Interval { lo: speedup * (1.0 - SCREENING_NOISE), hi: speedup * (1.0 + SCREENING_NOISE) },
-        relative_to: Some(incumbent.iteration),
-    };
-    Some(Idea {
-        family: look.family.clone(),
-        params: look.params.clone(),
-        cases: cases.iter().map(|case| (*case).clone()).collect(),
-        hypothesis,
-        parent: None,
-        look: false,
-    })
 }

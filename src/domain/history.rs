@@ -1,6 +1,6 @@
 //! What a session knows so far, as proposers and the judge see it.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::evaluation::{Evaluation, Outcome, Timing};
 use super::family::Family;
@@ -84,6 +84,8 @@ pub struct History {
     pub finished: Vec<Finished>,
     /// The best confirmed variant of each case.
     pub incumbents: Incumbents,
+    /// The fastest of each case, confirmed or not: its iteration and its time.
+    pub(crate) fastest: HashMap<String, (i64, f64)>,
     /// Points proposed so far, also those in flight: none is proposed twice.
     pub proposed: HashSet<Point>,
     /// Ideas that are under way: what they teach is still to come.
@@ -165,6 +167,14 @@ impl History {
                 let (iteration, hash) = (finished.iteration, hash.clone());
                 self.incumbents.insert(case.to_owned(), Incumbent { iteration, hash, timing: timing.clone() });
             }
+            if verdict == Some(Verdict::Rejected) {
+                // It failed later, on inputs that it had not met.
+                continue;
+            }
+            let ns = timing.median_ns;
+            if self.fastest.get(case).is_none_or(|(_, fastest_ns)| ns < *fastest_ns) {
+                self.fastest.insert(case.to_owned(), (finished.iteration, ns));
+            }
             let (case, profile) = (case.to_owned(), profile.cloned());
             finished.times.push(CaseTime { case, median_ns: timing.median_ns, ctas, profile });
         }
@@ -175,8 +185,21 @@ impl History {
 
     /// Returns the fastest variant that was timed on a case, confirmed or not, with its time.
     pub fn fastest(&self, case: &str) -> Option<(&Finished, f64)> {
-        let times = self.finished.iter().filter_map(|finished| Some((finished, finished.time_ns(case)?)));
-        times.min_by(|(_, a), (_, b)| a.total_cmp(b))
+        let (iteration, ns) = *self.fastest.get(case)?;
+        Some((self.iteration(iteration)?, ns))
+    }
+
+    /// Forgets the time of an iteration on a case: it was not what it seemed.
+    pub fn forget(&mut self, iteration: i64, case: &str) {
+        if let Ok(place) = self.finished.binary_search_by_key(&iteration, |finished| finished.iteration) {
+            self.finished[place].times.retain(|time| time.case != case);
+        }
+        if self.fastest.get(case).is_some_and(|(fastest, _)| *fastest == iteration) {
+            self.fastest.remove(case);
+            let times = self.finished.iter().filter_map(|finished| Some((finished.iteration, finished.time_ns(case)?)));
+            let fastest = times.min_by(|(_, a), (_, b)| a.total_cmp(b));
+            self.fastest.extend(fastest.map(|fastest| (case.to_owned(), fastest)));
+        }
     }
 
     /// Finds a finished iteration by its number. Predictions ask for every one of them at every proposal, so it must not take long:

@@ -34,9 +34,10 @@ pub struct Idea {
     pub hypothesis: Hypothesis,
     /// The iteration whose variant this one was changed from.
     pub parent: Option<i64>,
-    /// It is only looked at on cases whose incumbent is still the start: of all that a session opens with, the fastest gets the
-    /// contest there.
+    /// It is only looked at, where times are sampled: what turns out to be the fastest of a case is confirmed later.
     pub look: bool,
+    /// It belongs to what every session begins with.
+    pub opening: bool,
 }
 
 /// The committed winner of a case, from an earlier session.

@@ -15,6 +15,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
+use tempfile::TempDir;
+use tokio::task::JoinHandle;
 
 use self::drawn::{Drawn, text};
 use self::process::Process;
@@ -43,6 +45,22 @@ pub struct BaselineProgram {
     pub device: u32,
     /// The shortest sample.
     pub min_sample_ns: f64,
+}
+
+/// Inputs on their way into files, which takes seconds where a case is large: a contest begins with it.
+pub struct Drawing(JoinHandle<Result<(TempDir, Drawn), String>>);
+
+impl Drawing {
+    /// Begins to draw the inputs of a seed, the same that variants get.
+    pub fn begin(op: &'static dyn Op, dtype: Dtype, case: &Case, input_seed: u64) -> Self {
+        let dims = case.dims.clone();
+        // The folder is where it is written to: one that nobody waits for any more is removed behind the last file.
+        Self(tokio::task::spawn_blocking(move || {
+            let folder = tempfile::tempdir().map_err(|error| format!("there is no temporary folder: {error}"))?;
+            let drawn = Drawn::new(op, &dims, dtype, input_seed, folder.path())?;
+            Ok((folder, drawn))
+        }))
+    }
 }
 
 /// A baseline program that runs. It dies when this is dropped.
@@ -125,10 +143,10 @@ impl BaselineProcess {
         l2_bytes: u64,
         input_seed: u64,
     ) -> Result<Vec<Backend>, String> {
-        self.prepare_wanted(None, op, dtype, case, l2_bytes, input_seed).await
+        self.prepare_wanted(None, op, dtype, case, l2_bytes, Drawing::begin(op, dtype, case, input_seed)).await
     }
 
-    /// Gets one backend ready, which is all that a contest needs: see [`Self::prepare`].
+    /// Gets one backend ready on inputs that are drawn, which is all that a contest needs: see [`Self::prepare`].
     pub async fn prepare_one(
         &mut self,
         backend: &str,
@@ -136,9 +154,9 @@ impl BaselineProcess {
         dtype: Dtype,
         case: &Case,
         l2_bytes: u64,
-        input_seed: u64,
+        drawing: Drawing,
     ) -> Result<Ready, String> {
-        let backends = self.prepare_wanted(Some(backend), op, dtype, case, l2_bytes, input_seed).await?;
+        let backends = self.prepare_wanted(Some(backend), op, dtype, case, l2_bytes, drawing).await?;
         let found = backends.into_iter().find(|found| found.name == backend);
         found.ok_or_else(|| format!("it has no backend `{backend}`"))?.ready
     }
@@ -150,16 +168,9 @@ impl BaselineProcess {
         dtype: Dtype,
         case: &Case,
         l2_bytes: u64,
-        input_seed: u64,
+        drawing: Drawing,
     ) -> Result<Vec<Backend>, String> {
-        let dims = case.dims.clone();
-        // The folder is where it is written to: one that nobody waits for any more is removed behind the last file.
-        let (folder, drawn) = blocking(move || {
-            let folder = tempfile::tempdir().map_err(|error| format!("there is no temporary folder: {error}"))?;
-            let drawn = Drawn::new(op, &dims, dtype, input_seed, folder.path())?;
-            Ok((folder, drawn))
-        })
-        .await?;
+        let (folder, drawn) = drawing.0.await.map_err(|error| error.to_string())??;
         let request = Request::Prepare {
             op: op.name(),
             dtype,

@@ -4,7 +4,7 @@ mod stage;
 
 use stage::Stage;
 
-use super::baseline::BaselineProcess;
+use super::baseline::{BaselineProcess, Drawing};
 use super::monitor::Monitor;
 use super::worker::{EnterRequest, Worker, WorkerError};
 use crate::domain::artifact::Artifact;
@@ -97,12 +97,15 @@ pub async fn hold(
 ) -> Result<Contest, ContestError> {
     let conditions = Conditions::of(terms.workload, terms.case, worker.info());
     let l2_bytes = worker.info().l2_bytes;
+    // Only the host works on it while the variants enter: whoever gets ready meanwhile finds the device to itself.
+    let drawn = |_: &_| Drawing::begin(terms.workload.op, terms.workload.dtype, terms.case, terms.input_seed);
+    let drawing = baseline.as_ref().map(drawn);
     let mut stage = Stage::new(worker, monitor, &terms.case.name);
     for entry in entries {
         stage.enter(terms.request(entry)).await?;
     }
-    if let Some(entry) = baseline {
-        stage.admit(entry, terms, l2_bytes).await;
+    if let Some((entry, drawing)) = baseline.zip(drawing) {
+        stage.admit(entry, terms, l2_bytes, drawing).await;
     }
     let played = stage.play(terms.policy).await?;
     if terms.energy {

@@ -10,6 +10,7 @@ mod held;
 mod pace;
 mod sets;
 mod setup;
+mod stock;
 #[cfg(test)]
 mod tests;
 
@@ -29,6 +30,7 @@ use crate::ops;
 pub(super) use arena::{Arena, time};
 use case_run::Asked;
 pub(super) use examine::examine;
+pub(super) use stock::Stock;
 
 /// Everything that a device needs to know to evaluate a variant.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -124,13 +126,18 @@ pub(super) enum Ended {
     Machine(String),
 }
 
-/// Evaluates a variant. `step` is called with a case's name and what is being done, before each step on the device.
+/// Evaluates a variant, on data from the stock. `step` is called with a case's name and what is being done, before each step on the device.
 ///
 /// An error means that the machine, not the variant, is at fault.
-pub fn evaluate(device: &mut dyn Device, request: &EvaluateRequest, step: &mut Step<'_>) -> Result<Evaluation, String> {
+pub fn evaluate(
+    device: &mut dyn Device,
+    request: &EvaluateRequest,
+    stock: &Stock,
+    step: &mut Step<'_>,
+) -> Result<Evaluation, String> {
     let started = Instant::now();
     let mut measurements = Vec::with_capacity(request.cases.len());
-    let outcome = match run(device, request, step, &mut measurements) {
+    let outcome = match run(device, request, stock, step, &mut measurements) {
         Ok(()) => Outcome::Measured,
         Err(Ended::Outcome(outcome)) => outcome,
         Err(Ended::Machine(message)) => return Err(message),
@@ -141,11 +148,12 @@ pub fn evaluate(device: &mut dyn Device, request: &EvaluateRequest, step: &mut S
 fn run(
     device: &mut dyn Device,
     request: &EvaluateRequest,
+    stock: &Stock,
     step: &mut Step<'_>,
     measurements: &mut Vec<Measurement>,
 ) -> Result<(), Ended> {
     let op = ops::find(&request.op).map_err(Ended::Machine)?;
-    let asked = Asked { op, request };
+    let asked = Asked { op, request, stock };
     request.cases.iter().try_for_each(|case| {
         measurements.push(measure(device, &asked, case, step)?);
         Ok(())

@@ -14,6 +14,12 @@ const CHUNK: usize = 1 << 14;
 /// Draws a tensor from the standard normal distribution, each element rounded to the tensor's dtype.
 pub fn normal(tensor: &TensorSpec, seed: u64) -> Vec<f32> {
     let mut values = vec![0.0_f32; tensor.elements()];
+    normal_into(&mut values, tensor, seed);
+    values
+}
+
+/// Draws a tensor into values that are there already: fresh memory takes longer than what is drawn into it.
+pub fn normal_into(values: &mut [f32], tensor: &TensorSpec, seed: u64) {
     let stream_seed = seed ^ hash(tensor.name.as_bytes());
     values.par_chunks_mut(CHUNK).enumerate().for_each(|(chunk, values)| {
         let mut rng = SmallRng::seed_from_u64(stream_seed.wrapping_add(chunk as u64));
@@ -22,7 +28,14 @@ pub fn normal(tensor: &TensorSpec, seed: u64) -> Vec<f32> {
             *value = rounded(drawn, tensor.dtype);
         }
     });
-    values
+}
+
+/// Rounds values to a dtype.
+pub fn round(values: &mut [f32], dtype: Dtype) {
+    if dtype != Dtype::F32 {
+        let chunks = values.par_chunks_mut(CHUNK);
+        chunks.for_each(|values| values.iter_mut().for_each(|value| *value = rounded(*value, dtype)));
+    }
 }
 
 /// Rounds a value to a dtype.
@@ -58,6 +71,12 @@ fn hash(bytes: &[u8]) -> u64 {
 /// Encodes values as the bytes of a tensor on the device.
 pub fn encode(values: &[f32], dtype: Dtype) -> Vec<u8> {
     let mut bytes = vec![0; values.len() * dtype.bytes()];
+    encode_into(&mut bytes, values, dtype);
+    bytes
+}
+
+/// Encodes values into as many bytes as they take.
+pub fn encode_into(bytes: &mut [u8], values: &[f32], dtype: Dtype) {
     let chunks = bytes.par_chunks_mut(CHUNK * dtype.bytes()).zip(values.par_chunks(CHUNK));
     chunks.for_each(|(bytes, values)| match dtype {
         Dtype::F16 => {
@@ -71,7 +90,6 @@ pub fn encode(values: &[f32], dtype: Dtype) -> Vec<u8> {
             }
         }
     });
-    bytes
 }
 
 /// Decodes the bytes of a tensor on the device.

@@ -86,11 +86,10 @@ impl Session<'_> {
                 continue;
             };
             let confirmed = if self.parts.worker.info().replays {
-                let Some(incumbent) = self.promising_against(&challenger) else { continue };
-                if compiled.look && incumbent.measurement.contest.is_none() {
-                    // The fastest look gets the contest with the start.
-                    continue;
+                if compiled.look {
+                    break;
                 }
+                let Some(incumbent) = self.promising_against(&challenger) else { continue };
                 if self.interrupt.requested() || self.elapsed() + self.finals_time() >= self.order.budget.wall {
                     break;
                 }
@@ -190,7 +189,7 @@ impl Session<'_> {
                 self.references.insert(decision.case.clone(), contender.clone());
             }
             let contenders = self.contenders.entry(decision.case.clone()).or_default();
-            // A look that is confirmed comes twice.
+            // What is confirmed was looked at before.
             contenders.retain(|earlier| earlier.variant.hash != contender.variant.hash);
             contenders.push(contender);
             self.forget_slow(&decision.case);
@@ -239,7 +238,9 @@ impl Session<'_> {
                 tracing::warn!("the reference left a contest: {}", outcome.message().unwrap_or(outcome.kind()));
                 continue;
             }
-            if self.examine(&failed).await?.is_ok() {
+            // Other contents are given to each while nobody else runs: what comes of them is its own doing.
+            let own = outcome.check() == Some(Check::Fresh);
+            if !own && self.examine(&failed).await?.is_ok() {
                 // By itself it is right, so what it fails with is the doing of another.
                 let message = format!(
                     "iteration {} is right by itself and fails beside it: {}",
@@ -288,6 +289,7 @@ impl Session<'_> {
         if self.history.incumbents.get(case).is_some_and(|incumbent| incumbent.iteration == iteration) {
             self.history.incumbents.remove(case);
         }
+        self.history.forget(iteration, case);
         if let Some(contenders) = self.contenders.get_mut(case) {
             contenders.retain(|contender| contender.variant.hash != failed.variant.hash);
         }

@@ -10,7 +10,7 @@ use optloop::domain::op::{Dtype, Op};
 use optloop::domain::regime::Regime;
 use optloop::domain::workload::Case;
 use optloop::ops;
-use optloop::runner::baseline::{Backend, BaselineProcess, BaselineProgram, Ready, fastest};
+use optloop::runner::baseline::{Backend, BaselineProcess, BaselineProgram, Drawing, Ready, fastest};
 use tempfile::TempDir;
 
 /// A project with the fake program in it.
@@ -88,9 +88,10 @@ async fn what_runs_is_ready_with_its_error_and_what_does_not_says_why() {
     timeless: its eager time is said to be -1 ns, which is no time
     ");
 
-    let one = process.prepare_one("quick", attention(), Dtype::F16, &one_key(), 50 << 20, 1).await;
+    let drawing = || Drawing::begin(attention(), Dtype::F16, &one_key(), 1);
+    let one = process.prepare_one("quick", attention(), Dtype::F16, &one_key(), 50 << 20, drawing()).await;
     assert_eq!(one.unwrap().launches_per_sample, 40);
-    let none = process.prepare_one("fastest", attention(), Dtype::F16, &one_key(), 50 << 20, 1).await;
+    let none = process.prepare_one("fastest", attention(), Dtype::F16, &one_key(), 50 << 20, drawing()).await;
     insta::assert_snapshot!(none.unwrap_err(), @"it has no backend `fastest`");
 }
 

@@ -1,5 +1,6 @@
 //! What a worker says in a contest, of cold caches, and of a plan that is only timed.
 
+use optloop::domain::check::Check;
 use optloop::domain::plan::{Arg, Initial, Launch, LaunchPlan, Workspace};
 use optloop::domain::regime;
 use optloop::ops;
@@ -7,6 +8,9 @@ use optloop::runner::worker::{TimeRequest, WorkerError};
 
 use crate::FAULTS;
 use crate::bench::{Bench, cold, small};
+
+/// The fault of a kernel that computes no more after 50,000 launches, or a few hundred on the fake device.
+const GIVES_UP: i64 = 19;
 
 /// A challenger and its twin are sampled in turns, and stay right.
 pub async fn samples_in_turns(device: &str) {
@@ -52,6 +56,22 @@ pub async fn tells_right_from_broken(device: &str) {
             bench.worker.check(0, "small").await.unwrap().unwrap();
         }
     }
+}
+
+/// Who computes for thousands of launches and then gives the same for ever passes an evaluation, and every block of a contest, whose
+/// contents are the same. It is found out at the end, and the others go on as they were.
+pub async fn finds_out_who_has_given_up(device: &str) {
+    let mut bench = Bench::on(device).await;
+    assert_eq!(bench.evaluate(GIVES_UP, 0, None).await.outcome.kind(), "measured");
+    let [right, patient] = [0, GIVES_UP].map(|fault| bench.entrant(small(), fault));
+    bench.worker.enter(right).await.unwrap().unwrap();
+    let entered = bench.worker.enter(patient).await.unwrap().unwrap();
+    let samples = (60_000 / entered.launches_per_sample as usize).max(400);
+    bench.worker.sample(1, samples, "small").await.unwrap().unwrap();
+    let checked = bench.worker.check(1, "small").await.unwrap().unwrap_err();
+    assert_eq!((checked.kind(), checked.check()), ("cheated", Some(Check::Fresh)), "{checked:?}");
+    assert_eq!(bench.worker.sample(0, 2, "small").await.unwrap().unwrap().len(), 2);
+    bench.worker.check(0, "small").await.unwrap().unwrap();
 }
 
 /// A cold case is right, a wrong one is found out, and a replay goes over every set of buffers equally often.

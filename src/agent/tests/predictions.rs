@@ -24,7 +24,7 @@ fn history(axis: &str, claim: &str, speedups: &[f64]) -> History {
             relative_to: (index > 0).then_some(1),
         };
         let cases = scene.workload.cases.clone();
-        let idea = Idea { family: "f".to_owned(), params, cases, hypothesis, parent: None, look: false };
+        let idea = Idea { family: "f".to_owned(), params, cases, hypothesis, parent: None, look: true, opening: false };
         scene.measure(&idea, |_, _| 1000.0 / speedup);
     }
     scene.history

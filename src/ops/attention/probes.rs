@@ -2,6 +2,7 @@
 
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
+use rayon::prelude::*;
 
 use super::Shape;
 use crate::domain::op::{Dims, Probe};
@@ -22,6 +23,9 @@ const NEEDLE_SCORE: f32 = 40.0;
 /// How many times as large a huge row is: its scores are larger than any other by as much.
 const HUGE: f32 = 32.0;
 
+/// Elements that a core takes at a time: below, handing them out takes longer than the work.
+const SHARE: usize = 1 << 14;
+
 /// Every query points at one of the keys that it sees, at a random place: who drops that key, or comes to it with a wrong maximum,
 /// returns another row of values.
 fn needle(dims: &Dims, inputs: &mut [Vec<f32>], seed: u64) {
@@ -30,10 +34,10 @@ fn needle(dims: &Dims, inputs: &mut [Vec<f32>], seed: u64) {
     let [q, k, _] = inputs else { return };
     let length = (shape.d as f32).sqrt();
     // Keys of the same length: then none has a larger product with a key than it has with itself.
-    for key in k.chunks_exact_mut(shape.d) {
+    k.par_chunks_exact_mut(shape.d).with_min_len((SHARE / shape.d).max(1)).for_each(|key| {
         let norm = key.iter().map(|x| x * x).sum::<f32>().sqrt().max(f32::MIN_POSITIVE);
         key.iter_mut().for_each(|x| *x *= length / norm);
-    }
+    });
     for (row, query) in q.chunks_exact_mut(shape.d).enumerate() {
         let (head, i) = (row / shape.sq, row % shape.sq);
         let at = head * shape.sk + rng.random_range(0..shape.visible(i));
@@ -71,12 +75,13 @@ fn huge_row(dims: &Dims, inputs: &mut [Vec<f32>], seed: u64) {
 }
 
 fn scale(inputs: &mut [Vec<f32>], factor: f32) {
-    inputs.iter_mut().flatten().for_each(|x| *x *= factor);
+    inputs.iter_mut().for_each(|tensor| tensor.par_iter_mut().with_min_len(SHARE).for_each(|x| *x *= factor));
 }
 
 fn repeat_first(rows: &mut [f32], row_len: usize) {
     let (first, rest) = rows.split_at_mut(row_len);
-    rest.chunks_exact_mut(row_len).for_each(|row| row.copy_from_slice(first));
+    let share = (SHARE / row_len).max(1);
+    rest.par_chunks_exact_mut(row_len).with_min_len(share).for_each(|row| row.copy_from_slice(first));
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use crate::domain::evaluation::{Correctness, Outcome, Timing};
 use crate::domain::machine::{MachineState, MachineSummary, Throttle, energy_per_launch_j};
 use crate::domain::statistics::median;
 use crate::domain::verdict::Policy;
+use crate::runner::baseline::Drawing;
 use crate::runner::benchmark;
 use crate::runner::monitor::Monitor;
 use crate::runner::worker::{EnterRequest, Entered, Worker, WorkerError};
@@ -84,11 +85,16 @@ impl<'a> Stage<'a> {
     }
 
     /// Takes a baseline in, after the variants. One that does not get ready stays out.
-    pub(super) async fn admit(&mut self, mut entry: BaselineEntry<'a>, terms: &Terms<'_>, l2_bytes: u64) {
+    pub(super) async fn admit(
+        &mut self,
+        mut entry: BaselineEntry<'a>,
+        terms: &Terms<'_>,
+        l2_bytes: u64,
+        drawing: Drawing,
+    ) {
         let BaselineEntry { process, backend } = &mut entry;
         let workload = terms.workload;
-        let prepared =
-            process.prepare_one(backend, workload.op, workload.dtype, terms.case, l2_bytes, terms.input_seed).await;
+        let prepared = process.prepare_one(backend, workload.op, workload.dtype, terms.case, l2_bytes, drawing).await;
         match prepared {
             Ok(ready) => {
                 self.sides.push(Side::new(Source::Baseline, ready.launches_per_sample, None));

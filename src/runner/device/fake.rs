@@ -43,6 +43,8 @@ struct State {
     executions: usize,
     outputs: HashSet<Buffer>,
     dims: Option<Dims>,
+    /// The inputs of the first.
+    first: Option<Vec<Rc<Vec<u8>>>>,
 }
 
 /// An output that is not computed yet, with the inputs as they were.
@@ -121,6 +123,12 @@ const WRITES_INPUTS_LATER: i32 = 17;
 /// Writes beside its output when it is being timed.
 const WRITES_BESIDE_LATER: i32 = 18;
 
+/// Gives its first output for ever when it has executed so often that nobody but a contest gets there.
+const GIVES_UP: i32 = 19;
+
+/// Executions that this takes: an evaluation has some dozens.
+const PATIENCE: usize = 300;
+
 /// Executions after which one is being timed in a contest: getting ready takes about ten.
 const LATER: usize = 20;
 
@@ -187,7 +195,11 @@ impl FakeDevice {
             return Ok(());
         }
         let other_shape = *state.dims.get_or_insert_with(|| computed.dims.clone()) != computed.dims;
-        let taken: Vec<Rc<Vec<u8>>> = inputs.iter().map(|input| Rc::clone(&self.buffers[&input.0].bytes)).collect();
+        let mut taken: Vec<Rc<Vec<u8>>> = inputs.iter().map(|input| Rc::clone(&self.buffers[&input.0].bytes)).collect();
+        let first = state.first.get_or_insert_with(|| taken.clone());
+        if work.fault == GIVES_UP && executions > PATIENCE {
+            taken.clone_from(first);
+        }
         let spoil = match work.fault {
             WRONG => Some(Spoil::Off),
             UNWRITTEN => Some(Spoil::Unwritten),
@@ -346,6 +358,14 @@ impl Device for FakeDevice {
 
     fn write(&mut self, buffer: Buffer, bytes: &[u8]) -> Result<(), Fault> {
         self.put(buffer, bytes.to_vec())
+    }
+
+    fn copy(&mut self, from: Buffer, to: Buffer) -> Result<(), Fault> {
+        let bytes = Rc::clone(self.look(from)?);
+        let memory = self.memory(to)?;
+        (memory.bytes, memory.due) = (bytes, None);
+        self.captures.values_mut().for_each(|captured| captured.stale = true);
+        Ok(())
     }
 
     fn fill(&mut self, buffer: Buffer, byte: u8) -> Result<(), Fault> {

@@ -14,7 +14,7 @@ use crate::domain::op::{Dims, Dtype, Op, TensorSpec};
 use crate::domain::plan::LaunchPlan;
 use crate::domain::profile::Profile;
 
-pub use choice::{DeviceChoice, open};
+pub use choice::{DeviceChoice, describe, open};
 #[cfg(test)]
 pub(in crate::runner) use fake::FakeDevice;
 pub(in crate::runner) use trouble::Trouble;
@@ -106,6 +106,12 @@ pub trait Device {
 
     /// Overwrites a whole buffer.
     fn write(&mut self, buffer: Buffer, bytes: &[u8]) -> Result<(), Fault>;
+
+    /// Overwrites a whole buffer with what another of the same size holds. A device may do so without a copy on the host.
+    fn copy(&mut self, from: Buffer, to: Buffer) -> Result<(), Fault> {
+        let bytes = self.read(from)?;
+        self.write(to, &bytes)
+    }
 
     /// Sets every byte of a buffer.
     fn fill(&mut self, buffer: Buffer, byte: u8) -> Result<(), Fault>;

@@ -4,12 +4,15 @@
 //! want them: two copies of a kernel of 3.9 us, each with tensors of its own, differed by 0.85% as long as they lived (H200,
 //! 2026-11-21, `optloop bench` of 40 contests). So the output is poisoned before each block and looked at after it. The inputs and
 //! what lies around every buffer are looked at when an entrant has entered, when an output is wrong, and at the end: who spoils them
-//! is found by being replayed alone.
+//! is found by being replayed alone. At the end each also gets other contents: who has given up computing by then, after more
+//! executions than any other check has seen, gives the output of the old ones.
 //!
 //! Nothing is ever given back but by an entrant that fails to enter: a contest has a process of its own.
 
+use std::cell::OnceCell;
 use std::rc::Rc;
 
+use super::case_run::FRESH_SHARE;
 use super::data::Data;
 use super::sets::Sets;
 use super::setup::{Seen, Setup};
@@ -38,6 +41,8 @@ pub struct Arena {
 struct Stage {
     data: Data,
     tensors: Sets,
+    /// Other contents, for the end.
+    fresh: OnceCell<Data>,
 }
 
 /// What data comes from: the same source gives the same data.
@@ -57,6 +62,7 @@ struct Entrant {
     case: Case,
     dtype: Dtype,
     tolerance: Tolerance,
+    oracle_flop: f64,
     plan: LaunchPlan,
     held: Held,
     prepared: Prepared,
@@ -100,11 +106,22 @@ impl Arena {
             Ok((seen, prepared)) => {
                 let Prepared { executions, replay_ns, .. } = prepared;
                 let entered = Entered { correctness: seen.correctness, launches_per_sample: executions, replay_ns };
-                let EnterRequest { dtype, tolerance, case, plan, .. } = request;
-                let (blocks, ran, spoils) = (0, false, None);
-                let entrant =
-                    Entrant { op, case, dtype, tolerance, plan, held, prepared, stage, seen, blocks, ran, spoils };
-                self.entrants.push(entrant);
+                let EnterRequest { dtype, tolerance, oracle_flop, case, plan, .. } = request;
+                self.entrants.push(Entrant {
+                    op,
+                    case,
+                    dtype,
+                    tolerance,
+                    oracle_flop,
+                    plan,
+                    held,
+                    prepared,
+                    stage,
+                    seen,
+                    blocks: 0,
+                    ran: false,
+                    spoils: None,
+                });
                 Ok(entered)
             }
             Err(ended) => {
@@ -137,8 +154,8 @@ impl Arena {
         if is_anothers { self.entrants[number].sample(device, samples) } else { sampled }
     }
 
-    /// Looks once more at all that no entrant may change, and returns how close this one's output came: that of every block since
-    /// is the same.
+    /// Looks once more at all that no entrant may change, gives this one other contents, and returns how close its output came: that
+    /// of every block since is the same.
     pub fn check(&mut self, device: &mut dyn Device, number: usize, step: &mut Step<'_>) -> Result<Correctness, Ended> {
         step(&self.entrant(number)?.case.name, "check");
         let peers: Vec<usize> = self.peers(number).collect();
@@ -151,6 +168,7 @@ impl Arena {
         peers.into_iter().for_each(|peer| self.entrants[peer].ran = false);
         let entrant = &self.entrants[number];
         entrant.refuse_spoiler()?;
+        entrant.check_fresh(device)?;
         Ok(entrant.seen.correctness)
     }
 
@@ -179,7 +197,7 @@ impl Arena {
     /// Gives an entrant's contest anew what it was given.
     fn mend(&self, device: &mut dyn Device, number: usize) -> Result<(), Ended> {
         let entrant = &self.entrants[number];
-        let Stage { data, tensors } = &*entrant.stage;
+        let Stage { data, tensors, .. } = &*entrant.stage;
         tensors.upload(device, &data.inputs).map_err(|fault| entrant.setup().ended(fault))?;
         self.others(&entrant.stage).into_iter().try_for_each(|peer| {
             peer.setup().reset(device)?;
@@ -231,7 +249,7 @@ impl Arena {
         }
         let tensors = Sets::allocate(device, Some(problem), &LaunchPlan::default(), sets)?;
         let data = Data::new(problem, request.oracle_flop, request.input_seed);
-        let stage = Rc::new(Stage { data, tensors });
+        let stage = Rc::new(Stage { data, tensors, fresh: OnceCell::new() });
         self.stage = Some((source, Rc::clone(&stage)));
         Ok(stage)
     }
@@ -337,6 +355,18 @@ impl Entrant {
         let sampled = sampled.map_err(|fault| setup.ended(fault))?;
         setup.check_outputs(device, &self.seen, data, &places)?;
         Ok(sampled)
+    }
+
+    /// Checks that other contents still give their own output, and puts back what was there.
+    fn check_fresh(&self, device: &mut dyn Device) -> Result<(), Ended> {
+        let (setup, Stage { data, tensors, fresh }) = (self.setup(), &*self.stage);
+        let fresh = fresh.get_or_init(|| {
+            let flop = self.oracle_flop * FRESH_SHARE;
+            Data::new(&setup.problem, flop, mix(data.seed, &["fresh"]))
+        });
+        let checked = setup.check_fresh(device, Some(&self.prepared), fresh);
+        let restored = tensors.upload_to(device, &setup.fresh_places(fresh), &data.inputs);
+        checked.and(restored.map_err(|fault| setup.ended(fault)))
     }
 
     /// Fails if it was found to change what nobody may change.

@@ -1,9 +1,12 @@
 //! One case of a request on the device: its buffers, its checks and its times.
 
+use std::rc::Rc;
+
 use super::data::{Data, draw, encode};
 use super::held::{with_module, with_sets};
 use super::sets::Sets;
 use super::setup::{Seen, Setup};
+use super::stock::Stock;
 use super::{CaseRequest, Ended, EvaluateRequest, PlannedCase, Step};
 use crate::domain::evaluation::{Correctness, Measurement, Timing};
 use crate::domain::op::Op;
@@ -16,7 +19,7 @@ use crate::runner::inputs;
 
 /// The float64 work of the check after timing, over that of the one before: it has only to tell this output from that of other
 /// contents.
-const FRESH_SHARE: f64 = 0.1;
+pub(super) const FRESH_SHARE: f64 = 0.1;
 
 /// A time, with what explains it where it is modelled.
 type Timed = (Timing, Option<Profile>);
@@ -26,6 +29,7 @@ type Timed = (Timing, Option<Profile>);
 pub(super) struct Asked<'a> {
     pub op: &'static dyn Op,
     pub request: &'a EvaluateRequest,
+    pub stock: &'a Stock,
 }
 
 /// Checks a case, times it, and checks what was timed. A modelled time that is promising is confirmed on fresh inputs; a
@@ -96,6 +100,7 @@ fn measurement(
 /// A case with its buffers on the device.
 struct CaseRun<'a> {
     request: &'a EvaluateRequest,
+    stock: &'a Stock,
     case: &'a str,
     problem: Problem<'a>,
     plan: &'a LaunchPlan,
@@ -111,12 +116,12 @@ impl CaseRun<'_> {
         plan: &LaunchPlan,
         what: impl FnOnce(&CaseRun<'_>, &mut dyn Device) -> Result<T, Ended>,
     ) -> Result<T, Ended> {
-        let Asked { op, request } = *asked;
+        let Asked { op, request, stock } = *asked;
         let problem = Problem { op, dims, dtype: request.dtype };
         let count = Sets::count(device.info(), &problem, *regime)
             .map_err(|reason| Ended::Machine(format!("case `{name}`: {reason}")))?;
         with_sets(device, name, (&problem, plan), count, |device, sets| {
-            what(&CaseRun { request, case: name, problem, plan, sets }, device)
+            what(&CaseRun { request, stock, case: name, problem, plan, sets }, device)
         })
     }
 
@@ -127,7 +132,7 @@ impl CaseRun<'_> {
         (step, doing): (&mut Step<'_>, &str),
         what: impl FnOnce(&Setup<'_>, &mut dyn Device) -> Result<T, Ended>,
     ) -> Result<T, Ended> {
-        let CaseRun { request, case, problem, plan, sets } = *self;
+        let CaseRun { request, case, problem, plan, sets, .. } = *self;
         step(case, "load");
         with_module(device, case, &request.artifact, |device, module| {
             step(case, doing);
@@ -219,8 +224,8 @@ impl CaseRun<'_> {
         })
     }
 
-    fn data(&self, phase: &str, share: f64) -> Data {
-        Data::new(&self.problem, self.request.oracle_flop * share, self.seed(phase))
+    fn data(&self, phase: &str, share: f64) -> Rc<Data> {
+        self.stock.data(&self.problem, self.request.oracle_flop * share, self.seed(phase))
     }
 
     fn seed(&self, phase: &str) -> u64 {

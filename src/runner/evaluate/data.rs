@@ -24,11 +24,20 @@ impl Data {
         Self::of(problem, &draw(problem, seed), oracle_flop, seed)
     }
 
+    /// Returns how many bytes the inputs have.
+    pub fn bytes(&self) -> usize {
+        self.inputs.iter().map(|(_, bytes)| bytes.len()).sum()
+    }
+
     /// Computes what must come out of given values.
     pub fn of(problem: &Problem<'_>, values: &[Vec<f32>], oracle_flop: f64, seed: u64) -> Self {
+        Self::encoded(problem, values, encode(problem, values), oracle_flop, seed)
+    }
+
+    /// Computes what must come out of values that are encoded already.
+    pub fn encoded(problem: &Problem<'_>, values: &[Vec<f32>], inputs: Inputs, oracle_flop: f64, seed: u64) -> Self {
         let Problem { op, dims, dtype } = *problem;
-        let expectation = Expectation::new(op, dims, dtype, values, oracle_flop, seed);
-        Self { inputs: encode(problem, values), expectation, seed }
+        Self { inputs, expectation: Expectation::new(op, dims, dtype, values, oracle_flop, seed), seed }
     }
 }
 
@@ -37,10 +46,21 @@ pub fn draw(problem: &Problem<'_>, seed: u64) -> Vec<Vec<f32>> {
     input_tensors(problem).map(|tensor| inputs::normal(&tensor, seed)).collect()
 }
 
+/// Draws the values of every input of a seed into values of the same problem.
+pub fn draw_into(problem: &Problem<'_>, seed: u64, values: &mut [Vec<f32>]) {
+    input_tensors(problem).zip(values).for_each(|(tensor, values)| inputs::normal_into(values, &tensor, seed));
+}
+
 /// Encodes the values of every input, in the order of the tensors.
 pub fn encode(problem: &Problem<'_>, values: &[Vec<f32>]) -> Inputs {
     let tensors = input_tensors(problem).zip(values);
     tensors.map(|(tensor, values)| (tensor.name, inputs::encode(values, tensor.dtype))).collect()
+}
+
+/// Encodes the values of every input into bytes of the same problem.
+pub fn encode_into(problem: &Problem<'_>, values: &[Vec<f32>], encoded: &mut Inputs) {
+    let tensors = input_tensors(problem).zip(values).zip(encoded);
+    tensors.for_each(|((tensor, values), (_, bytes))| inputs::encode_into(bytes, values, tensor.dtype));
 }
 
 /// Returns the input tensors.

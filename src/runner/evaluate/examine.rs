@@ -1,15 +1,15 @@
 //! The examination of a variant that is about to win: everything that is too slow to ask of every variant.
 
-use super::data::{Data, draw};
+use super::data::{Data, Inputs, draw, draw_into, encode, encode_into};
 use super::held::{with_module, with_sets};
 use super::setup::Setup;
 use super::{Ended, Examination, ExamineRequest, PlannedCase, Step, pace};
 use crate::domain::check::Check;
 use crate::domain::evaluation::Outcome;
-use crate::domain::op::{Dtype, Op, Probe};
+use crate::domain::op::{Op, Probe};
 use crate::ops;
 use crate::runner::device::{Device, Module, Problem};
-use crate::runner::inputs::{mix, rounded};
+use crate::runner::inputs::{mix, round};
 use crate::runner::validate::Refusal;
 
 /// The float64 work of one probe, over that of a check on random inputs: there are several, each shows in most of the rows, and all
@@ -32,6 +32,12 @@ pub fn examine(device: &mut dyn Device, request: &ExamineRequest, step: &mut Ste
     Ok(Examination { outputs: 1 + outputs, pace })
 }
 
+/// What the probes of a case are drawn into, one after the other: fresh memory takes longer than what is drawn into it.
+struct Memory {
+    values: Vec<Vec<f32>>,
+    inputs: Inputs,
+}
+
 struct Examiner<'a> {
     op: &'static dyn Op,
     request: &'a ExamineRequest,
@@ -51,28 +57,42 @@ impl Examiner<'_> {
     /// Checks the case on every probe of its op, and returns how many there are.
     fn probe(&self, device: &mut dyn Device, module: Module, step: &mut Step<'_>) -> Result<usize, Ended> {
         self.on(device, module, &self.request.case, |setup, device| {
+            let values = draw(&setup.problem, self.request.input_seed);
+            let mut memory = Memory { inputs: encode(&setup.problem, &values), values };
             for probe in self.op.probes() {
                 step(setup.case, "probe");
-                self.check_probe(setup, device, probe)?;
+                self.check_probe(setup, device, probe, &mut memory)?;
             }
             Ok(self.op.probes().len())
         })
     }
 
     /// Checks the output of a probe. What rounding the inputs alone would change is not held against it.
-    fn check_probe(&self, setup: &Setup<'_>, device: &mut dyn Device, probe: &Probe) -> Result<(), Ended> {
+    fn check_probe(
+        &self,
+        setup: &Setup<'_>,
+        device: &mut dyn Device,
+        probe: &Probe,
+        memory: &mut Memory,
+    ) -> Result<(), Ended> {
         let (problem, seed) = (&setup.problem, mix(self.request.input_seed, &["probe", probe.name]));
-        let values = probed(problem, probe, seed);
-        let mut data = Data::of(problem, &values, self.request.oracle_flop * PROBE_SHARE, seed);
+        let Memory { values, inputs } = memory;
+        draw_into(problem, seed, values);
+        apply(problem, probe, seed, values);
+        encode_into(problem, values, inputs);
+        let oracle_flop = self.request.oracle_flop * PROBE_SHARE;
+        let mut data = Data::encoded(problem, values, std::mem::take(inputs), oracle_flop, seed);
         let output = setup.output_of(device, &data)?;
         let mut checked = data.expectation.check(&output, setup.tolerance);
         if matches!(checked, Err(Refusal { check: Check::Accuracy, .. })) {
-            data.expectation.allow_for_rounding(self.op, problem.dims, &values, seed);
+            data.expectation.allow_for_rounding(self.op, problem.dims, values, seed);
             checked = data.expectation.check(&output, setup.tolerance);
         }
         let message = |refusal| format!("on {}: {refusal}", probe.name);
         checked.map_err(|refusal: Refusal| setup.wrong(Check::Probe, message(refusal)))?;
-        setup.inspect_once(device, &data)
+        setup.inspect_once(device, &data)?;
+        memory.inputs = data.inputs;
+        Ok(())
     }
 
     /// Checks the shapes that are not in the workload, and returns how many there are.
@@ -106,13 +126,17 @@ impl Examiner<'_> {
 }
 
 /// Draws the values of a probe.
+#[cfg(test)]
 pub(super) fn probed(problem: &Problem<'_>, probe: &Probe, seed: u64) -> Vec<Vec<f32>> {
     let mut values = draw(problem, seed);
-    (probe.apply)(problem.dims, &mut values, seed);
-    if problem.dtype != Dtype::F32 {
-        values.iter_mut().flatten().for_each(|value| *value = rounded(*value, problem.dtype));
-    }
+    apply(problem, probe, seed, &mut values);
     values
+}
+
+/// Makes a probe of random values.
+fn apply(problem: &Problem<'_>, probe: &Probe, seed: u64, values: &mut [Vec<f32>]) {
+    (probe.apply)(problem.dims, values, seed);
+    values.iter_mut().for_each(|values| round(values, problem.dtype));
 }
 
 /// Says of an outcome that it came of a shape which is not in the workload.

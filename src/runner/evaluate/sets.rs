@@ -86,12 +86,20 @@ impl Sets {
 
     /// Uploads the same inputs to every set.
     pub fn upload(&self, device: &mut dyn Device, inputs: &Inputs) -> Result<(), Fault> {
-        (0..self.sets.len()).try_for_each(|place| self.upload_to(device, place, inputs))
+        self.upload_to(device, &self.places(), inputs)
     }
 
-    /// Uploads inputs to one set.
-    pub fn upload_to(&self, device: &mut dyn Device, place: usize, inputs: &Inputs) -> Result<(), Fault> {
-        inputs.iter().try_for_each(|(name, bytes)| self.write(device, place, name, bytes))
+    /// Uploads the same inputs to the sets at `places`: to the first from here, from there to the others, which is as fast as the
+    /// device's memory.
+    pub fn upload_to(&self, device: &mut dyn Device, places: &[usize], inputs: &Inputs) -> Result<(), Fault> {
+        let Some((first, others)) = places.split_first() else { return Ok(()) };
+        for (name, bytes) in inputs {
+            self.write(device, *first, name, bytes)?;
+            for other in others {
+                device.copy(self.sets[*first][name], self.sets[*other][name])?;
+            }
+        }
+        Ok(())
     }
 
     /// Overwrites a buffer of one set.

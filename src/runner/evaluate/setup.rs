@@ -80,6 +80,11 @@ impl<'a> Setup<'a> {
         self.inspect(device, &data.inputs, &self.places(data, "once"))
     }
 
+    /// Draws which sets get other contents after timing.
+    pub fn fresh_places(&self, data: &Data) -> Vec<usize> {
+        self.places(data, "fresh")
+    }
+
     /// Draws where a check looks that is made on this data.
     fn places(&self, data: &Data, check: &str) -> Vec<usize> {
         self.sets.draw(mix(data.seed, &["places", check]))
@@ -155,8 +160,8 @@ impl<'a> Setup<'a> {
     ///
     /// Only some sets get them, drawn at random: nothing tells a kernel which these are before it reads them.
     pub fn check_fresh(&self, device: &mut dyn Device, prepared: Option<&Prepared>, data: &Data) -> Result<(), Ended> {
-        let places = self.places(data, "fresh");
-        let uploaded = places.iter().try_for_each(|place| self.sets.upload_to(device, *place, &data.inputs));
+        let places = self.fresh_places(data);
+        let uploaded = self.sets.upload_to(device, &places, &data.inputs);
         uploaded.map_err(|fault| self.ended(fault))?;
         let mut replayed = Vec::new();
         if let Some(prepared) = prepared {

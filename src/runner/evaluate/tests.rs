@@ -126,7 +126,7 @@ fn an_evaluation_gives_back_all_that_it_took_whatever_came_of_it() {
         (WRONG, Regime::Warm, "wrong"),
         (WRONG_LATER, Regime::Cold, "cheated"),
     ] {
-        let evaluation = evaluate(&mut device, &evaluation(fault, regime), &mut |_, _| {}).unwrap();
+        let evaluation = evaluate(&mut device, &evaluation(fault, regime), &Stock::default(), &mut |_, _| {}).unwrap();
         assert_eq!(evaluation.outcome.kind(), kind, "{:?}", evaluation.outcome);
         assert_eq!(device.held(), [0, 0, 0], "{kind}");
     }
@@ -136,7 +136,7 @@ fn an_evaluation_gives_back_all_that_it_took_whatever_came_of_it() {
 fn one_replay_of_a_cold_case_goes_over_every_set_equally_often() {
     let mut device = FakeDevice::new();
     let mut executions = |regime| {
-        let evaluation = evaluate(&mut device, &evaluation(RIGHT, regime), &mut |_, _| {}).unwrap();
+        let evaluation = evaluate(&mut device, &evaluation(RIGHT, regime), &Stock::default(), &mut |_, _| {}).unwrap();
         evaluation.measurements[0].screening.as_ref().unwrap().launches_per_sample
     };
     // Four tensors of 2 x 33 x 16 halves, an L2 of 1 MiB: see `regime::sets`.
@@ -179,7 +179,7 @@ fn every_fault_is_caught_by_its_check_when_it_is_screened_and_when_it_enters_a_c
     for regime in [Regime::Warm, Regime::Cold] {
         for (fault, kind, check) in SCREENED {
             let mut device = FakeDevice::new();
-            let evaluation = evaluate(&mut device, &evaluation(fault, regime), step).unwrap();
+            let evaluation = evaluate(&mut device, &evaluation(fault, regime), &Stock::default(), step).unwrap();
             assert_eq!(caught(&evaluation.outcome), (kind, Some(check)), "fault {fault}: {:?}", evaluation.outcome);
             assert_eq!(device.held(), [0, 0, 0], "after fault {fault}");
             let mut arena = Arena::default();
@@ -215,7 +215,7 @@ fn who_spoils_what_the_entrants_share_is_refused_and_the_others_go_on() {
 fn every_set_of_a_cold_case_may_be_the_one_that_is_looked_at() {
     let step = &mut |_: &str, _: &str| {};
     let mut device = FakeDevice::new();
-    let evaluation = evaluate(&mut device, &evaluation(RIGHT_AT_ENDS, Regime::Cold), step).unwrap();
+    let evaluation = evaluate(&mut device, &evaluation(RIGHT_AT_ENDS, Regime::Cold), &Stock::default(), step).unwrap();
     assert_eq!(caught(&evaluation.outcome), ("cheated", Some(Check::Timed)), "{:?}", evaluation.outcome);
     let entered = Arena::default().enter(&mut device, entrant(RIGHT_AT_ENDS, Regime::Cold), step);
     assert_eq!(caught(&outcome(entered)), ("cheated", Some(Check::Timed)));
@@ -287,7 +287,7 @@ fn an_examination_catches_what_screening_lets_pass_and_gives_back_all_that_it_to
         assert!((pace - 1.0).abs() < 0.01, "as fast on what it never saw: {pace}");
         assert_eq!(device.held(), [0, 0, 0]);
         for (fault, kind, check) in EXAMINED {
-            let screened = evaluate(&mut device, &evaluation(fault, regime), step).unwrap();
+            let screened = evaluate(&mut device, &evaluation(fault, regime), &Stock::default(), step).unwrap();
             assert_eq!(screened.outcome, Outcome::Measured, "fault {fault}");
             let examined = outcome(examine(&mut device, &examination(fault, regime), step));
             assert_eq!(caught(&examined), (kind, Some(check)), "fault {fault}: {examined:?}");

@@ -4,24 +4,28 @@ use super::protocol::{Reply, Request};
 use super::watched::{Teller, Watched};
 use crate::domain::evaluation::{Evaluation, Outcome};
 use crate::runner::device::{self, DeviceChoice};
-use crate::runner::evaluate::{Arena, Ended, evaluate, examine, time};
+use crate::runner::evaluate::{Arena, Ended, Stock, evaluate, examine, time};
 use crate::runner::{child, frames, self_check};
 
 /// Serves evaluations on a device until standard input ends, or until a variant has crashed the device.
 pub fn serve(choice: &DeviceChoice) -> anyhow::Result<()> {
-    let requests = child::requests::<Request>();
+    let mut requests = child::requests::<Request>().into_iter();
     let mut out = child::replies()?;
+    let found = device::describe(choice);
+    frames::write(&mut out, &Reply::Hello(found.clone()))?;
+    // Whoever may not use the device ends this process instead.
+    let (Ok(_), Some(Request::Open)) = (found, requests.next()) else { return Ok(()) };
     let device = match device::open(choice) {
         Ok(device) => device,
-        Err(reason) => return Ok(frames::write(&mut out, &Reply::Hello(Err(reason)))?),
+        Err(reason) => return Ok(frames::write(&mut out, &Reply::Opened(Err(reason)))?),
     };
     let teller = Teller::new(out, device.trouble());
     teller.meet("hello");
-    teller.say(&Reply::Hello(Ok(device.info().clone())))?;
-    let mut device = Watched { device, teller: teller.clone() };
-    let mut arena = Arena::default();
+    teller.say(&Reply::Opened(Ok(())))?;
+    let mut device = Watched::new(device, teller.clone());
+    let (mut arena, stock) = (Arena::default(), Stock::default());
     for request in requests {
-        let reply = answer(&mut device, &mut arena, request, &teller);
+        let reply = answer(&mut device, &mut arena, &stock, request, &teller);
         teller.say(&reply)?;
         if is_last(&reply) {
             // The context is gone for good, and tearing it down may hang: leave that to the kernel.
@@ -41,7 +45,7 @@ fn is_last(reply: &Reply) -> bool {
     }
 }
 
-fn answer(device: &mut Watched, arena: &mut Arena, request: Request, teller: &Teller) -> Reply {
+fn answer(device: &mut Watched, arena: &mut Arena, stock: &Stock, request: Request, teller: &Teller) -> Reply {
     match request {
         Request::Examine(_) => teller.meet("examine"),
         Request::Enter(_) => teller.meet("enter"),
@@ -49,12 +53,13 @@ fn answer(device: &mut Watched, arena: &mut Arena, request: Request, teller: &Te
     }
     let mut step = |case: &str, doing: &str| teller.step(case, doing);
     let answered = match request {
+        Request::Open => Err(Ended::Machine("the device is open already".to_owned())),
         Request::SelfCheck(artifact) => {
             // Its deadline is one for all of it, so nothing is told of its launch.
             self_check::run(device.device.as_mut(), &artifact).map(|()| Reply::Well).map_err(Ended::Machine)
         }
         Request::Evaluate(request) => {
-            evaluate(device, &request, &mut step).map(Reply::Evaluated).map_err(Ended::Machine)
+            evaluate(device, &request, stock, &mut step).map(Reply::Evaluated).map_err(Ended::Machine)
         }
         Request::Examine(request) => examine(device, &request, &mut step).map(Reply::Examined),
         Request::Enter(request) => arena.enter(device, *request, &mut step).map(Reply::Entered),

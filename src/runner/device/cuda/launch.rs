@@ -1,0 +1,160 @@
+//! Launches: a plan's kernels with their arguments and attributes, put on the stream.
+
+use std::collections::HashMap;
+use std::ffi::{CString, c_void};
+use std::ptr;
+
+use cudarc::driver::result::{self, DriverError};
+use cudarc::driver::sys::{self, CUfunction_attribute as FunctionAttribute};
+
+use super::tensor_map::encode;
+use super::{CudaDevice, Fault, Module, Work, describe, fault};
+use crate::domain::plan::{Arg, Launch, ScalarValue};
+
+/// The most blocks of a cluster that every GPU with clusters runs; more must be asked for (CUDA C++ Programming Guide, "Thread Block
+/// Clusters").
+const PORTABLE_CLUSTER_BLOCKS: u32 = 8;
+
+/// A loaded artifact with the kernels that were looked up in it.
+pub(super) struct Loaded {
+    pub(super) module: sys::CUmodule,
+    pub(super) functions: HashMap<String, sys::CUfunction>,
+}
+
+/// One argument of a launch, in memory that the driver reads during the call: as many bytes from the front as the parameter has.
+/// A tensor map has 128, aligned to 64.
+#[repr(C, align(64))]
+pub(super) struct Argument(pub(super) [u8; 128]);
+
+impl Argument {
+    fn of(number: u64) -> Self {
+        let mut bytes = [0; 128];
+        bytes[..8].copy_from_slice(&number.to_le_bytes());
+        Self(bytes)
+    }
+}
+
+impl CudaDevice {
+    /// Finds a kernel and allows it the dynamic shared memory and the clusters that the launch wants.
+    fn function(&mut self, module: Module, launch: &Launch) -> Result<sys::CUfunction, Fault> {
+        let loaded = self.modules.get_mut(&module.0).ok_or_else(|| Fault::Broken("no such module".to_owned()))?;
+        let function = match loaded.functions.get(&launch.kernel) {
+            Some(function) => *function,
+            None => {
+                let name = CString::new(launch.kernel.as_str())
+                    .map_err(|_| Fault::Refused("a kernel's name has a NUL byte".to_owned()))?;
+                // SAFETY: the module is loaded.
+                let function = unsafe { result::module::get_function(loaded.module, name) }.map_err(|error| {
+                    Fault::Refused(format!("there is no kernel `{}`: {}", launch.kernel, describe(&error)))
+                })?;
+                loaded.functions.insert(launch.kernel.clone(), function);
+                function
+            }
+        };
+        let wanted = i32::try_from(launch.shared_bytes)
+            .map_err(|_| Fault::Refused(format!("{} bytes of shared memory", launch.shared_bytes)))?;
+        let attribute = FunctionAttribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        // SAFETY: the function belongs to the loaded module.
+        unsafe { result::function::set_function_attribute(function, attribute, wanted) }.map_err(|error| {
+            Fault::Refused(format!("{wanted} bytes of dynamic shared memory are refused: {}", describe(&error)))
+        })?;
+        let blocks: u32 = launch.cluster.unwrap_or([1; 3]).iter().product();
+        if blocks > PORTABLE_CLUSTER_BLOCKS {
+            let attribute = FunctionAttribute::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED;
+            // SAFETY: the function belongs to the loaded module.
+            unsafe { result::function::set_function_attribute(function, attribute, 1) }.map_err(|error| {
+                Fault::Refused(format!("clusters of {blocks} blocks are refused: {}", describe(&error)))
+            })?;
+        }
+        Ok(function)
+    }
+
+    /// Puts the plan's launches on the stream without waiting for them.
+    pub(super) fn enqueue(&mut self, work: &Work<'_>) -> Result<(), Fault> {
+        for launch in &work.plan.launches {
+            let function = self.function(work.module, launch)?;
+            let mut arguments = self.arguments(launch, work)?;
+            let mut pointers: Vec<*mut c_void> =
+                arguments.iter_mut().map(|argument| ptr::from_mut(argument).cast()).collect();
+            let mut attributes = attributes(launch);
+            let config = sys::CUlaunchConfig {
+                gridDimX: launch.grid[0],
+                gridDimY: launch.grid[1],
+                gridDimZ: launch.grid[2],
+                blockDimX: launch.block[0],
+                blockDimY: launch.block[1],
+                blockDimZ: launch.block[2],
+                sharedMemBytes: launch.shared_bytes,
+                hStream: self.stream,
+                attrs: attributes.as_mut_ptr(),
+                numAttrs: attributes.len() as u32,
+            };
+            // SAFETY: function and stream are alive; the driver copies the arguments, each of which points to 128
+            // readable bytes, before the call returns. What the kernel does with them is the variant's affair: it runs
+            // in a process of its own.
+            let status =
+                unsafe { sys::cuLaunchKernelEx(&config, function, pointers.as_mut_ptr(), ptr::null_mut()) }.result();
+            status.map_err(|error| launch_fault(launch, &error))?;
+        }
+        Ok(())
+    }
+
+    fn arguments(&self, launch: &Launch, work: &Work<'_>) -> Result<Vec<Argument>, Fault> {
+        let address = |name: &String| {
+            let buffer = work.buffers.get(name).copied();
+            let buffer = buffer.ok_or_else(|| Fault::Refused(format!("the plan names no buffer `{name}`")))?;
+            Ok(self.place(buffer)?.address)
+        };
+        let value = |arg: &Arg| match arg {
+            Arg::Tensor(name) | Arg::Workspace(name) => Ok(Argument::of(address(name)?)),
+            // From the front: little-endian machines only.
+            Arg::Scalar(scalar) => Ok(Argument::of(match scalar.value {
+                ScalarValue::I32(value) => u64::from(value.cast_unsigned()),
+                ScalarValue::F32(value) => u64::from(value.to_bits()),
+            })),
+            Arg::TensorMap(map) => encode(map, address(&map.tensor)?),
+        };
+        launch.args.iter().map(value).collect()
+    }
+}
+
+/// Returns what a launch asks for beside grid, block and shared memory.
+fn attributes(launch: &Launch) -> Vec<sys::CUlaunchAttribute> {
+    let mut all = Vec::new();
+    if let Some([x, y, z]) = launch.cluster {
+        let mut attribute = empty_attribute(sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
+        attribute.value.clusterDim.x = x;
+        attribute.value.clusterDim.y = y;
+        attribute.value.clusterDim.z = z;
+        all.push(attribute);
+    }
+    if launch.programmatic {
+        let id = sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+        let mut attribute = empty_attribute(id);
+        attribute.value.programmaticStreamSerializationAllowed = 1;
+        all.push(attribute);
+    }
+    all
+}
+
+fn empty_attribute(id: sys::CUlaunchAttributeID) -> sys::CUlaunchAttribute {
+    // SAFETY: an all-zero attribute is valid; the caller sets the member of the union that `id` selects.
+    let mut attribute: sys::CUlaunchAttribute = unsafe { std::mem::zeroed() };
+    attribute.id = id;
+    attribute
+}
+
+/// Sorts an error of the launch call itself: a bad configuration leaves the context alive.
+fn launch_fault(launch: &Launch, error: &DriverError) -> Fault {
+    use sys::cudaError_enum as Code;
+    match error.0 {
+        Code::CUDA_ERROR_INVALID_VALUE
+        | Code::CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES
+        | Code::CUDA_ERROR_INVALID_CLUSTER_SIZE
+        | Code::CUDA_ERROR_INVALID_IMAGE
+        | Code::CUDA_ERROR_NO_BINARY_FOR_GPU => {
+            Fault::Refused(format!("the launch of `{}` is refused: {}", launch.kernel, describe(error)))
+        }
+        _ => fault(error),
+    }
+}

@@ -1,0 +1,54 @@
+//! Replays: executions of plans captured as CUDA graphs, timed between two events.
+
+use cudarc::driver::{result, sys};
+
+use super::super::{Capture, Replay};
+use super::{CudaDevice, Fault, Work, fault};
+
+impl Replay for CudaDevice {
+    fn capture(&mut self, works: &[Work<'_>], executions: u32) -> Result<Capture, Fault> {
+        self.settle()?;
+        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        // SAFETY: the stream is idle; capture is ended below whatever happens in between.
+        unsafe { result::stream::begin_capture(self.stream, mode) }.map_err(|error| fault(&error))?;
+        let enqueued = works.iter().cycle().take(executions as usize).try_for_each(|work| self.enqueue(work));
+        // SAFETY: capture was begun on this stream.
+        let graph = unsafe { result::stream::end_capture(self.stream) };
+        enqueued?;
+        let graph = graph.map_err(|error| fault(&error))?;
+        // SAFETY: the graph came from the capture; it may go once it is instantiated.
+        let replay = unsafe {
+            let replay = result::graph::instantiate(graph, sys::CUgraphInstantiate_flags(0));
+            let _ = result::graph::destroy(graph);
+            replay.map_err(|error| fault(&error))?
+        };
+        let handle = self.handle();
+        self.captures.insert(handle, replay);
+        // SAFETY: graph and stream are alive. Uploading now keeps it out of the first sample.
+        unsafe { result::graph::upload(replay, self.stream) }.map_err(|error| fault(&error))?;
+        self.synchronize()?;
+        Ok(Capture(handle))
+    }
+
+    fn replay(&mut self, capture: Capture) -> Result<f64, Fault> {
+        let replay = *self.captures.get(&capture.0).ok_or_else(|| Fault::Broken("no such capture".to_owned()))?;
+        self.settle()?;
+        // SAFETY: graph, stream and events are alive, and the events are recorded before they are compared.
+        let elapsed_ms = unsafe {
+            result::event::record(self.before, self.stream)
+                .and_then(|()| result::graph::launch(replay, self.stream))
+                .and_then(|()| result::event::record(self.after, self.stream))
+                .and_then(|()| result::event::synchronize(self.after))
+                .and_then(|()| result::event::elapsed(self.before, self.after))
+        };
+        elapsed_ms.map(|ms| f64::from(ms) * 1e6).map_err(|error| fault(&error))
+    }
+
+    fn release(&mut self, capture: Capture) -> Result<(), Fault> {
+        match self.captures.remove(&capture.0) {
+            // SAFETY: it was just taken out of the table, and nothing of it is running: every replay is waited for.
+            Some(replay) => unsafe { result::graph::exec_destroy(replay) }.map_err(|error| fault(&error)),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Tensor maps, encoded by the driver.
+
+use std::ffi::c_void;
+use std::ptr;
+
+use cudarc::driver::sys;
+
+use super::launch::Argument;
+use super::{Fault, describe};
+use crate::domain::op::Dtype;
+use crate::domain::plan::TensorMap;
+
+/// Describes a tensor at `address` for the copy engine.
+pub(super) fn encode(map: &TensorMap, address: sys::CUdeviceptr) -> Result<Argument, Fault> {
+    use sys::{CUtensorMapDataType as Type, CUtensorMapSwizzle as Swizzle};
+    let dtype = match map.dtype {
+        Dtype::F16 => Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+        Dtype::F32 => Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
+    };
+    let swizzle = match map.swizzle_bytes {
+        32 => Swizzle::CU_TENSOR_MAP_SWIZZLE_32B,
+        64 => Swizzle::CU_TENSOR_MAP_SWIZZLE_64B,
+        128 => Swizzle::CU_TENSOR_MAP_SWIZZLE_128B,
+        _ => Swizzle::CU_TENSOR_MAP_SWIZZLE_NONE,
+    };
+    let rank = map.sizes.len();
+    if map.stride_bytes.len() + 1 != rank || map.box_sizes.len() != rank {
+        return Err(Fault::Refused(format!("tensor map `{}` has lists of different lengths", map.name)));
+    }
+    let dense = vec![1_u32; rank];
+    let mut encoded = Argument([0; 128]);
+    // SAFETY: the driver writes the 128 bytes of a map, aligned to 64, and reads as many numbers of each list as the rank says,
+    // strides one fewer.
+    let status = unsafe {
+        sys::cuTensorMapEncodeTiled(
+            ptr::from_mut(&mut encoded).cast(),
+            dtype,
+            rank as u32,
+            address as *mut c_void,
+            map.sizes.as_ptr().cast(),
+            map.stride_bytes.as_ptr().cast(),
+            map.box_sizes.as_ptr(),
+            dense.as_ptr(),
+            sys::CUtensorMapInterleave::CU_TENSOR_MAP_INTERLEAVE_NONE,
+            swizzle,
+            // Whole sectors of two: what is fetched is read to its end by a neighbouring box or block.
+            sys::CUtensorMapL2promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+            sys::CUtensorMapFloatOOBfill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+        )
+    };
+    status.result().map_err(|error| {
+        Fault::Refused(format!("the driver refuses the tensor map `{}`: {}", map.name, describe(&error)))
+    })?;
+    Ok(encoded)
+}

@@ -1,0 +1,127 @@
+//! Which variants of those that were looked at are confirmed, and when.
+//!
+//! A contest takes as long as many screenings, and on the way to the best variant of a case there are many that are the fastest for a
+//! moment. So what a session proposes is only looked at, and the fastest of a case is confirmed, in an iteration of its own, once
+//! nothing faster has come for a while, or when there is no time left to find it.
+
+use std::time::Duration;
+
+use super::{Compiled, Contender, Session};
+use crate::domain::evaluation::Outcome;
+use crate::domain::hypothesis::Hypothesis;
+use crate::domain::proposal::Proposal;
+use crate::domain::statistics::Interval;
+use crate::domain::variant::VariantHash;
+
+/// The iterations without a faster variant after which one is confirmed, over those that are compiled ahead: what was proposed before
+/// it was found comes to its end, and as much again that follows from it.
+const SETTLED: u64 = 2;
+
+/// What a confirmation takes on one case, about, until some have shown it: one beside a start of 0.3 s took 8 s (H200, 2026-11-21,
+/// `optloop start --workload attention-fp16-long`).
+const CONFIRMATION_TIME: Duration = Duration::from_secs(5);
+
+/// How far the time of a look may be from what it is when it is confirmed.
+const SCREENING_NOISE: f64 = 0.03;
+
+/// The fastest variant of a case that is not confirmed.
+pub(super) struct Lead {
+    hash: VariantHash,
+    /// Iterations that had finished when it took the lead.
+    since: u64,
+}
+
+impl Session<'_> {
+    /// Notes which variants lead their cases, and since when.
+    pub(super) fn note_leads(&mut self) {
+        let cases: Vec<String> = self.contenders.keys().cloned().collect();
+        for case in cases {
+            match self.lead(&case).map(|lead| lead.variant.hash.clone()) {
+                None => drop(self.leads.remove(&case)),
+                Some(hash) if self.leads.get(&case).is_some_and(|lead| lead.hash == hash) => {}
+                Some(hash) => drop(self.leads.insert(case, Lead { hash, since: self.finished })),
+            }
+        }
+    }
+
+    /// Returns the next confirmation that is due, of one variant on all cases that it leads; or of any that leads, if nothing else is
+    /// left to do.
+    pub(super) fn due_confirmation(&mut self, nothing_else: bool) -> Option<Compiled> {
+        if self.opening > 0 {
+            // There may be a faster family.
+            return None;
+        }
+        let pressed = nothing_else || self.is_pressed();
+        let settled = SETTLED * self.order.compile_ahead as u64;
+        let cases = self.parts.workload.cases.iter().filter(|case| {
+            let lead = self.leads.get(&case.name);
+            lead.is_some_and(|lead| pressed || self.finished >= lead.since + settled)
+        });
+        let first = cases.filter_map(|case| self.lead(&case.name)).next()?;
+        let hash = first.variant.hash.clone();
+        let cases = self.parts.workload.cases.iter();
+        let led: Vec<Contender> = cases
+            .filter_map(|case| self.lead(&case.name))
+            .filter(|lead| lead.variant.hash == hash)
+            .cloned()
+            .collect();
+        let confirmed = self.confirmation_of(&led)?;
+        self.asked.extend(led.into_iter().map(|lead| (lead.measurement.case, hash.clone())));
+        Some(confirmed)
+    }
+
+    /// Takes a variant that failed its confirmation out of the running wherever it was only looked at.
+    pub(super) async fn disqualify_looks(&mut self, hash: &VariantHash, outcome: &Outcome) -> anyhow::Result<()> {
+        let looks: Vec<Contender> =
+            self.contenders.values().flatten().filter(|contender| contender.variant.hash == *hash).cloned().collect();
+        for look in looks {
+            self.disqualify(&look, outcome).await?;
+        }
+        Ok(())
+    }
+
+    /// Returns the fastest variant of a case that would take the incumbent's place, if none was asked yet that is as fast.
+    fn lead(&self, case: &str) -> Option<&Contender> {
+        let bar_ns = self.incumbent_screened_ns(case)?;
+        let asked = |contender: &&Contender| self.asked.contains(&(case.to_owned(), contender.variant.hash.clone()));
+        let looks = self.contenders.get(case)?.iter().filter(|contender| contender.measurement.contest.is_none());
+        let promising = looks.filter(|contender| {
+            let screening = contender.measurement.screening.as_ref();
+            screening.is_some_and(|screening| self.order.policy.promising(screening, Some(bar_ns)))
+        });
+        let ns = |contender: &&Contender| contender.screened_ns().unwrap_or(f64::MAX);
+        promising.filter(|contender| !asked(contender)).min_by(|a, b| ns(a).total_cmp(&ns(b)))
+    }
+
+    /// Tells whether what is left of the budget is needed to confirm what leads.
+    fn is_pressed(&self) -> bool {
+        let (taken, cases) = self.confirmed;
+        let each = if cases == 0 { CONFIRMATION_TIME } else { taken / cases };
+        let needed = each.saturating_mul(self.leads.len() as u32);
+        let spent = self.elapsed() + self.finals_time();
+        let left = self.order.budget.max_iterations.map_or(u64::MAX, |most| most.saturating_sub(self.finished));
+        spent + needed >= self.order.budget.wall || left <= self.leads.len() as u64
+    }
+
+    fn confirmation_of(&self, led: &[Contender]) -> Option<Compiled> {
+        let lead = led.first()?;
+        let (case, ns) = (&lead.measurement.case, lead.screened_ns()?);
+        let speedup = self.incumbent_screened_ns(case)? / ns;
+        let hypothesis = Hypothesis {
+            claim: format!("{} is the fastest so far on {case}", lead.variant.family),
+            evidence: format!("in iteration {} it took {:.2} us there", lead.iteration, ns / 1e3),
+            case: case.clone(),
+            predicted: Interval { lo: speedup * (1.0 - SCREENING_NOISE), hi: speedup * (1.0 + SCREENING_NOISE) },
+            relative_to: self.history.incumbents.get(case).map(|incumbent| incumbent.iteration),
+        };
+        let proposal = Proposal {
+            proposer: self.parts.proposer.name().to_owned(),
+            variant: lead.variant.clone(),
+            cases: led.iter().map(|lead| lead.request.case.clone()).collect(),
+            hypothesis,
+            parent: Some(lead.iteration),
+        };
+        let requests = led.iter().map(|lead| lead.request.clone()).collect();
+        Some(Compiled { proposal, look: false, opening: false, cases: Ok(requests), artifact: Ok(lead.artifact.clone()) })
+    }
+}
