@@ -72,7 +72,7 @@ fn blocks_that_stay_for_many_tiles_are_right_in_every_way_of_sharing() {
     let many = "[[case]]\nname = \"many\"\nM = 584\nN = 1000\nK = 136\n";
     let sandbox = Sandbox::with_families(&format!("{WORKLOAD}{many}"), &FAMILIES);
     sandbox.write("config.toml", "[virtual]\nlaunch_gflop = 1.0\n");
-    for point in ["MT=1,BN=64,TURNS=1,STAGES=2,OUT=1", "WGS=1,BN=64,CN=2"] {
+    for point in ["BN=64,TURNS=1,STAGES=2,CM=1,OUT=1", "WGS=1,BN=64,CM=1,CN=2"] {
         let what = format!("gemm-wgmma:{point}");
         let bench = ["bench", &what, "--workload", "small", "--case", "many", "--device", "virtual"];
         assert!(sandbox.succeeds(&bench).contains("The floor is"), "{point}");
