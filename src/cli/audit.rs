@@ -111,11 +111,10 @@ async fn open(
     seed: u64,
     claims: &mut Claims,
 ) -> anyhow::Result<Audit> {
-    let mut worker = Worker::start(own_executable()?, choice, STEP_TIMEOUT).await?;
+    let mut worker = Worker::claim(own_executable()?, choice, STEP_TIMEOUT, |info| claims.device(info)).await?;
     if let Some(notice) = worker.stands_in() {
         say(&notice);
     }
-    claims.device(worker.info())?;
     let (toolchain, arch) = (Toolchain::find_or_fetch()?, worker.info().arch.clone());
     let compiler =
         Compiler::new(own_executable()?, toolchain, &arch, &config.compile.options, config.compile_limits())?;

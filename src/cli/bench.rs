@@ -158,8 +158,7 @@ pub(super) async fn open(
     choice: &DeviceChoice,
     claims: &mut Claims,
 ) -> anyhow::Result<Bench> {
-    let mut worker = start_worker(choice, &config).await?;
-    claims.device(worker.info())?;
+    let mut worker = start_worker(choice, &config, claims).await?;
     let (exe, arch, limits) = (own_executable()?, worker.info().arch.clone(), config.compile_limits());
     let compiler = Compiler::new(exe.clone(), Toolchain::find_or_fetch()?, &arch, &config.compile.options, limits)?;
     self_check::arm(&mut worker, &compiler).await?;

@@ -110,10 +110,10 @@ async fn measure(project: &Project) -> anyhow::Result<()> {
     let config = Config::load(project.root()).map_err(usage)?;
     // A session at the same time would disturb the measurement, and be disturbed.
     let mut claims = project.claim("doctor --measure")?;
-    let started = Worker::start(own_executable()?, &DeviceChoice::Cuda(0), config.patience()).await;
+    let exe = own_executable()?;
+    let started = Worker::claim(exe, &DeviceChoice::Cuda(0), config.patience(), |info| claims.device(info)).await;
     let mut worker =
         started.context("Ceilings are measured on a GPU only; those of a virtual one are published rates")?;
-    claims.device(worker.info())?;
     let own: Vec<u32> = worker.pid().into_iter().collect();
     let others = Monitor::open(worker.info()).map(|monitor| monitor.others(&own)).unwrap_or_default();
     if !others.is_empty() {

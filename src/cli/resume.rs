@@ -63,9 +63,8 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     let order = order_under(&config, budget, seed)?;
     let mut asked = asked(&past, project, seed)?;
     check_meaning(&past, &asked.workload, &asked.families).map_err(usage_sentence)?;
-    let worker = signals::or_stop(start_worker(&asked.device, &config)).await?;
+    let worker = signals::or_stop(start_worker(&asked.device, &config, &mut claims)).await?;
     check_device(&past.record, worker.info()).map_err(usage_sentence)?;
-    claims.device(worker.info())?;
     asked.workload = asked.workload.on(worker.info()).map_err(usage_sentence)?;
     check_shapes(&past, &asked.workload).map_err(usage_sentence)?;
     let workload = asked.workload.clone();

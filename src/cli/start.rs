@@ -14,6 +14,7 @@ use super::signals;
 use super::talk::say;
 use crate::agent::{self, Proposer};
 use crate::catalog::Project;
+use crate::claim::Claims;
 use crate::config::{self, Config};
 use crate::domain::budget::Budget;
 use crate::domain::cost::Rate;
@@ -91,8 +92,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     let mut asked = asked(args, project, &config, order.seed)?;
     let mut claims = project.claim("start")?;
     claims.store(&project.root().join(&config.store.path))?;
-    let worker = signals::or_stop(start_worker(&asked.device, &config)).await?;
-    claims.device(worker.info())?;
+    let worker = signals::or_stop(start_worker(&asked.device, &config, &mut claims)).await?;
     asked.workload = asked.workload.on(worker.info()).map_err(usage_sentence)?;
     if args.cases.is_empty() && worker.info().time_source == TimeSource::Modelled {
         asked.workload = affordable(asked.workload, &config);
@@ -223,8 +223,13 @@ pub(super) fn order_under(config: &Config, budget: Budget, seed: u64) -> anyhow:
     })
 }
 
-pub(super) async fn start_worker(device: &DeviceChoice, config: &Config) -> anyhow::Result<Worker> {
-    match Worker::start(own_executable()?, device, config.patience()).await {
+/// Starts a worker on a device that is taken first: a context on it would disturb who has it.
+pub(super) async fn start_worker(
+    device: &DeviceChoice,
+    config: &Config,
+    claims: &mut Claims,
+) -> anyhow::Result<Worker> {
+    match Worker::claim(own_executable()?, device, config.patience(), |info| claims.device(info)).await {
         Ok(worker) => {
             if let Some(notice) = worker.stands_in() {
                 say(&notice);

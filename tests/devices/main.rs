@@ -33,6 +33,9 @@ const FAULTS: [(i64, &str, Option<Check>); 11] = [
     (11, "cheated", Some(Check::Fresh)),
 ];
 
+/// The fault of a kernel that never ends from its second launch on.
+const HANGS_LATER: i64 = 20;
+
 /// Faults that an evaluation lets pass, with the check of the examination that catches them.
 const EXAMINED: [(i64, &str, Check); 3] = [
     // Does not subtract the largest score.
@@ -100,6 +103,17 @@ async fn examines_cold(device: &str) {
     let mut bench = Bench::on(device).await;
     assert!(bench.examine(cold(), 0).await.unwrap().pace.is_some());
     assert_eq!(bench.examine(cold(), 14).await.unwrap_err().check(), Some(Check::Pace));
+}
+
+/// What hangs when it is timed is given up as soon as what hangs in its first launch.
+async fn gives_up_what_hangs_later(device: &str) {
+    let mut bench = Bench::on(device).await;
+    let outcome = bench.evaluate(HANGS_LATER, 0, None).await.outcome;
+    assert_eq!(outcome.kind(), "timed_out", "{outcome:?}");
+    // A virtual GPU executes once to time, and finds out by itself.
+    let said = outcome.message().unwrap();
+    assert!(said.contains(if device.starts_with("virtual") { "runaway" } else { "`replay` took over 5s" }), "{said}");
+    assert_eq!(bench.evaluate(0, 0, None).await.outcome, Outcome::Measured);
 }
 
 /// A model needs one look: a start is modelled, a faster time is confirmed, any other is not.
@@ -211,6 +225,7 @@ async fn the_cuda_device_ends_a_plan_with_all_of_it() {
 async fn the_virtual_device_passes() {
     describes_itself(Bench::on("virtual:h200").await.worker.info());
     models_once("virtual:h200").await;
+    gives_up_what_hangs_later("virtual:h200").await;
     tells_right_from_broken("virtual:h200").await;
     refuses_what_does_not_fit("virtual:h200").await;
     contests::holds_no_contests("virtual:h200").await;
@@ -230,6 +245,7 @@ async fn the_virtual_device_passes() {
 async fn the_cuda_device_passes() {
     describes_itself(Bench::on("cuda:0").await.worker.info());
     samples_as_the_policy_says("cuda:0").await;
+    gives_up_what_hangs_later("cuda:0").await;
     tells_right_from_broken("cuda:0").await;
     refuses_what_does_not_fit("cuda:0").await;
     contests::times_cold("cuda:0").await;

@@ -1,5 +1,13 @@
 //! A worker that fails at a stage is an outcome of the variant at hand, and the session goes on with another one.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+use optloop::domain::device::DeviceInfo;
+use optloop::runner::device::DeviceChoice;
+use optloop::runner::worker::Worker;
+
 use super::{hasty, said, session_with, unmet};
 
 /// Runs a session with a single trouble, and returns what is on record of the one iteration that suffered from it.
@@ -49,6 +57,27 @@ fn one_that_is_killed_during_a_contest() {
 fn one_that_hangs() {
     let line = outcome_of("time hang\n", "timed_out");
     assert!(line.contains("`time` took over 3s"), "{line}");
+    let line = outcome_of("replay pass\nreplay hang\n", "timed_out");
+    assert!(line.contains("`replay` took over 3s"), "{line}");
+}
+
+/// A context on a GPU would disturb who measures there.
+#[tokio::test]
+async fn one_whose_device_is_taken_does_not_open_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (program, told) = (folder.path().join("worker"), folder.path().join("told"));
+    // It passes on what it is told, and keeps it.
+    let script = format!("#!/bin/sh\ntee '{}' | {} \"$@\"\n", told.display(), env!("CARGO_BIN_EXE_optloop"));
+    fs::write(&program, script).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let start = |claim: fn(&DeviceInfo) -> anyhow::Result<()>| {
+        Worker::claim(program.clone(), &DeviceChoice::Fake, Duration::from_secs(60), claim)
+    };
+    let refused = start(|device| anyhow::bail!("the {} is taken", device.name)).await.err().unwrap();
+    assert_eq!(refused.to_string(), "the fake device (no kernel was executed) is taken");
+    assert_eq!(fs::read(&told).unwrap_or_default(), b"", "it was told nothing");
+    start(|_| Ok(())).await.unwrap();
+    assert_ne!(fs::read(&told).unwrap(), b"");
 }
 
 #[test]

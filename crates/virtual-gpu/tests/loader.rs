@@ -299,7 +299,7 @@ fn what_is_unknown_is_named_with_its_place() {
         "call.uni",
         "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32",
         "wmma.load.a.sync.aligned.row.m16n16k16.f16",
-        "st.async.shared::cluster.mbarrier::complete_tx::bytes.u32",
+        "st.async.u32",
         "cvt.rs.f16x2.f32",
         "cvt.rn.satfinite.f16x2.f32",
         "setp.lo.s32",

@@ -6,6 +6,7 @@ use super::Device;
 use super::cuda::CudaDevice;
 use super::fake::FakeDevice;
 use super::virtual_gpu::VirtualDevice;
+use crate::domain::device::DeviceInfo;
 use crate::domain::names::did_you_mean;
 
 /// The virtual GPU that stands in where no CUDA device answers.
@@ -78,6 +79,16 @@ impl std::fmt::Display for DeviceChoice {
             Self::Virtual(name) => write!(f, "virtual:{name}"),
             Self::Fake => f.write_str("fake"),
         }
+    }
+}
+
+/// Describes a device without opening it, which would cost it a context. The error says in one sentence why it is not there.
+pub fn describe(choice: &DeviceChoice) -> Result<DeviceInfo, String> {
+    match choice {
+        DeviceChoice::Auto => CudaDevice::describe(0),
+        DeviceChoice::Cuda(number) => CudaDevice::describe(*number),
+        // These have none.
+        DeviceChoice::Virtual(_) | DeviceChoice::Fake => Ok(open(choice)?.info().clone()),
     }
 }
 

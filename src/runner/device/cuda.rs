@@ -12,6 +12,7 @@ mod replay;
 mod tensor_map;
 
 use std::collections::HashMap;
+use std::panic::UnwindSafe;
 
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys;
@@ -41,28 +42,18 @@ pub struct CudaDevice {
 }
 
 impl CudaDevice {
+    /// Describes device `number`, and asks nothing of it. The error says in one sentence why it is not there.
+    pub fn describe(number: u32) -> Result<DeviceInfo, String> {
+        with_driver(|| find(number).map(|(_, info)| info))
+    }
+
     /// Opens device `number`. The error says in one sentence why it is not there.
     pub fn open(number: u32) -> Result<Self, String> {
-        // cudarc panics where the driver library is missing, so ask first.
-        // SAFETY: this only tries to load the library.
-        if !unsafe { sys::is_culib_present() } {
-            return Err("no CUDA driver is installed (libcuda.so was not found)".to_owned());
-        }
-        // A driver that lacks a symbol makes cudarc panic lazily; the boundary turns that into the same kind of answer.
-        let opened = std::panic::catch_unwind(|| Self::open_present(number));
-        opened.unwrap_or_else(|_| Err("the CUDA driver is too old for this version of optloop".to_owned()))
+        with_driver(|| Self::open_present(number))
     }
 
     fn open_present(number: u32) -> Result<Self, String> {
-        let explain = |what: &str, error: DriverError| format!("{what}: {}", describe(&error));
-        result::init().map_err(|error| explain("the CUDA driver does not start", error))?;
-        let count = result::device::get_count().map_err(|error| explain("CUDA devices cannot be counted", error))?;
-        let ordinal = i32::try_from(number).unwrap_or(i32::MAX);
-        if ordinal >= count {
-            return Err(format!("there is no CUDA device {number}: the driver sees {count}"));
-        }
-        let device = result::device::get(ordinal).map_err(|error| explain("the device cannot be opened", error))?;
-        let info = describe_device(device, number).map_err(|error| explain("the device cannot be described", error))?;
+        let (device, info) = find(number)?;
         let open = || -> Result<Self, DriverError> {
             // SAFETY: the device was just opened; the context stays current on this thread, the only one that uses it.
             unsafe { result::ctx::set_current(result::primary_ctx::retain(device)?)? };
@@ -81,7 +72,7 @@ impl CudaDevice {
                 next: 0,
             })
         };
-        open().map_err(|error| explain("the device does not give a context", error))
+        open().map_err(|error| format!("the device does not give a context: {}", describe(&error)))
     }
 
     fn synchronize(&mut self) -> Result<(), Fault> {
@@ -136,14 +127,7 @@ impl Device for CudaDevice {
     }
 
     fn copy(&mut self, from: Buffer, to: Buffer) -> Result<(), Fault> {
-        let (from, to) = (self.place(from)?, self.place(to)?);
-        if from.bytes != to.bytes {
-            return Err(Fault::Broken(format!("{} bytes copied to a buffer of {}", from.bytes, to.bytes)));
-        }
-        self.pending = true;
-        // SAFETY: both buffers have exactly these many bytes, and none is freed before the stream was waited for.
-        unsafe { result::memcpy_dtod_async(to.address, from.address, from.bytes, self.stream) }
-            .map_err(|error| fault(&error))
+        self.copy_within(from, to)
     }
 
     fn fill(&mut self, buffer: Buffer, byte: u8) -> Result<(), Fault> {
@@ -208,6 +192,32 @@ impl Drop for CudaDevice {
             let _ = result::primary_ctx::release(self.device);
         }
     }
+}
+
+/// Does something for which the driver has to be there.
+fn with_driver<T>(what: impl FnOnce() -> Result<T, String> + UnwindSafe) -> Result<T, String> {
+    // cudarc panics where the driver library is missing, so ask first.
+    // SAFETY: this only tries to load the library.
+    if !unsafe { sys::is_culib_present() } {
+        return Err("no CUDA driver is installed (libcuda.so was not found)".to_owned());
+    }
+    // A driver that lacks a symbol makes cudarc panic lazily; the boundary turns that into the same kind of answer.
+    let done = std::panic::catch_unwind(what);
+    done.unwrap_or_else(|_| Err("the CUDA driver is too old for this version of optloop".to_owned()))
+}
+
+/// Finds a device by its number.
+fn find(number: u32) -> Result<(sys::CUdevice, DeviceInfo), String> {
+    let explain = |what: &str, error: DriverError| format!("{what}: {}", describe(&error));
+    result::init().map_err(|error| explain("the CUDA driver does not start", error))?;
+    let count = result::device::get_count().map_err(|error| explain("CUDA devices cannot be counted", error))?;
+    let ordinal = i32::try_from(number).unwrap_or(i32::MAX);
+    if ordinal >= count {
+        return Err(format!("there is no CUDA device {number}: the driver sees {count}"));
+    }
+    let device = result::device::get(ordinal).map_err(|error| explain("the device cannot be opened", error))?;
+    let info = describe_device(device, number).map_err(|error| explain("the device cannot be described", error))?;
+    Ok((device, info))
 }
 
 /// Sorts an error of running work: after these the context is lost.

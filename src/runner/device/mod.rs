@@ -14,7 +14,7 @@ use crate::domain::op::{Dims, Dtype, Op, TensorSpec};
 use crate::domain::plan::LaunchPlan;
 use crate::domain::profile::Profile;
 
-pub use choice::{DeviceChoice, open};
+pub use choice::{DeviceChoice, describe, open};
 #[cfg(test)]
 pub(in crate::runner) use fake::FakeDevice;
 pub(in crate::runner) use trouble::Trouble;

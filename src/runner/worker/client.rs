@@ -34,6 +34,9 @@ pub enum WorkerError {
     /// There is no such device on this machine.
     #[error("{0}")]
     NoDevice(String),
+    /// Somebody else has the device.
+    #[error("{0}")]
+    Taken(String),
     /// The machine, not a variant, is at fault.
     #[error("{0}")]
     Broken(String),
@@ -47,23 +50,35 @@ struct Lost {
 }
 
 impl Worker {
-    /// Starts `optloop worker` from the executable `exe` and waits until it has opened its device. Where the choice is
-    /// [`DeviceChoice::Auto`] and no CUDA device answers, a virtual GPU stands in.
+    /// Starts `optloop worker` from the executable `exe` and waits until it has opened its device, for who claims none. See
+    /// [`Worker::claim`].
     pub async fn start(
         exe: PathBuf,
         choice: &DeviceChoice,
         patience: impl Into<Patience>,
     ) -> Result<Self, WorkerError> {
+        Self::claim(exe, choice, patience, |_| Ok(())).await
+    }
+
+    /// Starts `optloop worker` from the executable `exe`, claims the device that it has found, and waits until it has opened it: a
+    /// device that somebody else measures on is left alone. Where the choice is [`DeviceChoice::Auto`] and no CUDA device answers,
+    /// a virtual GPU stands in.
+    pub async fn claim(
+        exe: PathBuf,
+        choice: &DeviceChoice,
+        patience: impl Into<Patience>,
+        mut claim: impl FnMut(&DeviceInfo) -> anyhow::Result<()>,
+    ) -> Result<Self, WorkerError> {
         // The choice is made once: a worker that is replaced must not come back with another device.
         let chosen = if *choice == DeviceChoice::Auto { DeviceChoice::Cuda(0) } else { choice.clone() };
         let mut program = Program { exe, choice: chosen };
         let mut no_cuda = None;
-        let (process, info) = match Process::start(&program).await {
+        let (process, info) = match opened(&program, &mut claim).await {
             Err(WorkerError::NoDevice(reason)) if *choice == DeviceChoice::Auto => {
                 (program.choice, no_cuda) = (DeviceChoice::stand_in(), Some(reason));
-                Process::start(&program).await?
+                opened(&program, &mut claim).await?
             }
-            started => started?,
+            opened => opened?,
         };
         let mut patience = patience.into();
         if info.time_source == TimeSource::Modelled {
@@ -136,7 +151,8 @@ impl Worker {
     async fn start_well(&self, open: Option<Process>) -> Result<Process, String> {
         let mut process = match open {
             Some(process) => process,
-            None => Process::start(&self.program).await.map_err(|error| error.to_string())?.0,
+            // It is claimed already.
+            None => opened(&self.program, &mut |_| Ok(())).await.map_err(|error| error.to_string())?.0,
         };
         let Some(self_check) = &self.self_check else { return Ok(process) };
         match process.check_itself(self_check).await {
@@ -145,6 +161,26 @@ impl Worker {
                 process.kill().await;
                 Err(reason)
             }
+        }
+    }
+}
+
+/// Starts a process that claims its device and opens it.
+async fn opened(
+    program: &Program,
+    claim: &mut impl FnMut(&DeviceInfo) -> anyhow::Result<()>,
+) -> Result<(Process, DeviceInfo), WorkerError> {
+    let (mut process, info) = Process::start(program).await?;
+    let claimed = claim(&info).map_err(|error| WorkerError::Taken(format!("{error:#}")));
+    let opened = match claimed {
+        Ok(()) => process.open().await,
+        Err(taken) => Err(taken),
+    };
+    match opened {
+        Ok(()) => Ok((process, info)),
+        Err(error) => {
+            process.kill().await;
+            Err(error)
         }
     }
 }
@@ -266,6 +302,7 @@ impl Worker {
     /// Asks, and waits as long as each step may take. A process that does not answer is gone afterwards.
     async fn ask<T>(&mut self, request: Request, case: &str, expected: impl Fn(Reply) -> Option<T>) -> Result<T, Lost> {
         let (mut case, mut doing) = (case.to_owned(), "load".to_owned());
+        let mut patience = self.patience.of(&doing);
         let mut since = Instant::now();
         let crashed = |case, message| Lost { outcome: Outcome::Crashed { case, message }, blames_device: false };
         let Some(mut process) = self.process.take() else {
@@ -274,13 +311,19 @@ impl Worker {
         let lost = match process.send(&request, self.patience.step).await {
             Err(error) => crashed(case, format!("the worker does not listen: {error}")),
             Ok(()) => loop {
-                let patience = self.patience.of(&doing);
                 let heard = process.hear(patience).await;
                 tracing::debug!("{case}: {doing} took {:.3} s", since.elapsed().as_secs_f64());
                 since = Instant::now();
                 match heard {
                     Heard::Reply(reply) => match *reply {
-                        Reply::Step { case: at, doing: what } => (case, doing) = (at, what),
+                        Reply::Step { case: at, doing: what } => {
+                            patience = self.patience.of(&what);
+                            (case, doing) = (at, what);
+                        }
+                        Reply::Replay { case: at, expected_s } => {
+                            patience = self.patience.of_replay(expected_s);
+                            (case, doing) = (at, "replay".to_owned());
+                        }
                         Reply::Failed(outcome @ Outcome::Crashed { .. }) => {
                             break Lost { outcome, blames_device: false };
                         }

@@ -10,6 +10,7 @@ use tokio::time::timeout;
 
 use super::WorkerError;
 use super::protocol::{Reply, Request};
+use super::watched::RETELL;
 use crate::domain::artifact::Artifact;
 use crate::domain::device::DeviceInfo;
 use crate::runner::child;
@@ -17,7 +18,7 @@ use crate::runner::device::DeviceChoice;
 use crate::runner::frames::{self, FrameError};
 use crate::secrets;
 
-/// How long a worker may take to open its device: creating a CUDA context takes seconds on a machine with many GPUs.
+/// How long a worker may take to find its device, and to open it: creating a CUDA context takes seconds on a machine with many GPUs.
 const HELLO_PATIENCE: Duration = Duration::from_secs(60);
 
 /// How long the self-check may take. It is milliseconds of work, behind whatever the driver still has to clear away.
@@ -32,12 +33,17 @@ const LAST_WORDS_PATIENCE: Duration = Duration::from_millis(500);
 /// The longest that one launch may take where nobody says otherwise; config.toml gives the reason.
 const LAUNCH_PATIENCE: Duration = Duration::from_secs(10);
 
+const OUT_OF_TURN: &str = "a worker spoke out of turn";
+
+/// How much longer a replay may take than as many launches by themselves did: it takes less time, unless the clocks fell meanwhile.
+const REPLAY_SLACK: f64 = 10.0;
+
 /// How long a worker may take for what it says it is doing.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
     /// For a step that has work for the CPU, too: loading, drawing inputs, checking, timing.
     pub step: Duration,
-    /// For a launch that is not timed. The first is one, so a kernel that hangs is met there.
+    /// For a launch that is not timed, and for a replay beyond what its launches take: a kernel that hangs is met in one of them.
     pub launch: Duration,
 }
 
@@ -52,6 +58,12 @@ impl Patience {
     pub(super) fn of(&self, doing: &str) -> Duration {
         if doing == "launch" { self.launch } else { self.step }
     }
+
+    /// Returns how long it may be silent once it has said that it replays what is expected to take so long.
+    pub(super) fn of_replay(&self, expected_s: f64) -> Duration {
+        let expected = Duration::try_from_secs_f64(REPLAY_SLACK * expected_s).unwrap_or(self.step);
+        self.launch.saturating_add(RETELL).saturating_add(expected).min(self.step)
+    }
 }
 
 /// What it takes to start a worker.
@@ -61,7 +73,7 @@ pub(super) struct Program {
     pub choice: DeviceChoice,
 }
 
-/// A process that has opened its device.
+/// A process that has found its device.
 pub(super) struct Process {
     child: Child,
     input: ChildStdin,
@@ -81,8 +93,22 @@ pub(super) enum Heard {
     Garbage(FrameError),
 }
 
+impl Heard {
+    /// Says what was heard of a worker that was to do something, if it was no reply.
+    fn instead_of(self, doing: &str) -> String {
+        match self {
+            Self::Reply(_) => OUT_OF_TURN.to_owned(),
+            Self::Silence => {
+                format!("a worker did not {doing} within {}", humantime::format_duration(HELLO_PATIENCE))
+            }
+            Self::Death(how) => format!("a worker died that was to {doing}: {how}"),
+            Self::Garbage(error) => error.to_string(),
+        }
+    }
+}
+
 impl Process {
-    /// Starts a process and waits until it has opened its device.
+    /// Starts a process and waits until it has found its device. It is not open yet.
     pub async fn start(program: &Program) -> Result<(Self, DeviceInfo), WorkerError> {
         let mut command = Command::new(&program.exe);
         command.args(["worker", "--device", &program.choice.to_string()]);
@@ -106,16 +132,27 @@ impl Process {
             Heard::Reply(reply) => match *reply {
                 Reply::Hello(Ok(info)) => return Ok((process, info)),
                 Reply::Hello(Err(reason)) => return Err(WorkerError::NoDevice(reason)),
-                _ => "a worker spoke out of turn".to_owned(),
+                _ => OUT_OF_TURN.to_owned(),
             },
-            Heard::Silence => {
-                format!("the device did not open within {}", humantime::format_duration(HELLO_PATIENCE))
-            }
-            Heard::Death(how) => format!("a worker died while opening its device: {how}"),
-            Heard::Garbage(error) => error.to_string(),
+            other => other.instead_of("find its device"),
         };
         process.kill().await;
         Err(broken(reason))
+    }
+
+    /// Has it open its device. A process that cannot is of no more use.
+    pub async fn open(&mut self) -> Result<(), WorkerError> {
+        let heard = match self.send(&Request::Open, HELLO_PATIENCE).await {
+            Ok(()) => self.hear(HELLO_PATIENCE).await,
+            Err(error) => return Err(WorkerError::Broken(format!("a worker does not listen: {error}"))),
+        };
+        Err(WorkerError::Broken(match heard {
+            Heard::Reply(reply) => match *reply {
+                Reply::Opened(opened) => return opened.map_err(WorkerError::NoDevice),
+                _ => OUT_OF_TURN.to_owned(),
+            },
+            other => other.instead_of("open its device"),
+        }))
     }
 
     /// Returns its number.
@@ -183,5 +220,22 @@ impl Process {
         if timeout(DEATH_PATIENCE, self.child.kill()).await.is_err() {
             tracing::warn!("worker {:?} is not gone, {DEATH_PATIENCE:?} after it was killed", self.child.id());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replay_may_take_far_longer_than_its_launches_did_and_never_longer_than_a_step() {
+        let patience = Patience::from(Duration::from_secs(90));
+        let seconds = |expected_s| patience.of_replay(expected_s).as_secs_f64();
+        assert_eq!(patience.of("launch").as_secs(), 10);
+        // A sample of 200 us that hangs is given up as soon as a launch is.
+        assert_eq!(seconds(0.0002).round(), 11.0);
+        assert_eq!(seconds(2.0), 31.0);
+        assert_eq!((seconds(60.0), seconds(f64::INFINITY), seconds(f64::NAN)), (90.0, 90.0, 90.0));
+        assert_eq!(Patience::from(Duration::from_secs(3)).of_replay(0.0).as_secs(), 3);
     }
 }

@@ -14,6 +14,8 @@ use crate::runner::frames::Message;
 /// What a worker is asked.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Request {
+    /// Open the device. Asked first, by who may use it: it costs the device a context.
+    Open,
     /// Check the device with a compiled [self-check](crate::runner::self_check).
     SelfCheck(Box<Artifact>),
     /// Evaluate a compiled variant.
@@ -93,8 +95,10 @@ pub struct TimeRequest {
 /// What a worker says.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Reply {
-    /// Said once, first: the device, or why there is none in one sentence.
+    /// Said once, first: the device, which is not open yet, or why there is none in one sentence.
     Hello(Result<DeviceInfo, String>),
+    /// The device is open, or why it is not in one sentence.
+    Opened(Result<(), String>),
     /// The device does what it should.
     Well,
     /// A step on the device begins: the supervisor's deadline starts anew.
@@ -103,6 +107,13 @@ pub enum Reply {
         case: String,
         /// What is being done.
         doing: String,
+    },
+    /// Replays begin, or go on, each of which is expected to take so long: a deadline of their own.
+    Replay {
+        /// The case's name.
+        case: String,
+        /// How long as many launches by themselves took, in seconds.
+        expected_s: f64,
     },
     /// The variant is evaluated.
     Evaluated(Evaluation),
@@ -125,14 +136,16 @@ pub enum Reply {
 impl Message for Reply {
     fn free_texts(&mut self) -> Vec<&mut String> {
         match self {
-            Self::Hello(Err(text)) | Self::Broken(text) => vec![text],
+            Self::Hello(Err(text)) | Self::Opened(Err(text)) | Self::Broken(text) => vec![text],
             Self::Evaluated(Evaluation { outcome, .. }) | Self::Failed(outcome) => {
                 outcome.message_mut().into_iter().collect()
             }
             // Names, which are ours or the workload's, and numbers.
             Self::Hello(Ok(_))
+            | Self::Opened(Ok(()))
             | Self::Well
             | Self::Step { .. }
+            | Self::Replay { .. }
             | Self::Examined(_)
             | Self::Entered(_)
             | Self::Sampled(_)

@@ -9,16 +9,20 @@ use crate::runner::{child, frames, self_check};
 
 /// Serves evaluations on a device until standard input ends, or until a variant has crashed the device.
 pub fn serve(choice: &DeviceChoice) -> anyhow::Result<()> {
-    let requests = child::requests::<Request>();
+    let mut requests = child::requests::<Request>().into_iter();
     let mut out = child::replies()?;
+    let found = device::describe(choice);
+    frames::write(&mut out, &Reply::Hello(found.clone()))?;
+    // Whoever may not use the device ends this process instead.
+    let (Ok(_), Some(Request::Open)) = (found, requests.next()) else { return Ok(()) };
     let device = match device::open(choice) {
         Ok(device) => device,
-        Err(reason) => return Ok(frames::write(&mut out, &Reply::Hello(Err(reason)))?),
+        Err(reason) => return Ok(frames::write(&mut out, &Reply::Opened(Err(reason)))?),
     };
     let teller = Teller::new(out, device.trouble());
     teller.meet("hello");
-    teller.say(&Reply::Hello(Ok(device.info().clone())))?;
-    let mut device = Watched { device, teller: teller.clone() };
+    teller.say(&Reply::Opened(Ok(())))?;
+    let mut device = Watched::new(device, teller.clone());
     let (mut arena, stock) = (Arena::default(), Stock::default());
     for request in requests {
         let reply = answer(&mut device, &mut arena, &stock, request, &teller);
@@ -49,6 +53,7 @@ fn answer(device: &mut Watched, arena: &mut Arena, stock: &Stock, request: Reque
     }
     let mut step = |case: &str, doing: &str| teller.step(case, doing);
     let answered = match request {
+        Request::Open => Err(Ended::Machine("the device is open already".to_owned())),
         Request::SelfCheck(artifact) => {
             // Its deadline is one for all of it, so nothing is told of its launch.
             self_check::run(device.device.as_mut(), &artifact).map(|()| Reply::Well).map_err(Ended::Machine)

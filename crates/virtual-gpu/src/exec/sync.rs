@@ -77,7 +77,13 @@ fn change(warp: &mut Warp, env: &mut Env<'_>, op: &MbarrierOp, address: u64, lan
     };
     match *op {
         MbarrierOp::ExpectTx { .. } => barrier.expect_bytes(tx),
-        MbarrierOp::CompleteTx { .. } => barrier.complete_bytes(tx),
+        MbarrierOp::CompleteTx { .. } => {
+            // As for bulk copies: who waits is ordered after what the warp has stored.
+            if let Some(races) = env.memories[rank].races.as_mut().filter(|_| own) {
+                races.release(warp.index, &mut barrier.clock);
+            }
+            barrier.complete_bytes(tx);
+        }
         MbarrierOp::Arrive { state, drop, .. } => {
             let before = barrier.state();
             barrier.expect_bytes(tx);

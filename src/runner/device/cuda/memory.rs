@@ -81,6 +81,17 @@ impl CudaDevice {
         unsafe { result::memcpy_htod_async(address, bytes, self.stream) }.map_err(|error| fault(&error))
     }
 
+    pub(super) fn copy_within(&mut self, from: Buffer, to: Buffer) -> Result<(), Fault> {
+        let (from, to) = (self.place(from)?, self.place(to)?);
+        if from.bytes != to.bytes {
+            return Err(Fault::Broken(format!("{} bytes copied to a buffer of {}", from.bytes, to.bytes)));
+        }
+        self.pending = true;
+        // SAFETY: both buffers have exactly these many bytes, and none is freed before the stream was waited for.
+        unsafe { result::memcpy_dtod_async(to.address, from.address, from.bytes, self.stream) }
+            .map_err(|error| fault(&error))
+    }
+
     pub(super) fn download(&mut self, buffer: Buffer) -> Result<Vec<u8>, Fault> {
         let place = self.place(buffer)?;
         let mut bytes = Vec::with_capacity(place.bytes);

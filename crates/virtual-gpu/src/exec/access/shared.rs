@@ -5,16 +5,17 @@ use crate::exec::env::{Env, Step, Trouble};
 use crate::exec::lanes::{LANES, W32, W64, lanes_of, mask_where, w32};
 use crate::fault::{Access, FaultKind};
 
-/// Returns the block and the offset that shared addresses of the lanes of `mask` mean. All must be in one block.
+/// Returns the block that the shared address of the first lane of `mask` means, and the lanes whose addresses are in it, too.
 #[inline(always)]
 fn block_of(env: &Env<'_>, at: &W64, mask: u32) -> (usize, u32) {
-    let first = mask.trailing_zeros() as usize;
-    let tag = at.0[first] >> RANK_SHIFT;
     // Without a cluster there is no other block that an address could mean.
-    if tag == 0 || env.memories.len() == 1 {
+    if env.memories.len() == 1 {
         return (env.rank, mask);
     }
-    (tag as usize - 1, mask & mask_where!(lane => at.0[lane] >> RANK_SHIFT == tag))
+    let first = mask.trailing_zeros() as usize;
+    let tag = at.0[first] >> RANK_SHIFT;
+    let rank = if tag == 0 { env.rank } else { tag as usize - 1 };
+    (rank, mask & mask_where!(lane => at.0[lane] >> RANK_SHIFT == tag))
 }
 
 #[cold]

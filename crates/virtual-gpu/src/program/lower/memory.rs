@@ -7,7 +7,7 @@ use super::opcode::Opcode;
 use super::operand::{padded, parts};
 use super::symbols::{Register, Symbol};
 use crate::program::visit::File;
-use crate::program::{AtomOp, Constant, NONE, Op, Slot, Space, Ty};
+use crate::program::{AtomOp, Constant, MbarrierOp, NONE, Op, Slot, Space, Ty};
 use crate::ptx::Problem;
 use crate::ptx::syntax::Operand;
 
@@ -117,7 +117,7 @@ impl Lowerer<'_> {
     fn st(&mut self, opcode: &mut Opcode<'_>, operands: &[Operand<'_>]) -> Result<(), Problem> {
         opcode.cache_hints();
         if opcode.take("async") {
-            return Err(opcode.unsupported());
+            return self.st_async(opcode, operands);
         }
         let volatile = opcode.semantics();
         let space = opcode.choose(space).unwrap_or(Space::Generic);
@@ -140,6 +140,32 @@ impl Lowerer<'_> {
         }
         let (addr, space) = self.address(a, space)?;
         self.emit(Op::St { space, ty, count, volatile, s: padded(&slots)?, addr });
+        Ok(())
+    }
+
+    /// `st.async`: a store to a block of the cluster and the bytes that it completes at an mbarrier there. Here both happen at
+    /// once; on the machine some time later, so a block that does not wait for them may read too early.
+    fn st_async(&mut self, opcode: &mut Opcode<'_>, operands: &[Operand<'_>]) -> Result<(), Problem> {
+        opcode.take("weak");
+        if !opcode.take("shared::cluster") || !opcode.take("mbarrier::complete_tx::bytes") {
+            return Err(opcode.unsupported());
+        }
+        let count = opcode.choose(vector).unwrap_or(1);
+        let ty = opcode.ty()?;
+        let [a, s, mbarrier] = operands else { return Err("3 operands expected".into()) };
+        let sources = parts(s);
+        if sources.len() != usize::from(count) || !matches!(ty.bytes(), 4 | 8) {
+            return Err(opcode.unsupported());
+        }
+        let mut slots = Vec::new();
+        for source in sources {
+            slots.push(self.stored(source, ty)?);
+        }
+        let tx = self.read(&Operand::Int(i64::from(ty.bytes()) * i64::from(count)), Ty::U32)?;
+        let (addr, space) = self.address(a, Space::SharedCluster)?;
+        self.emit(Op::St { space, ty, count, volatile: false, s: padded(&slots)?, addr });
+        let addr = self.address(mbarrier, Space::SharedCluster)?.0;
+        self.emit(Op::Mbarrier { op: MbarrierOp::CompleteTx { tx }, addr });
         Ok(())
     }
 
