@@ -64,7 +64,7 @@ impl Session<'_> {
         let mut deaths: HashMap<(String, VariantHash), usize> = HashMap::new();
         for iteration in &record.iterations {
             let of = |parent| record.iterations.iter().find(|other| Some(other.id) == parent);
-            if !of(iteration.parent).is_some_and(|looked_at| looked_at.hash == iteration.hash) {
+            if of(iteration.parent).is_none_or(|looked_at| looked_at.hash != iteration.hash) {
                 continue;
             }
             for case in &iteration.cases {
