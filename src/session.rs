@@ -6,6 +6,8 @@ mod contests;
 mod event;
 mod examination;
 mod finals;
+mod ledger;
+mod pipeline;
 pub(crate) mod requests;
 mod resume;
 mod winners;
@@ -18,33 +20,30 @@ use futures::StreamExt;
 use futures::stream::FuturesOrdered;
 use tokio::task::JoinHandle;
 
-use crate::agent::{Landscape, Proposer, diagnosis};
-use crate::domain::artifact::Artifact;
+use crate::agent::Proposer;
 use crate::domain::budget::Budget;
 use crate::domain::cost::{Rate, Spent};
-use crate::domain::device::TimeSource;
 use crate::domain::evaluation::{Evaluation, Outcome};
 use crate::domain::family::Family;
-use crate::domain::history::{History, Point};
-use crate::domain::hypothesis::Hypothesis;
-use crate::domain::proposal::{Idea, KnownWinner, Proposal};
+use crate::domain::history::History;
+use crate::domain::proposal::{KnownWinner, Proposal};
 use crate::domain::record::{Asked, Baseline, Environment, Meaning, Status};
-use crate::domain::variant::{Variant, VariantHash};
-use crate::domain::verdict::{Decision, Policy, judge};
+use crate::domain::variant::VariantHash;
+use crate::domain::verdict::{Policy, judge};
 use crate::domain::workload::Workload;
 use crate::runner::baseline::{BaselineProcess, BaselineProgram};
 use crate::runner::compile::{CompileError, Compiler};
-use crate::runner::evaluate::{CaseRequest, EvaluateRequest};
+use crate::runner::evaluate::EvaluateRequest;
 use crate::runner::inputs;
 use crate::runner::monitor::Monitor;
-use crate::runner::render::render;
 use crate::runner::worker::Worker;
-use crate::store::{Finish, NewSession, Past, Store};
+use crate::store::{NewSession, Past, Store};
 use crate::vcs::{Repo, Winner};
 
 use confirmations::Lead;
 use contests::Contender;
 pub use event::{Event, Interrupt, Observer};
+use pipeline::Compiled;
 
 /// Screenings in a row that are given the same inputs. To draw them takes seconds where a case is large; what is about to win is
 /// examined and contested on others.
@@ -115,17 +114,6 @@ pub struct End {
     pub session: i64,
     /// The error that ended it, if one did. The session is on record all the same.
     pub error: Option<anyhow::Error>,
-}
-
-/// A proposal on its way to the device.
-struct Compiled {
-    proposal: Proposal,
-    /// See [`Idea::look`].
-    look: bool,
-    /// See [`Idea::opening`].
-    opening: bool,
-    cases: Result<Vec<CaseRequest>, String>,
-    artifact: Result<Artifact, CompileError>,
 }
 
 struct Session<'a> {
@@ -328,17 +316,13 @@ impl<'a> Session<'a> {
             self.propose_ahead()?;
             let mut interrupt = self.interrupt.clone();
             let left = self.order.budget.wall.saturating_sub(elapsed);
-            let due = self.due_confirmation(self.pipeline.is_empty());
-            let compiled = match due {
-                Some(due) => due,
-                None => tokio::select! {
-                    compiled = self.pipeline.next() => match compiled {
-                        Some(compiled) => compiled.context("Failed to compile in the background")?,
-                        None => return Ok((Status::Finished, "there is nothing new left to try")),
-                    },
-                    () = interrupt.reached(1) => continue,
-                    () = tokio::time::sleep(left) => continue,
-                },
+            let compiled = tokio::select! {
+                compiled = self.next() => compiled?,
+                () = interrupt.reached(1) => continue,
+                () = tokio::time::sleep(left) => continue,
+            };
+            let Some(compiled) = compiled else {
+                return Ok((Status::Finished, "there is nothing new left to try"));
             };
             let iteration = self.parts.store.begin(self.id, &compiled.proposal).await?;
             self.opening -= usize::from(compiled.opening);
@@ -347,78 +331,38 @@ impl<'a> Session<'a> {
                 evaluation = self.evaluate_and_confirm(iteration, &compiled) => evaluation?,
                 () = interrupt.reached(2) => return Ok((Status::Interrupted, "it was interrupted twice")),
             };
-            let decisions = judge(&self.history.incumbents, &evaluation, &self.order.policy);
-            self.record(iteration, &compiled, &evaluation, &decisions).await?;
-            self.seed_as_baseline(&compiled, &evaluation, &decisions).await?;
-            let won = self.take_winners(iteration, &compiled, &evaluation, &decisions);
-            self.history.learn(
-                iteration,
-                &compiled.proposal.variant,
-                &compiled.proposal.hypothesis,
-                &evaluation,
-                &decisions,
-            );
-            if compiled.proposal.parent.is_some() && !compiled.look {
+            self.conclude(iteration, &compiled, &evaluation).await?;
+            if compiled.is_confirmation() {
                 self.confirmed.0 += begun.elapsed();
                 self.confirmed.1 += compiled.proposal.cases.len() as u32;
             }
-            if !compiled.look && evaluation.outcome != Outcome::Measured {
-                self.disqualify_looks(&compiled.proposal.variant.hash, &evaluation.outcome).await?;
-            }
-            self.remember_contenders(iteration, &compiled, &evaluation, &decisions);
-            self.note_leads();
-            if won {
-                self.commit_pending().await?;
-            }
         }
     }
 
-    /// Keeps the compilers busy with proposals.
-    fn propose_ahead(&mut self) -> anyhow::Result<()> {
-        let left = self.order.budget.max_iterations.map_or(u64::MAX, |most| most - self.finished);
-        let depth = self.order.compile_ahead.min(usize::try_from(left).unwrap_or(usize::MAX));
-        while self.pipeline.len() < depth {
-            self.history.under_way = self.pipeline.len();
-            let Parts { workload, families, searched, known, worker, proposer, .. } = &mut self.parts;
-            let landscape = Landscape::new(workload, families, searched, known, worker.info());
-            let diagnosis = diagnosis::diagnose(&self.history, workload, worker.info());
-            let idea = proposer.propose(&landscape, &diagnosis, &self.history);
-            let Some(idea) = idea.map_err(|problem| anyhow::anyhow!("Failed to propose a variant: {problem}"))? else {
-                return Ok(());
-            };
-            self.submit(idea)?;
+    /// Waits for what comes next: a confirmation that is due, or the oldest proposal when it is compiled.
+    async fn next(&mut self) -> anyhow::Result<Option<Compiled>> {
+        if let Some(due) = self.due_confirmation(self.pipeline.is_empty()) {
+            return Ok(Some(due));
         }
-        Ok(())
+        self.pipeline.next().await.transpose().context("Failed to compile in the background")
     }
 
-    /// Renders an idea and sends it to the compilers.
-    fn submit(&mut self, idea: Idea) -> anyhow::Result<()> {
-        let (workload, device) = (&self.parts.workload, self.parts.worker.info());
-        let family = self.parts.family(&idea.family)?;
-        let first = idea.cases.first().context("Failed to find a case for a proposal")?;
-        let specialization = family.specialization(first);
-        self.history.proposed.insert(Point::new(&family.name, &specialization, &idea.params));
-        let rendered = render(family, &specialization, workload.dtype, &idea.params);
-        let cases = requests::of(family, &idea, workload, device, self.order.model_flop);
-        let (variant, unrenderable) = match rendered {
-            Ok(variant) => (variant, None),
-            // A template may fail at some points only: there it has no source, and its name is that of the error.
-            Err(message) => (without_source(&idea, &message), Some(CompileError::Rejected { log: message })),
-        };
-        let (look, opening) = (idea.look, idea.opening);
-        self.opening += usize::from(opening);
-        let proposal = Proposal {
-            proposer: self.parts.proposer.name().to_owned(),
-            variant,
-            cases: idea.cases,
-            hypothesis: idea.hypothesis,
-            parent: idea.parent,
-        };
-        let compiler = self.parts.compiler.clone();
-        self.pipeline.push_back(tokio::task::spawn_blocking(move || {
-            let artifact = unrenderable.map_or_else(|| compiler.compile(&proposal.variant), Err);
-            Compiled { proposal, look, opening, cases, artifact }
-        }));
+    /// Judges an evaluation, puts it on record, and learns from it.
+    async fn conclude(&mut self, iteration: i64, compiled: &Compiled, evaluation: &Evaluation) -> anyhow::Result<()> {
+        let Proposal { variant, hypothesis, .. } = &compiled.proposal;
+        let decisions = judge(&self.history.incumbents, evaluation, &self.order.policy);
+        self.record(iteration, compiled, evaluation, &decisions).await?;
+        self.seed_as_baseline(compiled, evaluation, &decisions).await?;
+        let won = self.take_winners(iteration, compiled, evaluation, &decisions);
+        self.history.learn(iteration, variant, hypothesis, evaluation, &decisions);
+        if compiled.is_confirmation() && evaluation.outcome != Outcome::Measured {
+            self.disqualify_looks(&variant.hash, &evaluation.outcome).await?;
+        }
+        self.remember_contenders(iteration, compiled, evaluation, &decisions);
+        self.note_leads();
+        if won {
+            self.commit_pending().await?;
+        }
         Ok(())
     }
 
@@ -462,71 +406,6 @@ impl<'a> Session<'a> {
         self.parts.worker.evaluate(request).await.context("Failed to evaluate a variant")
     }
 
-    /// Writes a finished iteration down, with its share of the cost and the score of its claim.
-    async fn record(
-        &mut self,
-        iteration: i64,
-        compiled: &Compiled,
-        evaluation: &Evaluation,
-        decisions: &[Decision],
-    ) -> anyhow::Result<()> {
-        let hypothesis = &compiled.proposal.hypothesis;
-        let actual = self.actual_speedup(hypothesis, evaluation, decisions);
-        let spent = self.unrecorded();
-        let wall_s = self.last_record.elapsed().as_secs_f64();
-        self.last_record = Instant::now();
-        self.spent += spent;
-        self.finished += 1;
-        let cases = compiled.cases.as_deref().unwrap_or_default();
-        let plans: Vec<_> = cases.iter().map(|request| (request.case.name.as_str(), &request.plan)).collect();
-        let finish = Finish {
-            artifact: compiled.artifact.as_ref().ok(),
-            compile_log: match &compiled.artifact {
-                Err(CompileError::Rejected { log }) => Some(log),
-                _ => None,
-            },
-            plans: &plans,
-            evaluation,
-            decisions,
-            actual_speedup: actual,
-            score: hypothesis.score(actual),
-            spent,
-            wall_s,
-        };
-        self.parts.store.finish(iteration, &finish).await.context("Failed to record an iteration")?;
-        self.observer.event(&Event::Iteration {
-            iteration,
-            finished: self.finished,
-            outcome: &evaluation.outcome,
-            hypothesis,
-            decisions,
-            elapsed_s: self.elapsed().as_secs_f64(),
-            cost_usd: self.spent.total_usd(),
-        });
-        Ok(())
-    }
-
-    /// Returns the speed-up that a claim is held against: over the iteration it refers to, else over the incumbent.
-    fn actual_speedup(&self, claim: &Hypothesis, evaluation: &Evaluation, decisions: &[Decision]) -> Option<f64> {
-        if evaluation.outcome != Outcome::Measured {
-            return None;
-        }
-        let measurement = evaluation.measurements.iter().find(|m| m.case == claim.case)?;
-        let reference = claim.relative_to.and_then(|iteration| self.history.iteration(iteration));
-        match reference.and_then(|finished| finished.times.iter().find(|time| time.case == claim.case)) {
-            Some(time) => Some(time.median_ns / measurement.best_timing()?.median_ns),
-            None => decisions.iter().find(|decision| decision.case == claim.case)?.speedup,
-        }
-    }
-
-    /// Returns what has been spent since the last record. A modelled device costs nothing.
-    fn unrecorded(&self) -> Spent {
-        match self.parts.worker.info().time_source {
-            TimeSource::Measured => Spent::holding(self.last_record.elapsed().as_secs_f64(), self.order.rate),
-            TimeSource::Modelled => Spent::default(),
-        }
-    }
-
     /// Puts the end on record. What cannot be recorded any more is told beside what came first.
     async fn end(mut self, ended: anyhow::Result<(Status, &'static str)>) -> End {
         self.spent += self.unrecorded();
@@ -551,9 +430,4 @@ impl<'a> Session<'a> {
         });
         End { session: self.id, error }
     }
-}
-
-fn without_source(idea: &Idea, problem: &str) -> Variant {
-    let (family, params) = (idea.family.clone(), idea.params.clone());
-    Variant { family, params, hash: VariantHash::of(problem), source: String::new() }
 }

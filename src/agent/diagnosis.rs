@@ -44,12 +44,7 @@ pub fn diagnose(history: &History, workload: &Workload, device: &DeviceInfo) -> 
         .filter_map(|case| {
             let (fastest, best_ns) = history.fastest(&case.name)?;
             let ctas = fastest.times.iter().find(|time| time.case == case.name).map_or(0, |time| time.ctas);
-            Some(Headroom {
-                case: case.name.clone(),
-                best_ns,
-                floor_ns: floor_ns(workload, case, device),
-                ctas,
-            })
+            Some(Headroom { case: case.name.clone(), best_ns, floor_ns: floor_ns(workload, case, device), ctas })
         })
         .collect();
     Diagnosis { headroom }

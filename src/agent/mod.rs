@@ -2,6 +2,7 @@
 
 pub mod diagnosis;
 mod drill;
+mod effects;
 mod landscape;
 mod local;
 mod opening;

@@ -14,7 +14,7 @@ use crate::domain::statistics::Interval;
 /// What comes next in an opening.
 pub enum Next {
     /// This idea.
-    Idea(Idea),
+    Idea(Box<Idea>),
     /// Nothing, and what the opening teaches is still under way.
     Wait,
     /// Nothing.
@@ -41,7 +41,7 @@ impl Opening {
         while let Some((idea, point)) = first.pop_front() {
             if !history.proposed.contains(&point) {
                 self.looked |= idea.look;
-                return Ok(Next::Idea(idea));
+                return Ok(Next::Idea(Box::new(idea)));
             }
         }
         self.over |= !self.looked || history.under_way == 0;

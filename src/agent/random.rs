@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
-use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use rand::seq::{IndexedRandom, SliceRandom};
+use rand::{Rng, SeedableRng};
 
 use super::diagnosis::Diagnosis;
 use super::opening::{Next, Opening};
@@ -45,12 +45,12 @@ impl Proposer for Random {
         history: &History,
     ) -> Result<Option<Idea>, String> {
         match self.opening.next(landscape, history)? {
-            Next::Idea(idea) => return Ok(Some(idea)),
+            Next::Idea(idea) => return Ok(Some(*idea)),
             Next::Wait => return Ok(None),
             Next::Over => {}
         }
         let Some(case) = landscape.workload.cases.choose(&mut self.rng) else { return Ok(None) };
-        self.draw.next(landscape, history, &case.name, &mut self.rng)
+        self.draw.next(landscape, history, &case.name, |_, _| 1.0, &mut self.rng)
     }
 }
 
@@ -62,22 +62,21 @@ pub(super) struct Draw {
 }
 
 impl Draw {
-    /// Draws a new point of a random family, on the preferred case or, where nothing is left, on another one.
+    /// Draws a new point of a random family, chosen by its weight, on the preferred case or, where nothing is left, on another one.
     /// `Ok(None)` when nothing is left anywhere.
     pub(super) fn next(
         &mut self,
         landscape: &Landscape<'_>,
         history: &History,
         preferred: &str,
+        weight: impl Fn(&Family, &Case) -> f64,
         rng: &mut SmallRng,
     ) -> Result<Option<Idea>, String> {
         let mut cases: Vec<&Case> = landscape.workload.cases.iter().collect();
         cases.shuffle(rng);
         cases.sort_by_key(|case| case.name != preferred);
-        let mut families = landscape.families.clone();
         for case in cases {
-            families.shuffle(rng);
-            for family in &families {
+            for family in in_random_order(&landscape.families, |family| weight(family, case), rng) {
                 let place = (family.name.clone(), case.name.clone());
                 if self.exhausted.contains(&place) {
                     continue;
@@ -91,6 +90,20 @@ impl Draw {
         }
         Ok(None)
     }
+}
+
+/// Shuffles families so that each comes first with a chance that is its share of the weights (Efraimidis and Spirakis, 2006).
+fn in_random_order<'a>(
+    families: &[&'a Family],
+    weight: impl Fn(&Family) -> f64,
+    rng: &mut SmallRng,
+) -> Vec<&'a Family> {
+    let mut keyed: Vec<(f64, &Family)> = families
+        .iter()
+        .map(|family| (rng.random::<f64>().ln() / weight(family).max(f64::MIN_POSITIVE), *family))
+        .collect();
+    keyed.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+    keyed.into_iter().map(|(_, family)| family).collect()
 }
 
 fn idea<'a>(

@@ -189,6 +189,19 @@ impl History {
         Some((self.iteration(iteration)?, ns))
     }
 
+    /// Returns the fastest variants that were timed on a case, the fastest first, at most so many.
+    pub fn leaders(&self, case: &str, most: usize) -> Vec<(&Finished, f64)> {
+        let mut leaders: Vec<(&Finished, f64)> = Vec::with_capacity(most + 1);
+        for (finished, ns) in self.finished.iter().filter_map(|finished| Some((finished, finished.time_ns(case)?))) {
+            let place = leaders.partition_point(|(_, other)| *other <= ns);
+            if place < most {
+                leaders.insert(place, (finished, ns));
+                leaders.truncate(most);
+            }
+        }
+        leaders
+    }
+
     /// Forgets the time of an iteration on a case: it was not what it seemed.
     pub fn forget(&mut self, iteration: i64, case: &str) {
         if let Ok(place) = self.finished.binary_search_by_key(&iteration, |finished| finished.iteration) {

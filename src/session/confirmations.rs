@@ -60,11 +60,8 @@ impl Session<'_> {
         let first = cases.filter_map(|case| self.lead(&case.name)).next()?;
         let hash = first.variant.hash.clone();
         let cases = self.parts.workload.cases.iter();
-        let led: Vec<Contender> = cases
-            .filter_map(|case| self.lead(&case.name))
-            .filter(|lead| lead.variant.hash == hash)
-            .cloned()
-            .collect();
+        let led: Vec<Contender> =
+            cases.filter_map(|case| self.lead(&case.name)).filter(|lead| lead.variant.hash == hash).cloned().collect();
         let confirmed = self.confirmation_of(&led)?;
         self.asked.extend(led.into_iter().map(|lead| (lead.measurement.case, hash.clone())));
         Some(confirmed)
@@ -122,6 +119,12 @@ impl Session<'_> {
             parent: Some(lead.iteration),
         };
         let requests = led.iter().map(|lead| lead.request.clone()).collect();
-        Some(Compiled { proposal, look: false, opening: false, cases: Ok(requests), artifact: Ok(lead.artifact.clone()) })
+        Some(Compiled {
+            proposal,
+            look: false,
+            opening: false,
+            cases: Ok(requests),
+            artifact: Ok(lead.artifact.clone()),
+        })
     }
 }

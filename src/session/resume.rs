@@ -13,6 +13,7 @@ use crate::domain::evaluation::{Measurement, Outcome, Timing};
 use crate::domain::history::{History, Point};
 use crate::domain::incumbent::Incumbent;
 use crate::domain::record::{Baseline, CaseRecord, IterationRecord, SessionRecord};
+use crate::domain::variant::VariantHash;
 use crate::domain::verdict::Verdict;
 use crate::runner::compile::CompileError;
 use crate::runner::evaluate::CaseRequest;
@@ -35,6 +36,7 @@ impl Session<'_> {
         self.history = History::of(record, &self.parts.families);
         self.history.proposed.extend(self.deadly(record));
         self.recall_finals(record);
+        self.recall_confirmations(record);
         for (_, found) in winners(record).filter(|(_, found)| found.verdict == Some(Verdict::Start)) {
             let start_ns = found.best_timing().map(|timing| timing.median_ns);
             start_ns.map(|ns| self.starts.entry(found.case.clone()).or_insert(ns));
@@ -55,6 +57,25 @@ impl Session<'_> {
         }
         deaths.retain(|_, count| *count >= MOST_DEATHS);
         deaths.into_keys().collect()
+    }
+
+    /// Takes up which variants were confirmed, or were not and ended the process too often.
+    fn recall_confirmations(&mut self, record: &SessionRecord) {
+        let mut deaths: HashMap<(String, VariantHash), usize> = HashMap::new();
+        for iteration in &record.iterations {
+            let of = |parent| record.iterations.iter().find(|other| Some(other.id) == parent);
+            if of(iteration.parent).is_none_or(|looked_at| looked_at.hash != iteration.hash) {
+                continue;
+            }
+            for case in &iteration.cases {
+                let asked = (case.name.clone(), iteration.hash.clone());
+                let died = deaths.entry(asked.clone()).or_default();
+                *died += usize::from(iteration.outcome.is_none());
+                if iteration.outcome.is_some() || *died >= MOST_DEATHS {
+                    self.asked.insert(asked);
+                }
+            }
+        }
     }
 
     /// Makes the winner of a final the incumbent, as long as nothing has come after it: the incumbent took part, and lost.

@@ -69,12 +69,19 @@ impl Record {
         rows.iter().map(|row| row.try_get::<Option<String>, _>(0).unwrap().unwrap_or_default()).collect()
     }
 
-    /// Fails if the file is damaged, a reference leads nowhere, or a variant has two finished iterations.
+    /// Fails if the file is damaged, a reference leads nowhere, or a variant was looked at twice, or confirmed twice on a case.
     pub fn check(&self) {
         assert_eq!(self.ask("PRAGMA integrity_check"), ["ok"]);
         assert_eq!(self.ask("PRAGMA foreign_key_check"), [""; 0]);
-        let twice = "SELECT hash FROM iterations WHERE ended_at IS NOT NULL GROUP BY hash HAVING COUNT(*) > 1";
-        assert_eq!(self.ask(twice), [""; 0], "iterations are doubled");
+        let confirms = "EXISTS (SELECT 1 FROM iterations p WHERE p.id = i.parent_id AND p.hash = i.hash)";
+        let twice = "ended_at IS NOT NULL GROUP BY hash";
+        let looked = format!("SELECT hash FROM iterations i WHERE NOT {confirms} AND {twice} HAVING COUNT(*) > 1");
+        assert_eq!(self.ask(&looked), [""; 0], "iterations are doubled");
+        let confirmed = format!(
+            "SELECT hash FROM iterations i JOIN measurements m ON m.iteration_id = i.id
+             WHERE {confirms} AND {twice}, case_name HAVING COUNT(*) > 1"
+        );
+        assert_eq!(self.ask(&confirmed), [""; 0], "confirmations are doubled");
     }
 
     /// Returns every row that must never change, as text.
