@@ -1,5 +1,5 @@
 // attention-mma for f16, D=64 CAUSAL=1
-// QWARPS=1 KWARPS=4 MT=1 BC=32 STAGES=2 QDIRECT=0 VLATE=0 MIN_BLOCKS=2
+// QWARPS=1 KWARPS=4 MT=1 BC=64 STAGES=1 QDIRECT=0 VLATE=0 MIN_BLOCKS=0
 // Attention on the tensor cores through mma.sync: o = softmax(q k^T * scale) v, for f16.
 //
 // After FlashAttention-2 (Dao 2023, arXiv 2307.08691): a warp owns 16 * MT query rows and walks the keys in tiles. Scores,
@@ -16,8 +16,8 @@ constexpr bool CAUSAL = 1;       // key j is visible to query i iff j <= i + Sk 
 constexpr int QWARPS = 1;         // warps along the queries
 constexpr int KWARPS = 4;         // warps that share the keys of the same queries
 constexpr int MT = 1;             // groups of 16 query rows of a warp
-constexpr int BC = 32;            // keys of a warp in a tile
-constexpr int STAGES = 2;         // tiles in shared memory: one in use, the others on their way
+constexpr int BC = 64;            // keys of a warp in a tile
+constexpr int STAGES = 1;         // tiles in shared memory: one in use, the others on their way
 constexpr bool QDIRECT = 0;      // queries go from global memory to registers, without a tile
 constexpr bool VLATE = 0;        // scores start as soon as the keys are there, before the values
 
@@ -84,7 +84,7 @@ __device__ inline unsigned pack(float low, float high) {
     return *reinterpret_cast<const unsigned*>(&h);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 2)
+extern "C" __global__ void __launch_bounds__(THREADS)
 attend(const __half* __restrict__ q, const __half* __restrict__ k, const __half* __restrict__ v, __half* __restrict__ o,
        int Sq, int Sk, float scale) {
     extern __shared__ __align__(128) unsigned char shared[];

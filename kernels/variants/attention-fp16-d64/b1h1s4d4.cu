@@ -1,5 +1,5 @@
 // attention-scalar for f16, D=4 CAUSAL=1
-// BR=64 BC=32 THREADS=256 TPR=1 ROWS=1 KEYS=4 VEC=1 PAD=0 QREG=1 SKIP=0 UNROLL=1 MIN_BLOCKS=4
+// BR=64 BC=64 THREADS=256 TPR=1 ROWS=1 KEYS=4 VEC=1 PAD=0 QREG=1 SKIP=0 UNROLL=1 MIN_BLOCKS=0
 // Attention without tensor cores: o = softmax(q k^T * scale) v, one pass over the keys.
 //
 // A block owns BR consecutive queries of one head and walks the keys in tiles of BC, copied to shared memory. Softmax
@@ -13,7 +13,7 @@ using Elem = __half;
 constexpr int D = 4;            // head dimension
 constexpr bool CAUSAL = 1;      // key j is visible to query i iff j <= i + Sk - Sq
 constexpr int BR = 64;           // query rows of a block
-constexpr int BC = 32;           // keys of a tile
+constexpr int BC = 64;           // keys of a tile
 constexpr int THREADS = 256;     // threads of a block; all copy, the first WORKERS compute
 constexpr int TPR = 1;           // threads that share a query row
 constexpr int ROWS = 1;          // query rows of a group of TPR threads
@@ -91,7 +91,7 @@ __device__ inline void copy_rows(Elem* to, const Elem* from, int rows, int valid
 // neighbouring addresses, so a group's load has no bank conflict and all groups of a warp share it by broadcast.
 __device__ inline int dimension(int chunk) { return (chunk * TPR + (int)threadIdx.x % TPR) * VEC; }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 4)
+extern "C" __global__ void __launch_bounds__(THREADS)
 attention(const Elem* __restrict__ q, const Elem* __restrict__ k, const Elem* __restrict__ v, Elem* __restrict__ o,
           int Sq, int Sk, float scale) {
     extern __shared__ __align__(16) unsigned char shared[];

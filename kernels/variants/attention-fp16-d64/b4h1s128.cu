@@ -1,5 +1,5 @@
 // attention-mma for f16, D=64 CAUSAL=1
-// QWARPS=1 KWARPS=4 MT=1 BC=32 STAGES=1 QDIRECT=0 VLATE=0 MIN_BLOCKS=3
+// QWARPS=1 KWARPS=4 MT=1 BC=32 STAGES=1 QDIRECT=0 VLATE=0 MIN_BLOCKS=2
 // Attention on the tensor cores through mma.sync: o = softmax(q k^T * scale) v, for f16.
 //
 // After FlashAttention-2 (Dao 2023, arXiv 2307.08691): a warp owns 16 * MT query rows and walks the keys in tiles. Scores,
@@ -84,7 +84,7 @@ __device__ inline unsigned pack(float low, float high) {
     return *reinterpret_cast<const unsigned*>(&h);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 3)
+extern "C" __global__ void __launch_bounds__(THREADS, 2)
 attend(const __half* __restrict__ q, const __half* __restrict__ k, const __half* __restrict__ v, __half* __restrict__ o,
        int Sq, int Sk, float scale) {
     extern __shared__ __align__(128) unsigned char shared[];
