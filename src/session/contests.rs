@@ -13,7 +13,7 @@ use crate::domain::contest::{Contest, Role, near_tie};
 use crate::domain::device::TimeSource;
 use crate::domain::evaluation::{Evaluation, Measurement, Outcome};
 use crate::domain::floor::{Floor, floor_ns};
-use crate::domain::variant::Variant;
+use crate::domain::variant::{Variant, VariantHash};
 use crate::domain::verdict::{Decision, Verdict};
 use crate::runner::baseline::BaselineProcess;
 use crate::runner::contest::{self, BaselineEntry, ContestError, Entry, Terms, with_twin};
@@ -89,7 +89,7 @@ impl Session<'_> {
                 if compiled.look {
                     break;
                 }
-                let Some(incumbent) = self.promising_against(&challenger) else { continue };
+                let Some(incumbent) = self.promising_against(&challenger, compiled) else { continue };
                 if self.interrupt.requested() || self.elapsed() + self.finals_time() >= self.order.budget.wall {
                     break;
                 }
@@ -122,13 +122,14 @@ impl Session<'_> {
         self.contest(&challenger, vec![(Role::Incumbent, incumbent)], false).await
     }
 
-    /// Returns the incumbent that a screened challenger may beat.
-    fn promising_against(&self, challenger: &Contender) -> Option<Contender> {
+    /// Returns the incumbent that a screened challenger may beat. What is confirmed has been chosen by its look: to be screened anew
+    /// takes nothing from it.
+    fn promising_against(&self, challenger: &Contender, compiled: &Compiled) -> Option<Contender> {
         let case = &challenger.measurement.case;
         let incumbent = self.history.incumbents.get(case)?;
         let screening = challenger.measurement.screening.as_ref()?;
-        let promising = self.order.policy.promising(screening, self.incumbent_screened_ns(case));
-        promising.then(|| self.contender(case, incumbent.iteration).cloned()).flatten()
+        let promising = || self.order.policy.promising(screening, self.incumbent_screened_ns(case));
+        (compiled.is_confirmation() || promising()).then(|| self.contender(case, incumbent.iteration).cloned()).flatten()
     }
 
     /// Returns what a screened time is held against: the incumbent's screening, where there is one. Its time in a contest was
@@ -283,17 +284,24 @@ impl Session<'_> {
 
     /// Takes a variant out of the running on its case, for it failed there on inputs that it had not met.
     pub(super) async fn disqualify(&mut self, failed: &Contender, outcome: &Outcome) -> anyhow::Result<()> {
-        let (iteration, case) = (failed.iteration, failed.measurement.case.as_str());
         let reason = outcome.message().unwrap_or(outcome.kind());
+        self.put_out(failed.iteration, &failed.variant.hash, &failed.measurement.case, reason).await
+    }
+
+    /// Takes a variant that was timed in an iteration out of the running on a case: all that is known of it there.
+    pub(super) async fn put_out(
+        &mut self,
+        iteration: i64,
+        hash: &VariantHash,
+        case: &str,
+        reason: &str,
+    ) -> anyhow::Result<()> {
         self.parts.store.disqualify(iteration, case, reason).await.context("Failed to record a disqualification")?;
-        if self.history.incumbents.get(case).is_some_and(|incumbent| incumbent.iteration == iteration) {
-            self.history.incumbents.remove(case);
-        }
-        self.history.forget(iteration, case);
+        self.history.forget(hash, case);
         if let Some(contenders) = self.contenders.get_mut(case) {
-            contenders.retain(|contender| contender.variant.hash != failed.variant.hash);
+            contenders.retain(|contender| contender.variant.hash != *hash);
         }
-        if self.uncommitted.get(case).is_some_and(|(queued, _)| *queued == iteration) {
+        if self.uncommitted.get(case).is_some_and(|(_, queued)| queued.sidecar.variant.hash == *hash) {
             self.uncommitted.remove(case);
         }
         self.observer.event(&Event::Disqualified { case, iteration, reason });

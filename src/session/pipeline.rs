@@ -31,10 +31,10 @@ impl Compiled {
 }
 
 impl Session<'_> {
-    /// Keeps the compilers busy with proposals.
-    pub(super) fn propose_ahead(&mut self) -> anyhow::Result<()> {
+    /// Keeps the compilers busy with so many proposals.
+    pub(super) fn propose_ahead(&mut self, most: usize) -> anyhow::Result<()> {
         let left = self.order.budget.max_iterations.map_or(u64::MAX, |most| most - self.finished);
-        let depth = self.order.compile_ahead.min(usize::try_from(left).unwrap_or(usize::MAX));
+        let depth = most.min(usize::try_from(left).unwrap_or(usize::MAX));
         while self.pipeline.len() < depth {
             self.history.under_way = self.pipeline.len();
             let Parts { workload, families, searched, known, worker, proposer, .. } = &mut self.parts;
