@@ -92,8 +92,6 @@ pub struct History {
     pub(crate) fastest: HashMap<String, (i64, f64)>,
     /// Points proposed so far, also those in flight: none is proposed twice.
     pub proposed: HashSet<Point>,
-    /// Ideas that are under way: what they teach is still to come.
-    pub under_way: usize,
 }
 
 /// A timed case of an iteration with what was decided on it.

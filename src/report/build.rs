@@ -100,7 +100,7 @@ fn case(name: &str, input: &ReportInput<'_>) -> Case {
         regime: measurement.map(|measurement| measurement.regime).or(conditions.map(|conditions| conditions.regime)),
         start_us: start.map(|(.., timing)| timing.median_ns / NS_PER_US),
         best_us: best_ns.map(|ns| ns / NS_PER_US),
-        best_ci_us: standing.map(|standing| interval_us(standing.timing)),
+        best_ci_us: standing.and_then(|s| s.timing.shown_interval_ns().map(|_| interval_us(s.timing))),
         confirmed: standing.is_some_and(|standing| standing.confirmed()),
         baseline,
         speedup_over_start: to_start.map(|ratio| ratio.estimate),

@@ -129,7 +129,9 @@ impl Session<'_> {
         let incumbent = self.history.incumbents.get(case)?;
         let screening = challenger.measurement.screening.as_ref()?;
         let promising = || self.order.policy.promising(screening, self.incumbent_screened_ns(case));
-        (compiled.is_confirmation() || promising()).then(|| self.contender(case, incumbent.iteration).cloned()).flatten()
+        (compiled.is_confirmation() || promising())
+            .then(|| self.contender(case, incumbent.iteration).cloned())
+            .flatten()
     }
 
     /// Returns what a screened time is held against: the incumbent's screening, where there is one. Its time in a contest was

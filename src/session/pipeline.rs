@@ -36,11 +36,10 @@ impl Session<'_> {
         let left = self.order.budget.max_iterations.map_or(u64::MAX, |most| most - self.finished);
         let depth = most.min(usize::try_from(left).unwrap_or(usize::MAX));
         while self.pipeline.len() < depth {
-            self.history.under_way = self.pipeline.len();
             let Parts { workload, families, searched, known, worker, proposer, .. } = &mut self.parts;
             let landscape = Landscape::new(workload, families, searched, known, worker.info());
             let diagnosis = diagnosis::diagnose(&self.history, workload, worker.info());
-            let idea = proposer.propose(&landscape, &diagnosis, &self.history);
+            let idea = proposer.propose(&landscape, &diagnosis, &self.history, self.pipeline.len());
             let Some(idea) = idea.map_err(|problem| anyhow::anyhow!("Failed to propose a variant: {problem}"))? else {
                 return Ok(());
             };

@@ -30,7 +30,14 @@ fn diagnosed(workload: &str, family: &str, times_us: &[(&str, f64)]) -> Vec<Find
         relative_to: None,
     };
     let times = times_us.iter().map(time).collect();
-    let finished = Finished { iteration: 1, family: family.name.clone(), params: family.defaults(), hypothesis, times, hash: VariantHash::of("") };
+    let finished = Finished {
+        iteration: 1,
+        family: family.name.clone(),
+        params: family.defaults(),
+        hypothesis,
+        times,
+        hash: VariantHash::of(""),
+    };
     findings(&History { finished: vec![finished], ..History::default() }, &workload, &device)
 }
 
