@@ -3,6 +3,7 @@
 mod baselines;
 mod confirmations;
 mod contests;
+mod disqualifications;
 mod event;
 mod examination;
 mod finals;

@@ -4,18 +4,16 @@
 //! moment. So what a session proposes is only looked at, and the fastest of a case is confirmed, in an iteration of its own, once
 //! nothing faster has come for a while, or when there is no time left to find it.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::time::Duration;
 
 use super::{Compiled, Contender, Session};
 use crate::domain::cost::Spent;
 use crate::domain::device::TimeSource;
-use crate::domain::evaluation::Outcome;
 use crate::domain::hypothesis::Hypothesis;
 use crate::domain::proposal::Proposal;
 use crate::domain::statistics::Interval;
 use crate::domain::variant::VariantHash;
-use crate::domain::verdict::{Decision, Verdict};
 
 /// The iterations without a faster variant after which one is confirmed, over those that are compiled ahead: what was proposed before
 /// it was found comes to its end, and as much again that follows from it.
@@ -24,9 +22,6 @@ const SETTLED: u64 = 2;
 /// What a confirmation takes on one case, about, until some have shown it: one beside a start of 0.3 s took 8 s (H200, 2026-11-21,
 /// `optloop start --workload attention-fp16-long`).
 const CONFIRMATION_TIME: Duration = Duration::from_secs(8);
-
-/// What a variant is put out for whose contest was held and counts for nothing.
-const BELOW_FLOOR: &str = "its time in its contest is below the floor";
 
 /// How far the time of a look may be from what it is when it is confirmed.
 const SCREENING_NOISE: f64 = 0.03;
@@ -72,27 +67,6 @@ impl Session<'_> {
         let confirmed = self.confirmation_of(&led)?;
         self.asked.extend(led.into_iter().map(|lead| (lead.measurement.case, hash.clone())));
         Some(confirmed)
-    }
-
-    /// Takes a variant that was rejected in its confirmation out of the running on those cases; if it failed, also wherever it was
-    /// only looked at. Where it was confirmed before, its win stands.
-    pub(super) async fn disqualify_looks(
-        &mut self,
-        hash: &VariantHash,
-        outcome: &Outcome,
-        decisions: &[Decision],
-    ) -> anyhow::Result<()> {
-        let failed = *outcome != Outcome::Measured;
-        let rejected = |case: &str| decisions.iter().any(|d| d.case == case && d.verdict == Verdict::Rejected);
-        let confirmed = |case: &str| self.history.times_of(hash).any(|(_, time)| time.case == case && !time.look);
-        let times = self.history.times_of(hash);
-        let out = times.filter(|(_, time)| rejected(&time.case) || (failed && !confirmed(&time.case)));
-        let out: BTreeMap<String, i64> = out.map(|(iteration, time)| (time.case.clone(), iteration)).collect();
-        let reason = if failed { outcome.message().unwrap_or(outcome.kind()) } else { BELOW_FLOOR };
-        for (case, iteration) in out {
-            self.put_out(iteration, hash, &case, reason).await?;
-        }
-        Ok(())
     }
 
     /// Returns the fastest variant of a case that would take the incumbent's place, if none was asked yet that is as fast.

@@ -4,7 +4,6 @@ use std::time::Instant;
 
 use anyhow::Context;
 
-use super::event::Event;
 use super::finals::MOST_RIVALS;
 use super::{Compiled, Session};
 use crate::domain::artifact::Artifact;
@@ -13,7 +12,7 @@ use crate::domain::contest::{Contest, Role, near_tie};
 use crate::domain::device::TimeSource;
 use crate::domain::evaluation::{Evaluation, Measurement, Outcome};
 use crate::domain::floor::{Floor, floor_ns};
-use crate::domain::variant::{Variant, VariantHash};
+use crate::domain::variant::Variant;
 use crate::domain::verdict::{Decision, Verdict};
 use crate::runner::baseline::BaselineProcess;
 use crate::runner::contest::{self, BaselineEntry, ContestError, Entry, Terms, with_twin};
@@ -282,32 +281,6 @@ impl Session<'_> {
         let baseline = self.baseline_process.as_mut().zip(self.backends.get(&case.name).cloned());
         let baseline = baseline.map(|(process, backend)| BaselineEntry { process, backend });
         contest::hold(&mut worker, self.parts.monitor.as_ref(), &pids, &terms, &entries, baseline).await
-    }
-
-    /// Takes a variant out of the running on its case, for it failed there on inputs that it had not met.
-    pub(super) async fn disqualify(&mut self, failed: &Contender, outcome: &Outcome) -> anyhow::Result<()> {
-        let reason = outcome.message().unwrap_or(outcome.kind());
-        self.put_out(failed.iteration, &failed.variant.hash, &failed.measurement.case, reason).await
-    }
-
-    /// Takes a variant that was timed in an iteration out of the running on a case: all that is known of it there.
-    pub(super) async fn put_out(
-        &mut self,
-        iteration: i64,
-        hash: &VariantHash,
-        case: &str,
-        reason: &str,
-    ) -> anyhow::Result<()> {
-        self.parts.store.disqualify(iteration, case, reason).await.context("Failed to record a disqualification")?;
-        self.history.forget(hash, case);
-        if let Some(contenders) = self.contenders.get_mut(case) {
-            contenders.retain(|contender| contender.variant.hash != *hash);
-        }
-        if self.uncommitted.get(case).is_some_and(|(_, queued)| queued.sidecar.variant.hash == *hash) {
-            self.uncommitted.remove(case);
-        }
-        self.observer.event(&Event::Disqualified { case, iteration, reason });
-        Ok(())
     }
 
     fn baseline_pid(&self) -> Option<u32> {
