@@ -51,16 +51,16 @@ fn a_point_of_a_family_is_held_against_the_reference_and_itself() {
     insta::assert_snapshot!(without_figures(&table), @"
     small/s64 on fake device (no kernel was executed), warm L2, times are modelled
     role what iteration µs interval samples over the challenger challenger is share of floor error SM MHz W °C mJ
-    challenger toy HASH - # # to # # - - #% # - - - -
-    baseline toy HASH - # # to # # #× (# to #) faster #% # - - - -
+    challenger toy HASH - # - # - - #% # - - - -
+    baseline toy HASH - # - # #× (# to #) faster #% # - - - -
     twin toy HASH - # # to # # #× (# to #) tied #% # - - - -
     # rounds, samples of a block: #; # more rounds thrown away because the GPU was throttled; noise #% (the challenger over its twin)
     The floor is # µs, #% of the challenger's time
 
     small/s128 on fake device (no kernel was executed), warm L2, times are modelled
     role what iteration µs interval samples over the challenger challenger is share of floor error SM MHz W °C mJ
-    challenger toy HASH - # # to # # - - #% # - - - -
-    baseline toy HASH - # # to # # #× (# to #) faster #% # - - - -
+    challenger toy HASH - # - # - - #% # - - - -
+    baseline toy HASH - # - # #× (# to #) faster #% # - - - -
     twin toy HASH - # # to # # #× (# to #) tied #% # - - - -
     # rounds, samples of a block: #; # more rounds thrown away because the GPU was throttled; noise #% (the challenger over its twin)
     The floor is # µs, #% of the challenger's time
@@ -193,7 +193,7 @@ fn the_figure_of_a_commit_holds_and_a_false_one_does_not() {
     insta::assert_snapshot!(without_figures(&sandbox.succeeds(&reproduce)), @"
     small/s128 on fake device (no kernel was executed), warm L2, times are modelled
     role what iteration µs interval samples over the challenger challenger is share of floor error SM MHz W °C mJ
-    challenger toy HASH - # # to # # - - #% # - - - -
+    challenger toy HASH - # - # - - #% # - - - -
     twin toy HASH - # # to # # #× (# to #) tied #% # - - - -
     # rounds, samples of a block: #; # more rounds thrown away because the GPU was throttled; noise #% (the challenger over its twin)
     The floor is # µs, #% of the challenger's time
@@ -273,8 +273,8 @@ fn a_modelled_winner_comes_out_the_same_on_the_same_virtual_gpu() {
     insta::assert_snapshot!(without_figures(&table), @"
     small/s64 on virtual H200, warm L2, times are modelled
     role what iteration µs interval samples over the challenger challenger is share of floor error SM MHz W °C mJ
-    challenger attention-scalar HASH - # # to # # - - #% # - - - -
-    baseline attention-scalar HASH - # # to # # #× (# to #) faster #% # - - - -
+    challenger attention-scalar HASH - # - # - - #% # - - - -
+    baseline attention-scalar HASH - # - # #× (# to #) faster #% # - - - -
     These times are modelled one by one, without noise
     The floor is # µs, #% of the challenger's time
 
