@@ -51,16 +51,16 @@ fn a_point_of_a_family_is_held_against_the_reference_and_itself() {
     insta::assert_snapshot!(without_figures(&table), @"
     small/s64 on fake device (no kernel was executed), warm L2, times are modelled
     role what iteration µs interval samples over the challenger challenger is share of floor error SM MHz W °C mJ
-    challenger toy HASH - # - # - - #% # - - - -
-    baseline toy HASH - # - # #× (# to #) faster #% # - - - -
+    challenger toy HASH - # # to # # - - #% # - - - -
+    baseline toy HASH - # # to # # #× (# to #) faster #% # - - - -
     twin toy HASH - # # to # # #× (# to #) tied #% # - - - -
     # rounds, samples of a block: #; # more rounds thrown away because the GPU was throttled; noise #% (the challenger over its twin)
     The floor is # µs, #% of the challenger's time
 
     small/s128 on fake device (no kernel was executed), warm L2, times are modelled
     role what iteration µs interval samples over the challenger challenger is share of floor error SM MHz W °C mJ
-    challenger toy HASH - # - # - - #% # - - - -
-    baseline toy HASH - # - # #× (# to #) faster #% # - - - -
+    challenger toy HASH - # # to # # - - #% # - - - -
+    baseline toy HASH - # # to # # #× (# to #) faster #% # - - - -
     twin toy HASH - # # to # # #× (# to #) tied #% # - - - -
     # rounds, samples of a block: #; # more rounds thrown away because the GPU was throttled; noise #% (the challenger over its twin)
     The floor is # µs, #% of the challenger's time
@@ -193,7 +193,7 @@ fn the_figure_of_a_commit_holds_and_a_false_one_does_not() {
     insta::assert_snapshot!(without_figures(&sandbox.succeeds(&reproduce)), @"
     small/s128 on fake device (no kernel was executed), warm L2, times are modelled
     role what iteration µs interval samples over the challenger challenger is share of floor error SM MHz W °C mJ
-    challenger toy HASH - # - # - - #% # - - - -
+    challenger toy HASH - # # to # # - - #% # - - - -
     twin toy HASH - # # to # # #× (# to #) tied #% # - - - -
     # rounds, samples of a block: #; # more rounds thrown away because the GPU was throttled; noise #% (the challenger over its twin)
     The floor is # µs, #% of the challenger's time
