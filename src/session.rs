@@ -3,6 +3,7 @@
 mod baselines;
 mod confirmations;
 mod contests;
+mod disqualifications;
 mod event;
 mod examination;
 mod finals;
@@ -296,9 +297,10 @@ impl<'a> Session<'a> {
     /// Recalls what a session that goes on has found so far, and gets its baselines while the first proposals are compiled.
     async fn set_out(&mut self, past: Option<Past>) -> anyhow::Result<()> {
         if let Some(past) = past {
-            self.recall(&past).await?;
+            self.recall(past).await?;
         }
-        self.propose_ahead()?;
+        // No more than the first: a baseline's eager calls are timed on the host, which compilers would load.
+        self.propose_ahead(1)?;
         self.time_baselines().await
     }
 
@@ -313,7 +315,7 @@ impl<'a> Session<'a> {
             if let Some(stop) = self.order.budget.exhausted(elapsed, spent, self.finished) {
                 return Ok((Status::Finished, stop.reason()));
             }
-            self.propose_ahead()?;
+            self.propose_ahead(self.order.compile_ahead)?;
             let mut interrupt = self.interrupt.clone();
             let left = self.order.budget.wall.saturating_sub(elapsed);
             let compiled = tokio::select! {
@@ -355,8 +357,8 @@ impl<'a> Session<'a> {
         self.seed_as_baseline(compiled, evaluation, &decisions).await?;
         let won = self.take_winners(iteration, compiled, evaluation, &decisions);
         self.history.learn(iteration, variant, hypothesis, evaluation, &decisions);
-        if compiled.is_confirmation() && evaluation.outcome != Outcome::Measured {
-            self.disqualify_looks(&variant.hash, &evaluation.outcome).await?;
+        if compiled.is_confirmation() {
+            self.disqualify_looks(&variant.hash, &evaluation.outcome, &decisions).await?;
         }
         self.remember_contenders(iteration, compiled, evaluation, &decisions);
         self.note_leads();

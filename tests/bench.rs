@@ -273,8 +273,8 @@ fn a_modelled_winner_comes_out_the_same_on_the_same_virtual_gpu() {
     insta::assert_snapshot!(without_figures(&table), @"
     small/s64 on virtual H200, warm L2, times are modelled
     role what iteration µs interval samples over the challenger challenger is share of floor error SM MHz W °C mJ
-    challenger attention-scalar HASH - # # to # # - - #% # - - - -
-    baseline attention-scalar HASH - # # to # # #× (# to #) faster #% # - - - -
+    challenger attention-scalar HASH - # - # - - #% # - - - -
+    baseline attention-scalar HASH - # - # #× (# to #) faster #% # - - - -
     These times are modelled one by one, without noise
     The floor is # µs, #% of the challenger's time
 

@@ -156,6 +156,24 @@ fn of_the_families_seeds_the_fastest_on_each_case_gets_the_contest_with_the_star
     ");
 }
 
+/// On a slow start, the opening may be all that there is time for.
+#[test]
+fn a_session_that_ends_in_its_opening_confirms_what_leads() {
+    let sandbox = Sandbox::new();
+    for name in ["another", "later"] {
+        let manifest = common::MANIFEST.replace("name = \"toy\"", &format!("name = \"{name}\""));
+        let manifest = manifest.replace("default = 32", "default = 128");
+        sandbox.write(&format!("templates/kernels/{name}/family.toml"), &manifest);
+        sandbox.write(&format!("templates/kernels/{name}/kernel.cu.tera"), common::TEMPLATE);
+    }
+    assert!(sandbox.session("3", &["--case", "s128"]).status.success());
+    let rows: Value = serde_json::from_str(&sandbox.succeeds(&["history", "--json"])).unwrap();
+    let rows = rows.as_array().unwrap().iter();
+    let told: Vec<String> =
+        rows.map(|row| ["family", "verdict"].map(|key| row[key].as_str().unwrap()).join(" ")).collect();
+    assert_eq!(told, ["toy start", "another tied", "another improved"]);
+}
+
 #[test]
 fn the_same_seed_proposes_the_same_and_every_iteration_can_be_read_back() {
     let proposals = || {

@@ -60,13 +60,14 @@ impl Proposer for Drill {
         landscape: &Landscape<'_>,
         diagnosis: &Diagnosis,
         history: &History,
+        under_way: usize,
     ) -> Result<Option<Idea>, String> {
         if self.rng.random_bool(BROKEN_SHARE)
             && let Some(broken) = self.broken(landscape, history)?
         {
             return Ok(Some(broken));
         }
-        self.local.propose(landscape, diagnosis, history)
+        self.local.propose(landscape, diagnosis, history, under_way)
     }
 }
 

@@ -132,8 +132,9 @@ impl Proposer for Local {
         landscape: &Landscape<'_>,
         diagnosis: &Diagnosis,
         history: &History,
+        under_way: usize,
     ) -> Result<Option<Idea>, String> {
-        match self.opening.next(landscape, history)? {
+        match self.opening.next(landscape, history, under_way)? {
             Next::Idea(idea) => return Ok(Some(*idea)),
             Next::Wait => return Ok(None),
             Next::Over => {}

@@ -23,13 +23,14 @@ pub trait Proposer: Send {
     /// Returns the name that `--proposer` takes.
     fn name(&self) -> &'static str;
 
-    /// Suggests a point that has not been proposed yet, or `Ok(None)` when it finds none, or none before those under way have
-    /// taught something. An error is a mistake in a manifest.
+    /// Suggests a point that has not been proposed yet, or `Ok(None)` when it finds none, or none before the ideas that are under way
+    /// have taught something. An error is a mistake in a manifest.
     fn propose(
         &mut self,
         landscape: &Landscape<'_>,
         diagnosis: &Diagnosis,
         history: &History,
+        under_way: usize,
     ) -> Result<Option<Idea>, String>;
 }
 

@@ -32,8 +32,8 @@ pub struct Opening {
 }
 
 impl Opening {
-    /// Returns what comes next.
-    pub fn next(&mut self, landscape: &Landscape<'_>, history: &History) -> Result<Next, String> {
+    /// Returns what comes next, while so many ideas are under way: what they teach is still to come.
+    pub fn next(&mut self, landscape: &Landscape<'_>, history: &History, under_way: usize) -> Result<Next, String> {
         let first = match &mut self.first {
             Some(first) => first,
             None => self.first.insert(work_out(landscape)?),
@@ -44,7 +44,7 @@ impl Opening {
                 return Ok(Next::Idea(Box::new(idea)));
             }
         }
-        self.over |= !self.looked || history.under_way == 0;
+        self.over |= !self.looked || under_way == 0;
         Ok(if self.over { Next::Over } else { Next::Wait })
     }
 }

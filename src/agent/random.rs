@@ -43,8 +43,9 @@ impl Proposer for Random {
         landscape: &Landscape<'_>,
         _diagnosis: &Diagnosis,
         history: &History,
+        under_way: usize,
     ) -> Result<Option<Idea>, String> {
-        match self.opening.next(landscape, history)? {
+        match self.opening.next(landscape, history, under_way)? {
             Next::Idea(idea) => return Ok(Some(*idea)),
             Next::Wait => return Ok(None),
             Next::Over => {}

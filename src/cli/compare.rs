@@ -9,12 +9,13 @@ use serde::Serialize;
 use self::side::{Recorded, Side};
 use super::error::usage_sentence;
 use super::existing_store;
-use super::table::Table;
+use super::table::{Table, figure};
 use crate::catalog::Project;
 use crate::domain::conditions::{Conditions, compare};
 use crate::domain::contest::{Contest, Entrant, Ratio, paired_ratio};
 use crate::domain::device::TimeSource;
 use crate::domain::evaluation::Timing;
+use crate::domain::sampling::LEAST_SAMPLES;
 use crate::report::format;
 use crate::store::Store;
 
@@ -146,11 +147,12 @@ fn print(answer: &Answer, out: &mut impl Write) -> io::Result<()> {
     let mut table = Table::new(&["", "what", ">µs", "interval", ">samples"]);
     for (letter, time) in [("A", &answer.a), ("B", &answer.b)] {
         let [lo, hi] = time.ci_us;
+        let enough = (time.samples >= LEAST_SAMPLES).then_some(());
         table.row([
             letter.to_owned(),
             time.name.clone(),
             format::us(time.us),
-            format!("{} to {}", format::us(lo), format::us(hi)),
+            figure(enough, |()| format!("{} to {}", format::us(lo), format::us(hi))),
             time.samples.to_string(),
         ]);
     }

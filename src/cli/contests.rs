@@ -36,7 +36,7 @@ pub(super) fn print(contest: &Contest, out: &mut impl Write) -> io::Result<()> {
             name.clone(),
             figure(*iteration, |iteration| iteration.to_string()),
             us(timing.median_ns),
-            format!("{} to {}", us(timing.interval_ns.lo), us(timing.interval_ns.hi)),
+            figure(timing.shown_interval_ns(), |shown| format!("{} to {}", us(shown.lo), us(shown.hi))),
             timing.samples_ns.len().to_string(),
             figure(ratio, |ratio| format::ratio(ratio.estimate, ratio.interval.lo, ratio.interval.hi)),
             figure(challenger_is(contest, entrant), str::to_owned),

@@ -6,6 +6,7 @@ use similar::TextDiff;
 
 use super::contests;
 use super::table::{Table, figure};
+use crate::domain::evaluation::Timing;
 use crate::domain::record::IterationRecord;
 use crate::domain::variant::show_params;
 use crate::report::{format, profiles};
@@ -128,7 +129,7 @@ fn cases(detail: &IterationDetail, out: &mut impl Write) -> io::Result<()> {
             measurement.case.clone(),
             figure(measurement.verdict, |verdict| verdict.name().to_owned()),
             figure(timing, |timing| us(timing.median_ns)),
-            figure(timing, |timing| format!("{} to {}", us(timing.interval_ns.lo), us(timing.interval_ns.hi))),
+            figure(timing.and_then(Timing::shown_interval_ns), |shown| format!("{} to {}", us(shown.lo), us(shown.hi))),
             figure(timing, |timing| timing.samples_ns.len().to_string()),
             if measurement.confirmation.is_some() { "yes" } else { "no" }.to_owned(),
             figure(measurement.speedup, format::times),

@@ -6,6 +6,7 @@ use super::check::Check;
 use super::contest::Contest;
 use super::profile::Profile;
 use super::regime::Regime;
+use super::sampling::LEAST_SAMPLES;
 use super::statistics::{Interval, median, median_interval};
 
 /// What became of an iteration.
@@ -160,6 +161,11 @@ impl Timing {
         let median_ns = median(&samples_ns)?;
         let interval_ns = median_interval(&samples_ns)?;
         Some(Self { samples_ns, launches_per_sample, median_ns, interval_ns })
+    }
+
+    /// Returns the interval to show; none for too few samples to have one.
+    pub fn shown_interval_ns(&self) -> Option<Interval> {
+        (self.samples_ns.len() >= LEAST_SAMPLES).then_some(self.interval_ns)
     }
 }
 

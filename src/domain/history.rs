@@ -51,6 +51,8 @@ pub struct Finished {
     pub family: String,
     /// The variant's parameters.
     pub params: Params,
+    /// The variant's name.
+    pub hash: VariantHash,
     /// What was claimed before the experiment.
     pub hypothesis: Hypothesis,
     /// The time per case, in nanoseconds, and the blocks launched.
@@ -75,6 +77,8 @@ pub struct CaseTime {
     pub ctas: u64,
     /// What was counted, where the time is modelled.
     pub profile: Option<Profile>,
+    /// It comes from a look: neither a contest nor a start.
+    pub look: bool,
 }
 
 /// Everything that a session has learnt.
@@ -88,8 +92,6 @@ pub struct History {
     pub(crate) fastest: HashMap<String, (i64, f64)>,
     /// Points proposed so far, also those in flight: none is proposed twice.
     pub proposed: HashSet<Point>,
-    /// Ideas that are under way: what they teach is still to come.
-    pub under_way: usize,
 }
 
 /// A timed case of an iteration with what was decided on it.
@@ -99,6 +101,7 @@ struct Seen<'a> {
     timing: &'a Timing,
     ctas: u64,
     profile: Option<&'a Profile>,
+    contested: bool,
 }
 
 impl History {
@@ -113,16 +116,18 @@ impl History {
             history.proposed.extend(proposed_point(iteration, families));
             let seen = iteration.measurements.iter().filter_map(|m| {
                 let (timing, profile) = (m.best_timing()?, m.profile.as_ref());
-                Some(Seen { case: &m.case, verdict: m.verdict, timing, ctas: m.ctas?, profile })
+                let contested = m.contest.is_some();
+                Some(Seen { case: &m.case, verdict: m.verdict, timing, ctas: m.ctas?, profile, contested })
             });
             let finished = Finished {
                 iteration: iteration.id,
                 family: iteration.family.clone(),
                 params: iteration.params.clone(),
+                hash: iteration.hash.clone(),
                 hypothesis: iteration.hypothesis.clone(),
                 times: Vec::new(),
             };
-            history.take_up(finished, &iteration.hash, outcome, seen);
+            history.take_up(finished, outcome, seen);
         }
         history
     }
@@ -139,32 +144,29 @@ impl History {
         let verdict = |case: &str| decisions.iter().find(|decision| decision.case == case).map(|d| d.verdict);
         let seen = evaluation.measurements.iter().filter_map(|m| {
             let (timing, profile) = (m.best_timing()?, m.profile.as_ref());
-            Some(Seen { case: &m.case, verdict: verdict(&m.case), timing, ctas: m.ctas, profile })
+            let contested = m.contest.is_some();
+            Some(Seen { case: &m.case, verdict: verdict(&m.case), timing, ctas: m.ctas, profile, contested })
         });
         let finished = Finished {
             iteration,
             family: variant.family.clone(),
             params: variant.params.clone(),
+            hash: variant.hash.clone(),
             hypothesis: hypothesis.clone(),
             times: Vec::new(),
         };
-        self.take_up(finished, &variant.hash, &evaluation.outcome, seen);
+        self.take_up(finished, &evaluation.outcome, seen);
     }
 
-    fn take_up<'a>(
-        &mut self,
-        mut finished: Finished,
-        hash: &VariantHash,
-        outcome: &Outcome,
-        seen: impl Iterator<Item = Seen<'a>>,
-    ) {
+    fn take_up<'a>(&mut self, mut finished: Finished, outcome: &Outcome, seen: impl Iterator<Item = Seen<'a>>) {
         // What is wrong on one case may be fast on another for that very reason: its times teach nothing.
         if *outcome != Outcome::Measured {
             return;
         }
-        for Seen { case, verdict, timing, ctas, profile } in seen {
-            if matches!(verdict, Some(Verdict::Start | Verdict::Improved)) {
-                let (iteration, hash) = (finished.iteration, hash.clone());
+        for Seen { case, verdict, timing, ctas, profile, contested } in seen {
+            let leads = matches!(verdict, Some(Verdict::Start | Verdict::Improved));
+            if leads {
+                let (iteration, hash) = (finished.iteration, finished.hash.clone());
                 self.incumbents.insert(case.to_owned(), Incumbent { iteration, hash, timing: timing.clone() });
             }
             if verdict == Some(Verdict::Rejected) {
@@ -175,8 +177,8 @@ impl History {
             if self.fastest.get(case).is_none_or(|(_, fastest_ns)| ns < *fastest_ns) {
                 self.fastest.insert(case.to_owned(), (finished.iteration, ns));
             }
-            let (case, profile) = (case.to_owned(), profile.cloned());
-            finished.times.push(CaseTime { case, median_ns: timing.median_ns, ctas, profile });
+            let (case, profile, look) = (case.to_owned(), profile.cloned(), !leads && !contested);
+            finished.times.push(CaseTime { case, median_ns: timing.median_ns, ctas, profile, look });
         }
         if !finished.times.is_empty() {
             self.finished.push(finished);
@@ -202,16 +204,24 @@ impl History {
         leaders
     }
 
-    /// Forgets the time of an iteration on a case: it was not what it seemed.
-    pub fn forget(&mut self, iteration: i64, case: &str) {
-        if let Ok(place) = self.finished.binary_search_by_key(&iteration, |finished| finished.iteration) {
-            self.finished[place].times.retain(|time| time.case != case);
+    /// Returns every time of a variant, with the iteration in which it was taken: its look and its confirmation are two.
+    pub fn times_of(&self, hash: &VariantHash) -> impl Iterator<Item = (i64, &CaseTime)> {
+        let of_variant = self.finished.iter().filter(move |finished| finished.hash == *hash);
+        of_variant.flat_map(|finished| finished.times.iter().map(|time| (finished.iteration, time)))
+    }
+
+    /// Forgets all times of a variant on a case, and that it is the best there: it was not what it seemed.
+    pub fn forget(&mut self, hash: &VariantHash, case: &str) {
+        for finished in self.finished.iter_mut().filter(|finished| finished.hash == *hash) {
+            finished.times.retain(|time| time.case != case);
         }
-        if self.fastest.get(case).is_some_and(|(fastest, _)| *fastest == iteration) {
-            self.fastest.remove(case);
-            let times = self.finished.iter().filter_map(|finished| Some((finished.iteration, finished.time_ns(case)?)));
-            let fastest = times.min_by(|(_, a), (_, b)| a.total_cmp(b));
-            self.fastest.extend(fastest.map(|fastest| (case.to_owned(), fastest)));
+        if self.incumbents.get(case).is_some_and(|incumbent| incumbent.hash == *hash) {
+            self.incumbents.remove(case);
+        }
+        let times = self.finished.iter().filter_map(|finished| Some((finished.iteration, finished.time_ns(case)?)));
+        match times.min_by(|(_, a), (_, b)| a.total_cmp(b)) {
+            Some(fastest) => drop(self.fastest.insert(case.to_owned(), fastest)),
+            None => drop(self.fastest.remove(case)),
         }
     }
 

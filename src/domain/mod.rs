@@ -28,6 +28,7 @@ pub mod sampling;
 pub mod sidecar;
 pub mod space;
 pub mod statistics;
+mod strike;
 #[cfg(test)]
 pub(crate) mod synthetic;
 pub mod toml_text;

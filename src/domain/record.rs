@@ -267,6 +267,11 @@ pub struct CaseRecord {
 }
 
 impl CaseRecord {
+    /// Tells whether it was looked at there and no more: neither a contest nor a start.
+    pub fn is_look(&self) -> bool {
+        self.contest.is_none() && !matches!(self.verdict, Some(Verdict::Start | Verdict::Improved))
+    }
+
     /// Returns the time to report: the confirmed one where there is one.
     pub fn best_timing(&self) -> Option<&Timing> {
         self.confirmation.as_ref().or(self.screening.as_ref())

@@ -35,7 +35,7 @@ pub fn build(input: &ReportInput<'_>) -> Report {
         caught: caught(&record.iterations),
         wins: wins(&record.iterations),
         hypotheses: record.iterations.iter().map(claim).collect(),
-        predictions: predictions(&record.iterations),
+        predictions: predictions(record),
         findings: findings::group(input.findings),
         correctness: record.session.cases.iter().map(|name| exactness(name, record)).collect(),
         committed: committed(&record.iterations),
@@ -100,7 +100,7 @@ fn case(name: &str, input: &ReportInput<'_>) -> Case {
         regime: measurement.map(|measurement| measurement.regime).or(conditions.map(|conditions| conditions.regime)),
         start_us: start.map(|(.., timing)| timing.median_ns / NS_PER_US),
         best_us: best_ns.map(|ns| ns / NS_PER_US),
-        best_ci_us: standing.map(|standing| interval_us(standing.timing)),
+        best_ci_us: standing.and_then(|s| s.timing.shown_interval_ns().map(|_| interval_us(s.timing))),
         confirmed: standing.is_some_and(|standing| standing.confirmed()),
         baseline,
         speedup_over_start: to_start.map(|ratio| ratio.estimate),
@@ -202,9 +202,11 @@ fn claim(iteration: &IterationRecord) -> Claim {
     }
 }
 
-fn predictions(iterations: &[IterationRecord]) -> Predictions {
+/// Counts what became of the claims. A confirmation repeats what a look has found, and predicts nothing.
+fn predictions(record: &SessionRecord) -> Predictions {
     let mut predictions = Predictions::default();
-    for score in iterations.iter().filter_map(|iteration| iteration.score) {
+    let claims = record.iterations.iter().filter(|iteration| !record.confirms(iteration));
+    for score in claims.filter_map(|iteration| iteration.score) {
         *match score {
             Score::Confirmed => &mut predictions.confirmed,
             Score::Exceeded => &mut predictions.exceeded,

@@ -4,10 +4,12 @@
 //! moment. So what a session proposes is only looked at, and the fastest of a case is confirmed, in an iteration of its own, once
 //! nothing faster has come for a while, or when there is no time left to find it.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use super::{Compiled, Contender, Session};
-use crate::domain::evaluation::Outcome;
+use crate::domain::cost::Spent;
+use crate::domain::device::TimeSource;
 use crate::domain::hypothesis::Hypothesis;
 use crate::domain::proposal::Proposal;
 use crate::domain::statistics::Interval;
@@ -19,7 +21,7 @@ const SETTLED: u64 = 2;
 
 /// What a confirmation takes on one case, about, until some have shown it: one beside a start of 0.3 s took 8 s (H200, 2026-11-21,
 /// `optloop start --workload attention-fp16-long`).
-const CONFIRMATION_TIME: Duration = Duration::from_secs(5);
+const CONFIRMATION_TIME: Duration = Duration::from_secs(8);
 
 /// How far the time of a look may be from what it is when it is confirmed.
 const SCREENING_NOISE: f64 = 0.03;
@@ -47,11 +49,11 @@ impl Session<'_> {
     /// Returns the next confirmation that is due, of one variant on all cases that it leads; or of any that leads, if nothing else is
     /// left to do.
     pub(super) fn due_confirmation(&mut self, nothing_else: bool) -> Option<Compiled> {
-        if self.opening > 0 {
+        let pressed = nothing_else || self.is_pressed();
+        if self.opening > 0 && !pressed {
             // There may be a faster family.
             return None;
         }
-        let pressed = nothing_else || self.is_pressed();
         let settled = SETTLED * self.order.compile_ahead as u64;
         let cases = self.parts.workload.cases.iter().filter(|case| {
             let lead = self.leads.get(&case.name);
@@ -65,16 +67,6 @@ impl Session<'_> {
         let confirmed = self.confirmation_of(&led)?;
         self.asked.extend(led.into_iter().map(|lead| (lead.measurement.case, hash.clone())));
         Some(confirmed)
-    }
-
-    /// Takes a variant that failed its confirmation out of the running wherever it was only looked at.
-    pub(super) async fn disqualify_looks(&mut self, hash: &VariantHash, outcome: &Outcome) -> anyhow::Result<()> {
-        let looks: Vec<Contender> =
-            self.contenders.values().flatten().filter(|contender| contender.variant.hash == *hash).cloned().collect();
-        for look in looks {
-            self.disqualify(&look, outcome).await?;
-        }
-        Ok(())
     }
 
     /// Returns the fastest variant of a case that would take the incumbent's place, if none was asked yet that is as fast.
@@ -95,9 +87,14 @@ impl Session<'_> {
         let (taken, cases) = self.confirmed;
         let each = if cases == 0 { CONFIRMATION_TIME } else { taken / cases };
         let needed = each.saturating_mul(self.leads.len() as u32);
-        let spent = self.elapsed() + self.finals_time();
-        let left = self.order.budget.max_iterations.map_or(u64::MAX, |most| most.saturating_sub(self.finished));
-        spent + needed >= self.order.budget.wall || left <= self.leads.len() as u64
+        let cost = match self.parts.worker.info().time_source {
+            TimeSource::Measured => Spent::holding(needed.as_secs_f64(), self.order.rate).total_usd(),
+            TimeSource::Modelled => 0.0,
+        };
+        let spent = self.spent.total_usd() + self.unrecorded().total_usd() + cost;
+        let variants = self.leads.values().map(|lead| &lead.hash).collect::<HashSet<_>>().len() as u64;
+        let elapsed = self.elapsed() + self.finals_time() + needed;
+        variants > 0 && self.order.budget.exhausted(elapsed, spent, self.finished + variants).is_some()
     }
 
     fn confirmation_of(&self, led: &[Contender]) -> Option<Compiled> {
@@ -109,7 +106,8 @@ impl Session<'_> {
             evidence: format!("in iteration {} it took {:.2} us there", lead.iteration, ns / 1e3),
             case: case.clone(),
             predicted: Interval { lo: speedup * (1.0 - SCREENING_NOISE), hi: speedup * (1.0 + SCREENING_NOISE) },
-            relative_to: self.history.incumbents.get(case).map(|incumbent| incumbent.iteration),
+            // It predicts nothing: what is known of it comes from the very look that it repeats.
+            relative_to: None,
         };
         let proposal = Proposal {
             proposer: self.parts.proposer.name().to_owned(),

@@ -4,7 +4,6 @@ use std::time::Instant;
 
 use anyhow::Context;
 
-use super::event::Event;
 use super::finals::MOST_RIVALS;
 use super::{Compiled, Session};
 use crate::domain::artifact::Artifact;
@@ -89,7 +88,7 @@ impl Session<'_> {
                 if compiled.look {
                     break;
                 }
-                let Some(incumbent) = self.promising_against(&challenger) else { continue };
+                let Some(incumbent) = self.promising_against(&challenger, compiled) else { continue };
                 if self.interrupt.requested() || self.elapsed() + self.finals_time() >= self.order.budget.wall {
                     break;
                 }
@@ -122,13 +121,16 @@ impl Session<'_> {
         self.contest(&challenger, vec![(Role::Incumbent, incumbent)], false).await
     }
 
-    /// Returns the incumbent that a screened challenger may beat.
-    fn promising_against(&self, challenger: &Contender) -> Option<Contender> {
+    /// Returns the incumbent that a screened challenger may beat. What is confirmed has been chosen by its look: to be screened anew
+    /// takes nothing from it.
+    fn promising_against(&self, challenger: &Contender, compiled: &Compiled) -> Option<Contender> {
         let case = &challenger.measurement.case;
         let incumbent = self.history.incumbents.get(case)?;
         let screening = challenger.measurement.screening.as_ref()?;
-        let promising = self.order.policy.promising(screening, self.incumbent_screened_ns(case));
-        promising.then(|| self.contender(case, incumbent.iteration).cloned()).flatten()
+        let promising = || self.order.policy.promising(screening, self.incumbent_screened_ns(case));
+        (compiled.is_confirmation() || promising())
+            .then(|| self.contender(case, incumbent.iteration).cloned())
+            .flatten()
     }
 
     /// Returns what a screened time is held against: the incumbent's screening, where there is one. Its time in a contest was
@@ -279,25 +281,6 @@ impl Session<'_> {
         let baseline = self.baseline_process.as_mut().zip(self.backends.get(&case.name).cloned());
         let baseline = baseline.map(|(process, backend)| BaselineEntry { process, backend });
         contest::hold(&mut worker, self.parts.monitor.as_ref(), &pids, &terms, &entries, baseline).await
-    }
-
-    /// Takes a variant out of the running on its case, for it failed there on inputs that it had not met.
-    pub(super) async fn disqualify(&mut self, failed: &Contender, outcome: &Outcome) -> anyhow::Result<()> {
-        let (iteration, case) = (failed.iteration, failed.measurement.case.as_str());
-        let reason = outcome.message().unwrap_or(outcome.kind());
-        self.parts.store.disqualify(iteration, case, reason).await.context("Failed to record a disqualification")?;
-        if self.history.incumbents.get(case).is_some_and(|incumbent| incumbent.iteration == iteration) {
-            self.history.incumbents.remove(case);
-        }
-        self.history.forget(iteration, case);
-        if let Some(contenders) = self.contenders.get_mut(case) {
-            contenders.retain(|contender| contender.variant.hash != failed.variant.hash);
-        }
-        if self.uncommitted.get(case).is_some_and(|(queued, _)| *queued == iteration) {
-            self.uncommitted.remove(case);
-        }
-        self.observer.event(&Event::Disqualified { case, iteration, reason });
-        Ok(())
     }
 
     fn baseline_pid(&self) -> Option<u32> {

@@ -9,7 +9,7 @@ use super::{Compiled, Session};
 use crate::domain::cost::Spent;
 use crate::domain::device::TimeSource;
 use crate::domain::evaluation::{Evaluation, Outcome};
-use crate::domain::hypothesis::Hypothesis;
+use crate::domain::hypothesis::{Hypothesis, Score};
 use crate::domain::verdict::Decision;
 use crate::runner::compile::CompileError;
 use crate::store::Finish;
@@ -42,7 +42,8 @@ impl Session<'_> {
             evaluation,
             decisions,
             actual_speedup: actual,
-            score: hypothesis.score(actual),
+            // What is confirmed is claimed to be as fast as it was found to be: no prediction.
+            score: if compiled.is_confirmation() { Score::Untested } else { hypothesis.score(actual) },
             spent,
             wall_s,
         };

@@ -31,16 +31,15 @@ impl Compiled {
 }
 
 impl Session<'_> {
-    /// Keeps the compilers busy with proposals.
-    pub(super) fn propose_ahead(&mut self) -> anyhow::Result<()> {
+    /// Keeps the compilers busy with so many proposals.
+    pub(super) fn propose_ahead(&mut self, most: usize) -> anyhow::Result<()> {
         let left = self.order.budget.max_iterations.map_or(u64::MAX, |most| most - self.finished);
-        let depth = self.order.compile_ahead.min(usize::try_from(left).unwrap_or(usize::MAX));
+        let depth = most.min(usize::try_from(left).unwrap_or(usize::MAX));
         while self.pipeline.len() < depth {
-            self.history.under_way = self.pipeline.len();
             let Parts { workload, families, searched, known, worker, proposer, .. } = &mut self.parts;
             let landscape = Landscape::new(workload, families, searched, known, worker.info());
             let diagnosis = diagnosis::diagnose(&self.history, workload, worker.info());
-            let idea = proposer.propose(&landscape, &diagnosis, &self.history);
+            let idea = proposer.propose(&landscape, &diagnosis, &self.history, self.pipeline.len());
             let Some(idea) = idea.map_err(|problem| anyhow::anyhow!("Failed to propose a variant: {problem}"))? else {
                 return Ok(());
             };

@@ -28,7 +28,8 @@ type Found<'r> = (&'r IterationRecord, &'r CaseRecord);
 
 impl Session<'_> {
     /// Takes up everything that the session had found when it ended, and commits the winners that were not committed then.
-    pub(super) async fn recall(&mut self, past: &Past) -> anyhow::Result<()> {
+    pub(super) async fn recall(&mut self, mut past: Past) -> anyhow::Result<()> {
+        past.record.strike_out();
         let record = &past.record;
         self.used = past.used;
         self.spent = record.session.cost;
@@ -59,19 +60,18 @@ impl Session<'_> {
         deaths.into_keys().collect()
     }
 
-    /// Takes up which variants were confirmed, or were not and ended the process too often.
+    /// Takes up which confirmations have come to something, or ended the process too often.
     fn recall_confirmations(&mut self, record: &SessionRecord) {
         let mut deaths: HashMap<(String, VariantHash), usize> = HashMap::new();
-        for iteration in &record.iterations {
-            let of = |parent| record.iterations.iter().find(|other| Some(other.id) == parent);
-            if of(iteration.parent).is_none_or(|looked_at| looked_at.hash != iteration.hash) {
-                continue;
-            }
+        for iteration in record.iterations.iter().filter(|iteration| record.confirms(iteration)) {
+            let failed = iteration.outcome.as_ref().is_some_and(|outcome| *outcome != Outcome::Measured);
             for case in &iteration.cases {
                 let asked = (case.name.clone(), iteration.hash.clone());
                 let died = deaths.entry(asked.clone()).or_default();
                 *died += usize::from(iteration.outcome.is_none());
-                if iteration.outcome.is_some() || *died >= MOST_DEATHS {
+                // One for which there was no time any more is asked again.
+                let held = iteration.measurements.iter().any(|m| m.case == case.name && m.contest.is_some());
+                if failed || held || *died >= MOST_DEATHS {
                     self.asked.insert(asked);
                 }
             }
@@ -84,7 +84,8 @@ impl Session<'_> {
             let case = &last.contest.conditions.case;
             let Some(incumbent) = self.history.incumbents.get(case) else { continue };
             let took_part = last.contest.entrants.iter().any(|entrant| entrant.iteration == Some(incumbent.iteration));
-            let winner = record.iterations.iter().find(|iteration| iteration.id == last.winner);
+            let won = |(iteration, found): &Found<'_>| iteration.id == last.winner && found.case == *case;
+            let winner = measured(record).find(won).map(|(iteration, _)| iteration);
             let (true, Some(winner), Some(best)) = (took_part, winner, last.contest.challenger()) else { continue };
             if winner.id != incumbent.iteration && best.iteration == Some(winner.id) {
                 let (hash, timing) = (winner.hash.clone(), best.timing.clone());
@@ -127,12 +128,14 @@ impl Session<'_> {
             let of_case: Vec<Found<'_>> = measured(record).filter(|(_, found)| found.case == *case).collect();
             let best = of_case.iter().find(|(iteration, _)| iteration.id == incumbent.iteration);
             let best_ns = best.and_then(screened);
-            let others = of_case.iter().filter(|(iteration, _)| iteration.id != incumbent.iteration);
+            // A variant that was looked at and confirmed is one, as it was confirmed.
+            let latest: HashMap<_, _> = of_case.iter().map(|found| (&found.0.hash, found)).collect();
+            let others = latest.into_values().filter(|(iteration, _)| iteration.hash != incumbent.hash);
             let timed = others.filter_map(|found| Some((screened(found)?, *found)));
             let mut near: Vec<(f64, Found<'_>)> =
                 timed.filter(|(ns, _)| best_ns.is_some_and(|best_ns| near_tie(*ns, best_ns))).collect();
             // As many as were kept when it ended: on a plateau of the search space the record has any number of them.
-            near.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+            near.sort_by(|(a, (of_a, _)), (b, (of_b, _))| a.total_cmp(b).then(of_a.id.cmp(&of_b.id)));
             chosen.extend(best.into_iter().copied().chain(near.into_iter().take(MOST_KEPT).map(|(_, found)| found)));
             references.extend(of_case.iter().copied().rfind(|(iteration, found)| {
                 found.verdict == Some(Verdict::Start) && iteration.family == self.parts.workload.reference

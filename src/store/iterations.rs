@@ -64,10 +64,16 @@ impl Store {
         Ok(())
     }
 
-    /// Records that a variant failed on a case after it had been judged there. The first time stays.
+    /// Records that the variant of an iteration failed on a case after it had been judged there: in every iteration of its session.
+    /// The first time stays.
     pub async fn disqualify(&self, iteration: i64, case: &str, reason: &str) -> Result<(), StoreError> {
         sqlx::query(
-            "INSERT INTO disqualifications (iteration_id, case_name, reason, disqualified_at) VALUES (?, ?, ?, ?)
+            "INSERT INTO disqualifications (iteration_id, case_name, reason, disqualified_at)
+             SELECT m.iteration_id, m.case_name, ?3, ?4
+             FROM iterations failed
+             JOIN iterations i ON i.session_id = failed.session_id AND i.hash = failed.hash
+             JOIN measurements m ON m.iteration_id = i.id
+             WHERE failed.id = ?1 AND m.case_name = ?2 AND m.verdict <> 'rejected'
              ON CONFLICT DO NOTHING",
         )
         .bind(iteration)

@@ -166,6 +166,46 @@ fn what_was_in_flight_at_two_deaths_is_not_proposed_a_third_time() {
     assert_eq!(hashes[0], hashes[1]);
 }
 
+/// A look and its confirmation are two iterations of one variant. It fails in its confirmation, or in its final, and the process dies
+/// before all of that is put down.
+#[test]
+fn what_is_put_out_of_the_running_does_not_come_back_through_its_look() {
+    for trouble in ["examine die\n", "enter pass\nenter pass\nenter pass\nenter pass\nenter die\n"] {
+        let sandbox = Sandbox::new();
+        let trouble_at = sandbox.path(".optloop-trouble");
+        std::fs::write(&trouble_at, trouble).unwrap();
+        let mut session = sandbox.command(&[&START[..], &["--case", "s128"]].concat());
+        assert!(session.env("OPTLOOP_FAKE_FAULTS", &trouble_at).output().unwrap().status.success());
+        assert_eq!(std::fs::read_to_string(&trouble_at).unwrap(), "");
+        let rejected = |sandbox: &Sandbox| -> Vec<(i64, String)> {
+            let rows: Value = serde_json::from_str(&sandbox.succeeds(&["history", "--json"])).unwrap();
+            let rows = rows.as_array().unwrap().iter().filter(|row| row["verdict"] == "rejected");
+            rows.map(|row| (row["iteration"].as_i64().unwrap(), row["hash"].as_str().unwrap().to_owned())).collect()
+        };
+        let out = rejected(&sandbox);
+        assert_eq!(out.len(), 2, "the look and the confirmation: {out:?}");
+        assert_eq!(out[0].1, out[1].1);
+
+        tamper(
+            &sandbox,
+            &format!(
+                "DROP TRIGGER disqualification_is_kept; DROP TRIGGER finished_session_stays; DROP TRIGGER IF EXISTS final_is_kept;
+                 DELETE FROM disqualifications WHERE iteration_id = {};
+                 UPDATE sessions SET status = 'running', ended_at = NULL, max_iterations = 40",
+                out.iter().map(|(iteration, _)| iteration).min().unwrap()
+            ),
+        );
+        let (status, events, said) = Running::start(&sandbox, &["resume", "--json"]).end();
+        assert!(status.success(), "{said}");
+        let last = events.iter().rfind(|event| event["event"] == "final").unwrap();
+        assert!(out.iter().all(|(iteration, _)| last["iteration"] != *iteration), "{last}");
+        Record::of(&sandbox).check();
+        let winner = std::fs::read_to_string(sandbox.path("kernels/modelled/fake/small/s128.json")).unwrap();
+        let winner: Value = serde_json::from_str(&winner).unwrap();
+        assert_ne!(winner["variant"]["hash"], *out[0].1, "what is committed is not what failed");
+    }
+}
+
 /// With one key, attention is a copy of the values, which the shell program can compute.
 #[test]
 fn a_baseline_is_started_again_and_timed_once() {

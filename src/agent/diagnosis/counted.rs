@@ -77,7 +77,7 @@ mod tests {
     use crate::domain::profile::tests::launch;
     use crate::domain::profile::{Profile, Units};
     use crate::domain::statistics::Interval;
-    use crate::domain::variant::Params;
+    use crate::domain::variant::{Params, VariantHash};
 
     fn finished(launches: Vec<LaunchProfile>) -> Finished {
         let time = |launch| CaseTime {
@@ -85,11 +85,13 @@ mod tests {
             median_ns: 1000.0,
             ctas: 1,
             profile: Some(Profile { launches: vec![launch], checked_on: None }),
+            look: false,
         };
         Finished {
             iteration: 7,
             family: "tiled".to_owned(),
             params: Params::default(),
+            hash: VariantHash::of(""),
             hypothesis: Hypothesis {
                 claim: String::new(),
                 evidence: String::new(),

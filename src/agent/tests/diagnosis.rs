@@ -20,7 +20,7 @@ fn diagnosed(workload: &str, family: &str, times_us: &[(&str, f64)]) -> Vec<Find
     let time = |(case, us): &(&str, f64)| {
         let dims = workload.case(case).unwrap();
         let plan = family.plan(&family.defaults(), dims, workload.op, workload.dtype, &device).unwrap();
-        CaseTime { case: (*case).to_owned(), median_ns: us * 1e3, ctas: plan.ctas(), profile: None }
+        CaseTime { case: (*case).to_owned(), median_ns: us * 1e3, ctas: plan.ctas(), profile: None, look: false }
     };
     let hypothesis = Hypothesis {
         claim: "a seed".to_owned(),
@@ -30,7 +30,14 @@ fn diagnosed(workload: &str, family: &str, times_us: &[(&str, f64)]) -> Vec<Find
         relative_to: None,
     };
     let times = times_us.iter().map(time).collect();
-    let finished = Finished { iteration: 1, family: family.name.clone(), params: family.defaults(), hypothesis, times };
+    let finished = Finished {
+        iteration: 1,
+        family: family.name.clone(),
+        params: family.defaults(),
+        hypothesis,
+        times,
+        hash: VariantHash::of(""),
+    };
     findings(&History { finished: vec![finished], ..History::default() }, &workload, &device)
 }
 

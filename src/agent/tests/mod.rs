@@ -67,9 +67,8 @@ impl Scene {
     /// Asks for an idea and puts it under way, as a session does.
     fn propose(&mut self, proposer: &mut dyn Proposer) -> Option<Idea> {
         let landscape = Landscape::new(&self.workload, &self.families, &self.searched, &self.known, &self.device);
-        self.history.under_way = self.under_way;
         let diagnosis = diagnose(&self.history, &self.workload, &self.device);
-        let idea = proposer.propose(&landscape, &diagnosis, &self.history).unwrap()?;
+        let idea = proposer.propose(&landscape, &diagnosis, &self.history, self.under_way).unwrap()?;
         self.under_way += 1;
         let point = self.point(&idea);
         assert!(self.history.proposed.insert(point), "proposed twice: {idea:?}");

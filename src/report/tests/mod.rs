@@ -27,7 +27,7 @@ use crate::store::testing;
 
 fn timing(us: f64) -> Timing {
     let interval_ns = Interval { lo: us * 995.0, hi: us * 1005.0 };
-    Timing { samples_ns: vec![us * 1000.0], launches_per_sample: 1, median_ns: us * 1000.0, interval_ns }
+    Timing { samples_ns: vec![us * 1000.0; 3], launches_per_sample: 1, median_ns: us * 1000.0, interval_ns }
 }
 
 fn session(id: i64, wins: u64, spent: Spent) -> SessionSummary {
