@@ -14,7 +14,7 @@ pub struct Data {
     pub inputs: Inputs,
     /// What to expect.
     pub expectation: Expectation,
-    /// Where they come from, and where is looked.
+    /// Where they come from.
     pub seed: u64,
 }
 

@@ -93,6 +93,7 @@ fn evaluation(fault: i32, regime: Regime) -> EvaluateRequest {
         oracle_flop: 1e10,
         model_flop: 1e9,
         input_seed: 7,
+        own_seed: 8,
     }
 }
 
