@@ -238,9 +238,7 @@ impl Session<'_> {
                 tracing::warn!("the reference left a contest: {}", outcome.message().unwrap_or(outcome.kind()));
                 continue;
             }
-            // Other contents are given to each while nobody else runs: what comes of them is its own doing.
-            let own = outcome.check() == Some(Check::Fresh);
-            if !own && self.examine(&failed).await?.is_ok() {
+            if !self.fails_alone(&failed, &outcome).await? {
                 // By itself it is right, so what it fails with is the doing of another.
                 let message = format!(
                     "iteration {} is right by itself and fails beside it: {}",
@@ -251,6 +249,20 @@ impl Session<'_> {
                 return Ok(Err(Outcome::Cheated { case, check: Check::Surroundings, message }));
             }
             self.disqualify(&failed, &outcome).await?;
+        }
+    }
+
+    /// Tells whether an entrant is wrong without the others, too: beside them it has failed.
+    async fn fails_alone(&mut self, failed: &Contender, outcome: &Outcome) -> anyhow::Result<bool> {
+        if outcome.check() != Some(Check::Fresh) {
+            return Ok(self.examine(failed).await?.is_err());
+        }
+        // An examination is over before whoever gives the same for ever after thousands of executions does so. Nobody else ran when it
+        // failed, but another one may have written into its workspace before.
+        match self.hold(failed, &[], false).await {
+            Ok(_) => Ok(false),
+            Err(ContestError::Failed { .. }) => Ok(true),
+            Err(ContestError::Machine(error)) => Err(error).context("Failed to hold a contest"),
         }
     }
 

@@ -133,6 +133,20 @@ fn an_evaluation_gives_back_all_that_it_took_whatever_came_of_it() {
     }
 }
 
+/// A variant before it may have left the outputs of what the two were given.
+#[test]
+fn the_contents_after_timing_are_each_variants_own() {
+    let (mut device, stock) = (FakeDevice::new(), Stock::default());
+    let mut last_inputs = |own_seed| {
+        let request = EvaluateRequest { own_seed, ..evaluation(RIGHT, Regime::Warm) };
+        assert_eq!(evaluate(&mut device, &request, &stock, &mut |_, _| {}).unwrap().outcome, Outcome::Measured);
+        device.last_inputs().unwrap()
+    };
+    let [first, second, again] = [1, 2, 1].map(&mut last_inputs);
+    assert_ne!(first, second);
+    assert_eq!(first, again);
+}
+
 #[test]
 fn one_replay_of_a_cold_case_goes_over_every_set_equally_often() {
     let mut device = FakeDevice::new();
