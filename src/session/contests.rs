@@ -210,7 +210,8 @@ impl Session<'_> {
         contenders.truncate(1 + MOST_KEPT);
     }
 
-    /// Holds a contest in fresh workers until nobody else fails. An outcome is the challenger's: whoever else fails is disqualified.
+    /// Holds a contest in fresh workers until nobody else fails. An outcome is the challenger's: whoever else fails by itself, too, is
+    /// disqualified.
     pub(super) async fn contest(
         &mut self,
         challenger: &Contender,
@@ -231,6 +232,11 @@ impl Session<'_> {
                 Err(ContestError::Failed { entrant, outcome }) => (entrant, outcome),
             };
             if !(1..=others.len()).contains(&entrant) {
+                let is_fresh = outcome.check() == Some(Check::Fresh);
+                if is_fresh && has_rivals(&others) && !self.fails_alone(challenger, &outcome).await? {
+                    drop_rivals(&mut others, &outcome);
+                    continue;
+                }
                 return Ok(Err(outcome));
             }
             let (role, failed) = others.remove(entrant - 1);
@@ -239,6 +245,10 @@ impl Session<'_> {
                 continue;
             }
             if !self.fails_alone(&failed, &outcome).await? {
+                if has_rivals(&others) {
+                    drop_rivals(&mut others, &outcome);
+                    continue;
+                }
                 // By itself it is right, so what it fails with is the doing of another.
                 let message = format!(
                     "iteration {} is right by itself and fails beside it: {}",
@@ -323,4 +333,14 @@ impl Session<'_> {
         let affordable = sample_ns * self.order.policy.contest.least as f64 <= MOST_REFERENCE_NS;
         (affordable && reference.variant.hash != challenger.variant.hash).then(|| reference.clone())
     }
+}
+
+fn has_rivals(others: &[(Role, Contender)]) -> bool {
+    others.iter().any(|(role, _)| *role == Role::Rival)
+}
+
+/// Goes on without the rivals: of a final's entrants they alone were never examined, and one of them spoils it for another.
+fn drop_rivals(others: &mut Vec<(Role, Contender)>, outcome: &Outcome) {
+    tracing::warn!("a final goes on without its rivals: {}", outcome.message().unwrap_or(outcome.kind()));
+    others.retain(|(role, _)| *role != Role::Rival);
 }

@@ -189,9 +189,10 @@ impl CaseRun<'_> {
         prepared: Option<Prepared>,
         (seen, data): (&Seen, &Data),
     ) -> Result<(), Ended> {
-        let checked = setup
-            .check_timed(device, seen, data)
-            .and_then(|()| setup.check_fresh(device, prepared.as_ref(), &self.own_data("fresh", FRESH_SHARE)));
+        let checked = setup.check_timed(device, seen, data).and_then(|()| {
+            let fresh = data.turned(&self.problem, self.request.oracle_flop * FRESH_SHARE, self.seed("fresh"));
+            setup.check_fresh(device, prepared.as_ref(), &fresh)
+        });
         let released = match (prepared, device.clock()) {
             (Some(prepared), Clock::Replay(device)) => device.release(prepared.capture),
             _ => Ok(()),
@@ -202,7 +203,7 @@ impl CaseRun<'_> {
 
     /// Models the case on other fresh inputs, and checks what was executed meanwhile.
     fn confirm(&self, device: &mut dyn Device, step: &mut Step<'_>) -> Result<Timed, Ended> {
-        let data = self.own_data("confirmation", 1.0);
+        let data = Data::new(&self.problem, self.request.oracle_flop, self.seed("confirmation"));
         self.loaded(device, (step, "confirm"), |setup, device| {
             setup.fill(device, &data.inputs)?;
             let timed = modelled(setup, device, 1.0)?;
@@ -226,11 +227,8 @@ impl CaseRun<'_> {
         })
     }
 
-    /// Draws data that no variant before this one was given: none can have left its output behind.
-    fn own_data(&self, phase: &str, share: f64) -> Data {
-        Data::new(&self.problem, self.request.oracle_flop * share, self.seed(phase))
-    }
-
+    /// Returns what a phase is drawn from. But for the first check no variant before this one was given the same: none can have left
+    /// its output behind.
     fn seed(&self, phase: &str) -> u64 {
         let EvaluateRequest { input_seed, own_seed, .. } = *self.request;
         inputs::mix(if phase == SCREENING { input_seed } else { own_seed }, &[self.case, phase])
