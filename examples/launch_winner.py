@@ -18,7 +18,8 @@ import torch
 
 DTYPES = {"f16": torch.float16, "f32": torch.float32}
 SCALARS = {"i32": c_int, "f32": c_float}
-TOLERANCES = {"f16": 1e-3, "f32": 1e-5}
+# Of the shipped workloads, by output and its type.
+TOLERANCES = {("o", "f16"): 1e-3, ("o", "f32"): 1e-5, ("c", "f16"): 4e-4}
 
 # Numbers of cuda.h.
 MAP_DTYPES = {"f16": 6, "f32": 7}
@@ -176,7 +177,7 @@ def main():
     error = ((buffers[output].double() - expected).norm() / expected.norm()).item()
     print(f"{arguments.source}: relative error {error:.2e} against float64")
     # Written so that a NaN fails.
-    if not error < TOLERANCES[sidecar["tensors"][output]["dtype"]]:
+    if not error < TOLERANCES[output, sidecar["tensors"][output]["dtype"]]:
         sys.exit("that is too much")
 
 

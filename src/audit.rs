@@ -149,6 +149,7 @@ impl Audit {
             oracle_flop: self.oracle_flop,
             model_flop: self.model_flop,
             input_seed: inputs::mix(self.seed, &["screen", &exhibit.name]),
+            own_seed: inputs::mix(self.seed, &["own", &exhibit.name]),
         })
     }
 

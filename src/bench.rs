@@ -24,6 +24,7 @@ use crate::runner::baseline::{BaselineProcess, BaselineProgram, fastest};
 use crate::runner::compile::{CompileError, Compiler};
 use crate::runner::contest::{self, BaselineEntry, ContestError, Entry, Terms, with_twin};
 use crate::runner::evaluate::EvaluateRequest;
+use crate::runner::inputs;
 use crate::runner::monitor::Monitor;
 use crate::runner::toolchain::Toolchain;
 use crate::runner::worker::Worker;
@@ -264,6 +265,7 @@ impl Bench {
             oracle_flop: self.config.validate.oracle_gflop * 1e9,
             model_flop: self.model_flop(),
             input_seed,
+            own_seed: inputs::mix(input_seed, &["own"]),
         }
     }
 

@@ -41,6 +41,7 @@ impl std::fmt::Display for Holder {
 pub struct Claims {
     holder: Holder,
     held: Vec<File>,
+    gpu: Option<File>,
 }
 
 impl Claims {
@@ -54,8 +55,9 @@ impl Claims {
             session: None,
             project: root.canonicalize().unwrap_or_else(|_| root.to_owned()),
         };
-        let mut claims = Self { holder, held: Vec::new() };
-        claims.take("this project", &root.join(".optloop/session.lock"))?;
+        let mut claims = Self { holder, held: Vec::new(), gpu: None };
+        let project = claims.take("this project", &root.join(".optloop/session.lock"))?;
+        claims.held.push(project);
         Ok(claims)
     }
 
@@ -68,30 +70,35 @@ impl Claims {
         let file = path.canonicalize().or_else(|_| beside());
         let mut lock = file.with_context(|| format!("Failed to find {}", path.display()))?.into_os_string();
         lock.push(".lock");
-        self.take(&format!("the store {}", path.display()), Path::new(&lock))
+        let store = self.take(&format!("the store {}", path.display()), Path::new(&lock))?;
+        self.held.push(store);
+        Ok(())
     }
 
-    /// Takes a GPU, so that nobody's times are disturbed. A virtual one is shared by all.
+    /// Takes a GPU in place of the one before, so that nobody's times are disturbed. A virtual one is shared by all: where it stands
+    /// in, the GPU that does not answer is another's to take.
     pub fn device(&mut self, device: &DeviceInfo) -> anyhow::Result<()> {
+        self.gpu = None;
         let (TimeSource::Measured, Some(uuid)) = (device.time_source, &device.uuid) else { return Ok(()) };
         self.device_of(&cache_dir()?, uuid, &format!("the {} ({})", device.name, device.id))
     }
 
     fn device_of(&mut self, cache: &Path, uuid: &str, what: &str) -> anyhow::Result<()> {
-        self.take(what, &cache.join("devices").join(format!("{uuid}.lock")))
+        self.gpu = Some(self.take(what, &cache.join("devices").join(format!("{uuid}.lock")))?);
+        Ok(())
     }
 
     /// Adds the number of the session to what others are told.
     pub fn note_session(&mut self, session: i64) {
         self.holder.session = Some(session);
-        for file in &mut self.held {
+        for file in self.held.iter_mut().chain(&mut self.gpu) {
             if let Err(error) = self.holder.sign(file) {
                 tracing::warn!("a lock file does not name its session: {error}");
             }
         }
     }
 
-    fn take(&mut self, what: &str, path: &Path) -> anyhow::Result<()> {
+    fn take(&self, what: &str, path: &Path) -> anyhow::Result<File> {
         let folder = path.parent().unwrap_or(Path::new("."));
         fs::create_dir_all(folder).with_context(|| format!("Failed to create {}", folder.display()))?;
         let mut options = fs::OpenOptions::new();
@@ -114,8 +121,7 @@ impl Claims {
             }
         }
         self.holder.sign(&mut file).with_context(|| format!("Failed to write {}", path.display()))?;
-        self.held.push(file);
-        Ok(())
+        Ok(file)
     }
 }
 
@@ -189,10 +195,11 @@ mod tests {
         assert!(said.starts_with("the NVIDIA L4 (cuda:0) is taken by `optloop start` (process "), "{said}");
         second.device_of(&cache, "GPU-2", "the NVIDIA L4 (cuda:1)").unwrap();
         let virtual_gpu = DeviceInfo { time_source: TimeSource::Modelled, ..DeviceInfo::of_arch("sm_89").unwrap() };
-        let before = (first.held.len(), second.held.len());
+        // It stands in for a GPU that does not answer, which is free again.
         first.device(&virtual_gpu).unwrap();
+        second.device_of(&cache, "GPU-1", "the NVIDIA L4 (cuda:0)").unwrap();
         second.device(&virtual_gpu).unwrap();
-        assert_eq!((first.held.len(), second.held.len()), before);
+        assert!(first.gpu.is_none() && second.gpu.is_none());
     }
 
     #[cfg(unix)]

@@ -46,8 +46,8 @@ use contests::Contender;
 pub use event::{Event, Interrupt, Observer};
 use pipeline::Compiled;
 
-/// Screenings in a row that are given the same inputs. To draw them takes seconds where a case is large; what is about to win is
-/// examined and contested on others.
+/// Screenings in a row that are checked and timed on the same inputs first. To draw them takes seconds where a case is large; the
+/// contents after timing are each variant's own, and what is about to win is examined and contested on others.
 const SAME_INPUTS: u64 = 64;
 
 /// What a session is made of.
@@ -404,6 +404,7 @@ impl<'a> Session<'a> {
             oracle_flop: self.order.oracle_flop,
             model_flop: self.order.model_flop,
             input_seed: inputs::mix(self.order.seed, &["screening", &(self.finished / SAME_INPUTS).to_string()]),
+            own_seed: inputs::mix(self.order.seed, &["own", &self.finished.to_string()]),
         };
         self.parts.worker.evaluate(request).await.context("Failed to evaluate a variant")
     }

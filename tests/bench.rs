@@ -216,6 +216,11 @@ fn the_figure_of_a_commit_holds_and_a_false_one_does_not() {
         sandbox.git(&["commit", "--quiet", "--all", "--message", "a boast"]);
     };
     let us = number(case, "recorded_us");
+    let honest = sidecar.clone();
+    sidecar["launches"][0]["programmatic"] = Value::from(true);
+    boast(&sidecar);
+    insta::assert_snapshot!(sandbox.fails(&["reproduce", "HEAD", "--device", "fake"]), @"2 error: kernels/modelled/fake/small/s128.cu cannot be reproduced here: the winner of case `s128` of small cannot be launched: launch `toy`: the first of a plan cannot be programmatic, it waits for what was before");
+    sidecar = honest;
     sidecar["measurement"]["median_us"] = Value::from(us * 0.8);
     boast(&sidecar);
     insta::assert_snapshot!(sandbox.fails(&["reproduce", "HEAD", "--device", "fake"]), @"2 error: kernels/modelled/fake/small/s128.cu cannot be reproduced here: the time in its sidecar lies outside its own interval");

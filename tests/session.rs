@@ -413,3 +413,30 @@ fn a_start_that_fails_in_its_final_is_out_of_the_running() {
     }
     assert_eq!(report["iterations"]["measured"], 2, "what was measured stays on record");
 }
+
+/// It fails beside who did that, and not alone.
+#[test]
+fn an_incumbent_into_whose_memory_a_challenger_writes_stays_in_the_running() {
+    let sandbox = Sandbox::new();
+    let manifest = "templates/kernels/toy/family.toml";
+    sandbox.replace(manifest, "values = [0]\ndefault = 0", "values = [0, 20]\ndefault = 0");
+    let output = sandbox.session("30", &["--case", "s128", "--json"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let events = String::from_utf8(output.stdout).unwrap();
+    let events: Vec<Value> = events.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let cheated = sandbox.succeeds(&["history", "--outcome", "cheated", "--json"]);
+    let cheated: Value = serde_json::from_str(&cheated).unwrap();
+    let cheated = cheated.as_array().unwrap();
+    assert!(!cheated.is_empty() && cheated.iter().all(|row| row["params"]["FAULT"] == 20), "{cheated:?}");
+    let history: Value = serde_json::from_str(&sandbox.succeeds(&["history", "--json"])).unwrap();
+    let fault = |iteration: &Value| {
+        let row = history.as_array().unwrap().iter().find(|row| row["iteration"] == *iteration).unwrap();
+        row["params"]["FAULT"].as_i64().unwrap()
+    };
+    let out = events.iter().filter(|event| event["event"] == "disqualified");
+    assert!(out.clone().all(|event| fault(&event["iteration"]) == 20), "{:?}", out.collect::<Vec<_>>());
+    let shown = sandbox.succeeds(&["show", &cheated[0]["iteration"].to_string()]);
+    assert!(shown.contains("is right by itself and fails beside it: right when timed, but wrong on other"), "{shown}");
+    let winner = std::fs::read_to_string(sandbox.path("kernels/modelled/fake/small/s128.json")).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&winner).unwrap()["variant"]["params"]["FAULT"], 0);
+}

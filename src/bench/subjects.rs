@@ -60,9 +60,12 @@ impl Bench {
                 case.name
             );
         }
-        if sidecar::tensors(&workload.op.tensors(&case.dims, workload.dtype)) != sidecar.tensors {
+        let (tensors, plan) = (workload.op.tensors(&case.dims, workload.dtype), sidecar.plan());
+        if sidecar::tensors(&tensors) != sidecar.tensors {
             bail!("the winner of case `{}` of {name} is of another shape than the case has by now", case.name);
         }
+        plan.check(&tensors)
+            .map_err(|problem| anyhow!("the winner of case `{}` of {name} cannot be launched: {problem}", case.name))?;
         let scaled = match self.family(&sidecar.variant.family) {
             Ok(family) => self.request(family, &sidecar.variant.params, &case, &workload)?.scaled,
             // The files are enough to run it; without its family a heavy case takes long on a virtual GPU.
@@ -79,7 +82,7 @@ impl Bench {
             iteration: None,
             variant,
             options: sidecar.compile_options.clone(),
-            request: CaseRequest { case, plan: sidecar.plan(), incumbent_ns: None, scaled },
+            request: CaseRequest { case, plan, incumbent_ns: None, scaled },
             workload,
         })
     }

@@ -161,15 +161,8 @@ impl Family {
         if let Some(name) = buffers.into_iter().find(|name| all.iter().filter(|other| other == &name).count() > 1) {
             return Err(format!("`{name}` names two things: give the workspace or tensor map another name"));
         }
-        match file.launches.first() {
-            None => return Err("it has no [[launch]]: add at least one".to_owned()),
-            Some(first) if first.programmatic => {
-                let kernel = &first.kernel;
-                return Err(format!(
-                    "launch `{kernel}`: the first of a plan cannot be programmatic, it waits for what was before"
-                ));
-            }
-            Some(_) => {}
+        if file.launches.is_empty() {
+            return Err("it has no [[launch]]: add at least one".to_owned());
         }
         let parse = |text: &String| Expr::parse(text).map_err(|error| error.to_string());
         let derived =
@@ -256,7 +249,9 @@ impl Family {
         let own = self.workspaces.iter().map(|rule| &rule.name).chain(self.tensor_maps.iter().map(|rule| &rule.name));
         own.into_iter().try_for_each(|name| scope.check_free(name))?;
         let launches = self.launches.iter().map(|rule| rule.fill(&scope)).collect::<Result<Vec<_>, _>>()?;
-        Ok(LaunchPlan { workspaces, launches })
+        let plan = LaunchPlan { workspaces, launches };
+        plan.check(&tensors).map_err(PointError::Manifest)?;
+        Ok(plan)
     }
 
     /// Tells whether a point satisfies every constraint on a case and device. Of a point that lacks some axes, every

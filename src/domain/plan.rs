@@ -4,7 +4,15 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::op::Dtype;
+use super::names::did_you_mean;
+use super::op::{Dtype, TensorSpec};
+
+/// The bounds of `cuTensorMapEncodeTiled` (CUDA driver API): elements along a dimension, bytes of a stride, elements of a box.
+pub const MAX_MAP_SIZE: u64 = 1 << 32;
+/// See [`MAX_MAP_SIZE`].
+pub const MAX_MAP_STRIDE_BYTES: u64 = (1 << 40) - 1;
+/// See [`MAX_MAP_SIZE`].
+pub const MAX_BOX: u64 = 256;
 
 /// Kernels to launch in order on one stream, with the scratch memory they share.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -70,6 +78,24 @@ impl LaunchPlan {
     pub fn ctas(&self) -> u64 {
         self.launches.iter().map(Launch::ctas).max().unwrap_or(0)
     }
+
+    /// Checks what a device would take without a word, or refuse without saying why: whoever wrote the plan may have got it wrong.
+    /// The error is one sentence.
+    pub fn check(&self, tensors: &[TensorSpec]) -> Result<(), String> {
+        if let Some(Launch { kernel, .. }) = self.launches.first().filter(|first| first.programmatic) {
+            return Err(format!(
+                "launch `{kernel}`: the first of a plan cannot be programmatic, it waits for what was before"
+            ));
+        }
+        let is_tensor = |workspace: &&Workspace| tensors.iter().any(|tensor| tensor.name == workspace.name);
+        if let Some(Workspace { name, .. }) = self.workspaces.iter().find(is_tensor) {
+            return Err(format!("`{name}` names a tensor and a workspace: give the workspace another name"));
+        }
+        self.launches.iter().flat_map(|launch| &launch.args).try_for_each(|arg| match arg {
+            Arg::TensorMap(map) => map.check(tensors).map_err(|what| format!("tensor map `{}`: {what}", map.name)),
+            Arg::Tensor(_) | Arg::Workspace(_) | Arg::Scalar(_) => Ok(()),
+        })
+    }
 }
 
 /// One kernel argument.
@@ -109,6 +135,58 @@ pub struct TensorMap {
     pub swizzle_bytes: u32,
 }
 
+impl TensorMap {
+    fn check(&self, tensors: &[TensorSpec]) -> Result<(), String> {
+        let tensor = tensors.iter().find(|tensor| tensor.name == self.tensor).ok_or_else(|| {
+            let hint = did_you_mean(&self.tensor, tensors.iter().map(|tensor| tensor.name.as_str()));
+            format!("there is no tensor `{}`{hint}", self.tensor)
+        })?;
+        if self.dtype != tensor.dtype {
+            return Err(format!("it is of {}, and `{}` of {}", self.dtype.name(), self.tensor, tensor.dtype.name()));
+        }
+        self.check_shape()?;
+        let element_bytes = self.dtype.bytes() as u64;
+        let steps = self.sizes.iter().skip(1).zip(&self.stride_bytes);
+        let steps = steps.map(|(size, stride)| (size - 1).saturating_mul(stride / element_bytes));
+        let last = steps.fold(self.sizes[0], u64::saturating_add);
+        if last > tensor.elements() as u64 {
+            return Err(format!("it reaches element {last} of `{}`, which has {}", self.tensor, tensor.elements()));
+        }
+        Ok(())
+    }
+
+    /// Checks what holds whatever the tensor is.
+    fn check_shape(&self) -> Result<(), String> {
+        let rank = self.sizes.len();
+        if !(1..=5).contains(&rank) || self.box_sizes.len() != rank || self.stride_bytes.len() + 1 != rank {
+            return Err("give one to five `sizes`, as many for `box`, and one stride fewer, innermost first".to_owned());
+        }
+        let within = |what: &str, numbers: &[u64], most: u64| match numbers.iter().find(|n| !(1..=most).contains(*n)) {
+            Some(n) => Err(format!("a {what} of {n}, not 1 to {most}")),
+            None => Ok(()),
+        };
+        let box_sizes: Vec<u64> = self.box_sizes.iter().map(|size| u64::from(*size)).collect();
+        within("size", &self.sizes, MAX_MAP_SIZE)?;
+        within("stride", &self.stride_bytes, MAX_MAP_STRIDE_BYTES)?;
+        within("box", &box_sizes, MAX_BOX)?;
+        if let Some(stride) = self.stride_bytes.iter().find(|stride| !stride.is_multiple_of(16)) {
+            return Err(format!("a stride of {stride} bytes is no multiple of 16"));
+        }
+        let row_bytes = box_sizes[0] * self.dtype.bytes() as u64;
+        if !row_bytes.is_multiple_of(16) {
+            return Err(format!("a box's rows of {row_bytes} bytes are no multiple of 16"));
+        }
+        match self.swizzle_bytes {
+            0 => Ok(()),
+            32 | 64 | 128 if row_bytes <= u64::from(self.swizzle_bytes) => Ok(()),
+            32 | 64 | 128 => {
+                Err(format!("a box's rows of {row_bytes} bytes outgrow its swizzle of {}", self.swizzle_bytes))
+            }
+            other => Err(format!("swizzle {other} is not 0, 32, 64 or 128")),
+        }
+    }
+}
+
 /// A number passed by value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Scalar {
@@ -127,4 +205,52 @@ pub enum ScalarValue {
     I32(i32),
     /// A C `float`.
     F32(f32),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::op::Role;
+
+    /// Loads a map of `k`, with something about it or about its launch changed.
+    fn checked(change: impl FnOnce(&mut LaunchPlan, &mut TensorMap)) -> Result<(), String> {
+        let tensor = TensorSpec { name: "k".to_owned(), dtype: Dtype::F16, shape: vec![100, 64], role: Role::Input };
+        let mut map = TensorMap {
+            name: "k_map".to_owned(),
+            tensor: "k".to_owned(),
+            dtype: Dtype::F16,
+            sizes: vec![64, 100],
+            stride_bytes: vec![128],
+            box_sizes: vec![64, 32],
+            swizzle_bytes: 128,
+        };
+        let launch = Launch {
+            kernel: "tiled".to_owned(),
+            grid: [4, 1, 1],
+            block: [128, 1, 1],
+            shared_bytes: 0,
+            cluster: None,
+            programmatic: false,
+            args: Vec::new(),
+        };
+        let mut plan = LaunchPlan { workspaces: Vec::new(), launches: vec![launch] };
+        change(&mut plan, &mut map);
+        plan.launches[0].args.push(Arg::TensorMap(map));
+        plan.check(&[tensor])
+    }
+
+    /// A sidecar is a file, which anybody may have written.
+    #[test]
+    fn a_plan_that_no_manifest_gives_is_refused() {
+        assert_eq!(checked(|_, _| {}), Ok(()));
+        let refused = |change: fn(&mut LaunchPlan, &mut TensorMap)| checked(change).unwrap_err();
+        insta::assert_snapshot!(refused(|plan, _| plan.launches[0].programmatic = true), @"launch `tiled`: the first of a plan cannot be programmatic, it waits for what was before");
+        insta::assert_snapshot!(refused(|plan, _| plan.workspaces.push(Workspace { name: "k".to_owned(), bytes: 64, initial: Initial::Zero })), @"`k` names a tensor and a workspace: give the workspace another name");
+        insta::assert_snapshot!(refused(|_, map| map.swizzle_bytes = 16), @"tensor map `k_map`: swizzle 16 is not 0, 32, 64 or 128");
+        insta::assert_snapshot!(refused(|_, map| map.sizes[1] = 101), @"tensor map `k_map`: it reaches element 6464 of `k`, which has 6400");
+        insta::assert_snapshot!(refused(|_, map| map.sizes[1] = 0), @"tensor map `k_map`: a size of 0, not 1 to 4294967296");
+        insta::assert_snapshot!(refused(|_, map| map.box_sizes[1] = 257), @"tensor map `k_map`: a box of 257, not 1 to 256");
+        insta::assert_snapshot!(refused(|_, map| map.stride_bytes.clear()), @"tensor map `k_map`: give one to five `sizes`, as many for `box`, and one stride fewer, innermost first");
+        insta::assert_snapshot!(refused(|_, map| map.dtype = Dtype::F32), @"tensor map `k_map`: it is of f32, and `k` of f16");
+    }
 }

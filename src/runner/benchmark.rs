@@ -74,8 +74,9 @@ pub fn screen(
 ) -> Result<Timing, Fault> {
     let Prepared { capture, executions, samples_ns, replay_ns } = prepared;
     let mut samples = samples_ns.clone();
-    // A long replay is no outlier.
-    let far = is_long(*replay_ns) && incumbent_ns.is_some_and(|ns| samples[0] > FAR * ns);
+    // A long replay is no outlier. One that was captured to last so long has left no sample yet.
+    let is_far = |ns| samples.first().is_some_and(|sample_ns| *sample_ns > FAR * ns);
+    let far = is_long(*replay_ns) && incumbent_ns.is_some_and(is_far);
     // Samples taken on the way may settle it. Otherwise they were for warming up.
     if !is_long(*replay_ns)
         && !policy.hopeless(&samples, incumbent_ns)
@@ -132,6 +133,7 @@ mod tests {
     struct Steady {
         each_ns: f64,
         factor: f64,
+        min_sample_ns: f64,
         captures: Vec<u32>,
         replays: usize,
         released: usize,
@@ -156,7 +158,7 @@ mod tests {
     }
 
     fn steady(each_ns: f64) -> Steady {
-        Steady { each_ns, factor: 1.0, captures: Vec::new(), replays: 0, released: 0 }
+        Steady { each_ns, factor: 1.0, min_sample_ns: 200_000.0, captures: Vec::new(), replays: 0, released: 0 }
     }
 
     /// Screens on a device with so many sets of buffers; everything that was captured must have been released.
@@ -169,7 +171,8 @@ mod tests {
             contest: Sampling { least: 30, most: 30, relative_error: 0.002, max_ns: 1e10 },
             block: 10,
         };
-        let prepared = prepare(device, &vec![work; sets], 200_000.0).unwrap();
+        let min_sample_ns = device.min_sample_ns;
+        let prepared = prepare(device, &vec![work; sets], min_sample_ns).unwrap();
         let timing = screen(device, &prepared, &policy, incumbent_ns).unwrap();
         device.release(prepared.capture).unwrap();
         assert_eq!(device.released, device.captures.len());
@@ -223,6 +226,14 @@ mod tests {
         let mut device = steady(3e8);
         assert_eq!(screened(&mut device, 1, None).samples_ns.len(), 4);
         assert_eq!((device.captures, device.replays), (vec![1], 4));
+    }
+
+    #[test]
+    fn samples_may_be_as_long_as_those_that_need_no_warming_up() {
+        let mut device = Steady { min_sample_ns: LONG_NS, ..steady(1e6) };
+        let timing = screened(&mut device, 1, Some(1e6));
+        assert_eq!((device.captures, timing.launches_per_sample), (vec![1, 10, 100], 100));
+        assert_eq!(timing.samples_ns.len(), 10);
     }
 
     #[test]

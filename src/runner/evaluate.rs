@@ -53,8 +53,10 @@ pub struct EvaluateRequest {
     pub oracle_flop: f64,
     /// The most work of one launch on a device that models its times, for cases that have a scaled one.
     pub model_flop: f64,
-    /// Where the inputs come from: another seed is other inputs.
+    /// Where the inputs come from: another seed is other inputs. Variants that share them share what is slow to draw.
     pub input_seed: u64,
+    /// Where all comes from that no other variant was given: contents after timing and of a confirmation, and where checks look.
+    pub own_seed: u64,
 }
 
 /// One case of a request.

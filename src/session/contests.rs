@@ -212,7 +212,8 @@ impl Session<'_> {
         contenders.truncate(1 + MOST_KEPT);
     }
 
-    /// Holds a contest in fresh workers until nobody else fails. An outcome is the challenger's: whoever else fails is disqualified.
+    /// Holds a contest in fresh workers until nobody else fails. An outcome is the challenger's: whoever else fails by itself, too, is
+    /// disqualified.
     pub(super) async fn contest(
         &mut self,
         challenger: &Contender,
@@ -233,6 +234,11 @@ impl Session<'_> {
                 Err(ContestError::Failed { entrant, outcome }) => (entrant, outcome),
             };
             if !(1..=others.len()).contains(&entrant) {
+                let is_fresh = outcome.check() == Some(Check::Fresh);
+                if is_fresh && has_rivals(&others) && !self.fails_alone(challenger, &outcome).await? {
+                    drop_rivals(&mut others, &outcome);
+                    continue;
+                }
                 return Ok(Err(outcome));
             }
             let (role, failed) = others.remove(entrant - 1);
@@ -240,9 +246,11 @@ impl Session<'_> {
                 tracing::warn!("the reference left a contest: {}", outcome.message().unwrap_or(outcome.kind()));
                 continue;
             }
-            // Other contents are given to each while nobody else runs: what comes of them is its own doing.
-            let own = outcome.check() == Some(Check::Fresh);
-            if !own && self.examine(&failed).await?.is_ok() {
+            if !self.fails_alone(&failed, &outcome).await? {
+                if has_rivals(&others) {
+                    drop_rivals(&mut others, &outcome);
+                    continue;
+                }
                 // By itself it is right, so what it fails with is the doing of another.
                 let message = format!(
                     "iteration {} is right by itself and fails beside it: {}",
@@ -253,6 +261,20 @@ impl Session<'_> {
                 return Ok(Err(Outcome::Cheated { case, check: Check::Surroundings, message }));
             }
             self.disqualify(&failed, &outcome).await?;
+        }
+    }
+
+    /// Tells whether an entrant is wrong without the others, too: beside them it has failed.
+    async fn fails_alone(&mut self, failed: &Contender, outcome: &Outcome) -> anyhow::Result<bool> {
+        if outcome.check() != Some(Check::Fresh) {
+            return Ok(self.examine(failed).await?.is_err());
+        }
+        // An examination is over before whoever gives the same for ever after thousands of executions does so. Nobody else ran when it
+        // failed, but another one may have written into its workspace before.
+        match self.hold(failed, &[], false).await {
+            Ok(_) => Ok(false),
+            Err(ContestError::Failed { .. }) => Ok(true),
+            Err(ContestError::Machine(error)) => Err(error).context("Failed to hold a contest"),
         }
     }
 
@@ -294,4 +316,14 @@ impl Session<'_> {
         let affordable = sample_ns * self.order.policy.contest.least as f64 <= MOST_REFERENCE_NS;
         (affordable && reference.variant.hash != challenger.variant.hash).then(|| reference.clone())
     }
+}
+
+fn has_rivals(others: &[(Role, Contender)]) -> bool {
+    others.iter().any(|(role, _)| *role == Role::Rival)
+}
+
+/// Goes on without the rivals: of a final's entrants they alone were never examined, and one of them spoils it for another.
+fn drop_rivals(others: &mut Vec<(Role, Contender)>, outcome: &Outcome) {
+    tracing::warn!("a final goes on without its rivals: {}", outcome.message().unwrap_or(outcome.kind()));
+    others.retain(|(role, _)| *role != Role::Rival);
 }

@@ -169,6 +169,7 @@ impl Bench {
             oracle_flop: 1e10,
             model_flop: 1e9,
             input_seed: 7,
+            own_seed: 8,
         };
         self.worker.evaluate(request).await
     }

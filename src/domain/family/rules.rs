@@ -6,12 +6,9 @@ use super::PointError;
 use crate::domain::expr::{Bindings, Expr};
 use crate::domain::names::did_you_mean;
 use crate::domain::op::{Dtype, TensorSpec};
-use crate::domain::plan::{Arg, Initial, Launch, Scalar, ScalarValue, TensorMap, Workspace};
-
-/// The bounds of `cuTensorMapEncodeTiled` (CUDA driver API): elements along a dimension, bytes of a stride, elements of a box.
-const MAX_MAP_SIZE: u64 = 1 << 32;
-const MAX_MAP_STRIDE_BYTES: u64 = (1 << 40) - 1;
-const MAX_BOX: u64 = 256;
+use crate::domain::plan::{
+    Arg, Initial, Launch, MAX_BOX, MAX_MAP_SIZE, MAX_MAP_STRIDE_BYTES, Scalar, ScalarValue, TensorMap, Workspace,
+};
 
 #[derive(Debug, Clone)]
 pub(super) struct WorkspaceRule {
@@ -65,7 +62,7 @@ pub(super) struct LaunchFile {
     shared: Option<String>,
     cluster: Option<Vec<String>>,
     #[serde(default)]
-    pub(super) programmatic: bool,
+    programmatic: bool,
     args: Vec<String>,
 }
 
@@ -105,15 +102,6 @@ impl TensorMapRule {
         let exprs = |texts: &[String]| -> Result<Vec<Expr>, String> {
             texts.iter().map(|text| Expr::parse(text).map_err(|error| error.to_string())).collect()
         };
-        let (name, rank) = (&file.name, file.sizes.len());
-        if !(1..=5).contains(&rank) || file.box_sizes.len() != rank || file.strides.len() + 1 != rank {
-            return Err(format!(
-                "tensor map `{name}`: give one to five `sizes`, as many for `box`, and one stride fewer, innermost first"
-            ));
-        }
-        if !matches!(file.swizzle, 0 | 32 | 64 | 128) {
-            return Err(format!("tensor map `{name}`: swizzle {} is not 0, 32, 64 or 128", file.swizzle));
-        }
         Ok(Self {
             sizes: exprs(&file.sizes)?,
             strides: exprs(&file.strides)?,
@@ -124,7 +112,7 @@ impl TensorMapRule {
         })
     }
 
-    /// Fills in the numbers and checks what the driver would refuse without saying why.
+    /// Fills in the numbers. Whether they make a map is for [`LaunchPlan::check`](crate::domain::plan::LaunchPlan::check) to say.
     fn fill(&self, scope: &ArgScope<'_>) -> Result<TensorMap, PointError> {
         let wrong = |what: String| PointError::Manifest(format!("tensor map `{}`: {what}", self.name));
         let tensor = scope.tensors.iter().find(|tensor| tensor.name == self.tensor).ok_or_else(|| {
@@ -143,35 +131,12 @@ impl TensorMapRule {
         let sizes = numbers("size", &self.sizes, MAX_MAP_SIZE)?;
         let strides = numbers("stride", &self.strides, MAX_MAP_STRIDE_BYTES / element_bytes)?;
         let box_sizes = numbers("box", &self.box_sizes, MAX_BOX)?;
-        let stride_bytes: Vec<u64> = strides.iter().map(|stride| stride * element_bytes).collect();
-        if let Some(stride) = stride_bytes.iter().find(|stride| !stride.is_multiple_of(16)) {
-            return Err(wrong(format!("a stride of {stride} bytes is no multiple of 16")));
-        }
-        let row_bytes = box_sizes[0] * element_bytes;
-        if !row_bytes.is_multiple_of(16) {
-            return Err(wrong(format!("a box's rows of {row_bytes} bytes are no multiple of 16")));
-        }
-        if self.swizzle_bytes > 0 && row_bytes > u64::from(self.swizzle_bytes) {
-            return Err(wrong(format!(
-                "a box's rows of {row_bytes} bytes outgrow its swizzle of {}",
-                self.swizzle_bytes
-            )));
-        }
-        let steps = sizes.iter().skip(1).zip(&strides).map(|(size, stride)| (size - 1).saturating_mul(*stride));
-        let last = steps.fold(sizes[0], u64::saturating_add);
-        if last > tensor.elements() as u64 {
-            return Err(wrong(format!(
-                "it reaches element {last} of `{}`, which has {}",
-                self.tensor,
-                tensor.elements()
-            )));
-        }
         Ok(TensorMap {
             name: self.name.clone(),
             tensor: self.tensor.clone(),
             dtype: tensor.dtype,
             sizes,
-            stride_bytes,
+            stride_bytes: strides.iter().map(|stride| stride * element_bytes).collect(),
             box_sizes: box_sizes.iter().map(|&n| n as u32).collect(),
             swizzle_bytes: self.swizzle_bytes,
         })

@@ -101,7 +101,7 @@ fn a_map_of_one_dimension_has_no_strides_and_may_do_without_a_swizzle() {
 }
 
 #[test]
-fn a_map_of_the_wrong_shape_is_refused_when_it_is_read() {
+fn a_map_of_the_wrong_shape_is_refused() {
     insta::assert_snapshot!(refused(r#"sizes = ["D / 2", "Sk", "2", "B * H"]"#, "sizes = []"), @"tensor map `k_map`: give one to five `sizes`, as many for `box`, and one stride fewer, innermost first");
     insta::assert_snapshot!(refused(r#"box = ["D / 2", "BC", "2", "1"]"#, r#"box = ["D / 2"]"#), @"tensor map `k_map`: give one to five `sizes`, as many for `box`, and one stride fewer, innermost first");
     insta::assert_snapshot!(refused(r#"strides = ["D", "#, r#"strides = ["#), @"tensor map `k_map`: give one to five `sizes`, as many for `box`, and one stride fewer, innermost first");

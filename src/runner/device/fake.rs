@@ -45,6 +45,8 @@ struct State {
     dims: Option<Dims>,
     /// The inputs of the first.
     first: Option<Vec<Rc<Vec<u8>>>>,
+    /// It wrote into what others keep.
+    strayed: bool,
 }
 
 /// An output that is not computed yet, with the inputs as they were.
@@ -126,7 +128,10 @@ const WRITES_BESIDE_LATER: i32 = 18;
 /// Gives its first output for ever when it has executed so often that nobody but a contest gets there.
 const GIVES_UP: i32 = 19;
 
-/// Executions that this takes: an evaluation has some dozens.
+/// Writes into the workspaces of the others, when it is being timed: they are right on what they know, and on nothing else.
+const STRAYS: i32 = 20;
+
+/// Executions that giving up takes: an evaluation has some dozens.
 const PATIENCE: usize = 300;
 
 /// Executions after which one is being timed in a contest: getting ready takes about ten.
@@ -176,6 +181,12 @@ impl FakeDevice {
         [self.modules.len(), self.buffers.len(), self.captures.len()]
     }
 
+    /// Returns the inputs of the output that was computed last.
+    #[cfg(test)]
+    pub fn last_inputs(&self) -> Option<Vec<Rc<Vec<u8>>>> {
+        self.known.as_ref().map(|known| known.inputs.clone())
+    }
+
     fn handle(&mut self) -> usize {
         self.next += 1;
         self.next
@@ -183,6 +194,7 @@ impl FakeDevice {
 
     /// Executes a plan once, with all that its fault does but for what takes the process down.
     fn execute(&mut self, work: &OwnedWork) -> Result<(), Fault> {
+        let is_strayed_into = work.fault != STRAYS && self.modules.values().any(|state| state.strayed);
         let no_module = || Fault::Broken("no such module".to_owned());
         let state = self.modules.get_mut(&work.module.0).ok_or_else(no_module)?;
         let executions = state.executions;
@@ -197,6 +209,7 @@ impl FakeDevice {
         let other_shape = *state.dims.get_or_insert_with(|| computed.dims.clone()) != computed.dims;
         let mut taken: Vec<Rc<Vec<u8>>> = inputs.iter().map(|input| Rc::clone(&self.buffers[&input.0].bytes)).collect();
         let first = state.first.get_or_insert_with(|| taken.clone());
+        state.strayed |= work.fault == STRAYS && executions > LATER;
         if work.fault == GIVES_UP && executions > PATIENCE {
             taken.clone_from(first);
         }
@@ -208,6 +221,7 @@ impl FakeDevice {
             NOT_REPEATABLE if executions > 0 => Some(Spoil::SlightlyOff),
             WRONG_ON_PROBES if has_large(&taken[0], computed.dtype) => Some(Spoil::NotANumber),
             WRONG_ON_HIDDEN if other_shape => Some(Spoil::Off),
+            _ if is_strayed_into && *first != taken => Some(Spoil::Off),
             _ => None,
         };
         let is_timed = executions > LATER;

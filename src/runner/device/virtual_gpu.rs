@@ -282,7 +282,10 @@ fn tensor_map(map: &TensorMap, address: u64) -> Result<Vec<u8>, Fault> {
         32 => Swizzle::Bytes32,
         64 => Swizzle::Bytes64,
         128 => Swizzle::Bytes128,
-        _ => Swizzle::None,
+        0 => Swizzle::None,
+        other => {
+            return Err(Fault::Refused(format!("tensor map `{}`: swizzle {other} is not 0, 32, 64 or 128", map.name)));
+        }
     };
     let described = virtual_gpu::TensorMap {
         element_bytes: map.dtype.bytes() as u32,

@@ -312,7 +312,7 @@ fn get_ready(
     let Held { module, sets } = held;
     let op = ops::find(op).map_err(Ended::Machine)?;
     let problem = Problem { op, dims: &case.dims, dtype: *dtype };
-    let setup = Setup { case: &case.name, problem, tolerance, module: *module, plan, sets };
+    let setup = Setup { case: &case.name, problem, tolerance, module: *module, plan, sets, seed: data.seed };
     step(&case.name, "check");
     let seen = setup.check_once(device, data)?;
     *module = reload(device, *module, artifact).map_err(|fault| setup.ended(fault))?;
@@ -385,6 +385,7 @@ impl Entrant {
             module: self.held.module,
             plan: &self.plan,
             sets: &self.held.sets,
+            seed: self.stage.data.seed,
         }
     }
 }

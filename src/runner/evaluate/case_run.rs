@@ -1,7 +1,5 @@
 //! One case of a request on the device: its buffers, its checks and its times.
 
-use std::rc::Rc;
-
 use super::data::{Data, draw, encode};
 use super::held::{with_module, with_sets};
 use super::sets::Sets;
@@ -16,6 +14,9 @@ use crate::domain::workload::Case;
 use crate::runner::benchmark::{self, Prepared};
 use crate::runner::device::{Clock, Device, Fault, Model, Problem};
 use crate::runner::inputs;
+
+/// The phase on whose inputs variants are compared: they share them.
+const SCREENING: &str = "screening";
 
 /// The float64 work of the check after timing, over that of the one before: it has only to tell this output from that of other
 /// contents.
@@ -62,7 +63,7 @@ pub(super) fn measure_scaled(
     CaseRun::allocated(device, asked, &scaled.case, &scaled.plan, |small, device| {
         let (correctness, _) = small.screen(device, None, step)?;
         CaseRun::allocated(device, asked, &wanted.case, &wanted.plan, |run, device| {
-            let screened = run.model_fresh(device, "screening", share, step)?;
+            let screened = run.model_fresh(device, SCREENING, share, step)?;
             let confirmed = if request.policy.worth_it(screened.0.median_ns, wanted.incumbent_ns) {
                 small.confirm(device, step)?;
                 Some(run.model_fresh(device, "confirmation", share, step)?)
@@ -136,7 +137,8 @@ impl CaseRun<'_> {
         step(case, "load");
         with_module(device, case, &request.artifact, |device, module| {
             step(case, doing);
-            what(&Setup { case, problem, tolerance: &request.tolerance, module, plan, sets }, device)
+            let (tolerance, seed) = (&request.tolerance, request.own_seed);
+            what(&Setup { case, problem, tolerance, module, plan, sets, seed }, device)
         })
     }
 
@@ -149,7 +151,7 @@ impl CaseRun<'_> {
         incumbent_ns: Option<f64>,
         step: &mut Step<'_>,
     ) -> Result<(Correctness, Timed), Ended> {
-        let data = self.data("screening", 1.0);
+        let data = self.stock.data(&self.problem, self.request.oracle_flop, self.seed(SCREENING));
         let seen = self.loaded(device, (step, "check"), |setup, device| setup.check_once(device, &data))?;
         let timed = self.loaded(device, (step, "time"), |setup, device| {
             setup.reset(device)?;
@@ -187,9 +189,10 @@ impl CaseRun<'_> {
         prepared: Option<Prepared>,
         (seen, data): (&Seen, &Data),
     ) -> Result<(), Ended> {
-        let checked = setup
-            .check_timed(device, seen, data)
-            .and_then(|()| setup.check_fresh(device, prepared.as_ref(), &self.data("fresh", FRESH_SHARE)));
+        let checked = setup.check_timed(device, seen, data).and_then(|()| {
+            let fresh = data.turned(&self.problem, self.request.oracle_flop * FRESH_SHARE, self.seed("fresh"));
+            setup.check_fresh(device, prepared.as_ref(), &fresh)
+        });
         let released = match (prepared, device.clock()) {
             (Some(prepared), Clock::Replay(device)) => device.release(prepared.capture),
             _ => Ok(()),
@@ -200,7 +203,7 @@ impl CaseRun<'_> {
 
     /// Models the case on other fresh inputs, and checks what was executed meanwhile.
     fn confirm(&self, device: &mut dyn Device, step: &mut Step<'_>) -> Result<Timed, Ended> {
-        let data = self.data("confirmation", 1.0);
+        let data = Data::new(&self.problem, self.request.oracle_flop, self.seed("confirmation"));
         self.loaded(device, (step, "confirm"), |setup, device| {
             setup.fill(device, &data.inputs)?;
             let timed = modelled(setup, device, 1.0)?;
@@ -224,12 +227,11 @@ impl CaseRun<'_> {
         })
     }
 
-    fn data(&self, phase: &str, share: f64) -> Rc<Data> {
-        self.stock.data(&self.problem, self.request.oracle_flop * share, self.seed(phase))
-    }
-
+    /// Returns what a phase is drawn from. But for the first check no variant before this one was given the same: none can have left
+    /// its output behind.
     fn seed(&self, phase: &str) -> u64 {
-        inputs::mix(self.request.input_seed, &[self.case, phase])
+        let EvaluateRequest { input_seed, own_seed, .. } = *self.request;
+        inputs::mix(if phase == SCREENING { input_seed } else { own_seed }, &[self.case, phase])
     }
 }
 

@@ -1,5 +1,8 @@
 //! What a problem is given and what must come out.
 
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+
 use crate::domain::op::{Role, TensorSpec};
 use crate::runner::device::Problem;
 use crate::runner::inputs;
@@ -14,7 +17,7 @@ pub struct Data {
     pub inputs: Inputs,
     /// What to expect.
     pub expectation: Expectation,
-    /// Where they come from, and where is looked.
+    /// Where they come from.
     pub seed: u64,
 }
 
@@ -27,6 +30,18 @@ impl Data {
     /// Returns how many bytes the inputs have.
     pub fn bytes(&self) -> usize {
         self.inputs.iter().map(|(_, bytes)| bytes.len()).sum()
+    }
+
+    /// Makes other data of this, every input turned round by as much as the seed says, at a fraction of what it takes to draw it anew.
+    pub fn turned(&self, problem: &Problem<'_>, oracle_flop: f64, seed: u64) -> Self {
+        let (dtype, mut rng) = (problem.dtype, SmallRng::seed_from_u64(seed));
+        let turn = |(name, bytes): &(String, Vec<u8>)| {
+            let (start, end) = bytes.split_at(rng.random_range(0..bytes.len() / dtype.bytes()) * dtype.bytes());
+            (name.clone(), [end, start].concat())
+        };
+        let inputs: Inputs = self.inputs.iter().map(turn).collect();
+        let values: Vec<Vec<f32>> = inputs.iter().map(|(_, bytes)| inputs::decode(bytes, dtype)).collect();
+        Self::encoded(problem, &values, inputs, oracle_flop, seed)
     }
 
     /// Computes what must come out of given values.

@@ -120,7 +120,8 @@ impl Examiner<'_> {
         let ExamineRequest { dtype, tolerance, .. } = self.request;
         let problem = Problem { op: self.op, dims: &case.dims, dtype: *dtype };
         with_sets(device, &case.name, (&problem, plan), 1, |device, sets| {
-            what(&Setup { case: &case.name, problem, tolerance, module, plan, sets }, device)
+            let seed = self.request.input_seed;
+            what(&Setup { case: &case.name, problem, tolerance, module, plan, sets, seed }, device)
         })
     }
 }

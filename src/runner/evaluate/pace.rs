@@ -65,7 +65,8 @@ pub fn check(
         .map_err(|reason| Ended::Machine(format!("case `{}`: {reason}", case.name)))?;
     with_sets(device, &case.name, (&problem, plan), count, |device, sets| {
         with_module(device, &case.name, &request.artifact, |device, module| {
-            let setup = Setup { case: &case.name, problem, tolerance: &request.tolerance, module, plan, sets };
+            let (tolerance, seed) = (&request.tolerance, request.input_seed);
+            let setup = Setup { case: &case.name, problem, tolerance, module, plan, sets, seed };
             let runner = Runner { setup, regime: case.regime.on(device.info()), count: count as usize, request };
             runner.compare(device, step).map(Some)
         })

@@ -27,6 +27,8 @@ pub struct Setup<'a> {
     pub plan: &'a LaunchPlan,
     /// The buffers.
     pub sets: &'a Sets,
+    /// Which of them a check looks at is drawn from this and from the check's data, which others may have, too.
+    pub seed: u64,
 }
 
 /// An output that was found to be right.
@@ -87,7 +89,7 @@ impl<'a> Setup<'a> {
 
     /// Draws where a check looks that is made on this data.
     fn places(&self, data: &Data, check: &str) -> Vec<usize> {
-        self.sets.draw(mix(data.seed, &["places", check]))
+        self.sets.draw(mix(self.seed, &[&data.seed.to_string(), "places", check]))
     }
 
     /// Looks at what no execution may change: the inputs, and the memory around every buffer.

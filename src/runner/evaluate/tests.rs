@@ -93,6 +93,7 @@ fn evaluation(fault: i32, regime: Regime) -> EvaluateRequest {
         oracle_flop: 1e10,
         model_flop: 1e9,
         input_seed: 7,
+        own_seed: 8,
     }
 }
 
@@ -130,6 +131,20 @@ fn an_evaluation_gives_back_all_that_it_took_whatever_came_of_it() {
         assert_eq!(evaluation.outcome.kind(), kind, "{:?}", evaluation.outcome);
         assert_eq!(device.held(), [0, 0, 0], "{kind}");
     }
+}
+
+/// A variant before it may have left the outputs of what the two were given.
+#[test]
+fn the_contents_after_timing_are_each_variants_own() {
+    let (mut device, stock) = (FakeDevice::new(), Stock::default());
+    let mut last_inputs = |own_seed| {
+        let request = EvaluateRequest { own_seed, ..evaluation(RIGHT, Regime::Warm) };
+        assert_eq!(evaluate(&mut device, &request, &stock, &mut |_, _| {}).unwrap().outcome, Outcome::Measured);
+        device.last_inputs().unwrap()
+    };
+    let [first, second, again] = [1, 2, 1].map(&mut last_inputs);
+    assert_ne!(first, second);
+    assert_eq!(first, again);
 }
 
 #[test]

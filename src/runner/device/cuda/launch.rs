@@ -18,39 +18,55 @@ const PORTABLE_CLUSTER_BLOCKS: u32 = 8;
 /// A loaded artifact with the kernels that were looked up in it.
 pub(super) struct Loaded {
     pub(super) module: sys::CUmodule,
-    pub(super) functions: HashMap<String, sys::CUfunction>,
+    pub(super) functions: HashMap<String, Function>,
 }
 
+/// A kernel, with the bytes of each of its parameters where the driver tells them.
+pub(super) struct Function {
+    handle: sys::CUfunction,
+    param_bytes: Option<Vec<usize>>,
+}
+
+/// The bytes of a tensor map, the largest argument.
+const MAP_BYTES: usize = 128;
+
+/// The bytes of an address, and of a number from which a parameter takes as many as it has.
+const NUMBER_BYTES: usize = 8;
+
 /// One argument of a launch, in memory that the driver reads during the call: as many bytes from the front as the parameter has.
-/// A tensor map has 128, aligned to 64.
+/// A tensor map is aligned to 64.
 #[repr(C, align(64))]
-pub(super) struct Argument(pub(super) [u8; 128]);
+pub(super) struct Argument(pub(super) [u8; MAP_BYTES]);
 
 impl Argument {
     fn of(number: u64) -> Self {
-        let mut bytes = [0; 128];
-        bytes[..8].copy_from_slice(&number.to_le_bytes());
+        let mut bytes = [0; MAP_BYTES];
+        bytes[..NUMBER_BYTES].copy_from_slice(&number.to_le_bytes());
         Self(bytes)
     }
 }
 
 impl CudaDevice {
-    /// Finds a kernel and allows it the dynamic shared memory and the clusters that the launch wants.
+    /// Finds a kernel that takes the launch's arguments, and allows it the dynamic shared memory and the clusters that the launch wants.
     fn function(&mut self, module: Module, launch: &Launch) -> Result<sys::CUfunction, Fault> {
         let loaded = self.modules.get_mut(&module.0).ok_or_else(|| Fault::Broken("no such module".to_owned()))?;
         let function = match loaded.functions.get(&launch.kernel) {
-            Some(function) => *function,
+            Some(function) => function,
             None => {
                 let name = CString::new(launch.kernel.as_str())
                     .map_err(|_| Fault::Refused("a kernel's name has a NUL byte".to_owned()))?;
                 // SAFETY: the module is loaded.
-                let function = unsafe { result::module::get_function(loaded.module, name) }.map_err(|error| {
+                let handle = unsafe { result::module::get_function(loaded.module, name) }.map_err(|error| {
                     Fault::Refused(format!("there is no kernel `{}`: {}", launch.kernel, describe(&error)))
                 })?;
-                loaded.functions.insert(launch.kernel.clone(), function);
-                function
+                let function = Function { handle, param_bytes: param_bytes(handle)? };
+                loaded.functions.entry(launch.kernel.clone()).or_insert(function)
             }
         };
+        if let Some(param_bytes) = &function.param_bytes {
+            check_arguments(launch, param_bytes).map_err(Fault::Refused)?;
+        }
+        let function = function.handle;
         let wanted = i32::try_from(launch.shared_bytes)
             .map_err(|_| Fault::Refused(format!("{} bytes of shared memory", launch.shared_bytes)))?;
         let attribute = FunctionAttribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
@@ -90,8 +106,10 @@ impl CudaDevice {
                 numAttrs: attributes.len() as u32,
             };
             // SAFETY: function and stream are alive; the driver copies the arguments, each of which points to 128
-            // readable bytes, before the call returns. What the kernel does with them is the variant's affair: it runs
-            // in a process of its own.
+            // readable bytes, before the call returns. They are as many as the kernel has parameters, none of which is larger:
+            // `check_arguments` has seen to it, but for a driver before CUDA 12.4, which does not tell. There a plan with fewer
+            // makes the driver read beyond the list: it is at the mercy of whoever wrote plan and kernel, in a process of its
+            // own, as is what the kernel does with its arguments.
             let status =
                 unsafe { sys::cuLaunchKernelEx(&config, function, pointers.as_mut_ptr(), ptr::null_mut()) }.result();
             status.map_err(|error| launch_fault(launch, &error))?;
@@ -109,13 +127,51 @@ impl CudaDevice {
             Arg::Tensor(name) | Arg::Workspace(name) => Ok(Argument::of(address(name)?)),
             // From the front: little-endian machines only.
             Arg::Scalar(scalar) => Ok(Argument::of(match scalar.value {
-                ScalarValue::I32(value) => u64::from(value.cast_unsigned()),
+                ScalarValue::I32(value) => i64::from(value).cast_unsigned(),
                 ScalarValue::F32(value) => u64::from(value.to_bits()),
             })),
             Arg::TensorMap(map) => encode(map, address(&map.tensor)?),
         };
         launch.args.iter().map(value).collect()
     }
+}
+
+/// Asks the driver for the bytes of a kernel's parameters; none where it is older than the question (CUDA 12.4).
+fn param_bytes(function: sys::CUfunction) -> Result<Option<Vec<usize>>, Fault> {
+    // SAFETY: this only looks the name up; the type is never called.
+    let is_known = unsafe { sys::culib().get::<unsafe extern "C" fn()>(b"cuFuncGetParamInfo\0").is_ok() };
+    if !is_known {
+        return Ok(None);
+    }
+    let mut all = Vec::new();
+    loop {
+        let (mut offset, mut bytes) = (0, 0);
+        // SAFETY: the function belongs to a loaded module; the driver writes two numbers.
+        let status = unsafe { sys::cuFuncGetParamInfo(function, all.len(), &raw mut offset, &raw mut bytes) };
+        match status.result() {
+            Ok(()) => all.push(bytes),
+            // That is how it says that there are no more.
+            Err(DriverError(sys::cudaError_enum::CUDA_ERROR_INVALID_VALUE)) => return Ok(Some(all)),
+            Err(error) => return Err(fault(&error)),
+        }
+    }
+}
+
+/// Checks that a launch has an argument for each parameter, as large as that is, in the words of the virtual GPU.
+fn check_arguments(launch: &Launch, param_bytes: &[usize]) -> Result<(), String> {
+    let (kernel, given, wanted) = (&launch.kernel, launch.args.len(), param_bytes.len());
+    if given != wanted {
+        return Err(format!("`{kernel}` takes {wanted} arguments, not {given}"));
+    }
+    for (place, (arg, size)) in launch.args.iter().zip(param_bytes).enumerate() {
+        let is_map = matches!(arg, Arg::TensorMap(_));
+        let bytes = if is_map { MAP_BYTES } else { NUMBER_BYTES };
+        if bytes < *size || (is_map && bytes != *size) {
+            // As the compiler names it.
+            return Err(format!("parameter `{kernel}_param_{place}` of `{kernel}` has {size} bytes, not {bytes}"));
+        }
+    }
+    Ok(())
 }
 
 /// Returns what a launch asks for beside grid, block and shared memory.
@@ -156,5 +212,41 @@ fn launch_fault(launch: &Launch, error: &DriverError) -> Fault {
             Fault::Refused(format!("the launch of `{}` is refused: {}", launch.kernel, describe(error)))
         }
         _ => fault(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::op::Dtype;
+    use crate::domain::plan::{Scalar, TensorMap};
+
+    #[test]
+    fn what_the_kernel_does_not_declare_is_refused_before_the_driver_reads_it() {
+        let map = TensorMap {
+            name: "k_map".to_owned(),
+            tensor: "k".to_owned(),
+            dtype: Dtype::F16,
+            sizes: vec![64],
+            stride_bytes: Vec::new(),
+            box_sizes: vec![64],
+            swizzle_bytes: 0,
+        };
+        let number = Scalar { name: "n".to_owned(), value: ScalarValue::I32(1) };
+        let args = vec![Arg::Tensor("k".to_owned()), Arg::Scalar(number), Arg::TensorMap(map)];
+        let launch = Launch {
+            kernel: "k".to_owned(),
+            grid: [1; 3],
+            block: [32, 1, 1],
+            shared_bytes: 0,
+            cluster: None,
+            programmatic: false,
+            args,
+        };
+        let checked = |param_bytes: &[usize]| check_arguments(&launch, param_bytes);
+        assert_eq!(checked(&[8, 4, 128]), Ok(()));
+        insta::assert_snapshot!(checked(&[8, 4, 128, 4]).unwrap_err(), @"`k` takes 4 arguments, not 3");
+        insta::assert_snapshot!(checked(&[8, 128, 4]).unwrap_err(), @"parameter `k_param_1` of `k` has 128 bytes, not 8");
+        insta::assert_snapshot!(checked(&[8, 4, 64]).unwrap_err(), @"parameter `k_param_2` of `k` has 64 bytes, not 128");
     }
 }

@@ -21,7 +21,10 @@ pub(super) fn encode(map: &TensorMap, address: sys::CUdeviceptr) -> Result<Argum
         32 => Swizzle::CU_TENSOR_MAP_SWIZZLE_32B,
         64 => Swizzle::CU_TENSOR_MAP_SWIZZLE_64B,
         128 => Swizzle::CU_TENSOR_MAP_SWIZZLE_128B,
-        _ => Swizzle::CU_TENSOR_MAP_SWIZZLE_NONE,
+        0 => Swizzle::CU_TENSOR_MAP_SWIZZLE_NONE,
+        other => {
+            return Err(Fault::Refused(format!("tensor map `{}`: swizzle {other} is not 0, 32, 64 or 128", map.name)));
+        }
     };
     let rank = map.sizes.len();
     if map.stride_bytes.len() + 1 != rank || map.box_sizes.len() != rank {
