@@ -144,6 +144,8 @@ fn numbers_that_nobody_meant_are_refused() {
         start(&sandbox, &[])
     };
     insta::assert_snapshot!(manifest("grid = [\"ceil_div(Sq, TILE)\"", "grid = [\"9000000000\""), @"2 error: family `toy` has no launch plan on case `s4d4`: launch `toy`: grid `9000000000` = 9000000000, not 1 to 2147483647");
+    // Where there is no GPU, `compile` tells the same.
+    insta::assert_snapshot!(sandbox.fails(&["compile", "--workload", "small"]), @"2 error: family `toy` has no launch plan on case `s4d4`: launch `toy`: grid `9000000000` = 9000000000, not 1 to 2147483647");
     insta::assert_snapshot!(manifest("\"B * H\"]", "\"65536\"]"), @"2 error: family `toy` has no launch plan on case `s4d4`: launch `toy`: grid `65536` = 65536, not 1 to 65535");
     insta::assert_snapshot!(manifest("[params.FAULT]", "[params.sm]"), @"2 error: PROJECT/templates/kernels/toy/family.toml: `sm` is bound by optloop: give your value another name");
     insta::assert_snapshot!(manifest("constants = [\"D\"]", "constants = [\"D\", \"Dd\"]"), @"2 error: PROJECT/templates/kernels/toy/family.toml: `constants` names `Dd`, which is no dimension of attention (did you mean `D`?)");

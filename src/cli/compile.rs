@@ -119,6 +119,10 @@ fn variants(
                 points.extend(space.random(&mut rng)?);
             }
             for params in points {
+                // A mistake in the launch plan is told here, not first where a GPU is.
+                family.plan(&params, case, workload.op, workload.dtype, device).map_err(|error| {
+                    format!("family `{}` has no launch plan on case `{}`: {error}", family.name, case.name)
+                })?;
                 let variant = render(family, &family.specialization(case), workload.dtype, &params)?;
                 if !variants.iter().any(|(_, other)| other.hash == variant.hash) {
                     variants.push((case.name.clone(), variant));
