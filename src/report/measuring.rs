@@ -62,8 +62,8 @@ pub(super) fn ratio(ratio: Option<Ratio>, time_source: TimeSource) -> String {
     match time_source {
         TimeSource::Modelled => format::times(ratio.estimate),
         // The same variant on both sides.
-        TimeSource::Measured if ratio.lo == 1.0 && ratio.hi == 1.0 => format::times(1.0),
-        TimeSource::Measured if ratio.paired => format::ratio(ratio.estimate, ratio.lo, ratio.hi),
+        TimeSource::Measured if (ratio.lo, ratio.hi) == (Some(1.0), Some(1.0)) => format::times(1.0),
+        TimeSource::Measured if ratio.paired => with_interval(ratio),
         TimeSource::Measured => format!("{} (not in one run)", format::times(ratio.estimate)),
     }
 }
@@ -117,8 +117,13 @@ fn settled(case: &Case, contest: &Contest) -> Option<String> {
 /// Says how long a rival takes. One that was faster must win once more, on other inputs: the fastest of several looks faster
 /// than it is.
 fn takes(ratio: Ratio, noise: f64) -> String {
-    let again = if ratio.hi < 1.0 - noise { " and did not win again on other inputs" } else { "" };
-    format!("takes {} as long{again}", format::ratio(ratio.estimate, ratio.lo, ratio.hi))
+    let again = if ratio.hi.is_some_and(|hi| hi < 1.0 - noise) { " and did not win again on other inputs" } else { "" };
+    format!("takes {} as long{again}", with_interval(ratio))
+}
+
+fn with_interval(ratio: Ratio) -> String {
+    let interval = ratio.lo.zip(ratio.hi);
+    interval.map_or_else(|| format::times(ratio.estimate), |(lo, hi)| format::ratio(ratio.estimate, lo, hi))
 }
 
 /// Shows ours beside the baseline's.
