@@ -53,6 +53,7 @@ fn every_family_compiles_for_sm_90a() {
             "attention-decode",
             "attention-grid-bug",
             "attention-mma",
+            "attention-resident",
             "attention-scalar",
             "attention-split-kv",
             "attention-wgmma"
