@@ -149,6 +149,8 @@ struct Session<'a> {
     confirmed: (Duration, u32),
     /// Cases and variants whose confirmation was asked for: once is enough.
     asked: HashSet<(String, VariantHash)>,
+    /// By case: what each entrant of its last contest took.
+    entrant_times: HashMap<String, Duration>,
     /// Contests held, each with inputs of its own.
     contests: u64,
     uncommitted: BTreeMap<String, (i64, Winner)>,
@@ -255,6 +257,7 @@ impl<'a> Session<'a> {
             leads: HashMap::new(),
             confirmed: (Duration::ZERO, 0),
             asked: HashSet::new(),
+            entrant_times: HashMap::new(),
             contests: 0,
             uncommitted: BTreeMap::new(),
             remeasured: HashSet::new(),

@@ -1,7 +1,10 @@
 //! Every family of the project compiles with the real NVRTC, for every architecture that it claims.
 
+mod common;
+
 use std::process::Command;
 
+use common::Sandbox;
 use serde_json::Value;
 
 /// Compiles every family for a workload: the start of each specialization, and random points.
@@ -50,6 +53,7 @@ fn every_family_compiles_for_sm_90a() {
             "attention-decode",
             "attention-grid-bug",
             "attention-mma",
+            "attention-resident",
             "attention-scalar",
             "attention-split-kv",
             "attention-wgmma"
@@ -71,5 +75,58 @@ fn every_other_workload_has_families_that_compile() {
 #[test]
 fn the_families_of_gemm_compile() {
     assert_eq!(families(&compile("sm_80", "gemm-fp16", "2")), ["gemm-scalar"]);
-    assert_eq!(families(&compile("sm_90a", "gemm-fp16", "4")), ["gemm-rows", "gemm-scalar", "gemm-splitk", "gemm-wgmma"]);
+    assert_eq!(
+        families(&compile("sm_90a", "gemm-fp16", "4")),
+        ["gemm-rows", "gemm-scalar", "gemm-splitk", "gemm-wgmma"]
+    );
+}
+
+/// What the toy family has for points of small tiles only: one more kernel, with scratch memory between the two.
+const MORE: &str = r#"
+[[workspace]]
+name = "parts"
+dtype = "f32"
+elements = "TILE"
+when = "TILE < 64"
+[[launch]]
+kernel = "combine"
+grid = ["1"]
+block = ["32"]
+programmatic = true
+when = "TILE < 64"
+args = ["parts", "o"]
+"#;
+const COMBINE: &str = r#"extern "C" __global__ void combine(const float* parts, short* o) { o[0] = parts[0]; }"#;
+
+#[test]
+fn a_kernel_that_only_some_points_need_is_compiled_and_launched_for_those() {
+    let sandbox = Sandbox::new();
+    sandbox.write("templates/kernels/toy/family.toml", &format!("{}{MORE}", common::MANIFEST));
+    // What becomes of the points where the template has the second kernel on this condition: of whole tiles, and of smaller ones.
+    let compiled = |condition: &str| {
+        let template = format!("{}<% if {condition} %>{COMBINE}<% endif %>", common::TEMPLATE);
+        sandbox.write("templates/kernels/toy/kernel.cu.tera", &template);
+        let points = ["compile", "--workload", "small", "--case", "s64", "--random", "10"];
+        let output = sandbox.optloop(&points);
+        let text = String::from_utf8(output.stdout).unwrap();
+        let says = |row: &str| row.lines().skip(1).map(about_a_kernel).collect::<Vec<_>>().join(", ");
+        let (whole, smaller): (Vec<&str>, Vec<&str>) =
+            text.split("toy ").skip(1).partition(|row| row.contains("TILE=64"));
+        assert!(!whole.is_empty() && !smaller.is_empty(), "{text}");
+        assert!(smaller.iter().all(|row| says(row) == says(smaller[0])), "{text}");
+        format!("{} | {} | {}", output.status.success(), says(whole[0]), says(smaller[0]))
+    };
+    insta::assert_snapshot!(compiled("TILE < 64"), @"true | toy | combine, toy");
+    insta::assert_snapshot!(compiled("true"), @"true | combine (not launched), toy | combine, toy");
+    insta::assert_snapshot!(compiled("false"), @"false | toy | it launches `combine`, which is no `extern \"C\"` kernel of the source");
+}
+
+/// Leaves out what a kernel uses, which depends on the compiler.
+fn about_a_kernel(line: &str) -> String {
+    match line.trim().split_once(": ") {
+        Some((kernel, uses)) if uses.contains("registers") => {
+            kernel.to_owned() + if uses.ends_with("; not launched") { " (not launched)" } else { "" }
+        }
+        _ => line.trim().to_owned(),
+    }
 }

@@ -34,7 +34,7 @@ fn without_a_gpu_a_session_runs_on_the_virtual_h200_and_every_time_says_modelled
     assert_eq!(report["session"]["cost_usd"], 0.0, "no GPU was rented");
     let case = report["cases"].as_array().unwrap().iter().find(|case| case["case"] == "s128").unwrap();
     assert!(case["speedup_over_start"].as_f64().unwrap() > 1.1, "{case}");
-    assert_eq!(case["best_ci_us"][0], case["best_ci_us"][1], "a computed time has no noise");
+    assert_eq!(case["best_ci_us"], Value::Null, "a computed time has no noise");
     assert_eq!(case["baseline"]["name"], "modelled, the seed of attention-scalar");
     assert!(case["profile"]["launches"][0]["limiter"].is_string(), "{case}");
     assert_eq!(case["profile"]["checked_on"], Value::Null);

@@ -51,15 +51,17 @@ struct Answer {
 struct Time {
     name: String,
     us: f64,
-    ci_us: [f64; 2],
+    /// Null for fewer than three samples.
+    ci_us: Option<[f64; 2]>,
     samples: usize,
 }
 
 #[derive(Serialize)]
 struct Over {
     estimate: f64,
-    lo: f64,
-    hi: f64,
+    /// Null where one of the two has no interval.
+    lo: Option<f64>,
+    hi: Option<f64>,
     paired: bool,
 }
 
@@ -102,11 +104,12 @@ fn paired([a, b]: [&Side; 2], contest: &Contest) -> Option<Answer> {
     let (a, b) = (a.find(contest)?, b.find(contest)?);
     let ratio = paired_ratio(&b.blocks_ns, &a.blocks_ns)?;
     let time = |entrant: &Entrant| time(entrant.name.clone(), &entrant.timing, entrant.timing.samples_ns.len());
+    let Ratio { estimate, interval } = ratio;
     Some(Answer {
         conditions: contest.conditions.clone(),
         a: time(a),
         b: time(b),
-        ratio: over(ratio, true),
+        ratio: Over { estimate, lo: Some(interval.lo), hi: Some(interval.hi), paired: true },
         noise: Some(contest.noise()),
     })
 }
@@ -115,22 +118,21 @@ fn paired([a, b]: [&Side; 2], contest: &Contest) -> Option<Answer> {
 fn apart([a, b]: &[Recorded; 2]) -> anyhow::Result<Answer> {
     let ratio = compare(&a.figure, &b.figure).map_err(usage_sentence)?;
     let time = |recorded: &Recorded| time(recorded.figure.name.clone(), &recorded.figure.timing, recorded.samples);
+    let (a_us, b_us) = (time(a), time(b));
+    let shown = (a_us.ci_us.is_some() && b_us.ci_us.is_some()).then_some(ratio.interval);
+    let (lo, hi) = (shown.map(|shown| shown.lo), shown.map(|shown| shown.hi));
     Ok(Answer {
         conditions: a.figure.conditions.clone(),
-        a: time(a),
-        b: time(b),
-        ratio: over(ratio, false),
+        a: a_us,
+        b: b_us,
+        ratio: Over { estimate: ratio.estimate, lo, hi, paired: false },
         noise: None,
     })
 }
 
 fn time(name: String, timing: &Timing, samples: usize) -> Time {
-    let ci_us = [timing.interval_ns.lo / 1e3, timing.interval_ns.hi / 1e3];
+    let ci_us = (samples >= LEAST_SAMPLES).then(|| [timing.interval_ns.lo / 1e3, timing.interval_ns.hi / 1e3]);
     Time { name, us: timing.median_ns / 1e3, ci_us, samples }
-}
-
-fn over(Ratio { estimate, interval }: Ratio, paired: bool) -> Over {
-    Over { estimate, lo: interval.lo, hi: interval.hi, paired }
 }
 
 fn print(answer: &Answer, out: &mut impl Write) -> io::Result<()> {
@@ -146,19 +148,21 @@ fn print(answer: &Answer, out: &mut impl Write) -> io::Result<()> {
     )?;
     let mut table = Table::new(&["", "what", ">µs", "interval", ">samples"]);
     for (letter, time) in [("A", &answer.a), ("B", &answer.b)] {
-        let [lo, hi] = time.ci_us;
-        let enough = (time.samples >= LEAST_SAMPLES).then_some(());
         table.row([
             letter.to_owned(),
             time.name.clone(),
             format::us(time.us),
-            figure(enough, |()| format!("{} to {}", format::us(lo), format::us(hi))),
+            figure(time.ci_us, |[lo, hi]| format!("{} to {}", format::us(lo), format::us(hi))),
             time.samples.to_string(),
         ]);
     }
     table.print(out)?;
     let Over { estimate, lo, hi, paired } = answer.ratio;
-    writeln!(out, "\nB takes {} as long as A.", format::ratio(estimate, lo, hi))?;
+    let ratio = match lo.zip(hi) {
+        Some((lo, hi)) => format::ratio(estimate, lo, hi),
+        None => format::times(estimate),
+    };
+    writeln!(out, "\nB takes {ratio} as long as A.")?;
     match (paired, time_source) {
         (true, _) => writeln!(
             out,

@@ -16,7 +16,7 @@ use crate::domain::family::Family;
 use crate::domain::space::Space;
 use crate::domain::variant::{Variant, show_params};
 use crate::domain::workload::Workload;
-use crate::runner::compile::{CompileError, Compiler};
+use crate::runner::compile::Compiler;
 use crate::runner::render::render;
 use crate::runner::toolchain::Toolchain;
 
@@ -52,11 +52,17 @@ pub struct Args {
     json: bool,
 }
 
-/// A point that was compiled, with what came of it.
-struct Row {
+/// A point to compile, with the kernels that its launch plan names.
+struct Point {
     case: String,
     variant: Variant,
-    result: Result<Artifact, CompileError>,
+    launched: Vec<String>,
+}
+
+/// A point that was compiled, with what came of it.
+struct Row {
+    point: Point,
+    result: Result<Artifact, String>,
 }
 
 /// Compiles in parallel and prints what each kernel uses. A variant that does not compile makes it fail.
@@ -83,7 +89,8 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
     )?;
     let rows: Vec<Row> = variants
         .into_par_iter()
-        .map(|(case, variant)| Row { case, result: compiler.compile(&variant), variant })
+        .map(|point| Row { result: compiler.compile(&point.variant).map_err(|error| error.to_string()), point })
+        .map(Row::with_every_kernel)
         .collect();
     for row in &rows {
         if args.json { row.write_json(out)? } else { row.write_text(out)? }
@@ -95,14 +102,9 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
 }
 
 /// Lists the start of every family for every specialization, and random points.
-fn variants(
-    workload: &Workload,
-    families: &[Family],
-    device: &DeviceInfo,
-    args: &Args,
-) -> Result<Vec<(String, Variant)>, String> {
+fn variants(workload: &Workload, families: &[Family], device: &DeviceInfo, args: &Args) -> Result<Vec<Point>, String> {
     let mut rng = SmallRng::seed_from_u64(args.seed);
-    let mut variants: Vec<(String, Variant)> = Vec::new();
+    let mut variants: Vec<Point> = Vec::new();
     for family in families.iter().filter(|family| family.fits(workload, device)) {
         let mut specializations = Vec::new();
         for case in &workload.cases {
@@ -120,12 +122,13 @@ fn variants(
             }
             for params in points {
                 // A mistake in the launch plan is told here, not first where a GPU is.
-                family.plan(&params, case, workload.op, workload.dtype, device).map_err(|error| {
+                let plan = family.plan(&params, case, workload.op, workload.dtype, device).map_err(|error| {
                     format!("family `{}` has no launch plan on case `{}`: {error}", family.name, case.name)
                 })?;
                 let variant = render(family, &family.specialization(case), workload.dtype, &params)?;
-                if !variants.iter().any(|(_, other)| other.hash == variant.hash) {
-                    variants.push((case.name.clone(), variant));
+                if !variants.iter().any(|other| other.variant.hash == variant.hash) {
+                    let launched = plan.launches.into_iter().map(|launch| launch.kernel).collect();
+                    variants.push(Point { case: case.name.clone(), variant, launched });
                 }
             }
         }
@@ -134,27 +137,36 @@ fn variants(
 }
 
 impl Row {
+    /// Refuses a source that lacks a kernel of its launch plan: a device would find that out when it is too late.
+    fn with_every_kernel(self) -> Self {
+        let Self { point, result } = self;
+        let result = result.and_then(|artifact| {
+            let has = |name: &String| artifact.kernels.iter().any(|kernel| &kernel.name == name);
+            match point.launched.iter().find(|name| !has(name)) {
+                Some(name) => Err(format!("it launches `{name}`, which is no `extern \"C\"` kernel of the source")),
+                None => Ok(artifact),
+            }
+        });
+        Self { point, result }
+    }
+
     fn write_text(&self, out: &mut impl Write) -> anyhow::Result<()> {
-        writeln!(
-            out,
-            "{} {} on {}: {}",
-            self.variant.family,
-            self.variant.hash.short(),
-            self.case,
-            show_params(&self.variant.params)
-        )?;
+        let Point { case, variant, launched } = &self.point;
+        let (family, params) = (&variant.family, show_params(&variant.params));
+        writeln!(out, "{family} {} on {case}: {params}", variant.hash.short())?;
         match &self.result {
             Ok(artifact) => {
                 for kernel in &artifact.kernels {
                     writeln!(
                         out,
-                        "    {}: {} registers, {} bytes static shared memory, {} bytes stack, {} + {} bytes spilled",
+                        "    {}: {} registers, {} bytes static shared memory, {} bytes stack, {} + {} bytes spilled{}",
                         kernel.name,
                         kernel.registers,
                         kernel.shared_bytes,
                         kernel.stack_bytes,
                         kernel.spill_store_bytes,
-                        kernel.spill_load_bytes
+                        kernel.spill_load_bytes,
+                        if launched.contains(&kernel.name) { "" } else { "; not launched" }
                     )?;
                 }
                 for warning in artifact.warnings() {
@@ -169,13 +181,14 @@ impl Row {
     fn write_json(&self, out: &mut impl Write) -> anyhow::Result<()> {
         let (kernels, error) = match &self.result {
             Ok(artifact) => (artifact.kernels.as_slice(), None),
-            Err(error) => (&[][..], Some(error.to_string())),
+            Err(error) => (&[][..], Some(error)),
         };
         let object = serde_json::json!({
-            "case": self.case,
-            "family": self.variant.family,
-            "params": self.variant.params,
-            "hash": self.variant.hash,
+            "case": self.point.case,
+            "family": self.point.variant.family,
+            "params": self.point.variant.params,
+            "hash": self.point.variant.hash,
+            "launched": self.point.launched,
             "kernels": kernels,
             "error": error,
         });

@@ -41,7 +41,7 @@ struct FoundEntrant {
     name: String,
     iteration: Option<i64>,
     median_us: f64,
-    ci_us: [f64; 2],
+    ci_us: Option<[f64; 2]>,
     samples: usize,
     launches_per_sample: u32,
     /// Its time over the challenger's: above 1, the challenger is the faster. Null for the challenger.
@@ -89,7 +89,7 @@ impl FoundEntrant {
             name: name.clone(),
             iteration: *iteration,
             median_us: timing.median_ns / 1e3,
-            ci_us: [timing.interval_ns.lo / 1e3, timing.interval_ns.hi / 1e3],
+            ci_us: timing.shown_ci_us(),
             samples: timing.samples_ns.len(),
             launches_per_sample: timing.launches_per_sample,
             ratio: ratio.map(|ratio| ratio.estimate),

@@ -128,6 +128,7 @@ impl<'a, W: Write> Progress<'a, W> {
                     noise * 100.0
                 ));
             }
+            Event::NoFinal { case, reason } => self.say(&format!("{case}: no final: {reason}")),
             Event::Committed { case, commit } => {
                 self.say(&format!("{case}: committed {}", &commit[..10.min(commit.len())]));
             }

@@ -9,14 +9,13 @@ use serde::Serialize;
 use super::bench::open;
 use super::error::{usage, usage_sentence};
 use super::measured::{self, Found, show_versions};
-use super::table::Table;
+use super::table::{Table, figure};
 use crate::bench::{Asked, Bench, Bout, Committed, Subject};
 use crate::catalog::Project;
 use crate::config::Config;
 use crate::domain::conditions::{Conditions, Figure, compare};
 use crate::domain::contest::{Contest, Ratio};
 use crate::domain::device::DeviceInfo;
-use crate::domain::evaluation::Timing;
 use crate::domain::op::Dims;
 use crate::domain::regime::Regime;
 use crate::domain::sidecar::Sidecar;
@@ -56,6 +55,8 @@ pub struct Args {
 struct Recorded {
     subject: Subject,
     figure: Figure,
+    /// The interval to show of its time, in microseconds.
+    ci_us: Option<[f64; 2]>,
 }
 
 /// A winner that was measured again.
@@ -65,12 +66,12 @@ struct Reproduced {
     name: String,
     regime: Regime,
     recorded_us: f64,
-    recorded_ci_us: [f64; 2],
+    recorded_ci_us: Option<[f64; 2]>,
     found_us: f64,
-    found_ci_us: [f64; 2],
+    found_ci_us: Option<[f64; 2]>,
     /// Time found over time recorded.
     ratio: f64,
-    ratio_ci: [f64; 2],
+    ratio_ci: Option<[f64; 2]>,
     /// By how much the ratio may differ from 1.
     tolerance: f64,
     holds: bool,
@@ -100,7 +101,8 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
         winners.iter().map(|winner| recorded(&bench, project, winner).map_err(|reason| named(winner, &reason)));
     let recorded = recorded.collect::<anyhow::Result<Vec<_>>>()?;
     let mut cases = Vec::new();
-    for Recorded { subject, figure } in &recorded {
+    for winner in &recorded {
+        let Recorded { subject, figure, .. } = winner;
         let regime = figure.conditions.regime;
         let held = Bout {
             challenger: subject,
@@ -115,7 +117,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
             measured::print(&contest, out)?;
             writeln!(out)?;
         }
-        cases.push(reproduced(figure, &contest, bench.device().replays)?);
+        cases.push(reproduced(winner, &contest, bench.device().replays)?);
     }
     let versions = bench.versions();
     let failed: Vec<String> = cases.iter().filter(|case| !case.holds).map(|case| case.case.clone()).collect();
@@ -163,9 +165,10 @@ fn recorded(bench: &Bench, project: &Project, winner: &WinnerInCommit) -> anyhow
         bail!("it is compiled for {arch}, and this device takes {here}");
     }
     let committed = Committed { workload: winner.workload.clone(), source: winner.source.clone(), sidecar };
+    let ci_us = committed.sidecar.measurement.shown_ci_us();
     let subject = bench.committed(&committed, Asked { workload: None, cases: &[] })?;
     bench.check_regime(&subject, regime).map_err(anyhow::Error::msg)?;
-    Ok(Recorded { subject, figure })
+    Ok(Recorded { subject, figure, ci_us })
 }
 
 /// Returns the conditions that a commit records.
@@ -192,27 +195,29 @@ fn dims_then(winner: &WinnerInCommit, case: &str) -> anyhow::Result<Dims> {
     Ok(workload.case(case).map_err(|problem| anyhow!("in its commit, {problem}"))?.dims.clone())
 }
 
-fn reproduced(recorded: &Figure, contest: &Contest, has_noise: bool) -> anyhow::Result<Reproduced> {
+fn reproduced(winner: &Recorded, contest: &Contest, has_noise: bool) -> anyhow::Result<Reproduced> {
     let challenger = contest.challenger().ok_or_else(|| anyhow!("nothing was measured"))?;
     let found = Figure {
         conditions: contest.conditions.clone(),
         name: challenger.name.clone(),
         timing: challenger.timing.clone(),
     };
+    let recorded = &winner.figure;
     let ratio = compare(recorded, &found)?;
     let tolerance = tolerance(&ratio, has_noise);
     let us = |ns: f64| ns / 1e3;
-    let interval = |timing: &Timing| [us(timing.interval_ns.lo), us(timing.interval_ns.hi)];
+    let found_ci_us = found.timing.shown_ci_us();
+    let shown = winner.ci_us.is_some() && found_ci_us.is_some();
     Ok(Reproduced {
         case: recorded.conditions.case.clone(),
         name: recorded.name.clone(),
         regime: recorded.conditions.regime,
         recorded_us: us(recorded.timing.median_ns),
-        recorded_ci_us: interval(&recorded.timing),
+        recorded_ci_us: winner.ci_us,
         found_us: us(found.timing.median_ns),
-        found_ci_us: interval(&found.timing),
+        found_ci_us,
         ratio: ratio.estimate,
-        ratio_ci: [ratio.interval.lo, ratio.interval.hi],
+        ratio_ci: shown.then_some([ratio.interval.lo, ratio.interval.hi]),
         tolerance,
         holds: (ratio.estimate - 1.0).abs() <= tolerance,
         contest: Found::of(contest, 1),
@@ -239,7 +244,6 @@ fn print(cases: &[Reproduced], out: &mut impl Write) -> anyhow::Result<()> {
         "",
     ]);
     for case in cases {
-        let [lo, hi] = case.ratio_ci;
         let tolerance = if case.tolerance <= ROUNDING { "nothing".to_owned() } else { format::percent(case.tolerance) };
         table.row([
             case.case.clone(),
@@ -248,7 +252,7 @@ fn print(cases: &[Reproduced], out: &mut impl Write) -> anyhow::Result<()> {
             format::us(case.recorded_us),
             format::us(case.found_us),
             format!("{:.4}", case.ratio),
-            format!("{lo:.4} to {hi:.4}"),
+            figure(case.ratio_ci, |[lo, hi]| format!("{lo:.4} to {hi:.4}")),
             tolerance,
             if case.holds { "holds" } else { "does not hold" }.to_owned(),
         ]);

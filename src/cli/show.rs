@@ -2,12 +2,14 @@
 
 use std::io::{self, Write};
 
+use serde_json::Value;
 use similar::TextDiff;
 
 use super::contests;
 use super::table::{Table, figure};
 use crate::domain::evaluation::Timing;
 use crate::domain::record::IterationRecord;
+use crate::domain::sampling::LEAST_SAMPLES;
 use crate::domain::variant::show_params;
 use crate::report::{format, profiles};
 use crate::store::{ArtifactRecord, IterationDetail, Store};
@@ -26,7 +28,9 @@ pub struct Args {
 pub async fn run(args: &Args, store: &Store, out: &mut impl Write) -> anyhow::Result<()> {
     let detail = store.iteration(args.iteration).await?;
     if args.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&detail)?)?;
+        let mut json = serde_json::to_value(&detail)?;
+        hide_intervals(&mut json);
+        writeln!(out, "{}", serde_json::to_string_pretty(&json)?)?;
         return Ok(());
     }
     facts(&detail, out)?;
@@ -43,6 +47,21 @@ pub async fn run(args: &Args, store: &Store, out: &mut impl Write) -> anyhow::Re
     log(&detail, out)?;
     source(&detail, out)?;
     Ok(())
+}
+
+/// Makes the interval of every time null that has too few samples for one.
+fn hide_intervals(json: &mut Value) {
+    match json {
+        Value::Object(object) => {
+            let samples = object.get("samples_ns").and_then(Value::as_array).map(Vec::len);
+            if let (Some(0..LEAST_SAMPLES), Some(interval)) = (samples, object.get_mut("interval_ns")) {
+                *interval = Value::Null;
+            }
+            object.values_mut().for_each(hide_intervals);
+        }
+        Value::Array(array) => array.iter_mut().for_each(hide_intervals),
+        _ => {}
+    }
 }
 
 fn facts(detail: &IterationDetail, out: &mut impl Write) -> io::Result<()> {
@@ -292,6 +311,23 @@ mod tests {
         b1h1s128  combine         0.100  shared               4          31.5                5.0%                   1.20×                     32.00×              0
         b1h1s128 was not executed in full: combine: 64 of 256 blocks counted
         ");
+    }
+
+    /// Of a kernel that takes seconds there is one sample.
+    #[tokio::test]
+    async fn a_single_sample_has_no_interval() {
+        let scene = Scene::new().await;
+        let session = scene.session().await;
+        let iteration = scene.store.begin(session, &proposal(64, None)).await.unwrap();
+        let mut evaluation = evaluation(1000.0, false);
+        evaluation.measurements[0].screening = Timing::of(vec![1000.0], 1);
+        scene.store.finish(iteration, &finish(&evaluation, &[])).await.unwrap();
+        let shown = printed(&scene, iteration, false).await;
+        let row = shown.lines().find(|line| line.starts_with("b1h1s128")).unwrap();
+        assert_eq!(row.split_whitespace().collect::<Vec<_>>()[..5], ["b1h1s128", "-", "1.000", "-", "1"]);
+        let json: Value = serde_json::from_str(&printed(&scene, iteration, true).await).unwrap();
+        let screening = &json["iteration"]["measurements"][0]["screening"];
+        assert_eq!((&screening["interval_ns"], screening["median_ns"].as_f64()), (&Value::Null, Some(1000.0)));
     }
 
     #[tokio::test]

@@ -163,9 +163,14 @@ impl Timing {
         Some(Self { samples_ns, launches_per_sample, median_ns, interval_ns })
     }
 
-    /// Returns the interval to show; none for too few samples to have one.
+    /// Returns the interval to show; none for too few samples to have one, and so none of a modelled time.
     pub fn shown_interval_ns(&self) -> Option<Interval> {
         (self.samples_ns.len() >= LEAST_SAMPLES).then_some(self.interval_ns)
+    }
+
+    /// Returns the same in microseconds, low and high.
+    pub fn shown_ci_us(&self) -> Option<[f64; 2]> {
+        self.shown_interval_ns().map(|Interval { lo, hi }| [lo / 1e3, hi / 1e3])
     }
 }
 

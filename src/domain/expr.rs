@@ -92,6 +92,13 @@ impl Expr {
         value.as_bool().map_err(|kind| self.wrong_kind("true or false", kind))
     }
 
+    /// Evaluates to a truth value, for which an integer may stand: all but 0 is true.
+    pub fn flag(&self, bindings: &Bindings) -> Result<bool, ExprError> {
+        let value = self.eval(bindings)?;
+        let number = || value.as_int().map(|number| number != 0);
+        value.as_bool().or_else(|_| number()).map_err(|kind| self.wrong_kind("true or false", kind))
+    }
+
     fn eval(&self, bindings: &Bindings) -> Result<Dynamic, ExprError> {
         let mut scope = Scope::new();
         for (name, value) in bindings {
@@ -123,6 +130,14 @@ mod tests {
         let at = |bc| bindings(&[("STAGES", 2), ("BC", bc), ("D", 64), ("PAD", 8), ("smem_limit", 49152)]);
         assert!(constraint.truth(&at(64)).unwrap());
         assert!(!constraint.truth(&at(128)).unwrap());
+    }
+
+    #[test]
+    fn a_flag_is_a_truth_value_or_a_number() {
+        let at = |text: &str| Expr::parse(text).and_then(|expr| expr.flag(&bindings(&[("SPLITS", 2)])));
+        assert!(at("SPLITS > 1").unwrap() && at("SPLITS").unwrap());
+        assert!(!at("SPLITS > 2").unwrap() && !at("SPLITS - 2").unwrap());
+        insta::assert_snapshot!(at("\"yes\"").unwrap_err(), @"expression `\"yes\"`: gives a string, not true or false");
     }
 
     #[test]

@@ -7,7 +7,7 @@ mod tests;
 use indexmap::IndexMap;
 use serde::Deserialize;
 
-use rules::{ArgScope, LaunchFile, LaunchRule, TensorMapFile, TensorMapRule, WorkspaceFile, WorkspaceRule};
+use rules::{ArgScope, LaunchFile, LaunchRule, TensorMapFile, TensorMapRule, When, WorkspaceFile, WorkspaceRule};
 
 use super::device::DeviceInfo;
 use super::expr::{Bindings, Expr, ExprError};
@@ -237,18 +237,30 @@ impl Family {
         device: &DeviceInfo,
     ) -> Result<LaunchPlan, PointError> {
         let bindings = self.valid_bindings(params, case, dtype, device)?;
-        let workspaces = self.workspaces.iter().map(|rule| rule.fill(&bindings)).collect::<Result<Vec<_>, _>>()?;
+        let (workspaces, no_workspaces) = there(&self.workspaces, |rule| &rule.when, &bindings)?;
+        let (tensor_maps, no_maps) = there(&self.tensor_maps, |rule| &rule.when, &bindings)?;
+        let (launches, _) = there(&self.launches, |rule| &rule.when, &bindings)?;
+        if launches.is_empty() {
+            return Err(PointError::Manifest(
+                "every [[launch]] is left out by its `when`: one must be there".to_owned(),
+            ));
+        }
+        let workspaces = workspaces.iter().map(|rule| rule.fill(&bindings)).collect::<Result<Vec<_>, _>>()?;
+        let no_workspaces = no_workspaces.iter().map(|rule| (rule.name.as_str(), &rule.when));
+        let left_out: Vec<_> =
+            no_workspaces.chain(no_maps.iter().map(|rule| (rule.name.as_str(), &rule.when))).collect();
         let tensors = op.tensors(&case.dims, dtype);
         let scope = ArgScope {
             bindings: &bindings,
             tensors: &tensors,
             scalars: &op.scalars(&case.dims),
             workspaces: &workspaces,
-            tensor_maps: &self.tensor_maps,
+            tensor_maps: &tensor_maps,
+            left_out: &left_out,
         };
         let own = self.workspaces.iter().map(|rule| &rule.name).chain(self.tensor_maps.iter().map(|rule| &rule.name));
         own.into_iter().try_for_each(|name| scope.check_free(name))?;
-        let launches = self.launches.iter().map(|rule| rule.fill(&scope)).collect::<Result<Vec<_>, _>>()?;
+        let launches = launches.iter().map(|rule| rule.fill(&scope)).collect::<Result<Vec<_>, _>>()?;
         let plan = LaunchPlan { workspaces, launches };
         plan.check(&tensors).map_err(PointError::Manifest)?;
         Ok(plan)
@@ -292,6 +304,19 @@ impl Family {
         }
         Ok(bindings)
     }
+}
+
+/// Parts the entries of a manifest into those that are there for a point and those that are not.
+fn there<'a, Rule>(
+    rules: &'a [Rule],
+    when: impl Fn(&Rule) -> &When,
+    bindings: &Bindings,
+) -> Result<(Vec<&'a Rule>, Vec<&'a Rule>), PointError> {
+    let (mut there, mut left_out) = (Vec::new(), Vec::new());
+    for rule in rules {
+        if when(rule).holds(bindings)? { there.push(rule) } else { left_out.push(rule) }
+    }
+    Ok((there, left_out))
 }
 
 impl Param {

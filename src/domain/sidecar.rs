@@ -10,6 +10,7 @@ use super::evaluation::{Measurement, Timing};
 use super::op::{Dims, Dtype, Role, TensorSpec};
 use super::plan::{Initial, Launch, LaunchPlan, Workspace};
 use super::regime::Regime;
+use super::sampling::LEAST_SAMPLES;
 use super::statistics::Interval;
 use super::toml_text::one_line;
 use super::variant::{Params, VariantHash};
@@ -149,6 +150,11 @@ impl SidecarMeasurement {
             noise: contest.filter(|contest| contest.against(contest::Role::Twin).is_some()).map(Contest::noise),
             sm_clock_mhz: machine.and_then(|machine| machine.sm_clock_mhz),
         }
+    }
+
+    /// Returns the interval to show, in microseconds; none for too few samples to have one.
+    pub fn shown_ci_us(&self) -> Option<[f64; 2]> {
+        (self.samples >= LEAST_SAMPLES).then_some(self.ci_us)
     }
 
     /// Returns the time as the store has it, without its samples.

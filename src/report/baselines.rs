@@ -29,8 +29,10 @@ pub(super) fn of_case(
     // The store lists the fastest baseline of a case first.
     let Some(baseline) = record.baselines.iter().find(|baseline| baseline.case == case) else { return (None, None) };
     let alone = Alone { timing: &baseline.timing, regime: baseline.regime };
-    let ratio = standing.zip(conditions).and_then(|(standing, conditions)| standing.compared(&alone, conditions));
-    (Some(told(&baseline.name, &baseline.timing)), ratio.map(unpaired))
+    let ratio = standing.zip(conditions).and_then(|(standing, conditions)| {
+        Some(unpaired(standing.compared(&alone, conditions)?, [standing.timing, &baseline.timing]))
+    });
+    (Some(told(&baseline.name, &baseline.timing)), ratio)
 }
 
 /// Lists what was timed as a baseline before the first iteration.
@@ -40,7 +42,7 @@ pub(super) fn timed(record: &SessionRecord) -> Vec<contract::TimedBaseline> {
         name: baseline.name.clone(),
         regime: baseline.regime,
         us: baseline.timing.median_ns / 1000.0,
-        ci_us: interval_us(&baseline.timing),
+        ci_us: baseline.timing.shown_ci_us(),
         eager_us: baseline.eager_ns.map(|ns| ns / 1000.0),
         relative_l2: baseline.relative_l2,
     };
@@ -51,12 +53,7 @@ fn told(name: &str, timing: &Timing) -> contract::Baseline {
     contract::Baseline {
         name: name.to_owned(),
         us: timing.median_ns / 1000.0,
-        ci_us: interval_us(timing),
+        ci_us: timing.shown_ci_us(),
         is_reference: Baseline::is_reference(name),
     }
-}
-
-/// Returns the interval of a time in microseconds.
-pub(super) fn interval_us(timing: &Timing) -> [f64; 2] {
-    [timing.interval_ns.lo / 1000.0, timing.interval_ns.hi / 1000.0]
 }

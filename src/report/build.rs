@@ -2,7 +2,7 @@
 
 use indexmap::IndexMap;
 
-use super::baselines::{self, interval_us};
+use super::baselines;
 use super::contests::{self, paired, unpaired};
 use super::contract::{
     Case, Claim, Committed, Cost, Environment, Exactness, LedgerRow, Predictions, Ratio, Report, SCHEMA, Session,
@@ -100,7 +100,7 @@ fn case(name: &str, input: &ReportInput<'_>) -> Case {
         regime: measurement.map(|measurement| measurement.regime).or(conditions.map(|conditions| conditions.regime)),
         start_us: start.map(|(.., timing)| timing.median_ns / NS_PER_US),
         best_us: best_ns.map(|ns| ns / NS_PER_US),
-        best_ci_us: standing.and_then(|s| s.timing.shown_interval_ns().map(|_| interval_us(s.timing))),
+        best_ci_us: standing.and_then(|standing| standing.timing.shown_ci_us()),
         confirmed: standing.is_some_and(|standing| standing.confirmed()),
         baseline,
         speedup_over_start: to_start.map(|ratio| ratio.estimate),
@@ -137,11 +137,13 @@ fn ratio_to_start(
     conditions: Option<&Conditions>,
 ) -> Option<Ratio> {
     if iteration.id == standing.iteration.id {
-        return Some(Ratio { estimate: 1.0, lo: 1.0, hi: 1.0, paired: true });
+        return Some(Ratio { estimate: 1.0, lo: Some(1.0), hi: Some(1.0), paired: true });
     }
     let in_contest = standing.held.and_then(|held| held.over_best(held.of_iteration(iteration.id)?));
     let alone = Alone { timing, regime: measurement.regime };
-    in_contest.map(paired).or_else(|| standing.compared(&alone, conditions?).map(unpaired))
+    in_contest
+        .map(paired)
+        .or_else(|| Some(unpaired(standing.compared(&alone, conditions?)?, [standing.timing, timing])))
 }
 
 fn counts(iterations: &[IterationRecord]) -> IndexMap<&'static str, u64> {
@@ -173,7 +175,7 @@ fn wins(iterations: &[IterationRecord]) -> Vec<Win> {
                 verdict,
                 variant: variant(iteration),
                 us: timing.median_ns / NS_PER_US,
-                ci_us: interval_us(timing),
+                ci_us: timing.shown_ci_us(),
                 speedup: measurement.speedup,
                 ratio: measurement
                     .contest

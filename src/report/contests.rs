@@ -3,6 +3,7 @@
 use super::contract;
 use super::standing::{Held, winners};
 use crate::domain::contest::{Entrant, Ratio, Role};
+use crate::domain::evaluation::Timing;
 use crate::domain::record::IterationRecord;
 use crate::domain::statistics::median;
 use crate::domain::verdict::Verdict;
@@ -45,12 +46,14 @@ fn rival(held: &Held<'_>, other: &Entrant) -> contract::Rival {
 
 /// Takes over a ratio of two that were timed in one run.
 pub(super) fn paired(Ratio { estimate, interval }: Ratio) -> contract::Ratio {
-    contract::Ratio { estimate, lo: interval.lo, hi: interval.hi, paired: true }
+    contract::Ratio { estimate, lo: Some(interval.lo), hi: Some(interval.hi), paired: true }
 }
 
-/// Takes over a ratio of two that were not.
-pub(super) fn unpaired(ratio: Ratio) -> contract::Ratio {
-    contract::Ratio { paired: false, ..paired(ratio) }
+/// Takes over a ratio of two times that were not, which has an interval where both have one.
+pub(super) fn unpaired(ratio: Ratio, times: [&Timing; 2]) -> contract::Ratio {
+    let shown = times.iter().all(|timing| timing.shown_interval_ns().is_some());
+    let (lo, hi) = (shown.then_some(ratio.interval.lo), shown.then_some(ratio.interval.hi));
+    contract::Ratio { estimate: ratio.estimate, lo, hi, paired: false }
 }
 
 /// Sums up by how much the times of winners changed from screening to their contest.

@@ -59,7 +59,7 @@ pub(super) fn render(report: &Report) -> Result<String, ReportError> {
 
 /// Shows the speed-up of a win over the incumbent of its time.
 fn win_speedup(win: &Win, source: TimeSource) -> String {
-    let alone = win.speedup.map(|estimate| Ratio { estimate, lo: estimate, hi: estimate, paired: false });
+    let alone = win.speedup.map(|estimate| Ratio { estimate, lo: None, hi: None, paired: false });
     measuring::ratio(win.ratio.or(alone), source)
 }
 

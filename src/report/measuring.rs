@@ -4,6 +4,7 @@ use super::contract::{Case, Contest, Ratio, Report, Shrinkage};
 use super::format::{self, NOTHING};
 use crate::domain::device::TimeSource;
 use crate::domain::machine::MachineSummary;
+use crate::domain::record::Status;
 
 /// The headings of [`rows`]. A leading `>` stands for figures.
 pub(super) const HEADINGS: [&str; 11] = [
@@ -61,8 +62,8 @@ pub(super) fn ratio(ratio: Option<Ratio>, time_source: TimeSource) -> String {
     match time_source {
         TimeSource::Modelled => format::times(ratio.estimate),
         // The same variant on both sides.
-        TimeSource::Measured if ratio.lo == 1.0 && ratio.hi == 1.0 => format::times(1.0),
-        TimeSource::Measured if ratio.paired => format::ratio(ratio.estimate, ratio.lo, ratio.hi),
+        TimeSource::Measured if (ratio.lo, ratio.hi) == (Some(1.0), Some(1.0)) => format::times(1.0),
+        TimeSource::Measured if ratio.paired => with_interval(ratio),
         TimeSource::Measured => format!("{} (not in one run)", format::times(ratio.estimate)),
     }
 }
@@ -72,6 +73,7 @@ pub(super) fn notes(report: &Report) -> Vec<String> {
     let held = || report.cases.iter().filter_map(|case| Some((case, case.contest.as_ref()?)));
     let mut notes: Vec<String> = report.shrinkage.map(shrunk).into_iter().collect();
     notes.extend(held().flat_map(|(case, contest)| settled(case, contest)));
+    notes.extend(without_final(report));
     let disturbed = held().filter(|(_, contest)| !contest.others.is_empty());
     notes.extend(disturbed.map(|(case, contest)| {
         format!("Other processes were on the GPU while `{}` was timed: {}.", case.case, contest.others.join(", "))
@@ -86,6 +88,14 @@ fn shrunk(Shrinkage { winners, median, worst }: Shrinkage) -> String {
         format::change(median),
         format::change(worst)
     )
+}
+
+/// Says which cases of a session that came to its end were left without a final: there was no time for it.
+fn without_final(report: &Report) -> Option<String> {
+    let confirmed = |case: &&Case| case.contest.as_ref().is_some_and(|contest| contest.kind == "confirmation");
+    let cases: Vec<String> = report.cases.iter().filter(confirmed).map(|case| format!("`{}`", case.case)).collect();
+    (report.session.status == Status::Finished && !cases.is_empty())
+        .then(|| format!("No final was held of {}: the figures are those of the confirmation.", cases.join(", ")))
 }
 
 /// Says which near-ties a final settled.
@@ -107,8 +117,13 @@ fn settled(case: &Case, contest: &Contest) -> Option<String> {
 /// Says how long a rival takes. One that was faster must win once more, on other inputs: the fastest of several looks faster
 /// than it is.
 fn takes(ratio: Ratio, noise: f64) -> String {
-    let again = if ratio.hi < 1.0 - noise { " and did not win again on other inputs" } else { "" };
-    format!("takes {} as long{again}", format::ratio(ratio.estimate, ratio.lo, ratio.hi))
+    let again = if ratio.hi.is_some_and(|hi| hi < 1.0 - noise) { " and did not win again on other inputs" } else { "" };
+    format!("takes {} as long{again}", with_interval(ratio))
+}
+
+fn with_interval(ratio: Ratio) -> String {
+    let interval = ratio.lo.zip(ratio.hi);
+    interval.map_or_else(|| format::times(ratio.estimate), |(lo, hi)| format::ratio(ratio.estimate, lo, hi))
 }
 
 /// Shows ours beside the baseline's.

@@ -72,7 +72,7 @@ fn furthest_from_floor(cases: &[Case]) -> Option<String> {
 fn slower_than_baseline(case: &Case, time_source: TimeSource) -> Option<String> {
     let (ratio, baseline) = (case.ratio_to_baseline?, case.baseline.as_ref()?);
     let noise = case.contest.as_ref().and_then(|contest| contest.noise).unwrap_or(0.0);
-    if ratio.paired && ratio.estimate < 1.0 && ratio.hi >= 1.0 - noise {
+    if ratio.paired && ratio.estimate < 1.0 && ratio.hi.is_some_and(|hi| hi >= 1.0 - noise) {
         return Some(format!(
             "`{}` is level with {}: the two differ by less than the noise.",
             case.case, baseline.name

@@ -69,17 +69,21 @@ impl Session<'_> {
         Some(confirmed)
     }
 
-    /// Returns the fastest variant of a case that would take the incumbent's place, if none was asked yet that is as fast.
+    /// Returns the fastest variant of a case that would take the incumbent's place, of those whose confirmation was not asked for.
     fn lead(&self, case: &str) -> Option<&Contender> {
-        let bar_ns = self.incumbent_screened_ns(case)?;
         let asked = |contender: &&Contender| self.asked.contains(&(case.to_owned(), contender.variant.hash.clone()));
-        let looks = self.contenders.get(case)?.iter().filter(|contender| contender.measurement.contest.is_none());
-        let promising = looks.filter(|contender| {
-            let screening = contender.measurement.screening.as_ref();
-            screening.is_some_and(|screening| self.order.policy.promising(screening, Some(bar_ns)))
-        });
         let ns = |contender: &&Contender| contender.screened_ns().unwrap_or(f64::MAX);
-        promising.filter(|contender| !asked(contender)).min_by(|a, b| ns(a).total_cmp(&ns(b)))
+        self.unconfirmed(case).filter(|contender| !asked(contender)).min_by(|a, b| ns(a).total_cmp(&ns(b)))
+    }
+
+    /// Returns the variants of a case that would take the incumbent's place and have had no contest.
+    pub(super) fn unconfirmed(&self, case: &str) -> impl Iterator<Item = &Contender> {
+        let bar_ns = self.incumbent_screened_ns(case);
+        let contenders = self.contenders.get(case).into_iter().flatten();
+        contenders.filter(|contender| contender.measurement.contest.is_none()).filter(move |contender| {
+            let screening = contender.measurement.screening.as_ref();
+            screening.is_some_and(|screening| self.order.policy.promising(screening, bar_ns))
+        })
     }
 
     /// Tells whether what is left of the budget is needed to confirm what leads.

@@ -228,8 +228,13 @@ impl Session<'_> {
             others.extend(self.reference_as_baseline(challenger).map(|reference| (Role::Baseline, reference)));
         }
         loop {
+            let begun = Instant::now();
             let (entrant, outcome) = match self.hold(challenger, &others, energy).await {
-                Ok(contest) => return Ok(Ok(contest)),
+                Ok(contest) => {
+                    let each = begun.elapsed() / contest.entrants.len().max(1) as u32;
+                    self.entrant_times.insert(challenger.request.case.name.clone(), each);
+                    return Ok(Ok(contest));
+                }
                 Err(ContestError::Machine(error)) => return Err(error).context("Failed to hold a contest"),
                 Err(ContestError::Failed { entrant, outcome }) => (entrant, outcome),
             };

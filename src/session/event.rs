@@ -110,6 +110,13 @@ pub enum Event<'a> {
         /// Whether the times are measured or modelled.
         time_source: TimeSource,
     },
+    /// The final of a case is not held.
+    NoFinal {
+        /// The case.
+        case: &'a str,
+        /// Why, and what stands instead.
+        reason: &'a str,
+    },
     /// A winner is committed.
     Committed {
         /// The case.

@@ -12,30 +12,84 @@ use crate::domain::incumbent::Incumbent;
 /// The most near-ties that a final settles: each costs a confirmation's time.
 pub(super) const MOST_RIVALS: usize = 4;
 
-/// What the final of a case takes, about: three with seven entrants each took 7 s on an H200 (2026-11-21), of which the
-/// energy is a half.
-const FINAL_TIME: Duration = Duration::from_secs(3);
+/// What an entrant of a contest takes, about, until contests have shown it: three finals with seven entrants each took 7 s on an
+/// H200 (2026-11-21), of which the energy is a half.
+const ENTRANT_TIME: Duration = Duration::from_millis(170);
+
+/// What the energy of two entrants takes, which is measured in finals only.
+const ENERGY_TIME: Duration = Duration::from_millis(1200);
+
+/// The challenger, its twin and the baseline: the entrants of a final beside the near-ties.
+const LEAST_ENTRANTS: u32 = 3;
 
 /// The most of the budget that is kept for the finals.
 const FINALS_SHARE: f64 = 0.2;
 
+/// How much a case needs its final, most first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Need {
+    /// There is no confirmed figure without it, or a faster variant than that which has one. It is held even if the time is over.
+    Settle,
+    /// There are near-ties.
+    Part,
+    /// Its incumbent has a confirmation, and nothing is as fast.
+    Figures,
+}
+
 impl Session<'_> {
-    /// Returns the part of the budget that is kept for the finals.
+    /// Returns the part of the budget that is kept for the finals: what they will take, about.
     pub(super) fn finals_time(&self) -> Duration {
         if !self.parts.worker.info().replays {
             return Duration::ZERO;
         }
-        let cases = u32::try_from(self.parts.workload.cases.len()).unwrap_or(u32::MAX);
-        FINAL_TIME.saturating_mul(cases).min(self.order.budget.wall.mul_f64(FINALS_SHARE))
+        let cases = self.parts.workload.cases.iter();
+        let needed: Duration = cases.map(|case| self.final_time(&case.name)).sum();
+        needed.min(self.order.budget.wall.mul_f64(FINALS_SHARE))
     }
 
-    /// Holds the final of every case: the incumbent, those within the noise of it, the A/A control and the baseline in one
-    /// run. Near-ties are settled here, and these are the figures of the report.
+    /// Returns what the final of a case takes, about, going by its last contest.
+    fn final_time(&self, case: &str) -> Duration {
+        let entrants = LEAST_ENTRANTS + self.near_ties(case).map_or(0, |ties| ties.count().min(MOST_RIVALS)) as u32;
+        let each = self.entrant_times.get(case).copied().unwrap_or(ENTRANT_TIME);
+        let held = each.saturating_mul(entrants).saturating_add(ENERGY_TIME);
+        // What nobody has confirmed is examined first, or must win once more.
+        if self.need(case) == Some(Need::Settle) { held.saturating_mul(2) } else { held }
+    }
+
+    /// Returns how much a case needs its final; none where there can be no final.
+    fn need(&self, case: &str) -> Option<Need> {
+        let incumbent = self.history.incumbents.get(case)?;
+        let incumbent = self.contender(case, incumbent.iteration)?;
+        let screening = incumbent.measurement.screening.as_ref()?;
+        if !self.order.policy.affordable(screening) {
+            return None;
+        }
+        let confirmed = incumbent.measurement.contest.is_some() && self.unconfirmed(case).next().is_none();
+        Some(match confirmed {
+            false => Need::Settle,
+            true if self.near_ties(case)?.next().is_some() => Need::Part,
+            true => Need::Figures,
+        })
+    }
+
+    /// Holds the finals, of those cases first that need it most: the incumbent, those within the noise of it, the A/A control and the
+    /// baseline in one run. Near-ties are settled here, and these are the figures of the report. A case for which no time is left
+    /// keeps the figures of its confirmation.
     pub(super) async fn hold_finals(&mut self) -> anyhow::Result<()> {
-        let cases: Vec<String> = self.parts.workload.cases.iter().map(|case| case.name.clone()).collect();
-        for case in cases {
+        let cases = self.parts.workload.cases.iter();
+        let mut due: Vec<(Need, String)> =
+            cases.filter_map(|case| Some((self.need(&case.name)?, case.name.clone()))).collect();
+        // Stable: as the workload has them.
+        due.sort_by_key(|(need, _)| *need);
+        for (need, case) in due {
             if self.interrupt.requested() {
                 return Ok(());
+            }
+            let until = self.elapsed() + self.final_time(&case);
+            if need != Need::Settle && until > self.order.budget.wall {
+                let reason = "there is no time left for it, so the figures of its confirmation stand";
+                self.observer.event(&Event::NoFinal { case: &case, reason });
+                continue;
             }
             let mut interrupt = self.interrupt.clone();
             let settled = tokio::select! {
@@ -86,7 +140,7 @@ impl Session<'_> {
             if !screening.is_some_and(|screening| self.order.policy.affordable(screening)) {
                 return Ok(None);
             }
-            let rivals = self.rivals(case, &incumbent);
+            let rivals = self.rivals(case);
             let entered = rivals.iter().map(|rival| (Role::Rival, rival.clone())).collect();
             // A start has won nothing yet, so nobody has examined it.
             let examined =
@@ -157,16 +211,19 @@ impl Session<'_> {
     }
 
     /// Returns the variants whose screening cannot tell them from the incumbent, the fastest first.
-    fn rivals(&self, case: &str, incumbent: &Contender) -> Vec<Contender> {
-        let Some(best_ns) = incumbent.screened_ns() else { return Vec::new() };
-        let near = |contender: &&Contender| {
-            let other = contender.variant.hash != incumbent.variant.hash;
-            other && contender.screened_ns().is_some_and(|ns| near_tie(ns, best_ns))
-        };
-        let mut rivals: Vec<Contender> =
-            self.contenders.get(case).into_iter().flatten().filter(near).cloned().collect();
-        rivals.sort_by(|a, b| a.screened_ns().unwrap_or(f64::MAX).total_cmp(&b.screened_ns().unwrap_or(f64::MAX)));
+    fn rivals(&self, case: &str) -> Vec<Contender> {
+        let ns = |contender: &Contender| contender.screened_ns().unwrap_or(f64::MAX);
+        let mut rivals: Vec<Contender> = self.near_ties(case).into_iter().flatten().cloned().collect();
+        rivals.sort_by(|a, b| ns(a).total_cmp(&ns(b)));
         rivals.truncate(MOST_RIVALS);
         rivals
+    }
+
+    /// Returns the same in any order, or none without an incumbent that was screened.
+    fn near_ties(&self, case: &str) -> Option<impl Iterator<Item = &Contender>> {
+        let incumbent = self.contender(case, self.history.incumbents.get(case)?.iteration)?;
+        let best_ns = incumbent.screened_ns()?;
+        let others = self.contenders.get(case)?.iter().filter(|other| other.variant.hash != incumbent.variant.hash);
+        Some(others.filter(move |other| other.screened_ns().is_some_and(|ns| near_tie(ns, best_ns))))
     }
 }

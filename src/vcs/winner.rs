@@ -5,6 +5,7 @@ use std::fmt::Write;
 use crate::domain::contest::{Contest, Ratio, Role};
 use crate::domain::device::TimeSource;
 use crate::domain::record::Baseline;
+use crate::domain::sampling::LEAST_SAMPLES;
 use crate::domain::sidecar::Sidecar;
 use crate::domain::variant::show_params;
 
@@ -142,8 +143,13 @@ impl Winner {
 impl Figures {
     fn describe(&self, time_source: TimeSource) -> String {
         let Self { median_us, ci_us: [lo, hi], samples } = *self;
-        if time_source == TimeSource::Modelled && samples == 1 {
-            return format!("{} us (modelled)", us(median_us));
+        if samples < LEAST_SAMPLES {
+            let what = match (time_source, samples) {
+                (TimeSource::Modelled, _) => "modelled".to_owned(),
+                (TimeSource::Measured, 1) => "1 sample".to_owned(),
+                (TimeSource::Measured, samples) => format!("{samples} samples"),
+            };
+            return format!("{} us ({what})", us(median_us));
         }
         format!("{} us (95% interval {} to {}, {samples} samples)", us(median_us), us(lo), us(hi))
     }

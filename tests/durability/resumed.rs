@@ -206,6 +206,30 @@ fn what_is_put_out_of_the_running_does_not_come_back_through_its_look() {
     }
 }
 
+/// A confirmed winner is settled; what nobody has confirmed gets its final whatever time it is.
+#[test]
+fn with_no_time_left_a_resumption_holds_the_finals_without_which_nothing_is_settled() {
+    let sandbox = Sandbox::new();
+    let finals = |events: &[Value]| -> Vec<(String, String)> {
+        let text = |event: &Value, name: &str| event[name].as_str().unwrap_or_default().to_owned();
+        let finals = events.iter().map(|event| (text(event, "event"), text(event, "case")));
+        finals.filter(|(event, _)| event == "final" || event == "no_final").collect()
+    };
+    let again = |last: u32| {
+        let sql = "DROP TRIGGER IF EXISTS finished_session_stays;
+                   UPDATE sessions SET status = 'running', ended_at = NULL, max_iterations =";
+        tamper(&sandbox, &format!("{sql} {last}"));
+        let (status, events, said) = Running::start(&sandbox, &["resume", "--budget", "1ms", "--json"]).end();
+        assert!(status.success(), "{said}");
+        finals(&events)
+    };
+    assert!(sandbox.session("24", &["--case", "s128"]).status.success());
+    assert_eq!(again(40), [("no_final".to_owned(), "s128".to_owned())], "its figures are on record");
+    assert!(sandbox.session("1", &["--case", "s64"]).status.success());
+    tamper(&sandbox, "DROP TRIGGER IF EXISTS finished_session_stays");
+    assert_eq!(again(40), [("final".to_owned(), "s64".to_owned())], "a start is examined and timed");
+}
+
 /// With one key, attention is a copy of the values, which the shell program can compute.
 #[test]
 fn a_baseline_is_started_again_and_timed_once() {

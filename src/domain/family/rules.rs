@@ -1,4 +1,6 @@
 //! The parts of a manifest that become a launch plan: workspaces, tensor maps and launches, and how their expressions are filled in.
+//!
+//! Each may say `when` it is there: where that does not hold, the plan goes without it.
 
 use serde::Deserialize;
 
@@ -10,9 +12,28 @@ use crate::domain::plan::{
     Arg, Initial, Launch, MAX_BOX, MAX_MAP_SIZE, MAX_MAP_STRIDE_BYTES, Scalar, ScalarValue, TensorMap, Workspace,
 };
 
+/// For which points an entry is there: all of them, or those for which an expression holds.
+#[derive(Debug, Clone)]
+pub(super) struct When(Option<Expr>);
+
+impl When {
+    fn parse(text: Option<&str>) -> Result<Self, String> {
+        text.map(Expr::parse).transpose().map(Self).map_err(|error| error.to_string())
+    }
+
+    pub(super) fn holds(&self, bindings: &Bindings) -> Result<bool, PointError> {
+        self.0.as_ref().map_or(Ok(true), |expr| expr.flag(bindings)).map_err(PointError::from)
+    }
+
+    fn text(&self) -> &str {
+        self.0.as_ref().map_or("true", Expr::text)
+    }
+}
+
 #[derive(Debug, Clone)]
 pub(super) struct WorkspaceRule {
     pub(super) name: String,
+    pub(super) when: When,
     dtype: Dtype,
     elements: Expr,
     initial: Initial,
@@ -21,6 +42,7 @@ pub(super) struct WorkspaceRule {
 #[derive(Debug, Clone)]
 pub(super) struct LaunchRule {
     kernel: String,
+    pub(super) when: When,
     grid: Vec<Expr>,
     block: Vec<Expr>,
     shared: Option<Expr>,
@@ -32,6 +54,7 @@ pub(super) struct LaunchRule {
 #[derive(Debug, Clone)]
 pub(super) struct TensorMapRule {
     pub(super) name: String,
+    pub(super) when: When,
     tensor: String,
     sizes: Vec<Expr>,
     strides: Vec<Expr>,
@@ -47,6 +70,7 @@ pub(super) struct WorkspaceFile {
     elements: String,
     #[serde(default = "undefined")]
     initial: Initial,
+    when: Option<String>,
 }
 
 fn undefined() -> Initial {
@@ -63,6 +87,7 @@ pub(super) struct LaunchFile {
     cluster: Option<Vec<String>>,
     #[serde(default)]
     programmatic: bool,
+    when: Option<String>,
     args: Vec<String>,
 }
 
@@ -78,12 +103,14 @@ pub(super) struct TensorMapFile {
     box_sizes: Vec<String>,
     #[serde(default)]
     swizzle: u32,
+    when: Option<String>,
 }
 
 impl WorkspaceRule {
     pub(super) fn parse(file: WorkspaceFile) -> Result<Self, String> {
         let elements = Expr::parse(&file.elements).map_err(|error| error.to_string())?;
-        Ok(Self { name: file.name, dtype: file.dtype, elements, initial: file.initial })
+        let when = When::parse(file.when.as_deref())?;
+        Ok(Self { name: file.name, when, dtype: file.dtype, elements, initial: file.initial })
     }
 
     pub(super) fn fill(&self, bindings: &Bindings) -> Result<Workspace, PointError> {
@@ -107,6 +134,7 @@ impl TensorMapRule {
             strides: exprs(&file.strides)?,
             box_sizes: exprs(&file.box_sizes)?,
             swizzle_bytes: file.swizzle,
+            when: When::parse(file.when.as_deref())?,
             name: file.name,
             tensor: file.tensor,
         })
@@ -149,7 +177,9 @@ pub(super) struct ArgScope<'a> {
     pub(super) tensors: &'a [TensorSpec],
     pub(super) scalars: &'a [(&'static str, f64)],
     pub(super) workspaces: &'a [Workspace],
-    pub(super) tensor_maps: &'a [TensorMapRule],
+    pub(super) tensor_maps: &'a [&'a TensorMapRule],
+    /// The names of the workspaces and tensor maps that are not there, each with its `when`.
+    pub(super) left_out: &'a [(&'a str, &'a When)],
 }
 
 impl ArgScope<'_> {
@@ -172,6 +202,12 @@ impl ArgScope<'_> {
         }
         if let Some(rule) = self.tensor_maps.iter().find(|rule| rule.name == name) {
             return rule.fill(self).map(Arg::TensorMap);
+        }
+        if let Some((_, when)) = self.left_out.iter().find(|(left_out, _)| *left_out == name) {
+            return Err(PointError::Manifest(format!(
+                "launch argument `{name}` is left out where `{}` does not hold: leave the launch out there, too",
+                when.text()
+            )));
         }
         let value = if let Some((_, value)) = self.scalars.iter().find(|(scalar, _)| *scalar == name) {
             ScalarValue::F32(*value as f32)
@@ -208,6 +244,7 @@ impl LaunchRule {
             block: extents("block", &file.block)?,
             cluster: file.cluster.as_deref().map(|texts| extents("cluster", texts)).transpose()?,
             shared: file.shared.as_ref().map(parse).transpose()?,
+            when: When::parse(file.when.as_deref())?,
             kernel: file.kernel,
             programmatic: file.programmatic,
             args: file.args,

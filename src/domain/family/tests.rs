@@ -1,4 +1,4 @@
-//! Tensor maps and programmatic launches of a manifest: what is filled in, and what is refused in which words.
+//! Tensor maps, programmatic launches and `when` of a manifest: what is filled in, and what is refused in which words.
 
 use super::Family;
 use crate::domain::device::DeviceInfo;
@@ -106,7 +106,7 @@ fn a_map_of_the_wrong_shape_is_refused() {
     insta::assert_snapshot!(refused(r#"box = ["D / 2", "BC", "2", "1"]"#, r#"box = ["D / 2"]"#), @"tensor map `k_map`: give one to five `sizes`, as many for `box`, and one stride fewer, innermost first");
     insta::assert_snapshot!(refused(r#"strides = ["D", "#, r#"strides = ["#), @"tensor map `k_map`: give one to five `sizes`, as many for `box`, and one stride fewer, innermost first");
     insta::assert_snapshot!(refused("swizzle = 128", "swizzle = 48"), @"tensor map `k_map`: swizzle 48 is not 0, 32, 64 or 128");
-    insta::assert_snapshot!(refused("swizzle = 128", "swizle = 128"), @"line 23: unknown field `swizle`, expected one of `name`, `tensor`, `sizes`, `strides`, `box`, `swizzle` (did you mean `swizzle`?)");
+    insta::assert_snapshot!(refused("swizzle = 128", "swizle = 128"), @"line 23: unknown field `swizle`, expected one of `name`, `tensor`, `sizes`, `strides`, `box`, `swizzle`, `when` (did you mean `swizzle`?)");
 }
 
 #[test]
@@ -135,4 +135,54 @@ fn a_name_means_one_thing() {
 #[test]
 fn the_first_launch_waits_for_what_was_before() {
     insta::assert_snapshot!(refused("kernel = \"first\"", "kernel = \"first\"\nprogrammatic = true"), @"launch `first`: the first of a plan cannot be programmatic, it waits for what was before");
+}
+
+/// The keys are split at `BC` = 512 only: then there is scratch memory, and a second kernel that adds up.
+const SPLIT: [(&str, &str); 4] = [
+    ("elements = \"B * H\"", "elements = \"B * H\"\nwhen = \"BC > 64\""),
+    ("kernel = \"second\"", "kernel = \"second\"\nwhen = \"BC > 64\""),
+    ("args = [\"k_map\", \"partial\"]", "when = \"BC > 64\"\nargs = [\"q\", \"partial\"]"),
+    (
+        "[[launch]]",
+        "[[launch]]\nkernel = \"whole\"\ngrid = [\"B * H\"]\nblock = [\"128\"]\nwhen = \"BC == 64\"\nargs = [\"k_map\", \"o\"]\n[[launch]]",
+    ),
+];
+
+fn kernels(plan: &LaunchPlan) -> Vec<&str> {
+    plan.launches.iter().map(|launch| launch.kernel.as_str()).collect()
+}
+
+#[test]
+fn what_a_point_does_not_need_is_left_out_of_its_plan() {
+    let whole = plan_for(&SPLIT, Dtype::F16, &[("BC", 64)]).unwrap();
+    assert_eq!((kernels(&whole), whole.workspaces.len()), (vec!["whole"], 0));
+    let split = plan_for(&SPLIT, Dtype::F16, &[("BC", 512)]).unwrap();
+    assert_eq!((kernels(&split), split.workspaces.len()), (vec!["first", "second"], 1));
+}
+
+/// Its numbers may mean nothing where it is left out: the box of this map has 512 keys, the scratch memory no elements.
+#[test]
+fn what_is_left_out_is_not_filled_in() {
+    let map = ("swizzle = 128", "swizzle = 128\nwhen = \"BC == 64\"");
+    let memory = ("elements = \"B * H\"", "elements = \"(BC - 64) * H\"\nwhen = \"BC - 64\"");
+    let uses = ("args = [\"k_map\", \"partial\"]", "when = \"BC == 64\"\nargs = [\"k_map\", \"o\"]");
+    let alone =
+        ("programmatic = true\nargs = [\"partial\", \"o\"]", "when = \"BC != 64\"\nargs = [\"partial\", \"o\"]");
+    let plan = |bc| plan_for(&[map, memory, uses, alone], Dtype::F16, &[("BC", bc)]).unwrap();
+    assert_eq!((kernels(&plan(64)), kernels(&plan(512))), (vec!["first"], vec!["second"]));
+    assert_eq!((plan(64).workspaces.len(), plan(512).workspaces[0].bytes), (0, 448 * 2 * 4));
+}
+
+#[test]
+fn a_plan_that_lacks_what_it_needs_is_refused() {
+    insta::assert_snapshot!(refused("elements = \"B * H\"", "elements = \"B * H\"\nwhen = \"BC > 64\""), @"launch argument `partial` is left out where `BC > 64` does not hold: leave the launch out there, too");
+    insta::assert_snapshot!(refused("swizzle = 128", "swizzle = 128\nwhen = \"0\""), @"launch argument `k_map` is left out where `0` does not hold: leave the launch out there, too");
+    insta::assert_snapshot!(refused("kernel = \"first\"", "kernel = \"first\"\nwhen = \"BC > 64\""), @"launch `second`: the first of a plan cannot be programmatic, it waits for what was before");
+    insta::assert_snapshot!(refused("kernel = \"first\"", "kernel = \"first\"\nwhen = \"SPLITS > 1\""), @"expression `SPLITS > 1`: Variable not found: SPLITS (line 1, position 1)");
+    insta::assert_snapshot!(refused("kernel = \"first\"", "kernel = \"first\"\nwhen = \"BC >\""), @"expression `BC >`: Script is incomplete (line 1, position 5)");
+    let none = [
+        ("kernel = \"first\"", "kernel = \"first\"\nwhen = \"false\""),
+        ("kernel = \"second\"", "kernel = \"second\"\nwhen = \"false\""),
+    ];
+    insta::assert_snapshot!(plan_for(&none, Dtype::F16, &[]).unwrap_err(), @"every [[launch]] is left out by its `when`: one must be there");
 }

@@ -61,10 +61,10 @@ pub struct Case {
 pub struct Ratio {
     /// The estimate.
     pub estimate: f64,
-    /// Lower end of its 95% interval.
-    pub lo: f64,
+    /// Lower end of its 95% interval; null where a side that was timed alone has too few samples for one.
+    pub lo: Option<f64>,
     /// Upper end.
-    pub hi: f64,
+    pub hi: Option<f64>,
     /// Whether the two were timed in turns in one run; if not, whatever changed on the machine in between is in the estimate and
     /// not in the interval.
     pub paired: bool,
@@ -117,8 +117,8 @@ pub struct Baseline {
     pub name: String,
     /// Its time.
     pub us: f64,
-    /// 95% interval of the time's median, low and high.
-    pub ci_us: [f64; 2],
+    /// 95% interval of the time's median, low and high; null for fewer than three samples.
+    pub ci_us: Option<[f64; 2]>,
     /// Whether it is the workload's reference kernel, for want of anything that a user would use.
     pub is_reference: bool,
 }
@@ -134,8 +134,8 @@ pub struct TimedBaseline {
     pub regime: Regime,
     /// Its time by graph replay.
     pub us: f64,
-    /// 95% interval of the time's median, low and high.
-    pub ci_us: [f64; 2],
+    /// 95% interval of the time's median, low and high; null for fewer than three samples.
+    pub ci_us: Option<[f64; 2]>,
     /// Its time without a graph, the host's work with it.
     pub eager_us: Option<f64>,
     /// Its error over the whole output.

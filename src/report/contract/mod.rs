@@ -137,8 +137,8 @@ pub struct Win {
     pub variant: Variant,
     /// Its time.
     pub us: f64,
-    /// 95% interval of the time's median.
-    pub ci_us: [f64; 2],
+    /// 95% interval of the time's median; null for fewer than three samples.
+    pub ci_us: Option<[f64; 2]>,
     /// The time of the incumbent it replaced over its own; null for a start.
     pub speedup: Option<f64>,
     /// The same with its interval, where the two were timed in one run.
