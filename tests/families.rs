@@ -53,6 +53,7 @@ fn every_family_compiles_for_sm_90a() {
             "attention-decode",
             "attention-grid-bug",
             "attention-mma",
+            "attention-resident",
             "attention-scalar",
             "attention-split-kv",
             "attention-wgmma"
@@ -74,7 +75,10 @@ fn every_other_workload_has_families_that_compile() {
 #[test]
 fn the_families_of_gemm_compile() {
     assert_eq!(families(&compile("sm_80", "gemm-fp16", "2")), ["gemm-scalar"]);
-    assert_eq!(families(&compile("sm_90a", "gemm-fp16", "4")), ["gemm-scalar", "gemm-splitk", "gemm-wgmma"]);
+    assert_eq!(
+        families(&compile("sm_90a", "gemm-fp16", "4")),
+        ["gemm-rows", "gemm-scalar", "gemm-splitk", "gemm-wgmma"]
+    );
 }
 
 /// What the toy family has for points of small tiles only: one more kernel, with scratch memory between the two.

@@ -24,7 +24,7 @@ N = 33
 K = 17
 "#;
 
-const FAMILIES: [&str; 3] = ["gemm-scalar", "gemm-splitk", "gemm-wgmma"];
+const FAMILIES: [&str; 4] = ["gemm-scalar", "gemm-rows", "gemm-splitk", "gemm-wgmma"];
 
 /// Runs a session on the virtual H200, which begins with the seed of every family.
 fn session(sandbox: &Sandbox, iterations: &str, more: &[&str]) -> String {
