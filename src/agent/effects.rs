@@ -15,44 +15,67 @@ const LATEST: usize = 400;
 /// How often every effect is worked out anew beside the others.
 const PASSES: usize = 6;
 
+/// What a time on another case counts: what a value is worth depends on the shape, and mostly a little.
+const ELSEWHERE: f64 = 0.25;
+
 /// So many observations of no effect are added to those of each value: what was met once says little.
 const SHRINKAGE: f64 = 1.0;
 
-/// Logarithms of factors, by axis and value.
-pub struct Effects(HashMap<(usize, i64), f64>);
+/// What is known of values, by axis and value.
+pub struct Effects {
+    /// Logarithms of factors.
+    effects: HashMap<(usize, i64), f64>,
+    /// How often each was met.
+    met: HashMap<(usize, i64), f64>,
+}
 
 /// A point that was timed.
 struct Row<'a> {
     values: Vec<i64>,
     case: &'a str,
+    weight: f64,
     /// The logarithm of its time, less all effects.
     rest: f64,
 }
 
 impl Effects {
-    /// Works out the effects of a family's axes from what was timed, each point on one case.
-    pub fn of(history: &History, family: &Family) -> Self {
+    /// Works out the effects of a family's axes from what was timed, each point on one case: this one, where it was timed there.
+    pub fn of(history: &History, family: &Family, case: &str) -> Self {
         let of_family = history.finished.iter().rev().filter(|finished| finished.family == family.name);
         let mut rows: Vec<Row<'_>> = of_family
             .take(LATEST)
             .filter_map(|finished| {
-                let time = finished.times.first()?;
+                let here = finished.times.iter().find(|time| time.case == case);
+                let weight = if here.is_some() { 1.0 } else { ELSEWHERE };
+                let time = here.or(finished.times.first())?;
                 let values =
                     family.params.keys().map(|axis| finished.params.get(axis).copied()).collect::<Option<_>>()?;
-                Some(Row { values, case: &time.case, rest: time.median_ns.ln() })
+                Some(Row { values, case: &time.case, weight, rest: time.median_ns.ln() })
             })
             .collect();
         let mut effects = HashMap::new();
+        let mut met: HashMap<(usize, i64), f64> = HashMap::new();
+        for row in &rows {
+            for (axis, value) in row.values.iter().enumerate() {
+                *met.entry((axis, *value)).or_default() += row.weight;
+            }
+        }
         for _ in 0..PASSES {
             centre(&mut rows);
             (0..family.params.len()).for_each(|axis| settle(&mut rows, axis, &mut effects));
         }
-        Self(effects)
+        Self { effects, met }
+    }
+
+    /// Returns how little is known of a value: 1 if it was never met, and less the more often it was.
+    pub fn doubt(&self, family: &Family, axis: &str, value: i64) -> f64 {
+        let met = family.params.get_index_of(axis).and_then(|axis| self.met.get(&(axis, value)));
+        (1.0 + met.copied().unwrap_or_default()).sqrt().recip()
     }
 
     /// Returns the logarithm of a point's time, up to what all points of a case have in common.
     pub fn ln_time(&self, params: &Params) -> f64 {
-        params.values().enumerate().filter_map(|(axis, value)| self.0.get(&(axis, *value))).sum()
+        params.values().enumerate().filter_map(|(axis, value)| self.effects.get(&(axis, *value))).sum()
     }
 }
 
@@ -61,7 +84,7 @@ fn centre(rows: &mut [Row<'_>]) {
     let mut sums: HashMap<&str, (f64, f64)> = HashMap::new();
     for row in rows.iter() {
         let (sum, count) = sums.entry(row.case).or_default();
-        (*sum, *count) = (*sum + row.rest, *count + 1.0);
+        (*sum, *count) = (*sum + row.weight * row.rest, *count + row.weight);
     }
     for row in rows {
         let (sum, count) = sums[row.case];
@@ -75,7 +98,7 @@ fn settle(rows: &mut [Row<'_>], axis: usize, effects: &mut HashMap<(usize, i64),
     for row in rows.iter() {
         let effect = effects.get(&(axis, row.values[axis])).copied().unwrap_or_default();
         let (sum, count) = sums.entry(row.values[axis]).or_default();
-        (*sum, *count) = (*sum + row.rest + effect, *count + 1.0);
+        (*sum, *count) = (*sum + row.weight * (row.rest + effect), *count + row.weight);
     }
     for row in rows {
         let (sum, count) = sums[&row.values[axis]];

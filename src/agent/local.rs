@@ -1,6 +1,8 @@
 //! The first useful proposer: the families' seeds, then moves around the fastest variants of a case, what is fastest on other cases,
 //! and random points.
 
+use std::collections::HashSet;
+
 use rand::rngs::SmallRng;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{Rng, SeedableRng};
@@ -18,8 +20,14 @@ use crate::domain::statistics::Interval;
 use crate::domain::variant::Params;
 use crate::domain::workload::Case;
 
-/// The share of random points: enough to leave the basin of a bad start and to learn what values are worth, few enough to descend.
-const RANDOM_SHARE: f64 = 0.3;
+/// The share of random points at first, to leave the basin of a bad start and to learn what values are worth.
+const RANDOM_SHARE: f64 = 0.4;
+
+/// The iterations after which it has halved: the better the best are, the rarer is a random point that is faster.
+const RANDOM_HALVED: f64 = 30.0;
+
+/// The share of random points below which it does not fall.
+const LEAST_RANDOM_SHARE: f64 = 0.1;
 
 /// The share of ideas that take over what is fastest on another case, as long as there are any: what is good on a shape is rarely bad
 /// on the next one.
@@ -31,8 +39,8 @@ const LEADERS: usize = 4;
 /// How much rarer each of them is chosen than the one before.
 const NEXT_LEADER: f64 = 0.5;
 
-/// How the chance of a family falls with its best time on a case over the best of all: as the cube, so that one that takes twice as
-/// long has an eighth. Where a family that is a hundred times slower costs a hundred times as much, it gets nothing.
+/// How the chance of a family, or of a variant to move from, falls with its time on a case over the best of all: as the cube, so that
+/// one that takes twice as long has an eighth. Where a family that is a hundred times slower costs a hundred times as much, it gets nothing.
 const FAMILY_POWER: f64 = 3.0;
 
 /// The weight of a family that was not timed on a case: it was looked at elsewhere.
@@ -41,14 +49,30 @@ const UNSEEN: f64 = 0.3;
 /// The neighbours from which moves go on to a second axis, for valleys that run diagonally (tile size with threads).
 const HALFWAY: usize = 8;
 
+/// The share of ideas that look at a value which was not looked at beside the fastest variant, as long as there are any: what a value
+/// was worth in another corner says little, and where axes share a resource no single move leads there.
+const SURVEY_SHARE: f64 = 0.1;
+
+/// Values that such an idea may fail to find a point for, each of which takes hundreds of checks.
+const MOST_SURVEYED: usize = 3;
+
+/// The axes beside its own in which a point may differ from the fastest variant for its value to count as looked at.
+const BESIDE: usize = 2;
+
 /// The share of moves to any neighbour, whatever is known of its values: it may be known from another corner.
-const BLIND_SHARE: f64 = 0.25;
+const BLIND_SHARE: f64 = 0.1;
+
+/// What a value that was never met is taken to be better than it seems, as a logarithm; of one that was met n times, the share
+/// 1 / sqrt(n + 1) of it.
+const DOUBT: f64 = 0.2;
 
 /// Stochastic local search with restarts.
 pub struct Local {
     rng: SmallRng,
     opening: Opening,
     draw: Draw,
+    /// Values for which no point is left beside a variant, by its iteration: to find that out takes long.
+    no_room: HashSet<(i64, String, i64)>,
 }
 
 /// A move around an incumbent.
@@ -60,7 +84,12 @@ struct Move {
 impl Local {
     /// Makes a proposer whose choices follow from `seed`.
     pub fn new(seed: u64) -> Self {
-        Self { rng: SmallRng::seed_from_u64(seed), opening: Opening::default(), draw: Draw::default() }
+        Self {
+            rng: SmallRng::seed_from_u64(seed),
+            opening: Opening::default(),
+            draw: Draw::default(),
+            no_room: HashSet::new(),
+        }
     }
 
     /// Chooses a case with a chance that grows with the logarithm of its distance to the floor.
@@ -85,9 +114,13 @@ impl Local {
     ) -> Option<(&'h Finished, &'a Family)> {
         let family = |leader: &Finished| landscape.families.iter().find(|family| family.name == leader.family).copied();
         let leaders = history.leaders(&case.name, LEADERS).into_iter();
-        let leaders: Vec<_> = leaders.filter_map(|(leader, _)| Some((leader, family(leader)?))).enumerate().collect();
-        let weight = |(rank, _): &(usize, _)| NEXT_LEADER.powi(*rank as i32);
-        leaders.choose_weighted(&mut self.rng, weight).ok().map(|(_, leader)| *leader)
+        let leaders = leaders.filter_map(|(leader, ns)| Some((ns, leader, family(leader)?)));
+        let leaders: Vec<_> = leaders.enumerate().collect();
+        let best_ns = leaders.first()?.1.0;
+        let weight = |(rank, (ns, ..)): &(usize, (f64, _, _))| {
+            NEXT_LEADER.powi(*rank as i32) * (best_ns / ns).powf(FAMILY_POWER)
+        };
+        leaders.choose_weighted(&mut self.rng, weight).ok().map(|(_, (_, leader, family))| (*leader, *family))
     }
 
     /// Moves from `from` to a new neighbour one axis away, or two: mostly to the one that has done best by what is known of its
@@ -102,23 +135,57 @@ impl Local {
     ) -> Result<Option<Move>, String> {
         let space = landscape.space(family, case);
         let is_new = |params: &Params| landscape.is_new(family, params, case, history);
-        let mut halfway = space.neighbours(from)?;
+        let mut halfway = space.moves(from);
         halfway.shuffle(&mut self.rng);
         let mut moves = Vec::new();
+        // The point halfway need not be valid: where axes share a resource, one makes room for the other.
         for (first, params) in halfway.iter().take(HALFWAY) {
             let further = space.neighbours(params)?.into_iter().filter(|(second, _)| second != first);
             moves.extend(further.map(|(second, params)| Move { axes: vec![first.clone(), second], params }));
         }
-        moves.extend(halfway.into_iter().map(|(axis, params)| Move { axes: vec![axis], params }));
+        for (axis, params) in halfway {
+            if space.contains(&params)? {
+                moves.push(Move { axes: vec![axis], params });
+            }
+        }
         moves.retain(|step| is_new(&step.params));
         if self.rng.random_bool(BLIND_SHARE) {
             moves.shuffle(&mut self.rng);
             return Ok(moves.into_iter().next());
         }
-        let effects = Effects::of(history, family);
-        let ln_time = |step: &Move| effects.ln_time(&step.params);
+        let effects = Effects::of(history, family, &case.name);
+        let ln_time = |step: &Move| {
+            let doubts = step.axes.iter().map(|axis| effects.doubt(family, axis, step.params[axis]));
+            effects.ln_time(&step.params) - DOUBT * doubts.fold(0.0, f64::max)
+        };
         // Of equals, the shorter move: it teaches more.
         Ok(moves.into_iter().rev().min_by(|a, b| ln_time(a).total_cmp(&ln_time(b))))
+    }
+
+    /// Looks at a value that was not looked at beside the fastest variant of a case: the axes take turns, that first from which most
+    /// is expected, each with its value next to the fastest's. Other axes give way where a constraint asks for it.
+    fn survey(
+        &mut self,
+        landscape: &Landscape<'_>,
+        history: &History,
+        case: &Case,
+        headroom: &Headroom,
+    ) -> Result<Option<Idea>, String> {
+        let Some((fastest, _)) = history.fastest(&case.name) else { return Ok(None) };
+        let family = landscape.families.iter().find(|family| family.name == fastest.family);
+        let Some(family) = family else { return Ok(None) };
+        let mut unseen = unseen(history, family, case, fastest);
+        unseen.retain(|(axis, value)| !self.no_room.contains(&(fastest.iteration, (*axis).clone(), *value)));
+        for (axis, value) in unseen.into_iter().take(MOST_SURVEYED) {
+            let near = landscape.space(family, case).nearest_with(&fastest.params, axis, value)?;
+            if let Some(params) = near.filter(|params| landscape.is_new(family, params, case, history)) {
+                let step = Move { axes: changed(&fastest.params, &params), params };
+                let hypothesis = claim(history, family, headroom, fastest, &step);
+                return landscape.idea(family, step.params, case, hypothesis, Some(fastest.iteration)).map(Some);
+            }
+            self.no_room.insert((fastest.iteration, axis.clone(), value));
+        }
+        Ok(None)
     }
 }
 
@@ -144,12 +211,17 @@ impl Proposer for Local {
             let Some(case) = landscape.workload.cases.choose(&mut self.rng) else { return Ok(None) };
             return self.draw.next(landscape, history, &case.name, |_, _| 1.0, &mut self.rng);
         };
+        if self.rng.random_bool(SURVEY_SHARE)
+            && let Some(idea) = self.survey(landscape, history, case, headroom)?
+        {
+            return Ok(Some(idea));
+        }
         if self.rng.random_bool(TRANSFER_SHARE)
             && let Some(idea) = transfer(landscape, history, case)?
         {
             return Ok(Some(idea));
         }
-        if !self.rng.random_bool(RANDOM_SHARE)
+        if !self.rng.random_bool(random_share(history.finished.len()))
             && let Some((leader, family)) = self.leader(landscape, history, case)
             && let Some(step) = self.step(landscape, history, family, case, &leader.params)?
         {
@@ -167,6 +239,38 @@ fn weight(history: &History, family: &Family, case: &Case) -> f64 {
     let own_ns = times.filter_map(|finished| finished.time_ns(&case.name)).reduce(f64::min);
     let of_all = history.fastest(&case.name);
     own_ns.zip(of_all).map_or(UNSEEN, |(own_ns, (_, best_ns))| (best_ns / own_ns).powf(FAMILY_POWER))
+}
+
+/// Returns the share of random points after so many iterations.
+fn random_share(finished: usize) -> f64 {
+    f64::max(RANDOM_SHARE * RANDOM_HALVED / (RANDOM_HALVED + finished as f64), LEAST_RANDOM_SHARE)
+}
+
+/// Returns the values that no point near the fastest variant of a case has had, in the order in which to look at them.
+fn unseen<'f>(history: &History, family: &'f Family, case: &Case, fastest: &Finished) -> Vec<(&'f String, i64)> {
+    let of_family = history.finished.iter().filter(|other| other.family == family.name);
+    let beside: Vec<&Finished> = of_family
+        .filter(|other| other.time_ns(&case.name).is_some())
+        .filter(|other| changed(&fastest.params, &other.params).len() <= 1 + BESIDE)
+        .collect();
+    let mut unseen: Vec<(usize, f64, &String, i64)> = Vec::new();
+    for (axis, param) in &family.params {
+        let place = |value: i64| param.values.iter().position(|other| *other == value).unwrap_or(0);
+        let here = place(fastest.params.get(axis).copied().unwrap_or(param.default));
+        let is_seen = |value: &i64| beside.iter().any(|other| other.params.get(axis) == Some(value));
+        let mut values: Vec<i64> = param.values.iter().copied().filter(|value| !is_seen(value)).collect();
+        values.sort_by_key(|value| place(*value).abs_diff(here));
+        let seen = param.values.len() - values.len();
+        let turns = values.into_iter().enumerate();
+        unseen.extend(turns.map(|(later, value)| (seen + later, param.expect[1], axis, value)));
+    }
+    unseen.sort_by(|(a, of_a, ..), (b, of_b, ..)| a.cmp(b).then(of_b.total_cmp(of_a)));
+    unseen.into_iter().map(|(_, _, axis, value)| (axis, value)).collect()
+}
+
+/// Returns the axes along which two points of a family differ.
+fn changed(from: &Params, to: &Params) -> Vec<String> {
+    to.iter().filter(|(axis, value)| from.get(*axis) != Some(value)).map(|(axis, _)| axis.clone()).collect()
 }
 
 /// Takes over what is fastest on another case, if that was not tried on this one.

@@ -4,7 +4,7 @@ use rand::Rng;
 use rand::seq::{IndexedRandom, SliceRandom};
 
 use super::device::DeviceInfo;
-use super::family::{Family, PointError};
+use super::family::{Family, Param, PointError};
 use super::op::Dtype;
 use super::variant::Params;
 use super::workload::Case;
@@ -26,6 +26,9 @@ pub struct Space<'a> {
 
 /// Draws before a random search turns to the tree. Where one point in 60 is valid, 300 draws miss it once in 150.
 const DRAWS: usize = 300;
+
+/// Points that are checked for the one in which other axes give way to a value. All pairs of a dozen axes are about as many.
+const MOST_WAYS: usize = 600;
 
 /// Nodes of the tree that are visited before a space counts as having no valid point.
 const MAX_NODES: usize = 200_000;
@@ -135,16 +138,57 @@ impl Space<'_> {
     /// Returns the valid points that differ from `params` along one axis, with the axis' name.
     pub fn neighbours(&self, params: &Params) -> Result<Vec<(String, Params)>, String> {
         let mut neighbours = Vec::new();
-        for (name, param) in &self.family.params {
-            for value in param.values.iter().filter(|value| Some(*value) != params.get(name)) {
-                let mut neighbour = params.clone();
-                neighbour.insert(name.clone(), *value);
-                if self.contains(&neighbour)? {
-                    neighbours.push((name.clone(), neighbour));
-                }
+        for (name, neighbour) in self.moves(params) {
+            if self.contains(&neighbour)? {
+                neighbours.push((name, neighbour));
             }
         }
         Ok(neighbours)
+    }
+
+    /// Returns all points that differ from `params` along one axis, valid or not, with the axis' name.
+    pub fn moves(&self, params: &Params) -> Vec<(String, Params)> {
+        let values = self.family.params.iter().flat_map(|(name, param)| param.values.iter().map(move |v| (name, *v)));
+        let others = values.filter(|(name, value)| params.get(*name) != Some(value));
+        others.map(|(name, value)| (name.clone(), with(params, name, value))).collect()
+    }
+
+    /// Returns the valid point nearest to `params` in which an axis has a value: where a constraint does not allow that alone, one
+    /// or two other axes give way, by as little of their range as possible. `Ok(None)` where that is not enough.
+    pub fn nearest_with(&self, params: &Params, axis: &str, value: i64) -> Result<Option<Params>, String> {
+        let moved = with(params, axis, value);
+        if self.contains(&moved)? {
+            return Ok(Some(moved));
+        }
+        let ways: Vec<(f64, &String, i64)> = self
+            .family
+            .params
+            .iter()
+            .filter(|(name, _)| *name != axis)
+            .flat_map(|way| self.ways(way, params))
+            .collect();
+        let alone = ways.iter().map(|(far, name, value)| (*far, with(&moved, name, *value)));
+        let pairs = ways.iter().enumerate().flat_map(|(place, (far, name, value))| {
+            let second = ways[place + 1..].iter().filter(move |(_, other, _)| other != name);
+            let (first, far) = (with(&moved, name, *value), *far);
+            second.map(move |(further, name, value)| (far + further, with(&first, name, *value)))
+        });
+        let mut given_way: Vec<(f64, Params)> = alone.chain(pairs).collect();
+        // Stable: of two that are as near, one axis gives way rather than two.
+        given_way.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+        for (_, point) in given_way.into_iter().take(MOST_WAYS) {
+            if self.contains(&point)? {
+                return Ok(Some(point));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns the other values of an axis, each with its distance as a share of the axis' range.
+    fn ways<'f>(&self, (name, param): (&'f String, &'f Param), from: &Params) -> Vec<(f64, &'f String, i64)> {
+        let here = param.values.iter().position(|value| Some(value) == from.get(name)).unwrap_or(0);
+        let others = param.values.iter().enumerate().filter(|(place, _)| *place != here);
+        others.map(|(place, value)| (place.abs_diff(here) as f64 / param.values.len() as f64, name, *value)).collect()
     }
 
     /// Explains why the defaults are not valid, for a user whose space is empty.
@@ -154,12 +198,19 @@ impl Space<'_> {
 
     /// Counts the steps along the axes, a value to its neighbour being one.
     fn distance(&self, from: &Params, to: &Params) -> usize {
-        let steps = |(name, param): (&String, &super::family::Param)| {
+        let steps = |(name, param): (&String, &Param)| {
             let at = |params: &Params| param.values.iter().position(|v| Some(v) == params.get(name)).unwrap_or(0);
             at(from).abs_diff(at(to))
         };
         self.family.params.iter().map(steps).sum()
     }
+}
+
+/// Returns the point with one axis at another value.
+fn with(params: &Params, axis: &str, value: i64) -> Params {
+    let mut params = params.clone();
+    params.insert(axis.to_owned(), value);
+    params
 }
 
 #[cfg(test)]
@@ -170,6 +221,8 @@ mod tests {
     use rand::SeedableRng;
     use rand::rngs::SmallRng;
 
+    const AXES: [&str; 6] = ["P1", "P2", "P3", "P4", "P5", "P6"];
+
     fn family(constraint: &str) -> Family {
         let axis = |name: &str| {
             format!("[params.{name}]\nvalues = [1, 2, 3, 4, 5, 6, 7, 8]\ndefault = 1\nabout = \"a\"\nexpect = [1, 1]\n")
@@ -178,7 +231,7 @@ mod tests {
             "name = \"f\"\nabout = \"a\"\nop = \"attention\"\ndtypes = [\"f16\"]\nrequires_sm = 80\nconstants = []\n{}\n\
              [derived]\nSUM = \"P1 + P2 + P3 + P4 + P5 + P6\"\n[[constraint]]\nexpr = \"{constraint}\"\nwhy = \"made up\"\n\
              [[launch]]\nkernel = \"k\"\ngrid = [\"1\"]\nblock = [\"1\"]\nargs = []\n",
-            ["P1", "P2", "P3", "P4", "P5", "P6"].map(axis).concat()
+            AXES.map(axis).concat()
         );
         Family::parse(&manifest, String::new()).unwrap()
     }
@@ -215,6 +268,25 @@ mod tests {
                 (0..20).map(|_| space.random(&mut rng).unwrap().unwrap()["P1"]).collect();
             assert_eq!(found, [7, 8].into());
             assert_eq!(space.start().unwrap().unwrap()["P6"], 7);
+        });
+    }
+
+    /// The sum is at its bound, so that a value is there only if another axis, or two, make room for it.
+    #[test]
+    fn other_axes_give_way_to_a_value_as_little_as_they_can() {
+        with_space("SUM == 12 && P6 == 1 && (P1 + P2) % 2 == 0", |space| {
+            let from: Params = AXES.iter().map(|name| (name.to_string(), 1)).collect();
+            let from = with(&with(&from, "P2", 3), "P3", 5);
+            assert!(space.contains(&from).unwrap());
+            let near = |axis: &str, value| {
+                let point = space.nearest_with(&from, axis, value).unwrap();
+                point.map(|point| AXES.map(|name| point[name]))
+            };
+            assert_eq!(near("P3", 5), Some([1, 3, 5, 1, 1, 1]), "nothing to do");
+            assert_eq!(near("P4", 3), Some([1, 1, 5, 3, 1, 1]), "one gives way");
+            assert_eq!(near("P1", 2), Some([2, 2, 5, 1, 1, 1]), "the one that mends both constraints");
+            assert_eq!(near("P1", 3), Some([3, 1, 5, 1, 1, 1]), "rather than two");
+            assert_eq!(near("P5", 8), None, "three would have to");
         });
     }
 
