@@ -1,5 +1,5 @@
 // attention-wgmma for f16, D=64 CAUSAL=1
-// WGS=2 SHARE=1 BC=128 STAGES=4 OVERLAP=1 PINGPONG=1 POLY=0 LAZY=0 SCHEDULE=2 GROUP=16 SHARED_OUT=0 MIN_BLOCKS=1
+// WGS=3 SHARE=1 BC=128 STAGES=4 OVERLAP=1 PINGPONG=1 POLY=0 LAZY=0 SCHEDULE=2 GROUP=16 SHARED_OUT=0 MIN_BLOCKS=1
 // Attention on Hopper: o = softmax(q k^T * scale) v, for f16, with the tensor cores, the copy engine and the softmax at work at once.
 //
 // Roles (warp specialisation; FlashAttention-3, Shah et al. 2024, arXiv 2407.08608): one warpgroup, the producer, only tells the copy
@@ -24,7 +24,7 @@
 
 constexpr int D = 64;             // head dimension
 constexpr bool CAUSAL = 1;       // key j is visible to query i iff j <= i + Sk - Sq
-constexpr int WGS = 2;            // consumer warpgroups
+constexpr int WGS = 3;            // consumer warpgroups
 constexpr int SHARE = 1;          // of them, those that share the keys of the same 64 query rows and merge at the end
 constexpr int BC = 128;            // keys of a tile
 constexpr int STAGES = 4;         // places for tiles of keys, and as many for values
@@ -170,7 +170,7 @@ struct Work {
     int row, head, tiles;
 };
 
-extern "C" __global__ void __launch_bounds__(384, 1)
+extern "C" __global__ void __launch_bounds__(512, 1)
 attend(const __grid_constant__ TensorMap q_map, const __grid_constant__ TensorMap k_map, const __grid_constant__ TensorMap v_map,
        const __grid_constant__ TensorMap o_map, unsigned* __restrict__ taken, int heads, int Sq, int Sk, float scale) {
     extern __shared__ __align__(1024) unsigned char dynamic[];
@@ -241,7 +241,7 @@ attend(const __grid_constant__ TensorMap q_map, const __grid_constant__ TensorMa
     // The same for all threads of a warp, which the compiler cannot see by itself.
     const int warpgroup = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);
     if (warpgroup == 0) {
-        asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 32;");
         if (threadIdx.x == 0) {
             Ring<STAGES> kr, vr;
             Ring<2> nr;
@@ -295,7 +295,7 @@ attend(const __grid_constant__ TensorMap q_map, const __grid_constant__ TensorMa
         return;
     }
 
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 160;");
     const int wg = warpgroup - 1, warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
     // The tiles of the ring go round the warpgroups that share keys: this one takes those whose place is `part` modulo SHARE.
     const int group = wg / SHARE, part = wg % SHARE;

@@ -1,5 +1,5 @@
 // attention-wgmma for f16, D=64 CAUSAL=0
-// WGS=2 SHARE=1 BC=144 STAGES=4 OVERLAP=1 PINGPONG=1 POLY=0 LAZY=0 SCHEDULE=2 GROUP=8 SHARED_OUT=0 MIN_BLOCKS=1
+// WGS=3 SHARE=1 BC=192 STAGES=2 OVERLAP=0 PINGPONG=0 POLY=1 LAZY=0 SCHEDULE=2 GROUP=16 SHARED_OUT=0 MIN_BLOCKS=1
 // Attention on Hopper: o = softmax(q k^T * scale) v, for f16, with the tensor cores, the copy engine and the softmax at work at once.
 //
 // Roles (warp specialisation; FlashAttention-3, Shah et al. 2024, arXiv 2407.08608): one warpgroup, the producer, only tells the copy
@@ -24,16 +24,16 @@
 
 constexpr int D = 64;             // head dimension
 constexpr bool CAUSAL = 0;       // key j is visible to query i iff j <= i + Sk - Sq
-constexpr int WGS = 2;            // consumer warpgroups
+constexpr int WGS = 3;            // consumer warpgroups
 constexpr int SHARE = 1;          // of them, those that share the keys of the same 64 query rows and merge at the end
-constexpr int BC = 144;            // keys of a tile
-constexpr int STAGES = 4;         // places for tiles of keys, and as many for values
-constexpr bool OVERLAP = 1;      // scores of a tile run beside the values of the one before
-constexpr bool PINGPONG = 1;     // consumers take turns to start their products
-constexpr int POLY = 0;           // of 8 exponentials, those by polynomial
+constexpr int BC = 192;            // keys of a tile
+constexpr int STAGES = 2;         // places for tiles of keys, and as many for values
+constexpr bool OVERLAP = 0;      // scores of a tile run beside the values of the one before
+constexpr bool PINGPONG = 0;     // consumers take turns to start their products
+constexpr int POLY = 1;           // of 8 exponentials, those by polynomial
 constexpr bool LAZY = 0;         // rescale only when the maximum has grown much
 constexpr int SCHEDULE = 2;       // 0: a block has one piece of work, 1: a fixed list, 2: takes the next when it is done
-constexpr int GROUP = 8;          // heads that are worked on side by side
+constexpr int GROUP = 16;          // heads that are worked on side by side
 constexpr bool SHARED_OUT = 0;   // the output leaves through the place of the queries
 
 constexpr int QGROUPS = WGS / SHARE;   // groups of 64 query rows of a block
@@ -124,9 +124,9 @@ __device__ inline void changed(float (&x)[N]) {
 template <int ADD>
 __device__ inline void multiply_qk(float (&s)[NS], unsigned long long q, unsigned long long k) {
     asm volatile(
-        "wgmma.mma_async.sync.aligned.m64n144k16.f32.f16.f16 {"
-        "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63,%64,%65,%66,%67,%68,%69,%70,%71}, %72, %73, %74, 1, 1, 0, 0;"
-        : "+f"(s[0]), "+f"(s[1]), "+f"(s[2]), "+f"(s[3]), "+f"(s[4]), "+f"(s[5]), "+f"(s[6]), "+f"(s[7]), "+f"(s[8]), "+f"(s[9]), "+f"(s[10]), "+f"(s[11]), "+f"(s[12]), "+f"(s[13]), "+f"(s[14]), "+f"(s[15]), "+f"(s[16]), "+f"(s[17]), "+f"(s[18]), "+f"(s[19]), "+f"(s[20]), "+f"(s[21]), "+f"(s[22]), "+f"(s[23]), "+f"(s[24]), "+f"(s[25]), "+f"(s[26]), "+f"(s[27]), "+f"(s[28]), "+f"(s[29]), "+f"(s[30]), "+f"(s[31]), "+f"(s[32]), "+f"(s[33]), "+f"(s[34]), "+f"(s[35]), "+f"(s[36]), "+f"(s[37]), "+f"(s[38]), "+f"(s[39]), "+f"(s[40]), "+f"(s[41]), "+f"(s[42]), "+f"(s[43]), "+f"(s[44]), "+f"(s[45]), "+f"(s[46]), "+f"(s[47]), "+f"(s[48]), "+f"(s[49]), "+f"(s[50]), "+f"(s[51]), "+f"(s[52]), "+f"(s[53]), "+f"(s[54]), "+f"(s[55]), "+f"(s[56]), "+f"(s[57]), "+f"(s[58]), "+f"(s[59]), "+f"(s[60]), "+f"(s[61]), "+f"(s[62]), "+f"(s[63]), "+f"(s[64]), "+f"(s[65]), "+f"(s[66]), "+f"(s[67]), "+f"(s[68]), "+f"(s[69]), "+f"(s[70]), "+f"(s[71])
+        "wgmma.mma_async.sync.aligned.m64n192k16.f32.f16.f16 {"
+        "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63,%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95}, %96, %97, %98, 1, 1, 0, 0;"
+        : "+f"(s[0]), "+f"(s[1]), "+f"(s[2]), "+f"(s[3]), "+f"(s[4]), "+f"(s[5]), "+f"(s[6]), "+f"(s[7]), "+f"(s[8]), "+f"(s[9]), "+f"(s[10]), "+f"(s[11]), "+f"(s[12]), "+f"(s[13]), "+f"(s[14]), "+f"(s[15]), "+f"(s[16]), "+f"(s[17]), "+f"(s[18]), "+f"(s[19]), "+f"(s[20]), "+f"(s[21]), "+f"(s[22]), "+f"(s[23]), "+f"(s[24]), "+f"(s[25]), "+f"(s[26]), "+f"(s[27]), "+f"(s[28]), "+f"(s[29]), "+f"(s[30]), "+f"(s[31]), "+f"(s[32]), "+f"(s[33]), "+f"(s[34]), "+f"(s[35]), "+f"(s[36]), "+f"(s[37]), "+f"(s[38]), "+f"(s[39]), "+f"(s[40]), "+f"(s[41]), "+f"(s[42]), "+f"(s[43]), "+f"(s[44]), "+f"(s[45]), "+f"(s[46]), "+f"(s[47]), "+f"(s[48]), "+f"(s[49]), "+f"(s[50]), "+f"(s[51]), "+f"(s[52]), "+f"(s[53]), "+f"(s[54]), "+f"(s[55]), "+f"(s[56]), "+f"(s[57]), "+f"(s[58]), "+f"(s[59]), "+f"(s[60]), "+f"(s[61]), "+f"(s[62]), "+f"(s[63]), "+f"(s[64]), "+f"(s[65]), "+f"(s[66]), "+f"(s[67]), "+f"(s[68]), "+f"(s[69]), "+f"(s[70]), "+f"(s[71]), "+f"(s[72]), "+f"(s[73]), "+f"(s[74]), "+f"(s[75]), "+f"(s[76]), "+f"(s[77]), "+f"(s[78]), "+f"(s[79]), "+f"(s[80]), "+f"(s[81]), "+f"(s[82]), "+f"(s[83]), "+f"(s[84]), "+f"(s[85]), "+f"(s[86]), "+f"(s[87]), "+f"(s[88]), "+f"(s[89]), "+f"(s[90]), "+f"(s[91]), "+f"(s[92]), "+f"(s[93]), "+f"(s[94]), "+f"(s[95])
         : "l"(q), "l"(k), "n"(ADD));
 }
 // o (64 x D) += p v over 16 keys: the values lie with the head dimension along their rows, so they are read transposed.
@@ -170,7 +170,7 @@ struct Work {
     int row, head, tiles;
 };
 
-extern "C" __global__ void __launch_bounds__(384, 1)
+extern "C" __global__ void __launch_bounds__(512, 1)
 attend(const __grid_constant__ TensorMap q_map, const __grid_constant__ TensorMap k_map, const __grid_constant__ TensorMap v_map,
        const __grid_constant__ TensorMap o_map, unsigned* __restrict__ taken, int heads, int Sq, int Sk, float scale) {
     extern __shared__ __align__(1024) unsigned char dynamic[];
@@ -241,7 +241,7 @@ attend(const __grid_constant__ TensorMap q_map, const __grid_constant__ TensorMa
     // The same for all threads of a warp, which the compiler cannot see by itself.
     const int warpgroup = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);
     if (warpgroup == 0) {
-        asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 32;");
         if (threadIdx.x == 0) {
             Ring<STAGES> kr, vr;
             Ring<2> nr;
@@ -295,7 +295,7 @@ attend(const __grid_constant__ TensorMap q_map, const __grid_constant__ TensorMa
         return;
     }
 
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 160;");
     const int wg = warpgroup - 1, warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
     // The tiles of the ring go round the warpgroups that share keys: this one takes those whose place is `part` modulo SHARE.
     const int group = wg / SHARE, part = wg % SHARE;

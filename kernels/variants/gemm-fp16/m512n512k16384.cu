@@ -1,18 +1,19 @@
 // gemm-splitk for f16, 
-// SPLITS=14 WGS=2 MT=1 BN=128 STAGES=4 CM=1 CN=1 LATE=3 PART_BITS=16 COMBINE_THREADS=512
+// SPLITS=8 WGS=2 MT=1 BN=128 STAGES=6 CM=2 CN=1 LATE=3 PART_BITS=16 COMBINE_THREADS=256
 // Matrix product with few tiles on Hopper's tensor cores: c = a b, all row-major, f16 with f32 sums, the sums split over blocks.
 //
 // Where c has fewer tiles than the GPU has multiprocessors, because it has few rows or is small beside the length of its sums, the
 // sums are split: SPLITS blocks compute the same tile, each over its own share of the terms, and leave their sums in a workspace
 // ("split-K", as in CUTLASS and cuBLAS). A second kernel adds them, always in the same order, so the same inputs give the same bytes.
-// It may start before the first has ended and waits itself (CUDA C++ Programming Guide, "Programmatic Dependent Launch"), so that
-// its launch costs little. Two other ways were slower (H200, 2026-11-21, `optloop bench` on m16n8192k8192, the best point that was
+// Its launch is programmatic (CUDA C++ Programming Guide, "Programmatic Dependent Launch"): it begins when the first has no blocks left
+// and waits for what they wrote. (Where they let it come earlier, its blocks crowd on multiprocessors that have no block of the first:
+// 0.4 us lost.) Two other ways were slower (H200, 2026-11-21, `optloop bench` on m16n8192k8192, the best point that was
 // tried of each): 35.1 us this way (SPLITS=4, BN=256, STAGES=3), 37.0 at the same point where the block that comes last adds the
 // shares, 37.8 where the blocks of a tile are a cluster that adds them through shared memory (SPLITS=2, BN=128, STAGES=5).
 //
 // With few rows the product is bound by reading b once: then what counts is how many bytes are on their way, STAGES boxes a block, and
-// that every multiprocessor has some; that most rows of a tile are zeros does not matter. With long sums it is bound by the
-// L2 cache, from which every block reads its own rows and columns: blocks of a cluster share what they load.
+// that every multiprocessor has some; that most rows of a tile are zeros does not matter. With long sums the loop is bound by the tensor
+// cores, whose clock sinks under it, and the rest of the time is the end: the shares' way through L2, twice. Larger tiles have more of it.
 //
 // How a block loads and multiplies is explained in gemm-wgmma: one thread asks for boxes of 64 terms by tensor copies, into a ring
 // with barriers, and the other warpgroups multiply them by wgmma.
@@ -21,12 +22,12 @@
 constexpr int WGS = 2;           // warpgroups that multiply, 64 * MT rows each
 constexpr int MT = 1;            // groups of 64 rows of a warpgroup
 constexpr int BN = 128;          // columns of a tile
-constexpr int STAGES = 4;        // parts of the sums in shared memory
-constexpr int CM = 1, CN = 1;    // blocks of a cluster, above and beside one another
-constexpr int SPLITS = 14;        // shares of the terms of a sum
+constexpr int STAGES = 6;        // parts of the sums in shared memory
+constexpr int CM = 2, CN = 1;    // blocks of a cluster, above and beside one another
+constexpr int SPLITS = 8;        // shares of the terms of a sum
 constexpr int LATE = 3;          // stages at the end of a share that the second warpgroup multiplies after the first
 constexpr int PART_BITS = 16;    // of a sum that waits to be added
-constexpr int COMBINE_THREADS = 512;
+constexpr int COMBINE_THREADS = 256;
 
 constexpr int BM = WGS * MT * 64;  // rows of a tile
 constexpr int BK = 64;             // terms of a stage: rows of 128 bytes, as the swizzle wants them
@@ -238,7 +239,8 @@ multiply(const __grid_constant__ TensorMap a_map, const __grid_constant__ Tensor
         for (int m = 0; m < MT; ++m) {
             changed(c[m]);
             const int band = row / 16 + (wg * MT + m) * 4 + warp % 4;
-            if (band >= bands) continue;
+            // A cluster's last tiles may lie outside.
+            if (band >= bands || column >= N) continue;
             if (PART_BITS == 32) {
                 float4* const to = reinterpret_cast<float4*>(parts) + ((size_t)split * bands + band) * (N / 8) * 32 + lane;
 #pragma unroll
