@@ -182,16 +182,17 @@ impl Contest {
     }
 }
 
-/// Returns the index of the entrant that a contest among near-ties leaves as incumbent: the fastest of the rivals that beat the
-/// challenger beyond the noise, or else the challenger, which has the earlier claim.
-pub fn settle(contest: &Contest) -> usize {
+/// Returns the indices of the rivals that beat the challenger beyond the noise, the fastest first. Where there are none, a contest
+/// among near-ties leaves the challenger as incumbent, which has the earlier claim.
+pub fn beating(contest: &Contest) -> Vec<usize> {
     let entrants = contest.entrants.iter().enumerate();
-    entrants
+    let mut rivals: Vec<(usize, f64)> = entrants
         .filter(|(_, entrant)| entrant.role == Role::Rival && contest.loses_to(entrant))
         .filter(|(_, rival)| !contest.is_below_floor(rival))
         .filter_map(|(index, rival)| Some((index, contest.over_challenger(rival)?.estimate)))
-        .min_by(|(_, a), (_, b)| a.total_cmp(b))
-        .map_or(0, |(index, _)| index)
+        .collect();
+    rivals.sort_by(|(_, a), (_, b)| a.total_cmp(b));
+    rivals.into_iter().map(|(index, _)| index).collect()
 }
 
 /// Tells whether a screened time is too near to the best one for screening to part the two.

@@ -115,9 +115,13 @@ fn settled(case: &Case, contest: &Contest) -> Option<String> {
 }
 
 /// Says how long a rival takes. One that was faster must win once more, on other inputs: the fastest of several looks faster
-/// than it is.
+/// than it is. If it does not, nobody slower is asked.
 fn takes(ratio: Ratio, noise: f64) -> String {
-    let again = if ratio.hi.is_some_and(|hi| hi < 1.0 - noise) { " and did not win again on other inputs" } else { "" };
+    let again = if ratio.hi.is_some_and(|hi| hi < 1.0 - noise) {
+        " and neither it nor a faster one won again on other inputs"
+    } else {
+        ""
+    };
     format!("takes {} as long{again}", with_interval(ratio))
 }
 

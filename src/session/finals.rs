@@ -6,7 +6,7 @@ use anyhow::Context;
 
 use super::event::Event;
 use super::{Contender, Session};
-use crate::domain::contest::{Contest, Role, near_tie, settle};
+use crate::domain::contest::{Contest, Role, beating, near_tie};
 use crate::domain::incumbent::Incumbent;
 
 /// The most near-ties that a final settles: each costs a confirmation's time.
@@ -34,6 +34,16 @@ enum Need {
     Part,
     /// Its incumbent has a confirmation, and nothing is as fast.
     Figures,
+}
+
+/// What became of a rival that had to win once more.
+enum Again {
+    /// It did: the contest, and the new incumbent.
+    Won(Box<(Contest, Contender)>),
+    /// It was no faster this time. Nobody slower is asked.
+    Lost,
+    /// It failed. The next one is asked.
+    PutOut,
 }
 
 impl Session<'_> {
@@ -106,11 +116,16 @@ impl Session<'_> {
     /// Settles a case. Returns the contest whose figures count, with the winner; none without a final.
     async fn settle(&mut self, case: &str) -> anyhow::Result<Option<(Contest, Contender)>> {
         let Some((contest, incumbent, rivals)) = self.final_contest(case).await? else { return Ok(None) };
-        let fastest = contest.entrants.get(settle(&contest)).and_then(|entrant| entrant.iteration);
-        match rivals.into_iter().find(|rival| Some(rival.iteration) == fastest) {
-            None => Ok(Some((contest, incumbent))),
-            Some(rival) => self.confirm_rival(contest, incumbent, rival).await.map(Some),
+        for index in beating(&contest) {
+            let beats = |rival: &&Contender| Some(rival.iteration) == contest.entrants[index].iteration;
+            let Some(rival) = rivals.iter().find(beats) else { continue };
+            match self.confirm_rival(&incumbent, rival.clone()).await? {
+                Again::Won(won) => return Ok(Some(*won)),
+                Again::Lost => break,
+                Again::PutOut => {}
+            }
         }
+        Ok(Some((contest, incumbent)))
     }
 
     /// Puts a final on record. Never given up halfway: an interrupt ends contests only.
@@ -183,12 +198,7 @@ impl Session<'_> {
     }
 
     /// The fastest of several looks faster than it is, so it must win once more, on other inputs.
-    async fn confirm_rival(
-        &mut self,
-        final_contest: Contest,
-        incumbent: Contender,
-        mut rival: Contender,
-    ) -> anyhow::Result<(Contest, Contender)> {
+    async fn confirm_rival(&mut self, incumbent: &Contender, mut rival: Contender) -> anyhow::Result<Again> {
         let held = match self.examine(&rival).await? {
             Ok(()) => self.contest(&rival, vec![(Role::Incumbent, incumbent.clone())], true).await?,
             Err(outcome) => Err(outcome),
@@ -197,17 +207,17 @@ impl Session<'_> {
             Ok(contest) => contest,
             Err(outcome) => {
                 self.disqualify(&rival, &outcome).await?;
-                return Ok((final_contest, incumbent));
+                return Ok(Again::PutOut);
             }
         };
         let beaten = contest.against(Role::Incumbent).is_some_and(|(incumbent, _)| contest.beats(incumbent));
         if !beaten || contest.below_floor() {
-            return Ok((final_contest, incumbent));
+            return Ok(Again::Lost);
         }
         rival.measurement.confirm(contest.clone());
         let case = rival.measurement.case.clone();
         self.install(&case, &rival);
-        Ok((contest, rival))
+        Ok(Again::Won(Box::new((contest, rival))))
     }
 
     /// Returns the variants whose screening cannot tell them from the incumbent, the fastest first.

@@ -226,7 +226,6 @@ fn with_no_time_left_a_resumption_holds_the_finals_without_which_nothing_is_sett
     assert!(sandbox.session("24", &["--case", "s128"]).status.success());
     assert_eq!(again(40), [("no_final".to_owned(), "s128".to_owned())], "its figures are on record");
     assert!(sandbox.session("1", &["--case", "s64"]).status.success());
-    tamper(&sandbox, "DROP TRIGGER IF EXISTS finished_session_stays");
     assert_eq!(again(40), [("final".to_owned(), "s64".to_owned())], "a start is examined and timed");
 }
 

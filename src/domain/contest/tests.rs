@@ -199,22 +199,26 @@ fn among_near_ties_the_challenger_stays_unless_a_rival_beats_it() {
     let settled = |seed, rivals: [f64; 2]| {
         let [a, b] = rivals.map(|share| (Role::Rival, share * NS));
         let kernels = [(Role::Challenger, NS), (Role::Twin, NS), (Role::Baseline, 0.5 * NS), a, b];
-        settle(&hold(Noise::ALL, seed, ROUNDS, &kernels))
+        beating(&hold(Noise::ALL, seed, ROUNDS, &kernels)).first().copied().unwrap_or(0)
     };
     let count = |rivals, expected| (0..100).filter(|&seed| settled(seed, rivals) == expected).count();
     let kept = count([1.0, 1.0], 0);
     assert!(kept >= 98, "{kept} of 100 contests of equals leave the challenger, and never a baseline");
     let (first, second) = (count([0.98, 0.99], 3), count([0.99, 0.97], 4));
     assert!(first >= 95 && second >= 95, "{first} and {second} of 100 contests find the fastest");
+    let kernels = [1.0, 0.9, 0.5, 0.7].map(|share| share * NS);
+    let kernels =
+        [Role::Challenger, Role::Rival, Role::Rival, Role::Rival].into_iter().zip(kernels).collect::<Vec<_>>();
+    assert_eq!(beating(&hold(Noise::WHITE, 0, ROUNDS, &kernels)), [2, 3, 1], "all that beat it, the fastest first");
 }
 
 #[test]
 fn a_rival_below_the_floor_does_not_win() {
     let kernels = [(Role::Challenger, NS), (Role::Twin, NS), (Role::Rival, 0.5 * NS)];
     let mut contest = hold(Noise::WHITE, 0, ROUNDS, &kernels);
-    assert_eq!(settle(&contest), 2);
+    assert_eq!(beating(&contest), [2]);
     contest.floor_ns = Some(0.9 * NS);
-    assert_eq!(settle(&contest), 0);
+    assert!(beating(&contest).is_empty());
 }
 
 #[test]
