@@ -21,7 +21,7 @@ fn time(idea: &Idea, _: &Case) -> f64 {
 fn best_after(name: &str, seed: u64, evaluations: usize) -> f64 {
     let family = family("f", &AXES.map(|axis| (axis, VALUES)), "P1 > 0");
     let mut scene = Scene::new(&[("c", 64, 16)], vec![family]);
-    let mut proposer = proposer("local", seed).unwrap();
+    let mut proposer = proposer(name, seed).unwrap();
     for _ in 0..evaluations {
         let idea = scene.propose(proposer.as_mut()).unwrap();
         scene.measure(&idea, time);
@@ -59,7 +59,7 @@ fn with_families(name: &str, evaluations: usize) -> (f64, f64) {
         let families = ["plain", "good", "best"]
             .map(|family_name| family(family_name, &AXES.map(|axis| (axis, VALUES)), "P1 > 0"));
         let mut scene = Scene::new(&cases, families.into());
-        let mut proposer = proposer("local", seed).unwrap();
+        let mut proposer = proposer(name, seed).unwrap();
         for _ in 0..evaluations {
             let idea = scene.propose(proposer.as_mut()).unwrap();
             cost += time_of_families(&idea, &idea.cases[0]) / 1e3 / 20.0;
