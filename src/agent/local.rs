@@ -71,8 +71,8 @@ pub struct Local {
     rng: SmallRng,
     opening: Opening,
     draw: Draw,
-    /// Values for which no point is left beside a variant, by its iteration: to find that out takes long.
-    no_room: HashSet<(i64, String, i64)>,
+    /// Values for which no point is left beside a variant on a case, by its iteration: to find that out takes long.
+    no_room: HashSet<(String, i64, String, i64)>,
 }
 
 /// A move around an incumbent.
@@ -175,7 +175,8 @@ impl Local {
         let family = landscape.families.iter().find(|family| family.name == fastest.family);
         let Some(family) = family else { return Ok(None) };
         let mut unseen = unseen(history, family, case, fastest);
-        unseen.retain(|(axis, value)| !self.no_room.contains(&(fastest.iteration, (*axis).clone(), *value)));
+        let key = |axis: &str, value| (case.name.clone(), fastest.iteration, axis.to_owned(), value);
+        unseen.retain(|(axis, value)| !self.no_room.contains(&key(axis, *value)));
         for (axis, value) in unseen.into_iter().take(MOST_SURVEYED) {
             let near = landscape.space(family, case).nearest_with(&fastest.params, axis, value)?;
             if let Some(params) = near.filter(|params| landscape.is_new(family, params, case, history)) {
@@ -183,7 +184,7 @@ impl Local {
                 let hypothesis = claim(history, family, headroom, fastest, &step);
                 return landscape.idea(family, step.params, case, hypothesis, Some(fastest.iteration)).map(Some);
             }
-            self.no_room.insert((fastest.iteration, axis.clone(), value));
+            self.no_room.insert(key(axis, value));
         }
         Ok(None)
     }

@@ -159,8 +159,8 @@ fn time_of_coupled_or_slow(idea: &Idea, case: &Case) -> f64 {
     1e6 * size * (1.7 + 0.1 * idea.params["P"] as f64 + 0.02 * idea.params["Q"] as f64)
 }
 
-/// With every third idea a random point, moves through valid points only and effects of all shapes alike it was 1.053 over the optimum;
-/// a mean of 60 sessions.
+/// With every third idea a random point, moves through valid points only and effects of all shapes alike it was 1.053 times the
+/// optimum; a mean of 60 sessions.
 #[test]
 fn where_axes_share_a_resource_and_shapes_differ_local_search_finds_what_is_best_on_each() {
     let local = coupled_after(100);
