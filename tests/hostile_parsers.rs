@@ -10,8 +10,8 @@ use optloop::domain::workload::Workload;
 use optloop::ops;
 use optloop::runner::baseline::{Failure, Hello, Prepared, Sampled, answer, meant};
 use optloop::runner::frames::{encode, read};
+use optloop::runner::messages::Reply;
 use optloop::runner::source_rules::{check_ptx, check_source};
-use optloop::runner::worker::protocol::Reply;
 use proptest::prelude::*;
 use proptest::sample::Index;
 

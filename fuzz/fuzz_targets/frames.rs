@@ -2,7 +2,7 @@
 #![no_main]
 
 use optloop::runner::frames::read;
-use optloop::runner::worker::protocol::Reply;
+use optloop::runner::messages::Reply;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let mut stream = bytes;

@@ -2,7 +2,7 @@
 #![no_main]
 
 use optloop::runner::frames::encode;
-use optloop::runner::worker::protocol::{Reply, Request};
+use optloop::runner::messages::{Reply, Request};
 
 libfuzzer_sys::fuzz_target!(|payload: &[u8]| {
     if let Ok(reply) = rmp_serde::from_slice::<Reply>(payload) {

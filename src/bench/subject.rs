@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::domain::sidecar::Sidecar;
 use crate::domain::variant::{Params, Variant};
 use crate::domain::workload::{Case, Workload};
-use crate::runner::evaluate::CaseRequest;
+use crate::runner::messages::CaseRequest;
 
 /// What the command line calls a kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]

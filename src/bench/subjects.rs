@@ -13,7 +13,7 @@ use crate::domain::space::Space;
 use crate::domain::variant::{Params, Variant, VariantHash};
 use crate::domain::workload::{Case, Workload};
 use crate::files;
-use crate::runner::evaluate::CaseRequest;
+use crate::runner::messages::CaseRequest;
 use crate::runner::render::render;
 use crate::session::requests;
 use crate::store::Store;

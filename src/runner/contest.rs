@@ -5,8 +5,9 @@ mod stage;
 use stage::Stage;
 
 use super::baseline::{BaselineProcess, Drawing};
+use super::messages::EnterRequest;
 use super::monitor::Monitor;
-use super::worker::{EnterRequest, Worker, WorkerError};
+use super::worker::{Worker, WorkerError};
 use crate::domain::artifact::Artifact;
 use crate::domain::conditions::Conditions;
 use crate::domain::contest::{Contest, Role};

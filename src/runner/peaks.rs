@@ -7,7 +7,8 @@ pub mod probes;
 
 use self::probes::{Effort, Figure, Probe, probes};
 use super::compile::Compiler;
-use super::worker::{TimeRequest, Worker};
+use super::messages::TimeRequest;
+use super::worker::Worker;
 use crate::domain::device::Peaks;
 use crate::domain::evaluation::Timing;
 use crate::domain::variant::{Params, Variant, VariantHash};

@@ -16,7 +16,7 @@ use crate::domain::variant::Variant;
 use crate::domain::verdict::{Decision, Verdict};
 use crate::runner::baseline::BaselineProcess;
 use crate::runner::contest::{self, BaselineEntry, ContestError, Entry, Terms, with_twin};
-use crate::runner::evaluate::CaseRequest;
+use crate::runner::messages::CaseRequest;
 use crate::runner::inputs;
 
 /// The float64 work of a contest's check, over that of a screening's: every entrant has passed one already.

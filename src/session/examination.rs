@@ -8,8 +8,8 @@ use crate::domain::evaluation::Outcome;
 use crate::domain::op::Dtype;
 use crate::domain::record::Baseline;
 use crate::domain::workload::Tolerance;
-use crate::runner::evaluate::{ExamineRequest, PlannedCase};
 use crate::runner::inputs;
+use crate::runner::messages::{ExamineRequest, PlannedCase};
 
 /// How far beyond the baseline's own error a variant's may be: the two are taken on other inputs. The errors of one FP32 kernel on
 /// four cases lay between 2.7e-7 and 3.1e-7 (H200, 2026-11-20, `optloop start --workload attention-fp32-large-d`).

@@ -9,7 +9,7 @@ use crate::domain::history::Point;
 use crate::domain::proposal::{Idea, Proposal};
 use crate::domain::variant::{Variant, VariantHash};
 use crate::runner::compile::CompileError;
-use crate::runner::evaluate::CaseRequest;
+use crate::runner::messages::CaseRequest;
 use crate::runner::render::render;
 
 /// A proposal on its way to the device.

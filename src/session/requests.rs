@@ -7,7 +7,7 @@ use crate::domain::proposal::Idea;
 use crate::domain::space::Space;
 use crate::domain::variant::Params;
 use crate::domain::workload::{Case, Workload};
-use crate::runner::evaluate::{CaseRequest, PlannedCase};
+use crate::runner::messages::{CaseRequest, PlannedCase};
 
 /// The most hidden cases of an examination: each costs an allocation and a reference, and the op gives the most telling ones first.
 const MOST_HIDDEN: usize = 3;

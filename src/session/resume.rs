@@ -16,7 +16,7 @@ use crate::domain::record::{Baseline, CaseRecord, IterationRecord, SessionRecord
 use crate::domain::variant::VariantHash;
 use crate::domain::verdict::Verdict;
 use crate::runner::compile::CompileError;
-use crate::runner::evaluate::CaseRequest;
+use crate::runner::messages::CaseRequest;
 use crate::store::{Launched, Past};
 use crate::vcs::FoundBy;
 

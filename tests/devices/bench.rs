@@ -16,11 +16,11 @@ use optloop::domain::workload::{Case, Tolerance};
 use optloop::ops;
 use optloop::runner::compile::Compiler;
 use optloop::runner::device::DeviceChoice;
-use optloop::runner::evaluate::{CaseRequest, EvaluateRequest, Examination, ExamineRequest, PlannedCase};
+use optloop::runner::messages::{CaseRequest, EnterRequest, EvaluateRequest, Examination, ExamineRequest, PlannedCase};
 use optloop::runner::render::render;
 use optloop::runner::self_check;
 use optloop::runner::toolchain::Toolchain;
-use optloop::runner::worker::{EnterRequest, Worker, WorkerError};
+use optloop::runner::worker::{Worker, WorkerError};
 
 const TOLERANCE: Tolerance = Tolerance { relative_l2: 1e-3, worst_row: 4e-3 };
 const MIN_SAMPLE_NS: f64 = 200_000.0;

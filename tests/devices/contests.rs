@@ -4,7 +4,8 @@ use optloop::domain::check::Check;
 use optloop::domain::plan::{Arg, Initial, Launch, LaunchPlan, Workspace};
 use optloop::domain::regime;
 use optloop::ops;
-use optloop::runner::worker::{TimeRequest, WorkerError};
+use optloop::runner::messages::TimeRequest;
+use optloop::runner::worker::WorkerError;
 
 use crate::FAULTS;
 use crate::bench::{Bench, cold, small};

@@ -10,8 +10,9 @@ use crate::domain::statistics::median;
 use crate::domain::verdict::Policy;
 use crate::runner::baseline::Drawing;
 use crate::runner::benchmark;
+use crate::runner::messages::{EnterRequest, Entered};
 use crate::runner::monitor::Monitor;
-use crate::runner::worker::{EnterRequest, Entered, Worker, WorkerError};
+use crate::runner::worker::{Worker, WorkerError};
 
 /// How long an entrant is replayed for its energy. NVML's counter moves every 20 to 100 ms.
 const ENERGY_NS: f64 = 600e6;

@@ -26,8 +26,8 @@ use crate::ops;
 use crate::runner::benchmark::{self, Prepared};
 use crate::runner::device::{Device, Fault, Module, Problem};
 use crate::runner::inputs::mix;
+use crate::runner::messages::{EnterRequest, Entered, TimeRequest};
 use crate::runner::validate::Refusal;
-use crate::runner::worker::{EnterRequest, Entered, TimeRequest};
 
 /// The entrants of a contest, in the order of entry.
 #[derive(Default)]

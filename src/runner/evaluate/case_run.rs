@@ -5,7 +5,7 @@ use super::held::{with_module, with_sets};
 use super::sets::Sets;
 use super::setup::{Seen, Setup};
 use super::stock::Stock;
-use super::{CaseRequest, Ended, EvaluateRequest, PlannedCase, Step};
+use super::{Ended, Step};
 use crate::domain::evaluation::{Correctness, Measurement, Timing};
 use crate::domain::op::Op;
 use crate::domain::plan::LaunchPlan;
@@ -14,6 +14,7 @@ use crate::domain::workload::Case;
 use crate::runner::benchmark::{self, Prepared};
 use crate::runner::device::{Clock, Device, Fault, Model, Problem};
 use crate::runner::inputs;
+use crate::runner::messages::{CaseRequest, EvaluateRequest, PlannedCase};
 
 /// The phase on whose inputs variants are compared: they share them.
 const SCREENING: &str = "screening";

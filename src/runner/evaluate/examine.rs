@@ -3,13 +3,14 @@
 use super::data::{Data, Inputs, draw, draw_into, encode, encode_into};
 use super::held::{with_module, with_sets};
 use super::setup::Setup;
-use super::{Ended, Examination, ExamineRequest, PlannedCase, Step, pace};
+use super::{Ended, Step, pace};
 use crate::domain::check::Check;
 use crate::domain::evaluation::Outcome;
 use crate::domain::op::{Op, Probe};
 use crate::ops;
 use crate::runner::device::{Device, Module, Problem};
 use crate::runner::inputs::{mix, round};
+use crate::runner::messages::{Examination, ExamineRequest, PlannedCase};
 use crate::runner::validate::Refusal;
 
 /// The float64 work of one probe, over that of a check on random inputs: there are several, each shows in most of the rows, and all

@@ -11,7 +11,7 @@ use super::data::{Data, input_tensors};
 use super::held::{with_capture, with_module, with_sets};
 use super::sets::Sets;
 use super::setup::Setup;
-use super::{Ended, ExamineRequest, PlannedCase, Step, replays};
+use super::{Ended, Step, replays};
 use crate::domain::check::Check;
 use crate::domain::device::DeviceInfo;
 use crate::domain::op::{Op, Role, TensorSpec};
@@ -21,6 +21,7 @@ use crate::domain::statistics::median;
 use crate::runner::benchmark;
 use crate::runner::device::{Clock, Device, Problem};
 use crate::runner::inputs::{decode, encode, mix, normal};
+use crate::runner::messages::{ExamineRequest, PlannedCase};
 use crate::runner::validate::scan;
 
 /// The most sets in the warm regime: enough for the cost of a replay to vanish beside the executions in it.

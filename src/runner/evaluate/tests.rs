@@ -1,14 +1,17 @@
 //! What evaluations and contests hold on a device and give back, over the fake one.
 
 use super::*;
+use crate::domain::artifact::Artifact;
 use crate::domain::check::Check;
 use crate::domain::evaluation::Outcome;
-use crate::domain::op::Dims;
-use crate::domain::plan::{Arg, Initial, Launch, Scalar, ScalarValue, Workspace};
+use crate::domain::op::{Dims, Dtype};
+use crate::domain::plan::{Arg, Initial, Launch, LaunchPlan, Scalar, ScalarValue, Workspace};
 use crate::domain::regime::Regime;
 use crate::domain::sampling::Sampling;
+use crate::domain::verdict::Policy;
+use crate::domain::workload::{Case, Tolerance};
 use crate::runner::device::FakeDevice;
-use crate::runner::worker::{EnterRequest, Entered, TimeRequest};
+use crate::runner::messages::{EnterRequest, Entered, ExamineRequest, PlannedCase, TimeRequest};
 
 /// Faults of the fake device.
 const RIGHT: i32 = 0;

@@ -3,7 +3,7 @@ use std::io::Cursor;
 use proptest::prelude::*;
 
 use super::*;
-use crate::runner::worker::protocol::{Reply, Request};
+use crate::runner::messages::{Reply, Request};
 
 fn step(doing: &str) -> Reply {
     Reply::Step { case: "b1h1s64".to_owned(), doing: doing.to_owned() }

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::process::{Heard, Patience, Process, Program};
-use super::protocol::{EnterRequest, Entered, Reply, Request, TimeRequest};
 use crate::domain::artifact::Artifact;
 use crate::domain::device::{DeviceInfo, Peaks, TimeSource};
 use crate::domain::evaluation::{Correctness, Evaluation, Outcome, Timing};
 use crate::runner::device::DeviceChoice;
-use crate::runner::evaluate::{EvaluateRequest, Examination, ExamineRequest};
+use crate::runner::messages::{
+    EnterRequest, Entered, EvaluateRequest, Examination, ExamineRequest, Reply, Request, TimeRequest,
+};
 
 /// How long to wait before each start of a worker in a row of them. A GPU may need a moment after a hang; the first one is not
 /// made to wait for it, since most need none.

@@ -6,11 +6,9 @@
 
 mod client;
 mod process;
-pub mod protocol;
 mod server;
 mod watched;
 
 pub use client::{Answer, Worker, WorkerError};
 pub use process::Patience;
-pub use protocol::{EnterRequest, Entered, TimeRequest};
 pub use server::serve;

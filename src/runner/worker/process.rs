@@ -9,13 +9,13 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::WorkerError;
-use super::protocol::{Reply, Request};
 use super::watched::RETELL;
 use crate::domain::artifact::Artifact;
 use crate::domain::device::DeviceInfo;
 use crate::runner::child;
 use crate::runner::device::DeviceChoice;
 use crate::runner::frames::{self, FrameError};
+use crate::runner::messages::{Reply, Request};
 use crate::secrets;
 
 /// How long a worker may take to find its device, and to open it: creating a CUDA context takes seconds on a machine with many GPUs.

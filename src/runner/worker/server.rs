@@ -1,10 +1,10 @@
 //! The worker's side: reads requests from standard input, writes replies to what was standard output.
 
-use super::protocol::{Reply, Request};
 use super::watched::{Teller, Watched};
 use crate::domain::evaluation::{Evaluation, Outcome};
 use crate::runner::device::{self, DeviceChoice};
 use crate::runner::evaluate::{Arena, Ended, Stock, evaluate, examine, time};
+use crate::runner::messages::{Reply, Request};
 use crate::runner::{child, frames, self_check};
 
 /// Serves evaluations on a device until standard input ends, or until a variant has crashed the device.

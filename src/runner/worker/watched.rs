@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 /// How long replays go on before they are told of once more: so rarely that telling is in no time that is taken.
 pub(super) const RETELL: Duration = Duration::from_secs(1);
 
-use super::protocol::Reply;
 use crate::domain::artifact::Artifact;
 use crate::domain::device::DeviceInfo;
 use crate::runner::device::{Buffer, Capture, Clock, Device, Fault, Module, Replay, Trouble, Work};
 use crate::runner::frames;
+use crate::runner::messages::Reply;
 
 /// Where a worker says what it is doing.
 #[derive(Clone)]
