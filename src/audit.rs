@@ -18,9 +18,9 @@ use crate::domain::verdict::Policy;
 use crate::runner::compile::{CompileError, Compiler};
 use crate::runner::inputs;
 use crate::runner::messages::{EvaluateRequest, ExamineRequest, PlannedCase};
+use crate::runner::planning;
 use crate::runner::render::render;
 use crate::runner::worker::{Worker, WorkerError};
-use crate::session::requests;
 
 /// The longest that a step of an exhibit may take. Their honest steps take well under a second each, and each kernel that hangs
 /// takes all of it; the rest is for a machine that is busy with other things.
@@ -137,7 +137,7 @@ impl Audit {
 
     fn evaluate_request(&self, exhibit: &Exhibit, artifact: &Artifact) -> anyhow::Result<EvaluateRequest> {
         let Exhibit { family, workload, .. } = exhibit;
-        let case = requests::of_case(family, &Params::new(), exhibit.case(), workload, self.device(), self.model_flop);
+        let case = planning::of_case(family, &Params::new(), exhibit.case(), workload, self.device(), self.model_flop);
         Ok(EvaluateRequest {
             artifact: artifact.clone(),
             op: workload.op.name().to_owned(),
@@ -163,7 +163,7 @@ impl Audit {
         let asked = evaluated.cases.first().context("Failed to find the exhibit's case")?;
         let own = PlannedCase { case: asked.case.clone(), plan: asked.plan.clone() };
         let case = asked.scaled.clone().unwrap_or(own);
-        let hidden = requests::hidden(family, &Params::new(), &case.case, workload, self.device());
+        let hidden = planning::hidden(family, &Params::new(), &case.case, workload, self.device());
         Ok(ExamineRequest {
             artifact: artifact.clone(),
             op: workload.op.name().to_owned(),

@@ -9,7 +9,6 @@ mod examination;
 mod finals;
 mod ledger;
 mod pipeline;
-pub(crate) mod requests;
 mod resume;
 mod winners;
 

@@ -14,8 +14,8 @@ use crate::domain::variant::{Params, Variant, VariantHash};
 use crate::domain::workload::{Case, Workload};
 use crate::files;
 use crate::runner::messages::CaseRequest;
+use crate::runner::planning;
 use crate::runner::render::render;
-use crate::session::requests;
 use crate::store::Store;
 
 /// On what a kernel is wanted.
@@ -174,7 +174,7 @@ impl Bench {
         case: &Case,
         workload: &Workload,
     ) -> anyhow::Result<CaseRequest> {
-        requests::of_case(family, params, case, workload, self.device(), self.model_flop()).map_err(anyhow::Error::msg)
+        planning::of_case(family, params, case, workload, self.device(), self.model_flop()).map_err(anyhow::Error::msg)
     }
 
     fn family(&self, name: &str) -> anyhow::Result<&Family> {

@@ -18,6 +18,7 @@ pub mod messages;
 pub mod monitor;
 mod nvrtc;
 pub mod peaks;
+pub mod planning;
 mod ptxas_log;
 pub mod render;
 pub mod self_check;

@@ -2,7 +2,6 @@
 
 use anyhow::Context;
 
-use super::requests;
 use super::{Contender, Session};
 use crate::domain::evaluation::Outcome;
 use crate::domain::op::Dtype;
@@ -10,6 +9,7 @@ use crate::domain::record::Baseline;
 use crate::domain::workload::Tolerance;
 use crate::runner::inputs;
 use crate::runner::messages::{ExamineRequest, PlannedCase};
+use crate::runner::planning;
 
 /// How far beyond the baseline's own error a variant's may be: the two are taken on other inputs. The errors of one FP32 kernel on
 /// four cases lay between 2.7e-7 and 3.1e-7 (H200, 2026-11-20, `optloop start --workload attention-fp32-large-d`).
@@ -32,7 +32,7 @@ impl Session<'_> {
         let asked = &challenger.request;
         let own = PlannedCase { case: asked.case.clone(), plan: asked.plan.clone() };
         let case = asked.scaled.clone().unwrap_or(own);
-        let hidden = requests::hidden(family, &challenger.variant.params, &case.case, workload, device);
+        let hidden = planning::hidden(family, &challenger.variant.params, &case.case, workload, device);
         Ok(ExamineRequest {
             artifact: challenger.artifact.clone(),
             op: workload.op.name().to_owned(),

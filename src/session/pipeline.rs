@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 
-use super::{Parts, Session, requests};
+use super::{Parts, Session};
 use crate::agent::{Landscape, diagnosis};
 use crate::domain::artifact::Artifact;
 use crate::domain::history::Point;
@@ -10,6 +10,7 @@ use crate::domain::proposal::{Idea, Proposal};
 use crate::domain::variant::{Variant, VariantHash};
 use crate::runner::compile::CompileError;
 use crate::runner::messages::CaseRequest;
+use crate::runner::planning;
 use crate::runner::render::render;
 
 /// A proposal on its way to the device.
@@ -56,7 +57,7 @@ impl Session<'_> {
         let specialization = family.specialization(first);
         self.history.proposed.insert(Point::new(&family.name, &specialization, &idea.params));
         let rendered = render(family, &specialization, workload.dtype, &idea.params);
-        let cases = requests::of(family, &idea, workload, device, self.order.model_flop);
+        let cases = planning::of_idea(family, &idea, workload, device, self.order.model_flop);
         let (variant, unrenderable) = match rendered {
             Ok(variant) => (variant, None),
             // A template may fail at some points only: there it has no source, and its name is that of the error.

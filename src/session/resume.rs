@@ -7,7 +7,7 @@ use futures::stream::{self, StreamExt};
 
 use super::contests::MOST_KEPT;
 use super::event::Event;
-use super::{Contender, Session, requests};
+use super::{Contender, Session};
 use crate::domain::contest::{Contest, Role, near_tie};
 use crate::domain::evaluation::{Measurement, Outcome, Timing};
 use crate::domain::history::{History, Point};
@@ -17,6 +17,7 @@ use crate::domain::variant::VariantHash;
 use crate::domain::verdict::Verdict;
 use crate::runner::compile::CompileError;
 use crate::runner::messages::CaseRequest;
+use crate::runner::planning;
 use crate::store::{Launched, Past};
 use crate::vcs::FoundBy;
 
@@ -253,7 +254,7 @@ impl Session<'_> {
         let plan = plans.get(&case.name)?.clone();
         let family = self.parts.families.iter().find(|family| family.name == variant.family);
         let asked = family.and_then(|family| {
-            requests::of_case(family, &variant.params, case, workload, device, self.order.model_flop).ok()
+            planning::of_case(family, &variant.params, case, workload, device, self.order.model_flop).ok()
         });
         let scaled = asked.filter(|asked| asked.plan == plan).and_then(|asked| asked.scaled);
         Some(CaseRequest { case: case.clone(), plan, incumbent_ns: None, scaled })

@@ -1,5 +1,8 @@
-//! What of an idea is asked of the device, case by case.
+//! What of an idea is asked of the device, case by case: the launch plans of a configuration on cases, on scaled ones and on hidden shapes.
+//!
+//! Sessions, the audit and `bench` ask through it, so that all of them ask the same. It is pure: no device is touched.
 
+use super::messages::{CaseRequest, PlannedCase};
 use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::domain::family::Family;
 use crate::domain::plan::LaunchPlan;
@@ -7,13 +10,12 @@ use crate::domain::proposal::Idea;
 use crate::domain::space::Space;
 use crate::domain::variant::Params;
 use crate::domain::workload::{Case, Workload};
-use crate::runner::messages::{CaseRequest, PlannedCase};
 
 /// The most hidden cases of an examination: each costs an allocation and a reference, and the op gives the most telling ones first.
 const MOST_HIDDEN: usize = 3;
 
 /// Fills in the plans of an idea, the case with the least work first, so that a wrong variant fails early.
-pub(super) fn of(
+pub fn of_idea(
     family: &Family,
     idea: &Idea,
     workload: &Workload,
@@ -29,7 +31,7 @@ pub(super) fn of(
 /// Fills in the plan of a point on one case.
 ///
 /// On a device that models its times, a case of more than `model_flop` is checked on a smaller one, where there is one.
-pub(crate) fn of_case(
+pub fn of_case(
     family: &Family,
     params: &Params,
     case: &Case,
@@ -45,7 +47,7 @@ pub(crate) fn of_case(
 }
 
 /// Fills in the plans of shapes near a case that no workload names, on which the same source has to be right.
-pub(crate) fn hidden(
+pub fn hidden(
     family: &Family,
     params: &Params,
     case: &Case,
