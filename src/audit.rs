@@ -13,8 +13,8 @@ use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::domain::evaluation::{Evaluation, Outcome};
 use crate::domain::exhibit::{self, Exhibit};
 use crate::domain::floor::Floor;
+use crate::domain::measuring::Measuring;
 use crate::domain::variant::Params;
-use crate::domain::verdict::Policy;
 use crate::runner::compile::{CompileError, Compiler};
 use crate::runner::inputs;
 use crate::runner::messages::{EvaluateRequest, ExamineRequest, PlannedCase};
@@ -30,10 +30,7 @@ pub const STEP_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct Audit {
     worker: Worker,
     compiler: Compiler,
-    policy: Policy,
-    min_sample_ns: f64,
-    oracle_flop: f64,
-    model_flop: f64,
+    measuring: Measuring,
     seed: u64,
 }
 
@@ -83,10 +80,7 @@ impl Audit {
         Self {
             worker,
             compiler,
-            policy: config.policy(),
-            min_sample_ns: config.benchmark.min_sample_us * 1e3,
-            oracle_flop: config.validate.oracle_gflop * 1e9,
-            model_flop: config.virtual_gpu.launch_gflop * 1e9,
+            measuring: config.measuring(),
             seed,
         }
     }
@@ -137,17 +131,15 @@ impl Audit {
 
     fn evaluate_request(&self, exhibit: &Exhibit, artifact: &Artifact) -> anyhow::Result<EvaluateRequest> {
         let Exhibit { family, workload, .. } = exhibit;
-        let case = planning::of_case(family, &Params::new(), exhibit.case(), workload, self.device(), self.model_flop);
+        let model_flop = self.measuring.model_flop;
+        let case = planning::of_case(family, &Params::new(), exhibit.case(), workload, self.device(), model_flop);
         Ok(EvaluateRequest {
             artifact: artifact.clone(),
             op: workload.op.name().to_owned(),
             dtype: workload.dtype,
             tolerance: workload.tolerance,
             cases: vec![case.map_err(anyhow::Error::msg)?],
-            policy: self.policy,
-            min_sample_ns: self.min_sample_ns,
-            oracle_flop: self.oracle_flop,
-            model_flop: self.model_flop,
+            measuring: self.measuring,
             input_seed: inputs::mix(self.seed, &["screen", &exhibit.name]),
             own_seed: inputs::mix(self.seed, &["own", &exhibit.name]),
         })
@@ -172,8 +164,7 @@ impl Audit {
             accuracy: workload.tolerance,
             case,
             hidden,
-            min_sample_ns: self.min_sample_ns,
-            oracle_flop: self.oracle_flop,
+            measuring: self.measuring,
             input_seed: inputs::mix(self.seed, &["examine", &exhibit.name]),
         })
     }

@@ -17,8 +17,8 @@ use crate::domain::device::DeviceInfo;
 use crate::domain::evaluation::Outcome;
 use crate::domain::family::Family;
 use crate::domain::floor::floor_ns;
+use crate::domain::measuring::Measuring;
 use crate::domain::regime::{self, Regime};
-use crate::domain::verdict::Policy;
 use crate::domain::workload::{Case, Workload};
 use crate::runner::baseline::{BaselineProcess, BaselineProgram, fastest};
 use crate::runner::compile::{CompileError, Compiler};
@@ -37,7 +37,7 @@ pub struct Bench {
     project: Project,
     config: Config,
     families: Vec<Family>,
-    policy: Policy,
+    measuring: Measuring,
     worker: Worker,
     monitor: Option<Monitor>,
     exe: PathBuf,
@@ -77,7 +77,7 @@ impl Bench {
     ) -> anyhow::Result<Self> {
         Ok(Self {
             families: project.families()?,
-            policy: config.policy(),
+            measuring: config.measuring(),
             compilers: vec![(config.compile.options.clone(), compiler)],
             project: project.clone(),
             config,
@@ -96,7 +96,8 @@ impl Bench {
 
     /// Has every entrant take so many samples, and as many more as fill its last rounds.
     pub fn take_samples(&mut self, samples: usize) {
-        (self.policy.contest.least, self.policy.contest.most) = (samples, samples);
+        let contest = &mut self.measuring.policy.contest;
+        (contest.least, contest.most) = (samples, samples);
     }
 
     /// Returns the versions of what the times depend on, by name.
@@ -141,7 +142,7 @@ impl Bench {
             command: key.command(&self.config.baseline.python),
             folder: self.project.root().to_owned(),
             device,
-            min_sample_ns: self.config.benchmark.min_sample_us * 1e3,
+            min_sample_ns: self.measuring.min_sample_ns,
         };
         let process = program.start().await?;
         process.hello().fits(self.device())?;
@@ -158,7 +159,7 @@ impl Bench {
         if self.backends.contains_key(&key) {
             return Ok(());
         }
-        let (workload, samples) = (&subject.workload, self.config.baseline.samples);
+        let (workload, samples) = (&subject.workload, self.measuring.baseline_samples);
         let prepared = process.prepare(workload.op, workload.dtype, &case, l2_bytes, seed).await;
         let found = match prepared {
             Ok(backends) => {
@@ -193,9 +194,7 @@ impl Bench {
         let terms = Terms {
             workload,
             case: &case,
-            policy: &self.policy,
-            min_sample_ns: self.config.benchmark.min_sample_us * 1e3,
-            oracle_flop: self.config.validate.oracle_gflop * 1e9,
+            measuring: self.measuring,
             input_seed: held.input_seed,
             floor_ns: floor_ns(workload, &case, self.device()),
             screened_ns: None,
@@ -260,17 +259,10 @@ impl Bench {
             dtype: subject.workload.dtype,
             tolerance: subject.workload.tolerance,
             cases: vec![subject.request.clone()],
-            policy: self.policy,
-            min_sample_ns: self.config.benchmark.min_sample_us * 1e3,
-            oracle_flop: self.config.validate.oracle_gflop * 1e9,
-            model_flop: self.model_flop(),
+            measuring: self.measuring,
             input_seed,
             own_seed: inputs::mix(input_seed, &["own"]),
         }
-    }
-
-    fn model_flop(&self) -> f64 {
-        self.config.virtual_gpu.launch_gflop * 1e9
     }
 
     async fn compile(&mut self, subject: &Subject) -> anyhow::Result<Artifact> {

@@ -7,6 +7,7 @@ use anyhow::bail;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::contest::LEAST_ROUNDS;
+use crate::domain::measuring::Measuring;
 use crate::domain::sampling::{LEAST_SAMPLES, Sampling};
 use crate::domain::toml_text;
 use crate::domain::verdict::Policy;
@@ -346,8 +347,18 @@ impl Config {
         Ok(())
     }
 
-    /// Returns when a faster time counts.
-    pub fn policy(&self) -> Policy {
+    /// Returns how to measure. The units of the configuration become those of the code here, and nowhere else.
+    pub fn measuring(&self) -> Measuring {
+        Measuring {
+            policy: self.policy(),
+            min_sample_ns: self.benchmark.min_sample_us * 1e3,
+            baseline_samples: self.baseline.samples,
+            oracle_flop: self.validate.oracle_gflop * 1e9,
+            model_flop: self.virtual_gpu.launch_gflop * 1e9,
+        }
+    }
+
+    fn policy(&self) -> Policy {
         let Benchmark { min_speedup, block, .. } = self.benchmark;
         let ns = |text: &str| humantime::parse_duration(text).map_or(f64::INFINITY, |time| time.as_secs_f64() * 1e9);
         let benchmark = &self.benchmark;

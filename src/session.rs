@@ -26,10 +26,11 @@ use crate::domain::cost::{Rate, Spent};
 use crate::domain::evaluation::{Evaluation, Outcome};
 use crate::domain::family::Family;
 use crate::domain::history::History;
+use crate::domain::measuring::Measuring;
 use crate::domain::proposal::{KnownWinner, Proposal};
 use crate::domain::record::{Asked, Baseline, Environment, Meaning, Status};
 use crate::domain::variant::VariantHash;
-use crate::domain::verdict::{Policy, judge};
+use crate::domain::verdict::judge;
 use crate::domain::workload::Workload;
 use crate::runner::baseline::{BaselineProcess, BaselineProgram};
 use crate::runner::compile::{CompileError, Compiler};
@@ -89,16 +90,8 @@ pub struct Order {
     pub budget: Budget,
     /// What the device costs.
     pub rate: Rate,
-    /// When a faster time counts.
-    pub policy: Policy,
-    /// The shortest sample.
-    pub min_sample_ns: f64,
-    /// Samples of each backend of the baseline.
-    pub baseline_samples: usize,
-    /// The most float64 work per check.
-    pub oracle_flop: f64,
-    /// The most work of one launch on a device that models its times.
-    pub model_flop: f64,
+    /// How to measure, and when a faster time counts.
+    pub measuring: Measuring,
     /// Compilations under way at once.
     pub compile_ahead: usize,
     /// Where proposals and inputs come from.
@@ -354,7 +347,7 @@ impl<'a> Session<'a> {
     /// Judges an evaluation, puts it on record, and learns from it.
     async fn conclude(&mut self, iteration: i64, compiled: &Compiled, evaluation: &Evaluation) -> anyhow::Result<()> {
         let Proposal { variant, hypothesis, .. } = &compiled.proposal;
-        let decisions = judge(&self.history.incumbents, evaluation, &self.order.policy);
+        let decisions = judge(&self.history.incumbents, evaluation, &self.order.measuring.policy);
         self.record(iteration, compiled, evaluation, &decisions).await?;
         self.seed_as_baseline(compiled, evaluation, &decisions).await?;
         let won = self.take_winners(iteration, compiled, evaluation, &decisions);
@@ -401,10 +394,7 @@ impl<'a> Session<'a> {
             dtype: workload.dtype,
             tolerance: workload.tolerance,
             cases,
-            policy: self.order.policy,
-            min_sample_ns: self.order.min_sample_ns,
-            oracle_flop: self.order.oracle_flop,
-            model_flop: self.order.model_flop,
+            measuring: self.order.measuring,
             input_seed: inputs::mix(self.order.seed, &["screening", &(self.finished / SAME_INPUTS).to_string()]),
             own_seed: inputs::mix(self.order.seed, &["own", &self.finished.to_string()]),
         };

@@ -174,7 +174,8 @@ impl Bench {
         case: &Case,
         workload: &Workload,
     ) -> anyhow::Result<CaseRequest> {
-        planning::of_case(family, params, case, workload, self.device(), self.model_flop()).map_err(anyhow::Error::msg)
+        let model_flop = self.measuring.model_flop;
+        planning::of_case(family, params, case, workload, self.device(), model_flop).map_err(anyhow::Error::msg)
     }
 
     fn family(&self, name: &str) -> anyhow::Result<&Family> {

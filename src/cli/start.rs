@@ -169,7 +169,7 @@ pub(super) async fn assemble(
         command: key.command(&config.baseline.python),
         folder: project.root().to_owned(),
         device: device.number(),
-        min_sample_ns: config.benchmark.min_sample_us * 1e3,
+        min_sample_ns: config.measuring().min_sample_ns,
     });
     let known = project.known_winners(&workload, worker.info());
     let monitor = open_monitor(worker.info());
@@ -212,11 +212,7 @@ pub(super) fn order_under(config: &Config, budget: Budget, seed: u64) -> anyhow:
     Ok(Order {
         budget,
         rate: Rate { gpu_usd_per_hour: config.cost.gpu_usd_per_hour },
-        policy: config.policy(),
-        min_sample_ns: config.benchmark.min_sample_us * 1e3,
-        baseline_samples: config.baseline.samples,
-        oracle_flop: config.validate.oracle_gflop * 1e9,
-        model_flop: config.virtual_gpu.launch_gflop * 1e9,
+        measuring: config.measuring(),
         compile_ahead: config.parallel_compilations(),
         seed,
         config: serde_json::to_value(config).context("Failed to record the configuration")?,

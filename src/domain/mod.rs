@@ -17,6 +17,7 @@ pub mod history;
 pub mod hypothesis;
 pub mod incumbent;
 pub mod machine;
+pub mod measuring;
 pub mod names;
 pub mod op;
 pub mod plan;

@@ -12,8 +12,8 @@ use crate::domain::artifact::Artifact;
 use crate::domain::conditions::Conditions;
 use crate::domain::contest::{Contest, Role};
 use crate::domain::evaluation::Outcome;
+use crate::domain::measuring::Measuring;
 use crate::domain::plan::LaunchPlan;
-use crate::domain::verdict::Policy;
 use crate::domain::workload::{Case, Workload};
 
 /// What holds for every entrant of a contest.
@@ -22,12 +22,8 @@ pub struct Terms<'a> {
     pub workload: &'a Workload,
     /// The case, with its regime.
     pub case: &'a Case,
-    /// When enough is sampled.
-    pub policy: &'a Policy,
-    /// The shortest sample.
-    pub min_sample_ns: f64,
-    /// The most float64 work per check.
-    pub oracle_flop: f64,
+    /// How to measure.
+    pub measuring: Measuring,
     /// Where the inputs come from.
     pub input_seed: u64,
     /// No correct kernel is faster.
@@ -108,7 +104,7 @@ pub async fn hold(
     if let Some((entry, drawing)) = baseline.zip(drawing) {
         stage.admit(entry, terms, l2_bytes, drawing).await;
     }
-    let played = stage.play(terms.policy).await?;
+    let played = stage.play(&terms.measuring.policy).await?;
     if terms.energy {
         stage.measure_energy().await?;
     }
@@ -136,8 +132,7 @@ impl Terms<'_> {
             tolerance: self.workload.tolerance,
             case: self.case.clone(),
             plan: entry.plan.clone(),
-            min_sample_ns: self.min_sample_ns,
-            oracle_flop: self.oracle_flop,
+            measuring: self.measuring,
             input_seed: self.input_seed,
         }
     }

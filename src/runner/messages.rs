@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use crate::domain::artifact::Artifact;
 use crate::domain::device::DeviceInfo;
 use crate::domain::evaluation::{Correctness, Evaluation, Outcome, Timing};
+use crate::domain::measuring::Measuring;
 use crate::domain::op::Dtype;
 use crate::domain::plan::LaunchPlan;
-use crate::domain::verdict::Policy;
 use crate::domain::workload::{Case, Tolerance};
 use crate::runner::frames::Message;
 
@@ -60,14 +60,8 @@ pub struct EvaluateRequest {
     pub tolerance: Tolerance,
     /// The cases with their plans, in the order in which to try them.
     pub cases: Vec<CaseRequest>,
-    /// When to stop sampling, and when to confirm a modelled time.
-    pub policy: Policy,
-    /// The shortest sample.
-    pub min_sample_ns: f64,
-    /// The most float64 work per check.
-    pub oracle_flop: f64,
-    /// The most work of one launch on a device that models its times, for cases that have a scaled one.
-    pub model_flop: f64,
+    /// How to measure.
+    pub measuring: Measuring,
     /// Where the inputs come from: another seed is other inputs. Variants that share them share what is slow to draw.
     pub input_seed: u64,
     /// Where all comes from that no other variant was given: contents after timing and of a confirmation, and where checks look.
@@ -114,10 +108,8 @@ pub struct ExamineRequest {
     pub case: PlannedCase,
     /// Cases that are not in the workload.
     pub hidden: Vec<PlannedCase>,
-    /// The shortest sample.
-    pub min_sample_ns: f64,
-    /// The most float64 work per check.
-    pub oracle_flop: f64,
+    /// How to measure.
+    pub measuring: Measuring,
     /// Where the inputs come from.
     pub input_seed: u64,
 }
@@ -137,10 +129,8 @@ pub struct EnterRequest {
     pub case: Case,
     /// The variant's plan on it.
     pub plan: LaunchPlan,
-    /// The shortest sample.
-    pub min_sample_ns: f64,
-    /// The most float64 work per check.
-    pub oracle_flop: f64,
+    /// How to measure.
+    pub measuring: Measuring,
     /// Where the inputs come from: entrants with the same seed get the same inputs.
     pub input_seed: u64,
 }

@@ -123,7 +123,7 @@ impl Session<'_> {
         let seed = inputs::mix(self.order.seed, &["baseline", &case.name]);
         let timed = async {
             let prepared = process.prepare(workload.op, workload.dtype, case, worker.info().l2_bytes, seed).await;
-            let found = fastest(process, case, &prepared?, self.order.baseline_samples).await;
+            let found = fastest(process, case, &prepared?, self.order.measuring.baseline_samples).await;
             process.release().await.and(found)
         };
         in_time(timed, self.order.budget.wall.saturating_sub(self.elapsed()), &mut self.interrupt).await

@@ -82,7 +82,7 @@ impl Session<'_> {
         let contenders = self.contenders.get(case).into_iter().flatten();
         contenders.filter(|contender| contender.measurement.contest.is_none()).filter(move |contender| {
             let screening = contender.measurement.screening.as_ref();
-            screening.is_some_and(|screening| self.order.policy.promising(screening, bar_ns))
+            screening.is_some_and(|screening| self.order.measuring.policy.promising(screening, bar_ns))
         })
     }
 

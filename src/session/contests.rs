@@ -12,6 +12,7 @@ use crate::domain::contest::{Contest, Role, near_tie};
 use crate::domain::device::TimeSource;
 use crate::domain::evaluation::{Evaluation, Measurement, Outcome};
 use crate::domain::floor::{Floor, floor_ns};
+use crate::domain::measuring::Measuring;
 use crate::domain::variant::Variant;
 use crate::domain::verdict::{Decision, Verdict};
 use crate::runner::baseline::BaselineProcess;
@@ -127,7 +128,7 @@ impl Session<'_> {
         let case = &challenger.measurement.case;
         let incumbent = self.history.incumbents.get(case)?;
         let screening = challenger.measurement.screening.as_ref()?;
-        let promising = || self.order.policy.promising(screening, self.incumbent_screened_ns(case));
+        let promising = || self.order.measuring.policy.promising(screening, self.incumbent_screened_ns(case));
         (compiled.is_confirmation() || promising())
             .then(|| self.contender(case, incumbent.iteration).cloned())
             .flatten()
@@ -289,13 +290,11 @@ impl Session<'_> {
         others: &[(Role, Contender)],
         energy: bool,
     ) -> Result<Contest, ContestError> {
-        let case = &challenger.request.case;
+        let (case, measuring) = (&challenger.request.case, self.order.measuring);
         let terms = Terms {
             workload: &self.parts.workload,
             case,
-            policy: &self.order.policy,
-            min_sample_ns: self.order.min_sample_ns,
-            oracle_flop: self.order.oracle_flop * CHECK_SHARE,
+            measuring: Measuring { oracle_flop: measuring.oracle_flop * CHECK_SHARE, ..measuring },
             input_seed: inputs::mix(self.order.seed, &["contest", &self.contests.to_string()]),
             floor_ns: floor_ns(&self.parts.workload, case, self.parts.worker.info()),
             screened_ns: challenger.screened_ns(),
@@ -317,8 +316,8 @@ impl Session<'_> {
     /// Returns the reference kernel of a case where it stands for a baseline that is missing, if it can be afforded.
     fn reference_as_baseline(&self, challenger: &Contender) -> Option<Contender> {
         let reference = self.references.get(&challenger.measurement.case)?;
-        let sample_ns = f64::max(reference.screened_ns()?, self.order.min_sample_ns);
-        let affordable = sample_ns * self.order.policy.contest.least as f64 <= MOST_REFERENCE_NS;
+        let sample_ns = f64::max(reference.screened_ns()?, self.order.measuring.min_sample_ns);
+        let affordable = sample_ns * self.order.measuring.policy.contest.least as f64 <= MOST_REFERENCE_NS;
         (affordable && reference.variant.hash != challenger.variant.hash).then(|| reference.clone())
     }
 }

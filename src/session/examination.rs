@@ -41,8 +41,7 @@ impl Session<'_> {
             accuracy: self.tolerance(&asked.case.name),
             case,
             hidden,
-            min_sample_ns: self.order.min_sample_ns,
-            oracle_flop: self.order.oracle_flop,
+            measuring: self.order.measuring,
             input_seed: inputs::mix(self.order.seed, &["examination", &self.finished.to_string(), &asked.case.name]),
         })
     }

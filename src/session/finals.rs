@@ -71,7 +71,7 @@ impl Session<'_> {
         let incumbent = self.history.incumbents.get(case)?;
         let incumbent = self.contender(case, incumbent.iteration)?;
         let screening = incumbent.measurement.screening.as_ref()?;
-        if !self.order.policy.affordable(screening) {
+        if !self.order.measuring.policy.affordable(screening) {
             return None;
         }
         let confirmed = incumbent.measurement.contest.is_some() && self.unconfirmed(case).next().is_none();
@@ -152,7 +152,7 @@ impl Session<'_> {
             let Some(incumbent) = self.history.incumbents.get(case) else { return Ok(None) };
             let Some(mut incumbent) = self.contender(case, incumbent.iteration).cloned() else { return Ok(None) };
             let screening = incumbent.measurement.screening.as_ref();
-            if !screening.is_some_and(|screening| self.order.policy.affordable(screening)) {
+            if !screening.is_some_and(|screening| self.order.measuring.policy.affordable(screening)) {
                 return Ok(None);
             }
             let rivals = self.rivals(case);

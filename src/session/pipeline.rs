@@ -57,7 +57,7 @@ impl Session<'_> {
         let specialization = family.specialization(first);
         self.history.proposed.insert(Point::new(&family.name, &specialization, &idea.params));
         let rendered = render(family, &specialization, workload.dtype, &idea.params);
-        let cases = planning::of_idea(family, &idea, workload, device, self.order.model_flop);
+        let cases = planning::of_idea(family, &idea, workload, device, self.order.measuring.model_flop);
         let (variant, unrenderable) = match rendered {
             Ok(variant) => (variant, None),
             // A template may fail at some points only: there it has no source, and its name is that of the error.

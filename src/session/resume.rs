@@ -254,7 +254,7 @@ impl Session<'_> {
         let plan = plans.get(&case.name)?.clone();
         let family = self.parts.families.iter().find(|family| family.name == variant.family);
         let asked = family.and_then(|family| {
-            planning::of_case(family, &variant.params, case, workload, device, self.order.model_flop).ok()
+            planning::of_case(family, &variant.params, case, workload, device, self.order.measuring.model_flop).ok()
         });
         let scaled = asked.filter(|asked| asked.plan == plan).and_then(|asked| asked.scaled);
         Some(CaseRequest { case: case.clone(), plan, incumbent_ns: None, scaled })

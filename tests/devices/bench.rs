@@ -6,6 +6,7 @@ use std::time::Duration;
 use optloop::domain::artifact::Artifact;
 use optloop::domain::evaluation::{Evaluation, Outcome};
 use optloop::domain::family::Family;
+use optloop::domain::measuring::Measuring;
 use optloop::domain::op::Dtype;
 use optloop::domain::plan::LaunchPlan;
 use optloop::domain::regime::Regime;
@@ -23,7 +24,19 @@ use optloop::runner::toolchain::Toolchain;
 use optloop::runner::worker::{Worker, WorkerError};
 
 const TOLERANCE: Tolerance = Tolerance { relative_l2: 1e-3, worst_row: 4e-3 };
-const MIN_SAMPLE_NS: f64 = 200_000.0;
+
+const MEASURING: Measuring = Measuring {
+    policy: Policy {
+        min_speedup: 1.01,
+        screening: Sampling { least: 10, most: 10, relative_error: 0.005, max_ns: 1e9 },
+        contest: Sampling { least: 30, most: 30, relative_error: 0.002, max_ns: 1e10 },
+        block: 10,
+    },
+    min_sample_ns: 200_000.0,
+    baseline_samples: 10,
+    oracle_flop: 1e10,
+    model_flop: 1e9,
+};
 
 /// A worker on a device, with a compiler for it.
 pub struct Bench {
@@ -113,8 +126,7 @@ impl Bench {
             accuracy: TOLERANCE,
             hidden: hidden.collect(),
             case: PlannedCase { case, plan },
-            min_sample_ns: MIN_SAMPLE_NS,
-            oracle_flop: 1e10,
+            measuring: MEASURING,
             input_seed: 7,
         };
         self.worker.examine(request).await.unwrap()
@@ -159,15 +171,7 @@ impl Bench {
             dtype: Dtype::F16,
             tolerance: TOLERANCE,
             cases: vec![CaseRequest { case, plan, incumbent_ns, scaled: None }],
-            policy: Policy {
-                min_speedup: 1.01,
-                screening: Sampling { least: 10, most: 10, relative_error: 0.005, max_ns: 1e9 },
-                contest: Sampling { least: 30, most: 30, relative_error: 0.002, max_ns: 1e10 },
-                block: 10,
-            },
-            min_sample_ns: MIN_SAMPLE_NS,
-            oracle_flop: 1e10,
-            model_flop: 1e9,
+            measuring: MEASURING,
             input_seed: 7,
             own_seed: 8,
         };
@@ -184,8 +188,7 @@ impl Bench {
             tolerance: TOLERANCE,
             case,
             plan,
-            min_sample_ns: MIN_SAMPLE_NS,
-            oracle_flop: 1e10,
+            measuring: MEASURING,
             input_seed: 7,
         }
     }

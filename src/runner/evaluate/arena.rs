@@ -106,13 +106,13 @@ impl Arena {
             Ok((seen, prepared)) => {
                 let Prepared { executions, replay_ns, .. } = prepared;
                 let entered = Entered { correctness: seen.correctness, launches_per_sample: executions, replay_ns };
-                let EnterRequest { dtype, tolerance, oracle_flop, case, plan, .. } = request;
+                let EnterRequest { dtype, tolerance, measuring, case, plan, .. } = request;
                 self.entrants.push(Entrant {
                     op,
                     case,
                     dtype,
                     tolerance,
-                    oracle_flop,
+                    oracle_flop: measuring.oracle_flop,
                     plan,
                     held,
                     prepared,
@@ -241,14 +241,14 @@ impl Arena {
             dims: problem.dims.clone(),
             sets,
             dtype: problem.dtype,
-            oracle_flop: request.oracle_flop,
+            oracle_flop: request.measuring.oracle_flop,
             seed: request.input_seed,
         };
         if let Some((_, stage)) = self.stage.as_ref().filter(|(known, _)| *known == source) {
             return Ok(Rc::clone(stage));
         }
         let tensors = Sets::allocate(device, Some(problem), &LaunchPlan::default(), sets)?;
-        let data = Data::new(problem, request.oracle_flop, request.input_seed);
+        let data = Data::new(problem, request.measuring.oracle_flop, request.input_seed);
         let stage = Rc::new(Stage { data, tensors, fresh: OnceCell::new() });
         self.stage = Some((source, Rc::clone(&stage)));
         Ok(stage)
@@ -308,7 +308,7 @@ fn get_ready(
     others: &[&Entrant],
     step: &mut Step<'_>,
 ) -> Result<(Seen, Prepared), Ended> {
-    let EnterRequest { op, artifact, dtype, tolerance, case, plan, min_sample_ns, .. } = request;
+    let EnterRequest { op, artifact, dtype, tolerance, case, plan, measuring, .. } = request;
     let Held { module, sets } = held;
     let op = ops::find(op).map_err(Ended::Machine)?;
     let problem = Problem { op, dims: &case.dims, dtype: *dtype };
@@ -319,7 +319,7 @@ fn get_ready(
     step(&case.name, "time");
     let setup = Setup { module: *module, ..setup };
     setup.reset(device)?;
-    let prepared = benchmark::prepare(replays(device)?, &setup.works(), *min_sample_ns);
+    let prepared = benchmark::prepare(replays(device)?, &setup.works(), measuring.min_sample_ns);
     let prepared = prepared.map_err(|fault| setup.ended(fault))?;
     let checked = setup.check_timed(device, &seen, data).and_then(|()| match look(device, &setup, data, others)? {
         Some(Refusal { check, message }) => Err(setup.wrong(check, message)),

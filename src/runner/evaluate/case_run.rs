@@ -7,6 +7,7 @@ use super::setup::{Seen, Setup};
 use super::stock::Stock;
 use super::{Ended, Step};
 use crate::domain::evaluation::{Correctness, Measurement, Timing};
+use crate::domain::measuring::Measuring;
 use crate::domain::op::Op;
 use crate::domain::plan::LaunchPlan;
 use crate::domain::profile::Profile;
@@ -45,7 +46,7 @@ pub(super) fn measure(
     let CaseRequest { case, plan, incumbent_ns, .. } = wanted;
     CaseRun::allocated(device, asked, case, plan, |run, device| {
         let (correctness, (screening, profile)) = run.screen(device, *incumbent_ns, step)?;
-        let worth_it = profile.is_some() && asked.request.policy.worth_it(screening.median_ns, *incumbent_ns);
+        let worth_it = profile.is_some() && asked.request.measuring.policy.worth_it(screening.median_ns, *incumbent_ns);
         let confirmed = worth_it.then(|| run.confirm(device, step)).transpose()?;
         Ok(measurement(wanted, correctness, (screening, profile), confirmed))
     })
@@ -60,12 +61,12 @@ pub(super) fn measure_scaled(
     step: &mut Step<'_>,
 ) -> Result<Measurement, Ended> {
     let request = asked.request;
-    let share = request.model_flop / asked.op.flop(&wanted.case.dims);
+    let share = request.measuring.model_flop / asked.op.flop(&wanted.case.dims);
     CaseRun::allocated(device, asked, &scaled.case, &scaled.plan, |small, device| {
         let (correctness, _) = small.screen(device, None, step)?;
         CaseRun::allocated(device, asked, &wanted.case, &wanted.plan, |run, device| {
             let screened = run.model_fresh(device, SCREENING, share, step)?;
-            let confirmed = if request.policy.worth_it(screened.0.median_ns, wanted.incumbent_ns) {
+            let confirmed = if request.measuring.policy.worth_it(screened.0.median_ns, wanted.incumbent_ns) {
                 small.confirm(device, step)?;
                 Some(run.model_fresh(device, "confirmation", share, step)?)
             } else {
@@ -152,7 +153,7 @@ impl CaseRun<'_> {
         incumbent_ns: Option<f64>,
         step: &mut Step<'_>,
     ) -> Result<(Correctness, Timed), Ended> {
-        let data = self.stock.data(&self.problem, self.request.oracle_flop, self.seed(SCREENING));
+        let data = self.stock.data(&self.problem, self.request.measuring.oracle_flop, self.seed(SCREENING));
         let seen = self.loaded(device, (step, "check"), |setup, device| setup.check_once(device, &data))?;
         let timed = self.loaded(device, (step, "time"), |setup, device| {
             setup.reset(device)?;
@@ -171,7 +172,7 @@ impl CaseRun<'_> {
         device: &mut dyn Device,
         incumbent_ns: Option<f64>,
     ) -> Result<(Timed, Option<Prepared>), Ended> {
-        let EvaluateRequest { policy, min_sample_ns, .. } = self.request;
+        let Measuring { policy, min_sample_ns, .. } = &self.request.measuring;
         let timed = match device.clock() {
             Clock::Replay(device) => benchmark::prepare(device, &setup.works(), *min_sample_ns).and_then(|prepared| {
                 let timing = benchmark::screen(device, &prepared, policy, incumbent_ns)?;
@@ -191,7 +192,7 @@ impl CaseRun<'_> {
         (seen, data): (&Seen, &Data),
     ) -> Result<(), Ended> {
         let checked = setup.check_timed(device, seen, data).and_then(|()| {
-            let fresh = data.turned(&self.problem, self.request.oracle_flop * FRESH_SHARE, self.seed("fresh"));
+            let fresh = data.turned(&self.problem, self.request.measuring.oracle_flop * FRESH_SHARE, self.seed("fresh"));
             setup.check_fresh(device, prepared.as_ref(), &fresh)
         });
         let released = match (prepared, device.clock()) {
@@ -204,7 +205,7 @@ impl CaseRun<'_> {
 
     /// Models the case on other fresh inputs, and checks what was executed meanwhile.
     fn confirm(&self, device: &mut dyn Device, step: &mut Step<'_>) -> Result<Timed, Ended> {
-        let data = Data::new(&self.problem, self.request.oracle_flop, self.seed("confirmation"));
+        let data = Data::new(&self.problem, self.request.measuring.oracle_flop, self.seed("confirmation"));
         self.loaded(device, (step, "confirm"), |setup, device| {
             setup.fill(device, &data.inputs)?;
             let timed = modelled(setup, device, 1.0)?;

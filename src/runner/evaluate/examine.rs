@@ -47,10 +47,10 @@ struct Examiner<'a> {
 impl Examiner<'_> {
     /// Checks the case on random inputs that nobody saw, as accurately as a winner has to be.
     fn check_accuracy(&self, device: &mut dyn Device, module: Module, step: &mut Step<'_>) -> Result<(), Ended> {
-        let ExamineRequest { accuracy, oracle_flop, input_seed, .. } = self.request;
+        let ExamineRequest { accuracy, measuring, input_seed, .. } = self.request;
         self.on(device, module, &self.request.case, |setup, device| {
             step(setup.case, "accuracy");
-            let data = Data::new(&setup.problem, *oracle_flop, mix(*input_seed, &["accuracy"]));
+            let data = Data::new(&setup.problem, measuring.oracle_flop, mix(*input_seed, &["accuracy"]));
             Setup { tolerance: accuracy, ..*setup }.check_once(device, &data).map(drop)
         })
     }
@@ -81,7 +81,7 @@ impl Examiner<'_> {
         draw_into(problem, seed, values);
         apply(problem, probe, seed, values);
         encode_into(problem, values, inputs);
-        let oracle_flop = self.request.oracle_flop * PROBE_SHARE;
+        let oracle_flop = self.request.measuring.oracle_flop * PROBE_SHARE;
         let mut data = Data::encoded(problem, values, std::mem::take(inputs), oracle_flop, seed);
         let output = setup.output_of(device, &data)?;
         let mut checked = data.expectation.check(&output, setup.tolerance);
@@ -103,7 +103,7 @@ impl Examiner<'_> {
             self.on(device, module, hidden, |setup, device| {
                 let dims: Vec<String> = hidden.case.dims.iter().map(|(name, size)| format!("{name}={size}")).collect();
                 let seed = mix(self.request.input_seed, &["hidden", &dims.join(" ")]);
-                let data = Data::new(&setup.problem, self.request.oracle_flop, seed);
+                let data = Data::new(&setup.problem, self.request.measuring.oracle_flop, seed);
                 setup.check_once(device, &data).map_err(|ended| on_hidden(ended, &dims.join(" ")))
             })?;
         }

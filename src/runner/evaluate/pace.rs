@@ -151,7 +151,7 @@ impl Runner<'_> {
         device.reset_caches().map_err(|fault| setup.ended(fault))?;
         let works = setup.works();
         let works = if self.regime == Regime::Cold { &works[..] } else { &works[..1] };
-        let timed = benchmark::time(replays(device)?, works, SAMPLES, self.request.min_sample_ns);
+        let timed = benchmark::time(replays(device)?, works, SAMPLES, self.request.measuring.min_sample_ns);
         timed.map(|timing| timing.median_ns).map_err(|fault| setup.ended(fault))
     }
 
@@ -207,7 +207,7 @@ impl Runner<'_> {
             scan(&output, problem.dtype).map_err(wrong)?;
             if compared.contains(&place) {
                 let values = pool.values(problem, cuts);
-                let data = Data::of(problem, &values, self.request.oracle_flop * CHECK_SHARE, seed);
+                let data = Data::of(problem, &values, self.request.measuring.oracle_flop * CHECK_SHARE, seed);
                 data.expectation.check(&output, tolerance).map_err(wrong)?;
             }
         }

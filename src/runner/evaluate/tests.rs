@@ -4,6 +4,7 @@ use super::*;
 use crate::domain::artifact::Artifact;
 use crate::domain::check::Check;
 use crate::domain::evaluation::Outcome;
+use crate::domain::measuring::Measuring;
 use crate::domain::op::{Dims, Dtype};
 use crate::domain::plan::{Arg, Initial, Launch, LaunchPlan, Scalar, ScalarValue, Workspace};
 use crate::domain::regime::Regime;
@@ -79,6 +80,19 @@ fn case(regime: Regime) -> Case {
 
 const TOLERANCE: Tolerance = Tolerance { relative_l2: 1e-3, worst_row: 4e-3 };
 
+const MEASURING: Measuring = Measuring {
+    policy: Policy {
+        min_speedup: 1.01,
+        screening: Sampling { least: 10, most: 30, relative_error: 0.005, max_ns: 1e9 },
+        contest: Sampling { least: 30, most: 30, relative_error: 0.002, max_ns: 1e10 },
+        block: 10,
+    },
+    min_sample_ns: 200_000.0,
+    baseline_samples: 10,
+    oracle_flop: 1e10,
+    model_flop: 1e9,
+};
+
 fn evaluation(fault: i32, regime: Regime) -> EvaluateRequest {
     EvaluateRequest {
         artifact: artifact(),
@@ -86,15 +100,7 @@ fn evaluation(fault: i32, regime: Regime) -> EvaluateRequest {
         dtype: Dtype::F16,
         tolerance: TOLERANCE,
         cases: vec![CaseRequest { case: case(regime), plan: plan(fault), incumbent_ns: None, scaled: None }],
-        policy: Policy {
-            min_speedup: 1.01,
-            screening: Sampling { least: 10, most: 30, relative_error: 0.005, max_ns: 1e9 },
-            contest: Sampling { least: 30, most: 30, relative_error: 0.002, max_ns: 1e10 },
-            block: 10,
-        },
-        min_sample_ns: 200_000.0,
-        oracle_flop: 1e10,
-        model_flop: 1e9,
+        measuring: MEASURING,
         input_seed: 7,
         own_seed: 8,
     }
@@ -108,8 +114,7 @@ fn entrant(fault: i32, regime: Regime) -> EnterRequest {
         tolerance: TOLERANCE,
         case: case(regime),
         plan: plan(fault),
-        min_sample_ns: 200_000.0,
-        oracle_flop: 1e10,
+        measuring: MEASURING,
         input_seed: 7,
     }
 }
@@ -282,14 +287,13 @@ fn a_winner_may_have_to_be_better_than_correct_on_the_case_itself() {
 }
 
 fn examination(fault: i32, regime: Regime) -> ExamineRequest {
-    let EvaluateRequest { artifact, op, dtype, tolerance, min_sample_ns, oracle_flop, input_seed, .. } =
-        evaluation(fault, regime);
+    let EvaluateRequest { artifact, op, dtype, tolerance, measuring, input_seed, .. } = evaluation(fault, regime);
     let accuracy = tolerance;
     let planned = |case: Case| PlannedCase { case, plan: plan(fault) };
     let hidden = ops::find("attention").unwrap().hidden(&case(regime).dims);
     let hidden = hidden.into_iter().map(|dims| planned(Case { dims, ..case(regime) })).collect();
     let case = planned(case(regime));
-    ExamineRequest { artifact, op, dtype, tolerance, accuracy, case, hidden, min_sample_ns, oracle_flop, input_seed }
+    ExamineRequest { artifact, op, dtype, tolerance, accuracy, case, hidden, measuring, input_seed }
 }
 
 #[test]
