@@ -1,6 +1,7 @@
 //! `optloop worker`: holds a device for a session.
 
 use crate::runner::device::DeviceChoice;
+use crate::runner::fake_worker::serve_fake;
 use crate::runner::worker::serve;
 
 /// Arguments of `optloop worker`.
@@ -13,5 +14,8 @@ pub struct Args {
 
 /// Serves until standard input ends.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    serve(&args.device)
+    match &args.device {
+        DeviceChoice::Fake => serve_fake(),
+        device => serve(device),
+    }
 }

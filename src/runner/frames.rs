@@ -27,7 +27,7 @@ use crate::secrets;
 
 /// What both sides must speak: raised with every change of a message. They differ only where the executable was replaced under
 /// a running session.
-pub const VERSION: u32 = 8;
+pub const VERSION: u32 = 9;
 
 /// The longest payload. A CUBIN with its PTX is below 1 MiB; anything near this is no message of ours.
 pub const MAX_PAYLOAD_BYTES: u32 = 64 << 20;

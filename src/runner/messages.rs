@@ -164,13 +164,15 @@ pub enum Reply {
         /// What is being done.
         doing: String,
     },
+    /// A launch begins within the step: a deadline of its own.
+    Launch,
     /// Replays begin, or go on, each of which is expected to take so long: a deadline of their own.
     Replay {
-        /// The case's name.
-        case: String,
         /// How long as many launches by themselves took, in seconds.
         expected_s: f64,
     },
+    /// The step goes on after a launch or replays: its deadline starts anew.
+    StepGoesOn,
     /// The variant is evaluated.
     Evaluated(Evaluation),
     /// The variant passed its examination.
@@ -201,7 +203,9 @@ impl Message for Reply {
             | Self::Opened(Ok(()))
             | Self::Well
             | Self::Step { .. }
+            | Self::Launch
             | Self::Replay { .. }
+            | Self::StepGoesOn
             | Self::Examined(_)
             | Self::Entered(_)
             | Self::Sampled(_)

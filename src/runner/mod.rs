@@ -12,6 +12,7 @@ pub mod compile;
 pub mod contest;
 pub mod device;
 mod evaluate;
+pub mod fake_worker;
 pub mod frames;
 pub mod inputs;
 pub mod messages;

@@ -25,7 +25,7 @@ fn hasty() -> Sandbox {
     sandbox
 }
 
-/// Runs a session in which the fake device meets trouble: a line for each time, see `device/trouble.rs`.
+/// Runs a session in which the fake device meets trouble: a line for each time, see `src/runner/device/fake/script.rs`.
 fn session_with(sandbox: &Sandbox, trouble: &str) -> Output {
     sandbox.write(".optloop/trouble", trouble);
     let start =

@@ -12,6 +12,9 @@ use crate::domain::names::did_you_mean;
 /// The virtual GPU that stands in where no CUDA device answers.
 const DEFAULT_GPU: &str = "h200";
 
+/// The variable of the environment without which there is no fake device.
+const FAKE_ALLOWED: &str = "OPTLOOP_FAKE_DEVICE";
+
 /// The devices that `--device` names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeviceChoice {
@@ -38,6 +41,11 @@ impl DeviceChoice {
             Self::Auto | Self::Virtual(_) | Self::Fake => 0,
         }
     }
+
+    /// Returns what has to stand in the environment of a process that is to open it.
+    pub(in crate::runner) fn environment(&self) -> Option<(&'static str, &'static str)> {
+        (*self == Self::Fake).then_some((FAKE_ALLOWED, "1"))
+    }
 }
 
 impl std::str::FromStr for DeviceChoice {
@@ -48,7 +56,7 @@ impl std::str::FromStr for DeviceChoice {
             "auto" => return Ok(Self::Auto),
             "virtual" => return Ok(Self::stand_in()),
             // Its times are made up: only who asks for it in two places gets it.
-            "fake" if std::env::var_os("OPTLOOP_FAKE_DEVICE").is_some() => return Ok(Self::Fake),
+            "fake" if std::env::var_os(FAKE_ALLOWED).is_some() => return Ok(Self::Fake),
             _ => {}
         }
         if let Some(name) = text.strip_prefix("virtual:") {

@@ -2,17 +2,21 @@
 //!
 //! It executes nothing: outputs come from the op's reference, times from a formula over the launch plan, so that a
 //! session over it has something to find and always finds the same. A family under test can ask for trouble through a
-//! scalar argument called `FAULT`. Its times are *modelled* and its name says what it is.
+//! scalar argument called `FAULT` ([`faults`]), a test through a list of what is to go wrong at which stage ([`script`]). Its times
+//! are *modelled* and its name says what it is.
+
+mod faults;
+pub(super) mod script;
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-use super::trouble::{Strike, Trouble};
+use self::faults::*;
+use self::script::{Script, Strike};
 use super::{Buffer, Capture, Clock, Device, Fault, Module, Replay, Work};
 use crate::domain::artifact::Artifact;
 use crate::domain::device::{DeviceInfo, Peaks, TimeSource};
 use crate::domain::op::{Dims, Dtype, Op, Role};
-use crate::domain::plan::{Arg, LaunchPlan, ScalarValue};
 use crate::runner::{inputs, self_check};
 
 /// See the module.
@@ -25,7 +29,7 @@ pub struct FakeDevice {
     next: usize,
     jitter: u64,
     known: Option<Known>,
-    trouble: Option<Trouble>,
+    script: Option<Script>,
 }
 
 /// A buffer's memory.
@@ -97,40 +101,6 @@ struct Known {
     output: Vec<f32>,
 }
 
-/// The values of a `FAULT` argument.
-const WRONG: i32 = 1;
-const CRASH: i32 = 2;
-const UNWRITTEN: i32 = 3;
-const HANG: i32 = 4;
-const DEATH: i32 = 5;
-const NOT_A_NUMBER: i32 = 6;
-/// Right in its first execution only.
-const WRONG_LATER: i32 = 7;
-const WRITES_BESIDE: i32 = 8;
-const WRITES_INPUTS: i32 = 9;
-const NOT_REPEATABLE: i32 = 10;
-/// Computes nothing for an output that it computed once.
-const CACHED: i32 = 11;
-/// Overflows where inputs are large.
-const WRONG_ON_PROBES: i32 = 12;
-/// Computes nothing right but the first shape that it meets.
-const WRONG_ON_HIDDEN: i32 = 13;
-const SLOW_ON_FRESH: i32 = 14;
-/// Does nothing in every other execution.
-const SKIPS: i32 = 15;
-/// Right on the first and the last of what it executes on in turns.
-const RIGHT_AT_ENDS: i32 = 16;
-/// Writes over its inputs, but not before it has executed so often that it is being timed.
-const WRITES_INPUTS_LATER: i32 = 17;
-/// Writes beside its output when it is being timed.
-const WRITES_BESIDE_LATER: i32 = 18;
-
-/// Gives its first output for ever when it has executed so often that nobody but a contest gets there.
-const GIVES_UP: i32 = 19;
-
-/// Writes into the workspaces of the others, when it is being timed: they are right on what they know, and on nothing else.
-const STRAYS: i32 = 20;
-
 /// Executions that giving up takes: an evaluation has some dozens.
 const PATIENCE: usize = 300;
 
@@ -171,7 +141,7 @@ impl FakeDevice {
             next: 0,
             jitter: 1,
             known: None,
-            trouble: Trouble::asked(),
+            script: Script::asked(),
         }
     }
 
@@ -238,7 +208,7 @@ impl FakeDevice {
 
     /// Computes what the kernel of the self-check does, or something else if a test wants that.
     fn check_itself(&mut self, work: &Work<'_>) -> Result<(), Fault> {
-        let strike = self.trouble.as_ref().and_then(|trouble| trouble.at(self_check::KERNEL));
+        let strike = self.script.as_ref().and_then(|script| script.at(self_check::KERNEL));
         let strike = strike.map(|strike| strike.happen(&mut std::io::sink()));
         let mut found = self_check::expected_bytes(&self.read(work.buffers["from"])?);
         if strike == Some(Strike::Wrong) {
@@ -307,22 +277,13 @@ impl OwnedWork {
         let computed = work
             .problem
             .map(|problem| Rc::new(Computed { op: problem.op, dims: problem.dims.clone(), dtype: problem.dtype }));
-        Self { module: work.module, fault: fault(work.plan), buffers, computed }
+        Self { module: work.module, fault: faults::of(work.plan), buffers, computed }
     }
 }
 
 /// Tells whether any value is large.
 fn has_large(bytes: &[u8], dtype: Dtype) -> bool {
     inputs::decode(bytes, dtype).iter().any(|value| value.abs() > LARGE)
-}
-
-/// Returns the plan's `FAULT` argument, or 0.
-fn fault(plan: &LaunchPlan) -> i32 {
-    let scalars = plan.launches.iter().flat_map(|launch| &launch.args).filter_map(|arg| match arg {
-        Arg::Scalar(scalar) if scalar.name == "FAULT" => Some(scalar.value),
-        _ => None,
-    });
-    scalars.filter_map(|value| if let ScalarValue::I32(value) = value { Some(value) } else { None }).next().unwrap_or(0)
 }
 
 /// Makes a time up: work over the machine's rate, worse for few or small blocks, plus a launch each.
@@ -400,7 +361,7 @@ impl Device for FakeDevice {
     }
 
     fn launch(&mut self, work: &Work<'_>) -> Result<(), Fault> {
-        match fault(work.plan) {
+        match faults::of(work.plan) {
             CRASH => Err(Fault::Crashed("an illegal memory access was encountered (made up)".to_owned())),
             HANG => loop {
                 std::thread::park();
@@ -413,10 +374,6 @@ impl Device for FakeDevice {
 
     fn clock(&mut self) -> Clock<'_> {
         Clock::Replay(self)
-    }
-
-    fn trouble(&self) -> Option<Trouble> {
-        self.trouble.clone()
     }
 }
 

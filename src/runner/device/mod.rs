@@ -3,7 +3,6 @@
 mod choice;
 mod cuda;
 mod fake;
-mod trouble;
 mod virtual_gpu;
 
 use std::collections::HashMap;
@@ -17,7 +16,7 @@ use crate::domain::profile::Profile;
 pub use choice::{DeviceChoice, describe, open};
 #[cfg(test)]
 pub(in crate::runner) use fake::FakeDevice;
-pub(in crate::runner) use trouble::Trouble;
+pub(in crate::runner) use fake::script::Script;
 
 /// A buffer of a device. It lives until it is freed or the device is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -147,11 +146,6 @@ pub trait Device {
 
     /// Returns what tells how long a plan takes.
     fn clock(&mut self) -> Clock<'_>;
-
-    /// Returns what tests want to go wrong around it: nothing, unless it is the fake device.
-    fn trouble(&self) -> Option<Trouble> {
-        None
-    }
 }
 
 /// How a device tells how long a plan takes.

@@ -302,8 +302,8 @@ impl Worker {
 impl Worker {
     /// Asks, and waits as long as each step may take. A process that does not answer is gone afterwards.
     async fn ask<T>(&mut self, request: Request, case: &str, expected: impl Fn(Reply) -> Option<T>) -> Result<T, Lost> {
-        let (mut case, mut doing) = (case.to_owned(), "load".to_owned());
-        let mut patience = self.patience.of(&doing);
+        let (mut case, mut step) = (case.to_owned(), "load".to_owned());
+        let (mut doing, mut patience) = (step.clone(), self.patience.step);
         let mut since = Instant::now();
         let crashed = |case, message| Lost { outcome: Outcome::Crashed { case, message }, blames_device: false };
         let Some(mut process) = self.process.take() else {
@@ -318,13 +318,14 @@ impl Worker {
                 match heard {
                     Heard::Reply(reply) => match *reply {
                         Reply::Step { case: at, doing: what } => {
-                            patience = self.patience.of(&what);
-                            (case, doing) = (at, what);
+                            (case, step) = (at, what);
+                            (doing, patience) = (step.clone(), self.patience.step);
                         }
-                        Reply::Replay { case: at, expected_s } => {
-                            patience = self.patience.of_replay(expected_s);
-                            (case, doing) = (at, "replay".to_owned());
+                        Reply::Launch => (doing, patience) = ("launch".to_owned(), self.patience.launch),
+                        Reply::Replay { expected_s } => {
+                            (doing, patience) = ("replay".to_owned(), self.patience.of_replay(expected_s));
                         }
+                        Reply::StepGoesOn => (doing, patience) = (step.clone(), self.patience.step),
                         Reply::Failed(outcome @ Outcome::Crashed { .. }) => {
                             break Lost { outcome, blames_device: false };
                         }

@@ -12,3 +12,4 @@ mod watched;
 pub use client::{Answer, Worker, WorkerError};
 pub use process::Patience;
 pub use server::serve;
+pub(in crate::runner) use server::serve_over;

@@ -54,11 +54,6 @@ impl From<Duration> for Patience {
 }
 
 impl Patience {
-    /// Returns how long a step may take.
-    pub(super) fn of(&self, doing: &str) -> Duration {
-        if doing == "launch" { self.launch } else { self.step }
-    }
-
     /// Returns how long it may be silent once it has said that it replays what is expected to take so long.
     pub(super) fn of_replay(&self, expected_s: f64) -> Duration {
         let expected = Duration::try_from_secs_f64(REPLAY_SLACK * expected_s).unwrap_or(self.step);
@@ -113,9 +108,7 @@ impl Process {
         let mut command = Command::new(&program.exe);
         command.args(["worker", "--device", &program.choice.to_string()]);
         secrets::withhold(command.as_std_mut());
-        if program.choice == DeviceChoice::Fake {
-            command.env("OPTLOOP_FAKE_DEVICE", "1");
-        }
+        command.envs(program.choice.environment());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         // A Ctrl-C at the terminal is for the session to handle, not for the worker to die of.
         #[cfg(unix)]
@@ -231,7 +224,7 @@ mod tests {
     fn a_replay_may_take_far_longer_than_its_launches_did_and_never_longer_than_a_step() {
         let patience = Patience::from(Duration::from_secs(90));
         let seconds = |expected_s| patience.of_replay(expected_s).as_secs_f64();
-        assert_eq!(patience.of("launch").as_secs(), 10);
+        assert_eq!(patience.launch.as_secs(), 10);
         // A sample of 200 us that hangs is given up as soon as a launch is.
         assert_eq!(seconds(0.0002).round(), 11.0);
         assert_eq!(seconds(2.0), 31.0);

@@ -1,5 +1,7 @@
 //! The worker's side: reads requests from standard input, writes replies to what was standard output.
 
+use std::io;
+
 use super::watched::{Teller, Watched};
 use crate::domain::evaluation::{Evaluation, Outcome};
 use crate::runner::device::{self, DeviceChoice};
@@ -9,18 +11,26 @@ use crate::runner::{child, frames, self_check};
 
 /// Serves evaluations on a device until standard input ends, or until a variant has crashed the device.
 pub fn serve(choice: &DeviceChoice) -> anyhow::Result<()> {
-    let mut requests = child::requests::<Request>().into_iter();
+    let requests = child::requests();
     let mut out = child::replies()?;
+    serve_over(choice, requests, move |reply| frames::write(&mut out, reply))
+}
+
+/// Serves whoever is behind these requests and hears these replies.
+pub(in crate::runner) fn serve_over(
+    choice: &DeviceChoice,
+    requests: impl IntoIterator<Item = Request>,
+    replies: impl FnMut(&Reply) -> io::Result<()> + 'static,
+) -> anyhow::Result<()> {
+    let (mut requests, teller) = (requests.into_iter(), Teller::new(Box::new(replies)));
     let found = device::describe(choice);
-    frames::write(&mut out, &Reply::Hello(found.clone()))?;
+    teller.say(&Reply::Hello(found.clone()))?;
     // Whoever may not use the device ends this process instead.
     let (Ok(_), Some(Request::Open)) = (found, requests.next()) else { return Ok(()) };
     let device = match device::open(choice) {
         Ok(device) => device,
-        Err(reason) => return Ok(frames::write(&mut out, &Reply::Opened(Err(reason)))?),
+        Err(reason) => return Ok(teller.say(&Reply::Opened(Err(reason)))?),
     };
-    let teller = Teller::new(out, device.trouble());
-    teller.meet("hello");
     teller.say(&Reply::Opened(Ok(())))?;
     let mut device = Watched::new(device, teller.clone());
     let (mut arena, stock) = (Arena::default(), Stock::default());
@@ -46,12 +56,8 @@ fn is_last(reply: &Reply) -> bool {
 }
 
 fn answer(device: &mut Watched, arena: &mut Arena, stock: &Stock, request: Request, teller: &Teller) -> Reply {
-    match request {
-        Request::Examine(_) => teller.meet("examine"),
-        Request::Enter(_) => teller.meet("enter"),
-        _ => {}
-    }
-    let mut step = |case: &str, doing: &str| teller.step(case, doing);
+    let mut step =
+        |case: &str, doing: &str| teller.tell(&Reply::Step { case: case.to_owned(), doing: doing.to_owned() });
     let answered = match request {
         Request::Open => Err(Ended::Machine("the device is open already".to_owned())),
         Request::SelfCheck(artifact) => {

@@ -5,7 +5,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::fs::File;
+use std::io;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -14,45 +14,29 @@ pub(super) const RETELL: Duration = Duration::from_secs(1);
 
 use crate::domain::artifact::Artifact;
 use crate::domain::device::DeviceInfo;
-use crate::runner::device::{Buffer, Capture, Clock, Device, Fault, Module, Replay, Trouble, Work};
-use crate::runner::frames;
+use crate::runner::device::{Buffer, Capture, Clock, Device, Fault, Module, Replay, Work};
 use crate::runner::messages::Reply;
+
+/// Where a worker's replies go.
+pub(super) type Outlet = Box<dyn FnMut(&Reply) -> io::Result<()>>;
 
 /// Where a worker says what it is doing.
 #[derive(Clone)]
-pub(super) struct Teller {
-    out: Rc<RefCell<File>>,
-    /// The case and the step that were told of last.
-    now: Rc<RefCell<(String, String)>>,
-    trouble: Option<Trouble>,
-}
+pub(super) struct Teller(Rc<RefCell<Outlet>>);
 
 impl Teller {
-    pub fn new(out: File, trouble: Option<Trouble>) -> Self {
-        Self { out: Rc::new(RefCell::new(out)), now: Rc::default(), trouble }
+    pub fn new(outlet: Outlet) -> Self {
+        Self(Rc::new(RefCell::new(outlet)))
     }
 
-    pub fn say(&self, reply: &Reply) -> std::io::Result<()> {
-        frames::write(&mut *self.out.borrow_mut(), reply)
+    pub fn say(&self, reply: &Reply) -> io::Result<()> {
+        (*self.0.borrow_mut())(reply)
     }
 
-    /// Tells of a step.
-    pub fn step(&self, case: &str, doing: &str) {
-        *self.now.borrow_mut() = (case.to_owned(), doing.to_owned());
-        self.tell(case, doing);
-        self.meet(doing);
-    }
-
-    /// Lets happen what a test wants to happen at a stage.
-    pub fn meet(&self, stage: &str) {
-        if let Some(strike) = self.trouble.as_ref().and_then(|trouble| trouble.at(stage)) {
-            strike.happen(&mut *self.out.borrow_mut());
-        }
-    }
-
-    fn tell(&self, case: &str, doing: &str) {
+    /// Tells of progress.
+    pub fn tell(&self, progress: &Reply) {
         // A supervisor that is gone ends this process through its input.
-        let _ = self.say(&Reply::Step { case: case.to_owned(), doing: doing.to_owned() });
+        let _ = self.say(progress);
     }
 }
 
@@ -76,8 +60,7 @@ impl Watched {
     /// Returns the device for anything but replays, after which the step goes on.
     fn at_work(&mut self) -> &mut dyn Device {
         if self.replays_told.take().is_some() {
-            let (case, doing) = self.teller.now.borrow().clone();
-            self.teller.tell(&case, &doing);
+            self.teller.tell(&Reply::StepGoesOn);
         }
         self.device.as_mut()
     }
@@ -93,13 +76,12 @@ impl Watched {
 /// Everything is passed on, what the trait has defaults for, too.
 impl Device for Watched {
     fn launch(&mut self, work: &Work<'_>) -> Result<(), Fault> {
-        let (case, doing) = self.teller.now.borrow().clone();
         self.replays_told = None;
-        self.teller.tell(&case, "launch");
+        self.teller.tell(&Reply::Launch);
         let started = Instant::now();
         let launched = self.device.launch(work);
         self.launch_s = started.elapsed().as_secs_f64();
-        self.teller.tell(&case, &doing);
+        self.teller.tell(&Reply::StepGoesOn);
         launched
     }
 
@@ -161,10 +143,6 @@ impl Device for Watched {
             Clock::Model(_) => self.device.clock(),
         }
     }
-
-    fn trouble(&self) -> Option<Trouble> {
-        self.device.trouble()
-    }
 }
 
 impl Replay for Watched {
@@ -177,11 +155,8 @@ impl Replay for Watched {
 
     fn replay(&mut self, capture: Capture) -> Result<f64, Fault> {
         if self.replays_told.is_none_or(|told| told.elapsed() > RETELL) {
-            let case = self.teller.now.borrow().0.clone();
             let expected_s = self.expected_s.get(&capture).copied().unwrap_or(0.0);
-            // As with a step: a supervisor that is gone ends this process.
-            let _ = self.teller.say(&Reply::Replay { case, expected_s });
-            self.teller.meet("replay");
+            self.teller.tell(&Reply::Replay { expected_s });
             self.replays_told = Some(Instant::now());
         }
         self.replays()?.replay(capture)

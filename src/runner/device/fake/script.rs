@@ -1,4 +1,4 @@
-//! What the fake device does wrong because a test asks it to.
+//! What goes wrong around the fake device because a test asks for it.
 //!
 //! `OPTLOOP_FAKE_FAULTS` names a file. Each of its lines is a stage and what happens there, once: the line is removed when it
 //! does, for the next worker is another process and must not meet it again.
@@ -8,8 +8,9 @@
 //! check hang /tmp/told
 //! ```
 //!
-//! The stages are `hello`, `self_check`, `examine`, `enter` and the steps that a worker tells of. This worker hangs at its second
-//! check; before, it writes its number to the file, which may be a pipe.
+//! The stages are `hello`, `self_check`, `examine`, `enter`, `replay` and the steps that a worker tells of. This worker hangs at its second
+//! check; before, it writes its number to the file, which may be a pipe. The device itself knows of its self-check only: the others are met
+//! by the [worker](crate::runner::fake_worker) around it.
 
 use std::fs;
 use std::io::Write;
@@ -36,11 +37,11 @@ pub enum Strike {
 
 /// A list of what is to happen.
 #[derive(Debug, Clone)]
-pub struct Trouble {
+pub struct Script {
     path: PathBuf,
 }
 
-impl Trouble {
+impl Script {
     /// Returns the list that the environment names, if it does.
     pub fn asked() -> Option<Self> {
         std::env::var_os("OPTLOOP_FAKE_FAULTS").map(|path| Self { path: path.into() })
