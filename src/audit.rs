@@ -77,12 +77,7 @@ impl Audit {
     /// Puts together what is needed. `worker` should give up a step after [`STEP_TIMEOUT`]; where the same seed is given, the
     /// same inputs are drawn.
     pub fn new(config: &Config, compiler: Compiler, worker: Worker, seed: u64) -> Self {
-        Self {
-            worker,
-            compiler,
-            measuring: config.measuring(),
-            seed,
-        }
+        Self { worker, compiler, measuring: config.measuring(), seed }
     }
 
     /// Describes the device.
@@ -171,7 +166,7 @@ impl Audit {
 
     /// Says that a time is below the floor, if it is. A modelled time is held against none.
     fn refuted(&self, exhibit: &Exhibit, evaluation: &Evaluation) -> Option<Outcome> {
-        if self.device().time_source == TimeSource::Modelled {
+        if self.device().time_source() == TimeSource::Modelled {
             return None;
         }
         let floor = Floor::of(&exhibit.workload, exhibit.case(), self.device());

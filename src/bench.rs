@@ -121,7 +121,7 @@ impl Bench {
         if regime == Regime::Warm {
             return Ok(());
         }
-        if !self.device().replays {
+        if !self.device().replays() {
             return Err(format!("the {} models times with a warm cache only: leave --regime out", self.device().name));
         }
         let tensors = workload.op.tensors(&case.dims, workload.dtype);
@@ -133,7 +133,7 @@ impl Bench {
 
     /// Starts the workload's baseline, if it has one that can be held against kernels here. The error says why not.
     pub async fn start_baseline(&mut self, workload: &Workload, device: u32) -> Result<(), String> {
-        if !self.device().replays {
+        if !self.device().replays() {
             return Err("it could only be measured, and times are modelled".to_owned());
         }
         let key = workload.baseline.as_ref().ok_or_else(|| format!("workload `{}` names none", workload.name))?;
@@ -184,7 +184,7 @@ impl Bench {
         for (role, other) in held.others {
             compiled.push((*role, other, self.compile(other).await?));
         }
-        if self.device().replays { self.hold(held, &compiled).await } else { self.model(held, &compiled).await }
+        if self.device().replays() { self.hold(held, &compiled).await } else { self.model(held, &compiled).await }
     }
 
     async fn hold(&mut self, held: &Bout<'_>, compiled: &[(Role, &Subject, Artifact)]) -> anyhow::Result<Contest> {

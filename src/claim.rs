@@ -79,7 +79,7 @@ impl Claims {
     /// in, the GPU that does not answer is another's to take.
     pub fn device(&mut self, device: &DeviceInfo) -> anyhow::Result<()> {
         self.gpu = None;
-        let (TimeSource::Measured, Some(uuid)) = (device.time_source, &device.uuid) else { return Ok(()) };
+        let (TimeSource::Measured, Some(uuid)) = (device.time_source(), &device.uuid) else { return Ok(()) };
         self.device_of(&cache_dir()?, uuid, &format!("the {} ({})", device.name, device.id))
     }
 
@@ -145,6 +145,7 @@ fn told(file: &mut File) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::device::TimingMode;
 
     /// Returns a refusal with what differs from run to run cut out.
     fn refused(result: anyhow::Result<()>, folder: &Path) -> String {
@@ -194,7 +195,7 @@ mod tests {
         let said = format!("{:#}", second.device_of(&cache, "GPU-1", "the NVIDIA L4 (cuda:0)").unwrap_err());
         assert!(said.starts_with("the NVIDIA L4 (cuda:0) is taken by `optloop start` (process "), "{said}");
         second.device_of(&cache, "GPU-2", "the NVIDIA L4 (cuda:1)").unwrap();
-        let virtual_gpu = DeviceInfo { time_source: TimeSource::Modelled, ..DeviceInfo::of_arch("sm_89").unwrap() };
+        let virtual_gpu = DeviceInfo { timing: TimingMode::Modelled, ..DeviceInfo::of_arch("sm_89").unwrap() };
         // It stands in for a GPU that does not answer, which is free again.
         first.device(&virtual_gpu).unwrap();
         second.device_of(&cache, "GPU-1", "the NVIDIA L4 (cuda:0)").unwrap();

@@ -180,7 +180,7 @@ pub async fn run(id: i64, parts: Parts, order: Order, interrupt: Interrupt, obse
         session: id,
         workload: &parts.workload.name,
         device: &info.name,
-        time_source: info.time_source,
+        time_source: info.time_source(),
         budget_s: order.budget.wall.as_secs_f64(),
     });
     Session::new(id, parts, order, interrupt, observer).live(None).await
@@ -202,7 +202,7 @@ pub async fn resume(
         resumption: summary.resumptions + 1,
         workload: &parts.workload.name,
         device: &parts.worker.info().name,
-        time_source: parts.worker.info().time_source,
+        time_source: parts.worker.info().time_source(),
         budget_s: order.budget.wall.as_secs_f64(),
         used_s: past.used.as_secs_f64(),
         finished: summary.iterations - summary.unfinished,

@@ -119,7 +119,7 @@ async fn open(
     let compiler =
         Compiler::new(own_executable()?, toolchain, &arch, &config.compile.options, config.compile_limits())?;
     self_check::arm(&mut worker, &compiler).await?;
-    if worker.info().time_source == TimeSource::Measured {
+    if worker.info().time_source() == TimeSource::Measured {
         let monitor = open_monitor(worker.info());
         let store = Store::open(&project.root().join(&config.store.path)).await?;
         ceilings::give(&mut worker, monitor.as_ref(), &compiler, &store).await?;

@@ -163,7 +163,7 @@ pub(super) async fn open(
     let compiler = Compiler::new(exe.clone(), Toolchain::find_or_fetch()?, &arch, &config.compile.options, limits)?;
     self_check::arm(&mut worker, &compiler).await?;
     let monitor = open_monitor(worker.info());
-    if worker.info().time_source == TimeSource::Measured {
+    if worker.info().time_source() == TimeSource::Measured {
         let store = Store::open(&project.root().join(&config.store.path)).await?;
         ceilings::give(&mut worker, monitor.as_ref(), &compiler, &store).await?;
         store.close().await;

@@ -73,7 +73,7 @@ pub fn check_device(record: &SessionRecord, device: &DeviceInfo) -> Result<(), S
     let then = &record.environment.device;
     let same = match (&then.uuid, &device.uuid) {
         (Some(then), Some(now)) => then == now,
-        _ => then.name == device.name && then.time_source == device.time_source,
+        _ => then.name == device.name && then.time_source() == device.time_source(),
     };
     if same {
         return Ok(());

@@ -117,7 +117,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
             measured::print(&contest, out)?;
             writeln!(out)?;
         }
-        cases.push(reproduced(winner, &contest, bench.device().replays)?);
+        cases.push(reproduced(winner, &contest, bench.device().replays())?);
     }
     let versions = bench.versions();
     let failed: Vec<String> = cases.iter().filter(|case| !case.holds).map(|case| case.case.clone()).collect();

@@ -94,7 +94,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     claims.store(&project.root().join(&config.store.path))?;
     let worker = signals::or_stop(start_worker(&asked.device, &config, &mut claims)).await?;
     asked.workload = asked.workload.on(worker.info()).map_err(usage_sentence)?;
-    if args.cases.is_empty() && worker.info().time_source == TimeSource::Modelled {
+    if args.cases.is_empty() && worker.info().time_source() == TimeSource::Modelled {
         asked.workload = affordable(asked.workload, &config);
     }
     let workload = asked.workload.clone();
@@ -180,7 +180,7 @@ pub(super) async fn assemble(
 
 /// Watches a real GPU, or says why it cannot.
 pub(super) fn open_monitor(device: &DeviceInfo) -> Option<Monitor> {
-    if device.time_source == TimeSource::Modelled {
+    if device.time_source() == TimeSource::Modelled {
         return None;
     }
     let opened = Monitor::open(device);

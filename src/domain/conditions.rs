@@ -46,7 +46,7 @@ impl Conditions {
             dtype: workload.dtype,
             device: device.name.clone(),
             regime: case.regime,
-            time_source: device.time_source,
+            time_source: device.time_source(),
         }
     }
 

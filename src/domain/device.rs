@@ -25,6 +25,61 @@ impl TimeSource {
     }
 }
 
+/// How a device tells how long a plan takes. Everything that depends on it, does so through this.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "RecordedTiming", into = "RecordedTiming")]
+pub enum TimingMode {
+    /// A real GPU: replays plans and looks at its clock. Samples are noisy, so variants are held against each other in contests.
+    Measured,
+    /// A virtual GPU: computes one time from what a plan does. It has no noise, and nothing is replayed.
+    Modelled,
+    /// A device of tests: replays plans like a real one, with noise, but its times are made up.
+    Simulated,
+}
+
+/// A [`TimingMode`] as it is recorded: the store's column `time_source` is the first key.
+#[derive(Serialize, Deserialize)]
+struct RecordedTiming {
+    time_source: TimeSource,
+    #[serde(default)]
+    replays: bool,
+}
+
+impl From<RecordedTiming> for TimingMode {
+    fn from(recorded: RecordedTiming) -> Self {
+        match (recorded.time_source, recorded.replays) {
+            // Early records lack the second key.
+            (TimeSource::Measured, _) => Self::Measured,
+            (TimeSource::Modelled, false) => Self::Modelled,
+            (TimeSource::Modelled, true) => Self::Simulated,
+        }
+    }
+}
+
+impl From<TimingMode> for RecordedTiming {
+    fn from(mode: TimingMode) -> Self {
+        Self { time_source: mode.source(), replays: mode.replays() }
+    }
+}
+
+impl TimingMode {
+    /// Returns where its times come from.
+    pub fn source(self) -> TimeSource {
+        match self {
+            Self::Measured => TimeSource::Measured,
+            Self::Modelled | Self::Simulated => TimeSource::Modelled,
+        }
+    }
+
+    /// Tells whether it replays plans, with noise.
+    pub fn replays(self) -> bool {
+        match self {
+            Self::Measured | Self::Simulated => true,
+            Self::Modelled => false,
+        }
+    }
+}
+
 /// A device and its limits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DeviceInfo {
@@ -51,11 +106,9 @@ pub struct DeviceInfo {
     /// What tells this very device from others of its kind, as NVML and the driver name it. None for virtual ones.
     #[serde(default)]
     pub uuid: Option<String>,
-    /// Whether its times are measured or modelled.
-    pub time_source: TimeSource,
-    /// Whether it times what it replays, with noise, so that variants have to be held against each other in contests.
-    #[serde(default)]
-    pub replays: bool,
+    /// How it tells how long a plan takes.
+    #[serde(flatten)]
+    pub timing: TimingMode,
     /// Ceilings for floors and shares of peak.
     pub peaks: Peaks,
 }
@@ -127,12 +180,22 @@ impl Peaks {
 }
 
 impl DeviceInfo {
+    /// Returns where its times come from.
+    pub fn time_source(&self) -> TimeSource {
+        self.timing.source()
+    }
+
+    /// Tells whether it replays plans, with noise, so that variants have to be held against each other in contests.
+    pub fn replays(&self) -> bool {
+        self.timing.replays()
+    }
+
     /// Returns the folder below `kernels/` that holds the winners of devices of this kind.
     ///
     /// Real devices share one. Every virtual GPU has its own: a modelled winner neither replaces a measured one nor keeps
     /// it out.
     pub fn winners_folder(&self) -> String {
-        match self.time_source {
+        match self.time_source() {
             TimeSource::Measured => "variants".to_owned(),
             TimeSource::Modelled => format!("modelled/{}", self.id.trim_start_matches("virtual:")),
         }
@@ -170,9 +233,31 @@ impl DeviceInfo {
             memory_bytes: 16 << 30,
             driver: None,
             uuid: None,
-            time_source: TimeSource::Modelled,
-            replays: false,
+            timing: TimingMode::Modelled,
             peaks: Peaks::derived(sm, sms, 1_700_000.0, 2_600_000.0, 5120.0),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_way_of_timing_is_recorded_as_two_keys_and_read_from_records_that_lack_one() {
+        for (timing, source, replays) in [
+            (TimingMode::Measured, "measured", true),
+            (TimingMode::Modelled, "modelled", false),
+            (TimingMode::Simulated, "modelled", true),
+        ] {
+            let device = DeviceInfo { timing, ..DeviceInfo::of_arch("sm_90a").unwrap() };
+            let mut recorded = serde_json::to_value(&device).unwrap();
+            assert_eq!((&recorded["time_source"], &recorded["replays"]), (&source.into(), &replays.into()));
+            assert_eq!(serde_json::from_value::<DeviceInfo>(recorded.clone()).unwrap(), device);
+            recorded.as_object_mut().unwrap().remove("replays");
+            let early: DeviceInfo = serde_json::from_value(recorded).unwrap();
+            assert_eq!(early.time_source(), timing.source());
+            assert_eq!(early.replays(), timing == TimingMode::Measured, "early records are of no test device");
+        }
     }
 }

@@ -119,7 +119,7 @@ impl Exhibit {
         if device.sm < self.family.requires_sm {
             return Some("the device is older than the kernel");
         }
-        match device.time_source {
+        match device.time_source() {
             TimeSource::Modelled => self.not_modelled.as_deref(),
             TimeSource::Measured => self.not_measured.as_deref(),
         }

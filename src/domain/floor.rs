@@ -104,7 +104,7 @@ pub fn floor_ns(workload: &Workload, case: &Case, device: &DeviceInfo) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::device::Peaks;
+    use crate::domain::device::{Peaks, TimingMode};
     use crate::ops;
 
     /// A device of round numbers: 1 PFLOP/s, 1 TB/s from memory, 4 TB/s and 10 MB of L2, 1 us a launch.
@@ -117,7 +117,12 @@ mod tests {
             launch_ns: 1000.0,
             source: "made up".to_owned(),
         };
-        DeviceInfo { l2_bytes: 10_000_000, replays: true, peaks, ..DeviceInfo::of_arch("sm_90a").unwrap() }
+        DeviceInfo {
+            l2_bytes: 10_000_000,
+            timing: TimingMode::Measured,
+            peaks,
+            ..DeviceInfo::of_arch("sm_90a").unwrap()
+        }
     }
 
     fn floor(dtype: &str, regime: &str, dims: &str) -> (f64, Limiter) {
@@ -127,7 +132,7 @@ mod tests {
         );
         let workload = Workload::parse(&text, ops::find).unwrap();
         let floor = Floor::of(&workload, &workload.cases[0], &device());
-        let modelled = DeviceInfo { replays: false, ..device() };
+        let modelled = DeviceInfo { timing: TimingMode::Modelled, ..device() };
         assert!(floor_ns(&workload, &workload.cases[0], &modelled) <= floor.ns, "a model knows no cold buffers");
         // Picoseconds are not meant.
         ((floor.ns * 10.0).round() / 10.0, floor.limiter)

@@ -63,7 +63,7 @@ impl Regime {
 
     /// Returns the regime that a time is of when this one was asked of a device: virtual GPUs model warm caches only.
     pub fn on(self, device: &DeviceInfo) -> Self {
-        if device.replays { self } else { Self::Warm }
+        if device.replays() { self } else { Self::Warm }
     }
 }
 

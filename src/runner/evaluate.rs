@@ -16,7 +16,7 @@ mod tests;
 
 use std::time::Instant;
 
-use super::device::{Clock, Device, Fault, Replay};
+use super::device::{Device, Fault, Replay};
 use super::messages::{CaseRequest, EvaluateRequest};
 use crate::domain::evaluation::{Evaluation, Measurement, Outcome};
 use crate::ops;
@@ -78,8 +78,8 @@ fn measure(
     case: &CaseRequest,
     step: &mut Step<'_>,
 ) -> Result<Measurement, Ended> {
-    let models = matches!(device.clock(), Clock::Model(_));
-    match case.scaled.as_ref().filter(|_| models) {
+    let replays = device.info().replays();
+    match case.scaled.as_ref().filter(|_| !replays) {
         Some(scaled) => case_run::measure_scaled(device, asked, case, scaled, step),
         None => case_run::measure(device, asked, case, step),
     }
@@ -88,12 +88,9 @@ fn measure(
 /// Returns what replays; a device that models its times does not.
 fn replays(device: &mut dyn Device) -> Result<&mut dyn Replay, Ended> {
     let name = device.info().name.clone();
-    match device.clock() {
-        Clock::Replay(device) => Ok(device),
-        Clock::Model(_) => {
-            Err(Ended::Machine(format!("the {name} models its times: only a device that replays can sample in turns")))
-        }
-    }
+    device.as_replay().ok_or_else(|| {
+        Ended::Machine(format!("the {name} models its times: only a device that replays can sample in turns"))
+    })
 }
 
 fn ended(case: &str, fault: Fault) -> Ended {

@@ -39,7 +39,7 @@ pub fn of_case(
     device: &DeviceInfo,
     model_flop: f64,
 ) -> Result<CaseRequest, String> {
-    let too_much = device.time_source == TimeSource::Modelled && workload.op.flop(&case.dims) > model_flop;
+    let too_much = device.time_source() == TimeSource::Modelled && workload.op.flop(&case.dims) > model_flop;
     let scaled = if too_much { scaled(family, params, case, workload, device)? } else { None };
     let plan = plan(family, params, case, workload, device)?;
     // The incumbent is filled in when its turn comes: there may be another one by then.

@@ -54,7 +54,7 @@ fn variant() -> Variant {
 
 /// Runs the self-check. The error says what is wrong with the device.
 pub(super) fn run(device: &mut dyn Device, artifact: &Artifact) -> Result<(), String> {
-    let elements = match device.info().time_source {
+    let elements = match device.info().time_source() {
         TimeSource::Measured => ELEMENTS,
         TimeSource::Modelled => FEW_ELEMENTS,
     };

@@ -85,7 +85,7 @@ impl Session<'_> {
         timing: Timing,
         relative_l2: Option<f64>,
     ) -> anyhow::Result<()> {
-        let (time_source, us) = (self.parts.worker.info().time_source, timing.median_ns / 1e3);
+        let (time_source, us) = (self.parts.worker.info().time_source(), timing.median_ns / 1e3);
         let name = Baseline::reference_name(time_source, &self.parts.workload.reference);
         let baseline = Baseline { case: case.to_owned(), name, regime, timing, eager_ns: None, relative_l2 };
         let recorded = self.parts.store.record_baselines(self.id, std::slice::from_ref(&baseline)).await;
@@ -103,7 +103,7 @@ impl Session<'_> {
     /// Starts the program, unless it is of no use: a virtual GPU models times, which no program can be timed beside.
     async fn start_baseline(&mut self) -> Result<BaselineProcess, String> {
         let info = self.parts.worker.info();
-        if !info.replays {
+        if !info.replays() {
             return Err("it could only be measured, and times are modelled: the reference's seed stands in".to_owned());
         }
         let Some(program) = &self.parts.baseline else {

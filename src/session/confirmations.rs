@@ -91,7 +91,7 @@ impl Session<'_> {
         let (taken, cases) = self.confirmed;
         let each = if cases == 0 { CONFIRMATION_TIME } else { taken / cases };
         let needed = each.saturating_mul(self.leads.len() as u32);
-        let cost = match self.parts.worker.info().time_source {
+        let cost = match self.parts.worker.info().time_source() {
             TimeSource::Measured => Spent::holding(needed.as_secs_f64(), self.order.rate).total_usd(),
             TimeSource::Modelled => 0.0,
         };

@@ -17,8 +17,8 @@ use crate::domain::variant::Variant;
 use crate::domain::verdict::{Decision, Verdict};
 use crate::runner::baseline::BaselineProcess;
 use crate::runner::contest::{self, BaselineEntry, ContestError, Entry, Terms, with_twin};
-use crate::runner::messages::CaseRequest;
 use crate::runner::inputs;
+use crate::runner::messages::CaseRequest;
 
 /// The float64 work of a contest's check, over that of a screening's: every entrant has passed one already.
 const CHECK_SHARE: f64 = 0.1;
@@ -85,7 +85,7 @@ impl Session<'_> {
             let Some(challenger) = Contender::of(iteration, compiled, &evaluation.measurements[place]) else {
                 continue;
             };
-            let confirmed = if self.parts.worker.info().replays {
+            let confirmed = if self.parts.worker.info().replays() {
                 if compiled.look {
                     break;
                 }
@@ -146,14 +146,14 @@ impl Session<'_> {
     /// the fastest so far.
     pub(super) fn to_beat_ns(&self, case: &str, look: bool) -> Option<f64> {
         let incumbent_ns = self.incumbent_screened_ns(case)?;
-        let fastest = self.history.fastest(case).filter(|_| look && self.parts.worker.info().replays);
+        let fastest = self.history.fastest(case).filter(|_| look && self.parts.worker.info().replays());
         Some(fastest.map_or(incumbent_ns, |(_, ns)| ns.min(incumbent_ns)))
     }
 
     /// Turns an evaluation with a time below the floor into a cheat: the work cannot have been done, or the time is wrong.
     pub(super) fn refute(&self, evaluation: &mut Evaluation) {
         let info = self.parts.worker.info();
-        if info.time_source == TimeSource::Modelled || evaluation.outcome != Outcome::Measured {
+        if info.time_source() == TimeSource::Modelled || evaluation.outcome != Outcome::Measured {
             return;
         }
         for measurement in &evaluation.measurements {
@@ -181,7 +181,7 @@ impl Session<'_> {
         evaluation: &Evaluation,
         decisions: &[Decision],
     ) {
-        if !self.parts.worker.info().replays {
+        if !self.parts.worker.info().replays() {
             return;
         }
         for decision in decisions.iter().filter(|decision| decision.verdict != Verdict::Rejected) {

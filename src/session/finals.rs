@@ -49,7 +49,7 @@ enum Again {
 impl Session<'_> {
     /// Returns the part of the budget that is kept for the finals: what they will take, about.
     pub(super) fn finals_time(&self) -> Duration {
-        if !self.parts.worker.info().replays {
+        if !self.parts.worker.info().replays() {
             return Duration::ZERO;
         }
         let cases = self.parts.workload.cases.iter();

@@ -75,7 +75,7 @@ impl Session<'_> {
 
     /// Returns what has been spent since the last record. A modelled device costs nothing.
     pub(super) fn unrecorded(&self) -> Spent {
-        match self.parts.worker.info().time_source {
+        match self.parts.worker.info().time_source() {
             TimeSource::Measured => Spent::holding(self.last_record.elapsed().as_secs_f64(), self.order.rate),
             TimeSource::Modelled => Spent::default(),
         }

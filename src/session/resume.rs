@@ -120,7 +120,7 @@ impl Session<'_> {
 
     /// Takes up the variants that later contests may need.
     async fn recall_contenders(&mut self, record: &SessionRecord) -> anyhow::Result<()> {
-        if !self.parts.worker.info().replays {
+        if !self.parts.worker.info().replays() {
             return Ok(());
         }
         let (mut chosen, mut references) = (Vec::new(), Vec::new());

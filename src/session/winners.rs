@@ -45,7 +45,7 @@ impl Session<'_> {
                 from_us: previous.as_ref().map_or(timing.median_ns, |timing| timing.median_ns) / 1e3,
                 to_us: timing.median_ns / 1e3,
                 over_start: start_ns / timing.median_ns,
-                time_source: self.parts.worker.info().time_source,
+                time_source: self.parts.worker.info().time_source(),
             });
             let contender = measurement.and_then(|measurement| Contender::of(iteration, compiled, measurement));
             if let Some(contender) = contender {

@@ -10,7 +10,7 @@ impl Store {
     /// Reads the ceilings that were measured on this very device under its driver. None if there are none, and for devices
     /// that model their times.
     pub async fn peaks_of(&self, device: &DeviceInfo) -> Result<Option<Peaks>, StoreError> {
-        if device.time_source == TimeSource::Modelled {
+        if device.time_source() == TimeSource::Modelled {
             return Ok(None);
         }
         let row = sqlx::query("SELECT * FROM peaks WHERE device = ? AND driver = ?")
@@ -33,7 +33,7 @@ impl Store {
 
     /// Keeps the ceilings of a device in place of those measured before. What a model says of one is not kept.
     pub async fn keep_peaks(&self, device: &DeviceInfo, peaks: &Peaks) -> Result<(), StoreError> {
-        if device.time_source == TimeSource::Modelled {
+        if device.time_source() == TimeSource::Modelled {
             return Ok(());
         }
         sqlx::query("INSERT OR REPLACE INTO peaks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)")
@@ -63,13 +63,14 @@ fn driver(device: &DeviceInfo) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::device::TimingMode;
     use crate::store::testing::Scene;
 
     fn gpu(uuid: Option<&str>, driver: &str) -> DeviceInfo {
         DeviceInfo {
             uuid: uuid.map(str::to_owned),
             driver: Some(driver.to_owned()),
-            time_source: TimeSource::Measured,
+            timing: TimingMode::Measured,
             ..DeviceInfo::of_arch("sm_90a").unwrap()
         }
     }
@@ -96,7 +97,7 @@ mod tests {
     #[tokio::test]
     async fn what_a_model_says_is_not_kept() {
         let store = Scene::new().await.store;
-        let modelled = DeviceInfo { time_source: TimeSource::Modelled, ..gpu(None, "13.0") };
+        let modelled = DeviceInfo { timing: TimingMode::Modelled, ..gpu(None, "13.0") };
         store.keep_peaks(&modelled, &measured(900.0)).await.unwrap();
         assert_eq!(store.peaks_of(&modelled).await.unwrap(), None);
         assert_eq!(store.peaks_of(&gpu(None, "13.0")).await.unwrap(), None);

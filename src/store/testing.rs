@@ -13,7 +13,7 @@ use crate::domain::check::Check;
 use crate::domain::conditions::Conditions;
 use crate::domain::contest::{Contest, Entrant, Role};
 use crate::domain::cost::Spent;
-use crate::domain::device::{DeviceInfo, TimeSource};
+use crate::domain::device::{DeviceInfo, TimeSource, TimingMode};
 use crate::domain::evaluation::{Correctness, Evaluation, Measurement, Outcome, Timing};
 use crate::domain::hypothesis::{Hypothesis, Score};
 use crate::domain::machine::{MachineSummary, Throttle};
@@ -80,7 +80,7 @@ pub(crate) fn session() -> NewSession {
     device.id = "cuda:0".to_owned();
     device.name = "NVIDIA L4".to_owned();
     device.driver = Some("13.0".to_owned());
-    device.time_source = TimeSource::Measured;
+    device.timing = TimingMode::Measured;
     NewSession {
         workload: "attention-fp16-d64".to_owned(),
         proposer: "rules".to_owned(),

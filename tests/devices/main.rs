@@ -71,7 +71,7 @@ async fn tells_right_from_broken(device: &str) {
 /// A right kernel passes its examination, and what only an examination finds is found.
 async fn examines(device: &str) {
     let mut bench = Bench::on(device).await;
-    let replays = bench.worker.info().replays;
+    let replays = bench.worker.info().replays();
     let passed = bench.examine(small(), 0).await.unwrap();
     let op = ops::find("attention").unwrap();
     let asked = 1 + op.probes().len() + op.hidden(&small().dims).len();
@@ -79,7 +79,7 @@ async fn examines(device: &str) {
     assert_eq!(passed.pace.is_some(), replays);
     for (fault, kind, check) in EXAMINED {
         assert_eq!(bench.evaluate(fault, 0, None).await.outcome, Outcome::Measured, "fault {fault}");
-        if check == Check::Pace && bench.worker.info().time_source == TimeSource::Measured {
+        if check == Check::Pace && bench.worker.info().time_source() == TimeSource::Measured {
             // A case this small takes as long, whatever a kernel leaves out.
             continue;
         }

@@ -60,10 +60,10 @@ pub struct Hello {
 impl Hello {
     /// Tells whether its times can be held against those of a device. The error says in one sentence why not.
     pub fn fits(&self, device: &DeviceInfo) -> Result<(), String> {
-        if self.device == device.name && self.time_source == device.time_source {
+        if self.device == device.name && self.time_source == device.time_source() {
             return Ok(());
         }
-        let (theirs, ours) = (self.time_source.name(), device.time_source.name());
+        let (theirs, ours) = (self.time_source.name(), device.time_source().name());
         Err(format!("it is {theirs} on {} and kernels are {ours} on {}", self.device, device.name))
     }
 }

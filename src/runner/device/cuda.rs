@@ -17,7 +17,7 @@ use std::panic::UnwindSafe;
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys;
 
-use super::{Buffer, Clock, Device, Fault, Module, Work};
+use super::{Buffer, Device, Fault, Module, Replay, Work};
 use crate::domain::artifact::Artifact;
 use crate::domain::device::DeviceInfo;
 use describe::{describe, describe_device};
@@ -167,8 +167,8 @@ impl Device for CudaDevice {
         self.synchronize()
     }
 
-    fn clock(&mut self) -> Clock<'_> {
-        Clock::Replay(self)
+    fn as_replay(&mut self) -> Option<&mut dyn Replay> {
+        Some(self)
     }
 }
 

@@ -13,9 +13,9 @@ use std::rc::Rc;
 
 use self::faults::*;
 use self::script::{Script, Strike};
-use super::{Buffer, Capture, Clock, Device, Fault, Module, Replay, Work};
+use super::{Buffer, Capture, Device, Fault, Module, Replay, Work};
 use crate::domain::artifact::Artifact;
-use crate::domain::device::{DeviceInfo, Peaks, TimeSource};
+use crate::domain::device::{DeviceInfo, Peaks, TimingMode};
 use crate::domain::op::{Dims, Dtype, Op, Role};
 use crate::runner::{inputs, self_check};
 
@@ -129,8 +129,7 @@ impl FakeDevice {
             memory_bytes: 16 << 30,
             driver: None,
             uuid: None,
-            time_source: TimeSource::Modelled,
-            replays: true,
+            timing: TimingMode::Simulated,
             peaks: Peaks::derived(90, 132, 1_980_000.0, 3_201_000.0, 6144.0),
         };
         Self {
@@ -372,8 +371,8 @@ impl Device for FakeDevice {
         }
     }
 
-    fn clock(&mut self) -> Clock<'_> {
-        Clock::Replay(self)
+    fn as_replay(&mut self) -> Option<&mut dyn Replay> {
+        Some(self)
     }
 }
 

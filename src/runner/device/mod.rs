@@ -144,16 +144,15 @@ pub trait Device {
     /// Executes a plan once and waits for it.
     fn launch(&mut self, work: &Work<'_>) -> Result<(), Fault>;
 
-    /// Returns what tells how long a plan takes.
-    fn clock(&mut self) -> Clock<'_>;
-}
+    /// Returns what replays plans, where its [`TimingMode`](crate::domain::device::TimingMode) says that it does.
+    fn as_replay(&mut self) -> Option<&mut dyn Replay> {
+        None
+    }
 
-/// How a device tells how long a plan takes.
-pub enum Clock<'a> {
-    /// It replays the plan and looks at the time.
-    Replay(&'a mut dyn Replay),
-    /// It computes the time from what the plan does.
-    Model(&'a mut dyn Model),
+    /// Returns what models times, where its [`TimingMode`](crate::domain::device::TimingMode) says that it does.
+    fn as_model(&mut self) -> Option<&mut dyn Model> {
+        None
+    }
 }
 
 /// A device that times what it replays. Several captures can be held at a time.

@@ -14,9 +14,9 @@ use virtual_gpu::ptx::{self, PtxError};
 use virtual_gpu::timing::{Shape, model};
 use virtual_gpu::{Fill, Loaded, MemoryError, Options, Swizzle, VirtualGpu};
 
-use super::{Buffer, Clock, Device, Fault, Model, Module, Work};
+use super::{Buffer, Device, Fault, Model, Module, Work};
 use crate::domain::artifact::{Artifact, KernelResources};
-use crate::domain::device::{DeviceInfo, Peaks, TimeSource};
+use crate::domain::device::{DeviceInfo, Peaks, TimingMode};
 use crate::domain::plan::{Arg, Launch, ScalarValue, TensorMap};
 use crate::domain::profile::{LaunchProfile, Profile, Units};
 
@@ -238,8 +238,8 @@ impl Device for VirtualDevice {
         work.plan.launches.iter().try_for_each(|launch| self.execute(launch, work, &looking).map(drop))
     }
 
-    fn clock(&mut self) -> Clock<'_> {
-        Clock::Model(self)
+    fn as_model(&mut self) -> Option<&mut dyn Model> {
+        Some(self)
     }
 }
 
@@ -324,8 +324,7 @@ fn describe(name: &str, gpu: &Gpu) -> DeviceInfo {
         memory_bytes: gpu.memory_bytes,
         driver: None,
         uuid: None,
-        time_source: TimeSource::Modelled,
-        replays: false,
+        timing: TimingMode::Modelled,
         peaks: peaks(gpu),
     }
 }

@@ -5,7 +5,7 @@ use super::held::{with_module, with_sets};
 use super::sets::Sets;
 use super::setup::{Seen, Setup};
 use super::stock::Stock;
-use super::{Ended, Step};
+use super::{Ended, Step, replays};
 use crate::domain::evaluation::{Correctness, Measurement, Timing};
 use crate::domain::measuring::Measuring;
 use crate::domain::op::Op;
@@ -13,7 +13,7 @@ use crate::domain::plan::LaunchPlan;
 use crate::domain::profile::Profile;
 use crate::domain::workload::Case;
 use crate::runner::benchmark::{self, Prepared};
-use crate::runner::device::{Clock, Device, Fault, Model, Problem};
+use crate::runner::device::{Device, Problem};
 use crate::runner::inputs;
 use crate::runner::messages::{CaseRequest, EvaluateRequest, PlannedCase};
 
@@ -173,13 +173,14 @@ impl CaseRun<'_> {
         incumbent_ns: Option<f64>,
     ) -> Result<(Timed, Option<Prepared>), Ended> {
         let Measuring { policy, min_sample_ns, .. } = &self.request.measuring;
-        let timed = match device.clock() {
-            Clock::Replay(device) => benchmark::prepare(device, &setup.works(), *min_sample_ns).and_then(|prepared| {
-                let timing = benchmark::screen(device, &prepared, policy, incumbent_ns)?;
-                Ok(((timing, None), Some(prepared)))
-            }),
-            Clock::Model(device) => model(setup, device, 1.0).map(|timed| (timed, None)),
-        };
+        if !device.info().replays() {
+            return modelled(setup, device, 1.0).map(|timed| (timed, None));
+        }
+        let device = replays(device)?;
+        let timed = benchmark::prepare(device, &setup.works(), *min_sample_ns).and_then(|prepared| {
+            let timing = benchmark::screen(device, &prepared, policy, incumbent_ns)?;
+            Ok(((timing, None), Some(prepared)))
+        });
         timed.map_err(|fault| setup.ended(fault))
     }
 
@@ -192,12 +193,13 @@ impl CaseRun<'_> {
         (seen, data): (&Seen, &Data),
     ) -> Result<(), Ended> {
         let checked = setup.check_timed(device, seen, data).and_then(|()| {
-            let fresh = data.turned(&self.problem, self.request.measuring.oracle_flop * FRESH_SHARE, self.seed("fresh"));
+            let fresh =
+                data.turned(&self.problem, self.request.measuring.oracle_flop * FRESH_SHARE, self.seed("fresh"));
             setup.check_fresh(device, prepared.as_ref(), &fresh)
         });
-        let released = match (prepared, device.clock()) {
-            (Some(prepared), Clock::Replay(device)) => device.release(prepared.capture),
-            _ => Ok(()),
+        let released = match prepared {
+            Some(prepared) => replays(device)?.release(prepared.capture),
+            None => Ok(()),
         };
         checked?;
         released.map_err(|fault| setup.ended(fault))
@@ -238,15 +240,10 @@ impl CaseRun<'_> {
 }
 
 fn modelled(setup: &Setup<'_>, device: &mut dyn Device, share: f64) -> Result<Timed, Ended> {
-    match device.clock() {
-        Clock::Model(device) => model(setup, device, share).map_err(|fault| setup.ended(fault)),
-        Clock::Replay(_) => Err(Ended::Machine("the device does not model its times".to_owned())),
-    }
-}
-
-fn model(setup: &Setup<'_>, device: &mut dyn Model, share: f64) -> Result<Timed, Fault> {
+    let machine = |what: &str| Ended::Machine(what.to_owned());
+    let device = device.as_model().ok_or_else(|| machine("the device does not model its times"))?;
     let works = setup.works();
-    let work = works.first().ok_or_else(|| Fault::Broken("there is no set of buffers".to_owned()))?;
-    let profile = device.model(work, share)?;
+    let work = works.first().ok_or_else(|| machine("there is no set of buffers"))?;
+    let profile = device.model(work, share).map_err(|fault| setup.ended(fault))?;
     Ok((Timing::modelled(profile.modelled_ns()), Some(profile)))
 }

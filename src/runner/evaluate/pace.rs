@@ -19,7 +19,7 @@ use crate::domain::plan::LaunchPlan;
 use crate::domain::regime::Regime;
 use crate::domain::statistics::median;
 use crate::runner::benchmark;
-use crate::runner::device::{Clock, Device, Problem};
+use crate::runner::device::{Device, Problem};
 use crate::runner::inputs::{decode, encode, mix, normal};
 use crate::runner::messages::{ExamineRequest, PlannedCase};
 use crate::runner::validate::scan;
@@ -59,7 +59,7 @@ pub fn check(
     request: &ExamineRequest,
     step: &mut Step<'_>,
 ) -> Result<Option<f64>, Ended> {
-    if matches!(device.clock(), Clock::Model(_)) {
+    if !device.info().replays() {
         return Ok(None);
     }
     let PlannedCase { case, plan } = &request.case;

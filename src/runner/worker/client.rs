@@ -82,7 +82,7 @@ impl Worker {
             opened => opened?,
         };
         let mut patience = patience.into();
-        if info.time_source == TimeSource::Modelled {
+        if info.time_source() == TimeSource::Modelled {
             // A launch that the CPU computes takes as long as the CPU does.
             patience.launch = patience.step;
         }

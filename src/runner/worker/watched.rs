@@ -14,7 +14,7 @@ pub(super) const RETELL: Duration = Duration::from_secs(1);
 
 use crate::domain::artifact::Artifact;
 use crate::domain::device::DeviceInfo;
-use crate::runner::device::{Buffer, Capture, Clock, Device, Fault, Module, Replay, Work};
+use crate::runner::device::{Buffer, Capture, Device, Fault, Model, Module, Replay, Work};
 use crate::runner::messages::Reply;
 
 /// Where a worker's replies go.
@@ -66,10 +66,8 @@ impl Watched {
     }
 
     fn replays(&mut self) -> Result<&mut dyn Replay, Fault> {
-        match self.device.clock() {
-            Clock::Replay(device) => Ok(device),
-            Clock::Model(_) => Err(Fault::Broken("the device models its times: it replays nothing".to_owned())),
-        }
+        let models = || Fault::Broken("the device models its times: it replays nothing".to_owned());
+        self.device.as_replay().ok_or_else(models)
     }
 }
 
@@ -137,11 +135,12 @@ impl Device for Watched {
         self.at_work().reset_caches()
     }
 
-    fn clock(&mut self) -> Clock<'_> {
-        match self.device.clock() {
-            Clock::Replay(_) => Clock::Replay(self),
-            Clock::Model(_) => self.device.clock(),
-        }
+    fn as_replay(&mut self) -> Option<&mut dyn Replay> {
+        if self.device.as_replay().is_some() { Some(self) } else { None }
+    }
+
+    fn as_model(&mut self) -> Option<&mut dyn Model> {
+        self.device.as_model()
     }
 }
 

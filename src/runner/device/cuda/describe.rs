@@ -3,7 +3,7 @@
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
 
-use crate::domain::device::{DeviceInfo, Peaks, TimeSource};
+use crate::domain::device::{DeviceInfo, Peaks, TimingMode};
 
 /// Describes a device as sessions know it.
 pub(super) fn describe_device(device: sys::CUdevice, number: u32) -> Result<DeviceInfo, DriverError> {
@@ -34,8 +34,7 @@ pub(super) fn describe_device(device: sys::CUdevice, number: u32) -> Result<Devi
         memory_bytes: unsafe { result::device::total_mem(device)? } as u64,
         driver: driver_version(),
         uuid: result::device::get_uuid(device).ok().map(|uuid| uuid_text(&uuid)),
-        time_source: TimeSource::Measured,
-        replays: true,
+        timing: TimingMode::Measured,
         peaks,
     })
 }
