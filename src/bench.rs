@@ -249,6 +249,7 @@ impl Bench {
             shrinkage: None,
             floor_ns: Some(floor_ns(&challenger.workload, challenger.case(), self.device())),
             others: Vec::new(),
+            wall_s: None,
         })
     }
 

@@ -12,6 +12,7 @@ use super::{Landscape, Proposer};
 use crate::domain::family::Family;
 use crate::domain::history::History;
 use crate::domain::hypothesis::Hypothesis;
+use crate::domain::origin::Origin;
 use crate::domain::proposal::Idea;
 use crate::domain::statistics::Interval;
 use crate::domain::workload::Case;
@@ -46,7 +47,8 @@ impl Drill {
         };
         let is_new = |params: &_| landscape.is_new(family, params, case, history);
         let point = landscape.space(family, case).random_where(&mut self.rng, is_new)?;
-        point.map(|params| landscape.idea(family, params, case, claim(family, case), None)).transpose()
+        let idea = |params| landscape.idea(family, params, case, claim(family, case), Origin::InjectedFault, None);
+        point.map(idea).transpose()
     }
 }
 

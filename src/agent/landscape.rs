@@ -4,6 +4,8 @@ use crate::domain::device::DeviceInfo;
 use crate::domain::family::Family;
 use crate::domain::history::{History, Point};
 use crate::domain::hypothesis::Hypothesis;
+use crate::domain::ids::IterationId;
+use crate::domain::origin::{Origin, Purpose};
 use crate::domain::proposal::{Idea, KnownWinner};
 use crate::domain::space::Space;
 use crate::domain::variant::Params;
@@ -71,9 +73,10 @@ impl<'a> Landscape<'a> {
         params: Params,
         case: &Case,
         hypothesis: Hypothesis,
-        parent: Option<i64>,
+        origin: Origin,
+        parent: Option<IterationId>,
     ) -> Result<Idea, String> {
-        let cases = self.served(family, &params, case)?;
-        Ok(Idea { family: family.name.clone(), params, cases, hypothesis, parent, look: true, opening: false })
+        let (family, cases) = (family.name.clone(), self.served(family, &params, case)?);
+        Ok(Idea { family, params, cases, hypothesis, parent, purpose: Purpose::Screening, origin })
     }
 }

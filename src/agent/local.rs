@@ -15,6 +15,7 @@ use super::{Landscape, Proposer, prediction};
 use crate::domain::family::Family;
 use crate::domain::history::{Finished, History};
 use crate::domain::hypothesis::Hypothesis;
+use crate::domain::origin::{Change, Origin};
 use crate::domain::proposal::Idea;
 use crate::domain::statistics::Interval;
 use crate::domain::variant::Params;
@@ -182,7 +183,10 @@ impl Local {
             if let Some(params) = near.filter(|params| landscape.is_new(family, params, case, history)) {
                 let step = Move { axes: changed(&fastest.params, &params), params };
                 let hypothesis = claim(history, family, headroom, fastest, &step);
-                return landscape.idea(family, step.params, case, hypothesis, Some(fastest.iteration)).map(Some);
+                let origin = Origin::Coverage { changes: Change::between(&fastest.params, &step.params) };
+                return landscape
+                    .idea(family, step.params, case, hypothesis, origin, Some(fastest.iteration))
+                    .map(Some);
             }
             self.no_room.insert(key(axis, value));
         }
@@ -227,7 +231,8 @@ impl Proposer for Local {
             && let Some(step) = self.step(landscape, history, family, case, &leader.params)?
         {
             let hypothesis = claim(history, family, headroom, leader, &step);
-            return landscape.idea(family, step.params, case, hypothesis, Some(leader.iteration)).map(Some);
+            let origin = Origin::Move { changes: Change::between(&leader.params, &step.params) };
+            return landscape.idea(family, step.params, case, hypothesis, origin, Some(leader.iteration)).map(Some);
         }
         let weight = |family: &Family, case: &Case| weight(history, family, case);
         self.draw.next(landscape, history, &case.name, weight, &mut self.rng)
@@ -290,7 +295,8 @@ fn transfer(landscape: &Landscape<'_>, history: &History, case: &Case) -> Result
             predicted: Interval { lo: 0.5, hi: 2.0 },
             relative_to: history.fastest(&case.name).map(|(fastest, _)| fastest.iteration),
         };
-        return landscape.idea(family, leader.params.clone(), case, hypothesis, None).map(Some);
+        let origin = Origin::Transfer { case: other.name.clone() };
+        return landscape.idea(family, leader.params.clone(), case, hypothesis, origin, None).map(Some);
     }
     Ok(None)
 }

@@ -8,6 +8,7 @@ use super::Landscape;
 use crate::domain::family::Family;
 use crate::domain::history::{History, Point};
 use crate::domain::hypothesis::Hypothesis;
+use crate::domain::origin::{Origin, Purpose};
 use crate::domain::proposal::{Idea, KnownWinner};
 use crate::domain::statistics::Interval;
 
@@ -40,7 +41,7 @@ impl Opening {
         };
         while let Some((idea, point)) = first.pop_front() {
             if !history.proposed.contains(&point) {
-                self.looked |= idea.look;
+                self.looked |= idea.purpose == Purpose::Screening;
                 return Ok(Next::Idea(Box::new(idea)));
             }
         }
@@ -84,8 +85,12 @@ fn seeds<'a>(landscape: &Landscape<'a>, family: &'a Family, ideas: &mut VecDeque
             predicted: if reference { Interval { lo: 1.0, hi: 1.0 } } else { Interval { lo: 0.1, hi: 10.0 } },
             relative_to: None,
         };
-        let idea = landscape.idea(family, params, case, hypothesis, None)?;
-        ideas.push_back((Idea { look: !reference, opening: true, ..idea }, point));
+        let (purpose, origin) = match reference {
+            true => (Purpose::Initial, Origin::InitialKernel),
+            false => (Purpose::Screening, Origin::FamilyDefault),
+        };
+        let idea = landscape.idea(family, params, case, hypothesis, origin, None)?;
+        ideas.push_back((Idea { purpose, ..idea }, point));
     }
     Ok(())
 }
@@ -113,7 +118,9 @@ fn known_winner(
         predicted: Interval { lo: 1.0, hi: 1000.0 },
         relative_to: None,
     };
-    let idea = landscape.idea(family, known.params.clone(), case, hypothesis, None)?;
-    ideas.push_back((Idea { look: !known.here, opening: true, ..idea }, point));
+    let purpose = if known.here { Purpose::Remeasurement } else { Purpose::Screening };
+    let origin = Origin::CommittedWinner { device: known.device.clone() };
+    let idea = landscape.idea(family, known.params.clone(), case, hypothesis, origin, None)?;
+    ideas.push_back((Idea { purpose, ..idea }, point));
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Predicts the speed-up of a move from how such moves have fared, so that claims can be scored.
 
 use crate::domain::history::{Finished, History};
+use crate::domain::origin::Origin;
 use crate::domain::statistics::{Interval, median, quantile};
 use crate::domain::variant::Params;
 
@@ -31,11 +32,11 @@ pub fn along_axis(history: &History, family: &str, axis: &str, case: &str, expec
 }
 
 /// Predicts a random point: from how earlier random points fared.
-pub fn at_random(history: &History, case: &str, claim_prefix: &str) -> Prediction {
+pub fn at_random(history: &History, case: &str) -> Prediction {
     let seen: Vec<f64> = history
         .finished
         .iter()
-        .filter(|finished| finished.hypothesis.claim.starts_with(claim_prefix))
+        .filter(|finished| finished.origin == Origin::Random)
         .filter_map(|finished| effect(history, finished, case))
         .collect();
     from_record(seen, "random points").unwrap_or_else(|| Prediction {

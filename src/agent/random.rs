@@ -12,6 +12,7 @@ use super::{Landscape, Proposer, prediction};
 use crate::domain::family::Family;
 use crate::domain::history::History;
 use crate::domain::hypothesis::Hypothesis;
+use crate::domain::origin::Origin;
 use crate::domain::proposal::Idea;
 use crate::domain::variant::Params;
 use crate::domain::workload::Case;
@@ -22,9 +23,6 @@ pub struct Random {
     opening: Opening,
     draw: Draw,
 }
-
-/// How the claims of random points begin; their record is found by it.
-pub(super) const CLAIM: &str = "a random point of ";
 
 impl Random {
     /// Makes a proposer whose draws follow from `seed`.
@@ -114,13 +112,13 @@ fn idea<'a>(
     case: &Case,
     params: Params,
 ) -> Result<Idea, String> {
-    let prediction = prediction::at_random(history, &case.name, CLAIM);
+    let prediction = prediction::at_random(history, &case.name);
     let hypothesis = Hypothesis {
-        claim: format!("{CLAIM}{} may do well on {}", family.name, case.name),
+        claim: format!("a random point of {} may do well on {}", family.name, case.name),
         evidence: prediction.evidence,
         case: case.name.clone(),
         predicted: prediction.range,
         relative_to: history.incumbents.get(&case.name).map(|incumbent| incumbent.iteration),
     };
-    landscape.idea(family, params, case, hypothesis, None)
+    landscape.idea(family, params, case, hypothesis, Origin::Random, None)
 }

@@ -105,6 +105,6 @@ fn report(project: &Project, record: SessionRecord, mut workload: Workload) -> R
         .filter(|family| !family.specimen && family.fits(&workload, device))
         .map(|family| family.name.clone())
         .collect();
-    let findings = findings(&History::of(&record, &all), &workload, device);
+    let findings = findings(&History::of(&record), &workload, device);
     build(&ReportInput { record: &record, facts: &facts, families: &families, findings: &findings })
 }

@@ -6,7 +6,7 @@ use super::error::{usage, usage_sentence};
 use super::preflight::{check_device, check_meaning, check_reference, check_shapes};
 use super::progress::Progress;
 use super::signals;
-use super::start::{Asked, assemble, conclude, order_under, start_worker};
+use super::start::{Asked, assemble, conclude, options_under, start_worker};
 use crate::agent;
 use crate::catalog::Project;
 use crate::config::{self, Config};
@@ -60,7 +60,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     };
     // Choices and inputs must not be those of the first time again.
     let seed = inputs::mix(summary.seed, &["resumption", &(summary.resumptions + 1).to_string()]);
-    let order = order_under(&config, budget, seed)?;
+    let options = options_under(&config, budget, seed)?;
     let mut asked = asked(&past, project, seed)?;
     check_meaning(&past, &asked.workload, &asked.families).map_err(usage_sentence)?;
     let worker = signals::or_stop(start_worker(&asked.device, &config, &mut claims)).await?;
@@ -78,7 +78,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
         )));
     }
     let mut progress = Progress::new(args.json, out);
-    let end = session::resume(past, parts, order, interrupt, &mut progress).await?;
+    let end = session::resume(past, parts, options, interrupt, &mut progress).await?;
     conclude(end, progress.finish(), project, store, &workload).await
 }
 

@@ -28,7 +28,7 @@ use crate::runner::monitor::Monitor;
 use crate::runner::self_check;
 use crate::runner::toolchain::Toolchain;
 use crate::runner::worker::{Worker, WorkerError};
-use crate::session::{self, End, Order, Parts};
+use crate::session::{self, Dependencies, End, Options};
 use crate::store::Store;
 use crate::vcs::Repo;
 
@@ -88,8 +88,8 @@ pub(super) struct Asked {
 /// Runs a session and writes its report.
 pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
     let config = Config::load(project.root()).map_err(usage)?;
-    let order = order(args, &config)?;
-    let mut asked = asked(args, project, &config, order.seed)?;
+    let options = options(args, &config)?;
+    let mut asked = asked(args, project, &config, options.seed)?;
     let mut claims = project.claim("start")?;
     claims.store(&project.root().join(&config.store.path))?;
     let worker = signals::or_stop(start_worker(&asked.device, &config, &mut claims)).await?;
@@ -105,9 +105,9 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     // Before the session is on record: no signal may leave one that never ran.
     let interrupt = signals::listen();
     let mut progress = Progress::new(args.json, out);
-    let id = session::begin(&parts, &order).await?;
+    let id = session::begin(&parts, &options).await?;
     claims.note_session(id);
-    let end = session::run(id, parts, order, interrupt, &mut progress).await;
+    let end = session::run(id, parts, options, interrupt, &mut progress).await;
     conclude(end, progress.finish(), project, store, &workload).await
 }
 
@@ -150,7 +150,7 @@ pub(super) async fn assemble(
     config: &Config,
     mut worker: Worker,
     store: Store,
-) -> anyhow::Result<Parts> {
+) -> anyhow::Result<Dependencies> {
     let Asked { workload, families, searched, proposer, device } = asked;
     let (toolchain, arch) = (Toolchain::find_or_fetch()?, worker.info().arch.clone());
     let compiler =
@@ -175,7 +175,7 @@ pub(super) async fn assemble(
     let monitor = open_monitor(worker.info());
     self_check::arm(&mut worker, &compiler).await?;
     ceilings::give(&mut worker, monitor.as_ref(), &compiler, &store).await?;
-    Ok(Parts { workload, families, searched, known, proposer, baseline, compiler, worker, monitor, store, repo })
+    Ok(Dependencies { workload, families, searched, known, proposer, baseline, compiler, worker, monitor, store, repo })
 }
 
 /// Watches a real GPU, or says why it cannot.
@@ -187,7 +187,7 @@ pub(super) fn open_monitor(device: &DeviceInfo) -> Option<Monitor> {
     opened.map_err(|reason| say(&format!("clocks, power and other processes are not watched: {reason}"))).ok()
 }
 
-fn order(args: &Args, config: &Config) -> anyhow::Result<Order> {
+fn options(args: &Args, config: &Config) -> anyhow::Result<Options> {
     let budget = args.budget.as_ref().unwrap_or(&config.session.budget);
     let wall = config::duration("--budget", budget).map_err(usage)?;
     if let Some(most) = args.max_cost {
@@ -204,12 +204,12 @@ fn order(args: &Args, config: &Config) -> anyhow::Result<Order> {
         return Err(usage_sentence("--iterations: give a number from 1 to 1000000000"));
     }
     let budget = Budget { wall, max_cost_usd: args.max_cost, max_iterations: args.iterations };
-    order_under(config, budget, args.seed.unwrap_or_else(rand::random))
+    options_under(config, budget, args.seed.unwrap_or_else(rand::random))
 }
 
-/// Makes the order of a session under the settings of a configuration.
-pub(super) fn order_under(config: &Config, budget: Budget, seed: u64) -> anyhow::Result<Order> {
-    Ok(Order {
+/// Makes the options of a session under the settings of a configuration.
+pub(super) fn options_under(config: &Config, budget: Budget, seed: u64) -> anyhow::Result<Options> {
+    Ok(Options {
         budget,
         rate: Rate { gpu_usd_per_hour: config.cost.gpu_usd_per_hour },
         measuring: config.measuring(),

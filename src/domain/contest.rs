@@ -122,6 +122,8 @@ pub struct Contest {
     pub floor_ns: Option<f64>,
     /// Other processes that were on the GPU, for people.
     pub others: Vec<String>,
+    /// How long it took, in seconds, from the start of its process to the last check; none for those recorded before this was kept.
+    pub wall_s: Option<f64>,
 }
 
 /// How many times as fast one entrant is as another.

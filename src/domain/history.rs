@@ -2,15 +2,17 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::evaluation::{Evaluation, Outcome, Timing};
-use super::family::Family;
+use super::evaluation::Outcome;
 use super::hypothesis::Hypothesis;
+use super::ids::{CaseName, IterationId};
 use super::incumbent::{Incumbent, Incumbents};
+use super::journal::{Begun, Concluded};
 use super::op::Dims;
+use super::origin::{Origin, Purpose};
 use super::profile::Profile;
-use super::record::{IterationRecord, SessionRecord};
-use super::variant::{Params, Variant, VariantHash};
-use super::verdict::{Decision, Verdict};
+use super::record::{CaseRecord, SessionRecord};
+use super::variant::{Params, VariantHash};
+use super::verdict::Verdict;
 
 /// A point of a search space on which a variant stands: the same parameters rendered for two specializations are two.
 ///
@@ -46,7 +48,11 @@ impl Point {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finished {
     /// The store's number of the iteration.
-    pub iteration: i64,
+    pub iteration: IterationId,
+    /// Why it was run.
+    pub purpose: Purpose,
+    /// Where its configuration came from.
+    pub origin: Origin,
     /// The variant's family.
     pub family: String,
     /// The variant's parameters.
@@ -89,100 +95,67 @@ pub struct History {
     /// The best confirmed variant of each case.
     pub incumbents: Incumbents,
     /// The fastest of each case, confirmed or not: its iteration and its time.
-    pub(crate) fastest: HashMap<String, (i64, f64)>,
+    pub(crate) fastest: HashMap<CaseName, (IterationId, f64)>,
     /// Points proposed so far, also those in flight: none is proposed twice.
     pub proposed: HashSet<Point>,
 }
 
-/// A timed case of an iteration with what was decided on it.
-struct Seen<'a> {
-    case: &'a str,
-    verdict: Option<Verdict>,
-    timing: &'a Timing,
-    ctas: u64,
-    profile: Option<&'a Profile>,
-    contested: bool,
-}
-
 impl History {
-    /// Rebuilds what a session knew from its record, just as it learnt it.
-    ///
-    /// An iteration that never ended taught nothing, and its point may be proposed again. Of a family that is no longer
-    /// among `families`, points are not known as proposed.
-    pub fn of(record: &SessionRecord, families: &[Family]) -> Self {
+    /// Rebuilds what a session learnt from its record, as its verdicts stand now.
+    pub fn of(record: &SessionRecord) -> Self {
         let mut history = Self::default();
         for iteration in &record.iterations {
-            let Some(outcome) = &iteration.outcome else { continue };
-            history.proposed.extend(proposed_point(iteration, families));
-            let seen = iteration.measurements.iter().filter_map(|m| {
-                let (timing, profile) = (m.best_timing()?, m.profile.as_ref());
-                let contested = m.contest.is_some();
-                Some(Seen { case: &m.case, verdict: m.verdict, timing, ctas: m.ctas?, profile, contested })
-            });
-            let finished = Finished {
-                iteration: iteration.id,
-                family: iteration.family.clone(),
-                params: iteration.params.clone(),
-                hash: iteration.hash.clone(),
-                hypothesis: iteration.hypothesis.clone(),
-                times: Vec::new(),
-            };
-            history.take_up(finished, outcome, seen);
+            if let Some(concluded) = Concluded::recorded(iteration, iteration.measurements.clone()) {
+                history.learn(&Begun::recorded(iteration), &concluded);
+            }
         }
         history
     }
 
     /// Takes up a finished iteration and its verdicts.
-    pub fn learn(
-        &mut self,
-        iteration: i64,
-        variant: &Variant,
-        hypothesis: &Hypothesis,
-        evaluation: &Evaluation,
-        decisions: &[Decision],
-    ) {
-        let verdict = |case: &str| decisions.iter().find(|decision| decision.case == case).map(|d| d.verdict);
-        let seen = evaluation.measurements.iter().filter_map(|m| {
-            let (timing, profile) = (m.best_timing()?, m.profile.as_ref());
-            let contested = m.contest.is_some();
-            Some(Seen { case: &m.case, verdict: verdict(&m.case), timing, ctas: m.ctas, profile, contested })
-        });
-        let finished = Finished {
-            iteration,
-            family: variant.family.clone(),
-            params: variant.params.clone(),
-            hash: variant.hash.clone(),
-            hypothesis: hypothesis.clone(),
-            times: Vec::new(),
-        };
-        self.take_up(finished, &evaluation.outcome, seen);
-    }
-
-    fn take_up<'a>(&mut self, mut finished: Finished, outcome: &Outcome, seen: impl Iterator<Item = Seen<'a>>) {
+    pub fn learn(&mut self, begun: &Begun, concluded: &Concluded) {
         // What is wrong on one case may be fast on another for that very reason: its times teach nothing.
-        if *outcome != Outcome::Measured {
+        if concluded.outcome != Outcome::Measured {
             return;
         }
-        for Seen { case, verdict, timing, ctas, profile, contested } in seen {
-            let leads = matches!(verdict, Some(Verdict::Start | Verdict::Improved));
-            if leads {
-                let (iteration, hash) = (finished.iteration, finished.hash.clone());
-                self.incumbents.insert(case.to_owned(), Incumbent { iteration, hash, timing: timing.clone() });
-            }
-            if verdict == Some(Verdict::Rejected) {
-                // It failed later, on inputs that it had not met.
-                continue;
-            }
-            let ns = timing.median_ns;
-            if self.fastest.get(case).is_none_or(|(_, fastest_ns)| ns < *fastest_ns) {
-                self.fastest.insert(case.to_owned(), (finished.iteration, ns));
-            }
-            let (case, profile, look) = (case.to_owned(), profile.cloned(), !leads && !contested);
-            finished.times.push(CaseTime { case, median_ns: timing.median_ns, ctas, profile, look });
+        let times: Vec<CaseTime> =
+            concluded.findings.iter().filter_map(|found| self.learn_case(begun, found)).collect();
+        if !times.is_empty() {
+            self.finished.push(Finished {
+                iteration: begun.iteration,
+                purpose: begun.purpose,
+                origin: begun.origin.clone(),
+                family: begun.family.clone(),
+                params: begun.params.clone(),
+                hash: begun.hash.clone(),
+                hypothesis: begun.hypothesis.clone(),
+                times,
+            });
         }
-        if !finished.times.is_empty() {
-            self.finished.push(finished);
+    }
+
+    fn learn_case(&mut self, begun: &Begun, found: &CaseRecord) -> Option<CaseTime> {
+        let (timing, ctas) = (found.best_timing()?, found.ctas?);
+        let leads = matches!(found.verdict, Some(Verdict::Start | Verdict::Improved));
+        if leads {
+            let (iteration, hash) = (begun.iteration, begun.hash.clone());
+            self.incumbents.insert(found.case.clone(), Incumbent { iteration, hash, timing: timing.clone() });
         }
+        if found.verdict == Some(Verdict::Rejected) {
+            // It failed later, on inputs that it had not met.
+            return None;
+        }
+        let ns = timing.median_ns;
+        if self.fastest.get(&found.case).is_none_or(|(_, fastest_ns)| ns < *fastest_ns) {
+            self.fastest.insert(found.case.clone(), (begun.iteration, ns));
+        }
+        Some(CaseTime {
+            case: found.case.clone(),
+            median_ns: ns,
+            ctas,
+            profile: found.profile.clone(),
+            look: !leads && found.contest.is_none(),
+        })
     }
 
     /// Returns the fastest variant that was timed on a case, confirmed or not, with its time.
@@ -205,7 +178,7 @@ impl History {
     }
 
     /// Returns every time of a variant, with the iteration in which it was taken: its look and its confirmation are two.
-    pub fn times_of(&self, hash: &VariantHash) -> impl Iterator<Item = (i64, &CaseTime)> {
+    pub fn times_of(&self, hash: &VariantHash) -> impl Iterator<Item = (IterationId, &CaseTime)> {
         let of_variant = self.finished.iter().filter(move |finished| finished.hash == *hash);
         of_variant.flat_map(|finished| finished.times.iter().map(|time| (finished.iteration, time)))
     }
@@ -227,13 +200,8 @@ impl History {
 
     /// Finds a finished iteration by its number. Predictions ask for every one of them at every proposal, so it must not take long:
     /// numbers grow with time.
-    pub fn iteration(&self, iteration: i64) -> Option<&Finished> {
+    pub fn iteration(&self, iteration: IterationId) -> Option<&Finished> {
         let place = self.finished.binary_search_by_key(&iteration, |finished| finished.iteration).ok()?;
         self.finished.get(place)
     }
-}
-
-fn proposed_point(iteration: &IterationRecord, families: &[Family]) -> Option<Point> {
-    let family = families.iter().find(|family| family.name == iteration.family)?;
-    Some(Point::new(&family.name, &family.specialization(iteration.cases.first()?), &iteration.params))
 }

@@ -3,16 +3,17 @@
 use std::collections::HashMap;
 
 use super::evaluation::Timing;
+use super::ids::{CaseName, IterationId};
 use super::variant::VariantHash;
 
 /// The best confirmed variant of each case, by the case's name.
-pub type Incumbents = HashMap<String, Incumbent>;
+pub type Incumbents = HashMap<CaseName, Incumbent>;
 
 /// The best confirmed variant of a case.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Incumbent {
     /// The iteration that brought it.
-    pub iteration: i64,
+    pub iteration: IterationId,
     /// Its name.
     pub hash: VariantHash,
     /// Its time.

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::hypothesis::Hypothesis;
+use super::ids::IterationId;
+use super::origin::{Origin, Purpose};
 use super::variant::{Params, Variant, VariantHash};
 use super::workload::Case;
 
@@ -17,8 +19,12 @@ pub struct Proposal {
     pub cases: Vec<Case>,
     /// The claim, with its prediction.
     pub hypothesis: Hypothesis,
-    /// The iteration whose variant this one was changed from.
-    pub parent: Option<i64>,
+    /// The iteration whose variant this one was changed from, or which it confirms.
+    pub parent: Option<IterationId>,
+    /// Why it is run.
+    pub purpose: Purpose,
+    /// Where its configuration comes from.
+    pub origin: Origin,
 }
 
 /// A proposal before its source is rendered: what a proposer that searches a family's space comes up with.
@@ -33,11 +39,11 @@ pub struct Idea {
     /// The claim, with its prediction.
     pub hypothesis: Hypothesis,
     /// The iteration whose variant this one was changed from.
-    pub parent: Option<i64>,
-    /// It is only looked at, where times are sampled: what turns out to be the fastest of a case is confirmed later.
-    pub look: bool,
-    /// It belongs to what every session begins with.
-    pub opening: bool,
+    pub parent: Option<IterationId>,
+    /// Why it is run: screening, but for the initial kernel and the winners of earlier sessions.
+    pub purpose: Purpose,
+    /// Where the point comes from.
+    pub origin: Origin,
 }
 
 /// The committed winner of a case, from an earlier session.

@@ -7,14 +7,16 @@ use serde::{Deserialize, Serialize};
 use super::contest::Contest;
 use super::cost::Spent;
 use super::device::{DeviceInfo, TimeSource};
-use super::evaluation::{Correctness, Outcome, Timing};
+use super::evaluation::{Correctness, Measurement, Outcome, Timing};
 use super::family::Family;
 use super::hypothesis::{Hypothesis, Score};
+use super::ids::{CaseName, IterationId, SessionId};
 use super::op::Dtype;
+use super::origin::{Origin, Purpose};
 use super::profile::Profile;
 use super::regime::Regime;
 use super::variant::{Params, VariantHash};
-use super::verdict::Verdict;
+use super::verdict::{Decision, Verdict};
 use super::workload::{Case, Workload};
 
 /// The machine and the software that a session runs on.
@@ -91,13 +93,35 @@ impl Meaning {
     }
 }
 
+/// What stands for the baseline of a case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BaselineKind {
+    /// A program that a user would use instead, such as PyTorch.
+    Program,
+    /// The initial kernel, where no program can be timed.
+    InitialKernel,
+}
+
+impl BaselineKind {
+    /// Returns the name that the store uses.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Program => "program",
+            Self::InitialKernel => "initial_kernel",
+        }
+    }
+}
+
 /// What a user would use instead of a variant, timed on a case.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Baseline {
     /// The case's name.
-    pub case: String,
-    /// What was timed.
+    pub case: CaseName,
+    /// What was timed, for people.
     pub name: String,
+    /// Whether a program was timed, or the initial kernel stands in.
+    pub kind: BaselineKind,
     /// State of the caches in which it was timed.
     pub regime: Regime,
     /// Its time by graph replay, or modelled.
@@ -108,18 +132,15 @@ pub struct Baseline {
     pub relative_l2: Option<f64>,
 }
 
-/// What stands in the name of the reference kernel when it is the baseline.
-const SEED_OF: &str = ", the seed of ";
-
 impl Baseline {
-    /// Names the seed of a workload's reference family, which is the baseline where nothing that a user would use can be timed.
+    /// Names the default configuration of a workload's reference family, which is the baseline where no program can be timed.
     pub fn reference_name(time_source: TimeSource, reference: &str) -> String {
-        format!("{}{SEED_OF}{reference}", time_source.name())
+        format!("{}, the seed of {reference}", time_source.name())
     }
 
-    /// Tells whether a baseline's name is that of a reference family's seed.
-    pub fn is_reference(name: &str) -> bool {
-        name.contains(SEED_OF)
+    /// Tells whether the initial kernel stands in for a program.
+    pub fn is_reference(&self) -> bool {
+        self.kind == BaselineKind::InitialKernel
     }
 }
 
@@ -129,14 +150,14 @@ pub struct Final {
     /// The contest of all that were too near to each other.
     pub contest: Contest,
     /// The iteration whose variant is the best of the case after it.
-    pub winner: i64,
+    pub winner: IterationId,
 }
 
 /// A session, its counts and its costs: a row of the ledger.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SessionSummary {
     /// Number of the session.
-    pub id: i64,
+    pub id: SessionId,
     /// Name of the workload.
     pub workload: String,
     /// Names of the selected cases.
@@ -200,21 +221,25 @@ pub struct SessionRecord {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct IterationRecord {
     /// Number of the iteration.
-    pub id: i64,
+    pub id: IterationId,
     /// Number of its session.
-    pub session: i64,
+    pub session: SessionId,
     /// Its place in the session, from 1.
     pub ordinal: i64,
     /// Who proposed it.
     pub proposer: String,
+    /// Why it was run.
+    pub purpose: Purpose,
+    /// Where its configuration came from.
+    pub origin: Origin,
     /// The variant's family.
     pub family: String,
     /// The variant's parameters.
     pub params: Params,
     /// The variant's name.
     pub hash: VariantHash,
-    /// The iteration whose variant this one was changed from.
-    pub parent: Option<i64>,
+    /// The iteration whose variant this one was changed from, or which it confirms.
+    pub parent: Option<IterationId>,
     /// The cases to try it on.
     pub cases: Vec<Case>,
     /// When it began.
@@ -267,9 +292,54 @@ pub struct CaseRecord {
 }
 
 impl CaseRecord {
-    /// Tells whether it was looked at there and no more: neither a contest nor a start.
-    pub fn is_look(&self) -> bool {
-        self.contest.is_none() && !matches!(self.verdict, Some(Verdict::Start | Verdict::Improved))
+    /// Records what was measured on a case, with what was decided.
+    pub fn of(measurement: &Measurement, decision: Option<&Decision>) -> Self {
+        let Measurement { case, regime, correctness, screening, confirmation, contest, ctas, profile } =
+            measurement.clone();
+        Self {
+            case,
+            regime,
+            correctness: Some(correctness),
+            ctas: Some(ctas),
+            screening,
+            confirmation,
+            contest,
+            profile,
+            verdict: decision.map(|decision| decision.verdict),
+            speedup: decision.and_then(|decision| decision.speedup),
+            commit: None,
+        }
+    }
+
+    /// Records what was decided on a case whose output could not even be compared.
+    pub fn unmeasured(decision: &Decision) -> Self {
+        Self {
+            case: decision.case.clone(),
+            regime: Regime::default(),
+            correctness: None,
+            ctas: None,
+            screening: None,
+            confirmation: None,
+            contest: None,
+            profile: None,
+            verdict: Some(decision.verdict),
+            speedup: decision.speedup,
+            commit: None,
+        }
+    }
+
+    /// Returns the measurement behind it; none where the output could not be compared.
+    pub fn measurement(&self) -> Option<Measurement> {
+        Some(Measurement {
+            case: self.case.clone(),
+            regime: self.regime,
+            correctness: self.correctness?,
+            screening: self.screening.clone(),
+            confirmation: self.confirmation.clone(),
+            contest: self.contest.clone(),
+            ctas: self.ctas?,
+            profile: self.profile.clone(),
+        })
     }
 
     /// Returns the time to report: the confirmed one where there is one.

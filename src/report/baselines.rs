@@ -5,7 +5,7 @@ use super::contract;
 use super::standing::{Alone, Standing};
 use crate::domain::conditions::Conditions;
 use crate::domain::evaluation::Timing;
-use crate::domain::record::{Baseline, SessionRecord};
+use crate::domain::record::{Baseline, BaselineKind, SessionRecord};
 
 /// Returns the baseline of a case with its time over the best variant's: from the contest that gave the figures, else as it was
 /// timed before the first iteration.
@@ -24,7 +24,8 @@ pub(super) fn of_case(
             || entrant.name.clone(),
             |reference| Baseline::reference_name(record.session.time_source, &reference.family),
         );
-        return (Some(told(&name, &entrant.timing)), ratio);
+        let kind = if reference.is_some() { BaselineKind::InitialKernel } else { BaselineKind::Program };
+        return (Some(told(&name, kind, &entrant.timing)), ratio);
     }
     // The store lists the fastest baseline of a case first.
     let Some(baseline) = record.baselines.iter().find(|baseline| baseline.case == case) else { return (None, None) };
@@ -32,7 +33,7 @@ pub(super) fn of_case(
     let ratio = standing.zip(conditions).and_then(|(standing, conditions)| {
         Some(unpaired(standing.compared(&alone, conditions)?, [standing.timing, &baseline.timing]))
     });
-    (Some(told(&baseline.name, &baseline.timing)), ratio)
+    (Some(told(&baseline.name, baseline.kind, &baseline.timing)), ratio)
 }
 
 /// Lists what was timed as a baseline before the first iteration.
@@ -49,11 +50,11 @@ pub(super) fn timed(record: &SessionRecord) -> Vec<contract::TimedBaseline> {
     record.baselines.iter().map(row).collect()
 }
 
-fn told(name: &str, timing: &Timing) -> contract::Baseline {
+fn told(name: &str, kind: BaselineKind, timing: &Timing) -> contract::Baseline {
     contract::Baseline {
         name: name.to_owned(),
         us: timing.median_ns / 1000.0,
         ci_us: timing.shown_ci_us(),
-        is_reference: Baseline::is_reference(name),
+        is_reference: kind == BaselineKind::InitialKernel,
     }
 }

@@ -16,6 +16,7 @@ use crate::domain::contest::Role;
 use crate::domain::cost::Spent;
 use crate::domain::evaluation::{Outcome, Timing};
 use crate::domain::hypothesis::Score;
+use crate::domain::origin::Purpose;
 use crate::domain::record::{CaseRecord, IterationRecord, SessionRecord, SessionSummary};
 use crate::domain::verdict::Verdict;
 
@@ -207,7 +208,7 @@ fn claim(iteration: &IterationRecord) -> Claim {
 /// Counts what became of the claims. A confirmation repeats what a look has found, and predicts nothing.
 fn predictions(record: &SessionRecord) -> Predictions {
     let mut predictions = Predictions::default();
-    let claims = record.iterations.iter().filter(|iteration| !record.confirms(iteration));
+    let claims = record.iterations.iter().filter(|iteration| iteration.purpose != Purpose::Confirmation);
     for score in claims.filter_map(|iteration| iteration.score) {
         *match score {
             Score::Confirmed => &mut predictions.confirmed,

@@ -2,6 +2,8 @@
 
 mod stage;
 
+use std::time::Instant;
+
 use stage::Stage;
 
 use super::baseline::{BaselineProcess, Drawing};
@@ -92,6 +94,7 @@ pub async fn hold(
     entries: &[Entry<'_>],
     baseline: Option<BaselineEntry<'_>>,
 ) -> Result<Contest, ContestError> {
+    let begun = Instant::now();
     let conditions = Conditions::of(terms.workload, terms.case, worker.info());
     let l2_bytes = worker.info().l2_bytes;
     // Only the host works on it while the variants enter: whoever gets ready meanwhile finds the device to itself.
@@ -120,6 +123,7 @@ pub async fn hold(
         shrinkage: terms.screened_ns.zip(challenger_ns).map(|(screened, confirmed)| confirmed / screened),
         floor_ns: Some(terms.floor_ns),
         others,
+        wall_s: Some(begun.elapsed().as_secs_f64()),
     })
 }
 

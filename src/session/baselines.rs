@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use super::event::Event;
-use super::{Compiled, Interrupt, Parts, Session, environment};
-use crate::domain::evaluation::{Evaluation, Timing};
-use crate::domain::record::Baseline;
+use super::Session;
+use super::event::{Event, Interrupt};
+use crate::domain::evaluation::Timing;
+use crate::domain::journal::{Begun, Record};
+use crate::domain::record::{Baseline, BaselineKind, CaseRecord};
 use crate::domain::regime::Regime;
-use crate::domain::verdict::{Decision, Verdict};
+use crate::domain::verdict::Verdict;
 use crate::domain::workload::Case;
 use crate::runner::baseline::{BaselineProcess, fastest};
 use crate::runner::inputs;
@@ -24,109 +25,98 @@ impl Session<'_> {
                 return Ok(());
             }
         };
-        let environment = environment(&self.parts, process.hello().versions.get("torch").cloned());
-        self.parts.store.amend_environment(self.id, &environment).await.context("Failed to record the environment")?;
-        for case in self.parts.workload.cases.clone() {
-            if self.baseline(&case.name).is_some() {
+        let environment = self.environment(process.hello().versions.get("torch").cloned());
+        self.store.amend_environment(self.id, &environment).await.context("Failed to record the environment")?;
+        for case in self.state.setup().workload.cases.clone() {
+            if self.state.case(&case.name).is_some_and(|case| case.baseline().is_some()) {
                 // A session that goes on has timed it before.
                 continue;
             }
-            let found = match self.time_case(&mut process, &case).await {
-                Ok(found) => found,
+            match self.time_case(&mut process, &case).await {
+                Ok(found) => self.record_baselines(found).await?,
                 Err(reason) => {
                     self.observer.event(&Event::NoBaseline { reason: &format!("{}: {reason}", case.name) });
                     if process.pid().is_none() {
                         break;
                     }
-                    continue;
                 }
-            };
-            let recorded = self.parts.store.record_baselines(self.id, &found).await;
-            recorded.context("Failed to record the baselines of a case")?;
-            if let Some(best) = found.first() {
-                let (us, time_source) = (best.timing.median_ns / 1e3, process.hello().time_source);
-                self.observer.event(&Event::Baseline { case: &case.name, name: &best.name, us, time_source });
-                self.backends.insert(case.name.clone(), best.name.clone());
-                self.baselines.extend(found);
             }
         }
-        self.baseline_process = Some(process);
+        self.evaluator.baseline = Some(process);
         Ok(())
     }
 
-    /// Takes the time of the reference's seed for the baseline of a case that has no other.
-    pub(super) async fn seed_as_baseline(
+    /// Takes the time of the initial kernel for the baseline of each case that has no other.
+    pub(super) async fn stand_in_for_baselines(
         &mut self,
-        compiled: &Compiled,
-        evaluation: &Evaluation,
-        decisions: &[Decision],
+        begun: &Begun,
+        findings: &[CaseRecord],
     ) -> anyhow::Result<()> {
-        if compiled.proposal.variant.family != self.parts.workload.reference {
+        if begun.family != self.state.setup().workload.reference {
             return Ok(());
         }
-        for start in decisions.iter().filter(|decision| decision.verdict == Verdict::Start) {
-            if self.baseline(&start.case).is_some() {
+        for found in findings.iter().filter(|found| found.verdict == Some(Verdict::Start)) {
+            if self.state.case(&found.case).is_some_and(|case| case.baseline().is_some()) {
                 continue;
             }
-            let measurement = evaluation.measurements.iter().find(|measurement| measurement.case == start.case);
-            let Some(measurement) = measurement else { continue };
-            let Some(timing) = measurement.best_timing() else { continue };
-            let relative_l2 = Some(measurement.correctness.relative_l2);
-            self.stand_in(&start.case, measurement.regime, timing.clone(), relative_l2).await?;
+            let Some(timing) = found.best_timing().cloned() else { continue };
+            let relative_l2 = found.correctness.map(|correctness| correctness.relative_l2);
+            let baseline = self.initial_kernel(&found.case, found.regime, timing, relative_l2);
+            self.record_baselines(vec![baseline]).await?;
         }
         Ok(())
     }
 
-    /// Puts the time of the reference's seed on record as the baseline of a case.
-    pub(super) async fn stand_in(
-        &mut self,
-        case: &str,
-        regime: Regime,
-        timing: Timing,
-        relative_l2: Option<f64>,
-    ) -> anyhow::Result<()> {
-        let (time_source, us) = (self.parts.worker.info().time_source(), timing.median_ns / 1e3);
-        let name = Baseline::reference_name(time_source, &self.parts.workload.reference);
-        let baseline = Baseline { case: case.to_owned(), name, regime, timing, eager_ns: None, relative_l2 };
-        let recorded = self.parts.store.record_baselines(self.id, std::slice::from_ref(&baseline)).await;
-        recorded.context("Failed to record a baseline")?;
-        self.observer.event(&Event::Baseline { case: &baseline.case, name: &baseline.name, us, time_source });
-        self.baselines.push(baseline);
-        Ok(())
+    fn initial_kernel(&self, case: &str, regime: Regime, timing: Timing, relative_l2: Option<f64>) -> Baseline {
+        let setup = self.state.setup();
+        Baseline {
+            case: case.to_owned(),
+            name: Baseline::reference_name(setup.device.time_source(), &setup.workload.reference),
+            kind: BaselineKind::InitialKernel,
+            regime,
+            timing,
+            eager_ns: None,
+            relative_l2,
+        }
     }
 
-    /// Returns the fastest baseline of a case.
-    pub(super) fn baseline(&self, case: &str) -> Option<&Baseline> {
-        self.baselines.iter().find(|baseline| baseline.case == case)
+    /// Puts the baselines of a case on record, the fastest first.
+    async fn record_baselines(&mut self, found: Vec<Baseline>) -> anyhow::Result<()> {
+        self.store.record_baselines(self.id, &found).await.context("Failed to record the baselines of a case")?;
+        if let Some(Baseline { case, name, timing, .. }) = found.first() {
+            let time_source = self.state.setup().device.time_source();
+            self.observer.event(&Event::Baseline { case, name, us: timing.median_ns / 1e3, time_source });
+        }
+        found.into_iter().for_each(|baseline| self.state.apply(&Record::Baseline(baseline)));
+        Ok(())
     }
 
     /// Starts the program, unless it is of no use: a virtual GPU models times, which no program can be timed beside.
     async fn start_baseline(&mut self) -> Result<BaselineProcess, String> {
-        let info = self.parts.worker.info();
-        if !info.replays() {
+        if !self.state.setup().samples_times() {
             return Err("it could only be measured, and times are modelled: the reference's seed stands in".to_owned());
         }
-        let Some(program) = &self.parts.baseline else {
+        let Some(program) = &self.baseline_program else {
             return Err("the workload names none: the reference's seed stands in".to_owned());
         };
-        let left = self.order.budget.wall.saturating_sub(self.elapsed());
-        let process = in_time(program.start(), left, &mut self.interrupt).await;
+        let process = in_time(program.start(), self.wall_left(), &mut self.interrupt.clone()).await;
         let process = process.map_err(|reason| format!("{reason}; the reference's seed stands in"))?;
-        let fits = process.hello().fits(info);
+        let fits = process.hello().fits(&self.state.setup().device);
         fits.map_err(|reason| format!("{reason}; the reference's seed stands in"))?;
         Ok(process)
     }
 
     /// Times the backends of one case, the fastest first.
-    async fn time_case(&mut self, process: &mut BaselineProcess, case: &Case) -> Result<Vec<Baseline>, String> {
-        let Parts { workload, worker, .. } = &self.parts;
-        let seed = inputs::mix(self.order.seed, &["baseline", &case.name]);
+    async fn time_case(&self, process: &mut BaselineProcess, case: &Case) -> Result<Vec<Baseline>, String> {
+        let setup = self.state.setup();
+        let seed = inputs::mix(setup.options.seed, &["baseline", &case.name]);
         let timed = async {
-            let prepared = process.prepare(workload.op, workload.dtype, case, worker.info().l2_bytes, seed).await;
-            let found = fastest(process, case, &prepared?, self.order.measuring.baseline_samples).await;
+            let workload = &setup.workload;
+            let prepared = process.prepare(workload.op, workload.dtype, case, setup.device.l2_bytes, seed).await;
+            let found = fastest(process, case, &prepared?, setup.options.measuring.baseline_samples).await;
             process.release().await.and(found)
         };
-        in_time(timed, self.order.budget.wall.saturating_sub(self.elapsed()), &mut self.interrupt).await
+        in_time(timed, self.wall_left(), &mut self.interrupt.clone()).await
     }
 }
 

@@ -175,9 +175,9 @@ impl Interrupt {
         Self(requests)
     }
 
-    /// Tells whether a stop was asked for.
-    pub(super) fn requested(&self) -> bool {
-        *self.0.borrow() > 0
+    /// Returns how often a stop was asked for.
+    pub(super) fn count(&self) -> u32 {
+        *self.0.borrow()
     }
 
     /// Waits for the `count`th request.

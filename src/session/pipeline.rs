@@ -1,14 +1,19 @@
-//! The way from an idea to a compiled variant: rendered at once, compiled in the background.
+//! The way from a suggestion to a compiled variant: rendered at once, compiled in the background, first in, first out.
+
+use std::collections::VecDeque;
 
 use anyhow::Context;
+use tokio::task::JoinHandle;
 
-use super::{Parts, Session};
-use crate::agent::{Landscape, diagnosis};
+use super::decide::UnderWay;
+use super::setup::Setup;
+use super::state::SessionState;
+use crate::agent::{Landscape, Proposer, diagnosis};
 use crate::domain::artifact::Artifact;
 use crate::domain::history::Point;
 use crate::domain::proposal::{Idea, Proposal};
 use crate::domain::variant::{Variant, VariantHash};
-use crate::runner::compile::CompileError;
+use crate::runner::compile::{CompileError, Compiler};
 use crate::runner::messages::CaseRequest;
 use crate::runner::planning;
 use crate::runner::render::render;
@@ -16,68 +21,96 @@ use crate::runner::render::render;
 /// A proposal on its way to the device.
 pub(super) struct Compiled {
     pub proposal: Proposal,
-    /// See [`Idea::look`].
-    pub look: bool,
-    /// See [`Idea::opening`].
-    pub opening: bool,
+    /// What to ask of the device, or why the launch plan cannot be filled in.
     pub cases: Result<Vec<CaseRequest>, String>,
     pub artifact: Result<Artifact, CompileError>,
 }
 
-impl Compiled {
-    /// Tells whether it was looked at before.
-    pub fn is_confirmation(&self) -> bool {
-        !self.look && !self.opening
-    }
+/// A proposal whose variant is being compiled.
+struct Compiling {
+    is_initial: bool,
+    compilation: JoinHandle<Compiled>,
 }
 
-impl Session<'_> {
-    /// Keeps the compilers busy with so many proposals.
-    pub(super) fn propose_ahead(&mut self, most: usize) -> anyhow::Result<()> {
-        let left = self.order.budget.max_iterations.map_or(u64::MAX, |most| most - self.finished);
-        let depth = most.min(usize::try_from(left).unwrap_or(usize::MAX));
-        while self.pipeline.len() < depth {
-            let Parts { workload, families, searched, known, worker, proposer, .. } = &mut self.parts;
-            let landscape = Landscape::new(workload, families, searched, known, worker.info());
-            let diagnosis = diagnosis::diagnose(&self.history, workload, worker.info());
-            let idea = proposer.propose(&landscape, &diagnosis, &self.history, self.pipeline.len());
-            let Some(idea) = idea.map_err(|problem| anyhow::anyhow!("Failed to propose a variant: {problem}"))? else {
-                return Ok(());
-            };
-            self.submit(idea)?;
+/// See the module.
+pub(super) struct Pipeline {
+    proposer: Box<dyn Proposer>,
+    compiler: Compiler,
+    queue: VecDeque<Compiling>,
+    is_dry: bool,
+}
+
+impl Pipeline {
+    pub fn new(proposer: Box<dyn Proposer>, compiler: Compiler) -> Self {
+        Self { proposer, compiler, queue: VecDeque::new(), is_dry: false }
+    }
+
+    /// Returns the proposer's name.
+    pub fn proposer(&self) -> &'static str {
+        self.proposer.name()
+    }
+
+    /// Says what is under way.
+    pub fn under_way(&self) -> UnderWay {
+        let initial = self.queue.iter().filter(|one| one.is_initial).count();
+        UnderWay { proposals: self.queue.len(), initial, is_dry: self.is_dry }
+    }
+
+    /// Has the proposer asked again: an iteration has ended, from which it may have learnt.
+    pub fn refill(&mut self) {
+        self.is_dry = false;
+    }
+
+    /// Asks the proposer for a variant, and compiles it in the background.
+    pub fn propose(&mut self, state: &mut SessionState) -> anyhow::Result<()> {
+        let Setup { workload, families, searched, known, device, .. } = state.setup();
+        let landscape = Landscape::new(workload, families, searched, known, device);
+        let diagnosis = diagnosis::diagnose(state.history(), workload, device);
+        let idea = self.proposer.propose(&landscape, &diagnosis, state.history(), self.queue.len());
+        match idea.map_err(|problem| anyhow::anyhow!("Failed to propose a variant: {problem}"))? {
+            Some(idea) => self.submit(idea, state),
+            None => {
+                self.is_dry = true;
+                Ok(())
+            }
         }
-        Ok(())
     }
 
     /// Renders an idea and sends it to the compilers.
-    fn submit(&mut self, idea: Idea) -> anyhow::Result<()> {
-        let (workload, device) = (&self.parts.workload, self.parts.worker.info());
-        let family = self.parts.family(&idea.family)?;
+    fn submit(&mut self, idea: Idea, state: &mut SessionState) -> anyhow::Result<()> {
+        let setup = state.setup();
+        let (workload, device) = (&setup.workload, &setup.device);
+        let family = setup.family(&idea.family)?;
         let first = idea.cases.first().context("Failed to find a case for a proposal")?;
         let specialization = family.specialization(first);
-        self.history.proposed.insert(Point::new(&family.name, &specialization, &idea.params));
+        let point = Point::new(&family.name, &specialization, &idea.params);
         let rendered = render(family, &specialization, workload.dtype, &idea.params);
-        let cases = planning::of_idea(family, &idea, workload, device, self.order.measuring.model_flop);
+        let cases = planning::of_idea(family, &idea, workload, device, setup.options.measuring.model_flop);
         let (variant, unrenderable) = match rendered {
             Ok(variant) => (variant, None),
             // A template may fail at some points only: there it has no source, and its name is that of the error.
             Err(message) => (without_source(&idea, &message), Some(CompileError::Rejected { log: message })),
         };
-        let (look, opening) = (idea.look, idea.opening);
-        self.opening += usize::from(opening);
-        let proposal = Proposal {
-            proposer: self.parts.proposer.name().to_owned(),
-            variant,
-            cases: idea.cases,
-            hypothesis: idea.hypothesis,
-            parent: idea.parent,
-        };
-        let compiler = self.parts.compiler.clone();
-        self.pipeline.push_back(tokio::task::spawn_blocking(move || {
+        let is_initial = idea.origin.is_initial_design();
+        let Idea { cases: on, hypothesis, parent, purpose, origin, .. } = idea;
+        let proposer = self.proposer.name().to_owned();
+        let proposal = Proposal { proposer, variant, cases: on, hypothesis, parent, purpose, origin };
+        let compiler = self.compiler.clone();
+        let compilation = tokio::task::spawn_blocking(move || {
             let artifact = unrenderable.map_or_else(|| compiler.compile(&proposal.variant), Err);
-            Compiled { proposal, look, opening, cases, artifact }
-        }));
+            Compiled { proposal, cases, artifact }
+        });
+        self.queue.push_back(Compiling { is_initial, compilation });
+        state.note_proposed(point);
         Ok(())
+    }
+
+    /// Waits for the oldest proposal to be compiled. Given up on halfway, it stays the oldest.
+    pub async fn next(&mut self) -> anyhow::Result<Option<Compiled>> {
+        let Some(oldest) = self.queue.front_mut() else { return Ok(None) };
+        let compiled = (&mut oldest.compilation).await.context("Failed to compile in the background")?;
+        self.queue.pop_front();
+        Ok(Some(compiled))
     }
 }
 

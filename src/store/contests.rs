@@ -12,9 +12,9 @@ use super::{Store, StoreError};
 use crate::domain::contest::{Contest, Entrant, Ratio};
 use crate::domain::record::Final;
 
-/// What a contest was held for.
+/// What a contest belongs to.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Purpose {
+pub(super) enum Owner {
     /// To confirm an iteration on a case.
     Iteration(i64),
     /// To settle a case at the end of a session.
@@ -32,8 +32,8 @@ pub(super) type ByIteration = HashMap<(i64, String), Contest>;
 impl Store {
     /// Records the contest that settled a case at a session's end, with the iteration whose variant is the best after it.
     pub async fn record_final(&self, session: i64, contest: &Contest, winner: i64) -> Result<(), StoreError> {
-        let purpose = Purpose::Final { session, winner };
-        self.write(async |connection| record(connection, purpose, contest).await).await
+        let owner = Owner::Final { session, winner };
+        self.write(async |connection| record(connection, owner, contest).await).await
     }
 
     /// Reads the contests of the iterations of a session, or of one iteration.
@@ -60,13 +60,25 @@ impl Store {
 
     /// Reads the finals of a session, oldest first.
     pub(super) async fn finals_of(&self, session: i64) -> Result<Vec<Final>, StoreError> {
+        let finals = self.finals_with_ids(session).await?;
+        Ok(finals.into_iter().map(|(_, last)| last).collect())
+    }
+
+    /// Reads the same by the id of the contest.
+    pub(super) async fn finals_by_id(&self, session: i64) -> Result<HashMap<String, Final>, StoreError> {
+        let finals = self.finals_with_ids(session).await?;
+        Ok(finals.into_iter().map(|(id, last)| (id.to_string(), last)).collect())
+    }
+
+    async fn finals_with_ids(&self, session: i64) -> Result<Vec<(i64, Final)>, StoreError> {
         let rows = sqlx::query("SELECT * FROM contests WHERE session_id = ? ORDER BY id")
             .bind(session)
             .fetch_all(&self.pool)
             .await?;
         let mut finals = Vec::new();
         for row in &rows {
-            finals.push(Final { contest: self.contest(row).await?, winner: row.try_get("winner_id")? });
+            let last = Final { contest: self.contest(row).await?, winner: row.try_get("winner_id")? };
+            finals.push((row.try_get("id")?, last));
         }
         Ok(finals)
     }
@@ -85,6 +97,7 @@ impl Store {
             shrinkage: row.try_get("shrinkage")?,
             floor_ns: row.try_get("floor_ns")?,
             others: json(row, "others")?,
+            wall_s: row.try_get("wall_s")?,
         })
     }
 }
@@ -105,18 +118,18 @@ fn entrant(row: &SqliteRow) -> Result<Entrant, StoreError> {
 /// Writes a contest with its entrants. The caller holds the transaction.
 pub(super) async fn record(
     connection: &mut SqliteConnection,
-    purpose: Purpose,
+    owner: Owner,
     contest: &Contest,
 ) -> Result<(), StoreError> {
-    let (iteration, session, winner) = match purpose {
-        Purpose::Iteration(iteration) => (Some(iteration), None, None),
-        Purpose::Final { session, winner } => (None, Some(session), Some(winner)),
+    let (iteration, session, winner) = match owner {
+        Owner::Iteration(iteration) => (Some(iteration), None, None),
+        Owner::Final { session, winner } => (None, Some(session), Some(winner)),
     };
     let rounds = contest.challenger().map_or(0, |challenger| challenger.blocks_ns.len());
     let row = sqlx::query(
         "INSERT INTO contests (iteration_id, session_id, winner_id, case_name, conditions, entrants, block, rounds,
-                               discarded_rounds, noise, shrinkage, floor_ns, others)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
+                               discarded_rounds, noise, shrinkage, floor_ns, others, wall_s)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
     )
     .bind(iteration)
     .bind(session)
@@ -131,6 +144,7 @@ pub(super) async fn record(
     .bind(contest.shrinkage)
     .bind(contest.floor_ns)
     .bind(to_json("others", &contest.others)?)
+    .bind(contest.wall_s)
     .fetch_one(&mut *connection)
     .await?;
     let id: i64 = row.try_get("id")?;

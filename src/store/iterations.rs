@@ -10,6 +10,8 @@ use crate::domain::check::Check;
 use crate::domain::cost::Spent;
 use crate::domain::evaluation::{Evaluation, Measurement, Timing};
 use crate::domain::hypothesis::Score;
+use crate::domain::ids::{IterationId, SessionId};
+use crate::domain::journal::Disqualified;
 use crate::domain::plan::LaunchPlan;
 use crate::domain::proposal::Proposal;
 use crate::domain::verdict::Decision;
@@ -35,22 +37,32 @@ pub struct Finish<'a> {
     pub spent: Spent,
     /// Wall time since the record before it: its share of the session.
     pub wall_s: f64,
+    /// The variants that are out of the running from now on.
+    pub disqualified: &'a [Disqualified],
 }
 
 impl Store {
     /// Records that an iteration begins and returns its number, which is unique over all sessions.
-    pub async fn begin(&self, session: i64, proposal: &Proposal) -> Result<i64, StoreError> {
+    pub async fn begin(&self, session: SessionId, proposal: &Proposal) -> Result<IterationId, StoreError> {
         self.write(async |connection| insert(connection, session, proposal).await).await
     }
 
-    /// Records everything about an iteration that ended, all or nothing. After this it never changes.
-    pub async fn finish(&self, iteration: i64, finish: &Finish<'_>) -> Result<(), StoreError> {
+    /// Records everything about an iteration that ended, and which variants it disqualifies, all or nothing. After this it never
+    /// changes.
+    pub async fn finish(&self, iteration: IterationId, finish: &Finish<'_>) -> Result<(), StoreError> {
         let session: Option<i64> = sqlx::query_scalar("SELECT session_id FROM iterations WHERE id = ?")
             .bind(iteration)
             .fetch_optional(&self.pool)
             .await?;
         let Some(session) = session else { return Err(self.unknown_iteration(iteration).await?) };
-        self.write(async |connection| complete(connection, session, iteration, finish).await).await
+        self.write(async |connection| {
+            complete(connection, session, iteration, finish).await?;
+            for out in finish.disqualified {
+                insert_disqualification(connection, out).await?;
+            }
+            Ok(())
+        })
+        .await
     }
 
     /// Records the commit of a winner on a case. The first one stays: a final may bring a winner back that was committed before.
@@ -66,23 +78,8 @@ impl Store {
 
     /// Records that the variant of an iteration failed on a case after it had been judged there: in every iteration of its session.
     /// The first time stays.
-    pub async fn disqualify(&self, iteration: i64, case: &str, reason: &str) -> Result<(), StoreError> {
-        sqlx::query(
-            "INSERT INTO disqualifications (iteration_id, case_name, reason, disqualified_at)
-             SELECT m.iteration_id, m.case_name, ?3, ?4
-             FROM iterations failed
-             JOIN iterations i ON i.session_id = failed.session_id AND i.hash = failed.hash
-             JOIN measurements m ON m.iteration_id = i.id
-             WHERE failed.id = ?1 AND m.case_name = ?2 AND m.verdict <> 'rejected'
-             ON CONFLICT DO NOTHING",
-        )
-        .bind(iteration)
-        .bind(case)
-        .bind(text(reason))
-        .bind(now()?)
-        .execute(&self.pool)
-        .await?;
-        Ok(())
+    pub async fn disqualify(&self, out: &Disqualified) -> Result<(), StoreError> {
+        self.write(async |connection| insert_disqualification(connection, out).await).await
     }
 
     /// Makes the error that says which iterations there are.
@@ -93,13 +90,32 @@ impl Store {
     }
 }
 
+async fn insert_disqualification(connection: &mut SqliteConnection, out: &Disqualified) -> Result<(), StoreError> {
+    sqlx::query(
+        "INSERT INTO disqualifications (iteration_id, case_name, reason, disqualified_at)
+         SELECT m.iteration_id, m.case_name, ?3, ?4
+         FROM iterations failed
+         JOIN iterations i ON i.session_id = failed.session_id AND i.hash = failed.hash
+         JOIN measurements m ON m.iteration_id = i.id
+         WHERE failed.id = ?1 AND m.case_name = ?2 AND m.verdict <> 'rejected'
+         ON CONFLICT DO NOTHING",
+    )
+    .bind(out.iteration)
+    .bind(&out.case)
+    .bind(text(&out.reason))
+    .bind(now()?)
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
 /// Writes the row of an iteration that begins, with its claim.
 async fn insert(connection: &mut SqliteConnection, session: i64, proposal: &Proposal) -> Result<i64, StoreError> {
     let variant = &proposal.variant;
     let row = sqlx::query(
         "INSERT INTO iterations (session_id, ordinal, proposer, family, params, hash, source, parent_id, cases,
-                                 started_at)
-         SELECT ?1, COALESCE(MAX(ordinal), 0) + 1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9
+                                 started_at, purpose, origin)
+         SELECT ?1, COALESCE(MAX(ordinal), 0) + 1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11
          FROM iterations WHERE session_id = ?1
          RETURNING id",
     )
@@ -112,6 +128,8 @@ async fn insert(connection: &mut SqliteConnection, session: i64, proposal: &Prop
     .bind(proposal.parent)
     .bind(to_json("cases", &proposal.cases)?)
     .bind(now()?)
+    .bind(proposal.purpose.name())
+    .bind(to_json("origin", &proposal.origin)?)
     .fetch_one(&mut *connection)
     .await?;
     let iteration: i64 = row.try_get("id")?;
@@ -233,7 +251,7 @@ async fn record_measurement(
     }
     query.execute(&mut *connection).await?;
     if let Some(contest) = contest {
-        contests::record(connection, contests::Purpose::Iteration(iteration), contest).await?;
+        contests::record(connection, contests::Owner::Iteration(iteration), contest).await?;
     }
     Ok(())
 }

@@ -12,6 +12,7 @@ mod contests;
 mod error;
 mod history;
 mod iterations;
+mod journal;
 #[cfg(test)]
 mod migration_tests;
 mod peaks;

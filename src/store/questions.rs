@@ -11,6 +11,7 @@ use super::sessions::cost;
 use super::{ArtifactRecord, Store, StoreError};
 use crate::domain::contest::Contest;
 use crate::domain::hypothesis::Hypothesis;
+use crate::domain::ids::{IterationId, SessionId};
 use crate::domain::record::{CaseRecord, IterationRecord, SessionRecord, SessionSummary};
 use crate::domain::statistics::Interval;
 use crate::domain::variant::VariantHash;
@@ -30,6 +31,24 @@ pub struct IterationDetail {
     pub artifact: Option<ArtifactRecord>,
     /// The compiler's log, if it did not compile.
     pub compile_log: Option<String>,
+}
+
+/// Which verdicts to read.
+#[derive(Clone, Copy)]
+pub(super) enum Verdicts {
+    /// Those of the moment: rejected, if the variant was disqualified later.
+    AsTheyStand,
+    /// Those of the time when the iteration ended.
+    AsDecided,
+}
+
+impl Verdicts {
+    fn column(self) -> &'static str {
+        match self {
+            Self::AsTheyStand => "stands",
+            Self::AsDecided => "verdict",
+        }
+    }
 }
 
 /// Which iterations to read.
@@ -96,18 +115,20 @@ impl Store {
         .fetch_all(&self.pool)
         .await?;
         let mut records = rows.iter().map(iteration_record).collect::<Result<Vec<_>, _>>()?;
-        let mut measurements = self.measurements(session, iteration).await?;
+        let mut measurements = self.measurements(session, iteration, Verdicts::AsTheyStand).await?;
         for record in &mut records {
             record.measurements = measurements.remove(&record.id).unwrap_or_default();
         }
         Ok(records)
     }
 
-    async fn measurements(
+    /// Reads what the iterations of a session, or one iteration, found, case by case.
+    pub(super) async fn measurements(
         &self,
-        session: Option<i64>,
-        iteration: Option<i64>,
-    ) -> Result<HashMap<i64, Vec<CaseRecord>>, StoreError> {
+        session: Option<SessionId>,
+        iteration: Option<IterationId>,
+        verdicts: Verdicts,
+    ) -> Result<HashMap<IterationId, Vec<CaseRecord>>, StoreError> {
         let rows = sqlx::query(
             "SELECT m.*, c.commit_id,
                     COALESCE((SELECT 'rejected' FROM disqualifications d
@@ -126,7 +147,7 @@ impl Store {
         for row in &rows {
             let id: i64 = row.try_get("iteration_id")?;
             let contest = contests.remove(&(id, row.try_get("case_name")?));
-            by_iteration.entry(id).or_default().push(case_record(row, contest)?);
+            by_iteration.entry(id).or_default().push(case_record(row, contest, verdicts)?);
         }
         Ok(by_iteration)
     }
@@ -138,6 +159,8 @@ fn iteration_record(row: &SqliteRow) -> Result<IterationRecord, StoreError> {
         session: row.try_get("session_id")?,
         ordinal: row.try_get("ordinal")?,
         proposer: row.try_get("proposer")?,
+        purpose: required(name(row, "purpose")?, "purpose")?,
+        origin: json(row, "origin")?,
         family: row.try_get("family")?,
         params: json(row, "params")?,
         hash: VariantHash(row.try_get("hash")?),
@@ -162,7 +185,7 @@ fn iteration_record(row: &SqliteRow) -> Result<IterationRecord, StoreError> {
     })
 }
 
-fn case_record(row: &SqliteRow, contest: Option<Contest>) -> Result<CaseRecord, StoreError> {
+fn case_record(row: &SqliteRow, contest: Option<Contest>, verdicts: Verdicts) -> Result<CaseRecord, StoreError> {
     Ok(CaseRecord {
         case: row.try_get("case_name")?,
         regime: required(name(row, "regime")?, "regime")?,
@@ -172,7 +195,7 @@ fn case_record(row: &SqliteRow, contest: Option<Contest>) -> Result<CaseRecord, 
         confirmation: timing(row, "confirmation_")?,
         contest,
         profile: optional_json(row, "profile")?,
-        verdict: name(row, "stands")?,
+        verdict: name(row, verdicts.column())?,
         speedup: row.try_get("speedup")?,
         commit: row.try_get("commit_id")?,
     })

@@ -7,6 +7,7 @@ use sqlx::{Row, SqliteConnection};
 
 use super::columns::{json, now, optional_json, to_json};
 use super::{Store, StoreError};
+use crate::domain::journal::Record;
 use crate::domain::plan::LaunchPlan;
 use crate::domain::record::{Asked, SessionRecord, SessionSummary, Status};
 use crate::domain::variant::{Variant, VariantHash};
@@ -16,6 +17,8 @@ use crate::domain::variant::{Variant, VariantHash};
 pub struct Past {
     /// What it found.
     pub record: SessionRecord,
+    /// The same in the order in which it was recorded.
+    pub journal: Vec<Record>,
     /// What it was asked, beside what the record says.
     pub asked: Asked,
     /// Every setting in force at its start.
@@ -65,7 +68,8 @@ impl Store {
         .await?;
         let asked = optional_json(&row, "asked")?.ok_or(StoreError::TooOld { id })?;
         let used = Duration::try_from_secs_f64(row.try_get("used_s")?).unwrap_or(Duration::MAX);
-        Ok(Past { record, asked, config: json(&row, "config")?, used })
+        let journal = self.journal(&record).await?;
+        Ok(Past { record, journal, asked, config: json(&row, "config")?, used })
     }
 
     /// Records that a session goes on, with what it has used so far and its budget from now on.

@@ -187,6 +187,7 @@ impl Store {
                 Ok(Baseline {
                     case: row.try_get("case_name")?,
                     name: row.try_get("name")?,
+                    kind: required(name(row, "kind")?, "kind")?,
                     regime: required(name(row, "regime")?, "regime")?,
                     timing: required(timing(row, "")?, "raw_ns")?,
                     eager_ns: row.try_get("eager_ns")?,
@@ -242,8 +243,8 @@ async fn record_baseline(
     let timing = &baseline.timing;
     sqlx::query(
         "INSERT INTO baselines (session_id, case_name, name, samples, launches_per_sample, median_ns, ci_lo_ns,
-                                ci_hi_ns, raw_ns, regime, eager_ns, relative_l2)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                                ci_hi_ns, raw_ns, regime, eager_ns, relative_l2, kind)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     )
     .bind(session)
     .bind(&baseline.case)
@@ -257,6 +258,7 @@ async fn record_baseline(
     .bind(baseline.regime.name())
     .bind(baseline.eager_ns)
     .bind(baseline.relative_l2)
+    .bind(baseline.kind.name())
     .execute(connection)
     .await?;
     Ok(())

@@ -18,6 +18,7 @@ use crate::domain::evaluation::{Correctness, Evaluation, Measurement, Outcome, T
 use crate::domain::hypothesis::{Hypothesis, Score};
 use crate::domain::machine::{MachineSummary, Throttle};
 use crate::domain::op::Dtype;
+use crate::domain::origin::{Origin, Purpose};
 use crate::domain::proposal::Proposal;
 use crate::domain::record::{Asked, Environment};
 use crate::domain::regime::Regime;
@@ -123,6 +124,8 @@ pub(crate) fn proposal(block: i64, parent: Option<i64>) -> Proposal {
             relative_to: parent,
         },
         parent,
+        purpose: Purpose::Screening,
+        origin: parent.map_or(Origin::FamilyDefault, |_| Origin::Random),
     }
 }
 
@@ -184,6 +187,7 @@ pub(crate) fn contest(case: &str, entrants: Vec<Entrant>) -> Contest {
         shrinkage: Some(1.0625),
         floor_ns: Some(1000.0),
         others: vec!["python3 (process 4242, 512 MiB)".to_owned()],
+        wall_s: Some(2.5),
     }
 }
 
@@ -228,6 +232,7 @@ pub(crate) fn finish<'a>(evaluation: &'a Evaluation, decisions: &'a [Decision]) 
         decisions,
         actual_speedup: None,
         score: Score::Untested,
+        disqualified: &[],
         spent: Spent { gpu_s: 9.0, gpu_usd: 0.01, llm_usd: 0.02 },
         wall_s: 3.0,
     }

@@ -5,13 +5,12 @@ use super::*;
 use crate::domain::check::Check;
 use crate::domain::cost::Spent;
 use crate::domain::evaluation::{Evaluation, Outcome};
-use crate::domain::family::Family;
-use crate::domain::history::{History, Point};
+use crate::domain::history::History;
+use crate::domain::journal::{Begun, Concluded};
 use crate::domain::plan::{Initial, LaunchPlan, Workspace};
 use crate::domain::profile::Profile;
 use crate::domain::profile::tests::launch;
-use crate::domain::proposal::Proposal;
-use crate::domain::record::{Baseline, Status};
+use crate::domain::record::{Baseline, BaselineKind, Status};
 use crate::domain::regime::Regime;
 use crate::domain::verdict::{Decision, Verdict};
 
@@ -57,6 +56,7 @@ async fn a_session_is_told_from_start_to_end() {
     let baseline = Baseline {
         case: "b1h1s128".to_owned(),
         name: "torch sdpa".to_owned(),
+        kind: BaselineKind::Program,
         regime: Regime::Cold,
         timing: timing(25_000.0),
         eager_ns: Some(40_000.0),
@@ -116,6 +116,10 @@ async fn a_session_is_told_from_start_to_end() {
       "session": 1,
       "ordinal": 2,
       "proposer": "rules",
+      "purpose": "screening",
+      "origin": {
+        "kind": "random"
+      },
       "family": "tiled",
       "params": {
         "BLOCK": 128
@@ -353,10 +357,10 @@ async fn what_a_session_knew_is_rebuilt_from_its_record() {
     for (block, ns, verdict) in [(64, 100_000.0, Verdict::Start), (128, 80_000.0, Verdict::Improved)] {
         let parent = (block > 64).then_some(1);
         let id = scene.measured(session, block, parent, ns, verdict).await;
-        let Proposal { variant, hypothesis, .. } = proposal(block, parent);
         let decisions = [Decision { case: "b1h1s128".to_owned(), verdict, speedup: None }];
         let found = evaluation(ns, verdict == Verdict::Improved);
-        learnt.learn(id, &variant, &hypothesis, &found, &decisions);
+        let concluded = Concluded::of(id, &found, &decisions, Spent::default(), Duration::ZERO);
+        learnt.learn(&Begun::of(id, &proposal(block, parent)), &concluded);
     }
     let third = scene.store.begin(session, &proposal(256, Some(2))).await.unwrap();
     let (_, rejected) = wrong();
@@ -365,16 +369,8 @@ async fn what_a_session_knew_is_rebuilt_from_its_record() {
     scene.store.finish(third, &finish(&fast_but_wrong, &rejected)).await.unwrap();
     scene.store.begin(session, &proposal(512, Some(2))).await.unwrap();
 
-    let manifest = "name = \"tiled\"\nabout = \"a\"\nop = \"attention\"\ndtypes = [\"f16\"]\nrequires_sm = 80\n\
-                    constants = [\"S\"]\n[params]\n\
-                    [[launch]]\nkernel = \"k\"\ngrid = [\"1\"]\nblock = [\"1\"]\nargs = []\n";
-    let families = [Family::parse(manifest, String::new()).unwrap()];
-    for block in [64, 128, 256] {
-        let Proposal { variant, cases, .. } = proposal(block, None);
-        learnt.proposed.insert(Point::new("tiled", &families[0].specialization(&cases[0]), &variant.params));
-    }
     let record = scene.store.session_record(session).await.unwrap();
-    assert_eq!(History::of(&record, &families), learnt);
+    assert_eq!(History::of(&record), learnt);
     assert_eq!(learnt.incumbents["b1h1s128"].timing.median_ns, 80_000.0);
     assert_eq!(learnt.finished.len(), 2, "what was wrong teaches no time");
 }

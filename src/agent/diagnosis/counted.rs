@@ -74,6 +74,7 @@ mod tests {
     use super::*;
     use crate::domain::history::CaseTime;
     use crate::domain::hypothesis::Hypothesis;
+    use crate::domain::origin::{Origin, Purpose};
     use crate::domain::profile::tests::launch;
     use crate::domain::profile::{Profile, Units};
     use crate::domain::statistics::Interval;
@@ -89,6 +90,8 @@ mod tests {
         };
         Finished {
             iteration: 7,
+            purpose: Purpose::Screening,
+            origin: Origin::FamilyDefault,
             family: "tiled".to_owned(),
             params: Params::default(),
             hash: VariantHash::of(""),

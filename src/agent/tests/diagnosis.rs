@@ -8,6 +8,7 @@ use crate::catalog::Project;
 use crate::domain::finding::Finding;
 use crate::domain::history::{CaseTime, Finished};
 use crate::domain::hypothesis::Hypothesis;
+use crate::domain::origin::{Origin, Purpose};
 use crate::domain::statistics::Interval;
 
 /// Diagnoses the default point of a family with its times in microseconds; the blocks are those of its launch plans.
@@ -32,6 +33,8 @@ fn diagnosed(workload: &str, family: &str, times_us: &[(&str, f64)]) -> Vec<Find
     let times = times_us.iter().map(time).collect();
     let finished = Finished {
         iteration: 1,
+        purpose: Purpose::Screening,
+        origin: Origin::FamilyDefault,
         family: family.name.clone(),
         params: family.defaults(),
         hypothesis,

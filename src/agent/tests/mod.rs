@@ -5,15 +5,19 @@ mod diagnosis;
 mod local;
 mod predictions;
 
+use std::time::Duration;
+
 use super::{Landscape, Proposer};
 use crate::agent::diagnosis::diagnose;
+use crate::domain::cost::Spent;
 use crate::domain::device::DeviceInfo;
 use crate::domain::evaluation::{Correctness, Evaluation, Measurement, Outcome, Timing};
 use crate::domain::family::Family;
 use crate::domain::history::{History, Point};
+use crate::domain::journal::{Begun, Concluded};
 use crate::domain::proposal::{Idea, KnownWinner};
 use crate::domain::sampling::Sampling;
-use crate::domain::variant::{Variant, VariantHash, show_params};
+use crate::domain::variant::{VariantHash, show_params};
 use crate::domain::verdict::{Policy, judge};
 use crate::domain::workload::{Case, Workload};
 use crate::ops;
@@ -98,15 +102,20 @@ impl Scene {
         };
         let measurements = idea.cases.iter().map(measurement).collect();
         let evaluation = Evaluation { outcome: Outcome::Measured, measurements, device_s: 0.1 };
-        let source = show_params(&idea.params);
-        let variant = Variant {
+        let decisions = judge(&self.history.incumbents, &evaluation, &POLICY);
+        let begun = Begun {
+            iteration: self.iterations,
+            purpose: idea.purpose,
+            origin: idea.origin.clone(),
             family: idea.family.clone(),
             params: idea.params.clone(),
-            hash: VariantHash::of(&source),
-            source,
+            hash: VariantHash::of(&show_params(&idea.params)),
+            cases: idea.cases.clone(),
+            hypothesis: idea.hypothesis.clone(),
         };
-        let decisions = judge(&self.history.incumbents, &evaluation, &POLICY);
-        self.history.learn(self.iterations, &variant, &idea.hypothesis, &evaluation, &decisions);
+        let (spent, wall) = (Spent::default(), Duration::ZERO);
+        let concluded = Concluded::of(self.iterations, &evaluation, &decisions, spent, wall);
+        self.history.learn(&begun, &concluded);
     }
 }
 

@@ -2,13 +2,13 @@
 
 use super::*;
 use crate::agent::prediction::{along_axis, at_random};
-use crate::agent::random::CLAIM;
 use crate::domain::hypothesis::Hypothesis;
+use crate::domain::origin::{Origin, Purpose};
 use crate::domain::statistics::Interval;
 use crate::domain::variant::Params;
 
 /// Iteration 1 takes 1000 ns with BR = 1; each further one changes one axis and is so many times faster.
-fn history(axis: &str, claim: &str, speedups: &[f64]) -> History {
+fn history(axis: &str, origin: &Origin, speedups: &[f64]) -> History {
     let mut scene = Scene::new(&[("c", 64, 16)], vec![family("f", &[("BR", &[1, 2]), ("BC", &[1, 2])], "BR > 0")]);
     let first = Params::from([("BR".to_owned(), 1), ("BC".to_owned(), 1)]);
     for (index, speedup) in [1.0].iter().chain(speedups).enumerate() {
@@ -17,14 +17,15 @@ fn history(axis: &str, claim: &str, speedups: &[f64]) -> History {
             params.insert(axis.to_owned(), 2);
         }
         let hypothesis = Hypothesis {
-            claim: claim.to_owned(),
+            claim: "c".to_owned(),
             evidence: "e".to_owned(),
             case: "c".to_owned(),
             predicted: Interval { lo: 1.0, hi: 1.0 },
             relative_to: (index > 0).then_some(1),
         };
         let cases = scene.workload.cases.clone();
-        let idea = Idea { family: "f".to_owned(), params, cases, hypothesis, parent: None, look: true, opening: false };
+        let (family, purpose, origin) = ("f".to_owned(), Purpose::Screening, origin.clone());
+        let idea = Idea { family, params, cases, hypothesis, parent: None, purpose, origin };
         scene.measure(&idea, |_, _| 1000.0 / speedup);
     }
     scene.history
@@ -37,25 +38,26 @@ fn along(history: &History, axis: &str) -> (f64, f64, String) {
 
 #[test]
 fn three_moves_leave_the_prior_and_four_replace_it_by_their_middle_half() {
-    let three = history("BR", "a move", &[0.5, 1.0, 1.5]);
+    let three = history("BR", &Origin::Move { changes: Vec::new() }, &[0.5, 1.0, 1.5]);
     let prior = "no record of BR yet; its manifest expects 1.3 to 2 from a good move";
     assert_eq!(along(&three, "BR"), (0.5, 2.0, prior.to_owned()));
 
     // Of 0.5, 1.0, 1.5, 2.0, 4.0 the middle half lies between the second and the fourth.
-    let (lo, hi, evidence) = along(&history("BR", "a move", &[0.5, 4.0, 1.0, 2.0, 1.5]), "BR");
+    let (lo, hi, evidence) =
+        along(&history("BR", &Origin::Move { changes: Vec::new() }, &[0.5, 4.0, 1.0, 2.0, 1.5]), "BR");
     assert!((lo - 1.0).abs() < 1e-9 && (hi - 2.0).abs() < 1e-9, "{lo} to {hi}");
     assert_eq!(evidence, "5 earlier moves along BR gave 1.50x in the median");
 }
 
 #[test]
 fn an_axis_learns_nothing_from_moves_along_another() {
-    let (lo, hi, _) = along(&history("BR", "a move", &[3.0; 6]), "BC");
+    let (lo, hi, _) = along(&history("BR", &Origin::Move { changes: Vec::new() }, &[3.0; 6]), "BC");
     assert_eq!((lo, hi), (0.5, 2.0));
 }
 
 #[test]
 fn random_points_learn_from_random_points_only() {
-    let range = |claim: &str| at_random(&history("BR", claim, &[0.5, 0.25, 0.5, 0.5]), "c", CLAIM).range;
-    assert_eq!(range("a move"), Interval { lo: 0.05, hi: 1.0 });
-    assert_eq!(range("a random point of f may do well on c"), Interval { lo: 0.4375, hi: 0.5 });
+    let range = |origin| at_random(&history("BR", &origin, &[0.5, 0.25, 0.5, 0.5]), "c").range;
+    assert_eq!(range(Origin::Move { changes: Vec::new() }), Interval { lo: 0.05, hi: 1.0 });
+    assert_eq!(range(Origin::Random), Interval { lo: 0.4375, hi: 0.5 });
 }

@@ -31,6 +31,7 @@ pub(crate) fn contest(entrants: Vec<Entrant>) -> Contest {
         shrinkage: None,
         floor_ns: None,
         others: Vec::new(),
+        wall_s: None,
     }
 }
 

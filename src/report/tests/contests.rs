@@ -221,7 +221,9 @@ fn what_is_level_with_the_baseline_is_not_called_slower() {
 fn without_pytorch_the_report_says_what_the_baseline_is() {
     let mut record = record();
     record.environment.torch = None;
-    record.baselines[0].name = crate::domain::record::Baseline::reference_name(TimeSource::Measured, "tiled");
+    let baseline = &mut record.baselines[0];
+    baseline.name = Baseline::reference_name(TimeSource::Measured, "tiled");
+    baseline.kind = BaselineKind::InitialKernel;
     let markdown = report(&record).to_markdown().unwrap();
     let said = "Nothing that a user would use could be timed for `b1h1s128`, for there is no PyTorch: the baseline is the \
                 workload's reference kernel at its seed.";

@@ -14,10 +14,11 @@ use crate::domain::cost::Spent;
 use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::domain::evaluation::{Correctness, Outcome, Timing};
 use crate::domain::hypothesis::{Hypothesis, Score};
+use crate::domain::origin::{Origin, Purpose};
 use crate::domain::profile::tests::launch;
 use crate::domain::profile::{LaunchProfile, Profile};
 use crate::domain::record::{
-    Baseline, CaseRecord, Environment, IterationRecord, SessionRecord, SessionSummary, Status,
+    Baseline, BaselineKind, CaseRecord, Environment, IterationRecord, SessionRecord, SessionSummary, Status,
 };
 use crate::domain::regime::Regime;
 use crate::domain::statistics::Interval;
@@ -70,6 +71,8 @@ fn iteration(id: i64, block: i64, parent: Option<i64>, outcome: Outcome, found: 
         session: 2,
         ordinal: id,
         proposer: "rules".to_owned(),
+        purpose: Purpose::Screening,
+        origin: Origin::Random,
         family: "tiled".to_owned(),
         params: IndexMap::from([("BLOCK".to_owned(), block), ("PAD".to_owned(), 8)]),
         hash: VariantHash::of(&block.to_string()),
@@ -128,6 +131,7 @@ fn record() -> SessionRecord {
         baselines: vec![Baseline {
             case: "b1h1s128".to_owned(),
             name: "torch sdpa (flash)".to_owned(),
+            kind: BaselineKind::Program,
             regime: Regime::Warm,
             timing: timing(25.0),
             eager_ns: None,

@@ -3,7 +3,7 @@
 use super::{Backend, BaselineProcess};
 use crate::domain::contest::order;
 use crate::domain::evaluation::Timing;
-use crate::domain::record::Baseline;
+use crate::domain::record::{Baseline, BaselineKind};
 use crate::domain::workload::Case;
 
 /// Samples of a backend before the next one's turn while the fastest is looked for.
@@ -76,6 +76,7 @@ async fn in_turns<'a>(
 fn summary(case: &Case, backend: &Backend, samples_ns: Vec<f64>) -> Option<Baseline> {
     let ready = backend.ready.as_ref().ok()?;
     Some(Baseline {
+        kind: BaselineKind::Program,
         case: case.name.clone(),
         name: backend.name.clone(),
         regime: case.regime,

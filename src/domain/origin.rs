@@ -1,0 +1,97 @@
+//! Why an iteration is run, and where its configuration comes from. Both are recorded with it.
+
+use serde::{Deserialize, Serialize};
+
+use super::ids::CaseName;
+use super::variant::Params;
+
+/// Why an iteration is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Purpose {
+    /// Times the initial kernel, the reference of every speed-up.
+    Initial,
+    /// Times a committed winner of an earlier session again, so that others must beat it.
+    Remeasurement,
+    /// Checks a variant and times it briefly. Most iterations do no more.
+    Screening,
+    /// Runs the acceptance checks and the comparison of a variant that screening found fastest.
+    Confirmation,
+}
+
+impl Purpose {
+    /// Returns the name that the store uses.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Initial => "initial",
+            Self::Remeasurement => "remeasurement",
+            Self::Screening => "screening",
+            Self::Confirmation => "confirmation",
+        }
+    }
+}
+
+/// Where the configuration of an iteration comes from. A confirmation has the origin of the variant that it confirms.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Origin {
+    /// The default configuration of the reference family.
+    InitialKernel,
+    /// The committed winner of an earlier session.
+    CommittedWinner {
+        /// The device on which it won.
+        device: String,
+    },
+    /// The default configuration of another family.
+    FamilyDefault,
+    /// A step from one of the fastest variants, which the iteration's parent measured.
+    Move {
+        /// The parameters that changed.
+        changes: Vec<Change>,
+    },
+    /// A value that no variant near the fastest one has had. Other parameters changed where a constraint asked for it.
+    Coverage {
+        /// The parameters that changed.
+        changes: Vec<Change>,
+    },
+    /// The fastest configuration of another case.
+    Transfer {
+        /// That case.
+        case: CaseName,
+    },
+    /// A random configuration.
+    Random,
+    /// A kernel that is broken on purpose.
+    InjectedFault,
+    /// An older optloop recorded the iteration without it.
+    Unknown,
+}
+
+/// A parameter that changed from one configuration to the next.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// The parameter's name.
+    pub parameter: String,
+    /// Its value before.
+    pub from: i64,
+    /// Its value now.
+    pub to: i64,
+}
+
+impl Change {
+    /// Lists the parameters of `to` whose values differ in `from`, in the order of `to`. A parameter that `from` lacks is left out.
+    pub fn between(from: &Params, to: &Params) -> Vec<Self> {
+        let changed = |(name, to): (&String, &i64)| {
+            let from = *from.get(name)?;
+            (from != *to).then(|| Self { parameter: name.clone(), from, to: *to })
+        };
+        to.iter().filter_map(changed).collect()
+    }
+}
+
+impl Origin {
+    /// Tells whether it belongs to the initial design: what every session measures before its search begins.
+    pub fn is_initial_design(&self) -> bool {
+        matches!(self, Self::InitialKernel | Self::CommittedWinner { .. } | Self::FamilyDefault)
+    }
+}

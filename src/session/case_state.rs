@@ -1,0 +1,225 @@
+//! What a session knows of one case.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use crate::domain::contest::{Contest, near_tie};
+use crate::domain::evaluation::{Measurement, Timing};
+use crate::domain::ids::IterationId;
+use crate::domain::proposal::KnownWinner;
+use crate::domain::record::{Baseline, BaselineKind};
+use crate::domain::variant::VariantHash;
+
+/// The most variants that a final settles between: each costs a confirmation's time.
+pub(super) const MOST_RIVALS: usize = 4;
+
+/// The most near-ties of a case that are kept beside its incumbent: those that a final takes, and as many again in case its first
+/// ones fail. On a plateau of the search space every second variant is one.
+const MOST_KEPT: usize = 2 * MOST_RIVALS;
+
+/// How often a process may die during an iteration before it is not tried again. Twice is no accident: it may be what takes the
+/// machine down.
+pub(super) const MOST_DEATHS: u32 = 2;
+
+/// A variant that was measured on the case and may take part in its comparisons.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Candidate {
+    pub iteration: IterationId,
+    pub hash: VariantHash,
+    pub measurement: Measurement,
+}
+
+impl Candidate {
+    pub fn screened_ns(&self) -> Option<f64> {
+        self.measurement.screening.as_ref().map(|timing| timing.median_ns)
+    }
+
+    /// Tells whether a comparison has confirmed its time.
+    pub fn is_compared(&self) -> bool {
+        self.measurement.contest.is_some()
+    }
+}
+
+/// The fastest variant that is not confirmed.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Lead {
+    pub hash: VariantHash,
+    /// Iterations that had ended when it took the lead.
+    pub since: u64,
+}
+
+/// A winner that is not committed yet.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Pending {
+    /// It is to be committed.
+    New {
+        /// The winner.
+        candidate: Candidate,
+        /// The time that it has beaten.
+        previous: Option<Timing>,
+    },
+    /// An earlier session has committed it: only the link is missing.
+    Kept {
+        /// The iteration that measured it again.
+        iteration: IterationId,
+    },
+}
+
+impl Pending {
+    pub fn iteration(&self) -> IterationId {
+        match self {
+            Self::New { candidate, .. } => candidate.iteration,
+            Self::Kept { iteration } => *iteration,
+        }
+    }
+
+    fn is_of(&self, hash: &VariantHash) -> bool {
+        matches!(self, Self::New { candidate, .. } if candidate.hash == *hash)
+    }
+}
+
+/// How far the confirmation of a variant has come.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Confirmation {
+    in_flight: bool,
+    /// It was begun since the session began or went on.
+    in_this_run: bool,
+    /// It came to something: a comparison, or a failure.
+    settled: bool,
+    /// Processes that died during it.
+    deaths: u32,
+}
+
+/// Everything that is known of one case.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct CaseState {
+    /// The time of the first correct variant: what gains are counted from.
+    pub start_ns: Option<f64>,
+    /// What was timed as a baseline, the fastest first.
+    pub baselines: Vec<Baseline>,
+    /// The incumbent, and the variants that are nearly as fast or faster.
+    pub candidates: Vec<Candidate>,
+    /// The initial kernel, to stand in for a baseline.
+    pub initial_kernel: Option<Candidate>,
+    /// The fastest variant that is not confirmed, and since when.
+    pub lead: Option<Lead>,
+    /// The winner that is not committed yet.
+    pub pending: Option<Pending>,
+    /// The winner that an earlier session committed for this device, until another one replaces it.
+    pub known: Option<KnownWinner>,
+    /// That winner was measured in this session.
+    pub remeasured: bool,
+    /// What each participant of the last comparison took.
+    pub participant_time: Option<Duration>,
+    confirmations: HashMap<VariantHash, Confirmation>,
+}
+
+impl CaseState {
+    /// Makes the state of a case of which nothing is known but its committed winner.
+    pub fn new(known: Option<KnownWinner>) -> Self {
+        Self { known, ..Self::default() }
+    }
+
+    /// Returns the fastest baseline.
+    pub fn baseline(&self) -> Option<&Baseline> {
+        self.baselines.first()
+    }
+
+    /// Returns the name of the fastest backend of the baseline program.
+    pub fn backend(&self) -> Option<&str> {
+        let programs = self.baselines.iter().find(|baseline| baseline.kind == BaselineKind::Program);
+        programs.map(|baseline| baseline.name.as_str())
+    }
+
+    /// Finds the candidate that an iteration measured.
+    pub fn candidate(&self, iteration: IterationId) -> Option<&Candidate> {
+        self.candidates.iter().find(|candidate| candidate.iteration == iteration)
+    }
+
+    /// Tells whether the kernel of an iteration may take part in a comparison or a commit.
+    pub fn needs_kernel(&self, iteration: IterationId) -> bool {
+        let is_pending = |pending: &Pending| pending.iteration() == iteration;
+        let kept = self.candidates.iter().chain(&self.initial_kernel);
+        self.pending.as_ref().is_some_and(is_pending) || kept.into_iter().any(|one| one.iteration == iteration)
+    }
+
+    /// Keeps a variant that later comparisons may need, and forgets those that have fallen behind the incumbent.
+    pub fn keep(&mut self, candidate: Candidate, incumbent: Option<IterationId>) {
+        // A variant that was screened and then confirmed is one candidate.
+        self.candidates.retain(|earlier| earlier.hash != candidate.hash);
+        self.candidates.push(candidate);
+        let is_incumbent = |candidate: &Candidate| Some(candidate.iteration) == incumbent;
+        let best = self.candidates.iter().find(|candidate| is_incumbent(candidate));
+        let Some(best_ns) = best.and_then(Candidate::screened_ns) else { return };
+        let ns = |candidate: &Candidate| candidate.screened_ns().unwrap_or(f64::MAX);
+        self.candidates.retain(|candidate| is_incumbent(candidate) || near_tie(ns(candidate), best_ns));
+        self.candidates.sort_by(|a, b| (!is_incumbent(a)).cmp(&!is_incumbent(b)).then(ns(a).total_cmp(&ns(b))));
+        self.candidates.truncate(1 + MOST_KEPT);
+    }
+
+    /// Puts a winner up for its commit, unless it must wait for the committed winner to be measured again.
+    pub fn put_up(&mut self, candidate: Candidate, previous: Option<Timing>) {
+        let Some(timing) = candidate.measurement.best_timing() else { return };
+        if let Some(known) = &self.known {
+            if known.hash == candidate.hash {
+                self.pending = Some(Pending::Kept { iteration: candidate.iteration });
+                return;
+            }
+            // Faster than the initial kernel, but the committed winner was faster still, and its turn is yet to come.
+            if !self.remeasured && known.median_us * 1e3 <= timing.median_ns {
+                return;
+            }
+        }
+        self.pending = Some(Pending::New { candidate, previous });
+    }
+
+    /// Takes up the commit of a winner.
+    pub fn committed(&mut self, iteration: IterationId) {
+        let Some(pending) = self.pending.take_if(|pending| pending.iteration() == iteration) else { return };
+        if let Pending::New { .. } = pending {
+            // HEAD holds what was committed before no more.
+            self.known = None;
+        }
+    }
+
+    /// Takes a variant out of the running.
+    pub fn disqualify(&mut self, hash: &VariantHash) {
+        self.candidates.retain(|candidate| candidate.hash != *hash);
+        self.pending.take_if(|pending| pending.is_of(hash));
+    }
+
+    /// Takes up how long a comparison took.
+    pub fn time_comparison(&mut self, contest: &Contest) {
+        let wall = contest.wall_s.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        if let Some(wall) = wall {
+            self.participant_time = Some(wall / contest.entrants.len().max(1) as u32);
+        }
+    }
+
+    /// Notes that a variant's confirmation has begun.
+    pub fn begin_confirmation(&mut self, hash: &VariantHash) {
+        let confirmation = self.confirmations.entry(hash.clone()).or_default();
+        (confirmation.in_flight, confirmation.in_this_run) = (true, true);
+    }
+
+    /// Notes that it has ended, and whether it came to something.
+    pub fn end_confirmation(&mut self, hash: &VariantHash, settled: bool) {
+        let confirmation = self.confirmations.entry(hash.clone()).or_default();
+        confirmation.in_flight = false;
+        confirmation.settled |= settled;
+    }
+
+    /// Notes that the process died, and another one goes on.
+    pub fn resume(&mut self) {
+        for confirmation in self.confirmations.values_mut() {
+            confirmation.deaths += u32::from(confirmation.in_flight);
+            (confirmation.in_flight, confirmation.in_this_run) = (false, false);
+        }
+    }
+
+    /// Tells whether a variant's confirmation was asked for: once is enough, unless there was no time for it.
+    pub fn is_confirmation_asked(&self, hash: &VariantHash) -> bool {
+        let asked = |one: &Confirmation| one.in_this_run || one.settled || one.deaths >= MOST_DEATHS;
+        self.confirmations.get(hash).is_some_and(asked)
+    }
+}

@@ -1,0 +1,157 @@
+//! The winners of a session, on their way into git.
+
+use std::collections::HashMap;
+
+use super::Session;
+use super::case_state::{Candidate, Pending};
+use super::event::Event;
+use super::setup::Setup;
+use super::shelf::Kernel;
+use super::state::SessionState;
+use crate::domain::conditions::Conditions;
+use crate::domain::contest::Role;
+use crate::domain::evaluation::Timing;
+use crate::domain::ids::{CaseName, IterationId, SessionId};
+use crate::domain::journal::Record;
+use crate::domain::sidecar::{self, Sidecar, SidecarEnvironment, SidecarMeasurement, SidecarVariant};
+use crate::vcs::{BaselineTime, Figures, Repo, Winner};
+
+/// Commits winners, and remembers why it could not.
+pub(super) struct Committer {
+    /// The repository; or why there is none to commit to.
+    repo: Result<Repo, String>,
+    /// Why a case's winner was last not committed, so that it is said once.
+    refusals: HashMap<CaseName, String>,
+}
+
+impl Committer {
+    pub fn new(repo: Result<Repo, String>) -> Self {
+        Self { repo, refusals: HashMap::new() }
+    }
+
+    fn head(&self) -> Option<String> {
+        self.repo.as_ref().ok().and_then(Repo::head).map(|commit| commit.0)
+    }
+
+    fn commit(&self, winner: &Winner) -> Result<String, String> {
+        let repo = self.repo.as_ref().map_err(Clone::clone)?;
+        repo.commit_winner(winner).map(|commit| commit.0).map_err(|error| error.to_string())
+    }
+
+    /// Tells whether a refusal is news.
+    fn is_new_refusal(&mut self, case: &str, reason: &str) -> bool {
+        self.refusals.insert(case.to_owned(), reason.to_owned()).as_deref() != Some(reason)
+    }
+}
+
+impl Session<'_> {
+    /// Commits the winners that are not committed yet. One that cannot be stays pending: the index may be locked by now and free
+    /// with the next winner.
+    pub(super) async fn commit_pending(&mut self) -> anyhow::Result<()> {
+        let head = self.committer.head();
+        let pending = self.state.cases().filter_map(|(case, state)| Some((case.clone(), state.pending.clone()?)));
+        for (case, pending) in pending.collect::<Vec<_>>() {
+            match pending {
+                Pending::Kept { iteration } => {
+                    if let Some(head) = &head {
+                        self.record_commit(iteration, &case, head).await?;
+                    }
+                }
+                Pending::New { candidate, previous } => {
+                    let kernel = self.shelf.kernel(self.state.setup(), candidate.iteration).await?;
+                    let iteration = candidate.iteration;
+                    let Some(winner) = winner(self.id, &self.state, &kernel, candidate, previous.as_ref()) else {
+                        continue;
+                    };
+                    self.commit(iteration, &case, &winner).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn commit(&mut self, iteration: IterationId, case: &CaseName, winner: &Winner) -> anyhow::Result<()> {
+        match self.committer.commit(winner) {
+            Ok(commit) => {
+                self.record_commit(iteration, case, &commit).await?;
+                self.observer.event(&Event::Committed { case, commit: &commit });
+            }
+            Err(reason) => {
+                if self.committer.is_new_refusal(case, &reason) {
+                    self.observer.event(&Event::NotCommitted { case, reason: &reason });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Links a winner to its commit.
+    pub(super) async fn record_commit(
+        &mut self,
+        iteration: IterationId,
+        case: &CaseName,
+        commit: &str,
+    ) -> anyhow::Result<()> {
+        self.store.link_commit(iteration, case, commit).await?;
+        self.state.apply(&Record::Committed { iteration, case: case.clone() });
+        Ok(())
+    }
+}
+
+/// Puts together what a commit says of a winner; none if it was never timed.
+fn winner(
+    session: SessionId,
+    state: &SessionState,
+    kernel: &Kernel,
+    candidate: Candidate,
+    previous: Option<&Timing>,
+) -> Option<Winner> {
+    let setup = state.setup();
+    let timing = candidate.measurement.best_timing()?;
+    let figures = |timing: &Timing| Figures {
+        median_us: timing.median_ns / 1e3,
+        ci_us: [timing.interval_ns.lo / 1e3, timing.interval_ns.hi / 1e3],
+        samples: timing.samples_ns.len(),
+    };
+    let contest = candidate.measurement.contest.as_ref();
+    let alone = state.case(&candidate.measurement.case).and_then(|case| case.baseline());
+    Some(Winner {
+        folder: setup.device.winners_folder(),
+        workload: setup.workload.name.clone(),
+        source: kernel.variant.source.clone(),
+        sidecar: sidecar(setup, kernel, &candidate, timing)?,
+        previous: previous.map(figures),
+        speedup: contest.and_then(|contest| contest.against(Role::Incumbent)).map(|(_, ratio)| ratio),
+        baseline: BaselineTime::of(contest, alone),
+        session,
+        iteration: candidate.iteration,
+    })
+}
+
+/// Describes how to launch a winner, and what was found of it; none without a launch plan on its case.
+fn sidecar(setup: &Setup, kernel: &Kernel, candidate: &Candidate, timing: &Timing) -> Option<Sidecar> {
+    let (workload, device) = (&setup.workload, &setup.device);
+    let Kernel { variant, artifact, requests } = kernel;
+    let measurement = &candidate.measurement;
+    let request = requests.iter().find(|request| request.case.name == measurement.case)?;
+    Some(Sidecar {
+        schema: sidecar::SCHEMA.to_owned(),
+        arch: artifact.arch.clone(),
+        compile_options: artifact.options.clone(),
+        tensors: sidecar::tensors(&workload.op.tensors(&request.case.dims, workload.dtype)),
+        workspaces: sidecar::workspaces(&request.plan.workspaces),
+        launches: request.plan.launches.clone(),
+        variant: SidecarVariant {
+            family: variant.family.clone(),
+            params: variant.params.clone(),
+            hash: variant.hash.clone(),
+        },
+        measurement: SidecarMeasurement::of(&Conditions::of(workload, &request.case, device), measurement, timing),
+        environment: SidecarEnvironment {
+            device: device.name.clone(),
+            driver: device.driver.clone(),
+            nvrtc: artifact.nvrtc.clone(),
+            optloop: env!("CARGO_PKG_VERSION").to_owned(),
+        },
+    })
+}

@@ -1,0 +1,193 @@
+//! The comparisons of a session: a candidate against the incumbent and the baseline, and the finals.
+
+use std::time::Instant;
+
+use super::evaluator::{Evaluator, Setback};
+use super::shelf::{Participant, Shelf};
+use super::state::SessionState;
+use crate::domain::check::Check;
+use crate::domain::contest::{Contest, Role};
+use crate::domain::evaluation::Outcome;
+use crate::domain::floor::floor_ns;
+use crate::domain::journal::Disqualified;
+use crate::domain::measuring::Measuring;
+use crate::runner::baseline::BaselineProcess;
+use crate::runner::contest::{self, BaselineEntry, ContestError, Terms, with_twin};
+use crate::runner::inputs;
+
+/// The float64 work of a comparison's check, over that of a screening's: every participant has passed one already.
+const CHECK_SHARE: f64 = 0.1;
+
+/// The longest that the initial kernel may sample in a comparison in which it stands for the baseline.
+const MOST_REFERENCE_NS: f64 = 5e9;
+
+/// Other participants of a comparison beside the challenger.
+pub(super) type Others = Vec<(Role, Participant)>;
+
+impl Evaluator {
+    /// Compares a challenger with others in fresh workers, until no other participant fails. A setback is the challenger's. Others
+    /// that fail by themselves, too, are added to `disqualified`.
+    pub async fn compare(
+        &mut self,
+        state: &SessionState,
+        shelf: &mut Shelf,
+        challenger: &Participant,
+        mut others: Others,
+        energy: bool,
+        disqualified: &mut Vec<Disqualified>,
+    ) -> Result<Contest, Setback> {
+        self.comparisons += 1;
+        let case = challenger.case();
+        self.baseline.take_if(|process| process.pid().is_none());
+        let has_backend = state.case(case).is_some_and(|case| case.backend().is_some());
+        if self.baseline.is_none() || !has_backend {
+            let stand_in = stand_in(state, shelf, challenger).await?;
+            others.extend(stand_in.map(|participant| (Role::Baseline, participant)));
+        }
+        loop {
+            let (entrant, outcome) = match self.hold(state, challenger, &others, energy).await {
+                Ok(contest) => return Ok(contest),
+                Err(ContestError::Machine(error)) => {
+                    return Err(anyhow::Error::new(error).context("Failed to hold a contest").into());
+                }
+                Err(ContestError::Failed { entrant, outcome }) => (entrant, outcome),
+            };
+            if !(1..=others.len()).contains(&entrant) {
+                let is_fresh = outcome.check() == Some(Check::Fresh);
+                if is_fresh && has_rivals(&others) && !self.fails_alone(state, challenger, &outcome).await? {
+                    drop_rivals(&mut others, &outcome);
+                    continue;
+                }
+                return Err(Setback::Variant(outcome));
+            }
+            let (role, failed) = others.remove(entrant - 1);
+            if role == Role::Baseline {
+                tracing::warn!("the initial kernel left a comparison: {}", words(&outcome));
+                continue;
+            }
+            if self.fails_alone(state, &failed, &outcome).await? {
+                disqualified.push(failed.disqualified(&outcome));
+            } else if has_rivals(&others) {
+                drop_rivals(&mut others, &outcome);
+            } else {
+                return Err(Setback::Variant(blame(challenger, &failed, &outcome)));
+            }
+        }
+    }
+
+    /// Tells whether a participant is wrong without the others, too: beside them it has failed.
+    async fn fails_alone(
+        &mut self,
+        state: &SessionState,
+        failed: &Participant,
+        outcome: &Outcome,
+    ) -> anyhow::Result<bool> {
+        let alone = if outcome.check() == Some(Check::Fresh) {
+            // The acceptance checks are over before a kernel that stops computing after thousands of executions does so. No other
+            // kernel ran when it failed, but another one may have written into its workspace before.
+            self.hold(state, failed, &[], false).await.map(drop).map_err(Setback::from)
+        } else {
+            self.accept(state, failed).await
+        };
+        match alone {
+            Ok(()) => Ok(false),
+            Err(Setback::Variant(_)) => Ok(true),
+            Err(Setback::Machine(error)) => Err(error.context("Failed to look at a participant alone")),
+        }
+    }
+
+    async fn hold(
+        &mut self,
+        state: &SessionState,
+        challenger: &Participant,
+        others: &[(Role, Participant)],
+        energy: bool,
+    ) -> Result<Contest, ContestError> {
+        let begun = Instant::now();
+        let (setup, case) = (state.setup(), &challenger.request.case);
+        let measuring = setup.options.measuring;
+        let terms = Terms {
+            workload: &setup.workload,
+            case,
+            measuring: Measuring { oracle_flop: measuring.oracle_flop * CHECK_SHARE, ..measuring },
+            input_seed: inputs::mix(setup.options.seed, &["contest", &self.comparisons.to_string()]),
+            floor_ns: floor_ns(&setup.workload, case, &setup.device),
+            screened_ns: challenger.candidate.screened_ns(),
+            energy,
+        };
+        let baseline_pid = self.baseline.as_ref().and_then(BaselineProcess::pid);
+        let pids: Vec<u32> = self.worker.pid().into_iter().chain(baseline_pid).collect();
+        let mut worker = self.worker.fresh().await?;
+        let entries = [(Role::Challenger, challenger)].into_iter().chain(others.iter().map(|(role, one)| (*role, one)));
+        let entries = with_twin(entries.map(|(role, one)| one.entry(role)).collect());
+        let backend = state.case(&case.name).and_then(|case| case.backend()).map(str::to_owned);
+        let baseline = self.baseline.as_mut().zip(backend);
+        let baseline = baseline.map(|(process, backend)| BaselineEntry { process, backend });
+        let mut contest = contest::hold(&mut worker, self.monitor.as_ref(), &pids, &terms, &entries, baseline).await?;
+        // With the start of its process, which a session has to wait for.
+        contest.wall_s = Some(begun.elapsed().as_secs_f64());
+        Ok(contest)
+    }
+}
+
+impl From<ContestError> for Setback {
+    fn from(error: ContestError) -> Self {
+        match error {
+            ContestError::Failed { outcome, .. } => Self::Variant(outcome),
+            ContestError::Machine(error) => Self::Machine(error.into()),
+        }
+    }
+}
+
+impl Participant {
+    /// Takes it out of the running on its case.
+    pub fn disqualified(&self, outcome: &Outcome) -> Disqualified {
+        Disqualified {
+            iteration: self.candidate.iteration,
+            hash: self.candidate.hash.clone(),
+            case: self.case().to_owned(),
+            reason: words(outcome).to_owned(),
+        }
+    }
+}
+
+/// Returns the initial kernel of a case where it stands for a baseline that is missing, if it can be afforded.
+async fn stand_in(
+    state: &SessionState,
+    shelf: &mut Shelf,
+    challenger: &Participant,
+) -> anyhow::Result<Option<Participant>> {
+    let measuring = &state.setup().options.measuring;
+    let initial = state.case(challenger.case()).and_then(|case| case.initial_kernel.as_ref());
+    let initial = initial.filter(|initial| {
+        let sample_ns = initial.screened_ns().map(|ns| ns.max(measuring.min_sample_ns));
+        let affordable = |ns| ns * measuring.policy.contest.least as f64 <= MOST_REFERENCE_NS;
+        sample_ns.is_some_and(affordable) && initial.hash != challenger.candidate.hash
+    });
+    match initial {
+        Some(initial) => shelf.participant(state.setup(), initial.clone()).await.map(Some),
+        None => Ok(None),
+    }
+}
+
+/// By itself the failed one is right, so what it fails with is the doing of the challenger.
+fn blame(challenger: &Participant, failed: &Participant, outcome: &Outcome) -> Outcome {
+    let iteration = failed.candidate.iteration;
+    let message = format!("iteration {iteration} is right by itself and fails beside it: {}", words(outcome));
+    Outcome::Cheated { case: challenger.case().to_owned(), check: Check::Surroundings, message }
+}
+
+fn words(outcome: &Outcome) -> &str {
+    outcome.message().unwrap_or(outcome.kind())
+}
+
+fn has_rivals(others: &[(Role, Participant)]) -> bool {
+    others.iter().any(|(role, _)| *role == Role::Rival)
+}
+
+/// Goes on without the rivals: of a final's participants they alone have not passed the acceptance checks, and one of them spoils it
+/// for another.
+fn drop_rivals(others: &mut Others, outcome: &Outcome) {
+    tracing::warn!("a final goes on without its rivals: {}", words(outcome));
+    others.retain(|(role, _)| *role != Role::Rival);
+}

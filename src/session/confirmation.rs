@@ -1,0 +1,61 @@
+//! A confirmation as an iteration of its own: the variant that leads, on the cases that it leads.
+
+use anyhow::Context;
+
+use super::Session;
+use super::decide::Due;
+use super::pipeline::Compiled;
+use crate::domain::hypothesis::Hypothesis;
+use crate::domain::ids::IterationId;
+use crate::domain::origin::Purpose;
+use crate::domain::proposal::Proposal;
+use crate::domain::statistics::Interval;
+
+/// How far the time of a screening may be from what it is when the variant is confirmed.
+const SCREENING_NOISE: f64 = 0.03;
+
+impl Session<'_> {
+    /// Prepares a confirmation that is due.
+    pub(super) async fn confirmation(&mut self, due: &Due) -> anyhow::Result<Compiled> {
+        let (iteration, case) = due.leads.first().context("Failed to find what to confirm")?;
+        let hypothesis = self.claim(*iteration, case).context("Failed to find what to confirm")?;
+        let kernel = self.shelf.kernel(self.state.setup(), *iteration).await?;
+        let mut requests = Vec::new();
+        for (iteration, case) in &due.leads {
+            let kernel = self.shelf.kernel(self.state.setup(), *iteration).await?;
+            requests.extend(kernel.requests.iter().find(|request| request.case.name == *case).cloned());
+        }
+        let proposal = Proposal {
+            proposer: self.pipeline.proposer().to_owned(),
+            variant: kernel.variant.clone(),
+            cases: requests.iter().map(|request| request.case.clone()).collect(),
+            hypothesis,
+            parent: Some(*iteration),
+            purpose: Purpose::Confirmation,
+            origin: self
+                .state
+                .history()
+                .iteration(*iteration)
+                .context("Failed to find what to confirm")?
+                .origin
+                .clone(),
+        };
+        Ok(Compiled { proposal, cases: Ok(requests), artifact: Ok(kernel.artifact.clone()) })
+    }
+
+    /// Words the claim of a confirmation. It predicts nothing: what is known of the variant comes from the very screening that the
+    /// confirmation repeats.
+    fn claim(&self, iteration: IterationId, case: &str) -> Option<Hypothesis> {
+        let candidate = self.state.case(case)?.candidate(iteration)?;
+        let ns = candidate.screened_ns()?;
+        let speedup = self.state.incumbent_screened_ns(case)? / ns;
+        let family = &self.state.history().iteration(iteration)?.family;
+        Some(Hypothesis {
+            claim: format!("{family} is the fastest so far on {case}"),
+            evidence: format!("in iteration {iteration} it took {:.2} us there", ns / 1e3),
+            case: case.to_owned(),
+            predicted: Interval { lo: speedup * (1.0 - SCREENING_NOISE), hi: speedup * (1.0 + SCREENING_NOISE) },
+            relative_to: None,
+        })
+    }
+}

@@ -1,0 +1,164 @@
+//! What a session does next: a pure function of what it knows and of the clock.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{HashSet, VecDeque};
+use std::time::Duration;
+
+use super::finals::Need;
+use super::meter::{Reserve, Time};
+use super::state::SessionState;
+use crate::domain::ids::{CaseName, IterationId};
+use crate::domain::record::Status;
+use crate::domain::variant::VariantHash;
+
+/// The iterations without a faster variant after which one is confirmed, over those that are compiled ahead: what was proposed before
+/// it was found comes to its end, and as much again that follows from it.
+const SETTLED: u64 = 2;
+
+/// What is under way outside the state.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct UnderWay {
+    /// Proposals that are compiled or being compiled.
+    pub proposals: usize,
+    /// Those of them that belong to the initial design.
+    pub initial: usize,
+    /// The proposer has nothing to suggest before another iteration has ended.
+    pub is_dry: bool,
+}
+
+/// Where a session stands on its way to its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// It looks for faster variants.
+    Search,
+    /// The search is over. The cases in the queue get a final comparison.
+    Finals {
+        /// The cases, in order.
+        queue: VecDeque<(Need, CaseName)>,
+        /// Why the search is over.
+        reason: &'static str,
+    },
+}
+
+impl Phase {
+    /// Takes the next case off the queue of finals.
+    pub fn take_up(&mut self) {
+        if let Self::Finals { queue, .. } = self {
+            queue.pop_front();
+        }
+    }
+}
+
+/// What the clock, the user and the compilers say.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Moment {
+    /// The clock.
+    pub time: Time,
+    /// How often the user has asked the session to stop.
+    pub interrupts: u32,
+    /// What is under way.
+    pub under_way: UnderWay,
+}
+
+/// What to do next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Action {
+    /// Ask the proposer for another variant, and have it compiled.
+    Propose,
+    /// Evaluate the oldest proposal as soon as it is compiled, unless that takes longer than what is left of the budget.
+    Evaluate {
+        /// What is left.
+        within: Duration,
+    },
+    /// Confirm a variant that leads its cases.
+    Confirm(Due),
+    /// End the search.
+    EndSearch(&'static str),
+    /// Hold the final comparison of a case.
+    Final(CaseName),
+    /// Leave the final comparison of a case out: there is no time left for it.
+    SkipFinal(CaseName),
+    /// End the session.
+    Stop(Status, &'static str),
+}
+
+/// A confirmation that is due: of one variant, on every case that it leads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Due {
+    /// The iteration that screened it, and the case, in the order of the workload.
+    pub leads: Vec<(IterationId, CaseName)>,
+}
+
+/// Decides what to do next.
+pub(super) fn next_action(state: &SessionState, phase: &Phase, moment: &Moment) -> Action {
+    match (phase, moment.interrupts) {
+        (_, 2..) => Action::Stop(Status::Interrupted, "it was interrupted twice"),
+        (_, 1) => Action::Stop(Status::Interrupted, "it was interrupted"),
+        (Phase::Search, 0) => search(state, moment),
+        (Phase::Finals { queue, reason }, 0) => settle(state, queue.front(), reason, &moment.time),
+    }
+}
+
+fn search(state: &SessionState, moment: &Moment) -> Action {
+    let options = &state.setup().options;
+    let (time, under_way) = (&moment.time, moment.under_way);
+    let finals_time = state.finals_time();
+    let kept = Reserve { time: finals_time, ..Reserve::default() };
+    if let Some(stop) = state.meter().exhausted(&options.budget, time, &kept) {
+        return Action::EndSearch(stop.reason());
+    }
+    let iterations = options.budget.max_iterations.map_or(u64::MAX, |most| most - state.meter().finished());
+    let depth = usize::try_from(iterations).unwrap_or(usize::MAX).min(options.compile_ahead);
+    if under_way.proposals < depth && !under_way.is_dry {
+        return Action::Propose;
+    }
+    if let Some(due) = due_confirmation(state, moment, finals_time) {
+        return Action::Confirm(due);
+    }
+    if under_way.proposals == 0 {
+        return Action::EndSearch("there is nothing new left to try");
+    }
+    Action::Evaluate { within: state.meter().left(&options.budget, time, finals_time) }
+}
+
+fn settle(state: &SessionState, next: Option<&(Need, CaseName)>, reason: &'static str, time: &Time) -> Action {
+    let Some((need, case)) = next else { return Action::Stop(Status::Finished, reason) };
+    let until = state.meter().elapsed(time) + state.final_time(case);
+    match *need != Need::Settle && until > state.setup().options.budget.wall {
+        true => Action::SkipFinal(case.clone()),
+        false => Action::Final(case.clone()),
+    }
+}
+
+/// Returns the next confirmation that is due, of one variant on all cases that it leads.
+///
+/// A comparison takes as long as many screenings, and on the way to the best variant of a case there are many that are the
+/// fastest for a moment. So the fastest is confirmed once nothing faster has come for a while, or when the rest of the budget is
+/// needed for it, or when nothing else is left to do.
+fn due_confirmation(state: &SessionState, moment: &Moment, finals_time: Duration) -> Option<Due> {
+    let pressed = moment.under_way.proposals == 0 || is_pressed(state, &moment.time, finals_time);
+    if moment.under_way.initial > 0 && !pressed {
+        // There may be a faster family.
+        return None;
+    }
+    let settled = SETTLED * state.setup().options.compile_ahead as u64;
+    let cases = || state.setup().workload.cases.iter().map(|case| &case.name);
+    let is_due = |case: &&CaseName| {
+        let lead = state.case(case).and_then(|case| case.lead.as_ref());
+        lead.is_some_and(|lead| pressed || state.meter().finished() >= lead.since + settled)
+    };
+    let hash = cases().filter(is_due).find_map(|case| state.lead(case)).map(|lead| &lead.hash)?;
+    let leads = cases().filter_map(|case| Some((state.lead(case)?, case))).filter(|(lead, _)| lead.hash == *hash);
+    Some(Due { leads: leads.map(|(lead, case)| (lead.iteration, case.clone())).collect() })
+}
+
+/// Tells whether what is left of the budget is needed to confirm what leads.
+fn is_pressed(state: &SessionState, time: &Time, finals_time: Duration) -> bool {
+    let leads: Vec<&VariantHash> = state.cases().filter_map(|(_, case)| Some(&case.lead.as_ref()?.hash)).collect();
+    let needed = state.meter().confirmation_time().saturating_mul(leads.len() as u32);
+    let variants = leads.iter().collect::<HashSet<_>>().len() as u64;
+    let reserve = Reserve { time: finals_time + needed, device_time: needed, iterations: variants };
+    variants > 0 && state.meter().exhausted(&state.setup().options.budget, time, &reserve).is_some()
+}

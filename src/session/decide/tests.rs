@@ -1,0 +1,168 @@
+use super::*;
+use crate::domain::origin::Purpose;
+use crate::session::setup::Setup;
+use crate::session::synthetic::{CASES, Told, setup};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// What is decided so many seconds after the start, with so many proposals under way.
+fn at(told: &Told, seconds: u64, proposals: usize) -> Action {
+    next_action(&told.state, &Phase::Search, &moment(seconds, proposals))
+}
+
+fn moment(seconds: u64, proposals: usize) -> Moment {
+    let time = Time { running: Duration::from_secs(seconds), since_record: SECOND };
+    Moment { time, interrupts: 0, under_way: UnderWay { proposals, initial: 0, is_dry: false } }
+}
+
+fn limited(limit: impl FnOnce(&mut Setup)) -> Told {
+    let mut setup = setup();
+    limit(&mut setup);
+    Told::new(setup)
+}
+
+fn with_start(mut told: Told) -> Told {
+    told.screened(0, Purpose::Initial, [100, 100]);
+    told
+}
+
+fn confirms(action: &Action, leads: &[(IterationId, &str)]) -> bool {
+    let leads = leads.iter().map(|(iteration, case)| (*iteration, (*case).to_owned())).collect();
+    *action == Action::Confirm(Due { leads })
+}
+
+#[test]
+fn compilers_are_kept_busy_then_the_oldest_proposal_is_evaluated() {
+    let told = Told::new(setup());
+    assert_eq!(at(&told, 0, 0), Action::Propose);
+    assert_eq!(at(&told, 0, 1), Action::Propose);
+    assert!(matches!(at(&told, 0, 2), Action::Evaluate { within } if within < 3600 * SECOND));
+}
+
+#[test]
+fn a_dry_proposer_is_not_asked_and_without_proposals_the_search_ends() {
+    let told = Told::new(setup());
+    let dry = |proposals| Moment { under_way: UnderWay { proposals, initial: 0, is_dry: true }, ..moment(0, 0) };
+    assert!(matches!(next_action(&told.state, &Phase::Search, &dry(1)), Action::Evaluate { .. }));
+    let nothing_left = Action::EndSearch("there is nothing new left to try");
+    assert_eq!(next_action(&told.state, &Phase::Search, &dry(0)), nothing_left);
+}
+
+#[test]
+fn each_limit_ends_the_search() {
+    let told = with_start(limited(|setup| setup.options.budget.max_iterations = Some(1)));
+    assert_eq!(at(&told, 0, 2), Action::EndSearch("its iterations are done"));
+    let told = Told::new(setup());
+    assert_eq!(at(&told, 3600, 2), Action::EndSearch("its time budget is spent"));
+    let told = limited(|setup| {
+        setup.device.timing = crate::domain::device::TimingMode::Measured;
+        setup.options.rate.gpu_usd_per_hour = 3600.0;
+        setup.options.budget.max_cost_usd = Some(1.0);
+    });
+    assert_eq!(at(&told, 1, 2), Action::EndSearch("its cost limit is reached"));
+}
+
+#[test]
+fn no_more_is_proposed_than_there_are_iterations_left() {
+    let told = limited(|setup| setup.options.budget.max_iterations = Some(1));
+    assert_eq!(at(&told, 0, 0), Action::Propose);
+    assert!(matches!(at(&told, 0, 1), Action::Evaluate { .. }));
+}
+
+#[test]
+fn a_part_of_the_time_is_kept_for_the_finals() {
+    let told = with_start(Told::new(setup()));
+    let kept = told.state.finals_time();
+    assert!(kept > SECOND, "{kept:?}");
+    assert_eq!(at(&told, 3600 - kept.as_secs(), 2), Action::EndSearch("its time budget is spent"));
+}
+
+#[test]
+fn what_leads_is_confirmed_once_nothing_faster_has_come_for_a_while() {
+    let mut told = with_start(Told::new(setup()));
+    let fastest = told.screened(1, Purpose::Screening, [50, 100]);
+    // Two compile ahead, and twice as many iterations must pass.
+    for number in 2..6 {
+        assert!(matches!(at(&told, 5, 2), Action::Evaluate { .. }), "before iteration {number}");
+        told.screened(number, Purpose::Screening, [120, 120]);
+    }
+    assert!(confirms(&at(&told, 5, 2), &[(fastest, CASES[0])]));
+}
+
+#[test]
+fn a_faster_variant_takes_the_lead_and_the_wait_begins_again() {
+    let mut told = with_start(Told::new(setup()));
+    told.screened(1, Purpose::Screening, [50, 100]);
+    for number in 2..5 {
+        told.screened(number, Purpose::Screening, [120, 120]);
+    }
+    let faster = told.screened(5, Purpose::Screening, [40, 100]);
+    assert!(matches!(at(&told, 5, 2), Action::Evaluate { .. }));
+    for number in 6..10 {
+        told.screened(number, Purpose::Screening, [120, 120]);
+    }
+    assert!(confirms(&at(&told, 5, 2), &[(faster, CASES[0])]));
+}
+
+#[test]
+fn what_leads_is_confirmed_at_once_when_nothing_else_is_left_or_the_budget_is_needed_for_it() {
+    let mut told = with_start(limited(|setup| setup.options.budget.max_iterations = Some(4)));
+    let fastest = told.screened(1, Purpose::Screening, [50, 60]);
+    let leads = [(fastest, CASES[0]), (fastest, CASES[1])];
+    let dry = Moment { under_way: UnderWay { proposals: 0, initial: 0, is_dry: true }, ..moment(5, 0) };
+    assert!(confirms(&next_action(&told.state, &Phase::Search, &dry), &leads), "one iteration for both cases");
+    assert!(matches!(at(&told, 5, 2), Action::Evaluate { .. }), "two iterations are left");
+    told.screened(2, Purpose::Screening, [120, 120]);
+    assert!(confirms(&at(&told, 5, 2), &leads), "the last iteration is needed for it");
+}
+
+#[test]
+fn nothing_is_confirmed_while_the_initial_design_is_under_way() {
+    let mut told = with_start(Told::new(setup()));
+    told.screened(1, Purpose::Screening, [50, 100]);
+    for number in 2..7 {
+        told.screened(number, Purpose::Screening, [120, 120]);
+    }
+    let initial = Moment { under_way: UnderWay { proposals: 2, initial: 1, is_dry: false }, ..moment(5, 2) };
+    assert!(matches!(next_action(&told.state, &Phase::Search, &initial), Action::Evaluate { .. }));
+}
+
+#[test]
+fn a_variant_is_confirmed_once_even_if_it_did_not_win() {
+    let mut told = with_start(Told::new(setup()));
+    told.screened(1, Purpose::Screening, [50, 100]);
+    told.confirmed(1, 100);
+    let dry = Moment { under_way: UnderWay { proposals: 0, initial: 0, is_dry: true }, ..moment(5, 0) };
+    let nothing_left = Action::EndSearch("there is nothing new left to try");
+    assert_eq!(next_action(&told.state, &Phase::Search, &dry), nothing_left);
+}
+
+#[test]
+fn finals_come_in_order_of_need_and_only_what_is_unsettled_may_overrun_the_budget() {
+    let mut told = with_start(Told::new(setup()));
+    told.screened(1, Purpose::Screening, [50, 60]);
+    told.confirmed(1, 50);
+    let mut phase = Phase::Finals { queue: told.state.finals(), reason: "its time budget is spent" };
+    let unsettled = [(Need::Settle, CASES[1].to_owned()), (Need::Figures, CASES[0].to_owned())];
+    assert!(matches!(&phase, Phase::Finals { queue, .. } if *queue == unsettled));
+    let late = moment(3600, 0);
+    assert_eq!(next_action(&told.state, &phase, &late), Action::Final(CASES[1].to_owned()));
+    phase.take_up();
+    assert_eq!(next_action(&told.state, &phase, &late), Action::SkipFinal(CASES[0].to_owned()));
+    assert_eq!(next_action(&told.state, &phase, &moment(10, 0)), Action::Final(CASES[0].to_owned()));
+    phase.take_up();
+    let over = Action::Stop(Status::Finished, "its time budget is spent");
+    assert_eq!(next_action(&told.state, &phase, &late), over);
+}
+
+#[test]
+fn an_interrupt_ends_every_phase() {
+    let told = with_start(Told::new(setup()));
+    let finals = Phase::Finals { queue: told.state.finals(), reason: "r" };
+    for phase in [Phase::Search, finals] {
+        for (interrupts, reason) in [(1, "it was interrupted"), (2, "it was interrupted twice")] {
+            let moment = Moment { interrupts, ..moment(0, 2) };
+            assert_eq!(next_action(&told.state, &phase, &moment), Action::Stop(Status::Interrupted, reason));
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Has variants evaluated and confirmed on the device, going by what the session knows.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::Context;
+
+use super::case_state::Candidate;
+use super::pipeline::Compiled;
+use super::shelf::{Kernel, Participant, Shelf};
+use super::state::SessionState;
+use crate::domain::check::Check;
+use crate::domain::contest::{Contest, Role};
+use crate::domain::device::TimeSource;
+use crate::domain::evaluation::{Evaluation, Outcome};
+use crate::domain::floor::Floor;
+use crate::domain::ids::IterationId;
+use crate::domain::journal::Disqualified;
+use crate::domain::origin::Purpose;
+use crate::runner::baseline::BaselineProcess;
+use crate::runner::compile::CompileError;
+use crate::runner::inputs;
+use crate::runner::messages::EvaluateRequest;
+use crate::runner::monitor::Monitor;
+use crate::runner::worker::{Worker, WorkerError};
+
+/// Screenings in a row that are checked and timed on the same inputs first. To draw them takes seconds where a case is large; the
+/// contents after timing are each variant's own, and what is about to win is checked and compared on others.
+const SAME_INPUTS: u64 = 64;
+
+/// What the device side of a session consists of.
+pub(super) struct Evaluator {
+    pub worker: Worker,
+    pub monitor: Option<Monitor>,
+    /// Samples the baselines for as long as the session lives, where there is one.
+    pub baseline: Option<BaselineProcess>,
+    /// Comparisons held, each with inputs of its own.
+    pub comparisons: u64,
+}
+
+/// Why a variant goes no further.
+#[derive(Debug)]
+pub(super) enum Setback {
+    /// The variant failed.
+    Variant(Outcome),
+    /// The machine failed.
+    Machine(anyhow::Error),
+}
+
+impl From<anyhow::Error> for Setback {
+    fn from(error: anyhow::Error) -> Self {
+        Self::Machine(error)
+    }
+}
+
+impl From<WorkerError> for Setback {
+    fn from(error: WorkerError) -> Self {
+        Self::Machine(error.into())
+    }
+}
+
+/// What an iteration found.
+pub(super) struct Evaluated {
+    pub evaluation: Evaluation,
+    /// Other variants that failed beside it.
+    pub disqualified: Vec<Disqualified>,
+    /// The kernel, if it compiled and has launch plans.
+    pub kernel: Option<Arc<Kernel>>,
+}
+
+impl Evaluator {
+    pub fn new(worker: Worker, monitor: Option<Monitor>) -> Self {
+        Self { worker, monitor, baseline: None, comparisons: 0 }
+    }
+
+    /// Evaluates a variant, and confirms it where its purpose asks for that. `may_compare` is asked before each comparison.
+    pub async fn evaluate(
+        &mut self,
+        state: &SessionState,
+        shelf: &mut Shelf,
+        iteration: IterationId,
+        compiled: &Compiled,
+        may_compare: impl Fn() -> bool,
+    ) -> anyhow::Result<Evaluated> {
+        let mut evaluation = self.screen(state, compiled).await?;
+        refute(state, &mut evaluation);
+        let kernel = Kernel::of(compiled);
+        let mut disqualified = Vec::new();
+        if let Some(kernel) = &kernel {
+            let started = Instant::now();
+            let (hash, purpose) = (&kernel.variant.hash, compiled.proposal.purpose);
+            for place in 0..evaluation.measurements.len() {
+                if evaluation.outcome != Outcome::Measured {
+                    break;
+                }
+                let measurement = evaluation.measurements[place].clone();
+                let candidate = Candidate { iteration, hash: hash.clone(), measurement };
+                let Some(due) = due(state, candidate, purpose, &may_compare) else { continue };
+                match self.confirm(state, shelf, kernel, due, &mut disqualified).await {
+                    Ok(contest) => {
+                        contest.into_iter().for_each(|contest| evaluation.measurements[place].confirm(contest));
+                    }
+                    Err(Setback::Variant(outcome)) => evaluation.outcome = outcome,
+                    Err(Setback::Machine(error)) => return Err(error),
+                }
+            }
+            evaluation.device_s += started.elapsed().as_secs_f64();
+        }
+        Ok(Evaluated { evaluation, disqualified, kernel })
+    }
+
+    /// Checks and times a variant: an evaluation without comparisons.
+    async fn screen(&mut self, state: &SessionState, compiled: &Compiled) -> anyhow::Result<Evaluation> {
+        let artifact = match &compiled.artifact {
+            Ok(artifact) => artifact,
+            Err(CompileError::Broken(message)) => anyhow::bail!("Failed to compile: {message}"),
+            Err(rejected) => {
+                let message = rejected.to_string();
+                return Ok(Evaluation::without_device(Outcome::RejectedByCompiler { message }));
+            }
+        };
+        let mut cases = match &compiled.cases {
+            Ok(cases) => cases.clone(),
+            Err(message) => return Ok(Evaluation::without_device(Outcome::Pruned { message: message.clone() })),
+        };
+        for case in &mut cases {
+            case.incumbent_ns = state.to_beat_ns(&case.case.name, compiled.proposal.purpose);
+        }
+        let (setup, finished) = (state.setup(), state.meter().finished());
+        let (workload, seed) = (&setup.workload, setup.options.seed);
+        let request = EvaluateRequest {
+            artifact: artifact.clone(),
+            op: workload.op.name().to_owned(),
+            dtype: workload.dtype,
+            tolerance: workload.tolerance,
+            cases,
+            measuring: setup.options.measuring,
+            input_seed: inputs::mix(seed, &["screening", &(finished / SAME_INPUTS).to_string()]),
+            own_seed: inputs::mix(seed, &["own", &finished.to_string()]),
+        };
+        self.worker.evaluate(request).await.context("Failed to evaluate a variant")
+    }
+
+    /// Runs the acceptance checks of a variant on a case, and the comparison with the incumbent where times are sampled. A modelled
+    /// time needs none.
+    async fn confirm(
+        &mut self,
+        state: &SessionState,
+        shelf: &mut Shelf,
+        kernel: &Arc<Kernel>,
+        due: Due<'_>,
+        disqualified: &mut Vec<Disqualified>,
+    ) -> Result<Option<Contest>, Setback> {
+        let challenger = Participant::new(kernel, due.candidate)?;
+        self.accept(state, &challenger).await?;
+        let Some(incumbent) = due.incumbent else { return Ok(None) };
+        let incumbent = shelf.participant(state.setup(), incumbent.clone()).await?;
+        let others = vec![(Role::Incumbent, incumbent)];
+        self.compare(state, shelf, &challenger, others, false, disqualified).await.map(Some)
+    }
+}
+
+/// A variant that is due to be confirmed on a case.
+struct Due<'s> {
+    candidate: Candidate,
+    /// What to compare it with; none where times are modelled.
+    incumbent: Option<&'s Candidate>,
+}
+
+/// Tells whether a variant is due to be confirmed on a case. A confirmation was chosen by its first screening, and a slower one does
+/// not cancel it.
+fn due<'s>(
+    state: &'s SessionState,
+    candidate: Candidate,
+    purpose: Purpose,
+    may_compare: impl Fn() -> bool,
+) -> Option<Due<'s>> {
+    if !state.setup().samples_times() {
+        // Its time was modelled once more in the evaluation.
+        let is_confirmed = candidate.measurement.confirmation.is_some();
+        return is_confirmed.then_some(Due { candidate, incumbent: None });
+    }
+    let case = &candidate.measurement.case;
+    let screening = candidate.measurement.screening.as_ref()?;
+    let is_due = match purpose {
+        Purpose::Screening => false,
+        Purpose::Confirmation => true,
+        Purpose::Initial | Purpose::Remeasurement => {
+            state.setup().policy().promising(screening, state.incumbent_screened_ns(case))
+        }
+    };
+    let incumbent = state.incumbent(case).filter(|_| is_due && may_compare())?;
+    Some(Due { candidate, incumbent: Some(incumbent) })
+}
+
+/// Turns an evaluation with a time below the floor into a cheat: the work cannot have been done, or the time is wrong.
+fn refute(state: &SessionState, evaluation: &mut Evaluation) {
+    let setup = state.setup();
+    if setup.device.time_source() == TimeSource::Modelled || evaluation.outcome != Outcome::Measured {
+        return;
+    }
+    for measurement in &evaluation.measurements {
+        let case = setup.workload.case(&measurement.case).ok();
+        let floor = case.map(|case| Floor::of(&setup.workload, case, &setup.device));
+        let timing = measurement.best_timing();
+        if let Some((floor, timing)) = floor.zip(timing).filter(|(floor, timing)| floor.refutes(timing.median_ns)) {
+            let message = floor.refutation(timing.median_ns);
+            evaluation.outcome = Outcome::Cheated { case: measurement.case.clone(), check: Check::Floor, message };
+            return;
+        }
+    }
+}

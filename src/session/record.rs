@@ -1,0 +1,158 @@
+//! Writes down what happens, has the state apply it, and tells the observer.
+
+use std::time::Instant;
+
+use anyhow::Context;
+
+use super::Session;
+use super::evaluator::Evaluated;
+use super::event::Event;
+use super::pipeline::Compiled;
+use crate::domain::evaluation::{Evaluation, Outcome};
+use crate::domain::hypothesis::{Hypothesis, Score};
+use crate::domain::journal::{Begun, Concluded, Disqualified, Record};
+use crate::domain::origin::Purpose;
+use crate::domain::verdict::{Decision, Verdict, judge};
+use crate::runner::compile::CompileError;
+use crate::store::Finish;
+
+impl Session<'_> {
+    /// Puts an iteration on record before the device is touched, so that a crash leaves a trace.
+    pub(super) async fn begin(&mut self, compiled: &Compiled) -> anyhow::Result<Begun> {
+        let iteration = self.store.begin(self.id, &compiled.proposal).await?;
+        let begun = Begun::of(iteration, &compiled.proposal);
+        self.state.apply(&Record::Begun(Box::new(begun.clone())));
+        Ok(begun)
+    }
+
+    /// Judges an evaluation, puts it on record, and commits what has won.
+    pub(super) async fn conclude(
+        &mut self,
+        begun: &Begun,
+        compiled: &Compiled,
+        evaluated: Evaluated,
+    ) -> anyhow::Result<()> {
+        let Evaluated { evaluation, disqualified, kernel } = evaluated;
+        self.disqualify(&disqualified).await?;
+        let decisions = judge(&self.state.history().incumbents, &evaluation, self.state.setup().policy());
+        let wall = self.last_record.elapsed();
+        let spent = self.state.meter().unrecorded(&self.time());
+        self.last_record = Instant::now();
+        let concluded = Concluded::of(begun.iteration, &evaluation, &decisions, spent, wall);
+        let fallout = self.state.fallout(begun, &concluded);
+        self.store_conclusion(begun, compiled, &evaluation, &decisions, &concluded, &fallout).await?;
+        let beaten = self.beaten(&concluded);
+        if let Some(kernel) = kernel {
+            self.shelf.put(begun.iteration, kernel);
+        }
+        self.pipeline.refill();
+        let record = Record::Concluded(Box::new(concluded));
+        self.state.apply(&record);
+        let Record::Concluded(concluded) = record else { return Ok(()) };
+        self.tell_iteration(begun, &evaluation.outcome, &decisions);
+        self.stand_in_for_baselines(begun, &concluded.findings).await?;
+        self.tell_improvements(&concluded, &beaten);
+        self.apply_disqualified(&fallout);
+        self.shelf.tidy(&self.state);
+        if decisions.iter().any(|decision| decision.verdict == Verdict::Improved) {
+            self.commit_pending().await?;
+        }
+        Ok(())
+    }
+
+    async fn store_conclusion(
+        &self,
+        begun: &Begun,
+        compiled: &Compiled,
+        evaluation: &Evaluation,
+        decisions: &[Decision],
+        concluded: &Concluded,
+        disqualified: &[Disqualified],
+    ) -> anyhow::Result<()> {
+        let hypothesis = &begun.hypothesis;
+        let actual = self.actual_speedup(hypothesis, evaluation, decisions);
+        let cases = compiled.cases.as_deref().unwrap_or_default();
+        let plans: Vec<_> = cases.iter().map(|request| (request.case.name.as_str(), &request.plan)).collect();
+        let finish = Finish {
+            artifact: compiled.artifact.as_ref().ok(),
+            compile_log: match &compiled.artifact {
+                Err(CompileError::Rejected { log }) => Some(log),
+                _ => None,
+            },
+            plans: &plans,
+            evaluation,
+            decisions,
+            actual_speedup: actual,
+            // A confirmation claims that a variant is as fast as it was found to be: no prediction.
+            score: if begun.purpose == Purpose::Confirmation { Score::Untested } else { hypothesis.score(actual) },
+            spent: concluded.spent,
+            wall_s: concluded.wall.as_secs_f64(),
+            disqualified,
+        };
+        self.store.finish(begun.iteration, &finish).await.context("Failed to record an iteration")
+    }
+
+    /// Takes variants out of the running on their cases: they failed there on inputs that they had not met.
+    pub(super) async fn disqualify(&mut self, disqualified: &[Disqualified]) -> anyhow::Result<()> {
+        for out in disqualified {
+            self.store.disqualify(out).await.context("Failed to record a disqualification")?;
+        }
+        self.apply_disqualified(disqualified);
+        Ok(())
+    }
+
+    fn apply_disqualified(&mut self, disqualified: &[Disqualified]) {
+        for out in disqualified {
+            self.state.apply(&Record::Disqualified(out.clone()));
+            let Disqualified { iteration, case, reason, .. } = out;
+            self.observer.event(&Event::Disqualified { case, iteration: *iteration, reason });
+        }
+    }
+
+    fn tell_iteration(&mut self, begun: &Begun, outcome: &Outcome, decisions: &[Decision]) {
+        let (meter, time) = (self.state.meter(), self.time());
+        self.observer.event(&Event::Iteration {
+            iteration: begun.iteration,
+            finished: meter.finished(),
+            outcome,
+            hypothesis: &begun.hypothesis,
+            decisions,
+            elapsed_s: meter.elapsed(&time).as_secs_f64(),
+            cost_usd: meter.recorded().total_usd(),
+        });
+    }
+
+    /// Returns, for each finding, the time that it has beaten if it is an improvement, in nanoseconds.
+    fn beaten(&self, concluded: &Concluded) -> Vec<Option<f64>> {
+        let findings = concluded.findings.iter();
+        findings.map(|found| self.state.beaten(found).map(|timing| timing.median_ns)).collect()
+    }
+
+    fn tell_improvements(&mut self, concluded: &Concluded, beaten: &[Option<f64>]) {
+        let improved = |verdict| verdict == Some(Verdict::Improved);
+        for (found, beaten_ns) in concluded.findings.iter().zip(beaten).filter(|(found, _)| improved(found.verdict)) {
+            let Some(timing) = found.best_timing() else { continue };
+            let start_ns = self.state.case(&found.case).and_then(|case| case.start_ns).unwrap_or(timing.median_ns);
+            self.observer.event(&Event::Improved {
+                case: &found.case,
+                from_us: beaten_ns.unwrap_or(timing.median_ns) / 1e3,
+                to_us: timing.median_ns / 1e3,
+                over_start: start_ns / timing.median_ns,
+                time_source: self.state.setup().device.time_source(),
+            });
+        }
+    }
+
+    /// Returns the speed-up that a claim is held against: over the iteration it refers to, else over the incumbent.
+    fn actual_speedup(&self, claim: &Hypothesis, evaluation: &Evaluation, decisions: &[Decision]) -> Option<f64> {
+        if evaluation.outcome != Outcome::Measured {
+            return None;
+        }
+        let measurement = evaluation.measurements.iter().find(|m| m.case == claim.case)?;
+        let reference = claim.relative_to.and_then(|iteration| self.state.history().iteration(iteration));
+        match reference.and_then(|finished| finished.time_ns(&claim.case)) {
+            Some(ns) => Some(ns / measurement.best_timing()?.median_ns),
+            None => decisions.iter().find(|decision| decision.case == claim.case)?.speedup,
+        }
+    }
+}

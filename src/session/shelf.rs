@@ -1,0 +1,131 @@
+//! The compiled kernels that later comparisons and commits need, beside what the state knows of them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use anyhow::Context;
+
+use super::case_state::Candidate;
+use super::pipeline::Compiled;
+use super::setup::Setup;
+use super::state::SessionState;
+use crate::domain::artifact::Artifact;
+use crate::domain::contest::Role;
+use crate::domain::ids::IterationId;
+use crate::domain::variant::Variant;
+use crate::runner::compile::Compiler;
+use crate::runner::contest::Entry;
+use crate::runner::messages::CaseRequest;
+use crate::runner::planning;
+use crate::store::Store;
+
+/// A compiled variant with its launch plans.
+pub(super) struct Kernel {
+    pub variant: Variant,
+    pub artifact: Artifact,
+    pub requests: Vec<CaseRequest>,
+}
+
+/// A kernel on a case, with what was measured of it there.
+#[derive(Clone)]
+pub(super) struct Participant {
+    pub kernel: Arc<Kernel>,
+    pub candidate: Candidate,
+    pub request: CaseRequest,
+}
+
+impl Kernel {
+    /// Takes over what was compiled; none if it did not compile or has no plan.
+    pub fn of(compiled: &Compiled) -> Option<Arc<Self>> {
+        Some(Arc::new(Self {
+            variant: compiled.proposal.variant.clone(),
+            artifact: compiled.artifact.as_ref().ok()?.clone(),
+            requests: compiled.cases.as_ref().ok()?.clone(),
+        }))
+    }
+}
+
+impl Participant {
+    /// Makes a participant of a kernel that was measured on a case.
+    pub fn new(kernel: &Arc<Kernel>, candidate: Candidate) -> anyhow::Result<Self> {
+        let case = &candidate.measurement.case;
+        let request = kernel.requests.iter().find(|request| request.case.name == *case).cloned();
+        let request = request.with_context(|| format!("Failed to find the launch plan of a candidate on {case}"))?;
+        Ok(Self { kernel: Arc::clone(kernel), candidate, request })
+    }
+
+    /// Returns the case's name.
+    pub fn case(&self) -> &str {
+        &self.request.case.name
+    }
+
+    /// Enters it into a comparison.
+    pub fn entry(&self, role: Role) -> Entry<'_> {
+        let variant = &self.kernel.variant;
+        Entry {
+            role,
+            name: format!("{} {}", variant.family, variant.hash.short()),
+            iteration: Some(self.candidate.iteration),
+            artifact: &self.kernel.artifact,
+            plan: &self.request.plan,
+        }
+    }
+}
+
+/// See the module. What is not on it is taken from the store and compiled again.
+pub(super) struct Shelf {
+    compiler: Compiler,
+    store: Store,
+    kernels: HashMap<IterationId, Arc<Kernel>>,
+}
+
+impl Shelf {
+    pub fn new(compiler: Compiler, store: Store) -> Self {
+        Self { compiler, store, kernels: HashMap::new() }
+    }
+
+    /// Keeps the kernel of an iteration.
+    pub fn put(&mut self, iteration: IterationId, kernel: Arc<Kernel>) {
+        self.kernels.insert(iteration, kernel);
+    }
+
+    /// Forgets the kernels that no case needs any more.
+    pub fn tidy(&mut self, state: &SessionState) {
+        self.kernels.retain(|iteration, _| state.cases().any(|(_, case)| case.needs_kernel(*iteration)));
+    }
+
+    /// Makes a participant of a candidate.
+    pub async fn participant(&mut self, setup: &Setup, candidate: Candidate) -> anyhow::Result<Participant> {
+        Participant::new(&self.kernel(setup, candidate.iteration).await?, candidate)
+    }
+
+    /// Returns the kernel of an iteration.
+    pub async fn kernel(&mut self, setup: &Setup, iteration: IterationId) -> anyhow::Result<Arc<Kernel>> {
+        if let Some(kernel) = self.kernels.get(&iteration) {
+            return Ok(Arc::clone(kernel));
+        }
+        let kernel = Arc::new(self.load(setup, iteration).await?);
+        self.kernels.insert(iteration, Arc::clone(&kernel));
+        Ok(kernel)
+    }
+
+    async fn load(&self, setup: &Setup, iteration: IterationId) -> anyhow::Result<Kernel> {
+        let (variant, plans) = self.store.launched(iteration).await?;
+        let compiler = self.compiler.clone();
+        let compiled = tokio::task::spawn_blocking(move || (compiler.compile(&variant), variant)).await;
+        let (artifact, variant) = compiled.context("Failed to compile in the background")?;
+        let artifact = artifact.with_context(|| format!("Failed to compile iteration {iteration} again"))?;
+        let cases = setup.workload.cases.iter().filter_map(|case| Some((case, plans.get(&case.name)?.clone())));
+        let request = |(case, plan)| {
+            // A scaled case is worked out anew, which only the family as it was can do.
+            let planned = setup.family(&variant.family).ok().and_then(|family| {
+                let model_flop = setup.options.measuring.model_flop;
+                planning::of_case(family, &variant.params, case, &setup.workload, &setup.device, model_flop).ok()
+            });
+            let scaled = planned.filter(|planned| planned.plan == plan).and_then(|planned| planned.scaled);
+            CaseRequest { case: case.clone(), plan, incumbent_ns: None, scaled }
+        };
+        let requests = cases.map(request).collect();
+        Ok(Kernel { artifact, requests, variant })
+    }
+}

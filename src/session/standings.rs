@@ -1,0 +1,95 @@
+//! How the variants of a case stand to each other.
+
+use super::case_state::{Candidate, MOST_RIVALS};
+use super::state::SessionState;
+use crate::domain::contest::near_tie;
+use crate::domain::evaluation::Outcome;
+use crate::domain::ids::{CaseName, IterationId};
+use crate::domain::journal::{Begun, Concluded, Disqualified};
+use crate::domain::origin::Purpose;
+use crate::domain::verdict::Verdict;
+
+/// Why a variant is disqualified whose comparison was held and counts for nothing.
+const BELOW_FLOOR: &str = "its time in its contest is below the floor";
+
+impl SessionState {
+    /// Returns the incumbent of a case, where it can take part in comparisons.
+    pub fn incumbent(&self, case: &str) -> Option<&Candidate> {
+        let incumbent = self.history().incumbents.get(case)?;
+        self.case(case)?.candidate(incumbent.iteration)
+    }
+
+    /// Returns what a screened time is held against: the incumbent's screening, where there is one. Its time in a comparison was
+    /// taken in another way.
+    pub fn incumbent_screened_ns(&self, case: &str) -> Option<f64> {
+        let incumbent = self.history().incumbents.get(case)?;
+        let screened_ns = self.incumbent(case).and_then(Candidate::screened_ns);
+        Some(screened_ns.unwrap_or(incumbent.timing.median_ns))
+    }
+
+    /// Returns what a time in screening is held against: the incumbent's, or if the variant is only screened, that of the fastest
+    /// variant so far.
+    pub fn to_beat_ns(&self, case: &str, purpose: Purpose) -> Option<f64> {
+        let incumbent_ns = self.incumbent_screened_ns(case)?;
+        let is_screening = purpose == Purpose::Screening && self.setup().samples_times();
+        let fastest = self.history().fastest(case).filter(|_| is_screening);
+        Some(fastest.map_or(incumbent_ns, |(_, ns)| ns.min(incumbent_ns)))
+    }
+
+    /// Returns the variants of a case that would take the incumbent's place and have had no comparison.
+    pub fn unconfirmed(&self, case: &str) -> impl Iterator<Item = &Candidate> {
+        let bar_ns = self.incumbent_screened_ns(case);
+        let candidates = self.case(case).into_iter().flat_map(|case| &case.candidates);
+        candidates.filter(|candidate| !candidate.is_compared()).filter(move |candidate| {
+            let screening = candidate.measurement.screening.as_ref();
+            screening.is_some_and(|screening| self.setup().policy().promising(screening, bar_ns))
+        })
+    }
+
+    /// Returns the fastest of them whose confirmation was not asked for.
+    pub fn lead(&self, case: &str) -> Option<&Candidate> {
+        let ns = |candidate: &&Candidate| candidate.screened_ns().unwrap_or(f64::MAX);
+        let state = self.case(case)?;
+        let open = self.unconfirmed(case).filter(|candidate| !state.is_confirmation_asked(&candidate.hash));
+        open.min_by(|a, b| ns(a).total_cmp(&ns(b)))
+    }
+
+    /// Returns the variants whose screening cannot tell them from one, in any order; none if that one was not screened.
+    pub fn near_ties<'a>(&'a self, case: &str, best: &'a Candidate) -> Option<impl Iterator<Item = &'a Candidate>> {
+        let best_ns = best.screened_ns()?;
+        let others = self.case(case)?.candidates.iter().filter(|other| other.hash != best.hash);
+        Some(others.filter(move |other| other.screened_ns().is_some_and(|ns| near_tie(ns, best_ns))))
+    }
+
+    /// Returns those of them that a final settles with, the fastest first.
+    pub fn rivals(&self, case: &str, best: &Candidate) -> Vec<Candidate> {
+        let ns = |candidate: &Candidate| candidate.screened_ns().unwrap_or(f64::MAX);
+        let mut rivals: Vec<Candidate> = self.near_ties(case, best).into_iter().flatten().cloned().collect();
+        rivals.sort_by(|a, b| ns(a).total_cmp(&ns(b)));
+        rivals.truncate(MOST_RIVALS);
+        rivals
+    }
+
+    /// Returns what follows from an iteration for earlier ones of its variant: one that is rejected in its confirmation is out of
+    /// the running there; one that failed, also wherever it was only screened. Where it was confirmed before, its win stands.
+    pub fn fallout(&self, begun: &Begun, concluded: &Concluded) -> Vec<Disqualified> {
+        if begun.purpose != Purpose::Confirmation {
+            return Vec::new();
+        }
+        let (hash, outcome) = (&begun.hash, &concluded.outcome);
+        let failed = *outcome != Outcome::Measured;
+        let times = || self.history().times_of(hash);
+        let rejected = |case: &str| {
+            concluded.findings.iter().any(|found| found.case == case && found.verdict == Some(Verdict::Rejected))
+        };
+        let confirmed = |case: &str| times().any(|(_, time)| time.case == case && !time.look);
+        let out = times().filter(|(_, time)| rejected(&time.case) || (failed && !confirmed(&time.case)));
+        // Once for each case, by its last iteration.
+        let out: std::collections::BTreeMap<CaseName, IterationId> =
+            out.map(|(iteration, time)| (time.case.clone(), iteration)).collect();
+        let reason = if failed { outcome.message().unwrap_or(outcome.kind()) } else { BELOW_FLOOR };
+        let disqualified =
+            |(case, iteration)| Disqualified { iteration, hash: hash.clone(), case, reason: reason.to_owned() };
+        out.into_iter().map(disqualified).collect()
+    }
+}

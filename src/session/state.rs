@@ -1,0 +1,233 @@
+//! What a session knows: the sum of its records.
+//!
+//! [`SessionState::apply`] is the only way in which a session learns. The live loop calls it after each write, `resume` with
+//! the records of the store, so both know the same. It is pure: no clock, no device, no files.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::case_state::{Candidate, CaseState, Lead, MOST_DEATHS};
+use super::meter::Meter;
+use super::setup::Setup;
+use crate::domain::contest::Role;
+use crate::domain::evaluation::{Outcome, Timing};
+use crate::domain::history::{History, Point};
+use crate::domain::ids::{CaseName, IterationId};
+use crate::domain::incumbent::Incumbent;
+use crate::domain::journal::{Begun, Concluded, Disqualified, Record};
+use crate::domain::origin::Purpose;
+use crate::domain::record::{CaseRecord, Final};
+use crate::domain::verdict::Verdict;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct SessionState {
+    setup: Arc<Setup>,
+    cases: BTreeMap<CaseName, CaseState>,
+    history: History,
+    meter: Meter,
+    /// Iterations that have begun and not ended.
+    in_flight: BTreeMap<IterationId, Begun>,
+    /// Processes that died while a point was in flight.
+    deaths: HashMap<Point, u32>,
+}
+
+impl SessionState {
+    /// Makes a state that knows nothing but what the session works on.
+    pub fn new(setup: Arc<Setup>) -> Self {
+        let case = |name: &CaseName| {
+            let known = setup.known.iter().find(|known| known.here && known.case == *name).cloned();
+            (name.clone(), CaseState::new(known))
+        };
+        let cases = setup.workload.cases.iter().map(|of| case(&of.name)).collect();
+        let meter = Meter::new(setup.rate());
+        Self { setup, cases, history: History::default(), meter, in_flight: BTreeMap::new(), deaths: HashMap::new() }
+    }
+
+    /// Returns what the session works on.
+    pub fn setup(&self) -> &Setup {
+        &self.setup
+    }
+
+    /// Returns what proposers and the judge see.
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// Returns what was used.
+    pub fn meter(&self) -> &Meter {
+        &self.meter
+    }
+
+    /// Returns what is known of a case.
+    pub fn case(&self, name: &str) -> Option<&CaseState> {
+        self.cases.get(name)
+    }
+
+    /// Returns the same of each case, by name.
+    pub fn cases(&self) -> impl Iterator<Item = (&CaseName, &CaseState)> {
+        self.cases.iter()
+    }
+
+    /// Notes a point that was proposed and has not begun. A resumed session does not know of it: it may be proposed again.
+    pub fn note_proposed(&mut self, point: Point) {
+        self.history.proposed.insert(point);
+    }
+
+    /// Learns one fact.
+    pub fn apply(&mut self, record: &Record) {
+        match record {
+            Record::Resumed { used } => self.resume(*used),
+            Record::Baseline(baseline) => self.case_mut(&baseline.case).baselines.push(baseline.clone()),
+            Record::Begun(begun) => self.begin(begun),
+            Record::Concluded(concluded) => self.conclude(concluded),
+            Record::Disqualified(out) => self.disqualify(out),
+            Record::Final(last) => self.settle(last),
+            Record::Committed { iteration, case } => self.case_mut(case).committed(*iteration),
+            Record::Booked(spent) => self.meter.book(*spent),
+        }
+    }
+
+    /// What was in flight is lost, and may be proposed again, unless it has ended too many processes.
+    fn resume(&mut self, used: Duration) {
+        self.meter.resume(used);
+        for begun in std::mem::take(&mut self.in_flight).into_values() {
+            let Some(point) = self.point(&begun) else { continue };
+            let deaths = self.deaths.entry(point).or_default();
+            *deaths += 1;
+            if *deaths < MOST_DEATHS && begun.purpose != Purpose::Confirmation {
+                self.history.proposed.remove(&point);
+            }
+        }
+        self.cases.values_mut().for_each(CaseState::resume);
+    }
+
+    fn begin(&mut self, begun: &Begun) {
+        self.history.proposed.extend(self.point(begun));
+        if begun.purpose == Purpose::Confirmation {
+            for case in &begun.cases {
+                self.case_mut(&case.name).begin_confirmation(&begun.hash);
+            }
+        }
+        self.in_flight.insert(begun.iteration, begun.clone());
+    }
+
+    fn conclude(&mut self, concluded: &Concluded) {
+        let Some(begun) = self.in_flight.remove(&concluded.iteration) else { return };
+        self.meter.conclude(&begun, concluded);
+        for found in &concluded.findings {
+            self.take_winner(&begun, found);
+        }
+        self.history.learn(&begun, concluded);
+        if concluded.outcome == Outcome::Measured && self.setup.samples_times() {
+            for found in &concluded.findings {
+                self.keep_candidate(&begun, found);
+            }
+        }
+        if begun.purpose == Purpose::Confirmation {
+            self.end_confirmation(&begun, concluded);
+        }
+        self.note_leads();
+    }
+
+    /// Takes up a verdict that makes a variant the start or the winner of its case.
+    fn take_winner(&mut self, begun: &Begun, found: &CaseRecord) {
+        let Some(timing) = found.best_timing() else { return };
+        let previous = self.beaten(found).cloned();
+        let case = self.case_mut(&found.case);
+        case.remeasured |= case.known.as_ref().is_some_and(|known| known.hash == begun.hash);
+        match found.verdict {
+            Some(Verdict::Start) => drop(case.start_ns.get_or_insert(timing.median_ns)),
+            Some(Verdict::Improved) => {
+                if let Some(candidate) = candidate(begun, found) {
+                    case.put_up(candidate, previous);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn keep_candidate(&mut self, begun: &Begun, found: &CaseRecord) {
+        let verdict = found.verdict.filter(|verdict| *verdict != Verdict::Rejected);
+        let (Some(verdict), Some(candidate)) = (verdict, candidate(begun, found)) else { return };
+        let incumbent = self.history.incumbents.get(&found.case).map(|incumbent| incumbent.iteration);
+        let is_initial = verdict == Verdict::Start && begun.family == self.setup.workload.reference;
+        let case = self.case_mut(&found.case);
+        if let Some(contest) = &found.contest {
+            case.time_comparison(contest);
+        }
+        if is_initial {
+            case.initial_kernel = Some(candidate.clone());
+        }
+        case.keep(candidate, incumbent);
+    }
+
+    fn end_confirmation(&mut self, begun: &Begun, concluded: &Concluded) {
+        let failed = concluded.outcome != Outcome::Measured;
+        for case in &begun.cases {
+            let compared = concluded.findings.iter().any(|found| found.case == case.name && found.contest.is_some());
+            self.case_mut(&case.name).end_confirmation(&begun.hash, failed || compared);
+        }
+    }
+
+    fn disqualify(&mut self, out: &Disqualified) {
+        self.history.forget(&out.hash, &out.case);
+        self.case_mut(&out.case).disqualify(&out.hash);
+        self.note_leads();
+    }
+
+    /// Makes the winner of a final the incumbent.
+    fn settle(&mut self, last: &Final) {
+        let (contest, case) = (&last.contest, &last.contest.conditions.case);
+        let incumbent = self.history.incumbents.get(case);
+        let previous = incumbent.map(|incumbent| incumbent.timing.clone());
+        let is_new = incumbent.is_none_or(|incumbent| incumbent.iteration != last.winner);
+        let state = self.case_mut(case);
+        state.time_comparison(contest);
+        let winner = state.candidate(last.winner).cloned();
+        let (true, Some(mut winner)) = (is_new, winner) else { return };
+        winner.measurement.confirm(contest.clone());
+        let Some(timing) = winner.measurement.best_timing().cloned() else { return };
+        let (iteration, hash) = (winner.iteration, winner.hash.clone());
+        state.put_up(winner, previous);
+        self.history.incumbents.insert(case.clone(), Incumbent { iteration, hash, timing });
+    }
+
+    /// Notes which variants lead their cases, and since when.
+    fn note_leads(&mut self) {
+        let finished = self.meter.finished();
+        let leads: Vec<_> =
+            self.cases.keys().map(|case| self.lead(case).map(|candidate| candidate.hash.clone())).collect();
+        for (case, hash) in self.cases.values_mut().zip(leads) {
+            if case.lead.as_ref().map(|lead| &lead.hash) != hash.as_ref() {
+                case.lead = hash.map(|hash| Lead { hash, since: finished });
+            }
+        }
+    }
+
+    /// Returns the time that a winner has beaten: in the comparison that it won, else that of the incumbent before it.
+    pub fn beaten<'a>(&'a self, found: &'a CaseRecord) -> Option<&'a Timing> {
+        let compared = found.contest.as_ref().and_then(|contest| contest.against(Role::Incumbent));
+        let incumbent = || self.history.incumbents.get(&found.case).map(|incumbent| &incumbent.timing);
+        compared.map(|(beaten, _)| &beaten.timing).or_else(incumbent)
+    }
+
+    /// Returns the point of an iteration. Of a family that is no longer there, points are not known.
+    fn point(&self, begun: &Begun) -> Option<Point> {
+        let family = self.setup.family(&begun.family).ok()?;
+        Some(Point::new(&family.name, &family.specialization(begun.cases.first()?), &begun.params))
+    }
+
+    fn case_mut(&mut self, name: &CaseName) -> &mut CaseState {
+        self.cases.entry(name.clone()).or_default()
+    }
+}
+
+fn candidate(begun: &Begun, found: &CaseRecord) -> Option<Candidate> {
+    let (iteration, hash) = (begun.iteration, begun.hash.clone());
+    Some(Candidate { iteration, hash, measurement: found.measurement()? })
+}

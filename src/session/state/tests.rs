@@ -1,0 +1,228 @@
+//! A live session and one that is rebuilt from the store know the same.
+
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+
+use super::*;
+use crate::domain::check::Check;
+use crate::domain::cost::Spent;
+use crate::domain::evaluation::Measurement;
+use crate::domain::hypothesis::Score;
+use crate::domain::op::Dtype;
+use crate::domain::record::{Asked, Baseline, BaselineKind, Environment};
+use crate::domain::regime::Regime;
+use crate::domain::verdict::judge;
+use crate::session::synthetic::{CASES, Told, comparison, evaluation, measurement, proposal, setup};
+use crate::store::testing::{Scene, timing};
+use crate::store::{Finish, NewSession};
+
+/// A session that is written to a store and learns from each record, as a live one does.
+struct Live {
+    scene: Scene,
+    session: i64,
+    state: SessionState,
+    rng: SmallRng,
+}
+
+impl Live {
+    async fn new(seed: u64) -> Self {
+        let (scene, setup) = (Scene::new().await, setup());
+        let new = NewSession {
+            workload: setup.workload.name.clone(),
+            proposer: "random".to_owned(),
+            seed,
+            budget: setup.options.budget,
+            asked: Asked {
+                families: Vec::new(),
+                dtype: Dtype::F16,
+                cases: setup.workload.cases.clone(),
+                meaning: None,
+            },
+            config: serde_json::Value::Null,
+            environment: Environment {
+                device: setup.device.clone(),
+                nvrtc: "13.0".to_owned(),
+                optloop: "0.1.0".to_owned(),
+                torch: None,
+                host: "Linux".to_owned(),
+            },
+        };
+        let session = scene.store.begin_session(&new).await.unwrap();
+        Self { scene, session, state: SessionState::new(Arc::new(setup)), rng: SmallRng::seed_from_u64(seed) }
+    }
+
+    /// Begins an iteration of a random variant, and of ten leaves one in flight.
+    async fn iteration(&mut self) {
+        let purpose = match self.state.meter().finished() {
+            0 => Purpose::Initial,
+            _ if self.rng.random_bool(0.4) => Purpose::Confirmation,
+            _ => Purpose::Screening,
+        };
+        let proposal = proposal(self.state.setup(), self.rng.random_range(0..6), purpose, CASES.len());
+        let iteration = self.scene.store.begin(self.session, &proposal).await.unwrap();
+        let begun = Begun::of(iteration, &proposal);
+        self.state.apply(&Record::Begun(Box::new(begun.clone())));
+        if self.rng.random_bool(0.9) {
+            self.conclude(&begun).await;
+        }
+    }
+
+    async fn conclude(&mut self, begun: &Begun) {
+        let outcome = match self.rng.random_bool(0.8) {
+            true => Outcome::Measured,
+            false => Outcome::Wrong {
+                case: CASES[self.rng.random_range(0..2)].to_owned(),
+                check: Check::Accuracy,
+                message: "zeros".to_owned(),
+            },
+        };
+        let found: Vec<Measurement> = CASES.iter().map(|case| self.measurement(begun, case)).collect();
+        let evaluation = evaluation(outcome, found);
+        let decisions = judge(&self.state.history().incumbents, &evaluation, self.state.setup().policy());
+        let spent = Spent { gpu_s: 1.0, gpu_usd: 0.25, llm_usd: 0.0 };
+        let concluded = Concluded::of(begun.iteration, &evaluation, &decisions, spent, Duration::from_secs(1));
+        let fallout = self.state.fallout(begun, &concluded);
+        let finish = Finish {
+            artifact: None,
+            compile_log: None,
+            plans: &[],
+            evaluation: &evaluation,
+            decisions: &decisions,
+            actual_speedup: None,
+            score: Score::Untested,
+            spent,
+            wall_s: 1.0,
+            disqualified: &fallout,
+        };
+        self.scene.store.finish(begun.iteration, &finish).await.unwrap();
+        self.state.apply(&Record::Concluded(Box::new(concluded)));
+        fallout.into_iter().for_each(|out| self.state.apply(&Record::Disqualified(out)));
+    }
+
+    fn measurement(&mut self, begun: &Begun, case: &str) -> Measurement {
+        let us = self.rng.random_range(40..200);
+        let incumbent = self.state.history().incumbents.get(case).filter(|_| begun.purpose == Purpose::Confirmation);
+        let against = incumbent.map(|best| (begun.iteration, best.iteration, (best.timing.median_ns / 1024.0) as u32));
+        measurement(case, us, against)
+    }
+
+    /// Holds a final between the incumbent of a case and one of its near-ties, and lets either win.
+    async fn last(&mut self) {
+        let case = CASES[self.rng.random_range(0..2)];
+        let Some(incumbent) = self.state.incumbent(case).cloned() else { return };
+        let rivals = self.state.rivals(case, &incumbent);
+        let winner = rivals.into_iter().next().unwrap_or(incumbent.clone());
+        let contest = comparison(case, (winner.iteration, 40), (incumbent.iteration, 60));
+        self.scene.store.record_final(self.session, &contest, winner.iteration).await.unwrap();
+        self.state.apply(&Record::Final(Box::new(Final { contest, winner: winner.iteration })));
+    }
+
+    async fn commit(&mut self) {
+        let pending = self.state.cases().filter_map(|(case, state)| Some((case.clone(), state.pending.clone()?)));
+        for (case, pending) in pending.collect::<Vec<_>>() {
+            let iteration = pending.iteration();
+            self.scene.store.link_commit(iteration, &case, "abc").await.unwrap();
+            self.state.apply(&Record::Committed { iteration, case });
+        }
+    }
+
+    async fn baseline(&mut self) {
+        let baseline = Baseline {
+            case: CASES[0].to_owned(),
+            name: format!("backend {}", self.state.meter().finished()),
+            kind: BaselineKind::Program,
+            regime: Regime::Warm,
+            timing: timing(25_600.0),
+            eager_ns: None,
+            relative_l2: None,
+        };
+        if self.scene.store.record_baselines(self.session, std::slice::from_ref(&baseline)).await.is_ok() {
+            self.state.apply(&Record::Baseline(baseline));
+        }
+    }
+
+    /// Dies and goes on.
+    async fn resume(&mut self) {
+        let used = self.scene.store.past(self.session).await.unwrap().used;
+        let budget = self.state.setup().options.budget.wall;
+        self.scene.store.resume_session(self.session, used, budget).await.unwrap();
+        self.state.apply(&Record::Resumed { used });
+    }
+
+    async fn rebuilt(&self) -> SessionState {
+        let mut rebuilt = SessionState::new(Arc::clone(&self.state.setup));
+        let journal = self.scene.store.past(self.session).await.unwrap().journal;
+        journal.iter().for_each(|record| rebuilt.apply(record));
+        rebuilt
+    }
+}
+
+#[tokio::test]
+async fn a_session_that_is_rebuilt_from_its_journal_knows_what_the_live_one_knew() {
+    let mut wins = 0;
+    for seed in 0..20 {
+        let mut live = Live::new(seed).await;
+        for _ in 0..30 {
+            match live.rng.random_range(0..20) {
+                0 => live.last().await,
+                1 => live.commit().await,
+                2 => live.resume().await,
+                3 => live.baseline().await,
+                _ => live.iteration().await,
+            }
+        }
+        let rebuilt = live.rebuilt().await;
+        wins += live.state.cases.values().filter(|case| case.pending.is_some()).count();
+        assert_eq!(rebuilt.history, live.state.history, "seed {seed}");
+        assert_eq!(rebuilt.cases, live.state.cases, "seed {seed}");
+        assert_eq!(rebuilt.meter, live.state.meter, "seed {seed}");
+        assert_eq!((rebuilt.in_flight, rebuilt.deaths), (live.state.in_flight, live.state.deaths), "seed {seed}");
+    }
+    assert!(wins > 5, "the histories are worth telling: {wins}");
+}
+
+fn outcome(case: &str) -> Outcome {
+    Outcome::Wrong { case: case.to_owned(), check: Check::Accuracy, message: "zeros".to_owned() }
+}
+
+#[test]
+fn a_failed_confirmation_disqualifies_a_variant_wherever_it_was_only_screened() {
+    let mut told = Told::new(setup());
+    let initial = told.screened(0, Purpose::Initial, [100, 100]);
+    let screened = told.screened(1, Purpose::Screening, [50, 50]);
+    let begun = told.begin(1, Purpose::Confirmation);
+    let wrong = evaluation(outcome(CASES[1]), Vec::new());
+    let concluded = Concluded::of(begun.iteration, &wrong, &[], Spent::default(), Duration::ZERO);
+    let fallout = told.state.fallout(&begun, &concluded);
+    let out: Vec<_> = fallout.iter().map(|out| (out.iteration, out.case.as_str())).collect();
+    assert_eq!(out, [(screened, "a"), (screened, "b")]);
+    told.conclude(&begun, &wrong);
+    fallout.into_iter().for_each(|out| told.state.apply(&Record::Disqualified(out)));
+    assert_eq!(told.state.history().fastest("a").unwrap().0.iteration, initial);
+    assert!(told.state.lead("a").is_none());
+}
+
+#[test]
+fn a_case_that_a_variant_has_won_stays_its_own_when_it_fails_elsewhere() {
+    let mut told = Told::new(setup());
+    told.screened(0, Purpose::Initial, [100, 100]);
+    told.screened(1, Purpose::Screening, [50, 50]);
+    let won = told.confirmed(1, 50);
+    let begun = told.begin(1, Purpose::Confirmation);
+    let concluded =
+        Concluded::of(begun.iteration, &evaluation(outcome("b"), Vec::new()), &[], Spent::default(), Duration::ZERO);
+    let fallout = told.state.fallout(&begun, &concluded);
+    assert!(fallout.iter().all(|out| out.case == "b") && fallout.len() == 1, "{fallout:?}");
+    assert_eq!(told.state.history().incumbents["a"].iteration, won);
+}
+
+#[test]
+fn a_point_that_was_in_flight_at_two_deaths_is_not_proposed_again() {
+    let mut told = Told::new(setup());
+    let points = |told: &Told| told.state.history().proposed.len();
+    for (death, proposed) in [(1, 0), (2, 1)] {
+        told.begin(1, Purpose::Screening);
+        told.state.apply(&Record::Resumed { used: Duration::from_secs(death) });
+        assert_eq!(points(&told), proposed, "after death {death}");
+    }
+}

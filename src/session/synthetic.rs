@@ -1,0 +1,180 @@
+//! Sessions that never touch a device: a setup of two cases, and records that are made up.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::setup::{Options, Setup};
+use super::state::SessionState;
+use crate::domain::budget::Budget;
+use crate::domain::contest::tests::{contest, entrant};
+use crate::domain::contest::{Contest, Role};
+use crate::domain::cost::{Rate, Spent};
+use crate::domain::device::{DeviceInfo, TimingMode};
+use crate::domain::evaluation::{Correctness, Evaluation, Measurement, Outcome, Timing};
+use crate::domain::family::Family;
+use crate::domain::hypothesis::Hypothesis;
+use crate::domain::ids::IterationId;
+use crate::domain::journal::{Begun, Concluded, Record};
+use crate::domain::measuring::Measuring;
+use crate::domain::origin::{Origin, Purpose};
+use crate::domain::proposal::Proposal;
+use crate::domain::regime::Regime;
+use crate::domain::sampling::Sampling;
+use crate::domain::statistics::Interval;
+use crate::domain::variant::{Params, Variant, VariantHash};
+use crate::domain::verdict::{Policy, judge};
+use crate::domain::workload::Workload;
+use crate::ops;
+
+/// The names of the two cases.
+pub(super) const CASES: [&str; 2] = ["a", "b"];
+
+/// Makes a setup with a budget of an hour and no limit but that.
+pub(super) fn setup() -> Setup {
+    let case = |name: &str| format!("[[case]]\nname = \"{name}\"\nSq = 64\nSk = 64\nD = 16\n");
+    let workload = format!(
+        "name = \"w\"\nabout = \"a\"\nop = \"attention\"\ndtype = \"f16\"\nreference = \"toy\"\n\
+         tolerance = {{ relative_l2 = 1e-3, worst_row = 4e-3 }}\ndims = {{ B = 1, H = 1, CAUSAL = 0 }}\n{}",
+        CASES.map(case).concat()
+    );
+    let manifest = "name = \"toy\"\nabout = \"a\"\nop = \"attention\"\ndtypes = [\"f16\"]\nrequires_sm = 80\n\
+                    constants = [\"D\"]\n[params.N]\nvalues = [0, 1]\ndefault = 0\nabout = \"a\"\nexpect = [1.0, 2.0]\n\
+                    [[launch]]\nkernel = \"k\"\ngrid = [\"1\"]\nblock = [\"1\"]\nargs = []\n";
+    let sampling = Sampling { least: 3, most: 5, relative_error: 0.01, max_ns: 1e10 };
+    let policy = Policy { min_speedup: 1.01, screening: sampling, contest: sampling, block: 1 };
+    let measuring = Measuring { policy, min_sample_ns: 1.0, baseline_samples: 3, oracle_flop: 1e9, model_flop: 1e9 };
+    let mut device = DeviceInfo::of_arch("sm_90a").unwrap();
+    device.timing = TimingMode::Simulated;
+    Setup {
+        workload: Workload::parse(&workload, ops::find).unwrap(),
+        families: vec![Family::parse(manifest, String::new()).unwrap()],
+        searched: vec!["toy".to_owned()],
+        known: Vec::new(),
+        device,
+        options: Options {
+            budget: Budget { wall: Duration::from_secs(3600), max_cost_usd: None, max_iterations: None },
+            rate: Rate { gpu_usd_per_hour: 0.0 },
+            measuring,
+            compile_ahead: 2,
+            seed: 1,
+            config: serde_json::Value::Null,
+        },
+    }
+}
+
+/// Makes the proposal of the variant with a number, on both cases or on the first ones.
+pub(super) fn proposal(setup: &Setup, number: i64, purpose: Purpose, cases: usize) -> Proposal {
+    let source = format!("variant {number}");
+    let origin = if purpose == Purpose::Initial { Origin::InitialKernel } else { Origin::Random };
+    Proposal {
+        proposer: "random".to_owned(),
+        variant: Variant {
+            family: "toy".to_owned(),
+            params: Params::from([("N".to_owned(), number)]),
+            hash: VariantHash::of(&source),
+            source,
+        },
+        cases: setup.workload.cases[..cases].to_vec(),
+        hypothesis: Hypothesis {
+            claim: "c".to_owned(),
+            evidence: "e".to_owned(),
+            case: CASES[0].to_owned(),
+            predicted: Interval { lo: 1.0, hi: 2.0 },
+            relative_to: None,
+        },
+        parent: None,
+        purpose,
+        origin,
+    }
+}
+
+/// A screening of three samples; an f32 holds them as they are.
+fn timing(us: u32) -> Timing {
+    let ns = f64::from(us) * 1024.0;
+    Timing { samples_ns: vec![ns; 3], launches_per_sample: 1, median_ns: ns, interval_ns: Interval { lo: ns, hi: ns } }
+}
+
+/// A measurement on a case: its time when screened, and the comparison with the incumbent's time, if one was held.
+pub(super) fn measurement(case: &str, us: u32, against_us: Option<(IterationId, IterationId, u32)>) -> Measurement {
+    let mut measurement = Measurement {
+        case: case.to_owned(),
+        regime: Regime::Warm,
+        correctness: Correctness { relative_l2: 0.5, worst_row: 0.5, rows_checked: 1, rows: 1 },
+        screening: Some(timing(us)),
+        confirmation: None,
+        ctas: 1,
+        contest: None,
+        profile: None,
+    };
+    if let Some((own, incumbent, incumbent_us)) = against_us {
+        measurement.confirm(comparison(case, (own, us), (incumbent, incumbent_us)));
+    }
+    measurement
+}
+
+/// A comparison of two variants: who brought them, and their times.
+pub(super) fn comparison(case: &str, challenger: (IterationId, u32), incumbent: (IterationId, u32)) -> Contest {
+    let side = |role, (iteration, us): (IterationId, u32)| {
+        let mut side = entrant(role, vec![f64::from(us) * 1024.0; 24]);
+        (side.iteration, side.timing) = (Some(iteration), timing(us));
+        side
+    };
+    let entrants =
+        vec![side(Role::Challenger, challenger), side(Role::Twin, challenger), side(Role::Incumbent, incumbent)];
+    let mut contest = contest(entrants);
+    case.clone_into(&mut contest.conditions.case);
+    contest.wall_s = Some(1.0);
+    contest
+}
+
+/// Makes an evaluation that ended as `outcome`, with what was measured until then.
+pub(super) fn evaluation(outcome: Outcome, measurements: Vec<Measurement>) -> Evaluation {
+    Evaluation { outcome, measurements, device_s: 0.5 }
+}
+
+/// A history that is told record by record.
+pub(super) struct Told {
+    pub state: SessionState,
+    iterations: IterationId,
+}
+
+impl Told {
+    /// Begins with nothing known.
+    pub fn new(setup: Setup) -> Self {
+        Self { state: SessionState::new(Arc::new(setup)), iterations: 0 }
+    }
+
+    /// Begins an iteration.
+    pub fn begin(&mut self, number: i64, purpose: Purpose) -> Begun {
+        self.iterations += 1;
+        let begun = Begun::of(self.iterations, &proposal(self.state.setup(), number, purpose, CASES.len()));
+        self.state.apply(&Record::Begun(Box::new(begun.clone())));
+        begun
+    }
+
+    /// Ends an iteration that took a second.
+    pub fn conclude(&mut self, begun: &Begun, evaluation: &Evaluation) {
+        let decisions = judge(&self.state.history().incumbents, evaluation, self.state.setup().policy());
+        let (spent, wall) = (Spent::default(), Duration::from_secs(1));
+        let concluded = Concluded::of(begun.iteration, evaluation, &decisions, spent, wall);
+        self.state.apply(&Record::Concluded(Box::new(concluded)));
+    }
+
+    /// Screens a variant that takes so long on each case; returns its iteration.
+    pub fn screened(&mut self, number: i64, purpose: Purpose, us: [u32; 2]) -> IterationId {
+        let begun = self.begin(number, purpose);
+        let measurements = CASES.iter().zip(us).map(|(case, us)| measurement(case, us, None)).collect();
+        self.conclude(&begun, &evaluation(Outcome::Measured, measurements));
+        begun.iteration
+    }
+
+    /// Confirms a variant on the first case, in a comparison with the incumbent.
+    pub fn confirmed(&mut self, number: i64, us: u32) -> IterationId {
+        let begun = self.begin(number, Purpose::Confirmation);
+        let incumbent = &self.state.history().incumbents[CASES[0]];
+        let against = (begun.iteration, incumbent.iteration, (incumbent.timing.median_ns / 1024.0) as u32);
+        let found = vec![measurement(CASES[0], us, Some(against))];
+        self.conclude(&begun, &evaluation(Outcome::Measured, found));
+        begun.iteration
+    }
+}
