@@ -13,11 +13,12 @@ pub(crate) mod tests;
 use serde::{Deserialize, Serialize};
 
 use super::conditions::Conditions;
-use super::evaluation::{Correctness, Timing};
+use super::correctness::Correctness;
 use super::floor;
 use super::machine::MachineSummary;
 use super::sampling::Sampling;
-use super::statistics::{Interval, median, median_interval, student_interval};
+use super::statistics::{Interval, Ratio, median, median_interval, student_interval};
+use super::timing::Timing;
 
 /// Rounds without which a contest has no ratio. They make six pairs, the fewest of which an interval of the median holds the
 /// true one 95 times of 100: of five, even the extremes do not.
@@ -122,15 +123,6 @@ pub struct Contest {
     pub floor_ns: Option<f64>,
     /// Other processes that were on the GPU, for people.
     pub others: Vec<String>,
-}
-
-/// How many times as fast one entrant is as another.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Ratio {
-    /// The estimate: above 1, the challenger is the faster.
-    pub estimate: f64,
-    /// Its 95% interval.
-    pub interval: Interval,
 }
 
 impl Contest {

@@ -2,13 +2,14 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::evaluation::{Evaluation, Outcome, Timing};
+use super::evaluation::{Evaluation, Outcome};
 use super::family::Family;
 use super::hypothesis::Hypothesis;
 use super::incumbent::{Incumbent, Incumbents};
 use super::op::Dims;
 use super::profile::Profile;
 use super::record::{IterationRecord, SessionRecord};
+use super::timing::Timing;
 use super::variant::{Params, Variant, VariantHash};
 use super::verdict::{Decision, Verdict};
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::evaluation::Timing;
+use super::timing::Timing;
 use super::variant::VariantHash;
 
 /// The best confirmed variant of each case, by the case's name.

@@ -5,6 +5,7 @@ pub mod budget;
 pub mod check;
 pub mod conditions;
 pub mod contest;
+pub mod correctness;
 pub mod cost;
 pub mod device;
 pub mod evaluation;
@@ -31,6 +32,7 @@ pub mod statistics;
 mod strike;
 #[cfg(test)]
 pub(crate) mod synthetic;
+pub mod timing;
 pub mod toml_text;
 pub mod variant;
 pub mod verdict;

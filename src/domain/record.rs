@@ -5,14 +5,16 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::contest::Contest;
+use super::correctness::Correctness;
 use super::cost::Spent;
 use super::device::{DeviceInfo, TimeSource};
-use super::evaluation::{Correctness, Outcome, Timing};
+use super::evaluation::Outcome;
 use super::family::Family;
 use super::hypothesis::{Hypothesis, Score};
 use super::op::Dtype;
 use super::profile::Profile;
 use super::regime::Regime;
+use super::timing::Timing;
 use super::variant::{Params, VariantHash};
 use super::verdict::Verdict;
 use super::workload::{Case, Workload};

@@ -6,9 +6,10 @@ use anyhow::Context;
 
 use super::event::Event;
 use super::{Compiled, Interrupt, Parts, Session, environment};
-use crate::domain::evaluation::{Evaluation, Timing};
+use crate::domain::evaluation::Evaluation;
 use crate::domain::record::Baseline;
 use crate::domain::regime::Regime;
+use crate::domain::timing::Timing;
 use crate::domain::verdict::{Decision, Verdict};
 use crate::domain::workload::Case;
 use crate::runner::baseline::{BaselineProcess, fastest};

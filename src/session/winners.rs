@@ -4,8 +4,9 @@ use super::event::Event;
 use super::{Compiled, Contender, Session};
 use crate::domain::conditions::Conditions;
 use crate::domain::contest::Role;
-use crate::domain::evaluation::{Evaluation, Timing};
+use crate::domain::evaluation::Evaluation;
 use crate::domain::sidecar::{self, Sidecar, SidecarEnvironment, SidecarMeasurement, SidecarVariant};
+use crate::domain::timing::Timing;
 use crate::domain::verdict::{Decision, Verdict};
 use crate::vcs::{BaselineTime, Figures, Repo, Winner};
 

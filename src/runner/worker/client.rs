@@ -7,8 +7,10 @@ use std::time::{Duration, Instant};
 use super::process::{Heard, Patience, Process, Program};
 use super::protocol::{EnterRequest, Entered, Reply, Request, TimeRequest};
 use crate::domain::artifact::Artifact;
+use crate::domain::correctness::Correctness;
 use crate::domain::device::{DeviceInfo, Peaks, TimeSource};
-use crate::domain::evaluation::{Correctness, Evaluation, Outcome, Timing};
+use crate::domain::evaluation::{Evaluation, Outcome};
+use crate::domain::timing::Timing;
 use crate::runner::device::DeviceChoice;
 use crate::runner::evaluate::{EvaluateRequest, Examination, ExamineRequest};
 
