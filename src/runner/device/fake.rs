@@ -8,12 +8,12 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use super::trouble::{Strike, Trouble};
-use super::{Buffer, Capture, Clock, Device, Fault, Module, Replay, Work};
+use super::{Buffer, Capture, Clock, Device, Fault, Module, Replay, Work, self_check};
 use crate::domain::artifact::Artifact;
 use crate::domain::device::{DeviceInfo, Peaks, TimeSource};
 use crate::domain::op::{Dims, Dtype, Op, Role};
 use crate::domain::plan::{Arg, LaunchPlan, ScalarValue};
-use crate::runner::{inputs, self_check};
+use crate::runner::inputs;
 
 /// See the module.
 pub struct FakeDevice {

@@ -3,6 +3,7 @@
 mod choice;
 mod cuda;
 mod fake;
+pub(in crate::runner) mod self_check;
 mod trouble;
 mod virtual_gpu;
 
