@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::error::WorkerError;
 use super::process::{Heard, Patience, Process, Program};
 use super::protocol::{EnterRequest, Entered, Reply, Request, TimeRequest};
 use crate::domain::artifact::Artifact;
@@ -28,20 +29,6 @@ pub struct Worker {
     info: DeviceInfo,
     /// Why a virtual GPU stands in for a CUDA device, if one does.
     no_cuda: Option<String>,
-}
-
-/// Why there is no evaluation.
-#[derive(Debug, thiserror::Error)]
-pub enum WorkerError {
-    /// There is no such device on this machine.
-    #[error("{0}")]
-    NoDevice(String),
-    /// Somebody else has the device.
-    #[error("{0}")]
-    Taken(String),
-    /// The machine, not a variant, is at fault.
-    #[error("{0}")]
-    Broken(String),
 }
 
 /// What became of a question that was not answered.

@@ -5,12 +5,14 @@
 //! before it is asked anything else.
 
 mod client;
+mod error;
 mod process;
 pub mod protocol;
 mod server;
 mod watched;
 
-pub use client::{Answer, Worker, WorkerError};
+pub use client::{Answer, Worker};
+pub use error::WorkerError;
 pub use process::Patience;
 pub use protocol::{EnterRequest, Entered, TimeRequest};
 pub use server::serve;

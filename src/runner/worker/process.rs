@@ -8,7 +8,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::WorkerError;
+use super::error::WorkerError;
 use super::protocol::{Reply, Request};
 use super::watched::RETELL;
 use crate::domain::artifact::Artifact;
