@@ -4,7 +4,6 @@ use std::time::Instant;
 
 use anyhow::Context;
 
-use super::finals::MOST_RIVALS;
 use super::{Compiled, Session};
 use crate::domain::artifact::Artifact;
 use crate::domain::check::Check;
@@ -24,6 +23,9 @@ const CHECK_SHARE: f64 = 0.1;
 
 /// The longest that the reference kernel may sample in a contest in which it stands for the baseline.
 const MOST_REFERENCE_NS: f64 = 5e9;
+
+/// The most near-ties that a final settles: each costs a confirmation's time.
+pub(super) const MOST_RIVALS: usize = 4;
 
 /// The most near-ties of a case that are kept beside its incumbent, each with its CUBIN and PTX: those that a final takes, and as many
 /// again in case its first ones fail. On a plateau of the search space every second variant is one.

@@ -4,13 +4,11 @@ use std::time::Duration;
 
 use anyhow::Context;
 
+use super::contests::MOST_RIVALS;
 use super::event::Event;
 use super::{Contender, Session};
 use crate::domain::contest::{Contest, Role, beating, near_tie};
 use crate::domain::incumbent::Incumbent;
-
-/// The most near-ties that a final settles: each costs a confirmation's time.
-pub(super) const MOST_RIVALS: usize = 4;
 
 /// What an entrant of a contest takes, about, until contests have shown it: three finals with seven entrants each took 7 s on an
 /// H200 (2026-11-21), of which the energy is a half.
