@@ -12,10 +12,11 @@ use super::existing_store;
 use super::table::{Table, figure};
 use crate::catalog::Project;
 use crate::domain::conditions::{Conditions, compare};
-use crate::domain::contest::{Contest, Entrant, Ratio, paired_ratio};
+use crate::domain::contest::{Contest, Entrant, paired_ratio};
 use crate::domain::device::TimeSource;
-use crate::domain::evaluation::Timing;
 use crate::domain::sampling::LEAST_SAMPLES;
+use crate::domain::statistics::Ratio;
+use crate::domain::timing::Timing;
 use crate::report::format;
 use crate::store::Store;
 

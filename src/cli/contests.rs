@@ -4,8 +4,9 @@ use std::io::{self, Write};
 
 use super::table::{Table, figure};
 use crate::domain::conditions::{Figure, compare};
-use crate::domain::contest::{Contest, Entrant, Ratio, Role};
+use crate::domain::contest::{Contest, Entrant, Role};
 use crate::domain::machine::MachineSummary;
+use crate::domain::statistics::Ratio;
 use crate::report::format;
 
 /// Prints a contest: a row an entrant, and what there is to know of the whole.

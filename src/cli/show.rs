@@ -7,9 +7,9 @@ use similar::TextDiff;
 
 use super::contests;
 use super::table::{Table, figure};
-use crate::domain::evaluation::Timing;
 use crate::domain::record::IterationRecord;
 use crate::domain::sampling::LEAST_SAMPLES;
+use crate::domain::timing::Timing;
 use crate::domain::variant::show_params;
 use crate::report::{format, profiles};
 use crate::store::{ArtifactRecord, IterationDetail, Store};

@@ -2,12 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::contest::Ratio;
 use super::device::{DeviceInfo, TimeSource};
-use super::evaluation::Timing;
 use super::op::{Dims, Dtype};
 use super::regime::Regime;
-use super::statistics::ratio_interval;
+use super::statistics::{Ratio, ratio_interval};
+use super::timing::Timing;
 use super::workload::{Case, Workload};
 
 /// Under which a time was taken. Two times may be compared if all of it is the same.

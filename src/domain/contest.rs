@@ -13,11 +13,12 @@ pub(crate) mod tests;
 use serde::{Deserialize, Serialize};
 
 use super::conditions::Conditions;
-use super::evaluation::{Correctness, Timing};
+use super::correctness::Correctness;
 use super::floor;
 use super::machine::MachineSummary;
 use super::sampling::Sampling;
-use super::statistics::{Interval, median, median_interval, student_interval};
+use super::statistics::{Interval, Ratio, median, median_interval, student_interval};
+use super::timing::Timing;
 
 /// Rounds without which a contest has no ratio. They make six pairs, the fewest of which an interval of the median holds the
 /// true one 95 times of 100: of five, even the extremes do not.
@@ -124,15 +125,6 @@ pub struct Contest {
     pub others: Vec<String>,
     /// How long it took, in seconds, from the start of its process to the last check; none for those recorded before this was kept.
     pub wall_s: Option<f64>,
-}
-
-/// How many times as fast one entrant is as another.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Ratio {
-    /// The estimate: above 1, the challenger is the faster.
-    pub estimate: f64,
-    /// Its 95% interval.
-    pub interval: Interval,
 }
 
 impl Contest {

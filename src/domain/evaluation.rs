@@ -4,10 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use super::check::Check;
 use super::contest::Contest;
+use super::correctness::Correctness;
 use super::profile::Profile;
 use super::regime::Regime;
-use super::sampling::LEAST_SAMPLES;
-use super::statistics::{Interval, median, median_interval};
+use super::timing::Timing;
 
 /// What became of an iteration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -120,57 +120,6 @@ impl Outcome {
             | Self::Cheated { message, .. }
             | Self::Pruned { message } => Some(message),
         }
-    }
-}
-
-/// How close an output came to the float64 reference. Errors are relative to the scale of the output.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Correctness {
-    /// `‖out − ref‖₂ / ‖ref‖₂`.
-    pub relative_l2: f64,
-    /// The same for the worst row.
-    pub worst_row: f64,
-    /// Rows compared with the reference.
-    pub rows_checked: usize,
-    /// Rows of the output; every one is scanned for NaN, Inf and unwritten elements.
-    pub rows: usize,
-}
-
-/// Times of one plan on one case.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Timing {
-    /// Nanoseconds of one execution of the plan, a value per graph replay.
-    pub samples_ns: Vec<f64>,
-    /// Executions of the plan in one replay; a sample is the replay's time divided by it.
-    pub launches_per_sample: u32,
-    /// Median of the samples.
-    pub median_ns: f64,
-    /// 95% bootstrap interval of the median.
-    pub interval_ns: Interval,
-}
-
-impl Timing {
-    /// Takes over a modelled time: one value, computed and so without noise, for one execution of the plan. Its interval is
-    /// the time itself; how far the model is from a real device, it does not say.
-    pub fn modelled(ns: f64) -> Self {
-        Self { samples_ns: vec![ns], launches_per_sample: 1, median_ns: ns, interval_ns: Interval { lo: ns, hi: ns } }
-    }
-
-    /// Summarises samples. `None` for no samples.
-    pub fn of(samples_ns: Vec<f64>, launches_per_sample: u32) -> Option<Self> {
-        let median_ns = median(&samples_ns)?;
-        let interval_ns = median_interval(&samples_ns)?;
-        Some(Self { samples_ns, launches_per_sample, median_ns, interval_ns })
-    }
-
-    /// Returns the interval to show; none for too few samples to have one, and so none of a modelled time.
-    pub fn shown_interval_ns(&self) -> Option<Interval> {
-        (self.samples_ns.len() >= LEAST_SAMPLES).then_some(self.interval_ns)
-    }
-
-    /// Returns the same in microseconds, low and high.
-    pub fn shown_ci_us(&self) -> Option<[f64; 2]> {
-        self.shown_interval_ns().map(|Interval { lo, hi }| [lo / 1e3, hi / 1e3])
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::evaluation::Timing;
 use super::ids::{CaseName, IterationId};
+use super::timing::Timing;
 use super::variant::VariantHash;
 
 /// The best confirmed variant of each case, by the case's name.

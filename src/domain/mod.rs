@@ -5,6 +5,7 @@ pub mod budget;
 pub mod check;
 pub mod conditions;
 pub mod contest;
+pub mod correctness;
 pub mod cost;
 pub mod device;
 pub mod evaluation;
@@ -34,6 +35,7 @@ pub mod space;
 pub mod statistics;
 #[cfg(test)]
 pub(crate) mod synthetic;
+pub mod timing;
 pub mod toml_text;
 pub mod variant;
 pub mod verdict;

@@ -4,14 +4,15 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
 use super::conditions::Conditions;
-use super::contest::{self, Contest, Ratio};
+use super::contest::{self, Contest};
 use super::device::TimeSource;
-use super::evaluation::{Measurement, Timing};
+use super::evaluation::Measurement;
 use super::op::{Dims, Dtype, Role, TensorSpec};
 use super::plan::{Initial, Launch, LaunchPlan, Workspace};
 use super::regime::Regime;
 use super::sampling::LEAST_SAMPLES;
-use super::statistics::Interval;
+use super::statistics::{Interval, Ratio};
+use super::timing::Timing;
 use super::toml_text::one_line;
 use super::variant::{Params, VariantHash};
 

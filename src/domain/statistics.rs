@@ -13,6 +13,15 @@ pub struct Interval {
     pub hi: f64,
 }
 
+/// How many times as fast one kernel is as another.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Ratio {
+    /// The estimate: above 1, the first is the faster, which in a contest is the challenger.
+    pub estimate: f64,
+    /// Its 95% interval.
+    pub interval: Interval,
+}
+
 /// Resamples of a bootstrap. 1,000 put the Monte-Carlo error of a 95% limit well below the interval's own width
 /// (Efron and Tibshirani, An Introduction to the Bootstrap, section 19.3).
 const RESAMPLES: usize = 1000;

@@ -3,9 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::contest::{Contest, Role};
-use super::evaluation::{Evaluation, Outcome, Timing};
+use super::evaluation::{Evaluation, Outcome};
 use super::incumbent::Incumbents;
 use super::sampling::{LEAST_SAMPLES, Sampling};
+use super::timing::Timing;
 
 /// What was decided on one case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -153,7 +154,8 @@ mod tests {
     use super::*;
     use crate::domain::check::Check;
     use crate::domain::contest::tests::{contest, entrant};
-    use crate::domain::evaluation::{Correctness, Measurement};
+    use crate::domain::correctness::Correctness;
+    use crate::domain::evaluation::Measurement;
     use crate::domain::incumbent::Incumbent;
     use crate::domain::regime::Regime;
     use crate::domain::synthetic::{Machine, Noise};

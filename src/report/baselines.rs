@@ -4,8 +4,8 @@ use super::contests::{paired, unpaired};
 use super::contract;
 use super::standing::{Alone, Standing};
 use crate::domain::conditions::Conditions;
-use crate::domain::evaluation::Timing;
 use crate::domain::record::{Baseline, BaselineKind, SessionRecord};
+use crate::domain::timing::Timing;
 
 /// Returns the baseline of a case with its time over the best variant's: from the contest that gave the figures, else as it was
 /// timed before the first iteration.

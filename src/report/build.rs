@@ -14,10 +14,11 @@ use crate::domain::check::Check;
 use crate::domain::conditions::Conditions;
 use crate::domain::contest::Role;
 use crate::domain::cost::Spent;
-use crate::domain::evaluation::{Outcome, Timing};
+use crate::domain::evaluation::Outcome;
 use crate::domain::hypothesis::Score;
 use crate::domain::origin::Purpose;
 use crate::domain::record::{CaseRecord, IterationRecord, SessionRecord, SessionSummary};
+use crate::domain::timing::Timing;
 use crate::domain::verdict::Verdict;
 
 const NS_PER_US: f64 = 1000.0;

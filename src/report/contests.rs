@@ -2,10 +2,10 @@
 
 use super::contract;
 use super::standing::{Held, winners};
-use crate::domain::contest::{Entrant, Ratio, Role};
-use crate::domain::evaluation::Timing;
+use crate::domain::contest::{Entrant, Role};
 use crate::domain::record::IterationRecord;
-use crate::domain::statistics::median;
+use crate::domain::statistics::{Ratio, median};
+use crate::domain::timing::Timing;
 use crate::domain::verdict::Verdict;
 
 /// Tells what there is to know of the contest that gave a case's figures.

@@ -1,10 +1,11 @@
 //! Which figures stand for a case: those of its final, else of its best variant's contest, else the variant's time alone.
 
 use crate::domain::conditions::{Conditions, Figure, compare};
-use crate::domain::contest::{Contest, Entrant, Ratio, Role, paired_ratio};
-use crate::domain::evaluation::Timing;
+use crate::domain::contest::{Contest, Entrant, Role, paired_ratio};
 use crate::domain::record::{CaseRecord, IterationRecord, SessionRecord};
 use crate::domain::regime::Regime;
+use crate::domain::statistics::Ratio;
+use crate::domain::timing::Timing;
 use crate::domain::verdict::Verdict;
 
 /// The best variant of a case with the figures that stand for it.

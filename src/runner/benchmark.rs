@@ -5,7 +5,7 @@
 
 use super::device::{Capture, Fault, Replay, Work};
 use crate::domain::contest::FAR;
-use crate::domain::evaluation::Timing;
+use crate::domain::timing::Timing;
 use crate::domain::verdict::Policy;
 
 /// The most executions in one graph, unless a rotation has more: beyond it instantiation costs more than resolution gains.

@@ -5,11 +5,13 @@
 use serde::{Deserialize, Serialize};
 
 use crate::domain::artifact::Artifact;
+use crate::domain::correctness::Correctness;
 use crate::domain::device::DeviceInfo;
-use crate::domain::evaluation::{Correctness, Evaluation, Outcome, Timing};
+use crate::domain::evaluation::{Evaluation, Outcome};
 use crate::domain::measuring::Measuring;
 use crate::domain::op::Dtype;
 use crate::domain::plan::LaunchPlan;
+use crate::domain::timing::Timing;
 use crate::domain::workload::{Case, Tolerance};
 use crate::runner::frames::Message;
 

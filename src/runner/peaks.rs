@@ -10,7 +10,7 @@ use super::compile::Compiler;
 use super::messages::TimeRequest;
 use super::worker::Worker;
 use crate::domain::device::Peaks;
-use crate::domain::evaluation::Timing;
+use crate::domain::timing::Timing;
 use crate::domain::variant::{Params, Variant, VariantHash};
 
 /// Samples of a probe, of which the fastest counts: a rate that was reached once can be reached.

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 
 use super::inputs::{decode, mix, moved};
 use crate::domain::check::Check;
-use crate::domain::evaluation::Correctness;
+use crate::domain::correctness::Correctness;
 use crate::domain::op::{Dims, Dtype, Op};
 use crate::domain::workload::Tolerance;
 

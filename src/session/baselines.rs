@@ -6,10 +6,10 @@ use anyhow::Context;
 
 use super::Session;
 use super::event::{Event, Interrupt};
-use crate::domain::evaluation::Timing;
 use crate::domain::journal::{Begun, Record};
 use crate::domain::record::{Baseline, BaselineKind, CaseRecord};
 use crate::domain::regime::Regime;
+use crate::domain::timing::Timing;
 use crate::domain::verdict::Verdict;
 use crate::domain::workload::Case;
 use crate::runner::baseline::{BaselineProcess, fastest};

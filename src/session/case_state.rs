@@ -4,10 +4,11 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::domain::contest::{Contest, near_tie};
-use crate::domain::evaluation::{Measurement, Timing};
+use crate::domain::evaluation::Measurement;
 use crate::domain::ids::IterationId;
 use crate::domain::proposal::KnownWinner;
 use crate::domain::record::{Baseline, BaselineKind};
+use crate::domain::timing::Timing;
 use crate::domain::variant::VariantHash;
 
 /// The most variants that a final settles between: each costs a confirmation's time.

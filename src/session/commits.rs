@@ -10,10 +10,10 @@ use super::shelf::Kernel;
 use super::state::SessionState;
 use crate::domain::conditions::Conditions;
 use crate::domain::contest::Role;
-use crate::domain::evaluation::Timing;
 use crate::domain::ids::{CaseName, IterationId, SessionId};
 use crate::domain::journal::Record;
 use crate::domain::sidecar::{self, Sidecar, SidecarEnvironment, SidecarMeasurement, SidecarVariant};
+use crate::domain::timing::Timing;
 use crate::vcs::{BaselineTime, Figures, Repo, Winner};
 
 /// Commits winners, and remembers why it could not.

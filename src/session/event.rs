@@ -2,11 +2,11 @@
 
 use serde::Serialize;
 
-use crate::domain::contest::Ratio;
 use crate::domain::device::TimeSource;
 use crate::domain::evaluation::Outcome;
 use crate::domain::hypothesis::Hypothesis;
 use crate::domain::record::Status;
+use crate::domain::statistics::Ratio;
 use crate::domain::verdict::Decision;
 
 /// Something that a watcher of the session wants to know. docs/events.md describes the JSON form.

@@ -14,13 +14,14 @@ use super::case_state::{Candidate, CaseState, Lead, MOST_DEATHS};
 use super::meter::Meter;
 use super::setup::Setup;
 use crate::domain::contest::Role;
-use crate::domain::evaluation::{Outcome, Timing};
+use crate::domain::evaluation::Outcome;
 use crate::domain::history::{History, Point};
 use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::incumbent::Incumbent;
 use crate::domain::journal::{Begun, Concluded, Disqualified, Record};
 use crate::domain::origin::Purpose;
 use crate::domain::record::{CaseRecord, Final};
+use crate::domain::timing::Timing;
 use crate::domain::verdict::Verdict;
 
 /// See the module.

@@ -11,8 +11,10 @@ use time::format_description::BorrowedFormatItem;
 use time::macros::format_description;
 
 use super::StoreError;
-use crate::domain::evaluation::{Correctness, Outcome, Timing};
+use crate::domain::correctness::Correctness;
+use crate::domain::evaluation::Outcome;
 use crate::domain::statistics::Interval;
+use crate::domain::timing::Timing;
 use crate::secrets;
 
 /// RFC 3339 with exactly three decimals, so that instants sort as text.

@@ -9,8 +9,9 @@ use super::columns::{
     correctness, count, json, name, optional_json, pack, required, signed, text, timing, to_json, unpack,
 };
 use super::{Store, StoreError};
-use crate::domain::contest::{Contest, Entrant, Ratio};
+use crate::domain::contest::{Contest, Entrant};
 use crate::domain::record::Final;
+use crate::domain::statistics::Ratio;
 
 /// What a contest belongs to.
 #[derive(Debug, Clone, Copy)]

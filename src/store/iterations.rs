@@ -8,12 +8,13 @@ use super::{Store, StoreError, artifacts, contests, resume};
 use crate::domain::artifact::Artifact;
 use crate::domain::check::Check;
 use crate::domain::cost::Spent;
-use crate::domain::evaluation::{Evaluation, Measurement, Timing};
+use crate::domain::evaluation::{Evaluation, Measurement};
 use crate::domain::hypothesis::Score;
 use crate::domain::ids::{IterationId, SessionId};
 use crate::domain::journal::Disqualified;
 use crate::domain::plan::LaunchPlan;
 use crate::domain::proposal::Proposal;
+use crate::domain::timing::Timing;
 use crate::domain::verdict::Decision;
 
 /// Everything that is known of an iteration when it ends.

@@ -11,7 +11,7 @@ use git2::{FileMode, Index, IndexEntry, IndexTime, Oid};
 
 use super::error::VcsError;
 use super::files::{Before, folders_above, make_like, put_back, read, replace, temporary};
-use super::recovery::Journal;
+use super::journal::Journal;
 
 /// Editors run `git status` all the time, which holds the lock for some milliseconds. This often and this long (0.2 s)
 /// outlasts them.

@@ -10,6 +10,7 @@ mod error;
 mod files;
 mod found;
 mod index;
+mod journal;
 mod recovery;
 #[cfg(test)]
 mod tests;
@@ -30,7 +31,7 @@ pub use self::error::VcsError;
 use self::files::Written;
 pub use self::found::FoundBy;
 use self::index::LockedIndex;
-use self::recovery::Journal;
+use self::journal::Journal;
 pub use self::winner::{BaselineTime, Figures, Winner};
 pub use self::winners_of::WinnerInCommit;
 

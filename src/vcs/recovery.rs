@@ -1,50 +1,14 @@
 //! What an optloop that was killed in the middle of a commit has left, and how that is undone.
 
-use std::ffi::OsString;
-use std::fs::{self, File};
-use std::io::Read;
+use std::fs;
 use std::path::Path;
 
 use git2::{ObjectType, Oid};
-use serde::{Deserialize, Serialize};
 
+use super::Repo;
 use super::error::VcsError;
 use super::files;
 use super::index::{self, LockedIndex};
-use super::{Repo, WinnerFile};
-
-/// What a commit is about to do, written into git's lock of the index before anything is done.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Journal {
-    /// For a person who finds the file.
-    about: String,
-    /// What it moves; it locks this and HEAD.
-    reference: String,
-    /// The files that it writes, relative to the working tree, and their contents' names. Folders may have any bytes in
-    /// their names.
-    files: Vec<(OsString, String)>,
-    /// The folders that it makes, innermost first.
-    folders: Vec<OsString>,
-}
-
-impl Journal {
-    /// Says what the commit of some files with a move of a reference is about to do.
-    pub(super) fn of(repo: &Repo, reference: &str, winner: &[WinnerFile]) -> Self {
-        let shown: Vec<String> = winner.iter().map(|file| file.path.display().to_string()).collect();
-        let about = format!("optloop (process {}) is committing {}", std::process::id(), shown.join(" and "));
-        let files = winner.iter().map(|file| (file.path.clone().into(), file.blob.to_string())).collect();
-        let above = winner.first().into_iter().flat_map(|file| files::folders_above(&file.path));
-        let folders = above.filter(|folder| !repo.workdir.join(folder).exists()).map(Into::into).collect();
-        Self { about, reference: reference.to_owned(), files, folders }
-    }
-
-    /// Reads the journal in a lock file; none if another git made it.
-    pub(super) fn read(file: &mut File) -> Option<Self> {
-        let mut text = String::new();
-        file.read_to_string(&mut text).ok()?;
-        serde_json::from_str(&text).ok()
-    }
-}
 
 impl Repo {
     /// Undoes what an optloop that was killed in the middle of a commit has left: locks, and files that no commit holds. What

@@ -2,11 +2,12 @@
 
 use std::fmt::Write;
 
-use crate::domain::contest::{Contest, Ratio, Role};
+use crate::domain::contest::{Contest, Role};
 use crate::domain::device::TimeSource;
 use crate::domain::record::Baseline;
 use crate::domain::sampling::LEAST_SAMPLES;
 use crate::domain::sidecar::Sidecar;
+use crate::domain::statistics::Ratio;
 use crate::domain::variant::show_params;
 
 /// A confirmed winner, ready to be committed.

@@ -13,7 +13,7 @@ use optloop::runner::compile::Compiler;
 use optloop::runner::render::render;
 use optloop::runner::toolchain::Toolchain;
 use virtual_gpu::gpu::Gpu;
-use virtual_gpu::timing::{Shape, model};
+use virtual_gpu::model::{Shape, model};
 use virtual_gpu::{Options, VirtualGpu};
 
 use crate::table::Row;

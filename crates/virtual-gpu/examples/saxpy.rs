@@ -1,7 +1,7 @@
 //! Runs a kernel, reads its result, its counters and its modelled time: `cargo run --example saxpy -p virtual-gpu`
 
 use virtual_gpu::gpu::Gpu;
-use virtual_gpu::timing::{self, Shape};
+use virtual_gpu::model::{Shape, model};
 use virtual_gpu::{Launch, Options, VirtualGpu, ptx};
 
 /// y = a x + y for n elements, one per thread.
@@ -79,7 +79,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         cluster_blocks: 1,
         spill_bytes: 0,
     };
-    let time = timing::model(gpu.gpu(), &shape, &counters);
+    let time = model(gpu.gpu(), &shape, &counters);
     println!("modelled: {:.2} us, bounded by {:?}", time.time_ns / 1000.0, time.limiter);
     Ok(())
 }

@@ -3,6 +3,7 @@
 pub mod counters;
 pub mod fault;
 pub mod gpu;
+pub mod model;
 pub mod numeric;
 pub mod program;
 pub mod ptx;

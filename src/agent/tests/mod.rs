@@ -9,14 +9,16 @@ use std::time::Duration;
 
 use super::{Landscape, Proposer};
 use crate::agent::diagnosis::diagnose;
+use crate::domain::correctness::Correctness;
 use crate::domain::cost::Spent;
 use crate::domain::device::DeviceInfo;
-use crate::domain::evaluation::{Correctness, Evaluation, Measurement, Outcome, Timing};
+use crate::domain::evaluation::{Evaluation, Measurement, Outcome};
 use crate::domain::family::Family;
 use crate::domain::history::{History, Point};
 use crate::domain::journal::{Begun, Concluded};
 use crate::domain::proposal::{Idea, KnownWinner};
 use crate::domain::sampling::Sampling;
+use crate::domain::timing::Timing;
 use crate::domain::variant::{VariantHash, show_params};
 use crate::domain::verdict::{Policy, judge};
 use crate::domain::workload::{Case, Workload};

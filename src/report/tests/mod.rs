@@ -10,9 +10,10 @@ use indexmap::IndexMap;
 
 use super::*;
 use crate::domain::check::Check;
+use crate::domain::correctness::Correctness;
 use crate::domain::cost::Spent;
 use crate::domain::device::{DeviceInfo, TimeSource};
-use crate::domain::evaluation::{Correctness, Outcome, Timing};
+use crate::domain::evaluation::Outcome;
 use crate::domain::hypothesis::{Hypothesis, Score};
 use crate::domain::origin::{Origin, Purpose};
 use crate::domain::profile::tests::launch;
@@ -22,6 +23,7 @@ use crate::domain::record::{
 };
 use crate::domain::regime::Regime;
 use crate::domain::statistics::Interval;
+use crate::domain::timing::Timing;
 use crate::domain::variant::VariantHash;
 use crate::domain::verdict::Verdict;
 use crate::store::testing;

@@ -2,8 +2,8 @@
 
 use super::{Backend, BaselineProcess};
 use crate::domain::contest::order;
-use crate::domain::evaluation::Timing;
 use crate::domain::record::{Baseline, BaselineKind};
+use crate::domain::timing::Timing;
 use crate::domain::workload::Case;
 
 /// Samples of a backend before the next one's turn while the fastest is looked for.

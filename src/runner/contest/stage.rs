@@ -4,9 +4,11 @@ use std::collections::BTreeSet;
 
 use super::{BaselineEntry, ContestError, Entry, Terms};
 use crate::domain::contest::{self, Entrant, Role};
-use crate::domain::evaluation::{Correctness, Outcome, Timing};
+use crate::domain::correctness::Correctness;
+use crate::domain::evaluation::Outcome;
 use crate::domain::machine::{MachineState, MachineSummary, Throttle, energy_per_launch_j};
 use crate::domain::statistics::median;
+use crate::domain::timing::Timing;
 use crate::domain::verdict::Policy;
 use crate::runner::baseline::Drawing;
 use crate::runner::benchmark;

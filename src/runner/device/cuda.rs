@@ -5,6 +5,7 @@
 //! what comes next.
 #![allow(unsafe_code)]
 
+mod argument;
 mod describe;
 mod launch;
 mod memory;

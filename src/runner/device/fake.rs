@@ -13,11 +13,11 @@ use std::rc::Rc;
 
 use self::faults::*;
 use self::script::{Script, Strike};
-use super::{Buffer, Capture, Device, Fault, Module, Replay, Work};
+use super::{Buffer, Capture, Device, Fault, Module, Replay, Work, self_check};
 use crate::domain::artifact::Artifact;
 use crate::domain::device::{DeviceInfo, Peaks, TimingMode};
 use crate::domain::op::{Dims, Dtype, Op, Role};
-use crate::runner::{inputs, self_check};
+use crate::runner::inputs;
 
 /// See the module.
 pub struct FakeDevice {

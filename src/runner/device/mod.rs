@@ -3,6 +3,7 @@
 mod choice;
 mod cuda;
 mod fake;
+pub(in crate::runner) mod self_check;
 mod virtual_gpu;
 
 use std::collections::HashMap;

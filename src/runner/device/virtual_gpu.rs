@@ -9,9 +9,9 @@ use std::collections::HashMap;
 use virtual_gpu::counters::{Counters, Traffic};
 use virtual_gpu::fault::{FaultKind, LaunchError};
 use virtual_gpu::gpu::Gpu;
+use virtual_gpu::model::{Shape, model};
 use virtual_gpu::program::{self, Param};
 use virtual_gpu::ptx::{self, PtxError};
-use virtual_gpu::timing::{Shape, model};
 use virtual_gpu::{Fill, Loaded, MemoryError, Options, Swizzle, VirtualGpu};
 
 use super::{Buffer, Device, Fault, Model, Module, Work};

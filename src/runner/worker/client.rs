@@ -4,10 +4,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::error::WorkerError;
 use super::process::{Heard, Patience, Process, Program};
 use crate::domain::artifact::Artifact;
+use crate::domain::correctness::Correctness;
 use crate::domain::device::{DeviceInfo, Peaks, TimeSource};
-use crate::domain::evaluation::{Correctness, Evaluation, Outcome, Timing};
+use crate::domain::evaluation::{Evaluation, Outcome};
+use crate::domain::timing::Timing;
 use crate::runner::device::DeviceChoice;
 use crate::runner::messages::{
     EnterRequest, Entered, EvaluateRequest, Examination, ExamineRequest, Reply, Request, TimeRequest,
@@ -27,20 +30,6 @@ pub struct Worker {
     info: DeviceInfo,
     /// Why a virtual GPU stands in for a CUDA device, if one does.
     no_cuda: Option<String>,
-}
-
-/// Why there is no evaluation.
-#[derive(Debug, thiserror::Error)]
-pub enum WorkerError {
-    /// There is no such device on this machine.
-    #[error("{0}")]
-    NoDevice(String),
-    /// Somebody else has the device.
-    #[error("{0}")]
-    Taken(String),
-    /// The machine, not a variant, is at fault.
-    #[error("{0}")]
-    Broken(String),
 }
 
 /// What became of a question that was not answered.

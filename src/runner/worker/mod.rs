@@ -5,11 +5,13 @@
 //! before it is asked anything else.
 
 mod client;
+mod error;
 mod process;
 mod server;
 mod watched;
 
-pub use client::{Answer, Worker, WorkerError};
+pub use client::{Answer, Worker};
+pub use error::WorkerError;
 pub use process::Patience;
 pub use server::serve;
 pub(in crate::runner) use server::serve_over;

@@ -4,10 +4,10 @@ use std::io;
 
 use super::watched::{Teller, Watched};
 use crate::domain::evaluation::{Evaluation, Outcome};
-use crate::runner::device::{self, DeviceChoice};
+use crate::runner::device::{self, DeviceChoice, self_check};
 use crate::runner::evaluate::{Arena, Ended, Stock, evaluate, examine, time};
 use crate::runner::messages::{Reply, Request};
-use crate::runner::{child, frames, self_check};
+use crate::runner::{child, frames};
 
 /// Serves evaluations on a device until standard input ends, or until a variant has crashed the device.
 pub fn serve(choice: &DeviceChoice) -> anyhow::Result<()> {

@@ -4,10 +4,9 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::time::{Duration, SystemTime};
 
 use super::*;
-use crate::domain::contest::Ratio;
 use crate::domain::device::TimeSource;
 use crate::domain::sidecar::SidecarRatio;
-use crate::domain::statistics::Interval;
+use crate::domain::statistics::{Interval, Ratio};
 
 #[test]
 fn a_winner_becomes_a_commit_of_two_files() {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::vcs::index::LockedIndex;
-use crate::vcs::recovery::Journal;
+use crate::vcs::journal::Journal;
 
 /// Leaves what a process would that was killed before it could move HEAD: its locks, the files, the index.
 fn die_half_way(sandbox: &Sandbox, winner: &Winner) {

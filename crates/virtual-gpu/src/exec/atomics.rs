@@ -3,9 +3,11 @@
 //! Lanes go one after the other, lowest first. A kernel with atomics on global memory runs its blocks in order on one thread of
 //! the CPU, so that its results do not depend on how many there are.
 
-use super::access::{self, RANK_SHIFT, count_global, count_wavefronts};
-use super::env::{Env, Step, Trouble};
+use super::access::{self, count_global, count_wavefronts};
+use super::cluster_address::{RANK_SHIFT, shared_end};
+use super::env::Env;
 use super::lanes::{W32, W64, lanes_of, w32};
+use super::trouble::{Step, Trouble};
 use super::warp::Warp;
 use crate::fault::{Access, FaultKind};
 use crate::numeric as num;
@@ -205,7 +207,7 @@ fn update_shared(
     bytes: u32,
     f: impl Fn(u64) -> u64,
 ) -> Step<u64> {
-    let (rank, offset) = super::transfer::shared_end(env, address);
+    let (rank, offset) = shared_end(env, address);
     let size = env.memories.get(rank).map_or(0, |memory| memory.bytes());
     if offset.saturating_add(bytes) > size {
         let kind = access::shared_out_of_bounds(env, rank, Access::Atomic, address, bytes);

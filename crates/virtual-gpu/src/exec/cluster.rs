@@ -1,18 +1,18 @@
 //! One cluster of blocks (without clusters: one block) from start to end: who runs, who waits, who deadlocks.
 
-use super::access::RANK_SHIFT;
 use super::barrier::{BARRIERS, Barrier};
 use super::dispatch::{self, Level};
-use super::env::{Constants, Env, Origin, Run, Step, Trouble};
-use super::lanes::{w32, w64};
+use super::env::{Constants, Env};
+use super::run::Run;
 use super::step::Pause;
 use super::tally::Tally;
+use super::trouble::{Origin, Step, Trouble};
 use super::warp::Warp;
-use super::{constants, transfer};
+use super::{complete, constants};
 use crate::fault::{Fault, FaultKind};
 use crate::memory::SharedMemory;
 use crate::memory::races::Races;
-use crate::program::{Op, SHARED_WINDOW};
+use crate::program::Op;
 
 /// What a thread of the CPU needs to execute clusters, one after the other.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ impl<'a> Machine<'a> {
             if self.pass()? {
                 continue;
             }
-            match transfer::complete_next(&mut self.env, &mut self.warps[0]) {
+            match complete::complete_next(&mut self.env, &mut self.warps[0]) {
                 Ok(true) => {}
                 // Somebody polls: until it has executed more than the limit.
                 Ok(false) if self.polls => {}
@@ -76,7 +76,7 @@ impl<'a> Machine<'a> {
             }
         }
         // Copies to global memory that nobody waited for still arrive.
-        if let Err(trouble) = transfer::complete_stores(&mut self.env, &mut self.warps[0][0], |_| true) {
+        if let Err(trouble) = complete::complete_stores(&mut self.env, &mut self.warps[0][0], |_| true) {
             return Err(self.fault(0, 0, *trouble));
         }
         self.finish();
@@ -229,46 +229,5 @@ impl<'a> Machine<'a> {
             block: self.blocks[rank],
             thread: [thread % x, thread / x % y, thread / (x * y)],
         })
-    }
-}
-
-/// `mapa` and `getctarank`: the addresses of a cluster's shared memories.
-pub(crate) fn execute_address(warp: &mut Warp, env: &Env<'_>, op: &Op, mask: u32) {
-    match *op {
-        Op::Mapa { wide, generic, d, a, rank } => {
-            let ranks = env.get32(warp, rank);
-            let window = if generic { SHARED_WINDOW } else { 0 };
-            let map = |address: u64, rank: u32| {
-                let offset = address.wrapping_sub(window) & ((1 << RANK_SHIFT) - 1);
-                // The own block's address stays what it is.
-                let tag = if rank as usize == env.rank { 0 } else { u64::from(rank) + 1 };
-                window + (tag << RANK_SHIFT | offset)
-            };
-            if wide {
-                let a = env.get64(warp, a);
-                let value = w64!(lane => map(a.0[lane].max(window), ranks.0[lane]));
-                warp.set64(d, &value, mask);
-            } else {
-                let a = env.get32(warp, a);
-                let value = w32!(lane => map(a.0[lane].into(), ranks.0[lane]) as u32);
-                warp.set32(d, &value, mask);
-            }
-        }
-        Op::GetCtaRank { wide, generic, d, a } => {
-            let window = if generic { SHARED_WINDOW } else { 0 };
-            let rank_of = |address: u64| match (address.max(window) - window) >> RANK_SHIFT {
-                0 => env.rank as u32,
-                tag => tag as u32 - 1,
-            };
-            let value = if wide {
-                let a = env.get64(warp, a);
-                w32!(lane => rank_of(a.0[lane]))
-            } else {
-                let a = env.get32(warp, a);
-                w32!(lane => rank_of(a.0[lane].into()))
-            };
-            warp.set32(d, &value, mask);
-        }
-        _ => {}
     }
 }

@@ -1,7 +1,8 @@
 //! Values of a block's constants.
 
-use super::env::{Constants, Run};
+use super::env::Constants;
 use super::lanes::{W32, W64};
+use super::run::Run;
 use crate::program::{BlockSpecial, Constant, PARAM_WINDOW};
 
 /// Fills in the constants for the block at this index of the grid, of this rank in its cluster.

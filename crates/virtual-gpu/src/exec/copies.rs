@@ -4,8 +4,9 @@
 //! waited for. So a kernel that forgets to wait reads what was there before, as it may on the machine.
 
 use super::access::{self, Width};
-use super::env::{Env, Step, Trouble};
+use super::env::Env;
 use super::lanes::{W32, W64, lanes_of, mask_where, w64};
+use super::trouble::{Step, Trouble};
 use super::warp::{Copy, Warp};
 use crate::fault::{Access, FaultKind};
 use crate::program::{Address, NONE, Slot, Space, Ty};

@@ -3,9 +3,10 @@
 //! The code is the same; only what the compiler may use for its loops over lanes differs. The results do not: a fused
 //! multiply-add is rounded once whether there is an instruction for it or not.
 
-use super::env::{Env, Step};
+use super::env::Env;
 use super::groups::{self, Groups};
 use super::step::{self, Pause};
+use super::trouble::Step;
 use super::warp::Warp;
 use crate::program::Op;
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::cluster::Machine;
 use super::dispatch::Level;
-use super::env::Run;
+use super::run::Run;
 use super::tally::Tally;
 use super::{Launch, Loaded, Options};
 use crate::counters::Counters;
@@ -21,22 +21,6 @@ const MAX_CLUSTER_BLOCKS: u32 = 16;
 
 /// Most blocks along x, and along y and z (CUDA C++ programming guide, technical specifications).
 const MAX_GRID: [u32; 3] = [i32::MAX as u32, 65535, 65535];
-
-impl Run<'_> {
-    /// Returns the index in the grid of the block of this rank in this cluster.
-    pub fn block_of(&self, cluster: u64, rank: u32) -> [u32; 3] {
-        let [cx, cy, cz] = self.launch.cluster;
-        let [gx, gy] = [u64::from(self.launch.grid[0] / cx), u64::from(self.launch.grid[1] / cy)];
-        let at = [(cluster % gx) as u32, (cluster / gx % gy) as u32, (cluster / gx / gy) as u32];
-        [at[0] * cx + rank % cx, at[1] * cy + rank / cx % cy, at[2] * cz + rank / (cx * cy)]
-    }
-
-    /// Returns the PTX of a line, for messages.
-    pub fn text_of(&self, line: u32) -> String {
-        let text = self.text.lines().nth((line as usize).saturating_sub(1)).unwrap_or_default();
-        text.split_whitespace().collect::<Vec<_>>().join(" ")
-    }
-}
 
 /// Executes a launch.
 pub(crate) fn launch(

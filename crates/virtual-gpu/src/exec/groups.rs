@@ -2,8 +2,9 @@
 //!
 //! One function for all of them would let the compiler carry dozens of vectors from one instruction to the next.
 
-use super::env::{Env, Step};
+use super::env::Env;
 use super::lanes::{w32, w64};
+use super::trouble::Step;
 use super::warp::Warp;
 use super::{access, alu, compare, matrix, warp_ops};
 use crate::program::{Binary, Op, Ternary, Unary};

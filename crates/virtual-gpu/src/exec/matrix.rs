@@ -1,8 +1,9 @@
 //! Matrix fragments: `ldmatrix`, `stmatrix` and `mma.sync`.
 
 use super::access::{self, Width};
-use super::env::{Env, Step, Trouble};
+use super::env::Env;
 use super::lanes::{LANES, W32, W64, w32};
+use super::trouble::{Step, Trouble};
 use super::warp::Warp;
 use crate::fault::FaultKind;
 use crate::numeric as num;

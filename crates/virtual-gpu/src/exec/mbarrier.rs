@@ -1,6 +1,6 @@
 //! The mbarrier object (PTX ISA 9.7.13.15): arrivals and bytes that complete a phase.
 
-use super::env::Trouble;
+use super::trouble::Trouble;
 use crate::memory::races::Clock;
 
 /// One mbarrier. It is kept beside the shared memory that holds it on the machine: its bits are not defined.

@@ -1,10 +1,12 @@
 //! The interpreter: runs one warp until it ends or has to wait.
 
-use super::env::{Env, Run, Step, Trouble};
+use super::env::Env;
 use super::groups::Groups;
 use super::lanes::{W32, lanes_of, w32, w64};
+use super::run::Run;
+use super::trouble::{Step, Trouble};
 use super::warp::Warp;
-use super::{atomics, cluster, compare, copies, matrix, pack, sync, tensor, transfer, warp_ops};
+use super::{atomics, bulk, cluster_address, compare, complete, copies, matrix, pack, sync, tensor, warp_ops};
 use crate::fault::FaultKind;
 use crate::program::{BarOp, Instruction, LaneSpecial, Op, Slot};
 
@@ -149,10 +151,10 @@ fn execute_rare(warp: &mut Warp, env: &mut Env<'_>, instruction: &Instruction, i
         Op::CpAsyncCommit => copies::commit(warp),
         Op::CpAsyncWait { groups } => copies::wait(warp, env, groups)?,
         Op::CpAsyncMbarrierArrive { ref addr, noinc } => sync::arrive_after_copies(warp, env, addr, noinc, mask)?,
-        Op::Bulk { ref op, ref to, ref from, bytes } => transfer::issue(warp, env, op, (to, from), bytes, mask)?,
+        Op::Bulk { ref op, ref to, ref from, bytes } => bulk::issue(warp, env, op, (to, from), bytes, mask)?,
         Op::BulkCommit => warp.bulk_groups += 1,
-        Op::BulkWait { groups, .. } => transfer::wait(env, warp, groups)?,
-        Op::Mapa { .. } | Op::GetCtaRank { .. } => cluster::execute_address(warp, env, op, mask),
+        Op::BulkWait { groups, .. } => complete::wait(env, warp, groups)?,
+        Op::Mapa { .. } | Op::GetCtaRank { .. } => cluster_address::execute(warp, env, op, mask),
         Op::Mbarrier { ref op, ref addr } => {
             if !sync::mbarrier(warp, env, op, addr, mask)? {
                 return Ok(Next::Pause(Pause::Waiting));

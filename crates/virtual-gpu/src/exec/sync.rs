@@ -1,11 +1,12 @@
 //! mbarrier instructions.
 
 use super::access;
+use super::cluster_address::shared_end;
 use super::copies;
-use super::env::{Env, Step};
+use super::env::Env;
 use super::lanes::{W64, lanes_of, w32};
 use super::mbarrier::{Mbarrier, invalid};
-use super::transfer::shared_end;
+use super::trouble::Step;
 use super::warp::Warp;
 use crate::program::{Address, MbarrierOp, NONE, Slot};
 

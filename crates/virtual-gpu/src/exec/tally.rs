@@ -1,7 +1,7 @@
 //! Counting, per thread of the CPU: cheap while executing, added up at the end.
 
-use super::env::Run;
 use super::lanes::{W64, lanes_of};
+use super::run::Run;
 use crate::counters::{Class, Counters, Flop, Traffic};
 use crate::program::{Binary, Op, Space, Ternary, Ty, Unary};
 use crate::timing::{Cache, Layout, SECTOR_BYTES, Scoreboard, Times};

@@ -1,12 +1,14 @@
-//! Tensor copies (`cp.async.bulk.tensor`), tiled mode: a box of a tensor to or from shared memory.
-//!
-//! They are queued and done as other bulk copies are. A box lies in shared memory row by row, its innermost dimension
-//! contiguous, with the map's swizzle on top; what is outside of the tensor is loaded as zero and not stored.
+//! Tensor copies (`cp.async.bulk.tensor`), tiled mode: a box of a tensor to or from shared memory. They are queued as other bulk
+//! copies are.
 
 use super::access::{self, Width};
-use super::env::{Env, Step, Trouble};
-use super::lanes::{LANES, W32, W64, lanes_of, w64};
-use super::transfer::{Moved, new_transfer, receivers, shared_at, shared_end, told};
+use super::bulk::{new_transfer, receivers, told};
+use super::cluster_address::shared_end;
+use super::env::Env;
+use super::lanes::{W32, lanes_of, w64};
+use super::tile::Tile;
+use super::transfer::Moved;
+use super::trouble::{Step, Trouble};
 use super::warp::Warp;
 use crate::fault::FaultKind;
 use crate::program::{BulkTensor, LOCAL_WINDOW, SHARED_WINDOW, Space, Ty};
@@ -17,20 +19,6 @@ const TILE_ALIGNMENT: u64 = 128;
 
 /// What the first coordinate must be.
 const CHUNKS: &str = "a tensor copy begins at a multiple of 16 bytes in a row";
-
-/// A box of a tensor and where it is in shared memory.
-#[derive(Debug)]
-pub(crate) struct Tile {
-    map: TensorMap,
-    /// Of the box's first element, innermost first.
-    coordinates: [i64; 5],
-    /// Whether global memory is the source.
-    pub load: bool,
-    /// The blocks: the receivers of a load, the one source of a store.
-    ranks: Vec<usize>,
-    /// The offset in their shared memory.
-    offset: u32,
-}
 
 /// Queues a copy for every active lane.
 pub(crate) fn issue(warp: &mut Warp, env: &mut Env<'_>, copy: &BulkTensor, mask: u32) -> Step<()> {
@@ -104,131 +92,4 @@ fn read_map(warp: &mut Warp, env: &mut Env<'_>, address: u64, lane: usize) -> St
         four.copy_from_slice(&words[index % 4].0[index / 4].to_le_bytes());
     }
     TensorMap::decode(&bytes).map_err(|message| invalid(format!("at the tensor map's address {address:#x}: {message}")))
-}
-
-/// 32 chunks of a box, a lane each.
-struct Chunks {
-    /// Lanes that have one.
-    mask: u32,
-    /// Of these, whose elements are all inside of the tensor, at an address that is a multiple of 16.
-    whole: u32,
-    /// Global address of the first element; nothing is there if it is outside.
-    global: W64,
-    /// How far in from the tensor's first column the first element is.
-    column: [i64; LANES],
-    /// Whether the chunk's row is inside, per lane.
-    row_inside: u32,
-    /// Where they are in shared memory.
-    offset: [u32; LANES],
-}
-
-impl Tile {
-    /// Finds the 32 chunks from the `first`-th on.
-    fn chunks(&self, first: u32) -> Chunks {
-        let map = &self.map;
-        let per_row = map.box_dims[0] * map.element_bytes / 16;
-        let elements = i64::from(16 / map.element_bytes);
-        let mut chunks =
-            Chunks { mask: 0, whole: 0, global: W64::splat(0), column: [0; LANES], row_inside: 0, offset: [0; LANES] };
-        let count = (map.box_bytes() / 16 - first).min(LANES as u32);
-        for lane in 0..count as usize {
-            let chunk = first + lane as u32;
-            let (mut row, mut inside, mut rows_in) = (chunk / per_row, true, 0_i64);
-            for axis in 1..map.dims.len() {
-                let at = self.coordinates[axis] + i64::from(row % map.box_dims[axis]);
-                row /= map.box_dims[axis];
-                inside &= (0..map.dims[axis] as i64).contains(&at);
-                // Far outside this wraps, and is not used.
-                rows_in = rows_in.wrapping_add(at.wrapping_mul(map.strides[axis - 1] as i64));
-            }
-            let column = self.coordinates[0] + i64::from(chunk % per_row) * elements;
-            let address = map.address.wrapping_add_signed(rows_in.wrapping_add(column * i64::from(map.element_bytes)));
-            let all = inside && column >= 0 && column + elements <= map.dims[0] as i64 && address.is_multiple_of(16);
-            chunks.mask |= 1 << lane;
-            chunks.whole |= u32::from(all) << lane;
-            chunks.row_inside |= u32::from(inside) << lane;
-            chunks.global.0[lane] = address;
-            chunks.column[lane] = column;
-            chunks.offset[lane] = map.swizzle.apply(self.offset + 16 * chunk);
-        }
-        chunks
-    }
-}
-
-impl Chunks {
-    /// Returns the lanes whose chunk is to be moved element by element, and of whose the `index`-th is inside.
-    fn partial(&self, map: &TensorMap, index: u32) -> u32 {
-        let inside = |&lane: &usize| (0..map.dims[0] as i64).contains(&(self.column[lane] + i64::from(index)));
-        lanes_of(self.mask & self.row_inside & !self.whole).filter(inside).fold(0, |mask, lane| mask | 1 << lane)
-    }
-
-    /// Returns the lanes whose chunk begins inside.
-    fn begun(&self, map: &TensorMap) -> u32 {
-        let begins = |&lane: &usize| (0..map.dims[0] as i64).contains(&self.column[lane]);
-        lanes_of(self.mask & self.row_inside).filter(begins).fold(0, |mask, lane| mask | 1 << lane)
-    }
-
-    /// Returns the space and the addresses in a block's shared memory, `plus` bytes into each chunk.
-    fn shared(&self, env: &Env<'_>, rank: usize, plus: u32) -> (Space, W64) {
-        let (space, base) = shared_at(env, rank, 0);
-        (space, w64!(lane => base | u64::from(self.offset[lane] + plus)))
-    }
-
-    /// Returns the global addresses, `plus` bytes into each chunk.
-    fn global(&self, plus: u32) -> W64 {
-        w64!(lane => self.global.0[lane].wrapping_add(plus.into()))
-    }
-}
-
-/// Moves a box, a chunk of 16 bytes per lane at a time; element by element where it leaves the tensor.
-pub(crate) fn move_tile(env: &mut Env<'_>, warp: &mut Warp, tile: &Tile) -> Step<()> {
-    let bytes = tile.map.element_bytes;
-    let element = Width { bytes, words: bytes.div_ceil(4) as usize };
-    for first in (0..tile.map.box_bytes() / 16).step_by(LANES) {
-        let chunks = tile.chunks(first);
-        if tile.load {
-            load_chunks(env, warp, tile, &chunks, element)?;
-        } else {
-            store_chunks(env, warp, tile, &chunks)?;
-        }
-    }
-    Ok(())
-}
-
-fn load_chunks(env: &mut Env<'_>, warp: &mut Warp, tile: &Tile, chunks: &Chunks, element: Width) -> Step<()> {
-    let chunk = Width::of(Ty::B32, 4);
-    let mut words = [W32::splat(0); access::MAX_WORDS];
-    if chunks.whole != 0 {
-        access::read(warp, env, Space::Global, &chunks.global, chunks.whole, chunk, &mut words)?;
-    }
-    for index in 0..16 / element.bytes {
-        let mask = chunks.partial(&tile.map, index);
-        if mask != 0 {
-            let plus = index * element.bytes;
-            let mut part = [W32::splat(0); access::MAX_WORDS];
-            access::read(warp, env, Space::Global, &chunks.global(plus), mask, element, &mut part)?;
-            let narrow = if element.bytes < 4 { (1 << (8 * element.bytes)) - 1 } else { u32::MAX };
-            for (to, from) in words[plus as usize / 4..].iter_mut().zip(&part[..element.words]) {
-                lanes_of(mask).for_each(|lane| to.0[lane] |= (from.0[lane] & narrow) << (plus % 4 * 8));
-            }
-        }
-    }
-    for &rank in &tile.ranks {
-        let (space, to) = chunks.shared(env, rank, 0);
-        access::write(warp, env, space, &to, chunks.mask, chunk, &words)?;
-    }
-    Ok(())
-}
-
-/// Stores whole chunks: of one that leaves the tensor the machine stores what is beyond, too (conformance, `store128`).
-fn store_chunks(env: &mut Env<'_>, warp: &mut Warp, tile: &Tile, chunks: &Chunks) -> Step<()> {
-    let mask = chunks.begun(&tile.map);
-    if mask == 0 {
-        return Ok(());
-    }
-    let width = Width::of(Ty::B32, 4);
-    let mut words = [W32::splat(0); access::MAX_WORDS];
-    let (space, from) = chunks.shared(env, tile.ranks[0], 0);
-    access::read(warp, env, space, &from, mask, width, &mut words)?;
-    access::write(warp, env, Space::Global, &chunks.global(0), mask, width, &words)
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::lanes::{ALL, LANES, W32, W64};
-use crate::program::{AT_EXIT, Kernel};
+use crate::program::{AT_EXIT, CONSTANT, Kernel, Slot, TRUE};
 
 /// Lanes that wait to run, or to be joined, at a place.
 #[derive(Debug, Clone, Copy)]
@@ -175,5 +175,48 @@ impl Warp {
             return true;
         }
         self.resume()
+    }
+
+    /// Returns a predicate operand.
+    #[inline(always)]
+    pub fn predicate(&self, slot: Slot) -> u32 {
+        if slot < CONSTANT {
+            self.predicates[usize::from(slot)]
+        } else if slot == TRUE {
+            ALL
+        } else {
+            0
+        }
+    }
+
+    /// Returns a predicate operand, negated if asked.
+    #[inline(always)]
+    pub fn predicate_or_not(&self, slot: Slot, negated: bool) -> u32 {
+        self.predicate(slot) ^ if negated { ALL } else { 0 }
+    }
+
+    /// Overwrites a predicate in the lanes of `mask`.
+    #[inline(always)]
+    pub fn set_predicate(&mut self, slot: Slot, value: u32, mask: u32) {
+        if slot < CONSTANT {
+            let predicate = &mut self.predicates[usize::from(slot)];
+            *predicate = *predicate & !mask | value & mask;
+        }
+    }
+
+    /// Overwrites a 32-bit slot in the lanes of `mask`.
+    #[inline(always)]
+    pub fn set32(&mut self, slot: Slot, value: &W32, mask: u32) {
+        if slot < CONSTANT {
+            self.r32[usize::from(slot)].set(value, mask);
+        }
+    }
+
+    /// Overwrites a 64-bit slot in the lanes of `mask`.
+    #[inline(always)]
+    pub fn set64(&mut self, slot: Slot, value: &W64, mask: u32) {
+        if slot < CONSTANT {
+            self.r64[usize::from(slot)].set(value, mask);
+        }
     }
 }

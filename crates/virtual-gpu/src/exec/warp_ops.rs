@@ -1,7 +1,8 @@
 //! Instructions by which the lanes of a warp talk to each other.
 
-use super::env::{Env, Step, Trouble};
+use super::env::Env;
 use super::lanes::{LANES, W32, lanes_of, mask_where, w32};
+use super::trouble::{Step, Trouble};
 use super::warp::Warp;
 use crate::fault::FaultKind;
 use crate::program::{NONE, Op, ShflMode, Slot, VoteMode};

@@ -5,9 +5,10 @@
 //! that instruction's fragments: every row of A and column of B has 32 bytes of K, eight words.
 
 use super::access::{self, Width};
-use super::env::{Env, Step, Trouble};
+use super::env::Env;
 use super::lanes::{LANES, W32, w64};
 use super::matrix::whole_warp;
+use super::trouble::{Step, Trouble};
 use super::warp::Warp;
 use crate::fault::FaultKind;
 use crate::memory::proxies::Moment;

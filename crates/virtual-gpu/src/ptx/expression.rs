@@ -92,6 +92,14 @@ impl<'t, 'a> Cursor<'t, 'a> {
         while !matches!(self.next(), Kind::Punct(b';') | Kind::End) {}
     }
 
+    /// Skips what is left of this line.
+    pub fn skip_line(&mut self) {
+        let line = self.line();
+        while self.line() == line && self.peek() != Kind::End {
+            self.next();
+        }
+    }
+
     /// Skips a `{ ... }` that starts here.
     pub fn skip_braces(&mut self) -> Result<(), Problem> {
         self.expect(b'{')?;

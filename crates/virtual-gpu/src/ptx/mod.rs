@@ -3,13 +3,13 @@
 mod body;
 mod expression;
 mod lexer;
+mod lower;
+mod operand;
 mod parser;
-pub(crate) mod syntax;
+mod syntax;
 mod variables;
 
-pub(crate) use variables::declared_type;
-
-use crate::program::{Module, lower};
+use crate::program::Module;
 
 /// Why a PTX text was not loaded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

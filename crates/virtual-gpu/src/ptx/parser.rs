@@ -49,7 +49,10 @@ fn top_level<'a>(cursor: &mut Cursor<'_, 'a>, source: &mut Source<'a>) -> Result
                 return Ok(());
             }
             "func" => return skip_function(cursor),
-            "file" | "loc" => return skip_line(cursor),
+            "file" | "loc" => {
+                cursor.skip_line();
+                return Ok(());
+            }
             "section" => return skip_section(cursor),
             "pragma" | "alias" | "branchtargets" => {
                 cursor.skip_statement();
@@ -65,15 +68,6 @@ fn version(cursor: &mut Cursor<'_, '_>, source: &mut Source<'_>) -> Result<(), P
     cursor.next();
     let tenths = (f64::from_bits(bits) * 10.0).round() as u32;
     source.version = (tenths / 10, tenths % 10);
-    Ok(())
-}
-
-/// Skips the rest of a directive that ends with its line.
-pub(crate) fn skip_line(cursor: &mut Cursor<'_, '_>) -> Result<(), Problem> {
-    let line = cursor.line();
-    while cursor.line() == line && cursor.peek() != Kind::End {
-        cursor.next();
-    }
     Ok(())
 }
 

@@ -1,9 +1,9 @@
 //! Parses variables and their initialisers.
 
 use super::Problem;
-use super::body;
 use super::expression::Cursor;
 use super::lexer::Kind;
+use super::operand::{addend, operand};
 use super::syntax::{Initial, Operand, Variable};
 use crate::program::{Space, Ty};
 
@@ -169,7 +169,7 @@ fn initial_value<'a>(cursor: &mut Cursor<'_, 'a>) -> Result<Operand<'a>, Problem
         cursor.next();
         let name = cursor.word()?;
         cursor.expect(b')')?;
-        return Ok(Operand::Name(name, body::addend(cursor)?));
+        return Ok(Operand::Name(name, addend(cursor)?));
     }
-    body::operand(cursor)
+    operand(cursor)
 }

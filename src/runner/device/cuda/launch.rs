@@ -7,6 +7,7 @@ use std::ptr;
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys::{self, CUfunction_attribute as FunctionAttribute};
 
+use super::argument::{Argument, MAP_BYTES, NUMBER_BYTES};
 use super::tensor_map::encode;
 use super::{CudaDevice, Fault, Module, Work, describe, fault};
 use crate::domain::plan::{Arg, Launch, ScalarValue};
@@ -25,25 +26,6 @@ pub(super) struct Loaded {
 pub(super) struct Function {
     handle: sys::CUfunction,
     param_bytes: Option<Vec<usize>>,
-}
-
-/// The bytes of a tensor map, the largest argument.
-const MAP_BYTES: usize = 128;
-
-/// The bytes of an address, and of a number from which a parameter takes as many as it has.
-const NUMBER_BYTES: usize = 8;
-
-/// One argument of a launch, in memory that the driver reads during the call: as many bytes from the front as the parameter has.
-/// A tensor map is aligned to 64.
-#[repr(C, align(64))]
-pub(super) struct Argument(pub(super) [u8; MAP_BYTES]);
-
-impl Argument {
-    fn of(number: u64) -> Self {
-        let mut bytes = [0; MAP_BYTES];
-        bytes[..NUMBER_BYTES].copy_from_slice(&number.to_le_bytes());
-        Self(bytes)
-    }
 }
 
 impl CudaDevice {

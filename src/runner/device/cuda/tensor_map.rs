@@ -5,7 +5,7 @@ use std::ptr;
 
 use cudarc::driver::sys;
 
-use super::launch::Argument;
+use super::argument::{Argument, MAP_BYTES};
 use super::{Fault, describe};
 use crate::domain::op::Dtype;
 use crate::domain::plan::TensorMap;
@@ -31,7 +31,7 @@ pub(super) fn encode(map: &TensorMap, address: sys::CUdeviceptr) -> Result<Argum
         return Err(Fault::Refused(format!("tensor map `{}` has lists of different lengths", map.name)));
     }
     let dense = vec![1_u32; rank];
-    let mut encoded = Argument([0; 128]);
+    let mut encoded = Argument([0; MAP_BYTES]);
     // SAFETY: the driver writes the 128 bytes of a map, aligned to 64, and reads as many numbers of each list as the rank says,
     // strides one fewer.
     let status = unsafe {

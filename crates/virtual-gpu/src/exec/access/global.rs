@@ -2,9 +2,10 @@
 
 use super::{Width, first_misaligned, misaligned, shift_down};
 use crate::counters::Traffic;
-use crate::exec::env::{Env, Step, Trouble};
+use crate::exec::env::Env;
 use crate::exec::lanes::{W32, W64, lanes_of, mask_where, w32, w64};
 use crate::exec::tally::Tally;
+use crate::exec::trouble::{Step, Trouble};
 use crate::fault::{Access, FaultKind};
 use crate::memory::global::{Allocation, Place};
 

@@ -9,14 +9,12 @@ pub(crate) use banks::count_wavefronts;
 pub(crate) use global::{count as count_global, group};
 pub(crate) use shared::{check as check_shared, offsets_of as shared_offsets, out_of_bounds as shared_out_of_bounds};
 
-use super::env::{Env, Step, Trouble};
+use super::env::Env;
 use super::lanes::{LANES, W32, W64, lanes_of, mask_where, w32, w64};
+use super::trouble::{Step, Trouble};
 use super::warp::Warp;
 use crate::fault::{Access, FaultKind};
 use crate::program::{Address, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, Slot, Space, Ty};
-
-/// Bits of a shared address below the block's rank: 16 MiB, more than any block has.
-pub(crate) const RANK_SHIFT: u32 = 24;
 
 /// Most words that a lane loads or stores at once: 32 bytes.
 pub(crate) const MAX_WORDS: usize = 8;

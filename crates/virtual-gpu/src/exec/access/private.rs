@@ -2,8 +2,9 @@
 
 use super::{Width, misaligned};
 use crate::counters::Traffic;
-use crate::exec::env::{Env, Step, Trouble};
+use crate::exec::env::Env;
 use crate::exec::lanes::{LANES, W32, W64, lanes_of};
+use crate::exec::trouble::{Step, Trouble};
 use crate::exec::warp::Warp;
 use crate::fault::{Access, FaultKind};
 

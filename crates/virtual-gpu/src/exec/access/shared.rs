@@ -1,8 +1,10 @@
 //! Shared memory of the block, or of another block of its cluster.
 
-use super::{RANK_SHIFT, Width, count_wavefronts, first_misaligned, misaligned, shift_down};
-use crate::exec::env::{Env, Step, Trouble};
+use super::{Width, count_wavefronts, first_misaligned, misaligned, shift_down};
+use crate::exec::cluster_address::RANK_SHIFT;
+use crate::exec::env::Env;
 use crate::exec::lanes::{LANES, W32, W64, lanes_of, mask_where, w32};
+use crate::exec::trouble::{Step, Trouble};
 use crate::fault::{Access, FaultKind};
 use crate::memory::proxies::Moment;
 

@@ -128,6 +128,6 @@ pub(super) fn ty(part: &str) -> Option<Ty> {
         "tf32" => Ty::Tf32,
         "e4m3x2" => Ty::E4m3x2,
         "e5m2x2" => Ty::E5m2x2,
-        _ => return crate::ptx::declared_type(part),
+        _ => return crate::ptx::variables::declared_type(part),
     })
 }

@@ -1,6 +1,6 @@
 //! `cvt`.
 
-use super::kernel::Lowerer;
+use super::builder::Lowerer;
 use super::opcode::Opcode;
 use super::operand::exactly;
 use super::symbols::Register;

@@ -1,7 +1,7 @@
 //! Operations of a warp's lanes on each other.
 
 use super::arithmetic::choice;
-use super::kernel::Lowerer;
+use super::builder::Lowerer;
 use super::memory::atom_op;
 use super::opcode::Opcode;
 use super::operand::exactly;

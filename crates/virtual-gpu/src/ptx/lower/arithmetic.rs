@@ -1,6 +1,6 @@
 //! Arithmetic and logic on integers and floats.
 
-use super::kernel::Lowerer;
+use super::builder::Lowerer;
 use super::opcode::Opcode;
 use super::operand::{exactly, integer};
 use crate::program::{Binary, Mods, NONE, Op, Slot, Ternary, Ty, Unary};

@@ -1,6 +1,6 @@
 //! Branches and the ends of threads.
 
-use super::kernel::Lowerer;
+use super::builder::Lowerer;
 use super::opcode::Opcode;
 use super::operand::exactly;
 use crate::program::{Op, Ty};

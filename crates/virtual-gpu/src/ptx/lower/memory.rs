@@ -1,7 +1,7 @@
 //! Loads, stores and atomics.
 
+use super::builder::Lowerer;
 use super::convert::landing;
-use super::kernel::Lowerer;
 use super::moves::space;
 use super::opcode::Opcode;
 use super::operand::{padded, parts};

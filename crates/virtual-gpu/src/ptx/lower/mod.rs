@@ -13,13 +13,14 @@ mod memory;
 mod moves;
 mod opcode;
 mod operand;
+mod registers;
 mod special;
 mod symbols;
 mod sync;
 mod tensor;
 mod warp;
 
-use super::Module;
+use crate::program::Module;
 use crate::ptx::Problem;
 use crate::ptx::syntax::Source;
 

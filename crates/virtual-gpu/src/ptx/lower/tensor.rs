@@ -1,6 +1,6 @@
 //! Matrix instructions.
 
-use super::kernel::Lowerer;
+use super::builder::Lowerer;
 use super::opcode::Opcode;
 use super::operand::{exactly, integer, padded};
 use crate::program::{Mma, NONE, Op, Slot, Ty, Wgmma};

@@ -1,6 +1,6 @@
 //! Comparisons, selections and logic on predicates.
 
-use super::kernel::Lowerer;
+use super::builder::Lowerer;
 use super::opcode::Opcode;
 use super::operand::exactly;
 use crate::program::visit::File;

@@ -1,6 +1,6 @@
 //! `cp.async`, mbarriers and addresses in a cluster.
 
-use super::kernel::Lowerer;
+use super::builder::Lowerer;
 use super::opcode::Opcode;
 use super::operand::{exactly, integer};
 use crate::program::{FALSE, MbarrierOp, NONE, Op, Slot, Space, Ty};

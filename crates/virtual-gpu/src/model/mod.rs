@@ -1,10 +1,14 @@
-//! From counters to a time. docs/model.md of optloop explains it and says how well it ranks.
+//! The model: counters and a launch's shape to a *modelled* time. docs/model.md of optloop explains it and says how well it ranks.
 
-use super::latency::Pipe;
-use super::occupancy::occupancy;
-use super::{Limiter, Modelled, Shape};
+mod occupancy;
+#[cfg(test)]
+mod tests;
+
+pub use occupancy::{Occupancy, occupancy};
+
 use crate::counters::Counters;
 use crate::gpu::{Gpu, Rates};
+use crate::timing::{LINE_BYTES, Pipe, SECTOR_BYTES};
 
 /// Where between the dataflow's time (0) and that of the PTX's order (1) a block's time lies after ptxas has scheduled, on
 /// a logarithmic scale. Fitted, docs/model.md.
@@ -24,10 +28,56 @@ const OVERLAP: f64 = 2.0;
 const STORED: f64 = 0.4;
 
 /// Bytes of a wavefront of shared memory or L1.
-const WAVEFRONT: f64 = super::LINE_BYTES as f64;
+const WAVEFRONT: f64 = LINE_BYTES as f64;
 
 /// Bytes of a sector.
-const SECTOR: f64 = super::SECTOR_BYTES as f64;
+const SECTOR: f64 = SECTOR_BYTES as f64;
+
+/// What the model needs beside the counters.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Shape {
+    /// Blocks of the grid.
+    pub blocks: u64,
+    /// Threads of a block.
+    pub threads: u32,
+    /// Registers per thread, from ptxas.
+    pub registers: u32,
+    /// Shared memory of a block, static and dynamic, in bytes.
+    pub shared_bytes: u32,
+    /// Blocks of a cluster.
+    pub cluster_blocks: u32,
+    /// Bytes that each thread's spilled registers move, counted once per place in the code, from ptxas: PTX has none.
+    pub spill_bytes: u32,
+}
+
+/// What bounds a modelled time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum Limiter {
+    Issue,
+    Tensor,
+    Fma,
+    Alu,
+    Mufu,
+    Shared,
+    L2,
+    Hbm,
+    Latency,
+    Launch,
+}
+
+/// A modelled time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Modelled {
+    /// Time of one launch, back to back with others, in nanoseconds.
+    pub time_ns: f64,
+    /// What bounds it.
+    pub limiter: Limiter,
+    /// Blocks resident on a multiprocessor.
+    pub blocks_per_multiprocessor: u32,
+    /// Time of each part if it were alone, in nanoseconds.
+    pub parts_ns: Vec<(Limiter, f64)>,
+}
 
 /// How the grid falls on the multiprocessors.
 struct Grid {
@@ -184,7 +234,3 @@ fn l2_cycles(rates: &Rates, grid: &Grid, block: &Block<'_>) -> f64 {
     let bytes = block.counters.l2_sectors as f64 / block.executed * SECTOR;
     bytes * grid.blocks_of_busiest(block) / rates.l2_bytes_per_multiprocessor
 }
-
-#[cfg(test)]
-#[path = "model_tests.rs"]
-mod tests;

@@ -1,13 +1,17 @@
-//! Builds instructions over virtual registers.
+//! A kernel that is being lowered: builds its instructions over virtual registers.
 
 use std::collections::HashMap;
 
-use super::kernel::Lowerer;
-use super::symbols::Register;
-use crate::program::registers::Draft;
+use super::globals::Variables;
+use super::registers::Draft;
+use super::symbols::{Register, Scopes};
 use crate::program::visit::{File, Role};
 use crate::program::{AT_EXIT, CONSTANT, Constant, Instruction, Op, Slot, TRUE, Ty};
 use crate::ptx::Problem;
+
+/// Most bytes of shared memory or of local memory per thread that a kernel may declare: what CUDA gives a thread (CUDA C++
+/// programming guide, technical specifications), and more shared memory than any GPU has.
+const MOST_BYTES: u64 = 512 << 10;
 
 /// Constants of one file, each once.
 #[derive(Debug, Default)]
@@ -32,7 +36,78 @@ impl Constants {
     }
 }
 
-impl Lowerer<'_> {
+/// A kernel that is being lowered.
+pub(super) struct Lowerer<'a> {
+    pub(super) scopes: Scopes<'a>,
+    /// Constants of the 32-bit and of the 64-bit file.
+    pub(super) constants: [Constants; 2],
+    pub(super) draft: Draft,
+    /// Registers of the instruction that is being built.
+    pub(super) pool: Vec<u32>,
+    pub(super) guard: Option<(Register, bool)>,
+    pub(super) line: u32,
+    /// The carry flag, once it is used.
+    pub(super) carry: Option<Register>,
+    pub(super) labels: HashMap<(u32, &'a str), u32>,
+    /// Instruction index of each label.
+    pub(super) positions: Vec<u32>,
+    pub(super) targets: HashMap<(u32, &'a str), Vec<&'a str>>,
+    pub(super) module_shared: &'a [(u64, u32)],
+    pub(super) placed_shared: HashMap<u32, u32>,
+    pub(super) shared_bytes: u64,
+    pub(super) dynamic_align: u32,
+    pub(super) local_bytes: u64,
+    /// Bytes of all parameters.
+    pub(super) param_bytes: u32,
+}
+
+impl<'a> Lowerer<'a> {
+    /// Starts a kernel of a text with these variables.
+    pub(super) fn new(variables: &'a Variables<'a>) -> Self {
+        Self {
+            scopes: Scopes::new(&variables.symbols),
+            constants: [Constants::default(), Constants::default()],
+            draft: Draft::default(),
+            pool: Vec::new(),
+            guard: None,
+            line: 0,
+            carry: None,
+            labels: HashMap::new(),
+            positions: Vec::new(),
+            targets: HashMap::new(),
+            module_shared: &variables.shared,
+            placed_shared: HashMap::new(),
+            shared_bytes: 0,
+            dynamic_align: variables.dynamic_align,
+            local_bytes: 0,
+            param_bytes: 0,
+        }
+    }
+
+    /// Returns the offset of a shared variable of the module; only those that a kernel names are part of it.
+    pub(super) fn module_shared(&mut self, index: u32) -> Result<u32, Problem> {
+        if let Some(&offset) = self.placed_shared.get(&index) {
+            return Ok(offset);
+        }
+        let (bytes, align) = self.module_shared[index as usize];
+        let offset = reserve(&mut self.shared_bytes, bytes, align)?;
+        self.placed_shared.insert(index, offset);
+        Ok(offset)
+    }
+
+    /// Returns the number of a label that is visible here.
+    pub(super) fn label(&self, name: &str) -> Result<u32, Problem> {
+        let visible = self.scopes.numbers().find_map(|scope| self.labels.get(&(scope, name)));
+        visible.copied().ok_or_else(|| Problem::Syntax(format!("label `{name}` is not declared")))
+    }
+
+    /// Returns the labels of a `.branchtargets` that is visible here.
+    pub(super) fn targets(&self, name: &str) -> Result<Vec<u32>, Problem> {
+        let visible = self.scopes.numbers().find_map(|scope| self.targets.get(&(scope, name)));
+        let targets = visible.ok_or_else(|| Problem::Syntax(format!("`{name}` is no `.branchtargets`")))?;
+        targets.iter().map(|target| self.label(target)).collect()
+    }
+
     /// Returns the carry flag, which is a predicate here.
     pub(super) fn carry(&mut self) -> Slot {
         let register = match self.carry {
@@ -124,4 +199,14 @@ impl Lowerer<'_> {
             }
         }
     }
+}
+
+/// Reserves room for a variable and returns its offset.
+pub(super) fn reserve(end: &mut u64, bytes: u64, align: u32) -> Result<u32, Problem> {
+    let offset = end.next_multiple_of(u64::from(align));
+    *end = offset + bytes;
+    if *end > MOST_BYTES {
+        return Err(format!("more than {MOST_BYTES} bytes of shared memory, or of local memory per thread").into());
+    }
+    Ok(offset as u32)
 }

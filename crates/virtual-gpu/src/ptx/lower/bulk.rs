@@ -1,7 +1,7 @@
 //! Bulk and tensor copies.
 
 use super::asynchronous::{count, without_last};
-use super::kernel::Lowerer;
+use super::builder::Lowerer;
 use super::memory::is_atomic;
 use super::opcode::Opcode;
 use super::operand::{exactly, padded};

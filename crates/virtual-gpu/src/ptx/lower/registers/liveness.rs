@@ -1,7 +1,7 @@
 //! Where each virtual register holds a value that is still read.
 
-use super::flow::Block;
-use super::visit::Role;
+use crate::program::flow::Block;
+use crate::program::visit::Role;
 use crate::ptx::Problem;
 
 /// Most bits of a set of (block, register) pairs: bounds memory for hostile texts.

@@ -1,6 +1,6 @@
 //! Operands: registers, literals, symbols and addresses.
 
-use super::kernel::Lowerer;
+use super::builder::Lowerer;
 use super::special;
 use super::symbols::{Register, Symbol};
 use crate::program::visit::File;

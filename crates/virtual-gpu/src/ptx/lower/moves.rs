@@ -1,6 +1,6 @@
 //! Moves, packing, and conversions between address spaces.
 
-use super::kernel::Lowerer;
+use super::builder::Lowerer;
 use super::opcode::Opcode;
 use super::operand::{exactly, padded};
 use super::special;

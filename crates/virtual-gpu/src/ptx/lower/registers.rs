@@ -3,16 +3,18 @@
 //! Writes are masked per lane, so the liveness of a thread decides: two registers share a slot if no thread needs both at
 //! once. Few slots keep the register file of a warp in the first-level cache.
 
-use std::collections::HashSet;
-
-use super::flow::{Block, is_guarded};
-use super::liveness::{Accesses, Ranges, ranges};
-use super::visit::{File, Role};
-use super::{CONSTANT, Instruction, Slot};
-use crate::ptx::Problem;
-
 #[cfg(test)]
 pub(crate) mod check;
+mod liveness;
+
+use std::collections::HashSet;
+
+use liveness::{Accesses, Ranges, ranges};
+
+use crate::program::flow::{Block, is_guarded};
+use crate::program::visit::{File, Role};
+use crate::program::{CONSTANT, Instruction, Slot};
+use crate::ptx::Problem;
 
 /// Most slots of one file; a real machine has 255 registers per thread.
 const MOST_SLOTS: usize = 4096;

@@ -101,10 +101,10 @@ mod tests {
     use proptest::prelude::*;
 
     const SAMPLES: [&str; 4] = [
-        include_str!("../../../tests/ptx/nested.ptx"),
-        include_str!("../../../tests/ptx/attention.ptx"),
-        include_str!("../../../tests/ptx/ampere.ptx"),
-        include_str!("../../../tests/ptx/hopper.ptx"),
+        include_str!("../../../../tests/ptx/nested.ptx"),
+        include_str!("../../../../tests/ptx/attention.ptx"),
+        include_str!("../../../../tests/ptx/ampere.ptx"),
+        include_str!("../../../../tests/ptx/hopper.ptx"),
     ];
 
     #[test]

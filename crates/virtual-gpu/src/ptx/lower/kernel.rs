@@ -1,47 +1,16 @@
 //! Lowers one kernel: statements in order, then labels, control flow and slots.
 
-use std::collections::HashMap;
-
-use super::builder::Constants;
+use super::builder::{Lowerer, reserve};
 use super::globals::Variables;
 use super::opcode::Opcode;
-use super::symbols::{Register, Scopes, Symbol};
-use crate::program::registers::{Draft, allocate};
+use super::registers::allocate;
+use super::symbols::Symbol;
 use crate::program::{Kernel, Op, Param, Space, Ty, flow};
 use crate::ptx::Problem;
 use crate::ptx::syntax::{Entry, Operand, Statement, Variable, Written};
 
 /// Most bytes of parameters: 32764 since PTX 8.1.
 const MOST_PARAM_BYTES: u64 = 32764;
-
-/// Most bytes of shared memory or of local memory per thread that a kernel may declare: what CUDA gives a thread (CUDA C++
-/// programming guide, technical specifications), and more shared memory than any GPU has.
-const MOST_BYTES: u64 = 512 << 10;
-
-/// A kernel that is being lowered.
-pub(super) struct Lowerer<'a> {
-    pub(super) scopes: Scopes<'a>,
-    /// Constants of the 32-bit and of the 64-bit file.
-    pub(super) constants: [Constants; 2],
-    pub(super) draft: Draft,
-    /// Registers of the instruction that is being built.
-    pub(super) pool: Vec<u32>,
-    pub(super) guard: Option<(Register, bool)>,
-    pub(super) line: u32,
-    /// The carry flag, once it is used.
-    pub(super) carry: Option<Register>,
-    labels: HashMap<(u32, &'a str), u32>,
-    /// Instruction index of each label.
-    positions: Vec<u32>,
-    targets: HashMap<(u32, &'a str), Vec<&'a str>>,
-    module_shared: &'a [(u64, u32)],
-    placed_shared: HashMap<u32, u32>,
-    shared_bytes: u64,
-    dynamic_align: u32,
-    local_bytes: u64,
-    /// Bytes of all parameters.
-    pub(super) param_bytes: u32,
-}
 
 /// Lowers a kernel; an error comes with its line.
 pub(super) fn lower(entry: &Entry<'_>, variables: &Variables<'_>) -> Result<Kernel, (u32, Problem)> {
@@ -59,7 +28,7 @@ pub(super) fn lower(entry: &Entry<'_>, variables: &Variables<'_>) -> Result<Kern
     let before = lowerer.draft.clone();
     let counts = allocate(&mut lowerer.draft, &blocks).map_err(place)?;
     #[cfg(test)]
-    crate::program::registers::check::walk(&before, &lowerer.draft);
+    super::registers::check::walk(&before, &lowerer.draft);
     let [constants32, constants64] = lowerer.constants.map(|constants| constants.list);
     let block_threads =
         |extents: [u32; 3]| extents.iter().fold(1_u32, |product, &extent| product.saturating_mul(extent));
@@ -83,27 +52,6 @@ pub(super) fn lower(entry: &Entry<'_>, variables: &Variables<'_>) -> Result<Kern
 }
 
 impl<'a> Lowerer<'a> {
-    fn new(variables: &'a Variables<'a>) -> Self {
-        Self {
-            scopes: Scopes::new(&variables.symbols),
-            constants: [Constants::default(), Constants::default()],
-            draft: Draft::default(),
-            pool: Vec::new(),
-            guard: None,
-            line: 0,
-            carry: None,
-            labels: HashMap::new(),
-            positions: Vec::new(),
-            targets: HashMap::new(),
-            module_shared: &variables.shared,
-            placed_shared: HashMap::new(),
-            shared_bytes: 0,
-            dynamic_align: variables.dynamic_align,
-            local_bytes: 0,
-            param_bytes: 0,
-        }
-    }
-
     fn params(&mut self, variables: &[Variable<'a>]) -> Result<Vec<Param>, Problem> {
         let mut end = 0_u64;
         let mut params = Vec::new();
@@ -200,30 +148,6 @@ impl<'a> Lowerer<'a> {
         self.scopes.declare(variable.name, symbol)
     }
 
-    /// Returns the offset of a shared variable of the module; only those that a kernel names are part of it.
-    pub(super) fn module_shared(&mut self, index: u32) -> Result<u32, Problem> {
-        if let Some(&offset) = self.placed_shared.get(&index) {
-            return Ok(offset);
-        }
-        let (bytes, align) = self.module_shared[index as usize];
-        let offset = reserve(&mut self.shared_bytes, bytes, align)?;
-        self.placed_shared.insert(index, offset);
-        Ok(offset)
-    }
-
-    /// Returns the number of a label that is visible here.
-    pub(super) fn label(&self, name: &str) -> Result<u32, Problem> {
-        let visible = self.scopes.numbers().find_map(|scope| self.labels.get(&(scope, name)));
-        visible.copied().ok_or_else(|| Problem::Syntax(format!("label `{name}` is not declared")))
-    }
-
-    /// Returns the labels of a `.branchtargets` that is visible here.
-    pub(super) fn targets(&self, name: &str) -> Result<Vec<u32>, Problem> {
-        let visible = self.scopes.numbers().find_map(|scope| self.targets.get(&(scope, name)));
-        let targets = visible.ok_or_else(|| Problem::Syntax(format!("`{name}` is no `.branchtargets`")))?;
-        targets.iter().map(|target| self.label(target)).collect()
-    }
-
     fn instruction(&mut self, written: &Written<'a>) -> Result<(), Problem> {
         self.line = written.line;
         self.guard = match written.guard {
@@ -270,14 +194,4 @@ impl<'a> Lowerer<'a> {
         }
         Ok(())
     }
-}
-
-/// Reserves room for a variable and returns its offset.
-fn reserve(end: &mut u64, bytes: u64, align: u32) -> Result<u32, Problem> {
-    let offset = end.next_multiple_of(u64::from(align));
-    *end = offset + bytes;
-    if *end > MOST_BYTES {
-        return Err(format!("more than {MOST_BYTES} bytes of shared memory, or of local memory per thread").into());
-    }
-    Ok(offset as u32)
 }

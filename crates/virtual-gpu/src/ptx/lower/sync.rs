@@ -1,7 +1,7 @@
 //! Barriers of blocks, warps and clusters, and fences.
 
+use super::builder::Lowerer;
 use super::compare::boolean;
-use super::kernel::Lowerer;
 use super::opcode::Opcode;
 use super::operand::exactly;
 use crate::program::visit::File;

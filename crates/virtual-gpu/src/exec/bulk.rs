@@ -1,0 +1,92 @@
+//! Bulk copies (`cp.async.bulk`): issued by one thread, done later by the machine.
+
+use super::access;
+use super::cluster_address::shared_end;
+use super::env::Env;
+use super::transfer::{End, Moved, Transfer};
+use super::trouble::{Origin, Step, Trouble};
+use super::warp::Warp;
+use crate::fault::FaultKind;
+use crate::memory::proxies::Proxies;
+use crate::program::{Address, BulkOp, Slot};
+
+/// `cp.async.bulk`: queues a copy for every active lane.
+pub(crate) fn issue(
+    warp: &Warp,
+    env: &mut Env<'_>,
+    op: &BulkOp,
+    (to, from): (&Address, &Address),
+    bytes: Slot,
+    mask: u32,
+) -> Step<()> {
+    if *op == BulkOp::Prefetch {
+        return Ok(());
+    }
+    let (to, from) = (access::addresses(warp, env, to), access::addresses(warp, env, from));
+    let bytes = *env.get32(warp, bytes);
+    for lane in super::lanes::lanes_of(mask) {
+        let size = bytes.0[lane];
+        if !size.is_multiple_of(16) || !from.0[lane].is_multiple_of(16) || !to.0[lane].is_multiple_of(16) {
+            let message = "cp.async.bulk needs addresses and sizes that are multiples of 16".to_owned();
+            return Err(Trouble::at(lane, FaultKind::Invalid(message)));
+        }
+        let transfer = match op {
+            BulkOp::Prefetch => return Ok(()),
+            &BulkOp::ReduceToGlobal { op, ty } => {
+                let (rank, offset) = shared_end(env, from.0[lane]);
+                let (from, to) = (End::Shared(rank, offset), vec![End::Global(to.0[lane])]);
+                new_transfer((warp, lane), env, Moved::Line { from, to, reduce: Some((op, ty)) }, size)
+            }
+            BulkOp::SharedToGlobal => {
+                let (rank, offset) = shared_end(env, from.0[lane]);
+                let (from, to) = (End::Shared(rank, offset), vec![End::Global(to.0[lane])]);
+                new_transfer((warp, lane), env, Moved::Line { from, to, reduce: None }, size)
+            }
+            BulkOp::SharedToShared { mbarrier } => {
+                let (rank, offset) = shared_end(env, from.0[lane]);
+                let target = shared_end(env, to.0[lane]);
+                let (from, to) = (End::Shared(rank, offset), vec![End::Shared(target.0, target.1)]);
+                let mut transfer = new_transfer((warp, lane), env, Moved::Line { from, to, reduce: None }, size);
+                transfer.mbarriers = vec![shared_end(env, access::addresses(warp, env, mbarrier).0[lane])];
+                transfer
+            }
+            BulkOp::GlobalToShared { mbarrier, multicast } => {
+                let target = shared_end(env, to.0[lane]);
+                let barrier = shared_end(env, access::addresses(warp, env, mbarrier).0[lane]);
+                let ranks = receivers(warp, env, *multicast, target.0, lane);
+                let to = ranks.iter().map(|&rank| End::Shared(rank, target.1)).collect();
+                let moved = Moved::Line { from: End::Global(from.0[lane]), to, reduce: None };
+                let mut transfer = new_transfer((warp, lane), env, moved, size);
+                transfer.mbarriers = told(*multicast, &ranks, barrier);
+                transfer
+            }
+        };
+        env.transfers.push_back(transfer);
+    }
+    Ok(())
+}
+
+/// Returns the blocks that receive a copy: those of the multicast mask, or the one of the address.
+pub(crate) fn receivers(warp: &Warp, env: &Env<'_>, multicast: Slot, rank: usize, lane: usize) -> Vec<usize> {
+    if multicast == crate::program::NONE {
+        return vec![rank];
+    }
+    let mask = env.get32(warp, multicast).0[lane];
+    (0..16).filter(|bit| mask >> bit & 1 == 1).collect()
+}
+
+/// Returns the mbarriers to tell: the one given, or with a multicast every receiver's own at the same offset.
+pub(crate) fn told(multicast: Slot, ranks: &[usize], barrier: (usize, u32)) -> Vec<(usize, u32)> {
+    if multicast == crate::program::NONE {
+        return vec![barrier];
+    }
+    ranks.iter().map(|&rank| (rank, barrier.1)).collect()
+}
+
+/// Makes a copy that a lane issues now; it tells no mbarrier yet.
+pub(crate) fn new_transfer((warp, lane): (&Warp, usize), env: &mut Env<'_>, moved: Moved, bytes: u32) -> Transfer {
+    let origin = Origin { rank: env.rank, warp: warp.index, pc: warp.pc, lane };
+    let asked = env.memories[env.rank].proxies.as_mut().map_or(0, Proxies::ask);
+    let (rank, group) = (env.rank, warp.bulk_groups);
+    Transfer { moved, bytes, mbarriers: Vec::new(), warp: warp.index, rank, group, asked, origin }
+}

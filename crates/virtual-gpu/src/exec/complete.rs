@@ -1,0 +1,121 @@
+//! Does the bulk copies that were issued.
+//!
+//! It does them as late as possible: when no warp of the cluster can go on without them, or when they are waited for. So a
+//! kernel that forgets to wait reads what was there before.
+
+use super::access::{self, Width};
+use super::atomics;
+use super::cluster_address::shared_at;
+use super::env::Env;
+use super::lanes::{W32, w64};
+use super::move_tile::move_tile;
+use super::transfer::{End, Moved, Transfer};
+use super::trouble::{Step, Trouble};
+use super::warp::Warp;
+use crate::fault::FaultKind;
+use crate::memory::races::{self, Clock};
+use crate::program::{AtomOp, Space, Ty};
+
+/// Does the oldest copy. Returns false if there is none.
+pub(crate) fn complete_next(env: &mut Env<'_>, warps: &mut [Warp]) -> Step<bool> {
+    let Some(transfer) = env.transfers.pop_front() else { return Ok(false) };
+    complete(env, warps, &transfer)?;
+    Ok(true)
+}
+
+/// `cp.async.bulk.wait_group`: does the warp's copies to global memory but for those of its newest `groups` groups. A group
+/// belongs to a thread; here its warp's threads are taken as one, since one of them issues such copies.
+pub(crate) fn wait(env: &mut Env<'_>, warp: &mut Warp, groups: u32) -> Step<()> {
+    let (rank, index, closed) = (env.rank, warp.index, warp.bulk_groups.saturating_sub(groups));
+    complete_stores(env, warp, |transfer| transfer.rank == rank && transfer.warp == index && transfer.group < closed)
+}
+
+/// Does the copies to global memory that are `wanted`, oldest first.
+pub(crate) fn complete_stores(env: &mut Env<'_>, warp: &mut Warp, wanted: impl Fn(&Transfer) -> bool) -> Step<()> {
+    while let Some(index) = env.transfers.iter().position(|transfer| transfer.is_store() && wanted(transfer)) {
+        if let Some(transfer) = env.transfers.remove(index) {
+            complete(env, std::slice::from_mut(warp), &transfer)?;
+        }
+    }
+    Ok(())
+}
+
+fn complete(env: &mut Env<'_>, warps: &mut [Warp], transfer: &Transfer) -> Step<()> {
+    do_transfer(env, warps, transfer).map_err(|mut trouble| {
+        trouble.origin = Some(transfer.origin);
+        trouble
+    })
+}
+
+fn do_transfer(env: &mut Env<'_>, warps: &mut [Warp], transfer: &Transfer) -> Step<()> {
+    let rank = std::mem::replace(&mut env.rank, transfer.rank);
+    let result = move_bytes(env, &mut warps[0], transfer);
+    env.rank = rank;
+    result?;
+    // Whoever waits for the mbarrier is ordered after the copy. That it is then ordered after all that the issuing warp has
+    // done by now is more than the machine promises: a race may be missed here, none is made up.
+    let mut clock = Clock::default();
+    if let Some(races) = &mut env.memories[transfer.rank].races {
+        races.release(transfer.warp, &mut clock);
+    }
+    for &(rank, offset) in &transfer.mbarriers {
+        let Some(barrier) = env.mbarriers.get_mut(rank).and_then(|barriers| barriers.get_mut(&offset)) else {
+            let message = format!("a bulk copy completes on shared address {offset:#x}, which is no mbarrier");
+            return Err(Trouble::at(0, FaultKind::Invalid(message)));
+        };
+        barrier.complete_bytes(transfer.bytes);
+        if rank == transfer.rank {
+            races::join(&mut barrier.clock, &clock);
+        }
+    }
+    Ok(())
+}
+
+/// Moves the bytes as a warp would, 32 lanes of 16 bytes at a time, so that every check of an access applies.
+fn move_bytes(env: &mut Env<'_>, warp: &mut Warp, transfer: &Transfer) -> Step<()> {
+    // Accesses are those of the warp that issued the copy.
+    let index = std::mem::replace(&mut warp.index, transfer.warp);
+    // No load or store does it.
+    let before = env.tally.traffic();
+    env.asynchronous = Some(transfer.asked);
+    let result = match &transfer.moved {
+        Moved::Line { from, to, reduce } => move_line(env, warp, (*from, to), *reduce, transfer.bytes),
+        Moved::Tile(tile) => move_tile(env, warp, tile),
+    };
+    env.asynchronous = None;
+    warp.index = index;
+    env.tally.restore(before);
+    result
+}
+
+fn move_line(
+    env: &mut Env<'_>,
+    warp: &mut Warp,
+    (from, to): (End, &[End]),
+    reduce: Option<(AtomOp, Ty)>,
+    bytes: u32,
+) -> Step<()> {
+    let width = Width::of(Ty::B32, 4);
+    for first in (0..bytes).step_by(16 * 32) {
+        let lanes = ((bytes - first) / 16).min(32);
+        let mask = u32::MAX >> (32 - lanes);
+        let at = |env: &Env<'_>, end: End| {
+            let (space, base) = match end {
+                End::Global(address) => (Space::Global, address),
+                End::Shared(rank, offset) => shared_at(env, rank, offset),
+            };
+            (space, w64!(lane => base + u64::from(first) + 16 * lane as u64))
+        };
+        let mut words = [W32::splat(0); access::MAX_WORDS];
+        let (space, at_from) = at(env, from);
+        access::read(warp, env, space, &at_from, mask, width, &mut words)?;
+        for &end in to {
+            let (space, at_to) = at(env, end);
+            match reduce {
+                None => access::write(warp, env, space, &at_to, mask, width, &words)?,
+                Some(reduce) => atomics::reduce_chunks(env, reduce, &at_to, mask, &words)?,
+            }
+        }
+    }
+    Ok(())
+}

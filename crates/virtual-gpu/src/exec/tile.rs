@@ -1,0 +1,91 @@
+//! A box of a tensor in shared memory, and which chunk of it is where.
+//!
+//! A box lies in shared memory row by row, its innermost dimension contiguous, with the map's swizzle on top; what is outside
+//! of the tensor is loaded as zero and not stored.
+
+use super::lanes::{LANES, W64, lanes_of, w64};
+use crate::tensor_map::TensorMap;
+
+/// A box of a tensor and where it is in shared memory.
+#[derive(Debug)]
+pub(crate) struct Tile {
+    /// The tensor.
+    pub map: TensorMap,
+    /// Of the box's first element, innermost first.
+    pub coordinates: [i64; 5],
+    /// Whether global memory is the source.
+    pub load: bool,
+    /// The blocks: the receivers of a load, the one source of a store.
+    pub ranks: Vec<usize>,
+    /// The offset in their shared memory.
+    pub offset: u32,
+}
+
+/// 32 chunks of a box, a lane each.
+#[derive(Debug)]
+pub(crate) struct Chunks {
+    /// Lanes that have one.
+    pub mask: u32,
+    /// Of these, whose elements are all inside of the tensor, at an address that is a multiple of 16.
+    pub whole: u32,
+    /// Global address of the first element; nothing is there if it is outside.
+    pub global: W64,
+    /// How far in from the tensor's first column the first element is.
+    column: [i64; LANES],
+    /// Whether the chunk's row is inside, per lane.
+    row_inside: u32,
+    /// Where they are in shared memory.
+    pub offset: [u32; LANES],
+}
+
+impl Tile {
+    /// Finds the 32 chunks from the `first`-th on.
+    pub fn chunks(&self, first: u32) -> Chunks {
+        let map = &self.map;
+        let per_row = map.box_dims[0] * map.element_bytes / 16;
+        let elements = i64::from(16 / map.element_bytes);
+        let mut chunks =
+            Chunks { mask: 0, whole: 0, global: W64::splat(0), column: [0; LANES], row_inside: 0, offset: [0; LANES] };
+        let count = (map.box_bytes() / 16 - first).min(LANES as u32);
+        for lane in 0..count as usize {
+            let chunk = first + lane as u32;
+            let (mut row, mut inside, mut rows_in) = (chunk / per_row, true, 0_i64);
+            for axis in 1..map.dims.len() {
+                let at = self.coordinates[axis] + i64::from(row % map.box_dims[axis]);
+                row /= map.box_dims[axis];
+                inside &= (0..map.dims[axis] as i64).contains(&at);
+                // Far outside this wraps, and is not used.
+                rows_in = rows_in.wrapping_add(at.wrapping_mul(map.strides[axis - 1] as i64));
+            }
+            let column = self.coordinates[0] + i64::from(chunk % per_row) * elements;
+            let address = map.address.wrapping_add_signed(rows_in.wrapping_add(column * i64::from(map.element_bytes)));
+            let all = inside && column >= 0 && column + elements <= map.dims[0] as i64 && address.is_multiple_of(16);
+            chunks.mask |= 1 << lane;
+            chunks.whole |= u32::from(all) << lane;
+            chunks.row_inside |= u32::from(inside) << lane;
+            chunks.global.0[lane] = address;
+            chunks.column[lane] = column;
+            chunks.offset[lane] = map.swizzle.apply(self.offset + 16 * chunk);
+        }
+        chunks
+    }
+}
+
+impl Chunks {
+    /// Returns the lanes whose chunk is to be moved element by element, and of whose the `index`-th is inside.
+    pub fn partial(&self, map: &TensorMap, index: u32) -> u32 {
+        let inside = |&lane: &usize| (0..map.dims[0] as i64).contains(&(self.column[lane] + i64::from(index)));
+        lanes_of(self.mask & self.row_inside & !self.whole).filter(inside).fold(0, |mask, lane| mask | 1 << lane)
+    }
+
+    /// Returns the lanes whose chunk begins inside.
+    pub fn begun(&self, map: &TensorMap) -> u32 {
+        let begins = |&lane: &usize| (0..map.dims[0] as i64).contains(&self.column[lane]);
+        lanes_of(self.mask & self.row_inside).filter(begins).fold(0, |mask, lane| mask | 1 << lane)
+    }
+
+    /// Returns the global addresses, `plus` bytes into each chunk.
+    pub fn global(&self, plus: u32) -> W64 {
+        w64!(lane => self.global.0[lane].wrapping_add(plus.into()))
+    }
+}

@@ -1,0 +1,16 @@
+//! How right an output is.
+
+use serde::{Deserialize, Serialize};
+
+/// How close an output came to the float64 reference. Errors are relative to the scale of the output.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Correctness {
+    /// `‖out − ref‖₂ / ‖ref‖₂`.
+    pub relative_l2: f64,
+    /// The same for the worst row.
+    pub worst_row: f64,
+    /// Rows compared with the reference.
+    pub rows_checked: usize,
+    /// Rows of the output; every one is scanned for NaN, Inf and unwritten elements.
+    pub rows: usize,
+}
