@@ -85,9 +85,9 @@ impl Reader<'_> {
         let path = self.fragments.join(name);
         // A link that leads nowhere is there, too: to read it says so.
         if fs::symlink_metadata(&path).is_err() {
-            let known = self.names();
-            let hint = did_you_mean(name, known.iter().map(String::as_str));
-            bail!("{place}: there is no fragment `{name}` in {}{hint}", self.fragments.display());
+            let (known, stem) = (self.names(), name.trim_end_matches(ENDING));
+            let hint = did_you_mean(stem, known.iter().map(|known| known.trim_end_matches(ENDING)));
+            bail!("{place}: there is no fragment `{stem}` in {}{hint}", self.fragments.display());
         }
         self.open.push(name.to_owned());
         let text = self.read(&path)?;
