@@ -1,5 +1,7 @@
 //! The project's workloads and families, read from its folder.
 
+mod fragments;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -84,13 +86,15 @@ impl Project {
         Ok(workload)
     }
 
-    /// Reads every family, sorted by name.
+    /// Reads every family, sorted by name. What they share lies beside them, in a folder that is none.
     pub fn families(&self) -> anyhow::Result<Vec<Family>> {
         let folder = self.root.join("templates/kernels");
         let mut families = Vec::new();
         for entry in fs::read_dir(&folder).with_context(|| format!("Failed to list {}", folder.display()))? {
             let path = entry.with_context(|| format!("Failed to list {}", folder.display()))?.path();
-            if path.is_dir() {
+            if path.ends_with(fragments::FOLDER) {
+                fragments::check_folder(&path)?;
+            } else if path.is_dir() {
                 families.push(read_family(&self.root, &path)?);
             }
         }
@@ -185,8 +189,7 @@ fn known_winner(root: &Path, folder: &Path, case: &Case, here: bool) -> Option<K
 
 fn read_family(root: &Path, folder: &Path) -> anyhow::Result<Family> {
     let manifest = folder.join("family.toml");
-    let template = folder.join("kernel.cu.tera");
-    let family = Family::parse(&files::read_inside(root, &manifest)?, files::read_inside(root, &template)?)
+    let family = Family::parse(&files::read_inside(root, &manifest)?, fragments::template(root, folder)?)
         .map_err(|problem| anyhow::anyhow!("{}: {problem}", manifest.display()))?;
     let op = ops::find(&family.op).map_err(|problem| anyhow::anyhow!("{}: {problem}", manifest.display()))?;
     if let Some(dim) = op.dims().iter().find(|dim| family.params.contains_key(dim.name)) {

@@ -54,6 +54,43 @@ fn malformed_files_are_named_with_the_line() {
 }
 
 #[test]
+fn fragments_that_cannot_be_included_are_told_with_the_family_and_the_file() {
+    let sandbox = Sandbox::new();
+    let fragment = |name: &str, text: &str| sandbox.write(&format!("templates/kernels/common/{name}.cu.tera"), text);
+    fragment("mbarrier", "<% include \"common/wait.cu.tera\" %>\n");
+    fragment("wait", "// waits\n");
+    let with = |template: &str| {
+        sandbox.write("templates/kernels/toy/kernel.cu.tera", &format!("// a family\n{template}\n"));
+        start(&sandbox, &[])
+    };
+    let include = |name: &str| with(&format!("<% include \"{name}\" %>"));
+    insta::assert_snapshot!(include("common/mbarier.cu.tera"), @"2 error: family `toy`: PROJECT/templates/kernels/toy/kernel.cu.tera: line 2: there is no fragment `mbarier` in PROJECT/templates/kernels/common (did you mean `mbarrier`?)");
+    insta::assert_snapshot!(include("common/nothing.cu.tera"), @"2 error: family `toy`: PROJECT/templates/kernels/toy/kernel.cu.tera: line 2: there is no fragment `nothing` in PROJECT/templates/kernels/common");
+    for elsewhere in
+        ["../toy/family.toml", "/etc/hostname", "common/../toy/kernel.cu.tera", "toy/kernel.cu.tera", "common/a.txt"]
+    {
+        let said = include(elsewhere);
+        assert_eq!(said.replace(elsewhere, "ELSEWHERE"), include("ELSEWHERE"));
+    }
+    insta::assert_snapshot!(include("../toy/family.toml"), @"2 error: family `toy`: PROJECT/templates/kernels/toy/kernel.cu.tera: line 2: `../toy/family.toml` is no fragment: only common/NAME.cu.tera beside the families can be included");
+    insta::assert_snapshot!(with("<% include common/wait.cu.tera %>"), @r#"2 error: family `toy`: PROJECT/templates/kernels/toy/kernel.cu.tera: line 2: an include is written as <% include "common/NAME.cu.tera" %>"#);
+    insta::assert_snapshot!(with("<% if TILE > 1 %>\n<% include \"common/wait.cu.tera\" %>\n<% endif %>"), @"2 error: family `toy`: PROJECT/templates/kernels/toy/kernel.cu.tera: line 3: an include stands inside of a block: put it before, the fragment is there once");
+
+    fragment("wait", "// waits\n<% include \"common/mbarrier.cu.tera\" %>\n");
+    insta::assert_snapshot!(include("common/mbarrier.cu.tera"), @"2 error: family `toy`: PROJECT/templates/kernels/common/wait.cu.tera: line 2: fragments include each other in a circle: mbarrier.cu.tera -> wait.cu.tera -> mbarrier.cu.tera");
+    fragment("self", "<% include \"common/self.cu.tera\" %>\n");
+    insta::assert_snapshot!(include("common/self.cu.tera"), @"2 error: family `toy`: PROJECT/templates/kernels/common/self.cu.tera: line 1: fragments include each other in a circle: self.cu.tera -> self.cu.tera");
+
+    fragment("wait", "constexpr int X = <$ NOWHERE $>;\n");
+    assert!(
+        include("common/mbarrier.cu.tera")
+            .contains("family `toy`: its template does not render: error: Variable `NOWHERE`")
+    );
+    sandbox.write("templates/kernels/common/family.toml", common::MANIFEST);
+    insta::assert_snapshot!(start(&sandbox, &[]), @"2 error: PROJECT/templates/kernels/common is where fragments lie that families share: give the family another name");
+}
+
+#[test]
 fn families_that_cannot_work_are_refused_before_anything_is_spent() {
     let broken = |from: &str, to: &str| {
         let sandbox = Sandbox::new();

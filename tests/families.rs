@@ -5,6 +5,7 @@ mod common;
 use std::process::Command;
 
 use common::Sandbox;
+use optloop::catalog::Project;
 use serde_json::Value;
 
 /// Compiles every family for a workload: the start of each specialization, and random points.
@@ -119,6 +120,40 @@ fn a_kernel_that_only_some_points_need_is_compiled_and_launched_for_those() {
     insta::assert_snapshot!(compiled("TILE < 64"), @"true | toy | combine, toy");
     insta::assert_snapshot!(compiled("true"), @"true | combine (not launched), toy | combine, toy");
     insta::assert_snapshot!(compiled("false"), @"false | toy | it launches `combine`, which is no `extern \"C\"` kernel of the source");
+}
+
+#[test]
+fn a_changed_fragment_changes_the_families_that_include_it_and_no_other() {
+    let sandbox = Sandbox::new();
+    for name in ["direct", "through", "none"] {
+        let manifest = common::MANIFEST.replace("name = \"toy\"", &format!("name = \"{name}\""));
+        sandbox.write(&format!("templates/kernels/{name}/family.toml"), &manifest);
+    }
+    let template = |name: &str, include: &str| {
+        sandbox.write(&format!("templates/kernels/{name}/kernel.cu.tera"), &format!("{include}{}", common::TEMPLATE));
+    };
+    template("direct", "<% include \"common/inner.cu.tera\" %>\n");
+    // It needs the inner one twice, and has it once.
+    template("through", "<% include \"common/inner.cu.tera\" %>\n<% include \"common/outer.cu.tera\" %>\n");
+    // A mention is no include.
+    template("none", "<# <% include \"common/inner.cu.tera\" %> #>\n");
+    let meanings = |inner: &str, outer: &str| {
+        sandbox.write("templates/kernels/common/inner.cu.tera", &format!("constexpr int INNER = {inner};\n"));
+        let text = format!("<% include \"common/inner.cu.tera\" %>\nconstexpr int OUTER = {outer};\n");
+        sandbox.write("templates/kernels/common/outer.cu.tera", &text);
+        let families = Project::find(Some(&sandbox.path("."))).unwrap().families().unwrap();
+        families.into_iter().map(|family| (family.name, family.meaning)).collect::<Vec<_>>()
+    };
+    let changed = |inner: &str, outer: &str| {
+        let changes = meanings("1", "1").into_iter().zip(meanings(inner, outer));
+        changes.filter(|(before, after)| before != after).map(|(before, _)| before.0).collect::<Vec<_>>().join(", ")
+    };
+    insta::assert_snapshot!(changed("1", "1"), @"");
+    insta::assert_snapshot!(changed("2", "1"), @"direct, through");
+    insta::assert_snapshot!(changed("1", "2"), @"through");
+    // What is rendered stands alone, and compiles: a fragment that were there twice would not.
+    let compiled = sandbox.succeeds(&["compile", "--workload", "small", "--case", "s64"]);
+    assert_eq!(compiled.matches("registers").count(), 4, "{compiled}");
 }
 
 /// Leaves out what a kernel uses, which depends on the compiler.

@@ -50,6 +50,30 @@ fn links_do_not_lead_out_of_the_project() {
 }
 
 #[test]
+fn fragments_do_not_lead_out_of_the_project() {
+    let moved = |name: &str| {
+        let (sandbox, outside) = (Sandbox::new(), TempDir::new().unwrap());
+        sandbox.write("templates/kernels/common/mbarrier.cu.tera", "// waits\n");
+        sandbox.write(TEMPLATE, &format!("<% include \"common/mbarrier.cu.tera\" %>\n{}", common::TEMPLATE));
+        move_out(&sandbox, name, &outside);
+        refused(&sandbox, &outside.path().canonicalize().unwrap())
+    };
+    insta::assert_snapshot!(moved("templates/kernels/common/mbarrier.cu.tera"), @"2 error: PROJECT/templates/kernels/common/mbarrier.cu.tera leads out of the project, to OUTSIDE/moved: put the file itself there");
+    insta::assert_snapshot!(moved("templates/kernels/common"), @"2 error: PROJECT/templates/kernels/common/mbarrier.cu.tera leads out of the project, to OUTSIDE/moved/mbarrier.cu.tera: put the file itself there");
+}
+
+#[test]
+fn fragments_that_include_ever_more_are_given_up() {
+    let sandbox = Sandbox::new();
+    for n in 0..1000 {
+        let next = format!("<% include \"common/f{}.cu.tera\" %>\n", n + 1);
+        sandbox.write(&format!("templates/kernels/common/f{n}.cu.tera"), &next);
+    }
+    sandbox.write(TEMPLATE, "<% include \"common/f0.cu.tera\" %>\n");
+    insta::assert_snapshot!(refused(&sandbox, Path::new("/nowhere")), @"2 error: family `toy`: PROJECT/templates/kernels/common/f31.cu.tera: line 1: more than 32 fragments each include the next");
+}
+
+#[test]
 fn a_baseline_is_a_program_of_the_project_or_of_the_path() {
     let with = |baseline: &str, file: &str| {
         let (sandbox, outside) = (Sandbox::new(), TempDir::new().unwrap());

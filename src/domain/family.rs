@@ -42,9 +42,9 @@ pub struct Family {
     pub params: IndexMap<String, Param>,
     /// What every valid point satisfies.
     pub constraints: Vec<Constraint>,
-    /// The CUDA template (Tera).
+    /// The CUDA template (Tera), with the fragments that it includes in their places.
     pub template: String,
-    /// A hash of manifest and template, to the byte.
+    /// A hash of manifest and template, to the byte: so of every fragment that is included, too.
     pub meaning: String,
     derived: IndexMap<String, Expr>,
     workspaces: Vec<WorkspaceRule>,
@@ -129,7 +129,7 @@ struct ConstraintFile {
 }
 
 impl Family {
-    /// Parses and validates a manifest; `template` is the text of `kernel.cu.tera` beside it. Errors are one sentence.
+    /// Parses and validates a manifest; `template` is the text of `kernel.cu.tera` beside it, with its fragments. Errors are one sentence.
     pub fn parse(manifest: &str, template: String) -> Result<Self, String> {
         let mut hasher = blake3::Hasher::new();
         // The length parts the two.

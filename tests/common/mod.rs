@@ -118,6 +118,11 @@ impl Sandbox {
         }
         let reference = format!("reference = \"{}\"", families[0]);
         sandbox.write("kernels/workloads/small.toml", &workload.replace("reference = \"toy\"", &reference));
+        let fragments = Path::new(env!("CARGO_MANIFEST_DIR")).join("templates/kernels/common");
+        for fragment in fs::read_dir(fragments).unwrap().map(|entry| entry.unwrap().path()) {
+            let name = fragment.file_name().unwrap().to_str().unwrap();
+            sandbox.write(&format!("templates/kernels/common/{name}"), &fs::read_to_string(&fragment).unwrap());
+        }
         fs::remove_dir_all(sandbox.path("templates/kernels/toy")).unwrap();
         sandbox.git(&["init", "--quiet"]);
         sandbox.git(&["add", "--all"]);

@@ -1,7 +1,7 @@
 use std::path::Path;
 
 use super::*;
-use crate::domain::family::Family;
+use crate::catalog::Project;
 use crate::domain::op::Dtype;
 use crate::runner::render::render;
 
@@ -100,14 +100,12 @@ fn every_kernel_of_the_repository_passes() {
     for path in committed {
         assert_eq!(check_source(&std::fs::read_to_string(&path).unwrap()), Ok(()), "{}", path.display());
     }
-    let templates = files(&root.join("templates/kernels"), ".cu.tera");
-    assert!(templates.len() >= 4, "{templates:?}");
-    for path in templates {
-        let manifest = std::fs::read_to_string(path.with_file_name("family.toml")).unwrap();
-        let family = Family::parse(&manifest, std::fs::read_to_string(&path).unwrap()).unwrap();
+    let families = Project::find(Some(root)).unwrap().families().unwrap();
+    assert!(families.len() >= 4, "{families:?}");
+    for family in families {
         let specialization = family.constants.iter().map(|name| (name.clone(), 64)).collect();
         let rendered = render(&family, &specialization, Dtype::F16, &family.defaults()).unwrap();
-        assert_eq!(check_source(&rendered.source), Ok(()), "{}", path.display());
+        assert_eq!(check_source(&rendered.source), Ok(()), "{}", family.name);
     }
 }
 

@@ -1,0 +1,165 @@
+//! Fragments: the CUDA source that families share, put in place of the includes of a template.
+//!
+//! A template includes one by `<% include "common/mbarrier.cu.tera" %>`. What comes out is a template without includes: it is what
+//! [`Family::parse`](crate::domain::family::Family::parse) gets, so a fragment is part of the meaning of the families that include it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::bail;
+
+use crate::domain::names::did_you_mean;
+use crate::files;
+
+/// The folder of the fragments, beside those of the families.
+pub(super) const FOLDER: &str = "common";
+
+/// What the name of a fragment's file ends with.
+const ENDING: &str = ".cu.tera";
+
+/// The most fragments of which each includes the next. Those of this repository are five deep.
+const MOST_DEEP: usize = 32;
+
+/// Refuses a family that has the fragments' place.
+pub(super) fn check_folder(folder: &Path) -> anyhow::Result<()> {
+    if folder.join("family.toml").exists() {
+        bail!("{} is where fragments lie that families share: give the family another name", folder.display());
+    }
+    Ok(())
+}
+
+/// Reads the template of a family and puts every fragment where it is included first, once: several may need the same one.
+pub(super) fn template(project: &Path, folder: &Path) -> anyhow::Result<String> {
+    let family = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let fragments = folder.with_file_name(FOLDER);
+    let mut reader = Reader { project, family, fragments, open: Vec::new(), there: Vec::new() };
+    reader.read(&folder.join("kernel.cu.tera"))
+}
+
+struct Reader<'a> {
+    project: &'a Path,
+    family: String,
+    fragments: PathBuf,
+    /// The fragments that are being read: each includes the next.
+    open: Vec<String>,
+    /// Those that stand in the template already.
+    there: Vec<String>,
+}
+
+impl Reader<'_> {
+    fn read(&mut self, path: &Path) -> anyhow::Result<String> {
+        let text = files::read_inside(self.project, path)?;
+        let mut template = String::with_capacity(text.len());
+        let mut at = 0;
+        for include in includes(&text) {
+            let place = format!("family `{}`: {}: line {}", self.family, path.display(), line_of(&text, include.start));
+            let fragment = match include.operand {
+                Ok(operand) => self.fragment(operand, &place)?,
+                Err(problem) => bail!("{place}: {problem}"),
+            };
+            template.push_str(&text[at..include.start]);
+            template.push_str(&fragment);
+            at = include.end;
+        }
+        template.push_str(&text[at..]);
+        Ok(template)
+    }
+
+    /// Returns the text of a fragment, which is empty where it is there already.
+    fn fragment(&mut self, operand: &str, place: &str) -> anyhow::Result<String> {
+        let Some(name) = name_of(operand) else {
+            bail!(
+                "{place}: `{operand}` is no fragment: only {FOLDER}/NAME{ENDING} beside the families can be included"
+            );
+        };
+        if let Some(first) = self.open.iter().position(|open| open == name) {
+            let chain = self.open[first..].iter().map(String::as_str).chain([name]).collect::<Vec<_>>().join(" -> ");
+            bail!("{place}: fragments include each other in a circle: {chain}");
+        }
+        if self.there.iter().any(|there| there == name) {
+            return Ok(String::new());
+        }
+        if self.open.len() == MOST_DEEP {
+            bail!("{place}: more than {MOST_DEEP} fragments each include the next");
+        }
+        let path = self.fragments.join(name);
+        // A link that leads nowhere is there, too: to read it says so.
+        if fs::symlink_metadata(&path).is_err() {
+            let (known, stem) = (self.names(), name.trim_end_matches(ENDING));
+            let hint = did_you_mean(stem, known.iter().map(|known| known.trim_end_matches(ENDING)));
+            bail!("{place}: there is no fragment `{stem}` in {}{hint}", self.fragments.display());
+        }
+        self.open.push(name.to_owned());
+        let text = self.read(&path)?;
+        self.there.extend(self.open.pop());
+        Ok(text.trim_end().to_owned() + "\n")
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.fragments).into_iter().flatten().filter_map(Result::ok);
+        entries.filter_map(|entry| entry.file_name().into_string().ok()).filter(|name| name.ends_with(ENDING)).collect()
+    }
+}
+
+/// An include in a template, with the end of its line if nothing else follows there.
+struct Include<'a> {
+    start: usize,
+    end: usize,
+    /// What is included, or why it cannot be.
+    operand: Result<&'a str, &'static str>,
+}
+
+/// Finds the includes of a template, in order.
+fn includes(text: &str) -> Vec<Include<'_>> {
+    let mut found = Vec::new();
+    // Blocks that are open: `if`, `for` and the like.
+    let mut depth = 0_usize;
+    let mut at = 0;
+    while let Some(start) = text[at..].find("<").map(|offset| at + offset) {
+        let close = match text.as_bytes().get(start + 1) {
+            Some(b'#') => "#>",
+            Some(b'%') => "%>",
+            _ => {
+                at = start + 1;
+                continue;
+            }
+        };
+        let Some(length) = text[start + 2..].find(close) else { break };
+        let (inside, end) = (&text[start + 2..start + 2 + length], start + length + 4);
+        at = end;
+        if close == "#>" {
+            continue;
+        }
+        let statement = inside.trim_matches(|c: char| c == '-' || c.is_whitespace());
+        let (word, operand) = statement.split_once(char::is_whitespace).unwrap_or((statement, ""));
+        match word {
+            "include" => {
+                let operand = match operand.trim().strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+                    _ if depth > 0 => {
+                        Err("an include stands inside of a block: put it before, the fragment is there once")
+                    }
+                    Some(operand) => Ok(operand),
+                    None => Err("an include is written as <% include \"common/NAME.cu.tera\" %>"),
+                };
+                let end = if text[end..].starts_with('\n') { end + 1 } else { end };
+                found.push(Include { start, end, operand });
+            }
+            "if" | "for" | "filter" | "raw" | "block" | "component" => depth += 1,
+            _ if word.starts_with("end") => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Returns the name of the file of a fragment, if it can be one.
+fn name_of(operand: &str) -> Option<&str> {
+    let name = operand.strip_prefix(FOLDER)?.strip_prefix('/')?;
+    let stem = name.strip_suffix(ENDING)?;
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-';
+    (!stem.is_empty() && stem.chars().all(plain)).then_some(name)
+}
+
+fn line_of(text: &str, at: usize) -> usize {
+    text[..at].matches('\n').count() + 1
+}
