@@ -77,7 +77,17 @@ impl Project {
 
     /// Reads every family, sorted by name.
     pub fn families(&self) -> anyhow::Result<Vec<Family>> {
-        let folder = self.root.join("templates/kernels");
+        self.families_in("templates/kernels")
+    }
+
+    /// Reads the families that only tests and drills use, sorted by name: none where there is no tests/specimens/.
+    pub fn specimens(&self) -> anyhow::Result<Vec<Family>> {
+        let folder = "tests/specimens";
+        if self.root.join(folder).is_dir() { self.families_in(folder) } else { Ok(Vec::new()) }
+    }
+
+    fn families_in(&self, folder: &str) -> anyhow::Result<Vec<Family>> {
+        let folder = self.root.join(folder);
         let mut families = Vec::new();
         for entry in fs::read_dir(&folder).with_context(|| format!("Failed to list {}", folder.display()))? {
             let path = entry.with_context(|| format!("Failed to list {}", folder.display()))?.path();
@@ -114,7 +124,7 @@ impl Project {
         files::read_inside(&self.root, &folder.join(format!("{name}.cu")))
     }
 
-    /// Returns the names of the families to search: the given ones, or without any all that are not specimens.
+    /// Returns the names of the families to search: the given ones, or without any all.
     pub fn searched(families: &[Family], given: &[String]) -> anyhow::Result<Vec<String>> {
         for name in given {
             if !families.iter().any(|family| &family.name == name) {
@@ -123,7 +133,7 @@ impl Project {
                 bail!("there is no family `{name}`{hint}; templates/kernels/ has: {}", known.join(", "));
             }
         }
-        let searched = families.iter().filter(|f| if given.is_empty() { !f.specimen } else { given.contains(&f.name) });
+        let searched = families.iter().filter(|family| given.is_empty() || given.contains(&family.name));
         Ok(searched.map(|family| family.name.clone()).collect())
     }
 
