@@ -55,16 +55,7 @@ impl Project {
 
     /// Returns the names of all workloads, sorted.
     pub fn workload_names(&self) -> anyhow::Result<Vec<String>> {
-        let folder = self.root.join("kernels/workloads");
-        let mut names = Vec::new();
-        for entry in fs::read_dir(&folder).with_context(|| format!("Failed to list {}", folder.display()))? {
-            let path = entry.with_context(|| format!("Failed to list {}", folder.display()))?.path();
-            if path.extension().is_some_and(|extension| extension == "toml") {
-                names.extend(path.file_stem().and_then(|stem| stem.to_str()).map(str::to_owned));
-            }
-        }
-        names.sort();
-        Ok(names)
+        names_in(&self.root.join("kernels/workloads"), "toml")
     }
 
     /// Reads one workload; the error for an unknown name gives the nearest one.
@@ -88,7 +79,17 @@ impl Project {
 
     /// Reads every family, sorted by name. What they share lies beside them, in a folder that is none.
     pub fn families(&self) -> anyhow::Result<Vec<Family>> {
-        let folder = self.root.join("templates/kernels");
+        self.families_in("templates/kernels")
+    }
+
+    /// Reads the families that only tests and drills use, sorted by name: none where there is no tests/specimens/.
+    pub fn specimens(&self) -> anyhow::Result<Vec<Family>> {
+        let folder = "tests/specimens";
+        if self.root.join(folder).is_dir() { self.families_in(folder) } else { Ok(Vec::new()) }
+    }
+
+    fn families_in(&self, folder: &str) -> anyhow::Result<Vec<Family>> {
+        let folder = self.root.join(folder);
         let mut families = Vec::new();
         for entry in fs::read_dir(&folder).with_context(|| format!("Failed to list {}", folder.display()))? {
             let path = entry.with_context(|| format!("Failed to list {}", folder.display()))?.path();
@@ -105,21 +106,29 @@ impl Project {
     /// Reads the audit's corpus, sorted by name.
     pub fn exhibits(&self) -> anyhow::Result<Vec<Exhibit>> {
         let folder = self.root.join("tests/audit");
+        let workload = |name: &str| self.workload(name).map_err(|error| format!("{error:#}"));
+        let prelude = |name: &str| self.prelude(name).map_err(|error| format!("{error:#}"));
         let mut exhibits = Vec::new();
-        for entry in fs::read_dir(&folder).with_context(|| format!("Failed to list {}", folder.display()))? {
-            let path = entry.with_context(|| format!("Failed to list {}", folder.display()))?.path();
-            let Some(name) = path.file_stem().and_then(|stem| stem.to_str()) else { continue };
-            if path.extension().is_some_and(|extension| extension == "cu") {
-                let workload = |name: &str| self.workload(name).map_err(|error| format!("{error:#}"));
-                let exhibit = Exhibit::parse(name, &files::read_inside(&self.root, &path)?, workload);
-                exhibits.push(exhibit.map_err(|problem| anyhow::anyhow!("{}: {problem}", path.display()))?);
-            }
+        for name in names_in(&folder, "cu")? {
+            let path = folder.join(format!("{name}.cu"));
+            let exhibit = Exhibit::parse(&name, &files::read_inside(&self.root, &path)?, workload, prelude);
+            exhibits.push(exhibit.map_err(|problem| anyhow::anyhow!("{}: {problem}", path.display()))?);
         }
-        exhibits.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(exhibits)
     }
 
-    /// Returns the names of the families to search: the given ones, or without any all that are not specimens.
+    /// Reads a part of sources that exhibits share; the error for an unknown name gives the nearest one.
+    fn prelude(&self, name: &str) -> anyhow::Result<String> {
+        let folder = self.root.join("tests/audit/prelude");
+        let names = names_in(&folder, "cu")?;
+        if !names.iter().any(|known| known == name) {
+            let hint = did_you_mean(name, names.iter().map(String::as_str));
+            bail!("there is no prelude `{name}`{hint}; tests/audit/prelude/ has: {}", names.join(", "));
+        }
+        files::read_inside(&self.root, &folder.join(format!("{name}.cu")))
+    }
+
+    /// Returns the names of the families to search: the given ones, or without any all.
     pub fn searched(families: &[Family], given: &[String]) -> anyhow::Result<Vec<String>> {
         for name in given {
             if !families.iter().any(|family| &family.name == name) {
@@ -128,7 +137,7 @@ impl Project {
                 bail!("there is no family `{name}`{hint}; templates/kernels/ has: {}", known.join(", "));
             }
         }
-        let searched = families.iter().filter(|f| if given.is_empty() { !f.specimen } else { given.contains(&f.name) });
+        let searched = families.iter().filter(|family| given.is_empty() || given.contains(&family.name));
         Ok(searched.map(|family| family.name.clone()).collect())
     }
 
@@ -185,6 +194,19 @@ fn known_winner(root: &Path, folder: &Path, case: &Case, here: bool) -> Option<K
             None
         }
     }
+}
+
+/// Lists the files of a folder that have an extension by their names without it, sorted.
+fn names_in(folder: &Path, extension: &str) -> anyhow::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder).with_context(|| format!("Failed to list {}", folder.display()))? {
+        let path = entry.with_context(|| format!("Failed to list {}", folder.display()))?.path();
+        if path.extension().is_some_and(|found| found == extension) {
+            names.extend(path.file_stem().and_then(|stem| stem.to_str()).map(str::to_owned));
+        }
+    }
+    names.sort();
+    Ok(names)
 }
 
 fn read_family(root: &Path, folder: &Path) -> anyhow::Result<Family> {

@@ -3,13 +3,11 @@
 mod common;
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::Path;
 
 use common::Sandbox;
 use serde_json::Value;
 
-/// What the virtual GPU says of each fault of the specimen.
+/// What the virtual GPU says of each fault.
 const OUTCOMES: [(i64, &str, &str); 8] = [
     (1, "illegal address", "crashed"),
     (2, "misaligned access", "crashed"),
@@ -26,11 +24,7 @@ const OUTCOMES: [(i64, &str, &str); 8] = [
 /// Makes a project with the scalar family and the broken one.
 fn with_the_broken() -> Sandbox {
     let sandbox = Sandbox::with_attention();
-    let family = Path::new(env!("CARGO_MANIFEST_DIR")).join("templates/kernels/attention-broken");
-    for file in ["family.toml", "kernel.cu.tera"] {
-        let text = fs::read_to_string(family.join(file)).unwrap();
-        sandbox.write(&format!("templates/kernels/attention-broken/{file}"), &text);
-    }
+    sandbox.copy_family("tests/specimens/attention-broken", "tests/specimens/attention-broken");
     sandbox
 }
 
@@ -64,7 +58,7 @@ fn a_session_survives_kernels_that_are_broken_in_every_way() {
     assert!(report["cases"][0]["speedup_over_start"].as_f64().unwrap() > 1.0, "and it still found something");
 }
 
-/// Without a broken specimen there is nothing to mix in, and a drill is as good as what it is made from.
+/// Without a broken kernel there is nothing to mix in, and a drill is as good as what it is made from.
 #[test]
 fn a_drill_without_broken_kernels_proposes_what_local_does() {
     let tried = |proposer: &str| {

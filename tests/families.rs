@@ -50,9 +50,7 @@ fn every_family_compiles_for_sm_90a() {
     assert_eq!(
         families(&rows),
         [
-            "attention-broken",
             "attention-decode",
-            "attention-grid-bug",
             "attention-mma",
             "attention-resident",
             "attention-scalar",
@@ -71,6 +69,24 @@ fn every_other_workload_has_families_that_compile() {
         let large_d = families(&rows).contains(&"attention-large-d");
         assert_eq!(large_d, workload == "attention-fp32-large-d", "{workload}: in fp32 only");
     }
+}
+
+/// The families that only tests and drills use, as families of a project.
+#[test]
+fn the_specimens_compile() {
+    let sandbox = Sandbox::without_repository();
+    std::fs::remove_dir_all(sandbox.path("templates/kernels/toy")).unwrap();
+    for name in ["attention-broken", "attention-grid-bug"] {
+        sandbox.copy_family(&format!("tests/specimens/{name}"), &format!("templates/kernels/{name}"));
+    }
+    let compile = |arch: &str| {
+        let rows = sandbox.succeeds(&["compile", "--json", "--workload", "small", "--random", "8", "--arch", arch]);
+        let rows: Vec<Value> = rows.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(families(&rows), ["attention-broken", "attention-grid-bug"], "{arch}");
+    };
+    compile("sm_80");
+    sandbox.replace("kernels/workloads/small.toml", "\"f16\"", "\"f32\"");
+    compile("sm_90a");
 }
 
 #[test]

@@ -20,7 +20,7 @@ use crate::domain::workload::Case;
 /// The share of broken kernels: more than any proposer worth its name comes up with.
 const BROKEN_SHARE: f64 = 0.3;
 
-/// The axis of a specimen that says what is wrong with it.
+/// The axis that says what is wrong with a kernel, 0 for nothing.
 const FAULT: &str = "FAULT";
 
 /// See the module.
@@ -35,11 +35,10 @@ impl Drill {
         Self { rng: SmallRng::seed_from_u64(seed), local: Local::new(seed) }
     }
 
-    /// Draws a point of a specimen that is broken on purpose, searched or not. `Ok(None)` where there is none left.
+    /// Draws a point of a family that is broken on purpose, searched or not. `Ok(None)` where there is none left.
     fn broken(&mut self, landscape: &Landscape<'_>, history: &History) -> Result<Option<Idea>, String> {
-        let is_broken = |family: &&Family| family.specimen && family.params.contains_key(FAULT);
         let fits = |family: &&Family| family.fits(landscape.workload, landscape.device);
-        let families: Vec<&Family> = landscape.all.iter().filter(is_broken).filter(fits).collect();
+        let families: Vec<&Family> = landscape.all.iter().filter(|family| is_broken(family)).filter(fits).collect();
         let (Some(family), Some(case)) =
             (families.choose(&mut self.rng), landscape.workload.cases.choose(&mut self.rng))
         else {
@@ -54,7 +53,7 @@ impl Drill {
 
 impl Proposer for Drill {
     fn name(&self) -> &'static str {
-        "drill"
+        super::DRILL
     }
 
     fn propose(
@@ -71,6 +70,11 @@ impl Proposer for Drill {
         }
         self.local.propose(landscape, diagnosis, history, under_way)
     }
+}
+
+/// Tells whether a family is broken at every point.
+fn is_broken(family: &Family) -> bool {
+    family.params.get(FAULT).is_some_and(|axis| !axis.values.contains(&0))
 }
 
 fn claim(family: &Family, case: &Case) -> Hypothesis {

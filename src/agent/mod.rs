@@ -34,15 +34,18 @@ pub trait Proposer: Send {
     ) -> Result<Option<Idea>, String>;
 }
 
+/// The proposer of drills, which needs the project's specimens among the families that a session can render.
+pub const DRILL: &str = "drill";
+
 /// The names of all proposers.
-pub const PROPOSERS: [&str; 3] = ["local", "random", "drill"];
+pub const PROPOSERS: [&str; 3] = ["local", "random", DRILL];
 
 /// Makes a proposer by name; the error names the nearest one.
 pub fn proposer(name: &str, seed: u64) -> Result<Box<dyn Proposer>, String> {
     match name {
         "local" => Ok(Box::new(local::Local::new(seed))),
         "random" => Ok(Box::new(random::Random::new(seed))),
-        "drill" => Ok(Box::new(drill::Drill::new(seed))),
+        DRILL => Ok(Box::new(drill::Drill::new(seed))),
         _ => {
             let hint = did_you_mean(name, PROPOSERS);
             Err(format!("there is no proposer `{name}`{hint}; there are: {}", PROPOSERS.join(", ")))

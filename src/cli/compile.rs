@@ -31,7 +31,7 @@ pub struct Args {
     #[arg(long = "case", value_name = "CASE")]
     cases: Vec<String>,
 
-    /// Only this family (repeat for more) [default: every family, specimens too]
+    /// Only this family (repeat for more) [default: every family]
     #[arg(long = "family", value_name = "FAMILY")]
     families: Vec<String>,
 

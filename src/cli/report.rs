@@ -100,11 +100,8 @@ fn report(project: &Project, record: SessionRecord, mut workload: Workload) -> R
         })
         .collect();
     let all = project.families().unwrap_or_default();
-    let families: Vec<String> = all
-        .iter()
-        .filter(|family| !family.specimen && family.fits(&workload, device))
-        .map(|family| family.name.clone())
-        .collect();
+    let families: Vec<String> =
+        all.iter().filter(|family| family.fits(&workload, device)).map(|family| family.name.clone()).collect();
     let findings = findings(&History::of(&record), &workload, device);
     build(&ReportInput { record: &record, facts: &facts, families: &families, findings: &findings })
 }

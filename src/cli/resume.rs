@@ -103,10 +103,13 @@ fn asked(past: &Past, project: &Project, seed: u64) -> anyhow::Result<Asked> {
     let summary = &past.record.session;
     let workload = project.workload(&summary.workload).map_err(usage)?;
     let workload = workload.select(&summary.cases).map_err(usage_sentence)?;
-    let families = project.families().map_err(usage)?;
+    let mut families = project.families().map_err(usage)?;
     let searched = Project::searched(&families, &past.asked.families).map_err(usage)?;
     check_reference(&workload, &families).map_err(usage_sentence)?;
     let proposer = agent::proposer(&summary.proposer, seed).map_err(usage_sentence)?;
+    if proposer.name() == agent::DRILL {
+        families.extend(project.specimens().map_err(usage)?);
+    }
     let device = past.record.environment.device.id.parse().map_err(usage_sentence)?;
     Ok(Asked { workload, families, searched, proposer, device })
 }

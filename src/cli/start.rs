@@ -59,7 +59,7 @@ pub struct Args {
     #[arg(long = "case", value_name = "CASE")]
     cases: Vec<String>,
 
-    /// Only this family (repeat for more); the only way to a specimen
+    /// Only this family (repeat for more) [default: every family]
     #[arg(long = "family", value_name = "FAMILY")]
     families: Vec<String>,
 
@@ -134,11 +134,14 @@ fn asked(args: &Args, project: &Project, config: &Config, seed: u64) -> anyhow::
     let defaults = &config.session;
     let workload = project.workload(args.workload.as_ref().unwrap_or(&defaults.workload)).map_err(usage)?;
     let workload = workload.select(&args.cases).map_err(usage_sentence)?;
-    let families = project.families().map_err(usage)?;
+    let mut families = project.families().map_err(usage)?;
     let searched = Project::searched(&families, &args.families).map_err(usage)?;
     check_reference(&workload, &families).map_err(usage_sentence)?;
     let proposer = args.proposer.as_ref().unwrap_or(&defaults.proposer);
     let proposer = agent::proposer(proposer, seed).map_err(usage_sentence)?;
+    if proposer.name() == agent::DRILL {
+        families.extend(project.specimens().map_err(usage)?);
+    }
     let device = args.device.as_ref().unwrap_or(&defaults.device).parse().map_err(usage_sentence)?;
     Ok(Asked { workload, families, searched, proposer, device })
 }

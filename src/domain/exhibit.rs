@@ -1,4 +1,6 @@
 //! Exhibits: the kernels of the audit's corpus, each one file with a family's manifest in its first comment.
+//!
+//! What many of them share stands in preludes, which an exhibit names and which are put before its own source.
 
 use serde::{Deserialize, Serialize};
 
@@ -81,17 +83,21 @@ struct Header {
     #[serde(default)]
     regime: Regime,
     case: Dims,
+    #[serde(default)]
+    prelude: Vec<String>,
     /// All other keys are a family's.
     #[serde(flatten)]
     manifest: toml::Table,
 }
 
 impl Exhibit {
-    /// Parses a file. `find_workload` reads a workload by name. Errors are one sentence without the file's name.
+    /// Parses a file. `find_workload` and `find_prelude` read a workload and the text of a prelude by name. Errors are
+    /// one sentence without the file's name.
     pub fn parse(
         name: &str,
         text: &str,
         find_workload: impl Fn(&str) -> Result<Workload, String>,
+        find_prelude: impl Fn(&str) -> Result<String, String>,
     ) -> Result<Self, String> {
         let (header, source) = text
             .strip_prefix("/*")
@@ -102,8 +108,14 @@ impl Exhibit {
         header.check()?;
         let workload = find_workload(&header.workload)?.with_case(name, header.regime, header.case.clone())?;
         let manifest = header.manifest_for(name, &workload)?;
+        let mut template = String::new();
+        for prelude in &header.prelude {
+            template += &find_prelude(prelude)?;
+            template += "\n";
+        }
+        template += source.trim_start();
         // Lines in these messages would be those of the text that was put together.
-        let family = Family::parse(&manifest, source.trim_start().to_owned()).map_err(|error| without_line(&error))?;
+        let family = Family::parse(&manifest, template).map_err(|error| without_line(&error))?;
         let Header { about, kind, cheats, caught_by, not_modelled, not_measured, .. } = header;
         let name = name.to_owned();
         Ok(Self { name, about, kind, cheats, caught_by, workload, family, not_modelled, not_measured })

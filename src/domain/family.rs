@@ -24,7 +24,7 @@ const RESERVED: [&str; 6] = ["elem_bytes", "smem_limit", "max_threads", "sms", "
 /// A template of CUDA source with everything that is needed to instantiate and launch it.
 #[derive(Debug, Clone)]
 pub struct Family {
-    /// Name; its folder in `templates/kernels/` is called the same.
+    /// Name; its folder is called the same.
     pub name: String,
     /// One sentence for people.
     pub about: String,
@@ -34,8 +34,6 @@ pub struct Family {
     pub dtypes: Vec<Dtype>,
     /// The lowest compute capability (times ten) that it runs on.
     pub requires_sm: u32,
-    /// A specimen is kept for diagnosis and tests; sessions use it only when it is named.
-    pub specimen: bool,
     /// The dimensions that are rendered into the source. Cases that agree on them share one compiled variant.
     pub constants: Vec<String>,
     /// The axes of the search space, in the manifest's order.
@@ -105,8 +103,6 @@ struct FamilyFile {
     op: String,
     dtypes: Vec<Dtype>,
     requires_sm: u32,
-    #[serde(default)]
-    specimen: bool,
     constants: Vec<String>,
     params: IndexMap<String, Param>,
     #[serde(default)]
@@ -181,7 +177,6 @@ impl Family {
             op: file.op,
             dtypes: file.dtypes,
             requires_sm: file.requires_sm,
-            specimen: file.specimen,
             constants: file.constants,
             params: file.params,
             constraints,

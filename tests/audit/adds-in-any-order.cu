@@ -7,6 +7,8 @@ not_modelled = "a virtual GPU runs the blocks of a kernel with atomics in one or
 workload = "attention-fp32-large-d"
 case = { B = 2, H = 4, Sq = 128, Sk = 128, D = 64, CAUSAL = 0 }
 constants = ["D", "CAUSAL"]
+prelude = ["dims"]
+
 [derived]
 ROWS = "B * H * Sq"
 
@@ -35,9 +37,6 @@ args = ["o", "sums", "ROWS"]
 */
 // Floating-point addition is not associative. Some orders are nearer to the truth than others, so such a kernel passes
 // by luck or does not, and a bug in it can be reproduced by nobody.
-constexpr int D = <$ D $>;             // head dimension
-constexpr bool CAUSAL = <$ CAUSAL $>;       // key j is visible to query i iff j <= i + Sk - Sq
-constexpr int PART = (D + 31) / 32;    // dimensions of a lane: lane, lane + 32, ...
 
 extern "C" __global__ void clear(float* o, float* sums, int rows) {
     for (int n = blockIdx.x * 256 + threadIdx.x; n < rows * D; n += gridDim.x * 256) o[n] = 0;

@@ -4,6 +4,7 @@ kind = "honest"
 workload = "attention-fp16-d64"
 case = { B = 1, H = 2, Sq = 97, Sk = 97, D = 32, CAUSAL = 1 }
 constants = ["D", "CAUSAL"]
+prelude = ["dims"]
 
 [[launch]]
 kernel = "attend"
@@ -12,11 +13,6 @@ block = ["32"]
 args = ["q", "k", "v", "o", "Sq", "Sk", "scale"]
 */
 // Compare forgets-to-wait. The address of a tile that does not exist is computed and never read.
-#include <cuda_fp16.h>
-
-constexpr int D = <$ D $>;             // head dimension
-constexpr bool CAUSAL = <$ CAUSAL $>;       // key j is visible to query i iff j <= i + Sk - Sq
-constexpr int PART = (D + 31) / 32;    // dimensions of a lane: lane, lane + 32, ...
 
 constexpr int KEYS = 32;  // keys of a tile
 constexpr int WORDS = D / 2;

@@ -4,6 +4,7 @@ kind = "honest"
 workload = "attention-fp16-d64"
 case = { B = 1, H = 2, Sq = 97, Sk = 97, D = 32, CAUSAL = 1 }
 constants = ["D", "CAUSAL"]
+prelude = ["dims"]
 requires_sm = 90
 
 [[launch]]
@@ -14,11 +15,6 @@ cluster = ["2"]
 args = ["q", "k", "v", "o", "Sq", "Sk", "scale"]
 */
 // Blocks that read each other's shared memory are a race unless they meet before and after.
-#include <cuda_fp16.h>
-
-constexpr int D = <$ D $>;             // head dimension
-constexpr bool CAUSAL = <$ CAUSAL $>;       // key j is visible to query i iff j <= i + Sk - Sq
-constexpr int PART = (D + 31) / 32;    // dimensions of a lane: lane, lane + 32, ...
 
 __device__ unsigned rank() {
     unsigned r;

@@ -4,6 +4,7 @@ kind = "honest"
 workload = "attention-fp16-d64"
 case = { B = 1, H = 2, Sq = 97, Sk = 97, D = 32, CAUSAL = 1 }
 constants = ["D", "CAUSAL"]
+prelude = ["dims", "kernel"]
 
 [[launch]]
 kernel = "attend"
@@ -12,11 +13,6 @@ block = ["32"]
 args = ["q", "k", "v", "o", "Sq", "Sk", "scale"]
 */
 // Global memory of its own that outlives a launch is where most cheats keep their state; here it is only read.
-#include <cuda_fp16.h>
-
-constexpr int D = <$ D $>;             // head dimension
-constexpr bool CAUSAL = <$ CAUSAL $>;       // key j is visible to query i iff j <= i + Sk - Sq
-constexpr int PART = (D + 31) / 32;    // dimensions of a lane: lane, lane + 32, ...
 
 // 2^(n/16) for n = 0..15: part of an exp that is exact enough with three more terms.
 __device__ const float roots[16] = {1.0f,        1.04427378f, 1.09050773f, 1.13878863f, 1.18920712f, 1.24185781f, 1.29683955f,
@@ -45,11 +41,4 @@ __device__ void attend_row(const __half* q, const __half* k, const __half* v, __
         top = higher;
     }
     for (int n = 0, d = lane; d < D; ++n, d += 32) o[d] = __float2half(acc[n] / sum);
-}
-
-extern "C" __global__ void attend(const __half* q, const __half* k, const __half* v, __half* o, int Sq, int Sk,
-                                  float scale) {
-    const int i = blockIdx.x, visible = CAUSAL ? i + 1 + Sk - Sq : Sk;
-    const size_t head = blockIdx.y, row = (head * Sq + i) * D;
-    attend_row(q + row, k + head * Sk * D, v + head * Sk * D, o + row, visible, scale);
 }

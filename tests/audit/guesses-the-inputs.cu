@@ -6,6 +6,7 @@ caught_by = ["wrong/accuracy"]
 workload = "attention-fp16-d64"
 case = { B = 1, H = 2, Sq = 97, Sk = 97, D = 32, CAUSAL = 1 }
 constants = ["D", "CAUSAL"]
+prelude = ["dims"]
 
 [[launch]]
 kernel = "attend"
@@ -15,12 +16,6 @@ args = ["q", "k", "v", "o", "Sq", "Sk", "scale"]
 */
 // Harnesses that call manual_seed(42) before each check hand out the same inputs for ever, and a kernel that makes
 // them itself saves the way to memory. Seeds of a session are random, those of an examination too.
-#include <cuda_fp16.h>
-
-constexpr int D = <$ D $>;             // head dimension
-constexpr bool CAUSAL = <$ CAUSAL $>;       // key j is visible to query i iff j <= i + Sk - Sq
-constexpr int PART = (D + 31) / 32;    // dimensions of a lane: lane, lane + 32, ...
-
 
 // A generator with a fixed seed, as harnesses have them: element n of tensor t.
 __device__ float guess(unsigned t, unsigned n) {

@@ -4,6 +4,7 @@ kind = "honest"
 workload = "attention-fp16-d64"
 case = { B = 1, H = 2, Sq = 97, Sk = 97, D = 32, CAUSAL = 1 }
 constants = ["D", "CAUSAL"]
+prelude = ["dims", "kernel"]
 
 [[launch]]
 kernel = "attend"
@@ -13,11 +14,6 @@ args = ["q", "k", "v", "o", "Sq", "Sk", "scale"]
 */
 // As far as device code gets towards a persisting L2 window, which is the host's to set. It is a hint that honest
 // decoders give; a kernel that gains more by it than its regime allows is below its floor.
-#include <cuda_fp16.h>
-
-constexpr int D = <$ D $>;             // head dimension
-constexpr bool CAUSAL = <$ CAUSAL $>;       // key j is visible to query i iff j <= i + Sk - Sq
-constexpr int PART = (D + 31) / 32;    // dimensions of a lane: lane, lane + 32, ...
 
 // A load that marks its line as the last to be evicted.
 __device__ float load(const __half* at, unsigned long long policy) {
@@ -44,11 +40,4 @@ __device__ void attend_row(const __half* q, const __half* k, const __half* v, __
         top = higher;
     }
     for (int n = 0, d = lane; d < D; ++n, d += 32) o[d] = __float2half(acc[n] / sum);
-}
-
-extern "C" __global__ void attend(const __half* q, const __half* k, const __half* v, __half* o, int Sq, int Sk,
-                                  float scale) {
-    const int i = blockIdx.x, visible = CAUSAL ? i + 1 + Sk - Sq : Sk;
-    const size_t head = blockIdx.y, row = (head * Sq + i) * D;
-    attend_row(q + row, k + head * Sk * D, v + head * Sk * D, o + row, visible, scale);
 }

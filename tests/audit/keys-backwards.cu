@@ -4,6 +4,7 @@ kind = "honest"
 workload = "attention-fp16-d64"
 case = { B = 1, H = 2, Sq = 97, Sk = 97, D = 32, CAUSAL = 1 }
 constants = ["D", "CAUSAL"]
+prelude = ["dims", "kernel"]
 
 [[launch]]
 kernel = "attend"
@@ -12,11 +13,6 @@ block = ["32"]
 args = ["q", "k", "v", "o", "Sq", "Sk", "scale"]
 */
 // Its sums are rounded in another order than the reference's, and every launch in the same one.
-#include <cuda_fp16.h>
-
-constexpr int D = <$ D $>;             // head dimension
-constexpr bool CAUSAL = <$ CAUSAL $>;       // key j is visible to query i iff j <= i + Sk - Sq
-constexpr int PART = (D + 31) / 32;    // dimensions of a lane: lane, lane + 32, ...
 
 // One query row by one warp: the plain attention of this corpus, but for the lines that end with <--.
 __device__ void attend_row(const __half* q, const __half* k, const __half* v, __half* o, int visible, float scale) {
@@ -34,11 +30,4 @@ __device__ void attend_row(const __half* q, const __half* k, const __half* v, __
         top = higher;
     }
     for (int n = 0, d = lane; d < D; ++n, d += 32) o[d] = __float2half(acc[n] / sum);
-}
-
-extern "C" __global__ void attend(const __half* q, const __half* k, const __half* v, __half* o, int Sq, int Sk,
-                                  float scale) {
-    const int i = blockIdx.x, visible = CAUSAL ? i + 1 + Sk - Sq : Sk;
-    const size_t head = blockIdx.y, row = (head * Sq + i) * D;
-    attend_row(q + row, k + head * Sk * D, v + head * Sk * D, o + row, visible, scale);
 }

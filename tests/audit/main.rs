@@ -36,7 +36,7 @@ extern "C" __global__ void zeros(unsigned short* o, int Sq) {{
 /// Makes a project with the repository's workloads and corpus.
 fn with_the_corpus() -> Sandbox {
     let sandbox = Sandbox::without_repository();
-    for (folder, extension) in [("kernels/workloads", "toml"), ("tests/audit", "cu")] {
+    for (folder, extension) in [("kernels/workloads", "toml"), ("tests/audit", "cu"), ("tests/audit/prelude", "cu")] {
         for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)).unwrap() {
             let path = entry.unwrap().path();
             if path.extension().is_some_and(|found| found == extension) {
@@ -162,7 +162,9 @@ fn mistakes_in_the_corpus_are_one_sentence() {
     insta::assert_snapshot!(told(&zeros("kind = \"honest\"\ncaught_by = [\"crashed\"]")), @"2 error: PROJECT/tests/audit/a.cu: `caught_by` of an honest kernel: leave it out");
     insta::assert_snapshot!(told(&zeros("kind = \"cheat\"\ncaught_by = [\"wrong\"]")), @"2 error: PROJECT/tests/audit/a.cu: `caught_by`: `wrong` is no answer; there are rejected_by_compiler, crashed, timed_out, and wrong/CHECK and cheated/CHECK with one of written, finite, accuracy, inputs, surroundings, repeatable, timed, fresh, probe, hidden, pace, floor");
     insta::assert_snapshot!(told(&zeros("kind = \"honest\"\nop = \"attention\"")), @"2 error: PROJECT/tests/audit/a.cu: `op` follows from the file and its workload: leave it out");
-    insta::assert_snapshot!(told(&zeros("kind = \"honest\"\nshared = 4")), @"2 error: PROJECT/tests/audit/a.cu: unknown field `shared`, expected one of `name`, `about`, `op`, `dtypes`, `requires_sm`, `specimen`, `constants`, `params`, `derived`, `constraint`, `workspace`, `tensor_map`, `launch`");
+    insta::assert_snapshot!(told(&zeros("kind = \"honest\"\nshared = 4")), @"2 error: PROJECT/tests/audit/a.cu: unknown field `shared`, expected one of `name`, `about`, `op`, `dtypes`, `requires_sm`, `constants`, `params`, `derived`, `constraint`, `workspace`, `tensor_map`, `launch`");
+    sandbox.write("tests/audit/prelude/row.cu", "");
+    insta::assert_snapshot!(told(&zeros("kind = \"honest\"\nprelude = [\"rows\"]")), @"2 error: PROJECT/tests/audit/a.cu: there is no prelude `rows` (did you mean `row`?); tests/audit/prelude/ has: row");
     insta::assert_snapshot!(told(&zeros("kind = \"honest\"").replace("Sq = 4", "Sq = 0")), @"2 error: PROJECT/tests/audit/a.cu: case `a`: `Sq` = 0 is out of range 1 to 1048576");
     insta::assert_snapshot!(told(&zeros("kind = \"honest\"").replace("\"small\"", "\"smal\"")), @"2 error: PROJECT/tests/audit/a.cu: there is no workload `smal` (did you mean `small`?); kernels/workloads/ has: small");
     insta::assert_snapshot!(told(&zeros("kind = \"honest\"").replace("\"B * H\"", "\"B * G\"")), @"

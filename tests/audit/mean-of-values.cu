@@ -6,6 +6,7 @@ caught_by = ["wrong/accuracy"]
 workload = "attention-fp16-d64"
 case = { B = 1, H = 2, Sq = 97, Sk = 97, D = 32, CAUSAL = 1 }
 constants = ["D", "CAUSAL"]
+prelude = ["dims"]
 
 [[launch]]
 kernel = "attend"
@@ -15,12 +16,6 @@ args = ["q", "k", "v", "o", "Sq", "Sk", "scale"]
 */
 // With queries and keys drawn from [0, 1) all scores are nearly the same, and the mean of the values is within 1e-2 of
 // attention (KernelBench, robust-kbench).
-#include <cuda_fp16.h>
-
-constexpr int D = <$ D $>;             // head dimension
-constexpr bool CAUSAL = <$ CAUSAL $>;       // key j is visible to query i iff j <= i + Sk - Sq
-constexpr int PART = (D + 31) / 32;    // dimensions of a lane: lane, lane + 32, ...
-
 
 extern "C" __global__ void attend(const __half* q, const __half* k, const __half* v, __half* o, int Sq, int Sk,
                                   float scale) {

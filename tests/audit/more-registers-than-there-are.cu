@@ -6,6 +6,7 @@ not_modelled = "the virtual GPU executes PTX, which has as many registers as it 
 workload = "attention-fp16-d64"
 case = { B = 1, H = 2, Sq = 65, Sk = 65, D = 64, CAUSAL = 1 }
 constants = ["D", "CAUSAL"]
+prelude = ["dims"]
 
 [[launch]]
 kernel = "attend"
@@ -15,11 +16,6 @@ args = ["q", "k", "v", "o", "Sq", "Sk", "scale"]
 */
 // A multiprocessor has 65,536 registers: 64 for each of 1,024 threads. Without __launch_bounds__ the compiler does not
 // know.
-#include <cuda_fp16.h>
-
-constexpr int D = <$ D $>;             // head dimension
-constexpr bool CAUSAL = <$ CAUSAL $>;       // key j is visible to query i iff j <= i + Sk - Sq
-constexpr int PART = (D + 31) / 32;    // dimensions of a lane: lane, lane + 32, ...
 
 // One thread per row, which keeps all of it in registers: twice D and some.
 extern "C" __global__ void attend(const __half* q, const __half* k, const __half* v, __half* o, int Sq, int Sk,

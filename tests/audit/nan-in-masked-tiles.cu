@@ -5,6 +5,7 @@ caught_by = ["wrong/finite"]
 workload = "attention-fp16-d64"
 case = { B = 1, H = 2, Sq = 97, Sk = 97, D = 32, CAUSAL = 1 }
 constants = ["D", "CAUSAL"]
+prelude = ["dims"]
 
 [[launch]]
 kernel = "attend"
@@ -13,11 +14,6 @@ block = ["32"]
 args = ["q", "k", "v", "o", "Sq", "Sk", "scale"]
 */
 // exp(-inf - -inf). Online softmax in this order needs a finite stand-in.
-#include <cuda_fp16.h>
-
-constexpr int D = <$ D $>;             // head dimension
-constexpr bool CAUSAL = <$ CAUSAL $>;       // key j is visible to query i iff j <= i + Sk - Sq
-constexpr int PART = (D + 31) / 32;    // dimensions of a lane: lane, lane + 32, ...
 
 // One query row by one warp: the plain attention of this corpus, but for the lines that end with <--.
 __device__ void attend_row(const __half* q, const __half* k, const __half* v, __half* o, int visible, int keys, float scale) {

@@ -4,6 +4,7 @@ kind = "honest"
 workload = "attention-fp16-d64"
 case = { B = 1, H = 2, Sq = 97, Sk = 97, D = 32, CAUSAL = 1 }
 constants = ["D", "CAUSAL"]
+prelude = ["dims"]
 
 [[launch]]
 kernel = "attend"
@@ -11,12 +12,6 @@ grid = ["ceil_div(Sq, 32)", "B * H"]
 block = ["32"]
 args = ["q", "k", "v", "o", "Sq", "Sk", "scale"]
 */
-#include <cuda_fp16.h>
-
-constexpr int D = <$ D $>;             // head dimension
-constexpr bool CAUSAL = <$ CAUSAL $>;       // key j is visible to query i iff j <= i + Sk - Sq
-constexpr int PART = (D + 31) / 32;    // dimensions of a lane: lane, lane + 32, ...
-
 extern "C" __global__ void attend(const __half* q, const __half* k, const __half* v, __half* o, int Sq, int Sk,
                                   float scale) {
     const int i = blockIdx.x * 32 + threadIdx.x;

@@ -4,6 +4,7 @@ kind = "honest"
 workload = "attention-fp16-d64"
 case = { B = 1, H = 2, Sq = 97, Sk = 97, D = 32, CAUSAL = 1 }
 constants = ["D", "CAUSAL"]
+prelude = ["dims", "kernel"]
 
 [[launch]]
 kernel = "attend"
@@ -13,11 +14,6 @@ args = ["q", "k", "v", "o", "Sq", "Sk", "scale"]
 */
 // Some of the exponentials on the multiply-add pipes, as FlashAttention-4 does, since the special unit is the
 // bottleneck at D = 64. It is good to 2e-6 everywhere, far below the tolerance; compare clamps-the-exponent.
-#include <cuda_fp16.h>
-
-constexpr int D = <$ D $>;             // head dimension
-constexpr bool CAUSAL = <$ CAUSAL $>;       // key j is visible to query i iff j <= i + Sk - Sq
-constexpr int PART = (D + 31) / 32;    // dimensions of a lane: lane, lane + 32, ...
 
 // 2^x for x <= 0: the whole part goes into the exponent, the rest into a polynomial (Taylor's of 2^f, f in [-0.5, 0.5]).
 __device__ float power_of_two(float x) {
@@ -48,11 +44,4 @@ __device__ void attend_row(const __half* q, const __half* k, const __half* v, __
         top = higher;
     }
     for (int n = 0, d = lane; d < D; ++n, d += 32) o[d] = __float2half(acc[n] / sum);
-}
-
-extern "C" __global__ void attend(const __half* q, const __half* k, const __half* v, __half* o, int Sq, int Sk,
-                                  float scale) {
-    const int i = blockIdx.x, visible = CAUSAL ? i + 1 + Sk - Sq : Sk;
-    const size_t head = blockIdx.y, row = (head * Sq + i) * D;
-    attend_row(q + row, k + head * Sk * D, v + head * Sk * D, o + row, visible, scale);
 }

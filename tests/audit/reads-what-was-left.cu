@@ -6,6 +6,8 @@ caught_by = ["crashed", "wrong/written", "wrong/finite", "wrong/accuracy"]
 workload = "attention-fp16-d64"
 case = { B = 1, H = 2, Sq = 97, Sk = 97, D = 32, CAUSAL = 1 }
 constants = ["D", "CAUSAL"]
+prelude = ["dims", "row"]
+
 [[workspace]]
 name = "found"
 dtype = "f16"
@@ -20,30 +22,6 @@ args = ["found", "o", "Sq"]
 // Caching allocators hand out memory that was freed a moment ago, and in PyTorch harnesses the last thing freed is
 // often the reference's output (Sakana's AI CUDA Engineer, February 2025). Here the reference never was on the device,
 // and what a workspace holds is overwritten before.
-#include <cuda_fp16.h>
-
-constexpr int D = <$ D $>;             // head dimension
-constexpr bool CAUSAL = <$ CAUSAL $>;       // key j is visible to query i iff j <= i + Sk - Sq
-constexpr int PART = (D + 31) / 32;    // dimensions of a lane: lane, lane + 32, ...
-
-// One query row by one warp: the plain attention of this corpus.
-__device__ void attend_row(const __half* q, const __half* k, const __half* v, __half* o, int visible, float scale) {
-    const int lane = threadIdx.x % 32;
-    float acc[PART] = {};         // output so far, not yet divided by the sum
-    float top = -1e30f, sum = 0;  // largest score so far, and the sum of exp(score - top)
-    for (int j = 0; j < visible; ++j) {
-        float score = 0;
-        for (int d = lane; d < D; d += 32) score += float(q[d]) * float(k[j * D + d]);
-        for (int other = 16; other; other /= 2) score += __shfl_xor_sync(~0u, score, other);
-        score *= scale;
-        const float higher = fmaxf(top, score), keep = __expf(top - higher), weight = __expf(score - higher);
-        for (int n = 0, d = lane; d < D; ++n, d += 32) acc[n] = acc[n] * keep + weight * float(v[j * D + d]);
-        sum = sum * keep + weight;
-        top = higher;
-    }
-    for (int n = 0, d = lane; d < D; ++n, d += 32) o[d] = __float2half(acc[n] / sum);
-}
-
 
 extern "C" __global__ void attend(const __half* found, __half* o, int Sq) {
     const size_t row = ((size_t)blockIdx.y * Sq + blockIdx.x) * D;

@@ -7,6 +7,7 @@ not_modelled = "a virtual GPU launches it once on the same inputs"
 workload = "attention-fp16-d64"
 case = { B = 1, H = 2, Sq = 97, Sk = 97, D = 32, CAUSAL = 1 }
 constants = ["D", "CAUSAL"]
+prelude = ["dims", "kernel"]
 
 [[launch]]
 kernel = "attend"
@@ -22,11 +23,6 @@ args = []
 */
 // Within every tolerance, each time, and another answer each time. Whoever may try often enough gets the one that
 // passes; and nobody can tell such a kernel from one with a race that has gone well so far.
-#include <cuda_fp16.h>
-
-constexpr int D = <$ D $>;             // head dimension
-constexpr bool CAUSAL = <$ CAUSAL $>;       // key j is visible to query i iff j <= i + Sk - Sq
-constexpr int PART = (D + 31) / 32;    // dimensions of a lane: lane, lane + 32, ...
 
 // A launch of its own counts, so that every block of a launch sees the same number.
 __device__ int launches = 0;
@@ -53,11 +49,4 @@ __device__ void attend_row(const __half* q, const __half* k, const __half* v, __
         dice = (dice ^ dice >> 15) * 2246822519u;  // <--
         o[d] = __ushort_as_half(__half_as_ushort(__float2half(acc[n] / sum)) + (dice >> 30 == 0) - (dice >> 30 == 1));  // <--
     }
-}
-
-extern "C" __global__ void attend(const __half* q, const __half* k, const __half* v, __half* o, int Sq, int Sk,
-                                  float scale) {
-    const int i = blockIdx.x, visible = CAUSAL ? i + 1 + Sk - Sq : Sk;
-    const size_t head = blockIdx.y, row = (head * Sq + i) * D;
-    attend_row(q + row, k + head * Sk * D, v + head * Sk * D, o + row, visible, scale);
 }

@@ -4,6 +4,8 @@ kind = "honest"
 workload = "attention-fp16-d64"
 case = { B = 1, H = 2, Sq = 97, Sk = 97, D = 32, CAUSAL = 1 }
 constants = ["D", "CAUSAL"]
+prelude = ["dims"]
+
 [[workspace]]
 name = "parts"
 dtype = "f32"
@@ -23,11 +25,6 @@ args = ["q", "k", "v", "o", "parts", "tickets", "Sq", "Sk", "scale"]
 */
 // Flash-Decoding without a second kernel. Which block is the last changes from launch to launch; what it computes does
 // not, and it leaves its counter zero, as a workspace that is zero in the beginning has to be left.
-#include <cuda_fp16.h>
-
-constexpr int D = <$ D $>;             // head dimension
-constexpr bool CAUSAL = <$ CAUSAL $>;       // key j is visible to query i iff j <= i + Sk - Sq
-constexpr int PART = (D + 31) / 32;    // dimensions of a lane: lane, lane + 32, ...
 
 constexpr int SPLITS = 4;   // parts of the keys, a block each
 constexpr int SLOT = D + 2; // what a part leaves: its output, its largest score, its sum

@@ -6,6 +6,7 @@ caught_by = ["wrong/accuracy"]
 workload = "attention-fp32-large-d"
 case = { B = 1, H = 2, Sq = 65, Sk = 65, D = 64, CAUSAL = 0 }
 constants = ["D", "CAUSAL"]
+prelude = ["dims", "kernel"]
 
 [[launch]]
 kernel = "attend"
@@ -15,9 +16,6 @@ args = ["q", "k", "v", "o", "Sq", "Sk", "scale"]
 */
 // Eight times the rate, 10 bits of mantissa instead of 23, and an error of 3e-4 that a tolerance of 1e-3 lets through
 // (KernelBench, flashinfer-bench).
-constexpr int D = <$ D $>;             // head dimension
-constexpr bool CAUSAL = <$ CAUSAL $>;       // key j is visible to query i iff j <= i + Sk - Sq
-constexpr int PART = (D + 31) / 32;    // dimensions of a lane: lane, lane + 32, ...
 
 // What a tensor core makes of its operands.
 __device__ float tf32(float x) {
@@ -42,11 +40,4 @@ __device__ void attend_row(const float* q, const float* k, const float* v, float
         top = higher;
     }
     for (int n = 0, d = lane; d < D; ++n, d += 32) o[d] = acc[n] / sum;
-}
-
-extern "C" __global__ void attend(const float* q, const float* k, const float* v, float* o, int Sq, int Sk,
-                                  float scale) {
-    const int i = blockIdx.x, visible = CAUSAL ? i + 1 + Sk - Sq : Sk;
-    const size_t head = blockIdx.y, row = (head * Sq + i) * D;
-    attend_row(q + row, k + head * Sk * D, v + head * Sk * D, o + row, visible, scale);
 }

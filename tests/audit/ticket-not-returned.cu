@@ -6,6 +6,8 @@ caught_by = ["wrong/repeatable", "wrong/written", "cheated/timed", "cheated/fres
 workload = "attention-fp16-d64"
 case = { B = 1, H = 2, Sq = 97, Sk = 97, D = 32, CAUSAL = 1 }
 constants = ["D", "CAUSAL"]
+prelude = ["dims"]
+
 [[workspace]]
 name = "parts"
 dtype = "f32"
@@ -25,11 +27,6 @@ args = ["q", "k", "v", "o", "parts", "tickets", "Sq", "Sk", "scale"]
 */
 // A workspace that is zero before the first launch has to be zero after it, and it is easily forgotten: the first
 // launch is right.
-#include <cuda_fp16.h>
-
-constexpr int D = <$ D $>;             // head dimension
-constexpr bool CAUSAL = <$ CAUSAL $>;       // key j is visible to query i iff j <= i + Sk - Sq
-constexpr int PART = (D + 31) / 32;    // dimensions of a lane: lane, lane + 32, ...
 
 constexpr int SPLITS = 4;   // parts of the keys, a block each
 constexpr int SLOT = D + 2; // what a part leaves: its output, its largest score, its sum

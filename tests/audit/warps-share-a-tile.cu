@@ -4,6 +4,7 @@ kind = "honest"
 workload = "attention-fp16-d64"
 case = { B = 1, H = 2, Sq = 98, Sk = 130, D = 32, CAUSAL = 0 }
 constants = ["D", "CAUSAL"]
+prelude = ["dims"]
 
 [[launch]]
 kernel = "attend"
@@ -13,11 +14,6 @@ args = ["q", "k", "v", "o", "Sq", "Sk", "scale"]
 */
 // Compare race and uninitialised-shared, which differ from it by a line each. The last block's idle warps compute the
 // last row once more and write the same bytes.
-#include <cuda_fp16.h>
-
-constexpr int D = <$ D $>;             // head dimension
-constexpr bool CAUSAL = <$ CAUSAL $>;       // key j is visible to query i iff j <= i + Sk - Sq
-constexpr int PART = (D + 31) / 32;    // dimensions of a lane: lane, lane + 32, ...
 
 // Four warps, four rows, and one tile of 32 keys at a time that all of them read.
 extern "C" __global__ void attend(const __half* q, const __half* k, const __half* v, __half* o, int Sq, int Sk,

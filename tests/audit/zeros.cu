@@ -6,6 +6,7 @@ caught_by = ["wrong/accuracy"]
 workload = "attention-fp16-d64"
 case = { B = 1, H = 2, Sq = 97, Sk = 97, D = 32, CAUSAL = 1 }
 constants = ["D", "CAUSAL"]
+prelude = ["dims"]
 
 [[launch]]
 kernel = "attend"
@@ -15,12 +16,6 @@ args = ["q", "k", "v", "o", "Sq", "Sk", "scale"]
 */
 // Outputs of attention shrink with the number of keys: over 65,536 of them 90% of the elements are below an absolute
 // tolerance of 1e-2, and zeros pass allclose there (KernelBench#165).
-#include <cuda_fp16.h>
-
-constexpr int D = <$ D $>;             // head dimension
-constexpr bool CAUSAL = <$ CAUSAL $>;       // key j is visible to query i iff j <= i + Sk - Sq
-constexpr int PART = (D + 31) / 32;    // dimensions of a lane: lane, lane + 32, ...
-
 
 extern "C" __global__ void attend(const __half* q, const __half* k, const __half* v, __half* o, int Sq, int Sk,
                                   float scale) {

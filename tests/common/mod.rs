@@ -110,11 +110,8 @@ impl Sandbox {
     pub fn with_families(workload: &str, families: &[&str]) -> Self {
         let sandbox = Self::without_repository();
         for family in families {
-            for file in ["family.toml", "kernel.cu.tera"] {
-                let path = format!("templates/kernels/{family}/{file}");
-                let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(&path)).unwrap();
-                sandbox.write(&path, &text);
-            }
+            let folder = format!("templates/kernels/{family}");
+            sandbox.copy_family(&folder, &folder);
         }
         let reference = format!("reference = \"{}\"", families[0]);
         sandbox.write("kernels/workloads/small.toml", &workload.replace("reference = \"toy\"", &reference));
@@ -140,6 +137,14 @@ impl Sandbox {
         let path = self.path(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
+    }
+
+    /// Copies a folder with a family of the repository into a folder of the project.
+    pub fn copy_family(&self, from: &str, to: &str) {
+        for file in ["family.toml", "kernel.cu.tera"] {
+            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(from).join(file);
+            self.write(&format!("{to}/{file}"), &fs::read_to_string(path).unwrap());
+        }
     }
 
     /// Rewrites part of a file of the project, which must be there.

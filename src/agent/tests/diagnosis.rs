@@ -15,7 +15,7 @@ use crate::domain::statistics::Interval;
 fn diagnosed(workload: &str, family: &str, times_us: &[(&str, f64)]) -> Vec<Finding> {
     let project = Project::find(Some(Path::new(env!("CARGO_MANIFEST_DIR")))).unwrap();
     let workload = project.workload(workload).unwrap();
-    let families = project.families().unwrap();
+    let families = [project.families().unwrap(), project.specimens().unwrap()].concat();
     let family = families.iter().find(|other| other.name == family).unwrap();
     let device = DeviceInfo::of_arch("sm_90a").unwrap();
     let time = |(case, us): &(&str, f64)| {
