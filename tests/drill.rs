@@ -1,12 +1,10 @@
 //! A session whose proposer mixes in kernels that are broken on purpose: each gets its outcome, and the session goes on.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use common::Sandbox;
+use crate::common::Sandbox;
 use serde_json::Value;
 
 /// What the virtual GPU says of each fault of the specimen.

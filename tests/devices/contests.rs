@@ -6,8 +6,8 @@ use optloop::domain::regime;
 use optloop::ops;
 use optloop::runner::worker::{TimeRequest, WorkerError};
 
-use crate::FAULTS;
-use crate::bench::{Bench, cold, small};
+use super::FAULTS;
+use super::bench::{Bench, cold, small};
 
 /// The fault of a kernel that computes no more after 50,000 launches, or a few hundred on the fake device.
 const GIVES_UP: i64 = 19;
