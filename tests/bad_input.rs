@@ -1,8 +1,6 @@
 //! Bad input gets one clear sentence and an exit code: 2 for a mistake in what was asked, 1 for a failure.
 
-mod common;
-
-use common::Sandbox;
+use crate::common::{self, Sandbox};
 
 const START: [&str; 3] = ["start", "--workload", "small"];
 

@@ -1,10 +1,8 @@
 //! Stories of `optloop bench` and `optloop reproduce`, through the command line.
 
-mod common;
-
 use std::process::Output;
 
-use common::Sandbox;
+use crate::common::Sandbox;
 use serde_json::Value;
 
 const POINT: &str = "toy:TILE=8,THREADS=128";

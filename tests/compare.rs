@@ -1,8 +1,6 @@
 //! Comparisons of recorded times through the command line: what is answered, and what is refused.
 
-mod common;
-
-use common::Sandbox;
+use crate::common::Sandbox;
 use serde_json::Value;
 
 const WINNER: &str = "kernels/modelled/fake/small/s128.json";

@@ -1,10 +1,8 @@
 //! A session whose proposer mixes in kernels that are broken on purpose: each gets its outcome, and the session goes on.
 
-mod common;
-
 use std::collections::BTreeMap;
 
-use common::Sandbox;
+use crate::common::Sandbox;
 use serde_json::Value;
 
 /// What the virtual GPU says of each fault.

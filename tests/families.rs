@@ -1,10 +1,8 @@
 //! Every family of the project compiles with the real NVRTC, for every architecture that it claims.
 
-mod common;
-
 use std::process::Command;
 
-use common::Sandbox;
+use crate::common::{self, Sandbox};
 use optloop::catalog::Project;
 use serde_json::Value;
 

@@ -1,8 +1,6 @@
 //! The second op: what the loop does for attention it does for matrix products, with nothing but the op's own files.
 
-mod common;
-
-use common::Sandbox;
+use crate::common::Sandbox;
 use serde_json::Value;
 
 const WORKLOAD: &str = r#"

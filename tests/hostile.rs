@@ -1,7 +1,4 @@
 //! Files and names that nobody should have made: each gets one clear sentence and exit code 2, and nothing leaves the project.
-#![cfg(unix)]
-
-mod common;
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -10,7 +7,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
-use common::Sandbox;
+use crate::common::{self, Sandbox};
 use tempfile::TempDir;
 
 const WORKLOAD: &str = "kernels/workloads/small.toml";

@@ -1,7 +1,6 @@
 //! Whatever the bytes, a parser returns: what it read, or one sentence. The fuzz targets in fuzz/ look for the same, for longer.
 
-mod common;
-
+use crate::common;
 use optloop::config::Config;
 use optloop::domain::expr::{Bindings, Expr};
 use optloop::domain::family::Family;

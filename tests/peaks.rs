@@ -1,7 +1,7 @@
 //! The micro-benchmarks behind a device's ceilings: they compile, and each launch is the work that it is taken for.
 //!
-//! On a CUDA device: `cargo test --release --test peaks -- --ignored`. There `OPTLOOP_EXE` may name the executable, where it
-//! is not where it was built.
+//! On a CUDA device: `cargo test --release --test integration peaks:: -- --ignored`. There `OPTLOOP_EXE` may name the
+//! executable, where it is not where it was built.
 
 use std::collections::HashMap;
 use std::path::PathBuf;

@@ -1,13 +1,10 @@
 //! Secrets of the environment: children do not get them, and no byte of one is kept or shown.
-#![cfg(target_os = "linux")]
-
-mod common;
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use common::Sandbox;
+use crate::common::{self, Sandbox};
 
 const CANARY: &str = "canary-7f3a9c51e0b84d26";
 

@@ -1,11 +1,9 @@
 //! Whole sessions through the command line, over the fake device.
 
-mod common;
-
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
-use common::Sandbox;
+use crate::common::{self, Sandbox};
 use serde_json::Value;
 
 #[test]

@@ -1,10 +1,8 @@
 //! Sessions on the virtual H200, as they run where there is no GPU: real kernels, executed on the CPU, with modelled times.
 
-mod common;
-
 use std::process::Output;
 
-use common::Sandbox;
+use crate::common::{self, Sandbox};
 use serde_json::Value;
 
 /// Runs a session of `iterations` on what `--device` says, or on what is there; a driver that is there is hidden.

@@ -32,6 +32,9 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Parser, Subcommand};
+use tracing::Level;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::prelude::*;
 
 pub use error::Usage;
 use error::report_error;
@@ -167,14 +170,13 @@ fn finish(result: anyhow::Result<()>) -> ExitCode {
 }
 
 fn start_tracing() {
-    let filter = tracing_subscriber::EnvFilter::try_from_env("OPTLOOP_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let wanted = std::env::var("OPTLOOP_LOG").ok().and_then(|text| text.parse().ok());
+    let filter = wanted.unwrap_or_else(|| Targets::new().with_default(Level::WARN));
+    let lines = tracing_subscriber::fmt::layer()
         .with_writer(|| secrets::Masked::new(std::io::stderr()))
         .with_ansi(false)
         .without_time()
         // It would say so on standard error, and panic where that is gone.
-        .log_internal_errors(false)
-        .init();
+        .log_internal_errors(false);
+    tracing_subscriber::registry().with(lines.with_filter(filter)).init();
 }

@@ -42,7 +42,7 @@ static ENGINE: LazyLock<Engine> = LazyLock::new(|| {
     let mut engine = Engine::new_raw();
     engine.register_global_module(ArithmeticPackage::new().as_shared_module());
     engine.register_global_module(LogicPackage::new().as_shared_module());
-    engine.set_max_operations(10_000).set_max_expr_depths(64, 16);
+    engine.set_max_operations(10_000).set_max_expr_depths(64);
     engine.register_fn("ceil_div", ceil_div);
     engine.register_fn("round_up", round_up);
     engine.register_fn("min", |a: i64, b: i64| a.min(b));

@@ -15,6 +15,7 @@ mod iterations;
 mod journal;
 #[cfg(test)]
 mod migration_tests;
+mod migrations;
 mod peaks;
 mod questions;
 mod readers;
@@ -30,7 +31,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use log::LevelFilter;
-use sqlx::migrate::Migrator;
 use sqlx::pool::PoolConnection;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions, Sqlite, SqliteConnection, SqlitePool};
@@ -41,11 +41,10 @@ pub use backup::Copied;
 pub use error::StoreError;
 pub use history::{Filter, HistoryRow, Sort};
 pub use iterations::Finish;
+use migrations::MIGRATIONS;
 pub use questions::IterationDetail;
 pub use resume::{Launched, Past};
 pub use sessions::NewSession;
-
-static MIGRATIONS: Migrator = sqlx::migrate!();
 
 /// A store that is open.
 #[derive(Debug, Clone)]

@@ -1,5 +1,5 @@
 //! A project of its own for every story: a temporary folder with a small workload, a small family and a git repository.
-#![allow(dead_code, reason = "every test file uses its own part of this")]
+#![allow(dead_code, reason = "the bench uses a part of this")]
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -7,8 +7,8 @@ use optloop::ops;
 use optloop::runner::messages::TimeRequest;
 use optloop::runner::worker::WorkerError;
 
-use crate::FAULTS;
-use crate::bench::{Bench, cold, small};
+use super::FAULTS;
+use super::bench::{Bench, cold, small};
 
 /// The fault of a kernel that computes no more after 50,000 launches, or a few hundred on the fake device.
 const GIVES_UP: i64 = 19;

@@ -8,7 +8,7 @@ use optloop::domain::family::Family;
 use optloop::domain::regime::Regime;
 use optloop::domain::workload::Case;
 
-use crate::bench::Bench;
+use super::bench::Bench;
 
 /// 74 rows of 72: boxes of 32 rows of 64 leave both ends of the tensor.
 const HEADS: i64 = 37;

@@ -6,10 +6,10 @@ use std::process::Command;
 
 use sqlx::{Connection, SqliteConnection};
 
+use super::killed::project;
+use super::record::{Record, commits, store};
+use super::running::{Running, no_orphans};
 use crate::common::Sandbox;
-use crate::killed::project;
-use crate::record::{Record, commits, store};
-use crate::running::{Running, no_orphans};
 
 const START: [&str; 10] =
     ["start", "--device", "fake", "--workload", "small", "--seed", "1", "--budget", "10m", "--json"];

@@ -6,9 +6,9 @@ use std::time::Duration;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
+use super::record::{Record, commits};
+use super::running::{Running, no_orphans};
 use crate::common::Sandbox;
-use crate::record::{Record, commits};
-use crate::running::{Running, no_orphans};
 
 /// How often the session is killed.
 const DEATHS: u64 = 100;

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
+use super::record::{Record, commits, store};
+use super::running::{Running, no_orphans};
 use crate::common::{self, Sandbox};
-use crate::record::{Record, commits, store};
-use crate::running::{Running, no_orphans};
 
 const START: [&str; 10] =
     ["start", "--device", "fake", "--workload", "small", "--seed", "1", "--iterations", "24", "--json"];

@@ -4,9 +4,9 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
-use super::common::{Sandbox, TEMPLATE, WORKLOAD};
 use super::hasty;
 use super::processes::{Watched, children};
+use crate::common::{Sandbox, TEMPLATE, WORKLOAD};
 
 const START: [&str; 7] = ["start", "--device", "fake", "--workload", "small", "--budget", "10m"];
 

@@ -16,7 +16,7 @@ use virtual_gpu::gpu::Gpu;
 use virtual_gpu::model::{Shape, model};
 use virtual_gpu::{Options, VirtualGpu};
 
-use crate::table::Row;
+use super::table::Row;
 
 /// Blocks that stand for a grid: enough to see every kind of causal tile. More change the ranking by nothing.
 const SAMPLE_BLOCKS: u32 = 12;

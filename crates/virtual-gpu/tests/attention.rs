@@ -1,8 +1,6 @@
 //! The two attention kernels of the benches compute attention, with every check of the virtual GPU on.
 
-#[path = "attention/problem.rs"]
 mod problem;
-#[path = "attention/reference.rs"]
 mod reference;
 
 use problem::{Kernel, Problem};

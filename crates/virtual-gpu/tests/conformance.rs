@@ -3,15 +3,10 @@
 //! The expected data were recorded by conformance/record.py; conformance/expected/expected.json says on what. A case
 //! without data fails. `CONFORMANCE_CASES=text` runs only those cases whose name contains the text.
 
-#[path = "conformance/compare.rs"]
 mod compare;
-#[path = "conformance/counters.rs"]
 mod counters;
-#[path = "conformance/execute.rs"]
 mod execute;
-#[path = "conformance/suite.rs"]
 mod suite;
-#[path = "conformance/tables.rs"]
 mod tables;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

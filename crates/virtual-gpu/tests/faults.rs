@@ -1,7 +1,6 @@
 //! Planted faults: each kind is found, at the line, thread and address where it was planted, and a clean twin of each
 //! kernel raises nothing.
 
-#[path = "faults/harness.rs"]
 mod harness;
 
 use harness::{BYTES, Bench, without_detail};

@@ -4,7 +4,7 @@ use half::f16;
 use virtual_gpu::Options;
 use virtual_gpu::counters::Counters;
 
-use crate::problem::{D, Kernel, Prepared, Problem};
+use super::problem::{D, Kernel, Prepared, Problem};
 
 impl Kernel {
     /// Returns whether key j is hidden from query i when j > i + keys - queries.

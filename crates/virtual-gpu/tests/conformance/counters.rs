@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use virtual_gpu::counters::Counters;
 use virtual_gpu::ptx;
 
-use crate::{execute, suite};
+use super::{execute, suite};
 
 type Counts = BTreeMap<String, u64>;
 

@@ -5,8 +5,8 @@ use virtual_gpu::gpu::Gpu;
 use virtual_gpu::program::Module;
 use virtual_gpu::{Fill, Launch, Options, Swizzle, TensorMap, VirtualGpu};
 
-use crate::suite::{Arg, Case, Manifest, Map};
-use crate::tables;
+use super::suite::{Arg, Case, Manifest, Map};
+use super::tables;
 
 /// Runs a case and returns the output's bytes and the counters.
 pub fn run(module: &Module, manifest: &Manifest, case: &Case) -> Result<(Vec<u8>, Counters), String> {

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
-use crate::compare::{Rule, width};
-use crate::tables::{self, Tables};
+use super::compare::{Rule, width};
+use super::tables::{self, Tables};
 
 /// What an output holds before a kernel writes it, unless the case says otherwise; as in record.py.
 const UNWRITTEN: u8 = 0xa5;

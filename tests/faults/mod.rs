@@ -1,9 +1,6 @@
 //! What goes wrong around a session: workers that die at every stage, pipes that are damaged, compilers without memory, parents
 //! that are killed, storms of signals. Through the command line, over the fake device.
-#![cfg(target_os = "linux")]
 
-#[path = "../common/mod.rs"]
-mod common;
 mod compilers;
 mod orphans;
 mod processes;
@@ -13,7 +10,7 @@ mod workers;
 
 use std::process::Output;
 
-use common::Sandbox;
+use crate::common::Sandbox;
 
 /// A project in which nothing takes long before it is given up.
 fn hasty() -> Sandbox {

@@ -1,7 +1,8 @@
 //! The suite that every device passes: what a worker on it must say of right and broken kernels.
 //!
-//! The fake and the virtual device run it always; a CUDA device with `cargo test --release --test devices -- --ignored`. There
-//! `OPTLOOP_EXE` may name the executable, where it is not where it was built.
+//! The fake and the virtual device run it always; a CUDA device with
+//! `cargo test --release --test integration devices:: -- --ignored`. There `OPTLOOP_EXE` may name the executable, where it is
+//! not where it was built.
 
 mod bench;
 mod contests;

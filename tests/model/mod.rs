@@ -2,7 +2,7 @@
 //!
 //! Needs no GPU. Compiles every configuration of the table with NVRTC, executes sampled blocks on the virtual GPU, and
 //! models the time. The model was fitted on other configurations. docs/model.md has the table that this prints:
-//! `cargo test --test model -- --nocapture`.
+//! `cargo test --test integration model:: -- --nocapture`.
 
 mod rank;
 mod simulate;

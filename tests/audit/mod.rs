@@ -1,13 +1,10 @@
 //! The corpus beside this file, replayed on the virtual H200, and what becomes of one that is wrong about itself.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use common::Sandbox;
+use crate::common::Sandbox;
 use serde_json::Value;
 
 /// A kernel that writes zeros, with the given lines in its manifest.

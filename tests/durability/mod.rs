@@ -1,8 +1,5 @@
 //! What a session that ends badly leaves behind, and how it goes on: over the fake device, through the command line.
-#![cfg(unix)]
 
-#[path = "../common/mod.rs"]
-mod common;
 mod disk;
 mod killed;
 mod record;

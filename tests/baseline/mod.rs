@@ -1,5 +1,4 @@
 //! Baseline programs: one that behaves, and every way in which one can fail. None of it needs a GPU or PyTorch.
-#![cfg(unix)]
 
 use std::fs;
 use std::path::Path;

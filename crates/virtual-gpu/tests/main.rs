@@ -1,0 +1,11 @@
+//! What the virtual GPU makes of PTX texts: one program, so that it is linked once.
+
+mod attention;
+mod cluster;
+mod conformance;
+mod corners;
+mod faults;
+mod hopper;
+mod loader;
+mod numeric;
+mod tensor;

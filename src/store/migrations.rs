@@ -1,0 +1,48 @@
+//! The steps that make the schema: the files of migrations/, built into the program.
+//!
+//! They are listed here instead of by `sqlx::migrate!`, because that macro makes Cargo build sqlx and SQLite a second
+//! time.
+
+use std::sync::LazyLock;
+
+use sqlx::SqlSafeStr;
+use sqlx::migrate::{Migration, MigrationType, Migrator};
+
+/// Every file of migrations/ in order. A store keeps the SHA-384 of each text that it has seen: a text never changes.
+const FILES: [(&str, &str); 6] = [
+    ("0001_initial.sql", include_str!("../../migrations/0001_initial.sql")),
+    ("0002_profiles.sql", include_str!("../../migrations/0002_profiles.sql")),
+    ("0003_peaks.sql", include_str!("../../migrations/0003_peaks.sql")),
+    ("0004_contests.sql", include_str!("../../migrations/0004_contests.sql")),
+    ("0005_durability.sql", include_str!("../../migrations/0005_durability.sql")),
+    ("0006_journal.sql", include_str!("../../migrations/0006_journal.sql")),
+];
+
+/// The migrations of this program.
+pub(super) static MIGRATIONS: LazyLock<Migrator> =
+    LazyLock::new(|| Migrator::with_migrations(FILES.into_iter().map(|(name, text)| migration(name, text)).collect()));
+
+/// Reads version and description from the name of a file, as sqlx does.
+fn migration(name: &str, text: &'static str) -> Migration {
+    let (version, description) =
+        name.strip_suffix(".sql").and_then(|stem| stem.split_once('_')).expect("a name like 0001_initial.sql");
+    let version = version.parse().expect("a number before the underscore");
+    Migration::new(version, description.replace('_', " ").into(), MigrationType::Simple, text.into_sql_str(), false)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    /// sqlx reads the folder by its own rules: its versions, descriptions and checksums are those in older stores.
+    #[tokio::test]
+    async fn the_migrations_are_those_that_sqlx_reads_from_the_folder() {
+        let facts = |migrator: &Migrator| {
+            migrator.iter().map(|m| (m.version, m.description.clone(), m.checksum.clone(), m.no_tx)).collect::<Vec<_>>()
+        };
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations");
+        assert_eq!(facts(&MIGRATIONS), facts(&Migrator::new(folder).await.unwrap()));
+    }
+}

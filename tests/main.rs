@@ -1,0 +1,31 @@
+//! Stories through the command line, and the suite that every device passes: one program, so that it is linked once.
+//!
+//! A story that needs a process of its own starts one. `cargo test --test integration devices::` runs those of one
+//! module.
+
+mod audit;
+mod bad_input;
+#[cfg(unix)]
+mod baseline;
+mod bench;
+mod common;
+mod compare;
+mod devices;
+mod drill;
+#[cfg(unix)]
+mod durability;
+mod families;
+#[cfg(target_os = "linux")]
+mod faults;
+mod gemm;
+#[cfg(unix)]
+mod hostile;
+mod hostile_parsers;
+mod links;
+mod model;
+mod peaks;
+#[cfg(target_os = "linux")]
+mod secrets;
+mod session;
+mod structure;
+mod virtual_gpu;
