@@ -60,21 +60,11 @@ impl Session<'_> {
     pub(super) fn queue_winner(&mut self, case: &str, contender: &Contender, previous: Option<&Timing>) -> bool {
         let Some(timing) = contender.measurement.best_timing() else { return false };
         let known = self.parts.known.iter().find(|known| known.here && known.case == case);
-        let device = &self.parts.worker.info().name;
         if known.is_some_and(|known| known.hash == contender.variant.hash) {
             // It is committed already, by an earlier session: HEAD holds it.
             self.uncommitted.remove(case);
             self.kept.push((contender.iteration, case.to_owned()));
             return true;
-        }
-        if let Some(other) = known.map(|known| &known.device).filter(|other| *other != device) {
-            let folder = self.parts.worker.info().winners_folder();
-            let reason = format!(
-                "its committed winner is of {other}, and times of two devices say nothing about each other; remove its \
-                 files from kernels/{folder}/ to commit those of {device}"
-            );
-            self.refuse(case, &reason);
-            return false;
         }
         if known.is_some_and(|known| known.median_us * 1e3 <= timing.median_ns) && !self.remeasured.contains(case) {
             // Better than the start, but the committed winner was better still, and its turn is yet to come.
@@ -101,7 +91,7 @@ impl Session<'_> {
         };
         let contest = contender.measurement.contest.as_ref();
         Winner {
-            folder: self.parts.worker.info().winners_folder(),
+            device: self.parts.worker.info().key(),
             workload: self.parts.workload.name.clone(),
             source: contender.variant.source.clone(),
             sidecar,
@@ -117,18 +107,20 @@ impl Session<'_> {
     fn sidecar(&self, contender: &Contender, timing: &Timing) -> Sidecar {
         let Contender { variant, artifact, request, measurement, .. } = contender;
         let (workload, info) = (&self.parts.workload, self.parts.worker.info());
+        let won = SidecarVariant {
+            family: variant.family.clone(),
+            params: variant.params.clone(),
+            hash: variant.hash.clone(),
+        };
         Sidecar {
             schema: sidecar::SCHEMA.to_owned(),
+            source: Some(won.source_name()),
             arch: artifact.arch.clone(),
             compile_options: artifact.options.clone(),
             tensors: sidecar::tensors(&workload.op.tensors(&request.case.dims, workload.dtype)),
             workspaces: sidecar::workspaces(&request.plan.workspaces),
             launches: request.plan.launches.clone(),
-            variant: SidecarVariant {
-                family: variant.family.clone(),
-                params: variant.params.clone(),
-                hash: variant.hash.clone(),
-            },
+            variant: won,
             measurement: SidecarMeasurement::of(&Conditions::of(workload, &request.case, info), measurement, timing),
             environment: SidecarEnvironment {
                 device: info.name.clone(),

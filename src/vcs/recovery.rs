@@ -8,10 +8,11 @@ use std::path::Path;
 use git2::{ObjectType, Oid};
 use serde::{Deserialize, Serialize};
 
+use super::Repo;
+use super::changes::Change;
 use super::error::VcsError;
 use super::files;
 use super::index::{self, LockedIndex};
-use super::{Repo, WinnerFile};
 
 /// What a commit is about to do, written into git's lock of the index before anything is done.
 #[derive(Debug, Serialize, Deserialize)]
@@ -23,19 +24,30 @@ pub(super) struct Journal {
     /// The files that it writes, relative to the working tree, and their contents' names. Folders may have any bytes in
     /// their names.
     files: Vec<(OsString, String)>,
+    /// The files that it removes. Journals of 0.1.0 do not have them.
+    #[serde(default)]
+    removed: Vec<OsString>,
     /// The folders that it makes, innermost first.
     folders: Vec<OsString>,
 }
 
 impl Journal {
     /// Says what the commit of some files with a move of a reference is about to do.
-    pub(super) fn of(repo: &Repo, reference: &str, winner: &[WinnerFile]) -> Self {
-        let shown: Vec<String> = winner.iter().map(|file| file.path.display().to_string()).collect();
+    pub(super) fn of(repo: &Repo, reference: &str, changes: &[Change]) -> Self {
+        let shown: Vec<String> = changes.iter().map(|change| change.path.display().to_string()).collect();
         let about = format!("optloop (process {}) is committing {}", std::process::id(), shown.join(" and "));
-        let files = winner.iter().map(|file| (file.path.clone().into(), file.blob.to_string())).collect();
-        let above = winner.first().into_iter().flat_map(|file| files::folders_above(&file.path));
+        let written = |change: &Change| Some((change.path.clone().into(), change.blob()?.to_string()));
+        let removed = changes.iter().filter(|change| change.after.is_none()).map(|change| change.path.clone().into());
+        // All of them are in one folder.
+        let above = changes.first().into_iter().flat_map(|change| files::folders_above(&change.path));
         let folders = above.filter(|folder| !repo.workdir.join(folder).exists()).map(Into::into).collect();
-        Self { about, reference: reference.to_owned(), files, folders }
+        Self {
+            about,
+            reference: reference.to_owned(),
+            files: changes.iter().filter_map(written).collect(),
+            removed: removed.collect(),
+            folders,
+        }
     }
 
     /// Reads the journal in a lock file; none if another git made it.
@@ -78,6 +90,20 @@ impl Repo {
                 }
             }
         }
+        for path in &journal.removed {
+            let path = Path::new(path);
+            // Where HEAD has it no more, it was committed.
+            let Some(base) = head.as_ref().and_then(|tree| tree.get_path(path).ok()).map(|entry| entry.id()) else {
+                continue;
+            };
+            let file = self.workdir.join(path);
+            if files::read(&file).map_err(VcsError::file("read", &file))?.is_none() {
+                self.restore(&file, base)?;
+            }
+            if index.staged(path)?.is_none() {
+                index.unstage(path, Some(base))?;
+            }
+        }
         for folder in &journal.folders {
             // One in which something is stays.
             let _ = fs::remove_dir(self.workdir.join(folder));
@@ -97,10 +123,13 @@ impl Repo {
         }
         match base {
             None => fs::remove_file(&file).map_err(VcsError::file("remove", &file)),
-            Some(base) => {
-                let blob = self.git.find_blob(base).map_err(VcsError::git("read a file of HEAD"))?;
-                files::replace(&file, blob.content(), None).map_err(VcsError::file("write", &file))
-            }
+            Some(base) => self.restore(&file, base),
         }
+    }
+
+    /// Writes a file of HEAD.
+    fn restore(&self, file: &Path, base: Oid) -> Result<(), VcsError> {
+        let blob = self.git.find_blob(base).map_err(VcsError::git("read a file of HEAD"))?;
+        files::replace(file, blob.content(), None).map_err(VcsError::file("write", file))
     }
 }
