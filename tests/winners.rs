@@ -32,7 +32,8 @@ fn committed(sandbox: &Sandbox, folder: &str) -> String {
 fn first_try(sandbox: &Sandbox, session: &str, winner: &Value) -> (i64, String) {
     let rows: Value = serde_json::from_str(&sandbox.succeeds(&["history", session, "--json"])).unwrap();
     let tried = rows.as_array().unwrap().iter().filter(|row| row["hash"] == winner["variant"]["hash"]);
-    let first = tried.map(|row| row["iteration"].as_i64().unwrap()).min().unwrap();
+    let first = tried.map(|row| row["iteration"].as_i64().unwrap()).min();
+    let first = first.unwrap_or_else(|| panic!("{} is not among {rows}", winner["variant"]));
     (first, sandbox.succeeds(&["show", &first.to_string()]))
 }
 
