@@ -1,6 +1,6 @@
 """Launches a committed winner from its two files alone, without optloop, and compares it with PyTorch in float64.
 
-    python3 examples/launch_winner.py kernels/variants/attention-fp16-d64/b8h8s128.cu [--include /usr/local/cuda/include]
+    python3 examples/launch_winner.py kernels/variants/nvidia-h200-132sm-140gib/attention-fp16-d64/b8h8s128.json [--include DIR]
 
 Needs torch and the CUDA driver. The sidecar says everything about the launches; only the comparison knows what they compute.
 """
@@ -152,15 +152,17 @@ def attention(sidecar, buffers):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("source", type=pathlib.Path)
+    parser.add_argument("sidecar", type=pathlib.Path, help="the winner's .json file; its source lies beside it")
     parser.add_argument("--include", action="append", default=["/usr/local/cuda/include"], help="where cuda_fp16.h is")
     arguments = parser.parse_args()
-    sidecar = json.loads(arguments.source.with_suffix(".json").read_text())
+    sidecar = json.loads(arguments.sidecar.read_text())
+    # Sidecars of version 0.1.0 name no source: theirs has their own name.
+    source = arguments.sidecar.with_name(sidecar.get("source", arguments.sidecar.with_suffix(".cu").name))
 
     buffers = allocate(sidecar)
     wheels = [found for path in sys.path for found in glob.glob(f"{path}/nvidia/*/include")]
     includes = [f"-I{folder}" for folder in [*arguments.include, *wheels]]
-    cubin = compile(arguments.source.read_text(), [f"-arch={sidecar['arch']}", *sidecar["compile_options"], *includes])
+    cubin = compile(source.read_text(), [f"-arch={sidecar['arch']}", *sidecar["compile_options"], *includes])
     driver, module = library("libcuda.so.1"), c_void_p()
     check("cuModuleLoadData", driver.cuModuleLoadData(byref(module), cubin))
     for plan in sidecar["launches"]:
@@ -173,9 +175,9 @@ def main():
         case ["a", "b", "c"]:
             output, expected = "c", buffers["a"].double() @ buffers["b"].double()
         case names:
-            sys.exit(f"{arguments.source}: launched; what its tensors {', '.join(names)} mean, this example does not know")
+            sys.exit(f"{arguments.sidecar}: launched; what its tensors {', '.join(names)} mean, this example does not know")
     error = ((buffers[output].double() - expected).norm() / expected.norm()).item()
-    print(f"{arguments.source}: relative error {error:.2e} against float64")
+    print(f"{arguments.sidecar}: relative error {error:.2e} against float64")
     # Written so that a NaN fails.
     if not error < TOLERANCES[output, sidecar["tensors"][output]["dtype"]]:
         sys.exit("that is too much")

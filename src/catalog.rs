@@ -1,4 +1,6 @@
-//! The project's workloads and families, read from its folder.
+//! The project's workloads, families and committed winners, read from its folder.
+
+mod winners;
 
 mod fragments;
 
@@ -8,15 +10,14 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 
 use crate::claim::Claims;
-use crate::domain::device::DeviceInfo;
 use crate::domain::exhibit::Exhibit;
 use crate::domain::family::Family;
 use crate::domain::names::did_you_mean;
-use crate::domain::proposal::KnownWinner;
-use crate::domain::sidecar::Sidecar;
-use crate::domain::workload::{BaselineKey, Case, Workload};
+use crate::domain::workload::{BaselineKey, Workload};
 use crate::files;
 use crate::ops;
+
+pub use winners::sidecars_of;
 
 /// The folder that holds `config.toml`, with the workloads and families in it.
 #[derive(Debug, Clone)]
@@ -139,60 +140,6 @@ impl Project {
         }
         let searched = families.iter().filter(|family| given.is_empty() || given.contains(&family.name));
         Ok(searched.map(|family| family.name.clone()).collect())
-    }
-
-    /// Returns the committed winners of a workload: those of the device's own folder, then those of all others.
-    pub fn known_winners(&self, workload: &Workload, device: &DeviceInfo) -> Vec<KnownWinner> {
-        let own = device.winners_folder();
-        let mut folders = self.winners_folders();
-        // Stable: the own folder first, the others by name.
-        folders.sort_by_key(|folder| *folder != own);
-        let of_folder = |folder: &String| {
-            let path = self.root.join("kernels").join(folder).join(&workload.name);
-            let winner = |case: &Case| known_winner(&self.root, &path, case, *folder == own);
-            workload.cases.iter().filter_map(winner).collect::<Vec<_>>()
-        };
-        folders.iter().flat_map(of_folder).collect()
-    }
-
-    /// Returns the sidecars of the committed winners of a case, one for each kind of device, measured ones last.
-    pub fn committed(&self, workload: &str, case: &str) -> Vec<PathBuf> {
-        let sidecar =
-            |folder: &String| self.root.join("kernels").join(folder).join(workload).join(format!("{case}.json"));
-        self.winners_folders().iter().map(sidecar).filter(|path| path.is_file()).collect()
-    }
-
-    /// Lists the folders below `kernels/` that hold winners, sorted.
-    fn winners_folders(&self) -> Vec<String> {
-        let modelled = fs::read_dir(self.root.join("kernels/modelled")).into_iter().flatten().filter_map(Result::ok);
-        let names = modelled.filter_map(|entry| entry.file_name().into_string().ok());
-        let mut folders: Vec<String> = names.map(|name| format!("modelled/{name}")).collect();
-        folders.push("variants".to_owned());
-        folders.sort();
-        folders
-    }
-}
-
-/// Reads the winner of a case. A sidecar that cannot be read is told in the log and passed over.
-fn known_winner(root: &Path, folder: &Path, case: &Case, here: bool) -> Option<KnownWinner> {
-    let path = folder.join(format!("{}.json", case.name));
-    if !path.exists() {
-        return None;
-    }
-    match files::read_inside(root, &path).and_then(|text| Sidecar::parse(&text).map_err(anyhow::Error::msg)) {
-        Ok(Sidecar { variant, measurement, environment, .. }) => Some(KnownWinner {
-            case: case.name.clone(),
-            family: variant.family,
-            params: variant.params,
-            hash: variant.hash,
-            device: environment.device,
-            median_us: measurement.median_us,
-            here,
-        }),
-        Err(error) => {
-            tracing::warn!("{} is passed over: {error:#}", path.display());
-            None
-        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::process::Output;
 
-use crate::common::Sandbox;
+use crate::common::{FAKE_WINNERS, Sandbox};
 use serde_json::Value;
 
 const POINT: &str = "toy:TILE=8,THREADS=128";
@@ -126,9 +126,9 @@ fn winners_files_and_iterations_of_a_session_can_be_measured_again() {
     let session = sandbox.report();
     let case = session["cases"].as_array().unwrap().iter().find(|case| case["case"] == "s128").unwrap();
     let iteration = case["iteration"].to_string();
-    for (what, more) in
-        [("small/s128", &[][..]), ("kernels/modelled/fake/small/s128.cu", &[]), (&iteration, &["--case", "s128"])]
-    {
+    let (source, sidecar) = (sandbox.source(FAKE_WINNERS, "s128"), format!("{FAKE_WINNERS}/s128.json"));
+    let one_case = ["--case", "s128"];
+    for (what, more) in [("small/s128", &[][..]), (&sidecar, &[]), (&source, &one_case), (&iteration, &one_case)] {
         let printed = json(&bench(&sandbox, what, &[more, &["--json"]].concat()));
         let [contest] = &printed["contests"].as_array().unwrap()[..] else { panic!("{what}: {printed}") };
         let challenger = &contest["entrants"][0];
@@ -140,14 +140,15 @@ fn winners_files_and_iterations_of_a_session_can_be_measured_again() {
 #[test]
 fn a_file_that_was_edited_is_what_is_measured() {
     let sandbox = after_a_session();
-    let file = "kernels/modelled/fake/small/s128.cu";
+    // It may be the source of s64, too.
+    let file = &sandbox.source(FAKE_WINNERS, "s128");
     sandbox.replace(file, "extern \"C\"", "extern \"C\" /* edited */");
-    let edited = json(&bench(&sandbox, file, &["--against", "small/s128", "--json"]));
+    let edited = json(&bench(&sandbox, file, &["--case", "s128", "--against", "small/s128", "--json"]));
     let itself = json(&bench(&sandbox, "small/s128", &["--json"]));
     let name = |printed: &Value| printed["contests"][0]["entrants"][0]["name"].clone();
     assert_eq!(name(&edited), name(&itself), "both are the file");
     sandbox.replace(file, "/* edited */", "nonsense");
-    let said = refused(&sandbox, file, &[]);
+    let said = refused(&sandbox, file, &["--case", "s128"]);
     assert!(said.starts_with("1 ") && said.contains("does not compile"), "{said}");
 }
 
@@ -165,7 +166,7 @@ fn a_kernel_that_is_wrong_has_no_time() {
 fn what_cannot_be_measured_is_refused_with_what_to_do() {
     let sandbox = Sandbox::new();
     insta::assert_snapshot!(refused(&sandbox, "3", &[]), @"2 error: there are no sessions yet: run `optloop start` first");
-    insta::assert_snapshot!(refused(&sandbox, "small/s64", &[]), @"2 error: no winner of small/s64 is committed: there is no kernels/modelled/fake/small/s64.cu");
+    insta::assert_snapshot!(refused(&sandbox, "small/s64", &[]), @"2 error: no winner of small/s64 is committed: there is no kernels/variants/fake-device-no-kernel-was-executed-132sm-16gib/small/s64.json");
     insta::assert_snapshot!(refused(&sandbox, "smal/s64", &[]), @"2 error: there is no workload `smal` (did you mean `small`?); kernels/workloads/ has: small");
     insta::assert_snapshot!(refused(&sandbox, "toy", &["--workload", "small"]), @"2 error: `toy` is a family: say on which case of small with --case");
     insta::assert_snapshot!(refused(&sandbox, "toy:TILE=7", &["--workload", "small", "--case", "s64"]), @"2 error: TILE=7 is none of the values of family `toy`: [4, 8, 16, 32, 64]");
@@ -179,14 +180,17 @@ fn what_cannot_be_measured_is_refused_with_what_to_do() {
     insta::assert_snapshot!(refused(&sandbox, "small/s64", &["--case", "s128"]), @"2 error: the winner of case `s64` of small is launched for that case alone, and another one is asked for");
     insta::assert_snapshot!(refused(&sandbox, "small/s64", &["--against", "small/s128"]), @"2 error: --against: the winner of case `s128` of small is launched for that case alone, and another one is asked for");
     insta::assert_snapshot!(refused(&sandbox, "small/s64", &["--workload", "large"]), @"2 error: it is of workload small, and large is asked for");
-    std::fs::remove_file(sandbox.path("kernels/modelled/fake/small/s64.json")).unwrap();
-    insta::assert_snapshot!(refused(&sandbox, "small/s64", &[]), @"2 error: PROJECT/kernels/modelled/fake/small/s64.cu has no sidecar, which says how it is compiled and launched: Failed to read PROJECT/kernels/modelled/fake/small/s64.json: No such file or directory (os error 2)");
+    std::fs::rename(sandbox.path(FAKE_WINNERS), sandbox.path("elsewhere")).unwrap();
+    sandbox.write("kernels/variants/a-gpu-1sm-4gib/small/s64.json", "{}");
+    insta::assert_snapshot!(refused(&sandbox, "small/s64", &[]), @"2 error: no winner of small/s64 is committed: there is no kernels/variants/fake-device-no-kernel-was-executed-132sm-16gib/small/s64.json; other devices have kernels/variants/a-gpu-1sm-4gib/small/s64.json");
+    sandbox.write("lonely/toy.cu", "");
+    insta::assert_snapshot!(refused(&sandbox, "lonely/toy.cu", &[]), @"2 error: lonely/toy.cu has no sidecar, which says how it is compiled and launched");
 }
 
 #[test]
 fn the_figure_of_a_commit_holds_and_a_false_one_does_not() {
     let sandbox = after_a_session();
-    let commit = sandbox.git(&["log", "-1", "--format=%H", "--", "kernels/modelled/fake/small/s128.json"]);
+    let commit = sandbox.git(&["log", "-1", "--format=%H", "--", &format!("{FAKE_WINNERS}/s128.json")]);
     let reproduce = ["reproduce", commit.trim(), "--device", "fake"];
     insta::assert_snapshot!(without_figures(&sandbox.succeeds(&reproduce)), @"
     small/s128 on fake device (no kernel was executed), warm L2, times are modelled
@@ -207,7 +211,7 @@ fn the_figure_of_a_commit_holds_and_a_false_one_does_not() {
     assert_eq!(case["contest"]["entrants"].as_array().unwrap().len(), 2, "the winner, and its twin");
 
     // Whoever writes a better figure into the sidecar is found out.
-    let path = "kernels/modelled/fake/small/s128.json";
+    let path = &format!("{FAKE_WINNERS}/s128.json");
     let mut sidecar = json(&std::fs::read_to_string(sandbox.path(path)).unwrap());
     let boast = |sidecar: &Value| {
         sandbox.write(path, &sidecar.to_string());
@@ -217,11 +221,11 @@ fn the_figure_of_a_commit_holds_and_a_false_one_does_not() {
     let honest = sidecar.clone();
     sidecar["launches"][0]["programmatic"] = Value::from(true);
     boast(&sidecar);
-    insta::assert_snapshot!(sandbox.fails(&["reproduce", "HEAD", "--device", "fake"]), @"2 error: kernels/modelled/fake/small/s128.cu cannot be reproduced here: the winner of case `s128` of small cannot be launched: launch `toy`: the first of a plan cannot be programmatic, it waits for what was before");
+    insta::assert_snapshot!(sandbox.fails(&["reproduce", "HEAD", "--device", "fake"]), @"2 error: kernels/variants/fake-device-no-kernel-was-executed-132sm-16gib/small/s128.json cannot be reproduced here: the winner of case `s128` of small cannot be launched: launch `toy`: the first of a plan cannot be programmatic, it waits for what was before");
     sidecar = honest;
     sidecar["measurement"]["median_us"] = Value::from(us * 0.8);
     boast(&sidecar);
-    insta::assert_snapshot!(sandbox.fails(&["reproduce", "HEAD", "--device", "fake"]), @"2 error: kernels/modelled/fake/small/s128.cu cannot be reproduced here: the time in its sidecar lies outside its own interval");
+    insta::assert_snapshot!(sandbox.fails(&["reproduce", "HEAD", "--device", "fake"]), @"2 error: kernels/variants/fake-device-no-kernel-was-executed-132sm-16gib/small/s128.json cannot be reproduced here: the time in its sidecar lies outside its own interval");
     sidecar["measurement"]["ci_us"] = serde_json::json!([us * 0.799, us * 0.801]);
     // As in the first release, when the dimensions stood in the workload's file alone.
     sidecar["measurement"].as_object_mut().unwrap().remove("dims").unwrap();
@@ -248,18 +252,18 @@ fn what_cannot_be_reproduced_here_is_refused_with_what_differs() {
     let said = sandbox.fails(&["reproduce", first.trim(), "--device", "fake"]);
     insta::assert_snapshot!(said.replace(first.trim(), "COMMIT"), @"2 error: commit COMMIT has no winner: `git log -- kernels` lists those that have");
 
-    let commit = sandbox.git(&["log", "-1", "--format=%H", "--", "kernels/modelled/fake/small/s128.json"]);
-    insta::assert_snapshot!(sandbox.fails(&["reproduce", commit.trim(), "--device", "virtual"]), @"2 error: kernels/modelled/fake/small/s128.cu cannot be reproduced here: these are not comparable: the device is virtual H200 here and fake device (no kernel was executed) there");
+    let commit = sandbox.git(&["log", "-1", "--format=%H", "--", &format!("{FAKE_WINNERS}/s128.json")]);
+    insta::assert_snapshot!(sandbox.fails(&["reproduce", commit.trim(), "--device", "virtual"]), @"2 error: kernels/variants/fake-device-no-kernel-was-executed-132sm-16gib/small/s128.json cannot be reproduced here: these are not comparable: the device is virtual H200 here and fake device (no kernel was executed) there");
     sandbox.replace("kernels/workloads/small.toml", "Sq = 128", "Sq = 127");
-    insta::assert_snapshot!(sandbox.fails(&["reproduce", commit.trim(), "--device", "fake"]), @"2 error: kernels/modelled/fake/small/s128.cu cannot be reproduced here: these are not comparable: the case's shape is B=2 CAUSAL=1 D=16 H=2 Sk=128 Sq=127 here and B=2 CAUSAL=1 D=16 H=2 Sk=128 Sq=128 there");
+    insta::assert_snapshot!(sandbox.fails(&["reproduce", commit.trim(), "--device", "fake"]), @"2 error: kernels/variants/fake-device-no-kernel-was-executed-132sm-16gib/small/s128.json cannot be reproduced here: these are not comparable: the case's shape is B=2 CAUSAL=1 D=16 H=2 Sk=128 Sq=127 here and B=2 CAUSAL=1 D=16 H=2 Sk=128 Sq=128 there");
     sandbox.replace("kernels/workloads/small.toml", "Sq = 127", "regime = \"cold\"\nSq = 128");
     assert!(
         sandbox.optloop(&["reproduce", commit.trim(), "--device", "fake"]).status.success(),
         "the sidecar says warm"
     );
-    sandbox.replace("kernels/modelled/fake/small/s128.cu", "extern", "/* another source */ extern");
+    sandbox.replace(&sandbox.source(FAKE_WINNERS, "s128"), "extern", "/* another source */ extern");
     sandbox.git(&["commit", "--quiet", "--all", "--message", "another source"]);
-    insta::assert_snapshot!(sandbox.fails(&["reproduce", "HEAD", "--device", "fake"]), @"2 error: kernels/modelled/fake/small/s128.cu cannot be reproduced here: its source is not the one that its sidecar describes");
+    insta::assert_snapshot!(sandbox.fails(&["reproduce", "HEAD", "--device", "fake"]), @"2 error: kernels/variants/fake-device-no-kernel-was-executed-132sm-16gib/small/s128.json cannot be reproduced here: its source is not the one that its sidecar describes");
 }
 
 #[test]

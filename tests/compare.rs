@@ -3,7 +3,7 @@
 use crate::common::Sandbox;
 use serde_json::Value;
 
-const WINNER: &str = "kernels/modelled/fake/small/s128.json";
+const WINNER: &str = "kernels/variants/fake-device-no-kernel-was-executed-132sm-16gib/small/s128.json";
 
 /// A project whose only case has a committed winner.
 fn sandbox() -> Sandbox {
@@ -58,7 +58,7 @@ fn entrants_of_one_contest_are_compared_by_its_rounds() {
 fn a_committed_winner_is_compared_by_its_interval_whatever_it_is_called() {
     let sandbox = sandbox();
     let stored = answer(&sandbox, &winner(&sandbox), "1");
-    for name in ["small/s128", WINNER, "kernels/modelled/fake/small/s128.cu"] {
+    for name in ["small/s128", WINNER, &sandbox.source(crate::common::FAKE_WINNERS, "s128")] {
         let committed = answer(&sandbox, name, "1");
         assert_eq!((&committed["ratio"]["paired"], &committed["noise"]), (&false.into(), &Value::Null), "{name}");
         assert_eq!(committed["conditions"], stored["conditions"], "{name}");
@@ -108,10 +108,10 @@ fn what_names_no_time_is_answered_with_what_would() {
     insta::assert_snapshot!(said(&several, &["--case", "s12"]), @"2 error: iteration 2 was not timed on `s12` (did you mean `s128`?); it was on s128, s64");
     insta::assert_snapshot!(said("99", &[]), @"1 error: there is no iteration 99; the iterations are 1 to 6");
     insta::assert_snapshot!(said("winner", &[]), @"2 error: `winner` names no time: write an iteration's number, <workload>/<case>, a winner's .json or .cu, or baseline:<session>/<case>");
-    insta::assert_snapshot!(said("small/s999", &["--case", "s128"]), @"2 error: `small/s999` has no committed winner in kernels/variants/ or kernels/modelled/");
+    insta::assert_snapshot!(said("small/s999", &["--case", "s128"]), @"2 error: `small/s999` has no committed winner in kernels/variants/");
     insta::assert_snapshot!(said("baseline:s128", &[]), @"2 error: `baseline:s128` names no baseline: write baseline:<session>/<case>, such as baseline:3/b1h1s128");
     insta::assert_snapshot!(said("baseline:1/s12", &["--case", "s128"]), @"2 error: session 1 timed no baseline on `s12` (did you mean `s128`?)");
-    insta::assert_snapshot!(said("missing.cu", &["--case", "s128"]), @"2 error: Failed to read missing.json: No such file or directory (os error 2)");
+    insta::assert_snapshot!(said("missing.cu", &["--case", "s128"]), @"2 error: `missing.cu` has no sidecar beside it");
     sandbox.write("broken.json", "{}");
     assert!(said("broken.json", &["--case", "s128"]).starts_with("2 error: broken.json is no sidecar of a winner: "));
 }
@@ -128,5 +128,5 @@ fn a_sidecar_of_the_first_release_is_understood_as_long_as_its_case_has_its_shap
     assert!(sandbox.succeeds(&["compare", "small/s128", "1"]).contains("as long as A"));
 
     sandbox.replace("kernels/workloads/small.toml", "Sq = 128", "Sq = 96");
-    insta::assert_snapshot!(sandbox.fails(&["compare", "small/s128", "1"]), @"2 error: kernels/modelled/fake/small/s128.json does not say its dimensions, and small has no case `s128` with its shapes any more");
+    insta::assert_snapshot!(sandbox.fails(&["compare", "small/s128", "1"]), @"2 error: kernels/variants/fake-device-no-kernel-was-executed-132sm-16gib/small/s128.json does not say its dimensions, and small has no case `s128` with its shapes any more");
 }

@@ -29,3 +29,4 @@ mod secrets;
 mod session;
 mod structure;
 mod virtual_gpu;
+mod winners;

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
-use crate::common::{self, Sandbox};
+use crate::common::{self, FAKE_WINNERS, Sandbox};
 use serde_json::Value;
 
 #[test]
@@ -35,10 +35,11 @@ fn a_session_improves_the_seed_commits_the_winners_and_reports() {
     let commit = largest["commit"].as_str().unwrap();
     assert_eq!(sandbox.git(&["status", "--porcelain"]), "");
     let files = sandbox.git(&["show", "--name-only", "--format=", commit]);
-    assert_eq!(files, "kernels/modelled/fake/small/s128.cu\nkernels/modelled/fake/small/s128.json\n");
-    let sidecar: Value =
-        serde_json::from_str(&sandbox.git(&["show", &format!("{commit}:kernels/modelled/fake/small/s128.json")]))
-            .unwrap();
+    assert!(files.contains(&format!("{FAKE_WINNERS}/s128.json\n")), "{files}");
+    assert!(files.lines().all(|file| file.starts_with(FAKE_WINNERS)), "{files}");
+    let committed = |name: &str| sandbox.git(&["show", &format!("{commit}:{FAKE_WINNERS}/{name}")]);
+    let sidecar: Value = serde_json::from_str(&committed("s128.json")).unwrap();
+    assert!(committed(sidecar["source"].as_str().unwrap()).contains("toy("), "{sidecar}");
     assert_eq!(sidecar["launches"][0]["kernel"], "toy");
     assert_eq!(sidecar["launches"][0]["grid"][1], 4);
     assert!(sidecar["measurement"]["samples"].as_u64() >= Some(40), "whole blocks of them: {sidecar}");
@@ -317,11 +318,12 @@ fn without_a_repository_the_session_says_so_and_keeps_its_winners_in_the_store()
 #[test]
 fn a_winner_that_a_user_has_edited_is_left_alone() {
     let sandbox = Sandbox::new();
-    sandbox.write("kernels/modelled/fake/small/s128.cu", "// mine\n");
+    let sidecar = format!("{FAKE_WINNERS}/s128.json");
+    sandbox.write(&sidecar, "mine");
     let output = sandbox.session("20", &["--case", "s128"]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && said.contains("s128: not committed:"), "{said}");
-    assert_eq!(std::fs::read_to_string(sandbox.path("kernels/modelled/fake/small/s128.cu")).unwrap(), "// mine\n");
+    assert_eq!(std::fs::read_to_string(sandbox.path(&sidecar)).unwrap(), "mine");
 }
 
 /// `optloop start --json | head -1` ends the reader, not the session.
@@ -365,30 +367,15 @@ fn one_session_at_a_time_has_the_project() {
 fn a_slower_variant_never_replaces_a_committed_winner() {
     let sandbox = Sandbox::new();
     assert!(sandbox.session("60", &[]).status.success());
-    let winners = || sandbox.git(&["ls-tree", "-r", "HEAD", "kernels/modelled"]);
+    let winners = || sandbox.git(&["ls-tree", "-r", "HEAD", "kernels/variants"]);
     let best = winners();
     // The old point is gone from the family, so the winner cannot be measured again.
-    let sidecar = std::fs::read_to_string(sandbox.path("kernels/modelled/fake/small/s128.json")).unwrap();
-    let tile = serde_json::from_str::<Value>(&sidecar).unwrap()["variant"]["params"]["TILE"].to_string();
+    let tile = sandbox.json(&format!("{FAKE_WINNERS}/s128.json"))["variant"]["params"]["TILE"].to_string();
     let others = ["4", "8", "16", "32", "64"].into_iter().filter(|value| **value != tile).collect::<Vec<_>>();
     sandbox.replace("templates/kernels/toy/family.toml", "[4, 8, 16, 32, 64]", &format!("[{}]", others.join(", ")));
     let output = sandbox.session("30", &[]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(winners(), best);
-}
-
-/// The committed winner of another device is not replaced: the two times say nothing about each other.
-#[test]
-fn a_winner_of_another_device_stays() {
-    let sandbox = Sandbox::new();
-    assert!(sandbox.session("20", &["--case", "s128"]).status.success());
-    sandbox.replace("kernels/modelled/fake/small/s128.json", "fake device (no kernel was executed)", "NVIDIA H200");
-    sandbox.replace("kernels/modelled/fake/small/s128.json", "\"hash\": \"", "\"hash\": \"0");
-    sandbox.git(&["commit", "--quiet", "--all", "--message", "as if it came from elsewhere"]);
-    let before = sandbox.git(&["rev-parse", "HEAD"]);
-    let said = String::from_utf8(sandbox.session("20", &["--case", "s128"]).stderr).unwrap();
-    assert!(said.contains("s128: not committed: its committed winner is of NVIDIA H200"), "{said}");
-    assert_eq!(sandbox.git(&["rev-parse", "HEAD"]), before);
 }
 
 /// What nobody has examined yet is examined in its final, and what fails there is neither committed nor reported as the best.
@@ -435,6 +422,5 @@ fn an_incumbent_into_whose_memory_a_challenger_writes_stays_in_the_running() {
     assert!(out.clone().all(|event| fault(&event["iteration"]) == 20), "{:?}", out.collect::<Vec<_>>());
     let shown = sandbox.succeeds(&["show", &cheated[0]["iteration"].to_string()]);
     assert!(shown.contains("is right by itself and fails beside it: right when timed, but wrong on other"), "{shown}");
-    let winner = std::fs::read_to_string(sandbox.path("kernels/modelled/fake/small/s128.json")).unwrap();
-    assert_eq!(serde_json::from_str::<Value>(&winner).unwrap()["variant"]["params"]["FAULT"], 0);
+    assert_eq!(sandbox.json(&format!("{FAKE_WINNERS}/s128.json"))["variant"]["params"]["FAULT"], 0);
 }

@@ -24,9 +24,8 @@ fn the_architecture_draws_what_is_imported() {
     let imported = sources.imports()[&ROOT].keys().map(|(from, to)| format!("{from} -> {to}")).collect();
     let text = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
     let drawn = drawn(&text, &sources.modules[ROOT].children);
-    let only = |these: &BTreeSet<String>, those: &BTreeSet<String>| {
-        these.difference(those).cloned().collect::<Vec<_>>()
-    };
+    let only =
+        |these: &BTreeSet<String>, those: &BTreeSet<String>| these.difference(those).cloned().collect::<Vec<_>>();
     assert_eq!(only(&imported, &drawn), [""; 0], "imported, but not drawn in ARCHITECTURE.md");
     assert_eq!(only(&drawn, &imported), [""; 0], "drawn in ARCHITECTURE.md, but not imported");
 }

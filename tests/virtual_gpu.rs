@@ -2,7 +2,7 @@
 
 use std::process::Output;
 
-use crate::common::{self, Sandbox};
+use crate::common::{self, Sandbox, VIRTUAL_WINNERS};
 use serde_json::Value;
 
 /// Runs a session of `iterations` on what `--device` says, or on what is there; a driver that is there is hidden.
@@ -39,13 +39,14 @@ fn without_a_gpu_a_session_runs_on_the_virtual_h200_and_every_time_says_modelled
     let markdown = sandbox.succeeds(&["report"]);
     assert!(markdown.contains("Every time below is **modelled**") && markdown.contains("limiter"), "{markdown}");
 
-    // What won is in git, where modelled winners are, and says what it is.
+    // What won is in git, in the virtual GPU's own folder, and says what it is.
     let commit = case["commit"].as_str().unwrap();
     assert_eq!(sandbox.git(&["status", "--porcelain"]), "");
     let files = sandbox.git(&["show", "--name-only", "--format=", commit]);
-    assert_eq!(files, "kernels/modelled/h200/small/s128.cu\nkernels/modelled/h200/small/s128.json\n");
+    assert!(files.contains(&format!("{VIRTUAL_WINNERS}/s128.json\n")), "{files}");
+    assert!(files.lines().all(|file| file.starts_with(VIRTUAL_WINNERS)), "{files}");
     assert!(sandbox.git(&["log", "-1", "--format=%B", commit]).contains("us modelled"));
-    let sidecar = sandbox.git(&["show", &format!("{commit}:kernels/modelled/h200/small/s128.json")]);
+    let sidecar = sandbox.git(&["show", &format!("{commit}:{VIRTUAL_WINNERS}/s128.json")]);
     let sidecar: Value = serde_json::from_str(&sidecar).unwrap();
     assert_eq!(sidecar["measurement"]["time_source"], "modelled");
     assert_eq!(sidecar["measurement"]["samples"], 1, "nobody pretends to have sampled");
@@ -61,10 +62,11 @@ fn without_a_gpu_a_session_runs_on_the_virtual_h200_and_every_time_says_modelled
 fn a_measured_winner_is_an_idea_and_no_time_to_beat() {
     let sandbox = Sandbox::with_attention();
     said(&session(&sandbox, "6", &["--device", "virtual", "--case", "s128"]));
-    let (modelled, measured) = ("kernels/modelled/h200/small", "kernels/variants/small");
-    sandbox.git(&["mv", "kernels/modelled/h200", "kernels/variants"]);
+    let measured = "kernels/variants/nvidia-h200-132sm-140gib/small";
+    let in_folder = |path: &str| std::path::Path::new(path).parent().unwrap().to_str().unwrap().to_owned();
+    sandbox.git(&["mv", &in_folder(VIRTUAL_WINNERS), &in_folder(measured)]);
     let sidecar = format!("{measured}/s128.json");
-    let mut told: Value = serde_json::from_str(&std::fs::read_to_string(sandbox.path(&sidecar)).unwrap()).unwrap();
+    let mut told = sandbox.json(&sidecar);
     told["measurement"]["time_source"] = "measured".into();
     told["measurement"]["median_us"] = 0.001.into();
     told["environment"]["device"] = "NVIDIA H200".into();
@@ -76,10 +78,7 @@ fn a_measured_winner_is_an_idea_and_no_time_to_beat() {
     assert!(second.contains("an earlier session confirmed it on NVIDIA H200"), "{second}");
     assert!(sandbox.report()["cases"][0]["commit"].is_string(), "it is committed beside the measured one");
     let files = sandbox.git(&["ls-files", "kernels"]);
-    assert!(
-        files.contains(&format!("{modelled}/s128.cu")) && files.contains(&format!("{measured}/s128.cu")),
-        "{files}"
-    );
+    assert!([VIRTUAL_WINNERS, measured].iter().all(|folder| files.contains(&format!("{folder}/s128.json"))), "{files}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::runner::messages::CaseRequest;
 /// What the command line calls a kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum What {
-    /// A `.cu` file with its sidecar beside it.
+    /// A `.cu` file, for every sidecar beside it that names it, or one such sidecar.
     File(PathBuf),
     /// The committed winner of a case.
     Winner {
@@ -52,7 +52,7 @@ pub struct Subject {
 pub struct Committed {
     /// Name of its workload.
     pub workload: String,
-    /// The text of the `.cu` file.
+    /// The text of its source.
     pub source: String,
     /// How to launch it and what was found.
     pub sidecar: Sidecar,
@@ -61,7 +61,7 @@ pub struct Committed {
 impl What {
     /// Reads what a person wrote.
     pub fn parse(text: &str) -> Result<Self, String> {
-        if text.ends_with(".cu") {
+        if text.ends_with(".cu") || text.ends_with(".json") {
             return Ok(Self::File(PathBuf::from(text)));
         }
         if text.chars().all(|c| c.is_ascii_digit()) {
@@ -71,7 +71,7 @@ impl What {
         if let Some((workload, case)) = text.rsplit_once('/') {
             if workload.contains('/') {
                 return Err(format!(
-                    "`{text}` is neither a .cu file nor `<workload>/<case>`: a committed winner is named by one of the two"
+                    "`{text}` is neither a .cu or .json file nor `<workload>/<case>`: a committed winner is named by one of these"
                 ));
             }
             return Ok(Self::Winner { workload: workload.to_owned(), case: case.to_owned() });
@@ -116,8 +116,9 @@ mod tests {
     fn a_kernel_is_named_by_a_file_a_winner_an_iteration_or_a_point() {
         let winner = What::Winner { workload: "attention-fp16-d64".to_owned(), case: "b1h1s128".to_owned() };
         assert_eq!(What::parse("attention-fp16-d64/b1h1s128"), Ok(winner));
-        let file = "kernels/variants/attention-fp16-d64/b1h1s128.cu";
-        assert_eq!(What::parse(file), Ok(What::File(PathBuf::from(file))));
+        for file in ["kernels/variants/gpu-8sm-8gib/w/toy-0123456789.cu", "kernels/variants/gpu-8sm-8gib/w/c.json"] {
+            assert_eq!(What::parse(file), Ok(What::File(PathBuf::from(file))));
+        }
         assert_eq!(What::parse("17"), Ok(What::Iteration(17)));
         let point = |params: &[(&str, i64)]| What::Point {
             family: "attention-scalar".to_owned(),
@@ -130,6 +131,6 @@ mod tests {
     #[test]
     fn what_names_no_kernel_is_told_how_to_name_one() {
         insta::assert_snapshot!(What::parse("attention-scalar:BR").unwrap_err(), @"`BR` is no parameter: write NAME=NUMBER, several with commas between them");
-        insta::assert_snapshot!(What::parse("kernels/variants/w/c").unwrap_err(), @"`kernels/variants/w/c` is neither a .cu file nor `<workload>/<case>`: a committed winner is named by one of the two");
+        insta::assert_snapshot!(What::parse("kernels/variants/w/c").unwrap_err(), @"`kernels/variants/w/c` is neither a .cu or .json file nor `<workload>/<case>`: a committed winner is named by one of these");
     }
 }

@@ -6,6 +6,7 @@ use anyhow::{Context, anyhow, bail};
 
 use super::subject::filled_in;
 use super::{Bench, Committed, Subject, What};
+use crate::catalog::sidecars_of;
 use crate::domain::family::Family;
 use crate::domain::names::did_you_mean;
 use crate::domain::sidecar::{self, Sidecar};
@@ -33,20 +34,39 @@ impl Bench {
         match what {
             What::File(path) => {
                 let workload = asked.workload.map_or_else(|| folder_of(path), |name| Ok(name.to_owned()))?;
-                self.committed(&read_committed(path, workload)?, asked).map(|subject| vec![subject])
+                self.in_files(path, &workload, asked)
             }
             What::Winner { workload, case } => {
-                let folder = self.project.root().join("kernels").join(self.device().winners_folder());
-                let path = folder.join(workload).join(format!("{case}.cu"));
                 self.project.workload(workload)?.case(case).map_err(anyhow::Error::msg)?;
-                if !path.is_file() {
-                    bail!("no winner of {workload}/{case} is committed: there is no {}", self.relative(&path));
+                let sidecar = self.project.winner(&self.device().key(), workload, case);
+                if !sidecar.is_file() {
+                    bail!(
+                        "no winner of {workload}/{case} is committed: there is no {}{}",
+                        self.relative(&sidecar),
+                        self.others(workload, case)
+                    );
                 }
-                self.committed(&read_committed(&path, workload.clone())?, asked).map(|subject| vec![subject])
+                self.in_files(&sidecar, workload, asked)
             }
             What::Iteration(id) => self.of_iteration(*id, asked).await,
             What::Point { family, params } => self.points(family, params, asked),
         }
+    }
+
+    /// Takes the winners in files: that of a sidecar, or those of a source, which several cases may share.
+    fn in_files(&self, path: &Path, workload: &str, asked: Asked<'_>) -> anyhow::Result<Vec<Subject>> {
+        let is_sidecar = path.extension().is_some_and(|extension| extension == "json");
+        let sidecars = if is_sidecar { vec![path.to_owned()] } else { sidecars_of(path)? };
+        if sidecars.is_empty() {
+            bail!("{} has no sidecar, which says how it is compiled and launched", path.display());
+        }
+        let winners = sidecars.iter().map(|sidecar| read_committed(sidecar, workload));
+        let mut winners = winners.collect::<anyhow::Result<Vec<_>>>()?;
+        let is_asked = |winner: &Committed| asked.cases.contains(&winner.sidecar.measurement.case);
+        if winners.iter().any(is_asked) {
+            winners.retain(is_asked);
+        }
+        winners.iter().map(|winner| self.committed(winner, asked)).collect()
     }
 
     /// Takes a winner as it stands in files. The sidecar says how to compile and launch it.
@@ -194,6 +214,13 @@ impl Bench {
         }
     }
 
+    /// Names the winners of a case that other devices have.
+    fn others(&self, workload: &str, case: &str) -> String {
+        let others: Vec<String> =
+            self.project.committed(workload, case).iter().map(|path| self.relative(path)).collect();
+        if others.is_empty() { String::new() } else { format!("; other devices have {}", others.join(", ")) }
+    }
+
     fn relative(&self, path: &Path) -> String {
         path.strip_prefix(self.project.root()).unwrap_or(path).display().to_string()
     }
@@ -206,12 +233,10 @@ fn folder_of(path: &Path) -> anyhow::Result<String> {
     folder.map(str::to_owned).with_context(|| format!("{} is in no folder: name its --workload", path.display()))
 }
 
-fn read_committed(path: &Path, workload: String) -> anyhow::Result<Committed> {
-    let beside = path.with_extension("json");
-    let source = files::read(path)?;
-    let text = files::read(&beside)
-        .with_context(|| format!("{} has no sidecar, which says how it is compiled and launched", path.display()))?;
-    let sidecar: Sidecar =
-        Sidecar::parse(&text).map_err(|problem| anyhow!("{} is no sidecar: {problem}", beside.display()))?;
-    Ok(Committed { workload, source, sidecar })
+/// Reads a sidecar and its source.
+fn read_committed(path: &Path, workload: &str) -> anyhow::Result<Committed> {
+    let sidecar = Sidecar::parse(&files::read(path)?);
+    let sidecar = sidecar.map_err(|problem| anyhow!("{} is no sidecar: {problem}", path.display()))?;
+    let source = files::read(&sidecar.source_beside(path))?;
+    Ok(Committed { workload: workload.to_owned(), source, sidecar })
 }

@@ -143,8 +143,9 @@ fn named(winner: &WinnerInCommit, reason: &anyhow::Error) -> anyhow::Error {
 /// Reads what a winner's commit records, and refuses what could not be compared with it.
 fn recorded(bench: &Bench, project: &Project, winner: &WinnerInCommit) -> anyhow::Result<Recorded> {
     let sidecar: Sidecar =
-        serde_json::from_str(&winner.sidecar).map_err(|error| anyhow!("its sidecar cannot be read: {error}"))?;
-    if VariantHash::of(&winner.source) != sidecar.variant.hash {
+        Sidecar::parse(&winner.sidecar).map_err(|problem| anyhow!("its sidecar cannot be read: {problem}"))?;
+    let Some(source) = winner.source.clone() else { bail!("its source is not in the commit") };
+    if VariantHash::of(&source) != sidecar.variant.hash {
         bail!("its source is not the one that its sidecar describes");
     }
     let [lo, hi] = sidecar.measurement.ci_us;
@@ -164,7 +165,7 @@ fn recorded(bench: &Bench, project: &Project, winner: &WinnerInCommit) -> anyhow
     if arch != here {
         bail!("it is compiled for {arch}, and this device takes {here}");
     }
-    let committed = Committed { workload: winner.workload.clone(), source: winner.source.clone(), sidecar };
+    let committed = Committed { workload: winner.workload.clone(), source, sidecar };
     let ci_us = committed.sidecar.measurement.shown_ci_us();
     let subject = bench.committed(&committed, Asked { workload: None, cases: &[] })?;
     bench.check_regime(&subject, regime).map_err(anyhow::Error::msg)?;

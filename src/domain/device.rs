@@ -1,9 +1,13 @@
 //! What a device is, as far as rules and reports care.
 
+mod key;
+
 use serde::{Deserialize, Serialize};
 
 use super::expr::Bindings;
 use super::op::Dtype;
+
+pub use key::DeviceKey;
 
 /// Where a time comes from. The two are never compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -190,15 +194,9 @@ impl DeviceInfo {
         self.timing.replays()
     }
 
-    /// Returns the folder below `kernels/` that holds the winners of devices of this kind.
-    ///
-    /// Real devices share one. Every virtual GPU has its own: a modelled winner neither replaces a measured one nor keeps
-    /// it out.
-    pub fn winners_folder(&self) -> String {
-        match self.time_source() {
-            TimeSource::Measured => "variants".to_owned(),
-            TimeSource::Modelled => format!("modelled/{}", self.id.trim_start_matches("virtual:")),
-        }
+    /// Returns the kind of device that it is. Winners belong to it.
+    pub fn key(&self) -> DeviceKey {
+        DeviceKey::of(&self.name, self.sms, self.memory_bytes)
     }
 
     /// Binds the limits that constraints may name: `smem_limit`, `max_threads`, `sms` and `sm`.

@@ -61,7 +61,7 @@ pub struct KnownWinner {
     pub device: String,
     /// Its confirmed time there, in microseconds.
     pub median_us: f64,
-    /// Whether the session's own winners go to the same folder, so that it is one to be beaten. Else it is an idea to try
-    /// and no more: measured times say nothing about modelled ones.
+    /// Whether it won on a device of the session's kind, so that it is one to be beaten. Else it is an idea to try and no
+    /// more: times of two devices say nothing about each other.
     pub here: bool,
 }

@@ -1,5 +1,7 @@
 //! The launch sidecar of a committed winner: all that a stranger needs to compile and launch the `.cu` beside it.
 
+use std::path::{Path, PathBuf};
+
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
@@ -17,13 +19,19 @@ use super::toml_text::one_line;
 use super::variant::{Params, VariantHash};
 
 /// The format that this version writes.
-pub const SCHEMA: &str = "optloop.sidecar/1";
+pub const SCHEMA: &str = "optloop.sidecar/2";
 
-/// What stands in `<case>.json` beside a winner's `<case>.cu`.
+/// The format of 0.1.0, which is still read. It names no source: that of `<case>.json` is `<case>.cu`.
+const FIRST_SCHEMA: &str = "optloop.sidecar/1";
+
+/// What stands in a winner's `<case>.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sidecar {
-    /// The format, [`SCHEMA`].
+    /// The format, [`SCHEMA`] or an earlier one.
     pub schema: String,
+    /// The file beside it that holds the source. Cases with one source share the file. None in the first format.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
     /// The architecture to compile for, such as `sm_90a`.
     pub arch: String,
     /// The options to give NVRTC beside the architecture and the include paths.
@@ -124,6 +132,14 @@ pub struct SidecarRatio {
     pub hi: f64,
 }
 
+impl SidecarVariant {
+    /// Returns the name of the file for its source, such as `attention-mma-1234abcd56.cu`: the family for people, the hash for
+    /// the text, so that two cases with one source share the file.
+    pub fn source_name(&self) -> String {
+        format!("{}-{}.cu", self.family, self.hash.short())
+    }
+}
+
 impl SidecarMeasurement {
     /// Takes over the time to report of a measurement, with what its contest said if there was one.
     pub fn of(conditions: &Conditions, measurement: &Measurement, timing: &Timing) -> Self {
@@ -187,9 +203,24 @@ impl Sidecar {
     /// Parses the text of the file. Errors are one sentence without the file's name.
     pub fn parse(text: &str) -> Result<Self, String> {
         let sidecar: Self = serde_json::from_str(text).map_err(|error| one_line(error.to_string()))?;
-        match sidecar.schema.as_str() {
-            SCHEMA => Ok(sidecar),
-            other => Err(one_line(format!("its schema is `{other}`, and this optloop reads `{SCHEMA}`"))),
+        match (sidecar.schema.as_str(), &sidecar.source) {
+            (FIRST_SCHEMA, None) => Ok(sidecar),
+            (FIRST_SCHEMA, Some(_)) => Err(format!("`{FIRST_SCHEMA}` names no source")),
+            (SCHEMA, Some(source)) if is_source_name(source) => Ok(sidecar),
+            (SCHEMA, Some(source)) => Err(one_line(format!("its source `{source}` is no name of a .cu file"))),
+            (SCHEMA, None) => Err("it names no source".to_owned()),
+            (other, _) => {
+                let known = format!("`{SCHEMA}` and `{FIRST_SCHEMA}`");
+                Err(one_line(format!("its schema is `{other}`, and this optloop reads {known}")))
+            }
+        }
+    }
+
+    /// Returns the path of the source, from the sidecar's own.
+    pub fn source_beside(&self, sidecar: &Path) -> PathBuf {
+        match &self.source {
+            Some(source) => sidecar.with_file_name(source),
+            None => sidecar.with_extension("cu"),
         }
     }
 
@@ -207,6 +238,12 @@ impl Sidecar {
         };
         LaunchPlan { workspaces: self.workspaces.iter().map(workspace).collect(), launches: self.launches.clone() }
     }
+}
+
+/// Tells whether a name is that of a source in the sidecar's own folder, and of nothing else.
+fn is_source_name(name: &str) -> bool {
+    let safe = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    name.strip_suffix(".cu").is_some_and(|stem| (1..=128).contains(&stem.len()) && stem.chars().all(safe))
 }
 
 /// Names the tensors of a case as a sidecar does.
@@ -232,6 +269,7 @@ pub(crate) mod tests {
         let scalar = |name: &str, value| Arg::Scalar(Scalar { name: name.to_owned(), value });
         Sidecar {
             schema: SCHEMA.to_owned(),
+            source: Some("fa2-mma-00ff.cu".to_owned()),
             arch: "sm_90a".to_owned(),
             compile_options: vec!["-std=c++17".to_owned()],
             tensors: tensors(&[TensorSpec {
@@ -291,22 +329,53 @@ pub(crate) mod tests {
         assert_eq!(serde_json::from_str::<Sidecar>(&text).unwrap(), sidecar());
     }
 
-    /// The committed winners, of which the first were written before there were contests.
+    /// The committed winners, of which the first were written before there were contests. Each has its source, and each
+    /// source a winner.
     #[test]
-    fn every_committed_winner_reads() {
-        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels/variants");
+    fn every_committed_winner_reads_and_has_its_source() {
+        let variants = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels/variants");
+        let inside = |folder: &Path| -> Vec<PathBuf> {
+            std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
+        };
+        let is_json = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "json");
         let mut read = 0;
-        for workload in std::fs::read_dir(folder).unwrap() {
-            for file in std::fs::read_dir(workload.unwrap().path()).unwrap() {
-                let path = file.unwrap().path();
-                if path.extension().is_some_and(|extension| extension == "json") {
-                    let sidecar: Sidecar = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
-                    assert_eq!(sidecar.schema, SCHEMA, "{}", path.display());
-                    read += 1;
+        for device in inside(&variants) {
+            let key = device.file_name().unwrap().to_str().unwrap();
+            assert!(key.parse::<crate::domain::device::DeviceKey>().is_ok(), "{key}");
+            for workload in inside(&device) {
+                let (sidecars, sources): (Vec<_>, Vec<_>) = inside(&workload).into_iter().partition(is_json);
+                let mut named = Vec::new();
+                for path in &sidecars {
+                    let sidecar = Sidecar::parse(&std::fs::read_to_string(path).unwrap()).unwrap();
+                    let source = sidecar.source_beside(path);
+                    assert_eq!(sidecar.source, Some(sidecar.variant.source_name()), "{}", path.display());
+                    let text = std::fs::read_to_string(&source).unwrap();
+                    assert_eq!(VariantHash::of(&text), sidecar.variant.hash, "{}", source.display());
+                    named.push(source);
                 }
+                assert!(sources.iter().all(|source| named.contains(source)), "{sources:?}");
+                read += sidecars.len();
             }
         }
-        assert!(read >= 18, "{read}");
+        assert!(read >= 54, "{read}");
+    }
+
+    #[test]
+    fn the_first_format_names_no_source_and_the_second_a_file_beside_it() {
+        let path = Path::new("variants/w/b1.json");
+        assert_eq!(sidecar().source_beside(path), Path::new("variants/w/fa2-mma-00ff.cu"));
+        let first = Sidecar { schema: FIRST_SCHEMA.to_owned(), source: None, ..sidecar() };
+        let first = Sidecar::parse(&first.to_json().unwrap()).unwrap();
+        assert_eq!(first.source_beside(path), Path::new("variants/w/b1.cu"));
+        let refused = |schema: &str, source: Option<&str>| {
+            let odd = Sidecar { schema: schema.to_owned(), source: source.map(str::to_owned), ..sidecar() };
+            Sidecar::parse(&odd.to_json().unwrap()).unwrap_err()
+        };
+        insta::assert_snapshot!(refused(SCHEMA, None), @"it names no source");
+        insta::assert_snapshot!(refused(SCHEMA, Some("../b1.cu")), @"its source `../b1.cu` is no name of a .cu file");
+        insta::assert_snapshot!(refused(SCHEMA, Some("b1.json")), @"its source `b1.json` is no name of a .cu file");
+        insta::assert_snapshot!(refused(FIRST_SCHEMA, Some("b1.cu")), @"`optloop.sidecar/1` names no source");
+        insta::assert_snapshot!(refused("optloop.sidecar/3", None), @"its schema is `optloop.sidecar/3`, and this optloop reads `optloop.sidecar/2` and `optloop.sidecar/1`");
     }
 
     #[test]

@@ -31,8 +31,8 @@ pub(super) fn suggest(report: &Report, input: &ReportInput<'_>) -> Vec<String> {
     steps.extend(without_baseline(&report.cases));
     steps.extend(uncommitted(report));
     if report.session.time_source == TimeSource::Modelled {
-        let told = "Every time here is modelled: run a session on a GPU before relying on them. It tries the winners in \
-                    kernels/modelled/ first.";
+        let told = "Every time here is modelled: run a session on a GPU before relying on them. It measures the winners \
+                    of other devices first, the virtual ones' too.";
         steps.push(told.to_owned());
     }
     steps

@@ -116,7 +116,7 @@ fn winner(
     let contest = candidate.measurement.contest.as_ref();
     let alone = state.case(&candidate.measurement.case).and_then(|case| case.baseline());
     Some(Winner {
-        folder: setup.device.winners_folder(),
+        device: setup.device.key(),
         workload: setup.workload.name.clone(),
         source: kernel.variant.source.clone(),
         sidecar: sidecar(setup, kernel, &candidate, timing)?,
@@ -134,18 +134,17 @@ fn sidecar(setup: &Setup, kernel: &Kernel, candidate: &Candidate, timing: &Timin
     let Kernel { variant, artifact, requests } = kernel;
     let measurement = &candidate.measurement;
     let request = requests.iter().find(|request| request.case.name == measurement.case)?;
+    let won =
+        SidecarVariant { family: variant.family.clone(), params: variant.params.clone(), hash: variant.hash.clone() };
     Some(Sidecar {
         schema: sidecar::SCHEMA.to_owned(),
+        source: Some(won.source_name()),
         arch: artifact.arch.clone(),
         compile_options: artifact.options.clone(),
         tensors: sidecar::tensors(&workload.op.tensors(&request.case.dims, workload.dtype)),
         workspaces: sidecar::workspaces(&request.plan.workspaces),
         launches: request.plan.launches.clone(),
-        variant: SidecarVariant {
-            family: variant.family.clone(),
-            params: variant.params.clone(),
-            hash: variant.hash.clone(),
-        },
+        variant: won,
         measurement: SidecarMeasurement::of(&Conditions::of(workload, &request.case, device), measurement, timing),
         environment: SidecarEnvironment {
             device: device.name.clone(),

@@ -24,8 +24,8 @@ pub enum VcsError {
     /// Another process holds a lock, or died with it.
     #[error("`{}` exists: wait for the other git process, or delete the file if none is running", .0.display())]
     Locked(PathBuf),
-    /// The user has edited the very file that the winner would replace.
-    #[error("`{path}` {change}: commit it or restore it, because the winner would overwrite it")]
+    /// The user has edited the very file that the winner would replace or remove.
+    #[error("`{path}` {change}: commit it or restore it, because the winner would replace it")]
     Edited {
         /// The file, relative to the repository.
         path: String,

@@ -84,7 +84,7 @@ pub(super) fn temporary(path: &Path) -> PathBuf {
     path.with_file_name(format!(".{name}.optloop-tmp"))
 }
 
-/// Files written so far. Dropping it puts back what was there before, unless they are kept.
+/// Files written and removed so far. Dropping it puts back what was there before, unless they are kept.
 #[derive(Default)]
 pub(super) struct Written {
     files: Vec<(PathBuf, Before)>,
@@ -105,7 +105,17 @@ impl Written {
         Ok(())
     }
 
-    /// Keeps what was written.
+    /// Removes a file, if it is there.
+    pub(super) fn remove(&mut self, path: &Path) -> io::Result<()> {
+        let before = read(path)?;
+        if before.is_some() {
+            fs::remove_file(path)?;
+            self.files.push((path.to_owned(), before));
+        }
+        Ok(())
+    }
+
+    /// Keeps what was written and removed.
     pub(super) fn keep(mut self) {
         self.files.clear();
         self.folders.clear();

@@ -89,6 +89,14 @@ impl LockedIndex {
         self.copy.add(&entry(path, &found, id)).map_err(VcsError::git("stage the winner"))
     }
 
+    /// Stages that a file is removed, if it is not yet.
+    pub(super) fn remove(&mut self, path: &Path) -> Result<(), VcsError> {
+        match self.copy.get_path(path, 0) {
+            Some(_) => self.copy.remove(path, 0).map_err(VcsError::git("stage the removal of a source")),
+            None => Ok(()),
+        }
+    }
+
     /// Stages what HEAD has at a path, or nothing. Git looks at the file again, for the entry does not say when it was read.
     pub(super) fn unstage(&mut self, path: &Path, head: Option<Oid>) -> Result<(), VcsError> {
         let doing = VcsError::git("unstage a winner");

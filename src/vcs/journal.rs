@@ -6,8 +6,8 @@ use std::io::Read;
 
 use serde::{Deserialize, Serialize};
 
-use super::files;
-use super::{Repo, WinnerFile};
+use super::changes::Change;
+use super::{Repo, files};
 
 /// What a commit is about to do, written into git's lock of the index before anything is done.
 #[derive(Debug, Serialize, Deserialize)]
@@ -19,19 +19,30 @@ pub(super) struct Journal {
     /// The files that it writes, relative to the working tree, and their contents' names. Folders may have any bytes in
     /// their names.
     pub(super) files: Vec<(OsString, String)>,
+    /// The files that it removes. Journals of 0.1.0 do not have them.
+    #[serde(default)]
+    pub(super) removed: Vec<OsString>,
     /// The folders that it makes, innermost first.
     pub(super) folders: Vec<OsString>,
 }
 
 impl Journal {
     /// Says what the commit of some files with a move of a reference is about to do.
-    pub(super) fn of(repo: &Repo, reference: &str, winner: &[WinnerFile]) -> Self {
-        let shown: Vec<String> = winner.iter().map(|file| file.path.display().to_string()).collect();
+    pub(super) fn of(repo: &Repo, reference: &str, changes: &[Change]) -> Self {
+        let shown: Vec<String> = changes.iter().map(|change| change.path.display().to_string()).collect();
         let about = format!("optloop (process {}) is committing {}", std::process::id(), shown.join(" and "));
-        let files = winner.iter().map(|file| (file.path.clone().into(), file.blob.to_string())).collect();
-        let above = winner.first().into_iter().flat_map(|file| files::folders_above(&file.path));
+        let written = |change: &Change| Some((change.path.clone().into(), change.blob()?.to_string()));
+        let removed = changes.iter().filter(|change| change.after.is_none()).map(|change| change.path.clone().into());
+        // All of them are in one folder.
+        let above = changes.first().into_iter().flat_map(|change| files::folders_above(&change.path));
         let folders = above.filter(|folder| !repo.workdir.join(folder).exists()).map(Into::into).collect();
-        Self { about, reference: reference.to_owned(), files, folders }
+        Self {
+            about,
+            reference: reference.to_owned(),
+            files: changes.iter().filter_map(written).collect(),
+            removed: removed.collect(),
+            folders,
+        }
     }
 
     /// Reads the journal in a lock file; none if another git made it.

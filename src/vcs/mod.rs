@@ -1,11 +1,12 @@
 //! Commits a confirmed winner, and touches nothing else.
 //!
-//! A winner is two files below the project: `kernels/<folder>/<workload>/<case>.cu` and the `.json` to launch it, where the
-//! folder is `variants` for real devices and `modelled/<gpu>` for virtual ones. The
-//! commit is made of HEAD and these two files, never of what the user has staged; the index gets these two entries and
+//! A winner is two files below the project, in `kernels/variants/<device>/<workload>/`: the sidecar `<case>.json`, and the source
+//! that it names, which cases may share. A source that no sidecar of the folder names any more goes with the same commit. The
+//! commit is made of HEAD and these files, never of what the user has staged; the index gets their entries and
 //! keeps all others. Ignore rules and `.gitattributes` filters are not consulted: the bytes in the commit are those that
 //! were measured. Hooks are not run and commits are not signed, because a session must not stop for either.
 
+mod changes;
 mod error;
 mod files;
 mod found;
@@ -27,6 +28,7 @@ use git2::{
     Tree,
 };
 
+use self::changes::Change;
 pub use self::error::VcsError;
 use self::files::Written;
 pub use self::found::FoundBy;
@@ -51,14 +53,6 @@ pub struct Repo {
     workdir: PathBuf,
     /// The project's folder, relative to `workdir`; empty if it is the same.
     project: PathBuf,
-}
-
-/// A file to commit.
-struct WinnerFile {
-    /// Its place, relative to the repository's working tree.
-    path: PathBuf,
-    bytes: Vec<u8>,
-    blob: Oid,
 }
 
 /// HEAD, locked: nobody else can move it, so that nothing has to be compared or tried again.
@@ -115,18 +109,23 @@ impl Repo {
     pub fn commit_winner(&self, winner: &Winner) -> Result<CommitId, VcsError> {
         self.check_idle()?;
         self.recover()?;
-        let files = self.files(winner)?;
         let reference = self.head_reference().map_err(VcsError::git("read HEAD"))?;
-        let mut index = LockedIndex::lock(self.git.path(), &Journal::of(self, &reference, &files))?;
+        // The journal comes before the locks, and what it says must still hold under them.
+        let planned = self.changes(winner, &self.tree_of(self.head_commit()?.as_ref())?)?;
+        let mut index = LockedIndex::lock(self.git.path(), &Journal::of(self, &reference, &planned))?;
         let head = self.lock_head()?;
         if head.reference != reference {
             return Err(VcsError::Busy("checkout"));
         }
         let base = self.tree_of(head.commit.as_ref())?;
-        for file in &files {
-            self.check_untouched(file, &base, &index)?;
+        let changes = self.changes(winner, &base)?;
+        if !changes.iter().map(|change| &change.path).eq(planned.iter().map(|change| &change.path)) {
+            return Err(VcsError::Busy("commit"));
         }
-        let tree = self.tree_with(&base, &files)?;
+        for change in &changes {
+            self.check_untouched(change, &base, &index)?;
+        }
+        let tree = self.tree_with(&base, &changes)?;
         if let Some(commit) = head.commit.as_ref().filter(|_| tree.id() == base.id()) {
             return Ok(CommitId(commit.id().to_string()));
         }
@@ -135,10 +134,18 @@ impl Repo {
         // reference goes last, because it is the one step that makes the commit.
         let commit = self.commit(winner, &tree, head.commit.as_ref())?;
         let mut written = Written::default();
-        for file in &files {
-            let path = self.workdir.join(&file.path);
-            written.write(&path, &file.bytes).map_err(VcsError::file("write", &path))?;
-            index.stage(&self.workdir, &file.path, file.blob)?;
+        for Change { path, after } in &changes {
+            let file = self.workdir.join(path);
+            match after {
+                Some(contents) => {
+                    written.write(&file, &contents.bytes).map_err(VcsError::file("write", &file))?;
+                    index.stage(&self.workdir, path, contents.blob)?;
+                }
+                None => {
+                    written.remove(&file).map_err(VcsError::file("remove", &file))?;
+                    index.remove(path)?;
+                }
+            }
         }
         index.publish()?;
         self.advance(head, commit, &winner.summary())?;
@@ -162,25 +169,6 @@ impl Repo {
         }))
     }
 
-    /// Names the winner's files, checks the way to them and stores their contents.
-    fn files(&self, winner: &Winner) -> Result<[WinnerFile; 2], VcsError> {
-        for name in winner.folder.split('/').chain([winner.workload.as_str(), winner.case()]) {
-            let safe = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-            if !name.starts_with(|c: char| c.is_ascii_alphanumeric()) || !name.chars().all(safe) {
-                return Err(VcsError::Name(name.to_owned()));
-            }
-        }
-        let folder = self.project.join("kernels").join(&winner.folder).join(&winner.workload);
-        let sidecar = winner.sidecar.to_json().map_err(VcsError::Json)?;
-        let file = |extension: &str, text: &str| {
-            let path = folder.join(format!("{}.{extension}", winner.case()));
-            files::check_way(&self.workdir, &path)?;
-            let blob = self.git.blob(text.as_bytes()).map_err(VcsError::git("store the winner"))?;
-            Ok(WinnerFile { path, bytes: text.into(), blob })
-        };
-        Ok([file("cu", &winner.source)?, file("json", &sidecar)?])
-    }
-
     fn lock_head(&self) -> Result<LockedHead<'_>, VcsError> {
         let mut locks = self.git.transaction().map_err(VcsError::git("lock HEAD"))?;
         let mut lock = |name: &str, folder: &Path| {
@@ -194,12 +182,17 @@ impl Repo {
         if reference != "HEAD" {
             lock(&reference, self.git.commondir())?;
         }
-        let commit = match self.git.head().and_then(|head| head.peel_to_commit()) {
-            Ok(commit) => Some(commit),
-            Err(error) if error.code() == ErrorCode::UnbornBranch => None,
-            Err(error) => return Err(VcsError::git("read HEAD")(error)),
-        };
+        let commit = self.head_commit()?;
         Ok(LockedHead { locks, reference, commit })
+    }
+
+    /// Returns the commit that HEAD stands on; none before the first one of a branch.
+    fn head_commit(&self) -> Result<Option<Commit<'_>>, VcsError> {
+        match self.git.head().and_then(|head| head.peel_to_commit()) {
+            Ok(commit) => Ok(Some(commit)),
+            Err(error) if error.code() == ErrorCode::UnbornBranch => Ok(None),
+            Err(error) => Err(VcsError::git("read HEAD")(error)),
+        }
     }
 
     /// Returns the name of the reference that a commit moves, which need not exist yet.
@@ -223,17 +216,17 @@ impl Repo {
             .map_err(VcsError::git("read the tree of HEAD"))
     }
 
-    /// Refuses to overwrite what is not HEAD's. What already is the winner's is fine: a killed process left it.
-    fn check_untouched(&self, file: &WinnerFile, base: &Tree<'_>, index: &LockedIndex) -> Result<(), VcsError> {
-        let edited = |change| Err(VcsError::Edited { path: file.path.display().to_string(), change });
-        let head = base.get_path(&file.path).ok().map(|entry| entry.id());
-        let ours = |id: Option<Oid>| id == head || id == Some(file.blob);
-        if !ours(index.staged(&file.path)?) {
+    /// Refuses to replace what is not HEAD's. What already is the winner's is fine: a killed process left it.
+    fn check_untouched(&self, change: &Change, base: &Tree<'_>, index: &LockedIndex) -> Result<(), VcsError> {
+        let edited = |how| Err(VcsError::Edited { path: change.path.display().to_string(), change: how });
+        let head = base.get_path(&change.path).ok().map(|entry| entry.id());
+        let ours = |id: Option<Oid>| id == head || id == change.blob();
+        if !ours(index.staged(&change.path)?) {
             return edited("has staged changes");
         }
-        let path = self.workdir.join(&file.path);
+        let path = self.workdir.join(&change.path);
         let Some((bytes, _)) = files::read(&path).map_err(VcsError::file("read", &path))? else {
-            return if head.is_some() { edited("is deleted") } else { Ok(()) };
+            return if head.is_some() && change.after.is_some() { edited("is deleted") } else { Ok(()) };
         };
         // A checkout may have turned every LF into CRLF (core.autocrlf), which is no edit.
         let with_lf = String::from_utf8_lossy(&bytes).replace("\r\n", "\n");
@@ -246,10 +239,13 @@ impl Repo {
         edited(if head.is_some() { "has changes that are not committed" } else { "is there but not committed" })
     }
 
-    fn tree_with(&self, base: &Tree<'_>, files: &[WinnerFile]) -> Result<Tree<'_>, VcsError> {
+    fn tree_with(&self, base: &Tree<'_>, changes: &[Change]) -> Result<Tree<'_>, VcsError> {
         let mut update = TreeUpdateBuilder::new();
-        for file in files {
-            update.upsert(file.path.as_path(), file.blob, FileMode::Blob);
+        for change in changes {
+            match change.blob() {
+                Some(blob) => update.upsert(change.path.as_path(), blob, FileMode::Blob),
+                None => update.remove(change.path.as_path()),
+            };
         }
         update
             .create_updated(&self.git, base)

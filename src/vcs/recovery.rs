@@ -42,6 +42,20 @@ impl Repo {
                 }
             }
         }
+        for path in &journal.removed {
+            let path = Path::new(path);
+            // Where HEAD has it no more, it was committed.
+            let Some(base) = head.as_ref().and_then(|tree| tree.get_path(path).ok()).map(|entry| entry.id()) else {
+                continue;
+            };
+            let file = self.workdir.join(path);
+            if files::read(&file).map_err(VcsError::file("read", &file))?.is_none() {
+                self.restore(&file, base)?;
+            }
+            if index.staged(path)?.is_none() {
+                index.unstage(path, Some(base))?;
+            }
+        }
         for folder in &journal.folders {
             // One in which something is stays.
             let _ = fs::remove_dir(self.workdir.join(folder));
@@ -61,10 +75,13 @@ impl Repo {
         }
         match base {
             None => fs::remove_file(&file).map_err(VcsError::file("remove", &file)),
-            Some(base) => {
-                let blob = self.git.find_blob(base).map_err(VcsError::git("read a file of HEAD"))?;
-                files::replace(&file, blob.content(), None).map_err(VcsError::file("write", &file))
-            }
+            Some(base) => self.restore(&file, base),
         }
+    }
+
+    /// Writes a file of HEAD.
+    fn restore(&self, file: &Path, base: Oid) -> Result<(), VcsError> {
+        let blob = self.git.find_blob(base).map_err(VcsError::git("read a file of HEAD"))?;
+        files::replace(file, blob.content(), None).map_err(VcsError::file("write", file))
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::domain::contest::{Contest, Role};
-use crate::domain::device::TimeSource;
+use crate::domain::device::{DeviceKey, TimeSource};
 use crate::domain::record::Baseline;
 use crate::domain::sampling::LEAST_SAMPLES;
 use crate::domain::sidecar::Sidecar;
@@ -15,13 +15,13 @@ use crate::domain::variant::show_params;
 /// Case, device, time source and the figures after are those of the sidecar, so that message and file cannot differ.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Winner {
-    /// The folder below `kernels/` for winners of its device, such as `variants`.
-    pub folder: String,
+    /// The kind of device to which it belongs.
+    pub device: DeviceKey,
     /// The workload's name.
     pub workload: String,
-    /// The text of the `.cu` file.
+    /// The text of its source.
     pub source: String,
-    /// How to launch it and what was found.
+    /// How to launch it and what was found. It names the file for the source.
     pub sidecar: Sidecar,
     /// The time of the incumbent that it replaces, if there is one.
     pub previous: Option<Figures>,

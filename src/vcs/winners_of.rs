@@ -1,24 +1,24 @@
 //! The winners that a commit has brought.
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 use git2::{Commit, Tree};
 
 use super::{CommitId, Repo, VcsError};
+use crate::domain::device::DeviceKey;
 
 /// A winner as it stands in a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WinnerInCommit {
-    /// The path of its `.cu` file, relative to the repository.
+    /// The path of its sidecar, relative to the repository.
     pub path: String,
-    /// The folder below `kernels/` for winners of its device, such as `variants`.
-    pub folder: String,
     /// Name of its workload.
     pub workload: String,
     /// Name of its case.
     pub case: String,
-    /// The text of the `.cu` file.
-    pub source: String,
+    /// The text of its source, if the commit has it.
+    pub source: Option<String>,
     /// The text of the sidecar.
     pub sidecar: String,
     /// The text of the workload's file, as it was then.
@@ -45,39 +45,41 @@ impl Repo {
         let tree = commit.tree()?;
         let before = commit.parent(0).ok().map(|parent| parent.tree()).transpose()?;
         let diff = self.git.diff_tree_to_tree(before.as_ref(), Some(&tree), None)?;
-        let kernels = self.project.join("kernels");
-        let changed = diff.deltas().filter_map(|delta| delta.new_file().path().map(Path::to_owned));
-        let mut stems: Vec<_> = changed
-            .filter(|path| path.starts_with(&kernels))
-            .filter(|path| path.extension().is_some_and(|extension| extension == "cu" || extension == "json"))
-            .map(|path| path.with_extension(""))
-            .collect();
-        stems.sort();
-        stems.dedup();
-        Ok(stems.iter().filter_map(|stem| self.winner_in(&tree, &kernels, stem)).collect())
+        let changed: BTreeSet<PathBuf> =
+            diff.deltas().filter_map(|delta| delta.new_file().path().map(Path::to_owned)).collect();
+        let is_kernel = |path: &&PathBuf| path.extension().is_some_and(|end| end == "cu" || end == "json");
+        let folders: BTreeSet<&Path> = changed.iter().filter(is_kernel).filter_map(|path| path.parent()).collect();
+        let sidecars = folders.into_iter().filter(|folder| self.holds_winners(folder));
+        let sidecars = sidecars.flat_map(|folder| self.sidecars_in(&tree, folder));
+        Ok(sidecars.filter_map(|sidecar| self.winner_in(&tree, &sidecar, &changed)).collect())
     }
 
-    /// Reads the winner at `<stem>.cu` and `<stem>.json`, if both are there, where winners are.
-    fn winner_in(&self, tree: &Tree<'_>, kernels: &Path, stem: &Path) -> Option<WinnerInCommit> {
-        let parts: Vec<&str> =
-            stem.strip_prefix(kernels).ok()?.iter().map(|part| part.to_str()).collect::<Option<_>>()?;
-        let (folder, workload, case) = match parts[..] {
-            ["variants", workload, case] => ("variants".to_owned(), workload, case),
-            ["modelled", gpu, workload, case] => (format!("modelled/{gpu}"), workload, case),
-            _ => return None,
-        };
-        let file = |path: &Path| {
-            let blob = tree.get_path(path).ok()?.to_object(&self.git).ok()?.into_blob().ok()?;
-            Some(String::from_utf8_lossy(blob.content()).into_owned())
-        };
+    /// Tells whether a folder is of winners, in the layout of this version or of 0.1.0: history does not change.
+    fn holds_winners(&self, folder: &Path) -> bool {
+        let inside = folder.strip_prefix(self.project.join("kernels")).ok();
+        let parts: Option<Vec<&str>> = inside.and_then(|inside| inside.iter().map(|part| part.to_str()).collect());
+        match parts.as_deref() {
+            Some(["variants", device, _workload]) => device.parse::<DeviceKey>().is_ok(),
+            Some(["variants", _workload]) | Some(["modelled", _, _workload]) => true,
+            _ => false,
+        }
+    }
+
+    /// Reads the winner of a sidecar, if it or its source has changed.
+    fn winner_in(&self, tree: &Tree<'_>, sidecar: &Path, changed: &BTreeSet<PathBuf>) -> Option<WinnerInCommit> {
+        let source = self.source_of(tree, sidecar);
+        if !changed.contains(sidecar) && !source.as_ref().is_some_and(|source| changed.contains(source)) {
+            return None;
+        }
+        let workload = sidecar.parent()?.file_name()?.to_str()?;
+        let workload_file = self.project.join("kernels/workloads").join(format!("{workload}.toml"));
         Some(WinnerInCommit {
-            path: stem.with_extension("cu").display().to_string(),
-            source: file(&stem.with_extension("cu"))?,
-            sidecar: file(&stem.with_extension("json"))?,
-            workload_file: file(&kernels.join("workloads").join(format!("{workload}.toml"))),
+            path: sidecar.display().to_string(),
             workload: workload.to_owned(),
-            case: case.to_owned(),
-            folder,
+            case: sidecar.file_stem()?.to_str()?.to_owned(),
+            source: source.and_then(|source| self.text_in(tree, &source)),
+            sidecar: self.text_in(tree, sidecar)?,
+            workload_file: self.text_in(tree, &workload_file),
         })
     }
 }

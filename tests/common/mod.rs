@@ -75,6 +75,12 @@ toy(const short* q, const short* k, const short* v, short* o, int Sq, float scal
 }
 "#;
 
+/// Where the winners of the fake device are.
+pub const FAKE_WINNERS: &str = "kernels/variants/fake-device-no-kernel-was-executed-132sm-16gib/small";
+
+/// Where those of the virtual H200 are.
+pub const VIRTUAL_WINNERS: &str = "kernels/variants/virtual-h200-132sm-132gib/small";
+
 /// A project in a temporary folder.
 pub struct Sandbox {
     folder: TempDir,
@@ -152,6 +158,30 @@ impl Sandbox {
         let text = fs::read_to_string(self.path(name)).unwrap();
         assert!(text.contains(from), "{name} has no {from:?}");
         self.write(name, &text.replace(from, to));
+    }
+
+    /// Reads a JSON file of the project, such as a sidecar.
+    pub fn json(&self, name: &str) -> serde_json::Value {
+        serde_json::from_str(&fs::read_to_string(self.path(name)).unwrap()).unwrap()
+    }
+
+    /// Returns the path of the source that a case's sidecar in a folder names.
+    pub fn source(&self, folder: &str, case: &str) -> String {
+        let sidecar = self.json(&format!("{folder}/{case}.json"));
+        format!("{folder}/{}", sidecar["source"].as_str().unwrap())
+    }
+
+    /// Moves a case's winner to another folder, and writes it as version 0.1.0 did: the source is named after the case.
+    pub fn age_winner(&self, from: &str, to: &str, case: &str) {
+        let mut sidecar = self.json(&format!("{from}/{case}.json"));
+        let source = fs::read_to_string(self.path(&self.source(from, case))).unwrap();
+        sidecar.as_object_mut().unwrap().remove("source");
+        sidecar["schema"] = "optloop.sidecar/1".into();
+        self.write(&format!("{to}/{case}.json"), &sidecar.to_string());
+        self.write(&format!("{to}/{case}.cu"), &source);
+        fs::remove_dir_all(self.path(from)).unwrap();
+        self.git(&["add", "--all"]);
+        self.git(&["commit", "--quiet", "--message", "as version 0.1.0 had it"]);
     }
 
     /// Prepares a call of optloop in the project.

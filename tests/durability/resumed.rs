@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::record::{Record, commits, store};
 use super::running::{Running, no_orphans};
-use crate::common::{self, Sandbox};
+use crate::common::{self, FAKE_WINNERS, Sandbox};
 
 const START: [&str; 10] =
     ["start", "--device", "fake", "--workload", "small", "--seed", "1", "--iterations", "24", "--json"];
@@ -200,8 +200,7 @@ fn what_is_put_out_of_the_running_does_not_come_back_through_its_look() {
         let last = events.iter().rfind(|event| event["event"] == "final").unwrap();
         assert!(out.iter().all(|(iteration, _)| last["iteration"] != *iteration), "{last}");
         Record::of(&sandbox).check();
-        let winner = std::fs::read_to_string(sandbox.path("kernels/modelled/fake/small/s128.json")).unwrap();
-        let winner: Value = serde_json::from_str(&winner).unwrap();
+        let winner = sandbox.json(&format!("{FAKE_WINNERS}/s128.json"));
         assert_ne!(winner["variant"]["hash"], *out[0].1, "what is committed is not what failed");
     }
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-use crate::catalog::Project;
+use crate::catalog::{Project, sidecars_of};
 use crate::cli::error::{usage, usage_sentence};
 use crate::domain::conditions::{Conditions, Figure};
 use crate::domain::contest::{Contest, Entrant, Role};
@@ -56,8 +56,12 @@ impl Side {
             return Ok(Self::Baseline { session, case: case.to_owned() });
         }
         let path = Path::new(text);
-        if path.extension().is_some_and(|extension| extension == "json" || extension == "cu") {
-            return Ok(Self::Sidecar(path.with_extension("json")));
+        if path.extension().is_some_and(|extension| extension == "json") {
+            return Ok(Self::Sidecar(path.to_owned()));
+        }
+        if path.extension().is_some_and(|extension| extension == "cu") {
+            let named_by = sidecars_of(path).map_err(usage)?;
+            return one_of(&named_by, &format!("`{text}` has no sidecar beside it"), text, project);
         }
         let Some((workload, case)) = text.split_once('/') else {
             return Err(usage_sentence(format!(
@@ -65,16 +69,8 @@ impl Side {
                  baseline:<session>/<case>"
             )));
         };
-        match project.committed(workload, case).as_slice() {
-            [] => Err(usage_sentence(format!(
-                "`{text}` has no committed winner in kernels/variants/ or kernels/modelled/"
-            ))),
-            [only] => Ok(Self::Sidecar(only.clone())),
-            several => {
-                let shown: Vec<String> = several.iter().map(|path| show(path, project)).collect();
-                Err(usage_sentence(format!("`{text}` has several winners: write one of {}", shown.join(", "))))
-            }
-        }
+        let committed = project.committed(workload, case);
+        one_of(&committed, &format!("`{text}` has no committed winner in kernels/variants/"), text, project)
     }
 
     /// Tells whether it is in the store rather than in a file.
@@ -112,6 +108,18 @@ impl Side {
             (Self::Baseline { session, case }, Some(store)) => baseline(*session, case, project, store).await,
             (Self::Sidecar(path), _) => from_sidecar(path, project),
             (_, None) => anyhow::bail!("there is no store to read it from"),
+        }
+    }
+}
+
+/// Takes the only sidecar, or says what to write instead.
+fn one_of(sidecars: &[PathBuf], none: &str, text: &str, project: &Project) -> anyhow::Result<Side> {
+    match sidecars {
+        [] => Err(usage_sentence(none)),
+        [only] => Ok(Side::Sidecar(only.clone())),
+        several => {
+            let shown: Vec<String> = several.iter().map(|path| show(path, project)).collect();
+            Err(usage_sentence(format!("`{text}` has several winners: write one of {}", shown.join(", "))))
         }
     }
 }

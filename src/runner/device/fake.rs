@@ -118,7 +118,8 @@ impl FakeDevice {
     pub fn new() -> Self {
         let info = DeviceInfo {
             id: "fake".to_owned(),
-            name: "fake device (no kernel was executed)".to_owned(),
+            // A test of two kinds of device names the second one.
+            name: std::env::var("OPTLOOP_FAKE_NAME").unwrap_or("fake device (no kernel was executed)".to_owned()),
             sm: 90,
             arch: "sm_90a".to_owned(),
             sms: 132,

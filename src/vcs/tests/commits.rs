@@ -13,7 +13,7 @@ fn a_winner_becomes_a_commit_of_two_files() {
     let sandbox = Sandbox::new();
     let id = sandbox.repo().commit_winner(&winner("// fast\n")).unwrap();
     assert_eq!(sandbox.git("rev-parse main").trim(), id.0);
-    insta::assert_snapshot!(sandbox.git("show --stat=60 --format=%an%n%B"), @"
+    insta::assert_snapshot!(sandbox.git("show --numstat --format=%an%n%B").replace('\t', " "), @"
     Ada
     attention/b1: 123.4 -> 98.70 us (1.25x)
 
@@ -27,9 +27,8 @@ fn a_winner_becomes_a_commit_of_two_files() {
     Found by:   session 3, iteration 17
 
 
-     kernels/variants/attention/b1.cu   |  1 +
-     kernels/variants/attention/b1.json | 97 ++++++++++++++++++
-     2 files changed, 98 insertions(+)
+    98 0 kernels/variants/nvidia-h200-132sm-140gib/attention/b1.json
+    1 0 kernels/variants/nvidia-h200-132sm-140gib/attention/fa2-mma-00ff.cu
     ");
     assert_eq!(sandbox.read(CU), "// fast\n");
     assert_eq!(serde_json::from_str::<crate::domain::sidecar::Sidecar>(&sandbox.read(JSON)).unwrap(), sidecar());
@@ -84,7 +83,8 @@ fn ratios_of_one_run_stand_with_their_intervals_and_the_noise() {
 
 #[test]
 fn a_modelled_winner_says_so_and_has_a_folder_of_its_own() {
-    let mut winner = Winner { folder: "modelled/h200".to_owned(), baseline: None, ..winner("// fast\n") };
+    let device = DeviceKey::of("virtual H200", 132, 141_000_000_000);
+    let mut winner = Winner { device, baseline: None, ..winner("// fast\n") };
     winner.sidecar.measurement.time_source = TimeSource::Modelled;
     winner.sidecar.measurement.samples = 1;
     winner.sidecar.environment.device = "virtual H200".to_owned();
@@ -104,7 +104,10 @@ fn a_modelled_winner_says_so_and_has_a_folder_of_its_own() {
     let sandbox = Sandbox::new();
     sandbox.repo().commit_winner(&winner).unwrap();
     let files = sandbox.git("show --name-only --format=");
-    assert_eq!(files, "kernels/modelled/h200/attention/b1.cu\nkernels/modelled/h200/attention/b1.json\n");
+    insta::assert_snapshot!(files, @r"
+    kernels/variants/virtual-h200-132sm-132gib/attention/b1.json
+    kernels/variants/virtual-h200-132sm-132gib/attention/fa2-mma-00ff.cu
+    ");
 }
 
 #[test]
@@ -124,7 +127,7 @@ fn what_the_user_has_staged_and_edited_stays_as_it_is() {
     sandbox.repo().commit_winner(&winner("// fast\n")).unwrap();
     assert_eq!(seen(), before);
     assert_eq!(["staged.txt", "edited.txt"].map(|file| sandbox.read(file)), ["tri\n", "two\n"]);
-    assert_eq!(sandbox.git("show --name-only --format="), format!("{CU}\n{JSON}\n"));
+    assert_eq!(sandbox.git("show --name-only --format="), format!("{JSON}\n{CU}\n"));
 }
 
 #[test]
@@ -176,7 +179,7 @@ fn the_first_commit_of_a_branch_can_be_a_winner() {
     let sandbox = Sandbox::unborn();
     let id = sandbox.repo().commit_winner(&winner("// fast\n")).unwrap();
     assert_eq!(sandbox.git("rev-list main").trim(), id.0);
-    assert_eq!(sandbox.git("ls-tree -r --name-only main"), format!("{CU}\n{JSON}\n"));
+    assert_eq!(sandbox.git("ls-tree -r --name-only main"), format!("{JSON}\n{CU}\n"));
     assert_eq!(sandbox.git("status --porcelain"), "");
 }
 
@@ -206,7 +209,7 @@ fn a_project_can_be_a_subfolder_even_through_a_link() {
     fs::create_dir_all(sandbox.path("gpu/project")).unwrap();
     symlink(sandbox.path("gpu/project"), sandbox.path("shortcut")).unwrap();
     Repo::discover(&sandbox.path("shortcut")).unwrap().commit_winner(&winner("// fast\n")).unwrap();
-    let expected = format!("gpu/project/{CU}\ngpu/project/{JSON}\n");
+    let expected = format!("gpu/project/{JSON}\ngpu/project/{CU}\n");
     assert_eq!(sandbox.git("show --name-only --format="), expected);
     assert_eq!(sandbox.git("status --porcelain"), "?? shortcut\n");
 }
@@ -244,9 +247,9 @@ fn what_a_killed_process_left_is_taken_up() {
     sandbox.write(CU, "// fast\n");
     sandbox.write(JSON, &sidecar().to_json().unwrap());
     sandbox.git("add kernels");
-    sandbox.write("kernels/variants/attention/.b1.cu.optloop-tmp", "// fa");
+    sandbox.write("kernels/variants/nvidia-h200-132sm-140gib/attention/.fa2-mma-00ff.cu.optloop-tmp", "// fa");
     sandbox.write(".git/.index.optloop-tmp", "DIRC");
     sandbox.repo().commit_winner(&winner("// fast\n")).unwrap();
     assert_eq!(sandbox.git("status --porcelain"), "");
-    assert_eq!(sandbox.git("show --name-only --format="), format!("{CU}\n{JSON}\n"));
+    assert_eq!(sandbox.git("show --name-only --format="), format!("{JSON}\n{CU}\n"));
 }

@@ -3,6 +3,7 @@
 mod commits;
 mod recoveries;
 mod refusals;
+mod sources;
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,10 +12,11 @@ use std::process::Command;
 use tempfile::TempDir;
 
 use super::*;
+use crate::domain::device::DeviceKey;
 use crate::domain::sidecar::tests::sidecar;
 
-const CU: &str = "kernels/variants/attention/b1.cu";
-const JSON: &str = "kernels/variants/attention/b1.json";
+const CU: &str = "kernels/variants/nvidia-h200-132sm-140gib/attention/fa2-mma-00ff.cu";
+const JSON: &str = "kernels/variants/nvidia-h200-132sm-140gib/attention/b1.json";
 
 /// A temporary folder, and a repository in it.
 struct Sandbox {
@@ -100,7 +102,7 @@ impl Sandbox {
 
 fn winner(source: &str) -> Winner {
     Winner {
-        folder: "variants".to_owned(),
+        device: DeviceKey::of("NVIDIA H200", 132, 150_109_880_320),
         workload: "attention".to_owned(),
         source: source.to_owned(),
         sidecar: sidecar(),

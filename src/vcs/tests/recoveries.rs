@@ -1,19 +1,31 @@
 //! What a process leaves that is killed in the middle of a commit.
 
+use super::sources::{source, won};
 use super::*;
 use crate::vcs::index::LockedIndex;
 use crate::vcs::journal::Journal;
 
+/// Returns what the commit of a winner would change.
+fn changes(repo: &Repo, winner: &Winner) -> Vec<Change> {
+    let head = repo.head_commit().unwrap();
+    repo.changes(winner, &repo.tree_of(head.as_ref()).unwrap()).unwrap()
+}
+
 /// Leaves what a process would that was killed before it could move HEAD: its locks, the files, the index.
 fn die_half_way(sandbox: &Sandbox, winner: &Winner) {
     let repo = sandbox.repo();
-    let files = repo.files(winner).unwrap();
-    let journal = Journal::of(&repo, "refs/heads/main", &files);
-    for file in &files {
-        sandbox.write(file.path.to_str().unwrap(), std::str::from_utf8(&file.bytes).unwrap());
+    let changes = changes(&repo, winner);
+    let journal = Journal::of(&repo, "refs/heads/main", &changes);
+    for Change { path, after } in &changes {
+        match after {
+            Some(contents) => {
+                sandbox.write(path.to_str().unwrap(), std::str::from_utf8(&contents.bytes).unwrap());
+            }
+            None => fs::remove_file(sandbox.path(path.to_str().unwrap())).unwrap(),
+        }
     }
     sandbox.git("add kernels");
-    sandbox.write("kernels/variants/attention/.b1.json.optloop-tmp", "{");
+    sandbox.write("kernels/variants/nvidia-h200-132sm-140gib/attention/.b1.json.optloop-tmp", "{");
     sandbox.write(".git/.index.lock.1.optloop-tmp", "{");
     sandbox.write(".git/index.lock", &serde_json::to_string(&journal).unwrap());
     sandbox.write(".git/HEAD.lock", "");
@@ -34,6 +46,36 @@ fn what_a_killed_commit_has_left_is_undone() {
     sandbox.repo().recover().unwrap();
     assert_eq!(sandbox.git("status --porcelain"), "");
     assert_eq!(sandbox.read(CU), "// first\n");
+}
+
+#[test]
+fn a_source_that_a_killed_commit_has_removed_comes_back() {
+    let sandbox = Sandbox::new();
+    sandbox.repo().commit_winner(&won("b1", "aa")).unwrap();
+    die_half_way(&sandbox, &won("b1", "bb"));
+    assert!(!sandbox.path(&source("aa")).exists());
+    sandbox.repo().recover().unwrap();
+    assert_eq!(sandbox.git("status --porcelain"), "");
+    assert_eq!((sandbox.read(&source("aa")), sandbox.path(&source("bb")).exists()), ("// aa\n".to_owned(), false));
+
+    // It died when HEAD had moved: what is gone stays gone.
+    let id = sandbox.repo().commit_winner(&won("b1", "cc")).unwrap();
+    let journal = serde_json::json!({
+        "about": "", "reference": "refs/heads/main", "files": [], "removed": [source("aa")], "folders": []
+    });
+    sandbox.write(".git/index.lock", &journal.to_string());
+    sandbox.repo().recover().unwrap();
+    assert_eq!((sandbox.git("rev-parse main").trim(), sandbox.git("status --porcelain").as_str()), (id.0.as_str(), ""));
+}
+
+/// Such as version 0.1.0 wrote.
+#[test]
+fn a_journal_without_removals_is_read() {
+    let sandbox = Sandbox::new();
+    let journal = r#"{"about": "", "reference": "refs/heads/main", "files": [], "folders": []}"#;
+    sandbox.write(".git/index.lock", journal);
+    sandbox.repo().recover().unwrap();
+    assert!(!sandbox.path(".git/index.lock").exists());
 }
 
 #[test]
@@ -71,12 +113,12 @@ fn a_repository_below_a_folder_that_is_not_utf_8_gets_its_winner_and_its_recover
     let project = sandbox.root.path().join(std::ffi::OsStr::from_bytes(b"caf\xe9"));
     std::fs::create_dir(&project).unwrap();
     let repo = Repo::discover(&project).unwrap();
-    let files = repo.files(&winner("// fast\n")).unwrap();
-    let journal = serde_json::to_string(&Journal::of(&repo, "refs/heads/main", &files)).unwrap();
+    let changes = changes(&repo, &winner("// fast\n"));
+    let journal = serde_json::to_string(&Journal::of(&repo, "refs/heads/main", &changes)).unwrap();
     sandbox.write(".git/index.lock", &journal);
     repo.commit_winner(&winner("// fast\n")).unwrap();
     assert_eq!(sandbox.git("status --porcelain"), "");
-    assert!(project.join("kernels/variants/attention/b1.cu").is_file());
+    assert!(project.join(CU).is_file());
 }
 
 #[test]
@@ -102,8 +144,8 @@ fn a_file_that_somebody_has_edited_since_is_left_alone() {
 fn a_commit_whose_process_lives_is_not_undone() {
     let sandbox = Sandbox::new();
     let repo = sandbox.repo();
-    let files = repo.files(&winner("// slowly\n")).unwrap();
-    let alive = LockedIndex::lock(repo.git.path(), &Journal::of(&repo, "refs/heads/main", &files)).unwrap();
+    let journal = Journal::of(&repo, "refs/heads/main", &changes(&repo, &winner("// slowly\n")));
+    let alive = LockedIndex::lock(repo.git.path(), &journal).unwrap();
     repo.recover().unwrap();
     assert!(matches!(sandbox.repo().commit_winner(&winner("// fast\n")), Err(VcsError::Locked(_))));
     drop(alive);

@@ -9,20 +9,20 @@ use super::*;
 fn a_winner_never_overwrites_an_edit_of_its_own_files() {
     let sandbox = Sandbox::new();
     sandbox.write(CU, "// mine\n");
-    insta::assert_snapshot!(sandbox.refused(&winner("// fast\n")), @"`kernels/variants/attention/b1.cu` is there but not committed: commit it or restore it, because the winner would overwrite it");
+    insta::assert_snapshot!(sandbox.refused(&winner("// fast\n")), @"`kernels/variants/nvidia-h200-132sm-140gib/attention/fa2-mma-00ff.cu` is there but not committed: commit it or restore it, because the winner would replace it");
     fs::remove_file(sandbox.path(CU)).unwrap();
 
     sandbox.repo().commit_winner(&winner("// fast\n")).unwrap();
     sandbox.write(CU, "// mine\n");
-    insta::assert_snapshot!(sandbox.refused(&winner("// faster\n")), @"`kernels/variants/attention/b1.cu` has changes that are not committed: commit it or restore it, because the winner would overwrite it");
+    insta::assert_snapshot!(sandbox.refused(&winner("// faster\n")), @"`kernels/variants/nvidia-h200-132sm-140gib/attention/fa2-mma-00ff.cu` has changes that are not committed: commit it or restore it, because the winner would replace it");
 
     sandbox.git("add .");
     sandbox.write(CU, "// fast\n");
-    insta::assert_snapshot!(sandbox.refused(&winner("// faster\n")), @"`kernels/variants/attention/b1.cu` has staged changes: commit it or restore it, because the winner would overwrite it");
+    insta::assert_snapshot!(sandbox.refused(&winner("// faster\n")), @"`kernels/variants/nvidia-h200-132sm-140gib/attention/fa2-mma-00ff.cu` has staged changes: commit it or restore it, because the winner would replace it");
 
     sandbox.git("reset --quiet --hard");
     fs::remove_file(sandbox.path(JSON)).unwrap();
-    insta::assert_snapshot!(sandbox.refused(&winner("// faster\n")), @"`kernels/variants/attention/b1.json` is deleted: commit it or restore it, because the winner would overwrite it");
+    insta::assert_snapshot!(sandbox.refused(&winner("// faster\n")), @"`kernels/variants/nvidia-h200-132sm-140gib/attention/b1.json` is deleted: commit it or restore it, because the winner would replace it");
 }
 
 #[test]
@@ -47,9 +47,9 @@ fn a_failure_at_the_last_step_puts_everything_back() {
 fn a_failure_between_the_two_files_leaves_neither() {
     let sandbox = Sandbox::unborn();
     let mut winner = winner("// fast\n");
-    // `<case>.cu` and its temporary name just fit the 255 bytes of a file name, that of `<case>.json` does not.
+    // The temporary name of `<case>.json` does not fit the 255 bytes of a file name, and the source comes first.
     winner.sidecar.measurement.case = "b".repeat(239);
-    insta::assert_snapshot!(sandbox.refused(&winner).replace(&"b".repeat(239), "<case>"), @"could not write `<root>/kernels/variants/attention/<case>.json`: File name too long (os error 36)");
+    insta::assert_snapshot!(sandbox.refused(&winner).replace(&"b".repeat(239), "<case>"), @"could not write `<root>/kernels/variants/nvidia-h200-132sm-140gib/attention/<case>.json`: File name too long (os error 36)");
     assert!(!sandbox.path("kernels").exists());
 }
 
@@ -85,9 +85,9 @@ fn a_winner_stays_inside_its_repository() {
     fs::remove_file(sandbox.path("kernels/variants")).unwrap();
 
     symlink("/dev/null", sandbox.path("elsewhere")).unwrap();
-    fs::create_dir_all(sandbox.path("kernels/variants/attention")).unwrap();
+    fs::create_dir_all(sandbox.path("kernels/variants/nvidia-h200-132sm-140gib/attention")).unwrap();
     fs::rename(sandbox.path("elsewhere"), sandbox.path(CU)).unwrap();
-    insta::assert_snapshot!(sandbox.refused(&winner("// fast\n")), @"could not read `<root>/kernels/variants/attention/b1.cu`: it is no plain file; move it away");
+    insta::assert_snapshot!(sandbox.refused(&winner("// fast\n")), @"could not read `<root>/kernels/variants/nvidia-h200-132sm-140gib/attention/fa2-mma-00ff.cu`: it is no plain file; move it away");
     fs::remove_dir_all(sandbox.path("kernels")).unwrap();
 
     sandbox.write("kernels", "a file\n");
@@ -148,5 +148,5 @@ fn a_conflict_in_a_winners_file_is_the_users_to_solve() {
     sandbox.git("stash --quiet");
     sandbox.repo().commit_winner(&winner("// faster\n")).unwrap();
     assert!(!sandbox.try_git_in("", "stash pop --quiet").0);
-    insta::assert_snapshot!(sandbox.refused(&winner("// fastest\n")), @"`kernels/variants/attention/b1.cu` is in conflict: commit it or restore it, because the winner would overwrite it");
+    insta::assert_snapshot!(sandbox.refused(&winner("// fastest\n")), @"`kernels/variants/nvidia-h200-132sm-140gib/attention/fa2-mma-00ff.cu` is in conflict: commit it or restore it, because the winner would replace it");
 }

@@ -1,0 +1,110 @@
+//! The committed winners of a project. They belong to kinds of device: `kernels/variants/<device>/<workload>/<case>.json`, and
+//! beside these sidecars the sources that they name.
+//!
+//! Version 0.1.0 had one folder for all real devices, `variants/<workload>/`, and `modelled/<gpu>/<workload>/` for virtual GPUs.
+//! Its files do not say how many SMs and how much memory a device had, so nobody knows whose they are: they are read as winners of
+//! another device.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+
+use super::Project;
+use crate::domain::device::{DeviceInfo, DeviceKey};
+use crate::domain::proposal::KnownWinner;
+use crate::domain::sidecar::Sidecar;
+use crate::domain::workload::{Case, Workload};
+use crate::files;
+
+impl Project {
+    /// Returns where the sidecar of a device's winner of a case is, if there is one.
+    pub fn winner(&self, device: &DeviceKey, workload: &str, case: &str) -> PathBuf {
+        self.winners_of(&device.to_string(), workload).join(format!("{case}.json"))
+    }
+
+    /// Returns the committed winners of a workload: those of the device's own kind, then those of all others.
+    pub fn known_winners(&self, workload: &Workload, device: &DeviceInfo) -> Vec<KnownWinner> {
+        let own = self.winners_of(&device.key().to_string(), &workload.name);
+        let mut folders = self.winners_folders(&workload.name);
+        // Stable: the own folder first, the others as they are listed.
+        folders.sort_by_key(|folder| *folder != own);
+        let of_folder = |folder: &PathBuf| {
+            let winner = |case: &Case| known_winner(self.root(), folder, case, *folder == own);
+            workload.cases.iter().filter_map(winner).collect::<Vec<_>>()
+        };
+        folders.iter().flat_map(of_folder).collect()
+    }
+
+    /// Returns the sidecars of the committed winners of a case, at most one for each kind of device.
+    pub fn committed(&self, workload: &str, case: &str) -> Vec<PathBuf> {
+        let sidecar = |folder: PathBuf| folder.join(format!("{case}.json"));
+        self.winners_folders(workload).into_iter().map(sidecar).filter(|path| path.is_file()).collect()
+    }
+
+    fn winners_of(&self, device: &str, workload: &str) -> PathBuf {
+        self.root().join("kernels/variants").join(device).join(workload)
+    }
+
+    /// Lists the folders in which winners of a workload may be: those of devices by name, then those of version 0.1.0.
+    fn winners_folders(&self, workload: &str) -> Vec<PathBuf> {
+        let kernels = self.root().join("kernels");
+        let devices = names_in(&kernels.join("variants")).into_iter().filter(|name| name.parse::<DeviceKey>().is_ok());
+        let mut folders: Vec<PathBuf> = devices.map(|name| self.winners_of(&name, workload)).collect();
+        folders.push(kernels.join("variants").join(workload));
+        let modelled = kernels.join("modelled");
+        folders.extend(names_in(&modelled).iter().map(|gpu| modelled.join(gpu).join(workload)));
+        folders
+    }
+}
+
+/// Returns the sidecars that name a source, sorted. They lie beside it.
+pub fn sidecars_of(source: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    // As in version 0.1.0. Whether it can be read is for its reader to say.
+    let same_name = source.with_extension("json");
+    if same_name.is_file() {
+        return Ok(vec![same_name]);
+    }
+    let folder = source.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let beside = fs::read_dir(folder).with_context(|| format!("Failed to list {}", folder.display()))?;
+    let paths = beside.filter_map(|entry| Some(source.with_file_name(entry.ok()?.file_name())));
+    let names_it = |path: &PathBuf| {
+        let sidecar = files::read(path).ok().and_then(|text| Sidecar::parse(&text).ok());
+        sidecar.is_some_and(|sidecar| sidecar.source_beside(path) == source)
+    };
+    let is_json = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "json");
+    let mut found: Vec<PathBuf> = paths.filter(is_json).filter(names_it).collect();
+    found.sort();
+    Ok(found)
+}
+
+/// Lists what is in a folder that need not be there, sorted.
+fn names_in(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+    let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort();
+    names
+}
+
+/// Reads the winner of a case. A sidecar that cannot be read is told in the log and passed over.
+fn known_winner(root: &Path, folder: &Path, case: &Case, here: bool) -> Option<KnownWinner> {
+    let path = folder.join(format!("{}.json", case.name));
+    if !path.exists() {
+        return None;
+    }
+    match files::read_inside(root, &path).and_then(|text| Sidecar::parse(&text).map_err(anyhow::Error::msg)) {
+        Ok(Sidecar { variant, measurement, environment, .. }) => Some(KnownWinner {
+            case: case.name.clone(),
+            family: variant.family,
+            params: variant.params,
+            hash: variant.hash,
+            device: environment.device,
+            median_us: measurement.median_us,
+            here,
+        }),
+        Err(error) => {
+            tracing::warn!("{} is passed over: {error:#}", path.display());
+            None
+        }
+    }
+}
