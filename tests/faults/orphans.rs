@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
 use super::hasty;
-use super::processes::{Watched, children};
+use super::processes::{Watched, children, watch_children};
 use crate::common::{Sandbox, TEMPLATE, WORKLOAD};
 
 const START: [&str; 7] = ["start", "--device", "fake", "--workload", "small", "--budget", "10m"];
@@ -15,10 +15,6 @@ fn pipe(sandbox: &Sandbox) -> std::path::PathBuf {
     let path = sandbox.path("told");
     assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
     path
-}
-
-fn watch_children(parent: &Child) -> Vec<(Watched, String)> {
-    children(parent.id()).into_iter().map(|(pid, command)| (Watched::new(pid), command)).collect()
 }
 
 /// Kills a process, and waits for those that it leaves behind.
@@ -41,7 +37,7 @@ fn no_worker_that_hangs_and_no_compiler_is_left() {
     let session = session.spawn().unwrap();
     // Until the worker opens it, too.
     let hanging = fs::read_to_string(told).unwrap();
-    let left = watch_children(&session);
+    let left = watch_children(session.id());
     let own = children(session.id());
     assert!(own.iter().any(|(pid, _)| pid.to_string() == hanging), "{hanging} is none of {own:?}");
     assert!(own.iter().any(|(_, command)| command.contains(" compiler ")), "{own:?}");
@@ -64,7 +60,7 @@ fn no_compiler_that_hangs_is_left() {
         .unwrap();
     let mut events = BufReader::new(session.stdout.take().unwrap()).lines();
     assert!(events.next().unwrap().unwrap().contains("\"event\":\"started\""));
-    let left = watch_children(&session);
+    let left = watch_children(session.id());
     assert!(left.len() >= 2, "a worker and a compiler");
     kill_and_wait(session, left);
 }
@@ -79,8 +75,10 @@ fn no_baseline_that_sleeps_is_left_nor_what_it_has_started() {
     let session = sandbox.command(&START).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     // The shell and the sleeper that it has started.
     let told = fs::read_to_string(told).unwrap();
-    let mut left = watch_children(&session);
-    left.extend(told.split_whitespace().map(|pid| (Watched::new(pid.parse().unwrap()), format!("baseline {pid}"))));
+    let mut left = watch_children(session.id());
+    left.extend(
+        told.split_whitespace().map(|pid| (Watched::new(pid.parse().unwrap()).unwrap(), format!("baseline {pid}"))),
+    );
     let (shell, _) = told.split_once(' ').unwrap();
     let own = children(session.id());
     assert!(

@@ -4,6 +4,7 @@ use std::fs;
 use std::os::fd::OwnedFd;
 
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use rustix::time::Timespec;
 
@@ -11,10 +12,13 @@ use rustix::time::Timespec;
 pub struct Watched(OwnedFd);
 
 impl Watched {
-    /// Watches a process that is there.
-    pub fn new(pid: u32) -> Self {
-        let pid = Pid::from_raw(pid.cast_signed()).unwrap();
-        Self(pidfd_open(pid, PidfdFlags::empty()).unwrap())
+    /// Watches a process, if it is still there.
+    pub fn new(pid: u32) -> Option<Self> {
+        match pidfd_open(Pid::from_raw(pid.cast_signed()).unwrap(), PidfdFlags::empty()) {
+            Ok(process) => Some(Self(process)),
+            Err(Errno::SRCH) => None,
+            Err(error) => panic!("{pid} cannot be watched: {error}"),
+        }
     }
 
     /// Waits until it has ended; tells whether it did, within half a minute.
@@ -22,6 +26,11 @@ impl Watched {
         let patience = Timespec { tv_sec: 30, tv_nsec: 0 };
         poll(&mut [PollFd::new(&self.0, PollFlags::IN)], Some(&patience)).unwrap() == 1
     }
+}
+
+/// Watches the children of a process, each with its command line. One that ends meanwhile is not among them.
+pub fn watch_children(parent: u32) -> Vec<(Watched, String)> {
+    children(parent).into_iter().filter_map(|(pid, command)| Some((Watched::new(pid)?, command))).collect()
 }
 
 /// Returns the numbers of the children of a process, each with its command line.

@@ -7,7 +7,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::processes::{Watched, children};
+use super::processes::{children, watch_children};
 use crate::common::Sandbox;
 
 fn send(pid: u32, signal: Signal) {
@@ -90,7 +90,7 @@ fn a_bench_that_is_stopped_leaves_no_process_and_no_folder() {
         let mut bench = command.spawn().unwrap();
         let mut said = BufReader::new(bench.stderr.take().unwrap()).lines().map(Result::unwrap);
         assert!(said.any(|line| line.contains("2 of 10000")), "it measures");
-        let left: Vec<_> = children(bench.id()).into_iter().map(|(pid, what)| (Watched::new(pid), what)).collect();
+        let left = watch_children(bench.id());
         assert!(left.len() >= 2, "a worker and a compiler");
         send(bench.id(), signal);
         assert_eq!(said.last().unwrap(), "error: it was stopped before it was done");
