@@ -55,7 +55,7 @@ pub(super) enum Pending {
     /// It is to be committed.
     New {
         /// The winner.
-        candidate: Candidate,
+        candidate: Box<Candidate>,
         /// The time that it has beaten.
         previous: Option<Timing>,
     },
@@ -171,7 +171,7 @@ impl CaseState {
                 return;
             }
         }
-        self.pending = Some(Pending::New { candidate, previous });
+        self.pending = Some(Pending::New { candidate: Box::new(candidate), previous });
     }
 
     /// Takes up the commit of a winner.

@@ -60,7 +60,7 @@ impl Session<'_> {
                 Pending::New { candidate, previous } => {
                     let kernel = self.shelf.kernel(self.state.setup(), candidate.iteration).await?;
                     let iteration = candidate.iteration;
-                    let Some(winner) = winner(self.id, &self.state, &kernel, candidate, previous.as_ref()) else {
+                    let Some(winner) = winner(self.id, &self.state, &kernel, &candidate, previous.as_ref()) else {
                         continue;
                     };
                     self.commit(iteration, &case, &winner).await?;
@@ -103,7 +103,7 @@ fn winner(
     session: SessionId,
     state: &SessionState,
     kernel: &Kernel,
-    candidate: Candidate,
+    candidate: &Candidate,
     previous: Option<&Timing>,
 ) -> Option<Winner> {
     let setup = state.setup();
@@ -119,7 +119,7 @@ fn winner(
         device: setup.device.key(),
         workload: setup.workload.name.clone(),
         source: kernel.variant.source.clone(),
-        sidecar: sidecar(setup, kernel, &candidate, timing)?,
+        sidecar: sidecar(setup, kernel, candidate, timing)?,
         previous: previous.map(figures),
         speedup: contest.and_then(|contest| contest.against(Role::Incumbent)).map(|(_, ratio)| ratio),
         baseline: BaselineTime::of(contest, alone),
