@@ -20,7 +20,7 @@ use crate::runner::inputs;
 use crate::runner::messages::{EvaluateRequest, ExamineRequest, PlannedCase};
 use crate::runner::planning;
 use crate::runner::render::render;
-use crate::runner::worker::{Worker, WorkerError};
+use crate::runner::worker::{AskError, Worker};
 
 /// The longest that a step of an exhibit may take. Their honest steps take well under a second each, and each kernel that hangs
 /// takes all of it; the rest is for a machine that is busy with other things.
@@ -97,31 +97,42 @@ impl Audit {
     pub async fn replay(&mut self, compiled: Compiled) -> anyhow::Result<Finding> {
         let Compiled { exhibit, artifact } = compiled;
         let fate = match artifact {
-            Ok(artifact) => match self.run(&exhibit, &artifact).await.with_context(|| file(&exhibit))? {
-                Ok(outcome) => replayed(&outcome),
-                Err(error) => Fate::Replayed { answer: "broken".to_owned(), message: error.to_string() },
-            },
+            Ok(artifact) => {
+                let requests = self.requests(&exhibit, &artifact).with_context(|| file(&exhibit))?;
+                match self.run(&exhibit, requests).await {
+                    Ok(()) => replayed(&Outcome::Measured),
+                    Err(AskError::Variant(outcome)) => replayed(&outcome),
+                    // That the machine broke is an answer, too: what follows shall not be lost.
+                    Err(AskError::Machine(error)) => {
+                        Fate::Replayed { answer: "broken".to_owned(), message: error.to_string() }
+                    }
+                }
+            }
             Err(error) => replayed(&Outcome::RejectedByCompiler { message: error.to_string() }),
         };
         Ok(Finding { exhibit, fate })
     }
 
-    /// Screens an exhibit and examines it. That the machine broke is an answer, too: what follows shall not be lost.
-    async fn run(&mut self, exhibit: &Exhibit, artifact: &Artifact) -> anyhow::Result<Result<Outcome, WorkerError>> {
+    fn requests(&self, exhibit: &Exhibit, artifact: &Artifact) -> anyhow::Result<(EvaluateRequest, ExamineRequest)> {
         let evaluate = self.evaluate_request(exhibit, artifact)?;
         let examine = self.examine_request(exhibit, artifact, &evaluate)?;
-        let evaluation = match self.worker.evaluate(evaluate).await {
-            Ok(evaluation) => evaluation,
-            Err(error) => return Ok(Err(error)),
-        };
+        Ok((evaluate, examine))
+    }
+
+    /// Screens an exhibit and runs its acceptance checks. An error is what caught it.
+    async fn run(
+        &mut self,
+        exhibit: &Exhibit,
+        (evaluate, examine): (EvaluateRequest, ExamineRequest),
+    ) -> Result<(), AskError> {
+        let evaluation = self.worker.evaluate(evaluate).await?;
         if evaluation.outcome != Outcome::Measured {
-            return Ok(Ok(evaluation.outcome));
+            return Err(AskError::Variant(evaluation.outcome));
         }
         if let Some(outcome) = self.refuted(exhibit, &evaluation) {
-            return Ok(Ok(outcome));
+            return Err(AskError::Variant(outcome));
         }
-        let examined = self.worker.examine(examine).await;
-        Ok(examined.map(|examined| examined.map_or_else(|outcome| outcome, |_| Outcome::Measured)))
+        self.worker.examine(examine).await.map(drop)
     }
 
     fn evaluate_request(&self, exhibit: &Exhibit, artifact: &Artifact) -> anyhow::Result<EvaluateRequest> {

@@ -47,11 +47,7 @@ async fn time(worker: &mut Worker, compiler: &Compiler, probe: &Probe) -> Result
     let compiled = tokio::task::spawn_blocking(move || compiler.compile(&variant)).await;
     let artifact = compiled.map_err(|error| failed(error.to_string()))?.map_err(|error| failed(error.to_string()))?;
     let request = TimeRequest { artifact, plan: probe.plan.clone(), samples: SAMPLES, min_sample_ns: MIN_SAMPLE_NS };
-    match worker.time(request).await {
-        Ok(Ok(timing)) => Ok(timing),
-        Ok(Err(outcome)) => Err(failed(outcome.message().unwrap_or(outcome.kind()).to_owned())),
-        Err(error) => Err(failed(error.to_string())),
-    }
+    worker.time(request).await.map_err(|error| failed(error.to_string()))
 }
 
 /// Makes a probe's source a variant, as the compiler wants it.

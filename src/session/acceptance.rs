@@ -1,7 +1,5 @@
 //! The acceptance checks of a variant that is about to win: everything that is too slow to ask of every variant.
 
-use anyhow::Context;
-
 use super::evaluator::{Evaluator, Setback};
 use super::shelf::Participant;
 use super::state::SessionState;
@@ -19,8 +17,7 @@ impl Evaluator {
     /// Runs the acceptance checks of a variant on a case.
     pub async fn accept(&mut self, state: &SessionState, challenger: &Participant) -> Result<(), Setback> {
         let request = request(state, challenger)?;
-        let examined = self.worker.examine(request).await.context("Failed to run the acceptance checks")?;
-        let examination = examined.map_err(Setback::Variant)?;
+        let examination = self.worker.examine(request).await?;
         let (iteration, case) = (challenger.candidate.iteration, challenger.case());
         tracing::debug!("iteration {iteration} passed the acceptance checks on {case}: {examination:?}");
         Ok(())

@@ -22,7 +22,7 @@ use crate::runner::compile::CompileError;
 use crate::runner::inputs;
 use crate::runner::messages::EvaluateRequest;
 use crate::runner::monitor::Monitor;
-use crate::runner::worker::{Worker, WorkerError};
+use crate::runner::worker::{AskError, Worker};
 
 /// Screenings in a row that are checked and timed on the same inputs first. To draw them takes seconds where a case is large; the
 /// contents after timing are each variant's own, and what is about to win is checked and compared on others.
@@ -53,9 +53,12 @@ impl From<anyhow::Error> for Setback {
     }
 }
 
-impl From<WorkerError> for Setback {
-    fn from(error: WorkerError) -> Self {
-        Self::Machine(error.into())
+impl From<AskError> for Setback {
+    fn from(error: AskError) -> Self {
+        match error {
+            AskError::Variant(outcome) => Self::Variant(outcome),
+            AskError::Machine(error) => Self::Machine(error.into()),
+        }
     }
 }
 

@@ -21,7 +21,7 @@ use optloop::runner::messages::{CaseRequest, EnterRequest, EvaluateRequest, Exam
 use optloop::runner::render::render;
 use optloop::runner::self_check;
 use optloop::runner::toolchain::Toolchain;
-use optloop::runner::worker::{Worker, WorkerError};
+use optloop::runner::worker::{AskError, Worker, WorkerError};
 
 const TOLERANCE: Tolerance = Tolerance { relative_l2: 1e-3, worst_row: 4e-3 };
 
@@ -129,7 +129,11 @@ impl Bench {
             measuring: MEASURING,
             input_seed: 7,
         };
-        self.worker.examine(request).await.unwrap()
+        match self.worker.examine(request).await {
+            Ok(examination) => Ok(examination),
+            Err(AskError::Variant(outcome)) => Err(outcome),
+            Err(AskError::Machine(error)) => panic!("{error}"),
+        }
     }
 
     /// Evaluates the kernel with a fault on the small case.

@@ -5,7 +5,7 @@ use optloop::domain::plan::{Arg, Initial, Launch, LaunchPlan, Workspace};
 use optloop::domain::regime;
 use optloop::ops;
 use optloop::runner::messages::TimeRequest;
-use optloop::runner::worker::WorkerError;
+use optloop::runner::worker::{AskError, WorkerError};
 
 use super::FAULTS;
 use super::bench::{Bench, cold, small};
@@ -20,14 +20,14 @@ pub async fn samples_in_turns(device: &str) {
         let bench_entrant = bench.entrant(case.clone(), 0);
         // The contest of the small case goes on beside the cold one's.
         let first = if case.name == "small" { 0 } else { 2 };
-        let challenger = bench.worker.enter(bench_entrant.clone()).await.unwrap().unwrap();
-        let twin = bench.worker.enter(bench_entrant).await.unwrap().unwrap();
+        let challenger = bench.worker.enter(bench_entrant.clone()).await.unwrap();
+        let twin = bench.worker.enter(bench_entrant).await.unwrap();
         assert_eq!(challenger.correctness, twin.correctness, "the same output on the same inputs");
         for entrant in [first, first + 1, first + 1, first] {
-            let samples = bench.worker.sample(entrant, 5, &case.name).await.unwrap().unwrap();
+            let samples = bench.worker.sample(entrant, 5, &case.name).await.unwrap();
             assert_eq!(samples.len(), 5);
             assert!(samples.iter().all(|ns| *ns > 500.0 && *ns < 1e8), "{samples:?}");
-            assert_eq!(bench.worker.check(entrant, &case.name).await.unwrap().unwrap(), challenger.correctness);
+            assert_eq!(bench.worker.check(entrant, &case.name).await.unwrap(), challenger.correctness);
         }
     }
 }
@@ -38,23 +38,24 @@ pub async fn tells_right_from_broken(device: &str) {
     for (fault, expected, _) in FAULTS {
         let mut bench = Bench::on(device).await;
         let [right, faulty] = [0, fault].map(|fault| bench.entrant(small(), fault));
-        bench.worker.enter(right.clone()).await.unwrap().unwrap();
-        let entered = bench.worker.enter(faulty).await.unwrap();
-        let kind = match entered {
-            Err(outcome) => outcome.kind(),
-            Ok(_) => {
-                let sampled = bench.worker.sample(1, 2, "small").await.unwrap();
-                sampled.map_or_else(|outcome| outcome.kind(), |_| "measured")
-            }
+        bench.worker.enter(right.clone()).await.unwrap();
+        let sampled = match bench.worker.enter(faulty).await {
+            Ok(_) => bench.worker.sample(1, 2, "small").await.map(drop),
+            Err(error) => Err(error),
+        };
+        let kind = match sampled {
+            Ok(()) => "measured",
+            Err(AskError::Variant(outcome)) => outcome.kind(),
+            Err(AskError::Machine(error)) => panic!("{error}"),
         };
         assert_eq!(kind, expected, "fault {fault}");
         let after = bench.worker.sample(0, 2, "small").await;
         if ["crashed", "timed_out"].contains(&expected) {
-            let Err(WorkerError::Broken(said)) = after else { panic!("{after:?}") };
+            let Err(AskError::Machine(WorkerError::Broken(said))) = after else { panic!("{after:?}") };
             assert_eq!(said, "the worker of a contest is gone");
         } else {
-            assert_eq!(after.unwrap().unwrap().len(), 2, "after fault {fault}");
-            bench.worker.check(0, "small").await.unwrap().unwrap();
+            assert_eq!(after.unwrap().len(), 2, "after fault {fault}");
+            bench.worker.check(0, "small").await.unwrap();
         }
     }
 }
@@ -65,14 +66,14 @@ pub async fn finds_out_who_has_given_up(device: &str) {
     let mut bench = Bench::on(device).await;
     assert_eq!(bench.evaluate(GIVES_UP, 0, None).await.outcome.kind(), "measured");
     let [right, patient] = [0, GIVES_UP].map(|fault| bench.entrant(small(), fault));
-    bench.worker.enter(right).await.unwrap().unwrap();
-    let entered = bench.worker.enter(patient).await.unwrap().unwrap();
+    bench.worker.enter(right).await.unwrap();
+    let entered = bench.worker.enter(patient).await.unwrap();
     let samples = (60_000 / entered.launches_per_sample as usize).max(400);
-    bench.worker.sample(1, samples, "small").await.unwrap().unwrap();
-    let checked = bench.worker.check(1, "small").await.unwrap().unwrap_err();
+    bench.worker.sample(1, samples, "small").await.unwrap();
+    let Err(AskError::Variant(checked)) = bench.worker.check(1, "small").await else { panic!("it is caught") };
     assert_eq!((checked.kind(), checked.check()), ("cheated", Some(Check::Fresh)), "{checked:?}");
-    assert_eq!(bench.worker.sample(0, 2, "small").await.unwrap().unwrap().len(), 2);
-    bench.worker.check(0, "small").await.unwrap().unwrap();
+    assert_eq!(bench.worker.sample(0, 2, "small").await.unwrap().len(), 2);
+    bench.worker.check(0, "small").await.unwrap();
 }
 
 /// A cold case is right, a wrong one is found out, and a replay goes over every set of buffers equally often.
@@ -132,7 +133,7 @@ pub async fn times_a_plan_by_itself(device: &str) {
     let mut bench = Bench::on(device).await;
     for _ in 0..3 {
         let request = copy(&bench, "copy");
-        let timing = bench.worker.time(request).await.unwrap().unwrap();
+        let timing = bench.worker.time(request).await.unwrap();
         assert_eq!(timing.samples_ns.len(), 7);
         assert!(timing.launches_per_sample > 1, "a sample lasts 200 us");
         assert!(timing.median_ns > 500.0 && timing.median_ns < 1e6, "{} ns", timing.median_ns);
@@ -143,19 +144,19 @@ pub async fn times_a_plan_by_itself(device: &str) {
 pub async fn refuses_a_plan_of_another_source(device: &str) {
     let mut bench = Bench::on(device).await;
     let request = copy(&bench, "cpoy");
-    let refused = bench.worker.time(request).await.unwrap().unwrap_err();
-    assert!(refused.message().unwrap().contains("there is no kernel `cpoy`"), "{refused:?}");
+    let refused = bench.worker.time(request).await.unwrap_err().to_string();
+    assert!(refused.contains("there is no kernel `cpoy`"), "{refused}");
     let request = copy(&bench, "copy");
-    assert!(bench.worker.time(request).await.unwrap().is_ok());
+    assert!(bench.worker.time(request).await.is_ok());
 }
 
 /// A device that models its times has nothing to sample in turns.
 pub async fn holds_no_contests(device: &str) {
     let mut bench = Bench::on(device).await;
     let request = bench.entrant(small(), 0);
-    let refused = bench.worker.enter(request).await.unwrap().unwrap_err();
+    let refused = bench.worker.enter(request).await.unwrap_err();
     let name = &bench.worker.info().name;
     let said =
         format!("the device failed: the {name} models its times: only a device that replays can sample in turns");
-    assert_eq!(refused.message(), Some(said.as_str()));
+    assert_eq!(refused.to_string(), said);
 }

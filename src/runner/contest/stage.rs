@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use super::{BaselineEntry, ContestError, Entry, Terms};
 use crate::domain::contest::{self, Entrant, Role};
 use crate::domain::correctness::Correctness;
-use crate::domain::evaluation::Outcome;
 use crate::domain::machine::{MachineState, MachineSummary, Throttle, energy_per_launch_j};
 use crate::domain::statistics::median;
 use crate::domain::timing::Timing;
@@ -14,7 +13,7 @@ use crate::runner::baseline::Drawing;
 use crate::runner::benchmark;
 use crate::runner::messages::{EnterRequest, Entered};
 use crate::runner::monitor::Monitor;
-use crate::runner::worker::{Worker, WorkerError};
+use crate::runner::worker::{AskError, Worker, WorkerError};
 
 /// How long an entrant is replayed for its energy. NVML's counter moves every 20 to 100 ms.
 const ENERGY_NS: f64 = 600e6;
@@ -79,9 +78,8 @@ impl<'a> Stage<'a> {
     /// Takes a variant in.
     pub(super) async fn enter(&mut self, request: EnterRequest) -> Result<(), ContestError> {
         let place = self.sides.len();
-        let entered = self.worker.enter(request).await?;
-        let Entered { correctness, launches_per_sample, replay_ns } =
-            entered.map_err(|outcome| failed(place, outcome))?;
+        let entered = self.worker.enter(request).await;
+        let Entered { correctness, launches_per_sample, replay_ns } = entered.map_err(|error| failed(place, error))?;
         let side = Side::new(Source::Variant(place), launches_per_sample, Some(correctness));
         self.sides.push(Side { sample_ns: Some(replay_ns), ..side });
         Ok(())
@@ -175,8 +173,8 @@ impl<'a> Stage<'a> {
     async fn sample(&mut self, place: usize, samples: usize) -> Result<Option<Vec<f64>>, ContestError> {
         match (self.sides[place].source, &mut self.baseline) {
             (Source::Variant(entrant), _) => {
-                let sampled = self.worker.sample(entrant, samples, self.case).await?;
-                sampled.map(Some).map_err(|outcome| failed(entrant, outcome))
+                let sampled = self.worker.sample(entrant, samples, self.case).await;
+                sampled.map(Some).map_err(|error| failed(entrant, error))
             }
             (Source::Baseline, Some(entry)) => match entry.process.sample(&entry.backend, samples).await {
                 Ok(samples_ns) => Ok(Some(samples_ns)),
@@ -203,8 +201,8 @@ impl<'a> Stage<'a> {
     pub(super) async fn check(&mut self) -> Result<(), ContestError> {
         for side in &mut self.sides {
             if let Source::Variant(entrant) = side.source {
-                let checked = self.worker.check(entrant, self.case).await?;
-                side.correctness = Some(checked.map_err(|outcome| failed(entrant, outcome))?);
+                let checked = self.worker.check(entrant, self.case).await;
+                side.correctness = Some(checked.map_err(|error| failed(entrant, error))?);
             }
         }
         Ok(())
@@ -302,8 +300,11 @@ impl Block {
     }
 }
 
-fn failed(entrant: usize, outcome: Outcome) -> ContestError {
-    ContestError::Failed { entrant, outcome }
+fn failed(entrant: usize, error: AskError) -> ContestError {
+    match error {
+        AskError::Variant(outcome) => ContestError::Failed { entrant, outcome },
+        AskError::Machine(error) => ContestError::Machine(error),
+    }
 }
 
 fn throttled() -> ContestError {

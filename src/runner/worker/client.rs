@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::error::WorkerError;
+use super::error::{AskError, WorkerError};
 use super::process::{Heard, Patience, Process, Program};
 use crate::domain::artifact::Artifact;
 use crate::domain::correctness::Correctness;
@@ -175,9 +175,6 @@ async fn opened(
     }
 }
 
-/// What a request other than an evaluation brought: its answer, or what became of the variant that it was about.
-pub type Answer<T> = Result<Result<T, Outcome>, WorkerError>;
-
 /// What is asked of a worker that is replaced when a variant takes it down.
 impl Worker {
     /// Evaluates a variant. A worker that crashes, hangs or talks garbage is an outcome of the variant, if the one that is started
@@ -202,7 +199,7 @@ impl Worker {
     }
 
     /// Examines a variant that is about to win. Its worker is replaced as in [`Self::evaluate`].
-    pub async fn examine(&mut self, request: ExamineRequest) -> Answer<Examination> {
+    pub async fn examine(&mut self, request: ExamineRequest) -> Result<Examination, AskError> {
         let case = request.case.case.name.clone();
         self.revive().await?;
         let examined = self
@@ -212,7 +209,7 @@ impl Worker {
             })
             .await;
         self.revive().await?;
-        Ok(examined.map_err(|lost| lost.outcome))
+        examined.map_err(|lost| AskError::Variant(lost.outcome))
     }
 
     /// Starts another process in place of one that a variant took down.
@@ -234,7 +231,7 @@ impl Worker {
 /// question fails, too.
 impl Worker {
     /// Takes a variant in as an entrant of a contest.
-    pub async fn enter(&mut self, request: EnterRequest) -> Answer<Entered> {
+    pub async fn enter(&mut self, request: EnterRequest) -> Result<Entered, AskError> {
         let case = request.case.name.clone();
         self.ask_once(Request::Enter(Box::new(request)), &case, |reply| match reply {
             Reply::Entered(entered) => Some(entered),
@@ -244,7 +241,7 @@ impl Worker {
     }
 
     /// Replays an entrant, counted from 0 in the order of entry. Returns nanoseconds of one execution, a value per replay.
-    pub async fn sample(&mut self, entrant: usize, samples: usize, case: &str) -> Answer<Vec<f64>> {
+    pub async fn sample(&mut self, entrant: usize, samples: usize, case: &str) -> Result<Vec<f64>, AskError> {
         self.ask_once(Request::Sample { entrant, samples }, case, |reply| match reply {
             Reply::Sampled(samples_ns) => Some(samples_ns),
             _ => None,
@@ -254,7 +251,7 @@ impl Worker {
 
     /// Looks at what an entrant may not have changed, and returns how close its output came. Every block's output is looked at as it
     /// is taken.
-    pub async fn check(&mut self, entrant: usize, case: &str) -> Answer<Correctness> {
+    pub async fn check(&mut self, entrant: usize, case: &str) -> Result<Correctness, AskError> {
         self.ask_once(Request::Check { entrant }, case, |reply| match reply {
             Reply::Checked(correctness) => Some(correctness),
             _ => None,
@@ -263,7 +260,7 @@ impl Worker {
     }
 
     /// Times a plan that uses workspaces only.
-    pub async fn time(&mut self, request: TimeRequest) -> Answer<Timing> {
+    pub async fn time(&mut self, request: TimeRequest) -> Result<Timing, AskError> {
         self.ask_once(Request::Time(Box::new(request)), "", |reply| match reply {
             Reply::Timed(timing) => Some(timing),
             _ => None,
@@ -271,18 +268,23 @@ impl Worker {
         .await
     }
 
-    async fn ask_once<T>(&mut self, request: Request, case: &str, expected: impl Fn(Reply) -> Option<T>) -> Answer<T> {
+    async fn ask_once<T>(
+        &mut self,
+        request: Request,
+        case: &str,
+        expected: impl Fn(Reply) -> Option<T>,
+    ) -> Result<T, AskError> {
         if self.process.is_none() {
-            return Err(WorkerError::Broken("the worker of a contest is gone".to_owned()));
+            return Err(WorkerError::Broken("the worker of a contest is gone".to_owned()).into());
         }
         match self.ask(request, case, expected).await {
-            Ok(answer) => Ok(Ok(answer)),
+            Ok(answer) => Ok(answer),
             Err(lost) => {
                 if lost.blames_device {
                     // Whether it is right about that is for another one to find out.
                     self.fresh().await?.end_process().await;
                 }
-                Ok(Err(lost.outcome))
+                Err(AskError::Variant(lost.outcome))
             }
         }
     }

@@ -1,5 +1,18 @@
 //! Why a worker does not answer.
 
+use crate::domain::evaluation::Outcome;
+
+/// Why a question about a variant has no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    /// The variant failed: data about it.
+    #[error("{}", .0.message().unwrap_or(.0.kind()))]
+    Variant(Outcome),
+    /// The machine failed.
+    #[error(transparent)]
+    Machine(#[from] WorkerError),
+}
+
 /// Why there is no evaluation.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkerError {

@@ -10,8 +10,8 @@ mod process;
 mod server;
 mod watched;
 
-pub use client::{Answer, Worker};
-pub use error::WorkerError;
+pub use client::Worker;
+pub use error::{AskError, WorkerError};
 pub use process::Patience;
 pub use server::serve;
 pub(in crate::runner) use server::serve_over;
