@@ -173,11 +173,12 @@ impl Sandbox {
 
     /// Moves a case's winner to another folder, and writes it as version 0.1.0 did: the source is named after the case.
     pub fn age_winner(&self, from: &str, to: &str, case: &str) {
-        let mut sidecar = self.json(&format!("{from}/{case}.json"));
-        let source = fs::read_to_string(self.path(&self.source(from, case))).unwrap();
-        sidecar.as_object_mut().unwrap().remove("source");
-        sidecar["schema"] = "optloop.sidecar/1".into();
-        self.write(&format!("{to}/{case}.json"), &sidecar.to_string());
+        let text = |path: &str| fs::read_to_string(self.path(path)).unwrap();
+        let (sidecar, source) = (text(&format!("{from}/{case}.json")), text(&self.source(from, case)));
+        // Line by line: the order of the parameters is part of the variant.
+        let lines = sidecar.lines().filter(|line| !line.starts_with("  \"source\": "));
+        let aged = lines.collect::<Vec<_>>().join("\n").replace("optloop.sidecar/2", "optloop.sidecar/1");
+        self.write(&format!("{to}/{case}.json"), &aged);
         self.write(&format!("{to}/{case}.cu"), &source);
         fs::remove_dir_all(self.path(from)).unwrap();
         self.git(&["add", "--all"]);
