@@ -9,7 +9,7 @@ use crate::domain::ids::IterationId;
 use crate::domain::proposal::KnownWinner;
 use crate::domain::record::{Baseline, BaselineKind};
 use crate::domain::timing::Timing;
-use crate::domain::variant::VariantHash;
+use crate::domain::variant::{Params, VariantHash};
 
 /// The most variants that a final settles between: each costs a confirmation's time.
 pub(super) const MOST_RIVALS: usize = 4;
@@ -26,6 +26,8 @@ pub(super) const MOST_DEATHS: u32 = 2;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Candidate {
     pub iteration: IterationId,
+    pub family: String,
+    pub params: Params,
     pub hash: VariantHash,
     pub measurement: Measurement,
 }
@@ -158,16 +160,27 @@ impl CaseState {
         self.candidates.truncate(1 + MOST_KEPT);
     }
 
-    /// Puts a winner up for its commit, unless it must wait for the committed winner to be measured again.
-    pub fn put_up(&mut self, candidate: Candidate, previous: Option<Timing>) {
+    /// Tells whether a configuration is that of the committed winner, whatever became of its family's source since.
+    pub fn is_known(&self, family: &str, params: &Params) -> bool {
+        self.known.as_ref().is_some_and(|known| known.family == family && known.params == *params)
+    }
+
+    /// Puts a winner up for its commit, unless HEAD has it, or holds one that is as fast. `min_speedup` is what a commit is worth.
+    pub fn put_up(&mut self, candidate: Candidate, previous: Option<Timing>, min_speedup: f64) {
         let Some(timing) = candidate.measurement.best_timing() else { return };
         if let Some(known) = &self.known {
             if known.hash == candidate.hash {
                 self.pending = Some(Pending::Kept { iteration: candidate.iteration });
                 return;
             }
+            let (known_ns, ns) = (known.median_us * 1e3, timing.median_ns);
+            let is_known = self.is_known(&candidate.family, &candidate.params);
+            // The committed winner, whose family renders another source by now: no news unless it is faster.
+            if is_known && known_ns < ns * min_speedup {
+                return;
+            }
             // Faster than the initial kernel, but the committed winner was faster still, and its turn is yet to come.
-            if !self.remeasured && known.median_us * 1e3 <= timing.median_ns {
+            if !is_known && !self.remeasured && known_ns <= ns {
                 return;
             }
         }

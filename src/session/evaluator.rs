@@ -91,13 +91,12 @@ impl Evaluator {
         let mut disqualified = Vec::new();
         if let Some(kernel) = &kernel {
             let started = Instant::now();
-            let (hash, purpose) = (&kernel.variant.hash, compiled.proposal.purpose);
+            let purpose = compiled.proposal.purpose;
             for place in 0..evaluation.measurements.len() {
                 if evaluation.outcome != Outcome::Measured {
                     break;
                 }
-                let measurement = evaluation.measurements[place].clone();
-                let candidate = Candidate { iteration, hash: hash.clone(), measurement };
+                let candidate = kernel.candidate(iteration, evaluation.measurements[place].clone());
                 let Some(due) = due(state, candidate, purpose, &may_compare) else { continue };
                 match self.confirm(state, shelf, kernel, due, &mut disqualified).await {
                     Ok(contest) => {

@@ -11,6 +11,7 @@ use super::setup::Setup;
 use super::state::SessionState;
 use crate::domain::artifact::Artifact;
 use crate::domain::contest::Role;
+use crate::domain::evaluation::Measurement;
 use crate::domain::ids::IterationId;
 use crate::domain::variant::Variant;
 use crate::runner::compile::Compiler;
@@ -42,6 +43,12 @@ impl Kernel {
             artifact: compiled.artifact.as_ref().ok()?.clone(),
             requests: compiled.cases.as_ref().ok()?.clone(),
         }))
+    }
+
+    /// Makes a candidate of what an iteration measured.
+    pub fn candidate(&self, iteration: IterationId, measurement: Measurement) -> Candidate {
+        let Variant { family, params, hash, .. } = self.variant.clone();
+        Candidate { iteration, family, params, hash, measurement }
     }
 }
 

@@ -138,14 +138,14 @@ impl SessionState {
     /// Takes up a verdict that makes a variant the start or the winner of its case.
     fn take_winner(&mut self, begun: &Begun, found: &CaseRecord) {
         let Some(timing) = found.best_timing() else { return };
-        let previous = self.beaten(found).cloned();
+        let (previous, min_speedup) = (self.beaten(found).cloned(), self.setup.policy().min_speedup);
         let case = self.case_mut(&found.case);
-        case.remeasured |= case.known.as_ref().is_some_and(|known| known.hash == begun.hash);
+        case.remeasured |= case.is_known(&begun.family, &begun.params);
         match found.verdict {
             Some(Verdict::Start) => drop(case.start_ns.get_or_insert(timing.median_ns)),
             Some(Verdict::Improved) => {
                 if let Some(candidate) = candidate(begun, found) {
-                    case.put_up(candidate, previous);
+                    case.put_up(candidate, previous, min_speedup);
                 }
             }
             _ => {}
@@ -187,6 +187,7 @@ impl SessionState {
         let incumbent = self.history.incumbents.get(case);
         let previous = incumbent.map(|incumbent| incumbent.timing.clone());
         let is_new = incumbent.is_none_or(|incumbent| incumbent.iteration != last.winner);
+        let min_speedup = self.setup.policy().min_speedup;
         let state = self.case_mut(case);
         state.time_comparison(contest);
         let winner = state.candidate(last.winner).cloned();
@@ -194,7 +195,7 @@ impl SessionState {
         winner.measurement.confirm(contest.clone());
         let Some(timing) = winner.measurement.best_timing().cloned() else { return };
         let (iteration, hash) = (winner.iteration, winner.hash.clone());
-        state.put_up(winner, previous);
+        state.put_up(winner, previous, min_speedup);
         self.history.incumbents.insert(case.clone(), Incumbent { iteration, hash, timing });
     }
 
@@ -229,6 +230,11 @@ impl SessionState {
 }
 
 fn candidate(begun: &Begun, found: &CaseRecord) -> Option<Candidate> {
-    let (iteration, hash) = (begun.iteration, begun.hash.clone());
-    Some(Candidate { iteration, hash, measurement: found.measurement()? })
+    Some(Candidate {
+        iteration: begun.iteration,
+        family: begun.family.clone(),
+        params: begun.params.clone(),
+        hash: begun.hash.clone(),
+        measurement: found.measurement()?,
+    })
 }

@@ -226,3 +226,32 @@ fn a_point_that_was_in_flight_at_two_deaths_is_not_proposed_again() {
         assert_eq!(points(&told), proposed, "after death {death}");
     }
 }
+
+/// A committed winner of case `a` that took so long, under a name that nothing renders to any more.
+fn known(number: i64, us: f64) -> crate::domain::proposal::KnownWinner {
+    crate::domain::proposal::KnownWinner {
+        case: "a".to_owned(),
+        family: "toy".to_owned(),
+        params: crate::domain::variant::Params::from([("N".to_owned(), number)]),
+        hash: crate::domain::variant::VariantHash::of("an older rendering"),
+        device: "NVIDIA H200".to_owned(),
+        median_us: us,
+        here: true,
+    }
+}
+
+#[test]
+fn a_committed_winner_that_renders_to_another_source_is_committed_again_only_if_it_is_faster() {
+    for (recorded_us, is_news) in [(50.0, false), (50.4, false), (60.0, true)] {
+        let mut setup = setup();
+        // A made-up time of 50 is 50 * 1024 ns.
+        setup.known = vec![known(1, recorded_us * 1.024)];
+        let mut told = Told::new(setup);
+        told.screened(0, Purpose::Initial, [100, 100]);
+        told.screened(1, Purpose::Screening, [50, 100]);
+        told.confirmed(1, 50);
+        let case = told.state.case("a").unwrap();
+        assert!(case.remeasured);
+        assert_eq!(case.pending.is_some(), is_news, "recorded {recorded_us} us");
+    }
+}
