@@ -13,6 +13,7 @@ use std::process::Stdio;
 use std::time::Instant;
 
 use common::Sandbox;
+use optloop::domain::ids::SessionId;
 use optloop::runner::toolchain::Toolchain;
 use optloop::store::Store;
 
@@ -82,7 +83,7 @@ fn device_s(sandbox: &Sandbox) -> f64 {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let store = Store::open_existing(&sandbox.path(".optloop/optloop.db")).await.unwrap();
-        let record = store.session_record(1).await.unwrap();
+        let record = store.session_record(SessionId(1)).await.unwrap();
         record.iterations.iter().filter_map(|iteration| iteration.device_s).sum()
     })
 }

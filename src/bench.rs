@@ -17,6 +17,7 @@ use crate::domain::device::DeviceInfo;
 use crate::domain::evaluation::Outcome;
 use crate::domain::family::Family;
 use crate::domain::floor::floor_ns;
+use crate::domain::ids::CaseName;
 use crate::domain::measuring::Measuring;
 use crate::domain::regime::{self, Regime};
 use crate::domain::workload::{Case, Workload};
@@ -45,7 +46,7 @@ pub struct Bench {
     compilers: Vec<(Vec<String>, Compiler)>,
     baseline: Option<BaselineProcess>,
     /// By case and regime: the backend that is the fastest.
-    backends: HashMap<(String, Regime), Option<String>>,
+    backends: HashMap<(CaseName, Regime), Option<String>>,
 }
 
 /// What is measured in one go.
@@ -175,7 +176,7 @@ impl Bench {
 
     /// Tells whether a backend of the baseline can take part on a case.
     pub fn has_backend(&self, case: &str, regime: Regime) -> bool {
-        matches!(self.backends.get(&(case.to_owned(), regime)), Some(Some(_)))
+        matches!(self.backends.get(&(case.into(), regime)), Some(Some(_)))
     }
 
     /// Measures: in a contest with the A/A control where the device replays, else by one modelled time each.

@@ -12,6 +12,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use crate::domain::device::{DeviceInfo, TimeSource};
+use crate::domain::ids::SessionId;
 use crate::runner::toolchain::cache_dir;
 
 /// Who has something, as its lock file says.
@@ -20,7 +21,7 @@ struct Holder {
     process: u32,
     verb: String,
     since: String,
-    session: Option<i64>,
+    session: Option<SessionId>,
     project: PathBuf,
 }
 
@@ -89,7 +90,7 @@ impl Claims {
     }
 
     /// Adds the number of the session to what others are told.
-    pub fn note_session(&mut self, session: i64) {
+    pub fn note_session(&mut self, session: SessionId) {
         self.holder.session = Some(session);
         for file in self.held.iter_mut().chain(&mut self.gpu) {
             if let Err(error) = self.holder.sign(file) {
@@ -160,7 +161,7 @@ mod tests {
     fn who_comes_second_is_told_who_has_the_project_until_that_one_has_ended() {
         let folder = tempfile::tempdir().unwrap();
         let mut first = Claims::project(folder.path(), "start").unwrap();
-        first.note_session(3);
+        first.note_session(SessionId(3));
         let second = || Claims::project(folder.path(), "bench").map(drop);
         insta::assert_snapshot!(refused(second(), folder.path()), @"this project is taken by `optloop start` (process [process], session 3) of [folder] since [instant]: wait for it, or end it");
         drop(first);

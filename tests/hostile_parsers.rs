@@ -123,7 +123,7 @@ proptest! {
 
     #[test]
     fn a_changed_frame_is_an_error(at in any::<Index>(), bit in 0..8_u32) {
-        let reply = Reply::Step { case: "b1h1s64".to_owned(), doing: "launch".to_owned() };
+        let reply = Reply::Step { case: "b1h1s64".into(), doing: "launch".to_owned() };
         let mut frame = encode(&reply).unwrap();
         let whole = read::<Reply>(&mut frame.as_slice());
         prop_assert!(matches!(whole, Ok(Some(_))), "a whole one is read");

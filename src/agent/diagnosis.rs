@@ -6,6 +6,7 @@ use crate::domain::device::DeviceInfo;
 use crate::domain::finding::Finding;
 use crate::domain::floor::floor_ns;
 use crate::domain::history::{Finished, History};
+use crate::domain::ids::CaseName;
 use crate::domain::op::Role;
 use crate::domain::workload::{Case, Workload};
 
@@ -20,7 +21,7 @@ pub struct Diagnosis {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Headroom {
     /// The case's name.
-    pub case: String,
+    pub case: CaseName,
     /// Its time.
     pub best_ns: f64,
     /// The case's floor.

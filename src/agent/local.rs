@@ -15,6 +15,7 @@ use super::{Landscape, Proposer, prediction};
 use crate::domain::family::Family;
 use crate::domain::history::{Finished, History};
 use crate::domain::hypothesis::Hypothesis;
+use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::origin::{Change, Origin};
 use crate::domain::proposal::Idea;
 use crate::domain::statistics::Interval;
@@ -73,7 +74,7 @@ pub struct Local {
     opening: Opening,
     draw: Draw,
     /// Values for which no point is left beside a variant on a case, by its iteration: to find that out takes long.
-    no_room: HashSet<(String, i64, String, i64)>,
+    no_room: HashSet<(CaseName, IterationId, String, i64)>,
 }
 
 /// A move around an incumbent.

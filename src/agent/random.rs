@@ -12,6 +12,7 @@ use super::{Landscape, Proposer, prediction};
 use crate::domain::family::Family;
 use crate::domain::history::History;
 use crate::domain::hypothesis::Hypothesis;
+use crate::domain::ids::CaseName;
 use crate::domain::origin::Origin;
 use crate::domain::proposal::Idea;
 use crate::domain::variant::Params;
@@ -57,7 +58,7 @@ impl Proposer for Random {
 #[derive(Default)]
 pub(super) struct Draw {
     /// Family and case.
-    exhausted: HashSet<(String, String)>,
+    exhausted: HashSet<(String, CaseName)>,
 }
 
 impl Draw {

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::sidecar::Sidecar;
 use crate::domain::variant::{Params, Variant};
 use crate::domain::workload::{Case, Workload};
@@ -17,10 +18,10 @@ pub enum What {
         /// Name of the workload.
         workload: String,
         /// Name of the case.
-        case: String,
+        case: CaseName,
     },
     /// The variant of an iteration.
-    Iteration(i64),
+    Iteration(IterationId),
     /// A point of a family; parameters that are not named have their defaults.
     Point {
         /// Name of the family.
@@ -36,7 +37,7 @@ pub struct Subject {
     /// For people: the family and the hash of the source.
     pub name: String,
     /// The iteration that brought it.
-    pub iteration: Option<i64>,
+    pub iteration: Option<IterationId>,
     /// What the case belongs to.
     pub workload: Workload,
     /// The source.
@@ -74,7 +75,7 @@ impl What {
                     "`{text}` is neither a .cu or .json file nor `<workload>/<case>`: a committed winner is named by one of these"
                 ));
             }
-            return Ok(Self::Winner { workload: workload.to_owned(), case: case.to_owned() });
+            return Ok(Self::Winner { workload: workload.to_owned(), case: case.into() });
         }
         let (family, params) = text.split_once(':').unwrap_or((text, ""));
         let params = params.split(',').filter(|param| !param.is_empty()).map(param).collect::<Result<Vec<_>, _>>()?;
@@ -114,12 +115,12 @@ mod tests {
 
     #[test]
     fn a_kernel_is_named_by_a_file_a_winner_an_iteration_or_a_point() {
-        let winner = What::Winner { workload: "attention-fp16-d64".to_owned(), case: "b1h1s128".to_owned() };
+        let winner = What::Winner { workload: "attention-fp16-d64".to_owned(), case: "b1h1s128".into() };
         assert_eq!(What::parse("attention-fp16-d64/b1h1s128"), Ok(winner));
         for file in ["kernels/variants/gpu-8sm-8gib/w/toy-0123456789.cu", "kernels/variants/gpu-8sm-8gib/w/c.json"] {
             assert_eq!(What::parse(file), Ok(What::File(PathBuf::from(file))));
         }
-        assert_eq!(What::parse("17"), Ok(What::Iteration(17)));
+        assert_eq!(What::parse("17"), Ok(What::Iteration(IterationId(17))));
         let point = |params: &[(&str, i64)]| What::Point {
             family: "attention-scalar".to_owned(),
             params: params.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect(),

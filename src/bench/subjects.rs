@@ -8,6 +8,7 @@ use super::subject::filled_in;
 use super::{Bench, Committed, Subject, What};
 use crate::catalog::sidecars_of;
 use crate::domain::family::Family;
+use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::names::did_you_mean;
 use crate::domain::sidecar::{self, Sidecar};
 use crate::domain::space::Space;
@@ -25,7 +26,7 @@ pub struct Asked<'a> {
     /// The workload, if one is named.
     pub workload: Option<&'a str>,
     /// The cases, if any are named.
-    pub cases: &'a [String],
+    pub cases: &'a [CaseName],
 }
 
 impl Bench {
@@ -116,7 +117,7 @@ impl Bench {
         self.point(family, &params, case, workload)
     }
 
-    async fn of_iteration(&self, id: i64, asked: Asked<'_>) -> anyhow::Result<Vec<Subject>> {
+    async fn of_iteration(&self, id: IterationId, asked: Asked<'_>) -> anyhow::Result<Vec<Subject>> {
         let store = Store::open_existing(&self.project.root().join(&self.config.store.path)).await?;
         let detail = store.iteration(id).await?;
         store.close().await;

@@ -21,6 +21,7 @@ use crate::claim::Claims;
 use crate::config::Config;
 use crate::domain::contest::{Contest, LEAST_ROUNDS, Role};
 use crate::domain::device::{DeviceInfo, TimeSource};
+use crate::domain::ids::CaseName;
 use crate::domain::regime::Regime;
 use crate::runner::compile::Compiler;
 use crate::runner::device::DeviceChoice;
@@ -52,7 +53,7 @@ pub struct Args {
 
     /// Only this case (repeat for more)
     #[arg(long = "case", value_name = "CASE")]
-    cases: Vec<String>,
+    cases: Vec<CaseName>,
 
     /// State of the caches [default: the case's own]
     #[arg(long, value_enum)]

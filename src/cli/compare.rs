@@ -14,6 +14,7 @@ use crate::catalog::Project;
 use crate::domain::conditions::{Conditions, compare};
 use crate::domain::contest::{Contest, Entrant, paired_ratio};
 use crate::domain::device::TimeSource;
+use crate::domain::ids::CaseName;
 use crate::domain::sampling::LEAST_SAMPLES;
 use crate::domain::statistics::Ratio;
 use crate::domain::timing::Timing;
@@ -30,7 +31,7 @@ pub struct Args {
     b: String,
     /// The case of an iteration that was timed on several
     #[arg(long)]
-    case: Option<String>,
+    case: Option<CaseName>,
     /// Print JSON
     #[arg(long)]
     json: bool,

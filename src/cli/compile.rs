@@ -13,6 +13,7 @@ use crate::config::Config;
 use crate::domain::artifact::Artifact;
 use crate::domain::device::DeviceInfo;
 use crate::domain::family::Family;
+use crate::domain::ids::CaseName;
 use crate::domain::space::Space;
 use crate::domain::variant::{Variant, show_params};
 use crate::domain::workload::Workload;
@@ -29,7 +30,7 @@ pub struct Args {
 
     /// Only this case of the workload (repeat for more)
     #[arg(long = "case", value_name = "CASE")]
-    cases: Vec<String>,
+    cases: Vec<CaseName>,
 
     /// Only this family (repeat for more) [default: every family]
     #[arg(long = "family", value_name = "FAMILY")]
@@ -54,7 +55,7 @@ pub struct Args {
 
 /// A point to compile, with the kernels that its launch plan names.
 struct Point {
-    case: String,
+    case: CaseName,
     variant: Variant,
     launched: Vec<String>,
 }

@@ -133,14 +133,15 @@ fn notes(contest: &Contest) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::ids::IterationId;
     use crate::store::testing::{contest, entrant};
 
     #[test]
     fn a_contest_is_shown_with_every_entrant_and_its_noise() {
         let entrants = vec![
-            entrant(Role::Challenger, "tiled e2935da259", Some(2), 80.0),
-            entrant(Role::Twin, "tiled e2935da259", Some(2), 80.0),
-            entrant(Role::Incumbent, "tiled 9c0d3a1f22", Some(1), 100.0),
+            entrant(Role::Challenger, "tiled e2935da259", Some(IterationId(2)), 80.0),
+            entrant(Role::Twin, "tiled e2935da259", Some(IterationId(2)), 80.0),
+            entrant(Role::Incumbent, "tiled 9c0d3a1f22", Some(IterationId(1)), 100.0),
             entrant(Role::Baseline, "torch sdpa (flash)", None, 90.0),
         ];
         let mut out = Vec::new();

@@ -10,6 +10,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use super::table::{Table, figure};
 use crate::domain::device::TimeSource;
 use crate::domain::evaluation::Outcome;
+use crate::domain::ids::{CaseName, SessionId};
 use crate::domain::names::did_you_mean;
 use crate::domain::record::SessionSummary;
 use crate::domain::variant::show_params;
@@ -24,10 +25,10 @@ const VERDICTS: [Verdict; 5] =
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Number of the session; the latest if not given.
-    pub session: Option<i64>,
+    pub session: Option<SessionId>,
     /// Only this case.
     #[arg(long)]
-    pub case: Option<String>,
+    pub case: Option<CaseName>,
     /// Only this family.
     #[arg(long)]
     pub family: Option<String>,
@@ -79,7 +80,7 @@ pub async fn run(args: &Args, store: &Store, out: &mut impl Write) -> anyhow::Re
     Ok(())
 }
 
-fn filter(args: &Args, session: i64) -> Filter {
+fn filter(args: &Args, session: SessionId) -> Filter {
     Filter {
         session: Some(session),
         case: args.case.clone(),
@@ -101,7 +102,7 @@ async fn check_names(args: &Args, session: &SessionSummary, store: &Store) -> an
     if let Some(case) = &args.case
         && !session.cases.contains(case)
     {
-        let hint = did_you_mean(case, session.cases.iter().map(String::as_str));
+        let hint = did_you_mean(case, session.cases.iter().map(CaseName::as_str));
         bail!("session {} has no case `{case}`{hint}; it has: {}", session.id, session.cases.join(", "));
     }
     if let Some(family) = &args.family {
@@ -132,7 +133,7 @@ fn print(rows: &[HistoryRow], session: &SessionSummary, out: &mut impl Write) ->
     for row in rows {
         table.row([
             row.iteration.to_string(),
-            figure(row.case.clone(), |case| case),
+            figure(row.case.as_ref(), CaseName::to_string),
             outcome(row, session.time_source),
             figure(row.verdict, |verdict| verdict.name().to_owned()),
             figure(row.best_ns, |ns| format::us(ns / 1000.0)),

@@ -8,6 +8,7 @@ use super::contests::{self, challenger_is, over_challenger};
 use crate::domain::conditions::Conditions;
 use crate::domain::contest::{Contest, Entrant, Role};
 use crate::domain::device::TimeSource;
+use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::machine::MachineSummary;
 use crate::domain::op::Dims;
 use crate::domain::regime::Regime;
@@ -16,7 +17,7 @@ use crate::domain::regime::Regime;
 #[derive(Debug, Serialize)]
 pub(super) struct Found {
     workload: String,
-    case: String,
+    case: CaseName,
     dims: Dims,
     dtype: &'static str,
     device: String,
@@ -39,7 +40,7 @@ pub(super) struct Found {
 struct FoundEntrant {
     role: Role,
     name: String,
-    iteration: Option<i64>,
+    iteration: Option<IterationId>,
     median_us: f64,
     ci_us: Option<[f64; 2]>,
     samples: usize,

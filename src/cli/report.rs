@@ -11,6 +11,7 @@ use crate::catalog::Project;
 use crate::domain::conditions::Conditions;
 use crate::domain::floor::floor_ns;
 use crate::domain::history::History;
+use crate::domain::ids::SessionId;
 use crate::domain::record::SessionRecord;
 use crate::domain::workload::Workload;
 use crate::report::{CaseFacts, Report, ReportInput, build};
@@ -21,7 +22,7 @@ use crate::store::Store;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The session's number [default: the latest]
-    session: Option<i64>,
+    session: Option<SessionId>,
 
     /// The form
     #[arg(long, value_enum, default_value_t = Format::Md)]
@@ -58,7 +59,7 @@ pub async fn write_reports(
     project: &Project,
     store: &Store,
     workload: &Workload,
-    session: i64,
+    session: SessionId,
 ) -> anyhow::Result<PathBuf> {
     let report = report(project, store.session_record(session).await?, workload.clone());
     let folder = project.root().join(".optloop/reports");

@@ -16,6 +16,7 @@ use crate::config::Config;
 use crate::domain::conditions::{Conditions, Figure, compare};
 use crate::domain::contest::Contest;
 use crate::domain::device::DeviceInfo;
+use crate::domain::ids::CaseName;
 use crate::domain::op::Dims;
 use crate::domain::regime::Regime;
 use crate::domain::sidecar::Sidecar;
@@ -62,7 +63,7 @@ struct Recorded {
 /// A winner that was measured again.
 #[derive(Serialize)]
 struct Reproduced {
-    case: String,
+    case: CaseName,
     name: String,
     regime: Regime,
     recorded_us: f64,
@@ -120,7 +121,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
         cases.push(reproduced(winner, &contest, bench.device().replays())?);
     }
     let versions = bench.versions();
-    let failed: Vec<String> = cases.iter().filter(|case| !case.holds).map(|case| case.case.clone()).collect();
+    let failed: Vec<CaseName> = cases.iter().filter(|case| !case.holds).map(|case| case.case.clone()).collect();
     let all = cases.len();
     if args.json {
         let (device, versions) = (bench.device(), versions.into_iter().collect());
@@ -247,7 +248,7 @@ fn print(cases: &[Reproduced], out: &mut impl Write) -> anyhow::Result<()> {
     for case in cases {
         let tolerance = if case.tolerance <= ROUNDING { "nothing".to_owned() } else { format::percent(case.tolerance) };
         table.row([
-            case.case.clone(),
+            case.case.to_string(),
             case.name.clone(),
             case.regime.name().to_owned(),
             format::us(case.recorded_us),

@@ -11,6 +11,7 @@ use crate::agent;
 use crate::catalog::Project;
 use crate::config::{self, Config};
 use crate::domain::budget::Budget;
+use crate::domain::ids::SessionId;
 use crate::domain::record::Status;
 use crate::runner::inputs;
 use crate::session;
@@ -20,7 +21,7 @@ use crate::store::{Past, Store, StoreError};
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The session's number [default: the latest that is not finished]
-    session: Option<i64>,
+    session: Option<SessionId>,
 
     /// Wall time of the whole session, such as 4h [default: what it was started with]
     #[arg(long)]
@@ -83,7 +84,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
 }
 
 /// Finds the session that is meant.
-async fn past(store: &Store, id: Option<i64>) -> anyhow::Result<Past> {
+async fn past(store: &Store, id: Option<SessionId>) -> anyhow::Result<Past> {
     let summary = match id {
         Some(id) => store.session(id).await?,
         None => store.latest_unfinished().await?,

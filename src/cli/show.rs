@@ -7,6 +7,7 @@ use similar::TextDiff;
 
 use super::contests;
 use super::table::{Table, figure};
+use crate::domain::ids::IterationId;
 use crate::domain::record::IterationRecord;
 use crate::domain::sampling::LEAST_SAMPLES;
 use crate::domain::timing::Timing;
@@ -18,7 +19,7 @@ use crate::store::{ArtifactRecord, IterationDetail, Store};
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Number of the iteration.
-    pub iteration: i64,
+    pub iteration: IterationId,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
@@ -145,7 +146,7 @@ fn cases(detail: &IterationDetail, out: &mut impl Write) -> io::Result<()> {
         let timing = measurement.best_timing();
         let us = |ns: f64| format::us(ns / 1000.0);
         table.row([
-            measurement.case.clone(),
+            measurement.case.to_string(),
             figure(measurement.verdict, |verdict| verdict.name().to_owned()),
             figure(timing, |timing| us(timing.median_ns)),
             figure(timing.and_then(Timing::shown_interval_ns), |shown| format!("{} to {}", us(shown.lo), us(shown.hi))),
@@ -173,7 +174,7 @@ fn counts(detail: &IterationDetail, out: &mut impl Write) -> io::Result<()> {
     let mut table = Table::new(&[&["case"][..], &profiles::HEADINGS].concat());
     for (case, profile) in &profiled {
         for row in profiles::rows(profile) {
-            table.row(std::iter::once((*case).clone()).chain(row));
+            table.row(std::iter::once(case.to_string()).chain(row));
         }
     }
     writeln!(out, "\nCounted:")?;
@@ -238,7 +239,7 @@ mod tests {
     use crate::domain::verdict::Verdict;
     use crate::store::testing::{Scene, evaluation, finish, proposal};
 
-    async fn printed(scene: &Scene, iteration: i64, json: bool) -> String {
+    async fn printed(scene: &Scene, iteration: IterationId, json: bool) -> String {
         let mut out = Vec::new();
         run(&Args { iteration, json }, &scene.store, &mut out).await.unwrap();
         String::from_utf8(out).unwrap()

@@ -20,6 +20,7 @@ use crate::domain::budget::Budget;
 use crate::domain::cost::Rate;
 use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::domain::family::Family;
+use crate::domain::ids::CaseName;
 use crate::domain::workload::Workload;
 use crate::runner::baseline::BaselineProgram;
 use crate::runner::compile::Compiler;
@@ -57,7 +58,7 @@ pub struct Args {
 
     /// Only this case of the workload (repeat for more)
     #[arg(long = "case", value_name = "CASE")]
-    cases: Vec<String>,
+    cases: Vec<CaseName>,
 
     /// Only this family (repeat for more) [default: every family]
     #[arg(long = "family", value_name = "FAMILY")]

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::device::{DeviceInfo, TimeSource};
+use super::ids::CaseName;
 use super::op::{Dims, Dtype};
 use super::regime::Regime;
 use super::statistics::{Ratio, ratio_interval};
@@ -17,7 +18,7 @@ pub struct Conditions {
     /// Name of the workload.
     pub workload: String,
     /// Name of the case.
-    pub case: String,
+    pub case: CaseName,
     /// The case's dimensions: a name alone can be given to another shape.
     pub dims: Dims,
     /// Element type of the tensors.
@@ -109,7 +110,7 @@ pub(crate) mod tests {
     pub(crate) fn conditions() -> Conditions {
         Conditions {
             workload: "attention-fp16-d64".to_owned(),
-            case: "s512".to_owned(),
+            case: "s512".into(),
             dims: [("Sq", 512), ("Skv", 512)].map(|(name, size)| (name.to_owned(), size)).into_iter().collect(),
             dtype: Dtype::F16,
             device: "NVIDIA H200".to_owned(),
@@ -143,7 +144,7 @@ pub(crate) mod tests {
         };
         let refusals = [
             refusal(|there| there.workload = "attention-fp32-d64".to_owned()),
-            refusal(|there| there.case = "s1024".to_owned()),
+            refusal(|there| there.case = "s1024".into()),
             refusal(|there| there.dims["Skv"] = 2048),
             refusal(|there| there.dtype = Dtype::F32),
             refusal(|there| there.device = "NVIDIA L4".to_owned()),

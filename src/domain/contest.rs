@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::conditions::Conditions;
 use super::correctness::Correctness;
 use super::floor;
+use super::ids::IterationId;
 use super::machine::MachineSummary;
 use super::sampling::Sampling;
 use super::statistics::{Interval, Ratio, median, median_interval, student_interval};
@@ -89,7 +90,7 @@ pub struct Entrant {
     /// For people: the variant's family and hash, or the baseline's backend.
     pub name: String,
     /// The iteration that brought it, where there is one.
-    pub iteration: Option<i64>,
+    pub iteration: Option<IterationId>,
     /// Every sample of the rounds that count, in order.
     pub timing: Timing,
     /// Median of its block in each round that counts.

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::check::Check;
 use super::contest::Contest;
 use super::correctness::Correctness;
+use super::ids::CaseName;
 use super::profile::Profile;
 use super::regime::Regime;
 use super::timing::Timing;
@@ -23,7 +24,7 @@ pub enum Outcome {
     /// An output is wrong.
     Wrong {
         /// The case on which it is.
-        case: String,
+        case: CaseName,
         /// What caught it.
         check: Check,
         /// What is wrong with it.
@@ -32,21 +33,21 @@ pub enum Outcome {
     /// A launch failed or took the device down.
     Crashed {
         /// The case on which it did.
-        case: String,
+        case: CaseName,
         /// The driver's word for it.
         message: String,
     },
     /// The device did not answer in time.
     TimedOut {
         /// The case on which it did not.
-        case: String,
+        case: CaseName,
         /// What was being done, and for how long.
         message: String,
     },
     /// It looked right but broke a rule of the evaluation.
     Cheated {
         /// The case on which it was caught.
-        case: String,
+        case: CaseName,
         /// What caught it.
         check: Check,
         /// How.
@@ -127,7 +128,7 @@ impl Outcome {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
     /// The case's name.
-    pub case: String,
+    pub case: CaseName,
     /// State of the caches in which it was timed.
     #[serde(default)]
     pub regime: Regime,

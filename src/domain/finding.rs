@@ -1,10 +1,12 @@
 //! What a diagnosis finds, as reports tell it.
 
+use super::ids::IterationId;
+
 /// A pathology of a variant, with its evidence.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
     /// The iteration that shows it.
-    pub iteration: i64,
+    pub iteration: IterationId,
     /// The variant's family.
     pub family: String,
     /// Its name.

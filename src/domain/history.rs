@@ -76,7 +76,7 @@ impl Finished {
 #[derive(Debug, Clone, PartialEq)]
 pub struct CaseTime {
     /// The case's name.
-    pub case: String,
+    pub case: CaseName,
     /// Median time.
     pub median_ns: f64,
     /// Blocks (CTAs) of the largest launch.
@@ -193,7 +193,7 @@ impl History {
         }
         let times = self.finished.iter().filter_map(|finished| Some((finished.iteration, finished.time_ns(case)?)));
         match times.min_by(|(_, a), (_, b)| a.total_cmp(b)) {
-            Some(fastest) => drop(self.fastest.insert(case.to_owned(), fastest)),
+            Some(fastest) => drop(self.fastest.insert(case.into(), fastest)),
             None => drop(self.fastest.remove(case)),
         }
     }

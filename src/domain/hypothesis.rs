@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::ids::{CaseName, IterationId};
 use super::statistics::Interval;
 
 /// A claim with its evidence and a predicted speed-up, made before the experiment.
@@ -12,11 +13,11 @@ pub struct Hypothesis {
     /// What the claim rests on.
     pub evidence: String,
     /// The case on which it is tested.
-    pub case: String,
+    pub case: CaseName,
     /// The predicted speed-up over the reference variant, as a range.
     pub predicted: Interval,
     /// The iteration whose variant the prediction is relative to; none for a first variant.
-    pub relative_to: Option<i64>,
+    pub relative_to: Option<IterationId>,
 }
 
 /// What became of a claim.
@@ -66,9 +67,9 @@ mod tests {
         let claim = Hypothesis {
             claim: "padding removes bank conflicts".to_owned(),
             evidence: "64 columns on 32 banks".to_owned(),
-            case: "b8h8s128".to_owned(),
+            case: "b8h8s128".into(),
             predicted: Interval { lo: 1.3, hi: 1.5 },
-            relative_to: Some(1),
+            relative_to: Some(IterationId(1)),
         };
         assert_eq!(claim.score(Some(1.4)), Score::Confirmed);
         assert_eq!(claim.score(Some(1.6)), Score::Exceeded);

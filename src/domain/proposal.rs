@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::hypothesis::Hypothesis;
-use super::ids::IterationId;
+use super::ids::{CaseName, IterationId};
 use super::origin::{Origin, Purpose};
 use super::variant::{Params, Variant, VariantHash};
 use super::workload::Case;
@@ -50,7 +50,7 @@ pub struct Idea {
 #[derive(Debug, Clone, PartialEq)]
 pub struct KnownWinner {
     /// The case that it won.
-    pub case: String,
+    pub case: CaseName,
     /// Its family.
     pub family: String,
     /// The point of the family's space.

@@ -163,7 +163,7 @@ pub struct SessionSummary {
     /// Name of the workload.
     pub workload: String,
     /// Names of the selected cases.
-    pub cases: Vec<String>,
+    pub cases: Vec<CaseName>,
     /// Who suggested variants.
     pub proposer: String,
     /// Seed of the proposer's random choices.
@@ -270,7 +270,7 @@ pub struct IterationRecord {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CaseRecord {
     /// The case's name.
-    pub case: String,
+    pub case: CaseName,
     /// State of the caches in which it was timed.
     pub regime: Regime,
     /// How close the output came; none if it could not be compared.

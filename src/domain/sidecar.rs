@@ -9,6 +9,7 @@ use super::conditions::Conditions;
 use super::contest::{self, Contest};
 use super::device::TimeSource;
 use super::evaluation::Measurement;
+use super::ids::CaseName;
 use super::op::{Dims, Dtype, Role, TensorSpec};
 use super::plan::{Initial, Launch, LaunchPlan, Workspace};
 use super::regime::Regime;
@@ -88,7 +89,7 @@ pub struct SidecarMeasurement {
     #[serde(default)]
     pub workload: Option<String>,
     /// The case it won.
-    pub case: String,
+    pub case: CaseName,
     /// The case's dimensions; none in files of the first release.
     #[serde(default)]
     pub dims: Option<Dims>,
@@ -261,6 +262,7 @@ pub fn workspaces(workspaces: &[Workspace]) -> IndexMap<String, SidecarWorkspace
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::domain::ids::IterationId;
     use crate::domain::plan::{Arg, Scalar, ScalarValue, TensorMap};
     use crate::store::testing;
 
@@ -300,7 +302,7 @@ pub(crate) mod tests {
             },
             measurement: SidecarMeasurement {
                 workload: Some("attention".to_owned()),
-                case: "b1".to_owned(),
+                case: "b1".into(),
                 dims: Some([("S".to_owned(), 64)].into_iter().collect()),
                 median_us: 98.7,
                 ci_us: [98.5, 98.9],
@@ -414,8 +416,8 @@ pub(crate) mod tests {
         let contest = testing::contest(
             "b1",
             vec![
-                testing::entrant(contest::Role::Challenger, "tiled", Some(2), 80.0),
-                testing::entrant(contest::Role::Twin, "tiled", Some(2), 80.0),
+                testing::entrant(contest::Role::Challenger, "tiled", Some(IterationId(2)), 80.0),
+                testing::entrant(contest::Role::Twin, "tiled", Some(IterationId(2)), 80.0),
                 testing::entrant(contest::Role::Baseline, "torch sdpa (flash)", None, 100.0),
             ],
         );

@@ -239,7 +239,7 @@ mod tests {
     fn with_space<T>(constraint: &str, test: impl FnOnce(Space<'_>) -> T) -> T {
         let dims = ["B", "H", "Sq", "Sk", "D"].map(|name| (name.to_owned(), 8)).into_iter();
         let case =
-            Case { name: "c".to_owned(), dims: dims.chain([("CAUSAL".to_owned(), 0)]).collect(), regime: Regime::Warm };
+            Case { name: "c".into(), dims: dims.chain([("CAUSAL".to_owned(), 0)]).collect(), regime: Regime::Warm };
         assert!(ops::find("attention").is_ok());
         let (family, device) = (family(constraint), DeviceInfo::of_arch("sm_90a").unwrap());
         test(Space { family: &family, case: &case, dtype: Dtype::F16, device: &device })

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::contest::{Contest, Role};
 use super::evaluation::{Evaluation, Outcome};
+use super::ids::CaseName;
 use super::incumbent::Incumbents;
 use super::sampling::{LEAST_SAMPLES, Sampling};
 use super::timing::Timing;
@@ -83,7 +84,7 @@ impl Policy {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Decision {
     /// The case's name.
-    pub case: String,
+    pub case: CaseName,
     /// What was decided.
     pub verdict: Verdict,
     /// Incumbent's time over the variant's, where both are known: above 1 is faster.
@@ -98,10 +99,10 @@ pub struct Decision {
 /// is an error of the measurement.
 pub fn judge(incumbents: &Incumbents, evaluation: &Evaluation, policy: &Policy) -> Vec<Decision> {
     if evaluation.outcome != Outcome::Measured {
-        let failed = evaluation.outcome.case().map(str::to_owned);
-        let reached: Vec<String> = evaluation.measurements.iter().map(|m| m.case.clone()).collect();
+        let failed = evaluation.outcome.case().map(CaseName::from);
+        let reached: Vec<CaseName> = evaluation.measurements.iter().map(|m| m.case.clone()).collect();
         let failed = failed.filter(|case| !reached.contains(case));
-        let cases: Vec<String> = reached.into_iter().chain(failed).collect();
+        let cases: Vec<CaseName> = reached.into_iter().chain(failed).collect();
         return cases.into_iter().map(|case| Decision { case, verdict: Verdict::Rejected, speedup: None }).collect();
     }
     evaluation
@@ -156,6 +157,7 @@ mod tests {
     use crate::domain::contest::tests::{contest, entrant};
     use crate::domain::correctness::Correctness;
     use crate::domain::evaluation::Measurement;
+    use crate::domain::ids::IterationId;
     use crate::domain::incumbent::Incumbent;
     use crate::domain::regime::Regime;
     use crate::domain::synthetic::{Machine, Noise};
@@ -176,7 +178,7 @@ mod tests {
         Evaluation {
             outcome: Outcome::Measured,
             measurements: vec![Measurement {
-                case: "a".to_owned(),
+                case: "a".into(),
                 regime: Regime::Warm,
                 correctness: Correctness { relative_l2: 1e-4, worst_row: 2e-4, rows_checked: 1, rows: 1 },
                 screening: Some(timing(screening)),
@@ -192,8 +194,8 @@ mod tests {
     fn verdict(incumbent: Option<f64>, evaluation: &Evaluation) -> Verdict {
         let incumbents = incumbent
             .map(|ns| {
-                let of = Incumbent { iteration: 1, hash: VariantHash::of(""), timing: timing(ns) };
-                ("a".to_owned(), of)
+                let of = Incumbent { iteration: IterationId(1), hash: VariantHash::of(""), timing: timing(ns) };
+                ("a".into(), of)
             })
             .into_iter()
             .collect();
@@ -222,8 +224,8 @@ mod tests {
     #[test]
     fn a_contest_is_won_beyond_the_noise_and_by_what_is_worth_it() {
         let speedup_of = |evaluation: &Evaluation| {
-            let incumbent = Incumbent { iteration: 1, hash: VariantHash::of(""), timing: timing(500.0) };
-            let [decision] = &judge(&[("a".to_owned(), incumbent)].into(), evaluation, &POLICY)[..] else { panic!() };
+            let incumbent = Incumbent { iteration: IterationId(1), hash: VariantHash::of(""), timing: timing(500.0) };
+            let [decision] = &judge(&[("a".into(), incumbent)].into(), evaluation, &POLICY)[..] else { panic!() };
             (decision.verdict, decision.speedup.map(|speedup| format!("{speedup:.3}")))
         };
         let speedup = |ratio: &str| Some(ratio.to_owned());
@@ -286,7 +288,7 @@ mod tests {
     fn slower_is_a_regression_and_wrong_is_rejected_however_fast() {
         assert_eq!(verdict(Some(100.0), &measured(120.0, None)), Verdict::Regressed);
         let mut wrong = measured(1.0, Some(1.0));
-        wrong.outcome = Outcome::Wrong { case: "a".to_owned(), check: Check::Accuracy, message: "zeros".to_owned() };
+        wrong.outcome = Outcome::Wrong { case: "a".into(), check: Check::Accuracy, message: "zeros".to_owned() };
         assert_eq!(verdict(Some(100.0), &wrong), Verdict::Rejected);
     }
 

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::device::DeviceInfo;
+use super::ids::CaseName;
 use super::names::{did_you_mean, is_file_name};
 use super::op::{Dims, Dtype, Op};
 use super::regime::{self, Regime};
@@ -43,7 +44,7 @@ pub enum BaselineKey {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Case {
     /// Name, unique in its workload and safe as a file name.
-    pub name: String,
+    pub name: CaseName,
     /// Size of every dimension of the op.
     pub dims: Dims,
     /// State of the caches in which it is timed.
@@ -83,7 +84,7 @@ struct WorkloadFile {
 
 #[derive(Deserialize)]
 struct CaseFile {
-    name: String,
+    name: CaseName,
     regime: Option<Regime>,
     #[serde(flatten)]
     dims: Dims,
@@ -145,7 +146,7 @@ impl Workload {
     }
 
     /// Keeps only the named cases, in the workload's order; no names keep all.
-    pub fn select(mut self, names: &[String]) -> Result<Self, String> {
+    pub fn select(mut self, names: &[CaseName]) -> Result<Self, String> {
         for name in names {
             self.case(name)?;
         }
@@ -157,7 +158,7 @@ impl Workload {
 
     /// Keeps op, dtype and tolerance, and takes one other case in place of its own.
     pub fn with_case(mut self, name: &str, regime: Regime, dims: Dims) -> Result<Self, String> {
-        self.cases = vec![Case::validated(name.to_owned(), regime, Dims::new(), dims, self.op)?];
+        self.cases = vec![Case::validated(name.into(), regime, Dims::new(), dims, self.op)?];
         Ok(self)
     }
 
@@ -186,7 +187,7 @@ impl Workload {
             sum <= most_flop
         });
         let most = affordable.count().max(1);
-        let kept: Vec<String> = by_work[..most].iter().map(|case| case.name.clone()).collect();
+        let kept: Vec<CaseName> = by_work[..most].iter().map(|case| case.name.clone()).collect();
         self.cases.retain(|case| kept.contains(&case.name));
         self
     }
@@ -230,7 +231,7 @@ impl BaselineKey {
 }
 
 impl Case {
-    fn validated(name: String, regime: Regime, shared: Dims, own: Dims, op: &dyn Op) -> Result<Self, String> {
+    fn validated(name: CaseName, regime: Regime, shared: Dims, own: Dims, op: &dyn Op) -> Result<Self, String> {
         if !is_file_name(&name) {
             return Err(format!("case name `{name}`: use 1 to 64 of a-z, 0-9 and `-`, it becomes a file name"));
         }
@@ -331,7 +332,7 @@ mod tests {
         let cases = [case("large", 64), case("tiny", 2), case("middle", 8)].concat();
         let workload = Workload::parse(&format!("{VALID}\n{cases}"), ops::find).unwrap();
         let kept = |flop: f64| -> Vec<String> {
-            workload.clone().lightest(flop).cases.into_iter().map(|case| case.name).collect()
+            workload.clone().lightest(flop).cases.into_iter().map(|case| case.name.to_string()).collect()
         };
         // 4 Sq Sk D: 1,024, 4,096, 16,384 and 1,048,576 FLOP.
         assert_eq!(kept(1e5), ["small", "tiny", "middle"]);
@@ -363,6 +364,6 @@ mod tests {
     #[test]
     fn an_unknown_case_is_answered_with_the_nearest() {
         let workload = Workload::parse(VALID, ops::find).unwrap();
-        insta::assert_snapshot!(workload.select(&["smal".to_owned()]).unwrap_err(), @"workload `w` has no case `smal` (did you mean `small`?); it has: small");
+        insta::assert_snapshot!(workload.select(&["smal".into()]).unwrap_err(), @"workload `w` has no case `smal` (did you mean `small`?); it has: small");
     }
 }

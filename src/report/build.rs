@@ -98,7 +98,7 @@ fn case(name: &str, input: &ReportInput<'_>) -> Case {
     let flops = facts.zip(best_ns).map(|(facts, ns)| facts.flop / ns * 1e9);
     let measurement = standing.map(|standing| standing.measurement);
     Case {
-        case: name.to_owned(),
+        case: name.into(),
         regime: measurement.map(|measurement| measurement.regime).or(conditions.map(|conditions| conditions.regime)),
         start_us: start.map(|(.., timing)| timing.median_ns / NS_PER_US),
         best_us: best_ns.map(|ns| ns / NS_PER_US),
@@ -229,7 +229,7 @@ fn exactness(case: &str, record: &SessionRecord) -> Exactness {
     let correctness = in_contest.or_else(|| measurement?.correctness);
     let profile = measurement.and_then(|measurement| measurement.profile.as_ref());
     Exactness {
-        case: case.to_owned(),
+        case: case.into(),
         relative_l2: correctness.map(|correctness| correctness.relative_l2),
         worst_row: correctness.map(|correctness| correctness.worst_row),
         rows_checked: correctness.map(|correctness| correctness.rows_checked as u64),

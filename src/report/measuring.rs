@@ -35,7 +35,7 @@ fn row(case: &Case, contest: &Contest) -> [String; HEADINGS.len()] {
         if reasons.is_empty() { "nothing".to_owned() } else { reasons.join(", ") }
     });
     [
-        case.case.clone(),
+        case.case.to_string(),
         contest.kind.to_owned(),
         contest.rounds.to_string(),
         contest.discarded_rounds.to_string(),

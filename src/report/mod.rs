@@ -16,6 +16,7 @@ mod tests;
 
 use crate::domain::conditions::Conditions;
 use crate::domain::finding::Finding;
+use crate::domain::ids::CaseName;
 use crate::domain::record::SessionRecord;
 
 pub use build::build;
@@ -38,7 +39,7 @@ pub struct ReportInput<'a> {
 #[derive(Debug, Clone, PartialEq)]
 pub struct CaseFacts {
     /// The case's name.
-    pub case: String,
+    pub case: CaseName,
     /// Under which its times were taken.
     pub conditions: Conditions,
     /// No correct kernel is faster.

@@ -7,6 +7,7 @@ use super::format::{percent, times};
 use super::{ReportInput, format};
 use crate::domain::device::TimeSource;
 use crate::domain::floor::TOLERANCE;
+use crate::domain::ids::SessionId;
 use crate::domain::record::IterationRecord;
 use crate::domain::variant::Params;
 use crate::domain::verdict::Verdict;
@@ -38,7 +39,7 @@ pub(super) fn suggest(report: &Report, input: &ReportInput<'_>) -> Vec<String> {
     steps
 }
 
-fn without_result(case: &Case, session: i64) -> Option<String> {
+fn without_result(case: &Case, session: SessionId) -> Option<String> {
     case.best_us.is_none().then(|| {
         format!("`{0}` has no correct variant yet: see `optloop history {session} --case {0}` for why.", case.case)
     })

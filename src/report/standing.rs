@@ -2,6 +2,7 @@
 
 use crate::domain::conditions::{Conditions, Figure, compare};
 use crate::domain::contest::{Contest, Entrant, Role, paired_ratio};
+use crate::domain::ids::IterationId;
 use crate::domain::record::{CaseRecord, IterationRecord, SessionRecord};
 use crate::domain::regime::Regime;
 use crate::domain::statistics::Ratio;
@@ -44,12 +45,12 @@ impl<'a> Held<'a> {
     }
 
     /// Returns the variant of an iteration; of a variant and its twin, the variant.
-    pub(super) fn of_iteration(&self, iteration: i64) -> Option<&'a Entrant> {
+    pub(super) fn of_iteration(&self, iteration: IterationId) -> Option<&'a Entrant> {
         entrant(self.contest, iteration)
     }
 }
 
-fn entrant(contest: &Contest, iteration: i64) -> Option<&Entrant> {
+fn entrant(contest: &Contest, iteration: IterationId) -> Option<&Entrant> {
     contest.entrants.iter().find(|entrant| entrant.iteration == Some(iteration) && entrant.role != Role::Twin)
 }
 

@@ -14,6 +14,7 @@ use crate::domain::artifact::Artifact;
 use crate::domain::conditions::Conditions;
 use crate::domain::contest::{Contest, Role};
 use crate::domain::evaluation::Outcome;
+use crate::domain::ids::IterationId;
 use crate::domain::measuring::Measuring;
 use crate::domain::plan::LaunchPlan;
 use crate::domain::workload::{Case, Workload};
@@ -43,7 +44,7 @@ pub struct Entry<'a> {
     /// For people.
     pub name: String,
     /// The iteration that brought it.
-    pub iteration: Option<i64>,
+    pub iteration: Option<IterationId>,
     /// The compiled variant.
     pub artifact: &'a Artifact,
     /// Its plan on the case.

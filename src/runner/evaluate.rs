@@ -96,8 +96,8 @@ fn replays(device: &mut dyn Device) -> Result<&mut dyn Replay, Ended> {
 fn ended(case: &str, fault: Fault) -> Ended {
     match fault {
         Fault::Refused(message) => Ended::Outcome(Outcome::RejectedByCompiler { message }),
-        Fault::Crashed(message) => Ended::Outcome(Outcome::Crashed { case: case.to_owned(), message }),
-        Fault::TimedOut(message) => Ended::Outcome(Outcome::TimedOut { case: case.to_owned(), message }),
+        Fault::Crashed(message) => Ended::Outcome(Outcome::Crashed { case: case.into(), message }),
+        Fault::TimedOut(message) => Ended::Outcome(Outcome::TimedOut { case: case.into(), message }),
         Fault::Broken(message) => Ended::Machine(message),
     }
 }

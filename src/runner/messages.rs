@@ -8,6 +8,7 @@ use crate::domain::artifact::Artifact;
 use crate::domain::correctness::Correctness;
 use crate::domain::device::DeviceInfo;
 use crate::domain::evaluation::{Evaluation, Outcome};
+use crate::domain::ids::CaseName;
 use crate::domain::measuring::Measuring;
 use crate::domain::op::Dtype;
 use crate::domain::plan::LaunchPlan;
@@ -162,7 +163,7 @@ pub enum Reply {
     /// A step on the device begins: the supervisor's deadline starts anew.
     Step {
         /// The case's name.
-        case: String,
+        case: CaseName,
         /// What is being done.
         doing: String,
     },

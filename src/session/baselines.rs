@@ -70,7 +70,7 @@ impl Session<'_> {
     fn initial_kernel(&self, case: &str, regime: Regime, timing: Timing, relative_l2: Option<f64>) -> Baseline {
         let setup = self.state.setup();
         Baseline {
-            case: case.to_owned(),
+            case: case.into(),
             name: Baseline::reference_name(setup.device.time_source(), &setup.workload.reference),
             kind: BaselineKind::InitialKernel,
             regime,

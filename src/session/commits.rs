@@ -40,7 +40,7 @@ impl Committer {
 
     /// Tells whether a refusal is news.
     fn is_new_refusal(&mut self, case: &str, reason: &str) -> bool {
-        self.refusals.insert(case.to_owned(), reason.to_owned()).as_deref() != Some(reason)
+        self.refusals.insert(case.into(), reason.to_owned()).as_deref() != Some(reason)
     }
 }
 

@@ -145,7 +145,7 @@ impl Participant {
         Disqualified {
             iteration: self.candidate.iteration,
             hash: self.candidate.hash.clone(),
-            case: self.case().to_owned(),
+            case: self.case().into(),
             reason: words(outcome).to_owned(),
         }
     }
@@ -174,7 +174,7 @@ async fn stand_in(
 fn blame(challenger: &Participant, failed: &Participant, outcome: &Outcome) -> Outcome {
     let iteration = failed.candidate.iteration;
     let message = format!("iteration {iteration} is right by itself and fails beside it: {}", words(outcome));
-    Outcome::Cheated { case: challenger.case().to_owned(), check: Check::Surroundings, message }
+    Outcome::Cheated { case: challenger.case().into(), check: Check::Surroundings, message }
 }
 
 fn words(outcome: &Outcome) -> &str {

@@ -53,7 +53,7 @@ impl Session<'_> {
         Some(Hypothesis {
             claim: format!("{family} is the fastest so far on {case}"),
             evidence: format!("in iteration {iteration} it took {:.2} us there", ns / 1e3),
-            case: case.to_owned(),
+            case: case.into(),
             predicted: Interval { lo: speedup * (1.0 - SCREENING_NOISE), hi: speedup * (1.0 + SCREENING_NOISE) },
             relative_to: None,
         })

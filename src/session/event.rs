@@ -5,6 +5,7 @@ use serde::Serialize;
 use crate::domain::device::TimeSource;
 use crate::domain::evaluation::Outcome;
 use crate::domain::hypothesis::Hypothesis;
+use crate::domain::ids::{IterationId, SessionId};
 use crate::domain::record::Status;
 use crate::domain::statistics::Ratio;
 use crate::domain::verdict::Decision;
@@ -16,7 +17,7 @@ pub enum Event<'a> {
     /// The session has begun.
     Started {
         /// Its number.
-        session: i64,
+        session: SessionId,
         /// The workload's name.
         workload: &'a str,
         /// The device.
@@ -29,7 +30,7 @@ pub enum Event<'a> {
     /// A session that ended without being finished goes on.
     Resumed {
         /// Its number.
-        session: i64,
+        session: SessionId,
         /// How often it has gone on by now.
         resumption: u64,
         /// The workload's name.
@@ -66,7 +67,7 @@ pub enum Event<'a> {
     /// An iteration is on record.
     Iteration {
         /// Its number.
-        iteration: i64,
+        iteration: IterationId,
         /// How many iterations the session has finished.
         finished: u64,
         /// What became of it.
@@ -98,7 +99,7 @@ pub enum Event<'a> {
         /// The case.
         case: &'a str,
         /// The iteration that is the best of the case.
-        iteration: i64,
+        iteration: IterationId,
         /// Its median in the final, in microseconds.
         us: f64,
         /// The baseline that took part, if one did.
@@ -130,7 +131,7 @@ pub enum Event<'a> {
         /// The case.
         case: &'a str,
         /// The iteration that brought it.
-        iteration: i64,
+        iteration: IterationId,
         /// What it failed with.
         reason: &'a str,
     },
@@ -144,7 +145,7 @@ pub enum Event<'a> {
     /// The session has ended.
     Ended {
         /// Its number.
-        session: i64,
+        session: SessionId,
         /// How.
         status: Status,
         /// Why.

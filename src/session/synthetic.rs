@@ -80,7 +80,7 @@ pub(super) fn proposal(setup: &Setup, number: i64, purpose: Purpose, cases: usiz
         hypothesis: Hypothesis {
             claim: "c".to_owned(),
             evidence: "e".to_owned(),
-            case: CASES[0].to_owned(),
+            case: CASES[0].into(),
             predicted: Interval { lo: 1.0, hi: 2.0 },
             relative_to: None,
         },
@@ -99,7 +99,7 @@ fn timing(us: u32) -> Timing {
 /// A measurement on a case: its time when screened, and the comparison with the incumbent's time, if one was held.
 pub(super) fn measurement(case: &str, us: u32, against_us: Option<(IterationId, IterationId, u32)>) -> Measurement {
     let mut measurement = Measurement {
-        case: case.to_owned(),
+        case: case.into(),
         regime: Regime::Warm,
         correctness: Correctness { relative_l2: 0.5, worst_row: 0.5, rows_checked: 1, rows: 1 },
         screening: Some(timing(us)),
@@ -124,7 +124,7 @@ pub(super) fn comparison(case: &str, challenger: (IterationId, u32), incumbent: 
     let entrants =
         vec![side(Role::Challenger, challenger), side(Role::Twin, challenger), side(Role::Incumbent, incumbent)];
     let mut contest = contest(entrants);
-    case.clone_into(&mut contest.conditions.case);
+    contest.conditions.case = case.into();
     contest.wall_s = Some(1.0);
     contest
 }
@@ -143,12 +143,12 @@ pub(super) struct Told {
 impl Told {
     /// Begins with nothing known.
     pub fn new(setup: Setup) -> Self {
-        Self { state: SessionState::new(Arc::new(setup)), iterations: 0 }
+        Self { state: SessionState::new(Arc::new(setup)), iterations: IterationId(0) }
     }
 
     /// Begins an iteration.
     pub fn begin(&mut self, number: i64, purpose: Purpose) -> Begun {
-        self.iterations += 1;
+        self.iterations.0 += 1;
         let begun = Begun::of(self.iterations, &proposal(self.state.setup(), number, purpose, CASES.len()));
         self.state.apply(&Record::Begun(Box::new(begun.clone())));
         begun

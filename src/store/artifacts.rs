@@ -6,6 +6,7 @@ use sqlx::{Row, SqliteConnection};
 use super::columns::{json, signed, text, to_json};
 use super::{Store, StoreError};
 use crate::domain::artifact::{Artifact, KernelResources};
+use crate::domain::ids::IterationId;
 
 /// A compiled variant without its CUBIN.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -49,7 +50,7 @@ pub(super) async fn record(connection: &mut SqliteConnection, artifact: &Artifac
 
 impl Store {
     /// Reads the artifact of an iteration; none if it has none.
-    pub(super) async fn artifact_of(&self, iteration: i64) -> Result<Option<ArtifactRecord>, StoreError> {
+    pub(super) async fn artifact_of(&self, iteration: IterationId) -> Result<Option<ArtifactRecord>, StoreError> {
         let row = sqlx::query("SELECT a.* FROM artifacts a JOIN iterations i ON i.artifact_key = a.key WHERE i.id = ?")
             .bind(iteration)
             .fetch_optional(&self.pool)

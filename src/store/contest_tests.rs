@@ -4,12 +4,13 @@ use super::testing::{Scene, contest, entrant, evaluation, finish, proposal};
 use super::*;
 use crate::domain::contest::{Contest, Role};
 use crate::domain::cost::Spent;
+use crate::domain::ids::{IterationId, SessionId};
 use crate::domain::record::{Final, Status};
 use crate::domain::regime::Regime;
 use crate::domain::verdict::Verdict;
 
 /// A contest of a challenger with its twin, its incumbent and a baseline.
-fn held(challenger: i64, incumbent: i64) -> Contest {
+fn held(challenger: IterationId, incumbent: IterationId) -> Contest {
     contest(
         "b1h1s128",
         vec![
@@ -21,7 +22,7 @@ fn held(challenger: i64, incumbent: i64) -> Contest {
     )
 }
 
-async fn confirmed_in_contest(scene: &Scene, session: i64, incumbent: i64) -> (i64, Contest) {
+async fn confirmed_in_contest(scene: &Scene, session: SessionId, incumbent: IterationId) -> (IterationId, Contest) {
     let iteration = scene.store.begin(session, &proposal(128, Some(incumbent))).await.unwrap();
     let contest = held(iteration, incumbent);
     let mut evaluation = evaluation(80_000.0, true);
@@ -116,7 +117,7 @@ async fn a_contest_of_unknown_iterations_is_recorded_not_at_all() {
     let session = scene.session().await;
     let start = scene.measured(session, 64, None, 100_000.0, Verdict::Start).await;
     // The last entrants are written after the contest's own row.
-    let error = scene.store.record_final(session, &held(start, 99), start).await.unwrap_err();
+    let error = scene.store.record_final(session, &held(start, IterationId(99)), start).await.unwrap_err();
     assert!(matches!(error, StoreError::Refused(_)), "{error}");
     let rows: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM contests").fetch_one(&scene.store.pool).await.unwrap();
     assert_eq!(rows, 0);

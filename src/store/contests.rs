@@ -10,6 +10,7 @@ use super::columns::{
 };
 use super::{Store, StoreError};
 use crate::domain::contest::{Contest, Entrant};
+use crate::domain::ids::{CaseName, IterationId, SessionId};
 use crate::domain::record::Final;
 use crate::domain::statistics::Ratio;
 
@@ -17,22 +18,27 @@ use crate::domain::statistics::Ratio;
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Owner {
     /// To confirm an iteration on a case.
-    Iteration(i64),
+    Iteration(IterationId),
     /// To settle a case at the end of a session.
     Final {
         /// The session.
-        session: i64,
+        session: SessionId,
         /// The iteration whose variant is the best of the case after it.
-        winner: i64,
+        winner: IterationId,
     },
 }
 
 /// Contests of iterations, by iteration and case.
-pub(super) type ByIteration = HashMap<(i64, String), Contest>;
+pub(super) type ByIteration = HashMap<(IterationId, CaseName), Contest>;
 
 impl Store {
     /// Records the contest that settled a case at a session's end, with the iteration whose variant is the best after it.
-    pub async fn record_final(&self, session: i64, contest: &Contest, winner: i64) -> Result<(), StoreError> {
+    pub async fn record_final(
+        &self,
+        session: SessionId,
+        contest: &Contest,
+        winner: IterationId,
+    ) -> Result<(), StoreError> {
         let owner = Owner::Final { session, winner };
         self.write(async |connection| record(connection, owner, contest).await).await
     }
@@ -40,8 +46,8 @@ impl Store {
     /// Reads the contests of the iterations of a session, or of one iteration.
     pub(super) async fn contests(
         &self,
-        session: Option<i64>,
-        iteration: Option<i64>,
+        session: Option<SessionId>,
+        iteration: Option<IterationId>,
     ) -> Result<ByIteration, StoreError> {
         let rows = sqlx::query(
             "SELECT c.* FROM contests c JOIN iterations i ON i.id = c.iteration_id
@@ -60,18 +66,18 @@ impl Store {
     }
 
     /// Reads the finals of a session, oldest first.
-    pub(super) async fn finals_of(&self, session: i64) -> Result<Vec<Final>, StoreError> {
+    pub(super) async fn finals_of(&self, session: SessionId) -> Result<Vec<Final>, StoreError> {
         let finals = self.finals_with_ids(session).await?;
         Ok(finals.into_iter().map(|(_, last)| last).collect())
     }
 
     /// Reads the same by the id of the contest.
-    pub(super) async fn finals_by_id(&self, session: i64) -> Result<HashMap<String, Final>, StoreError> {
+    pub(super) async fn finals_by_id(&self, session: SessionId) -> Result<HashMap<String, Final>, StoreError> {
         let finals = self.finals_with_ids(session).await?;
         Ok(finals.into_iter().map(|(id, last)| (id.to_string(), last)).collect())
     }
 
-    async fn finals_with_ids(&self, session: i64) -> Result<Vec<(i64, Final)>, StoreError> {
+    async fn finals_with_ids(&self, session: SessionId) -> Result<Vec<(i64, Final)>, StoreError> {
         let rows = sqlx::query("SELECT * FROM contests WHERE session_id = ? ORDER BY id")
             .bind(session)
             .fetch_all(&self.pool)

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use sqlx::migrate::MigrateError;
 
+use crate::domain::ids::{IterationId, SessionId};
+
 /// Why the store could not do what it was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -31,7 +33,7 @@ pub enum StoreError {
     #[error("session {id} was recorded by an older optloop, which kept too little of it to go on: start another one")]
     TooOld {
         /// Its number.
-        id: i64,
+        id: SessionId,
     },
     /// The schema has migrations that this program does not know.
     #[error("it was written by a newer optloop: update optloop, or use another store")]
@@ -63,7 +65,7 @@ pub enum StoreError {
     #[error("there is no session {id}; {known}")]
     UnknownSession {
         /// The number asked for.
-        id: i64,
+        id: SessionId,
         /// Which ones there are.
         known: String,
     },
@@ -71,7 +73,7 @@ pub enum StoreError {
     #[error("there is no iteration {id}; {known}")]
     UnknownIteration {
         /// The number asked for.
-        id: i64,
+        id: IterationId,
         /// Which ones there are.
         known: String,
     },

@@ -8,6 +8,7 @@ use super::columns::{json, name, required};
 use super::{Store, StoreError};
 use crate::domain::device::TimeSource;
 use crate::domain::hypothesis::Score;
+use crate::domain::ids::{CaseName, IterationId, SessionId};
 use crate::domain::variant::{Params, VariantHash};
 use crate::domain::verdict::Verdict;
 
@@ -15,9 +16,9 @@ use crate::domain::verdict::Verdict;
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
     /// Only this session.
-    pub session: Option<i64>,
+    pub session: Option<SessionId>,
     /// Only this case.
-    pub case: Option<String>,
+    pub case: Option<CaseName>,
     /// Only this family.
     pub family: Option<String>,
     /// Only iterations with this kind of outcome, one of `Outcome::KINDS`.
@@ -48,9 +49,9 @@ pub enum Sort {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct HistoryRow {
     /// Number of the iteration.
-    pub iteration: i64,
+    pub iteration: IterationId,
     /// Number of its session.
-    pub session: i64,
+    pub session: SessionId,
     /// The variant's family.
     pub family: String,
     /// The variant's parameters.
@@ -62,7 +63,7 @@ pub struct HistoryRow {
     /// What there is to say beyond the outcome.
     pub message: Option<String>,
     /// The case.
-    pub case: Option<String>,
+    pub case: Option<CaseName>,
     /// The time to report.
     pub best_ns: Option<f64>,
     /// Whether that time is measured or modelled.

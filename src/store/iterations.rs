@@ -51,7 +51,7 @@ impl Store {
     /// Records everything about an iteration that ended, and which variants it disqualifies, all or nothing. After this it never
     /// changes.
     pub async fn finish(&self, iteration: IterationId, finish: &Finish<'_>) -> Result<(), StoreError> {
-        let session: Option<i64> = sqlx::query_scalar("SELECT session_id FROM iterations WHERE id = ?")
+        let session: Option<SessionId> = sqlx::query_scalar("SELECT session_id FROM iterations WHERE id = ?")
             .bind(iteration)
             .fetch_optional(&self.pool)
             .await?;
@@ -67,7 +67,7 @@ impl Store {
     }
 
     /// Records the commit of a winner on a case. The first one stays: a final may bring a winner back that was committed before.
-    pub async fn link_commit(&self, iteration: i64, case: &str, commit: &str) -> Result<(), StoreError> {
+    pub async fn link_commit(&self, iteration: IterationId, case: &str, commit: &str) -> Result<(), StoreError> {
         sqlx::query("INSERT INTO commits (iteration_id, case_name, commit_id) VALUES (?, ?, ?) ON CONFLICT DO NOTHING")
             .bind(iteration)
             .bind(case)
@@ -84,7 +84,7 @@ impl Store {
     }
 
     /// Makes the error that says which iterations there are.
-    pub(super) async fn unknown_iteration(&self, id: i64) -> Result<StoreError, StoreError> {
+    pub(super) async fn unknown_iteration(&self, id: IterationId) -> Result<StoreError, StoreError> {
         let row = sqlx::query("SELECT MIN(id) AS first, MAX(id) AS last FROM iterations").fetch_one(&self.pool).await?;
         let known = known("iterations", row.try_get("first")?, row.try_get("last")?);
         Ok(StoreError::UnknownIteration { id, known })
@@ -111,7 +111,11 @@ async fn insert_disqualification(connection: &mut SqliteConnection, out: &Disqua
 }
 
 /// Writes the row of an iteration that begins, with its claim.
-async fn insert(connection: &mut SqliteConnection, session: i64, proposal: &Proposal) -> Result<i64, StoreError> {
+async fn insert(
+    connection: &mut SqliteConnection,
+    session: SessionId,
+    proposal: &Proposal,
+) -> Result<IterationId, StoreError> {
     let variant = &proposal.variant;
     let row = sqlx::query(
         "INSERT INTO iterations (session_id, ordinal, proposer, family, params, hash, source, parent_id, cases,
@@ -133,7 +137,7 @@ async fn insert(connection: &mut SqliteConnection, session: i64, proposal: &Prop
     .bind(to_json("origin", &proposal.origin)?)
     .fetch_one(&mut *connection)
     .await?;
-    let iteration: i64 = row.try_get("id")?;
+    let iteration: IterationId = row.try_get("id")?;
     let hypothesis = &proposal.hypothesis;
     sqlx::query(
         "INSERT INTO hypotheses (iteration_id, claim, evidence, case_name, predicted_lo, predicted_hi, relative_to)
@@ -154,8 +158,8 @@ async fn insert(connection: &mut SqliteConnection, session: i64, proposal: &Prop
 /// Completes the row of an iteration that ended.
 async fn complete(
     connection: &mut SqliteConnection,
-    session: i64,
-    iteration: i64,
+    session: SessionId,
+    iteration: IterationId,
     finish: &Finish<'_>,
 ) -> Result<(), StoreError> {
     if let Some(artifact) = finish.artifact {
@@ -184,7 +188,7 @@ async fn complete(
 
 async fn record_outcome(
     connection: &mut SqliteConnection,
-    iteration: i64,
+    iteration: IterationId,
     finish: &Finish<'_>,
 ) -> Result<(), StoreError> {
     let outcome = &finish.evaluation.outcome;
@@ -210,7 +214,7 @@ async fn record_outcome(
 
 async fn record_measurement(
     connection: &mut SqliteConnection,
-    iteration: i64,
+    iteration: IterationId,
     measurement: &Measurement,
     plan: Option<&LaunchPlan>,
     decision: Option<&Decision>,
@@ -260,7 +264,7 @@ async fn record_measurement(
 /// Records a decision on a case whose output could not even be compared.
 async fn record_decision(
     connection: &mut SqliteConnection,
-    iteration: i64,
+    iteration: IterationId,
     decision: &Decision,
 ) -> Result<(), StoreError> {
     sqlx::query("INSERT INTO measurements (iteration_id, case_name, verdict, speedup) VALUES (?, ?, ?, ?)")

@@ -6,6 +6,7 @@ use tempfile::TempDir;
 use super::testing::{contest, entrant};
 use super::*;
 use crate::domain::contest::Role;
+use crate::domain::ids::{IterationId, SessionId};
 use crate::domain::record::Final;
 use crate::domain::regime::Regime;
 
@@ -69,10 +70,10 @@ async fn a_store_of_the_first_release_is_brought_up_to_date_with_its_rows() {
     connection.close().await.unwrap();
 
     let store = Store::open(&path).await.unwrap();
-    let record = store.session_record(1).await.unwrap();
+    let record = store.session_record(SessionId(1)).await.unwrap();
     assert_eq!(record.baselines[0].timing.samples_ns, [9.0]);
     assert_eq!(record.iterations[0].measurements[0].commit.as_deref(), Some("abc"));
-    assert_eq!(store.iteration(1).await.unwrap().artifact.unwrap().key, "k");
+    assert_eq!(store.iteration(IterationId(1)).await.unwrap().artifact.unwrap().key, "k");
     assert_eq!(store.history(&Filter::default()).await.unwrap()[0].cost_usd, 0.5);
 }
 
@@ -87,16 +88,19 @@ async fn a_store_without_contests_is_brought_up_to_date_and_holds_them_from_then
     connection.close().await.unwrap();
 
     let store = Store::open(&path).await.unwrap();
-    let record = store.session_record(1).await.unwrap();
+    let record = store.session_record(SessionId(1)).await.unwrap();
     let baseline = &record.baselines[0];
     assert_eq!((baseline.regime, baseline.eager_ns, baseline.relative_l2), (Regime::Warm, None, None));
     let found = &record.iterations[1].measurements[0];
     assert_eq!((found.regime, &found.contest, found.profile.is_some()), (Regime::Warm, &None, true));
     assert_eq!(record.finals, []);
 
-    let held = contest("a", vec![entrant(Role::Challenger, "tiled w", Some(2), 9.0)]);
-    store.record_final(1, &held, 2).await.unwrap();
-    assert_eq!(store.session_record(1).await.unwrap().finals, [Final { contest: held, winner: 2 }]);
+    let held = contest("a", vec![entrant(Role::Challenger, "tiled w", Some(IterationId(2)), 9.0)]);
+    store.record_final(SessionId(1), &held, IterationId(2)).await.unwrap();
+    assert_eq!(
+        store.session_record(SessionId(1)).await.unwrap().finals,
+        [Final { contest: held, winner: IterationId(2) }]
+    );
 }
 
 #[tokio::test]
@@ -110,13 +114,13 @@ async fn readers_leave_a_store_of_the_first_release_as_it_is() {
     let before = std::fs::read(&path).unwrap();
 
     let store = Store::open_existing(&path).await.unwrap();
-    assert_eq!(store.session_record(1).await.unwrap().session.resumptions, 0);
+    assert_eq!(store.session_record(SessionId(1)).await.unwrap().session.resumptions, 0);
     assert_eq!(store.history(&Filter::default()).await.unwrap()[0].cost_usd, 0.5);
     store.close().await;
     assert!(std::fs::read(&path).unwrap() == before);
     // What lacks the means to go on says so.
     let store = Store::open(&path).await.unwrap();
-    insta::assert_snapshot!(store.past(1).await.unwrap_err(), @"session 1 was recorded by an older optloop, which kept too little of it to go on: start another one");
+    insta::assert_snapshot!(store.past(SessionId(1)).await.unwrap_err(), @"session 1 was recorded by an older optloop, which kept too little of it to go on: start another one");
 }
 
 #[tokio::test]

@@ -11,6 +11,7 @@ mod contest_tests;
 mod contests;
 mod error;
 mod history;
+mod ids;
 mod iterations;
 mod journal;
 #[cfg(test)]

@@ -54,13 +54,13 @@ impl Verdicts {
 /// Which iterations to read.
 #[derive(Clone, Copy)]
 enum Of {
-    Session(i64),
-    Iteration(i64),
+    Session(SessionId),
+    Iteration(IterationId),
 }
 
 impl Store {
     /// Reads a session with everything that a report needs.
-    pub async fn session_record(&self, id: i64) -> Result<SessionRecord, StoreError> {
+    pub async fn session_record(&self, id: SessionId) -> Result<SessionRecord, StoreError> {
         let session = self.session(id).await?;
         let ledger = self.sessions().await?.into_iter().filter(|other| other.id <= id).collect();
         Ok(SessionRecord {
@@ -74,7 +74,7 @@ impl Store {
     }
 
     /// Reads everything about an iteration.
-    pub async fn iteration(&self, id: i64) -> Result<IterationDetail, StoreError> {
+    pub async fn iteration(&self, id: IterationId) -> Result<IterationDetail, StoreError> {
         let Some(iteration) = self.iterations(Of::Iteration(id)).await?.pop() else {
             return Err(self.unknown_iteration(id).await?);
         };
@@ -142,10 +142,10 @@ impl Store {
         .bind(iteration)
         .fetch_all(&self.pool)
         .await?;
-        let mut by_iteration: HashMap<i64, Vec<CaseRecord>> = HashMap::new();
+        let mut by_iteration: HashMap<IterationId, Vec<CaseRecord>> = HashMap::new();
         let mut contests = self.contests(session, iteration).await?;
         for row in &rows {
-            let id: i64 = row.try_get("iteration_id")?;
+            let id: IterationId = row.try_get("iteration_id")?;
             let contest = contests.remove(&(id, row.try_get("case_name")?));
             by_iteration.entry(id).or_default().push(case_record(row, contest, verdicts)?);
         }

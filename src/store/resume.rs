@@ -7,6 +7,7 @@ use sqlx::{Row, SqliteConnection};
 
 use super::columns::{json, now, optional_json, to_json};
 use super::{Store, StoreError};
+use crate::domain::ids::{CaseName, IterationId, SessionId};
 use crate::domain::journal::Record;
 use crate::domain::plan::LaunchPlan;
 use crate::domain::record::{Asked, SessionRecord, SessionSummary, Status};
@@ -35,12 +36,12 @@ impl Past {
 }
 
 /// The variant of an iteration, and how it was launched, by case.
-pub type Launched = (Variant, HashMap<String, LaunchPlan>);
+pub type Launched = (Variant, HashMap<CaseName, LaunchPlan>);
 
 impl Store {
     /// Reads the newest session that is not finished.
     pub async fn latest_unfinished(&self) -> Result<SessionSummary, StoreError> {
-        let newest: Option<i64> = sqlx::query_scalar("SELECT MAX(id) FROM sessions WHERE status <> ?")
+        let newest: Option<SessionId> = sqlx::query_scalar("SELECT MAX(id) FROM sessions WHERE status <> ?")
             .bind(Status::Finished.name())
             .fetch_one(&self.pool)
             .await?;
@@ -51,7 +52,7 @@ impl Store {
     }
 
     /// Reads everything that it takes to go on with a session.
-    pub async fn past(&self, id: i64) -> Result<Past, StoreError> {
+    pub async fn past(&self, id: SessionId) -> Result<Past, StoreError> {
         let record = self.session_record(id).await?;
         // Not from instants: clocks jump, and nobody knows when a process died.
         let row = sqlx::query(
@@ -73,7 +74,7 @@ impl Store {
     }
 
     /// Records that a session goes on, with what it has used so far and its budget from now on.
-    pub async fn resume_session(&self, id: i64, used: Duration, budget: Duration) -> Result<(), StoreError> {
+    pub async fn resume_session(&self, id: SessionId, used: Duration, budget: Duration) -> Result<(), StoreError> {
         self.write(async |connection| {
             sqlx::query(
                 "INSERT INTO resumptions (session_id, number, resumed_at, used_s, begun)
@@ -99,7 +100,7 @@ impl Store {
     }
 
     /// Reads the variant of an iteration, with its launch plans as far as they were kept.
-    pub async fn launched(&self, iteration: i64) -> Result<Launched, StoreError> {
+    pub async fn launched(&self, iteration: IterationId) -> Result<Launched, StoreError> {
         let row = sqlx::query("SELECT family, params, hash, source FROM iterations WHERE id = ?")
             .bind(iteration)
             .fetch_one(&self.pool)

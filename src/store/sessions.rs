@@ -9,6 +9,7 @@ use super::columns::{count, json, name, now, pack, required, signed, text, timin
 use super::{Store, StoreError};
 use crate::domain::budget::Budget;
 use crate::domain::cost::Spent;
+use crate::domain::ids::{IterationId, SessionId};
 use crate::domain::record::{Asked, Baseline, Environment, SessionSummary, Status};
 
 /// What is known of a session when it starts.
@@ -32,7 +33,7 @@ pub struct NewSession {
 
 impl Store {
     /// Records the start of a session and returns its number.
-    pub async fn begin_session(&self, session: &NewSession) -> Result<i64, StoreError> {
+    pub async fn begin_session(&self, session: &NewSession) -> Result<SessionId, StoreError> {
         let environment = self.environment_id(&session.environment).await?;
         let Budget { wall, max_cost_usd, max_iterations } = session.budget;
         let row = sqlx::query(
@@ -78,7 +79,7 @@ impl Store {
     /// such as the time for which a rented device idled, becomes a cost of the session itself.
     pub async fn end_session(
         &self,
-        session: i64,
+        session: SessionId,
         status: Status,
         stop_reason: &str,
         wall: Duration,
@@ -106,7 +107,7 @@ impl Store {
     }
 
     /// Replaces the environment of a session, once more is known of it.
-    pub async fn amend_environment(&self, session: i64, environment: &Environment) -> Result<(), StoreError> {
+    pub async fn amend_environment(&self, session: SessionId, environment: &Environment) -> Result<(), StoreError> {
         let environment = self.environment_id(environment).await?;
         sqlx::query("UPDATE sessions SET environment_id = ? WHERE id = ?")
             .bind(environment)
@@ -118,7 +119,7 @@ impl Store {
 
     /// Records the times of a case's baselines in a session, all or none. A second time of the same one replaces nothing: it is
     /// refused.
-    pub async fn record_baselines(&self, session: i64, baselines: &[Baseline]) -> Result<(), StoreError> {
+    pub async fn record_baselines(&self, session: SessionId, baselines: &[Baseline]) -> Result<(), StoreError> {
         self.write(async |connection| {
             for baseline in baselines {
                 record_baseline(connection, session, baseline).await?;
@@ -134,7 +135,7 @@ impl Store {
     }
 
     /// Reads a session by its number.
-    pub async fn session(&self, id: i64) -> Result<SessionSummary, StoreError> {
+    pub async fn session(&self, id: SessionId) -> Result<SessionSummary, StoreError> {
         match self.summaries(Some(id)).await?.pop() {
             Some(summary) => Ok(summary),
             None => Err(self.unknown_session(id).await?),
@@ -143,7 +144,8 @@ impl Store {
 
     /// Reads the session that started last.
     pub async fn latest_session(&self) -> Result<SessionSummary, StoreError> {
-        let newest: Option<i64> = sqlx::query_scalar("SELECT MAX(id) FROM sessions").fetch_one(&self.pool).await?;
+        let newest: Option<SessionId> =
+            sqlx::query_scalar("SELECT MAX(id) FROM sessions").fetch_one(&self.pool).await?;
         self.session(newest.ok_or(StoreError::NoSessions)?).await
     }
 
@@ -161,7 +163,7 @@ impl Store {
     }
 
     /// Reads where a session ran.
-    pub(super) async fn environment_of(&self, session: i64) -> Result<Environment, StoreError> {
+    pub(super) async fn environment_of(&self, session: SessionId) -> Result<Environment, StoreError> {
         let row =
             sqlx::query("SELECT e.* FROM environments e JOIN sessions s ON s.environment_id = e.id WHERE s.id = ?")
                 .bind(session)
@@ -177,7 +179,7 @@ impl Store {
     }
 
     /// Reads the baselines of a session, the fastest of each case first.
-    pub(super) async fn baselines_of(&self, session: i64) -> Result<Vec<Baseline>, StoreError> {
+    pub(super) async fn baselines_of(&self, session: SessionId) -> Result<Vec<Baseline>, StoreError> {
         let rows = sqlx::query("SELECT * FROM baselines WHERE session_id = ? ORDER BY case_name, median_ns")
             .bind(session)
             .fetch_all(&self.pool)
@@ -197,7 +199,7 @@ impl Store {
             .collect()
     }
 
-    async fn summaries(&self, id: Option<i64>) -> Result<Vec<SessionSummary>, StoreError> {
+    async fn summaries(&self, id: Option<SessionId>) -> Result<Vec<SessionSummary>, StoreError> {
         let rows = sqlx::query(
             "SELECT s.*, e.device_name, e.time_source,
                     (SELECT COUNT(*) FROM resumptions WHERE session_id = s.id) AS resumptions,
@@ -228,7 +230,7 @@ impl Store {
         rows.iter().map(summary).collect()
     }
 
-    async fn unknown_session(&self, id: i64) -> Result<StoreError, StoreError> {
+    async fn unknown_session(&self, id: SessionId) -> Result<StoreError, StoreError> {
         let row = sqlx::query("SELECT MIN(id) AS first, MAX(id) AS last FROM sessions").fetch_one(&self.pool).await?;
         let known = known("sessions", row.try_get("first")?, row.try_get("last")?);
         Ok(StoreError::UnknownSession { id, known })
@@ -237,7 +239,7 @@ impl Store {
 
 async fn record_baseline(
     connection: &mut sqlx::SqliteConnection,
-    session: i64,
+    session: SessionId,
     baseline: &Baseline,
 ) -> Result<(), StoreError> {
     let timing = &baseline.timing;
@@ -276,8 +278,8 @@ pub(super) fn known(what: &str, first: Option<i64>, last: Option<i64>) -> String
 /// Records what was spent, a row a kind; nothing spent is no row.
 pub(super) async fn record_cost(
     connection: &mut sqlx::SqliteConnection,
-    session: i64,
-    iteration: Option<i64>,
+    session: SessionId,
+    iteration: Option<IterationId>,
     spent: Spent,
 ) -> Result<(), StoreError> {
     for (kind, seconds, usd) in [("gpu", spent.gpu_s, spent.gpu_usd), ("llm", 0.0, spent.llm_usd)] {

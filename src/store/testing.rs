@@ -17,6 +17,7 @@ use crate::domain::cost::Spent;
 use crate::domain::device::{DeviceInfo, TimeSource, TimingMode};
 use crate::domain::evaluation::{Evaluation, Measurement, Outcome};
 use crate::domain::hypothesis::{Hypothesis, Score};
+use crate::domain::ids::{CaseName, IterationId, SessionId};
 use crate::domain::machine::{MachineSummary, Throttle};
 use crate::domain::op::Dtype;
 use crate::domain::origin::{Origin, Purpose};
@@ -50,24 +51,24 @@ impl Scene {
     }
 
     /// Begins a session.
-    pub(crate) async fn session(&self) -> i64 {
+    pub(crate) async fn session(&self) -> SessionId {
         self.store.begin_session(&session()).await.unwrap()
     }
 
     /// Records a measured iteration with a time in nanoseconds and a verdict.
     pub(crate) async fn measured(
         &self,
-        session: i64,
+        session: SessionId,
         block: i64,
-        parent: Option<i64>,
+        parent: Option<IterationId>,
         ns: f64,
         verdict: Verdict,
-    ) -> i64 {
+    ) -> IterationId {
         let proposal = proposal(block, parent);
         let iteration = self.store.begin(session, &proposal).await.unwrap();
         let evaluation = evaluation(ns, verdict == Verdict::Improved);
         let speedup = parent.map(|_| 100_000.0 / ns);
-        let decisions = [Decision { case: "b1h1s128".to_owned(), verdict, speedup }];
+        let decisions = [Decision { case: "b1h1s128".into(), verdict, speedup }];
         let artifact = artifact(block);
         let score = proposal.hypothesis.score(speedup);
         let end = finish(&evaluation, &decisions);
@@ -103,11 +104,11 @@ pub(crate) fn session() -> NewSession {
 
 /// The one case.
 fn case() -> Case {
-    Case { name: "b1h1s128".to_owned(), dims: IndexMap::from([("S".to_owned(), 128)]), regime: Regime::Warm }
+    Case { name: "b1h1s128".into(), dims: IndexMap::from([("S".to_owned(), 128)]), regime: Regime::Warm }
 }
 
 /// A variant with its number of threads as the only parameter.
-pub(crate) fn proposal(block: i64, parent: Option<i64>) -> Proposal {
+pub(crate) fn proposal(block: i64, parent: Option<IterationId>) -> Proposal {
     let source = format!("__launch_bounds__({block})\n");
     Proposal {
         proposer: "rules".to_owned(),
@@ -121,7 +122,7 @@ pub(crate) fn proposal(block: i64, parent: Option<i64>) -> Proposal {
         hypothesis: Hypothesis {
             claim: format!("{block} threads fill the SMs"),
             evidence: "2 blocks on 58 SMs".to_owned(),
-            case: "b1h1s128".to_owned(),
+            case: "b1h1s128".into(),
             predicted: Interval { lo: 1.1, hi: 1.5 },
             relative_to: parent,
         },
@@ -159,7 +160,7 @@ pub(crate) fn timing(ns: f64) -> Timing {
 /// A correct result on the one case.
 pub(crate) fn evaluation(ns: f64, confirmed: bool) -> Evaluation {
     let measurement = Measurement {
-        case: "b1h1s128".to_owned(),
+        case: "b1h1s128".into(),
         regime: Regime::Warm,
         correctness: Correctness { relative_l2: 1e-4, worst_row: 2e-4, rows_checked: 64, rows: 128 },
         screening: Some(timing(ns + 1024.0)),
@@ -176,7 +177,7 @@ pub(crate) fn contest(case: &str, entrants: Vec<Entrant>) -> Contest {
     Contest {
         conditions: Conditions {
             workload: "attention-fp16-d64".to_owned(),
-            case: case.to_owned(),
+            case: case.into(),
             dims: IndexMap::from([("S".to_owned(), 128)]),
             dtype: Dtype::F16,
             device: "NVIDIA L4".to_owned(),
@@ -195,7 +196,7 @@ pub(crate) fn contest(case: &str, entrants: Vec<Entrant>) -> Contest {
 
 /// An entrant with twelve rounds of one sample each around a time in microseconds: a drift that all share, and a noise of 1%
 /// that no two roles share. Every sample is exact in f32.
-pub(crate) fn entrant(role: Role, name: &str, iteration: Option<i64>, us: f64) -> Entrant {
+pub(crate) fn entrant(role: Role, name: &str, iteration: Option<IterationId>, us: f64) -> Entrant {
     let noise = |round: usize| ((round * 7 + role as usize * 3) % 5) as f64 * 0.005 - 0.01;
     let sample = |round: usize| us * 1000.0 * (1.0 + 0.01 * round as f64) * (1.0 + noise(round));
     let samples: Vec<f64> = (0..12).map(|round| f64::from(sample(round) as f32)).collect();
@@ -242,7 +243,7 @@ pub(crate) fn finish<'a>(evaluation: &'a Evaluation, decisions: &'a [Decision]) 
 
 /// An output of zeros.
 pub(crate) fn wrong() -> (Evaluation, [Decision; 1]) {
-    let case = "b1h1s128".to_owned();
+    let case = CaseName::from("b1h1s128");
     let outcome = Outcome::Wrong { case: case.clone(), check: Check::Accuracy, message: "all zeros".to_owned() };
     (Evaluation::without_device(outcome), [Decision { case, verdict: Verdict::Rejected, speedup: None }])
 }

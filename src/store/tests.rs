@@ -6,6 +6,7 @@ use crate::domain::check::Check;
 use crate::domain::cost::Spent;
 use crate::domain::evaluation::{Evaluation, Outcome};
 use crate::domain::history::History;
+use crate::domain::ids::{IterationId, SessionId};
 use crate::domain::journal::{Begun, Concluded};
 use crate::domain::plan::{Initial, LaunchPlan, Workspace};
 use crate::domain::profile::Profile;
@@ -61,7 +62,7 @@ async fn a_session_is_told_from_start_to_end() {
     let store = &scene.store;
     let session = scene.session().await;
     let baseline = Baseline {
-        case: "b1h1s128".to_owned(),
+        case: "b1h1s128".into(),
         name: "torch sdpa".to_owned(),
         kind: BaselineKind::Program,
         regime: Regime::Cold,
@@ -276,9 +277,9 @@ async fn a_history_is_filtered_and_sorted() {
         numbers(Filter { outcome: Some("rejected_by_compiler".to_owned()), ..Filter::default() }).await,
         [refused]
     );
-    assert_eq!(numbers(Filter { case: Some("b1h1s128".to_owned()), ..Filter::default() }).await, [slow, fast]);
-    assert_eq!(numbers(Filter { family: Some("other".to_owned()), ..Filter::default() }).await, [0; 0]);
-    assert_eq!(numbers(Filter { session: Some(session + 1), ..Filter::default() }).await, [0; 0]);
+    assert_eq!(numbers(Filter { case: Some("b1h1s128".into()), ..Filter::default() }).await, [slow, fast]);
+    assert_eq!(numbers(Filter { family: Some("other".to_owned()), ..Filter::default() }).await, []);
+    assert_eq!(numbers(Filter { session: Some(SessionId(session.0 + 1)), ..Filter::default() }).await, []);
 }
 
 #[tokio::test]
@@ -324,10 +325,10 @@ async fn an_interrupted_session_may_go_on_and_a_finished_one_may_not() {
 async fn references_must_exist() {
     let scene = Scene::new().await;
     let store = &scene.store;
-    assert!(matches!(store.begin(7, &proposal(64, None)).await, Err(StoreError::Refused(_))));
+    assert!(matches!(store.begin(SessionId(7), &proposal(64, None)).await, Err(StoreError::Refused(_))));
     let session = scene.session().await;
-    assert!(matches!(store.begin(session, &proposal(64, Some(99))).await, Err(StoreError::Refused(_))));
-    assert!(matches!(store.link_commit(99, "b1h1s128", "abc").await, Err(StoreError::Refused(_))));
+    assert!(matches!(store.begin(session, &proposal(64, Some(IterationId(99)))).await, Err(StoreError::Refused(_))));
+    assert!(matches!(store.link_commit(IterationId(99), "b1h1s128", "abc").await, Err(StoreError::Refused(_))));
 }
 
 #[tokio::test]
@@ -335,15 +336,15 @@ async fn an_unknown_number_is_answered_with_the_known_ones() {
     let scene = Scene::new().await;
     let say = |error: StoreError| error.to_string();
     insta::assert_snapshot!(say(scene.store.latest_session().await.unwrap_err()), @"there are no sessions yet: run `optloop start` first");
-    insta::assert_snapshot!(say(scene.store.session(3).await.unwrap_err()), @"there is no session 3; there are no sessions yet: run `optloop start` first");
+    insta::assert_snapshot!(say(scene.store.session(SessionId(3)).await.unwrap_err()), @"there is no session 3; there are no sessions yet: run `optloop start` first");
     let session = scene.session().await;
-    insta::assert_snapshot!(say(scene.store.session_record(3).await.unwrap_err()), @"there is no session 3; there is only 1");
+    insta::assert_snapshot!(say(scene.store.session_record(SessionId(3)).await.unwrap_err()), @"there is no session 3; there is only 1");
     for block in [64, 128, 256] {
         scene.store.begin(session, &proposal(block, None)).await.unwrap();
     }
-    insta::assert_snapshot!(say(scene.store.iteration(12).await.unwrap_err()), @"there is no iteration 12; the iterations are 1 to 3");
+    insta::assert_snapshot!(say(scene.store.iteration(IterationId(12)).await.unwrap_err()), @"there is no iteration 12; the iterations are 1 to 3");
     let (evaluation, decisions) = wrong();
-    insta::assert_snapshot!(say(scene.store.finish(12, &finish(&evaluation, &decisions)).await.unwrap_err()), @"there is no iteration 12; the iterations are 1 to 3");
+    insta::assert_snapshot!(say(scene.store.finish(IterationId(12), &finish(&evaluation, &decisions)).await.unwrap_err()), @"there is no iteration 12; the iterations are 1 to 3");
 }
 
 #[tokio::test]
@@ -366,19 +367,19 @@ async fn what_a_session_knew_is_rebuilt_from_its_record() {
     let session = scene.session().await;
     let mut learnt = History::default();
     for (block, ns, verdict) in [(64, 100_000.0, Verdict::Start), (128, 80_000.0, Verdict::Improved)] {
-        let parent = (block > 64).then_some(1);
+        let parent = (block > 64).then_some(IterationId(1));
         let id = scene.measured(session, block, parent, ns, verdict).await;
-        let decisions = [Decision { case: "b1h1s128".to_owned(), verdict, speedup: None }];
+        let decisions = [Decision { case: "b1h1s128".into(), verdict, speedup: None }];
         let found = evaluation(ns, verdict == Verdict::Improved);
         let concluded = Concluded::of(id, &found, &decisions, Spent::default(), Duration::ZERO);
         learnt.learn(&Begun::of(id, &proposal(block, parent)), &concluded);
     }
-    let third = scene.store.begin(session, &proposal(256, Some(2))).await.unwrap();
+    let third = scene.store.begin(session, &proposal(256, Some(IterationId(2)))).await.unwrap();
     let (_, rejected) = wrong();
-    let outcome = Outcome::Wrong { case: "b1h1s128".to_owned(), check: Check::Accuracy, message: "one row".to_owned() };
+    let outcome = Outcome::Wrong { case: "b1h1s128".into(), check: Check::Accuracy, message: "one row".to_owned() };
     let fast_but_wrong = Evaluation { outcome, ..evaluation(1.0, false) };
     scene.store.finish(third, &finish(&fast_but_wrong, &rejected)).await.unwrap();
-    scene.store.begin(session, &proposal(512, Some(2))).await.unwrap();
+    scene.store.begin(session, &proposal(512, Some(IterationId(2)))).await.unwrap();
 
     let record = scene.store.session_record(session).await.unwrap();
     assert_eq!(History::of(&record), learnt);
@@ -432,7 +433,7 @@ async fn a_variant_is_kept_with_the_way_it_was_launched() {
         scene.store.finish(iteration, &Finish { plans: &plans, ..finish(&found, &decisions) }).await.unwrap();
         let (variant, plans) = scene.store.launched(iteration).await.unwrap();
         assert_eq!(variant, proposal(block, None).variant);
-        assert_eq!(plans, [("b1h1s128".to_owned(), plan.clone())].into());
+        assert_eq!(plans, [("b1h1s128".into(), plan.clone())].into());
     }
     let kept: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM plans").fetch_one(&scene.store.pool).await.unwrap();
     assert_eq!(kept, 1, "the same plan is kept once");

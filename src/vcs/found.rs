@@ -3,6 +3,7 @@
 use git2::Commit;
 
 use super::{CommitId, Repo, VcsError};
+use crate::domain::ids::{CaseName, IterationId, SessionId};
 use crate::domain::variant::VariantHash;
 
 /// How far back a session's own commits are looked for. They are among the newest, and a walk over so many takes a second.
@@ -14,9 +15,9 @@ pub struct FoundBy {
     /// The commit.
     pub commit: CommitId,
     /// The iteration that found it.
-    pub iteration: i64,
+    pub iteration: IterationId,
     /// The case that it won.
-    pub case: String,
+    pub case: CaseName,
     /// The hash of its source.
     pub variant: VariantHash,
 }
@@ -25,7 +26,7 @@ impl Repo {
     /// Returns the commits below HEAD whose messages say that the session found their winners, newest first.
     ///
     /// Sessions of another project or store have the same numbers: the caller holds them against what it knows of its own.
-    pub fn commits_of(&self, session: i64) -> Result<Vec<FoundBy>, VcsError> {
+    pub fn commits_of(&self, session: SessionId) -> Result<Vec<FoundBy>, VcsError> {
         let doing = || VcsError::git("read the history of HEAD");
         if self.head().is_none() {
             return Ok(Vec::new());
@@ -46,18 +47,18 @@ impl Repo {
 }
 
 /// Reads what a commit's message says, if it is one of the session's: see [`super::Winner::message`].
-fn told(commit: &Commit<'_>, session: i64) -> Option<FoundBy> {
+fn told(commit: &Commit<'_>, session: SessionId) -> Option<FoundBy> {
     let message = commit.message().ok()?;
     let line = |label: &str| message.lines().find_map(|line| line.strip_prefix(label)).map(str::trim);
     let (found_by, iteration) = line("Found by:")?.split_once(", iteration ")?;
-    if found_by.strip_prefix("session ")?.parse::<i64>().ok()? != session {
+    if found_by.strip_prefix("session ")?.parse::<SessionId>().ok()? != session {
         return None;
     }
     let (_, case) = message.lines().next()?.split_once(": ")?.0.split_once('/')?;
     Some(FoundBy {
         commit: CommitId(commit.id().to_string()),
         iteration: iteration.parse().ok()?,
-        case: case.to_owned(),
+        case: case.into(),
         variant: VariantHash(line("Variant:")?.to_owned()),
     })
 }

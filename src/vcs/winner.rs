@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use crate::domain::contest::{Contest, Role};
 use crate::domain::device::{DeviceKey, TimeSource};
+use crate::domain::ids::{IterationId, SessionId};
 use crate::domain::record::Baseline;
 use crate::domain::sampling::LEAST_SAMPLES;
 use crate::domain::sidecar::Sidecar;
@@ -30,9 +31,9 @@ pub struct Winner {
     /// The time of what a user would use instead, if there is one of the same source.
     pub baseline: Option<BaselineTime>,
     /// The session that found it.
-    pub session: i64,
+    pub session: SessionId,
     /// The iteration that found it.
-    pub iteration: i64,
+    pub iteration: IterationId,
 }
 
 /// A time with its uncertainty, in microseconds.

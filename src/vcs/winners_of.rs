@@ -7,6 +7,7 @@ use git2::{Commit, Tree};
 
 use super::{CommitId, Repo, VcsError};
 use crate::domain::device::DeviceKey;
+use crate::domain::ids::CaseName;
 
 /// A winner as it stands in a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,7 +17,7 @@ pub struct WinnerInCommit {
     /// Name of its workload.
     pub workload: String,
     /// Name of its case.
-    pub case: String,
+    pub case: CaseName,
     /// The text of its source, if the commit has it.
     pub source: Option<String>,
     /// The text of the sidecar.
@@ -76,7 +77,7 @@ impl Repo {
         Some(WinnerInCommit {
             path: sidecar.display().to_string(),
             workload: workload.to_owned(),
-            case: sidecar.file_stem()?.to_str()?.to_owned(),
+            case: sidecar.file_stem()?.to_str()?.into(),
             source: source.and_then(|source| self.text_in(tree, &source)),
             sidecar: self.text_in(tree, sidecar)?,
             workload_file: self.text_in(tree, &workload_file),

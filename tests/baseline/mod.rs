@@ -47,7 +47,7 @@ fn attention() -> &'static dyn Op {
 fn one_key() -> Case {
     let dims = [("B", 1), ("H", 8), ("Sq", 1), ("Sk", 1), ("D", 64), ("CAUSAL", 0)];
     let dims = dims.map(|(name, size)| (name.to_owned(), size)).into_iter().collect();
-    Case { name: "one-key".to_owned(), dims, regime: Regime::Warm }
+    Case { name: "one-key".into(), dims, regime: Regime::Warm }
 }
 
 async fn prepare(process: &mut BaselineProcess) -> Result<Vec<Backend>, String> {

@@ -65,7 +65,7 @@ fn faulty(fault: i64, shared_bytes: i64) -> (Family, Params) {
 
 fn case(name: &str, batch: i64, regime: Regime) -> Case {
     let dims = [("B", batch), ("H", 2), ("Sq", 33), ("Sk", 33), ("D", 16), ("CAUSAL", 1)];
-    Case { name: name.to_owned(), dims: dims.map(|(name, value)| (name.to_owned(), value)).into(), regime }
+    Case { name: name.into(), dims: dims.map(|(name, value)| (name.to_owned(), value)).into(), regime }
 }
 
 impl Bench {

@@ -99,7 +99,7 @@ fn family(launches: &str) -> Family {
 fn case(batch: i64, regime: Regime) -> Case {
     let dims = [("B", batch), ("H", HEADS), ("Sq", 1), ("Sk", 1), ("D", 72), ("CAUSAL", 0)];
     let dims = dims.map(|(name, value)| (name.to_owned(), value)).into();
-    Case { name: "copy".to_owned(), dims, regime }
+    Case { name: "copy".into(), dims, regime }
 }
 
 fn copied(evaluation: &Evaluation) {

@@ -74,6 +74,7 @@ mod tests {
     use super::*;
     use crate::domain::history::CaseTime;
     use crate::domain::hypothesis::Hypothesis;
+    use crate::domain::ids::IterationId;
     use crate::domain::origin::{Origin, Purpose};
     use crate::domain::profile::tests::launch;
     use crate::domain::profile::{Profile, Units};
@@ -82,14 +83,14 @@ mod tests {
 
     fn finished(launches: Vec<LaunchProfile>) -> Finished {
         let time = |launch| CaseTime {
-            case: "b1".to_owned(),
+            case: "b1".into(),
             median_ns: 1000.0,
             ctas: 1,
             profile: Some(Profile { launches: vec![launch], checked_on: None }),
             look: false,
         };
         Finished {
-            iteration: 7,
+            iteration: IterationId(7),
             purpose: Purpose::Screening,
             origin: Origin::FamilyDefault,
             family: "tiled".to_owned(),
@@ -98,7 +99,7 @@ mod tests {
             hypothesis: Hypothesis {
                 claim: String::new(),
                 evidence: String::new(),
-                case: "b1".to_owned(),
+                case: "b1".into(),
                 predicted: Interval { lo: 1.0, hi: 1.0 },
                 relative_to: None,
             },

@@ -113,7 +113,7 @@ fn a_session_opens_with_the_reference_then_the_known_winners() {
     for name in PROPOSERS {
         let mut scene = scene();
         let known = |case: &str, tile: i64| KnownWinner {
-            case: case.to_owned(),
+            case: case.into(),
             family: "fast".to_owned(),
             params: Params::from([("TILE".to_owned(), tile), ("WARPS".to_owned(), 2)]),
             hash: VariantHash::of(""),
@@ -148,7 +148,7 @@ fn a_family_that_was_left_out_is_not_searched() {
         let mut scene = scene();
         scene.searched = vec!["slow".to_owned()];
         let params = Params::from([("TILE".to_owned(), 64), ("WARPS".to_owned(), 4)]);
-        let (case, family, hash) = ("s64".to_owned(), "fast".to_owned(), VariantHash::of(""));
+        let (case, family, hash) = ("s64".into(), "fast".to_owned(), VariantHash::of(""));
         scene.known = vec![KnownWinner {
             case,
             family,

@@ -8,6 +8,7 @@ use crate::catalog::Project;
 use crate::domain::finding::Finding;
 use crate::domain::history::{CaseTime, Finished};
 use crate::domain::hypothesis::Hypothesis;
+use crate::domain::ids::IterationId;
 use crate::domain::origin::{Origin, Purpose};
 use crate::domain::statistics::Interval;
 
@@ -21,18 +22,18 @@ fn diagnosed(workload: &str, family: &str, times_us: &[(&str, f64)]) -> Vec<Find
     let time = |(case, us): &(&str, f64)| {
         let dims = workload.case(case).unwrap();
         let plan = family.plan(&family.defaults(), dims, workload.op, workload.dtype, &device).unwrap();
-        CaseTime { case: (*case).to_owned(), median_ns: us * 1e3, ctas: plan.ctas(), profile: None, look: false }
+        CaseTime { case: (*case).into(), median_ns: us * 1e3, ctas: plan.ctas(), profile: None, look: false }
     };
     let hypothesis = Hypothesis {
         claim: "a seed".to_owned(),
         evidence: "none".to_owned(),
-        case: "b1h1s128".to_owned(),
+        case: "b1h1s128".into(),
         predicted: Interval { lo: 1.0, hi: 1.0 },
         relative_to: None,
     };
     let times = times_us.iter().map(time).collect();
     let finished = Finished {
-        iteration: 1,
+        iteration: IterationId(1),
         purpose: Purpose::Screening,
         origin: Origin::FamilyDefault,
         family: family.name.clone(),

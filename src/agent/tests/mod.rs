@@ -15,6 +15,7 @@ use crate::domain::device::DeviceInfo;
 use crate::domain::evaluation::{Evaluation, Measurement, Outcome};
 use crate::domain::family::Family;
 use crate::domain::history::{History, Point};
+use crate::domain::ids::IterationId;
 use crate::domain::journal::{Begun, Concluded};
 use crate::domain::proposal::{Idea, KnownWinner};
 use crate::domain::sampling::Sampling;
@@ -39,7 +40,7 @@ struct Scene {
     known: Vec<KnownWinner>,
     device: DeviceInfo,
     history: History,
-    iterations: i64,
+    iterations: IterationId,
     under_way: usize,
 }
 
@@ -61,7 +62,7 @@ impl Scene {
             known: Vec::new(),
             device: DeviceInfo::of_arch("sm_90a").unwrap(),
             history: History::default(),
-            iterations: 0,
+            iterations: IterationId(0),
             under_way: 0,
         }
     }
@@ -87,7 +88,7 @@ impl Scene {
 
     /// Finishes an idea with the times that a formula gives.
     fn measure(&mut self, idea: &Idea, time_ns: impl Fn(&Idea, &Case) -> f64) {
-        self.iterations += 1;
+        self.iterations.0 += 1;
         self.under_way = self.under_way.saturating_sub(1);
         let measurement = |case: &Case| {
             let timing = Timing::of(vec![time_ns(idea, case)], 1);

@@ -3,6 +3,7 @@
 use super::*;
 use crate::agent::prediction::{along_axis, at_random};
 use crate::domain::hypothesis::Hypothesis;
+use crate::domain::ids::IterationId;
 use crate::domain::origin::{Origin, Purpose};
 use crate::domain::statistics::Interval;
 use crate::domain::variant::Params;
@@ -19,9 +20,9 @@ fn history(axis: &str, origin: &Origin, speedups: &[f64]) -> History {
         let hypothesis = Hypothesis {
             claim: "c".to_owned(),
             evidence: "e".to_owned(),
-            case: "c".to_owned(),
+            case: "c".into(),
             predicted: Interval { lo: 1.0, hi: 1.0 },
-            relative_to: (index > 0).then_some(1),
+            relative_to: (index > 0).then_some(IterationId(1)),
         };
         let cases = scene.workload.cases.clone();
         let (family, purpose, origin) = ("f".to_owned(), Purpose::Screening, origin.clone());

@@ -8,6 +8,7 @@ use crate::cli::contests::challenger_is;
 use crate::cli::measured;
 use crate::cli::table::{Table, figure};
 use crate::domain::contest::{Contest, Role};
+use crate::domain::ids::CaseName;
 use crate::domain::regime::Regime;
 use crate::domain::statistics::median;
 use crate::report::format;
@@ -20,7 +21,7 @@ pub(in crate::cli) struct Repeats {
 /// What an entrant did over all repeats.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(in crate::cli) struct Spread {
-    case: String,
+    case: CaseName,
     regime: Regime,
     role: Role,
     name: String,

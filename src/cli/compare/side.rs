@@ -8,6 +8,7 @@ use crate::catalog::{Project, sidecars_of};
 use crate::cli::error::{usage, usage_sentence};
 use crate::domain::conditions::{Conditions, Figure};
 use crate::domain::contest::{Contest, Entrant, Role};
+use crate::domain::ids::{CaseName, IterationId, SessionId};
 use crate::domain::names::did_you_mean;
 use crate::domain::op::Dims;
 use crate::domain::record::{CaseRecord, IterationRecord, SessionSummary};
@@ -20,13 +21,13 @@ use crate::store::Store;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Side {
     /// An iteration of a session.
-    Iteration(i64),
+    Iteration(IterationId),
     /// The fastest baseline of a case in a session.
     Baseline {
         /// The session.
-        session: i64,
+        session: SessionId,
         /// The case.
-        case: String,
+        case: CaseName,
     },
     /// The sidecar of a committed winner.
     Sidecar(PathBuf),
@@ -53,7 +54,7 @@ impl Side {
                     "`{text}` names no baseline: write baseline:<session>/<case>, such as baseline:3/b1h1s128"
                 )));
             };
-            return Ok(Self::Baseline { session, case: case.to_owned() });
+            return Ok(Self::Baseline { session, case: case.into() });
         }
         let path = Path::new(text);
         if path.extension().is_some_and(|extension| extension == "json") {
@@ -79,7 +80,7 @@ impl Side {
     }
 
     /// Returns the session that it belongs to; none for a file.
-    pub(super) async fn session(&self, store: &Store) -> anyhow::Result<Option<i64>> {
+    pub(super) async fn session(&self, store: &Store) -> anyhow::Result<Option<SessionId>> {
         match self {
             Self::Iteration(id) => Ok(Some(store.iteration(*id).await?.iteration.session)),
             Self::Baseline { session, .. } => Ok(Some(*session)),
@@ -124,7 +125,7 @@ fn one_of(sidecars: &[PathBuf], none: &str, text: &str, project: &Project) -> an
     }
 }
 
-async fn iteration(id: i64, case: Option<&str>, project: &Project, store: &Store) -> anyhow::Result<Recorded> {
+async fn iteration(id: IterationId, case: Option<&str>, project: &Project, store: &Store) -> anyhow::Result<Recorded> {
     let detail = store.iteration(id).await?;
     let measurement = timed_case(&detail.iteration, case)?;
     let timing = measurement.best_timing().context("The case has no time")?;
@@ -159,7 +160,7 @@ fn timed_case<'a>(iteration: &'a IterationRecord, asked: Option<&str>) -> anyhow
     }
 }
 
-async fn baseline(session: i64, case: &str, project: &Project, store: &Store) -> anyhow::Result<Recorded> {
+async fn baseline(session: SessionId, case: &str, project: &Project, store: &Store) -> anyhow::Result<Recorded> {
     let record = store.session_record(session).await?;
     // The store lists the fastest of a case first.
     let Some(found) = record.baselines.iter().find(|baseline| baseline.case == case) else {
@@ -188,7 +189,7 @@ fn conditions(
 ) -> anyhow::Result<Conditions> {
     Ok(Conditions {
         workload: session.workload.clone(),
-        case: case.to_owned(),
+        case: case.into(),
         dims,
         // A workload's dtype is part of what it is: the store does not repeat it.
         dtype: project.workload(&session.workload).map_err(usage)?.dtype,

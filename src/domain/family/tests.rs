@@ -54,7 +54,7 @@ fn plan_for(changes: &[(&str, &str)], dtype: Dtype, params: &[(&str, i64)]) -> R
     let family = Family::parse(&manifest, String::new())?;
     let dims = [("B", 1), ("H", 2), ("Sq", 100), ("Sk", 100), ("D", 128), ("CAUSAL", 0)];
     let dims = dims.map(|(name, size)| (name.to_owned(), size)).into_iter().collect();
-    let case = Case { name: "c".to_owned(), dims, regime: Regime::Warm };
+    let case = Case { name: "c".into(), dims, regime: Regime::Warm };
     let mut point = family.defaults();
     point.extend(params.iter().map(|(name, value)| ((*name).to_owned(), *value)));
     let (op, device) = (ops::find("attention").unwrap(), DeviceInfo::of_arch("sm_90a").unwrap());

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::Variant;
+use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::machine::MachineSummary;
 use crate::domain::profile::Profile;
 use crate::domain::regime::Regime;
@@ -11,7 +12,7 @@ use crate::domain::regime::Regime;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Case {
     /// Name.
-    pub case: String,
+    pub case: CaseName,
     /// Time of the session's first correct variant.
     pub start_us: Option<f64>,
     /// Time of the best variant.
@@ -37,7 +38,7 @@ pub struct Case {
     /// The best variant.
     pub variant: Option<Variant>,
     /// The iteration that brought it.
-    pub iteration: Option<i64>,
+    pub iteration: Option<IterationId>,
     /// Its commit.
     pub commit: Option<String>,
     /// The rate it reaches, counting the work that the case needs.
@@ -101,7 +102,7 @@ pub struct Contest {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Rival {
     /// The iteration that brought it.
-    pub iteration: Option<i64>,
+    pub iteration: Option<IterationId>,
     /// Its family and the hash of its source.
     pub name: String,
     /// Its time.
@@ -127,7 +128,7 @@ pub struct Baseline {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TimedBaseline {
     /// The case.
-    pub case: String,
+    pub case: CaseName,
     /// What was timed.
     pub name: String,
     /// State of the caches.

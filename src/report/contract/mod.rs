@@ -10,6 +10,7 @@ pub use case::{Baseline, Case, Contest, Ratio, Rival, Shrinkage, TimedBaseline};
 use crate::domain::cost::Spent;
 use crate::domain::device::TimeSource;
 use crate::domain::hypothesis::Score;
+use crate::domain::ids::{CaseName, IterationId, SessionId};
 use crate::domain::op::Dims;
 use crate::domain::record::Status;
 use crate::domain::variant::Params;
@@ -59,7 +60,7 @@ pub struct Report {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Session {
     /// Number.
-    pub id: i64,
+    pub id: SessionId,
     /// Where it stands.
     pub status: Status,
     /// Why it ended.
@@ -128,9 +129,9 @@ pub struct Variant {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Win {
     /// The iteration that brought it.
-    pub iteration: i64,
+    pub iteration: IterationId,
     /// The case.
-    pub case: String,
+    pub case: CaseName,
     /// `start` or `improved`.
     pub verdict: Verdict,
     /// The variant.
@@ -157,9 +158,9 @@ pub struct Win {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Claim {
     /// The iteration that tested it.
-    pub iteration: i64,
+    pub iteration: IterationId,
     /// The case on which it is tested.
-    pub case: String,
+    pub case: CaseName,
     /// What was expected to help, and why.
     pub claim: String,
     /// What it rests on.
@@ -202,7 +203,7 @@ pub struct Finding {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Exactness {
     /// The case.
-    pub case: String,
+    pub case: CaseName,
     /// Error over the whole output, relative to its scale; null without a result.
     pub relative_l2: Option<f64>,
     /// Error of the worst row.
@@ -221,9 +222,9 @@ pub struct Committed {
     /// The commit.
     pub commit: String,
     /// The iteration.
-    pub iteration: i64,
+    pub iteration: IterationId,
     /// The case.
-    pub case: String,
+    pub case: CaseName,
 }
 
 /// What was spent, and what all sessions up to this one spent.
@@ -241,7 +242,7 @@ pub struct Cost {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LedgerRow {
     /// Number.
-    pub session: i64,
+    pub session: SessionId,
     /// Name of the workload.
     pub workload: String,
     /// Where it stands.

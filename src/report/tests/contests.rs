@@ -2,13 +2,14 @@
 
 use super::*;
 use crate::domain::contest::{Contest, Entrant, Role};
+use crate::domain::ids::IterationId;
 use crate::domain::record::Final;
 use crate::store::testing::{contest, entrant};
 
 /// What the best variant of the first case and its second best were held against, each in its own confirmation.
 fn confirmed() -> SessionRecord {
     let mut record = record();
-    let held = |sides: [(i64, f64); 2]| {
+    let held = |sides: [(IterationId, f64); 2]| {
         let [(challenger, us), (incumbent, incumbent_us)] = sides;
         let mut sides = vec![
             entrant(Role::Challenger, "tiled", Some(challenger), us),
@@ -18,8 +19,9 @@ fn confirmed() -> SessionRecord {
         sides.push(entrant(Role::Baseline, "torch sdpa (cudnn)", None, 40.0));
         contest("b1h1s128", sides)
     };
-    record.iterations[1].measurements[0].contest = Some(held([(2, 64.0), (1, 80.0)]));
-    let second = Contest { shrinkage: Some(1.01), others: Vec::new(), ..held([(3, 50.0), (2, 64.0)]) };
+    record.iterations[1].measurements[0].contest = Some(held([(IterationId(2), 64.0), (IterationId(1), 80.0)]));
+    let second =
+        Contest { shrinkage: Some(1.01), others: Vec::new(), ..held([(IterationId(3), 50.0), (IterationId(2), 64.0)]) };
     record.iterations[2].measurements[0].contest = Some(second);
     record
 }
@@ -28,12 +30,12 @@ fn confirmed() -> SessionRecord {
 fn settled() -> SessionRecord {
     let mut record = confirmed();
     let sides: Vec<Entrant> = vec![
-        entrant(Role::Challenger, "tiled 256", Some(3), 50.0),
-        entrant(Role::Twin, "tiled 256", Some(3), 50.0),
-        entrant(Role::Rival, "tiled 128", Some(2), 49.5),
+        entrant(Role::Challenger, "tiled 256", Some(IterationId(3)), 50.0),
+        entrant(Role::Twin, "tiled 256", Some(IterationId(3)), 50.0),
+        entrant(Role::Rival, "tiled 128", Some(IterationId(2)), 49.5),
         entrant(Role::Baseline, "torch sdpa (cudnn)", None, 40.0),
     ];
-    record.finals.push(Final { contest: contest("b1h1s128", sides), winner: 2 });
+    record.finals.push(Final { contest: contest("b1h1s128", sides), winner: IterationId(2) });
     record
 }
 
@@ -96,7 +98,7 @@ fn a_final_settles_a_near_tie_and_gives_the_figures() {
     let report = report(&record);
     let case = &report.cases[0];
     let final_ = &record.finals[0].contest;
-    assert_eq!(case.iteration, Some(2));
+    assert_eq!(case.iteration, Some(IterationId(2)));
     assert_eq!(case.best_us, Some(final_.entrants[2].timing.median_ns / 1000.0));
     insta::assert_json_snapshot!((&case.ratio_to_baseline, &case.contest), @r#"
     [
@@ -181,8 +183,11 @@ fn a_final_settles_a_near_tie_and_gives_the_figures() {
 #[test]
 fn a_start_that_nothing_beat_is_no_win_however_well_it_was_measured() {
     let mut record = record();
-    let sides = vec![entrant(Role::Challenger, "tiled", Some(1), 400.0), entrant(Role::Twin, "tiled", Some(1), 400.0)];
-    record.finals.push(Final { contest: contest("b8h8s512", sides), winner: 1 });
+    let sides = vec![
+        entrant(Role::Challenger, "tiled", Some(IterationId(1)), 400.0),
+        entrant(Role::Twin, "tiled", Some(IterationId(1)), 400.0),
+    ];
+    record.finals.push(Final { contest: contest("b8h8s512", sides), winner: IterationId(1) });
     let report = report(&record);
     assert!(report.cases[1].confirmed);
     let steps = report.next_steps.join("\n");
@@ -235,7 +240,7 @@ fn without_pytorch_the_report_says_what_the_baseline_is() {
 fn a_reference_that_stood_for_the_baseline_in_a_contest_is_called_so() {
     let mut record = confirmed();
     let contest = record.iterations[2].measurements[0].contest.as_mut().unwrap();
-    contest.entrants[3] = entrant(Role::Baseline, "tiled 67df4d5f39", Some(1), 80.0);
+    contest.entrants[3] = entrant(Role::Baseline, "tiled 67df4d5f39", Some(IterationId(1)), 80.0);
     let report = report(&record);
     let baseline = report.cases[0].baseline.as_ref().unwrap();
     assert_eq!((baseline.name.as_str(), baseline.is_reference), ("measured, the seed of tiled", true));

@@ -15,6 +15,7 @@ use crate::domain::cost::Spent;
 use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::domain::evaluation::Outcome;
 use crate::domain::hypothesis::{Hypothesis, Score};
+use crate::domain::ids::{CaseName, IterationId, SessionId};
 use crate::domain::origin::{Origin, Purpose};
 use crate::domain::profile::tests::launch;
 use crate::domain::profile::{LaunchProfile, Profile};
@@ -33,11 +34,11 @@ fn timing(us: f64) -> Timing {
     Timing { samples_ns: vec![us * 1000.0; 3], launches_per_sample: 1, median_ns: us * 1000.0, interval_ns }
 }
 
-fn session(id: i64, wins: u64, spent: Spent) -> SessionSummary {
+fn session(id: SessionId, wins: u64, spent: Spent) -> SessionSummary {
     SessionSummary {
         id,
         workload: "attention-fp16-d64".to_owned(),
-        cases: ["b1h1s128", "b8h8s512", "b16h8s512"].map(str::to_owned).to_vec(),
+        cases: ["b1h1s128", "b8h8s512", "b16h8s512"].map(CaseName::from).to_vec(),
         proposer: "rules".to_owned(),
         seed: 1,
         device: "NVIDIA L4".to_owned(),
@@ -59,19 +60,25 @@ fn session(id: i64, wins: u64, spent: Spent) -> SessionSummary {
     }
 }
 
-fn iteration(id: i64, block: i64, parent: Option<i64>, outcome: Outcome, found: Vec<CaseRecord>) -> IterationRecord {
+fn iteration(
+    id: IterationId,
+    block: i64,
+    parent: Option<IterationId>,
+    outcome: Outcome,
+    found: Vec<CaseRecord>,
+) -> IterationRecord {
     let actual = found.iter().find_map(|case| case.speedup);
     let hypothesis = Hypothesis {
         claim: format!("{block} threads | more warps hide latency"),
         evidence: "2 blocks on 58 SMs".to_owned(),
-        case: "b1h1s128".to_owned(),
+        case: "b1h1s128".into(),
         predicted: Interval { lo: 1.1, hi: 1.5 },
         relative_to: parent,
     };
     IterationRecord {
         id,
-        session: 2,
-        ordinal: id,
+        session: SessionId(2),
+        ordinal: id.0,
         proposer: "rules".to_owned(),
         purpose: Purpose::Screening,
         origin: Origin::Random,
@@ -96,7 +103,7 @@ fn iteration(id: i64, block: i64, parent: Option<i64>, outcome: Outcome, found: 
 fn found(case: &str, us: f64, verdict: Verdict, speedup: Option<f64>, commit: Option<&str>) -> CaseRecord {
     let confirmed = verdict == Verdict::Improved;
     CaseRecord {
-        case: case.to_owned(),
+        case: case.into(),
         regime: Regime::Warm,
         correctness: Some(Correctness { relative_l2: 1.2e-4, worst_row: 3.4e-4, rows_checked: 64, rows: 128 }),
         ctas: Some(2),
@@ -114,10 +121,10 @@ fn found(case: &str, us: f64, verdict: Verdict, speedup: Option<f64>, commit: Op
 /// Two wins in a row on one case, a start without a win on another, and nothing correct on the third.
 fn record() -> SessionRecord {
     let message = "all zeros".to_owned();
-    let wrong = Outcome::Wrong { case: "b16h8s512".to_owned(), check: Check::Accuracy, message };
+    let wrong = Outcome::Wrong { case: "b16h8s512".into(), check: Check::Accuracy, message };
     let spent = Spent { gpu_s: 3301.0, gpu_usd: 0.18, llm_usd: 0.75 };
     let earlier = Spent { gpu_s: 10_800.0, gpu_usd: 0.6, llm_usd: 3.0 };
-    let session = session(2, 2, spent);
+    let session = session(SessionId(2), 2, spent);
     SessionRecord {
         environment: Environment {
             device: DeviceInfo {
@@ -131,7 +138,7 @@ fn record() -> SessionRecord {
             host: "Linux, 16 cores".to_owned(),
         },
         baselines: vec![Baseline {
-            case: "b1h1s128".to_owned(),
+            case: "b1h1s128".into(),
             name: "torch sdpa (flash)".to_owned(),
             kind: BaselineKind::Program,
             regime: Regime::Warm,
@@ -141,7 +148,7 @@ fn record() -> SessionRecord {
         }],
         iterations: vec![
             iteration(
-                1,
+                IterationId(1),
                 64,
                 None,
                 Outcome::Measured,
@@ -151,29 +158,29 @@ fn record() -> SessionRecord {
                 ],
             ),
             iteration(
-                2,
+                IterationId(2),
                 128,
-                Some(1),
+                Some(IterationId(1)),
                 Outcome::Measured,
                 vec![found("b1h1s128", 64.0, Verdict::Improved, Some(1.25), Some("0123456789abcdef"))],
             ),
             iteration(
-                3,
+                IterationId(3),
                 256,
-                Some(2),
+                Some(IterationId(2)),
                 Outcome::Measured,
                 vec![found("b1h1s128", 50.0, Verdict::Improved, Some(1.28), None)],
             ),
-            iteration(4, 512, Some(3), wrong, Vec::new()),
+            iteration(IterationId(4), 512, Some(IterationId(3)), wrong, Vec::new()),
             IterationRecord {
                 outcome: None,
                 score: None,
                 ended_at: None,
-                ..iteration(5, 96, Some(3), Outcome::Measured, vec![])
+                ..iteration(IterationId(5), 96, Some(IterationId(3)), Outcome::Measured, vec![])
             },
         ],
         finals: Vec::new(),
-        ledger: vec![self::session(1, 0, earlier), session.clone()],
+        ledger: vec![self::session(SessionId(1), 0, earlier), session.clone()],
         session,
     }
 }
@@ -184,7 +191,7 @@ fn report(record: &SessionRecord) -> Report {
 
 fn report_with(record: &SessionRecord, findings: &[Finding]) -> Report {
     let facts = ["b1h1s128", "b8h8s512", "b16h8s512"].map(|case| CaseFacts {
-        case: case.to_owned(),
+        case: case.into(),
         conditions: testing::contest(case, Vec::new()).conditions,
         floor_ns: 1000.0,
         flop: 4.0e6,

@@ -22,7 +22,11 @@ fn what_a_diagnosis_found_is_told_once_a_family() {
         severity,
         evidence: format!("the work grows {severity}-fold"),
     };
-    let found = [finding(1, "tiled", 16.0), finding(2, "tiled", 64.0), finding(3, "split-k", 8.0)];
+    let found = [
+        finding(IterationId(1), "tiled", 16.0),
+        finding(IterationId(2), "tiled", 64.0),
+        finding(IterationId(3), "split-k", 8.0),
+    ];
     let markdown = report_with(&record(), &found).to_markdown().unwrap();
     let section = markdown.split("## ").find(|section| section.starts_with("Diagnosis")).unwrap();
     insta::assert_snapshot!(section, @"
@@ -65,9 +69,14 @@ fn refuted_predictions_are_owned_up_to() {
 fn a_confirmation_predicts_nothing() {
     let mut record = record();
     let won = vec![found("b1h1s128", 45.0, Verdict::Improved, Some(1.1), None)];
-    let screened =
-        iteration(6, 48, Some(3), Outcome::Measured, vec![found("b1h1s128", 45.0, Verdict::Tied, Some(1.1), None)]);
-    let confirmed = iteration(7, 48, Some(6), Outcome::Measured, won);
+    let screened = iteration(
+        IterationId(6),
+        48,
+        Some(IterationId(3)),
+        Outcome::Measured,
+        vec![found("b1h1s128", 45.0, Verdict::Tied, Some(1.1), None)],
+    );
+    let confirmed = iteration(IterationId(7), 48, Some(IterationId(6)), Outcome::Measured, won);
     record.iterations.extend([screened, IterationRecord { purpose: Purpose::Confirmation, ..confirmed }]);
     let counted = |record: &SessionRecord| {
         let told = report(record).predictions;

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::{BaselineEntry, ContestError, Entry, Terms};
 use crate::domain::contest::{self, Entrant, Role};
 use crate::domain::correctness::Correctness;
+use crate::domain::ids::IterationId;
 use crate::domain::machine::{MachineState, MachineSummary, Throttle, energy_per_launch_j};
 use crate::domain::statistics::median;
 use crate::domain::timing::Timing;
@@ -280,7 +281,7 @@ impl Side {
         self.states.extend(block.state);
     }
 
-    fn finish(self, role: Role, name: String, iteration: Option<i64>) -> Option<Entrant> {
+    fn finish(self, role: Role, name: String, iteration: Option<IterationId>) -> Option<Entrant> {
         Some(Entrant {
             role,
             name,

@@ -208,12 +208,12 @@ impl<'a> Setup<'a> {
 
     /// Makes the outcome of a variant that is wrong.
     pub fn wrong(&self, check: Check, message: String) -> Ended {
-        Ended::Outcome(Outcome::Wrong { case: self.case.to_owned(), check, message })
+        Ended::Outcome(Outcome::Wrong { case: self.case.into(), check, message })
     }
 
     /// Makes the outcome of a variant that broke a rule.
     pub fn cheated(&self, check: Check, message: String) -> Ended {
-        Ended::Outcome(Outcome::Cheated { case: self.case.to_owned(), check, message })
+        Ended::Outcome(Outcome::Cheated { case: self.case.into(), check, message })
     }
 
     /// Says what a fault makes of the case.

@@ -75,7 +75,7 @@ fn case(regime: Regime) -> Case {
     let dims: Dims = [("B", 1), ("H", 2), ("Sq", 33), ("Sk", 33), ("D", 16), ("CAUSAL", 1)]
         .map(|(name, size)| (name.to_owned(), size))
         .into();
-    Case { name: "c".to_owned(), dims, regime }
+    Case { name: "c".into(), dims, regime }
 }
 
 const TOLERANCE: Tolerance = Tolerance { relative_l2: 1e-3, worst_row: 4e-3 };

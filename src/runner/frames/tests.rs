@@ -6,7 +6,7 @@ use super::*;
 use crate::runner::messages::{Reply, Request};
 
 fn step(doing: &str) -> Reply {
-    Reply::Step { case: "b1h1s64".to_owned(), doing: doing.to_owned() }
+    Reply::Step { case: "b1h1s64".into(), doing: doing.to_owned() }
 }
 
 /// Reads the first frame in both ways, which must say the same.

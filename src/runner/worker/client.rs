@@ -10,6 +10,7 @@ use crate::domain::artifact::Artifact;
 use crate::domain::correctness::Correctness;
 use crate::domain::device::{DeviceInfo, Peaks, TimeSource};
 use crate::domain::evaluation::{Evaluation, Outcome};
+use crate::domain::ids::CaseName;
 use crate::domain::timing::Timing;
 use crate::runner::device::DeviceChoice;
 use crate::runner::messages::{
@@ -180,7 +181,7 @@ impl Worker {
     /// Evaluates a variant. A worker that crashes, hangs or talks garbage is an outcome of the variant, if the one that is started
     /// in its place is well: else the machine is at fault, and the variant is not blamed.
     pub async fn evaluate(&mut self, request: EvaluateRequest) -> Result<Evaluation, WorkerError> {
-        let case = request.cases.first().map(|case| case.case.name.clone()).unwrap_or_default();
+        let case = request.cases.first().map_or_else(String::new, |case| case.case.name.to_string());
         let started = Instant::now();
         self.revive().await?;
         let evaluated = self
@@ -293,7 +294,7 @@ impl Worker {
 impl Worker {
     /// Asks, and waits as long as each step may take. A process that does not answer is gone afterwards.
     async fn ask<T>(&mut self, request: Request, case: &str, expected: impl Fn(Reply) -> Option<T>) -> Result<T, Lost> {
-        let (mut case, mut step) = (case.to_owned(), "load".to_owned());
+        let (mut case, mut step) = (CaseName::from(case), "load".to_owned());
         let (mut doing, mut patience) = (step.clone(), self.patience.step);
         let mut since = Instant::now();
         let crashed = |case, message| Lost { outcome: Outcome::Crashed { case, message }, blames_device: false };

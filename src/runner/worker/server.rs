@@ -56,8 +56,7 @@ fn is_last(reply: &Reply) -> bool {
 }
 
 fn answer(device: &mut Watched, arena: &mut Arena, stock: &Stock, request: Request, teller: &Teller) -> Reply {
-    let mut step =
-        |case: &str, doing: &str| teller.tell(&Reply::Step { case: case.to_owned(), doing: doing.to_owned() });
+    let mut step = |case: &str, doing: &str| teller.tell(&Reply::Step { case: case.into(), doing: doing.to_owned() });
     let answered = match request {
         Request::Open => Err(Ended::Machine("the device is open already".to_owned())),
         Request::SelfCheck(artifact) => {

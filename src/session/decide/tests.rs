@@ -1,4 +1,5 @@
 use super::*;
+use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::origin::Purpose;
 use crate::session::setup::Setup;
 use crate::session::synthetic::{CASES, Told, setup};
@@ -27,7 +28,7 @@ fn with_start(mut told: Told) -> Told {
 }
 
 fn confirms(action: &Action, leads: &[(IterationId, &str)]) -> bool {
-    let leads = leads.iter().map(|(iteration, case)| (*iteration, (*case).to_owned())).collect();
+    let leads = leads.iter().map(|(iteration, case)| (*iteration, CaseName::from(*case))).collect();
     *action == Action::Confirm(Due { leads })
 }
 
@@ -143,13 +144,13 @@ fn finals_come_in_order_of_need_and_only_what_is_unsettled_may_overrun_the_budge
     told.screened(1, Purpose::Screening, [50, 60]);
     told.confirmed(1, 50);
     let mut phase = Phase::Finals { queue: told.state.finals(), reason: "its time budget is spent" };
-    let unsettled = [(Need::Settle, CASES[1].to_owned()), (Need::Figures, CASES[0].to_owned())];
+    let unsettled = [(Need::Settle, CASES[1].into()), (Need::Figures, CASES[0].into())];
     assert!(matches!(&phase, Phase::Finals { queue, .. } if *queue == unsettled));
     let late = moment(3600, 0);
-    assert_eq!(next_action(&told.state, &phase, &late), Action::Final(CASES[1].to_owned()));
+    assert_eq!(next_action(&told.state, &phase, &late), Action::Final(CASES[1].into()));
     phase.take_up();
-    assert_eq!(next_action(&told.state, &phase, &late), Action::SkipFinal(CASES[0].to_owned()));
-    assert_eq!(next_action(&told.state, &phase, &moment(10, 0)), Action::Final(CASES[0].to_owned()));
+    assert_eq!(next_action(&told.state, &phase, &late), Action::SkipFinal(CASES[0].into()));
+    assert_eq!(next_action(&told.state, &phase, &moment(10, 0)), Action::Final(CASES[0].into()));
     phase.take_up();
     let over = Action::Stop(Status::Finished, "its time budget is spent");
     assert_eq!(next_action(&told.state, &phase, &late), over);

@@ -8,6 +8,7 @@ use crate::domain::check::Check;
 use crate::domain::cost::Spent;
 use crate::domain::evaluation::Measurement;
 use crate::domain::hypothesis::Score;
+use crate::domain::ids::SessionId;
 use crate::domain::op::Dtype;
 use crate::domain::record::{Asked, Baseline, BaselineKind, Environment};
 use crate::domain::regime::Regime;
@@ -19,7 +20,7 @@ use crate::store::{Finish, NewSession};
 /// A session that is written to a store and learns from each record, as a live one does.
 struct Live {
     scene: Scene,
-    session: i64,
+    session: SessionId,
     state: SessionState,
     rng: SmallRng,
 }
@@ -71,7 +72,7 @@ impl Live {
         let outcome = match self.rng.random_bool(0.8) {
             true => Outcome::Measured,
             false => Outcome::Wrong {
-                case: CASES[self.rng.random_range(0..2)].to_owned(),
+                case: CASES[self.rng.random_range(0..2)].into(),
                 check: Check::Accuracy,
                 message: "zeros".to_owned(),
             },
@@ -128,7 +129,7 @@ impl Live {
 
     async fn baseline(&mut self) {
         let baseline = Baseline {
-            case: CASES[0].to_owned(),
+            case: CASES[0].into(),
             name: format!("backend {}", self.state.meter().finished()),
             kind: BaselineKind::Program,
             regime: Regime::Warm,
@@ -182,7 +183,7 @@ async fn a_session_that_is_rebuilt_from_its_journal_knows_what_the_live_one_knew
 }
 
 fn outcome(case: &str) -> Outcome {
-    Outcome::Wrong { case: case.to_owned(), check: Check::Accuracy, message: "zeros".to_owned() }
+    Outcome::Wrong { case: case.into(), check: Check::Accuracy, message: "zeros".to_owned() }
 }
 
 #[test]

@@ -13,6 +13,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::domain::device::DeviceKey;
+use crate::domain::ids::{IterationId, SessionId};
 use crate::domain::sidecar::tests::sidecar;
 
 const CU: &str = "kernels/variants/nvidia-h200-132sm-140gib/attention/fa2-mma-00ff.cu";
@@ -109,7 +110,7 @@ fn winner(source: &str) -> Winner {
         previous: Some(Figures { median_us: 123.4, ci_us: [123.1, 123.9], samples: 500 }),
         speedup: None,
         baseline: Some(BaselineTime { name: "torch flash".to_owned(), us: 150.0 }),
-        session: 3,
-        iteration: 17,
+        session: SessionId(3),
+        iteration: IterationId(17),
     }
 }

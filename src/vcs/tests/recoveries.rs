@@ -2,6 +2,7 @@
 
 use super::sources::{source, won};
 use super::*;
+use crate::domain::ids::{IterationId, SessionId};
 use crate::vcs::index::LockedIndex;
 use crate::vcs::journal::Journal;
 
@@ -150,7 +151,10 @@ fn a_commit_whose_process_lives_is_not_undone() {
     assert!(matches!(sandbox.repo().commit_winner(&winner("// fast\n")), Err(VcsError::Locked(_))));
     drop(alive);
     let id = sandbox.repo().commit_winner(&winner("// fast\n")).unwrap();
-    let found = sandbox.repo().commits_of(3).unwrap();
-    assert_eq!((&found[0].commit, found[0].iteration, found[0].case.as_str(), found.len()), (&id, 17, "b1", 1));
-    assert_eq!(sandbox.repo().commits_of(4).unwrap(), []);
+    let found = sandbox.repo().commits_of(SessionId(3)).unwrap();
+    assert_eq!(
+        (&found[0].commit, found[0].iteration, found[0].case.as_str(), found.len()),
+        (&id, IterationId(17), "b1", 1)
+    );
+    assert_eq!(sandbox.repo().commits_of(SessionId(4)).unwrap(), []);
 }

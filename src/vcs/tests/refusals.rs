@@ -48,7 +48,7 @@ fn a_failure_between_the_two_files_leaves_neither() {
     let sandbox = Sandbox::unborn();
     let mut winner = winner("// fast\n");
     // The temporary name of `<case>.json` does not fit the 255 bytes of a file name, and the source comes first.
-    winner.sidecar.measurement.case = "b".repeat(239);
+    winner.sidecar.measurement.case = "b".repeat(239).into();
     insta::assert_snapshot!(sandbox.refused(&winner).replace(&"b".repeat(239), "<case>"), @"could not write `<root>/kernels/variants/nvidia-h200-132sm-140gib/attention/<case>.json`: File name too long (os error 36)");
     assert!(!sandbox.path("kernels").exists());
 }

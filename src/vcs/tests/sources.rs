@@ -11,7 +11,7 @@ pub(super) fn won(case: &str, hash: &str) -> Winner {
     let mut winner = winner(&format!("// {hash}\n"));
     winner.sidecar.variant.hash = VariantHash(hash.to_owned());
     winner.sidecar.source = Some(winner.sidecar.variant.source_name());
-    winner.sidecar.measurement.case = case.to_owned();
+    winner.sidecar.measurement.case = case.into();
     winner
 }
 

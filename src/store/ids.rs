@@ -1,0 +1,40 @@
+//! Writes ids and names to columns as the plain numbers and texts that they hold, and reads them back.
+
+use sqlx::encode::IsNull;
+use sqlx::error::BoxDynError;
+use sqlx::sqlite::{SqliteArgumentsBuffer, SqliteTypeInfo, SqliteValueRef};
+use sqlx::{Decode, Encode, Sqlite, Type};
+
+use crate::domain::ids::{CaseName, IterationId, SessionId};
+
+/// Delegates a column of the first type to the second: how its value is taken out of it, and how it is made again.
+macro_rules! column {
+    ($outer:ty as $inner:ty, $value:expr, $make:expr) => {
+        impl Type<Sqlite> for $outer {
+            fn type_info() -> SqliteTypeInfo {
+                <$inner as Type<Sqlite>>::type_info()
+            }
+
+            fn compatible(found: &SqliteTypeInfo) -> bool {
+                <$inner as Type<Sqlite>>::compatible(found)
+            }
+        }
+
+        impl<'q> Encode<'q, Sqlite> for $outer {
+            fn encode_by_ref(&self, buffer: &mut SqliteArgumentsBuffer) -> Result<IsNull, BoxDynError> {
+                let value: fn(&$outer) -> $inner = $value;
+                <$inner as Encode<'q, Sqlite>>::encode(value(self), buffer)
+            }
+        }
+
+        impl<'r> Decode<'r, Sqlite> for $outer {
+            fn decode(value: SqliteValueRef<'r>) -> Result<Self, BoxDynError> {
+                <$inner as Decode<'r, Sqlite>>::decode(value).map($make)
+            }
+        }
+    };
+}
+
+column!(IterationId as i64, |id| id.0, IterationId);
+column!(SessionId as i64, |id| id.0, SessionId);
+column!(CaseName as String, |name| name.as_str().to_owned(), CaseName::from);
