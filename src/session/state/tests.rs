@@ -231,7 +231,7 @@ fn a_point_that_was_in_flight_at_two_deaths_is_not_proposed_again() {
 /// A committed winner of case `a` that took so long, under a name that nothing renders to any more.
 fn known(number: i64, us: f64) -> crate::domain::proposal::KnownWinner {
     crate::domain::proposal::KnownWinner {
-        case: "a".to_owned(),
+        case: "a".into(),
         family: "toy".to_owned(),
         params: crate::domain::variant::Params::from([("N".to_owned(), number)]),
         hash: crate::domain::variant::VariantHash::of("an older rendering"),
