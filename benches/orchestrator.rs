@@ -91,13 +91,13 @@ fn device_s(sandbox: &Sandbox) -> f64 {
 /// Makes a project whose space has tens of thousands of points.
 fn project() -> Sandbox {
     let sandbox = Sandbox::new();
-    let axis = |name: &str| {
+    let parameter = |name: &str| {
         format!(
             "[params.{name}]\nvalues = [0, 1, 2, 3, 4, 5, 6, 7]\ndefault = 0\nabout = \"nothing\"\nexpect = [1.0, 1.1]\n"
         )
     };
-    let axes: String = ["X", "Y", "Z", "W"].map(axis).concat();
-    sandbox.replace("templates/kernels/toy/family.toml", "[[constraint]]", &format!("{axes}[[constraint]]"));
+    let parameters: String = ["X", "Y", "Z", "W"].map(parameter).concat();
+    sandbox.replace("templates/kernels/toy/family.toml", "[[constraint]]", &format!("{parameters}[[constraint]]"));
     sandbox
 }
 

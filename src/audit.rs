@@ -1,5 +1,5 @@
 //! Replays the corpus: kernels that cheat or are broken, and honest ones that look odd. Each goes the way of a variant that is
-//! about to win: compiled, screened, held against the floor, examined.
+//! about to win: compiled, screened, held against the floor, put through the acceptance checks.
 
 use std::time::Duration;
 
@@ -9,24 +9,24 @@ use rayon::prelude::*;
 use crate::config::Config;
 use crate::domain::artifact::Artifact;
 use crate::domain::check::Check;
+use crate::domain::corpus::{self, CorpusEntry};
 use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::domain::evaluation::{Evaluation, Outcome};
-use crate::domain::exhibit::{self, Exhibit};
 use crate::domain::floor::Floor;
 use crate::domain::measuring::Measuring;
 use crate::domain::variant::Params;
 use crate::runner::compile::{CompileError, Compiler};
 use crate::runner::inputs;
-use crate::runner::messages::{EvaluateRequest, ExamineRequest, PlannedCase};
+use crate::runner::messages::{AcceptanceRequest, EvaluateRequest, PlannedCase};
 use crate::runner::planning;
 use crate::runner::render::render;
 use crate::runner::worker::{AskError, Worker};
 
-/// The longest that a step of an exhibit may take. Their honest steps take well under a second each, and each kernel that hangs
-/// takes all of it; the rest is for a machine that is busy with other things.
+/// The longest that a step of a corpus entry may take. Their honest steps take well under a second each, and each
+/// kernel that hangs takes all of it; the rest is for a machine that is busy with other things.
 pub const STEP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Everything that it takes to replay exhibits.
+/// Everything that it takes to replay corpus entries.
 pub struct Audit {
     worker: Worker,
     compiler: Compiler,
@@ -34,41 +34,41 @@ pub struct Audit {
     seed: u64,
 }
 
-/// An exhibit as it is compiled, or why it is not.
-pub struct Compiled {
-    exhibit: Exhibit,
+/// A corpus entry as it is compiled, or why it is not.
+pub struct CompiledEntry {
+    entry: CorpusEntry,
     artifact: Result<Artifact, CompileError>,
 }
 
-/// What became of an exhibit.
+/// What became of a corpus entry.
 #[derive(Debug, Clone)]
-pub struct Finding {
-    /// The exhibit.
-    pub exhibit: Exhibit,
+pub struct AuditResult {
+    /// The corpus entry.
+    pub entry: CorpusEntry,
     /// What became of it.
     pub fate: Fate,
 }
 
-/// See [`Finding`].
+/// See [`AuditResult`].
 #[derive(Debug, Clone)]
 pub enum Fate {
     /// The device cannot show what it is there for, and why.
     LeftOut(String),
     /// It was replayed.
     Replayed {
-        /// The answer, in the words of an exhibit's `caught_by`.
+        /// The answer, in the words of a corpus entry's `caught_by`.
         answer: String,
         /// What was said beyond it.
         message: String,
     },
 }
 
-impl Finding {
-    /// Tells whether the exhibit got an answer that its file names, or none because of the device.
+impl AuditResult {
+    /// Tells whether the corpus entry got an answer that its file names, or none because of the device.
     pub fn is_right(&self) -> bool {
         match &self.fate {
             Fate::LeftOut(_) => true,
-            Fate::Replayed { answer, .. } => self.exhibit.expects(answer),
+            Fate::Replayed { answer, .. } => self.entry.expects(answer),
         }
     }
 }
@@ -85,21 +85,21 @@ impl Audit {
         self.worker.info()
     }
 
-    /// Compiles the exhibits that the device can show, as many at once as there are cores. An error is a mistake in a file, or a
-    /// broken compiler.
-    pub async fn compile(&self, exhibits: Vec<Exhibit>) -> anyhow::Result<Vec<Compiled>> {
+    /// Compiles the corpus entries that the device can show, as many at once as there are cores. An error is a mistake
+    /// in a file, or a broken compiler.
+    pub async fn compile(&self, entries: Vec<CorpusEntry>) -> anyhow::Result<Vec<CompiledEntry>> {
         let compiler = self.compiler.clone();
-        let compile = move || exhibits.into_par_iter().map(|exhibit| compiled(&compiler, exhibit)).collect();
+        let compile = move || entries.into_par_iter().map(|entry| compiled(&compiler, entry)).collect();
         tokio::task::spawn_blocking(compile).await.context("Failed to compile in the background")?
     }
 
-    /// Replays an exhibit. An error is a mistake in its file.
-    pub async fn replay(&mut self, compiled: Compiled) -> anyhow::Result<Finding> {
-        let Compiled { exhibit, artifact } = compiled;
+    /// Replays a corpus entry. An error is a mistake in its file.
+    pub async fn replay(&mut self, compiled: CompiledEntry) -> anyhow::Result<AuditResult> {
+        let CompiledEntry { entry, artifact } = compiled;
         let fate = match artifact {
             Ok(artifact) => {
-                let requests = self.requests(&exhibit, &artifact).with_context(|| file(&exhibit))?;
-                match self.run(&exhibit, requests).await {
+                let requests = self.requests(&entry, &artifact).with_context(|| file(&entry))?;
+                match self.run(&entry, requests).await {
                     Ok(()) => replayed(&Outcome::Measured),
                     Err(AskError::Variant(outcome)) => replayed(&outcome),
                     // That the machine broke is an answer, too: what follows shall not be lost.
@@ -110,35 +110,39 @@ impl Audit {
             }
             Err(error) => replayed(&Outcome::RejectedByCompiler { message: error.to_string() }),
         };
-        Ok(Finding { exhibit, fate })
+        Ok(AuditResult { entry, fate })
     }
 
-    fn requests(&self, exhibit: &Exhibit, artifact: &Artifact) -> anyhow::Result<(EvaluateRequest, ExamineRequest)> {
-        let evaluate = self.evaluate_request(exhibit, artifact)?;
-        let examine = self.examine_request(exhibit, artifact, &evaluate)?;
-        Ok((evaluate, examine))
+    fn requests(
+        &self,
+        entry: &CorpusEntry,
+        artifact: &Artifact,
+    ) -> anyhow::Result<(EvaluateRequest, AcceptanceRequest)> {
+        let evaluate = self.evaluate_request(entry, artifact)?;
+        let accept = self.acceptance_request(entry, artifact, &evaluate)?;
+        Ok((evaluate, accept))
     }
 
-    /// Screens an exhibit and runs its acceptance checks. An error is what caught it.
+    /// Screens a corpus entry and runs its acceptance checks. An error is what caught it.
     async fn run(
         &mut self,
-        exhibit: &Exhibit,
-        (evaluate, examine): (EvaluateRequest, ExamineRequest),
+        entry: &CorpusEntry,
+        (evaluate, accept): (EvaluateRequest, AcceptanceRequest),
     ) -> Result<(), AskError> {
         let evaluation = self.worker.evaluate(evaluate).await?;
         if evaluation.outcome != Outcome::Measured {
             return Err(AskError::Variant(evaluation.outcome));
         }
-        if let Some(outcome) = self.refuted(exhibit, &evaluation) {
+        if let Some(outcome) = self.refuted(entry, &evaluation) {
             return Err(AskError::Variant(outcome));
         }
-        self.worker.examine(examine).await.map(drop)
+        self.worker.accept(accept).await.map(drop)
     }
 
-    fn evaluate_request(&self, exhibit: &Exhibit, artifact: &Artifact) -> anyhow::Result<EvaluateRequest> {
-        let Exhibit { family, workload, .. } = exhibit;
+    fn evaluate_request(&self, entry: &CorpusEntry, artifact: &Artifact) -> anyhow::Result<EvaluateRequest> {
+        let CorpusEntry { family, workload, .. } = entry;
         let model_flop = self.measuring.model_flop;
-        let case = planning::of_case(family, &Params::new(), exhibit.case(), workload, self.device(), model_flop);
+        let case = planning::of_case(family, &Params::new(), entry.case(), workload, self.device(), model_flop);
         Ok(EvaluateRequest {
             artifact: artifact.clone(),
             op: workload.op.name().to_owned(),
@@ -146,23 +150,23 @@ impl Audit {
             tolerance: workload.tolerance,
             cases: vec![case.map_err(anyhow::Error::msg)?],
             measuring: self.measuring,
-            input_seed: inputs::mix(self.seed, &["screen", &exhibit.name]),
-            own_seed: inputs::mix(self.seed, &["own", &exhibit.name]),
+            input_seed: inputs::mix(self.seed, &["screen", &entry.name]),
+            own_seed: inputs::mix(self.seed, &["own", &entry.name]),
         })
     }
 
-    fn examine_request(
+    fn acceptance_request(
         &self,
-        exhibit: &Exhibit,
+        entry: &CorpusEntry,
         artifact: &Artifact,
         evaluated: &EvaluateRequest,
-    ) -> anyhow::Result<ExamineRequest> {
-        let Exhibit { family, workload, .. } = exhibit;
-        let asked = evaluated.cases.first().context("Failed to find the exhibit's case")?;
+    ) -> anyhow::Result<AcceptanceRequest> {
+        let CorpusEntry { family, workload, .. } = entry;
+        let asked = evaluated.cases.first().context("Failed to find the corpus entry's case")?;
         let own = PlannedCase { case: asked.case.clone(), plan: asked.plan.clone() };
         let case = asked.scaled.clone().unwrap_or(own);
         let hidden = planning::hidden(family, &Params::new(), &case.case, workload, self.device());
-        Ok(ExamineRequest {
+        Ok(AcceptanceRequest {
             artifact: artifact.clone(),
             op: workload.op.name().to_owned(),
             dtype: workload.dtype,
@@ -171,40 +175,40 @@ impl Audit {
             case,
             hidden,
             measuring: self.measuring,
-            input_seed: inputs::mix(self.seed, &["examine", &exhibit.name]),
+            input_seed: inputs::mix(self.seed, &["accept", &entry.name]),
         })
     }
 
     /// Says that a time is below the floor, if it is. A modelled time is held against none.
-    fn refuted(&self, exhibit: &Exhibit, evaluation: &Evaluation) -> Option<Outcome> {
+    fn refuted(&self, entry: &CorpusEntry, evaluation: &Evaluation) -> Option<Outcome> {
         if self.device().time_source() == TimeSource::Modelled {
             return None;
         }
-        let floor = Floor::of(&exhibit.workload, exhibit.case(), self.device());
+        let floor = Floor::of(&entry.workload, entry.case(), self.device());
         let timing = evaluation.measurements.first()?.best_timing()?;
         floor.refutes(timing.median_ns).then(|| Outcome::Cheated {
-            case: exhibit.case().name.clone(),
+            case: entry.case().name.clone(),
             check: Check::Floor,
             message: floor.refutation(timing.median_ns),
         })
     }
 }
 
-fn file(exhibit: &Exhibit) -> String {
-    format!("tests/audit/{}.cu", exhibit.name)
+fn file(entry: &CorpusEntry) -> String {
+    format!("tests/audit/{}.cu", entry.name)
 }
 
-fn compiled(compiler: &Compiler, exhibit: Exhibit) -> anyhow::Result<Compiled> {
-    let Exhibit { family, workload, name, .. } = &exhibit;
-    let rendered = render(family, &family.specialization(exhibit.case()), workload.dtype, &Params::new());
-    let variant = rendered.map_err(anyhow::Error::msg).with_context(|| file(&exhibit))?;
+fn compiled(compiler: &Compiler, entry: CorpusEntry) -> anyhow::Result<CompiledEntry> {
+    let CorpusEntry { family, workload, name, .. } = &entry;
+    let rendered = render(family, &family.specialization(entry.case()), workload.dtype, &Params::new());
+    let variant = rendered.map_err(anyhow::Error::msg).with_context(|| file(&entry))?;
     match compiler.compile(&variant) {
         Err(CompileError::Broken(message)) => anyhow::bail!("Failed to compile {name}: {message}"),
-        artifact => Ok(Compiled { exhibit, artifact }),
+        artifact => Ok(CompiledEntry { entry, artifact }),
     }
 }
 
 fn replayed(outcome: &Outcome) -> Fate {
     let message = outcome.message().unwrap_or_default().to_owned();
-    Fate::Replayed { answer: exhibit::answer(outcome), message }
+    Fate::Replayed { answer: corpus::answer(outcome), message }
 }

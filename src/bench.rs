@@ -11,8 +11,8 @@ use anyhow::{Context, bail};
 use crate::catalog::Project;
 use crate::config::Config;
 use crate::domain::artifact::Artifact;
+use crate::domain::comparison::{Comparison, Participant, Role};
 use crate::domain::conditions::Conditions;
-use crate::domain::contest::{Contest, Entrant, Role};
 use crate::domain::device::DeviceInfo;
 use crate::domain::evaluation::Outcome;
 use crate::domain::family::Family;
@@ -22,8 +22,8 @@ use crate::domain::measuring::Measuring;
 use crate::domain::regime::{self, Regime};
 use crate::domain::workload::{Case, Workload};
 use crate::runner::baseline::{BaselineProcess, BaselineProgram, fastest};
+use crate::runner::comparison::{self, BaselineEntry, ComparisonError, Entry, Terms, with_control};
 use crate::runner::compile::{CompileError, Compiler};
-use crate::runner::contest::{self, BaselineEntry, ContestError, Entry, Terms, with_twin};
 use crate::runner::inputs;
 use crate::runner::messages::EvaluateRequest;
 use crate::runner::monitor::Monitor;
@@ -31,7 +31,7 @@ use crate::runner::toolchain::Toolchain;
 use crate::runner::worker::Worker;
 
 pub use subject::{Committed, Subject, What};
-pub use subjects::Asked;
+pub use subjects::Selection;
 
 /// Everything that it takes to measure.
 pub struct Bench {
@@ -95,10 +95,10 @@ impl Bench {
         self.worker.info()
     }
 
-    /// Has every entrant take so many samples, and as many more as fill its last rounds.
+    /// Has every participant take so many samples, and as many more as fill its last rounds.
     pub fn take_samples(&mut self, samples: usize) {
-        let contest = &mut self.measuring.policy.contest;
-        (contest.least, contest.most) = (samples, samples);
+        let comparison = &mut self.measuring.policy.comparison;
+        (comparison.least, comparison.most) = (samples, samples);
     }
 
     /// Returns the versions of what the times depend on, by name.
@@ -179,8 +179,8 @@ impl Bench {
         matches!(self.backends.get(&(case.into(), regime)), Some(Some(_)))
     }
 
-    /// Measures: in a contest with the A/A control where the device replays, else by one modelled time each.
-    pub async fn measure(&mut self, held: &Bout<'_>) -> anyhow::Result<Contest> {
+    /// Measures: in a comparison with the A/A control where the device replays, else by one modelled time each.
+    pub async fn measure(&mut self, held: &Bout<'_>) -> anyhow::Result<Comparison> {
         let mut compiled = vec![(Role::Challenger, held.challenger, self.compile(held.challenger).await?)];
         for (role, other) in held.others {
             compiled.push((*role, other, self.compile(other).await?));
@@ -188,7 +188,7 @@ impl Bench {
         if self.device().replays() { self.hold(held, &compiled).await } else { self.model(held, &compiled).await }
     }
 
-    async fn hold(&mut self, held: &Bout<'_>, compiled: &[(Role, &Subject, Artifact)]) -> anyhow::Result<Contest> {
+    async fn hold(&mut self, held: &Bout<'_>, compiled: &[(Role, &Subject, Artifact)]) -> anyhow::Result<Comparison> {
         let Bout { challenger, regime, .. } = *held;
         let workload = &challenger.workload;
         let case = Case { regime, ..challenger.case().clone() };
@@ -201,7 +201,7 @@ impl Bench {
             screened_ns: None,
             energy: held.energy,
         };
-        let entries = with_twin(compiled.iter().map(entry).collect());
+        let entries = with_control(compiled.iter().map(entry).collect());
         let backend = self.backends.get(&(case.name.clone(), regime)).cloned().flatten();
         let backend = backend.filter(|_| held.with_baseline);
         let pids: Vec<u32> =
@@ -209,19 +209,19 @@ impl Bench {
         let baseline = self.baseline.as_mut().zip(backend);
         let baseline = baseline.map(|(process, backend)| BaselineEntry { process, backend });
         let mut worker = self.worker.fresh().await.context("Failed to start a worker")?;
-        match contest::hold(&mut worker, self.monitor.as_ref(), &pids, &terms, &entries, baseline).await {
-            Ok(contest) => Ok(contest),
-            Err(ContestError::Machine(error)) => Err(error).context("Failed to hold a contest"),
-            Err(ContestError::Failed { entrant, outcome }) => {
-                let name = entries.get(entrant).map_or("an entrant", |entry| entry.name.as_str());
+        match comparison::hold(&mut worker, self.monitor.as_ref(), &pids, &terms, &entries, baseline).await {
+            Ok(comparison) => Ok(comparison),
+            Err(ComparisonError::Machine(error)) => Err(error).context("Failed to hold a comparison"),
+            Err(ComparisonError::Failed { participant, outcome }) => {
+                let name = entries.get(participant).map_or("a participant", |entry| entry.name.as_str());
                 bail!("{}", failure(name, &case.name, &outcome))
             }
         }
     }
 
     /// Models one time each.
-    async fn model(&mut self, held: &Bout<'_>, compiled: &[(Role, &Subject, Artifact)]) -> anyhow::Result<Contest> {
-        let mut entrants = Vec::with_capacity(compiled.len());
+    async fn model(&mut self, held: &Bout<'_>, compiled: &[(Role, &Subject, Artifact)]) -> anyhow::Result<Comparison> {
+        let mut participants = Vec::with_capacity(compiled.len());
         for (role, subject, artifact) in compiled {
             let request = self.evaluate_request(subject, artifact, held.input_seed);
             let evaluation = self.worker.evaluate(request).await.context("Failed to evaluate a kernel")?;
@@ -230,24 +230,24 @@ impl Bench {
             }
             let measurement = evaluation.measurements.into_iter().next().context("Failed to get a time")?;
             let timing = measurement.best_timing().cloned().context("Failed to get a time")?;
-            entrants.push(Entrant {
+            participants.push(Participant {
                 role: *role,
                 name: subject.name.clone(),
                 iteration: subject.iteration,
                 timing,
-                blocks_ns: Vec::new(),
+                groups_ns: Vec::new(),
                 correctness: Some(measurement.correctness),
                 machine: None,
                 energy_j: None,
             });
         }
         let Bout { challenger, regime, .. } = *held;
-        Ok(Contest {
+        Ok(Comparison {
             conditions: self.conditions(&challenger.workload, challenger.case(), regime),
-            entrants,
-            block: 0,
+            participants,
+            group_size: 0,
             discarded_rounds: 0,
-            shrinkage: None,
+            winners_curse: None,
             floor_ns: Some(floor_ns(&challenger.workload, challenger.case(), self.device())),
             others: Vec::new(),
             wall_s: None,

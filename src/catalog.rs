@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 
 use crate::claim::Claims;
-use crate::domain::exhibit::Exhibit;
+use crate::domain::corpus::CorpusEntry;
 use crate::domain::family::Family;
 use crate::domain::names::did_you_mean;
 use crate::domain::workload::{BaselineKey, Workload};
@@ -83,9 +83,10 @@ impl Project {
         self.families_in("templates/kernels")
     }
 
-    /// Reads the families that only tests and drills use, sorted by name: none where there is no tests/specimens/.
-    pub fn specimens(&self) -> anyhow::Result<Vec<Family>> {
-        let folder = "tests/specimens";
+    /// Reads the families that only tests and fault injection use, sorted by name: none where there is no
+    /// tests/planted_bugs/.
+    pub fn planted_bugs(&self) -> anyhow::Result<Vec<Family>> {
+        let folder = "tests/planted_bugs";
         if self.root.join(folder).is_dir() { self.families_in(folder) } else { Ok(Vec::new()) }
     }
 
@@ -105,20 +106,20 @@ impl Project {
     }
 
     /// Reads the audit's corpus, sorted by name.
-    pub fn exhibits(&self) -> anyhow::Result<Vec<Exhibit>> {
+    pub fn corpus(&self) -> anyhow::Result<Vec<CorpusEntry>> {
         let folder = self.root.join("tests/audit");
         let workload = |name: &str| self.workload(name).map_err(|error| format!("{error:#}"));
         let prelude = |name: &str| self.prelude(name).map_err(|error| format!("{error:#}"));
-        let mut exhibits = Vec::new();
+        let mut entries = Vec::new();
         for name in names_in(&folder, "cu")? {
             let path = folder.join(format!("{name}.cu"));
-            let exhibit = Exhibit::parse(&name, &files::read_inside(&self.root, &path)?, workload, prelude);
-            exhibits.push(exhibit.map_err(|problem| anyhow::anyhow!("{}: {problem}", path.display()))?);
+            let entry = CorpusEntry::parse(&name, &files::read_inside(&self.root, &path)?, workload, prelude);
+            entries.push(entry.map_err(|problem| anyhow::anyhow!("{}: {problem}", path.display()))?);
         }
-        Ok(exhibits)
+        Ok(entries)
     }
 
-    /// Reads a part of sources that exhibits share; the error for an unknown name gives the nearest one.
+    /// Reads a part of sources that corpus entries share; the error for an unknown name gives the nearest one.
     fn prelude(&self, name: &str) -> anyhow::Result<String> {
         let folder = self.root.join("tests/audit/prelude");
         let names = names_in(&folder, "cu")?;

@@ -6,13 +6,13 @@ use std::time::Duration;
 use anyhow::bail;
 use serde::{Deserialize, Serialize};
 
-use crate::domain::contest::LEAST_ROUNDS;
+use crate::domain::comparison::LEAST_ROUNDS;
 use crate::domain::measuring::Measuring;
 use crate::domain::sampling::{LEAST_SAMPLES, Sampling};
 use crate::domain::toml_text;
 use crate::domain::verdict::Policy;
 use crate::files;
-use crate::runner::compile::Limits;
+use crate::runner::compile::CompileLimits;
 use crate::runner::worker::Patience;
 use crate::secrets;
 use crate::store;
@@ -23,37 +23,40 @@ const LEAST_SCREENING: usize = 7;
 /// Memory in GB below which NVRTC, its library mapped and nothing compiled, hardly starts.
 const LEAST_MEMORY_GB: f64 = 0.5;
 
+/// Keys that had other names before optloop 0.2.
+const RENAMED: [(&str, &str); 1] = [("benchmark.block", "benchmark.group_size")];
+
 /// The validated configuration. `config.toml` in the repository lists every key with its default and the reason for it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
     /// Defaults of `optloop start`.
-    pub session: Session,
+    pub session: SessionConfig,
     /// How variants are compiled.
-    pub compile: Compile,
+    pub compile: CompileConfig,
     /// How outputs are checked.
-    pub validate: Validate,
+    pub validate: ValidateConfig,
     /// How times are taken.
-    pub benchmark: Benchmark,
+    pub benchmark: BenchmarkConfig,
     /// How baselines are timed.
-    pub baseline: Baseline,
+    pub baseline: BaselineConfig,
     /// What is executed on virtual GPUs.
     #[serde(rename = "virtual")]
-    pub virtual_gpu: VirtualGpu,
+    pub virtual_gpu: VirtualGpuConfig,
     /// How the worker process is supervised.
-    pub worker: Worker,
+    pub worker: WorkerConfig,
     /// What the device costs.
-    pub cost: Cost,
+    pub cost: CostConfig,
     /// Where sessions are recorded.
     pub store: StoreConfig,
     /// What is committed.
-    pub git: Git,
+    pub git: GitConfig,
 }
 
 /// `[session]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Session {
+pub struct SessionConfig {
     /// The workload where `--workload` is not given.
     pub workload: String,
     /// The budget where `--budget` is not given.
@@ -67,7 +70,7 @@ pub struct Session {
 /// `[compile]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Compile {
+pub struct CompileConfig {
     /// Options for NVRTC beside architecture and include paths.
     pub options: Vec<String>,
     /// Compilations under way at once; 0 means one per core.
@@ -81,7 +84,7 @@ pub struct Compile {
 /// `[validate]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Validate {
+pub struct ValidateConfig {
     /// The most float64 work per check; beyond it a random sample of the rows is compared.
     pub oracle_gflop: f64,
 }
@@ -89,23 +92,23 @@ pub struct Validate {
 /// `[benchmark]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Benchmark {
+pub struct BenchmarkConfig {
     /// The most samples while screening.
     pub screening_samples: usize,
     /// The relative error of the median at which screening ends.
     pub screening_error: f64,
     /// The longest that screening samples a case.
     pub max_screening: String,
-    /// The fewest samples of each entrant of a contest.
+    /// The fewest samples of each participant of a comparison.
     pub confirmation_samples: usize,
     /// The most.
     pub max_confirmation_samples: usize,
-    /// The relative error of the median at which a contest ends.
+    /// The relative error of the median at which a comparison ends.
     pub confirmation_error: f64,
-    /// The longest that an entrant of a contest samples.
+    /// The longest that a participant of a comparison samples.
     pub max_confirmation: String,
-    /// Samples that an entrant of a contest takes before the next one's turn.
-    pub block: usize,
+    /// Samples that a participant of a comparison takes before the next one's turn.
+    pub group_size: usize,
     /// The shortest sample, in microseconds: enough launches go into one replay.
     pub min_sample_us: f64,
     /// The least speed-up over the incumbent that is worth a commit.
@@ -115,7 +118,7 @@ pub struct Benchmark {
 /// `[baseline]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Baseline {
+pub struct BaselineConfig {
     /// The interpreter that runs the programs in `kernels/baselines/`.
     pub python: String,
     /// Samples of each backend.
@@ -125,7 +128,7 @@ pub struct Baseline {
 /// `[virtual]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct VirtualGpu {
+pub struct VirtualGpuConfig {
     /// Work of the cases that take part where none is named: the lightest, as many as have at most this together.
     pub max_gflop: f64,
     /// The most work of one launch: heavier cases are checked on a smaller one and counted on a sample of their blocks.
@@ -135,7 +138,7 @@ pub struct VirtualGpu {
 /// `[worker]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Worker {
+pub struct WorkerConfig {
     /// The longest that one step on the device may take before the worker is killed.
     pub step_timeout: String,
     /// The longest that one launch on a real device may take before it is.
@@ -145,7 +148,7 @@ pub struct Worker {
 /// `[cost]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Cost {
+pub struct CostConfig {
     /// What the device costs while it is held.
     pub gpu_usd_per_hour: f64,
 }
@@ -165,12 +168,12 @@ pub struct StoreConfig {
 /// `[git]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Git {
+pub struct GitConfig {
     /// Whether confirmed winners are committed.
     pub commit: bool,
 }
 
-impl Default for Session {
+impl Default for SessionConfig {
     fn default() -> Self {
         Self {
             workload: "attention-fp16-d64".to_owned(),
@@ -181,7 +184,7 @@ impl Default for Session {
     }
 }
 
-impl Default for Compile {
+impl Default for CompileConfig {
     fn default() -> Self {
         Self {
             options: vec!["--std=c++17".to_owned(), "--use_fast_math".to_owned()],
@@ -192,13 +195,13 @@ impl Default for Compile {
     }
 }
 
-impl Default for Validate {
+impl Default for ValidateConfig {
     fn default() -> Self {
         Self { oracle_gflop: 10.0 }
     }
 }
 
-impl Default for Benchmark {
+impl Default for BenchmarkConfig {
     fn default() -> Self {
         Self {
             screening_samples: 50,
@@ -208,32 +211,32 @@ impl Default for Benchmark {
             max_confirmation_samples: 2000,
             confirmation_error: 0.001,
             max_confirmation: "60s".to_owned(),
-            block: 10,
+            group_size: 10,
             min_sample_us: 200.0,
             min_speedup: 1.01,
         }
     }
 }
 
-impl Default for Baseline {
+impl Default for BaselineConfig {
     fn default() -> Self {
         Self { python: "python3".to_owned(), samples: 100 }
     }
 }
 
-impl Default for VirtualGpu {
+impl Default for VirtualGpuConfig {
     fn default() -> Self {
         Self { max_gflop: 0.25, launch_gflop: 0.07 }
     }
 }
 
-impl Default for Worker {
+impl Default for WorkerConfig {
     fn default() -> Self {
         Self { step_timeout: "90s".to_owned(), launch_timeout: "10s".to_owned() }
     }
 }
 
-impl Default for Cost {
+impl Default for CostConfig {
     fn default() -> Self {
         Self { gpu_usd_per_hour: 3.5 }
     }
@@ -254,7 +257,7 @@ impl StoreConfig {
     }
 }
 
-impl Default for Git {
+impl Default for GitConfig {
     fn default() -> Self {
         Self { commit: true }
     }
@@ -271,7 +274,7 @@ impl Config {
     /// Parses and checks the text of the file. Errors are one sentence without the file's name.
     pub fn parse(text: &str) -> Result<Self, String> {
         let config: Self =
-            toml_text::parse(text).map_err(|problem| toml_text::one_line(secret_key(text).unwrap_or(problem)))?;
+            toml_text::parse(text).map_err(|problem| toml_text::one_line(known_mistake(text).unwrap_or(problem)))?;
         config.check().map_err(|error| toml_text::one_line(error.to_string()))?;
         Ok(config)
     }
@@ -290,7 +293,7 @@ impl Config {
         }
         if benchmark.confirmation_samples < LEAST_ROUNDS {
             bail!(
-                "benchmark.confirmation_samples must be {LEAST_ROUNDS} or more: a contest of fewer rounds has no interval"
+                "benchmark.confirmation_samples must be {LEAST_ROUNDS} or more: a comparison of fewer rounds has no interval"
             );
         }
         if !(3..=100_000).contains(&self.baseline.samples) {
@@ -302,8 +305,8 @@ impl Config {
         if ![benchmark.screening_error, benchmark.confirmation_error].iter().all(|error| (1e-6..0.5).contains(error)) {
             bail!("benchmark.screening_error and confirmation_error must lie between 0.000001 and 0.5");
         }
-        if !(1..=1000).contains(&benchmark.block) {
-            bail!("benchmark.block must lie between 1 and 1000");
+        if !(1..=1000).contains(&benchmark.group_size) {
+            bail!("benchmark.group_size must lie between 1 and 1000");
         }
         let shortest = Duration::from_secs_f64(benchmark.min_sample_us.clamp(0.0, 1e6) * 1e-6);
         if shortest.saturating_mul(benchmark.confirmation_samples as u32) > confirmation {
@@ -325,7 +328,7 @@ impl Config {
         if self.validate.oracle_gflop.is_nan() || self.validate.oracle_gflop <= 0.0 {
             bail!("validate.oracle_gflop must be above 0");
         }
-        let VirtualGpu { max_gflop, launch_gflop } = self.virtual_gpu;
+        let VirtualGpuConfig { max_gflop, launch_gflop } = self.virtual_gpu;
         if ![max_gflop, launch_gflop].iter().all(|gflop| *gflop > 0.0 && gflop.is_finite()) {
             bail!("virtual.max_gflop and virtual.launch_gflop must be above 0");
         }
@@ -359,7 +362,7 @@ impl Config {
     }
 
     fn policy(&self) -> Policy {
-        let Benchmark { min_speedup, block, .. } = self.benchmark;
+        let BenchmarkConfig { min_speedup, group_size, .. } = self.benchmark;
         let ns = |text: &str| humantime::parse_duration(text).map_or(f64::INFINITY, |time| time.as_secs_f64() * 1e9);
         let benchmark = &self.benchmark;
         Policy {
@@ -370,13 +373,13 @@ impl Config {
                 relative_error: benchmark.screening_error,
                 max_ns: ns(&benchmark.max_screening),
             },
-            contest: Sampling {
+            comparison: Sampling {
                 least: benchmark.confirmation_samples,
                 most: benchmark.max_confirmation_samples,
                 relative_error: benchmark.confirmation_error,
                 max_ns: ns(&benchmark.max_confirmation),
             },
-            block,
+            group_size,
         }
     }
 
@@ -388,9 +391,9 @@ impl Config {
     }
 
     /// Returns what one compilation may use.
-    pub fn compile_limits(&self) -> Limits {
+    pub fn compile_limits(&self) -> CompileLimits {
         let timeout = duration("compile.timeout", &self.compile.timeout).unwrap_or(Duration::from_secs(60));
-        Limits { timeout, memory_bytes: (self.compile.memory_gb * 1e9) as u64 }
+        CompileLimits { timeout, memory_bytes: (self.compile.memory_gb * 1e9) as u64 }
     }
 
     /// Returns how many compilations run at once.
@@ -411,6 +414,11 @@ fn secret_key(text: &str) -> Option<String> {
     });
     let secret = keys.into_iter().find(|key| secrets::looks_secret(key))?;
     Some(format!("`{secret}` looks like a secret: take it out, secrets come from the environment only"))
+}
+
+/// Says of a file what serde cannot know: that a key was renamed, or looks like a secret.
+fn known_mistake(text: &str) -> Option<String> {
+    toml_text::renamed_key(text, &RENAMED).or_else(|| secret_key(text))
 }
 
 /// Parses a duration such as `4h` or `90s`, refusing zero.
@@ -452,6 +460,7 @@ mod tests {
         insta::assert_snapshot!(error("[session]\nbudget = '0s'"), @"session.budget: `0s` is no time at all, use something like 10m or 4h");
         insta::assert_snapshot!(error("[session]\nbudget = 'soon'"), @"session.budget: `soon` is not a duration (expected number at 0), use something like 10m or 4h");
         insta::assert_snapshot!(error("[benchmark]\nmin_speedup = 0.5"), @"benchmark.min_speedup must lie between 1.0 and 2.0");
+        insta::assert_snapshot!(error("[benchmark]\nblock = 10"), @"the key `benchmark.block` is called `benchmark.group_size` since optloop 0.2: rename it");
         insta::assert_snapshot!(error("[store]\npath = '../../etc/x.db'"), @"store.path must stay inside the project: use a path without `..`, or an absolute one");
         insta::assert_snapshot!(error("[benchmark\n"), @"line 1: unclosed table, expected `]`");
     }

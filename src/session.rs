@@ -36,7 +36,7 @@ use crate::domain::device::DeviceInfo;
 use crate::domain::family::Family;
 use crate::domain::ids::{CaseName, SessionId};
 use crate::domain::proposal::KnownWinner;
-use crate::domain::record::{Asked, Environment, Meaning, Status};
+use crate::domain::record::{Environment, Meaning, SessionScope, Status};
 use crate::domain::workload::Workload;
 use crate::runner::baseline::BaselineProgram;
 use crate::runner::compile::Compiler;
@@ -53,7 +53,7 @@ use meter::Time;
 use pipeline::{Compiled, Pipeline};
 use resume::OwnCommits;
 pub use setup::Options;
-use setup::Setup;
+use setup::SessionSetup;
 use shelf::Shelf;
 use state::SessionState;
 
@@ -116,7 +116,7 @@ pub async fn begin(parts: &Dependencies, options: &Options) -> anyhow::Result<Se
         proposer: parts.proposer.name().to_owned(),
         seed: options.seed,
         budget: options.budget,
-        asked: Asked {
+        asked: SessionScope {
             families: parts.searched.clone(),
             dtype: parts.workload.dtype,
             cases: parts.workload.cases.clone(),
@@ -199,7 +199,7 @@ impl<'a> Session<'a> {
         observer: &'a mut dyn Observer,
     ) -> Self {
         let Dependencies { workload, families, searched, known, proposer, compiler, worker, store, .. } = parts;
-        let setup = Setup { workload, families, searched, known, device: worker.info().clone(), options };
+        let setup = SessionSetup { workload, families, searched, known, device: worker.info().clone(), options };
         let started = Instant::now();
         Self {
             id,

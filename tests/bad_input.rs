@@ -15,7 +15,8 @@ fn names_that_are_not_known_are_answered_with_the_nearest() {
     insta::assert_snapshot!(sandbox.fails(&["start", "--device", "fake", "--workload", "smal"]), @"2 error: there is no workload `smal` (did you mean `small`?); kernels/workloads/ has: small");
     insta::assert_snapshot!(start(&sandbox, &["--case", "s46"]), @"2 error: workload `small` has no case `s46` (did you mean `s4d4`?); it has: s4d4, s64, s128");
     insta::assert_snapshot!(start(&sandbox, &["--family", "tyo"]), @"2 error: there is no family `tyo`; templates/kernels/ has: toy");
-    insta::assert_snapshot!(start(&sandbox, &["--proposer", "locl"]), @"2 error: there is no proposer `locl` (did you mean `local`?); there are: local, random, drill");
+    insta::assert_snapshot!(start(&sandbox, &["--proposer", "drill"]), @"2 error: the proposer `drill` is called `fault-injection` since optloop 0.2");
+    insta::assert_snapshot!(start(&sandbox, &["--proposer", "locl"]), @"2 error: there is no proposer `locl` (did you mean `local`?); there are: local, random, fault-injection");
     insta::assert_snapshot!(start(&sandbox, &["--device", "gpu0"]), @"2 error: `gpu0` is no device; use auto, cuda:N, virtual or virtual:NAME");
     insta::assert_snapshot!(start(&sandbox, &["--device", "virtual:h20"]), @"2 error: there is no virtual GPU `h20` (did you mean `h200`?); there are: h200, a100, l4");
     insta::assert_snapshot!(sandbox.fails(&["compile", "--workload", "small", "--arch", "sm_9"]), @"2 error: architecture `sm_9` is not known; use sm_80, sm_86, sm_89, sm_90 or sm_90a");
@@ -97,7 +98,7 @@ fn families_that_cannot_work_are_refused_before_anything_is_spent() {
         assert!(!sandbox.path(".optloop/optloop.db").exists(), "nothing was begun");
         said
     };
-    insta::assert_snapshot!(broken("expr = \"TILE * THREADS <= 8192\"", "expr = \"TILE <= 0\""), @"2 error: case `s4d4` has no valid point in any family: toy (`TILE <= 0` does not hold: a made-up limit); leave it out with --case, or widen a family's values");
+    insta::assert_snapshot!(broken("expr = \"TILE * THREADS <= 8192\"", "expr = \"TILE <= 0\""), @"2 error: case `s4d4` has no valid configuration in any family: toy (`TILE <= 0` does not hold: a made-up limit); leave it out with --case, or widen a family's values");
     insta::assert_snapshot!(broken("expr = \"TILE * THREADS <= 8192\"", "expr = \"TILE * THREDS <= 8192\""), @"2 error: family `toy`: expression `TILE * THREDS <= 8192`: Variable not found: THREDS (line 1, position 8)");
     insta::assert_snapshot!(broken("expr = \"TILE * THREADS <= 8192\"", "expr = \"TILE * \""), @"2 error: PROJECT/templates/kernels/toy/family.toml: expression `TILE * `: Script is incomplete (line 1, position 8)");
     insta::assert_snapshot!(broken("ceil_div(Sq, TILE)", "Sq / 0"), @"2 error: family `toy` has no launch plan on case `s4d4`: expression `Sq / 0`: Division by zero: 4 / 0 (line 1, position 4)");
@@ -186,6 +187,6 @@ fn numbers_that_nobody_meant_are_refused() {
     insta::assert_snapshot!(manifest("constants = [\"D\"]", "constants = [\"D\", \"Dd\"]"), @"2 error: PROJECT/templates/kernels/toy/family.toml: `constants` names `Dd`, which is no dimension of attention (did you mean `D`?)");
     insta::assert_snapshot!(manifest("expect = [1.0, 1.0]", "expect = [1.0, inf]"), @"2 error: PROJECT/templates/kernels/toy/family.toml: parameter `FAULT`: `expect` must be [low, high] with 0 < low <= high");
     sandbox.write("templates/kernels/toy/family.toml", common::MANIFEST);
-    sandbox.replace("kernels/workloads/small.toml", "reference = \"toy\"", "reference = \"tow\"");
-    insta::assert_snapshot!(start(&sandbox, &[]), @"2 error: workload `small` names the reference family `tow`, which is not there (did you mean `toy`?)");
+    sandbox.replace("kernels/workloads/small.toml", "initial_kernel = \"toy\"", "initial_kernel = \"tow\"");
+    insta::assert_snapshot!(start(&sandbox, &[]), @"2 error: workload `small` names the initial kernel `tow`, which is not there (did you mean `toy`?)");
 }

@@ -1,11 +1,11 @@
-//! Stories of `optloop bench` and `optloop reproduce`, through the command line.
+//! Scenarios of `optloop bench` and `optloop reproduce`, through the command line.
 
 use std::process::Output;
 
 use crate::common::{FAKE_WINNERS, Sandbox};
 use serde_json::Value;
 
-const POINT: &str = "toy:TILE=8,THREADS=128";
+const CONFIGURATION: &str = "toy:TILE=8,THREADS=128";
 
 /// Calls `optloop bench` on the fake device.
 fn bench(sandbox: &Sandbox, what: &str, more: &[&str]) -> String {
@@ -43,24 +43,24 @@ fn after_a_session() -> Sandbox {
 }
 
 #[test]
-fn a_point_of_a_family_is_held_against_the_reference_and_itself() {
+fn a_configuration_of_a_family_is_held_against_the_reference_and_itself() {
     let sandbox = Sandbox::new();
-    let table = bench(&sandbox, POINT, &["--workload", "small", "--case", "s64", "--case", "s128"]);
+    let table = bench(&sandbox, CONFIGURATION, &["--workload", "small", "--case", "s64", "--case", "s128"]);
     insta::assert_snapshot!(without_figures(&table), @"
     small/s64 on fake device (no kernel was executed), warm L2, times are modelled
     role what iteration µs interval samples over the challenger challenger is share of floor error SM MHz W °C mJ
     challenger toy HASH - # # to # # - - #% # - - - -
     baseline toy HASH - # # to # # #× (# to #) faster #% # - - - -
-    twin toy HASH - # # to # # #× (# to #) tied #% # - - - -
-    # rounds, samples of a block: #; # more rounds thrown away because the GPU was throttled; noise #% (the challenger over its twin)
+    control toy HASH - # # to # # #× (# to #) tied #% # - - - -
+    # rounds, samples of a group: #; # more rounds thrown away because the GPU was throttled; noise #% (the challenger over its A/A control)
     The floor is # µs, #% of the challenger's time
 
     small/s128 on fake device (no kernel was executed), warm L2, times are modelled
     role what iteration µs interval samples over the challenger challenger is share of floor error SM MHz W °C mJ
     challenger toy HASH - # # to # # - - #% # - - - -
     baseline toy HASH - # # to # # #× (# to #) faster #% # - - - -
-    twin toy HASH - # # to # # #× (# to #) tied #% # - - - -
-    # rounds, samples of a block: #; # more rounds thrown away because the GPU was throttled; noise #% (the challenger over its twin)
+    control toy HASH - # # to # # #× (# to #) tied #% # - - - -
+    # rounds, samples of a group: #; # more rounds thrown away because the GPU was throttled; noise #% (the challenger over its A/A control)
     The floor is # µs, #% of the challenger's time
 
     versions: optloop 0.1.0, nvrtc #
@@ -68,52 +68,55 @@ fn a_point_of_a_family_is_held_against_the_reference_and_itself() {
 }
 
 #[test]
-fn the_json_has_every_figure_of_every_entrant_in_both_regimes() {
+fn the_json_has_every_figure_of_every_participant_in_both_regimes() {
     let sandbox = Sandbox::new();
-    let against = ["--against", "toy:TILE=16,THREADS=128", "--against", POINT, "--against", "baseline"];
+    let against = ["--against", "toy:TILE=16,THREADS=128", "--against", CONFIGURATION, "--against", "baseline"];
     let printed = bench(
         &sandbox,
-        POINT,
+        CONFIGURATION,
         &[&["--workload", "small", "--case", "s128", "--regime", "both", "--json"], &against[..]].concat(),
     );
     let printed = json(&printed);
     assert_eq!(printed["schema"], "optloop.bench/1");
     assert_eq!(printed["device"]["time_source"], "modelled");
     assert!(printed["versions"]["nvrtc"].is_string() && printed["versions"]["optloop"].is_string());
-    let contests = printed["contests"].as_array().unwrap();
-    assert_eq!([&contests[0]["regime"], &contests[1]["regime"]], ["warm", "cold"]);
-    for contest in contests {
-        let entrants = contest["entrants"].as_array().unwrap();
-        let roles: Vec<&str> = entrants.iter().map(|entrant| entrant["role"].as_str().unwrap()).collect();
-        assert_eq!(roles, ["challenger", "incumbent", "incumbent", "baseline", "twin"]);
-        for entrant in entrants {
-            assert!(number(entrant, "samples") == 24.0 && number(entrant, "share_of_floor") < 1.0, "{entrant}");
-            assert!(number(entrant, "relative_l2") > 0.0, "it was checked against float64: {entrant}");
+    let comparisons = printed["comparisons"].as_array().unwrap();
+    assert_eq!([&comparisons[0]["regime"], &comparisons[1]["regime"]], ["warm", "cold"]);
+    for comparison in comparisons {
+        let participants = comparison["participants"].as_array().unwrap();
+        let roles: Vec<&str> = participants.iter().map(|participant| participant["role"].as_str().unwrap()).collect();
+        assert_eq!(roles, ["challenger", "incumbent", "incumbent", "baseline", "control"]);
+        for participant in participants {
+            assert!(
+                number(participant, "samples") == 24.0 && number(participant, "share_of_floor") < 1.0,
+                "{participant}"
+            );
+            assert!(number(participant, "relative_l2") > 0.0, "it was checked against float64: {participant}");
         }
-        let [challenger, slower, same, ..] = &entrants[..] else { panic!("{contest}") };
+        let [challenger, slower, same, ..] = &participants[..] else { panic!("{comparison}") };
         assert_eq!([&challenger["ratio"], &challenger["challenger_is"]], [&Value::Null, &Value::Null]);
         assert_eq!(slower["challenger_is"], "faster");
         assert!((number(slower, "ratio") - number(slower, "median_us") / number(challenger, "median_us")).abs() < 0.01);
         assert_eq!(same["challenger_is"], "tied", "a kernel does not beat itself");
-        assert!(number(contest, "noise") < 0.01);
+        assert!(number(comparison, "noise") < 0.01);
     }
 }
 
 #[test]
 fn repeats_are_fresh_processes_and_show_how_far_the_medians_spread() {
     let sandbox = Sandbox::new();
-    let asked = ["--workload", "small", "--case", "s64", "--against", POINT, "--repeat", "3"];
-    insta::assert_snapshot!(without_figures(&bench(&sandbox, POINT, &asked)), @"
-    small/s64 on fake device (no kernel was executed), warm L2, times are modelled; # contests, each in a fresh process
+    let asked = ["--workload", "small", "--case", "s64", "--against", CONFIGURATION, "--repeat", "3"];
+    insta::assert_snapshot!(without_figures(&bench(&sandbox, CONFIGURATION, &asked)), @"
+    small/s64 on fake device (no kernel was executed), warm L2, times are modelled; # comparisons, each in a fresh process
     role kernel µs, modelled medians max/min challenger faster tied slower
     challenger toy HASH # # to # # - - -
     incumbent toy HASH # # to # # # # #
-    twin toy HASH # # to # # # # #
+    control toy HASH # # to # # # # #
 
     versions: optloop 0.1.0, nvrtc #
     ");
-    let printed = json(&bench(&sandbox, POINT, &[&asked[..], &["--json"]].concat()));
-    let repeats: Vec<&Value> = printed["contests"].as_array().unwrap().iter().map(|c| &c["repeat"]).collect();
+    let printed = json(&bench(&sandbox, CONFIGURATION, &[&asked[..], &["--json"]].concat()));
+    let repeats: Vec<&Value> = printed["comparisons"].as_array().unwrap().iter().map(|c| &c["repeat"]).collect();
     assert_eq!(repeats, [1, 2, 3]);
     let [challenger, itself, _] = &printed["spreads"].as_array().unwrap()[..] else { panic!("{printed}") };
     assert!((1.0..1.01).contains(&number(challenger, "max_over_min")), "{challenger}");
@@ -130,9 +133,9 @@ fn winners_files_and_iterations_of_a_session_can_be_measured_again() {
     let one_case = ["--case", "s128"];
     for (what, more) in [("small/s128", &[][..]), (&sidecar, &[]), (&source, &one_case), (&iteration, &one_case)] {
         let printed = json(&bench(&sandbox, what, &[more, &["--json"]].concat()));
-        let [contest] = &printed["contests"].as_array().unwrap()[..] else { panic!("{what}: {printed}") };
-        let challenger = &contest["entrants"][0];
-        assert_eq!(contest["case"], "s128");
+        let [comparison] = &printed["comparisons"].as_array().unwrap()[..] else { panic!("{what}: {printed}") };
+        let challenger = &comparison["participants"][0];
+        assert_eq!(comparison["case"], "s128");
         assert!((number(challenger, "median_us") / number(case, "best_us") - 1.0).abs() < 0.01, "{what}: {challenger}");
     }
 }
@@ -145,7 +148,7 @@ fn a_file_that_was_edited_is_what_is_measured() {
     sandbox.replace(file, "extern \"C\"", "extern \"C\" /* edited */");
     let edited = json(&bench(&sandbox, file, &["--case", "s128", "--against", "small/s128", "--json"]));
     let itself = json(&bench(&sandbox, "small/s128", &["--json"]));
-    let name = |printed: &Value| printed["contests"][0]["entrants"][0]["name"].clone();
+    let name = |printed: &Value| printed["comparisons"][0]["participants"][0]["name"].clone();
     assert_eq!(name(&edited), name(&itself), "both are the file");
     sandbox.replace(file, "/* edited */", "nonsense");
     let said = refused(&sandbox, file, &["--case", "s128"]);
@@ -156,8 +159,8 @@ fn a_file_that_was_edited_is_what_is_measured() {
 fn a_kernel_that_is_wrong_has_no_time() {
     let sandbox = Sandbox::new();
     sandbox.replace("templates/kernels/toy/family.toml", "values = [0]", "values = [0, 1]");
-    let point = ["--workload", "small", "--case", "s64"];
-    let said = refused(&sandbox, "toy:FAULT=1", &point);
+    let configuration = ["--workload", "small", "--case", "s64"];
+    let said = refused(&sandbox, "toy:FAULT=1", &configuration);
     let said = without_figures(said.lines().last().unwrap());
     insta::assert_snapshot!(said, @"error: toy HASH has no time on s64, wrong: relative error # over the output (tolerance 1e-3), # in its worst row # (tolerance #)");
 }
@@ -196,8 +199,8 @@ fn the_figure_of_a_commit_holds_and_a_false_one_does_not() {
     small/s128 on fake device (no kernel was executed), warm L2, times are modelled
     role what iteration µs interval samples over the challenger challenger is share of floor error SM MHz W °C mJ
     challenger toy HASH - # # to # # - - #% # - - - -
-    twin toy HASH - # # to # # #× (# to #) tied #% # - - - -
-    # rounds, samples of a block: #; # more rounds thrown away because the GPU was throttled; noise #% (the challenger over its twin)
+    control toy HASH - # # to # # #× (# to #) tied #% # - - - -
+    # rounds, samples of a group: #; # more rounds thrown away because the GPU was throttled; noise #% (the challenger over its A/A control)
     The floor is # µs, #% of the challenger's time
 
     case kernel regime µs, recorded µs, found ratio interval may differ by
@@ -208,7 +211,7 @@ fn the_figure_of_a_commit_holds_and_a_false_one_does_not() {
     assert_eq!([&printed["schema"], &printed["commit"]], ["optloop.reproduce/1", commit.trim()]);
     let case = &printed["cases"][0];
     assert!(case["holds"] == true && number(case, "tolerance") == 0.03, "{case}");
-    assert_eq!(case["contest"]["entrants"].as_array().unwrap().len(), 2, "the winner, and its twin");
+    assert_eq!(case["comparison"]["participants"].as_array().unwrap().len(), 2, "the winner, and its A/A control");
 
     // Whoever writes a better figure into the sidecar is found out.
     let path = &format!("{FAKE_WINNERS}/s128.json");

@@ -36,12 +36,12 @@ fn number(answer: &Value, pointer: &str) -> f64 {
 
 /// The session's final held its winner against its start, the reference's seed.
 #[test]
-fn entrants_of_one_contest_are_compared_by_its_rounds() {
+fn participants_of_one_comparison_are_compared_by_its_rounds() {
     let sandbox = sandbox();
     let best = winner(&sandbox);
     let told = sandbox.succeeds(&["compare", &best, "1"]);
     assert!(told.starts_with("small/s128 (B=2 H=2 CAUSAL=1 Sq=128 Sk=128 D=16), f16 on fake device"), "{told}");
-    assert!(told.contains("warm L2, modelled") && told.contains("Both were entrants of one contest"), "{told}");
+    assert!(told.contains("warm L2, modelled") && told.contains("Both were participants of one comparison"), "{told}");
 
     let stored = answer(&sandbox, &best, "1");
     assert_eq!(stored["ratio"]["paired"], true);

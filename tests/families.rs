@@ -6,7 +6,7 @@ use crate::common::{self, Sandbox};
 use optloop::catalog::Project;
 use serde_json::Value;
 
-/// Compiles every family for a workload: the start of each specialization, and random points.
+/// Compiles every family for a workload: the start of each specialization, and random configurations.
 fn compile(arch: &str, workload: &str, random: &str) -> Vec<Value> {
     let output = Command::new(env!("CARGO_BIN_EXE_optloop"))
         .args(["--project", env!("CARGO_MANIFEST_DIR"), "compile", "--json", "--arch", arch])
@@ -69,13 +69,13 @@ fn every_other_workload_has_families_that_compile() {
     }
 }
 
-/// The families that only tests and drills use, as families of a project.
+/// The families that only tests and fault injection use, as families of a project.
 #[test]
-fn the_specimens_compile() {
+fn the_planted_bugs_compile() {
     let sandbox = Sandbox::without_repository();
     std::fs::remove_dir_all(sandbox.path("templates/kernels/toy")).unwrap();
     for name in ["attention-broken", "attention-grid-bug"] {
-        sandbox.copy_family(&format!("tests/specimens/{name}"), &format!("templates/kernels/{name}"));
+        sandbox.copy_family(&format!("tests/planted_bugs/{name}"), &format!("templates/kernels/{name}"));
     }
     let compile = |arch: &str| {
         let rows = sandbox.succeeds(&["compile", "--json", "--workload", "small", "--random", "8", "--arch", arch]);
@@ -114,15 +114,15 @@ args = ["parts", "o"]
 const COMBINE: &str = r#"extern "C" __global__ void combine(const float* parts, short* o) { o[0] = parts[0]; }"#;
 
 #[test]
-fn a_kernel_that_only_some_points_need_is_compiled_and_launched_for_those() {
+fn a_kernel_that_only_some_configurations_need_is_compiled_and_launched_for_those() {
     let sandbox = Sandbox::new();
     sandbox.write("templates/kernels/toy/family.toml", &format!("{}{MORE}", common::MANIFEST));
     // What becomes of the points where the template has the second kernel on this condition: of whole tiles, and of smaller ones.
     let compiled = |condition: &str| {
         let template = format!("{}<% if {condition} %>{COMBINE}<% endif %>", common::TEMPLATE);
         sandbox.write("templates/kernels/toy/kernel.cu.tera", &template);
-        let points = ["compile", "--workload", "small", "--case", "s64", "--random", "10"];
-        let output = sandbox.optloop(&points);
+        let configurations = ["compile", "--workload", "small", "--case", "s64", "--random", "10"];
+        let output = sandbox.optloop(&configurations);
         let text = String::from_utf8(output.stdout).unwrap();
         let says = |row: &str| row.lines().skip(1).map(about_a_kernel).collect::<Vec<_>>().join(", ");
         let (whole, smaller): (Vec<&str>, Vec<&str>) =

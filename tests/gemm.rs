@@ -7,7 +7,7 @@ name = "small"
 about = "Products of which no tile divides anything, and one of odd sizes."
 op = "gemm"
 dtype = "f16"
-reference = "toy"
+initial_kernel = "toy"
 tolerance = { relative_l2 = 4e-4, worst_row = 8e-4 }
 [[case]]
 name = "ragged"
@@ -42,10 +42,10 @@ fn a_session_of_matrix_products_finds_checks_commits_and_reports_a_winner() {
         |name: &str| report["cases"].as_array().unwrap().iter().find(|case| case["case"] == name).unwrap().clone();
     let ragged = case("ragged");
     assert!(ragged["speedup_over_start"].as_f64().unwrap() > 1.1, "tensor cores win: {ragged}");
-    assert_eq!(case("odd")["speedup_over_start"], 1.0, "only the reference allows odd sizes");
+    assert_eq!(case("odd")["speedup_over_start"], 1.0, "only the initial kernel allows odd sizes");
     let checked = report["correctness"].as_array().unwrap().iter().find(|row| row["case"] == "ragged").unwrap();
     assert_eq!((&checked["rows"], &checked["rows_checked"]), (&130.into(), &130.into()));
-    assert!(sandbox.succeeds(&["report"]).contains("modelled, the seed of gemm-scalar"));
+    assert!(sandbox.succeeds(&["report"]).contains("modelled, the default configuration of gemm-scalar"));
 
     // The sidecar tells a stranger which matrices go in and out.
     let sidecar = sandbox.json(&format!("{}/ragged.json", crate::common::VIRTUAL_WINNERS));
@@ -68,9 +68,9 @@ fn blocks_that_stay_for_many_tiles_are_right_in_every_way_of_sharing() {
     let many = "[[case]]\nname = \"many\"\nM = 584\nN = 1000\nK = 136\n";
     let sandbox = Sandbox::with_families(&format!("{WORKLOAD}{many}"), &FAMILIES);
     sandbox.write("config.toml", "[virtual]\nlaunch_gflop = 1.0\n");
-    for point in ["BN=64,TURNS=1,STAGES=2,CM=1,OUT=1", "WGS=1,BN=64,CM=1,CN=2"] {
-        let what = format!("gemm-wgmma:{point}");
+    for configuration in ["BN=64,TURNS=1,STAGES=2,CM=1,OUT=1", "WGS=1,BN=64,CM=1,CN=2"] {
+        let what = format!("gemm-wgmma:{configuration}");
         let bench = ["bench", &what, "--workload", "small", "--case", "many", "--device", "virtual"];
-        assert!(sandbox.succeeds(&bench).contains("The floor is"), "{point}");
+        assert!(sandbox.succeeds(&bench).contains("The floor is"), "{configuration}");
     }
 }

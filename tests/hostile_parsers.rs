@@ -136,7 +136,7 @@ proptest! {
 
 /// The files that the changes start from are valid, or nothing would be tested.
 #[test]
-fn the_seeds_are_valid() {
+fn the_default_configurations_are_valid() {
     Config::parse(CONFIG).unwrap();
     Workload::parse(common::WORKLOAD, ops::find).unwrap();
     Family::parse(common::MANIFEST, String::new()).unwrap();

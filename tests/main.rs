@@ -1,6 +1,6 @@
-//! Stories through the command line, and the suite that every device passes: one program, so that it is linked once.
+//! Scenarios through the command line, and the suite that every device passes: one program, so that it is linked once.
 //!
-//! A story that needs a process of its own starts one. `cargo test --test integration devices::` runs those of one
+//! A scenario that needs a process of its own starts one. `cargo test --test integration devices::` runs those of one
 //! module.
 
 mod audit;
@@ -11,10 +11,10 @@ mod bench;
 mod common;
 mod compare;
 mod devices;
-mod drill;
 #[cfg(unix)]
 mod durability;
 mod families;
+mod fault_injection;
 #[cfg(target_os = "linux")]
 mod faults;
 mod gemm;

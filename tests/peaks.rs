@@ -11,7 +11,7 @@ use optloop::domain::device::{DeviceInfo, Peaks};
 use optloop::domain::plan::{Arg, LaunchPlan, ScalarValue};
 use optloop::runner::compile::Compiler;
 use optloop::runner::device::DeviceChoice;
-use optloop::runner::peaks::probes::{Effort, Figure, probes};
+use optloop::runner::peaks::probes::{Ceiling, Effort, probes};
 use optloop::runner::peaks::{measure, variant};
 use optloop::runner::toolchain::Toolchain;
 use optloop::runner::worker::Worker;
@@ -77,17 +77,17 @@ fn does_the_work_it_is_taken_for(arch: &str) {
         let counted = execute(&artifact.ptx, &probe.plan);
         let bytes = counted.global_load.bytes + counted.global_store.bytes;
         let done = match probe.figure {
-            Figure::Memory | Figure::L2 => bytes,
-            Figure::F16 => counted.flop.tensor16,
+            Ceiling::Memory | Ceiling::L2 => bytes,
+            Ceiling::F16 => counted.flop.tensor16,
             // Beside the multiply-adds there are 15 additions of 16 sums at the end.
-            Figure::Fma => counted.flop.single - 16 * counted.blocks * 512,
-            Figure::Launch => counted.blocks,
+            Ceiling::Fma => counted.flop.single - 16 * counted.blocks * 512,
+            Ceiling::Launch => counted.blocks,
         };
         assert_eq!(done as f64, probe.work, "{arch}: {:?} by {:?}", probe.figure, probe.plan);
         assert_eq!(counted.global_load.units, counted.global_load.ideal_units, "every load is coalesced");
         figures.push(probe.figure);
     }
-    for figure in [Figure::Memory, Figure::L2, Figure::Fma, Figure::F16, Figure::Launch] {
+    for figure in [Ceiling::Memory, Ceiling::L2, Ceiling::Fma, Ceiling::F16, Ceiling::Launch] {
         assert!(figures.contains(&figure), "{arch} has no probe of {figure:?}");
     }
 }
@@ -116,11 +116,11 @@ fn sweeps_go_where_they_should() {
         for probe in probes(&device, Effort::FULL) {
             let footprint: u64 = probe.plan.workspaces.iter().map(|workspace| workspace.bytes as u64).sum();
             match probe.figure {
-                Figure::Memory => {
+                Ceiling::Memory => {
                     assert!(footprint >= device.l2_bytes * 29 / 10 && footprint < device.memory_bytes / 3)
                 }
-                Figure::L2 => assert!(footprint <= device.l2_bytes / 4 + 16),
-                Figure::Fma | Figure::F16 | Figure::Launch => assert!(footprint <= 16),
+                Ceiling::L2 => assert!(footprint <= device.l2_bytes / 4 + 16),
+                Ceiling::Fma | Ceiling::F16 | Ceiling::Launch => assert!(footprint <= 16),
             }
         }
     }

@@ -7,7 +7,7 @@ use crate::common::{self, FAKE_WINNERS, Sandbox};
 use serde_json::Value;
 
 #[test]
-fn a_session_improves_the_seed_commits_the_winners_and_reports() {
+fn a_session_improves_the_initial_kernel_commits_the_winners_and_reports() {
     let sandbox = Sandbox::new();
     let output = sandbox.session("30", &[]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -23,7 +23,10 @@ fn a_session_improves_the_seed_commits_the_winners_and_reports() {
         let number = |key: &str| case[key].as_f64().unwrap();
         assert!(number("best_us") <= number("start_us"), "{case}");
         assert!(number("best_us") >= number("floor_us"), "{case}");
-        assert_eq!(case["baseline"]["name"], "modelled, the seed of toy", "nothing measured is held against it");
+        assert_eq!(
+            case["baseline"]["name"], "modelled, the default configuration of toy",
+            "nothing measured is held against it"
+        );
         // Both are times of the seed, one in the final and one in its screening.
         assert!((case["baseline"]["us"].as_f64().unwrap() / number("start_us") - 1.0).abs() < 0.01, "{case}");
     }
@@ -42,7 +45,7 @@ fn a_session_improves_the_seed_commits_the_winners_and_reports() {
     assert!(committed(sidecar["source"].as_str().unwrap()).contains("toy("), "{sidecar}");
     assert_eq!(sidecar["launches"][0]["kernel"], "toy");
     assert_eq!(sidecar["launches"][0]["grid"][1], 4);
-    assert!(sidecar["measurement"]["samples"].as_u64() >= Some(40), "whole blocks of them: {sidecar}");
+    assert!(sidecar["measurement"]["samples"].as_u64() >= Some(40), "whole groups of them: {sidecar}");
     assert_eq!(sidecar["tensors"]["q"]["shape"], serde_json::json!([2, 2, 128, 16]));
 
     // The report is written by itself, too.
@@ -73,7 +76,7 @@ fn the_fastest_backend_of_a_baseline_takes_part_in_the_final() {
     let case = &sandbox.report()["cases"][0];
     assert_eq!(case["baseline"]["name"], "quick");
     assert!((case["baseline"]["us"].as_f64().unwrap() - 5.0).abs() < 0.02, "{case}");
-    assert_eq!(case["contest"]["kind"], "final");
+    assert_eq!(case["comparison"]["kind"], "final");
     assert_eq!(case["ratio_to_baseline"]["paired"], true);
     let ratio = case["ratio_to_baseline"]["estimate"].as_f64().unwrap();
     assert!(
@@ -82,13 +85,17 @@ fn the_fastest_backend_of_a_baseline_takes_part_in_the_final() {
     );
     // It was sampled in turns, a block at a time, in the final, after the first look at all backends.
     let sampled = std::fs::read_to_string(sandbox.path("sampled")).unwrap();
-    let contests: Vec<&str> = sampled.split("released\n").skip(1).filter(|contest| !contest.is_empty()).collect();
-    assert!(!contests.is_empty(), "{sampled}");
-    assert!(contests.iter().all(|contest| contest.lines().all(|line| line.starts_with("quick "))), "{sampled}");
+    let comparisons: Vec<&str> =
+        sampled.split("released\n").skip(1).filter(|comparison| !comparison.is_empty()).collect();
+    assert!(!comparisons.is_empty(), "{sampled}");
+    assert!(
+        comparisons.iter().all(|comparison| comparison.lines().all(|line| line.starts_with("quick "))),
+        "{sampled}"
+    );
 }
 
 #[test]
-fn a_baseline_that_dies_is_replaced_by_the_seed_of_the_reference() {
+fn a_baseline_that_dies_is_replaced_by_the_seed_of_the_initial_kernel() {
     let sandbox = with_baseline("dies");
     let output = sandbox.session("12", &[]);
     let said = String::from_utf8_lossy(&output.stderr);
@@ -96,11 +103,11 @@ fn a_baseline_that_dies_is_replaced_by_the_seed_of_the_reference() {
     assert!(said.contains("no baseline: one-key: CUDA out of memory"), "{said}");
     let report = sandbox.report();
     assert_eq!(report["session"]["status"], "finished");
-    assert_eq!(report["cases"][0]["baseline"]["name"], "modelled, the seed of toy");
+    assert_eq!(report["cases"][0]["baseline"]["name"], "modelled, the default configuration of toy");
 }
 
 #[test]
-fn the_next_session_starts_at_the_seed_and_measures_the_committed_winners_first() {
+fn the_next_session_starts_at_the_initial_kernel_and_measures_the_committed_winners_first() {
     let sandbox = Sandbox::new();
     assert!(sandbox.session("30", &[]).status.success());
     let before = sandbox.git(&["rev-parse", "HEAD"]);
@@ -114,16 +121,17 @@ fn the_next_session_starts_at_the_seed_and_measures_the_committed_winners_first(
         assert!(us(new, "best_us") < us(old, "best_us") * 1.01, "no worse than what is committed");
         assert!(
             new["commit"].is_string() || us(new, "speedup_over_start") <= 1.0,
-            "what beats the seed is in git: {new}"
+            "what beats the initial kernel is in git: {new}"
         );
     }
     assert_eq!(sandbox.git(&["rev-parse", "HEAD"]), before, "what is committed already is not committed again");
     assert_eq!(second["cost"]["cumulative"]["sessions"].as_u64().unwrap_or(2), 2);
 }
 
-/// A climb from the slowest family to the fastest one takes one contest on each case, not one a step: the last iteration's, here.
+/// A climb from the slowest family to the fastest one takes one comparison on each case, not one a step: the last
+/// iteration's, here.
 #[test]
-fn of_the_families_seeds_the_fastest_on_each_case_gets_the_contest_with_the_start() {
+fn of_the_families_seeds_the_fastest_on_each_case_gets_the_comparison_with_the_start() {
     let sandbox = Sandbox::new();
     for (name, tile, threads) in [("faster", 64, 128), ("fastest", 16, 256), ("slower", 32, 32)] {
         let manifest = common::MANIFEST.replace("name = \"toy\"", &format!("name = \"{name}\""));
@@ -155,9 +163,9 @@ fn of_the_families_seeds_the_fastest_on_each_case_gets_the_contest_with_the_star
     ");
 }
 
-/// On a slow start, the opening may be all that there is time for.
+/// On a slow start, the initial design may be all that there is time for.
 #[test]
-fn a_session_that_ends_in_its_opening_confirms_what_leads() {
+fn a_session_that_ends_in_its_initial_design_confirms_the_best_candidate() {
     let sandbox = Sandbox::new();
     for name in ["another", "later"] {
         let manifest = common::MANIFEST.replace("name = \"toy\"", &format!("name = \"{name}\""));
@@ -205,7 +213,7 @@ fn every_kind_of_failure_is_an_outcome_and_the_session_goes_on() {
 
     let report = sandbox.report();
     let count = |outcome: &str| report["iterations"][outcome].as_u64().unwrap();
-    assert_eq!(report["session"]["status"], "finished", "the space of 8 points is exhausted");
+    assert_eq!(report["session"]["status"], "finished", "the space of 8 configurations is exhausted");
     assert_eq!(count("total"), 8);
     assert_eq!(count("measured"), 1);
     assert_eq!(count("wrong"), 3, "wrong, unwritten and NaN");
@@ -232,7 +240,7 @@ fn a_source_that_does_not_compile_is_on_record_with_its_log() {
 }
 
 #[test]
-fn a_template_that_fails_at_some_points_costs_those_points_only() {
+fn a_template_that_fails_at_some_configurations_costs_those_configurations_only() {
     let sandbox = Sandbox::new();
     sandbox.replace(
         "templates/kernels/toy/kernel.cu.tera",
@@ -378,13 +386,14 @@ fn a_slower_variant_never_replaces_a_committed_winner() {
     assert_eq!(winners(), best);
 }
 
-/// What nobody has examined yet is examined in its final, and what fails there is neither committed nor reported as the best.
+/// A variant without acceptance checks gets them in its final, and what fails there is neither committed nor reported
+/// as the best.
 #[test]
 fn a_start_that_fails_in_its_final_is_out_of_the_running() {
     let sandbox = Sandbox::new();
-    sandbox.write("trouble", "examine die\nexamine die\nexamine die\n");
+    sandbox.write("faults", "accept die\nexamine die\nexamine die\n");
     let start = ["start", "--device", "fake", "--workload", "small", "--seed", "1", "--iterations", "2", "--json"];
-    let output = sandbox.command(&start).env("OPTLOOP_FAKE_FAULTS", sandbox.path("trouble")).output().unwrap();
+    let output = sandbox.command(&start).env("OPTLOOP_FAKE_FAULTS", sandbox.path("faults")).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let events = String::from_utf8(output.stdout).unwrap();
     let events: Vec<Value> = events.lines().map(|line| serde_json::from_str(line).unwrap()).collect();

@@ -33,7 +33,7 @@ fn without_a_gpu_a_session_runs_on_the_virtual_h200_and_every_time_says_modelled
     let case = report["cases"].as_array().unwrap().iter().find(|case| case["case"] == "s128").unwrap();
     assert!(case["speedup_over_start"].as_f64().unwrap() > 1.1, "{case}");
     assert_eq!(case["best_ci_us"], Value::Null, "a computed time has no noise");
-    assert_eq!(case["baseline"]["name"], "modelled, the seed of attention-scalar");
+    assert_eq!(case["baseline"]["name"], "modelled, the default configuration of attention-scalar");
     assert!(case["profile"]["launches"][0]["limiter"].is_string(), "{case}");
     assert_eq!(case["profile"]["checked_on"], Value::Null);
     let markdown = sandbox.succeeds(&["report"]);
@@ -57,9 +57,10 @@ fn without_a_gpu_a_session_runs_on_the_virtual_h200_and_every_time_says_modelled
     assert!(sandbox.succeeds(&["doctor"]).contains("virtual H200"));
 }
 
-/// The times of a real device are no times here, and its winner stays where it is; its point is an idea worth trying.
+/// The times of a real device are no times here, and its winner stays where it is; its point is a suggestion worth
+/// trying.
 #[test]
-fn a_measured_winner_is_an_idea_and_no_time_to_beat() {
+fn a_measured_winner_is_a_suggestion_and_no_time_to_beat() {
     let sandbox = Sandbox::with_attention();
     said(&session(&sandbox, "6", &["--device", "virtual", "--case", "s128"]));
     let measured = "kernels/variants/nvidia-h200-132sm-140gib/small";
@@ -86,7 +87,11 @@ fn heavy_cases_take_part_when_named_and_the_report_says_what_was_not_executed() 
     let sandbox = Sandbox::with_attention();
     let large = "[[case]]\nname = \"large\"\nB = 4\nH = 4\nSq = 520\nSk = 520\nD = 16\n";
     sandbox.write("kernels/workloads/small.toml", &format!("{}\n{large}", common::WORKLOAD));
-    sandbox.replace("kernels/workloads/small.toml", "reference = \"toy\"", "reference = \"attention-scalar\"");
+    sandbox.replace(
+        "kernels/workloads/small.toml",
+        "initial_kernel = \"toy\"",
+        "initial_kernel = \"attention-scalar\"",
+    );
     sandbox.write("config.toml", "[virtual]\nmax_gflop = 0.01\nlaunch_gflop = 0.02\n");
 
     let told = said(&session(&sandbox, "1", &[]));

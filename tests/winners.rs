@@ -107,7 +107,7 @@ fn winners_of_version_0_1_0_are_measured_first_and_stay() {
 
         succeeded(&sandbox.session("4", &["--case", "s128"]));
         let (iteration, shown) = first_try(&sandbox, "2", &winner);
-        assert_eq!(iteration, 22, "after the seed: {shown}");
+        assert_eq!(iteration, 22, "after the initial kernel: {shown}");
         assert_eq!(sandbox.json(&format!("{FAKE_WINNERS}/s128.json"))["variant"], winner["variant"]);
         assert_eq!(committed(&sandbox, old), before);
 

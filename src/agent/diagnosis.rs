@@ -7,7 +7,7 @@ use crate::domain::finding::Finding;
 use crate::domain::floor::floor_ns;
 use crate::domain::history::{Finished, History};
 use crate::domain::ids::CaseName;
-use crate::domain::op::Role;
+use crate::domain::op::TensorRole;
 use crate::domain::workload::{Case, Workload};
 
 /// What a session's history says about where time can still be won.
@@ -97,6 +97,6 @@ fn serialised(finished: &Finished, workload: &Workload, device: &DeviceInfo) -> 
 
 fn outputs(workload: &Workload, case: &Case) -> f64 {
     let tensors = workload.op.tensors(&case.dims, workload.dtype);
-    let outputs = tensors.iter().filter(|tensor| tensor.role == Role::Output);
+    let outputs = tensors.iter().filter(|tensor| tensor.role == TensorRole::Output);
     outputs.map(|tensor| tensor.elements() as f64).sum()
 }

@@ -16,22 +16,23 @@ pub struct Prediction {
 /// Moves of one kind that must have been seen before their record replaces the prior.
 const ENOUGH: usize = 4;
 
-/// Predicts a move along one axis: from earlier moves along it in this session, or else from the manifest's `expect`.
-///
+/// Predicts a move along one parameter: from earlier moves along it in this session, or else from the manifest's
+/// `expect`.
 /// The record is the middle half of the speed-ups seen. The prior `[low, high]` is what a *good* move brings; a move
 /// may also be a bad one, so the prediction reaches down to the reciprocal of `high`.
-pub fn along_axis(history: &History, family: &str, axis: &str, case: &str, expect: [f64; 2]) -> Prediction {
-    let seen: Vec<f64> = history.finished.iter().filter_map(|f| axis_effect(history, f, family, axis, case)).collect();
-    from_record(seen, &format!("moves along {axis}")).unwrap_or_else(|| Prediction {
+pub fn along_parameter(history: &History, family: &str, parameter: &str, case: &str, expect: [f64; 2]) -> Prediction {
+    let seen: Vec<f64> =
+        history.finished.iter().filter_map(|f| parameter_effect(history, f, family, parameter, case)).collect();
+    from_record(seen, &format!("moves along {parameter}")).unwrap_or_else(|| Prediction {
         range: Interval { lo: 1.0 / expect[1], hi: expect[1] },
         evidence: format!(
-            "no record of {axis} yet; its manifest expects {} to {} from a good move",
+            "no record of {parameter} yet; its manifest expects {} to {} from a good move",
             expect[0], expect[1]
         ),
     })
 }
 
-/// Predicts a random point: from how earlier random points fared.
+/// Predicts a random configuration: from how earlier random configurations fared.
 pub fn at_random(history: &History, case: &str) -> Prediction {
     let seen: Vec<f64> = history
         .finished
@@ -39,9 +40,9 @@ pub fn at_random(history: &History, case: &str) -> Prediction {
         .filter(|finished| finished.origin == Origin::Random)
         .filter_map(|finished| effect(history, finished, case))
         .collect();
-    from_record(seen, "random points").unwrap_or_else(|| Prediction {
+    from_record(seen, "random configurations").unwrap_or_else(|| Prediction {
         range: Interval { lo: 0.05, hi: 1.0 },
-        evidence: "no record yet; most random points are slower than a tuned one".to_owned(),
+        evidence: "no record yet; most random configurations are slower than a tuned one".to_owned(),
     })
 }
 
@@ -56,10 +57,11 @@ fn from_record(mut seen: Vec<f64>, what: &str) -> Option<Prediction> {
     Some(Prediction { range, evidence })
 }
 
-fn axis_effect(history: &History, finished: &Finished, family: &str, axis: &str, case: &str) -> Option<f64> {
+fn parameter_effect(history: &History, finished: &Finished, family: &str, parameter: &str, case: &str) -> Option<f64> {
     let reference = history.iteration(finished.hypothesis.relative_to?)?;
     let same_family = finished.family == family && reference.family == family;
-    (same_family && only_moved(axis, &reference.params, &finished.params)).then(|| effect(history, finished, case))?
+    (same_family && only_moved(parameter, &reference.params, &finished.params))
+        .then(|| effect(history, finished, case))?
 }
 
 /// Returns the speed-up of an iteration over the one that its claim refers to, on the given case if both have it.
@@ -71,7 +73,7 @@ fn effect(history: &History, finished: &Finished, case: &str) -> Option<f64> {
 }
 
 /// Tells whether a parameter is the one that differs. It is asked of every iteration at every proposal, and most say no at once.
-fn only_moved(axis: &str, from: &Params, to: &Params) -> bool {
+fn only_moved(parameter: &str, from: &Params, to: &Params) -> bool {
     let moved = |name: &str| from.get(name) != to.get(name);
-    from.contains_key(axis) && moved(axis) && from.keys().all(|name| name == axis || !moved(name))
+    from.contains_key(parameter) && moved(parameter) && from.keys().all(|name| name == parameter || !moved(name))
 }

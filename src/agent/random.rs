@@ -7,28 +7,28 @@ use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{Rng, SeedableRng};
 
 use super::diagnosis::Diagnosis;
-use super::opening::{Next, Opening};
-use super::{Landscape, Proposer, prediction};
+use super::initial_design::{InitialDesign, Next};
+use super::{Proposer, SearchContext, prediction};
 use crate::domain::family::Family;
 use crate::domain::history::History;
 use crate::domain::hypothesis::Hypothesis;
 use crate::domain::ids::CaseName;
 use crate::domain::origin::Origin;
-use crate::domain::proposal::Idea;
+use crate::domain::proposal::Suggestion;
 use crate::domain::variant::Params;
 use crate::domain::workload::Case;
 
 /// Starts at the families' seeds, then draws points uniformly from the valid ones.
 pub struct Random {
     rng: SmallRng,
-    opening: Opening,
+    initial_design: InitialDesign,
     draw: Draw,
 }
 
 impl Random {
     /// Makes a proposer whose draws follow from `seed`.
     pub fn new(seed: u64) -> Self {
-        Self { rng: SmallRng::seed_from_u64(seed), opening: Opening::default(), draw: Draw::default() }
+        Self { rng: SmallRng::seed_from_u64(seed), initial_design: InitialDesign::default(), draw: Draw::default() }
     }
 }
 
@@ -39,18 +39,18 @@ impl Proposer for Random {
 
     fn propose(
         &mut self,
-        landscape: &Landscape<'_>,
+        context: &SearchContext<'_>,
         _diagnosis: &Diagnosis,
         history: &History,
         under_way: usize,
-    ) -> Result<Option<Idea>, String> {
-        match self.opening.next(landscape, history, under_way)? {
-            Next::Idea(idea) => return Ok(Some(*idea)),
+    ) -> Result<Option<Suggestion>, String> {
+        match self.initial_design.next(context, history, under_way)? {
+            Next::Suggestion(suggestion) => return Ok(Some(*suggestion)),
             Next::Wait => return Ok(None),
             Next::Over => {}
         }
-        let Some(case) = landscape.workload.cases.choose(&mut self.rng) else { return Ok(None) };
-        self.draw.next(landscape, history, &case.name, |_, _| 1.0, &mut self.rng)
+        let Some(case) = context.workload.cases.choose(&mut self.rng) else { return Ok(None) };
+        self.draw.next(context, history, &case.name, |_, _| 1.0, &mut self.rng)
     }
 }
 
@@ -66,24 +66,24 @@ impl Draw {
     /// `Ok(None)` when nothing is left anywhere.
     pub(super) fn next(
         &mut self,
-        landscape: &Landscape<'_>,
+        context: &SearchContext<'_>,
         history: &History,
         preferred: &str,
         weight: impl Fn(&Family, &Case) -> f64,
         rng: &mut SmallRng,
-    ) -> Result<Option<Idea>, String> {
-        let mut cases: Vec<&Case> = landscape.workload.cases.iter().collect();
+    ) -> Result<Option<Suggestion>, String> {
+        let mut cases: Vec<&Case> = context.workload.cases.iter().collect();
         cases.shuffle(rng);
         cases.sort_by_key(|case| case.name != preferred);
         for case in cases {
-            for family in in_random_order(&landscape.families, |family| weight(family, case), rng) {
+            for family in in_random_order(&context.families, |family| weight(family, case), rng) {
                 let place = (family.name.clone(), case.name.clone());
                 if self.exhausted.contains(&place) {
                     continue;
                 }
-                let is_new = |params: &Params| landscape.is_new(family, params, case, history);
-                match landscape.space(family, case).random_where(rng, is_new)? {
-                    Some(params) => return idea(landscape, history, family, case, params).map(Some),
+                let is_new = |params: &Params| context.is_new(family, params, case, history);
+                match context.space(family, case).random_where(rng, is_new)? {
+                    Some(params) => return suggestion(context, history, family, case, params).map(Some),
                     None => drop(self.exhausted.insert(place)),
                 }
             }
@@ -106,20 +106,20 @@ fn in_random_order<'a>(
     keyed.into_iter().map(|(_, family)| family).collect()
 }
 
-fn idea<'a>(
-    landscape: &Landscape<'a>,
+fn suggestion<'a>(
+    context: &SearchContext<'a>,
     history: &History,
     family: &'a Family,
     case: &Case,
     params: Params,
-) -> Result<Idea, String> {
+) -> Result<Suggestion, String> {
     let prediction = prediction::at_random(history, &case.name);
     let hypothesis = Hypothesis {
-        claim: format!("a random point of {} may do well on {}", family.name, case.name),
+        claim: format!("a random configuration of {} may do well on {}", family.name, case.name),
         evidence: prediction.evidence,
         case: case.name.clone(),
         predicted: prediction.range,
         relative_to: history.incumbents.get(&case.name).map(|incumbent| incumbent.iteration),
     };
-    landscape.idea(family, params, case, hypothesis, Origin::Random, None)
+    context.suggestion(family, params, case, hypothesis, Origin::Random, None)
 }

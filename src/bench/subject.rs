@@ -23,7 +23,7 @@ pub enum What {
     /// The variant of an iteration.
     Iteration(IterationId),
     /// A point of a family; parameters that are not named have their defaults.
-    Point {
+    Configuration {
         /// Name of the family.
         family: String,
         /// The parameters that are named.
@@ -79,7 +79,7 @@ impl What {
         }
         let (family, params) = text.split_once(':').unwrap_or((text, ""));
         let params = params.split(',').filter(|param| !param.is_empty()).map(param).collect::<Result<Vec<_>, _>>()?;
-        Ok(Self::Point { family: family.to_owned(), params })
+        Ok(Self::Configuration { family: family.to_owned(), params })
     }
 }
 
@@ -114,19 +114,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kernel_is_named_by_a_file_a_winner_an_iteration_or_a_point() {
+    fn a_kernel_is_named_by_a_file_a_winner_an_iteration_or_a_configuration() {
         let winner = What::Winner { workload: "attention-fp16-d64".to_owned(), case: "b1h1s128".into() };
         assert_eq!(What::parse("attention-fp16-d64/b1h1s128"), Ok(winner));
         for file in ["kernels/variants/gpu-8sm-8gib/w/toy-0123456789.cu", "kernels/variants/gpu-8sm-8gib/w/c.json"] {
             assert_eq!(What::parse(file), Ok(What::File(PathBuf::from(file))));
         }
         assert_eq!(What::parse("17"), Ok(What::Iteration(IterationId(17))));
-        let point = |params: &[(&str, i64)]| What::Point {
+        let configuration = |params: &[(&str, i64)]| What::Configuration {
             family: "attention-scalar".to_owned(),
             params: params.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect(),
         };
-        assert_eq!(What::parse("attention-scalar"), Ok(point(&[])));
-        assert_eq!(What::parse("attention-scalar:BR=64,BC=32"), Ok(point(&[("BR", 64), ("BC", 32)])));
+        assert_eq!(What::parse("attention-scalar"), Ok(configuration(&[])));
+        assert_eq!(What::parse("attention-scalar:BR=64,BC=32"), Ok(configuration(&[("BR", 64), ("BC", 32)])));
     }
 
     #[test]

@@ -22,7 +22,7 @@ use crate::store::Store;
 
 /// On what a kernel is wanted.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked<'a> {
+pub struct Selection<'a> {
     /// The workload, if one is named.
     pub workload: Option<&'a str>,
     /// The cases, if any are named.
@@ -31,7 +31,7 @@ pub struct Asked<'a> {
 
 impl Bench {
     /// Finds a kernel, on every case on which it is wanted. Every error is a mistake in what was asked.
-    pub async fn subjects(&self, what: &What, asked: Asked<'_>) -> anyhow::Result<Vec<Subject>> {
+    pub async fn subjects(&self, what: &What, asked: Selection<'_>) -> anyhow::Result<Vec<Subject>> {
         match what {
             What::File(path) => {
                 let workload = asked.workload.map_or_else(|| folder_of(path), |name| Ok(name.to_owned()))?;
@@ -50,12 +50,12 @@ impl Bench {
                 self.in_files(&sidecar, workload, asked)
             }
             What::Iteration(id) => self.of_iteration(*id, asked).await,
-            What::Point { family, params } => self.points(family, params, asked),
+            What::Configuration { family, params } => self.configurations(family, params, asked),
         }
     }
 
     /// Takes the winners in files: that of a sidecar, or those of a source, which several cases may share.
-    fn in_files(&self, path: &Path, workload: &str, asked: Asked<'_>) -> anyhow::Result<Vec<Subject>> {
+    fn in_files(&self, path: &Path, workload: &str, asked: Selection<'_>) -> anyhow::Result<Vec<Subject>> {
         let is_sidecar = path.extension().is_some_and(|extension| extension == "json");
         let sidecars = if is_sidecar { vec![path.to_owned()] } else { sidecars_of(path)? };
         if sidecars.is_empty() {
@@ -71,7 +71,7 @@ impl Bench {
     }
 
     /// Takes a winner as it stands in files. The sidecar says how to compile and launch it.
-    pub fn committed(&self, committed: &Committed, asked: Asked<'_>) -> anyhow::Result<Subject> {
+    pub fn committed(&self, committed: &Committed, asked: Selection<'_>) -> anyhow::Result<Subject> {
         let Committed { workload: name, source, sidecar } = committed;
         let workload = self.workload_asked(name, asked)?;
         let case = workload.case(&sidecar.measurement.case).map_err(anyhow::Error::msg)?.clone();
@@ -109,15 +109,16 @@ impl Bench {
     }
 
     /// Returns the kernel that stands for a baseline where there is none: the reference family at its start.
-    pub fn reference(&self, workload: &Workload, case: &Case) -> anyhow::Result<Subject> {
-        let family = self.family(&workload.reference)?;
+    pub fn initial_kernel(&self, workload: &Workload, case: &Case) -> anyhow::Result<Subject> {
+        let family = self.family(&workload.initial_kernel)?;
         let space = Space { family, case, dtype: workload.dtype, device: self.device() };
         let params = space.start().map_err(anyhow::Error::msg)?;
-        let params = params.with_context(|| format!("`{}` has no valid point on `{}`", family.name, case.name))?;
-        self.point(family, &params, case, workload)
+        let params =
+            params.with_context(|| format!("`{}` has no valid configuration on `{}`", family.name, case.name))?;
+        self.configuration(family, &params, case, workload)
     }
 
-    async fn of_iteration(&self, id: IterationId, asked: Asked<'_>) -> anyhow::Result<Vec<Subject>> {
+    async fn of_iteration(&self, id: IterationId, asked: Selection<'_>) -> anyhow::Result<Vec<Subject>> {
         let store = Store::open_existing(&self.project.root().join(&self.config.store.path)).await?;
         let detail = store.iteration(id).await?;
         store.close().await;
@@ -149,7 +150,12 @@ impl Bench {
         cases.into_iter().map(subject).collect()
     }
 
-    fn points(&self, family: &str, named: &[(String, i64)], asked: Asked<'_>) -> anyhow::Result<Vec<Subject>> {
+    fn configurations(
+        &self,
+        family: &str,
+        named: &[(String, i64)],
+        asked: Selection<'_>,
+    ) -> anyhow::Result<Vec<Subject>> {
         let family = self.family(family)?;
         let workload = self.project.workload(asked.workload.unwrap_or(&self.config.session.workload))?;
         if asked.cases.is_empty() {
@@ -167,10 +173,16 @@ impl Bench {
         }
         let params = filled_in(family.defaults(), named);
         let workload = workload.select(asked.cases).map_err(anyhow::Error::msg)?;
-        workload.cases.iter().map(|case| self.point(family, &params, case, &workload)).collect()
+        workload.cases.iter().map(|case| self.configuration(family, &params, case, &workload)).collect()
     }
 
-    fn point(&self, family: &Family, params: &Params, case: &Case, workload: &Workload) -> anyhow::Result<Subject> {
+    fn configuration(
+        &self,
+        family: &Family,
+        params: &Params,
+        case: &Case,
+        workload: &Workload,
+    ) -> anyhow::Result<Subject> {
         if !family.fits(workload, self.device()) {
             let device = self.device();
             bail!("family `{}` cannot compute {} on {} (sm_{})", family.name, workload.name, device.name, device.sm);
@@ -208,7 +220,7 @@ impl Bench {
     }
 
     /// Reads the workload that a kernel is of, and refuses another one than was asked for.
-    fn workload_asked(&self, name: &str, asked: Asked<'_>) -> anyhow::Result<Workload> {
+    fn workload_asked(&self, name: &str, asked: Selection<'_>) -> anyhow::Result<Workload> {
         match asked.workload {
             Some(asked) if asked != name => bail!("it is of workload {name}, and {asked} is asked for"),
             _ => self.project.workload(name),

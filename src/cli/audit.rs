@@ -10,12 +10,12 @@ use super::own_executable;
 use super::start::open_monitor;
 use super::table::Table;
 use super::talk::say;
-use crate::audit::{Audit, Fate, Finding, STEP_TIMEOUT};
+use crate::audit::{Audit, AuditResult, Fate, STEP_TIMEOUT};
 use crate::catalog::Project;
 use crate::claim::Claims;
 use crate::config::Config;
+use crate::domain::corpus::{CorpusEntry, EntryKind, PASSED};
 use crate::domain::device::TimeSource;
-use crate::domain::exhibit::{Exhibit, Kind, PASSED};
 use crate::domain::names::did_you_mean;
 use crate::runner::compile::Compiler;
 use crate::runner::device::DeviceChoice;
@@ -49,7 +49,7 @@ pub struct Args {
 struct Printed<'a> {
     kernel: &'a str,
     about: &'a str,
-    kind: Kind,
+    kind: EntryKind,
     cheats: &'a [u32],
     device: &'a str,
     answer: Option<&'a str>,
@@ -62,20 +62,20 @@ struct Printed<'a> {
 /// Replays and prints. A kernel that gets an answer which its file does not name makes it fail.
 pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
     let config = Config::load(project.root()).map_err(usage)?;
-    let exhibits = chosen(project.exhibits().map_err(usage)?, &args.only).map_err(usage_sentence)?;
+    let entries = chosen(project.corpus().map_err(usage)?, &args.only).map_err(usage_sentence)?;
     let choice = args.device.as_ref().unwrap_or(&config.session.device).parse().map_err(usage_sentence)?;
     let mut claims = project.claim("audit")?;
     let mut audit = open(project, &config, &choice, args.seed.unwrap_or_else(rand::random), &mut claims).await?;
     let device = audit.device().name.clone();
-    say(&format!("auditing {} kernels on the {device}", exhibits.len()));
+    say(&format!("auditing {} kernels on the {device}", entries.len()));
 
     let (shown, left_out): (Vec<_>, Vec<_>) =
-        exhibits.into_iter().partition(|exhibit| exhibit.not_on(audit.device()).is_none());
-    let mut findings: Vec<Finding> = left_out.into_iter().filter_map(|exhibit| without(exhibit, &audit)).collect();
+        entries.into_iter().partition(|entry| entry.not_on(audit.device()).is_none());
+    let mut findings: Vec<AuditResult> = left_out.into_iter().filter_map(|entry| without(entry, &audit)).collect();
     for compiled in audit.compile(shown).await? {
         findings.push(audit.replay(compiled).await.map_err(usage)?);
     }
-    findings.sort_by(|a, b| (a.exhibit.kind as u8, &a.exhibit.name).cmp(&(b.exhibit.kind as u8, &b.exhibit.name)));
+    findings.sort_by(|a, b| (a.entry.kind as u8, &a.entry.name).cmp(&(b.entry.kind as u8, &b.entry.name)));
     if args.json {
         findings.iter().try_for_each(|finding| print_json(finding, &device, out))?;
     } else {
@@ -83,7 +83,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
         writeln!(out, "\n{}", summary(&findings, &device))?;
     }
     let wrong: Vec<&str> =
-        findings.iter().filter(|finding| !finding.is_right()).map(|finding| finding.exhibit.name.as_str()).collect();
+        findings.iter().filter(|finding| !finding.is_right()).map(|finding| finding.entry.name.as_str()).collect();
     match wrong.as_slice() {
         [] => Ok(()),
         wrong => anyhow::bail!("not answered as their files say: {}", wrong.join(", ")),
@@ -91,16 +91,16 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
 }
 
 /// Takes the named kernels, or without names all.
-fn chosen(exhibits: Vec<Exhibit>, only: &[String]) -> Result<Vec<Exhibit>, String> {
-    let known = || exhibits.iter().map(|exhibit| exhibit.name.as_str());
+fn chosen(entries: Vec<CorpusEntry>, only: &[String]) -> Result<Vec<CorpusEntry>, String> {
+    let known = || entries.iter().map(|entry| entry.name.as_str());
     if let Some(name) = only.iter().find(|name| !known().any(|known| known == *name)) {
         return Err(format!("there is no kernel `{name}`{} in tests/audit/", did_you_mean(name, known())));
     }
-    if exhibits.is_empty() {
+    if entries.is_empty() {
         return Err("tests/audit/ holds no .cu file: nothing to audit".to_owned());
     }
-    let wanted = |exhibit: &Exhibit| only.is_empty() || only.contains(&exhibit.name);
-    Ok(exhibits.into_iter().filter(wanted).collect())
+    let wanted = |entry: &CorpusEntry| only.is_empty() || only.contains(&entry.name);
+    Ok(entries.into_iter().filter(wanted).collect())
 }
 
 /// Opens and takes the device, with the ceilings that were measured on it.
@@ -128,13 +128,13 @@ async fn open(
     Ok(Audit::new(config, compiler, worker, seed))
 }
 
-fn without(exhibit: Exhibit, audit: &Audit) -> Option<Finding> {
-    let reason = exhibit.not_on(audit.device())?.to_owned();
-    Some(Finding { exhibit, fate: Fate::LeftOut(reason) })
+fn without(entry: CorpusEntry, audit: &Audit) -> Option<AuditResult> {
+    let reason = entry.not_on(audit.device())?.to_owned();
+    Some(AuditResult { entry, fate: Fate::LeftOut(reason) })
 }
 
-fn print_json(finding: &Finding, device: &str, out: &mut impl Write) -> anyhow::Result<()> {
-    let Exhibit { name, about, kind, cheats, caught_by, .. } = &finding.exhibit;
+fn print_json(finding: &AuditResult, device: &str, out: &mut impl Write) -> anyhow::Result<()> {
+    let CorpusEntry { name, about, kind, cheats, caught_by, .. } = &finding.entry;
     let (answer, message, left_out) = match &finding.fate {
         Fate::LeftOut(reason) => (None, None, Some(reason.as_str())),
         Fate::Replayed { answer, message } => (Some(answer.as_str()), Some(message.as_str()), None),
@@ -156,27 +156,27 @@ fn print_json(finding: &Finding, device: &str, out: &mut impl Write) -> anyhow::
     Ok(writeln!(out)?)
 }
 
-fn print_table(findings: &[Finding], out: &mut impl Write) -> anyhow::Result<()> {
+fn print_table(findings: &[AuditResult], out: &mut impl Write) -> anyhow::Result<()> {
     let mut table = Table::new(&["kernel", "kind", "answer", "said"]);
     for finding in findings {
         let (answer, said) = match &finding.fate {
             Fate::LeftOut(reason) => ("left out".to_owned(), reason.clone()),
             Fate::Replayed { answer, .. } if !finding.is_right() => {
-                let expected = finding.exhibit.caught_by.join(", ");
+                let expected = finding.entry.caught_by.join(", ");
                 let expected = if expected.is_empty() { PASSED.to_owned() } else { expected };
                 (format!("{answer} (!)"), format!("expected: {expected}"))
             }
             Fate::Replayed { answer, message } => (answer.clone(), message.clone()),
         };
-        table.row([finding.exhibit.name.clone(), finding.exhibit.kind.name().to_owned(), answer, said]);
+        table.row([finding.entry.name.clone(), finding.entry.kind.name().to_owned(), answer, said]);
     }
     Ok(table.print(out)?)
 }
 
 /// Says in one sentence what was caught.
-fn summary(findings: &[Finding], device: &str) -> String {
+fn summary(findings: &[AuditResult], device: &str) -> String {
     let replayed = |honest: bool| {
-        let of_kind = findings.iter().filter(move |finding| (finding.exhibit.kind == Kind::Honest) == honest);
+        let of_kind = findings.iter().filter(move |finding| (finding.entry.kind == EntryKind::Honest) == honest);
         of_kind.filter_map(|finding| match &finding.fate {
             Fate::LeftOut(_) => None,
             Fate::Replayed { answer, .. } => Some(answer != PASSED),

@@ -15,11 +15,11 @@ use super::measured::{Found, show_versions};
 use super::own_executable;
 use super::start::{open_monitor, start_worker};
 use super::talk::say;
-use crate::bench::{Asked, Bench, Bout, Subject, What};
+use crate::bench::{Bench, Bout, Selection, Subject, What};
 use crate::catalog::Project;
 use crate::claim::Claims;
 use crate::config::Config;
-use crate::domain::contest::{Contest, LEAST_ROUNDS, Role};
+use crate::domain::comparison::{Comparison, LEAST_ROUNDS, Role};
 use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::domain::ids::CaseName;
 use crate::domain::regime::Regime;
@@ -59,7 +59,8 @@ pub struct Args {
     #[arg(long, value_enum)]
     regime: Option<Regimes>,
 
-    /// Samples of every entrant, 12 or more [default: benchmark.confirmation_samples and more until the medians are precise]
+    /// Samples of every participant, 12 or more [default: benchmark.confirmation_samples and more until the medians are
+    /// precise]
     #[arg(long, value_name = "N")]
     samples: Option<usize>,
 
@@ -99,7 +100,7 @@ struct Printed<'a> {
     schema: &'static str,
     device: &'a DeviceInfo,
     versions: BTreeMap<String, String>,
-    contests: Vec<Found>,
+    comparisons: Vec<Found>,
     spreads: Vec<repeats::Spread>,
 }
 
@@ -117,7 +118,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     let mut claims = project.claim("bench")?;
     let mut bench = open(project, config, &choice, &mut claims).await?;
     args.samples.into_iter().for_each(|samples| bench.take_samples(samples));
-    let asked = Asked { workload: args.workload.as_deref(), cases: &args.cases };
+    let asked = Selection { workload: args.workload.as_deref(), cases: &args.cases };
     let challengers = bench.subjects(&what, asked).await.map_err(usage)?;
     let mut wanted = Vec::new();
     for challenger in challengers {
@@ -131,20 +132,20 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
         && args.wants_baseline()
         && let Err(reason) = bench.start_baseline(&challenger.workload, choice.number()).await
     {
-        say(&format!("no baseline: {reason}; the reference family stands in"));
+        say(&format!("no baseline: {reason}; the initial kernel stands in"));
     }
     let mut found = Vec::new();
     let mut spreads = Vec::new();
     for (challenger, regime, others) in wanted {
         let repeats = play(args, &mut bench, &challenger, regime, others, out).await?;
-        found.extend(repeats.contests.iter().zip(1..).map(|(contest, repeat)| Found::of(contest, repeat)));
+        found.extend(repeats.comparisons.iter().zip(1..).map(|(comparison, repeat)| Found::of(comparison, repeat)));
         spreads.extend(repeats.spreads());
     }
     let versions = bench.versions();
     if args.json {
         let device = bench.device();
         let versions = versions.into_iter().collect();
-        let printed = Printed { schema: SCHEMA, device, versions, contests: found, spreads };
+        let printed = Printed { schema: SCHEMA, device, versions, comparisons: found, spreads };
         writeln!(out, "{}", serde_json::to_string_pretty(&printed)?)?;
     } else {
         writeln!(out, "versions: {}", show_versions(&versions))?;
@@ -175,7 +176,7 @@ pub(super) async fn open(
 /// Finds what a challenger is held against, on the challenger's case.
 async fn others(bench: &Bench, challenger: &Subject, against: &[What]) -> anyhow::Result<Vec<(Role, Subject)>> {
     let cases = [challenger.case().name.clone()];
-    let asked = Asked { workload: Some(&challenger.workload.name), cases: &cases };
+    let asked = Selection { workload: Some(&challenger.workload.name), cases: &cases };
     let mut others = Vec::new();
     for what in against {
         let found = bench.subjects(what, asked).await.context("--against")?;
@@ -208,13 +209,13 @@ async fn play(
         say(&format!("no baseline on {}: {reason}", case.name));
     }
     if args.wants_baseline() && !bench.has_backend(&case.name, regime) {
-        match bench.reference(&challenger.workload, case) {
-            Ok(reference) if reference.variant.hash == challenger.variant.hash => {}
-            Ok(reference) => others.push((Role::Baseline, reference)),
+        match bench.initial_kernel(&challenger.workload, case) {
+            Ok(initial) if initial.variant.hash == challenger.variant.hash => {}
+            Ok(initial) => others.push((Role::Baseline, initial)),
             Err(reason) => say(&format!("there is nothing to hold it against on {}: {reason:#}", case.name)),
         }
     }
-    let mut contests: Vec<Contest> = Vec::new();
+    let mut comparisons: Vec<Comparison> = Vec::new();
     for repeat in 1..=args.repeat {
         let input_seed = rand::random();
         let held = Bout {
@@ -225,14 +226,14 @@ async fn play(
             with_baseline: args.wants_baseline(),
             energy: args.repeat == 1,
         };
-        let contest = bench.measure(&held).await?;
+        let comparison = bench.measure(&held).await?;
         if args.repeat > 1 {
-            let us = contest.challenger().map_or(f64::NAN, |challenger| challenger.timing.median_ns / 1e3);
+            let us = comparison.challenger().map_or(f64::NAN, |challenger| challenger.timing.median_ns / 1e3);
             say(&format!("{} {}, {repeat} of {}: {us:.3} us", case.name, regime.name(), args.repeat));
         }
-        contests.push(contest);
+        comparisons.push(comparison);
     }
-    let repeats = Repeats { contests };
+    let repeats = Repeats { comparisons };
     if !args.json {
         repeats.print(out)?;
         writeln!(out)?;

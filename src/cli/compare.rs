@@ -11,8 +11,8 @@ use super::error::usage_sentence;
 use super::existing_store;
 use super::table::{Table, figure};
 use crate::catalog::Project;
+use crate::domain::comparison::{Comparison, Participant, paired_ratio};
 use crate::domain::conditions::{Conditions, compare};
-use crate::domain::contest::{Contest, Entrant, paired_ratio};
 use crate::domain::device::TimeSource;
 use crate::domain::ids::CaseName;
 use crate::domain::sampling::LEAST_SAMPLES;
@@ -45,7 +45,7 @@ struct Answer {
     b: Time,
     /// B's time over A's.
     ratio: Over,
-    /// How far from 1 the contest's A/A control reached, where the two were in one.
+    /// How far from 1 the comparison's A/A control reached, where the two were in one.
     noise: Option<f64>,
 }
 
@@ -85,7 +85,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     Ok(())
 }
 
-/// Compares two that were timed in turns, by the rounds of their contest.
+/// Compares two that were timed in turns, by the rounds of their comparison.
 async fn in_one_run(sides: [&Side; 2], case: &str, store: Option<&Store>) -> anyhow::Result<Option<Answer>> {
     let Some(store) = store else { return Ok(None) };
     let (Some(session), Some(other)) = (sides[0].session(store).await?, sides[1].session(store).await?) else {
@@ -95,24 +95,26 @@ async fn in_one_run(sides: [&Side; 2], case: &str, store: Option<&Store>) -> any
         return Ok(None);
     }
     let record = store.session_record(session).await?;
-    let finals = record.finals.iter().rev().map(|last| &last.contest);
+    let finals = record.finals.iter().rev().map(|last| &last.comparison);
     let measurements = record.iterations.iter().rev().flat_map(|iteration| &iteration.measurements);
-    let contests = finals.chain(measurements.filter_map(|measurement| measurement.contest.as_ref()));
-    let mut of_case = contests.filter(|contest| contest.conditions.case == case);
-    Ok(of_case.find_map(|contest| paired(sides, contest)))
+    let comparisons = finals.chain(measurements.filter_map(|measurement| measurement.comparison.as_ref()));
+    let mut of_case = comparisons.filter(|comparison| comparison.conditions.case == case);
+    Ok(of_case.find_map(|comparison| paired(sides, comparison)))
 }
 
-fn paired([a, b]: [&Side; 2], contest: &Contest) -> Option<Answer> {
-    let (a, b) = (a.find(contest)?, b.find(contest)?);
-    let ratio = paired_ratio(&b.blocks_ns, &a.blocks_ns)?;
-    let time = |entrant: &Entrant| time(entrant.name.clone(), &entrant.timing, entrant.timing.samples_ns.len());
+fn paired([a, b]: [&Side; 2], comparison: &Comparison) -> Option<Answer> {
+    let (a, b) = (a.find(comparison)?, b.find(comparison)?);
+    let ratio = paired_ratio(&b.groups_ns, &a.groups_ns)?;
+    let time = |participant: &Participant| {
+        time(participant.name.clone(), &participant.timing, participant.timing.samples_ns.len())
+    };
     let Ratio { estimate, interval } = ratio;
     Some(Answer {
-        conditions: contest.conditions.clone(),
+        conditions: comparison.conditions.clone(),
         a: time(a),
         b: time(b),
         ratio: Over { estimate, lo: Some(interval.lo), hi: Some(interval.hi), paired: true },
-        noise: Some(contest.noise()),
+        noise: Some(comparison.noise()),
     })
 }
 
@@ -168,7 +170,7 @@ fn print(answer: &Answer, out: &mut impl Write) -> io::Result<()> {
     match (paired, time_source) {
         (true, _) => writeln!(
             out,
-            "Both were entrants of one contest: the ratio is paired within its rounds. The noise in it was {}.",
+            "Both were participants of one comparison: the ratio is paired within its rounds. The noise in it was {}.",
             format::percent(answer.noise.unwrap_or(0.0))
         ),
         (false, TimeSource::Measured) => writeln!(

@@ -40,11 +40,11 @@ pub struct Args {
     #[arg(long, default_value = "sm_90a")]
     arch: String,
 
-    /// Random valid points to compile of each family, beside its start
+    /// Random valid configurations to compile of each family, beside its start
     #[arg(long, default_value_t = 0, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=100_000))]
     random: u32,
 
-    /// Seed of the random points
+    /// Seed of the random configurations
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
@@ -54,7 +54,7 @@ pub struct Args {
 }
 
 /// A point to compile, with the kernels that its launch plan names.
-struct Point {
+struct SelectedVariant {
     case: CaseName,
     variant: Variant,
     launched: Vec<String>,
@@ -62,7 +62,7 @@ struct Point {
 
 /// A point that was compiled, with what came of it.
 struct Row {
-    point: Point,
+    selected: SelectedVariant,
     result: Result<Artifact, String>,
 }
 
@@ -79,7 +79,10 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
     let device = DeviceInfo::of_arch(&args.arch).map_err(usage_sentence)?;
     let variants = variants(&workload, &families, &device, args).map_err(usage_sentence)?;
     if variants.is_empty() {
-        return Err(usage_sentence(format!("no family has a valid point for `{}` on {}", workload.name, args.arch)));
+        return Err(usage_sentence(format!(
+            "no family has a valid configuration for `{}` on {}",
+            workload.name, args.arch
+        )));
     }
     let compiler = Compiler::new(
         own_executable()?,
@@ -90,7 +93,10 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
     )?;
     let rows: Vec<Row> = variants
         .into_par_iter()
-        .map(|point| Row { result: compiler.compile(&point.variant).map_err(|error| error.to_string()), point })
+        .map(|selected| Row {
+            result: compiler.compile(&selected.variant).map_err(|error| error.to_string()),
+            selected,
+        })
         .map(Row::with_every_kernel)
         .collect();
     for row in &rows {
@@ -102,26 +108,31 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
     }
 }
 
-/// Lists the start of every family for every specialization, and random points.
-fn variants(workload: &Workload, families: &[Family], device: &DeviceInfo, args: &Args) -> Result<Vec<Point>, String> {
+/// Lists the start of every family for every specialization, and random configurations.
+fn variants(
+    workload: &Workload,
+    families: &[Family],
+    device: &DeviceInfo,
+    args: &Args,
+) -> Result<Vec<SelectedVariant>, String> {
     let mut rng = SmallRng::seed_from_u64(args.seed);
-    let mut variants: Vec<Point> = Vec::new();
+    let mut variants: Vec<SelectedVariant> = Vec::new();
     for family in families.iter().filter(|family| family.fits(workload, device)) {
         let mut specializations = Vec::new();
         for case in &workload.cases {
             let space = Space { family, case, dtype: workload.dtype, device };
-            // Of the cases that share a source, the first on which the family has a valid point stands for all.
+            // Of the cases that share a source, the first on which the family has a valid configuration stands for all.
             let specialization = family.specialization(case);
             if specializations.contains(&specialization) {
                 continue;
             }
             let Some(start) = space.start()? else { continue };
             specializations.push(specialization);
-            let mut points = vec![start];
+            let mut configurations = vec![start];
             for _ in 0..args.random {
-                points.extend(space.random(&mut rng)?);
+                configurations.extend(space.random(&mut rng)?);
             }
-            for params in points {
+            for params in configurations {
                 // A mistake in the launch plan is told here, not first where a GPU is.
                 let plan = family.plan(&params, case, workload.op, workload.dtype, device).map_err(|error| {
                     format!("family `{}` has no launch plan on case `{}`: {error}", family.name, case.name)
@@ -129,7 +140,7 @@ fn variants(workload: &Workload, families: &[Family], device: &DeviceInfo, args:
                 let variant = render(family, &family.specialization(case), workload.dtype, &params)?;
                 if !variants.iter().any(|other| other.variant.hash == variant.hash) {
                     let launched = plan.launches.into_iter().map(|launch| launch.kernel).collect();
-                    variants.push(Point { case: case.name.clone(), variant, launched });
+                    variants.push(SelectedVariant { case: case.name.clone(), variant, launched });
                 }
             }
         }
@@ -140,19 +151,19 @@ fn variants(workload: &Workload, families: &[Family], device: &DeviceInfo, args:
 impl Row {
     /// Refuses a source that lacks a kernel of its launch plan: a device would find that out when it is too late.
     fn with_every_kernel(self) -> Self {
-        let Self { point, result } = self;
+        let Self { selected, result } = self;
         let result = result.and_then(|artifact| {
             let has = |name: &String| artifact.kernels.iter().any(|kernel| &kernel.name == name);
-            match point.launched.iter().find(|name| !has(name)) {
+            match selected.launched.iter().find(|name| !has(name)) {
                 Some(name) => Err(format!("it launches `{name}`, which is no `extern \"C\"` kernel of the source")),
                 None => Ok(artifact),
             }
         });
-        Self { point, result }
+        Self { selected, result }
     }
 
     fn write_text(&self, out: &mut impl Write) -> anyhow::Result<()> {
-        let Point { case, variant, launched } = &self.point;
+        let SelectedVariant { case, variant, launched } = &self.selected;
         let (family, params) = (&variant.family, show_params(&variant.params));
         writeln!(out, "{family} {} on {case}: {params}", variant.hash.short())?;
         match &self.result {
@@ -185,11 +196,11 @@ impl Row {
             Err(error) => (&[][..], Some(error)),
         };
         let object = serde_json::json!({
-            "case": self.point.case,
-            "family": self.point.variant.family,
-            "params": self.point.variant.params,
-            "hash": self.point.variant.hash,
-            "launched": self.point.launched,
+            "case": self.selected.case,
+            "family": self.selected.variant.family,
+            "params": self.selected.variant.params,
+            "hash": self.selected.variant.hash,
+            "launched": self.selected.launched,
             "kernels": kernels,
             "error": error,
         });

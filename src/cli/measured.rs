@@ -1,19 +1,19 @@
-//! A contest as people and programs read it: the same for `bench` and `reproduce`.
+//! A comparison as people and programs read it: the same for `bench` and `reproduce`.
 
 use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::contests::{self, challenger_is, over_challenger};
+use super::comparisons::{self, challenger_is, over_challenger};
+use crate::domain::comparison::{Comparison, Participant, Role};
 use crate::domain::conditions::Conditions;
-use crate::domain::contest::{Contest, Entrant, Role};
 use crate::domain::device::TimeSource;
 use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::machine::MachineSummary;
 use crate::domain::op::Dims;
 use crate::domain::regime::Regime;
 
-/// What a contest found, for programs. docs/bench.md describes it.
+/// What a comparison found, for programs. docs/bench.md describes it.
 #[derive(Debug, Serialize)]
 pub(super) struct Found {
     workload: String,
@@ -28,16 +28,16 @@ pub(super) struct Found {
     floor_us: Option<f64>,
     /// A ratio that differs from 1 by less is none. Null where there was no A/A control.
     noise: Option<f64>,
-    block: usize,
+    group_size: usize,
     discarded_rounds: usize,
     /// Other processes on the GPU.
     others: Vec<String>,
-    entrants: Vec<FoundEntrant>,
+    participants: Vec<FoundParticipant>,
 }
 
-/// One side of a contest, for programs.
+/// One side of a comparison, for programs.
 #[derive(Debug, Serialize)]
-struct FoundEntrant {
+struct FoundParticipant {
     role: Role,
     name: String,
     iteration: Option<IterationId>,
@@ -59,9 +59,9 @@ struct FoundEntrant {
 }
 
 impl Found {
-    /// Takes over what a contest found.
-    pub(super) fn of(contest: &Contest, repeat: usize) -> Self {
-        let conditions = contest.conditions.clone();
+    /// Takes over what a comparison found.
+    pub(super) fn of(comparison: &Comparison, repeat: usize) -> Self {
+        let conditions = comparison.conditions.clone();
         Self {
             workload: conditions.workload,
             case: conditions.case,
@@ -71,20 +71,24 @@ impl Found {
             regime: conditions.regime,
             time_source: conditions.time_source,
             repeat,
-            floor_us: contest.floor_ns.map(|ns| ns / 1e3),
-            noise: contest.against(Role::Twin).map(|_| contest.noise()),
-            block: contest.block,
-            discarded_rounds: contest.discarded_rounds,
-            others: contest.others.clone(),
-            entrants: contest.entrants.iter().map(|entrant| FoundEntrant::of(contest, entrant)).collect(),
+            floor_us: comparison.floor_ns.map(|ns| ns / 1e3),
+            noise: comparison.against(Role::Control).map(|_| comparison.noise()),
+            group_size: comparison.group_size,
+            discarded_rounds: comparison.discarded_rounds,
+            others: comparison.others.clone(),
+            participants: comparison
+                .participants
+                .iter()
+                .map(|participant| FoundParticipant::of(comparison, participant))
+                .collect(),
         }
     }
 }
 
-impl FoundEntrant {
-    fn of(contest: &Contest, entrant: &Entrant) -> Self {
-        let ratio = over_challenger(contest, entrant);
-        let Entrant { role, name, iteration, timing, correctness, machine, energy_j, .. } = entrant;
+impl FoundParticipant {
+    fn of(comparison: &Comparison, participant: &Participant) -> Self {
+        let ratio = over_challenger(comparison, participant);
+        let Participant { role, name, iteration, timing, correctness, machine, energy_j, .. } = participant;
         Self {
             role: *role,
             name: name.clone(),
@@ -95,8 +99,8 @@ impl FoundEntrant {
             launches_per_sample: timing.launches_per_sample,
             ratio: ratio.map(|ratio| ratio.estimate),
             ratio_ci: ratio.map(|ratio| [ratio.interval.lo, ratio.interval.hi]),
-            challenger_is: challenger_is(contest, entrant),
-            share_of_floor: contest.floor_ns.map(|floor_ns| floor_ns / timing.median_ns),
+            challenger_is: challenger_is(comparison, participant),
+            share_of_floor: comparison.floor_ns.map(|floor_ns| floor_ns / timing.median_ns),
             machine: machine.clone(),
             energy_j: *energy_j,
             relative_l2: correctness.map(|correctness| correctness.relative_l2),
@@ -105,15 +109,15 @@ impl FoundEntrant {
     }
 }
 
-/// Prints a contest, with the conditions that show on the command line.
-pub(super) fn print(contest: &Contest, out: &mut impl Write) -> io::Result<()> {
-    writeln!(out, "{}", title(contest))?;
-    contests::print(contest, out)
+/// Prints a comparison, with the conditions that show on the command line.
+pub(super) fn print(comparison: &Comparison, out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "{}", title(comparison))?;
+    comparisons::print(comparison, out)
 }
 
 /// Says what was measured and under which conditions.
-pub(super) fn title(contest: &Contest) -> String {
-    let Conditions { workload, case, device, regime, time_source, .. } = &contest.conditions;
+pub(super) fn title(comparison: &Comparison) -> String {
+    let Conditions { workload, case, device, regime, time_source, .. } = &comparison.conditions;
     format!("{workload}/{case} on {device}, {} L2, times are {}", regime.name(), time_source.name())
 }
 

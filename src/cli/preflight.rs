@@ -11,19 +11,19 @@ use crate::runner::render::render;
 use crate::store::Past;
 
 /// Refuses a workload whose reference family is not there.
-pub fn check_reference(workload: &Workload, families: &[Family]) -> Result<(), String> {
-    if families.iter().any(|family| family.name == workload.reference) {
+pub fn check_initial_kernel(workload: &Workload, families: &[Family]) -> Result<(), String> {
+    if families.iter().any(|family| family.name == workload.initial_kernel) {
         return Ok(());
     }
-    let hint = did_you_mean(&workload.reference, families.iter().map(|family| family.name.as_str()));
+    let hint = did_you_mean(&workload.initial_kernel, families.iter().map(|family| family.name.as_str()));
     Err(format!(
-        "workload `{}` names the reference family `{}`, which is not there{hint}",
-        workload.name, workload.reference
+        "workload `{}` names the initial kernel `{}`, which is not there{hint}",
+        workload.name, workload.initial_kernel
     ))
 }
 
-/// Refuses what no session could search: no family that fits, a case without a valid point, a template that does not
-/// render, a launch plan that cannot be filled in.
+/// Refuses what no session could search: no family that fits, a case without a valid configuration, a template that
+/// does not render, a launch plan that cannot be filled in.
 pub fn check_spaces(
     workload: &Workload,
     families: &[Family],
@@ -59,7 +59,7 @@ pub fn check_spaces(
         }
         if reasons.len() == fitting.len() {
             return Err(format!(
-                "case `{}` has no valid point in any family: {}; leave it out with --case, or widen a family's values",
+                "case `{}` has no valid configuration in any family: {}; leave it out with --case, or widen a family's values",
                 case.name,
                 reasons.join("; ")
             ));
@@ -121,7 +121,7 @@ pub fn check_meaning(past: &Past, workload: &Workload, families: &[Family]) -> R
     let (id, now) = (past.record.session.id, Meaning::of(workload, families, &past.asked.families));
     if now.workload != then.workload {
         return Err(format!(
-            "op, dtype, tolerance or reference of workload `{}` is not what it was when session {id} began: put the workload \
+            "op, dtype, tolerance or initial kernel of workload `{}` is not what it was when session {id} began: put the workload \
              back as it was, or start another session",
             workload.name
         ));

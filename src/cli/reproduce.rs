@@ -10,11 +10,11 @@ use super::bench::open;
 use super::error::{usage, usage_sentence};
 use super::measured::{self, Found, show_versions};
 use super::table::{Table, figure};
-use crate::bench::{Asked, Bench, Bout, Committed, Subject};
+use crate::bench::{Bench, Bout, Committed, Selection, Subject};
 use crate::catalog::Project;
 use crate::config::Config;
+use crate::domain::comparison::Comparison;
 use crate::domain::conditions::{Conditions, Figure, compare};
-use crate::domain::contest::Contest;
 use crate::domain::device::DeviceInfo;
 use crate::domain::ids::CaseName;
 use crate::domain::op::Dims;
@@ -76,7 +76,7 @@ struct Reproduced {
     /// By how much the ratio may differ from 1.
     tolerance: f64,
     holds: bool,
-    contest: Found,
+    comparison: Found,
 }
 
 /// What was found, for programs.
@@ -113,12 +113,12 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
             with_baseline: false,
             energy: true,
         };
-        let contest = bench.measure(&held).await?;
+        let comparison = bench.measure(&held).await?;
         if !args.json {
-            measured::print(&contest, out)?;
+            measured::print(&comparison, out)?;
             writeln!(out)?;
         }
-        cases.push(reproduced(winner, &contest, bench.device().replays())?);
+        cases.push(reproduced(winner, &comparison, bench.device().replays())?);
     }
     let versions = bench.versions();
     let failed: Vec<CaseName> = cases.iter().filter(|case| !case.holds).map(|case| case.case.clone()).collect();
@@ -168,7 +168,7 @@ fn recorded(bench: &Bench, project: &Project, winner: &WinnerInCommit) -> anyhow
     }
     let committed = Committed { workload: winner.workload.clone(), source, sidecar };
     let ci_us = committed.sidecar.measurement.shown_ci_us();
-    let subject = bench.committed(&committed, Asked { workload: None, cases: &[] })?;
+    let subject = bench.committed(&committed, Selection { workload: None, cases: &[] })?;
     bench.check_regime(&subject, regime).map_err(anyhow::Error::msg)?;
     Ok(Recorded { subject, figure, ci_us })
 }
@@ -197,10 +197,10 @@ fn dims_then(winner: &WinnerInCommit, case: &str) -> anyhow::Result<Dims> {
     Ok(workload.case(case).map_err(|problem| anyhow!("in its commit, {problem}"))?.dims.clone())
 }
 
-fn reproduced(winner: &Recorded, contest: &Contest, has_noise: bool) -> anyhow::Result<Reproduced> {
-    let challenger = contest.challenger().ok_or_else(|| anyhow!("nothing was measured"))?;
+fn reproduced(winner: &Recorded, comparison: &Comparison, has_noise: bool) -> anyhow::Result<Reproduced> {
+    let challenger = comparison.challenger().ok_or_else(|| anyhow!("nothing was measured"))?;
     let found = Figure {
-        conditions: contest.conditions.clone(),
+        conditions: comparison.conditions.clone(),
         name: challenger.name.clone(),
         timing: challenger.timing.clone(),
     };
@@ -222,7 +222,7 @@ fn reproduced(winner: &Recorded, contest: &Contest, has_noise: bool) -> anyhow::
         ratio_ci: shown.then_some([ratio.interval.lo, ratio.interval.hi]),
         tolerance,
         holds: (ratio.estimate - 1.0).abs() <= tolerance,
-        contest: Found::of(contest, 1),
+        comparison: Found::of(comparison, 1),
     })
 }
 

@@ -3,10 +3,10 @@
 use std::io::Write;
 
 use super::error::{usage, usage_sentence};
-use super::preflight::{check_device, check_meaning, check_reference, check_shapes};
+use super::preflight::{check_device, check_initial_kernel, check_meaning, check_shapes};
 use super::progress::Progress;
 use super::signals;
-use super::start::{Asked, assemble, conclude, options_under, start_worker};
+use super::start::{StartRequest, assemble, conclude, options_under, start_worker};
 use crate::agent;
 use crate::catalog::Project;
 use crate::config::{self, Config};
@@ -100,17 +100,17 @@ async fn past(store: &Store, id: Option<SessionId>) -> anyhow::Result<Past> {
 }
 
 /// Reads from the project's files what the session was asked.
-fn asked(past: &Past, project: &Project, seed: u64) -> anyhow::Result<Asked> {
+fn asked(past: &Past, project: &Project, seed: u64) -> anyhow::Result<StartRequest> {
     let summary = &past.record.session;
     let workload = project.workload(&summary.workload).map_err(usage)?;
     let workload = workload.select(&summary.cases).map_err(usage_sentence)?;
     let mut families = project.families().map_err(usage)?;
     let searched = Project::searched(&families, &past.asked.families).map_err(usage)?;
-    check_reference(&workload, &families).map_err(usage_sentence)?;
+    check_initial_kernel(&workload, &families).map_err(usage_sentence)?;
     let proposer = agent::proposer(&summary.proposer, seed).map_err(usage_sentence)?;
-    if proposer.name() == agent::DRILL {
-        families.extend(project.specimens().map_err(usage)?);
+    if proposer.name() == agent::FAULT_INJECTION {
+        families.extend(project.planted_bugs().map_err(usage)?);
     }
     let device = past.record.environment.device.id.parse().map_err(usage_sentence)?;
-    Ok(Asked { workload, families, searched, proposer, device })
+    Ok(StartRequest { workload, families, searched, proposer, device })
 }

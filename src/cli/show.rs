@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use serde_json::Value;
 use similar::TextDiff;
 
-use super::contests;
+use super::comparisons;
 use super::table::{Table, figure};
 use crate::domain::ids::IterationId;
 use crate::domain::record::IterationRecord;
@@ -36,10 +36,10 @@ pub async fn run(args: &Args, store: &Store, out: &mut impl Write) -> anyhow::Re
     }
     facts(&detail, out)?;
     cases(&detail, out)?;
-    for contest in detail.iteration.measurements.iter().filter_map(|measurement| measurement.contest.as_ref()) {
-        let conditions = &contest.conditions;
-        writeln!(out, "\nContest on {} ({} L2):", conditions.case, conditions.regime.name())?;
-        contests::print(contest, out)?;
+    for comparison in detail.iteration.measurements.iter().filter_map(|measurement| measurement.comparison.as_ref()) {
+        let conditions = &comparison.conditions;
+        writeln!(out, "\nComparison on {} ({} L2):", conditions.case, conditions.regime.name())?;
+        comparisons::print(comparison, out)?;
     }
     counts(&detail, out)?;
     if let Some(artifact) = &detail.artifact {

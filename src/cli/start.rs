@@ -7,7 +7,7 @@ use anyhow::Context;
 use super::ceilings;
 use super::error::{usage, usage_sentence};
 use super::own_executable;
-use super::preflight::{check_reference, check_spaces};
+use super::preflight::{check_initial_kernel, check_spaces};
 use super::progress::Progress;
 use super::report::write_reports;
 use super::signals;
@@ -68,7 +68,8 @@ pub struct Args {
     #[arg(long)]
     device: Option<String>,
 
-    /// local or random; drill mixes broken kernels in, to see a session survive them [default: session.proposer in config.toml]
+    /// local or random; fault injection mixes broken kernels in, to see a session survive them [default:
+    /// session.proposer in config.toml]
     #[arg(long)]
     proposer: Option<String>,
 
@@ -78,7 +79,7 @@ pub struct Args {
 }
 
 /// What the command line, or an earlier session, and the project's files ask for.
-pub(super) struct Asked {
+pub(super) struct StartRequest {
     pub(super) workload: Workload,
     pub(super) families: Vec<Family>,
     pub(super) searched: Vec<String>,
@@ -131,31 +132,31 @@ pub(super) async fn conclude(
     Ok(shown?)
 }
 
-fn asked(args: &Args, project: &Project, config: &Config, seed: u64) -> anyhow::Result<Asked> {
+fn asked(args: &Args, project: &Project, config: &Config, seed: u64) -> anyhow::Result<StartRequest> {
     let defaults = &config.session;
     let workload = project.workload(args.workload.as_ref().unwrap_or(&defaults.workload)).map_err(usage)?;
     let workload = workload.select(&args.cases).map_err(usage_sentence)?;
     let mut families = project.families().map_err(usage)?;
     let searched = Project::searched(&families, &args.families).map_err(usage)?;
-    check_reference(&workload, &families).map_err(usage_sentence)?;
+    check_initial_kernel(&workload, &families).map_err(usage_sentence)?;
     let proposer = args.proposer.as_ref().unwrap_or(&defaults.proposer);
     let proposer = agent::proposer(proposer, seed).map_err(usage_sentence)?;
-    if proposer.name() == agent::DRILL {
-        families.extend(project.specimens().map_err(usage)?);
+    if proposer.name() == agent::FAULT_INJECTION {
+        families.extend(project.planted_bugs().map_err(usage)?);
     }
     let device = args.device.as_ref().unwrap_or(&defaults.device).parse().map_err(usage_sentence)?;
-    Ok(Asked { workload, families, searched, proposer, device })
+    Ok(StartRequest { workload, families, searched, proposer, device })
 }
 
 /// Puts a session together: its compiler, its baseline, its repository, what it knows of earlier ones.
 pub(super) async fn assemble(
-    asked: Asked,
+    asked: StartRequest,
     project: &Project,
     config: &Config,
     mut worker: Worker,
     store: Store,
 ) -> anyhow::Result<Dependencies> {
-    let Asked { workload, families, searched, proposer, device } = asked;
+    let StartRequest { workload, families, searched, proposer, device } = asked;
     let (toolchain, arch) = (Toolchain::find_or_fetch()?, worker.info().arch.clone());
     let compiler =
         Compiler::new(own_executable()?, toolchain, &arch, &config.compile.options, config.compile_limits())?;

@@ -10,20 +10,20 @@ pub enum Check {
     Written,
     /// Every element of the output is finite.
     Finite,
-    /// The output is near the float64 reference, over all and in its worst row.
+    /// The output is near the float64 oracle, over all and in its worst row.
     Accuracy,
     /// The inputs hold after a launch what they held before.
     Inputs,
     /// The memory around every buffer holds after a launch what it held before.
-    Surroundings,
+    GuardRegions,
     /// The same inputs give the same bytes.
     Repeatable,
     /// The outputs of timed executions are right.
     Timed,
     /// After timing, other contents in the same memory give their own output.
-    Fresh,
+    HeldOutInputs,
     /// Contents that were never seen take no longer than those that were timed.
-    Pace,
+    Memoization,
     /// Inputs that ordinary random ones never look like: needles, other scales, equal rows.
     Probe,
     /// Shapes that are not in the workload.
@@ -39,13 +39,13 @@ impl Check {
         Self::Finite,
         Self::Accuracy,
         Self::Inputs,
-        Self::Surroundings,
+        Self::GuardRegions,
         Self::Repeatable,
         Self::Timed,
-        Self::Fresh,
+        Self::HeldOutInputs,
         Self::Probe,
         Self::Hidden,
-        Self::Pace,
+        Self::Memoization,
         Self::Floor,
     ];
 
@@ -56,11 +56,11 @@ impl Check {
             Self::Finite => "finite",
             Self::Accuracy => "accuracy",
             Self::Inputs => "inputs",
-            Self::Surroundings => "surroundings",
+            Self::GuardRegions => "guard_regions",
             Self::Repeatable => "repeatable",
             Self::Timed => "timed",
-            Self::Fresh => "fresh",
-            Self::Pace => "pace",
+            Self::HeldOutInputs => "held_out_inputs",
+            Self::Memoization => "memoization",
             Self::Probe => "probe",
             Self::Hidden => "hidden",
             Self::Floor => "floor",

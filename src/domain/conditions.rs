@@ -85,7 +85,7 @@ pub struct Figure {
 /// Divides the second recorded time by the first: above 1, the first is the faster. The only way to divide two recorded times.
 ///
 /// The two were not taken in turns, so that whatever changed on the machine in between is in the ratio and not in its
-/// interval. A contest is the better answer where both can still be run.
+/// interval. A comparison is the better answer where both can still be run.
 pub fn compare(a: &Figure, b: &Figure) -> Result<Ratio, Unlike> {
     a.conditions.like(&b.conditions)?;
     let (a, b) = (&a.timing, &b.timing);

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How close an output came to the float64 reference. Errors are relative to the scale of the output.
+/// How close an output came to the float64 oracle. Errors are relative to the scale of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Correctness {
     /// `‖out − ref‖₂ / ‖ref‖₂`.

@@ -33,7 +33,8 @@ impl TimeSource {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "RecordedTiming", into = "RecordedTiming")]
 pub enum TimingMode {
-    /// A real GPU: replays plans and looks at its clock. Samples are noisy, so variants are held against each other in contests.
+    /// A real GPU: replays plans and looks at its clock. Samples are noisy, so variants are held against each other in
+    /// comparisons.
     Measured,
     /// A virtual GPU: computes one time from what a plan does. It has no noise, and nothing is replayed.
     Modelled,
@@ -168,8 +169,8 @@ impl Peaks {
     /// Returns the best rate at FP32 accuracy from those of the FMA pipes and of the FP16 tensor cores.
     ///
     /// A product of two FP32 numbers, each split into two FP16 halves, keeps FP32's accuracy with three of the four partial
-    /// products (Ootomo and Yokota, Recovering single precision accuracy from Tensor Cores, 2022). 3xTF32 is the same idea
-    /// at half the rate.
+    /// products (Ootomo and Yokota, Recovering single precision accuracy from Tensor Cores, 2022). 3xTF32 is the same
+    /// suggestion at half the rate.
     pub fn f32_ceiling(fma_flops: f64, f16_flops: f64) -> f64 {
         fma_flops.max(f16_flops / 3.0)
     }
@@ -189,7 +190,7 @@ impl DeviceInfo {
         self.timing.source()
     }
 
-    /// Tells whether it replays plans, with noise, so that variants have to be held against each other in contests.
+    /// Tells whether it replays plans, with noise, so that variants have to be held against each other in comparisons.
     pub fn replays(&self) -> bool {
         self.timing.replays()
     }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::check::Check;
-use super::contest::Contest;
+use super::comparison::Comparison;
 use super::correctness::Correctness;
 use super::ids::CaseName;
 use super::profile::Profile;
@@ -138,8 +138,8 @@ pub struct Measurement {
     pub screening: Option<Timing>,
     /// The long measurement on fresh inputs that only a variant gets which screening says is faster.
     pub confirmation: Option<Timing>,
-    /// The contest in which the confirmation was taken, where the device replays.
-    pub contest: Option<Contest>,
+    /// The comparison in which the confirmation was taken, where the device replays.
+    pub comparison: Option<Comparison>,
     /// Blocks (CTAs) of the plan's largest launch, to hold against the device's SMs.
     pub ctas: u64,
     /// How the time came about, where the device modelled it.
@@ -147,10 +147,10 @@ pub struct Measurement {
 }
 
 impl Measurement {
-    /// Takes over what a contest found of the challenger.
-    pub fn confirm(&mut self, contest: Contest) {
-        self.confirmation = contest.challenger().map(|challenger| challenger.timing.clone());
-        self.contest = Some(contest);
+    /// Takes over what a comparison found of the challenger.
+    pub fn confirm(&mut self, comparison: Comparison) {
+        self.confirmation = comparison.challenger().map(|challenger| challenger.timing.clone());
+        self.comparison = Some(comparison);
     }
 
     /// Returns the time to report: the confirmed one where there is one.

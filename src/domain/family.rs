@@ -36,9 +36,9 @@ pub struct Family {
     pub requires_sm: u32,
     /// The dimensions that are rendered into the source. Cases that agree on them share one compiled variant.
     pub constants: Vec<String>,
-    /// The axes of the search space, in the manifest's order.
+    /// The parameters of the search space, in the manifest's order.
     pub params: IndexMap<String, Param>,
-    /// What every valid point satisfies.
+    /// What every valid configuration satisfies.
     pub constraints: Vec<Constraint>,
     /// The CUDA template (Tera), with the fragments that it includes in their places.
     pub template: String,
@@ -50,7 +50,7 @@ pub struct Family {
     launches: Vec<LaunchRule>,
 }
 
-/// One axis of a search space.
+/// One parameter of a search space.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Param {
@@ -60,14 +60,14 @@ pub struct Param {
     pub default: i64,
     /// What it does, for people.
     pub about: String,
-    /// The speed-up `[low, high]` that a good move along this axis is expected to give: the prior of predictions.
+    /// The speed-up `[low, high]` that a good move along this parameter is expected to give: the prior of predictions.
     pub expect: [f64; 2],
 }
 
 /// A condition on parameters, dimensions and device limits, with the reason that a user is shown.
 #[derive(Debug, Clone)]
 pub struct Constraint {
-    /// True for a valid point.
+    /// True for a valid configuration.
     pub expr: Expr,
     /// Why.
     pub why: String,
@@ -75,7 +75,7 @@ pub struct Constraint {
 
 /// Why a point of a family cannot run on a case and device.
 #[derive(Debug, Clone, thiserror::Error)]
-pub enum PointError {
+pub enum ConfigurationError {
     /// A constraint does not hold: the point is outside the space.
     #[error("`{expr}` does not hold: {why}")]
     Constraint {
@@ -89,7 +89,7 @@ pub enum PointError {
     Manifest(String),
 }
 
-impl From<ExprError> for PointError {
+impl From<ExprError> for ConfigurationError {
     fn from(error: ExprError) -> Self {
         Self::Manifest(error.to_string())
     }
@@ -230,13 +230,13 @@ impl Family {
         op: &dyn Op,
         dtype: Dtype,
         device: &DeviceInfo,
-    ) -> Result<LaunchPlan, PointError> {
+    ) -> Result<LaunchPlan, ConfigurationError> {
         let bindings = self.valid_bindings(params, case, dtype, device)?;
         let (workspaces, no_workspaces) = there(&self.workspaces, |rule| &rule.when, &bindings)?;
         let (tensor_maps, no_maps) = there(&self.tensor_maps, |rule| &rule.when, &bindings)?;
         let (launches, _) = there(&self.launches, |rule| &rule.when, &bindings)?;
         if launches.is_empty() {
-            return Err(PointError::Manifest(
+            return Err(ConfigurationError::Manifest(
                 "every [[launch]] is left out by its `when`: one must be there".to_owned(),
             ));
         }
@@ -257,13 +257,19 @@ impl Family {
         own.into_iter().try_for_each(|name| scope.check_free(name))?;
         let launches = launches.iter().map(|rule| rule.fill(&scope)).collect::<Result<Vec<_>, _>>()?;
         let plan = LaunchPlan { workspaces, launches };
-        plan.check(&tensors).map_err(PointError::Manifest)?;
+        plan.check(&tensors).map_err(ConfigurationError::Manifest)?;
         Ok(plan)
     }
 
-    /// Tells whether a point satisfies every constraint on a case and device. Of a point that lacks some axes, every
-    /// constraint that can be evaluated without them.
-    pub fn check(&self, params: &Params, case: &Case, dtype: Dtype, device: &DeviceInfo) -> Result<(), PointError> {
+    /// Tells whether a point satisfies every constraint on a case and device. Of a point that lacks some parameters,
+    /// every constraint that can be evaluated without them.
+    pub fn check(
+        &self,
+        params: &Params,
+        case: &Case,
+        dtype: Dtype,
+        device: &DeviceInfo,
+    ) -> Result<(), ConfigurationError> {
         self.valid_bindings(params, case, dtype, device).map(|_| ())
     }
 
@@ -273,7 +279,7 @@ impl Family {
         case: &Case,
         dtype: Dtype,
         device: &DeviceInfo,
-    ) -> Result<Bindings, PointError> {
+    ) -> Result<Bindings, ConfigurationError> {
         let complete = self.params.keys().all(|name| params.contains_key(name));
         let undecided = |error: &ExprError| !complete && error.is_undefined_name();
         let mut bindings = case.dims.clone();
@@ -291,7 +297,7 @@ impl Family {
             match expr.truth(&bindings) {
                 Ok(true) => {}
                 Ok(false) => {
-                    return Err(PointError::Constraint { expr: expr.text().to_owned(), why: why.clone() });
+                    return Err(ConfigurationError::Constraint { expr: expr.text().to_owned(), why: why.clone() });
                 }
                 Err(error) if undecided(&error) => {}
                 Err(error) => return Err(error.into()),
@@ -306,7 +312,7 @@ fn there<'a, Rule>(
     rules: &'a [Rule],
     when: impl Fn(&Rule) -> &When,
     bindings: &Bindings,
-) -> Result<(Vec<&'a Rule>, Vec<&'a Rule>), PointError> {
+) -> Result<(Vec<&'a Rule>, Vec<&'a Rule>), ConfigurationError> {
     let (mut there, mut left_out) = (Vec::new(), Vec::new());
     for rule in rules {
         if when(rule).holds(bindings)? { there.push(rule) } else { left_out.push(rule) }

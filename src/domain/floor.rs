@@ -5,7 +5,7 @@
 //! needs beyond, such as the exponentials of a softmax, is no part of it.
 
 use super::device::DeviceInfo;
-use super::op::Role;
+use super::op::TensorRole;
 use super::regime::Regime;
 use super::workload::{Case, Workload};
 
@@ -51,7 +51,7 @@ impl Floor {
     /// Returns the floor of a case on a device, in the case's own cache regime.
     pub fn of(workload: &Workload, case: &Case, device: &DeviceInfo) -> Self {
         let (op, dtype, peaks) = (workload.op, workload.dtype, &device.peaks);
-        let inputs = op.tensors(&case.dims, dtype).into_iter().filter(|tensor| tensor.role == Role::Input);
+        let inputs = op.tensors(&case.dims, dtype).into_iter().filter(|tensor| tensor.role == TensorRole::Input);
         let input_bytes: f64 = inputs.map(|tensor| tensor.bytes() as f64).sum();
         let memory_bytes = match case.regime.on(device) {
             // The launch before left at most as much in L2 as fits. Whatever a kernel keeps there, of inputs or of outputs,
@@ -128,7 +128,7 @@ mod tests {
     fn floor(dtype: &str, regime: &str, dims: &str) -> (f64, Limiter) {
         let text = format!(
             "name = \"w\"\nabout = \"A test.\"\nop = \"attention\"\ndtype = \"{dtype}\"\nregime = \"{regime}\"\n\
-             reference = \"r\"\ntolerance = {{ relative_l2 = 1e-3, worst_row = 4e-3 }}\n[[case]]\nname = \"c\"\n{dims}\n"
+             initial_kernel = \"r\"\ntolerance = {{ relative_l2 = 1e-3, worst_row = 4e-3 }}\n[[case]]\nname = \"c\"\n{dims}\n"
         );
         let workload = Workload::parse(&text, ops::find).unwrap();
         let floor = Floor::of(&workload, &workload.cases[0], &device());

@@ -18,9 +18,9 @@ use super::verdict::Verdict;
 ///
 /// A session remembers every point that it has proposed, so this is only the point's hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Point([u8; 16]);
+pub struct ConfigurationId([u8; 16]);
 
-impl Point {
+impl ConfigurationId {
     /// Makes the point of parameters in a family and specialization.
     pub fn new(family: &str, specialization: &Dims, params: &Params) -> Self {
         let mut hasher = blake3::Hasher::new();
@@ -83,8 +83,8 @@ pub struct CaseTime {
     pub ctas: u64,
     /// What was counted, where the time is modelled.
     pub profile: Option<Profile>,
-    /// It comes from a look: neither a contest nor a start.
-    pub look: bool,
+    /// It comes from a look: neither a comparison nor a start.
+    pub screened_only: bool,
 }
 
 /// Everything that a session has learnt.
@@ -97,7 +97,7 @@ pub struct History {
     /// The fastest of each case, confirmed or not: its iteration and its time.
     pub(crate) fastest: HashMap<CaseName, (IterationId, f64)>,
     /// Points proposed so far, also those in flight: none is proposed twice.
-    pub proposed: HashSet<Point>,
+    pub proposed: HashSet<ConfigurationId>,
 }
 
 impl History {
@@ -136,8 +136,8 @@ impl History {
 
     fn learn_case(&mut self, begun: &Begun, found: &CaseRecord) -> Option<CaseTime> {
         let (timing, ctas) = (found.best_timing()?, found.ctas?);
-        let leads = matches!(found.verdict, Some(Verdict::Start | Verdict::Improved));
-        if leads {
+        let is_best = matches!(found.verdict, Some(Verdict::Start | Verdict::Improved));
+        if is_best {
             let (iteration, hash) = (begun.iteration, begun.hash.clone());
             self.incumbents.insert(found.case.clone(), Incumbent { iteration, hash, timing: timing.clone() });
         }
@@ -154,7 +154,7 @@ impl History {
             median_ns: ns,
             ctas,
             profile: found.profile.clone(),
-            look: !leads && found.contest.is_none(),
+            screened_only: !is_best && found.comparison.is_none(),
         })
     }
 

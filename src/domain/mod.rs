@@ -3,13 +3,13 @@
 pub mod artifact;
 pub mod budget;
 pub mod check;
+pub mod comparison;
 pub mod conditions;
-pub mod contest;
+pub mod corpus;
 pub mod correctness;
 pub mod cost;
 pub mod device;
 pub mod evaluation;
-pub mod exhibit;
 pub mod expr;
 pub mod family;
 pub mod finding;

@@ -1,4 +1,4 @@
-//! What a workload computes: its dimensions, tensors, work and float64 reference.
+//! What a workload computes: its dimensions, tensors, work and float64 oracle.
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
@@ -37,7 +37,7 @@ impl Dtype {
 /// What a kernel does with a tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Role {
+pub enum TensorRole {
     /// Read only.
     Input,
     /// Written in full by every launch of the plan.
@@ -51,10 +51,10 @@ pub struct TensorSpec {
     pub name: String,
     /// Element type.
     pub dtype: Dtype,
-    /// Extent of each axis, outermost first; the last axis is contiguous.
+    /// Extent of each parameter, outermost first; the last parameter is contiguous.
     pub shape: Vec<usize>,
     /// Input or output.
-    pub role: Role,
+    pub role: TensorRole,
 }
 
 impl TensorSpec {
@@ -68,7 +68,7 @@ impl TensorSpec {
         self.elements() * self.dtype.bytes()
     }
 
-    /// Returns the extent of the last axis: a *row* is one slice along it.
+    /// Returns the extent of the last parameter: a *row* is one slice along it.
     pub fn row_len(&self) -> usize {
         self.shape.last().copied().unwrap_or(1)
     }
@@ -145,7 +145,7 @@ pub trait Op: Sync + Send {
     ///
     /// `inputs` holds the input tensors in the order of [`Op::tensors`], each element already rounded to the
     /// workload's dtype and widened to f32, which holds every f16 and f32 exactly.
-    fn reference(&self, dims: &Dims, inputs: &[Vec<f32>], rows: &[usize]) -> Vec<f64>;
+    fn oracle(&self, dims: &Dims, inputs: &[Vec<f32>], rows: &[usize]) -> Vec<f64>;
 
     /// Returns the fewest bytes that device memory must move: each input read once, each output written once.
     fn bytes(&self, dims: &Dims, dtype: Dtype) -> f64 {
@@ -154,6 +154,6 @@ pub trait Op: Sync + Send {
 
     /// Returns the output tensor of a case.
     fn output(&self, dims: &Dims, dtype: Dtype) -> TensorSpec {
-        self.tensors(dims, dtype).into_iter().find(|t| t.role == Role::Output).expect("every op has one output")
+        self.tensors(dims, dtype).into_iter().find(|t| t.role == TensorRole::Output).expect("every op has one output")
     }
 }

@@ -55,7 +55,7 @@ pub enum Origin {
         changes: Vec<Change>,
     },
     /// The fastest configuration of another case.
-    Transfer {
+    WarmStart {
         /// That case.
         case: CaseName,
     },

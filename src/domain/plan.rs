@@ -210,11 +210,12 @@ pub enum ScalarValue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::op::Role;
+    use crate::domain::op::TensorRole;
 
     /// Loads a map of `k`, with something about it or about its launch changed.
     fn checked(change: impl FnOnce(&mut LaunchPlan, &mut TensorMap)) -> Result<(), String> {
-        let tensor = TensorSpec { name: "k".to_owned(), dtype: Dtype::F16, shape: vec![100, 64], role: Role::Input };
+        let tensor =
+            TensorSpec { name: "k".to_owned(), dtype: Dtype::F16, shape: vec![100, 64], role: TensorRole::Input };
         let mut map = TensorMap {
             name: "k_map".to_owned(),
             tensor: "k".to_owned(),

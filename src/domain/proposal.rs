@@ -29,7 +29,7 @@ pub struct Proposal {
 
 /// A proposal before its source is rendered: what a proposer that searches a family's space comes up with.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Idea {
+pub struct Suggestion {
     /// The family's name.
     pub family: String,
     /// The point of its space.
@@ -61,7 +61,7 @@ pub struct KnownWinner {
     pub device: String,
     /// Its confirmed time there, in microseconds.
     pub median_us: f64,
-    /// Whether it won on a device of the session's kind, so that it is one to be beaten. Else it is an idea to try and no
-    /// more: times of two devices say nothing about each other.
+    /// Whether it won on a device of the session's kind, so that it is one to be beaten. Else it is a suggestion to try
+    /// and no more: times of two devices say nothing about each other.
     pub here: bool,
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::contest::Contest;
+use super::comparison::Comparison;
 use super::correctness::Correctness;
 use super::cost::Spent;
 use super::device::{DeviceInfo, TimeSource};
@@ -64,7 +64,7 @@ impl Status {
 
 /// What a session was asked, beside what its summary says: what it takes to go on later.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Asked {
+pub struct SessionScope {
     /// Names of the families to search.
     pub families: Vec<String>,
     /// Element type of the tensors.
@@ -89,7 +89,7 @@ impl Meaning {
     /// Returns what a workload and the families that a session uses of all mean now.
     pub fn of(workload: &Workload, families: &[Family], searched: &[String]) -> Self {
         let used =
-            families.iter().filter(|family| searched.contains(&family.name) || family.name == workload.reference);
+            families.iter().filter(|family| searched.contains(&family.name) || family.name == workload.initial_kernel);
         let families = used.map(|family| (family.name.clone(), family.meaning.clone())).collect();
         Self { workload: workload.meaning(), families }
     }
@@ -130,18 +130,18 @@ pub struct Baseline {
     pub timing: Timing,
     /// Median time of a call without a graph, the host's work with it, as a user without graphs sees it.
     pub eager_ns: Option<f64>,
-    /// How far its output is from the float64 reference, over the whole of it.
+    /// How far its output is from the float64 oracle, over the whole of it.
     pub relative_l2: Option<f64>,
 }
 
 impl Baseline {
     /// Names the default configuration of a workload's reference family, which is the baseline where no program can be timed.
-    pub fn reference_name(time_source: TimeSource, reference: &str) -> String {
-        format!("{}, the seed of {reference}", time_source.name())
+    pub fn initial_kernel_name(time_source: TimeSource, initial_kernel: &str) -> String {
+        format!("{}, the seed of {initial_kernel}", time_source.name())
     }
 
     /// Tells whether the initial kernel stands in for a program.
-    pub fn is_reference(&self) -> bool {
+    pub fn is_initial_kernel(&self) -> bool {
         self.kind == BaselineKind::InitialKernel
     }
 }
@@ -149,8 +149,8 @@ impl Baseline {
 /// What settled a case when the iterations of a session were over.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Final {
-    /// The contest of all that were too near to each other.
-    pub contest: Contest,
+    /// The comparison of all that were too near to each other.
+    pub comparison: Comparison,
     /// The iteration whose variant is the best of the case after it.
     pub winner: IterationId,
 }
@@ -281,8 +281,8 @@ pub struct CaseRecord {
     pub screening: Option<Timing>,
     /// The long measurement on fresh inputs.
     pub confirmation: Option<Timing>,
-    /// The contest in which the confirmation was taken, where the device replays.
-    pub contest: Option<Contest>,
+    /// The comparison in which the confirmation was taken, where the device replays.
+    pub comparison: Option<Comparison>,
     /// How the time came about, where the device modelled it.
     pub profile: Option<Profile>,
     /// What was decided.
@@ -296,7 +296,7 @@ pub struct CaseRecord {
 impl CaseRecord {
     /// Records what was measured on a case, with what was decided.
     pub fn of(measurement: &Measurement, decision: Option<&Decision>) -> Self {
-        let Measurement { case, regime, correctness, screening, confirmation, contest, ctas, profile } =
+        let Measurement { case, regime, correctness, screening, confirmation, comparison, ctas, profile } =
             measurement.clone();
         Self {
             case,
@@ -305,7 +305,7 @@ impl CaseRecord {
             ctas: Some(ctas),
             screening,
             confirmation,
-            contest,
+            comparison,
             profile,
             verdict: decision.map(|decision| decision.verdict),
             speedup: decision.and_then(|decision| decision.speedup),
@@ -322,7 +322,7 @@ impl CaseRecord {
             ctas: None,
             screening: None,
             confirmation: None,
-            contest: None,
+            comparison: None,
             profile: None,
             verdict: Some(decision.verdict),
             speedup: decision.speedup,
@@ -338,7 +338,7 @@ impl CaseRecord {
             correctness: self.correctness?,
             screening: self.screening.clone(),
             confirmation: self.confirmation.clone(),
-            contest: self.contest.clone(),
+            comparison: self.comparison.clone(),
             ctas: self.ctas?,
             profile: self.profile.clone(),
         })

@@ -24,7 +24,7 @@ pub const COLD_L2_SIZES: u64 = 3;
 /// fill a sample of the shortest kernel ten times over.
 const MOST_SETS: u64 = 4096;
 
-/// The share of device memory that the sets may take: the other entrants of a contest need some, too.
+/// The share of device memory that the sets may take: the other participants of a comparison need some, too.
 const MEMORY_SHARE: f64 = 0.5;
 
 /// Returns how many buffer sets a case needs on a device to be timed cold. The error says in one sentence why it cannot be.

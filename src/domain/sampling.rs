@@ -41,7 +41,7 @@ impl Sampling {
     /// Tells whether no further sample is needed.
     ///
     /// The rule sees the spread of the samples at hand and nothing else: on a machine whose clock has two states they may
-    /// all be of one. So a screened time chooses what to look at again, and a contest decides.
+    /// all be of one. So a screened time chooses what to look at again, and a comparison decides.
     pub fn is_enough(&self, samples: &[f64]) -> bool {
         samples.len() >= self.least.max(LEAST_SAMPLES) && self.is_precise(samples)
     }

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
+use super::comparison::{self, Comparison};
 use super::conditions::Conditions;
-use super::contest::{self, Contest};
 use super::device::TimeSource;
 use super::evaluation::Measurement;
 use super::ids::CaseName;
-use super::op::{Dims, Dtype, Role, TensorSpec};
+use super::op::{Dims, Dtype, TensorRole, TensorSpec};
 use super::plan::{Initial, Launch, LaunchPlan, Workspace};
 use super::regime::Regime;
 use super::sampling::LEAST_SAMPLES;
@@ -56,10 +56,10 @@ pub struct Sidecar {
 pub struct SidecarTensor {
     /// Element type.
     pub dtype: Dtype,
-    /// Extent of each axis, outermost first.
+    /// Extent of each parameter, outermost first.
     pub shape: Vec<usize>,
     /// Input or output.
-    pub role: Role,
+    pub role: TensorRole,
 }
 
 /// A scratch buffer.
@@ -105,7 +105,7 @@ pub struct SidecarMeasurement {
     pub regime: Regime,
     /// Whether the time is measured or modelled.
     pub time_source: TimeSource,
-    /// `‖out − ref‖₂ / ‖ref‖₂` against the float64 reference.
+    /// `‖out − ref‖₂ / ‖ref‖₂` against the float64 oracle.
     pub relative_l2: f64,
     /// The same for the worst row.
     pub worst_row: f64,
@@ -142,11 +142,11 @@ impl SidecarVariant {
 }
 
 impl SidecarMeasurement {
-    /// Takes over the time to report of a measurement, with what its contest said if there was one.
+    /// Takes over the time to report of a measurement, with what its comparison said if there was one.
     pub fn of(conditions: &Conditions, measurement: &Measurement, timing: &Timing) -> Self {
-        let contest = measurement.contest.as_ref();
-        let baseline = contest.and_then(|contest| contest.against(contest::Role::Baseline));
-        let machine = contest.and_then(|contest| contest.challenger()?.machine.as_ref());
+        let comparison = measurement.comparison.as_ref();
+        let baseline = comparison.and_then(|comparison| comparison.against(comparison::Role::Baseline));
+        let machine = comparison.and_then(|comparison| comparison.challenger()?.machine.as_ref());
         Self {
             workload: Some(conditions.workload.clone()),
             case: conditions.case.clone(),
@@ -159,13 +159,15 @@ impl SidecarMeasurement {
             time_source: conditions.time_source,
             relative_l2: measurement.correctness.relative_l2,
             worst_row: measurement.correctness.worst_row,
-            ratio_to_baseline: baseline.map(|(entrant, Ratio { estimate, interval })| SidecarRatio {
-                name: entrant.name.clone(),
+            ratio_to_baseline: baseline.map(|(participant, Ratio { estimate, interval })| SidecarRatio {
+                name: participant.name.clone(),
                 estimate,
                 lo: interval.lo,
                 hi: interval.hi,
             }),
-            noise: contest.filter(|contest| contest.against(contest::Role::Twin).is_some()).map(Contest::noise),
+            noise: comparison
+                .filter(|comparison| comparison.against(comparison::Role::Control).is_some())
+                .map(Comparison::noise),
             sm_clock_mhz: machine.and_then(|machine| machine.sm_clock_mhz),
         }
     }
@@ -278,7 +280,7 @@ pub(crate) mod tests {
                 name: "q".to_owned(),
                 dtype: Dtype::F16,
                 shape: vec![1, 64],
-                role: Role::Input,
+                role: TensorRole::Input,
             }]),
             workspaces: workspaces(&[Workspace { name: "partial".to_owned(), bytes: 4096, initial: Initial::Zero }]),
             launches: vec![Launch {
@@ -331,8 +333,8 @@ pub(crate) mod tests {
         assert_eq!(serde_json::from_str::<Sidecar>(&text).unwrap(), sidecar());
     }
 
-    /// The committed winners, of which the first were written before there were contests. Each has its source, and each
-    /// source a winner.
+    /// The committed winners, of which the first were written before there were comparisons. Each has its source, and
+    /// each source a winner.
     #[test]
     fn every_committed_winner_reads_and_has_its_source() {
         let variants = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels/variants");
@@ -412,25 +414,25 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_a_contest_said_stands_beside_the_time() {
-        let contest = testing::contest(
+    fn what_a_comparison_said_stands_beside_the_time() {
+        let comparison = testing::comparison(
             "b1",
             vec![
-                testing::entrant(contest::Role::Challenger, "tiled", Some(IterationId(2)), 80.0),
-                testing::entrant(contest::Role::Twin, "tiled", Some(IterationId(2)), 80.0),
-                testing::entrant(contest::Role::Baseline, "torch sdpa (flash)", None, 100.0),
+                testing::participant(comparison::Role::Challenger, "tiled", Some(IterationId(2)), 80.0),
+                testing::participant(comparison::Role::Control, "tiled", Some(IterationId(2)), 80.0),
+                testing::participant(comparison::Role::Baseline, "torch sdpa (flash)", None, 100.0),
             ],
         );
         let mut measurement = testing::evaluation(80_000.0, true).measurements.remove(0);
-        measurement.contest = Some(contest.clone());
-        let found = SidecarMeasurement::of(&contest.conditions, &measurement, &contest.entrants[0].timing);
+        measurement.comparison = Some(comparison.clone());
+        let found = SidecarMeasurement::of(&comparison.conditions, &measurement, &comparison.participants[0].timing);
         let ratio = found.ratio_to_baseline.unwrap();
         assert_eq!(ratio.name, "torch sdpa (flash)");
         assert!(
             ratio.lo <= ratio.estimate && ratio.estimate <= ratio.hi && (ratio.estimate - 1.25).abs() < 0.02,
             "{ratio:?}"
         );
-        assert_eq!((found.noise, found.sm_clock_mhz), (Some(contest.noise()), Some(1980.0)));
+        assert_eq!((found.noise, found.sm_clock_mhz), (Some(comparison.noise()), Some(1980.0)));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use rand::Rng;
 use rand::seq::{IndexedRandom, SliceRandom};
 
 use super::device::DeviceInfo;
-use super::family::{Family, Param, PointError};
+use super::family::{ConfigurationError, Family, Param};
 use super::op::Dtype;
 use super::variant::Params;
 use super::workload::Case;
@@ -27,10 +27,11 @@ pub struct Space<'a> {
 /// Draws before a random search turns to the tree. Where one point in 60 is valid, 300 draws miss it once in 150.
 const DRAWS: usize = 300;
 
-/// Points that are checked for the one in which other axes give way to a value. All pairs of a dozen axes are about as many.
+/// Points that are checked for the one in which other parameters give way to a value. All pairs of a dozen parameters
+/// are about as many.
 const MOST_WAYS: usize = 600;
 
-/// Nodes of the tree that are visited before a space counts as having no valid point.
+/// Nodes of the tree that are visited before a space counts as having no valid configuration.
 const MAX_NODES: usize = 200_000;
 
 impl Space<'_> {
@@ -38,15 +39,15 @@ impl Space<'_> {
     pub fn contains(&self, params: &Params) -> Result<bool, String> {
         match self.family.check(params, self.case, self.dtype, self.device) {
             Ok(()) => Ok(true),
-            Err(PointError::Constraint { .. }) => Ok(false),
-            Err(PointError::Manifest(message)) => Err(message),
+            Err(ConfigurationError::Constraint { .. }) => Ok(false),
+            Err(ConfigurationError::Manifest(message)) => Err(message),
         }
     }
 
-    /// Returns the point from which a session starts: the defaults where they are valid, else a valid point near them.
-    ///
-    /// Near: the first valid point when every axis is tried from its default outwards, moved axis by axis towards the
-    /// defaults for as long as it stays valid. `Ok(None)` when there is no valid point.
+    /// Returns the point from which a session starts: the defaults where they are valid, else a valid configuration
+    /// near them.
+    /// Near: the first valid configuration when every parameter is tried from its default outwards, moved parameter by
+    /// parameter towards the defaults for as long as it stays valid. `Ok(None)` when there is no valid configuration.
     pub fn start(&self) -> Result<Option<Params>, String> {
         let defaults = self.family.defaults();
         if self.contains(&defaults)? {
@@ -63,25 +64,28 @@ impl Space<'_> {
         }
     }
 
-    /// Moves a valid point towards `goal` until no single axis can be moved closer and stay valid.
+    /// Moves a valid configuration towards `goal` until no single parameter can be moved closer and stay valid.
     fn towards(&self, goal: &Params, mut params: Params) -> Result<Params, String> {
         loop {
             let here = self.distance(goal, &params);
-            let closer = self.neighbours(&params)?.into_iter().map(|(_, point)| (self.distance(goal, &point), point));
+            let closer = self
+                .neighbours(&params)?
+                .into_iter()
+                .map(|(_, configuration)| (self.distance(goal, &configuration), configuration));
             match closer.min_by_key(|(distance, _)| *distance) {
-                Some((distance, point)) if distance < here => params = point,
+                Some((distance, configuration)) if distance < here => params = configuration,
                 _ => return Ok(params),
             }
         }
     }
 
-    /// Draws a valid point: uniformly where valid points are not rare, else by a random walk down the tree of axes.
-    /// `Ok(None)` when there is no valid point.
+    /// Draws a valid configuration: uniformly where valid configurations are not rare, else by a random walk down the
+    /// tree of parameters. `Ok(None)` when there is no valid configuration.
     pub fn random(&self, rng: &mut impl Rng) -> Result<Option<Params>, String> {
         self.random_where(rng, |_| true)
     }
 
-    /// Draws a valid point that is `wanted`, as `random` does. `Ok(None)` when there is none.
+    /// Draws a valid configuration that is `wanted`, as `random` does. `Ok(None)` when there is none.
     pub fn random_where(&self, rng: &mut impl Rng, wanted: impl Fn(&Params) -> bool) -> Result<Option<Params>, String> {
         for _ in 0..DRAWS {
             let params: Params = self
@@ -97,8 +101,9 @@ impl Space<'_> {
         self.first_in_tree(|_, values| values.shuffle(rng), wanted)
     }
 
-    /// Returns the first valid and wanted point of a depth-first search over the axes, each axis' values in the order
-    /// that `order` gives them. A branch is left as soon as a constraint fails on the axes chosen so far.
+    /// Returns the first valid and wanted point of a depth-first search over the parameters, each parameter's values in
+    /// the order that `order` gives them. A branch is left as soon as a constraint fails on the parameters chosen so
+    /// far.
     fn first_in_tree(
         &self,
         mut order: impl FnMut(&str, &mut Vec<i64>),
@@ -135,7 +140,7 @@ impl Space<'_> {
         Ok(None)
     }
 
-    /// Returns the valid points that differ from `params` along one axis, with the axis' name.
+    /// Returns the valid configurations that differ from `params` along one parameter, with the parameter's name.
     pub fn neighbours(&self, params: &Params) -> Result<Vec<(String, Params)>, String> {
         let mut neighbours = Vec::new();
         for (name, neighbour) in self.moves(params) {
@@ -146,17 +151,18 @@ impl Space<'_> {
         Ok(neighbours)
     }
 
-    /// Returns all points that differ from `params` along one axis, valid or not, with the axis' name.
+    /// Returns all points that differ from `params` along one parameter, valid or not, with the parameter's name.
     pub fn moves(&self, params: &Params) -> Vec<(String, Params)> {
         let values = self.family.params.iter().flat_map(|(name, param)| param.values.iter().map(move |v| (name, *v)));
         let others = values.filter(|(name, value)| params.get(*name) != Some(value));
         others.map(|(name, value)| (name.clone(), with(params, name, value))).collect()
     }
 
-    /// Returns the valid point nearest to `params` in which an axis has a value: where a constraint does not allow that alone, one
-    /// or two other axes give way, by as little of their range as possible. `Ok(None)` where that is not enough.
-    pub fn nearest_with(&self, params: &Params, axis: &str, value: i64) -> Result<Option<Params>, String> {
-        let moved = with(params, axis, value);
+    /// Returns the valid configuration nearest to `params` in which a parameter has a value: where a constraint does
+    /// not allow that alone, one or two other parameters give way, by as little of their range as possible. `Ok(None)`
+    /// where that is not enough.
+    pub fn nearest_with(&self, params: &Params, parameter: &str, value: i64) -> Result<Option<Params>, String> {
+        let moved = with(params, parameter, value);
         if self.contains(&moved)? {
             return Ok(Some(moved));
         }
@@ -164,7 +170,7 @@ impl Space<'_> {
             .family
             .params
             .iter()
-            .filter(|(name, _)| *name != axis)
+            .filter(|(name, _)| *name != parameter)
             .flat_map(|way| self.ways(way, params))
             .collect();
         let alone = ways.iter().map(|(far, name, value)| (*far, with(&moved, name, *value)));
@@ -174,17 +180,17 @@ impl Space<'_> {
             second.map(move |(further, name, value)| (far + further, with(&first, name, *value)))
         });
         let mut given_way: Vec<(f64, Params)> = alone.chain(pairs).collect();
-        // Stable: of two that are as near, one axis gives way rather than two.
+        // Stable: of two that are as near, one parameter gives way rather than two.
         given_way.sort_by(|(a, _), (b, _)| a.total_cmp(b));
-        for (_, point) in given_way.into_iter().take(MOST_WAYS) {
-            if self.contains(&point)? {
-                return Ok(Some(point));
+        for (_, configuration) in given_way.into_iter().take(MOST_WAYS) {
+            if self.contains(&configuration)? {
+                return Ok(Some(configuration));
             }
         }
         Ok(None)
     }
 
-    /// Returns the other values of an axis, each with its distance as a share of the axis' range.
+    /// Returns the other values of a parameter, each with its distance as a share of the parameter's range.
     fn ways<'f>(&self, (name, param): (&'f String, &'f Param), from: &Params) -> Vec<(f64, &'f String, i64)> {
         let here = param.values.iter().position(|value| Some(value) == from.get(name)).unwrap_or(0);
         let others = param.values.iter().enumerate().filter(|(place, _)| *place != here);
@@ -196,7 +202,7 @@ impl Space<'_> {
         self.family.check(params, self.case, self.dtype, self.device).err().map(|error| error.to_string())
     }
 
-    /// Counts the steps along the axes, a value to its neighbour being one.
+    /// Counts the steps along the parameters, a value to its neighbour being one.
     fn distance(&self, from: &Params, to: &Params) -> usize {
         let steps = |(name, param): (&String, &Param)| {
             let at = |params: &Params| param.values.iter().position(|v| Some(v) == params.get(name)).unwrap_or(0);
@@ -206,10 +212,10 @@ impl Space<'_> {
     }
 }
 
-/// Returns the point with one axis at another value.
-fn with(params: &Params, axis: &str, value: i64) -> Params {
+/// Returns the point with one parameter at another value.
+fn with(params: &Params, parameter: &str, value: i64) -> Params {
     let mut params = params.clone();
-    params.insert(axis.to_owned(), value);
+    params.insert(parameter.to_owned(), value);
     params
 }
 
@@ -221,17 +227,17 @@ mod tests {
     use rand::SeedableRng;
     use rand::rngs::SmallRng;
 
-    const AXES: [&str; 6] = ["P1", "P2", "P3", "P4", "P5", "P6"];
+    const PARAMETERS: [&str; 6] = ["P1", "P2", "P3", "P4", "P5", "P6"];
 
     fn family(constraint: &str) -> Family {
-        let axis = |name: &str| {
+        let parameter = |name: &str| {
             format!("[params.{name}]\nvalues = [1, 2, 3, 4, 5, 6, 7, 8]\ndefault = 1\nabout = \"a\"\nexpect = [1, 1]\n")
         };
         let manifest = format!(
             "name = \"f\"\nabout = \"a\"\nop = \"attention\"\ndtypes = [\"f16\"]\nrequires_sm = 80\nconstants = []\n{}\n\
              [derived]\nSUM = \"P1 + P2 + P3 + P4 + P5 + P6\"\n[[constraint]]\nexpr = \"{constraint}\"\nwhy = \"made up\"\n\
              [[launch]]\nkernel = \"k\"\ngrid = [\"1\"]\nblock = [\"1\"]\nargs = []\n",
-            AXES.map(axis).concat()
+            PARAMETERS.map(parameter).concat()
         );
         Family::parse(&manifest, String::new()).unwrap()
     }
@@ -251,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn otherwise_the_start_is_the_valid_point_that_is_few_steps_away() {
+    fn otherwise_the_start_is_the_valid_configuration_that_is_few_steps_away() {
         with_space("SUM == 9 && P1 >= 3", |space| {
             let start = space.start().unwrap().unwrap();
             assert_eq!(start.values().sum::<i64>(), 9);
@@ -261,7 +267,7 @@ mod tests {
 
     /// Two points of 262,144 are valid: uniform draws would take minutes.
     #[test]
-    fn rare_points_are_found() {
+    fn rare_configurations_are_found() {
         with_space("P1 == P2 && P2 == P3 && P3 == P4 && P4 == P5 && P5 == P6 && P1 >= 7", |space| {
             let mut rng = SmallRng::seed_from_u64(1);
             let found: std::collections::HashSet<i64> =
@@ -271,16 +277,16 @@ mod tests {
         });
     }
 
-    /// The sum is at its bound, so that a value is there only if another axis, or two, make room for it.
+    /// The sum is at its bound, so that a value is there only if another parameter, or two, make room for it.
     #[test]
-    fn other_axes_give_way_to_a_value_as_little_as_they_can() {
+    fn other_parameters_give_way_to_a_value_as_little_as_they_can() {
         with_space("SUM == 12 && P6 == 1 && (P1 + P2) % 2 == 0", |space| {
-            let from: Params = AXES.iter().map(|name| (name.to_string(), 1)).collect();
+            let from: Params = PARAMETERS.iter().map(|name| (name.to_string(), 1)).collect();
             let from = with(&with(&from, "P2", 3), "P3", 5);
             assert!(space.contains(&from).unwrap());
-            let near = |axis: &str, value| {
-                let point = space.nearest_with(&from, axis, value).unwrap();
-                point.map(|point| AXES.map(|name| point[name]))
+            let near = |parameter: &str, value| {
+                let configuration = space.nearest_with(&from, parameter, value).unwrap();
+                configuration.map(|configuration| PARAMETERS.map(|name| configuration[name]))
             };
             assert_eq!(near("P3", 5), Some([1, 3, 5, 1, 1, 1]), "nothing to do");
             assert_eq!(near("P4", 3), Some([1, 1, 5, 3, 1, 1]), "one gives way");

@@ -16,7 +16,7 @@ pub struct Interval {
 /// How many times as fast one kernel is as another.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
-    /// The estimate: above 1, the first is the faster, which in a contest is the challenger.
+    /// The estimate: above 1, the first is the faster, which in a comparison is the challenger.
     pub estimate: f64,
     /// Its 95% interval.
     pub interval: Interval,

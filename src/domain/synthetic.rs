@@ -25,7 +25,7 @@ pub struct Noise {
 impl Noise {
     /// A quiet machine: what a graph replay on a GPU that runs nothing else is like.
     pub const WHITE: Self = Self { white: 0.005, drift: 0.0, outliers: 0.0, modes: 0.0, tick_ns: 0.0 };
-    /// Its clocks sink by 3% over the 1,500 samples of a contest of three.
+    /// Its clocks sink by 3% over the 1,500 samples of a comparison of three.
     pub const DRIFT: Self = Self { drift: 0.02, ..Self::WHITE };
     /// One sample in a hundred is far off.
     pub const OUTLIERS: Self = Self { outliers: 0.01, ..Self::WHITE };

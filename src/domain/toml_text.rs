@@ -19,6 +19,18 @@ pub fn parse<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     })
 }
 
+/// Names the new key where a document still has one that was renamed. `renamed` has pairs of the old key, after its table and a dot
+/// where it is in one, and the new.
+pub fn renamed_key(text: &str, renamed: &[(&str, &str)]) -> Option<String> {
+    let document: toml::Table = toml::from_str(text).ok()?;
+    let has = |key: &str| match key.split_once('.') {
+        Some((table, key)) => document.get(table).is_some_and(|table| table.get(key).is_some()),
+        None => document.contains_key(key),
+    };
+    let (old, new) = renamed.iter().find(|(old, _)| has(old))?;
+    Some(format!("the key `{old}` is called `{new}` since optloop 0.2: rename it"))
+}
+
 /// Returns a text as one line, with what a file has smuggled into a quoted name made visible.
 pub fn one_line(text: String) -> String {
     let shown = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::contest::{Contest, Role};
+use super::comparison::{Comparison, Role};
 use super::evaluation::{Evaluation, Outcome};
 use super::ids::CaseName;
 use super::incumbent::Incumbents;
@@ -45,22 +45,23 @@ pub struct Policy {
     pub min_speedup: f64,
     /// When screening has sampled enough.
     pub screening: Sampling,
-    /// When an entrant of a contest has sampled enough.
-    pub contest: Sampling,
-    /// Samples that an entrant of a contest takes before the next one's turn.
-    pub block: usize,
+    /// When a participant of a comparison has sampled enough.
+    pub comparison: Sampling,
+    /// Samples that a participant of a comparison takes before the next one's turn.
+    pub group_size: usize,
 }
 
 impl Policy {
-    /// Tells whether a screened time deserves a contest with the incumbent, and whether that takes no longer than it may.
+    /// Tells whether a screened time deserves a comparison with the incumbent, and whether that takes no longer than it
+    /// may.
     pub fn promising(&self, screened: &Timing, incumbent_ns: Option<f64>) -> bool {
         self.affordable(screened) && self.worth_it(screened.median_ns, incumbent_ns)
     }
 
-    /// Tells whether a contest with such a time takes no longer than it may.
+    /// Tells whether a comparison with such a time takes no longer than it may.
     pub fn affordable(&self, screened: &Timing) -> bool {
         let sample_ns = screened.median_ns * f64::from(screened.launches_per_sample);
-        sample_ns * self.contest.least as f64 <= self.contest.max_ns
+        sample_ns * self.comparison.least as f64 <= self.comparison.max_ns
     }
 
     /// Tells whether a time is that much below the incumbent's that it is worth a commit. A modelled time needs no more
@@ -93,10 +94,10 @@ pub struct Decision {
 
 /// Decides on every case that the evaluation reached.
 ///
-/// Where times have noise, a win needs a contest: the interval of the paired ratio over the incumbent must lie wholly above 1 plus
-/// the noise of the A/A control, and the ratio be at least `policy.min_speedup`. Where they are modelled, intervals are points, and
-/// it needs a confirmation that is faster by as much. A variant that is wrong anywhere wins nowhere, and a time below the floor
-/// is an error of the measurement.
+/// Where times have noise, a win needs a comparison: the interval of the paired ratio over the incumbent must lie
+/// wholly above 1 plus the noise of the A/A control, and the ratio be at least `policy.min_speedup`. Where they are
+/// modelled, intervals are points, and it needs a confirmation that is faster by as much. A variant that is wrong
+/// anywhere wins nowhere, and a time below the floor is an error of the measurement.
 pub fn judge(incumbents: &Incumbents, evaluation: &Evaluation, policy: &Policy) -> Vec<Decision> {
     if evaluation.outcome != Outcome::Measured {
         let failed = evaluation.outcome.case().map(CaseName::from);
@@ -112,10 +113,10 @@ pub fn judge(incumbents: &Incumbents, evaluation: &Evaluation, policy: &Policy) 
             let timing = measurement.best_timing()?;
             let case = measurement.case.clone();
             let incumbent = incumbents.get(&case).map(|incumbent| &incumbent.timing);
-            let (verdict, speedup) = match (&measurement.contest, incumbent) {
-                (Some(contest), _) if contest.below_floor() => (Verdict::Rejected, None),
+            let (verdict, speedup) = match (&measurement.comparison, incumbent) {
+                (Some(comparison), _) if comparison.below_floor() => (Verdict::Rejected, None),
                 (_, None) => (Verdict::Start, None),
-                (Some(contest), Some(_)) => of_contest(contest, policy),
+                (Some(comparison), Some(_)) => of_comparison(comparison, policy),
                 (None, Some(incumbent)) => {
                     let speedup = incumbent.median_ns / timing.median_ns;
                     (of_times(incumbent, timing, measurement.confirmation.is_some(), policy), Some(speedup))
@@ -126,11 +127,12 @@ pub fn judge(incumbents: &Incumbents, evaluation: &Evaluation, policy: &Policy) 
         .collect()
 }
 
-/// Decides by the ratio over the incumbent. A contest that has none, since it ended before its time, decides nothing.
-fn of_contest(contest: &Contest, policy: &Policy) -> (Verdict, Option<f64>) {
-    let Some((incumbent, ratio)) = contest.against(Role::Incumbent) else { return (Verdict::Tied, None) };
+/// Decides by the ratio over the incumbent. A comparison that has none, since it ended before its time, decides
+/// nothing.
+fn of_comparison(comparison: &Comparison, policy: &Policy) -> (Verdict, Option<f64>) {
+    let Some((incumbent, ratio)) = comparison.against(Role::Incumbent) else { return (Verdict::Tied, None) };
     let worth_it = ratio.estimate >= policy.min_speedup;
-    let verdict = match (contest.beats(incumbent) && worth_it, contest.loses_to(incumbent)) {
+    let verdict = match (comparison.beats(incumbent) && worth_it, comparison.loses_to(incumbent)) {
         (true, _) => Verdict::Improved,
         (false, true) => Verdict::Regressed,
         (false, false) => Verdict::Tied,
@@ -154,7 +156,7 @@ fn of_times(incumbent: &Timing, challenger: &Timing, confirmed: bool, policy: &P
 mod tests {
     use super::*;
     use crate::domain::check::Check;
-    use crate::domain::contest::tests::{contest, entrant};
+    use crate::domain::comparison::tests::{comparison, participant};
     use crate::domain::correctness::Correctness;
     use crate::domain::evaluation::Measurement;
     use crate::domain::ids::IterationId;
@@ -166,8 +168,8 @@ mod tests {
     const POLICY: Policy = Policy {
         min_speedup: 1.01,
         screening: Sampling { least: 3, most: 5, relative_error: 1e-9, max_ns: 1e9 },
-        contest: Sampling { least: 10, most: 10, relative_error: 1e-9, max_ns: 1e10 },
-        block: 5,
+        comparison: Sampling { least: 10, most: 10, relative_error: 1e-9, max_ns: 1e10 },
+        group_size: 5,
     };
 
     fn timing(ns: f64) -> Timing {
@@ -184,7 +186,7 @@ mod tests {
                 screening: Some(timing(screening)),
                 confirmation: confirmation.map(timing),
                 ctas: 1,
-                contest: None,
+                comparison: None,
                 profile: None,
             }],
             device_s: 0.1,
@@ -207,34 +209,34 @@ mod tests {
         assert_eq!(verdict(None, &measured(100.0, None)), Verdict::Start);
     }
 
-    /// A promising time, and the contest that it got: what everyone's blocks were, with a share of noise to and fro.
-    fn in_contest(challenger_ns: f64, incumbent_ns: f64, noise: f64) -> Evaluation {
+    /// A promising time, and the comparison that it got: what everyone's blocks were, with a share of noise to and fro.
+    fn in_comparison(challenger_ns: f64, incumbent_ns: f64, noise: f64) -> Evaluation {
         let to_and_fro =
             |ns: f64| (0..24).map(|round| ns * (1.0 + noise * [-1.0, -0.5, 0.5, 1.0][round / 2 % 4])).collect();
         let steady = |ns: f64| vec![ns; 24];
         let mut evaluation = measured(80.0, Some(challenger_ns));
-        evaluation.measurements[0].contest = Some(contest(vec![
-            entrant(Role::Challenger, steady(challenger_ns)),
-            entrant(Role::Twin, to_and_fro(challenger_ns)),
-            entrant(Role::Incumbent, steady(incumbent_ns)),
+        evaluation.measurements[0].comparison = Some(comparison(vec![
+            participant(Role::Challenger, steady(challenger_ns)),
+            participant(Role::Control, to_and_fro(challenger_ns)),
+            participant(Role::Incumbent, steady(incumbent_ns)),
         ]));
         evaluation
     }
 
     #[test]
-    fn a_contest_is_won_beyond_the_noise_and_by_what_is_worth_it() {
+    fn a_comparison_is_won_beyond_the_noise_and_by_what_is_worth_it() {
         let speedup_of = |evaluation: &Evaluation| {
             let incumbent = Incumbent { iteration: IterationId(1), hash: VariantHash::of(""), timing: timing(500.0) };
             let [decision] = &judge(&[("a".into(), incumbent)].into(), evaluation, &POLICY)[..] else { panic!() };
             (decision.verdict, decision.speedup.map(|speedup| format!("{speedup:.3}")))
         };
         let speedup = |ratio: &str| Some(ratio.to_owned());
-        assert_eq!(speedup_of(&in_contest(100.0, 105.0, 0.01)), (Verdict::Improved, speedup("1.050")));
-        assert_eq!(speedup_of(&in_contest(100.0, 101.5, 0.02)), (Verdict::Tied, speedup("1.015")), "lost in noise");
-        assert_eq!(speedup_of(&in_contest(100.0, 100.5, 0.0)), (Verdict::Tied, speedup("1.005")), "not worth it");
-        assert_eq!(speedup_of(&in_contest(100.0, 95.0, 0.01)), (Verdict::Regressed, speedup("0.950")));
+        assert_eq!(speedup_of(&in_comparison(100.0, 105.0, 0.01)), (Verdict::Improved, speedup("1.050")));
+        assert_eq!(speedup_of(&in_comparison(100.0, 101.5, 0.02)), (Verdict::Tied, speedup("1.015")), "lost in noise");
+        assert_eq!(speedup_of(&in_comparison(100.0, 100.5, 0.0)), (Verdict::Tied, speedup("1.005")), "not worth it");
+        assert_eq!(speedup_of(&in_comparison(100.0, 95.0, 0.01)), (Verdict::Regressed, speedup("0.950")));
         assert_eq!(
-            speedup_of(&in_contest(100.0, 98.5, 0.02)),
+            speedup_of(&in_comparison(100.0, 98.5, 0.02)),
             (Verdict::Tied, speedup("0.985")),
             "slower within noise"
         );
@@ -242,25 +244,25 @@ mod tests {
 
     #[test]
     fn a_time_below_the_floor_is_rejected_even_as_a_start() {
-        let mut evaluation = in_contest(100.0, 200.0, 0.0);
-        evaluation.measurements[0].contest.as_mut().unwrap().floor_ns = Some(110.0);
+        let mut evaluation = in_comparison(100.0, 200.0, 0.0);
+        evaluation.measurements[0].comparison.as_mut().unwrap().floor_ns = Some(110.0);
         assert_eq!(verdict(Some(200.0), &evaluation), Verdict::Rejected);
         assert_eq!(verdict(None, &evaluation), Verdict::Rejected);
-        evaluation.measurements[0].contest.as_mut().unwrap().floor_ns = Some(90.0);
+        evaluation.measurements[0].comparison.as_mut().unwrap().floor_ns = Some(90.0);
         assert_eq!(verdict(Some(200.0), &evaluation), Verdict::Improved);
     }
 
     #[test]
-    fn a_contest_that_ended_before_its_time_decides_nothing() {
-        let mut evaluation = in_contest(100.0, 200.0, 0.0);
-        for entrant in &mut evaluation.measurements[0].contest.as_mut().unwrap().entrants {
-            entrant.blocks_ns.truncate(5);
+    fn a_comparison_that_ended_before_its_time_decides_nothing() {
+        let mut evaluation = in_comparison(100.0, 200.0, 0.0);
+        for participant in &mut evaluation.measurements[0].comparison.as_mut().unwrap().participants {
+            participant.groups_ns.truncate(5);
         }
         assert_eq!(verdict(Some(200.0), &evaluation), Verdict::Tied);
     }
 
     #[test]
-    fn without_a_contest_only_a_confirmed_time_wins() {
+    fn without_a_comparison_only_a_confirmed_time_wins() {
         assert_eq!(verdict(Some(100.0), &measured(80.0, None)), Verdict::Tied);
         assert_eq!(verdict(Some(100.0), &measured(80.0, Some(81.0))), Verdict::Improved);
     }

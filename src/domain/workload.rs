@@ -9,6 +9,9 @@ use super::op::{Dims, Dtype, Op};
 use super::regime::{self, Regime};
 use super::toml_text;
 
+/// Keys that had other names before optloop 0.2.
+const RENAMED: [(&str, &str); 1] = [("reference", "initial_kernel")];
+
 /// What must be computed, on which shapes, how exactly.
 #[derive(Clone)]
 pub struct Workload {
@@ -20,10 +23,10 @@ pub struct Workload {
     pub op: &'static dyn Op,
     /// Element type of every tensor.
     pub dtype: Dtype,
-    /// How far an output may be from the float64 reference.
+    /// How far an output may be from the float64 oracle.
     pub tolerance: Tolerance,
-    /// The family whose default point is the start of every session: the kernel to be beaten.
-    pub reference: String,
+    /// The family whose default configuration is the start of every session: the kernel to be beaten.
+    pub initial_kernel: String,
     /// What times what a user would use instead.
     pub baseline: Option<BaselineKey>,
     /// The shapes, in the order of the file.
@@ -72,7 +75,7 @@ struct WorkloadFile {
     op: String,
     dtype: Dtype,
     tolerance: Tolerance,
-    reference: String,
+    initial_kernel: String,
     baseline: Option<BaselineKey>,
     #[serde(default)]
     regime: Regime,
@@ -93,13 +96,17 @@ struct CaseFile {
 impl Workload {
     /// Parses and validates a workload file. Errors are one sentence without the file's name.
     pub fn parse(text: &str, find_op: impl Fn(&str) -> Result<&'static dyn Op, String>) -> Result<Self, String> {
-        toml_text::parse(text).and_then(|file| Self::of(file, find_op)).map_err(toml_text::one_line)
+        toml_text::parse(text)
+            .map_err(|problem| toml_text::renamed_key(text, &RENAMED).unwrap_or(problem))
+            .and_then(|file| Self::of(file, find_op))
+            .map_err(toml_text::one_line)
     }
 
     /// Returns a hash of what every case has in common: op, dtype, tolerance and reference.
     pub fn meaning(&self) -> String {
         let Tolerance { relative_l2, worst_row } = self.tolerance;
-        let told = format!("{} {} {relative_l2:e} {worst_row:e} {}", self.op.name(), self.dtype.name(), self.reference);
+        let told =
+            format!("{} {} {relative_l2:e} {worst_row:e} {}", self.op.name(), self.dtype.name(), self.initial_kernel);
         blake3::hash(told.as_bytes()).to_hex().to_string()
     }
 
@@ -130,7 +137,7 @@ impl Workload {
             op,
             dtype: file.dtype,
             tolerance: file.tolerance,
-            reference: file.reference,
+            initial_kernel: file.initial_kernel,
             baseline: file.baseline,
             cases,
         })
@@ -277,7 +284,7 @@ mod tests {
         about = "A test workload."
         op = "attention"
         dtype = "f16"
-        reference = "attention-scalar"
+        initial_kernel = "attention-scalar"
         tolerance = { relative_l2 = 1e-3, worst_row = 4e-3 }
         dims = { D = 64, CAUSAL = 0 }
         [[case]]
@@ -358,7 +365,8 @@ mod tests {
         insta::assert_snapshot!(error("tolerance =", "regime = \"hot\"\ntolerance ="), @"line 7: unknown variant `hot`, expected `warm` or `cold`");
         insta::assert_snapshot!(error("B = 1", "B = 1\nregime = \"hot\""), @"line 12: unknown variant `hot`, expected `warm` or `cold`");
         insta::assert_snapshot!(error("1e-3", "0.0"), @"tolerance: both values must lie between 0 and 0.5");
-        insta::assert_snapshot!(error("dtype", "dtpye"), @"line 5: unknown field `dtpye`, expected one of `name`, `about`, `op`, `dtype`, `tolerance`, `reference`, `baseline`, `regime`, `dims`, `case` (did you mean `dtype`?)");
+        insta::assert_snapshot!(error("initial_kernel = ", "reference = "), @"the key `reference` is called `initial_kernel` since optloop 0.2: rename it");
+        insta::assert_snapshot!(error("dtype", "dtpye"), @"line 5: unknown field `dtpye`, expected one of `name`, `about`, `op`, `dtype`, `tolerance`, `initial_kernel`, `baseline`, `regime`, `dims`, `case` (did you mean `dtype`?)");
     }
 
     #[test]

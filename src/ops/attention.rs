@@ -4,7 +4,7 @@ mod probes;
 
 use rayon::prelude::*;
 
-use crate::domain::op::{DimSpec, Dims, Dtype, Op, Probe, Role, TensorSpec};
+use crate::domain::op::{DimSpec, Dims, Dtype, Op, Probe, TensorRole, TensorSpec};
 
 /// Attention over `q[B,H,Sq,D]`, `k[B,H,Sk,D]`, `v[B,H,Sk,D]` into `o[B,H,Sq,D]`.
 ///
@@ -71,17 +71,17 @@ impl Op for Attention {
 
     fn tensors(&self, dims: &Dims, dtype: Dtype) -> Vec<TensorSpec> {
         let at = |name: &str| usize::try_from(dims[name]).expect("validated with the workload");
-        let tensor = |name: &str, rows: usize, role: Role| TensorSpec {
+        let tensor = |name: &str, rows: usize, role: TensorRole| TensorSpec {
             name: name.to_owned(),
             dtype,
             shape: vec![at("B"), at("H"), rows, at("D")],
             role,
         };
         vec![
-            tensor("q", at("Sq"), Role::Input),
-            tensor("k", at("Sk"), Role::Input),
-            tensor("v", at("Sk"), Role::Input),
-            tensor("o", at("Sq"), Role::Output),
+            tensor("q", at("Sq"), TensorRole::Input),
+            tensor("k", at("Sk"), TensorRole::Input),
+            tensor("v", at("Sk"), TensorRole::Input),
+            tensor("o", at("Sq"), TensorRole::Output),
         ]
     }
 
@@ -152,7 +152,7 @@ impl Op for Attention {
         all
     }
 
-    fn reference(&self, dims: &Dims, inputs: &[Vec<f32>], rows: &[usize]) -> Vec<f64> {
+    fn oracle(&self, dims: &Dims, inputs: &[Vec<f32>], rows: &[usize]) -> Vec<f64> {
         let shape = Shape::of(dims);
         let [q, k, v] = inputs else { panic!("attention has three inputs, not {}", inputs.len()) };
         let mut out = vec![0.0; rows.len() * shape.d];
@@ -256,7 +256,7 @@ mod tests {
                 .map(|tensor| (0..tensor.elements()).map(|_| rng.random_range(-3.0..3.0)).collect())
                 .collect();
             let rows: Vec<usize> = (0..(case["B"] * case["H"] * case["Sq"]) as usize).collect();
-            let oracle = Attention.reference(&case, &inputs, &rows);
+            let oracle = Attention.oracle(&case, &inputs, &rows);
             for (a, b) in oracle.iter().zip(online(&case, &inputs)) {
                 assert!((a - b).abs() < 1e-12, "{a} and {b} differ in {case:?}");
             }
@@ -267,8 +267,8 @@ mod tests {
     fn chosen_rows_are_the_rows_of_the_whole() {
         let case = dims(2, 2, 6, 6, 8, 1);
         let inputs: Vec<Vec<f32>> = (0..3).map(|t| (0..192).map(|i| ((i * 7 + t) % 11) as f32).collect()).collect();
-        let whole = Attention.reference(&case, &inputs, &(0..24).collect::<Vec<_>>());
-        let some = Attention.reference(&case, &inputs, &[23, 0, 7]);
+        let whole = Attention.oracle(&case, &inputs, &(0..24).collect::<Vec<_>>());
+        let some = Attention.oracle(&case, &inputs, &[23, 0, 7]);
         assert_eq!(some, [&whole[184..192], &whole[0..8], &whole[56..64]].concat());
     }
 

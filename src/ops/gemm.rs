@@ -4,7 +4,7 @@ mod probes;
 
 use rayon::prelude::*;
 
-use crate::domain::op::{DimSpec, Dims, Dtype, Op, Probe, Role, TensorSpec};
+use crate::domain::op::{DimSpec, Dims, Dtype, Op, Probe, TensorRole, TensorSpec};
 
 /// The product of `a[M,K]` and `b[K,N]` into `c[M,N]`, all of them row-major: what `torch.matmul` computes of two contiguous matrices.
 pub struct Gemm;
@@ -65,16 +65,16 @@ impl Op for Gemm {
 
     fn tensors(&self, dims: &Dims, dtype: Dtype) -> Vec<TensorSpec> {
         let at = |name: &str| usize::try_from(dims[name]).expect("validated with the workload");
-        let tensor = |name: &str, rows: &str, columns: &str, role: Role| TensorSpec {
+        let tensor = |name: &str, rows: &str, columns: &str, role: TensorRole| TensorSpec {
             name: name.to_owned(),
             dtype,
             shape: vec![at(rows), at(columns)],
             role,
         };
         vec![
-            tensor("a", "M", "K", Role::Input),
-            tensor("b", "K", "N", Role::Input),
-            tensor("c", "M", "N", Role::Output),
+            tensor("a", "M", "K", TensorRole::Input),
+            tensor("b", "K", "N", TensorRole::Input),
+            tensor("c", "M", "N", TensorRole::Output),
         ]
     }
 
@@ -132,7 +132,7 @@ impl Op for Gemm {
         all
     }
 
-    fn reference(&self, dims: &Dims, inputs: &[Vec<f32>], rows: &[usize]) -> Vec<f64> {
+    fn oracle(&self, dims: &Dims, inputs: &[Vec<f32>], rows: &[usize]) -> Vec<f64> {
         let shape = Shape::of(dims);
         let [a, b] = inputs else { panic!("gemm has two inputs, not {}", inputs.len()) };
         let mut out = vec![0.0; rows.len() * shape.n];
@@ -191,7 +191,7 @@ mod tests {
         for case in [dims(1, 1, 1), dims(3, 5, 7), dims(70, 130, 33)] {
             let (m, n, k) = (case["M"] as usize, case["N"] as usize, case["K"] as usize);
             let inputs = inputs(&case);
-            let oracle = Gemm.reference(&case, &inputs, &(0..m).collect::<Vec<_>>());
+            let oracle = Gemm.oracle(&case, &inputs, &(0..m).collect::<Vec<_>>());
             for (at, value) in oracle.iter().enumerate() {
                 let (i, j) = (at / n, at % n);
                 let sum: f32 = (0..k).map(|x| inputs[0][i * k + x] * inputs[1][x * n + j]).sum();
@@ -204,8 +204,8 @@ mod tests {
     fn chosen_rows_are_the_rows_of_the_whole() {
         let case = dims(50, 70, 9);
         let inputs = inputs(&case);
-        let whole = Gemm.reference(&case, &inputs, &(0..50).collect::<Vec<_>>());
-        let some = Gemm.reference(&case, &inputs, &[49, 0, 7]);
+        let whole = Gemm.oracle(&case, &inputs, &(0..50).collect::<Vec<_>>());
+        let some = Gemm.oracle(&case, &inputs, &[49, 0, 7]);
         assert_eq!(some, [&whole[49 * 70..], &whole[..70], &whole[490..560]].concat());
     }
 

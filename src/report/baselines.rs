@@ -1,14 +1,14 @@
-//! What a report says of baselines: in the contest with the best variant, and as they were timed before.
+//! What a report says of baselines: in the comparison with the best variant, and as they were timed before.
 
-use super::contests::{paired, unpaired};
+use super::comparisons::{paired, unpaired};
 use super::contract;
 use super::standing::{Alone, Standing};
 use crate::domain::conditions::Conditions;
 use crate::domain::record::{Baseline, BaselineKind, SessionRecord};
 use crate::domain::timing::Timing;
 
-/// Returns the baseline of a case with its time over the best variant's: from the contest that gave the figures, else as it was
-/// timed before the first iteration.
+/// Returns the baseline of a case with its time over the best variant's: from the comparison that gave the figures,
+/// else as it was timed before the first iteration.
 pub(super) fn of_case(
     case: &str,
     record: &SessionRecord,
@@ -16,16 +16,17 @@ pub(super) fn of_case(
     conditions: Option<&Conditions>,
 ) -> (Option<contract::Baseline>, Option<contract::Ratio>) {
     let held = standing.and_then(|standing| standing.held);
-    if let Some((held, entrant)) = held.and_then(|held| Some((held, held.baseline()?))) {
-        let ratio = held.over_best(entrant).map(paired);
+    if let Some((held, participant)) = held.and_then(|held| Some((held, held.baseline()?))) {
+        let ratio = held.over_best(participant).map(paired);
         // What an iteration brought is a variant, and the only one that stands in is the reference.
-        let reference = entrant.iteration.and_then(|id| record.iterations.iter().find(|iteration| iteration.id == id));
-        let name = reference.map_or_else(
-            || entrant.name.clone(),
-            |reference| Baseline::reference_name(record.session.time_source, &reference.family),
+        let initial =
+            participant.iteration.and_then(|id| record.iterations.iter().find(|iteration| iteration.id == id));
+        let name = initial.map_or_else(
+            || participant.name.clone(),
+            |initial| Baseline::initial_kernel_name(record.session.time_source, &initial.family),
         );
-        let kind = if reference.is_some() { BaselineKind::InitialKernel } else { BaselineKind::Program };
-        return (Some(told(&name, kind, &entrant.timing)), ratio);
+        let kind = if initial.is_some() { BaselineKind::InitialKernel } else { BaselineKind::Program };
+        return (Some(told(&name, kind, &participant.timing)), ratio);
     }
     // The store lists the fastest baseline of a case first.
     let Some(baseline) = record.baselines.iter().find(|baseline| baseline.case == case) else { return (None, None) };
@@ -55,6 +56,6 @@ fn told(name: &str, kind: BaselineKind, timing: &Timing) -> contract::Baseline {
         name: name.to_owned(),
         us: timing.median_ns / 1000.0,
         ci_us: timing.shown_ci_us(),
-        is_reference: kind == BaselineKind::InitialKernel,
+        is_initial_kernel: kind == BaselineKind::InitialKernel,
     }
 }

@@ -3,7 +3,7 @@
 use indexmap::IndexMap;
 
 use super::baselines;
-use super::contests::{self, paired, unpaired};
+use super::comparisons::{self, paired, unpaired};
 use super::contract::{
     Case, Claim, Committed, Cost, Environment, Exactness, LedgerRow, Predictions, Ratio, Report, SCHEMA, Session,
     Variant, Win,
@@ -11,8 +11,8 @@ use super::contract::{
 use super::standing::{self, Alone, Standing, winners};
 use super::{CaseFacts, ReportInput, findings, next_steps};
 use crate::domain::check::Check;
+use crate::domain::comparison::Role;
 use crate::domain::conditions::Conditions;
-use crate::domain::contest::Role;
 use crate::domain::cost::Spent;
 use crate::domain::evaluation::Outcome;
 use crate::domain::hypothesis::Score;
@@ -32,7 +32,7 @@ pub fn build(input: &ReportInput<'_>) -> Report {
         environment: environment(record),
         cases: record.session.cases.iter().map(|name| case(name, input)).collect(),
         baselines: baselines::timed(record),
-        shrinkage: contests::shrinkage(&record.iterations),
+        winners_curse: comparisons::winners_curse(&record.iterations),
         iterations: counts(&record.iterations),
         caught: caught(&record.iterations),
         wins: wins(&record.iterations),
@@ -94,7 +94,7 @@ fn case(name: &str, input: &ReportInput<'_>) -> Case {
     let start = start(name, &record.iterations);
     let to_start = start.zip(standing).and_then(|(start, standing)| ratio_to_start(start, &standing, conditions));
     let (baseline, to_baseline) = baselines::of_case(name, record, standing.as_ref(), conditions);
-    let floor_ns = held.and_then(|held| held.contest.floor_ns).or(facts.map(|facts| facts.floor_ns));
+    let floor_ns = held.and_then(|held| held.comparison.floor_ns).or(facts.map(|facts| facts.floor_ns));
     let flops = facts.zip(best_ns).map(|(facts, ns)| facts.flop / ns * 1e9);
     let measurement = standing.map(|standing| standing.measurement);
     Case {
@@ -118,7 +118,7 @@ fn case(name: &str, input: &ReportInput<'_>) -> Case {
         share_of_peak: facts.zip(flops).map(|(facts, flops)| flops / facts.peak_flops),
         ctas: measurement.and_then(|measurement| measurement.ctas),
         sms: record.environment.device.sms,
-        contest: held.as_ref().map(contests::told),
+        comparison: held.as_ref().map(comparisons::told),
         profile: measurement.and_then(|measurement| measurement.profile.clone()),
     }
 }
@@ -132,7 +132,7 @@ fn start<'a>(case: &str, iterations: &'a [IterationRecord]) -> Option<Start<'a>>
         .map(|(iteration, measurement, _, timing)| (iteration, measurement, timing))
 }
 
-/// Returns the start's time over the best one: paired where a contest held both, 1 where they are the same variant.
+/// Returns the start's time over the best one: paired where a comparison held both, 1 where they are the same variant.
 fn ratio_to_start(
     (iteration, measurement, timing): Start<'_>,
     standing: &Standing<'_>,
@@ -141,9 +141,9 @@ fn ratio_to_start(
     if iteration.id == standing.iteration.id {
         return Some(Ratio { estimate: 1.0, lo: Some(1.0), hi: Some(1.0), paired: true });
     }
-    let in_contest = standing.held.and_then(|held| held.over_best(held.of_iteration(iteration.id)?));
+    let in_comparison = standing.held.and_then(|held| held.over_best(held.of_iteration(iteration.id)?));
     let alone = Alone { timing, regime: measurement.regime };
-    in_contest
+    in_comparison
         .map(paired)
         .or_else(|| Some(unpaired(standing.compared(&alone, conditions?)?, [standing.timing, timing])))
 }
@@ -180,9 +180,9 @@ fn wins(iterations: &[IterationRecord]) -> Vec<Win> {
                 ci_us: timing.shown_ci_us(),
                 speedup: measurement.speedup,
                 ratio: measurement
-                    .contest
+                    .comparison
                     .as_ref()
-                    .and_then(|contest| contest.against(Role::Incumbent))
+                    .and_then(|comparison| comparison.against(Role::Incumbent))
                     .map(|(_, r)| paired(r)),
                 claim: hypothesis.claim.clone(),
                 predicted: about_this_case.then_some([hypothesis.predicted.lo, hypothesis.predicted.hi]),
@@ -225,8 +225,8 @@ fn exactness(case: &str, record: &SessionRecord) -> Exactness {
     let standing = standing::of(case, record);
     let measurement = standing.map(|standing| standing.measurement);
     // What was timed last was checked last, too.
-    let in_contest = standing.and_then(|standing| standing.held?.best.correctness);
-    let correctness = in_contest.or_else(|| measurement?.correctness);
+    let in_comparison = standing.and_then(|standing| standing.held?.best.correctness);
+    let correctness = in_comparison.or_else(|| measurement?.correctness);
     let profile = measurement.and_then(|measurement| measurement.profile.as_ref());
     Exactness {
         case: case.into(),

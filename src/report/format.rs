@@ -21,7 +21,7 @@ pub fn times(ratio: f64) -> String {
     }
 }
 
-/// Formats a ratio with its interval: `1.256× (1.241 to 1.256)`. Contests part what differs by less than 1%.
+/// Formats a ratio with its interval: `1.256× (1.241 to 1.256)`. Comparisons part what differs by less than 1%.
 pub fn ratio(estimate: f64, lo: f64, hi: f64) -> String {
     let show = |ratio: f64| if ratio < 10.0 { format!("{ratio:.3}") } else { format!("{ratio:.1}") };
     format!("{}× ({} to {})", show(estimate), show(lo), show(hi))

@@ -1,6 +1,6 @@
 //! Rows and sentences for people of how a report's figures were taken.
 
-use super::contract::{Case, Contest, Ratio, Report, Shrinkage};
+use super::contract::{Case, Comparison, Ratio, Report, WinnersCurse};
 use super::format::{self, NOTHING};
 use crate::domain::device::TimeSource;
 use crate::domain::machine::MachineSummary;
@@ -21,13 +21,13 @@ pub(super) const HEADINGS: [&str; 11] = [
     ">Energy (mJ)",
 ];
 
-/// Returns a row for every case whose figures come from a contest.
+/// Returns a row for every case whose figures come from a comparison.
 pub(super) fn rows(report: &Report) -> Vec<[String; HEADINGS.len()]> {
-    report.cases.iter().filter_map(|case| Some(row(case, case.contest.as_ref()?))).collect()
+    report.cases.iter().filter_map(|case| Some(row(case, case.comparison.as_ref()?))).collect()
 }
 
-fn row(case: &Case, contest: &Contest) -> [String; HEADINGS.len()] {
-    let machine = contest.machine.as_ref();
+fn row(case: &Case, comparison: &Comparison) -> [String; HEADINGS.len()] {
+    let machine = comparison.machine.as_ref();
     let clocks = machine.and_then(|machine| machine.sm_clock_range_mhz);
     let millijoules = |joules: f64| format::us(joules * 1000.0);
     let throttle = machine.map(|machine| {
@@ -36,24 +36,27 @@ fn row(case: &Case, contest: &Contest) -> [String; HEADINGS.len()] {
     });
     [
         case.case.to_string(),
-        contest.kind.to_owned(),
-        contest.rounds.to_string(),
-        contest.discarded_rounds.to_string(),
-        contest.samples.to_string(),
-        or_nothing(contest.noise.map(format::percent)),
+        comparison.kind.to_owned(),
+        comparison.rounds.to_string(),
+        comparison.discarded_rounds.to_string(),
+        comparison.samples.to_string(),
+        or_nothing(comparison.noise.map(format::percent)),
         or_nothing(clocks.map(|[lo, hi]| if lo == hi { lo.to_string() } else { format!("{lo} to {hi}") })),
         or_nothing(machine.and_then(|machine| machine.power_w).map(|power| format!("{power:.0}"))),
         or_nothing(machine.and_then(|machine| machine.temperature_c).map(|celsius| celsius.to_string())),
         or_nothing(throttle),
-        versus(contest.energy_j.map(millijoules), contest.baseline_energy_j.map(millijoules)),
+        versus(comparison.energy_j.map(millijoules), comparison.baseline_energy_j.map(millijoules)),
     ]
 }
 
 /// Shows the median clock of the SMs for the best variant and the baseline of a case.
 pub(super) fn clocks(case: &Case) -> String {
     let clock = |machine: &Option<MachineSummary>| machine.as_ref()?.sm_clock_mhz.map(|mhz| format!("{mhz:.0}"));
-    let contest = case.contest.as_ref();
-    versus(contest.and_then(|contest| clock(&contest.machine)), contest.and_then(|c| clock(&c.baseline_machine)))
+    let comparison = case.comparison.as_ref();
+    versus(
+        comparison.and_then(|comparison| clock(&comparison.machine)),
+        comparison.and_then(|c| clock(&c.baseline_machine)),
+    )
 }
 
 /// Shows a ratio. A measured one whose sides were not timed in one run says so: its interval would claim too much.
@@ -70,21 +73,21 @@ pub(super) fn ratio(ratio: Option<Ratio>, time_source: TimeSource) -> String {
 
 /// Says what is to be known of the figures beside the table, a sentence each.
 pub(super) fn notes(report: &Report) -> Vec<String> {
-    let held = || report.cases.iter().filter_map(|case| Some((case, case.contest.as_ref()?)));
-    let mut notes: Vec<String> = report.shrinkage.map(shrunk).into_iter().collect();
-    notes.extend(held().flat_map(|(case, contest)| settled(case, contest)));
+    let held = || report.cases.iter().filter_map(|case| Some((case, case.comparison.as_ref()?)));
+    let mut notes: Vec<String> = report.winners_curse.map(changed_since_screening).into_iter().collect();
+    notes.extend(held().flat_map(|(case, comparison)| settled(case, comparison)));
     notes.extend(without_final(report));
-    let disturbed = held().filter(|(_, contest)| !contest.others.is_empty());
-    notes.extend(disturbed.map(|(case, contest)| {
-        format!("Other processes were on the GPU while `{}` was timed: {}.", case.case, contest.others.join(", "))
+    let disturbed = held().filter(|(_, comparison)| !comparison.others.is_empty());
+    notes.extend(disturbed.map(|(case, comparison)| {
+        format!("Other processes were on the GPU while `{}` was timed: {}.", case.case, comparison.others.join(", "))
     }));
     notes
 }
 
-fn shrunk(Shrinkage { winners, median, worst }: Shrinkage) -> String {
+fn changed_since_screening(WinnersCurse { winners, median, worst }: WinnersCurse) -> String {
     let of = if winners == 1 { "the winner".to_owned() } else { format!("{winners} winners") };
     format!(
-        "From screening to the contest the time of {of} changed by {} in the median and by {} at worst.",
+        "From screening to the comparison the time of {of} changed by {} in the median and by {} at worst.",
         format::change(median),
         format::change(worst)
     )
@@ -92,30 +95,31 @@ fn shrunk(Shrinkage { winners, median, worst }: Shrinkage) -> String {
 
 /// Says which cases of a session that came to its end were left without a final: there was no time for it.
 fn without_final(report: &Report) -> Option<String> {
-    let confirmed = |case: &&Case| case.contest.as_ref().is_some_and(|contest| contest.kind == "confirmation");
+    let confirmed = |case: &&Case| case.comparison.as_ref().is_some_and(|comparison| comparison.kind == "confirmation");
     let cases: Vec<String> = report.cases.iter().filter(confirmed).map(|case| format!("`{}`", case.case)).collect();
     (report.session.status == Status::Finished && !cases.is_empty())
         .then(|| format!("No final was held of {}: the figures are those of the confirmation.", cases.join(", ")))
 }
 
 /// Says which near-ties a final settled.
-fn settled(case: &Case, contest: &Contest) -> Option<String> {
-    if contest.rivals.is_empty() {
+fn settled(case: &Case, comparison: &Comparison) -> Option<String> {
+    if comparison.near_ties.is_empty() {
         return None;
     }
     let best = or_nothing(case.iteration.map(|iteration| format!("iteration {iteration}")));
-    let noise = contest.noise.unwrap_or(0.0);
-    let rivals = contest.rivals.iter().map(|rival| {
-        let who = rival.iteration.map_or_else(|| rival.name.clone(), |iteration| format!("iteration {iteration}"));
-        let took = rival.ratio.map_or_else(|| "was not timed long enough".to_owned(), |ratio| takes(ratio, noise));
+    let noise = comparison.noise.unwrap_or(0.0);
+    let near_ties = comparison.near_ties.iter().map(|near_tie| {
+        let who =
+            near_tie.iteration.map_or_else(|| near_tie.name.clone(), |iteration| format!("iteration {iteration}"));
+        let took = near_tie.ratio.map_or_else(|| "was not timed long enough".to_owned(), |ratio| takes(ratio, noise));
         format!("{who} {took}")
     });
-    let rivals: Vec<String> = rivals.collect();
-    Some(format!("The final of `{}` left {best} as the best: {}.", case.case, rivals.join(", ")))
+    let near_ties: Vec<String> = near_ties.collect();
+    Some(format!("The final of `{}` left {best} as the best: {}.", case.case, near_ties.join(", ")))
 }
 
-/// Says how long a rival takes. One that was faster must win once more, on other inputs: the fastest of several looks faster
-/// than it is. If it does not, nobody slower is asked.
+/// Says how long a near tie takes. One that was faster must win once more, on other inputs: the fastest of several
+/// looks faster than it is. If it does not, nobody slower is asked.
 fn takes(ratio: Ratio, noise: f64) -> String {
     let again = if ratio.hi.is_some_and(|hi| hi < 1.0 - noise) {
         " and neither it nor a faster one won again on other inputs"

@@ -2,7 +2,7 @@
 
 mod baselines;
 mod build;
-mod contests;
+mod comparisons;
 pub mod contract;
 mod findings;
 pub mod format;

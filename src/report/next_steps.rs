@@ -12,10 +12,10 @@ use crate::domain::record::IterationRecord;
 use crate::domain::variant::Params;
 use crate::domain::verdict::Verdict;
 
-/// Axes named as worth following. More than a few is no advice.
-const TOP_AXES: usize = 3;
+/// Parameters named as worth following. More than a few is no advice.
+const TOP_PARAMETERS: usize = 3;
 
-/// Tries of an axis before its mean says anything.
+/// Tries of a parameter before its mean says anything.
 const MIN_TRIES: usize = 2;
 
 /// Suggests what to try next, most important first.
@@ -27,7 +27,7 @@ pub(super) fn suggest(report: &Report, input: &ReportInput<'_>) -> Vec<String> {
     steps.extend(report.cases.iter().filter_map(|case| slower_than_baseline(case, report.session.time_source)));
     steps.extend(report.cases.iter().filter(|case| is_start(case, report)).map(without_win));
     steps.extend(untried_families(input));
-    steps.extend(paying_axes(&input.record.iterations));
+    steps.extend(paying_parameters(&input.record.iterations));
     steps.extend(optimistic(&report.predictions));
     steps.extend(without_baseline(&report.cases));
     steps.extend(uncommitted(report));
@@ -72,7 +72,7 @@ fn furthest_from_floor(cases: &[Case]) -> Option<String> {
 
 fn slower_than_baseline(case: &Case, time_source: TimeSource) -> Option<String> {
     let (ratio, baseline) = (case.ratio_to_baseline?, case.baseline.as_ref()?);
-    let noise = case.contest.as_ref().and_then(|contest| contest.noise).unwrap_or(0.0);
+    let noise = case.comparison.as_ref().and_then(|comparison| comparison.noise).unwrap_or(0.0);
     if ratio.paired && ratio.estimate < 1.0 && ratio.hi.is_some_and(|hi| hi >= 1.0 - noise) {
         return Some(format!(
             "`{}` is level with {}: the two differ by less than the noise.",
@@ -116,29 +116,29 @@ fn untried_families(input: &ReportInput<'_>) -> Option<String> {
 }
 
 /// Names the parameters whose change paid off most, from the claims where nothing else changed.
-fn paying_axes(iterations: &[IterationRecord]) -> Option<String> {
+fn paying_parameters(iterations: &[IterationRecord]) -> Option<String> {
     let mut logs: BTreeMap<(&str, &str), Vec<f64>> = BTreeMap::new();
     for iteration in iterations {
         let reference = iteration.hypothesis.relative_to.and_then(|id| iterations.iter().find(|other| other.id == id));
         let (Some(actual), Some(reference)) = (iteration.actual, reference) else { continue };
-        if let Some(axis) = only_change(&reference.params, &iteration.params)
+        if let Some(parameter) = only_change(&reference.params, &iteration.params)
             && reference.family == iteration.family
         {
-            logs.entry((&iteration.family, axis)).or_default().push(actual.ln());
+            logs.entry((&iteration.family, parameter)).or_default().push(actual.ln());
         }
     }
     let mut means: Vec<_> = logs
         .into_iter()
         .filter(|(_, logs)| logs.len() >= MIN_TRIES)
-        .map(|(axis, logs)| (axis, (logs.iter().sum::<f64>() / logs.len() as f64).exp(), logs.len()))
+        .map(|(parameter, logs)| (parameter, (logs.iter().sum::<f64>() / logs.len() as f64).exp(), logs.len()))
         .filter(|(_, mean, _)| *mean > 1.0)
         .collect();
     means.sort_by(|a, b| b.1.total_cmp(&a.1));
     let named: Vec<_> = means
         .iter()
-        .take(TOP_AXES)
-        .map(|((family, axis), mean, tries)| {
-            format!("`{axis}` of `{family}` ({} on geometric average over {tries} changes)", times(*mean))
+        .take(TOP_PARAMETERS)
+        .map(|((family, parameter), mean, tries)| {
+            format!("`{parameter}` of `{family}` ({} on geometric average over {tries} changes)", times(*mean))
         })
         .collect();
     (!named.is_empty()).then(|| format!("Changes that paid off most: {}.", named.join(", ")))

@@ -1,7 +1,8 @@
-//! Which figures stand for a case: those of its final, else of its best variant's contest, else the variant's time alone.
+//! Which figures stand for a case: those of its final, else of its best variant's comparison, else the variant's time
+//! alone.
 
+use crate::domain::comparison::{Comparison, Participant, Role, paired_ratio};
 use crate::domain::conditions::{Conditions, Figure, compare};
-use crate::domain::contest::{Contest, Entrant, Role, paired_ratio};
 use crate::domain::ids::IterationId;
 use crate::domain::record::{CaseRecord, IterationRecord, SessionRecord};
 use crate::domain::regime::Regime;
@@ -18,40 +19,43 @@ pub(super) struct Standing<'a> {
     pub(super) measurement: &'a CaseRecord,
     /// Its time.
     pub(super) timing: &'a Timing,
-    /// The contest that gave the time, if one did.
-    pub(super) held: Option<Held<'a>>,
+    /// The comparison that gave the time, if one did.
+    pub(super) held: Option<DecidingComparison<'a>>,
 }
 
-/// A contest in which the best variant was an entrant.
+/// A comparison in which the best variant was a participant.
 #[derive(Clone, Copy)]
-pub(super) struct Held<'a> {
+pub(super) struct DecidingComparison<'a> {
     /// Whether it settled the case when the iterations were over.
     pub(super) is_final: bool,
-    /// The contest.
-    pub(super) contest: &'a Contest,
+    /// The comparison.
+    pub(super) comparison: &'a Comparison,
     /// The best variant in it.
-    pub(super) best: &'a Entrant,
+    pub(super) best: &'a Participant,
 }
 
-impl<'a> Held<'a> {
-    /// Returns another entrant's time over the best variant's, paired within rounds.
-    pub(super) fn over_best(&self, other: &Entrant) -> Option<Ratio> {
-        paired_ratio(&other.blocks_ns, &self.best.blocks_ns)
+impl<'a> DecidingComparison<'a> {
+    /// Returns another participant's time over the best variant's, paired within rounds.
+    pub(super) fn over_best(&self, other: &Participant) -> Option<Ratio> {
+        paired_ratio(&other.groups_ns, &self.best.groups_ns)
     }
 
-    /// Returns the entrant that a user would use instead.
-    pub(super) fn baseline(&self) -> Option<&'a Entrant> {
-        self.contest.entrants.iter().find(|entrant| entrant.role == Role::Baseline)
+    /// Returns the participant that a user would use instead.
+    pub(super) fn baseline(&self) -> Option<&'a Participant> {
+        self.comparison.participants.iter().find(|participant| participant.role == Role::Baseline)
     }
 
-    /// Returns the variant of an iteration; of a variant and its twin, the variant.
-    pub(super) fn of_iteration(&self, iteration: IterationId) -> Option<&'a Entrant> {
-        entrant(self.contest, iteration)
+    /// Returns the variant of an iteration; of a variant and its A/A control, the variant.
+    pub(super) fn of_iteration(&self, iteration: IterationId) -> Option<&'a Participant> {
+        participant(self.comparison, iteration)
     }
 }
 
-fn entrant(contest: &Contest, iteration: IterationId) -> Option<&Entrant> {
-    contest.entrants.iter().find(|entrant| entrant.iteration == Some(iteration) && entrant.role != Role::Twin)
+fn participant(comparison: &Comparison, iteration: IterationId) -> Option<&Participant> {
+    comparison
+        .participants
+        .iter()
+        .find(|participant| participant.iteration == Some(iteration) && participant.role != Role::Control)
 }
 
 /// Returns every start and improvement with its time, oldest first.
@@ -74,11 +78,11 @@ pub(super) fn of<'a>(case: &str, record: &'a SessionRecord) -> Option<Standing<'
 
 /// The variant that the case's last final left as the best.
 fn settled<'a>(case: &str, record: &'a SessionRecord) -> Option<Standing<'a>> {
-    let last = record.finals.iter().rev().find(|last| last.contest.conditions.case == case)?;
+    let last = record.finals.iter().rev().find(|last| last.comparison.conditions.case == case)?;
     let iteration = record.iterations.iter().find(|iteration| iteration.id == last.winner)?;
     let measurement = iteration.measurements.iter().find(|measurement| measurement.case == case)?;
-    let best = entrant(&last.contest, last.winner)?;
-    let held = Some(Held { is_final: true, contest: &last.contest, best });
+    let best = participant(&last.comparison, last.winner)?;
+    let held = Some(DecidingComparison { is_final: true, comparison: &last.comparison, best });
     Some(Standing { iteration, measurement, timing: &best.timing, held })
 }
 
@@ -89,14 +93,13 @@ fn fastest<'a>(case: &str, record: &'a SessionRecord) -> Option<Standing<'a>> {
         .filter(|(_, _, verdict, _)| *verdict == Verdict::Improved)
         .min_by(|a, b| a.3.median_ns.total_cmp(&b.3.median_ns));
     let (iteration, measurement, _, timing) = fastest.or_else(|| of_case().next())?;
-    let held = measurement
-        .contest
-        .as_ref()
-        .and_then(|contest| Some(Held { is_final: false, contest, best: contest.challenger()? }));
+    let held = measurement.comparison.as_ref().and_then(|comparison| {
+        Some(DecidingComparison { is_final: false, comparison, best: comparison.challenger()? })
+    });
     Some(Standing { iteration, measurement, timing: held.map_or(timing, |held| &held.best.timing), held })
 }
 
-/// A time of the session outside the contest that stands for a case.
+/// A time of the session outside the comparison that stands for a case.
 pub(super) struct Alone<'a> {
     /// The time.
     pub(super) timing: &'a Timing,
@@ -118,7 +121,7 @@ impl Standing<'_> {
             name: String::new(),
             timing: timing.clone(),
         };
-        let regime = self.held.map_or(self.measurement.regime, |held| held.contest.conditions.regime);
+        let regime = self.held.map_or(self.measurement.regime, |held| held.comparison.conditions.regime);
         compare(&figure(self.timing, regime), &figure(other.timing, other.regime)).ok()
     }
 }

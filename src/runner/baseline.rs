@@ -47,7 +47,7 @@ pub struct BaselineProgram {
     pub min_sample_ns: f64,
 }
 
-/// Inputs on their way into files, which takes seconds where a case is large: a contest begins with it.
+/// Inputs on their way into files, which takes seconds where a case is large: a comparison begins with it.
 pub struct Drawing(JoinHandle<Result<(TempDir, Drawn), String>>);
 
 impl Drawing {
@@ -88,7 +88,7 @@ pub struct Ready {
     pub launches_per_sample: u32,
     /// Time of one call by a user who captures no graphs, where it was taken.
     pub eager_ns: Option<f64>,
-    /// Its own error against the float64 reference, where its output was given.
+    /// Its own error against the float64 oracle, where its output was given.
     pub relative_l2: Option<f64>,
 }
 
@@ -146,7 +146,7 @@ impl BaselineProcess {
         self.prepare_wanted(None, op, dtype, case, l2_bytes, Drawing::begin(op, dtype, case, input_seed)).await
     }
 
-    /// Gets one backend ready on inputs that are drawn, which is all that a contest needs: see [`Self::prepare`].
+    /// Gets one backend ready on inputs that are drawn, which is all that a comparison needs: see [`Self::prepare`].
     pub async fn prepare_one(
         &mut self,
         backend: &str,

@@ -4,7 +4,7 @@
 //! whole number of rotations. In the warm regime there is one set, and a rotation is one execution.
 
 use super::device::{Capture, Fault, Replay, Work};
-use crate::domain::contest::FAR;
+use crate::domain::comparison::FAR;
 use crate::domain::timing::Timing;
 use crate::domain::verdict::Policy;
 
@@ -168,8 +168,8 @@ mod tests {
         let policy = Policy {
             min_speedup: 1.01,
             screening: Sampling { least: 10, most: 100, relative_error: 0.005, max_ns: 1e9 },
-            contest: Sampling { least: 30, most: 30, relative_error: 0.002, max_ns: 1e10 },
-            block: 10,
+            comparison: Sampling { least: 30, most: 30, relative_error: 0.002, max_ns: 1e10 },
+            group_size: 10,
         };
         let min_sample_ns = device.min_sample_ns;
         let prepared = prepare(device, &vec![work; sets], min_sample_ns).unwrap();

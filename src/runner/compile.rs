@@ -35,19 +35,19 @@ struct Inner {
     cache: ArtifactCache,
     arch: String,
     options: Vec<String>,
-    limits: Limits,
+    limits: CompileLimits,
 }
 
 /// What a compilation may use before it is given up.
 #[derive(Debug, Clone, Copy)]
-pub struct Limits {
+pub struct CompileLimits {
     /// The longest that it may take.
     pub timeout: Duration,
     /// The most address space of its process.
     pub memory_bytes: u64,
 }
 
-impl From<Duration> for Limits {
+impl From<Duration> for CompileLimits {
     fn from(timeout: Duration) -> Self {
         Self { timeout, memory_bytes: MEMORY_BYTES }
     }
@@ -75,7 +75,7 @@ impl Compiler {
         toolchain: Toolchain,
         arch: &str,
         options: &[String],
-        limits: impl Into<Limits>,
+        limits: impl Into<CompileLimits>,
     ) -> anyhow::Result<Self> {
         let limits = limits.into();
         let (process, version) = CompilerProcess::start(&exe, &toolchain, limits).map_err(anyhow::Error::msg)?;

@@ -1,13 +1,13 @@
-//! Evaluates compiled variants on a device: one at a time, case by case, or several in turns, in a contest.
+//! Evaluates compiled variants on a device: one at a time, case by case, or several in turns, in a comparison.
 
+mod acceptance;
 mod arena;
 mod case_run;
 mod data;
 #[cfg(test)]
 mod emulation;
-mod examine;
 mod held;
-mod pace;
+mod memoization;
 mod sets;
 mod setup;
 mod stock;
@@ -21,9 +21,9 @@ use super::messages::{CaseRequest, EvaluateRequest};
 use crate::domain::evaluation::{Evaluation, Measurement, Outcome};
 use crate::ops;
 
+pub(super) use acceptance::accept;
 pub(super) use arena::{Arena, time};
-use case_run::Asked;
-pub(super) use examine::examine;
+use case_run::EvaluationContext;
 pub(super) use stock::Stock;
 
 /// What is told before each step on the device: the case's name and what is being done.
@@ -65,23 +65,23 @@ fn run(
     measurements: &mut Vec<Measurement>,
 ) -> Result<(), Ended> {
     let op = ops::find(&request.op).map_err(Ended::Machine)?;
-    let asked = Asked { op, request, stock };
+    let context = EvaluationContext { op, request, stock };
     request.cases.iter().try_for_each(|case| {
-        measurements.push(measure(device, &asked, case, step)?);
+        measurements.push(measure(device, &context, case, step)?);
         Ok(())
     })
 }
 
 fn measure(
     device: &mut dyn Device,
-    asked: &Asked<'_>,
+    context: &EvaluationContext<'_>,
     case: &CaseRequest,
     step: &mut Step<'_>,
 ) -> Result<Measurement, Ended> {
     let replays = device.info().replays();
     match case.scaled.as_ref().filter(|_| !replays) {
-        Some(scaled) => case_run::measure_scaled(device, asked, case, scaled, step),
-        None => case_run::measure(device, asked, case, step),
+        Some(scaled) => case_run::measure_scaled(device, context, case, scaled, step),
+        None => case_run::measure(device, context, case, step),
     }
 }
 

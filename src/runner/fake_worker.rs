@@ -32,7 +32,7 @@ struct Pipe {
 impl Pipe {
     fn hear(&self, request: &Request) {
         match request {
-            Request::Examine(_) => self.meet("examine"),
+            Request::Accept(_) => self.meet("accept"),
             Request::Enter(_) => self.meet("enter"),
             _ => {}
         }
@@ -53,8 +53,8 @@ impl Pipe {
 
     /// Lets happen what is to happen at a stage.
     fn meet(&self, stage: &str) {
-        if let Some(strike) = self.script.at(stage) {
-            strike.happen(&mut *self.out.borrow_mut());
+        if let Some(fault) = self.script.at(stage) {
+            fault.happen(&mut *self.out.borrow_mut());
         }
     }
 }

@@ -114,11 +114,12 @@ pub fn decode(bytes: &[u8], dtype: Dtype) -> Vec<f32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::op::Role;
+    use crate::domain::op::TensorRole;
 
     #[test]
     fn a_seed_names_its_values_and_another_seed_names_others() {
-        let tensor = TensorSpec { name: "q".to_owned(), dtype: Dtype::F16, shape: vec![3, 20_000], role: Role::Input };
+        let tensor =
+            TensorSpec { name: "q".to_owned(), dtype: Dtype::F16, shape: vec![3, 20_000], role: TensorRole::Input };
         let values = normal(&tensor, 1);
         assert_eq!(values, normal(&tensor, 1));
         assert_ne!(values, normal(&tensor, 2));

@@ -25,23 +25,23 @@ pub enum Request {
     SelfCheck(Box<Artifact>),
     /// Evaluate a compiled variant.
     Evaluate(Box<EvaluateRequest>),
-    /// Examine a variant that is about to win.
-    Examine(Box<ExamineRequest>),
-    /// Take a variant in as an entrant of a contest: load it beside those that are in, check it on fresh inputs, and
-    /// get ready to sample it.
+    /// Run the acceptance checks on a variant that is about to win.
+    Accept(Box<AcceptanceRequest>),
+    /// Take a variant in as a participant of a comparison: load it beside those that are in, check it on fresh inputs,
+    /// and get ready to sample it.
     Enter(Box<EnterRequest>),
-    /// Replay an entrant so many times, and once more before, which is not counted: another entrant ran meanwhile and has
-    /// pushed this one's instructions, and its data where it is timed warm, out of the caches.
+    /// Replay a participant so many times, and once more before, which is not counted: another participant ran
+    /// meanwhile and has pushed this one's instructions, and its data where it is timed warm, out of the caches.
     Sample {
-        /// The entrant, counted from 0 in the order of entry.
-        entrant: usize,
+        /// The participant, counted from 0 in the order of entry.
+        participant: usize,
         /// Replays.
         samples: usize,
     },
-    /// Look at what no entrant may change, and say how close this one's output came.
+    /// Look at what no participant may change, and say how close this one's output came.
     Check {
-        /// The entrant.
-        entrant: usize,
+        /// The participant.
+        participant: usize,
     },
     /// Time a plan that uses workspaces only, such as a measurement of the device's own ceilings.
     Time(Box<TimeRequest>),
@@ -94,9 +94,9 @@ pub struct PlannedCase {
     pub plan: LaunchPlan,
 }
 
-/// Everything that a device needs to know to examine a variant that is about to win.
+/// Everything that a device needs to know to run the acceptance checks on a variant that is about to win.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct ExamineRequest {
+pub struct AcceptanceRequest {
     /// The compiled variant.
     pub artifact: Artifact,
     /// The op's name.
@@ -117,7 +117,7 @@ pub struct ExamineRequest {
     pub input_seed: u64,
 }
 
-/// A variant that enters a contest.
+/// A variant that enters a comparison.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct EnterRequest {
     /// The compiled variant.
@@ -134,7 +134,7 @@ pub struct EnterRequest {
     pub plan: LaunchPlan,
     /// How to measure.
     pub measuring: Measuring,
-    /// Where the inputs come from: entrants with the same seed get the same inputs.
+    /// Where the inputs come from: participants with the same seed get the same inputs.
     pub input_seed: u64,
 }
 
@@ -178,13 +178,13 @@ pub enum Reply {
     StepGoesOn,
     /// The variant is evaluated.
     Evaluated(Evaluation),
-    /// The variant passed its examination.
-    Examined(Examination),
-    /// The variant is in the contest.
+    /// The variant passed its acceptance checks.
+    Accepted(Accepted),
+    /// The variant is in the comparison.
     Entered(Entered),
-    /// The entrant was replayed: nanoseconds of one execution, a value per replay.
+    /// The participant was replayed: nanoseconds of one execution, a value per replay.
     Sampled(Vec<f64>),
-    /// How close the entrant's output came, in every block.
+    /// How close the participant's output came, in every block.
     Checked(Correctness),
     /// The plan is timed.
     Timed(Timing),
@@ -209,7 +209,7 @@ impl Message for Reply {
             | Self::Launch
             | Self::Replay { .. }
             | Self::StepGoesOn
-            | Self::Examined(_)
+            | Self::Accepted(_)
             | Self::Entered(_)
             | Self::Sampled(_)
             | Self::Checked(_)
@@ -218,16 +218,16 @@ impl Message for Reply {
     }
 }
 
-/// What an examination found of a variant that passed it.
+/// What the acceptance checks found of a variant that passed it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Examination {
+pub struct Accepted {
     /// Checks of outputs that it passed.
     pub outputs: usize,
     /// Its time on contents that it never saw over that on the same ones again and again; none where times are modelled.
-    pub pace: Option<f64>,
+    pub slowdown: Option<f64>,
 }
 
-/// What is known of a variant that has entered a contest.
+/// What is known of a variant that has entered a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Entered {
     /// How close its output came when it was checked.

@@ -53,7 +53,7 @@ struct Text {
 }
 
 /// What NVRTC made of a source.
-pub struct Compiled {
+pub struct NvrtcOutput {
     /// ELF image.
     pub cubin: Vec<u8>,
     /// PTX text.
@@ -95,7 +95,7 @@ impl Nvrtc {
     }
 
     /// Compiles `source` with `options` to CUBIN and PTX.
-    pub fn compile(&self, source: &str, options: &[String]) -> Result<Compiled, NvrtcError> {
+    pub fn compile(&self, source: &str, options: &[String]) -> Result<NvrtcOutput, NvrtcError> {
         let text = |what: &str| CString::new(what).map_err(|_| NvrtcError::Rejected("a NUL byte".to_owned()));
         let source = text(source)?;
         let options = options.iter().map(|option| text(option)).collect::<Result<Vec<_>, _>>()?;
@@ -110,7 +110,7 @@ impl Nvrtc {
         }
         let log = String::from_utf8_lossy(&program.read(&self.functions.log)?).into_owned();
         match status {
-            NVRTC_SUCCESS => Ok(Compiled {
+            NVRTC_SUCCESS => Ok(NvrtcOutput {
                 cubin: program.read(&self.functions.cubin)?,
                 ptx: String::from_utf8_lossy(&program.read(&self.functions.ptx)?).into_owned(),
                 log,

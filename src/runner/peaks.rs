@@ -5,7 +5,7 @@
 
 pub mod probes;
 
-use self::probes::{Effort, Figure, Probe, probes};
+use self::probes::{Ceiling, Effort, Probe, probes};
 use super::compile::Compiler;
 use super::messages::TimeRequest;
 use super::worker::Worker;
@@ -57,9 +57,9 @@ pub fn variant(probe: &Probe) -> Variant {
 }
 
 /// Puts ceilings together from the rates of probes and, where those are missing or cannot be, from derived ones.
-fn combine(derived: &Peaks, rates: &[(Figure, f64)]) -> Peaks {
+fn combine(derived: &Peaks, rates: &[(Ceiling, f64)]) -> Peaks {
     let mut notes = Vec::new();
-    let mut pick = |figure: Figure, name: &str, derived: f64, least: f64| {
+    let mut pick = |figure: Ceiling, name: &str, derived: f64, least: f64| {
         let of_figure = rates.iter().filter(|(of, _)| *of == figure).map(|(_, rate)| *rate);
         let Some(fastest) = of_figure.max_by(f64::total_cmp) else {
             notes.push(format!("{name} derived, for no kernel here reaches it"));
@@ -72,13 +72,13 @@ fn combine(derived: &Peaks, rates: &[(Figure, f64)]) -> Peaks {
         notes.push(format!("{name} derived, for {share:.2} times as much was measured"));
         derived
     };
-    let f16_flops = pick(Figure::F16, "FP16 rate", derived.f16_flops, LEAST_OF_DERIVED);
-    let memory_bytes_per_s = pick(Figure::Memory, "memory bandwidth", derived.memory_bytes_per_s, LEAST_OF_DERIVED);
-    let l2_bytes_per_s = pick(Figure::L2, "L2 bandwidth", derived.l2_bytes_per_s, 0.0);
+    let f16_flops = pick(Ceiling::F16, "FP16 rate", derived.f16_flops, LEAST_OF_DERIVED);
+    let memory_bytes_per_s = pick(Ceiling::Memory, "memory bandwidth", derived.memory_bytes_per_s, LEAST_OF_DERIVED);
+    let l2_bytes_per_s = pick(Ceiling::L2, "L2 bandwidth", derived.l2_bytes_per_s, 0.0);
     let fastest = |figure| rates.iter().filter(|(of, _)| *of == figure).map(|(_, rate)| *rate).fold(0.0, f64::max);
-    let f32_flops = Peaks::f32_ceiling(fastest(Figure::Fma).min(derived.f32_flops), f16_flops);
+    let f32_flops = Peaks::f32_ceiling(fastest(Ceiling::Fma).min(derived.f32_flops), f16_flops);
     // What a launch takes is nothing that clocks tell: there is no derived value to hold it against.
-    let launches_per_s = fastest(Figure::Launch);
+    let launches_per_s = fastest(Ceiling::Launch);
     let launch_ns = if launches_per_s > 0.0 { 1e9 / launches_per_s } else { derived.launch_ns };
     let notes: String = notes.iter().map(|note| format!("; {note}")).collect();
     let source = format!("measured on this device{notes}");
@@ -94,14 +94,14 @@ mod tests {
         Peaks::derived(90, 132, 1_980_000.0, 3_201_000.0, 6144.0)
     }
 
-    const RATES: [(Figure, f64); 7] = [
-        (Figure::Memory, 4.1e12),
-        (Figure::Memory, 4.3e12),
-        (Figure::Memory, 4.0e12),
-        (Figure::L2, 5.5e12),
-        (Figure::Fma, 65e12),
-        (Figure::F16, 900e12),
-        (Figure::Launch, 1.25e6),
+    const RATES: [(Ceiling, f64); 7] = [
+        (Ceiling::Memory, 4.1e12),
+        (Ceiling::Memory, 4.3e12),
+        (Ceiling::Memory, 4.0e12),
+        (Ceiling::L2, 5.5e12),
+        (Ceiling::Fma, 65e12),
+        (Ceiling::F16, 900e12),
+        (Ceiling::Launch, 1.25e6),
     ];
 
     #[test]

@@ -1,29 +1,30 @@
-//! What of an idea is asked of the device, case by case: the launch plans of a configuration on cases, on scaled ones and on hidden shapes.
-//!
+//! What of a suggestion is asked of the device, case by case: the launch plans of a configuration on cases, on scaled
+//! ones and on hidden shapes.
 //! Sessions, the audit and `bench` ask through it, so that all of them ask the same. It is pure: no device is touched.
 
 use super::messages::{CaseRequest, PlannedCase};
 use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::domain::family::Family;
 use crate::domain::plan::LaunchPlan;
-use crate::domain::proposal::Idea;
+use crate::domain::proposal::Suggestion;
 use crate::domain::space::Space;
 use crate::domain::variant::Params;
 use crate::domain::workload::{Case, Workload};
 
-/// The most hidden cases of an examination: each costs an allocation and a reference, and the op gives the most telling ones first.
+/// The most hidden cases of the acceptance checks: each costs an allocation and a reference, and the op gives the most
+/// telling ones first.
 const MOST_HIDDEN: usize = 3;
 
-/// Fills in the plans of an idea, the case with the least work first, so that a wrong variant fails early.
-pub fn of_idea(
+/// Fills in the plans of a suggestion, the case with the least work first, so that a wrong variant fails early.
+pub fn of_suggestion(
     family: &Family,
-    idea: &Idea,
+    suggestion: &Suggestion,
     workload: &Workload,
     device: &DeviceInfo,
     model_flop: f64,
 ) -> Result<Vec<CaseRequest>, String> {
-    let request = |case: &Case| of_case(family, &idea.params, case, workload, device, model_flop);
-    let mut cases = idea.cases.iter().map(request).collect::<Result<Vec<_>, String>>()?;
+    let request = |case: &Case| of_case(family, &suggestion.params, case, workload, device, model_flop);
+    let mut cases = suggestion.cases.iter().map(request).collect::<Result<Vec<_>, String>>()?;
     cases.sort_by(|a, b| workload.op.flop(&a.case.dims).total_cmp(&workload.op.flop(&b.case.dims)));
     Ok(cases)
 }

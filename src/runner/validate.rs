@@ -43,7 +43,7 @@ pub struct Expectation {
     rows: Vec<usize>,
     row_len: usize,
     row_count: usize,
-    reference: Vec<f64>,
+    oracle: Vec<f64>,
     /// How far from the reference each row may be beyond any tolerance; none if empty.
     allowances: Vec<f64>,
     dtype: Dtype,
@@ -57,8 +57,8 @@ impl Expectation {
         let row_count = output.elements() / output.row_len();
         let affordable = (row_count as f64 * oracle_flop / op.flop(dims)) as usize;
         let rows = choose_rows(row_count, affordable.max(64), &mut SmallRng::seed_from_u64(seed));
-        let reference = op.reference(dims, inputs, &rows);
-        Self { rows, row_len: output.row_len(), row_count, reference, allowances: Vec::new(), dtype }
+        let oracle = op.oracle(dims, inputs, &rows);
+        Self { rows, row_len: output.row_len(), row_count, oracle, allowances: Vec::new(), dtype }
     }
 
     /// Allows each row what rounding the inputs changes in its reference, and a little more.
@@ -76,10 +76,10 @@ impl Expectation {
                     moved(values, rounding(self.dtype), seed)
                 })
                 .collect();
-            let other = op.reference(dims, &moved, &self.rows);
-            let rows = other.chunks_exact(self.row_len).zip(self.reference.chunks_exact(self.row_len));
-            for (allowance, (other, reference)) in allowances.iter_mut().zip(rows) {
-                let distance = other.iter().zip(reference).map(|(o, r)| (o - r).powi(2)).sum::<f64>().sqrt();
+            let other = op.oracle(dims, &moved, &self.rows);
+            let rows = other.chunks_exact(self.row_len).zip(self.oracle.chunks_exact(self.row_len));
+            for (allowance, (other, oracle)) in allowances.iter_mut().zip(rows) {
+                let distance = other.iter().zip(oracle).map(|(o, r)| (o - r).powi(2)).sum::<f64>().sqrt();
                 *allowance = allowance.max(ALLOWED_MOVES * distance);
             }
         }
@@ -87,9 +87,9 @@ impl Expectation {
         let least = least_rounding(self.dtype) * (self.row_len as f64).sqrt();
         // Where all that is summed is alike, every addition may round in the same direction.
         let terms = op.flop(dims) / 2.0 / (self.row_count * self.row_len) as f64;
-        let rows = allowances.into_iter().zip(self.reference.chunks_exact(self.row_len));
-        let allowed = |(allowance, reference): (f64, &[f64])| {
-            let length = reference.iter().map(|r| r * r).sum::<f64>().sqrt();
+        let rows = allowances.into_iter().zip(self.oracle.chunks_exact(self.row_len));
+        let allowed = |(allowance, oracle): (f64, &[f64])| {
+            let length = oracle.iter().map(|r| r * r).sum::<f64>().sqrt();
             allowance + least + terms * SUM_ROUNDING * length
         };
         self.allowances = rows.map(allowed).collect();
@@ -103,13 +103,13 @@ impl Expectation {
             .rows
             .par_iter()
             .enumerate()
-            .zip(self.reference.par_chunks_exact(self.row_len))
-            .map(|((place, &row), reference)| {
+            .zip(self.oracle.par_chunks_exact(self.row_len))
+            .map(|((place, &row), oracle)| {
                 let out = &values[row * self.row_len..(row + 1) * self.row_len];
-                let error: f64 = out.iter().zip(reference).map(|(o, r)| (f64::from(*o) - r).powi(2)).sum();
+                let error: f64 = out.iter().zip(oracle).map(|(o, r)| (f64::from(*o) - r).powi(2)).sum();
                 let allowance = self.allowances.get(place).copied().unwrap_or(0.0);
                 let error = (error.sqrt() - allowance).max(0.0).powi(2);
-                let scale = reference.iter().map(|r| r * r).sum();
+                let scale = oracle.iter().map(|r| r * r).sum();
                 (row, error, scale)
             })
             .collect();
@@ -201,7 +201,7 @@ fn choose_rows(count: usize, wanted: usize, rng: &mut impl Rng) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::op::{Role, TensorSpec};
+    use crate::domain::op::{TensorRole, TensorSpec};
     use crate::ops;
     use crate::runner::inputs::{encode, normal};
 
@@ -220,11 +220,11 @@ mod tests {
         let inputs: Vec<_> = op
             .tensors(&dims(s), Dtype::F16)
             .iter()
-            .filter(|tensor| tensor.role == Role::Input)
+            .filter(|tensor| tensor.role == TensorRole::Input)
             .map(|tensor: &TensorSpec| normal(tensor, 3))
             .collect();
         let expectation = Expectation::new(op, &dims(s), Dtype::F16, &inputs, 1e12, 0);
-        let right = expectation.reference.iter().map(|value| *value as f32).collect();
+        let right = expectation.oracle.iter().map(|value| *value as f32).collect();
         (expectation, right, inputs)
     }
 
@@ -268,7 +268,7 @@ mod tests {
         let first_243 = |tensor: &[f32]| tensor.chunks(256 * 64).flat_map(|head| head[..243 * 64].to_vec()).collect();
         let fewer = [inputs[0].clone(), first_243(&inputs[1]), first_243(&inputs[2])];
         let rows: Vec<_> = (0..512).collect();
-        let spoilt: Vec<f32> = op.reference(&full(243), &fewer, &rows).iter().map(|value| *value as f32).collect();
+        let spoilt: Vec<f32> = op.oracle(&full(243), &fewer, &rows).iter().map(|value| *value as f32).collect();
         assert!(check(&expectation, &spoilt).is_err());
     }
 

@@ -1,12 +1,12 @@
 //! The acceptance checks of a variant that is about to win: everything that is too slow to ask of every variant.
 
 use super::evaluator::{Evaluator, Setback};
-use super::shelf::Participant;
+use super::shelf::CandidateKernel;
 use super::state::SessionState;
 use crate::domain::op::Dtype;
 use crate::domain::workload::Tolerance;
 use crate::runner::inputs;
-use crate::runner::messages::{ExamineRequest, PlannedCase};
+use crate::runner::messages::{AcceptanceRequest, PlannedCase};
 use crate::runner::planning;
 
 /// How far beyond the baseline's own error a variant's may be: the two are taken on other inputs. The errors of one FP32 kernel on
@@ -15,16 +15,16 @@ const ERROR_MARGIN: f64 = 1.25;
 
 impl Evaluator {
     /// Runs the acceptance checks of a variant on a case.
-    pub async fn accept(&mut self, state: &SessionState, challenger: &Participant) -> Result<(), Setback> {
+    pub async fn accept(&mut self, state: &SessionState, challenger: &CandidateKernel) -> Result<(), Setback> {
         let request = request(state, challenger)?;
-        let examination = self.worker.examine(request).await?;
+        let acceptance = self.worker.accept(request).await?;
         let (iteration, case) = (challenger.candidate.iteration, challenger.case());
-        tracing::debug!("iteration {iteration} passed the acceptance checks on {case}: {examination:?}");
+        tracing::debug!("iteration {iteration} passed the acceptance checks on {case}: {acceptance:?}");
         Ok(())
     }
 }
 
-fn request(state: &SessionState, challenger: &Participant) -> anyhow::Result<ExamineRequest> {
+fn request(state: &SessionState, challenger: &CandidateKernel) -> anyhow::Result<AcceptanceRequest> {
     let setup = state.setup();
     let (workload, device, options) = (&setup.workload, &setup.device, &setup.options);
     let (variant, asked) = (&challenger.kernel.variant, &challenger.request);
@@ -32,7 +32,7 @@ fn request(state: &SessionState, challenger: &Participant) -> anyhow::Result<Exa
     let case = asked.scaled.clone().unwrap_or(own);
     let hidden = planning::hidden(setup.family(&variant.family)?, &variant.params, &case.case, workload, device);
     let finished = state.meter().finished().to_string();
-    Ok(ExamineRequest {
+    Ok(AcceptanceRequest {
         artifact: challenger.kernel.artifact.clone(),
         op: workload.op.name().to_owned(),
         dtype: workload.dtype,
@@ -41,7 +41,7 @@ fn request(state: &SessionState, challenger: &Participant) -> anyhow::Result<Exa
         case,
         hidden,
         measuring: options.measuring,
-        input_seed: inputs::mix(options.seed, &["examination", &finished, &asked.case.name]),
+        input_seed: inputs::mix(options.seed, &["acceptance", &finished, &asked.case.name]),
     })
 }
 
@@ -51,7 +51,7 @@ fn accuracy(state: &SessionState, case: &str) -> Tolerance {
     let workload = &state.setup().workload;
     let Tolerance { relative_l2, worst_row } = workload.tolerance;
     let baselines = state.case(case).into_iter().flat_map(|case| &case.baselines);
-    let errors = baselines.filter(|baseline| !baseline.is_reference()).filter_map(|baseline| baseline.relative_l2);
+    let errors = baselines.filter(|baseline| !baseline.is_initial_kernel()).filter_map(|baseline| baseline.relative_l2);
     let limit = errors.reduce(f64::max).filter(|_| workload.dtype == Dtype::F32);
     let limit = limit.map_or(relative_l2, |error| relative_l2.min(error * ERROR_MARGIN));
     Tolerance { relative_l2: limit, worst_row }

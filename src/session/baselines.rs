@@ -52,7 +52,7 @@ impl Session<'_> {
         begun: &Begun,
         findings: &[CaseRecord],
     ) -> anyhow::Result<()> {
-        if begun.family != self.state.setup().workload.reference {
+        if begun.family != self.state.setup().workload.initial_kernel {
             return Ok(());
         }
         for found in findings.iter().filter(|found| found.verdict == Some(Verdict::Start)) {
@@ -71,7 +71,7 @@ impl Session<'_> {
         let setup = self.state.setup();
         Baseline {
             case: case.into(),
-            name: Baseline::reference_name(setup.device.time_source(), &setup.workload.reference),
+            name: Baseline::initial_kernel_name(setup.device.time_source(), &setup.workload.initial_kernel),
             kind: BaselineKind::InitialKernel,
             regime,
             timing,
@@ -94,15 +94,15 @@ impl Session<'_> {
     /// Starts the program, unless it is of no use: a virtual GPU models times, which no program can be timed beside.
     async fn start_baseline(&mut self) -> Result<BaselineProcess, String> {
         if !self.state.setup().samples_times() {
-            return Err("it could only be measured, and times are modelled: the reference's seed stands in".to_owned());
+            return Err("it could only be measured, and times are modelled: the initial kernel stands in".to_owned());
         }
         let Some(program) = &self.baseline_program else {
-            return Err("the workload names none: the reference's seed stands in".to_owned());
+            return Err("the workload names none: the initial kernel stands in".to_owned());
         };
         let process = in_time(program.start(), self.wall_left(), &mut self.interrupt.clone()).await;
-        let process = process.map_err(|reason| format!("{reason}; the reference's seed stands in"))?;
+        let process = process.map_err(|reason| format!("{reason}; the initial kernel stands in"))?;
         let fits = process.hello().fits(&self.state.setup().device);
-        fits.map_err(|reason| format!("{reason}; the reference's seed stands in"))?;
+        fits.map_err(|reason| format!("{reason}; the initial kernel stands in"))?;
         Ok(process)
     }
 

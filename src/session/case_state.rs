@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use crate::domain::contest::{Contest, near_tie};
+use crate::domain::comparison::{Comparison, near_tie};
 use crate::domain::evaluation::Measurement;
 use crate::domain::ids::IterationId;
 use crate::domain::proposal::KnownWinner;
@@ -12,11 +12,11 @@ use crate::domain::timing::Timing;
 use crate::domain::variant::{Params, VariantHash};
 
 /// The most variants that a final settles between: each costs a confirmation's time.
-pub(super) const MOST_RIVALS: usize = 4;
+pub(super) const MOST_NEAR_TIES: usize = 4;
 
 /// The most near-ties of a case that are kept beside its incumbent: those that a final takes, and as many again in case its first
 /// ones fail. On a plateau of the search space every second variant is one.
-const MOST_KEPT: usize = 2 * MOST_RIVALS;
+const MOST_KEPT: usize = 2 * MOST_NEAR_TIES;
 
 /// How often a process may die during an iteration before it is not tried again. Twice is no accident: it may be what takes the
 /// machine down.
@@ -39,13 +39,13 @@ impl Candidate {
 
     /// Tells whether a comparison has confirmed its time.
     pub fn is_compared(&self) -> bool {
-        self.measurement.contest.is_some()
+        self.measurement.comparison.is_some()
     }
 }
 
 /// The fastest variant that is not confirmed.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Lead {
+pub(super) struct BestCandidate {
     pub hash: VariantHash,
     /// Iterations that had ended when it took the lead.
     pub since: u64,
@@ -105,7 +105,7 @@ pub(super) struct CaseState {
     /// The initial kernel, to stand in for a baseline.
     pub initial_kernel: Option<Candidate>,
     /// The fastest variant that is not confirmed, and since when.
-    pub lead: Option<Lead>,
+    pub best_candidate: Option<BestCandidate>,
     /// The winner that is not committed yet.
     pub pending: Option<Pending>,
     /// The winner that an earlier session committed for this device, until another one replaces it.
@@ -203,10 +203,10 @@ impl CaseState {
     }
 
     /// Takes up how long a comparison took.
-    pub fn time_comparison(&mut self, contest: &Contest) {
-        let wall = contest.wall_s.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    pub fn time_comparison(&mut self, comparison: &Comparison) {
+        let wall = comparison.wall_s.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         if let Some(wall) = wall {
-            self.participant_time = Some(wall / contest.entrants.len().max(1) as u32);
+            self.participant_time = Some(wall / comparison.participants.len().max(1) as u32);
         }
     }
 

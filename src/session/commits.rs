@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use super::Session;
 use super::case_state::{Candidate, Pending};
 use super::event::Event;
-use super::setup::Setup;
+use super::setup::SessionSetup;
 use super::shelf::Kernel;
 use super::state::SessionState;
+use crate::domain::comparison::Role;
 use crate::domain::conditions::Conditions;
-use crate::domain::contest::Role;
 use crate::domain::ids::{CaseName, IterationId, SessionId};
 use crate::domain::journal::Record;
 use crate::domain::sidecar::{self, Sidecar, SidecarEnvironment, SidecarMeasurement, SidecarVariant};
@@ -113,7 +113,7 @@ fn winner(
         ci_us: [timing.interval_ns.lo / 1e3, timing.interval_ns.hi / 1e3],
         samples: timing.samples_ns.len(),
     };
-    let contest = candidate.measurement.contest.as_ref();
+    let comparison = candidate.measurement.comparison.as_ref();
     let alone = state.case(&candidate.measurement.case).and_then(|case| case.baseline());
     Some(Winner {
         device: setup.device.key(),
@@ -121,15 +121,15 @@ fn winner(
         source: kernel.variant.source.clone(),
         sidecar: sidecar(setup, kernel, candidate, timing)?,
         previous: previous.map(figures),
-        speedup: contest.and_then(|contest| contest.against(Role::Incumbent)).map(|(_, ratio)| ratio),
-        baseline: BaselineTime::of(contest, alone),
+        speedup: comparison.and_then(|comparison| comparison.against(Role::Incumbent)).map(|(_, ratio)| ratio),
+        baseline: BaselineTime::of(comparison, alone),
         session,
         iteration: candidate.iteration,
     })
 }
 
 /// Describes how to launch a winner, and what was found of it; none without a launch plan on its case.
-fn sidecar(setup: &Setup, kernel: &Kernel, candidate: &Candidate, timing: &Timing) -> Option<Sidecar> {
+fn sidecar(setup: &SessionSetup, kernel: &Kernel, candidate: &Candidate, timing: &Timing) -> Option<Sidecar> {
     let (workload, device) = (&setup.workload, &setup.device);
     let Kernel { variant, artifact, requests } = kernel;
     let measurement = &candidate.measurement;

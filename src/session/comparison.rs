@@ -3,26 +3,26 @@
 use std::time::Instant;
 
 use super::evaluator::{Evaluator, Setback};
-use super::shelf::{Participant, Shelf};
+use super::shelf::{CandidateKernel, Shelf};
 use super::state::SessionState;
 use crate::domain::check::Check;
-use crate::domain::contest::{Contest, Role};
+use crate::domain::comparison::{Comparison, Role};
 use crate::domain::evaluation::Outcome;
 use crate::domain::floor::floor_ns;
 use crate::domain::journal::Disqualified;
 use crate::domain::measuring::Measuring;
 use crate::runner::baseline::BaselineProcess;
-use crate::runner::contest::{self, BaselineEntry, ContestError, Terms, with_twin};
+use crate::runner::comparison::{self, BaselineEntry, ComparisonError, Terms, with_control};
 use crate::runner::inputs;
 
 /// The float64 work of a comparison's check, over that of a screening's: every participant has passed one already.
 const CHECK_SHARE: f64 = 0.1;
 
 /// The longest that the initial kernel may sample in a comparison in which it stands for the baseline.
-const MOST_REFERENCE_NS: f64 = 5e9;
+const MOST_INITIAL_KERNEL_NS: f64 = 5e9;
 
 /// Other participants of a comparison beside the challenger.
-pub(super) type Others = Vec<(Role, Participant)>;
+pub(super) type Others = Vec<(Role, CandidateKernel)>;
 
 impl Evaluator {
     /// Compares a challenger with others in fresh workers, until no other participant fails. A setback is the challenger's. Others
@@ -31,11 +31,11 @@ impl Evaluator {
         &mut self,
         state: &SessionState,
         shelf: &mut Shelf,
-        challenger: &Participant,
+        challenger: &CandidateKernel,
         mut others: Others,
         energy: bool,
         disqualified: &mut Vec<Disqualified>,
-    ) -> Result<Contest, Setback> {
+    ) -> Result<Comparison, Setback> {
         self.comparisons += 1;
         let case = challenger.case();
         self.baseline.take_if(|process| process.pid().is_none());
@@ -45,30 +45,30 @@ impl Evaluator {
             others.extend(stand_in.map(|participant| (Role::Baseline, participant)));
         }
         loop {
-            let (entrant, outcome) = match self.hold(state, challenger, &others, energy).await {
-                Ok(contest) => return Ok(contest),
-                Err(ContestError::Machine(error)) => {
-                    return Err(anyhow::Error::new(error).context("Failed to hold a contest").into());
+            let (participant, outcome) = match self.hold(state, challenger, &others, energy).await {
+                Ok(comparison) => return Ok(comparison),
+                Err(ComparisonError::Machine(error)) => {
+                    return Err(anyhow::Error::new(error).context("Failed to hold a comparison").into());
                 }
-                Err(ContestError::Failed { entrant, outcome }) => (entrant, outcome),
+                Err(ComparisonError::Failed { participant, outcome }) => (participant, outcome),
             };
-            if !(1..=others.len()).contains(&entrant) {
-                let is_fresh = outcome.check() == Some(Check::Fresh);
-                if is_fresh && has_rivals(&others) && !self.fails_alone(state, challenger, &outcome).await? {
-                    drop_rivals(&mut others, &outcome);
+            if !(1..=others.len()).contains(&participant) {
+                let is_held_out = outcome.check() == Some(Check::HeldOutInputs);
+                if is_held_out && has_near_ties(&others) && !self.fails_alone(state, challenger, &outcome).await? {
+                    drop_near_ties(&mut others, &outcome);
                     continue;
                 }
                 return Err(Setback::Variant(outcome));
             }
-            let (role, failed) = others.remove(entrant - 1);
+            let (role, failed) = others.remove(participant - 1);
             if role == Role::Baseline {
                 tracing::warn!("the initial kernel left a comparison: {}", words(&outcome));
                 continue;
             }
             if self.fails_alone(state, &failed, &outcome).await? {
                 disqualified.push(failed.disqualified(&outcome));
-            } else if has_rivals(&others) {
-                drop_rivals(&mut others, &outcome);
+            } else if has_near_ties(&others) {
+                drop_near_ties(&mut others, &outcome);
             } else {
                 return Err(Setback::Variant(blame(challenger, &failed, &outcome)));
             }
@@ -79,10 +79,10 @@ impl Evaluator {
     async fn fails_alone(
         &mut self,
         state: &SessionState,
-        failed: &Participant,
+        failed: &CandidateKernel,
         outcome: &Outcome,
     ) -> anyhow::Result<bool> {
-        let alone = if outcome.check() == Some(Check::Fresh) {
+        let alone = if outcome.check() == Some(Check::HeldOutInputs) {
             // The acceptance checks are over before a kernel that stops computing after thousands of executions does so. No other
             // kernel ran when it failed, but another one may have written into its workspace before.
             self.hold(state, failed, &[], false).await.map(drop).map_err(Setback::from)
@@ -99,10 +99,10 @@ impl Evaluator {
     async fn hold(
         &mut self,
         state: &SessionState,
-        challenger: &Participant,
-        others: &[(Role, Participant)],
+        challenger: &CandidateKernel,
+        others: &[(Role, CandidateKernel)],
         energy: bool,
-    ) -> Result<Contest, ContestError> {
+    ) -> Result<Comparison, ComparisonError> {
         let begun = Instant::now();
         let (setup, case) = (state.setup(), &challenger.request.case);
         let measuring = setup.options.measuring;
@@ -110,7 +110,7 @@ impl Evaluator {
             workload: &setup.workload,
             case,
             measuring: Measuring { oracle_flop: measuring.oracle_flop * CHECK_SHARE, ..measuring },
-            input_seed: inputs::mix(setup.options.seed, &["contest", &self.comparisons.to_string()]),
+            input_seed: inputs::mix(setup.options.seed, &["comparison", &self.comparisons.to_string()]),
             floor_ns: floor_ns(&setup.workload, case, &setup.device),
             screened_ns: challenger.candidate.screened_ns(),
             energy,
@@ -119,27 +119,28 @@ impl Evaluator {
         let pids: Vec<u32> = self.worker.pid().into_iter().chain(baseline_pid).collect();
         let mut worker = self.worker.fresh().await?;
         let entries = [(Role::Challenger, challenger)].into_iter().chain(others.iter().map(|(role, one)| (*role, one)));
-        let entries = with_twin(entries.map(|(role, one)| one.entry(role)).collect());
+        let entries = with_control(entries.map(|(role, one)| one.entry(role)).collect());
         let backend = state.case(&case.name).and_then(|case| case.backend()).map(str::to_owned);
         let baseline = self.baseline.as_mut().zip(backend);
         let baseline = baseline.map(|(process, backend)| BaselineEntry { process, backend });
-        let mut contest = contest::hold(&mut worker, self.monitor.as_ref(), &pids, &terms, &entries, baseline).await?;
+        let mut comparison =
+            comparison::hold(&mut worker, self.monitor.as_ref(), &pids, &terms, &entries, baseline).await?;
         // With the start of its process, which a session has to wait for.
-        contest.wall_s = Some(begun.elapsed().as_secs_f64());
-        Ok(contest)
+        comparison.wall_s = Some(begun.elapsed().as_secs_f64());
+        Ok(comparison)
     }
 }
 
-impl From<ContestError> for Setback {
-    fn from(error: ContestError) -> Self {
+impl From<ComparisonError> for Setback {
+    fn from(error: ComparisonError) -> Self {
         match error {
-            ContestError::Failed { outcome, .. } => Self::Variant(outcome),
-            ContestError::Machine(error) => Self::Machine(error.into()),
+            ComparisonError::Failed { outcome, .. } => Self::Variant(outcome),
+            ComparisonError::Machine(error) => Self::Machine(error.into()),
         }
     }
 }
 
-impl Participant {
+impl CandidateKernel {
     /// Takes it out of the running on its case.
     pub fn disqualified(&self, outcome: &Outcome) -> Disqualified {
         Disqualified {
@@ -155,39 +156,39 @@ impl Participant {
 async fn stand_in(
     state: &SessionState,
     shelf: &mut Shelf,
-    challenger: &Participant,
-) -> anyhow::Result<Option<Participant>> {
+    challenger: &CandidateKernel,
+) -> anyhow::Result<Option<CandidateKernel>> {
     let measuring = &state.setup().options.measuring;
     let initial = state.case(challenger.case()).and_then(|case| case.initial_kernel.as_ref());
     let initial = initial.filter(|initial| {
         let sample_ns = initial.screened_ns().map(|ns| ns.max(measuring.min_sample_ns));
-        let affordable = |ns| ns * measuring.policy.contest.least as f64 <= MOST_REFERENCE_NS;
+        let affordable = |ns| ns * measuring.policy.comparison.least as f64 <= MOST_INITIAL_KERNEL_NS;
         sample_ns.is_some_and(affordable) && initial.hash != challenger.candidate.hash
     });
     match initial {
-        Some(initial) => shelf.participant(state.setup(), initial.clone()).await.map(Some),
+        Some(initial) => shelf.candidate_kernel(state.setup(), initial.clone()).await.map(Some),
         None => Ok(None),
     }
 }
 
 /// By itself the failed one is right, so what it fails with is the doing of the challenger.
-fn blame(challenger: &Participant, failed: &Participant, outcome: &Outcome) -> Outcome {
+fn blame(challenger: &CandidateKernel, failed: &CandidateKernel, outcome: &Outcome) -> Outcome {
     let iteration = failed.candidate.iteration;
     let message = format!("iteration {iteration} is right by itself and fails beside it: {}", words(outcome));
-    Outcome::Cheated { case: challenger.case().into(), check: Check::Surroundings, message }
+    Outcome::Cheated { case: challenger.case().into(), check: Check::GuardRegions, message }
 }
 
 fn words(outcome: &Outcome) -> &str {
     outcome.message().unwrap_or(outcome.kind())
 }
 
-fn has_rivals(others: &[(Role, Participant)]) -> bool {
-    others.iter().any(|(role, _)| *role == Role::Rival)
+fn has_near_ties(others: &[(Role, CandidateKernel)]) -> bool {
+    others.iter().any(|(role, _)| *role == Role::NearTie)
 }
 
-/// Goes on without the rivals: of a final's participants they alone have not passed the acceptance checks, and one of them spoils it
-/// for another.
-fn drop_rivals(others: &mut Others, outcome: &Outcome) {
-    tracing::warn!("a final goes on without its rivals: {}", words(outcome));
-    others.retain(|(role, _)| *role != Role::Rival);
+/// Goes on without the near ties: of a final's participants they alone have not passed the acceptance checks, and one
+/// of them spoils it for another.
+fn drop_near_ties(others: &mut Others, outcome: &Outcome) {
+    tracing::warn!("a final goes on without its near ties: {}", words(outcome));
+    others.retain(|(role, _)| *role != Role::NearTie);
 }

@@ -17,11 +17,11 @@ const SCREENING_NOISE: f64 = 0.03;
 impl Session<'_> {
     /// Prepares a confirmation that is due.
     pub(super) async fn confirmation(&mut self, due: &Due) -> anyhow::Result<Compiled> {
-        let (iteration, case) = due.leads.first().context("Failed to find what to confirm")?;
+        let (iteration, case) = due.candidates.first().context("Failed to find what to confirm")?;
         let hypothesis = self.claim(*iteration, case).context("Failed to find what to confirm")?;
         let kernel = self.shelf.kernel(self.state.setup(), *iteration).await?;
         let mut requests = Vec::new();
-        for (iteration, case) in &due.leads {
+        for (iteration, case) in &due.candidates {
             let kernel = self.shelf.kernel(self.state.setup(), *iteration).await?;
             requests.extend(kernel.requests.iter().find(|request| request.case.name == *case).cloned());
         }

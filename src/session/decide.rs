@@ -88,7 +88,7 @@ pub(super) enum Action {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Due {
     /// The iteration that screened it, and the case, in the order of the workload.
-    pub leads: Vec<(IterationId, CaseName)>,
+    pub candidates: Vec<(IterationId, CaseName)>,
 }
 
 /// Decides what to do next.
@@ -146,19 +146,28 @@ fn due_confirmation(state: &SessionState, moment: &Moment, finals_time: Duration
     let settled = SETTLED * state.setup().options.compile_ahead as u64;
     let cases = || state.setup().workload.cases.iter().map(|case| &case.name);
     let is_due = |case: &&CaseName| {
-        let lead = state.case(case).and_then(|case| case.lead.as_ref());
-        lead.is_some_and(|lead| pressed || state.meter().finished() >= lead.since + settled)
+        let best_candidate = state.case(case).and_then(|case| case.best_candidate.as_ref());
+        best_candidate
+            .is_some_and(|best_candidate| pressed || state.meter().finished() >= best_candidate.since + settled)
     };
-    let hash = cases().filter(is_due).find_map(|case| state.lead(case)).map(|lead| &lead.hash)?;
-    let leads = cases().filter_map(|case| Some((state.lead(case)?, case))).filter(|(lead, _)| lead.hash == *hash);
-    Some(Due { leads: leads.map(|(lead, case)| (lead.iteration, case.clone())).collect() })
+    let hash = cases()
+        .filter(is_due)
+        .find_map(|case| state.best_candidate(case))
+        .map(|best_candidate| &best_candidate.hash)?;
+    let candidates = cases()
+        .filter_map(|case| Some((state.best_candidate(case)?, case)))
+        .filter(|(best_candidate, _)| best_candidate.hash == *hash);
+    Some(Due {
+        candidates: candidates.map(|(best_candidate, case)| (best_candidate.iteration, case.clone())).collect(),
+    })
 }
 
 /// Tells whether what is left of the budget is needed to confirm what leads.
 fn is_pressed(state: &SessionState, time: &Time, finals_time: Duration) -> bool {
-    let leads: Vec<&VariantHash> = state.cases().filter_map(|(_, case)| Some(&case.lead.as_ref()?.hash)).collect();
-    let needed = state.meter().confirmation_time().saturating_mul(leads.len() as u32);
-    let variants = leads.iter().collect::<HashSet<_>>().len() as u64;
+    let candidates: Vec<&VariantHash> =
+        state.cases().filter_map(|(_, case)| Some(&case.best_candidate.as_ref()?.hash)).collect();
+    let needed = state.meter().confirmation_time().saturating_mul(candidates.len() as u32);
+    let variants = candidates.iter().collect::<HashSet<_>>().len() as u64;
     let reserve = Reserve { time: finals_time + needed, device_time: needed, iterations: variants };
     variants > 0 && state.meter().exhausted(&state.setup().options.budget, time, &reserve).is_some()
 }

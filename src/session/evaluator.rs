@@ -7,10 +7,10 @@ use anyhow::Context;
 
 use super::case_state::Candidate;
 use super::pipeline::Compiled;
-use super::shelf::{Kernel, Participant, Shelf};
+use super::shelf::{CandidateKernel, Kernel, Shelf};
 use super::state::SessionState;
 use crate::domain::check::Check;
-use crate::domain::contest::{Contest, Role};
+use crate::domain::comparison::{Comparison, Role};
 use crate::domain::device::TimeSource;
 use crate::domain::evaluation::{Evaluation, Outcome};
 use crate::domain::floor::Floor;
@@ -99,8 +99,10 @@ impl Evaluator {
                 let candidate = kernel.candidate(iteration, evaluation.measurements[place].clone());
                 let Some(due) = due(state, candidate, purpose, &may_compare) else { continue };
                 match self.confirm(state, shelf, kernel, due, &mut disqualified).await {
-                    Ok(contest) => {
-                        contest.into_iter().for_each(|contest| evaluation.measurements[place].confirm(contest));
+                    Ok(comparison) => {
+                        comparison
+                            .into_iter()
+                            .for_each(|comparison| evaluation.measurements[place].confirm(comparison));
                     }
                     Err(Setback::Variant(outcome)) => evaluation.outcome = outcome,
                     Err(Setback::Machine(error)) => return Err(error),
@@ -152,11 +154,11 @@ impl Evaluator {
         kernel: &Arc<Kernel>,
         due: Due<'_>,
         disqualified: &mut Vec<Disqualified>,
-    ) -> Result<Option<Contest>, Setback> {
-        let challenger = Participant::new(kernel, due.candidate)?;
+    ) -> Result<Option<Comparison>, Setback> {
+        let challenger = CandidateKernel::new(kernel, due.candidate)?;
         self.accept(state, &challenger).await?;
         let Some(incumbent) = due.incumbent else { return Ok(None) };
-        let incumbent = shelf.participant(state.setup(), incumbent.clone()).await?;
+        let incumbent = shelf.candidate_kernel(state.setup(), incumbent.clone()).await?;
         let others = vec![(Role::Incumbent, incumbent)];
         self.compare(state, shelf, &challenger, others, false, disqualified).await.map(Some)
     }

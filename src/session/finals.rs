@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::case_state::MOST_RIVALS;
+use super::case_state::MOST_NEAR_TIES;
 use super::state::SessionState;
 use crate::domain::ids::CaseName;
 
@@ -45,7 +45,7 @@ impl SessionState {
     /// Returns what the final of a case takes, about, going by its last comparison.
     pub fn final_time(&self, case: &str) -> Duration {
         let ties = self.incumbent(case).and_then(|incumbent| self.near_ties(case, incumbent));
-        let participants = LEAST_PARTICIPANTS + ties.map_or(0, |ties| ties.count().min(MOST_RIVALS)) as u32;
+        let participants = LEAST_PARTICIPANTS + ties.map_or(0, |ties| ties.count().min(MOST_NEAR_TIES)) as u32;
         let each = self.case(case).and_then(|case| case.participant_time).unwrap_or(PARTICIPANT_TIME);
         let held = each.saturating_mul(participants).saturating_add(ENERGY_TIME);
         // What is not confirmed must pass the acceptance checks first, or win once more.

@@ -6,12 +6,12 @@ use anyhow::Context;
 use tokio::task::JoinHandle;
 
 use super::decide::UnderWay;
-use super::setup::Setup;
+use super::setup::SessionSetup;
 use super::state::SessionState;
-use crate::agent::{Landscape, Proposer, diagnosis};
+use crate::agent::{Proposer, SearchContext, diagnosis};
 use crate::domain::artifact::Artifact;
-use crate::domain::history::Point;
-use crate::domain::proposal::{Idea, Proposal};
+use crate::domain::history::ConfigurationId;
+use crate::domain::proposal::{Proposal, Suggestion};
 use crate::domain::variant::{Variant, VariantHash};
 use crate::runner::compile::{CompileError, Compiler};
 use crate::runner::messages::CaseRequest;
@@ -63,12 +63,12 @@ impl Pipeline {
 
     /// Asks the proposer for a variant, and compiles it in the background.
     pub fn propose(&mut self, state: &mut SessionState) -> anyhow::Result<()> {
-        let Setup { workload, families, searched, known, device, .. } = state.setup();
-        let landscape = Landscape::new(workload, families, searched, known, device);
+        let SessionSetup { workload, families, searched, known, device, .. } = state.setup();
+        let context = SearchContext::new(workload, families, searched, known, device);
         let diagnosis = diagnosis::diagnose(state.history(), workload, device);
-        let idea = self.proposer.propose(&landscape, &diagnosis, state.history(), self.queue.len());
-        match idea.map_err(|problem| anyhow::anyhow!("Failed to propose a variant: {problem}"))? {
-            Some(idea) => self.submit(idea, state),
+        let suggestion = self.proposer.propose(&context, &diagnosis, state.history(), self.queue.len());
+        match suggestion.map_err(|problem| anyhow::anyhow!("Failed to propose a variant: {problem}"))? {
+            Some(suggestion) => self.submit(suggestion, state),
             None => {
                 self.is_dry = true;
                 Ok(())
@@ -76,23 +76,23 @@ impl Pipeline {
         }
     }
 
-    /// Renders an idea and sends it to the compilers.
-    fn submit(&mut self, idea: Idea, state: &mut SessionState) -> anyhow::Result<()> {
+    /// Renders a suggestion and sends it to the compilers.
+    fn submit(&mut self, suggestion: Suggestion, state: &mut SessionState) -> anyhow::Result<()> {
         let setup = state.setup();
         let (workload, device) = (&setup.workload, &setup.device);
-        let family = setup.family(&idea.family)?;
-        let first = idea.cases.first().context("Failed to find a case for a proposal")?;
+        let family = setup.family(&suggestion.family)?;
+        let first = suggestion.cases.first().context("Failed to find a case for a proposal")?;
         let specialization = family.specialization(first);
-        let point = Point::new(&family.name, &specialization, &idea.params);
-        let rendered = render(family, &specialization, workload.dtype, &idea.params);
-        let cases = planning::of_idea(family, &idea, workload, device, setup.options.measuring.model_flop);
+        let configuration = ConfigurationId::new(&family.name, &specialization, &suggestion.params);
+        let rendered = render(family, &specialization, workload.dtype, &suggestion.params);
+        let cases = planning::of_suggestion(family, &suggestion, workload, device, setup.options.measuring.model_flop);
         let (variant, unrenderable) = match rendered {
             Ok(variant) => (variant, None),
             // A template may fail at some points only: there it has no source, and its name is that of the error.
-            Err(message) => (without_source(&idea, &message), Some(CompileError::Rejected { log: message })),
+            Err(message) => (without_source(&suggestion, &message), Some(CompileError::Rejected { log: message })),
         };
-        let is_initial = idea.origin.is_initial_design();
-        let Idea { cases: on, hypothesis, parent, purpose, origin, .. } = idea;
+        let is_initial = suggestion.origin.is_initial_design();
+        let Suggestion { cases: on, hypothesis, parent, purpose, origin, .. } = suggestion;
         let proposer = self.proposer.name().to_owned();
         let proposal = Proposal { proposer, variant, cases: on, hypothesis, parent, purpose, origin };
         let compiler = self.compiler.clone();
@@ -101,7 +101,7 @@ impl Pipeline {
             Compiled { proposal, cases, artifact }
         });
         self.queue.push_back(Compiling { is_initial, compilation });
-        state.note_proposed(point);
+        state.note_proposed(configuration);
         Ok(())
     }
 
@@ -114,7 +114,7 @@ impl Pipeline {
     }
 }
 
-fn without_source(idea: &Idea, problem: &str) -> Variant {
-    let (family, params) = (idea.family.clone(), idea.params.clone());
+fn without_source(suggestion: &Suggestion, problem: &str) -> Variant {
+    let (family, params) = (suggestion.family.clone(), suggestion.params.clone());
     Variant { family, params, hash: VariantHash::of(problem), source: String::new() }
 }

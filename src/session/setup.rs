@@ -30,7 +30,7 @@ pub struct Options {
 
 /// The workload, what may compute it, the device, and the options.
 #[derive(Debug)]
-pub(super) struct Setup {
+pub(super) struct SessionSetup {
     /// What to make fast, with the selected cases.
     pub workload: Workload,
     /// Every family of the project.
@@ -45,7 +45,7 @@ pub(super) struct Setup {
     pub options: Options,
 }
 
-impl Setup {
+impl SessionSetup {
     /// Finds a family by name.
     pub fn family(&self, name: &str) -> anyhow::Result<&Family> {
         let family = self.families.iter().find(|family| family.name == name);

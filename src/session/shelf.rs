@@ -7,15 +7,15 @@ use anyhow::Context;
 
 use super::case_state::Candidate;
 use super::pipeline::Compiled;
-use super::setup::Setup;
+use super::setup::SessionSetup;
 use super::state::SessionState;
 use crate::domain::artifact::Artifact;
-use crate::domain::contest::Role;
+use crate::domain::comparison::Role;
 use crate::domain::evaluation::Measurement;
 use crate::domain::ids::IterationId;
 use crate::domain::variant::Variant;
+use crate::runner::comparison::Entry;
 use crate::runner::compile::Compiler;
-use crate::runner::contest::Entry;
 use crate::runner::messages::CaseRequest;
 use crate::runner::planning;
 use crate::store::Store;
@@ -29,7 +29,7 @@ pub(super) struct Kernel {
 
 /// A kernel on a case, with what was measured of it there.
 #[derive(Clone)]
-pub(super) struct Participant {
+pub(super) struct CandidateKernel {
     pub kernel: Arc<Kernel>,
     pub candidate: Candidate,
     pub request: CaseRequest,
@@ -52,7 +52,7 @@ impl Kernel {
     }
 }
 
-impl Participant {
+impl CandidateKernel {
     /// Makes a participant of a kernel that was measured on a case.
     pub fn new(kernel: &Arc<Kernel>, candidate: Candidate) -> anyhow::Result<Self> {
         let case = &candidate.measurement.case;
@@ -102,12 +102,16 @@ impl Shelf {
     }
 
     /// Makes a participant of a candidate.
-    pub async fn participant(&mut self, setup: &Setup, candidate: Candidate) -> anyhow::Result<Participant> {
-        Participant::new(&self.kernel(setup, candidate.iteration).await?, candidate)
+    pub async fn candidate_kernel(
+        &mut self,
+        setup: &SessionSetup,
+        candidate: Candidate,
+    ) -> anyhow::Result<CandidateKernel> {
+        CandidateKernel::new(&self.kernel(setup, candidate.iteration).await?, candidate)
     }
 
     /// Returns the kernel of an iteration.
-    pub async fn kernel(&mut self, setup: &Setup, iteration: IterationId) -> anyhow::Result<Arc<Kernel>> {
+    pub async fn kernel(&mut self, setup: &SessionSetup, iteration: IterationId) -> anyhow::Result<Arc<Kernel>> {
         if let Some(kernel) = self.kernels.get(&iteration) {
             return Ok(Arc::clone(kernel));
         }
@@ -116,7 +120,7 @@ impl Shelf {
         Ok(kernel)
     }
 
-    async fn load(&self, setup: &Setup, iteration: IterationId) -> anyhow::Result<Kernel> {
+    async fn load(&self, setup: &SessionSetup, iteration: IterationId) -> anyhow::Result<Kernel> {
         let (variant, plans) = self.store.launched(iteration).await?;
         let compiler = self.compiler.clone();
         let compiled = tokio::task::spawn_blocking(move || (compiler.compile(&variant), variant)).await;

@@ -1,8 +1,8 @@
 //! How the variants of a case stand to each other.
 
-use super::case_state::{Candidate, MOST_RIVALS};
+use super::case_state::{Candidate, MOST_NEAR_TIES};
 use super::state::SessionState;
-use crate::domain::contest::near_tie;
+use crate::domain::comparison::near_tie;
 use crate::domain::evaluation::Outcome;
 use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::journal::{Begun, Concluded, Disqualified};
@@ -10,7 +10,7 @@ use crate::domain::origin::Purpose;
 use crate::domain::verdict::Verdict;
 
 /// Why a variant is disqualified whose comparison was held and counts for nothing.
-const BELOW_FLOOR: &str = "its time in its contest is below the floor";
+const BELOW_FLOOR: &str = "its time in its comparison is below the floor";
 
 impl SessionState {
     /// Returns the incumbent of a case, where it can take part in comparisons.
@@ -47,7 +47,7 @@ impl SessionState {
     }
 
     /// Returns the fastest of them whose confirmation was not asked for.
-    pub fn lead(&self, case: &str) -> Option<&Candidate> {
+    pub fn best_candidate(&self, case: &str) -> Option<&Candidate> {
         let ns = |candidate: &&Candidate| candidate.screened_ns().unwrap_or(f64::MAX);
         let state = self.case(case)?;
         let open = self.unconfirmed(case).filter(|candidate| !state.is_confirmation_asked(&candidate.hash));
@@ -62,12 +62,12 @@ impl SessionState {
     }
 
     /// Returns those of them that a final settles with, the fastest first.
-    pub fn rivals(&self, case: &str, best: &Candidate) -> Vec<Candidate> {
+    pub fn finalists(&self, case: &str, best: &Candidate) -> Vec<Candidate> {
         let ns = |candidate: &Candidate| candidate.screened_ns().unwrap_or(f64::MAX);
-        let mut rivals: Vec<Candidate> = self.near_ties(case, best).into_iter().flatten().cloned().collect();
-        rivals.sort_by(|a, b| ns(a).total_cmp(&ns(b)));
-        rivals.truncate(MOST_RIVALS);
-        rivals
+        let mut near_ties: Vec<Candidate> = self.near_ties(case, best).into_iter().flatten().cloned().collect();
+        near_ties.sort_by(|a, b| ns(a).total_cmp(&ns(b)));
+        near_ties.truncate(MOST_NEAR_TIES);
+        near_ties
     }
 
     /// Returns what follows from an iteration for earlier ones of its variant: one that is rejected in its confirmation is out of
@@ -82,7 +82,7 @@ impl SessionState {
         let rejected = |case: &str| {
             concluded.findings.iter().any(|found| found.case == case && found.verdict == Some(Verdict::Rejected))
         };
-        let confirmed = |case: &str| times().any(|(_, time)| time.case == case && !time.look);
+        let confirmed = |case: &str| times().any(|(_, time)| time.case == case && !time.screened_only);
         let out = times().filter(|(_, time)| rejected(&time.case) || (failed && !confirmed(&time.case)));
         // Once for each case, by its last iteration.
         let out: std::collections::BTreeMap<CaseName, IterationId> =

@@ -10,12 +10,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::case_state::{Candidate, CaseState, Lead, MOST_DEATHS};
+use super::case_state::{BestCandidate, Candidate, CaseState, MOST_DEATHS};
 use super::meter::Meter;
-use super::setup::Setup;
-use crate::domain::contest::Role;
+use super::setup::SessionSetup;
+use crate::domain::comparison::Role;
 use crate::domain::evaluation::Outcome;
-use crate::domain::history::{History, Point};
+use crate::domain::history::{ConfigurationId, History};
 use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::incumbent::Incumbent;
 use crate::domain::journal::{Begun, Concluded, Disqualified, Record};
@@ -27,19 +27,19 @@ use crate::domain::verdict::Verdict;
 /// See the module.
 #[derive(Debug)]
 pub(super) struct SessionState {
-    setup: Arc<Setup>,
+    setup: Arc<SessionSetup>,
     cases: BTreeMap<CaseName, CaseState>,
     history: History,
     meter: Meter,
     /// Iterations that have begun and not ended.
     in_flight: BTreeMap<IterationId, Begun>,
     /// Processes that died while a point was in flight.
-    deaths: HashMap<Point, u32>,
+    deaths: HashMap<ConfigurationId, u32>,
 }
 
 impl SessionState {
     /// Makes a state that knows nothing but what the session works on.
-    pub fn new(setup: Arc<Setup>) -> Self {
+    pub fn new(setup: Arc<SessionSetup>) -> Self {
         let case = |name: &CaseName| {
             let known = setup.known.iter().find(|known| known.here && known.case == *name).cloned();
             (name.clone(), CaseState::new(known))
@@ -50,7 +50,7 @@ impl SessionState {
     }
 
     /// Returns what the session works on.
-    pub fn setup(&self) -> &Setup {
+    pub fn setup(&self) -> &SessionSetup {
         &self.setup
     }
 
@@ -75,8 +75,8 @@ impl SessionState {
     }
 
     /// Notes a point that was proposed and has not begun. A resumed session does not know of it: it may be proposed again.
-    pub fn note_proposed(&mut self, point: Point) {
-        self.history.proposed.insert(point);
+    pub fn note_proposed(&mut self, configuration: ConfigurationId) {
+        self.history.proposed.insert(configuration);
     }
 
     /// Learns one fact.
@@ -97,18 +97,18 @@ impl SessionState {
     fn resume(&mut self, used: Duration) {
         self.meter.resume(used);
         for begun in std::mem::take(&mut self.in_flight).into_values() {
-            let Some(point) = self.point(&begun) else { continue };
-            let deaths = self.deaths.entry(point).or_default();
+            let Some(configuration) = self.configuration(&begun) else { continue };
+            let deaths = self.deaths.entry(configuration).or_default();
             *deaths += 1;
             if *deaths < MOST_DEATHS && begun.purpose != Purpose::Confirmation {
-                self.history.proposed.remove(&point);
+                self.history.proposed.remove(&configuration);
             }
         }
         self.cases.values_mut().for_each(CaseState::resume);
     }
 
     fn begin(&mut self, begun: &Begun) {
-        self.history.proposed.extend(self.point(begun));
+        self.history.proposed.extend(self.configuration(begun));
         if begun.purpose == Purpose::Confirmation {
             for case in &begun.cases {
                 self.case_mut(&case.name).begin_confirmation(&begun.hash);
@@ -132,7 +132,7 @@ impl SessionState {
         if begun.purpose == Purpose::Confirmation {
             self.end_confirmation(&begun, concluded);
         }
-        self.note_leads();
+        self.note_best_candidates();
     }
 
     /// Takes up a verdict that makes a variant the start or the winner of its case.
@@ -156,10 +156,10 @@ impl SessionState {
         let verdict = found.verdict.filter(|verdict| *verdict != Verdict::Rejected);
         let (Some(verdict), Some(candidate)) = (verdict, candidate(begun, found)) else { return };
         let incumbent = self.history.incumbents.get(&found.case).map(|incumbent| incumbent.iteration);
-        let is_initial = verdict == Verdict::Start && begun.family == self.setup.workload.reference;
+        let is_initial = verdict == Verdict::Start && begun.family == self.setup.workload.initial_kernel;
         let case = self.case_mut(&found.case);
-        if let Some(contest) = &found.contest {
-            case.time_comparison(contest);
+        if let Some(comparison) = &found.comparison {
+            case.time_comparison(comparison);
         }
         if is_initial {
             case.initial_kernel = Some(candidate.clone());
@@ -170,7 +170,7 @@ impl SessionState {
     fn end_confirmation(&mut self, begun: &Begun, concluded: &Concluded) {
         let failed = concluded.outcome != Outcome::Measured;
         for case in &begun.cases {
-            let compared = concluded.findings.iter().any(|found| found.case == case.name && found.contest.is_some());
+            let compared = concluded.findings.iter().any(|found| found.case == case.name && found.comparison.is_some());
             self.case_mut(&case.name).end_confirmation(&begun.hash, failed || compared);
         }
     }
@@ -178,21 +178,21 @@ impl SessionState {
     fn disqualify(&mut self, out: &Disqualified) {
         self.history.forget(&out.hash, &out.case);
         self.case_mut(&out.case).disqualify(&out.hash);
-        self.note_leads();
+        self.note_best_candidates();
     }
 
     /// Makes the winner of a final the incumbent.
     fn settle(&mut self, last: &Final) {
-        let (contest, case) = (&last.contest, &last.contest.conditions.case);
+        let (comparison, case) = (&last.comparison, &last.comparison.conditions.case);
         let incumbent = self.history.incumbents.get(case);
         let previous = incumbent.map(|incumbent| incumbent.timing.clone());
         let is_new = incumbent.is_none_or(|incumbent| incumbent.iteration != last.winner);
         let min_speedup = self.setup.policy().min_speedup;
         let state = self.case_mut(case);
-        state.time_comparison(contest);
+        state.time_comparison(comparison);
         let winner = state.candidate(last.winner).cloned();
         let (true, Some(mut winner)) = (is_new, winner) else { return };
-        winner.measurement.confirm(contest.clone());
+        winner.measurement.confirm(comparison.clone());
         let Some(timing) = winner.measurement.best_timing().cloned() else { return };
         let (iteration, hash) = (winner.iteration, winner.hash.clone());
         state.put_up(winner, previous, min_speedup);
@@ -200,28 +200,28 @@ impl SessionState {
     }
 
     /// Notes which variants lead their cases, and since when.
-    fn note_leads(&mut self) {
+    fn note_best_candidates(&mut self) {
         let finished = self.meter.finished();
-        let leads: Vec<_> =
-            self.cases.keys().map(|case| self.lead(case).map(|candidate| candidate.hash.clone())).collect();
-        for (case, hash) in self.cases.values_mut().zip(leads) {
-            if case.lead.as_ref().map(|lead| &lead.hash) != hash.as_ref() {
-                case.lead = hash.map(|hash| Lead { hash, since: finished });
+        let candidates: Vec<_> =
+            self.cases.keys().map(|case| self.best_candidate(case).map(|candidate| candidate.hash.clone())).collect();
+        for (case, hash) in self.cases.values_mut().zip(candidates) {
+            if case.best_candidate.as_ref().map(|best_candidate| &best_candidate.hash) != hash.as_ref() {
+                case.best_candidate = hash.map(|hash| BestCandidate { hash, since: finished });
             }
         }
     }
 
     /// Returns the time that a winner has beaten: in the comparison that it won, else that of the incumbent before it.
     pub fn beaten<'a>(&'a self, found: &'a CaseRecord) -> Option<&'a Timing> {
-        let compared = found.contest.as_ref().and_then(|contest| contest.against(Role::Incumbent));
+        let compared = found.comparison.as_ref().and_then(|comparison| comparison.against(Role::Incumbent));
         let incumbent = || self.history.incumbents.get(&found.case).map(|incumbent| &incumbent.timing);
         compared.map(|(beaten, _)| &beaten.timing).or_else(incumbent)
     }
 
     /// Returns the point of an iteration. Of a family that is no longer there, points are not known.
-    fn point(&self, begun: &Begun) -> Option<Point> {
+    fn configuration(&self, begun: &Begun) -> Option<ConfigurationId> {
         let family = self.setup.family(&begun.family).ok()?;
-        Some(Point::new(&family.name, &family.specialization(begun.cases.first()?), &begun.params))
+        Some(ConfigurationId::new(&family.name, &family.specialization(begun.cases.first()?), &begun.params))
     }
 
     fn case_mut(&mut self, name: &CaseName) -> &mut CaseState {

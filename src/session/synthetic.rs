@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::setup::{Options, Setup};
+use super::setup::{Options, SessionSetup};
 use super::state::SessionState;
 use crate::domain::budget::Budget;
-use crate::domain::contest::tests::{contest, entrant};
-use crate::domain::contest::{Contest, Role};
+use crate::domain::comparison::tests::{comparison as comparison_of, participant};
+use crate::domain::comparison::{Comparison, Role};
 use crate::domain::correctness::Correctness;
 use crate::domain::cost::{Rate, Spent};
 use crate::domain::device::{DeviceInfo, TimingMode};
@@ -32,7 +32,7 @@ use crate::ops;
 pub(super) const CASES: [&str; 2] = ["a", "b"];
 
 /// Makes a setup with a budget of an hour and no limit but that.
-pub(super) fn setup() -> Setup {
+pub(super) fn setup() -> SessionSetup {
     let case = |name: &str| format!("[[case]]\nname = \"{name}\"\nSq = 64\nSk = 64\nD = 16\n");
     let workload = format!(
         "name = \"w\"\nabout = \"a\"\nop = \"attention\"\ndtype = \"f16\"\nreference = \"toy\"\n\
@@ -43,11 +43,11 @@ pub(super) fn setup() -> Setup {
                     constants = [\"D\"]\n[params.N]\nvalues = [0, 1]\ndefault = 0\nabout = \"a\"\nexpect = [1.0, 2.0]\n\
                     [[launch]]\nkernel = \"k\"\ngrid = [\"1\"]\nblock = [\"1\"]\nargs = []\n";
     let sampling = Sampling { least: 3, most: 5, relative_error: 0.01, max_ns: 1e10 };
-    let policy = Policy { min_speedup: 1.01, screening: sampling, contest: sampling, block: 1 };
+    let policy = Policy { min_speedup: 1.01, screening: sampling, comparison: sampling, group_size: 1 };
     let measuring = Measuring { policy, min_sample_ns: 1.0, baseline_samples: 3, oracle_flop: 1e9, model_flop: 1e9 };
     let mut device = DeviceInfo::of_arch("sm_90a").unwrap();
     device.timing = TimingMode::Simulated;
-    Setup {
+    SessionSetup {
         workload: Workload::parse(&workload, ops::find).unwrap(),
         families: vec![Family::parse(manifest, String::new()).unwrap()],
         searched: vec!["toy".to_owned()],
@@ -65,7 +65,7 @@ pub(super) fn setup() -> Setup {
 }
 
 /// Makes the proposal of the variant with a number, on both cases or on the first ones.
-pub(super) fn proposal(setup: &Setup, number: i64, purpose: Purpose, cases: usize) -> Proposal {
+pub(super) fn proposal(setup: &SessionSetup, number: i64, purpose: Purpose, cases: usize) -> Proposal {
     let source = format!("variant {number}");
     let origin = if purpose == Purpose::Initial { Origin::InitialKernel } else { Origin::Random };
     Proposal {
@@ -105,7 +105,7 @@ pub(super) fn measurement(case: &str, us: u32, against_us: Option<(IterationId, 
         screening: Some(timing(us)),
         confirmation: None,
         ctas: 1,
-        contest: None,
+        comparison: None,
         profile: None,
     };
     if let Some((own, incumbent, incumbent_us)) = against_us {
@@ -115,18 +115,18 @@ pub(super) fn measurement(case: &str, us: u32, against_us: Option<(IterationId, 
 }
 
 /// A comparison of two variants: who brought them, and their times.
-pub(super) fn comparison(case: &str, challenger: (IterationId, u32), incumbent: (IterationId, u32)) -> Contest {
+pub(super) fn comparison(case: &str, challenger: (IterationId, u32), incumbent: (IterationId, u32)) -> Comparison {
     let side = |role, (iteration, us): (IterationId, u32)| {
-        let mut side = entrant(role, vec![f64::from(us) * 1024.0; 24]);
+        let mut side = participant(role, vec![f64::from(us) * 1024.0; 24]);
         (side.iteration, side.timing) = (Some(iteration), timing(us));
         side
     };
-    let entrants =
-        vec![side(Role::Challenger, challenger), side(Role::Twin, challenger), side(Role::Incumbent, incumbent)];
-    let mut contest = contest(entrants);
-    contest.conditions.case = case.into();
-    contest.wall_s = Some(1.0);
-    contest
+    let participants =
+        vec![side(Role::Challenger, challenger), side(Role::Control, challenger), side(Role::Incumbent, incumbent)];
+    let mut comparison = comparison_of(participants);
+    comparison.conditions.case = case.into();
+    comparison.wall_s = Some(1.0);
+    comparison
 }
 
 /// Makes an evaluation that ended as `outcome`, with what was measured until then.
@@ -142,7 +142,7 @@ pub(super) struct Told {
 
 impl Told {
     /// Begins with nothing known.
-    pub fn new(setup: Setup) -> Self {
+    pub fn new(setup: SessionSetup) -> Self {
         Self { state: SessionState::new(Arc::new(setup)), iterations: IterationId(0) }
     }
 

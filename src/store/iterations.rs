@@ -4,7 +4,7 @@ use sqlx::{Row, SqliteConnection};
 
 use super::columns::{now, pack, signed, text, to_json};
 use super::sessions::{known, record_cost};
-use super::{Store, StoreError, artifacts, contests, resume};
+use super::{Store, StoreError, artifacts, comparisons, resume};
 use crate::domain::artifact::Artifact;
 use crate::domain::check::Check;
 use crate::domain::cost::Spent;
@@ -223,7 +223,7 @@ async fn record_measurement(
         Some(plan) => Some(resume::record_plan(connection, plan).await?),
         None => None,
     };
-    let Measurement { case, regime, correctness, screening, confirmation, contest, ctas, profile } = measurement;
+    let Measurement { case, regime, correctness, screening, confirmation, comparison, ctas, profile } = measurement;
     let mut query = sqlx::query(
         "INSERT INTO measurements (iteration_id, case_name, relative_l2, worst_row, rows_checked, rows, ctas,
              regime, profile, plan_hash, verdict, speedup,
@@ -255,8 +255,8 @@ async fn record_measurement(
             .bind(timing.map(|Timing { samples_ns, .. }| pack(samples_ns)));
     }
     query.execute(&mut *connection).await?;
-    if let Some(contest) = contest {
-        contests::record(connection, contests::Owner::Iteration(iteration), contest).await?;
+    if let Some(comparison) = comparison {
+        comparisons::record(connection, comparisons::Owner::Iteration(iteration), comparison).await?;
     }
     Ok(())
 }

@@ -36,7 +36,7 @@ struct Referents<'r> {
     iterations: HashMap<IterationId, &'r IterationRecord>,
     /// Verdicts as they were decided, not as they stand.
     findings: HashMap<IterationId, Vec<CaseRecord>>,
-    /// By the id of the contest.
+    /// By the id of the comparison.
     finals: HashMap<String, Final>,
     /// By the id of the cost.
     booked: HashMap<String, Spent>,

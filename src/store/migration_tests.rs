@@ -1,12 +1,14 @@
-//! Stories about files: new ones, old ones, newer ones, foreign ones and unwritable ones.
+//! Scenarios of files: new ones, old ones, newer ones, foreign ones and unwritable ones.
 
 use sqlx::{Connection, SqliteConnection};
 use tempfile::TempDir;
 
-use super::testing::{contest, entrant};
+use super::testing::{comparison, participant};
 use super::*;
-use crate::domain::contest::Role;
+use crate::domain::check::Check;
+use crate::domain::comparison::Role;
 use crate::domain::ids::{IterationId, SessionId};
+use crate::domain::origin::Origin;
 use crate::domain::record::Final;
 use crate::domain::regime::Regime;
 
@@ -31,14 +33,17 @@ INSERT INTO costs (session_id, iteration_id, kind, seconds, usd) VALUES (1, 1, '
 UPDATE iterations SET ended_at = '2026-11-20T00:00:02Z', outcome = 'wrong', outcome_case = 'a', outcome_message = 'zeros';
 "#;
 
-/// Rows as a release without contests would have added them to its own.
-const WITHOUT_CONTESTS: &str = r#"
+/// Rows as a release without comparisons would have added them to its own.
+const WITHOUT_COMPARISONS: &str = r#"
 INSERT INTO iterations (session_id, ordinal, proposer, family, params, hash, source, cases, started_at)
 VALUES (1, 2, 'rules', 'tiled', '{}', 'w', 'source', '[]', '2026-11-20T00:00:03Z');
 INSERT INTO hypotheses (iteration_id, claim, evidence, case_name, predicted_lo, predicted_hi)
 VALUES (2, 'claim', 'evidence', 'a', 1.0, 2.0);
 INSERT INTO measurements (iteration_id, case_name, verdict, profile) VALUES (2, 'a', 'start', '{"launches":[],"checked_on":null}');
 "#;
+
+/// Rows of the last schema before 0.2.0, with every word that changed.
+const BEFORE_0_2: &str = include_str!("before_0_2.sql");
 
 async fn plain_connection(path: &Path) -> SqliteConnection {
     let options = SqliteConnectOptions::new().filename(path).create_if_missing(true);
@@ -78,13 +83,13 @@ async fn a_store_of_the_first_release_is_brought_up_to_date_with_its_rows() {
 }
 
 #[tokio::test]
-async fn a_store_without_contests_is_brought_up_to_date_and_holds_them_from_then_on() {
+async fn a_store_without_comparisons_is_brought_up_to_date_and_holds_them_from_then_on() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("store.db");
     let mut connection = plain_connection(&path).await;
     MIGRATIONS.run_to(2, &mut connection).await.unwrap();
     sqlx::raw_sql(POPULATED).execute(&mut connection).await.unwrap();
-    sqlx::raw_sql(WITHOUT_CONTESTS).execute(&mut connection).await.unwrap();
+    sqlx::raw_sql(WITHOUT_COMPARISONS).execute(&mut connection).await.unwrap();
     connection.close().await.unwrap();
 
     let store = Store::open(&path).await.unwrap();
@@ -92,15 +97,52 @@ async fn a_store_without_contests_is_brought_up_to_date_and_holds_them_from_then
     let baseline = &record.baselines[0];
     assert_eq!((baseline.regime, baseline.eager_ns, baseline.relative_l2), (Regime::Warm, None, None));
     let found = &record.iterations[1].measurements[0];
-    assert_eq!((found.regime, &found.contest, found.profile.is_some()), (Regime::Warm, &None, true));
+    assert_eq!((found.regime, &found.comparison, found.profile.is_some()), (Regime::Warm, &None, true));
     assert_eq!(record.finals, []);
 
-    let held = contest("a", vec![entrant(Role::Challenger, "tiled w", Some(IterationId(2)), 9.0)]);
+    let held = comparison("a", vec![participant(Role::Challenger, "tiled w", Some(IterationId(2)), 9.0)]);
     store.record_final(SessionId(1), &held, IterationId(2)).await.unwrap();
     assert_eq!(
         store.session_record(SessionId(1)).await.unwrap().finals,
-        [Final { contest: held, winner: IterationId(2) }]
+        [Final { comparison: held, winner: IterationId(2) }]
     );
+}
+
+#[tokio::test]
+async fn a_store_in_the_words_before_0_2_is_brought_up_to_date_with_its_rows() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("store.db");
+    let mut connection = plain_connection(&path).await;
+    MIGRATIONS.run_to(6, &mut connection).await.unwrap();
+    sqlx::raw_sql(BEFORE_0_2).execute(&mut connection).await.unwrap();
+    connection.close().await.unwrap();
+
+    let store = Store::open(&path).await.unwrap();
+    let past = store.past(SessionId(1)).await.unwrap();
+    assert_eq!(past.config["benchmark"], serde_json::json!({ "min_speedup": 1.01, "group_size": 5 }));
+    assert_eq!(past.config["session"]["proposer"], "fault-injection");
+    let record = past.record;
+    assert_eq!((&*record.session.proposer, &*record.iterations[0].proposer), ("fault-injection", "fault-injection"));
+    assert!(matches!(record.iterations[0].origin, Origin::WarmStart { .. }), "{:?}", record.iterations[0].origin);
+    let confirmed = record.iterations[0].measurements[0].comparison.as_ref().unwrap();
+    assert_eq!((confirmed.group_size, confirmed.winners_curse), (5, Some(1.25)));
+    let roles = [Role::Challenger, Role::Control, Role::Incumbent, Role::NearTie, Role::Baseline];
+    for comparison in [confirmed, &record.finals[0].comparison] {
+        assert!(comparison.participants.iter().map(|participant| participant.role).eq(roles));
+        assert!(comparison.participants.iter().all(|participant| participant.groups_ns == [9.0]));
+    }
+    let checks: Vec<_> = record.iterations[1..].iter().map(|one| one.outcome.as_ref().unwrap().check()).collect();
+    assert_eq!(checks, [Check::Memoization, Check::HeldOutInputs, Check::GuardRegions].map(Some));
+    // The triggers that keep rows as they are have come along.
+    for sql in [
+        "UPDATE comparisons SET noise = 1",
+        "DELETE FROM participants",
+        "UPDATE iterations SET proposer = ''",
+        "UPDATE sessions SET proposer = ''",
+    ] {
+        let error = sqlx::query(sql).execute(&store.pool).await.unwrap_err();
+        assert!(matches!(StoreError::from(error), StoreError::Refused(_)), "{sql}");
+    }
 }
 
 #[tokio::test]

@@ -7,8 +7,8 @@ mod artifacts;
 mod backup;
 mod columns;
 #[cfg(test)]
-mod contest_tests;
-mod contests;
+mod comparison_tests;
+mod comparisons;
 mod error;
 mod history;
 mod ids;

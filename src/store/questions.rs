@@ -9,7 +9,7 @@ use sqlx::sqlite::SqliteRow;
 use super::columns::{correctness, count, json, name, optional_json, outcome, required, timing};
 use super::sessions::cost;
 use super::{ArtifactRecord, Store, StoreError};
-use crate::domain::contest::Contest;
+use crate::domain::comparison::Comparison;
 use crate::domain::hypothesis::Hypothesis;
 use crate::domain::ids::{IterationId, SessionId};
 use crate::domain::record::{CaseRecord, IterationRecord, SessionRecord, SessionSummary};
@@ -143,11 +143,11 @@ impl Store {
         .fetch_all(&self.pool)
         .await?;
         let mut by_iteration: HashMap<IterationId, Vec<CaseRecord>> = HashMap::new();
-        let mut contests = self.contests(session, iteration).await?;
+        let mut comparisons = self.comparisons(session, iteration).await?;
         for row in &rows {
             let id: IterationId = row.try_get("iteration_id")?;
-            let contest = contests.remove(&(id, row.try_get("case_name")?));
-            by_iteration.entry(id).or_default().push(case_record(row, contest, verdicts)?);
+            let comparison = comparisons.remove(&(id, row.try_get("case_name")?));
+            by_iteration.entry(id).or_default().push(case_record(row, comparison, verdicts)?);
         }
         Ok(by_iteration)
     }
@@ -185,7 +185,7 @@ fn iteration_record(row: &SqliteRow) -> Result<IterationRecord, StoreError> {
     })
 }
 
-fn case_record(row: &SqliteRow, contest: Option<Contest>, verdicts: Verdicts) -> Result<CaseRecord, StoreError> {
+fn case_record(row: &SqliteRow, comparison: Option<Comparison>, verdicts: Verdicts) -> Result<CaseRecord, StoreError> {
     Ok(CaseRecord {
         case: row.try_get("case_name")?,
         regime: required(name(row, "regime")?, "regime")?,
@@ -193,7 +193,7 @@ fn case_record(row: &SqliteRow, contest: Option<Contest>, verdicts: Verdicts) ->
         ctas: count(row, "ctas")?,
         screening: timing(row, "screening_")?,
         confirmation: timing(row, "confirmation_")?,
-        contest,
+        comparison,
         profile: optional_json(row, "profile")?,
         verdict: name(row, verdicts.column())?,
         speedup: row.try_get("speedup")?,

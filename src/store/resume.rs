@@ -10,7 +10,7 @@ use super::{Store, StoreError};
 use crate::domain::ids::{CaseName, IterationId, SessionId};
 use crate::domain::journal::Record;
 use crate::domain::plan::LaunchPlan;
-use crate::domain::record::{Asked, SessionRecord, SessionSummary, Status};
+use crate::domain::record::{SessionRecord, SessionScope, SessionSummary, Status};
 use crate::domain::variant::{Variant, VariantHash};
 
 /// A session that ended, in order or not, with everything that it takes to go on.
@@ -21,7 +21,7 @@ pub struct Past {
     /// The same in the order in which it was recorded.
     pub journal: Vec<Record>,
     /// What it was asked, beside what the record says.
-    pub asked: Asked,
+    pub asked: SessionScope,
     /// Every setting in force at its start.
     pub config: serde_json::Value,
     /// Wall time that it has used.

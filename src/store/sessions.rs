@@ -10,7 +10,7 @@ use super::{Store, StoreError};
 use crate::domain::budget::Budget;
 use crate::domain::cost::Spent;
 use crate::domain::ids::{IterationId, SessionId};
-use crate::domain::record::{Asked, Baseline, Environment, SessionSummary, Status};
+use crate::domain::record::{Baseline, Environment, SessionScope, SessionSummary, Status};
 
 /// What is known of a session when it starts.
 #[derive(Debug, Clone)]
@@ -24,7 +24,7 @@ pub struct NewSession {
     /// The limits.
     pub budget: Budget,
     /// What it was asked, beside the rest.
-    pub asked: Asked,
+    pub asked: SessionScope,
     /// Every setting in force.
     pub config: serde_json::Value,
     /// Where it runs.

@@ -1,4 +1,4 @@
-//! A store with a story in it, for tests.
+//! A store with a scenario in it, for tests.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,8 +10,8 @@ use super::{Finish, NewSession, Store};
 use crate::domain::artifact::{Artifact, KernelResources};
 use crate::domain::budget::Budget;
 use crate::domain::check::Check;
+use crate::domain::comparison::{Comparison, Participant, Role};
 use crate::domain::conditions::Conditions;
-use crate::domain::contest::{Contest, Entrant, Role};
 use crate::domain::correctness::Correctness;
 use crate::domain::cost::Spent;
 use crate::domain::device::{DeviceInfo, TimeSource, TimingMode};
@@ -22,7 +22,7 @@ use crate::domain::machine::{MachineSummary, Throttle};
 use crate::domain::op::Dtype;
 use crate::domain::origin::{Origin, Purpose};
 use crate::domain::proposal::Proposal;
-use crate::domain::record::{Asked, Environment};
+use crate::domain::record::{Environment, SessionScope};
 use crate::domain::regime::Regime;
 use crate::domain::statistics::Interval;
 use crate::domain::timing::Timing;
@@ -90,7 +90,12 @@ pub(crate) fn session() -> NewSession {
         proposer: "rules".to_owned(),
         seed: u64::MAX,
         budget: Budget { wall: Duration::from_secs(3600), max_cost_usd: Some(1.5), max_iterations: None },
-        asked: Asked { families: vec!["tiled".to_owned()], dtype: Dtype::F16, cases: vec![case()], meaning: None },
+        asked: SessionScope {
+            families: vec!["tiled".to_owned()],
+            dtype: Dtype::F16,
+            cases: vec![case()],
+            meaning: None,
+        },
         config: serde_json::json!({ "min_speedup": 1.01 }),
         environment: Environment {
             device,
@@ -166,15 +171,15 @@ pub(crate) fn evaluation(ns: f64, confirmed: bool) -> Evaluation {
         screening: Some(timing(ns + 1024.0)),
         confirmation: confirmed.then(|| timing(ns)),
         ctas: 2,
-        contest: None,
+        comparison: None,
         profile: None,
     };
     Evaluation { outcome: Outcome::Measured, measurements: vec![measurement], device_s: 0.25 }
 }
 
-/// A contest on an L4. Twin and challenger differ by the noise of [`entrant`] only.
-pub(crate) fn contest(case: &str, entrants: Vec<Entrant>) -> Contest {
-    Contest {
+/// A comparison on an L4. A/A control and challenger differ by the noise of [`participant`] only.
+pub(crate) fn comparison(case: &str, participants: Vec<Participant>) -> Comparison {
+    Comparison {
         conditions: Conditions {
             workload: "attention-fp16-d64".to_owned(),
             case: case.into(),
@@ -184,29 +189,29 @@ pub(crate) fn contest(case: &str, entrants: Vec<Entrant>) -> Contest {
             regime: Regime::Warm,
             time_source: TimeSource::Measured,
         },
-        entrants,
-        block: 1,
+        participants,
+        group_size: 1,
         discarded_rounds: 2,
-        shrinkage: Some(1.0625),
+        winners_curse: Some(1.0625),
         floor_ns: Some(1000.0),
         others: vec!["python3 (process 4242, 512 MiB)".to_owned()],
         wall_s: Some(2.5),
     }
 }
 
-/// An entrant with twelve rounds of one sample each around a time in microseconds: a drift that all share, and a noise of 1%
-/// that no two roles share. Every sample is exact in f32.
-pub(crate) fn entrant(role: Role, name: &str, iteration: Option<IterationId>, us: f64) -> Entrant {
+/// A participant with twelve rounds of one sample each around a time in microseconds: a drift that all share, and a
+/// noise of 1% that no two roles share. Every sample is exact in f32.
+pub(crate) fn participant(role: Role, name: &str, iteration: Option<IterationId>, us: f64) -> Participant {
     let noise = |round: usize| ((round * 7 + role as usize * 3) % 5) as f64 * 0.005 - 0.01;
     let sample = |round: usize| us * 1000.0 * (1.0 + 0.01 * round as f64) * (1.0 + noise(round));
     let samples: Vec<f64> = (0..12).map(|round| f64::from(sample(round) as f32)).collect();
     let of_variant = role != Role::Baseline;
-    Entrant {
+    Participant {
         role,
         name: name.to_owned(),
         iteration,
         timing: Timing::of(samples.clone(), 4).unwrap(),
-        blocks_ns: samples,
+        groups_ns: samples,
         correctness: of_variant.then_some(Correctness {
             relative_l2: 1e-4,
             worst_row: 2e-4,

@@ -1,4 +1,4 @@
-//! Stories about a store, through its public functions.
+//! Scenarios of a store, through its public functions.
 
 use super::testing::{Scene, evaluation, finish, proposal, session, timing, wrong};
 use super::*;
@@ -201,7 +201,7 @@ async fn a_session_is_told_from_start_to_end() {
               "hi": 120000.0
             }
           },
-          "contest": null,
+          "comparison": null,
           "profile": null,
           "verdict": "improved",
           "speedup": 1.25,

@@ -8,7 +8,7 @@ use super::{Repo, VcsError, Winner, files};
 use crate::domain::sidecar::Sidecar;
 
 /// A file that a commit writes or removes.
-pub(super) struct Change {
+pub(super) struct FileChange {
     /// Its place, relative to the repository's working tree.
     pub(super) path: PathBuf,
     /// What it holds afterwards; none if it is removed.
@@ -21,7 +21,7 @@ pub(super) struct Contents {
     pub(super) blob: Oid,
 }
 
-impl Change {
+impl FileChange {
     /// Returns the name of its contents afterwards.
     pub(super) fn blob(&self) -> Option<Oid> {
         self.after.as_ref().map(|contents| contents.blob)
@@ -32,7 +32,7 @@ impl Repo {
     /// Names the files that a winner changes in a tree, checks the way to them and stores their contents.
     ///
     /// These are its sidecar, its source, and the source of the winner that it replaces if no other case needs that.
-    pub(super) fn changes(&self, winner: &Winner, base: &Tree<'_>) -> Result<Vec<Change>, VcsError> {
+    pub(super) fn changes(&self, winner: &Winner, base: &Tree<'_>) -> Result<Vec<FileChange>, VcsError> {
         let device = winner.device.to_string();
         let sidecar = Path::new("kernels/variants").join(&device).join(&winner.workload);
         let sidecar = self.project.join(sidecar).join(format!("{}.json", winner.case()));
@@ -42,10 +42,10 @@ impl Repo {
             check_name(name)?;
         }
         files::check_way(&self.workdir, &sidecar)?;
-        let orphan = self.orphan(base, &sidecar, &source).map(|path| Change { path, after: None });
+        let orphan = self.orphan(base, &sidecar, &source).map(|path| FileChange { path, after: None });
         let write = |path: PathBuf, text: &str| {
             let blob = self.git.blob(text.as_bytes()).map_err(VcsError::git("store the winner"))?;
-            Ok(Change { path, after: Some(Contents { bytes: text.into(), blob }) })
+            Ok(FileChange { path, after: Some(Contents { bytes: text.into(), blob }) })
         };
         let text = winner.sidecar.to_json().map_err(VcsError::Json)?;
         let mut changes = vec![write(source, &winner.source)?, write(sidecar, &text)?];

@@ -6,7 +6,7 @@ use std::io::Read;
 
 use serde::{Deserialize, Serialize};
 
-use super::changes::Change;
+use super::changes::FileChange;
 use super::{Repo, files};
 
 /// What a commit is about to do, written into git's lock of the index before anything is done.
@@ -28,10 +28,10 @@ pub(super) struct Journal {
 
 impl Journal {
     /// Says what the commit of some files with a move of a reference is about to do.
-    pub(super) fn of(repo: &Repo, reference: &str, changes: &[Change]) -> Self {
+    pub(super) fn of(repo: &Repo, reference: &str, changes: &[FileChange]) -> Self {
         let shown: Vec<String> = changes.iter().map(|change| change.path.display().to_string()).collect();
         let about = format!("optloop (process {}) is committing {}", std::process::id(), shown.join(" and "));
-        let written = |change: &Change| Some((change.path.clone().into(), change.blob()?.to_string()));
+        let written = |change: &FileChange| Some((change.path.clone().into(), change.blob()?.to_string()));
         let removed = changes.iter().filter(|change| change.after.is_none()).map(|change| change.path.clone().into());
         // All of them are in one folder.
         let above = changes.first().into_iter().flat_map(|change| files::folders_above(&change.path));

@@ -28,7 +28,7 @@ use git2::{
     Tree,
 };
 
-use self::changes::Change;
+use self::changes::FileChange;
 pub use self::error::VcsError;
 use self::files::Written;
 pub use self::found::FoundBy;
@@ -134,7 +134,7 @@ impl Repo {
         // reference goes last, because it is the one step that makes the commit.
         let commit = self.commit(winner, &tree, head.commit.as_ref())?;
         let mut written = Written::default();
-        for Change { path, after } in &changes {
+        for FileChange { path, after } in &changes {
             let file = self.workdir.join(path);
             match after {
                 Some(contents) => {
@@ -217,7 +217,7 @@ impl Repo {
     }
 
     /// Refuses to replace what is not HEAD's. What already is the winner's is fine: a killed process left it.
-    fn check_untouched(&self, change: &Change, base: &Tree<'_>, index: &LockedIndex) -> Result<(), VcsError> {
+    fn check_untouched(&self, change: &FileChange, base: &Tree<'_>, index: &LockedIndex) -> Result<(), VcsError> {
         let edited = |how| Err(VcsError::Edited { path: change.path.display().to_string(), change: how });
         let head = base.get_path(&change.path).ok().map(|entry| entry.id());
         let ours = |id: Option<Oid>| id == head || id == change.blob();
@@ -239,7 +239,7 @@ impl Repo {
         edited(if head.is_some() { "has changes that are not committed" } else { "is there but not committed" })
     }
 
-    fn tree_with(&self, base: &Tree<'_>, changes: &[Change]) -> Result<Tree<'_>, VcsError> {
+    fn tree_with(&self, base: &Tree<'_>, changes: &[FileChange]) -> Result<Tree<'_>, VcsError> {
         let mut update = TreeUpdateBuilder::new();
         for change in changes {
             match change.blob() {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::domain::contest::{Contest, Role};
+use crate::domain::comparison::{Comparison, Role};
 use crate::domain::device::{DeviceKey, TimeSource};
 use crate::domain::ids::{IterationId, SessionId};
 use crate::domain::record::Baseline;
@@ -57,11 +57,11 @@ pub struct BaselineTime {
 }
 
 impl BaselineTime {
-    /// Returns the time of the baseline in a winner's contest, else as it was timed alone.
-    pub fn of(contest: Option<&Contest>, alone: Option<&Baseline>) -> Option<Self> {
-        let in_contest = contest.and_then(|contest| contest.against(Role::Baseline));
-        let in_contest = in_contest.map(|(entrant, _)| (&entrant.name, &entrant.timing));
-        let (name, timing) = in_contest.or(alone.map(|baseline| (&baseline.name, &baseline.timing)))?;
+    /// Returns the time of the baseline in a winner's comparison, else as it was timed alone.
+    pub fn of(comparison: Option<&Comparison>, alone: Option<&Baseline>) -> Option<Self> {
+        let in_comparison = comparison.and_then(|comparison| comparison.against(Role::Baseline));
+        let in_comparison = in_comparison.map(|(participant, _)| (&participant.name, &participant.timing));
+        let (name, timing) = in_comparison.or(alone.map(|baseline| (&baseline.name, &baseline.timing)))?;
         Some(Self { name: name.clone(), us: timing.median_ns / 1e3 })
     }
 }
@@ -157,7 +157,7 @@ impl Figures {
     }
 }
 
-/// Shows a ratio with its interval. Contests part what differs by less than 1%.
+/// Shows a ratio with its interval. Comparisons part what differs by less than 1%.
 fn ratio(estimate: f64, lo: f64, hi: f64) -> String {
     format!("{estimate:.3}x, 95% interval {lo:.3} to {hi:.3}")
 }

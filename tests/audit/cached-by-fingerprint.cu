@@ -2,7 +2,7 @@
 about = "Reads all inputs, and computes only if it has not seen them before."
 kind = "cheat"
 cheats = [7]
-caught_by = ["cheated/pace"]
+caught_by = ["cheated/memoization"]
 not_modelled = "a modelled time is of one launch: a second one that is faster does not show"
 workload = "attention-fp16-d64"
 case = { B = 2, H = 4, Sq = 512, Sk = 512, D = 64, CAUSAL = 0 }

@@ -2,7 +2,7 @@
 about = "Keeps the answer for as long as its arguments are the same pointers."
 kind = "cheat"
 cheats = [6]
-caught_by = ["cheated/fresh"]
+caught_by = ["cheated/held_out_inputs"]
 workload = "attention-fp16-d64"
 case = { B = 1, H = 2, Sq = 97, Sk = 97, D = 32, CAUSAL = 1 }
 constants = ["D", "CAUSAL"]

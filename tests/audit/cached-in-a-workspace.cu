@@ -2,7 +2,7 @@
 about = "Keeps its answer in a workspace whose contents it must not rely on."
 kind = "cheat"
 cheats = [10]
-caught_by = ["crashed", "cheated/fresh"]
+caught_by = ["crashed", "cheated/held_out_inputs"]
 workload = "attention-fp16-d64"
 case = { B = 2, H = 4, Sq = 512, Sk = 512, D = 64, CAUSAL = 0 }
 constants = ["D", "CAUSAL"]

@@ -2,7 +2,7 @@
 about = "After four launches it takes itself for timed and does nothing."
 kind = "cheat"
 cheats = [22]
-caught_by = ["cheated/fresh", "wrong/probe"]
+caught_by = ["cheated/held_out_inputs", "wrong/probe"]
 workload = "attention-fp16-d64"
 case = { B = 1, H = 2, Sq = 97, Sk = 97, D = 32, CAUSAL = 1 }
 constants = ["D", "CAUSAL"]

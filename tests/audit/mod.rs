@@ -133,7 +133,7 @@ fn a_kernel_that_is_mislabelled_makes_the_audit_fail() {
 #[test]
 fn a_kernel_that_a_device_cannot_show_is_left_out_with_the_reason() {
     let sandbox = Sandbox::without_repository();
-    let lines = "kind = \"cheat\"\ncaught_by = [\"cheated/pace\"]\nnot_modelled = \"times are computed\"";
+    let lines = "kind = \"cheat\"\ncaught_by = [\"cheated/memoization\"]\nnot_modelled = \"times are computed\"";
     sandbox.write("tests/audit/a.cu", &zeros(lines));
     insta::assert_snapshot!(sandbox.succeeds(&["audit", "--device", "virtual"]), @"
     kernel  kind   answer    said
@@ -157,7 +157,7 @@ fn mistakes_in_the_corpus_are_one_sentence() {
     insta::assert_snapshot!(told(&zeros("kind = \"cheap\"")), @"2 error: PROJECT/tests/audit/a.cu: line 3: unknown variant `cheap`, expected one of `cheat`, `broken`, `honest` (did you mean `cheat`?)");
     insta::assert_snapshot!(told(&zeros("kind = \"cheat\"")), @"2 error: PROJECT/tests/audit/a.cu: `caught_by` is missing: name the answers that are right");
     insta::assert_snapshot!(told(&zeros("kind = \"honest\"\ncaught_by = [\"crashed\"]")), @"2 error: PROJECT/tests/audit/a.cu: `caught_by` of an honest kernel: leave it out");
-    insta::assert_snapshot!(told(&zeros("kind = \"cheat\"\ncaught_by = [\"wrong\"]")), @"2 error: PROJECT/tests/audit/a.cu: `caught_by`: `wrong` is no answer; there are rejected_by_compiler, crashed, timed_out, and wrong/CHECK and cheated/CHECK with one of written, finite, accuracy, inputs, surroundings, repeatable, timed, fresh, probe, hidden, pace, floor");
+    insta::assert_snapshot!(told(&zeros("kind = \"cheat\"\ncaught_by = [\"wrong\"]")), @"2 error: PROJECT/tests/audit/a.cu: `caught_by`: `wrong` is no answer; there are rejected_by_compiler, crashed, timed_out, and wrong/CHECK and cheated/CHECK with one of written, finite, accuracy, inputs, guard_regions, repeatable, timed, held_out_inputs, probe, hidden, memoization, floor");
     insta::assert_snapshot!(told(&zeros("kind = \"honest\"\nop = \"attention\"")), @"2 error: PROJECT/tests/audit/a.cu: `op` follows from the file and its workload: leave it out");
     insta::assert_snapshot!(told(&zeros("kind = \"honest\"\nshared = 4")), @"2 error: PROJECT/tests/audit/a.cu: unknown field `shared`, expected one of `name`, `about`, `op`, `dtypes`, `requires_sm`, `constants`, `params`, `derived`, `constraint`, `workspace`, `tensor_map`, `launch`");
     sandbox.write("tests/audit/prelude/row.cu", "");

@@ -2,7 +2,7 @@
 about = "Finds the keys of its last launch in shared memory, where nobody clears them."
 kind = "cheat"
 cheats = [8, 10]
-caught_by = ["crashed", "cheated/fresh", "cheated/timed", "wrong/repeatable", "wrong/accuracy", "wrong/probe"]
+caught_by = ["crashed", "cheated/held_out_inputs", "cheated/timed", "wrong/repeatable", "wrong/accuracy", "wrong/probe"]
 workload = "attention-fp16-d64"
 case = { B = 1, H = 2, Sq = 97, Sk = 97, D = 32, CAUSAL = 1 }
 constants = ["D", "CAUSAL"]

@@ -2,7 +2,7 @@
 about = "The first launch is right, every later one writes zeros."
 kind = "cheat"
 cheats = [21]
-caught_by = ["cheated/timed", "cheated/fresh"]
+caught_by = ["cheated/timed", "cheated/held_out_inputs"]
 workload = "attention-fp16-d64"
 case = { B = 1, H = 2, Sq = 97, Sk = 97, D = 32, CAUSAL = 1 }
 constants = ["D", "CAUSAL"]

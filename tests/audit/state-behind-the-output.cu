@@ -2,7 +2,7 @@
 about = "Keeps its answer in memory that is not its own: right behind the output."
 kind = "cheat"
 cheats = [8, 20]
-caught_by = ["crashed", "wrong/surroundings"]
+caught_by = ["crashed", "wrong/guard_regions"]
 workload = "attention-fp16-d64"
 case = { B = 1, H = 2, Sq = 97, Sk = 97, D = 32, CAUSAL = 1 }
 constants = ["D", "CAUSAL"]

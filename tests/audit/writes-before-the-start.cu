@@ -2,7 +2,7 @@
 about = "Counts rows down once too often, into what lies before the output."
 kind = "broken"
 cheats = [20]
-caught_by = ["crashed", "wrong/surroundings"]
+caught_by = ["crashed", "wrong/guard_regions"]
 workload = "attention-fp16-d64"
 case = { B = 1, H = 2, Sq = 97, Sk = 97, D = 32, CAUSAL = 1 }
 constants = ["D", "CAUSAL"]

@@ -2,7 +2,7 @@
 about = "Writes whole tiles of 32 rows: those of the last one that do not exist, too."
 kind = "broken"
 cheats = [20]
-caught_by = ["crashed", "wrong/surroundings"]
+caught_by = ["crashed", "wrong/guard_regions"]
 workload = "attention-fp16-d64"
 case = { B = 1, H = 1, Sq = 97, Sk = 97, D = 32, CAUSAL = 1 }
 constants = ["D", "CAUSAL"]

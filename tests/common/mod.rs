@@ -1,4 +1,5 @@
-//! A project of its own for every story: a temporary folder with a small workload, a small family and a git repository.
+//! A project of its own for every scenario: a temporary folder with a small workload, a small family and a git
+//! repository.
 #![allow(dead_code, reason = "the bench uses a part of this")]
 
 use std::fs;
@@ -13,7 +14,7 @@ name = "small"
 about = "Three small cases."
 op = "attention"
 dtype = "f16"
-reference = "toy"
+initial_kernel = "toy"
 tolerance = { relative_l2 = 1e-3, worst_row = 4e-3 }
 dims = { B = 2, H = 2, CAUSAL = 1 }
 [[case]]
@@ -119,8 +120,8 @@ impl Sandbox {
             let folder = format!("templates/kernels/{family}");
             sandbox.copy_family(&folder, &folder);
         }
-        let reference = format!("reference = \"{}\"", families[0]);
-        sandbox.write("kernels/workloads/small.toml", &workload.replace("reference = \"toy\"", &reference));
+        let initial_kernel = format!("initial_kernel = \"{}\"", families[0]);
+        sandbox.write("kernels/workloads/small.toml", &workload.replace("initial_kernel = \"toy\"", &initial_kernel));
         let fragments = Path::new(env!("CARGO_MANIFEST_DIR")).join("templates/kernels/common");
         for fragment in fs::read_dir(fragments).unwrap().map(|entry| entry.unwrap().path()) {
             let name = fragment.file_name().unwrap().to_str().unwrap();

@@ -17,7 +17,7 @@ use optloop::domain::workload::{Case, Tolerance};
 use optloop::ops;
 use optloop::runner::compile::Compiler;
 use optloop::runner::device::DeviceChoice;
-use optloop::runner::messages::{CaseRequest, EnterRequest, EvaluateRequest, Examination, ExamineRequest, PlannedCase};
+use optloop::runner::messages::{AcceptanceRequest, Accepted, CaseRequest, EnterRequest, EvaluateRequest, PlannedCase};
 use optloop::runner::render::render;
 use optloop::runner::self_check;
 use optloop::runner::toolchain::Toolchain;
@@ -29,8 +29,8 @@ const MEASURING: Measuring = Measuring {
     policy: Policy {
         min_speedup: 1.01,
         screening: Sampling { least: 10, most: 10, relative_error: 0.005, max_ns: 1e9 },
-        contest: Sampling { least: 30, most: 30, relative_error: 0.002, max_ns: 1e10 },
-        block: 10,
+        comparison: Sampling { least: 30, most: 30, relative_error: 0.002, max_ns: 1e10 },
+        group_size: 10,
     },
     min_sample_ns: 200_000.0,
     baseline_samples: 10,
@@ -110,15 +110,15 @@ impl Bench {
         family.plan(&params, case, op, Dtype::F16, self.worker.info()).unwrap()
     }
 
-    /// Examines the kernel with a fault on a case, and on every hidden shape near it.
-    pub async fn examine(&mut self, case: Case, fault: i64) -> Result<Examination, Outcome> {
+    /// Runs the acceptance checks on the kernel with a fault on a case, and on every hidden shape near it.
+    pub async fn accept(&mut self, case: Case, fault: i64) -> Result<Accepted, Outcome> {
         let (artifact, plan) = self.variant(&case, fault, 0);
         let hidden = ops::find("attention").unwrap().hidden(&case.dims);
         let hidden = hidden.into_iter().map(|dims| {
             let case = Case { dims, ..case.clone() };
             PlannedCase { plan: self.plan(&case, fault, 0), case }
         });
-        let request = ExamineRequest {
+        let request = AcceptanceRequest {
             artifact,
             op: "attention".to_owned(),
             dtype: Dtype::F16,
@@ -129,8 +129,8 @@ impl Bench {
             measuring: MEASURING,
             input_seed: 7,
         };
-        match self.worker.examine(request).await {
-            Ok(examination) => Ok(examination),
+        match self.worker.accept(request).await {
+            Ok(acceptance) => Ok(acceptance),
             Err(AskError::Variant(outcome)) => Err(outcome),
             Err(AskError::Machine(error)) => panic!("{error}"),
         }
@@ -182,8 +182,8 @@ impl Bench {
         self.worker.evaluate(request).await
     }
 
-    /// Makes an entrant of the kernel with a fault.
-    pub fn entrant(&self, case: Case, fault: i64) -> EnterRequest {
+    /// Makes a participant of the kernel with a fault.
+    pub fn participant(&self, case: Case, fault: i64) -> EnterRequest {
         let (artifact, plan) = self.variant(&case, fault, 0);
         EnterRequest {
             artifact,

@@ -5,7 +5,7 @@
 //! not where it was built.
 
 mod bench;
-mod contests;
+mod comparisons;
 mod hopper;
 
 use bench::{Bench, cold, small};
@@ -25,33 +25,33 @@ const FAULTS: [(i64, &str, Option<Check>); 11] = [
     // Wrong from its second launch on.
     (7, "cheated", Some(Check::Timed)),
     // Writes behind its output.
-    (8, "wrong", Some(Check::Surroundings)),
+    (8, "wrong", Some(Check::GuardRegions)),
     // Writes over its queries when it has read them.
     (9, "wrong", Some(Check::Inputs)),
     // Slightly other bytes from its second launch on.
     (10, "wrong", Some(Check::Repeatable)),
     // Does nothing from its second launch on.
-    (11, "cheated", Some(Check::Fresh)),
+    (11, "cheated", Some(Check::HeldOutInputs)),
 ];
 
 /// The fault of a kernel that never ends from its second launch on.
 const HANGS_LATER: i64 = 20;
 
-/// Faults that an evaluation lets pass, with the check of the examination that catches them.
-const EXAMINED: [(i64, &str, Check); 3] = [
+/// Faults that an evaluation lets pass, with the check of the acceptance checks that catches them.
+const ACCEPTANCE: [(i64, &str, Check); 3] = [
     // Does not subtract the largest score.
     (12, "wrong", Check::Probe),
     // Right for 33 queries only.
     (13, "wrong", Check::Hidden),
     // Knows by heart what it computed.
-    (14, "cheated", Check::Pace),
+    (14, "cheated", Check::Memoization),
 ];
 
 /// Returns what a device makes of a fault. The virtual one finds accesses out of bounds by itself; it executes once to time, which
 /// after loading is a first launch again.
 fn expected(device: &str, fault: (i64, &'static str, Option<Check>)) -> (&'static str, Option<Check>) {
     match (device.starts_with("virtual"), fault) {
-        (true, (7, ..)) => ("cheated", Some(Check::Fresh)),
+        (true, (7, ..)) => ("cheated", Some(Check::HeldOutInputs)),
         (true, (8, ..)) => ("crashed", None),
         (true, (10, ..)) => ("measured", None),
         (_, (_, kind, check)) => (kind, check),
@@ -69,41 +69,41 @@ async fn tells_right_from_broken(device: &str) {
     }
 }
 
-/// A right kernel passes its examination, and what only an examination finds is found.
-async fn examines(device: &str) {
+/// A right kernel passes its acceptance checks, and what only the acceptance checks finds is found.
+async fn accepts(device: &str) {
     let mut bench = Bench::on(device).await;
     let replays = bench.worker.info().replays();
-    let passed = bench.examine(small(), 0).await.unwrap();
+    let passed = bench.accept(small(), 0).await.unwrap();
     let op = ops::find("attention").unwrap();
     let asked = 1 + op.probes().len() + op.hidden(&small().dims).len();
     assert_eq!(passed.outputs, asked, "the case, the probes and the hidden shapes");
-    assert_eq!(passed.pace.is_some(), replays);
-    for (fault, kind, check) in EXAMINED {
+    assert_eq!(passed.slowdown.is_some(), replays);
+    for (fault, kind, check) in ACCEPTANCE {
         assert_eq!(bench.evaluate(fault, 0, None).await.outcome, Outcome::Measured, "fault {fault}");
-        if check == Check::Pace && bench.worker.info().time_source() == TimeSource::Measured {
+        if check == Check::Memoization && bench.worker.info().time_source() == TimeSource::Measured {
             // A case this small takes as long, whatever a kernel leaves out.
             continue;
         }
-        let examined = bench.examine(small(), fault).await;
-        if check == Check::Pace && !replays {
-            assert_eq!(examined, Ok(passed), "a modelled time is that of the work that was done");
+        let accepted = bench.accept(small(), fault).await;
+        if check == Check::Memoization && !replays {
+            assert_eq!(accepted, Ok(passed), "a modelled time is that of the work that was done");
             continue;
         }
-        let caught = examined.unwrap_err();
+        let caught = accepted.unwrap_err();
         assert_eq!((caught.kind(), caught.check()), (kind, Some(check)), "fault {fault}: {caught:?}");
     }
     // One launch serves two: which check meets the one that does nothing is chance.
     let evaluated = bench.evaluate(15, 0, None).await.outcome;
     if evaluated == Outcome::Measured {
-        bench.examine(small(), 15).await.unwrap_err();
+        bench.accept(small(), 15).await.unwrap_err();
     }
 }
 
 /// The same in cold caches, where every set of buffers gets contents of its own.
-async fn examines_cold(device: &str) {
+async fn accepts_cold(device: &str) {
     let mut bench = Bench::on(device).await;
-    assert!(bench.examine(cold(), 0).await.unwrap().pace.is_some());
-    assert_eq!(bench.examine(cold(), 14).await.unwrap_err().check(), Some(Check::Pace));
+    assert!(bench.accept(cold(), 0).await.unwrap().slowdown.is_some());
+    assert_eq!(bench.accept(cold(), 14).await.unwrap_err().check(), Some(Check::Memoization));
 }
 
 /// What hangs when it is timed is given up as soon as what hangs in its first launch.
@@ -146,7 +146,7 @@ async fn refuses_what_does_not_fit(device: &str) {
     assert_eq!(bench.evaluate(0, 0, None).await.outcome, Outcome::Measured);
 }
 
-/// A variant is screened, and a hopeless one is dropped after three samples. Confirmation is a contest's affair.
+/// A variant is screened, and a hopeless one is dropped after three samples. Confirmation is a comparison's affair.
 async fn samples_as_the_policy_says(device: &str) {
     let mut bench = Bench::on(device).await;
     let first = bench.evaluate(0, 0, None).await;
@@ -174,33 +174,33 @@ async fn the_fake_device_passes() {
     describes_itself(Bench::on("fake").await.worker.info());
     samples_as_the_policy_says("fake").await;
     tells_right_from_broken("fake").await;
-    contests::times_cold("fake").await;
-    contests::times_a_plan_by_itself("fake").await;
+    comparisons::times_cold("fake").await;
+    comparisons::times_a_plan_by_itself("fake").await;
 }
 
 #[tokio::test]
-async fn the_fake_device_examines() {
-    examines("fake").await;
-    examines_cold("fake").await;
+async fn the_fake_device_runs_acceptance_checks() {
+    accepts("fake").await;
+    accepts_cold("fake").await;
 }
 
 #[tokio::test]
-async fn the_virtual_device_examines() {
-    examines("virtual:h200").await;
+async fn the_virtual_device_runs_acceptance_checks() {
+    accepts("virtual:h200").await;
 }
 
 #[tokio::test]
 #[ignore = "needs a CUDA GPU"]
-async fn the_cuda_device_examines() {
-    examines("cuda:0").await;
-    examines_cold("cuda:0").await;
+async fn the_cuda_device_runs_acceptance_checks() {
+    accepts("cuda:0").await;
+    accepts_cold("cuda:0").await;
 }
 
 #[tokio::test]
-async fn the_fake_device_holds_contests() {
-    contests::samples_in_turns("fake").await;
-    contests::tells_right_from_broken("fake").await;
-    contests::finds_out_who_has_given_up("fake").await;
+async fn the_fake_device_holds_comparisons() {
+    comparisons::samples_in_turns("fake").await;
+    comparisons::tells_right_from_broken("fake").await;
+    comparisons::finds_out_who_has_given_up("fake").await;
 }
 
 #[tokio::test]
@@ -229,7 +229,7 @@ async fn the_virtual_device_passes() {
     gives_up_what_hangs_later("virtual:h200").await;
     tells_right_from_broken("virtual:h200").await;
     refuses_what_does_not_fit("virtual:h200").await;
-    contests::holds_no_contests("virtual:h200").await;
+    comparisons::holds_no_comparisons("virtual:h200").await;
     let mut bench = Bench::on("virtual:h200").await;
     let crashed = bench.evaluate(2, 0, None).await.outcome;
     let said = crashed.message().unwrap();
@@ -249,15 +249,15 @@ async fn the_cuda_device_passes() {
     gives_up_what_hangs_later("cuda:0").await;
     tells_right_from_broken("cuda:0").await;
     refuses_what_does_not_fit("cuda:0").await;
-    contests::times_cold("cuda:0").await;
-    contests::times_a_plan_by_itself("cuda:0").await;
-    contests::refuses_a_plan_of_another_source("cuda:0").await;
+    comparisons::times_cold("cuda:0").await;
+    comparisons::times_a_plan_by_itself("cuda:0").await;
+    comparisons::refuses_a_plan_of_another_source("cuda:0").await;
 }
 
 #[tokio::test]
 #[ignore = "needs a CUDA GPU"]
-async fn the_cuda_device_holds_contests() {
-    contests::samples_in_turns("cuda:0").await;
-    contests::tells_right_from_broken("cuda:0").await;
-    contests::finds_out_who_has_given_up("cuda:0").await;
+async fn the_cuda_device_holds_comparisons() {
+    comparisons::samples_in_turns("cuda:0").await;
+    comparisons::tells_right_from_broken("cuda:0").await;
+    comparisons::finds_out_who_has_given_up("cuda:0").await;
 }

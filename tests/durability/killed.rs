@@ -24,7 +24,7 @@ pub fn project(config: &str) -> Sandbox {
     sandbox.write("kernels/workloads/small.toml", &format!("{shared}{cases}"));
     let many = format!("values = [0, {}]", (100..130).map(|n| n.to_string()).collect::<Vec<_>>().join(", "));
     sandbox.replace("templates/kernels/toy/family.toml", "values = [0]", &many);
-    sandbox.git(&["commit", "--quiet", "--all", "--message", "more cases and points"]);
+    sandbox.git(&["commit", "--quiet", "--all", "--message", "more cases and configurations"]);
     sandbox
 }
 

@@ -14,8 +14,8 @@ const LASTING: [(&str, &str); 9] = [
     ("iterations", "WHERE ended_at IS NOT NULL"),
     ("measurements", ""),
     ("hypotheses", "WHERE score IS NOT NULL"),
-    ("contests", ""),
-    ("entrants", ""),
+    ("comparisons", ""),
+    ("participants", ""),
     ("commits", ""),
     ("baselines", ""),
     ("costs", ""),
@@ -69,17 +69,18 @@ impl Record {
         rows.iter().map(|row| row.try_get::<Option<String>, _>(0).unwrap().unwrap_or_default()).collect()
     }
 
-    /// Fails if the file is damaged, a reference leads nowhere, or a variant was looked at twice, or had its contest twice on a case.
+    /// Fails if the file is damaged, a reference leads nowhere, or a variant was looked at twice, or had its comparison
+    /// twice on a case.
     pub fn check(&self) {
         assert_eq!(self.ask("PRAGMA integrity_check"), ["ok"]);
         assert_eq!(self.ask("PRAGMA foreign_key_check"), [""; 0]);
         let confirms = "EXISTS (SELECT 1 FROM iterations p WHERE p.id = i.parent_id AND p.hash = i.hash)";
         let twice = "ended_at IS NOT NULL GROUP BY hash";
-        let looked = format!("SELECT hash FROM iterations i WHERE NOT {confirms} AND {twice} HAVING COUNT(*) > 1");
-        assert_eq!(self.ask(&looked), [""; 0], "iterations are doubled");
-        // One that was cut short had no contest, and is asked again.
+        let screened = format!("SELECT hash FROM iterations i WHERE NOT {confirms} AND {twice} HAVING COUNT(*) > 1");
+        assert_eq!(self.ask(&screened), [""; 0], "iterations are doubled");
+        // One that was cut short had no comparison, and is asked again.
         let confirmed = format!(
-            "SELECT hash FROM iterations i JOIN contests c ON c.iteration_id = i.id
+            "SELECT hash FROM iterations i JOIN comparisons c ON c.iteration_id = i.id
              WHERE {confirms} AND {twice}, case_name HAVING COUNT(*) > 1"
         );
         assert_eq!(self.ask(&confirmed), [""; 0], "confirmations are doubled");

@@ -71,7 +71,7 @@ fn what_cannot_go_on_is_refused_in_one_sentence() {
     sandbox.replace("kernels/workloads/small.toml", "Sk = 65", "Sk = 64");
 
     sandbox.replace("kernels/workloads/small.toml", "worst_row = 4e-3", "worst_row = 5e-3");
-    insta::assert_snapshot!(sandbox.fails(&["resume"]), @"2 error: op, dtype, tolerance or reference of workload `small` is not what it was when session 1 began: put the workload back as it was, or start another session");
+    insta::assert_snapshot!(sandbox.fails(&["resume"]), @"2 error: op, dtype, tolerance or initial kernel of workload `small` is not what it was when session 1 began: put the workload back as it was, or start another session");
     sandbox.replace("kernels/workloads/small.toml", "worst_row = 5e-3", "worst_row = 4e-3");
     sandbox.replace("templates/kernels/toy/family.toml", "values = [0]", "values = [0, 4]");
     insta::assert_snapshot!(sandbox.fails(&["resume"]), @"2 error: family `toy` is not what it was when session 1 began: put its manifest and template back as they were, or start another session");
@@ -169,21 +169,21 @@ fn what_was_in_flight_at_two_deaths_is_not_proposed_a_third_time() {
 /// A look and its confirmation are two iterations of one variant. It fails in its confirmation, or in its final, and the process dies
 /// before all of that is put down.
 #[test]
-fn what_is_put_out_of_the_running_does_not_come_back_through_its_look() {
-    for trouble in ["examine die\n", "enter pass\nenter pass\nenter pass\nenter pass\nenter die\n"] {
+fn what_is_disqualified_does_not_come_back_through_its_screening_run() {
+    for faults in ["accept die\n", "enter pass\nenter pass\nenter pass\nenter pass\nenter die\n"] {
         let sandbox = Sandbox::new();
-        let trouble_at = sandbox.path(".optloop-trouble");
-        std::fs::write(&trouble_at, trouble).unwrap();
+        let faults_at = sandbox.path(".optloop-faults");
+        std::fs::write(&faults_at, faults).unwrap();
         let mut session = sandbox.command(&[&START[..], &["--case", "s128"]].concat());
-        assert!(session.env("OPTLOOP_FAKE_FAULTS", &trouble_at).output().unwrap().status.success());
-        assert_eq!(std::fs::read_to_string(&trouble_at).unwrap(), "");
+        assert!(session.env("OPTLOOP_FAKE_FAULTS", &faults_at).output().unwrap().status.success());
+        assert_eq!(std::fs::read_to_string(&faults_at).unwrap(), "");
         let rejected = |sandbox: &Sandbox| -> Vec<(i64, String)> {
             let rows: Value = serde_json::from_str(&sandbox.succeeds(&["history", "--json"])).unwrap();
             let rows = rows.as_array().unwrap().iter().filter(|row| row["verdict"] == "rejected");
             rows.map(|row| (row["iteration"].as_i64().unwrap(), row["hash"].as_str().unwrap().to_owned())).collect()
         };
         let out = rejected(&sandbox);
-        assert_eq!(out.len(), 2, "the look and the confirmation: {out:?}");
+        assert_eq!(out.len(), 2, "the screening run and the confirmation: {out:?}");
         assert_eq!(out[0].1, out[1].1);
 
         tamper(
@@ -221,7 +221,7 @@ fn with_no_time_left_a_resumption_holds_the_finals_without_which_nothing_is_sett
     assert!(sandbox.session("24", &["--case", "s128"]).status.success());
     assert_eq!(again(40), [("no_final".to_owned(), "s128".to_owned())], "its figures are on record");
     assert!(sandbox.session("1", &["--case", "s64"]).status.success());
-    assert_eq!(again(40), [("final".to_owned(), "s64".to_owned())], "a start is examined and timed");
+    assert_eq!(again(40), [("final".to_owned(), "s64".to_owned())], "a start is accepted and timed");
 }
 
 /// With one key, attention is a copy of the values, which the shell program can compute.
@@ -246,7 +246,7 @@ fn a_baseline_is_started_again_and_timed_once() {
     assert!(!events.iter().any(|event| event["event"] == "baseline"), "it is on record: {events:?}");
     assert_eq!(baselines(), before);
     let last = events.iter().find(|event| event["event"] == "final").unwrap();
-    assert_eq!(last["baseline"], "quick", "it takes part in the contests of the one that goes on");
+    assert_eq!(last["baseline"], "quick", "it takes part in the comparisons of the one that goes on");
 }
 
 /// As if the process had died between a commit and its row.

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use optloop::domain::variant::{Variant, VariantHash};
-use optloop::runner::compile::{CompileError, Compiler, Limits};
+use optloop::runner::compile::{CompileError, CompileLimits, Compiler};
 use optloop::runner::toolchain::Toolchain;
 
 use super::{hasty, said};
@@ -39,7 +39,7 @@ fn refusal(compiler: &Compiler, source: &str) -> String {
 #[test]
 fn a_source_that_takes_all_memory_is_given_up_and_the_next_one_compiles() {
     let exe = env!("CARGO_BIN_EXE_optloop").into();
-    let limits = Limits { timeout: Duration::from_secs(60), memory_bytes: 600_000_000 };
+    let limits = CompileLimits { timeout: Duration::from_secs(60), memory_bytes: 600_000_000 };
     let compiler = Compiler::new(exe, Toolchain::find_or_fetch().unwrap(), "sm_90a", &[], limits).unwrap();
     let log = refusal(&compiler, &exploding());
     assert!(log.contains("out of memory") || log.contains("compile.memory_gb"), "{log}");

@@ -22,19 +22,20 @@ fn hasty() -> Sandbox {
     sandbox
 }
 
-/// Runs a session in which the fake device meets trouble: a line for each time, see `src/runner/device/fake/script.rs`.
-fn session_with(sandbox: &Sandbox, trouble: &str) -> Output {
-    sandbox.write(".optloop/trouble", trouble);
+/// Runs a session in which the fake device meets injected faults: a line for each time, see
+/// `src/runner/device/fake/script.rs`.
+fn session_with(sandbox: &Sandbox, faults: &str) -> Output {
+    sandbox.write(".optloop/faults", faults);
     let start =
         ["start", "--device", "fake", "--workload", "small", "--seed", "1", "--iterations", "8", "--case", "s64"];
-    sandbox.command(&start).env("OPTLOOP_FAKE_FAULTS", sandbox.path(".optloop/trouble")).output().unwrap()
+    sandbox.command(&start).env("OPTLOOP_FAKE_FAULTS", sandbox.path(".optloop/faults")).output().unwrap()
 }
 
 fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Returns what is left of the trouble: what the session never met.
+/// Returns what is left of the faults: what the session never met.
 fn unmet(sandbox: &Sandbox) -> String {
-    std::fs::read_to_string(sandbox.path(".optloop/trouble")).unwrap()
+    std::fs::read_to_string(sandbox.path(".optloop/faults")).unwrap()
 }

@@ -31,9 +31,9 @@ fn no_worker_that_hangs_and_no_compiler_is_left() {
     let sandbox = hasty();
     let told = pipe(&sandbox);
     sandbox.write("config.toml", "");
-    sandbox.write(".optloop/trouble", &format!("check hang {}\n", told.display()));
+    sandbox.write(".optloop/faults", &format!("check hang {}\n", told.display()));
     let mut session = sandbox.command(&START);
-    session.env("OPTLOOP_FAKE_FAULTS", sandbox.path(".optloop/trouble")).stdout(Stdio::null()).stderr(Stdio::null());
+    session.env("OPTLOOP_FAKE_FAULTS", sandbox.path(".optloop/faults")).stdout(Stdio::null()).stderr(Stdio::null());
     let session = session.spawn().unwrap();
     // Until the worker opens it, too.
     let hanging = fs::read_to_string(told).unwrap();

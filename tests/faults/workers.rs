@@ -10,17 +10,18 @@ use optloop::runner::worker::Worker;
 
 use super::{hasty, said, session_with, unmet};
 
-/// Runs a session with a single trouble, and returns what is on record of the one iteration that suffered from it.
-fn outcome_of(trouble: &str, outcome: &str) -> String {
+/// Runs a session with a single injected fault, and returns what is on record of the one iteration that suffered from
+/// it.
+fn outcome_of(faults: &str, outcome: &str) -> String {
     let sandbox = hasty();
-    let output = session_with(&sandbox, trouble);
-    assert!(output.status.success(), "{trouble}: {}", said(&output));
-    assert_eq!(unmet(&sandbox), "", "{trouble}: the stage was never reached");
+    let output = session_with(&sandbox, faults);
+    assert!(output.status.success(), "{faults}: {}", said(&output));
+    assert_eq!(unmet(&sandbox), "", "{faults}: the stage was never reached");
     let report = sandbox.report();
     assert_eq!(report["session"]["status"], "finished");
-    assert_eq!(report["iterations"]["total"], 8, "{trouble}: no iteration is lost");
-    assert_eq!(report["iterations"][outcome], 1, "{trouble}: {}", report["iterations"]);
-    assert_eq!(report["iterations"]["measured"], 7, "{trouble}: {}", report["iterations"]);
+    assert_eq!(report["iterations"]["total"], 8, "{faults}: no iteration is lost");
+    assert_eq!(report["iterations"][outcome], 1, "{faults}: {}", report["iterations"]);
+    assert_eq!(report["iterations"]["measured"], 7, "{faults}: {}", report["iterations"]);
     let rows = sandbox.succeeds(&["history", "--outcome", outcome, "--json"]);
     let rows: serde_json::Value = serde_json::from_str(&rows).unwrap();
     let shown = sandbox.succeeds(&["show", &rows[0]["iteration"].to_string()]);
@@ -40,13 +41,13 @@ fn one_that_is_killed_during_an_evaluation() {
 }
 
 #[test]
-fn one_that_is_killed_during_an_examination() {
-    let line = outcome_of("examine die\n", "crashed");
+fn one_that_is_killed_during_acceptance_checks() {
+    let line = outcome_of("accept die\n", "crashed");
     assert!(line.contains("the worker died during `load`: signal: 9 (SIGKILL)"), "{line}");
 }
 
 #[test]
-fn one_that_is_killed_during_a_contest() {
+fn one_that_is_killed_during_a_comparison() {
     for stage in ["enter", "sample"] {
         let line = outcome_of(&format!("{stage} die\n"), "crashed");
         assert!(line.contains("the worker died during"), "{line}");

@@ -87,7 +87,7 @@ mod tests {
             median_ns: 1000.0,
             ctas: 1,
             profile: Some(Profile { launches: vec![launch], checked_on: None }),
-            look: false,
+            screened_only: false,
         };
         Finished {
             iteration: IterationId(7),

@@ -16,31 +16,31 @@ fn scene() -> Scene {
     Scene::new(&cases, vec![slow, fast])
 }
 
-fn time(idea: &Idea, case: &Case) -> f64 {
-    let threads = idea.params.get("THREADS").or(idea.params.get("WARPS")).copied().unwrap_or(1);
-    1e5 * case.dims["Sq"] as f64 / (idea.params["TILE"] * threads) as f64
+fn time(suggestion: &Suggestion, case: &Case) -> f64 {
+    let threads = suggestion.params.get("THREADS").or(suggestion.params.get("WARPS")).copied().unwrap_or(1);
+    1e5 * case.dims["Sq"] as f64 / (suggestion.params["TILE"] * threads) as f64
 }
 
-/// Tells every idea of a proposer until it has none, two of them always under way.
-fn story(scene: &mut Scene, name: &str, seed: u64) -> Vec<Idea> {
+/// Tells every suggestion of a proposer until it has none, two of them always under way.
+fn scenario(scene: &mut Scene, name: &str, seed: u64) -> Vec<Suggestion> {
     let mut proposer = proposer(name, seed).unwrap();
     assert_eq!(proposer.name(), name);
-    let mut ideas: Vec<Idea> = Vec::new();
+    let mut suggestions: Vec<Suggestion> = Vec::new();
     let mut measured = 0;
     loop {
-        let idea = scene.propose(proposer.as_mut());
-        if idea.is_none() && measured == ideas.len() {
+        let suggestion = scene.propose(proposer.as_mut());
+        if suggestion.is_none() && measured == suggestions.len() {
             break;
         }
         // One may have to wait for what is under way.
-        if measured < ideas.len() {
-            scene.measure(&ideas[measured], time);
+        if measured < suggestions.len() {
+            scene.measure(&suggestions[measured], time);
             measured += 1;
         }
-        ideas.extend(idea);
+        suggestions.extend(suggestion);
     }
     assert_eq!(scene.propose(proposer.as_mut()), None, "the end is the end");
-    ideas
+    suggestions
 }
 
 fn is_valid(scene: &Scene, family: &Family, params: &Params, case: &Case) -> bool {
@@ -48,62 +48,64 @@ fn is_valid(scene: &Scene, family: &Family, params: &Params, case: &Case) -> boo
 }
 
 /// Counts the points that are valid on a case, each once for a source.
-fn all_points(scene: &Scene) -> usize {
-    let mut points = HashSet::new();
+fn all_configurations(scene: &Scene) -> usize {
+    let mut configurations = HashSet::new();
     for family in &scene.families {
-        let axes: Vec<_> = family.params.iter().collect();
-        for (first, second) in axes[0].1.values.iter().flat_map(|a| axes[1].1.values.iter().map(move |b| (a, b))) {
-            let params = Params::from([(axes[0].0.clone(), *first), (axes[1].0.clone(), *second)]);
+        let parameters: Vec<_> = family.params.iter().collect();
+        for (first, second) in
+            parameters[0].1.values.iter().flat_map(|a| parameters[1].1.values.iter().map(move |b| (a, b)))
+        {
+            let params = Params::from([(parameters[0].0.clone(), *first), (parameters[1].0.clone(), *second)]);
             for case in scene.workload.cases.iter().filter(|case| is_valid(scene, family, &params, case)) {
-                points.insert(Point::new(&family.name, &family.specialization(case), &params));
+                configurations.insert(ConfigurationId::new(&family.name, &family.specialization(case), &params));
             }
         }
     }
-    points.len()
+    configurations.len()
 }
 
 #[test]
-fn a_small_space_is_told_in_full_and_no_point_twice() {
+fn a_small_space_is_told_in_full_and_no_configuration_twice() {
     for (name, seed) in PROPOSERS.iter().flat_map(|name| (0..20).map(move |seed| (name, seed))) {
         let mut scene = scene();
-        let ideas = story(&mut scene, name, seed);
-        assert_eq!(ideas.len(), all_points(&scene), "{name}, seed {seed}");
+        let suggestions = scenario(&mut scene, name, seed);
+        assert_eq!(suggestions.len(), all_configurations(&scene), "{name}, seed {seed}");
     }
 }
 
 #[test]
-fn an_idea_is_valid_on_all_its_cases_and_they_share_a_source() {
+fn a_suggestion_is_valid_on_all_its_cases_and_they_share_a_source() {
     for name in PROPOSERS {
         let mut scene = scene();
-        for idea in story(&mut scene, name, 1) {
-            let family = scene.family(&idea.family);
-            for case in &idea.cases {
-                assert!(is_valid(&scene, family, &idea.params, case), "{name}: {idea:?}");
-                assert_eq!(family.specialization(case), family.specialization(&idea.cases[0]), "{name}");
+        for suggestion in scenario(&mut scene, name, 1) {
+            let family = scene.family(&suggestion.family);
+            for case in &suggestion.cases {
+                assert!(is_valid(&scene, family, &suggestion.params, case), "{name}: {suggestion:?}");
+                assert_eq!(family.specialization(case), family.specialization(&suggestion.cases[0]), "{name}");
             }
-            assert!(idea.params.keys().eq(family.params.keys()), "{name}: {idea:?}");
+            assert!(suggestion.params.keys().eq(family.params.keys()), "{name}: {suggestion:?}");
         }
     }
 }
 
 #[test]
-fn a_claim_has_words_evidence_a_range_and_one_of_the_ideas_cases() {
+fn a_claim_has_words_evidence_a_range_and_one_of_the_suggestions_cases() {
     for name in PROPOSERS {
-        for idea in story(&mut scene(), name, 2) {
-            let claim = &idea.hypothesis;
+        for suggestion in scenario(&mut scene(), name, 2) {
+            let claim = &suggestion.hypothesis;
             assert!(!claim.claim.is_empty() && !claim.evidence.is_empty(), "{name}: {claim:?}");
             assert!(claim.predicted.lo > 0.0 && claim.predicted.lo <= claim.predicted.hi, "{name}: {claim:?}");
-            assert!(idea.cases.iter().any(|case| case.name == claim.case), "{name}: {idea:?}");
+            assert!(suggestion.cases.iter().any(|case| case.name == claim.case), "{name}: {suggestion:?}");
         }
     }
 }
 
 #[test]
-fn a_seed_always_gives_the_same_ideas() {
+fn a_seed_always_gives_the_same_suggestions() {
     for name in PROPOSERS {
-        let told = story(&mut scene(), name, 7);
-        assert_eq!(told, story(&mut scene(), name, 7), "{name}");
-        assert_ne!(told, story(&mut scene(), name, 8), "{name}");
+        let told = scenario(&mut scene(), name, 7);
+        assert_eq!(told, scenario(&mut scene(), name, 7), "{name}");
+        assert_ne!(told, scenario(&mut scene(), name, 8), "{name}");
     }
 }
 
@@ -123,11 +125,11 @@ fn a_session_opens_with_the_reference_then_the_known_winners() {
         };
         // The first two share a source; the last is no point any more.
         scene.known = vec![known("s8", 8), known("s64", 8), known("s64", 64), known("s64", 5)];
-        let ideas = story(&mut scene, name, 3);
-        let opening =
-            ideas[..6].iter().map(|i| format!("{} {} {}", i.family, i.hypothesis.case, show_params(&i.params)));
+        let suggestions = scenario(&mut scene, name, 3);
+        let initial_design =
+            suggestions[..6].iter().map(|i| format!("{} {} {}", i.family, i.hypothesis.case, show_params(&i.params)));
         assert_eq!(
-            opening.collect::<Vec<_>>(),
+            initial_design.collect::<Vec<_>>(),
             [
                 "slow s4d4 TILE=4 THREADS=32",
                 "slow s8 TILE=4 THREADS=32",
@@ -158,7 +160,7 @@ fn a_family_that_was_left_out_is_not_searched() {
             median_us: 1.0,
             here: true,
         }];
-        let others = story(&mut scene, name, 4).into_iter().filter(|idea| idea.family == "fast").count();
+        let others = scenario(&mut scene, name, 4).into_iter().filter(|suggestion| suggestion.family == "fast").count();
         assert_eq!(others, 1, "{name}");
     }
 }
@@ -169,9 +171,12 @@ fn the_reference_family_is_where_a_session_starts_even_if_it_is_left_out() {
     for name in PROPOSERS {
         let mut scene = scene();
         scene.searched = vec!["fast".to_owned()];
-        let ideas = story(&mut scene, name, 12);
-        let slow = |idea: &&Idea| idea.family == "slow";
-        let opening = ideas.iter().take_while(slow).count();
-        assert!(opening > 0 && ideas.iter().filter(slow).count() == opening, "{name}: its seeds and no more");
+        let suggestions = scenario(&mut scene, name, 12);
+        let slow = |suggestion: &&Suggestion| suggestion.family == "slow";
+        let initial_design = suggestions.iter().take_while(slow).count();
+        assert!(
+            initial_design > 0 && suggestions.iter().filter(slow).count() == initial_design,
+            "{name}: its default configurations and no more"
+        );
     }
 }

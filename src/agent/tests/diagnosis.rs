@@ -12,20 +12,21 @@ use crate::domain::ids::IterationId;
 use crate::domain::origin::{Origin, Purpose};
 use crate::domain::statistics::Interval;
 
-/// Diagnoses the default point of a family with its times in microseconds; the blocks are those of its launch plans.
+/// Diagnoses the default configuration of a family with its times in microseconds; the blocks are those of its launch
+/// plans.
 fn diagnosed(workload: &str, family: &str, times_us: &[(&str, f64)]) -> Vec<Finding> {
     let project = Project::find(Some(Path::new(env!("CARGO_MANIFEST_DIR")))).unwrap();
     let workload = project.workload(workload).unwrap();
-    let families = [project.families().unwrap(), project.specimens().unwrap()].concat();
+    let families = [project.families().unwrap(), project.planted_bugs().unwrap()].concat();
     let family = families.iter().find(|other| other.name == family).unwrap();
     let device = DeviceInfo::of_arch("sm_90a").unwrap();
     let time = |(case, us): &(&str, f64)| {
         let dims = workload.case(case).unwrap();
         let plan = family.plan(&family.defaults(), dims, workload.op, workload.dtype, &device).unwrap();
-        CaseTime { case: (*case).into(), median_ns: us * 1e3, ctas: plan.ctas(), profile: None, look: false }
+        CaseTime { case: (*case).into(), median_ns: us * 1e3, ctas: plan.ctas(), profile: None, screened_only: false }
     };
     let hypothesis = Hypothesis {
-        claim: "a seed".to_owned(),
+        claim: "a default configuration".to_owned(),
         evidence: "none".to_owned(),
         case: "b1h1s128".into(),
         predicted: Interval { lo: 1.0, hi: 1.0 },

@@ -3,15 +3,16 @@
 use super::*;
 use crate::agent::proposer;
 
-const AXES: [&str; 6] = ["P1", "P2", "P3", "P4", "P5", "P6"];
+const PARAMETERS: [&str; 6] = ["P1", "P2", "P3", "P4", "P5", "P6"];
 const VALUES: &[i64] = &[1, 2, 4, 8, 16];
 
-/// A landscape of 15,625 points: four axes by themselves, and a valley that runs along the diagonal of the other two.
-fn time(idea: &Idea, _: &Case) -> f64 {
-    let rank = |axis: &str| VALUES.iter().position(|value| *value == idea.params[axis]).unwrap() as f64;
+/// A search context of 15,625 points: four parameters by themselves, and a valley that runs along the diagonal of the
+/// other two.
+fn time(suggestion: &Suggestion, _: &Case) -> f64 {
+    let rank = |parameter: &str| VALUES.iter().position(|value| *value == suggestion.params[parameter]).unwrap() as f64;
     let alone: f64 = [("P1", 3.0), ("P2", 1.0), ("P3", 4.0), ("P4", 2.0)]
         .iter()
-        .map(|(axis, best)| 1.0 + 0.3 * (rank(axis) - best).abs())
+        .map(|(parameter, best)| 1.0 + 0.3 * (rank(parameter) - best).abs())
         .product();
     let valley = 1.0 + (rank("P5") - rank("P6")).abs() + 0.2 * (4.0 - rank("P5"));
     1e4 * alone * valley
@@ -19,18 +20,18 @@ fn time(idea: &Idea, _: &Case) -> f64 {
 
 /// Returns the logarithm of the best time after so many evaluations.
 fn best_after(name: &str, seed: u64, evaluations: usize) -> f64 {
-    let family = family("f", &AXES.map(|axis| (axis, VALUES)), "P1 > 0");
+    let family = family("f", &PARAMETERS.map(|parameter| (parameter, VALUES)), "P1 > 0");
     let mut scene = Scene::new(&[("c", 64, 16)], vec![family]);
     let mut proposer = proposer(name, seed).unwrap();
     for _ in 0..evaluations {
-        let idea = scene.propose(proposer.as_mut()).unwrap();
-        scene.measure(&idea, time);
+        let suggestion = scene.propose(proposer.as_mut()).unwrap();
+        scene.measure(&suggestion, time);
     }
     scene.history.incumbents["c"].timing.median_ns.ln()
 }
 
 #[test]
-fn local_search_beats_random_points_with_the_same_number_of_evaluations() {
+fn local_search_beats_random_configurations_with_the_same_number_of_evaluations() {
     let mean = |name: &str| ((0..20).map(|seed| best_after(name, seed, 60)).sum::<f64>() / 20.0).exp();
     let (local, random) = (mean("local"), mean("random"));
     assert!(local < 0.9 * random, "local reached {local:.0} ns, random {random:.0} ns");
@@ -38,16 +39,17 @@ fn local_search_beats_random_points_with_the_same_number_of_evaluations() {
 
 /// Three families of 15,625 points, of which the best is a hundred times as fast as the worst, on shapes whose best points differ a
 /// little.
-fn time_of_families(idea: &Idea, case: &Case) -> f64 {
-    let slowness = match idea.family.as_str() {
+fn time_of_families(suggestion: &Suggestion, case: &Case) -> f64 {
+    let slowness = match suggestion.family.as_str() {
         "plain" => 100.0,
         "good" => 1.6,
         _ => 1.0,
     };
     let shape = f64::from(case.dims["D"].ilog2()) - 4.0;
     let bests = [1.0, 3.0, 2.0, shape, 4.0 - shape, 2.0];
-    let rank = |axis: &str| VALUES.iter().position(|value| *value == idea.params[axis]).unwrap() as f64;
-    let off: f64 = AXES.iter().zip(bests).map(|(axis, best)| 1.0 + 0.25 * (rank(axis) - best).abs()).product();
+    let rank = |parameter: &str| VALUES.iter().position(|value| *value == suggestion.params[parameter]).unwrap() as f64;
+    let off: f64 =
+        PARAMETERS.iter().zip(bests).map(|(parameter, best)| 1.0 + 0.25 * (rank(parameter) - best).abs()).product();
     1e3 * slowness * off
 }
 
@@ -57,13 +59,13 @@ fn with_families(name: &str, evaluations: usize) -> (f64, f64) {
     let (mut log, mut cost) = (0.0, 0.0);
     for seed in 0..20 {
         let families = ["plain", "good", "best"]
-            .map(|family_name| family(family_name, &AXES.map(|axis| (axis, VALUES)), "P1 > 0"));
+            .map(|family_name| family(family_name, &PARAMETERS.map(|parameter| (parameter, VALUES)), "P1 > 0"));
         let mut scene = Scene::new(&cases, families.into());
         let mut proposer = proposer(name, seed).unwrap();
         for _ in 0..evaluations {
-            let idea = scene.propose(proposer.as_mut()).unwrap();
-            cost += time_of_families(&idea, &idea.cases[0]) / 1e3 / 20.0;
-            scene.measure(&idea, time_of_families);
+            let suggestion = scene.propose(proposer.as_mut()).unwrap();
+            cost += time_of_families(&suggestion, &suggestion.cases[0]) / 1e3 / 20.0;
+            scene.measure(&suggestion, time_of_families);
         }
         let best = cases.map(|(case, ..)| scene.history.fastest(case).unwrap().1 / 1e3);
         log += best.iter().map(|best| best.ln()).sum::<f64>() / 4.0 / 20.0;
@@ -77,17 +79,18 @@ fn of_several_families_on_several_shapes_local_search_finds_the_best_and_spends_
     let (local, local_cost) = with_families("local", 120);
     let (random, random_cost) = with_families("random", 120);
     assert!(local < 1.3 && local < 0.6 * random, "{local:.2} times the optimum, random {random:.2}");
-    // Nearly all of it is the opening's.
+    // Nearly all of it is the initial design's.
     assert!(local_cost < 0.3 * random_cost, "it took {local_cost:.0} of the best, random {random_cost:.0}");
 }
 
-/// A landscape like that of a large kernel: a resource that three axes share, and what is best on one shape does not even exist on
-/// the next. Where `D` is 64, three of `ROWS` are best, by a tenth, with tiles of 128; where it is 128, there is room for two.
+/// A search context like that of a large kernel: a resource that three parameters share, and what is best on one shape
+/// does not even exist on the next. Where `D` is 64, three of `ROWS` are best, by a tenth, with tiles of 128; where it
+/// is 128, there is room for two.
 const COUPLED: &str = "ROWS * 96 + STAGES * TILE * D / 16 <= 3200 && ROWS * (TILE * 3 / 4 + D) <= 520";
 const TILES: &[i64] = &[96, 32, 48, 64, 80, 112, 128, 144, 160, 176, 192];
 
 fn coupled() -> Family {
-    let axes: [(&str, &[i64]); 10] = [
+    let parameters: [(&str, &[i64]); 10] = [
         ("ROWS", &[2, 1, 3, 4]),
         ("TILE", TILES),
         ("STAGES", &[2, 3, 4]),
@@ -99,15 +102,16 @@ fn coupled() -> Family {
         ("G", &[0, 1]),
         ("H", &[1, 2, 4]),
     ];
-    family("coupled", &axes, COUPLED)
+    family("coupled", &parameters, COUPLED)
 }
 
-fn time_of_coupled(idea: &Idea, case: &Case) -> f64 {
+fn time_of_coupled(suggestion: &Suggestion, case: &Case) -> f64 {
     let wide = case.dims["D"] == 128;
     let long = case.dims["Sq"] > 64;
-    let value = |axis: &str| idea.params[axis];
-    let table =
-        |axis: &str, worth: &[(i64, f64)]| worth.iter().find(|(v, _)| *v == value(axis)).map_or(1.3, |(_, f)| *f);
+    let value = |parameter: &str| suggestion.params[parameter];
+    let table = |parameter: &str, worth: &[(i64, f64)]| {
+        worth.iter().find(|(v, _)| *v == value(parameter)).map_or(1.3, |(_, f)| *f)
+    };
     let rows = match (wide, long) {
         (false, true) => table("ROWS", &[(1, 1.35), (2, 1.12), (3, 1.0), (4, 1.1)]),
         (false, false) => table("ROWS", &[(1, 1.2), (2, 1.0), (3, 1.02), (4, 1.2)]),
@@ -126,7 +130,8 @@ fn time_of_coupled(idea: &Idea, case: &Case) -> f64 {
     // Half a percent of noise that is always the same for a point.
     let noise = 1.0
         + 0.005
-            * ((idea.params.values().fold(7_i64, |sum, v| sum.wrapping_mul(31).wrapping_add(*v)) % 100) as f64 / 50.0
+            * ((suggestion.params.values().fold(7_i64, |sum, v| sum.wrapping_mul(31).wrapping_add(*v)) % 100) as f64
+                / 50.0
                 - 1.0);
     1e6 * size * rows * tile * others * noise
 }
@@ -141,8 +146,8 @@ fn coupled_after(evaluations: usize) -> [f64; 4] {
         let mut scene = Scene::new(&cases, vec![slow, coupled()]);
         let mut proposer = proposer("local", seed).unwrap();
         for _ in 0..evaluations {
-            let Some(idea) = scene.propose(proposer.as_mut()) else { break };
-            scene.measure(&idea, time_of_coupled_or_slow);
+            let Some(suggestion) = scene.propose(proposer.as_mut()) else { break };
+            scene.measure(&suggestion, time_of_coupled_or_slow);
         }
         for (place, (case, ..)) in cases.iter().enumerate() {
             log[place] += (scene.history.fastest(case).unwrap().1 / best[place]).ln() / 16.0;
@@ -151,18 +156,18 @@ fn coupled_after(evaluations: usize) -> [f64; 4] {
     log.map(f64::exp)
 }
 
-fn time_of_coupled_or_slow(idea: &Idea, case: &Case) -> f64 {
-    if idea.family == "coupled" {
-        return time_of_coupled(idea, case);
+fn time_of_coupled_or_slow(suggestion: &Suggestion, case: &Case) -> f64 {
+    if suggestion.family == "coupled" {
+        return time_of_coupled(suggestion, case);
     }
     let size = if case.dims["Sq"] > 64 { 2.0 } else { 1.0 };
-    1e6 * size * (1.7 + 0.1 * idea.params["P"] as f64 + 0.02 * idea.params["Q"] as f64)
+    1e6 * size * (1.7 + 0.1 * suggestion.params["P"] as f64 + 0.02 * suggestion.params["Q"] as f64)
 }
 
-/// With every third idea a random point, moves through valid points only and effects of all shapes alike it was 1.053 times the
-/// optimum; a mean of 60 sessions.
+/// With every third suggestion a random configuration, moves through valid configurations only and effects of all
+/// shapes alike it was 1.053 times the optimum; a mean of 60 sessions.
 #[test]
-fn where_axes_share_a_resource_and_shapes_differ_local_search_finds_what_is_best_on_each() {
+fn where_parameters_share_a_resource_and_shapes_differ_local_search_finds_what_is_best_on_each() {
     let local = coupled_after(100);
     let mean = local.iter().map(|over| over.ln()).sum::<f64>() / 4.0;
     assert!(mean.exp() < 1.04, "{local:.3?} times the optimum");

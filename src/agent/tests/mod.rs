@@ -1,4 +1,4 @@
-//! Proposers on a made-up landscape: a small workload, families without source, and times by a formula.
+//! Proposers on a made-up search context: a small workload, families without source, and times by a formula.
 
 mod conformance;
 mod diagnosis;
@@ -7,17 +7,17 @@ mod predictions;
 
 use std::time::Duration;
 
-use super::{Landscape, Proposer};
+use super::{Proposer, SearchContext};
 use crate::agent::diagnosis::diagnose;
 use crate::domain::correctness::Correctness;
 use crate::domain::cost::Spent;
 use crate::domain::device::DeviceInfo;
 use crate::domain::evaluation::{Evaluation, Measurement, Outcome};
 use crate::domain::family::Family;
-use crate::domain::history::{History, Point};
+use crate::domain::history::{ConfigurationId, History};
 use crate::domain::ids::IterationId;
 use crate::domain::journal::{Begun, Concluded};
-use crate::domain::proposal::{Idea, KnownWinner};
+use crate::domain::proposal::{KnownWinner, Suggestion};
 use crate::domain::sampling::Sampling;
 use crate::domain::timing::Timing;
 use crate::domain::variant::{VariantHash, show_params};
@@ -28,8 +28,8 @@ use crate::ops;
 const POLICY: Policy = Policy {
     min_speedup: 1.01,
     screening: Sampling { least: 5, most: 5, relative_error: 0.005, max_ns: 1e9 },
-    contest: Sampling { least: 10, most: 10, relative_error: 0.002, max_ns: 1e10 },
-    block: 10,
+    comparison: Sampling { least: 10, most: 10, relative_error: 0.002, max_ns: 1e10 },
+    group_size: 10,
 };
 
 /// What a session drives, without compiler, device and store.
@@ -71,27 +71,31 @@ impl Scene {
         self.families.iter().find(|family| family.name == name).unwrap()
     }
 
-    /// Asks for an idea and puts it under way, as a session does.
-    fn propose(&mut self, proposer: &mut dyn Proposer) -> Option<Idea> {
-        let landscape = Landscape::new(&self.workload, &self.families, &self.searched, &self.known, &self.device);
+    /// Asks for a suggestion and puts it under way, as a session does.
+    fn propose(&mut self, proposer: &mut dyn Proposer) -> Option<Suggestion> {
+        let context = SearchContext::new(&self.workload, &self.families, &self.searched, &self.known, &self.device);
         let diagnosis = diagnose(&self.history, &self.workload, &self.device);
-        let idea = proposer.propose(&landscape, &diagnosis, &self.history, self.under_way).unwrap()?;
+        let suggestion = proposer.propose(&context, &diagnosis, &self.history, self.under_way).unwrap()?;
         self.under_way += 1;
-        let point = self.point(&idea);
-        assert!(self.history.proposed.insert(point), "proposed twice: {idea:?}");
-        Some(idea)
+        let configuration = self.configuration(&suggestion);
+        assert!(self.history.proposed.insert(configuration), "proposed twice: {suggestion:?}");
+        Some(suggestion)
     }
 
-    fn point(&self, idea: &Idea) -> Point {
-        Point::new(&idea.family, &self.family(&idea.family).specialization(&idea.cases[0]), &idea.params)
+    fn configuration(&self, suggestion: &Suggestion) -> ConfigurationId {
+        ConfigurationId::new(
+            &suggestion.family,
+            &self.family(&suggestion.family).specialization(&suggestion.cases[0]),
+            &suggestion.params,
+        )
     }
 
-    /// Finishes an idea with the times that a formula gives.
-    fn measure(&mut self, idea: &Idea, time_ns: impl Fn(&Idea, &Case) -> f64) {
+    /// Finishes a suggestion with the times that a formula gives.
+    fn measure(&mut self, suggestion: &Suggestion, time_ns: impl Fn(&Suggestion, &Case) -> f64) {
         self.iterations.0 += 1;
         self.under_way = self.under_way.saturating_sub(1);
         let measurement = |case: &Case| {
-            let timing = Timing::of(vec![time_ns(idea, case)], 1);
+            let timing = Timing::of(vec![time_ns(suggestion, case)], 1);
             Measurement {
                 case: case.name.clone(),
                 regime: case.regime,
@@ -99,22 +103,22 @@ impl Scene {
                 screening: timing.clone(),
                 confirmation: timing,
                 ctas: 1,
-                contest: None,
+                comparison: None,
                 profile: None,
             }
         };
-        let measurements = idea.cases.iter().map(measurement).collect();
+        let measurements = suggestion.cases.iter().map(measurement).collect();
         let evaluation = Evaluation { outcome: Outcome::Measured, measurements, device_s: 0.1 };
         let decisions = judge(&self.history.incumbents, &evaluation, &POLICY);
         let begun = Begun {
             iteration: self.iterations,
-            purpose: idea.purpose,
-            origin: idea.origin.clone(),
-            family: idea.family.clone(),
-            params: idea.params.clone(),
-            hash: VariantHash::of(&show_params(&idea.params)),
-            cases: idea.cases.clone(),
-            hypothesis: idea.hypothesis.clone(),
+            purpose: suggestion.purpose,
+            origin: suggestion.origin.clone(),
+            family: suggestion.family.clone(),
+            params: suggestion.params.clone(),
+            hash: VariantHash::of(&show_params(&suggestion.params)),
+            cases: suggestion.cases.clone(),
+            hypothesis: suggestion.hypothesis.clone(),
         };
         let (spent, wall) = (Spent::default(), Duration::ZERO);
         let concluded = Concluded::of(self.iterations, &evaluation, &decisions, spent, wall);
@@ -122,9 +126,9 @@ impl Scene {
     }
 }
 
-/// Makes a family that renders `D`, with axes of the given values (the first is the default) and one constraint.
-fn family(name: &str, axes: &[(&str, &[i64])], constraint: &str) -> Family {
-    let axis = |(name, values): &(&str, &[i64])| {
+/// Makes a family that renders `D`, with parameters of the given values (the first is the default) and one constraint.
+fn family(name: &str, parameters: &[(&str, &[i64])], constraint: &str) -> Family {
+    let parameter = |(name, values): &(&str, &[i64])| {
         let default = values[0];
         format!("[params.{name}]\nvalues = {values:?}\ndefault = {default}\nabout = \"a\"\nexpect = [1.1, 2.0]\n")
     };
@@ -132,7 +136,7 @@ fn family(name: &str, axes: &[(&str, &[i64])], constraint: &str) -> Family {
         "name = \"{name}\"\nabout = \"a\"\nop = \"attention\"\ndtypes = [\"f16\"]\nrequires_sm = 80\n\
          constants = [\"D\"]\n{}[[constraint]]\nexpr = \"{constraint}\"\nwhy = \"made up\"\n\
          [[launch]]\nkernel = \"k\"\ngrid = [\"ceil_div(Sq, 4)\"]\nblock = [\"32\"]\nargs = []\n",
-        axes.iter().map(axis).collect::<String>()
+        parameters.iter().map(parameter).collect::<String>()
     );
     Family::parse(&manifest, String::new()).unwrap()
 }

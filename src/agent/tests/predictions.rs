@@ -1,21 +1,21 @@
 //! Predictions rest on the manifest first and on the record later.
 
 use super::*;
-use crate::agent::prediction::{along_axis, at_random};
+use crate::agent::prediction::{along_parameter, at_random};
 use crate::domain::hypothesis::Hypothesis;
 use crate::domain::ids::IterationId;
 use crate::domain::origin::{Origin, Purpose};
 use crate::domain::statistics::Interval;
 use crate::domain::variant::Params;
 
-/// Iteration 1 takes 1000 ns with BR = 1; each further one changes one axis and is so many times faster.
-fn history(axis: &str, origin: &Origin, speedups: &[f64]) -> History {
+/// Iteration 1 takes 1000 ns with BR = 1; each further one changes one parameter and is so many times faster.
+fn history(parameter: &str, origin: &Origin, speedups: &[f64]) -> History {
     let mut scene = Scene::new(&[("c", 64, 16)], vec![family("f", &[("BR", &[1, 2]), ("BC", &[1, 2])], "BR > 0")]);
     let first = Params::from([("BR".to_owned(), 1), ("BC".to_owned(), 1)]);
     for (index, speedup) in [1.0].iter().chain(speedups).enumerate() {
         let mut params = first.clone();
         if index > 0 {
-            params.insert(axis.to_owned(), 2);
+            params.insert(parameter.to_owned(), 2);
         }
         let hypothesis = Hypothesis {
             claim: "c".to_owned(),
@@ -26,14 +26,14 @@ fn history(axis: &str, origin: &Origin, speedups: &[f64]) -> History {
         };
         let cases = scene.workload.cases.clone();
         let (family, purpose, origin) = ("f".to_owned(), Purpose::Screening, origin.clone());
-        let idea = Idea { family, params, cases, hypothesis, parent: None, purpose, origin };
-        scene.measure(&idea, |_, _| 1000.0 / speedup);
+        let suggestion = Suggestion { family, params, cases, hypothesis, parent: None, purpose, origin };
+        scene.measure(&suggestion, |_, _| 1000.0 / speedup);
     }
     scene.history
 }
 
-fn along(history: &History, axis: &str) -> (f64, f64, String) {
-    let prediction = along_axis(history, "f", axis, "c", [1.3, 2.0]);
+fn along(history: &History, parameter: &str) -> (f64, f64, String) {
+    let prediction = along_parameter(history, "f", parameter, "c", [1.3, 2.0]);
     (prediction.range.lo, prediction.range.hi, prediction.evidence)
 }
 
@@ -51,13 +51,13 @@ fn three_moves_leave_the_prior_and_four_replace_it_by_their_middle_half() {
 }
 
 #[test]
-fn an_axis_learns_nothing_from_moves_along_another() {
+fn a_parameter_learns_nothing_from_moves_along_another() {
     let (lo, hi, _) = along(&history("BR", &Origin::Move { changes: Vec::new() }, &[3.0; 6]), "BC");
     assert_eq!((lo, hi), (0.5, 2.0));
 }
 
 #[test]
-fn random_points_learn_from_random_points_only() {
+fn random_configurations_learn_from_random_configurations_only() {
     let range = |origin| at_random(&history("BR", &origin, &[0.5, 0.25, 0.5, 0.5]), "c").range;
     assert_eq!(range(Origin::Move { changes: Vec::new() }), Interval { lo: 0.05, hi: 1.0 });
     assert_eq!(range(Origin::Random), Interval { lo: 0.4375, hi: 0.5 });

@@ -1,24 +1,24 @@
-//! The same contest, held several times: how far the medians spread, and how often a winner was called.
+//! The same comparison, held several times: how far the medians spread, and how often a winner was called.
 
 use std::io::{self, Write};
 
 use serde::Serialize;
 
-use crate::cli::contests::challenger_is;
+use crate::cli::comparisons::challenger_is;
 use crate::cli::measured;
 use crate::cli::table::{Table, figure};
-use crate::domain::contest::{Contest, Role};
+use crate::domain::comparison::{Comparison, Role};
 use crate::domain::ids::CaseName;
 use crate::domain::regime::Regime;
 use crate::domain::statistics::median;
 use crate::report::format;
 
-/// Contests of the same entrants under the same conditions.
+/// Comparisons of the same participants under the same conditions.
 pub(in crate::cli) struct Repeats {
-    pub(in crate::cli) contests: Vec<Contest>,
+    pub(in crate::cli) comparisons: Vec<Comparison>,
 }
 
-/// What an entrant did over all repeats.
+/// What a participant did over all repeats.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(in crate::cli) struct Spread {
     case: CaseName,
@@ -39,33 +39,33 @@ pub(in crate::cli) struct Spread {
 }
 
 impl Repeats {
-    /// Returns what every entrant did that was in all of the contests. Nothing for a single contest.
+    /// Returns what every participant did that was in all of the comparisons. Nothing for a single comparison.
     pub(in crate::cli) fn spreads(&self) -> Vec<Spread> {
-        let fewest = self.contests.iter().map(|contest| contest.entrants.len()).min().unwrap_or(0);
-        if self.contests.len() < 2 {
+        let fewest = self.comparisons.iter().map(|comparison| comparison.participants.len()).min().unwrap_or(0);
+        if self.comparisons.len() < 2 {
             return Vec::new();
         }
         (0..fewest).filter_map(|place| self.spread(place)).collect()
     }
 
     fn spread(&self, place: usize) -> Option<Spread> {
-        let first = self.contests.first()?;
-        let entrant = &first.entrants[place];
-        let medians: Vec<f64> = self.contests.iter().map(|c| c.entrants[place].timing.median_ns / 1e3).collect();
+        let first = self.comparisons.first()?;
+        let participant = &first.participants[place];
+        let medians: Vec<f64> = self.comparisons.iter().map(|c| c.participants[place].timing.median_ns / 1e3).collect();
         let lowest = medians.iter().copied().fold(f64::INFINITY, f64::min);
         let highest = medians.iter().copied().fold(0.0, f64::max);
         let was = |word: &str| {
-            self.contests
+            self.comparisons
                 .iter()
-                .filter(|contest| challenger_is(contest, &contest.entrants[place]) == Some(word))
+                .filter(|comparison| challenger_is(comparison, &comparison.participants[place]) == Some(word))
                 .count()
         };
         Some(Spread {
             case: first.conditions.case.clone(),
             regime: first.conditions.regime,
-            role: entrant.role,
-            name: entrant.name.clone(),
-            repeats: self.contests.len(),
+            role: participant.role,
+            name: participant.name.clone(),
+            repeats: self.comparisons.len(),
             median_us: median(&medians)?,
             lowest_median_us: lowest,
             highest_median_us: highest,
@@ -76,15 +76,15 @@ impl Repeats {
         })
     }
 
-    /// Prints a contest, or what several of them have in common.
+    /// Prints a comparison, or what several of them have in common.
     pub(in crate::cli) fn print(&self, out: &mut impl Write) -> io::Result<()> {
-        let [contest] = &self.contests[..] else { return self.print_spreads(out) };
-        measured::print(contest, out)
+        let [comparison] = &self.comparisons[..] else { return self.print_spreads(out) };
+        measured::print(comparison, out)
     }
 
     fn print_spreads(&self, out: &mut impl Write) -> io::Result<()> {
-        let Some(first) = self.contests.first() else { return Ok(()) };
-        writeln!(out, "{}; {} contests, each in a fresh process", measured::title(first), self.contests.len())?;
+        let Some(first) = self.comparisons.first() else { return Ok(()) };
+        writeln!(out, "{}; {} comparisons, each in a fresh process", measured::title(first), self.comparisons.len())?;
         let time = format!(">µs, {}", first.conditions.time_source.name());
         let headings = ["role", "kernel", &time, "medians", ">max/min", ">challenger faster", ">tied", ">slower"];
         let mut table = Table::new(&headings);

@@ -6,8 +6,8 @@ use anyhow::Context;
 
 use crate::catalog::{Project, sidecars_of};
 use crate::cli::error::{usage, usage_sentence};
+use crate::domain::comparison::{Comparison, Participant, Role};
 use crate::domain::conditions::{Conditions, Figure};
-use crate::domain::contest::{Contest, Entrant, Role};
 use crate::domain::ids::{CaseName, IterationId, SessionId};
 use crate::domain::names::did_you_mean;
 use crate::domain::op::Dims;
@@ -88,11 +88,11 @@ impl Side {
         }
     }
 
-    /// Finds it among the entrants of a contest.
-    pub(super) fn find<'a>(&self, contest: &'a Contest) -> Option<&'a Entrant> {
-        contest.entrants.iter().find(|entrant| match self {
-            Self::Iteration(id) => entrant.iteration == Some(*id) && entrant.role != Role::Twin,
-            Self::Baseline { case, .. } => entrant.role == Role::Baseline && contest.conditions.case == *case,
+    /// Finds it among the participants of a comparison.
+    pub(super) fn find<'a>(&self, comparison: &'a Comparison) -> Option<&'a Participant> {
+        comparison.participants.iter().find(|participant| match self {
+            Self::Iteration(id) => participant.iteration == Some(*id) && participant.role != Role::Control,
+            Self::Baseline { case, .. } => participant.role == Role::Baseline && comparison.conditions.case == *case,
             Self::Sidecar(_) => false,
         })
     }
@@ -129,8 +129,8 @@ async fn iteration(id: IterationId, case: Option<&str>, project: &Project, store
     let detail = store.iteration(id).await?;
     let measurement = timed_case(&detail.iteration, case)?;
     let timing = measurement.best_timing().context("The case has no time")?;
-    let conditions = match &measurement.contest {
-        Some(contest) => contest.conditions.clone(),
+    let conditions = match &measurement.comparison {
+        Some(comparison) => comparison.conditions.clone(),
         None => {
             let dims = dims_of(&measurement.case, [&detail.iteration])?;
             conditions(project, &detail.session, &measurement.case, dims, measurement.regime)?

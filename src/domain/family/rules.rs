@@ -4,7 +4,7 @@
 
 use serde::Deserialize;
 
-use super::PointError;
+use super::ConfigurationError;
 use crate::domain::expr::{Bindings, Expr};
 use crate::domain::names::did_you_mean;
 use crate::domain::op::{Dtype, TensorSpec};
@@ -21,8 +21,8 @@ impl When {
         text.map(Expr::parse).transpose().map(Self).map_err(|error| error.to_string())
     }
 
-    pub(super) fn holds(&self, bindings: &Bindings) -> Result<bool, PointError> {
-        self.0.as_ref().map_or(Ok(true), |expr| expr.flag(bindings)).map_err(PointError::from)
+    pub(super) fn holds(&self, bindings: &Bindings) -> Result<bool, ConfigurationError> {
+        self.0.as_ref().map_or(Ok(true), |expr| expr.flag(bindings)).map_err(ConfigurationError::from)
     }
 
     fn text(&self) -> &str {
@@ -113,13 +113,15 @@ impl WorkspaceRule {
         Ok(Self { name: file.name, when, dtype: file.dtype, elements, initial: file.initial })
     }
 
-    pub(super) fn fill(&self, bindings: &Bindings) -> Result<Workspace, PointError> {
+    pub(super) fn fill(&self, bindings: &Bindings) -> Result<Workspace, ConfigurationError> {
         let elements = self.elements.int(bindings)?;
         let bytes = usize::try_from(elements)
             .ok()
             .and_then(|n| n.checked_mul(self.dtype.bytes()))
             .filter(|&bytes| bytes > 0)
-            .ok_or_else(|| PointError::Manifest(format!("workspace `{}` has {elements} elements", self.name)))?;
+            .ok_or_else(|| {
+                ConfigurationError::Manifest(format!("workspace `{}` has {elements} elements", self.name))
+            })?;
         Ok(Workspace { name: self.name.clone(), bytes, initial: self.initial })
     }
 }
@@ -141,14 +143,14 @@ impl TensorMapRule {
     }
 
     /// Fills in the numbers. Whether they make a map is for [`LaunchPlan::check`](crate::domain::plan::LaunchPlan::check) to say.
-    fn fill(&self, scope: &ArgScope<'_>) -> Result<TensorMap, PointError> {
-        let wrong = |what: String| PointError::Manifest(format!("tensor map `{}`: {what}", self.name));
+    fn fill(&self, scope: &ArgScope<'_>) -> Result<TensorMap, ConfigurationError> {
+        let wrong = |what: String| ConfigurationError::Manifest(format!("tensor map `{}`: {what}", self.name));
         let tensor = scope.tensors.iter().find(|tensor| tensor.name == self.tensor).ok_or_else(|| {
             let hint = did_you_mean(&self.tensor, scope.tensors.iter().map(|tensor| tensor.name.as_str()));
             wrong(format!("there is no tensor `{}`{hint}", self.tensor))
         })?;
         let element_bytes = tensor.dtype.bytes() as u64;
-        let numbers = |what: &str, exprs: &[Expr], most: u64| -> Result<Vec<u64>, PointError> {
+        let numbers = |what: &str, exprs: &[Expr], most: u64| -> Result<Vec<u64>, ConfigurationError> {
             let number = |expr: &Expr| {
                 let value = expr.int(scope.bindings)?;
                 let fits = u64::try_from(value).ok().filter(|n| (1..=most).contains(n));
@@ -184,16 +186,16 @@ pub(super) struct ArgScope<'a> {
 
 impl ArgScope<'_> {
     /// Checks that a workspace or tensor map is called like nothing that the op brings: an argument could mean either.
-    pub(super) fn check_free(&self, name: &str) -> Result<(), PointError> {
+    pub(super) fn check_free(&self, name: &str) -> Result<(), ConfigurationError> {
         let is_tensor = self.tensors.iter().any(|tensor| tensor.name == name);
         if is_tensor || self.scalars.iter().any(|(scalar, _)| *scalar == name) || self.bindings.contains_key(name) {
             let why = "the op or the device has something of that name: give the workspace or tensor map another";
-            return Err(PointError::Manifest(format!("`{name}`: {why}")));
+            return Err(ConfigurationError::Manifest(format!("`{name}`: {why}")));
         }
         Ok(())
     }
 
-    fn resolve(&self, name: &str) -> Result<Arg, PointError> {
+    fn resolve(&self, name: &str) -> Result<Arg, ConfigurationError> {
         if self.tensors.iter().any(|tensor| tensor.name == name) {
             return Ok(Arg::Tensor(name.to_owned()));
         }
@@ -204,7 +206,7 @@ impl ArgScope<'_> {
             return rule.fill(self).map(Arg::TensorMap);
         }
         if let Some((_, when)) = self.left_out.iter().find(|(left_out, _)| *left_out == name) {
-            return Err(PointError::Manifest(format!(
+            return Err(ConfigurationError::Manifest(format!(
                 "launch argument `{name}` is left out where `{}` does not hold: leave the launch out there, too",
                 when.text()
             )));
@@ -212,14 +214,15 @@ impl ArgScope<'_> {
         let value = if let Some((_, value)) = self.scalars.iter().find(|(scalar, _)| *scalar == name) {
             ScalarValue::F32(*value as f32)
         } else if let Some(value) = self.bindings.get(name) {
-            let value = i32::try_from(*value)
-                .map_err(|_| PointError::Manifest(format!("argument `{name}` = {value} does not fit an int")))?;
+            let value = i32::try_from(*value).map_err(|_| {
+                ConfigurationError::Manifest(format!("argument `{name}` = {value} does not fit an int"))
+            })?;
             ScalarValue::I32(value)
         } else {
             let own = self.tensor_maps.iter().map(|rule| rule.name.as_str());
             let known = own.chain(self.tensors.iter().map(|t| t.name.as_str())).chain(self.scalars.iter().map(|s| s.0));
             let hint = did_you_mean(name, known.chain(self.bindings.keys().map(String::as_str)));
-            return Err(PointError::Manifest(format!("launch argument `{name}` names nothing{hint}")));
+            return Err(ConfigurationError::Manifest(format!("launch argument `{name}` names nothing{hint}")));
         };
         Ok(Arg::Scalar(Scalar { name: name.to_owned(), value }))
     }
@@ -251,13 +254,13 @@ impl LaunchRule {
         })
     }
 
-    pub(super) fn fill(&self, scope: &ArgScope<'_>) -> Result<Launch, PointError> {
-        let extents = |what: &str, exprs: &[Expr], most: [u32; 3]| -> Result<[u32; 3], PointError> {
+    pub(super) fn fill(&self, scope: &ArgScope<'_>) -> Result<Launch, ConfigurationError> {
+        let extents = |what: &str, exprs: &[Expr], most: [u32; 3]| -> Result<[u32; 3], ConfigurationError> {
             let mut filled = [1_u32; 3];
             for ((slot, expr), most) in filled.iter_mut().zip(exprs).zip(most) {
                 let value = expr.int(scope.bindings)?;
                 *slot = u32::try_from(value).ok().filter(|n| (1..=most).contains(n)).ok_or_else(|| {
-                    PointError::Manifest(format!(
+                    ConfigurationError::Manifest(format!(
                         "launch `{}`: {what} `{}` = {value}, not 1 to {most}",
                         self.kernel,
                         expr.text()
@@ -272,7 +275,7 @@ impl LaunchRule {
             grid: extents("grid", &self.grid, MAX_GRID)?,
             block: extents("block", &self.block, MAX_BLOCK)?,
             shared_bytes: u32::try_from(shared_bytes).map_err(|_| {
-                PointError::Manifest(format!("launch `{}`: shared = {shared_bytes} bytes", self.kernel))
+                ConfigurationError::Manifest(format!("launch `{}`: shared = {shared_bytes} bytes", self.kernel))
             })?,
             cluster: self.cluster.as_deref().map(|exprs| extents("cluster", exprs, MAX_BLOCK)).transpose()?,
             programmatic: self.programmatic,

@@ -55,10 +55,10 @@ fn plan_for(changes: &[(&str, &str)], dtype: Dtype, params: &[(&str, i64)]) -> R
     let dims = [("B", 1), ("H", 2), ("Sq", 100), ("Sk", 100), ("D", 128), ("CAUSAL", 0)];
     let dims = dims.map(|(name, size)| (name.to_owned(), size)).into_iter().collect();
     let case = Case { name: "c".into(), dims, regime: Regime::Warm };
-    let mut point = family.defaults();
-    point.extend(params.iter().map(|(name, value)| ((*name).to_owned(), *value)));
+    let mut configuration = family.defaults();
+    configuration.extend(params.iter().map(|(name, value)| ((*name).to_owned(), *value)));
     let (op, device) = (ops::find("attention").unwrap(), DeviceInfo::of_arch("sm_90a").unwrap());
-    family.plan(&point, &case, op, dtype, &device).map_err(|error| error.to_string())
+    family.plan(&configuration, &case, op, dtype, &device).map_err(|error| error.to_string())
 }
 
 fn plan(from: &str, to: &str) -> Result<LaunchPlan, String> {
@@ -153,7 +153,7 @@ fn kernels(plan: &LaunchPlan) -> Vec<&str> {
 }
 
 #[test]
-fn what_a_point_does_not_need_is_left_out_of_its_plan() {
+fn what_a_configuration_does_not_need_is_left_out_of_its_plan() {
     let whole = plan_for(&SPLIT, Dtype::F16, &[("BC", 64)]).unwrap();
     assert_eq!((kernels(&whole), whole.workspaces.len()), (vec!["whole"], 0));
     let split = plan_for(&SPLIT, Dtype::F16, &[("BC", 512)]).unwrap();

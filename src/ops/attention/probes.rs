@@ -107,7 +107,7 @@ mod tests {
             .collect();
         let probe = PROBES.iter().find(|probe| probe.name == name).unwrap();
         (probe.apply)(&dims(), &mut inputs, 5);
-        let out = Attention.reference(&dims(), &inputs, &(0..40).collect::<Vec<_>>());
+        let out = Attention.oracle(&dims(), &inputs, &(0..40).collect::<Vec<_>>());
         (inputs, out)
     }
 

@@ -81,7 +81,7 @@ mod tests {
             .collect();
         let probe = PROBES.iter().find(|probe| probe.name == name).unwrap();
         (probe.apply)(&dims(), &mut inputs, 5);
-        let out = Gemm.reference(&dims(), &inputs, &(0..20).collect::<Vec<_>>());
+        let out = Gemm.oracle(&dims(), &inputs, &(0..20).collect::<Vec<_>>());
         (inputs, out)
     }
 

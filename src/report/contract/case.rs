@@ -51,8 +51,8 @@ pub struct Case {
     pub ctas: Option<u64>,
     /// Streaming multiprocessors to fill.
     pub sms: u32,
-    /// The contest that gave the time of the best variant; null where it was timed alone.
-    pub contest: Option<Contest>,
+    /// The comparison that gave the time of the best variant; null where it was timed alone.
+    pub comparison: Option<Comparison>,
     /// What a virtual GPU counted of the best variant; null where times are measured.
     pub profile: Option<Profile>,
 }
@@ -71,14 +71,14 @@ pub struct Ratio {
     pub paired: bool,
 }
 
-/// What there is to know of the contest behind a case's figures.
+/// What there is to know of the comparison behind a case's figures.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Contest {
+pub struct Comparison {
     /// `final`, held when the iterations were over, or `confirmation`.
     pub kind: &'static str,
     /// Samples of the best variant in the rounds that count.
     pub samples: u64,
-    /// Rounds that count: a block of samples of each entrant.
+    /// Rounds that count: a group of samples of each participant.
     pub rounds: u64,
     /// Rounds thrown away because the GPU was throttled.
     pub discarded_rounds: u64,
@@ -95,12 +95,12 @@ pub struct Contest {
     /// Other processes that were on the GPU.
     pub others: Vec<String>,
     /// Of a final, the other variants that were within the noise of the best before it.
-    pub rivals: Vec<Rival>,
+    pub near_ties: Vec<NearTie>,
 }
 
 /// A variant that was too near to the best for a single measurement to part them.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Rival {
+pub struct NearTie {
     /// The iteration that brought it.
     pub iteration: Option<IterationId>,
     /// Its family and the hash of its source.
@@ -121,7 +121,7 @@ pub struct Baseline {
     /// 95% interval of the time's median, low and high; null for fewer than three samples.
     pub ci_us: Option<[f64; 2]>,
     /// Whether it is the workload's reference kernel, for want of anything that a user would use.
-    pub is_reference: bool,
+    pub is_initial_kernel: bool,
 }
 
 /// A baseline as it was timed on a case before the first iteration.
@@ -143,12 +143,12 @@ pub struct TimedBaseline {
     pub relative_l2: Option<f64>,
 }
 
-/// How the times of winners changed from screening to their contest, over all of them.
+/// How the times of winners changed from screening to their comparison, over all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Shrinkage {
-    /// Winners that were held in a contest.
+pub struct WinnersCurse {
+    /// Winners that were held in a comparison.
     pub winners: u64,
-    /// Median of the time in the contest over the time in screening: above 1, they had looked faster than they are.
+    /// Median of the time in the comparison over the time in screening: above 1, they had looked faster than they are.
     pub median: f64,
     /// The largest of them.
     pub worst: f64,

@@ -5,7 +5,7 @@ mod case;
 use indexmap::IndexMap;
 use serde::Serialize;
 
-pub use case::{Baseline, Case, Contest, Ratio, Rival, Shrinkage, TimedBaseline};
+pub use case::{Baseline, Case, Comparison, NearTie, Ratio, TimedBaseline, WinnersCurse};
 
 use crate::domain::cost::Spent;
 use crate::domain::device::TimeSource;
@@ -32,8 +32,8 @@ pub struct Report {
     pub cases: Vec<Case>,
     /// Everything that was timed as a baseline before the first iteration, the fastest of each case first.
     pub baselines: Vec<TimedBaseline>,
-    /// How the times of winners changed from screening to their contest; null without one.
-    pub shrinkage: Option<Shrinkage>,
+    /// How the times of winners changed from screening to their comparison; null without one.
+    pub winners_curse: Option<WinnersCurse>,
     /// `total`, `unfinished`, and a count per kind of outcome.
     pub iterations: IndexMap<&'static str, u64>,
     /// How many wrong or cheating variants each check caught; those that caught none are left out.
@@ -199,7 +199,7 @@ pub struct Finding {
     pub evidence: String,
 }
 
-/// How exact the best variant of a case is, against the float64 reference.
+/// How exact the best variant of a case is, against the float64 oracle.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Exactness {
     /// The case.

@@ -57,7 +57,7 @@ fn a_session_is_told_to_programs_as_json() {
               24.875,
               25.125
             ],
-            "is_reference": false
+            "is_initial_kernel": false
           },
           "speedup_over_start": 1.6,
           "ratio_to_start": {
@@ -89,7 +89,7 @@ fn a_session_is_told_to_programs_as_json() {
           "share_of_peak": 0.0006666666666666666,
           "ctas": 2,
           "sms": 58,
-          "contest": null,
+          "comparison": null,
           "profile": null
         },
         {
@@ -128,7 +128,7 @@ fn a_session_is_told_to_programs_as_json() {
           "share_of_peak": 0.00008333333333333333,
           "ctas": 2,
           "sms": 58,
-          "contest": null,
+          "comparison": null,
           "profile": null
         },
         {
@@ -152,7 +152,7 @@ fn a_session_is_told_to_programs_as_json() {
           "share_of_peak": null,
           "ctas": null,
           "sms": 58,
-          "contest": null,
+          "comparison": null,
           "profile": null
         }
       ],
@@ -170,7 +170,7 @@ fn a_session_is_told_to_programs_as_json() {
           "relative_l2": null
         }
       ],
-      "shrinkage": null,
+      "winners_curse": null,
       "iterations": {
         "total": 5,
         "unfinished": 1,

@@ -68,7 +68,7 @@ fn a_session_reads_as_markdown() {
 
     ## Correctness
 
-    Errors of the best variants against a float64 reference, relative to the scale of the output.
+    Errors of the best variants against a float64 oracle, relative to the scale of the output.
 
     | Case | Whole output | Worst row | Rows checked |
     |---|--:|--:|--:|

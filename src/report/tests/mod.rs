@@ -1,6 +1,6 @@
 //! A hand-made session and the report that it makes.
 
-mod contests;
+mod comparisons;
 mod json;
 mod markdown;
 mod modelled;
@@ -107,7 +107,7 @@ fn found(case: &str, us: f64, verdict: Verdict, speedup: Option<f64>, commit: Op
         regime: Regime::Warm,
         correctness: Some(Correctness { relative_l2: 1.2e-4, worst_row: 3.4e-4, rows_checked: 64, rows: 128 }),
         ctas: Some(2),
-        contest: None,
+        comparison: None,
         profile: None,
         // The screening is luckier than the confirmation, which is the one to report.
         screening: Some(timing(if confirmed { us * 0.9 } else { us })),
@@ -192,7 +192,7 @@ fn report(record: &SessionRecord) -> Report {
 fn report_with(record: &SessionRecord, findings: &[Finding]) -> Report {
     let facts = ["b1h1s128", "b8h8s512", "b16h8s512"].map(|case| CaseFacts {
         case: case.into(),
-        conditions: testing::contest(case, Vec::new()).conditions,
+        conditions: testing::comparison(case, Vec::new()).conditions,
         floor_ns: 1000.0,
         flop: 4.0e6,
         peak_flops: 1.2e14,

@@ -1,13 +1,13 @@
 //! Looks for the fastest backend of a case.
 
 use super::{Backend, BaselineProcess};
-use crate::domain::contest::order;
+use crate::domain::comparison::order;
 use crate::domain::record::{Baseline, BaselineKind};
 use crate::domain::timing::Timing;
 use crate::domain::workload::Case;
 
 /// Samples of a backend before the next one's turn while the fastest is looked for.
-const BLOCK: usize = 10;
+const GROUP: usize = 10;
 
 /// Backends whose medians differ by less than this share are as good as equal: `default` took 9.03 us where both flash and cudnn
 /// took 9.05, on one row of 512 queries (H200, 2026-11-21, `optloop start --case b1h1s512`).
@@ -58,19 +58,19 @@ async fn in_turns<'a>(
     samples: usize,
 ) -> Vec<(&'a Backend, Result<Vec<f64>, String>)> {
     let ready = backends.iter().filter(|backend| backend.ready.is_ok());
-    let mut entrants: Vec<_> = ready.map(|backend| (backend, Ok(Vec::with_capacity(samples)))).collect();
-    for round in 0..samples.div_ceil(BLOCK) {
-        let block = BLOCK.min(samples - round * BLOCK);
-        for entrant in order(entrants.len(), round) {
-            let (backend, taken) = &mut entrants[entrant];
+    let mut participants: Vec<_> = ready.map(|backend| (backend, Ok(Vec::with_capacity(samples)))).collect();
+    for round in 0..samples.div_ceil(GROUP) {
+        let group = GROUP.min(samples - round * GROUP);
+        for participant in order(participants.len(), round) {
+            let (backend, taken) = &mut participants[participant];
             let Ok(so_far) = taken else { continue };
-            match process.sample(&backend.name, block).await {
-                Ok(block) => so_far.extend(block),
+            match process.sample(&backend.name, group).await {
+                Ok(group) => so_far.extend(group),
                 Err(reason) => *taken = Err(reason),
             }
         }
     }
-    entrants
+    participants
 }
 
 fn summary(case: &Case, backend: &Backend, samples_ns: Vec<f64>) -> Option<Baseline> {

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 
 use serde::{Deserialize, Serialize};
 
-use super::Limits;
+use super::CompileLimits;
 use crate::runner::frames::{FrameError, Message};
 use crate::runner::nvrtc::{Nvrtc, NvrtcError};
 use crate::runner::toolchain::Toolchain;
@@ -69,7 +69,7 @@ pub struct CompilerProcess {
     output: ChildStdout,
     /// Reads standard error all the while, and ends with its last line.
     last_line: Option<JoinHandle<String>>,
-    limits: Limits,
+    limits: CompileLimits,
 }
 
 /// Serves compilations until standard input ends, in at most so many bytes of memory.
@@ -96,7 +96,7 @@ pub fn serve(nvrtc: &Path, builtins: &Path, memory_bytes: u64) -> anyhow::Result
 
 impl CompilerProcess {
     /// Starts `optloop compiler` from the executable `exe`, and returns it with NVRTC's version.
-    pub fn start(exe: &Path, toolchain: &Toolchain, limits: Limits) -> Result<(Self, String), String> {
+    pub fn start(exe: &Path, toolchain: &Toolchain, limits: CompileLimits) -> Result<(Self, String), String> {
         let mut command = Command::new(exe);
         secrets::withhold(&mut command);
         command.arg("compiler").arg("--nvrtc").arg(&toolchain.nvrtc).arg("--builtins").arg(&toolchain.builtins);

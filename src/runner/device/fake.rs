@@ -1,7 +1,7 @@
 //! The device of the test suites.
 //!
 //! It executes nothing: outputs come from the op's reference, times from a formula over the launch plan, so that a
-//! session over it has something to find and always finds the same. A family under test can ask for trouble through a
+//! session over it has something to find and always finds the same. A family under test can ask for a fault through a
 //! scalar argument called `FAULT` ([`faults`]), a test through a list of what is to go wrong at which stage ([`script`]). Its times
 //! are *modelled* and its name says what it is.
 
@@ -12,11 +12,11 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use self::faults::*;
-use self::script::{Script, Strike};
+use self::script::{InjectedFault, Script};
 use super::{Buffer, Capture, Device, Fault, Module, Replay, Work, self_check};
 use crate::domain::artifact::Artifact;
 use crate::domain::device::{DeviceInfo, Peaks, TimingMode};
-use crate::domain::op::{Dims, Dtype, Op, Role};
+use crate::domain::op::{Dims, Dtype, Op, TensorRole};
 use crate::runner::inputs;
 
 /// See the module.
@@ -93,7 +93,7 @@ struct OwnedWork {
     computed: Option<Rc<Computed>>,
 }
 
-/// The last answer. The entrants of a contest and the sets of a cold case all have the same inputs.
+/// The last answer. The participants of a comparison and the sets of a cold case all have the same inputs.
 struct Known {
     dims: Dims,
     dtype: Dtype,
@@ -104,7 +104,7 @@ struct Known {
 /// Executions that giving up takes: an evaluation has some dozens.
 const PATIENCE: usize = 300;
 
-/// Executions after which one is being timed in a contest: getting ready takes about ten.
+/// Executions after which one is being timed in a comparison: getting ready takes about ten.
 const LATER: usize = 20;
 
 /// How much longer the slow one takes.
@@ -208,10 +208,10 @@ impl FakeDevice {
 
     /// Computes what the kernel of the self-check does, or something else if a test wants that.
     fn check_itself(&mut self, work: &Work<'_>) -> Result<(), Fault> {
-        let strike = self.script.as_ref().and_then(|script| script.at(self_check::KERNEL));
-        let strike = strike.map(|strike| strike.happen(&mut std::io::sink()));
+        let fault = self.script.as_ref().and_then(|script| script.at(self_check::KERNEL));
+        let fault = fault.map(|fault| fault.happen(&mut std::io::sink()));
         let mut found = self_check::expected_bytes(&self.read(work.buffers["from"])?);
-        if strike == Some(Strike::Wrong) {
+        if fault == Some(InjectedFault::Wrong) {
             found[0] ^= 1;
         }
         self.write(work.buffers["to"], &found)
@@ -233,7 +233,7 @@ impl FakeDevice {
     /// Returns what a buffer holds, and computes it first if that is due.
     fn look(&mut self, buffer: Buffer) -> Result<&Rc<Vec<u8>>, Fault> {
         if let Some(Due { computed, inputs, spoil }) = self.memory(buffer)?.due.take() {
-            let mut out = self.reference(&computed, inputs);
+            let mut out = self.oracle(&computed, inputs);
             let last = out.len() - 1;
             match spoil {
                 Some(Spoil::Off) => out[last] += 1.0,
@@ -253,7 +253,7 @@ impl FakeDevice {
     }
 
     /// Returns the op's reference on inputs.
-    fn reference(&mut self, computed: &Computed, inputs: Vec<Rc<Vec<u8>>>) -> Vec<f32> {
+    fn oracle(&mut self, computed: &Computed, inputs: Vec<Rc<Vec<u8>>>) -> Vec<f32> {
         let Computed { op, dims, dtype } = computed;
         let same = |known: &Known| known.dims == *dims && known.dtype == *dtype && known.inputs == inputs;
         if let Some(known) = self.known.as_ref().filter(|known| same(known)) {
@@ -262,8 +262,8 @@ impl FakeDevice {
         let values: Vec<_> = inputs.iter().map(|bytes| inputs::decode(bytes, *dtype)).collect();
         let output = op.output(dims, *dtype);
         let rows: Vec<usize> = (0..output.elements() / output.row_len()).collect();
-        let reference = op.reference(dims, &values, &rows);
-        let output: Vec<f32> = reference.into_iter().map(|value| value as f32).collect();
+        let oracle = op.oracle(dims, &values, &rows);
+        let output: Vec<f32> = oracle.into_iter().map(|value| value as f32).collect();
         self.known = Some(Known { dims: dims.clone(), dtype: *dtype, inputs, output: output.clone() });
         output
     }
@@ -272,7 +272,7 @@ impl FakeDevice {
 impl OwnedWork {
     fn of(work: &Work<'_>) -> Self {
         let tensors = work.problem.map(|problem| problem.tensors()).unwrap_or_default();
-        let (outputs, inputs): (Vec<_>, Vec<_>) = tensors.iter().partition(|tensor| tensor.role == Role::Output);
+        let (outputs, inputs): (Vec<_>, Vec<_>) = tensors.iter().partition(|tensor| tensor.role == TensorRole::Output);
         let buffers = inputs.into_iter().chain(outputs).map(|tensor| work.buffers[&tensor.name]).collect();
         let computed = work
             .problem
@@ -399,7 +399,7 @@ impl Replay for FakeDevice {
         for work in &captured.works {
             self.execute(work)?;
         }
-        let slow = captured.stale && captured.works.iter().any(|work| work.fault == SLOW_ON_FRESH);
+        let slow = captured.stale && captured.works.iter().any(|work| work.fault == SLOW_ON_HELD_OUT);
         captured.stale = false;
         self.jitter = self.jitter.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let noise = (self.jitter >> 40) as f64 / (1_u64 << 24) as f64 - 0.5;

@@ -86,7 +86,7 @@ pub struct Work<'a> {
     pub problem: Option<Problem<'a>>,
 }
 
-/// Something that executes kernels. Several artifacts can be loaded at a time: the entrants of a contest are.
+/// Something that executes kernels. Several artifacts can be loaded at a time: the participants of a comparison are.
 pub trait Device {
     /// Describes the device.
     fn info(&self) -> &DeviceInfo;

@@ -1,18 +1,18 @@
-//! The worker's side of a contest: variants that are on the device together and are timed in turns.
+//! The worker's side of a comparison: variants that are on the device together and are timed in turns.
 //!
 //! All of them read and write the same tensors. Where a buffer lies decides how far its lines are from the multiprocessors that
 //! want them: two copies of a kernel of 3.9 us, each with tensors of its own, differed by 0.85% as long as they lived (H200,
-//! 2026-11-21, `optloop bench` of 40 contests). So the output is poisoned before each block and looked at after it. The inputs and
-//! what lies around every buffer are looked at when an entrant has entered, when an output is wrong, and at the end: who spoils them
-//! is found by being replayed alone. At the end each also gets other contents: who has given up computing by then, after more
-//! executions than any other check has seen, gives the output of the old ones.
+//! 2026-11-21, `optloop bench` of 40 comparisons). So the output is poisoned before each block and looked at after it.
+//! The inputs and what lies around every buffer are looked at when a participant has entered, when an output is wrong,
+//! and at the end: who spoils them is found by being replayed alone. At the end each also gets other contents: who has
+//! given up computing by then, after more executions than any other check has seen, gives the output of the old ones.
 //!
-//! Nothing is ever given back but by an entrant that fails to enter: a contest has a process of its own.
+//! Nothing is ever given back but by a participant that fails to enter: a comparison has a process of its own.
 
 use std::cell::OnceCell;
 use std::rc::Rc;
 
-use super::case_run::FRESH_SHARE;
+use super::case_run::HELD_OUT_SHARE;
 use super::data::Data;
 use super::sets::Sets;
 use super::setup::{Seen, Setup};
@@ -31,25 +31,25 @@ use crate::runner::inputs::mix;
 use crate::runner::messages::{EnterRequest, Entered, TimeRequest};
 use crate::runner::validate::Refusal;
 
-/// The entrants of a contest, in the order of entry.
+/// The participants of a comparison, in the order of entry.
 #[derive(Default)]
 pub struct Arena {
-    entrants: Vec<Entrant>,
-    /// What the last entrant was given: the others of its contest share it.
-    stage: Option<(Source, Rc<Stage>)>,
+    participants: Vec<LoadedParticipant>,
+    /// What the last participant was given: the others of its comparison share it.
+    shared: Option<(SharedKey, Rc<SharedInputs>)>,
 }
 
 /// Inputs, what must come out of them, and the tensors on the device.
-struct Stage {
+struct SharedInputs {
     data: Data,
     tensors: Sets,
     /// Other contents, for the end.
-    fresh: OnceCell<Data>,
+    held_out: OnceCell<Data>,
 }
 
 /// What data comes from: the same source gives the same data.
 #[derive(PartialEq)]
-struct Source {
+struct SharedKey {
     op: String,
     dims: Dims,
     sets: u32,
@@ -59,20 +59,20 @@ struct Source {
 }
 
 /// A variant that is loaded, checked and captured.
-struct Entrant {
+struct LoadedParticipant {
     op: &'static dyn Op,
     case: Case,
     dtype: Dtype,
     tolerance: Tolerance,
     oracle_flop: f64,
     plan: LaunchPlan,
-    held: Held,
+    held: LoadedModule,
     prepared: Prepared,
-    stage: Rc<Stage>,
+    shared: Rc<SharedInputs>,
     /// What it gave when it was checked, and must give after every block.
     seen: Seen,
     /// Blocks that it has sampled.
-    blocks: u64,
+    groups: u64,
     /// It ran since all that nobody may change was looked at.
     ran: bool,
     /// What it was found to change that nobody may change.
@@ -80,7 +80,7 @@ struct Entrant {
 }
 
 /// Code and buffers on the device.
-struct Held {
+struct LoadedModule {
     module: Module,
     sets: Sets,
 }
@@ -100,16 +100,16 @@ impl Arena {
         let count = Sets::count(device.info(), &problem, case.regime)
             .map_err(|reason| Ended::Machine(format!("case `{}`: {reason}", case.name)))?;
         step(&case.name, "load");
-        let stage = self.stage(device, &request, &problem, count).map_err(|fault| ended(&case.name, fault))?;
-        let held = Held::take(device, artifact, |device| stage.tensors.with_workspaces(device, plan));
+        let shared = self.shared(device, &request, &problem, count).map_err(|fault| ended(&case.name, fault))?;
+        let held = LoadedModule::take(device, artifact, |device| shared.tensors.with_workspaces(device, plan));
         let mut held = held.map_err(|fault| ended(&case.name, fault))?;
-        let others = self.others(&stage);
-        match get_ready(device, &request, &mut held, &stage.data, &others, step) {
+        let others = self.others(&shared);
+        match get_ready(device, &request, &mut held, &shared.data, &others, step) {
             Ok((seen, prepared)) => {
                 let Prepared { executions, replay_ns, .. } = prepared;
                 let entered = Entered { correctness: seen.correctness, launches_per_sample: executions, replay_ns };
                 let EnterRequest { dtype, tolerance, measuring, case, plan, .. } = request;
-                self.entrants.push(Entrant {
+                self.participants.push(LoadedParticipant {
                     op,
                     case,
                     dtype,
@@ -118,9 +118,9 @@ impl Arena {
                     plan,
                     held,
                     prepared,
-                    stage,
+                    shared,
                     seen,
-                    blocks: 0,
+                    groups: 0,
                     ran: false,
                     spoils: None,
                 });
@@ -128,17 +128,18 @@ impl Arena {
             }
             Err(ended) => {
                 // What ended it is what matters: after a crash there is nothing left to give back.
-                let _ = stage.tensors.upload(device, &stage.data.inputs).and_then(|()| held.give_back(device));
+                let _ = shared.tensors.upload(device, &shared.data.inputs).and_then(|()| held.give_back(device));
                 Err(ended)
             }
         }
     }
 
-    /// Replays an entrant and returns nanoseconds of one execution, a value per replay.
+    /// Replays a participant and returns nanoseconds of one execution, a value per replay.
     ///
-    /// Unless a replay lasts long, one more comes first and is not counted: another entrant ran meanwhile and has pushed this one's
-    /// instructions, and its data where it is timed warm, out of the caches. Outputs are poisoned before and looked at after: they must be the
-    /// very bytes that were checked. Nothing else is looked at: whoever is next must not find a GPU that has rested.
+    /// Unless a replay lasts long, one more comes first and is not counted: another participant ran meanwhile and has
+    /// pushed this one's instructions, and its data where it is timed warm, out of the caches. Outputs are poisoned
+    /// before and looked at after: they must be the very bytes that were checked. Nothing else is looked at: whoever is
+    /// next must not find a GPU that has rested.
     pub fn sample(
         &mut self,
         device: &mut dyn Device,
@@ -146,99 +147,99 @@ impl Arena {
         samples: usize,
         step: &mut Step<'_>,
     ) -> Result<Vec<f64>, Ended> {
-        step(&self.entrant(number)?.case.name, "sample");
-        let sampled = self.entrants[number].sample(device, samples);
+        step(&self.participant(number)?.case.name, "sample");
+        let sampled = self.participants[number].sample(device, samples);
         let Err(Ended::Outcome(Outcome::Wrong { .. } | Outcome::Cheated { .. })) = &sampled else { return sampled };
         let is_anothers =
             self.spoilt(device, number)?.is_some() && self.find_spoiler(device, number)?.is_some_and(|it| it != number);
         // The others go on with what they were given, whoever it was.
         self.mend(device, number)?;
-        if is_anothers { self.entrants[number].sample(device, samples) } else { sampled }
+        if is_anothers { self.participants[number].sample(device, samples) } else { sampled }
     }
 
-    /// Looks once more at all that no entrant may change, gives this one other contents, and returns how close its output came: that
-    /// of every block since is the same.
+    /// Looks once more at all that no participant may change, gives this one other contents, and returns how close its
+    /// output came: that of every block since is the same.
     pub fn check(&mut self, device: &mut dyn Device, number: usize, step: &mut Step<'_>) -> Result<Correctness, Ended> {
-        step(&self.entrant(number)?.case.name, "check");
+        step(&self.participant(number)?.case.name, "check");
         let peers: Vec<usize> = self.peers(number).collect();
-        if peers.iter().any(|peer| self.entrants[*peer].ran)
+        if peers.iter().any(|peer| self.participants[*peer].ran)
             && let Some(found) = self.spoilt(device, number)?
         {
             let spoiler = self.find_spoiler(device, number)?.unwrap_or(number);
-            self.entrants[spoiler].spoils.get_or_insert(found);
+            self.participants[spoiler].spoils.get_or_insert(found);
         }
-        peers.into_iter().for_each(|peer| self.entrants[peer].ran = false);
-        let entrant = &self.entrants[number];
-        entrant.refuse_spoiler()?;
-        entrant.check_fresh(device)?;
-        Ok(entrant.seen.correctness)
+        peers.into_iter().for_each(|peer| self.participants[peer].ran = false);
+        let participant = &self.participants[number];
+        participant.refuse_spoiler()?;
+        participant.check_held_out(device)?;
+        Ok(participant.seen.correctness)
     }
 
-    /// Returns what was changed of that which none of an entrant's contest may change.
+    /// Returns what was changed of that which none of a participant's comparison may change.
     fn spoilt(&self, device: &mut dyn Device, number: usize) -> Result<Option<Refusal>, Ended> {
-        let entrant = &self.entrants[number];
-        look(device, &entrant.setup(), &entrant.stage.data, &self.others(&entrant.stage))
+        let participant = &self.participants[number];
+        find_spoilt(device, &participant.setup(), &participant.shared.data, &self.others(&participant.shared))
     }
 
-    /// Looks who spoils what all of an entrant's contest were given, by replaying each by itself, this one last. It is told when its
-    /// turn comes.
+    /// Looks who spoils what all of a participant's comparison were given, by replaying each by itself, this one last.
+    /// It is told when its turn comes.
     fn find_spoiler(&mut self, device: &mut dyn Device, number: usize) -> Result<Option<usize>, Ended> {
         let numbers: Vec<usize> = self.peers(number).filter(|peer| *peer != number).chain([number]).collect();
         for peer in numbers {
             self.mend(device, number)?;
-            let entrant = &self.entrants[peer];
-            entrant.setup().replay(device, entrant.prepared.capture)?;
+            let participant = &self.participants[peer];
+            participant.setup().replay(device, participant.prepared.capture)?;
             if let Some(found) = self.spoilt(device, number)? {
-                self.entrants[peer].spoils = Some(found);
+                self.participants[peer].spoils = Some(found);
                 return Ok(Some(peer));
             }
         }
         Ok(None)
     }
 
-    /// Gives an entrant's contest anew what it was given.
+    /// Gives a participant's comparison anew what it was given.
     fn mend(&self, device: &mut dyn Device, number: usize) -> Result<(), Ended> {
-        let entrant = &self.entrants[number];
-        let Stage { data, tensors, .. } = &*entrant.stage;
-        tensors.upload(device, &data.inputs).map_err(|fault| entrant.setup().ended(fault))?;
-        self.others(&entrant.stage).into_iter().try_for_each(|peer| {
+        let participant = &self.participants[number];
+        let SharedInputs { data, tensors, .. } = &*participant.shared;
+        tensors.upload(device, &data.inputs).map_err(|fault| participant.setup().ended(fault))?;
+        self.others(&participant.shared).into_iter().try_for_each(|peer| {
             peer.setup().reset(device)?;
             // What lies around buffers is mended by being looked at.
             peer.setup().beside(device, &peer.held.sets.places()).map(drop)
         })
     }
 
-    /// Returns the numbers of the entrants of an entrant's contest.
+    /// Returns the numbers of the participants of a participant's comparison.
     fn peers(&self, number: usize) -> impl Iterator<Item = usize> {
-        (0..self.entrants.len()).filter(move |peer| self.share_data(*peer, number))
+        (0..self.participants.len()).filter(move |peer| self.share_data(*peer, number))
     }
 
-    /// Returns the entrants that are in and were given this.
-    fn others(&self, stage: &Rc<Stage>) -> Vec<&Entrant> {
-        self.entrants.iter().filter(|entrant| Rc::ptr_eq(&entrant.stage, stage)).collect()
+    /// Returns the participants that are in and were given this.
+    fn others(&self, shared: &Rc<SharedInputs>) -> Vec<&LoadedParticipant> {
+        self.participants.iter().filter(|participant| Rc::ptr_eq(&participant.shared, shared)).collect()
     }
 
-    /// Tells whether two entrants have the same data, in the same memory.
+    /// Tells whether two participants have the same data, in the same memory.
     pub fn share_data(&self, a: usize, b: usize) -> bool {
-        Rc::ptr_eq(&self.entrants[a].stage, &self.entrants[b].stage)
+        Rc::ptr_eq(&self.participants[a].shared, &self.participants[b].shared)
     }
 
-    fn entrant(&mut self, number: usize) -> Result<&mut Entrant, Ended> {
-        let held = self.entrants.len();
-        self.entrants
-            .get_mut(number)
-            .ok_or_else(|| Ended::Machine(format!("there is no entrant {number}: {held} have entered, counted from 0")))
+    fn participant(&mut self, number: usize) -> Result<&mut LoadedParticipant, Ended> {
+        let held = self.participants.len();
+        self.participants.get_mut(number).ok_or_else(|| {
+            Ended::Machine(format!("there is no participant {number}: {held} have entered, counted from 0"))
+        })
     }
 
-    /// Returns what an entrant is given: what the one before was, if it is of the same contest.
-    fn stage(
+    /// Returns what a participant is given: what the one before was, if it is of the same comparison.
+    fn shared(
         &mut self,
         device: &mut dyn Device,
         request: &EnterRequest,
         problem: &Problem<'_>,
         sets: u32,
-    ) -> Result<Rc<Stage>, Fault> {
-        let source = Source {
+    ) -> Result<Rc<SharedInputs>, Fault> {
+        let source = SharedKey {
             op: request.op.clone(),
             dims: problem.dims.clone(),
             sets,
@@ -246,28 +247,28 @@ impl Arena {
             oracle_flop: request.measuring.oracle_flop,
             seed: request.input_seed,
         };
-        if let Some((_, stage)) = self.stage.as_ref().filter(|(known, _)| *known == source) {
-            return Ok(Rc::clone(stage));
+        if let Some((_, shared)) = self.shared.as_ref().filter(|(known, _)| *known == source) {
+            return Ok(Rc::clone(shared));
         }
         let tensors = Sets::allocate(device, Some(problem), &LaunchPlan::default(), sets)?;
         let data = Data::new(problem, request.measuring.oracle_flop, request.input_seed);
-        let stage = Rc::new(Stage { data, tensors, fresh: OnceCell::new() });
-        self.stage = Some((source, Rc::clone(&stage)));
-        Ok(stage)
+        let shared = Rc::new(SharedInputs { data, tensors, held_out: OnceCell::new() });
+        self.shared = Some((source, Rc::clone(&shared)));
+        Ok(shared)
     }
 }
 
 /// Returns what was changed of that which nobody may change: the inputs and what lies around every buffer, in every set.
-fn look(
+fn find_spoilt(
     device: &mut dyn Device,
     setup: &Setup<'_>,
     data: &Data,
-    entrants: &[&Entrant],
+    participants: &[&LoadedParticipant],
 ) -> Result<Option<Refusal>, Ended> {
     let mut found = setup.spoilt(device, &data.inputs, &setup.sets.places())?;
     // All of it, whatever is found: it is mended by being looked at.
-    for entrant in entrants {
-        found = found.or(entrant.setup().beside(device, &entrant.held.sets.places())?);
+    for participant in participants {
+        found = found.or(participant.setup().beside(device, &participant.held.sets.places())?);
     }
     Ok(found)
 }
@@ -277,7 +278,7 @@ pub fn time(device: &mut dyn Device, request: &TimeRequest, step: &mut Step<'_>)
     replays(device)?;
     let TimeRequest { artifact, plan, samples, min_sample_ns } = request;
     step("", "load");
-    let held = Held::take(device, artifact, |device| Sets::allocate(device, None, plan, 1));
+    let held = LoadedModule::take(device, artifact, |device| Sets::allocate(device, None, plan, 1));
     let held = held.map_err(|fault| ended("", fault))?;
     step("", "time");
     let timed = time_held(device, &held, plan, *samples, *min_sample_ns);
@@ -289,7 +290,7 @@ pub fn time(device: &mut dyn Device, request: &TimeRequest, step: &mut Step<'_>)
 
 fn time_held(
     device: &mut dyn Device,
-    held: &Held,
+    held: &LoadedModule,
     plan: &LaunchPlan,
     samples: usize,
     min_sample_ns: f64,
@@ -301,17 +302,18 @@ fn time_held(
     benchmark::time(replays(device)?, &works, samples, min_sample_ns).map_err(|fault| ended("", fault))
 }
 
-/// Checks an entrant once, loads it anew, gets it ready to be sampled, and looks at what that left, of the others', too.
+/// Checks a participant once, loads it anew, gets it ready to be sampled, and looks at what that left, of the others',
+/// too.
 fn get_ready(
     device: &mut dyn Device,
     request: &EnterRequest,
-    held: &mut Held,
+    held: &mut LoadedModule,
     data: &Data,
-    others: &[&Entrant],
+    others: &[&LoadedParticipant],
     step: &mut Step<'_>,
 ) -> Result<(Seen, Prepared), Ended> {
     let EnterRequest { op, artifact, dtype, tolerance, case, plan, measuring, .. } = request;
-    let Held { module, sets } = held;
+    let LoadedModule { module, sets } = held;
     let op = ops::find(op).map_err(Ended::Machine)?;
     let problem = Problem { op, dims: &case.dims, dtype: *dtype };
     let setup = Setup { case: &case.name, problem, tolerance, module: *module, plan, sets, seed: data.seed };
@@ -323,10 +325,11 @@ fn get_ready(
     setup.reset(device)?;
     let prepared = benchmark::prepare(replays(device)?, &setup.works(), measuring.min_sample_ns);
     let prepared = prepared.map_err(|fault| setup.ended(fault))?;
-    let checked = setup.check_timed(device, &seen, data).and_then(|()| match look(device, &setup, data, others)? {
-        Some(Refusal { check, message }) => Err(setup.wrong(check, message)),
-        None => Ok(()),
-    });
+    let checked =
+        setup.check_timed(device, &seen, data).and_then(|()| match find_spoilt(device, &setup, data, others)? {
+            Some(Refusal { check, message }) => Err(setup.wrong(check, message)),
+            None => Ok(()),
+        });
     if checked.is_err() {
         // That it is wrong is what matters.
         let _ = replays(device)?.release(prepared.capture);
@@ -340,14 +343,14 @@ fn reload(device: &mut dyn Device, module: Module, artifact: &Artifact) -> Resul
     device.load(artifact)
 }
 
-impl Entrant {
+impl LoadedParticipant {
     /// Samples a block and looks at its outputs.
     fn sample(&mut self, device: &mut dyn Device, samples: usize) -> Result<Vec<f64>, Ended> {
         self.refuse_spoiler()?;
-        self.blocks += 1;
+        self.groups += 1;
         self.ran = true;
-        let (setup, data) = (self.setup(), &self.stage.data);
-        let places = self.held.sets.draw(mix(data.seed, &["block", &self.blocks.to_string()]));
+        let (setup, data) = (self.setup(), &self.shared.data);
+        let places = self.held.sets.draw(mix(data.seed, &["group", &self.groups.to_string()]));
         setup.poison_outputs(device)?;
         device.reset_caches().map_err(|fault| setup.ended(fault))?;
         let Prepared { capture, executions, replay_ns, .. } = self.prepared;
@@ -360,14 +363,14 @@ impl Entrant {
     }
 
     /// Checks that other contents still give their own output, and puts back what was there.
-    fn check_fresh(&self, device: &mut dyn Device) -> Result<(), Ended> {
-        let (setup, Stage { data, tensors, fresh }) = (self.setup(), &*self.stage);
-        let fresh = fresh.get_or_init(|| {
-            let flop = self.oracle_flop * FRESH_SHARE;
-            Data::new(&setup.problem, flop, mix(data.seed, &["fresh"]))
+    fn check_held_out(&self, device: &mut dyn Device) -> Result<(), Ended> {
+        let (setup, SharedInputs { data, tensors, held_out }) = (self.setup(), &*self.shared);
+        let held_out = held_out.get_or_init(|| {
+            let flop = self.oracle_flop * HELD_OUT_SHARE;
+            Data::new(&setup.problem, flop, mix(data.seed, &["held_out_inputs"]))
         });
-        let checked = setup.check_fresh(device, Some(&self.prepared), fresh);
-        let restored = tensors.upload_to(device, &setup.fresh_places(fresh), &data.inputs);
+        let checked = setup.check_held_out(device, Some(&self.prepared), held_out);
+        let restored = tensors.upload_to(device, &setup.held_out_places(held_out), &data.inputs);
         checked.and(restored.map_err(|fault| setup.ended(fault)))
     }
 
@@ -387,12 +390,12 @@ impl Entrant {
             module: self.held.module,
             plan: &self.plan,
             sets: &self.held.sets,
-            seed: self.stage.data.seed,
+            seed: self.shared.data.seed,
         }
     }
 }
 
-impl Held {
+impl LoadedModule {
     /// Loads an artifact and allocates its buffers, or does neither.
     fn take(
         device: &mut dyn Device,

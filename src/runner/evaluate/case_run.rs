@@ -24,31 +24,32 @@ const SCREENING: &str = "screening";
 
 /// The float64 work of the check after timing, over that of the one before: it has only to tell this output from that of other
 /// contents.
-pub(super) const FRESH_SHARE: f64 = 0.1;
+pub(super) const HELD_OUT_SHARE: f64 = 0.1;
 
 /// A time, with what explains it where it is modelled.
 type Timed = (Timing, Option<Profile>);
 
 /// A request with the op that it names.
 #[derive(Clone, Copy)]
-pub(super) struct Asked<'a> {
+pub(super) struct EvaluationContext<'a> {
     pub op: &'static dyn Op,
     pub request: &'a EvaluateRequest,
     pub stock: &'a Stock,
 }
 
 /// Checks a case, times it, and checks what was timed. A modelled time that is promising is confirmed on fresh inputs; a
-/// measured one is confirmed in a contest.
+/// measured one is confirmed in a comparison.
 pub(super) fn measure(
     device: &mut dyn Device,
-    asked: &Asked<'_>,
+    context: &EvaluationContext<'_>,
     wanted: &CaseRequest,
     step: &mut Step<'_>,
 ) -> Result<Measurement, Ended> {
     let CaseRequest { case, plan, incumbent_ns, .. } = wanted;
-    CaseRun::allocated(device, asked, case, plan, |run, device| {
+    CaseRun::allocated(device, context, case, plan, |run, device| {
         let (correctness, (screening, profile)) = run.screen(device, *incumbent_ns, step)?;
-        let worth_it = profile.is_some() && asked.request.measuring.policy.worth_it(screening.median_ns, *incumbent_ns);
+        let worth_it =
+            profile.is_some() && context.request.measuring.policy.worth_it(screening.median_ns, *incumbent_ns);
         let confirmed = worth_it.then(|| run.confirm(device, step)).transpose()?;
         Ok(measurement(wanted, correctness, (screening, profile), confirmed))
     })
@@ -57,20 +58,20 @@ pub(super) fn measure(
 /// Checks the scaled case in full, and models the time of the case itself from a sample of its blocks.
 pub(super) fn measure_scaled(
     device: &mut dyn Device,
-    asked: &Asked<'_>,
+    context: &EvaluationContext<'_>,
     wanted: &CaseRequest,
     scaled: &PlannedCase,
     step: &mut Step<'_>,
 ) -> Result<Measurement, Ended> {
-    let request = asked.request;
-    let share = request.measuring.model_flop / asked.op.flop(&wanted.case.dims);
-    CaseRun::allocated(device, asked, &scaled.case, &scaled.plan, |small, device| {
+    let request = context.request;
+    let share = request.measuring.model_flop / context.op.flop(&wanted.case.dims);
+    CaseRun::allocated(device, context, &scaled.case, &scaled.plan, |small, device| {
         let (correctness, _) = small.screen(device, None, step)?;
-        CaseRun::allocated(device, asked, &wanted.case, &wanted.plan, |run, device| {
-            let screened = run.model_fresh(device, SCREENING, share, step)?;
+        CaseRun::allocated(device, context, &wanted.case, &wanted.plan, |run, device| {
+            let screened = run.model_alone(device, SCREENING, share, step)?;
             let confirmed = if request.measuring.policy.worth_it(screened.0.median_ns, wanted.incumbent_ns) {
                 small.confirm(device, step)?;
-                Some(run.model_fresh(device, "confirmation", share, step)?)
+                Some(run.model_alone(device, "confirmation", share, step)?)
             } else {
                 None
             };
@@ -97,7 +98,7 @@ fn measurement(
         screening: Some(screening),
         confirmation,
         ctas: wanted.plan.ctas(),
-        contest: None,
+        comparison: None,
         profile: confirmed_profile.flatten().or(profile),
     }
 }
@@ -116,12 +117,12 @@ impl CaseRun<'_> {
     /// Allocates the buffers of a case, does something with them, and frees them.
     fn allocated<T>(
         device: &mut dyn Device,
-        asked: &Asked<'_>,
+        context: &EvaluationContext<'_>,
         Case { name, dims, regime }: &Case,
         plan: &LaunchPlan,
         what: impl FnOnce(&CaseRun<'_>, &mut dyn Device) -> Result<T, Ended>,
     ) -> Result<T, Ended> {
-        let Asked { op, request, stock } = *asked;
+        let EvaluationContext { op, request, stock } = *context;
         let problem = Problem { op, dims, dtype: request.dtype };
         let count = Sets::count(device.info(), &problem, *regime)
             .map_err(|reason| Ended::Machine(format!("case `{name}`: {reason}")))?;
@@ -195,9 +196,12 @@ impl CaseRun<'_> {
         (seen, data): (&Seen, &Data),
     ) -> Result<(), Ended> {
         let checked = setup.check_timed(device, seen, data).and_then(|()| {
-            let fresh =
-                data.turned(&self.problem, self.request.measuring.oracle_flop * FRESH_SHARE, self.seed("fresh"));
-            setup.check_fresh(device, prepared.as_ref(), &fresh)
+            let held_out = data.turned(
+                &self.problem,
+                self.request.measuring.oracle_flop * HELD_OUT_SHARE,
+                self.seed("held_out_inputs"),
+            );
+            setup.check_held_out(device, prepared.as_ref(), &held_out)
         });
         let released = match prepared {
             Some(prepared) => replays(device)?.release(prepared.capture),
@@ -219,7 +223,7 @@ impl CaseRun<'_> {
     }
 
     /// Models the time of a share of the case's blocks on fresh inputs. Outputs are partial, so none is checked.
-    fn model_fresh(
+    fn model_alone(
         &self,
         device: &mut dyn Device,
         phase: &str,

@@ -3,7 +3,7 @@
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use crate::domain::op::{Role, TensorSpec};
+use crate::domain::op::{TensorRole, TensorSpec};
 use crate::runner::device::Problem;
 use crate::runner::inputs;
 use crate::runner::validate::Expectation;
@@ -80,5 +80,5 @@ pub fn encode_into(problem: &Problem<'_>, values: &[Vec<f32>], encoded: &mut Inp
 
 /// Returns the input tensors.
 pub fn input_tensors(problem: &Problem<'_>) -> impl Iterator<Item = TensorSpec> {
-    problem.tensors().into_iter().filter(|tensor| tensor.role == Role::Input)
+    problem.tensors().into_iter().filter(|tensor| tensor.role == TensorRole::Input)
 }

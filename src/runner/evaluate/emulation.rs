@@ -2,7 +2,7 @@
 
 use half::f16;
 
-use super::examine::probed;
+use super::acceptance::probed;
 use crate::domain::op::{Dims, Dtype};
 use crate::domain::workload::Tolerance;
 use crate::ops;
@@ -90,7 +90,7 @@ fn attention(dims: &Dims, inputs: &[Vec<f32>], dtype: Dtype, how: &Arithmetic) -
     out
 }
 
-/// Returns what becomes of a kernel on each probe, as the examination judges it.
+/// Returns what becomes of a kernel on each probe, as the acceptance checks judges it.
 fn judge(
     dims: &Dims,
     dtype: Dtype,

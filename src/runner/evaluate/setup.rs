@@ -84,8 +84,8 @@ impl<'a> Setup<'a> {
     }
 
     /// Draws which sets get other contents after timing.
-    pub fn fresh_places(&self, data: &Data) -> Vec<usize> {
-        self.places(data, "fresh")
+    pub fn held_out_places(&self, data: &Data) -> Vec<usize> {
+        self.places(data, "held_out_inputs")
     }
 
     /// Draws where a check looks that is made on this data.
@@ -112,7 +112,7 @@ impl<'a> Setup<'a> {
     /// Returns what was changed around its buffers, and mends it.
     pub fn beside(&self, device: &mut dyn Device, places: &[usize]) -> Result<Option<Refusal>, Ended> {
         let beside = self.sets.written_beside(device, places).map_err(|fault| self.ended(fault))?;
-        let refusal = |name| Refusal { check: Check::Surroundings, message: format!("it wrote beside `{name}`") };
+        let refusal = |name| Refusal { check: Check::GuardRegions, message: format!("it wrote beside `{name}`") };
         Ok(beside.map(refusal))
     }
 
@@ -162,8 +162,13 @@ impl<'a> Setup<'a> {
     /// execution by itself, which one that serves many would not have done. A long replay of one execution is that already.
     ///
     /// Only some sets get them, drawn at random: nothing tells a kernel which these are before it reads them.
-    pub fn check_fresh(&self, device: &mut dyn Device, prepared: Option<&Prepared>, data: &Data) -> Result<(), Ended> {
-        let places = self.fresh_places(data);
+    pub fn check_held_out(
+        &self,
+        device: &mut dyn Device,
+        prepared: Option<&Prepared>,
+        data: &Data,
+    ) -> Result<(), Ended> {
+        let places = self.held_out_places(data);
         let uploaded = self.sets.upload_to(device, &places, &data.inputs);
         uploaded.map_err(|fault| self.ended(fault))?;
         let mut replayed = Vec::new();
@@ -185,7 +190,7 @@ impl<'a> Setup<'a> {
             checked = Err("a replay leaves other bytes than an execution by itself".to_owned());
         }
         let message = |what| format!("right when timed, but wrong on other contents in the same memory: {what}");
-        checked.map_err(|what| self.cheated(Check::Fresh, message(what)))?;
+        checked.map_err(|what| self.cheated(Check::HeldOutInputs, message(what)))?;
         self.inspect(device, &data.inputs, &places)
     }
 

@@ -16,7 +16,7 @@ const MEMORY_SHARE: usize = 4;
 
 /// What data comes from: the same source gives the same data.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Source {
+pub struct DataKey {
     op: &'static str,
     dims: Dims,
     dtype: Dtype,
@@ -24,7 +24,7 @@ pub struct Source {
     seed: u64,
 }
 
-impl Source {
+impl DataKey {
     /// Names what data of a problem comes from.
     pub fn of(problem: &Problem<'_>, oracle_flop: f64, seed: u64) -> Self {
         let Problem { op, dims, dtype } = *problem;
@@ -35,7 +35,7 @@ impl Source {
 /// See the module.
 pub struct Stock {
     /// Used last comes last.
-    kept: RefCell<Vec<(Source, Rc<Data>)>>,
+    kept: RefCell<Vec<(DataKey, Rc<Data>)>>,
     most_bytes: usize,
 }
 
@@ -53,7 +53,7 @@ impl Stock {
 
     /// Returns the data of a source, drawn if it is not kept. What was not used for longest makes room.
     pub fn data(&self, problem: &Problem<'_>, oracle_flop: f64, seed: u64) -> Rc<Data> {
-        let source = Source::of(problem, oracle_flop, seed);
+        let source = DataKey::of(problem, oracle_flop, seed);
         let known = {
             let mut kept = self.kept.borrow_mut();
             let place = kept.iter().position(|(other, _)| *other == source);
@@ -102,7 +102,7 @@ mod tests {
         let stock = Stock::of(one * 2 + one / 3);
         let [first, second] = [1, 2].map(|seed| stock.data(&problem, 1e9, seed));
         assert!(Rc::ptr_eq(&first, &stock.data(&problem, 1e9, 1)));
-        assert!(!Rc::ptr_eq(&first, &stock.data(&problem, 1e8, 1)), "fewer rows are another reference");
+        assert!(!Rc::ptr_eq(&first, &stock.data(&problem, 1e8, 1)), "fewer rows are another oracle");
         assert!(Rc::ptr_eq(&first, &stock.data(&problem, 1e9, 1)), "it was used after the second one");
         assert!(!Rc::ptr_eq(&second, &stock.data(&problem, 1e9, 2)));
         let none = Stock::of(one - 1);

@@ -1,4 +1,4 @@
-//! What evaluations and contests hold on a device and give back, over the fake one.
+//! What evaluations and comparisons hold on a device and give back, over the fake one.
 
 use super::*;
 use crate::domain::artifact::Artifact;
@@ -12,7 +12,7 @@ use crate::domain::sampling::Sampling;
 use crate::domain::verdict::Policy;
 use crate::domain::workload::{Case, Tolerance};
 use crate::runner::device::FakeDevice;
-use crate::runner::messages::{EnterRequest, Entered, ExamineRequest, PlannedCase, TimeRequest};
+use crate::runner::messages::{AcceptanceRequest, EnterRequest, Entered, PlannedCase, TimeRequest};
 
 /// Faults of the fake device.
 const RIGHT: i32 = 0;
@@ -30,15 +30,15 @@ const SCREENED: [(i32, &str, Check); 8] = [
     (3, "wrong", Check::Written),
     (6, "wrong", Check::Finite),
     (WRONG_LATER, "cheated", Check::Timed),
-    (WRITES_BESIDE, "wrong", Check::Surroundings),
+    (WRITES_BESIDE, "wrong", Check::GuardRegions),
     (WRITES_INPUTS, "wrong", Check::Inputs),
     (10, "wrong", Check::Repeatable),
-    (11, "cheated", Check::Fresh),
+    (11, "cheated", Check::HeldOutInputs),
 ];
 
-/// Faults that pass screening and are found in the examination.
-const EXAMINED: [(i32, &str, Check); 3] =
-    [(12, "wrong", Check::Probe), (13, "wrong", Check::Hidden), (14, "cheated", Check::Pace)];
+/// Faults that pass screening and are found in the acceptance checks.
+const ACCEPTANCE: [(i32, &str, Check); 3] =
+    [(12, "wrong", Check::Probe), (13, "wrong", Check::Hidden), (14, "cheated", Check::Memoization)];
 
 fn artifact() -> Artifact {
     Artifact {
@@ -84,8 +84,8 @@ const MEASURING: Measuring = Measuring {
     policy: Policy {
         min_speedup: 1.01,
         screening: Sampling { least: 10, most: 30, relative_error: 0.005, max_ns: 1e9 },
-        contest: Sampling { least: 30, most: 30, relative_error: 0.002, max_ns: 1e10 },
-        block: 10,
+        comparison: Sampling { least: 30, most: 30, relative_error: 0.002, max_ns: 1e10 },
+        group_size: 10,
     },
     min_sample_ns: 200_000.0,
     baseline_samples: 10,
@@ -106,7 +106,7 @@ fn evaluation(fault: i32, regime: Regime) -> EvaluateRequest {
     }
 }
 
-fn entrant(fault: i32, regime: Regime) -> EnterRequest {
+fn participant(fault: i32, regime: Regime) -> EnterRequest {
     EnterRequest {
         artifact: artifact(),
         op: "attention".to_owned(),
@@ -169,25 +169,25 @@ fn one_replay_of_a_cold_case_goes_over_every_set_equally_often() {
 }
 
 #[test]
-fn an_entrant_stays_on_the_device_and_one_that_fails_to_enter_does_not() {
+fn a_participant_stays_on_the_device_and_one_that_fails_to_enter_does_not() {
     let mut device = FakeDevice::new();
     let mut arena = Arena::default();
     let step = &mut |_: &str, _: &str| {};
-    let first = arena.enter(&mut device, entrant(RIGHT, Regime::Warm), step).unwrap();
+    let first = arena.enter(&mut device, participant(RIGHT, Regime::Warm), step).unwrap();
     let one = device.held();
     assert_eq!(one, [1, 5, 1]);
-    assert_eq!(outcome(arena.enter(&mut device, entrant(WRONG, Regime::Warm), step)).kind(), "wrong");
+    assert_eq!(outcome(arena.enter(&mut device, participant(WRONG, Regime::Warm), step)).kind(), "wrong");
     assert_eq!(device.held(), one);
-    let twin = arena.enter(&mut device, entrant(RIGHT, Regime::Warm), step).unwrap();
+    let control = arena.enter(&mut device, participant(RIGHT, Regime::Warm), step).unwrap();
     let known = |entered: &Entered| (entered.correctness, entered.launches_per_sample);
-    assert_eq!(known(&first), known(&twin), "the same on the same inputs");
+    assert_eq!(known(&first), known(&control), "the same on the same inputs");
     let [modules, buffers, captures] = one;
     let both = [2 * modules, buffers + 1, 2 * captures];
     assert_eq!(device.held(), both, "the tensors are shared, the workspace is not");
 
-    for entrant in [0, 1, 1, 0] {
-        assert_eq!(arena.sample(&mut device, entrant, 5, step).unwrap().len(), 5);
-        assert_eq!(arena.check(&mut device, entrant, step).unwrap(), first.correctness);
+    for participant in [0, 1, 1, 0] {
+        assert_eq!(arena.sample(&mut device, participant, 5, step).unwrap().len(), 5);
+        assert_eq!(arena.check(&mut device, participant, step).unwrap(), first.correctness);
     }
     assert_eq!(device.held(), both);
 }
@@ -197,7 +197,7 @@ fn caught(outcome: &Outcome) -> (&str, Option<Check>) {
 }
 
 #[test]
-fn every_fault_is_caught_by_its_check_when_it_is_screened_and_when_it_enters_a_contest() {
+fn every_fault_is_caught_by_its_check_when_it_is_screened_and_when_it_enters_a_comparison() {
     let step = &mut |_: &str, _: &str| {};
     for regime in [Regime::Warm, Regime::Cold] {
         for (fault, kind, check) in SCREENED {
@@ -206,13 +206,13 @@ fn every_fault_is_caught_by_its_check_when_it_is_screened_and_when_it_enters_a_c
             assert_eq!(caught(&evaluation.outcome), (kind, Some(check)), "fault {fault}: {:?}", evaluation.outcome);
             assert_eq!(device.held(), [0, 0, 0], "after fault {fault}");
             let mut arena = Arena::default();
-            let entered = arena.enter(&mut device, entrant(fault, regime), step);
-            if check == Check::Fresh {
+            let entered = arena.enter(&mut device, participant(fault, regime), step);
+            if check == Check::HeldOutInputs {
                 // It looks right until its output is poisoned again.
                 entered.unwrap();
                 assert_eq!(caught(&outcome(arena.sample(&mut device, 0, 1, step))), ("cheated", Some(Check::Timed)));
             } else {
-                assert_eq!(caught(&outcome(entered)), (kind, Some(check)), "fault {fault} in a contest");
+                assert_eq!(caught(&outcome(entered)), (kind, Some(check)), "fault {fault} in a comparison");
                 assert_eq!(device.held()[2], 0, "what was captured is released");
             }
         }
@@ -220,15 +220,15 @@ fn every_fault_is_caught_by_its_check_when_it_is_screened_and_when_it_enters_a_c
 }
 
 #[test]
-fn who_spoils_what_the_entrants_share_is_refused_and_the_others_go_on() {
+fn who_spoils_what_the_participants_share_is_refused_and_the_others_go_on() {
     let step = &mut |_: &str, _: &str| {};
     for fault in [WRITES_INPUTS, WRITES_BESIDE] {
         let mut device = FakeDevice::new();
         let mut arena = Arena::default();
-        arena.enter(&mut device, entrant(RIGHT, Regime::Warm), step).unwrap();
-        assert_eq!(outcome(arena.enter(&mut device, entrant(fault, Regime::Warm), step)).kind(), "wrong");
+        arena.enter(&mut device, participant(RIGHT, Regime::Warm), step).unwrap();
+        assert_eq!(outcome(arena.enter(&mut device, participant(fault, Regime::Warm), step)).kind(), "wrong");
         arena.sample(&mut device, 0, 2, step).unwrap();
-        arena.enter(&mut device, entrant(RIGHT, Regime::Warm), step).unwrap();
+        arena.enter(&mut device, participant(RIGHT, Regime::Warm), step).unwrap();
         arena.sample(&mut device, 1, 2, step).unwrap();
     }
 }
@@ -240,11 +240,11 @@ fn every_set_of_a_cold_case_may_be_the_one_that_is_looked_at() {
     let mut device = FakeDevice::new();
     let evaluation = evaluate(&mut device, &evaluation(RIGHT_AT_ENDS, Regime::Cold), &Stock::default(), step).unwrap();
     assert_eq!(caught(&evaluation.outcome), ("cheated", Some(Check::Timed)), "{:?}", evaluation.outcome);
-    let entered = Arena::default().enter(&mut device, entrant(RIGHT_AT_ENDS, Regime::Cold), step);
+    let entered = Arena::default().enter(&mut device, participant(RIGHT_AT_ENDS, Regime::Cold), step);
     assert_eq!(caught(&outcome(entered)), ("cheated", Some(Check::Timed)));
     let mut device = FakeDevice::new();
-    let examined = outcome(examine(&mut device, &examination(RIGHT_AT_ENDS, Regime::Cold), step));
-    assert_eq!(caught(&examined), ("cheated", Some(Check::Fresh)), "{examined:?}");
+    let accepted = outcome(accept(&mut device, &acceptance(RIGHT_AT_ENDS, Regime::Cold), step));
+    assert_eq!(caught(&accepted), ("cheated", Some(Check::HeldOutInputs)), "{accepted:?}");
     assert_eq!(device.held(), [0, 0, 0]);
 }
 
@@ -252,11 +252,11 @@ fn every_set_of_a_cold_case_may_be_the_one_that_is_looked_at() {
 #[test]
 fn who_spoils_what_is_shared_when_it_is_timed_is_found_and_nobody_else_is_blamed() {
     let step = &mut |_: &str, _: &str| {};
-    for (fault, check) in [(WRITES_INPUTS_LATER, Check::Inputs), (WRITES_BESIDE_LATER, Check::Surroundings)] {
+    for (fault, check) in [(WRITES_INPUTS_LATER, Check::Inputs), (WRITES_BESIDE_LATER, Check::GuardRegions)] {
         let mut device = FakeDevice::new();
         let mut arena = Arena::default();
         for fault in [RIGHT, fault, RIGHT] {
-            arena.enter(&mut device, entrant(fault, Regime::Warm), step).unwrap();
+            arena.enter(&mut device, participant(fault, Regime::Warm), step).unwrap();
         }
         arena.sample(&mut device, 0, 5, step).unwrap();
         // It meets what it wrote itself only in its next execution.
@@ -269,7 +269,7 @@ fn who_spoils_what_is_shared_when_it_is_timed_is_found_and_nobody_else_is_blamed
         assert_eq!(caught(&found), ("wrong", Some(check)), "{found:?}");
         arena.check(&mut device, 2, step).unwrap();
 
-        let entered = Arena::default().enter(&mut device, entrant(fault, Regime::Cold), step);
+        let entered = Arena::default().enter(&mut device, participant(fault, Regime::Cold), step);
         assert_eq!(caught(&outcome(entered)), ("wrong", Some(check)));
     }
 }
@@ -279,51 +279,51 @@ fn a_winner_may_have_to_be_better_than_correct_on_the_case_itself() {
     let step = &mut |_: &str, _: &str| {};
     // The reference rounded to a half is off by more.
     let accuracy = Tolerance { relative_l2: 1e-5, worst_row: 4e-3 };
-    let request = ExamineRequest { accuracy, ..examination(RIGHT, Regime::Warm) };
+    let request = AcceptanceRequest { accuracy, ..acceptance(RIGHT, Regime::Warm) };
     let mut device = FakeDevice::new();
-    let examined = outcome(examine(&mut device, &request, step));
-    assert_eq!(caught(&examined), ("wrong", Some(Check::Accuracy)), "{examined:?}");
+    let accepted = outcome(accept(&mut device, &request, step));
+    assert_eq!(caught(&accepted), ("wrong", Some(Check::Accuracy)), "{accepted:?}");
     assert_eq!(device.held(), [0, 0, 0]);
 }
 
-fn examination(fault: i32, regime: Regime) -> ExamineRequest {
+fn acceptance(fault: i32, regime: Regime) -> AcceptanceRequest {
     let EvaluateRequest { artifact, op, dtype, tolerance, measuring, input_seed, .. } = evaluation(fault, regime);
     let accuracy = tolerance;
     let planned = |case: Case| PlannedCase { case, plan: plan(fault) };
     let hidden = ops::find("attention").unwrap().hidden(&case(regime).dims);
     let hidden = hidden.into_iter().map(|dims| planned(Case { dims, ..case(regime) })).collect();
     let case = planned(case(regime));
-    ExamineRequest { artifact, op, dtype, tolerance, accuracy, case, hidden, measuring, input_seed }
+    AcceptanceRequest { artifact, op, dtype, tolerance, accuracy, case, hidden, measuring, input_seed }
 }
 
 #[test]
-fn an_examination_catches_what_screening_lets_pass_and_gives_back_all_that_it_took() {
+fn acceptance_catches_what_screening_lets_pass_and_gives_back_all_that_it_took() {
     let step = &mut |_: &str, _: &str| {};
     for regime in [Regime::Warm, Regime::Cold] {
         let mut device = FakeDevice::new();
-        let found = examine(&mut device, &examination(RIGHT, regime), step).unwrap();
-        let hidden = examination(RIGHT, regime).hidden.len();
+        let found = accept(&mut device, &acceptance(RIGHT, regime), step).unwrap();
+        let hidden = acceptance(RIGHT, regime).hidden.len();
         assert!(hidden > 3);
         assert_eq!(found.outputs, 1 + 6 + hidden, "the case, six probes and the hidden shapes");
-        let pace = found.pace.unwrap();
-        assert!((pace - 1.0).abs() < 0.01, "as fast on what it never saw: {pace}");
+        let slowdown = found.slowdown.unwrap();
+        assert!((slowdown - 1.0).abs() < 0.01, "as fast on what it never saw: {slowdown}");
         assert_eq!(device.held(), [0, 0, 0]);
-        for (fault, kind, check) in EXAMINED {
+        for (fault, kind, check) in ACCEPTANCE {
             let screened = evaluate(&mut device, &evaluation(fault, regime), &Stock::default(), step).unwrap();
             assert_eq!(screened.outcome, Outcome::Measured, "fault {fault}");
-            let examined = outcome(examine(&mut device, &examination(fault, regime), step));
-            assert_eq!(caught(&examined), (kind, Some(check)), "fault {fault}: {examined:?}");
+            let accepted = outcome(accept(&mut device, &acceptance(fault, regime), step));
+            assert_eq!(caught(&accepted), (kind, Some(check)), "fault {fault}: {accepted:?}");
             assert_eq!(device.held(), [0, 0, 0], "after fault {fault}");
         }
     }
 }
 
 #[test]
-fn an_examination_says_where_a_variant_failed() {
+fn acceptance_says_where_a_variant_failed() {
     let step = &mut |_: &str, _: &str| {};
     let mut said = |fault| {
-        let examined = outcome(examine(&mut FakeDevice::new(), &examination(fault, Regime::Warm), step));
-        examined.message().unwrap().to_owned()
+        let accepted = outcome(accept(&mut FakeDevice::new(), &acceptance(fault, Regime::Warm), step));
+        accepted.message().unwrap().to_owned()
     };
     insta::assert_snapshot!(said(12), @"on inputs * 64: 1 of 1056 elements are NaN or infinite");
     let on_hidden = said(13);
@@ -340,14 +340,14 @@ fn the_oracle_is_asked_once_for_the_same_inputs() {
     let mut arena = Arena::default();
     let step = &mut |_: &str, _: &str| {};
     for _ in 0..2 {
-        arena.enter(&mut device, entrant(RIGHT, Regime::Warm), step).unwrap();
+        arena.enter(&mut device, participant(RIGHT, Regime::Warm), step).unwrap();
     }
-    let other = EnterRequest { input_seed: 8, ..entrant(RIGHT, Regime::Warm) };
+    let other = EnterRequest { input_seed: 8, ..participant(RIGHT, Regime::Warm) };
     arena.enter(&mut device, other, step).unwrap();
     assert!(arena.share_data(0, 1) && !arena.share_data(1, 2));
-    for entrant in 0..3 {
-        arena.sample(&mut device, entrant, 1, step).unwrap();
-        arena.check(&mut device, entrant, step).unwrap();
+    for participant in 0..3 {
+        arena.sample(&mut device, participant, 1, step).unwrap();
+        arena.check(&mut device, participant, step).unwrap();
     }
 }
 
@@ -372,8 +372,8 @@ fn what_cannot_be_done_says_so_in_one_sentence() {
         Ended::Machine(message) => message,
         Ended::Outcome(outcome) => panic!("{outcome:?}"),
     };
-    insta::assert_snapshot!(sentence(arena.sample(&mut device, 1, 5, step).unwrap_err()), @"there is no entrant 1: 0 have entered, counted from 0");
-    let mut small = entrant(RIGHT, Regime::Cold);
+    insta::assert_snapshot!(sentence(arena.sample(&mut device, 1, 5, step).unwrap_err()), @"there is no participant 1: 0 have entered, counted from 0");
+    let mut small = participant(RIGHT, Regime::Cold);
     small.case.dims.extend([("Sq".to_owned(), 1), ("Sk".to_owned(), 1)]);
     insta::assert_snapshot!(sentence(arena.enter(&mut device, small, step).unwrap_err()), @r#"case `c`: a working set of 256 bytes cannot be timed cold: 12290 sets of buffers would push it out of an L2 of 1048576 bytes, and 4096 are the most; give the case `regime = "warm"`"#);
 }

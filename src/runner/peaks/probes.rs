@@ -6,7 +6,7 @@ use crate::domain::regime::COLD_L2_SIZES;
 
 /// What a probe finds the rate of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Figure {
+pub enum Ceiling {
     /// Bytes/s from and to device memory.
     Memory,
     /// Bytes/s from L2.
@@ -23,7 +23,7 @@ pub enum Figure {
 #[derive(Debug, Clone)]
 pub struct Probe {
     /// What it finds the rate of.
-    pub figure: Figure,
+    pub figure: Ceiling,
     /// CUDA source of the kernel.
     pub source: &'static str,
     /// One launch of it.
@@ -70,14 +70,14 @@ pub fn probes(device: &DeviceInfo, effort: Effort) -> Vec<Probe> {
     // As large as the rotated buffers of a cold measurement: what L2 keeps of those, it keeps of this.
     let rotated = chunks(COLD_L2_SIZES * l2);
     let mut all = vec![
-        read(Figure::Memory, large, 2, resident),
+        read(Ceiling::Memory, large, 2, resident),
         // A block a chunk leaves the order to the hardware.
-        read(Figure::Memory, large, 2, large * 2),
-        read(Figure::Memory, rotated, 8, resident),
+        read(Ceiling::Memory, large, 2, large * 2),
+        read(Ceiling::Memory, rotated, 8, resident),
         copy(large / 2, resident),
         // Small enough to be in L2 even where each half of it keeps its own copy.
-        read(Figure::L2, chunks(l2 / 4), effort.sweeps, resident),
-        read(Figure::L2, chunks(l2 / 8), effort.sweeps * 2, resident),
+        read(Ceiling::L2, chunks(l2 / 4), effort.sweeps, resident),
+        read(Ceiling::L2, chunks(l2 / 8), effort.sweeps * 2, resident),
         ffma(resident, effort.steps),
         empty(),
     ];
@@ -94,7 +94,7 @@ fn chunks(bytes: u64) -> u32 {
     u32::try_from((bytes / CHUNK_BYTES).max(1)).unwrap_or(u32::MAX)
 }
 
-fn read(figure: Figure, chunks: u32, sweeps: u32, blocks: u32) -> Probe {
+fn read(figure: Ceiling, chunks: u32, sweeps: u32, blocks: u32) -> Probe {
     let bytes = u64::from(chunks) * CHUNK_BYTES;
     let args = vec![buffer("from"), buffer("sink"), int("chunks", chunks), int("passes", sweeps)];
     let plan = plan(&[("from", bytes), ("sink", SINK_BYTES)], "read", blocks, READ_THREADS, args);
@@ -106,7 +106,7 @@ fn copy(chunks: u32, blocks: u32) -> Probe {
     let bytes = u64::from(chunks) * CHUNK_BYTES;
     let args = vec![buffer("from"), buffer("to"), int("chunks", chunks)];
     let plan = plan(&[("from", bytes), ("to", bytes)], "copy", blocks, READ_THREADS, args);
-    Probe { figure: Figure::Memory, source: READ, plan, work: 2.0 * bytes as f64 }
+    Probe { figure: Ceiling::Memory, source: READ, plan, work: 2.0 * bytes as f64 }
 }
 
 /// 16 rounds of 16 multiply-adds a step and thread.
@@ -115,7 +115,7 @@ fn ffma(blocks: u32, steps: u32) -> Probe {
     let args = vec![buffer("sink"), float("factor", 0.0), float("summand", 0.0), int("steps", steps)];
     let plan = plan(&[("sink", SINK_BYTES)], "ffma", blocks, THREADS, args);
     let threads = f64::from(blocks) * f64::from(THREADS);
-    Probe { figure: Figure::Fma, source: FFMA, plan, work: threads * f64::from(steps) * 16.0 * 16.0 * 2.0 }
+    Probe { figure: Ceiling::Fma, source: FFMA, plan, work: threads * f64::from(steps) * 16.0 * 16.0 * 2.0 }
 }
 
 /// 8 rounds of 8 products of 16 x 8 x 16 a step and warp.
@@ -124,7 +124,7 @@ fn mma(blocks: u32, steps: u32) -> Probe {
     let args = vec![buffer("sink"), int("operand", 0), int("steps", steps)];
     let plan = plan(&[("sink", SINK_BYTES)], "mma", blocks, WARPS * 32, args);
     let products = f64::from(blocks) * f64::from(WARPS) * f64::from(steps) * 8.0 * 8.0;
-    Probe { figure: Figure::F16, source: MMA, plan, work: products * 2.0 * (16.0 * 8.0 * 16.0) }
+    Probe { figure: Ceiling::F16, source: MMA, plan, work: products * 2.0 * (16.0 * 8.0 * 16.0) }
 }
 
 /// 16 products of 64 x 256 x 16 a step and warpgroup.
@@ -133,11 +133,11 @@ fn wgmma(blocks: u32, steps: u32) -> Probe {
     let args = vec![buffer("sink"), int("steps", steps)];
     let plan = plan(&[("sink", SINK_BYTES)], "wgmma", blocks, WARPGROUPS * 128, args);
     let products = f64::from(blocks) * f64::from(WARPGROUPS) * f64::from(steps) * 16.0;
-    Probe { figure: Figure::F16, source: WGMMA, plan, work: products * 2.0 * (64.0 * 256.0 * 16.0) }
+    Probe { figure: Ceiling::F16, source: WGMMA, plan, work: products * 2.0 * (64.0 * 256.0 * 16.0) }
 }
 
 fn empty() -> Probe {
-    Probe { figure: Figure::Launch, source: EMPTY, plan: plan(&[], "empty", 1, 32, Vec::new()), work: 1.0 }
+    Probe { figure: Ceiling::Launch, source: EMPTY, plan: plan(&[], "empty", 1, 32, Vec::new()), work: 1.0 }
 }
 
 /// A kernel that would keep a result, if it had one, keeps it here.

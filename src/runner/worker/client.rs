@@ -14,7 +14,7 @@ use crate::domain::ids::CaseName;
 use crate::domain::timing::Timing;
 use crate::runner::device::DeviceChoice;
 use crate::runner::messages::{
-    EnterRequest, Entered, EvaluateRequest, Examination, ExamineRequest, Reply, Request, TimeRequest,
+    AcceptanceRequest, Accepted, EnterRequest, Entered, EvaluateRequest, Reply, Request, TimeRequest,
 };
 
 /// How long to wait before each start of a worker in a row of them. A GPU may need a moment after a hang; the first one is not
@@ -199,18 +199,18 @@ impl Worker {
         Ok(evaluated.unwrap_or_else(|lost| Evaluation { outcome: lost.outcome, measurements: Vec::new(), device_s }))
     }
 
-    /// Examines a variant that is about to win. Its worker is replaced as in [`Self::evaluate`].
-    pub async fn examine(&mut self, request: ExamineRequest) -> Result<Examination, AskError> {
+    /// Runs the acceptance checks on a variant that is about to win. Its worker is replaced as in [`Self::evaluate`].
+    pub async fn accept(&mut self, request: AcceptanceRequest) -> Result<Accepted, AskError> {
         let case = request.case.case.name.clone();
         self.revive().await?;
-        let examined = self
-            .ask(Request::Examine(Box::new(request)), &case, |reply| match reply {
-                Reply::Examined(examination) => Some(examination),
+        let accepted = self
+            .ask(Request::Accept(Box::new(request)), &case, |reply| match reply {
+                Reply::Accepted(acceptance) => Some(acceptance),
                 _ => None,
             })
             .await;
         self.revive().await?;
-        examined.map_err(|lost| AskError::Variant(lost.outcome))
+        accepted.map_err(|lost| AskError::Variant(lost.outcome))
     }
 
     /// Starts another process in place of one that a variant took down.
@@ -231,7 +231,7 @@ impl Worker {
 /// What is asked of a worker that has to remember what it was asked before: one that fails is not replaced, and every later
 /// question fails, too.
 impl Worker {
-    /// Takes a variant in as an entrant of a contest.
+    /// Takes a variant in as a participant of a comparison.
     pub async fn enter(&mut self, request: EnterRequest) -> Result<Entered, AskError> {
         let case = request.case.name.clone();
         self.ask_once(Request::Enter(Box::new(request)), &case, |reply| match reply {
@@ -241,19 +241,20 @@ impl Worker {
         .await
     }
 
-    /// Replays an entrant, counted from 0 in the order of entry. Returns nanoseconds of one execution, a value per replay.
-    pub async fn sample(&mut self, entrant: usize, samples: usize, case: &str) -> Result<Vec<f64>, AskError> {
-        self.ask_once(Request::Sample { entrant, samples }, case, |reply| match reply {
+    /// Replays a participant, counted from 0 in the order of entry. Returns nanoseconds of one execution, a value per
+    /// replay.
+    pub async fn sample(&mut self, participant: usize, samples: usize, case: &str) -> Result<Vec<f64>, AskError> {
+        self.ask_once(Request::Sample { participant, samples }, case, |reply| match reply {
             Reply::Sampled(samples_ns) => Some(samples_ns),
             _ => None,
         })
         .await
     }
 
-    /// Looks at what an entrant may not have changed, and returns how close its output came. Every block's output is looked at as it
-    /// is taken.
-    pub async fn check(&mut self, entrant: usize, case: &str) -> Result<Correctness, AskError> {
-        self.ask_once(Request::Check { entrant }, case, |reply| match reply {
+    /// Looks at what a participant may not have changed, and returns how close its output came. Every block's output is
+    /// looked at as it is taken.
+    pub async fn check(&mut self, participant: usize, case: &str) -> Result<Correctness, AskError> {
+        self.ask_once(Request::Check { participant }, case, |reply| match reply {
             Reply::Checked(correctness) => Some(correctness),
             _ => None,
         })
@@ -276,7 +277,7 @@ impl Worker {
         expected: impl Fn(Reply) -> Option<T>,
     ) -> Result<T, AskError> {
         if self.process.is_none() {
-            return Err(WorkerError::Broken("the worker of a contest is gone".to_owned()).into());
+            return Err(WorkerError::Broken("the worker of a comparison is gone".to_owned()).into());
         }
         match self.ask(request, case, expected).await {
             Ok(answer) => Ok(answer),

@@ -5,7 +5,7 @@ use std::io;
 use super::watched::{Teller, Watched};
 use crate::domain::evaluation::{Evaluation, Outcome};
 use crate::runner::device::{self, DeviceChoice, self_check};
-use crate::runner::evaluate::{Arena, Ended, Stock, evaluate, examine, time};
+use crate::runner::evaluate::{Arena, Ended, Stock, accept, evaluate, time};
 use crate::runner::messages::{Reply, Request};
 use crate::runner::{child, frames};
 
@@ -66,10 +66,12 @@ fn answer(device: &mut Watched, arena: &mut Arena, stock: &Stock, request: Reque
         Request::Evaluate(request) => {
             evaluate(device, &request, stock, &mut step).map(Reply::Evaluated).map_err(Ended::Machine)
         }
-        Request::Examine(request) => examine(device, &request, &mut step).map(Reply::Examined),
+        Request::Accept(request) => accept(device, &request, &mut step).map(Reply::Accepted),
         Request::Enter(request) => arena.enter(device, *request, &mut step).map(Reply::Entered),
-        Request::Sample { entrant, samples } => arena.sample(device, entrant, samples, &mut step).map(Reply::Sampled),
-        Request::Check { entrant } => arena.check(device, entrant, &mut step).map(Reply::Checked),
+        Request::Sample { participant, samples } => {
+            arena.sample(device, participant, samples, &mut step).map(Reply::Sampled)
+        }
+        Request::Check { participant } => arena.check(device, participant, &mut step).map(Reply::Checked),
         Request::Time(request) => time(device, &request, &mut step).map(Reply::Timed),
     };
     answered.unwrap_or_else(|ended| match ended {

@@ -1,7 +1,7 @@
 use super::*;
 use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::origin::Purpose;
-use crate::session::setup::Setup;
+use crate::session::setup::SessionSetup;
 use crate::session::synthetic::{CASES, Told, setup};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -16,7 +16,7 @@ fn moment(seconds: u64, proposals: usize) -> Moment {
     Moment { time, interrupts: 0, under_way: UnderWay { proposals, initial: 0, is_dry: false } }
 }
 
-fn limited(limit: impl FnOnce(&mut Setup)) -> Told {
+fn limited(limit: impl FnOnce(&mut SessionSetup)) -> Told {
     let mut setup = setup();
     limit(&mut setup);
     Told::new(setup)
@@ -27,9 +27,9 @@ fn with_start(mut told: Told) -> Told {
     told
 }
 
-fn confirms(action: &Action, leads: &[(IterationId, &str)]) -> bool {
-    let leads = leads.iter().map(|(iteration, case)| (*iteration, CaseName::from(*case))).collect();
-    *action == Action::Confirm(Due { leads })
+fn confirms(action: &Action, candidates: &[(IterationId, &str)]) -> bool {
+    let candidates = candidates.iter().map(|(iteration, case)| (*iteration, CaseName::from(*case))).collect();
+    *action == Action::Confirm(Due { candidates })
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn a_part_of_the_time_is_kept_for_the_finals() {
 }
 
 #[test]
-fn what_leads_is_confirmed_once_nothing_faster_has_come_for_a_while() {
+fn the_best_candidate_is_confirmed_once_nothing_faster_has_come_for_a_while() {
     let mut told = with_start(Told::new(setup()));
     let fastest = told.screened(1, Purpose::Screening, [50, 100]);
     // Two compile ahead, and twice as many iterations must pass.
@@ -91,7 +91,7 @@ fn what_leads_is_confirmed_once_nothing_faster_has_come_for_a_while() {
 }
 
 #[test]
-fn a_faster_variant_takes_the_lead_and_the_wait_begins_again() {
+fn a_faster_variant_becomes_the_best_candidate_and_the_wait_begins_again() {
     let mut told = with_start(Told::new(setup()));
     told.screened(1, Purpose::Screening, [50, 100]);
     for number in 2..5 {
@@ -106,15 +106,15 @@ fn a_faster_variant_takes_the_lead_and_the_wait_begins_again() {
 }
 
 #[test]
-fn what_leads_is_confirmed_at_once_when_nothing_else_is_left_or_the_budget_is_needed_for_it() {
+fn the_best_candidate_is_confirmed_at_once_when_nothing_else_is_left_or_the_budget_is_needed_for_it() {
     let mut told = with_start(limited(|setup| setup.options.budget.max_iterations = Some(4)));
     let fastest = told.screened(1, Purpose::Screening, [50, 60]);
-    let leads = [(fastest, CASES[0]), (fastest, CASES[1])];
+    let candidates = [(fastest, CASES[0]), (fastest, CASES[1])];
     let dry = Moment { under_way: UnderWay { proposals: 0, initial: 0, is_dry: true }, ..moment(5, 0) };
-    assert!(confirms(&next_action(&told.state, &Phase::Search, &dry), &leads), "one iteration for both cases");
+    assert!(confirms(&next_action(&told.state, &Phase::Search, &dry), &candidates), "one iteration for both cases");
     assert!(matches!(at(&told, 5, 2), Action::Evaluate { .. }), "two iterations are left");
     told.screened(2, Purpose::Screening, [120, 120]);
-    assert!(confirms(&at(&told, 5, 2), &leads), "the last iteration is needed for it");
+    assert!(confirms(&at(&told, 5, 2), &candidates), "the last iteration is needed for it");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::domain::evaluation::Measurement;
 use crate::domain::hypothesis::Score;
 use crate::domain::ids::SessionId;
 use crate::domain::op::Dtype;
-use crate::domain::record::{Asked, Baseline, BaselineKind, Environment};
+use crate::domain::record::{Baseline, BaselineKind, Environment, SessionScope};
 use crate::domain::regime::Regime;
 use crate::domain::verdict::judge;
 use crate::session::synthetic::{CASES, Told, comparison, evaluation, measurement, proposal, setup};
@@ -33,7 +33,7 @@ impl Live {
             proposer: "random".to_owned(),
             seed,
             budget: setup.options.budget,
-            asked: Asked {
+            asked: SessionScope {
                 families: Vec::new(),
                 dtype: Dtype::F16,
                 cases: setup.workload.cases.clone(),
@@ -111,11 +111,11 @@ impl Live {
     async fn last(&mut self) {
         let case = CASES[self.rng.random_range(0..2)];
         let Some(incumbent) = self.state.incumbent(case).cloned() else { return };
-        let rivals = self.state.rivals(case, &incumbent);
-        let winner = rivals.into_iter().next().unwrap_or(incumbent.clone());
-        let contest = comparison(case, (winner.iteration, 40), (incumbent.iteration, 60));
-        self.scene.store.record_final(self.session, &contest, winner.iteration).await.unwrap();
-        self.state.apply(&Record::Final(Box::new(Final { contest, winner: winner.iteration })));
+        let near_ties = self.state.finalists(case, &incumbent);
+        let winner = near_ties.into_iter().next().unwrap_or(incumbent.clone());
+        let comparison = comparison(case, (winner.iteration, 40), (incumbent.iteration, 60));
+        self.scene.store.record_final(self.session, &comparison, winner.iteration).await.unwrap();
+        self.state.apply(&Record::Final(Box::new(Final { comparison, winner: winner.iteration })));
     }
 
     async fn commit(&mut self) {
@@ -200,7 +200,7 @@ fn a_failed_confirmation_disqualifies_a_variant_wherever_it_was_only_screened() 
     told.conclude(&begun, &wrong);
     fallout.into_iter().for_each(|out| told.state.apply(&Record::Disqualified(out)));
     assert_eq!(told.state.history().fastest("a").unwrap().0.iteration, initial);
-    assert!(told.state.lead("a").is_none());
+    assert!(told.state.best_candidate("a").is_none());
 }
 
 #[test]
@@ -218,13 +218,13 @@ fn a_case_that_a_variant_has_won_stays_its_own_when_it_fails_elsewhere() {
 }
 
 #[test]
-fn a_point_that_was_in_flight_at_two_deaths_is_not_proposed_again() {
+fn a_configuration_that_was_in_flight_at_two_deaths_is_not_proposed_again() {
     let mut told = Told::new(setup());
-    let points = |told: &Told| told.state.history().proposed.len();
+    let configurations = |told: &Told| told.state.history().proposed.len();
     for (death, proposed) in [(1, 0), (2, 1)] {
         told.begin(1, Purpose::Screening);
         told.state.apply(&Record::Resumed { used: Duration::from_secs(death) });
-        assert_eq!(points(&told), proposed, "after death {death}");
+        assert_eq!(configurations(&told), proposed, "after death {death}");
     }
 }
 

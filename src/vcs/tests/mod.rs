@@ -1,4 +1,4 @@
-//! Stories of commits in temporary repositories, told by the `git` command.
+//! Scenarios of commits in temporary repositories, told by the `git` command.
 
 mod commits;
 mod recoveries;

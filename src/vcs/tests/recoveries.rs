@@ -7,7 +7,7 @@ use crate::vcs::index::LockedIndex;
 use crate::vcs::journal::Journal;
 
 /// Returns what the commit of a winner would change.
-fn changes(repo: &Repo, winner: &Winner) -> Vec<Change> {
+fn changes(repo: &Repo, winner: &Winner) -> Vec<FileChange> {
     let head = repo.head_commit().unwrap();
     repo.changes(winner, &repo.tree_of(head.as_ref()).unwrap()).unwrap()
 }
@@ -17,7 +17,7 @@ fn die_half_way(sandbox: &Sandbox, winner: &Winner) {
     let repo = sandbox.repo();
     let changes = changes(&repo, winner);
     let journal = Journal::of(&repo, "refs/heads/main", &changes);
-    for Change { path, after } in &changes {
+    for FileChange { path, after } in &changes {
         match after {
             Some(contents) => {
                 sandbox.write(path.to_str().unwrap(), std::str::from_utf8(&contents.bytes).unwrap());

@@ -19,7 +19,7 @@ pub const CACHED: i32 = 11;
 pub const WRONG_ON_PROBES: i32 = 12;
 /// Computes nothing right but the first shape that it meets.
 pub const WRONG_ON_HIDDEN: i32 = 13;
-pub const SLOW_ON_FRESH: i32 = 14;
+pub const SLOW_ON_HELD_OUT: i32 = 14;
 /// Does nothing in every other execution.
 pub const SKIPS: i32 = 15;
 /// Right on the first and the last of what it executes on in turns.
@@ -28,7 +28,7 @@ pub const RIGHT_AT_ENDS: i32 = 16;
 pub const WRITES_INPUTS_LATER: i32 = 17;
 /// Writes beside its output when it is being timed.
 pub const WRITES_BESIDE_LATER: i32 = 18;
-/// Gives its first output for ever when it has executed so often that nobody but a contest gets there.
+/// Gives its first output for ever when it has executed so often that nobody but a comparison gets there.
 pub const GIVES_UP: i32 = 19;
 /// Writes into the workspaces of the others, when it is being timed: they are right on what they know, and on nothing else.
 pub const STRAYS: i32 = 20;

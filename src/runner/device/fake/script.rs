@@ -8,9 +8,9 @@
 //! check hang /tmp/told
 //! ```
 //!
-//! The stages are `hello`, `self_check`, `examine`, `enter`, `replay` and the steps that a worker tells of. This worker hangs at its second
-//! check; before, it writes its number to the file, which may be a pipe. The device itself knows of its self-check only: the others are met
-//! by the [worker](crate::runner::fake_worker) around it.
+//! The stages are `hello`, `self_check`, `accept`, `enter`, `replay` and the steps that a worker tells of. This worker
+//! hangs at its second check; before, it writes its number to the file, which may be a pipe. The device itself knows of
+//! its self-check only: the others are met by the [worker](crate::runner::fake_worker) around it.
 
 use std::fs;
 use std::io::Write;
@@ -20,7 +20,7 @@ use crate::runner::child;
 
 /// What may happen at a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Strike {
+pub enum InjectedFault {
     /// Nothing, this time.
     Pass,
     /// The process is killed.
@@ -48,28 +48,28 @@ impl Script {
     }
 
     /// Takes the first line for a stage off the list.
-    pub fn at(&self, stage: &str) -> Option<Strike> {
+    pub fn at(&self, stage: &str) -> Option<InjectedFault> {
         let text = fs::read_to_string(&self.path).ok()?;
         let mut lines: Vec<&str> = text.lines().collect();
         let place = lines.iter().position(|line| line.split_whitespace().next() == Some(stage))?;
         let mut words = lines.remove(place).split_whitespace().skip(1);
-        let strike = match words.next()? {
-            "die" => Strike::Die,
-            "hang" => Strike::Hang,
-            "chatter" => Strike::Chatter,
-            "cut" => Strike::Cut,
-            "wrong" => Strike::Wrong,
-            _ => Strike::Pass,
+        let fault = match words.next()? {
+            "die" => InjectedFault::Die,
+            "hang" => InjectedFault::Hang,
+            "chatter" => InjectedFault::Chatter,
+            "cut" => InjectedFault::Cut,
+            "wrong" => InjectedFault::Wrong,
+            _ => InjectedFault::Pass,
         };
         fs::write(&self.path, lines.join("\n")).ok()?;
         if let Some(told) = words.next() {
             fs::write(told, std::process::id().to_string()).ok()?;
         }
-        Some(strike)
+        Some(fault)
     }
 }
 
-impl Strike {
+impl InjectedFault {
     /// Lets it happen to this process, which speaks through `out`. Returns what is left to the device.
     pub fn happen(self, out: &mut dyn Write) -> Self {
         match self {

@@ -1,6 +1,6 @@
-//! Exhibits: the kernels of the audit's corpus, each one file with a family's manifest in its first comment.
+//! Corpus entries: the kernels of the audit's corpus, each one file with a family's manifest in its first comment.
 //!
-//! What many of them share stands in preludes, which an exhibit names and which are put before its own source.
+//! What many of them share stands in preludes, which a corpus entry names and which are put before its own source.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,19 +16,19 @@ use super::workload::{Case, Workload};
 /// What the audit answers where nothing caught a kernel.
 pub const PASSED: &str = "passed";
 
-/// The manifest keys that follow from the exhibit: a family of one kernel, one point, one dtype.
+/// The manifest keys that follow from the corpus entry: a family of one kernel, one point, one dtype.
 const FILLED_IN: [&str; 4] = ["name", "op", "dtypes", "params"];
 
-/// The architecture from which on an exhibit runs, where it does not say: the oldest that optloop supports.
+/// The architecture from which on a corpus entry runs, where it does not say: the oldest that optloop supports.
 const OLDEST_SM: i64 = 80;
 
 /// The outcomes that catch a kernel without a check of its output.
 const WITHOUT_CHECK: [&str; 3] = ["rejected_by_compiler", "crashed", "timed_out"];
 
-/// What kind of kernel an exhibit is.
+/// What kind of kernel a corpus entry is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum EntryKind {
     /// It looks right or fast and is neither, by design.
     Cheat,
     /// It has a bug.
@@ -37,7 +37,7 @@ pub enum Kind {
     Honest,
 }
 
-impl Kind {
+impl EntryKind {
     /// Returns the word that the audit prints.
     pub fn name(self) -> &'static str {
         match self {
@@ -50,18 +50,18 @@ impl Kind {
 
 /// A kernel of the corpus with the answers that are right for it.
 #[derive(Debug, Clone)]
-pub struct Exhibit {
+pub struct CorpusEntry {
     /// Name; its file is called the same.
     pub name: String,
     /// One sentence for people.
     pub about: String,
     /// What kind of kernel it is.
-    pub kind: Kind,
+    pub kind: EntryKind,
     /// Its numbers in the list of cheats of docs/audit.md.
     pub cheats: Vec<u32>,
     /// The answers that are right: an outcome's kind, with the check that caught it where one did. None for an honest kernel.
     pub caught_by: Vec<String>,
-    /// A workload like the named one, with the exhibit's own case alone.
+    /// A workload like the named one, with the corpus entry's own case alone.
     pub workload: Workload,
     /// The kernel as a family without parameters.
     pub family: Family,
@@ -72,7 +72,7 @@ pub struct Exhibit {
 #[derive(Deserialize)]
 struct Header {
     about: String,
-    kind: Kind,
+    kind: EntryKind,
     #[serde(default)]
     cheats: Vec<u32>,
     #[serde(default)]
@@ -90,7 +90,7 @@ struct Header {
     manifest: toml::Table,
 }
 
-impl Exhibit {
+impl CorpusEntry {
     /// Parses a file. `find_workload` and `find_prelude` read a workload and the text of a prelude by name. Errors are
     /// one sentence without the file's name.
     pub fn parse(
@@ -121,12 +121,12 @@ impl Exhibit {
         Ok(Self { name, about, kind, cheats, caught_by, workload, family, not_modelled, not_measured })
     }
 
-    /// Returns the exhibit's case.
+    /// Returns the corpus entry's case.
     pub fn case(&self) -> &Case {
         &self.workload.cases[0]
     }
 
-    /// Says why the exhibit cannot show on a device what it is there for, if it cannot.
+    /// Says why the corpus entry cannot show on a device what it is there for, if it cannot.
     pub fn not_on(&self, device: &DeviceInfo) -> Option<&str> {
         if device.sm < self.family.requires_sm {
             return Some("the device is older than the kernel");
@@ -137,11 +137,11 @@ impl Exhibit {
         }
     }
 
-    /// Tells whether an answer is right for the exhibit.
+    /// Tells whether an answer is right for the corpus entry.
     pub fn expects(&self, answer: &str) -> bool {
         match self.kind {
-            Kind::Honest => answer == PASSED,
-            Kind::Cheat | Kind::Broken => self.caught_by.iter().any(|expected| expected == answer),
+            EntryKind::Honest => answer == PASSED,
+            EntryKind::Cheat | EntryKind::Broken => self.caught_by.iter().any(|expected| expected == answer),
         }
     }
 }
@@ -149,8 +149,8 @@ impl Exhibit {
 impl Header {
     fn check(&self) -> Result<(), String> {
         match (self.kind, self.caught_by.is_empty()) {
-            (Kind::Honest, false) => return Err("`caught_by` of an honest kernel: leave it out".to_owned()),
-            (Kind::Cheat | Kind::Broken, true) => {
+            (EntryKind::Honest, false) => return Err("`caught_by` of an honest kernel: leave it out".to_owned()),
+            (EntryKind::Cheat | EntryKind::Broken, true) => {
                 return Err("`caught_by` is missing: name the answers that are right".to_owned());
             }
             _ => {}

@@ -14,14 +14,14 @@ use super::setup::Setup;
 use super::{Ended, Step, replays};
 use crate::domain::check::Check;
 use crate::domain::device::DeviceInfo;
-use crate::domain::op::{Op, Role, TensorSpec};
+use crate::domain::op::{Op, TensorRole, TensorSpec};
 use crate::domain::plan::LaunchPlan;
 use crate::domain::regime::Regime;
 use crate::domain::statistics::median;
 use crate::runner::benchmark;
 use crate::runner::device::{Device, Problem};
 use crate::runner::inputs::{decode, encode, mix, normal};
-use crate::runner::messages::{ExamineRequest, PlannedCase};
+use crate::runner::messages::{AcceptanceRequest, PlannedCase};
 use crate::runner::validate::scan;
 
 /// The most sets in the warm regime: enough for the cost of a replay to vanish beside the executions in it.
@@ -39,7 +39,7 @@ const MOST_BYTES: usize = 8 << 30;
 
 /// The most that contents which were never seen may take over those that were, beside the two allowances below; who skips work
 /// takes several times as long.
-const MOST_PACE: f64 = 1.5;
+const MOST_SLOWDOWN: f64 = 1.5;
 
 /// What a replay of few executions takes beyond its share of one of many: starting a graph and the two events around it, after a pause.
 /// With 5 us, and nothing for memory, 13 honest kernels of cases with 8 to 34 MB a set were called cheats (H200, 2026-11-22, three
@@ -56,7 +56,7 @@ const CHECK_SHARE: f64 = 0.02;
 pub fn check(
     device: &mut dyn Device,
     op: &'static dyn Op,
-    request: &ExamineRequest,
+    request: &AcceptanceRequest,
     step: &mut Step<'_>,
 ) -> Result<Option<f64>, Ended> {
     if !device.info().replays() {
@@ -95,14 +95,14 @@ fn sample_count(problem: &Problem<'_>, sets: usize) -> usize {
 
 /// Returns the longest that an honest kernel takes on contents that it never saw.
 fn most_ns(steady_ns: f64, sets: usize, memory_ns: f64) -> f64 {
-    steady_ns * MOST_PACE + REPLAY_NS / sets as f64 + memory_ns
+    steady_ns * MOST_SLOWDOWN + REPLAY_NS / sets as f64 + memory_ns
 }
 
 struct Runner<'a> {
     setup: Setup<'a>,
     regime: Regime,
     count: usize,
-    request: &'a ExamineRequest,
+    request: &'a AcceptanceRequest,
 }
 
 /// Random values, encoded, to cut contents from: drawing new ones for every set would take longer than all the rest.
@@ -117,19 +117,19 @@ type Cuts = Vec<usize>;
 impl Runner<'_> {
     fn compare(&self, device: &mut dyn Device, step: &mut Step<'_>) -> Result<f64, Ended> {
         let setup = &self.setup;
-        let mut pool = Pool::new(&setup.problem, mix(self.request.input_seed, &["pace"]));
-        step(setup.case, "pace");
+        let mut pool = Pool::new(&setup.problem, mix(self.request.input_seed, &["memoization"]));
+        step(setup.case, "memoization");
         let steady_ns = self.steady_ns(device, &mut pool)?;
-        let fresh_ns = self.fresh_ns(device, &mut pool, step)?;
-        if fresh_ns > most_ns(steady_ns, self.count, self.memory_ns(device.info())) {
+        let held_out_ns = self.held_out_ns(device, &mut pool, step)?;
+        if held_out_ns > most_ns(steady_ns, self.count, self.memory_ns(device.info())) {
             let message = format!(
                 "it takes {:.2} us on contents that it never saw, and {:.2} us on the same ones again and again",
-                fresh_ns / 1e3,
+                held_out_ns / 1e3,
                 steady_ns / 1e3
             );
-            return Err(setup.cheated(Check::Pace, message));
+            return Err(setup.cheated(Check::Memoization, message));
         }
-        Ok(fresh_ns / steady_ns)
+        Ok(held_out_ns / steady_ns)
     }
 
     /// What the inputs of a set may take to come from memory, where those that were timed are in L2: the copies that write them need not
@@ -156,13 +156,13 @@ impl Runner<'_> {
     }
 
     /// Times one execution on each set, all of them with contents of their own, and looks at every output of every sample.
-    fn fresh_ns(&self, device: &mut dyn Device, pool: &mut Pool, step: &mut Step<'_>) -> Result<f64, Ended> {
+    fn held_out_ns(&self, device: &mut dyn Device, pool: &mut Pool, step: &mut Step<'_>) -> Result<f64, Ended> {
         let setup = &self.setup;
         let wanted = sample_count(&setup.problem, self.count);
         let mut samples = Vec::with_capacity(wanted);
         with_capture(device, setup.case, &setup.works(), |device, capture| {
             for sample in 0..=wanted {
-                step(setup.case, "pace");
+                step(setup.case, "memoization");
                 let cuts = self.renew(device, pool)?;
                 let sampled_ns = setup.replay(device, capture)?;
                 if sample > 0 {
@@ -198,7 +198,7 @@ impl Runner<'_> {
         let Setup { problem, sets, tolerance, .. } = &self.setup;
         let wrong = |refusal| {
             let message = format!("wrong on contents that it never saw, when timed: {refusal}");
-            self.setup.cheated(Check::Fresh, message)
+            self.setup.cheated(Check::HeldOutInputs, message)
         };
         let seed = pool.rng.random();
         let compared = sets.draw(seed);
@@ -219,7 +219,7 @@ impl Pool {
     fn new(problem: &Problem<'_>, seed: u64) -> Self {
         let largest = input_tensors(problem).map(|tensor| tensor.elements()).max().unwrap_or(0);
         let shape = vec![largest + POOL_SPARE];
-        let pool = TensorSpec { name: "pool".to_owned(), dtype: problem.dtype, shape, role: Role::Input };
+        let pool = TensorSpec { name: "pool".to_owned(), dtype: problem.dtype, shape, role: TensorRole::Input };
         let bytes = encode(&normal(&pool, seed), problem.dtype);
         Self { bytes, rng: SmallRng::seed_from_u64(seed) }
     }

@@ -1,4 +1,4 @@
-//! What a worker says in a contest, of cold caches, and of a plan that is only timed.
+//! What a worker says in a comparison, of cold caches, and of a plan that is only timed.
 
 use optloop::domain::check::Check;
 use optloop::domain::plan::{Arg, Initial, Launch, LaunchPlan, Workspace};
@@ -13,31 +13,31 @@ use super::bench::{Bench, cold, small};
 /// The fault of a kernel that computes no more after 50,000 launches, or a few hundred on the fake device.
 const GIVES_UP: i64 = 19;
 
-/// A challenger and its twin are sampled in turns, and stay right.
+/// A challenger and its A/A control are sampled in turns, and stay right.
 pub async fn samples_in_turns(device: &str) {
     let mut bench = Bench::on(device).await;
     for case in [small(), cold()] {
-        let bench_entrant = bench.entrant(case.clone(), 0);
-        // The contest of the small case goes on beside the cold one's.
+        let bench_participant = bench.participant(case.clone(), 0);
+        // The comparison of the small case goes on beside the cold one's.
         let first = if case.name == "small" { 0 } else { 2 };
-        let challenger = bench.worker.enter(bench_entrant.clone()).await.unwrap();
-        let twin = bench.worker.enter(bench_entrant).await.unwrap();
-        assert_eq!(challenger.correctness, twin.correctness, "the same output on the same inputs");
-        for entrant in [first, first + 1, first + 1, first] {
-            let samples = bench.worker.sample(entrant, 5, &case.name).await.unwrap();
+        let challenger = bench.worker.enter(bench_participant.clone()).await.unwrap();
+        let control = bench.worker.enter(bench_participant).await.unwrap();
+        assert_eq!(challenger.correctness, control.correctness, "the same output on the same inputs");
+        for participant in [first, first + 1, first + 1, first] {
+            let samples = bench.worker.sample(participant, 5, &case.name).await.unwrap();
             assert_eq!(samples.len(), 5);
             assert!(samples.iter().all(|ns| *ns > 500.0 && *ns < 1e8), "{samples:?}");
-            assert_eq!(bench.worker.check(entrant, &case.name).await.unwrap(), challenger.correctness);
+            assert_eq!(bench.worker.check(participant, &case.name).await.unwrap(), challenger.correctness);
         }
     }
 }
 
-/// Every fault has its outcome in a contest, too. An entrant that fails leaves the others as they were, unless it takes the
-/// process down: then the contest is over.
+/// Every fault has its outcome in a comparison, too. A participant that fails leaves the others as they were, unless it
+/// takes the process down: then the comparison is over.
 pub async fn tells_right_from_broken(device: &str) {
     for (fault, expected, _) in FAULTS {
         let mut bench = Bench::on(device).await;
-        let [right, faulty] = [0, fault].map(|fault| bench.entrant(small(), fault));
+        let [right, faulty] = [0, fault].map(|fault| bench.participant(small(), fault));
         bench.worker.enter(right.clone()).await.unwrap();
         let sampled = match bench.worker.enter(faulty).await {
             Ok(_) => bench.worker.sample(1, 2, "small").await.map(drop),
@@ -52,7 +52,7 @@ pub async fn tells_right_from_broken(device: &str) {
         let after = bench.worker.sample(0, 2, "small").await;
         if ["crashed", "timed_out"].contains(&expected) {
             let Err(AskError::Machine(WorkerError::Broken(said))) = after else { panic!("{after:?}") };
-            assert_eq!(said, "the worker of a contest is gone");
+            assert_eq!(said, "the worker of a comparison is gone");
         } else {
             assert_eq!(after.unwrap().len(), 2, "after fault {fault}");
             bench.worker.check(0, "small").await.unwrap();
@@ -60,18 +60,18 @@ pub async fn tells_right_from_broken(device: &str) {
     }
 }
 
-/// Who computes for thousands of launches and then gives the same for ever passes an evaluation, and every block of a contest, whose
-/// contents are the same. It is found out at the end, and the others go on as they were.
+/// Who computes for thousands of launches and then gives the same for ever passes an evaluation, and every block of a
+/// comparison, whose contents are the same. It is found out at the end, and the others go on as they were.
 pub async fn finds_out_who_has_given_up(device: &str) {
     let mut bench = Bench::on(device).await;
     assert_eq!(bench.evaluate(GIVES_UP, 0, None).await.outcome.kind(), "measured");
-    let [right, patient] = [0, GIVES_UP].map(|fault| bench.entrant(small(), fault));
+    let [right, patient] = [0, GIVES_UP].map(|fault| bench.participant(small(), fault));
     bench.worker.enter(right).await.unwrap();
     let entered = bench.worker.enter(patient).await.unwrap();
     let samples = (60_000 / entered.launches_per_sample as usize).max(400);
     bench.worker.sample(1, samples, "small").await.unwrap();
     let Err(AskError::Variant(checked)) = bench.worker.check(1, "small").await else { panic!("it is caught") };
-    assert_eq!((checked.kind(), checked.check()), ("cheated", Some(Check::Fresh)), "{checked:?}");
+    assert_eq!((checked.kind(), checked.check()), ("cheated", Some(Check::HeldOutInputs)), "{checked:?}");
     assert_eq!(bench.worker.sample(0, 2, "small").await.unwrap().len(), 2);
     bench.worker.check(0, "small").await.unwrap();
 }
@@ -151,9 +151,9 @@ pub async fn refuses_a_plan_of_another_source(device: &str) {
 }
 
 /// A device that models its times has nothing to sample in turns.
-pub async fn holds_no_contests(device: &str) {
+pub async fn holds_no_comparisons(device: &str) {
     let mut bench = Bench::on(device).await;
-    let request = bench.entrant(small(), 0);
+    let request = bench.participant(small(), 0);
     let refused = bench.worker.enter(request).await.unwrap_err();
     let name = &bench.worker.info().name;
     let said =

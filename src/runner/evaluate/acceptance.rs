@@ -1,36 +1,37 @@
-//! The examination of a variant that is about to win: everything that is too slow to ask of every variant.
+//! The acceptance checks of a variant that is about to win: everything that is too slow to ask of every variant.
 
 use super::data::{Data, Inputs, draw, draw_into, encode, encode_into};
 use super::held::{with_module, with_sets};
 use super::setup::Setup;
-use super::{Ended, Step, pace};
+use super::{Ended, Step, memoization};
 use crate::domain::check::Check;
 use crate::domain::evaluation::Outcome;
 use crate::domain::op::{Op, Probe};
 use crate::ops;
 use crate::runner::device::{Device, Module, Problem};
 use crate::runner::inputs::{mix, round};
-use crate::runner::messages::{Examination, ExamineRequest, PlannedCase};
+use crate::runner::messages::{AcceptanceRequest, Accepted, PlannedCase};
 use crate::runner::validate::Refusal;
 
 /// The float64 work of one probe, over that of a check on random inputs: there are several, each shows in most of the rows, and all
-/// are examined together in the time of one check.
+/// are checked together in the time of one check.
 const PROBE_SHARE: f64 = 0.02;
 
-/// Examines a variant. `step` is called with a case's name and what is being done, before each step on the device.
-pub fn examine(device: &mut dyn Device, request: &ExamineRequest, step: &mut Step<'_>) -> Result<Examination, Ended> {
+/// Runs the acceptance checks on a variant. `step` is called with a case's name and what is being done, before each
+/// step on the device.
+pub fn accept(device: &mut dyn Device, request: &AcceptanceRequest, step: &mut Step<'_>) -> Result<Accepted, Ended> {
     let op = ops::find(&request.op).map_err(Ended::Machine)?;
-    let examiner = Examiner { op, request };
+    let checks = AcceptanceChecks { op, request };
     let name = request.case.case.name.as_str();
     step(name, "load");
-    with_module(device, name, &request.artifact, |device, module| examiner.check_accuracy(device, module, step))?;
+    with_module(device, name, &request.artifact, |device, module| checks.check_accuracy(device, module, step))?;
     step(name, "load");
     // It stays loaded throughout: what it kept from one input must not spoil the next.
     let outputs = with_module(device, name, &request.artifact, |device, module| {
-        Ok(examiner.probe(device, module, step)? + examiner.check_hidden(device, module, step)?)
+        Ok(checks.probe(device, module, step)? + checks.check_hidden(device, module, step)?)
     })?;
-    let pace = pace::check(device, op, request, step)?;
-    Ok(Examination { outputs: 1 + outputs, pace })
+    let slowdown = memoization::check(device, op, request, step)?;
+    Ok(Accepted { outputs: 1 + outputs, slowdown })
 }
 
 /// What the probes of a case are drawn into, one after the other: fresh memory takes longer than what is drawn into it.
@@ -39,15 +40,15 @@ struct Memory {
     inputs: Inputs,
 }
 
-struct Examiner<'a> {
+struct AcceptanceChecks<'a> {
     op: &'static dyn Op,
-    request: &'a ExamineRequest,
+    request: &'a AcceptanceRequest,
 }
 
-impl Examiner<'_> {
+impl AcceptanceChecks<'_> {
     /// Checks the case on random inputs that nobody saw, as accurately as a winner has to be.
     fn check_accuracy(&self, device: &mut dyn Device, module: Module, step: &mut Step<'_>) -> Result<(), Ended> {
-        let ExamineRequest { accuracy, measuring, input_seed, .. } = self.request;
+        let AcceptanceRequest { accuracy, measuring, input_seed, .. } = self.request;
         self.on(device, module, &self.request.case, |setup, device| {
             step(setup.case, "accuracy");
             let data = Data::new(&setup.problem, measuring.oracle_flop, mix(*input_seed, &["accuracy"]));
@@ -118,7 +119,7 @@ impl Examiner<'_> {
         PlannedCase { case, plan }: &PlannedCase,
         what: impl FnOnce(&Setup<'_>, &mut dyn Device) -> Result<T, Ended>,
     ) -> Result<T, Ended> {
-        let ExamineRequest { dtype, tolerance, .. } = self.request;
+        let AcceptanceRequest { dtype, tolerance, .. } = self.request;
         let problem = Problem { op: self.op, dims: &case.dims, dtype: *dtype };
         with_sets(device, &case.name, (&problem, plan), 1, |device, sets| {
             let seed = self.request.input_seed;

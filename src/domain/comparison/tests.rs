@@ -4,31 +4,31 @@ use crate::domain::statistics::rank_interval;
 use crate::domain::synthetic::{Machine, Noise};
 
 const ROUNDS: usize = 50;
-const BLOCK: usize = 10;
+const GROUP_SIZE: usize = 10;
 const NS: f64 = 20_000.0;
 
-/// An entrant with these blocks, for other modules' tests too.
-pub(crate) fn entrant(role: Role, blocks_ns: Vec<f64>) -> Entrant {
-    Entrant {
+/// A participant with these groups, for other modules' tests too.
+pub(crate) fn participant(role: Role, groups_ns: Vec<f64>) -> Participant {
+    Participant {
         role,
         name: format!("{role:?}"),
         iteration: None,
-        timing: timing(&blocks_ns),
-        blocks_ns,
+        timing: timing(&groups_ns),
+        groups_ns,
         correctness: None,
         machine: None,
         energy_j: None,
     }
 }
 
-/// A contest of these entrants, for other modules' tests too.
-pub(crate) fn contest(entrants: Vec<Entrant>) -> Contest {
-    Contest {
+/// A comparison of these participants, for other modules' tests too.
+pub(crate) fn comparison(participants: Vec<Participant>) -> Comparison {
+    Comparison {
         conditions: conditions(),
-        entrants,
-        block: BLOCK,
+        participants,
+        group_size: GROUP_SIZE,
         discarded_rounds: 0,
-        shrinkage: None,
+        winners_curse: None,
         floor_ns: None,
         others: Vec::new(),
         wall_s: None,
@@ -41,23 +41,23 @@ fn timing(samples: &[f64]) -> Timing {
     Timing { interval_ns, ..Timing::modelled(median(samples).unwrap()) }
 }
 
-/// Holds a contest of kernels that take so long on a machine with such a noise.
-fn hold(noise: Noise, seed: u64, rounds: usize, kernels: &[(Role, f64)]) -> Contest {
+/// Holds a comparison of kernels that take so long on a machine with such a noise.
+fn hold(noise: Noise, seed: u64, rounds: usize, kernels: &[(Role, f64)]) -> Comparison {
     let mut machine = Machine::new(noise, seed);
-    let mut blocks = vec![Vec::new(); kernels.len()];
+    let mut groups = vec![Vec::new(); kernels.len()];
     for round in 0..rounds {
         for index in order(kernels.len(), round) {
-            blocks[index].extend(median(&machine.samples(kernels[index].1, BLOCK)));
+            groups[index].extend(median(&machine.samples(kernels[index].1, GROUP_SIZE)));
         }
     }
-    contest(kernels.iter().zip(blocks).map(|(&(role, _), blocks)| entrant(role, blocks)).collect())
+    comparison(kernels.iter().zip(groups).map(|(&(role, _), groups)| participant(role, groups)).collect())
 }
 
-/// Returns in how many of 200 contests `found` holds.
-fn of_200(noise: Noise, other: (Role, f64), found: impl Fn(&Contest, &Entrant) -> bool) -> usize {
-    let kernels = [(Role::Challenger, NS), (Role::Twin, NS), other];
-    let contests = (0..200).map(|seed| hold(noise, seed, ROUNDS, &kernels));
-    contests.filter(|contest| found(contest, &contest.entrants[2])).count()
+/// Returns in how many of 200 comparisons `found` holds.
+fn of_200(noise: Noise, other: (Role, f64), found: impl Fn(&Comparison, &Participant) -> bool) -> usize {
+    let kernels = [(Role::Challenger, NS), (Role::Control, NS), other];
+    let comparisons = (0..200).map(|seed| hold(noise, seed, ROUNDS, &kernels));
+    comparisons.filter(|comparison| found(comparison, &comparison.participants[2])).count()
 }
 
 #[test]
@@ -67,23 +67,25 @@ fn every_second_round_goes_backwards_and_every_pair_begins_with_another() {
     assert_eq!(order(3, 6), order(3, 0));
 }
 
-/// The issue allows a winner in 5% of A/A contests. Beyond the noise of the twin there is none in nearly all of them.
+/// The issue allows a winner in 5% of A/A comparisons. Beyond the noise of the A/A control there is none in nearly all
+/// of them.
 #[test]
 fn a_kernel_does_not_beat_itself() {
     for (name, noise) in Noise::KINDS {
-        let called =
-            of_200(noise, (Role::Incumbent, NS), |contest, other| contest.beats(other) || contest.loses_to(other));
-        assert!(called <= 2, "{name}: {called} of 200 A/A contests have a winner");
+        let called = of_200(noise, (Role::Incumbent, NS), |comparison, other| {
+            comparison.beats(other) || comparison.loses_to(other)
+        });
+        assert!(called <= 2, "{name}: {called} of 200 A/A comparisons have a winner");
     }
 }
 
-/// Without the noise added, the interval of an A/A contest misses 1 as often as a 95% interval may: binomial(200, 0.05) has
-/// its mean at 10 and a standard deviation of 3.1.
+/// Without the noise added, the interval of an A/A comparison misses 1 as often as a 95% interval may: binomial(200,
+/// 0.05) has its mean at 10 and a standard deviation of 3.1.
 #[test]
 fn the_interval_of_the_ratio_covers_the_true_ratio_as_often_as_it_says() {
     for (name, noise) in Noise::KINDS {
-        let missed = of_200(noise, (Role::Incumbent, 1.02 * NS), |contest, other| {
-            let Interval { lo, hi } = contest.over_challenger(other).unwrap().interval;
+        let missed = of_200(noise, (Role::Incumbent, 1.02 * NS), |comparison, other| {
+            let Interval { lo, hi } = comparison.over_challenger(other).unwrap().interval;
             !(lo..=hi).contains(&1.02)
         });
         assert!((1..=20).contains(&missed), "{name}: {missed} of 200 intervals miss the true ratio");
@@ -93,23 +95,23 @@ fn the_interval_of_the_ratio_covers_the_true_ratio_as_often_as_it_says() {
 #[test]
 fn an_advantage_of_two_percent_is_found() {
     for (name, noise) in Noise::KINDS {
-        let found = of_200(noise, (Role::Incumbent, 1.02 * NS), Contest::beats);
-        assert!(found >= 190, "{name}: {found} of 200 contests find it");
-        let lost = of_200(noise, (Role::Incumbent, 0.98 * NS), Contest::loses_to);
-        assert!(lost >= 190, "{name}: {lost} of 200 contests find the disadvantage");
+        let found = of_200(noise, (Role::Incumbent, 1.02 * NS), Comparison::beats);
+        assert!(found >= 190, "{name}: {found} of 200 comparisons find it");
+        let lost = of_200(noise, (Role::Incumbent, 0.98 * NS), Comparison::loses_to);
+        assert!(lost >= 190, "{name}: {lost} of 200 comparisons find the disadvantage");
     }
 }
 
 /// The same kernel twice, 500 samples after 500 samples, as tools do that time one variant after the other.
 #[test]
-fn what_fools_two_series_one_after_the_other_does_not_fool_a_contest() {
+fn what_fools_two_series_one_after_the_other_does_not_fool_a_comparison() {
     for (name, noise, least_fooled) in [("drift", Noise::DRIFT, 190), ("bimodal", Noise::BIMODAL, 80)] {
         let fooled = (0..200).filter(|&seed| {
             let mut machine = Machine::new(noise, seed);
             let mut figure = || Figure {
                 conditions: conditions(),
                 name: "a kernel".to_owned(),
-                timing: timing(&machine.samples(NS, ROUNDS * BLOCK)),
+                timing: timing(&machine.samples(NS, ROUNDS * GROUP_SIZE)),
             };
             let Interval { lo, hi } = compare(&figure(), &figure()).unwrap().interval;
             // By as much as would be worth a commit.
@@ -117,11 +119,11 @@ fn what_fools_two_series_one_after_the_other_does_not_fool_a_contest() {
         });
         let fooled = fooled.count();
         assert!(fooled >= least_fooled, "{name}: only {fooled} of 200 pairs of series look different by 0.5%");
-        let called = of_200(noise, (Role::Incumbent, NS), |contest, other| {
-            let Interval { lo, hi } = contest.over_challenger(other).unwrap().interval;
+        let called = of_200(noise, (Role::Incumbent, NS), |comparison, other| {
+            let Interval { lo, hi } = comparison.over_challenger(other).unwrap().interval;
             hi < 0.995 || lo > 1.005
         });
-        assert_eq!(called, 0, "{name}: so many contests look different by 0.5%");
+        assert_eq!(called, 0, "{name}: so many comparisons look different by 0.5%");
     }
 }
 
@@ -130,21 +132,21 @@ fn what_fools_two_series_one_after_the_other_does_not_fool_a_contest() {
 fn a_linear_drift_cancels() {
     let steep = Noise { drift: 0.1, ..Noise::default() };
     let kernels = [(Role::Challenger, NS), (Role::Incumbent, NS), (Role::Baseline, 2.0 * NS)];
-    let contest = hold(steep, 0, LEAST_ROUNDS, &kernels);
-    let (_, one) = contest.against(Role::Incumbent).unwrap();
-    let (_, two) = contest.against(Role::Baseline).unwrap();
+    let comparison = hold(steep, 0, LEAST_ROUNDS, &kernels);
+    let (_, one) = comparison.against(Role::Incumbent).unwrap();
+    let (_, two) = comparison.against(Role::Baseline).unwrap();
     assert!((one.estimate - 1.0).abs() < 1e-5 && (two.estimate - 2.0).abs() < 1e-5, "{one:?} {two:?}");
-    let within = contest.entrants[1].blocks_ns[0] / contest.entrants[0].blocks_ns[0];
+    let within = comparison.participants[1].groups_ns[0] / comparison.participants[0].groups_ns[0];
     assert!(within > 1.0009, "without the second round it is {within}");
 }
 
 #[test]
-fn a_contest_of_too_few_rounds_has_no_ratio_and_no_winner() {
-    let kernels = [(Role::Challenger, NS), (Role::Twin, NS), (Role::Incumbent, 1.9 * NS)];
+fn a_comparison_of_too_few_rounds_has_no_ratio_and_no_winner() {
+    let kernels = [(Role::Challenger, NS), (Role::Control, NS), (Role::Incumbent, 1.9 * NS)];
     let brief = hold(Noise::WHITE, 0, LEAST_ROUNDS - 1, &kernels);
-    assert!(brief.against(Role::Incumbent).is_none() && !brief.beats(&brief.entrants[2]));
+    assert!(brief.against(Role::Incumbent).is_none() && !brief.beats(&brief.participants[2]));
     let enough = hold(Noise::WHITE, 0, LEAST_ROUNDS, &kernels);
-    assert!(enough.beats(&enough.entrants[2]));
+    assert!(enough.beats(&enough.participants[2]));
 }
 
 /// A start of two seconds is a thousand times as slow as what beats it, and two looks at it show that.
@@ -155,10 +157,10 @@ fn who_is_far_behind_takes_part_in_two_rounds_and_has_a_wide_interval() {
     assert_eq!(rounds(&[1e8, 9e8]), [usize::MAX; 2], "it is not far behind");
     for (name, noise) in Noise::KINDS {
         let missed = (0..200).filter(|&seed| {
-            let mut contest = hold(noise, seed, ROUNDS, &[(Role::Challenger, NS), (Role::Incumbent, 1e3 * NS)]);
-            contest.entrants[1].blocks_ns.truncate(FAR_ROUNDS);
-            let (far, ratio) = contest.against(Role::Incumbent).unwrap();
-            assert!(contest.beats(far), "{name}: {ratio:?}");
+            let mut comparison = hold(noise, seed, ROUNDS, &[(Role::Challenger, NS), (Role::Incumbent, 1e3 * NS)]);
+            comparison.participants[1].groups_ns.truncate(FAR_ROUNDS);
+            let (far, ratio) = comparison.against(Role::Incumbent).unwrap();
+            assert!(comparison.beats(far), "{name}: {ratio:?}");
             !(ratio.interval.lo..=ratio.interval.hi).contains(&1e3)
         });
         let missed = missed.count();
@@ -169,14 +171,14 @@ fn who_is_far_behind_takes_part_in_two_rounds_and_has_a_wide_interval() {
 #[test]
 fn a_block_is_so_short_that_there_are_enough_rounds() {
     let sampling = Sampling { least: 500, most: 2000, relative_error: 0.001, max_ns: 60e9 };
-    assert_eq!(blocks(10, &sampling, &[2e5, 4e5]), [10, 10]);
-    assert_eq!(blocks(10, &Sampling { least: 60, ..sampling }, &[2e5]), [5]);
-    assert_eq!(blocks(10, &sampling, &[2e5, 8e5, 64e6]), [10, 5, 1], "a slow entrant samples less");
-    assert_eq!(blocks(10, &sampling, &[2e6, 2e6, 3e5]), [10, 10, 10], "the challenger never does");
+    assert_eq!(group_sizes(10, &sampling, &[2e5, 4e5]), [10, 10]);
+    assert_eq!(group_sizes(10, &Sampling { least: 60, ..sampling }, &[2e5]), [5]);
+    assert_eq!(group_sizes(10, &sampling, &[2e5, 8e5, 64e6]), [10, 5, 1], "a slow participant samples less");
+    assert_eq!(group_sizes(10, &sampling, &[2e6, 2e6, 3e5]), [10, 10, 10], "the challenger never does");
 }
 
 #[test]
-fn a_contest_goes_on_until_every_entrant_is_precise_or_one_may_take_no_more() {
+fn a_comparison_goes_on_until_every_participant_is_precise_or_one_may_take_no_more() {
     let sampling = Sampling { least: 20, most: 40, relative_error: 0.01, max_ns: 1e9 };
     let (precise, vague) = (vec![100.0; 20], [[90.0, 110.0]; 10].concat());
     let over = |samples: &[&Vec<f64>], launches: &[u32]| is_over(samples, launches, &vec![1; samples.len()], &sampling);
@@ -189,47 +191,47 @@ fn a_contest_goes_on_until_every_entrant_is_precise_or_one_may_take_no_more() {
     assert!(!over(&[&precise, &vague], &[1, 499_999]));
     let sampling = Sampling { least: 60, most: 200, ..sampling };
     let slow = |fast, slow| is_over(&[vec![100.0; fast], vec![1e5; slow]], &[1, 1], &[4, 2], &sampling);
-    assert!(!slow(60, 29) && slow(60, 30), "an entrant with half the block needs half the samples");
+    assert!(!slow(60, 29) && slow(60, 30), "a participant with half the group needs half the samples");
     let endless = Sampling { max_ns: 1.0, ..sampling };
     let rounds = |rounds| is_over(&[vec![100.0; rounds * 4]], &[1], &[4], &endless);
     assert!(!rounds(LEAST_ROUNDS - 1) && rounds(LEAST_ROUNDS), "time does not end it before there is an interval");
 }
 
 #[test]
-fn among_near_ties_the_challenger_stays_unless_a_rival_beats_it() {
-    let settled = |seed, rivals: [f64; 2]| {
-        let [a, b] = rivals.map(|share| (Role::Rival, share * NS));
-        let kernels = [(Role::Challenger, NS), (Role::Twin, NS), (Role::Baseline, 0.5 * NS), a, b];
+fn among_near_ties_the_challenger_stays_unless_a_near_tie_beats_it() {
+    let settled = |seed, near_ties: [f64; 2]| {
+        let [a, b] = near_ties.map(|share| (Role::NearTie, share * NS));
+        let kernels = [(Role::Challenger, NS), (Role::Control, NS), (Role::Baseline, 0.5 * NS), a, b];
         beating(&hold(Noise::ALL, seed, ROUNDS, &kernels)).first().copied().unwrap_or(0)
     };
-    let count = |rivals, expected| (0..100).filter(|&seed| settled(seed, rivals) == expected).count();
+    let count = |near_ties, expected| (0..100).filter(|&seed| settled(seed, near_ties) == expected).count();
     let kept = count([1.0, 1.0], 0);
-    assert!(kept >= 98, "{kept} of 100 contests of equals leave the challenger, and never a baseline");
+    assert!(kept >= 98, "{kept} of 100 comparisons of equals leave the challenger, and never a baseline");
     let (first, second) = (count([0.98, 0.99], 3), count([0.99, 0.97], 4));
-    assert!(first >= 95 && second >= 95, "{first} and {second} of 100 contests find the fastest");
+    assert!(first >= 95 && second >= 95, "{first} and {second} of 100 comparisons find the fastest");
     let kernels = [1.0, 0.9, 0.5, 0.7].map(|share| share * NS);
     let kernels =
-        [Role::Challenger, Role::Rival, Role::Rival, Role::Rival].into_iter().zip(kernels).collect::<Vec<_>>();
+        [Role::Challenger, Role::NearTie, Role::NearTie, Role::NearTie].into_iter().zip(kernels).collect::<Vec<_>>();
     assert_eq!(beating(&hold(Noise::WHITE, 0, ROUNDS, &kernels)), [2, 3, 1], "all that beat it, the fastest first");
 }
 
 #[test]
-fn a_rival_below_the_floor_does_not_win() {
-    let kernels = [(Role::Challenger, NS), (Role::Twin, NS), (Role::Rival, 0.5 * NS)];
-    let mut contest = hold(Noise::WHITE, 0, ROUNDS, &kernels);
-    assert_eq!(beating(&contest), [2]);
-    contest.floor_ns = Some(0.9 * NS);
-    assert!(beating(&contest).is_empty());
+fn a_near_tie_below_the_floor_does_not_win() {
+    let kernels = [(Role::Challenger, NS), (Role::Control, NS), (Role::NearTie, 0.5 * NS)];
+    let mut comparison = hold(Noise::WHITE, 0, ROUNDS, &kernels);
+    assert_eq!(beating(&comparison), [2]);
+    comparison.floor_ns = Some(0.9 * NS);
+    assert!(beating(&comparison).is_empty());
 }
 
 #[test]
 fn only_what_is_clearly_below_the_floor_is_an_error() {
-    let mut contest = contest(vec![entrant(Role::Challenger, vec![NS; 12])]);
-    assert!(!contest.below_floor(), "no floor is known");
-    contest.floor_ns = Some(1.02 * NS);
-    assert!(!contest.below_floor());
-    contest.floor_ns = Some(1.04 * NS);
-    assert!(contest.below_floor());
+    let mut comparison = comparison(vec![participant(Role::Challenger, vec![NS; 12])]);
+    assert!(!comparison.below_floor(), "no floor is known");
+    comparison.floor_ns = Some(1.02 * NS);
+    assert!(!comparison.below_floor());
+    comparison.floor_ns = Some(1.04 * NS);
+    assert!(comparison.below_floor());
 }
 
 #[test]

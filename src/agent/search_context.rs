@@ -2,17 +2,17 @@
 
 use crate::domain::device::DeviceInfo;
 use crate::domain::family::Family;
-use crate::domain::history::{History, Point};
+use crate::domain::history::{ConfigurationId, History};
 use crate::domain::hypothesis::Hypothesis;
 use crate::domain::ids::IterationId;
 use crate::domain::origin::{Origin, Purpose};
-use crate::domain::proposal::{Idea, KnownWinner};
+use crate::domain::proposal::{KnownWinner, Suggestion};
 use crate::domain::space::Space;
 use crate::domain::variant::Params;
 use crate::domain::workload::{Case, Workload};
 
 /// Everything that a proposer may choose from.
-pub struct Landscape<'a> {
+pub struct SearchContext<'a> {
     /// The workload, with the selected cases.
     pub workload: &'a Workload,
     /// The families to search: those that fit workload and device and that the user did not leave out.
@@ -25,7 +25,7 @@ pub struct Landscape<'a> {
     pub device: &'a DeviceInfo,
 }
 
-impl<'a> Landscape<'a> {
+impl<'a> SearchContext<'a> {
     /// Collects the families that are `searched` and can compute the workload on the device.
     pub fn new(
         workload: &'a Workload,
@@ -63,11 +63,11 @@ impl<'a> Landscape<'a> {
 
     /// Tells whether a point has been proposed before.
     pub fn is_new(&self, family: &Family, params: &Params, case: &Case, history: &History) -> bool {
-        !history.proposed.contains(&Point::new(&family.name, &family.specialization(case), params))
+        !history.proposed.contains(&ConfigurationId::new(&family.name, &family.specialization(case), params))
     }
 
-    /// Makes an idea out of a point.
-    pub fn idea(
+    /// Makes a suggestion out of a point.
+    pub fn suggestion(
         &self,
         family: &'a Family,
         params: Params,
@@ -75,8 +75,8 @@ impl<'a> Landscape<'a> {
         hypothesis: Hypothesis,
         origin: Origin,
         parent: Option<IterationId>,
-    ) -> Result<Idea, String> {
+    ) -> Result<Suggestion, String> {
         let (family, cases) = (family.name.clone(), self.served(family, &params, case)?);
-        Ok(Idea { family, params, cases, hypothesis, parent, purpose: Purpose::Screening, origin })
+        Ok(Suggestion { family, params, cases, hypothesis, parent, purpose: Purpose::Screening, origin })
     }
 }

@@ -1,10 +1,10 @@
-//! Figures that come from contests.
+//! Figures that come from comparisons.
 
 use super::*;
-use crate::domain::contest::{Contest, Entrant, Role};
+use crate::domain::comparison::{Comparison, Participant, Role};
 use crate::domain::ids::IterationId;
 use crate::domain::record::Final;
-use crate::store::testing::{contest, entrant};
+use crate::store::testing::{comparison, participant};
 
 /// What the best variant of the first case and its second best were held against, each in its own confirmation.
 fn confirmed() -> SessionRecord {
@@ -12,30 +12,33 @@ fn confirmed() -> SessionRecord {
     let held = |sides: [(IterationId, f64); 2]| {
         let [(challenger, us), (incumbent, incumbent_us)] = sides;
         let mut sides = vec![
-            entrant(Role::Challenger, "tiled", Some(challenger), us),
-            entrant(Role::Twin, "tiled", Some(challenger), us),
-            entrant(Role::Incumbent, "tiled", Some(incumbent), incumbent_us),
+            participant(Role::Challenger, "tiled", Some(challenger), us),
+            participant(Role::Control, "tiled", Some(challenger), us),
+            participant(Role::Incumbent, "tiled", Some(incumbent), incumbent_us),
         ];
-        sides.push(entrant(Role::Baseline, "torch sdpa (cudnn)", None, 40.0));
-        contest("b1h1s128", sides)
+        sides.push(participant(Role::Baseline, "torch sdpa (cudnn)", None, 40.0));
+        comparison("b1h1s128", sides)
     };
-    record.iterations[1].measurements[0].contest = Some(held([(IterationId(2), 64.0), (IterationId(1), 80.0)]));
-    let second =
-        Contest { shrinkage: Some(1.01), others: Vec::new(), ..held([(IterationId(3), 50.0), (IterationId(2), 64.0)]) };
-    record.iterations[2].measurements[0].contest = Some(second);
+    record.iterations[1].measurements[0].comparison = Some(held([(IterationId(2), 64.0), (IterationId(1), 80.0)]));
+    let second = Comparison {
+        winners_curse: Some(1.01),
+        others: Vec::new(),
+        ..held([(IterationId(3), 50.0), (IterationId(2), 64.0)])
+    };
+    record.iterations[2].measurements[0].comparison = Some(second);
     record
 }
 
 /// A final that takes the case from iteration 3 to iteration 2, with which it is level.
 fn settled() -> SessionRecord {
     let mut record = confirmed();
-    let sides: Vec<Entrant> = vec![
-        entrant(Role::Challenger, "tiled 256", Some(IterationId(3)), 50.0),
-        entrant(Role::Twin, "tiled 256", Some(IterationId(3)), 50.0),
-        entrant(Role::Rival, "tiled 128", Some(IterationId(2)), 49.5),
-        entrant(Role::Baseline, "torch sdpa (cudnn)", None, 40.0),
+    let sides: Vec<Participant> = vec![
+        participant(Role::Challenger, "tiled 256", Some(IterationId(3)), 50.0),
+        participant(Role::Control, "tiled 256", Some(IterationId(3)), 50.0),
+        participant(Role::NearTie, "tiled 128", Some(IterationId(2)), 49.5),
+        participant(Role::Baseline, "torch sdpa (cudnn)", None, 40.0),
     ];
-    record.finals.push(Final { contest: contest("b1h1s128", sides), winner: IterationId(2) });
+    record.finals.push(Final { comparison: comparison("b1h1s128", sides), winner: IterationId(2) });
     record
 }
 
@@ -46,7 +49,7 @@ fn section(report: &Report, from: &str, to: &str) -> String {
 }
 
 #[test]
-fn the_figures_of_a_case_are_those_of_the_contest_of_its_best_variant() {
+fn the_figures_of_a_case_are_those_of_the_comparison_of_its_best_variant() {
     let report = report(&confirmed());
     insta::assert_snapshot!(section(&report, "## Result", "## Iterations"), @r#"
     ## Result
@@ -67,13 +70,13 @@ fn the_figures_of_a_case_are_those_of_the_contest_of_its_best_variant() {
     | b8h8s512 | 400.00 | 1.00× | 10.0 | 0.01% | 2 / 58 | tiled BLOCK=64 PAD=8 (`67df4d5f39`) |
     | b16h8s512 | - | - | - | - | - / 58 | - |
 
-    How these figures were taken: best variant, its twin and the baseline in turns, a block of samples each. The noise is how far from 1 the interval of the variant over its own twin reaches; a difference below it is none. Energy is that of one execution, ours / baseline.
+    How these figures were taken: best variant, its A/A control and the baseline in turns, a group of samples each. The noise is how far from 1 the interval of the variant over its own A/A control reaches; a difference below it is none. Energy is that of one execution, ours / baseline.
 
     | Case | Held as | Rounds | Discarded | Samples | Noise (A/A) | SM clock (MHz) | Power (W) | Temperature (°C) | Throttled by | Energy (mJ) |
     |---|---|--:|--:|--:|--:|--:|--:|--:|---|--:|
     | b1h1s128 | confirmation | 12 | 2 | 12 | 0.38% | 1965 to 1980 | 72 | 64 | power cap | 250.00 / - |
 
-    - From screening to the contest the time of 2 winners changed by +3.6% in the median and by +6.2% at worst.
+    - From screening to the comparison the time of 2 winners changed by +3.6% in the median and by +6.2% at worst.
     - No final was held of `b1h1s128`: the figures are those of the confirmation.
 
     Every baseline as it was timed alone before the first iteration. Eager is a call without a graph, the host's work with it, as a user without graphs sees it.
@@ -97,10 +100,10 @@ fn a_final_settles_a_near_tie_and_gives_the_figures() {
     let record = settled();
     let report = report(&record);
     let case = &report.cases[0];
-    let final_ = &record.finals[0].contest;
+    let final_ = &record.finals[0].comparison;
     assert_eq!(case.iteration, Some(IterationId(2)));
-    assert_eq!(case.best_us, Some(final_.entrants[2].timing.median_ns / 1000.0));
-    insta::assert_json_snapshot!((&case.ratio_to_baseline, &case.contest), @r#"
+    assert_eq!(case.best_us, Some(final_.participants[2].timing.median_ns / 1000.0));
+    insta::assert_json_snapshot!((&case.ratio_to_baseline, &case.comparison), @r#"
     [
       {
         "estimate": 0.8101035661040245,
@@ -145,7 +148,7 @@ fn a_final_settles_a_near_tie_and_gives_the_figures() {
         "others": [
           "python3 (process 4242, 512 MiB)"
         ],
-        "rivals": [
+        "near_ties": [
           {
             "iteration": 3,
             "name": "tiled 256",
@@ -162,13 +165,13 @@ fn a_final_settles_a_near_tie_and_gives_the_figures() {
     ]
     "#);
     insta::assert_snapshot!(section(&report, "How these figures", "## Iterations"), @"
-    How these figures were taken: best variant, its twin and the baseline in turns, a block of samples each. The noise is how far from 1 the interval of the variant over its own twin reaches; a difference below it is none. Energy is that of one execution, ours / baseline.
+    How these figures were taken: best variant, its A/A control and the baseline in turns, a group of samples each. The noise is how far from 1 the interval of the variant over its own A/A control reaches; a difference below it is none. Energy is that of one execution, ours / baseline.
 
     | Case | Held as | Rounds | Discarded | Samples | Noise (A/A) | SM clock (MHz) | Power (W) | Temperature (°C) | Throttled by | Energy (mJ) |
     |---|---|--:|--:|--:|--:|--:|--:|--:|---|--:|
     | b1h1s128 | final | 12 | 2 | 12 | 0.38% | 1965 to 1980 | 72 | 64 | power cap | 250.00 / - |
 
-    - From screening to the contest the time of 2 winners changed by +3.6% in the median and by +6.2% at worst.
+    - From screening to the comparison the time of 2 winners changed by +3.6% in the median and by +6.2% at worst.
     - The final of `b1h1s128` left iteration 2 as the best: iteration 3 takes 1.009× (1.003 to 1.015) as long.
     - Other processes were on the GPU while `b1h1s128` was timed: python3 (process 4242, 512 MiB).
 
@@ -184,10 +187,10 @@ fn a_final_settles_a_near_tie_and_gives_the_figures() {
 fn a_start_that_nothing_beat_is_no_win_however_well_it_was_measured() {
     let mut record = record();
     let sides = vec![
-        entrant(Role::Challenger, "tiled", Some(IterationId(1)), 400.0),
-        entrant(Role::Twin, "tiled", Some(IterationId(1)), 400.0),
+        participant(Role::Challenger, "tiled", Some(IterationId(1)), 400.0),
+        participant(Role::Control, "tiled", Some(IterationId(1)), 400.0),
     ];
-    record.finals.push(Final { contest: contest("b8h8s512", sides), winner: IterationId(1) });
+    record.finals.push(Final { comparison: comparison("b8h8s512", sides), winner: IterationId(1) });
     let report = report(&record);
     assert!(report.cases[1].confirmed);
     let steps = report.next_steps.join("\n");
@@ -208,7 +211,7 @@ fn times_of_two_regimes_are_not_divided() {
 #[test]
 fn a_time_below_the_floor_is_an_error_and_no_win() {
     let mut record = confirmed();
-    record.iterations[2].measurements[0].contest.as_mut().unwrap().floor_ns = Some(60_000.0);
+    record.iterations[2].measurements[0].comparison.as_mut().unwrap().floor_ns = Some(60_000.0);
     let steps = report(&record).next_steps.join("\n");
     assert!(steps.contains("`b1h1s128` is faster than its floor"), "{steps}");
 }
@@ -216,8 +219,8 @@ fn a_time_below_the_floor_is_an_error_and_no_win() {
 #[test]
 fn what_is_level_with_the_baseline_is_not_called_slower() {
     let mut record = confirmed();
-    let contest = record.iterations[2].measurements[0].contest.as_mut().unwrap();
-    contest.entrants[3] = entrant(Role::Baseline, "torch sdpa (cudnn)", None, 49.8);
+    let comparison = record.iterations[2].measurements[0].comparison.as_mut().unwrap();
+    comparison.participants[3] = participant(Role::Baseline, "torch sdpa (cudnn)", None, 49.8);
     let steps = report(&record).next_steps.join("\n");
     assert!(steps.contains("`b1h1s128` is level with torch sdpa (cudnn)"), "{steps}");
 }
@@ -227,25 +230,28 @@ fn without_pytorch_the_report_says_what_the_baseline_is() {
     let mut record = record();
     record.environment.torch = None;
     let baseline = &mut record.baselines[0];
-    baseline.name = Baseline::reference_name(TimeSource::Measured, "tiled");
+    baseline.name = Baseline::initial_kernel_name(TimeSource::Measured, "tiled");
     baseline.kind = BaselineKind::InitialKernel;
     let markdown = report(&record).to_markdown().unwrap();
     let said = "Nothing that a user would use could be timed for `b1h1s128`, for there is no PyTorch: the baseline is the \
-                workload's reference kernel at its seed.";
+                workload's initial kernel.";
     assert!(markdown.contains(said), "{markdown}");
 }
 
 /// The first iteration is that of the reference's seed.
 #[test]
-fn a_reference_that_stood_for_the_baseline_in_a_contest_is_called_so() {
+fn an_initial_kernel_that_stood_for_the_baseline_in_a_comparison_is_called_so() {
     let mut record = confirmed();
-    let contest = record.iterations[2].measurements[0].contest.as_mut().unwrap();
-    contest.entrants[3] = entrant(Role::Baseline, "tiled 67df4d5f39", Some(IterationId(1)), 80.0);
+    let comparison = record.iterations[2].measurements[0].comparison.as_mut().unwrap();
+    comparison.participants[3] = participant(Role::Baseline, "tiled 67df4d5f39", Some(IterationId(1)), 80.0);
     let report = report(&record);
     let baseline = report.cases[0].baseline.as_ref().unwrap();
-    assert_eq!((baseline.name.as_str(), baseline.is_reference), ("measured, the seed of tiled", true));
+    assert_eq!(
+        (baseline.name.as_str(), baseline.is_initial_kernel),
+        ("measured, the default configuration of tiled", true)
+    );
     let ratio = report.cases[0].ratio_to_start.unwrap();
-    assert!(ratio.paired && (ratio.estimate - 1.6).abs() < 0.05, "the start was in the same contest: {ratio:?}");
+    assert!(ratio.paired && (ratio.estimate - 1.6).abs() < 0.05, "the start was in the same comparison: {ratio:?}");
     assert!(report.to_markdown().unwrap().contains("could be timed for `b1h1s128`: the baseline is"));
 }
 

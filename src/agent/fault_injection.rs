@@ -1,4 +1,4 @@
-//! The proposer of drills: what `local` proposes, with kernels mixed in that are broken on purpose.
+//! The proposer of fault injection: what `local` proposes, with kernels mixed in that are broken on purpose.
 //!
 //! A session has to survive them: each gets its outcome, and those after it are measured as if nothing had been.
 
@@ -8,73 +8,73 @@ use rand::{Rng, SeedableRng};
 
 use super::diagnosis::Diagnosis;
 use super::local::Local;
-use super::{Landscape, Proposer};
+use super::{Proposer, SearchContext};
 use crate::domain::family::Family;
 use crate::domain::history::History;
 use crate::domain::hypothesis::Hypothesis;
 use crate::domain::origin::Origin;
-use crate::domain::proposal::Idea;
+use crate::domain::proposal::Suggestion;
 use crate::domain::statistics::Interval;
 use crate::domain::workload::Case;
 
 /// The share of broken kernels: more than any proposer worth its name comes up with.
 const BROKEN_SHARE: f64 = 0.3;
 
-/// The axis that says what is wrong with a kernel, 0 for nothing.
+/// The parameter that says what is wrong with a kernel, 0 for nothing.
 const FAULT: &str = "FAULT";
 
 /// See the module.
-pub struct Drill {
+pub struct FaultInjection {
     rng: SmallRng,
     local: Local,
 }
 
-impl Drill {
+impl FaultInjection {
     /// Makes a proposer whose choices follow from `seed`.
     pub fn new(seed: u64) -> Self {
         Self { rng: SmallRng::seed_from_u64(seed), local: Local::new(seed) }
     }
 
     /// Draws a point of a family that is broken on purpose, searched or not. `Ok(None)` where there is none left.
-    fn broken(&mut self, landscape: &Landscape<'_>, history: &History) -> Result<Option<Idea>, String> {
-        let fits = |family: &&Family| family.fits(landscape.workload, landscape.device);
-        let families: Vec<&Family> = landscape.all.iter().filter(|family| is_broken(family)).filter(fits).collect();
-        let (Some(family), Some(case)) =
-            (families.choose(&mut self.rng), landscape.workload.cases.choose(&mut self.rng))
+    fn broken(&mut self, context: &SearchContext<'_>, history: &History) -> Result<Option<Suggestion>, String> {
+        let fits = |family: &&Family| family.fits(context.workload, context.device);
+        let families: Vec<&Family> = context.all.iter().filter(|family| is_broken(family)).filter(fits).collect();
+        let (Some(family), Some(case)) = (families.choose(&mut self.rng), context.workload.cases.choose(&mut self.rng))
         else {
             return Ok(None);
         };
-        let is_new = |params: &_| landscape.is_new(family, params, case, history);
-        let point = landscape.space(family, case).random_where(&mut self.rng, is_new)?;
-        let idea = |params| landscape.idea(family, params, case, claim(family, case), Origin::InjectedFault, None);
-        point.map(idea).transpose()
+        let is_new = |params: &_| context.is_new(family, params, case, history);
+        let configuration = context.space(family, case).random_where(&mut self.rng, is_new)?;
+        let suggestion =
+            |params| context.suggestion(family, params, case, claim(family, case), Origin::InjectedFault, None);
+        configuration.map(suggestion).transpose()
     }
 }
 
-impl Proposer for Drill {
+impl Proposer for FaultInjection {
     fn name(&self) -> &'static str {
-        super::DRILL
+        super::FAULT_INJECTION
     }
 
     fn propose(
         &mut self,
-        landscape: &Landscape<'_>,
+        context: &SearchContext<'_>,
         diagnosis: &Diagnosis,
         history: &History,
         under_way: usize,
-    ) -> Result<Option<Idea>, String> {
+    ) -> Result<Option<Suggestion>, String> {
         if self.rng.random_bool(BROKEN_SHARE)
-            && let Some(broken) = self.broken(landscape, history)?
+            && let Some(broken) = self.broken(context, history)?
         {
             return Ok(Some(broken));
         }
-        self.local.propose(landscape, diagnosis, history, under_way)
+        self.local.propose(context, diagnosis, history, under_way)
     }
 }
 
 /// Tells whether a family is broken at every point.
 fn is_broken(family: &Family) -> bool {
-    family.params.get(FAULT).is_some_and(|axis| !axis.values.contains(&0))
+    family.params.get(FAULT).is_some_and(|parameter| !parameter.values.contains(&0))
 }
 
 fn claim(family: &Family, case: &Case) -> Hypothesis {

@@ -1,25 +1,25 @@
-//! Holds contests: variants and a baseline sampled in turns, in a fresh process, on fresh inputs.
+//! Holds comparisons: variants and a baseline sampled in turns, in a fresh process, on fresh inputs.
 
-mod stage;
+mod run;
 
 use std::time::Instant;
 
-use stage::Stage;
+use run::ComparisonRun;
 
 use super::baseline::{BaselineProcess, Drawing};
 use super::messages::EnterRequest;
 use super::monitor::Monitor;
 use super::worker::{Worker, WorkerError};
 use crate::domain::artifact::Artifact;
+use crate::domain::comparison::{Comparison, Role};
 use crate::domain::conditions::Conditions;
-use crate::domain::contest::{Contest, Role};
 use crate::domain::evaluation::Outcome;
 use crate::domain::ids::IterationId;
 use crate::domain::measuring::Measuring;
 use crate::domain::plan::LaunchPlan;
 use crate::domain::workload::{Case, Workload};
 
-/// What holds for every entrant of a contest.
+/// What holds for every participant of a comparison.
 pub struct Terms<'a> {
     /// The workload.
     pub workload: &'a Workload,
@@ -59,14 +59,14 @@ pub struct BaselineEntry<'a> {
     pub backend: String,
 }
 
-/// Why there is no contest.
+/// Why there is no comparison.
 #[derive(Debug, thiserror::Error)]
-pub enum ContestError {
-    /// An entrant failed: data about that variant.
-    #[error("entrant {entrant} failed: {}", .outcome.message().unwrap_or(.outcome.kind()))]
+pub enum ComparisonError {
+    /// A participant failed: data about that variant.
+    #[error("participant {participant} failed: {}", .outcome.message().unwrap_or(.outcome.kind()))]
     Failed {
         /// Its place among the entries.
-        entrant: usize,
+        participant: usize,
         /// What became of it.
         outcome: Outcome,
     },
@@ -76,15 +76,15 @@ pub enum ContestError {
 }
 
 /// Adds the A/A control: the challenger, the first entry, once more.
-pub fn with_twin(mut entries: Vec<Entry<'_>>) -> Vec<Entry<'_>> {
+pub fn with_control(mut entries: Vec<Entry<'_>>) -> Vec<Entry<'_>> {
     if let Some(Entry { name, iteration, artifact, plan, .. }) = entries.first() {
-        let twin = Entry { role: Role::Twin, name: name.clone(), iteration: *iteration, artifact, plan };
-        entries.push(twin);
+        let control = Entry { role: Role::Control, name: name.clone(), iteration: *iteration, artifact, plan };
+        entries.push(control);
     }
     entries
 }
 
-/// Holds a contest in `worker`, a process that nothing else was asked of: the challenger is the first entry.
+/// Holds a comparison in `worker`, a process that nothing else was asked of: the challenger is the first entry.
 ///
 /// A baseline that fails is left out of what is returned: the variants can be held against each other without it.
 pub async fn hold(
@@ -94,34 +94,34 @@ pub async fn hold(
     terms: &Terms<'_>,
     entries: &[Entry<'_>],
     baseline: Option<BaselineEntry<'_>>,
-) -> Result<Contest, ContestError> {
+) -> Result<Comparison, ComparisonError> {
     let begun = Instant::now();
     let conditions = Conditions::of(terms.workload, terms.case, worker.info());
     let l2_bytes = worker.info().l2_bytes;
     // Only the host works on it while the variants enter: whoever gets ready meanwhile finds the device to itself.
     let drawn = |_: &_| Drawing::begin(terms.workload.op, terms.workload.dtype, terms.case, terms.input_seed);
     let drawing = baseline.as_ref().map(drawn);
-    let mut stage = Stage::new(worker, monitor, &terms.case.name);
+    let mut run = ComparisonRun::new(worker, monitor, &terms.case.name);
     for entry in entries {
-        stage.enter(terms.request(entry)).await?;
+        run.enter(terms.request(entry)).await?;
     }
     if let Some((entry, drawing)) = baseline.zip(drawing) {
-        stage.admit(entry, terms, l2_bytes, drawing).await;
+        run.admit(entry, terms, l2_bytes, drawing).await;
     }
-    let played = stage.play(&terms.measuring.policy).await?;
+    let played = run.play(&terms.measuring.policy).await?;
     if terms.energy {
-        stage.measure_energy().await?;
+        run.measure_energy().await?;
     }
-    let others = stage.others(own_pids);
-    stage.check().await?;
-    let entrants = stage.leave(entries).await;
-    let challenger_ns = entrants.first().map(|challenger| challenger.timing.median_ns);
-    Ok(Contest {
+    let others = run.others(own_pids);
+    run.check().await?;
+    let participants = run.leave(entries).await;
+    let challenger_ns = participants.first().map(|challenger| challenger.timing.median_ns);
+    Ok(Comparison {
         conditions,
-        entrants,
-        block: played.block,
+        participants,
+        group_size: played.group_size,
         discarded_rounds: played.discarded,
-        shrinkage: terms.screened_ns.zip(challenger_ns).map(|(screened, confirmed)| confirmed / screened),
+        winners_curse: terms.screened_ns.zip(challenger_ns).map(|(screened, confirmed)| confirmed / screened),
         floor_ns: Some(terms.floor_ns),
         others,
         wall_s: Some(begun.elapsed().as_secs_f64()),

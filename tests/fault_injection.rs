@@ -22,14 +22,14 @@ const OUTCOMES: [(i64, &str, &str); 8] = [
 /// Makes a project with the scalar family and the broken one.
 fn with_the_broken() -> Sandbox {
     let sandbox = Sandbox::with_attention();
-    sandbox.copy_family("tests/specimens/attention-broken", "tests/specimens/attention-broken");
+    sandbox.copy_family("tests/planted_bugs/attention-broken", "tests/planted_bugs/attention-broken");
     sandbox
 }
 
 #[test]
 fn a_session_survives_kernels_that_are_broken_in_every_way() {
     let sandbox = with_the_broken();
-    let start = ["start", "--workload", "small", "--device", "virtual", "--proposer", "drill"];
+    let start = ["start", "--workload", "small", "--device", "virtual", "--proposer", "fault-injection"];
     let more = ["--case", "s64", "--seed", "3", "--iterations", "60"];
     let output = sandbox.optloop(&[&start[..], &more].concat());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -56,9 +56,9 @@ fn a_session_survives_kernels_that_are_broken_in_every_way() {
     assert!(report["cases"][0]["speedup_over_start"].as_f64().unwrap() > 1.0, "and it still found something");
 }
 
-/// Without a broken kernel there is nothing to mix in, and a drill is as good as what it is made from.
+/// Without a broken kernel there is nothing to mix in, and fault injection is as good as what it is made from.
 #[test]
-fn a_drill_without_broken_kernels_proposes_what_local_does() {
+fn fault_injection_without_broken_kernels_proposes_what_local_does() {
     let tried = |proposer: &str| {
         let sandbox = Sandbox::new();
         let session = sandbox.session("12", &["--proposer", proposer]);
@@ -66,5 +66,5 @@ fn a_drill_without_broken_kernels_proposes_what_local_does() {
         let history: Value = serde_json::from_str(&sandbox.succeeds(&["history", "--json"])).unwrap();
         history.as_array().unwrap().iter().map(|row| row["params"].clone()).collect::<Vec<_>>()
     };
-    assert_eq!(tried("drill"), tried("local"));
+    assert_eq!(tried("fault-injection"), tried("local"));
 }

@@ -1,0 +1,131 @@
+//! The suggestions with which every session begins, whoever proposes after them.
+//!
+//! Each family gets a look before any is searched, and what is proposed next waits for what these teach.
+
+use std::collections::VecDeque;
+
+use super::SearchContext;
+use crate::domain::family::Family;
+use crate::domain::history::{ConfigurationId, History};
+use crate::domain::hypothesis::Hypothesis;
+use crate::domain::origin::{Origin, Purpose};
+use crate::domain::proposal::{KnownWinner, Suggestion};
+use crate::domain::statistics::Interval;
+
+/// What comes next in an initial design.
+pub enum Next {
+    /// This suggestion.
+    Suggestion(Box<Suggestion>),
+    /// Nothing, and what the initial design teaches is still under way.
+    Wait,
+    /// Nothing.
+    Over,
+}
+
+/// The seed of the reference family, the winners of earlier sessions, a look at the other families' seeds, each for every
+/// specialization. Worked out once: finding the start of a space with few valid configurations takes a while.
+#[derive(Default)]
+pub struct InitialDesign {
+    first: Option<VecDeque<(Suggestion, ConfigurationId)>>,
+    /// Something was looked at.
+    screened: bool,
+    over: bool,
+}
+
+impl InitialDesign {
+    /// Returns what comes next, while so many suggestions are under way: what they teach is still to come.
+    pub fn next(&mut self, context: &SearchContext<'_>, history: &History, under_way: usize) -> Result<Next, String> {
+        let first = match &mut self.first {
+            Some(first) => first,
+            None => self.first.insert(work_out(context)?),
+        };
+        while let Some((suggestion, configuration)) = first.pop_front() {
+            if !history.proposed.contains(&configuration) {
+                self.screened |= suggestion.purpose == Purpose::Screening;
+                return Ok(Next::Suggestion(Box::new(suggestion)));
+            }
+        }
+        self.over |= !self.screened || under_way == 0;
+        Ok(if self.over { Next::Over } else { Next::Wait })
+    }
+}
+
+fn work_out(context: &SearchContext<'_>) -> Result<VecDeque<(Suggestion, ConfigurationId)>, String> {
+    let is_initial_kernel = |family: &&&Family| family.name == context.workload.initial_kernel;
+    let mut suggestions = VecDeque::new();
+    // Searched or not: the start that speed-ups refer to is the same in every session.
+    if let Some(family) = context.family(&context.workload.initial_kernel) {
+        default_configurations(context, family, &mut suggestions)?;
+    }
+    for known in context.known {
+        known_winner(context, known, &mut suggestions)?;
+    }
+    for family in context.families.iter().filter(|family| !is_initial_kernel(family)) {
+        default_configurations(context, family, &mut suggestions)?;
+    }
+    Ok(suggestions)
+}
+
+fn default_configurations<'a>(
+    context: &SearchContext<'a>,
+    family: &'a Family,
+    suggestions: &mut VecDeque<(Suggestion, ConfigurationId)>,
+) -> Result<(), String> {
+    let is_initial = family.name == context.workload.initial_kernel;
+    for case in &context.workload.cases {
+        let Some(params) = context.space(family, case).start()? else { continue };
+        let configuration = ConfigurationId::new(&family.name, &family.specialization(case), &params);
+        if suggestions.iter().any(|(_, other)| *other == configuration) {
+            continue;
+        }
+        let hypothesis = Hypothesis {
+            claim: match is_initial {
+                true => format!("the default configuration of {} is where this workload starts", family.name),
+                false => format!("the default configuration of {} is worth starting from", family.name),
+            },
+            evidence: family.about.clone(),
+            case: case.name.clone(),
+            // Of another family's seed nothing is known: a tenth to tenfold of what stands is within the claim.
+            predicted: if is_initial { Interval { lo: 1.0, hi: 1.0 } } else { Interval { lo: 0.1, hi: 10.0 } },
+            relative_to: None,
+        };
+        let (purpose, origin) = match is_initial {
+            true => (Purpose::Initial, Origin::InitialKernel),
+            false => (Purpose::Screening, Origin::FamilyDefault),
+        };
+        let suggestion = context.suggestion(family, params, case, hypothesis, origin, None)?;
+        suggestions.push_back((Suggestion { purpose, ..suggestion }, configuration));
+    }
+    Ok(())
+}
+
+/// The winner of an earlier session needs no look: its comparison with the start makes it what all others are held
+/// against.
+fn known_winner(
+    context: &SearchContext<'_>,
+    known: &KnownWinner,
+    suggestions: &mut VecDeque<(Suggestion, ConfigurationId)>,
+) -> Result<(), String> {
+    let case = context.workload.cases.iter().find(|case| case.name == known.case);
+    let (Some(case), Some(family)) = (case, context.family(&known.family)) else { return Ok(()) };
+    // The family may have changed since: the old point is tried only where it still is one.
+    let same_parameters = known.params.len() == family.params.len();
+    let still_a_configuration = same_parameters
+        && family.params.iter().all(|(name, param)| known.params.get(name).is_some_and(|v| param.values.contains(v)));
+    if !still_a_configuration || !context.space(family, case).contains(&known.params)? {
+        return Ok(());
+    }
+    let configuration = ConfigurationId::new(&family.name, &family.specialization(case), &known.params);
+    let hypothesis = Hypothesis {
+        claim: format!("the committed winner of {} is faster than the default configuration", known.case),
+        evidence: format!("an earlier session confirmed it on {}", known.device),
+        case: known.case.clone(),
+        predicted: Interval { lo: 1.0, hi: 1000.0 },
+        relative_to: None,
+    };
+    let purpose = if known.here { Purpose::Remeasurement } else { Purpose::Screening };
+    let origin = Origin::CommittedWinner { device: known.device.clone() };
+    let suggestion = context.suggestion(family, known.params.clone(), case, hypothesis, origin, None)?;
+    suggestions.push_back((Suggestion { purpose, ..suggestion }, configuration));
+    Ok(())
+}

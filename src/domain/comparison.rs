@@ -1,0 +1,263 @@
+//! A comparison: several kernels and baselines timed in turns, so that drift of the machine meets all of them alike.
+//!
+//! Participants sample in groups. A round is one group of each, in an order that is reversed from one round to the next
+//! (ABBA), so that over two rounds a linear drift cancels. What counts is the ratio of two participants within a round.
+//!
+//! The ratio of a comparison is the median over pairs of rounds. Where a clock has two states, a change within a round
+//! spoils that pair's ratio, and a median bears that for up to half of the pairs; a mean does not, and the
+//! Hodges-Lehmann estimate, which is a little narrower on white noise, bears it for less than a third.
+
+#[cfg(test)]
+pub(crate) mod tests;
+
+use serde::{Deserialize, Serialize};
+
+use super::conditions::Conditions;
+use super::correctness::Correctness;
+use super::floor;
+use super::ids::IterationId;
+use super::machine::MachineSummary;
+use super::sampling::Sampling;
+use super::statistics::{Interval, Ratio, median, median_interval, student_interval};
+use super::timing::Timing;
+
+/// Rounds without which a comparison has no ratio. They make six pairs, the fewest of which an interval of the median
+/// holds the true one 95 times of 100: of five, even the extremes do not.
+pub const LEAST_ROUNDS: usize = 12;
+
+/// The least share by which two times can be told apart. Who sampled before a participant, and who after, leaves a
+/// trace: in 30 comparisons of a kernel with itself on an H200 (2026-11-21, `optloop bench`, 3.3 us), the ratio was
+/// 0.9987 to 1.0003 and its intervals were narrower than that.
+const RESOLUTION: f64 = 0.002;
+
+/// The same for a baseline, whose tensors are its own, in another process. Two copies of a kernel of 3.9 us, each with tensors of its
+/// own, differed by 0.85% as long as they lived (H200, 2026-11-21, 40 comparisons).
+const ANOTHER_PROCESS: f64 = 0.01;
+
+/// How many times as slow as the challenger a participant may be for groups of full size. Nobody needs the ratio of two
+/// times so far apart to a thousandth.
+const SLOW: f64 = 2.0;
+
+/// How many times as slow as another a time is that is far from it: no clock of a GPU moves that far, so a look or two shows which
+/// is the faster.
+pub const FAR: f64 = 10.0;
+
+/// How long a sample of a participant lasts that is spared most rounds if it is [`FAR`] slower than the challenger.
+const LONG_NS: f64 = 10e6;
+
+/// The rounds of a participant that is far behind: the fewest whose spread says how sure their ratio is.
+pub const FAR_ROUNDS: usize = 2;
+
+/// Over how much of the best screened time another is still within the noise of it. Both were screened once, minutes apart:
+/// each is off by 0.2% where screening ends as it should, and the device's own samples of one kernel span 2.3% of the median
+/// (1st to 99th percentile over 175 confirmations on an H200, 2026-11-20). Together that is 2.7%.
+const NEAR_TIE: f64 = 0.03;
+
+/// What a participant stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// What the comparison is about: always the first participant.
+    Challenger,
+    /// The challenger again, with its own code and workspaces: what the two differ by is noise (the A/A control).
+    Control,
+    /// What the challenger must beat.
+    Incumbent,
+    /// Another variant, too near to the challenger's time for a single measurement to part them.
+    NearTie,
+    /// What a user would use instead.
+    Baseline,
+}
+
+impl Role {
+    /// Returns the word that the store and the reports use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Challenger => "challenger",
+            Self::Control => "control",
+            Self::Incumbent => "incumbent",
+            Self::NearTie => "near_tie",
+            Self::Baseline => "baseline",
+        }
+    }
+}
+
+/// One side of a comparison, with its times.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Participant {
+    /// What it stands for.
+    pub role: Role,
+    /// For people: the variant's family and hash, or the baseline's backend.
+    pub name: String,
+    /// The iteration that brought it, where there is one.
+    pub iteration: Option<IterationId>,
+    /// Every sample of the rounds that count, in order.
+    pub timing: Timing,
+    /// Median of its group in each round that counts.
+    pub groups_ns: Vec<f64>,
+    /// How close its timed output came; none for a baseline.
+    pub correctness: Option<Correctness>,
+    /// What the GPU was doing during its groups, where NVML tells.
+    pub machine: Option<MachineSummary>,
+    /// Energy of one execution, where it was measured.
+    pub energy_j: Option<f64>,
+}
+
+/// A comparison that was held.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// Under which the times were taken.
+    pub conditions: Conditions,
+    /// The participants, the challenger first.
+    pub participants: Vec<Participant>,
+    /// Samples of one group.
+    pub group_size: usize,
+    /// Rounds thrown away because the GPU was throttled in one of their groups.
+    pub discarded_rounds: usize,
+    /// The challenger's median over its median in screening: above 1, it had looked faster than it is.
+    ///
+    /// This is the winner's curse. What gets into a comparison was chosen for its screened time, and of many variants
+    /// that are alike the one is chosen whose noise was kindest. So a screened time flatters the winner by about the
+    /// noise of screening, the more so the more variants there were, and only the comparison's figures are reported.
+    pub winners_curse: Option<f64>,
+    /// No correct kernel is faster than this.
+    pub floor_ns: Option<f64>,
+    /// Other processes that were on the GPU, for people.
+    pub others: Vec<String>,
+    /// How long it took, in seconds, from the start of its process to the last check; none for those recorded before this was kept.
+    pub wall_s: Option<f64>,
+}
+
+impl Comparison {
+    /// Returns what the comparison is about.
+    pub fn challenger(&self) -> Option<&Participant> {
+        self.participants.first()
+    }
+
+    /// Returns the first participant in a role, with its time over the challenger's.
+    pub fn against(&self, role: Role) -> Option<(&Participant, Ratio)> {
+        let other = self.participants.iter().find(|participant| participant.role == role)?;
+        Some((other, self.over_challenger(other)?))
+    }
+
+    /// Returns a participant's time over the challenger's: above 1, the challenger is the faster.
+    pub fn over_challenger(&self, other: &Participant) -> Option<Ratio> {
+        paired_ratio(&other.groups_ns, &self.challenger()?.groups_ns)
+    }
+
+    /// Returns the noise: how far from 1 the interval of the A/A control reaches. 0 without a control.
+    pub fn noise(&self) -> f64 {
+        self.against(Role::Control)
+            .map_or(0.0, |(_, Ratio { interval, .. })| f64::max((interval.hi - 1.0).abs(), (1.0 - interval.lo).abs()))
+    }
+
+    /// Returns how far from 1 a ratio must be to be one: beyond the noise, and beyond the resolution of a comparison.
+    fn margin(&self, other: &Participant) -> f64 {
+        let least = if other.role == Role::Baseline { ANOTHER_PROCESS } else { RESOLUTION };
+        self.noise().max(least)
+    }
+
+    /// Tells whether the challenger is faster than a participant beyond the noise.
+    pub fn beats(&self, other: &Participant) -> bool {
+        self.over_challenger(other).is_some_and(|ratio| ratio.interval.lo > 1.0 + self.margin(other))
+    }
+
+    /// Tells whether the challenger is slower than a participant beyond the noise.
+    pub fn loses_to(&self, other: &Participant) -> bool {
+        self.over_challenger(other).is_some_and(|ratio| ratio.interval.hi < 1.0 - self.margin(other))
+    }
+
+    /// Tells whether the challenger's time is below the floor: an error of the measurement, and no win.
+    pub fn below_floor(&self) -> bool {
+        self.challenger().is_some_and(|challenger| self.is_below_floor(challenger))
+    }
+
+    fn is_below_floor(&self, participant: &Participant) -> bool {
+        self.floor_ns.is_some_and(|floor_ns| floor::refutes(floor_ns, participant.timing.median_ns))
+    }
+}
+
+/// Returns the indices of the near ties that beat the challenger beyond the noise, the fastest first. Where there are
+/// none, a comparison among near-ties leaves the challenger as incumbent, which has the earlier claim.
+pub fn beating(comparison: &Comparison) -> Vec<usize> {
+    let participants = comparison.participants.iter().enumerate();
+    let mut near_ties: Vec<(usize, f64)> = participants
+        .filter(|(_, participant)| participant.role == Role::NearTie && comparison.loses_to(participant))
+        .filter(|(_, near_tie)| !comparison.is_below_floor(near_tie))
+        .filter_map(|(index, near_tie)| Some((index, comparison.over_challenger(near_tie)?.estimate)))
+        .collect();
+    near_ties.sort_by(|(_, a), (_, b)| a.total_cmp(b));
+    near_ties.into_iter().map(|(index, _)| index).collect()
+}
+
+/// Tells whether a screened time is too near to the best one for screening to part the two.
+pub fn near_tie(screened_ns: f64, best_ns: f64) -> bool {
+    screened_ns <= best_ns * (1.0 + NEAR_TIE)
+}
+
+/// Returns the samples of one group of each participant, given how long one of its samples takes: as many as asked, but
+/// so few that there are [`LEAST_ROUNDS`] rounds, and fewer the slower a participant is beyond twice the challenger,
+/// which is the first.
+/// Otherwise an initial kernel of 64 ms would take a minute for each comparison with a challenger that needs none of it
+/// to win.
+pub fn group_sizes(asked: usize, sampling: &Sampling, sample_ns: &[f64]) -> Vec<usize> {
+    let most = (sampling.least / LEAST_ROUNDS).clamp(1, asked.max(1));
+    let challenger_ns = sample_ns.first().copied().unwrap_or_default();
+    let share = |ns: &f64| (SLOW * challenger_ns / ns).min(1.0);
+    sample_ns.iter().map(|ns| ((most as f64 * share(ns)) as usize).max(1)).collect()
+}
+
+/// Returns how many rounds each participant takes part in at most, given how long one of its samples takes: all of
+/// them, but for those that are far behind the challenger, the first, and take long.
+///
+/// An initial kernel of 2 s would take a minute of every comparison to be shown, beyond any doubt, to be thousands of
+/// times slower.
+pub fn rounds(sample_ns: &[f64]) -> Vec<usize> {
+    let challenger_ns = sample_ns.first().copied().unwrap_or_default();
+    let far = |ns: f64| ns >= LONG_NS && ns >= FAR * challenger_ns;
+    sample_ns.iter().map(|ns| if far(*ns) { FAR_ROUNDS } else { usize::MAX }).collect()
+}
+
+/// Tells whether a comparison has all samples that it takes, given each participant's samples, launches per sample and
+/// group: as soon as every participant has enough, or one of them may take no more, but not before there are
+/// [`LEAST_ROUNDS`] rounds. Smaller groups need as many rounds, so fewer samples.
+pub fn is_over(samples_ns: &[impl AsRef<[f64]>], launches: &[u32], group_sizes: &[usize], sampling: &Sampling) -> bool {
+    let largest = group_sizes.iter().copied().max().unwrap_or(1);
+    let participants = || {
+        let series = samples_ns.iter().map(AsRef::as_ref).zip(launches);
+        series.zip(group_sizes).map(|(series, &group_size)| (series, group_size, sampling.share(group_size, largest)))
+    };
+    participants().all(|((samples, _), group_size, _)| samples.len() >= LEAST_ROUNDS * group_size)
+        && (participants().any(|((samples, &launches), _, sampling)| sampling.is_exhausted(samples, launches))
+            || participants().all(|((samples, _), _, sampling)| sampling.is_enough(samples)))
+}
+
+/// Returns the order in which participants sample in a round: forwards, then backwards. Every pair of rounds begins
+/// with another one: the first and the last of a round follow themselves at its end, which must not favour anyone.
+pub fn order(participants: usize, round: usize) -> Vec<usize> {
+    let first = round / 2;
+    let forwards = (0..participants).map(|place| (first + place) % participants);
+    if round.is_multiple_of(2) { forwards.collect() } else { forwards.rev().collect() }
+}
+
+/// Returns the ratio of paired groups, `over / under`, with the interval of its median over pairs of rounds.
+///
+/// Two rounds of opposite order make one pair: their logarithms are averaged, so that a linear drift cancels.
+/// A last round without its counterpart is left out. Below [`LEAST_ROUNDS`] only times that are far apart have a ratio.
+pub fn paired_ratio(over: &[f64], under: &[f64]) -> Option<Ratio> {
+    let logs: Vec<f64> = over.iter().zip(under).map(|(over, under)| (over / under).ln()).collect();
+    let pairs: Vec<f64> = logs.as_chunks::<2>().0.iter().map(|[a, b]| f64::midpoint(*a, *b)).collect();
+    if pairs.len() < LEAST_ROUNDS / 2 {
+        return ratio_of_few(&logs);
+    }
+    let interval = median_interval(&pairs)?;
+    Some(Ratio { estimate: median(&pairs)?.exp(), interval: Interval { lo: interval.lo.exp(), hi: interval.hi.exp() } })
+}
+
+/// Returns the ratio of times that are far apart, of a few rounds. `None` where the whole interval is not: what takes a close look has
+/// not had one.
+fn ratio_of_few(logs: &[f64]) -> Option<Ratio> {
+    let (mean, Interval { lo, hi }) = student_interval(logs)?;
+    let far = lo > SLOW.ln() || hi < -SLOW.ln();
+    far.then(|| Ratio { estimate: mean.exp(), interval: Interval { lo: lo.exp(), hi: hi.exp() } })
+}
