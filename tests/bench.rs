@@ -63,7 +63,7 @@ fn a_configuration_of_a_family_is_held_against_the_reference_and_itself() {
     # rounds, samples of a group: #; # more rounds thrown away because the GPU was throttled; noise #% (the challenger over its A/A control)
     The floor is # µs, #% of the challenger's time
 
-    versions: optloop 0.1.0, nvrtc #
+    versions: optloop 0.2.0, nvrtc #
     ");
 }
 
@@ -113,7 +113,7 @@ fn repeats_are_fresh_processes_and_show_how_far_the_medians_spread() {
     incumbent toy HASH # # to # # # # #
     control toy HASH # # to # # # # #
 
-    versions: optloop 0.1.0, nvrtc #
+    versions: optloop 0.2.0, nvrtc #
     ");
     let printed = json(&bench(&sandbox, CONFIGURATION, &[&asked[..], &["--json"]].concat()));
     let repeats: Vec<&Value> = printed["comparisons"].as_array().unwrap().iter().map(|c| &c["repeat"]).collect();
@@ -205,7 +205,7 @@ fn the_figure_of_a_commit_holds_and_a_false_one_does_not() {
 
     case kernel regime µs, recorded µs, found ratio interval may differ by
     s128 toy HASH warm # # # # to # #% holds
-    versions: optloop 0.1.0, nvrtc #
+    versions: optloop 0.2.0, nvrtc #
     ");
     let printed = json(&sandbox.succeeds(&[&reproduce[..], &["--json"]].concat()));
     assert_eq!([&printed["schema"], &printed["commit"]], ["optloop.reproduce/1", commit.trim()]);
@@ -288,6 +288,6 @@ fn a_modelled_winner_comes_out_the_same_on_the_same_virtual_gpu() {
     These times are modelled one by one, without noise
     The floor is # µs, #% of the challenger's time
 
-    versions: optloop 0.1.0, nvrtc #
+    versions: optloop 0.2.0, nvrtc #
     ");
 }

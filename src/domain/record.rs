@@ -137,7 +137,7 @@ pub struct Baseline {
 impl Baseline {
     /// Names the default configuration of a workload's reference family, which is the baseline where no program can be timed.
     pub fn initial_kernel_name(time_source: TimeSource, initial_kernel: &str) -> String {
-        format!("{}, the seed of {initial_kernel}", time_source.name())
+        format!("{}, the default configuration of {initial_kernel}", time_source.name())
     }
 
     /// Tells whether the initial kernel stands in for a program.

@@ -35,7 +35,7 @@ pub(super) const CASES: [&str; 2] = ["a", "b"];
 pub(super) fn setup() -> SessionSetup {
     let case = |name: &str| format!("[[case]]\nname = \"{name}\"\nSq = 64\nSk = 64\nD = 16\n");
     let workload = format!(
-        "name = \"w\"\nabout = \"a\"\nop = \"attention\"\ndtype = \"f16\"\nreference = \"toy\"\n\
+        "name = \"w\"\nabout = \"a\"\nop = \"attention\"\ndtype = \"f16\"\ninitial_kernel = \"toy\"\n\
          tolerance = {{ relative_l2 = 1e-3, worst_row = 4e-3 }}\ndims = {{ B = 1, H = 1, CAUSAL = 0 }}\n{}",
         CASES.map(case).concat()
     );

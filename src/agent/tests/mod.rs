@@ -50,7 +50,7 @@ impl Scene {
         let case =
             |(name, s, d): &(&str, i64, i64)| format!("[[case]]\nname = \"{name}\"\nSq = {s}\nSk = {s}\nD = {d}\n");
         let text = format!(
-            "name = \"w\"\nabout = \"a\"\nop = \"attention\"\ndtype = \"f16\"\nreference = \"{}\"\n\
+            "name = \"w\"\nabout = \"a\"\nop = \"attention\"\ndtype = \"f16\"\ninitial_kernel = \"{}\"\n\
              tolerance = {{ relative_l2 = 1e-3, worst_row = 4e-3 }}\ndims = {{ B = 1, H = 1, CAUSAL = 0 }}\n{}",
             families[0].name,
             cases.iter().map(case).collect::<String>()
