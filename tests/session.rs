@@ -391,7 +391,7 @@ fn a_slower_variant_never_replaces_a_committed_winner() {
 #[test]
 fn a_start_that_fails_in_its_final_is_out_of_the_running() {
     let sandbox = Sandbox::new();
-    sandbox.write("faults", "accept die\nexamine die\nexamine die\n");
+    sandbox.write("faults", "accept die\naccept die\naccept die\n");
     let start = ["start", "--device", "fake", "--workload", "small", "--seed", "1", "--iterations", "2", "--json"];
     let output = sandbox.command(&start).env("OPTLOOP_FAKE_FAULTS", sandbox.path("faults")).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
