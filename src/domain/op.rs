@@ -143,8 +143,8 @@ pub trait Op: Sync + Send {
 
     /// Computes the given rows of the output in float64, concatenated in the order of `rows`.
     ///
-    /// `inputs` holds the input tensors in the order of [`Op::tensors`], each element already rounded to the
-    /// workload's dtype and widened to f32, which holds every f16 and f32 exactly.
+    /// `inputs` holds the input tensors in the order of [`Op::tensors`]. Each element is already rounded to the workload's
+    /// dtype and widened to f32, which holds every f16 and f32 exactly.
     fn oracle(&self, dims: &Dims, inputs: &[Vec<f32>], rows: &[usize]) -> Vec<f64>;
 
     /// Returns the fewest bytes that device memory must move: each input read once, each output written once.

@@ -21,8 +21,8 @@ pub enum Regime {
 /// recent lines keeps any of a set. That leaves room to spare for parts that are pinned or hashed unevenly.
 pub const COLD_L2_SIZES: u64 = 3;
 
-/// The most buffer sets. One replay goes over all of them. Beyond this, a single replay has ten times the launches that
-/// fill a sample of the shortest kernel.
+/// The most buffer sets. One replay goes over all of them. With more, a single replay would have more launches than ten
+/// samples of the shortest kernel.
 const MOST_SETS: u64 = 4096;
 
 /// The share of device memory that the sets may take. The other participants of a comparison need memory, too.

@@ -96,9 +96,9 @@ fn rank_below(n: usize) -> usize {
 
 /// Returns the 95% interval of `over / under`, two independent estimates with their 95% intervals.
 ///
-/// The limits follow from those of the two sides, in logarithms: `ln(over / under)` minus `sqrt((below over)² + (above
-/// under)²)`, and likewise upwards (Zou and Donner's MOVER, 2008). The method needs no samples, which committed figures
-/// do not have. Each estimate must lie within its own interval.
+/// The method is Zou and Donner's MOVER (2008), applied to logarithms. The lower limit is `ln(over / under)` minus
+/// `sqrt((below over)² + (above under)²)`, and likewise upwards. It needs no samples, which committed figures do not
+/// have. Each estimate must lie within its own interval.
 pub fn ratio_interval(over: (f64, Interval), under: (f64, Interval)) -> Interval {
     let below = |(value, interval): (f64, Interval)| (value / interval.lo).ln();
     let above = |(value, interval): (f64, Interval)| (interval.hi / value).ln();
