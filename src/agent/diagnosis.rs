@@ -62,8 +62,8 @@ pub fn findings(history: &History, workload: &Workload, device: &DeviceInfo) -> 
     history.finished.iter().flat_map(of).collect()
 }
 
-/// Finds a variant that does more work with the same number of blocks. The initial V3 kernel did: it looped over batch
-/// and head inside the block. So its time grew 17-fold from B = 1 to B = 8 on an idle GPU.
+/// Finds a variant that does more work with the same number of blocks. The project's original V3 kernel did: it looped
+/// over batch and head inside the block. So its time grew 17-fold from B = 1 to B = 8 on an idle GPU.
 ///
 /// The signs hold between two cases with the same number of blocks. The work and the outputs, which are independent of
 /// each other, grow at least fourfold. The time grows with the work, and the blocks leave most of the device idle. Work

@@ -1,6 +1,6 @@
 //! Estimates the effect of each value of each parameter of a family.
 //!
-//! The model takes a configuration's time for a product: one factor for each parameter's value, and one for the case.
+//! The model treats a configuration's time as a product: one factor for each parameter's value, and one for the case.
 //! These are main effects in log space. Parameters do interact, so the estimates only say where to search first.
 
 use std::collections::HashMap;

@@ -30,7 +30,7 @@ pub struct FaultInjection {
 }
 
 impl FaultInjection {
-    /// Makes a proposer whose choices depend only on `seed` and the arguments of `propose`.
+    /// Makes a proposer whose random choices are determined by `seed`.
     pub fn new(seed: u64) -> Self {
         Self { rng: SmallRng::seed_from_u64(seed), local: Local::new(seed) }
     }

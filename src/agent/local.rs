@@ -42,12 +42,12 @@ const LEADERS: usize = 4;
 /// The weight of each of these variants relative to the one before.
 const NEXT_LEADER: f64 = 0.5;
 
-/// Exponent of the weight of a family, or of a variant to move from, by its speed on a case relative to the best of
-/// all. With the cube, a family that takes twice as long has an eighth of the weight. A family that is a hundred times
-/// slower costs a hundred times as much, and gets nothing.
+/// Exponent of the weight of a family, or of a variant to move from. The base is the best time on a case over the
+/// family's or variant's own. With the cube, one that takes twice as long has an eighth of the weight. A family that is
+/// a hundred times slower costs a hundred times as much, and gets nothing.
 const FAMILY_POWER: f64 = 3.0;
 
-/// The weight of a family that was not timed on a case. It was timed on others.
+/// The weight of a family that was not timed on a case, only on others.
 const UNSEEN: f64 = 0.3;
 
 /// The number of neighbours from which moves go on to a second parameter. They find valleys that run diagonally (tile
@@ -55,8 +55,8 @@ const UNSEEN: f64 = 0.3;
 const HALFWAY: usize = 8;
 
 /// The share of coverage sampling, as long as there is anything to sample: suggestions of values not yet tried near the
-/// fastest variant. A value's effect elsewhere in the space says little. And where parameters share a resource, no
-/// single move leads there.
+/// fastest variant. A value's effect elsewhere in the space says little. If parameters share a resource, no single move
+/// leads to such a value.
 const COVERAGE_SHARE: f64 = 0.1;
 
 /// Values that coverage sampling may try without finding a configuration. Each takes hundreds of checks.
@@ -89,7 +89,7 @@ struct Move {
 }
 
 impl Local {
-    /// Makes a proposer whose choices depend only on `seed` and the arguments of `propose`.
+    /// Makes a proposer whose random choices are determined by `seed`.
     pub fn new(seed: u64) -> Self {
         Self {
             rng: SmallRng::seed_from_u64(seed),
@@ -130,8 +130,8 @@ impl Local {
         leaders.choose_weighted(&mut self.rng, weight).ok().map(|(_, (_, leader, family))| (*leader, *family))
     }
 
-    /// Moves from `from` to a new neighbour that differs in one or two parameters. Mostly chooses the neighbour that
-    /// should be fastest, by what is known of its values.
+    /// Moves from `from` to a new neighbour that differs in one or two parameters. Mostly chooses the neighbour with
+    /// the shortest predicted time, less an exploration bonus.
     fn step<'a>(
         &mut self,
         context: &SearchContext<'a>,
@@ -145,7 +145,7 @@ impl Local {
         let mut halfway = space.moves(from);
         halfway.shuffle(&mut self.rng);
         let mut moves = Vec::new();
-        // The intermediate configuration need not be valid: where parameters share a resource, one makes room for the
+        // The intermediate configuration need not be valid: if parameters share a resource, one makes room for the
         // other.
         for (first, params) in halfway.iter().take(HALFWAY) {
             let further = space.neighbours(params)?.into_iter().filter(|(second, _)| second != first);

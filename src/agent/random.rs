@@ -26,7 +26,7 @@ pub struct Random {
 }
 
 impl Random {
-    /// Makes a proposer whose draws depend only on `seed` and the arguments of `propose`.
+    /// Makes a proposer whose draws are determined by `seed`.
     pub fn new(seed: u64) -> Self {
         Self { rng: SmallRng::seed_from_u64(seed), initial_design: InitialDesign::default(), draw: Draw::default() }
     }
@@ -54,7 +54,7 @@ impl Proposer for Random {
     }
 }
 
-/// Draws new configurations at random. Remembers where none are left, since finding out takes long.
+/// Draws new configurations at random. Remembers which spaces have none left, since finding out takes long.
 #[derive(Default)]
 pub(super) struct Draw {
     /// Family and case of each space without new configurations.

@@ -20,8 +20,7 @@ const DIMS: [DimSpec; 3] = [
 /// the last tile stays as full as it was.
 const PERIOD: i64 = 256;
 
-/// The same for `K`. It is larger, so that a kernel's ring of tiles wraps around and the kernel splits the sum several
-/// times.
+/// The same for `K`. It is larger, so that a kernel's ring of tiles wraps around and its sum has several shares.
 const SUM_PERIOD: i64 = 512;
 
 /// The most rows and columns of a hidden case, and the most terms of its sums. They give several tiles of each, checked
@@ -111,7 +110,7 @@ impl Op for Gemm {
 
     /// Returns sizes near the case, none with much more work than the case. First come sizes that end a tile one
     /// element sooner or later, and sizes that no tile divides. Then come multiples of 8 elements, for kernels that
-    /// load 16 bytes at a time, a single row, and other sizes of whole tiles.
+    /// load 16 bytes at a time. A single row and other sizes of whole tiles follow.
     fn hidden(&self, dims: &Dims) -> Vec<Dims> {
         let (m, n, k) = (dims["M"].min(MOST_HIDDEN), dims["N"].min(MOST_HIDDEN), dims["K"].min(MOST_HIDDEN_SUM));
         let near = |m: i64, n: i64, k: i64| {

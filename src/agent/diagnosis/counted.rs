@@ -4,7 +4,7 @@ use crate::domain::finding::Finding;
 use crate::domain::history::Finished;
 use crate::domain::profile::LaunchProfile;
 
-/// A rule about counts: its name, the severity (`None` if all is well), and the evidence in words.
+/// A rule about counts: its name, its severity and its evidence. The severity is `None` if all is well.
 struct Rule {
     name: &'static str,
     severity: fn(&LaunchProfile) -> Option<f64>,

@@ -53,8 +53,8 @@ fn time_of_families(suggestion: &Suggestion, case: &Case) -> f64 {
     1e3 * slowness * off
 }
 
-/// Returns the best time over the optimum, as the mean over shapes and sessions, and the cost of all evaluations in
-/// evaluations of the best.
+/// Returns the best time over the optimum, as the mean over shapes and sessions, and the total cost of the evaluations.
+/// The cost counts an evaluation of the optimum as one.
 fn with_families(name: &str, evaluations: usize) -> (f64, f64) {
     let cases = [("d16", 64, 16), ("d32", 64, 32), ("d64", 64, 64), ("d128", 64, 128)];
     let (mut log, mut cost) = (0.0, 0.0);
@@ -74,7 +74,7 @@ fn with_families(name: &str, evaluations: usize) -> (f64, f64) {
     (log.exp(), cost)
 }
 
-/// A short session must find the right family soon, and use on the next shape what one shape has taught.
+/// A short session must find the right family soon, and apply the lessons of one shape to the next.
 #[test]
 fn of_several_families_on_several_shapes_local_search_finds_the_best_and_spends_little_on_the_slow() {
     let (local, local_cost) = with_families("local", 120);

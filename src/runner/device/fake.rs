@@ -60,7 +60,7 @@ struct Due {
     spoil: Option<Spoil>,
 }
 
-/// What is wrong with an output.
+/// The error in an output.
 #[derive(Clone, Copy)]
 enum Spoil {
     Off,
@@ -104,7 +104,7 @@ struct Known {
 /// Executions before `GIVES_UP` takes effect. An evaluation has only some dozens.
 const PATIENCE: usize = 300;
 
-/// Executions after which a comparison is timing the kernel. Preparation takes about ten.
+/// Executions after which a kernel is being timed in a comparison. Preparation takes about ten.
 const LATER: usize = 20;
 
 /// The slowdown of a slow kernel.

@@ -147,14 +147,14 @@ pub trait Device {
     /// Executes a plan once and waits for it.
     fn launch(&mut self, work: &Work<'_>) -> Result<(), Fault>;
 
-    /// Returns the interface that replays plans, if the device's [`TimingMode`](crate::domain::device::TimingMode) has
-    /// it.
+    /// Returns the interface for replays; `None` if the device's [`TimingMode`](crate::domain::device::TimingMode) has
+    /// no replays.
     fn as_replay(&mut self) -> Option<&mut dyn Replay> {
         None
     }
 
-    /// Returns the interface that models times, if the device's [`TimingMode`](crate::domain::device::TimingMode) has
-    /// it.
+    /// Returns the interface for modelled times; `None` if the device's
+    /// [`TimingMode`](crate::domain::device::TimingMode) has none.
     fn as_model(&mut self) -> Option<&mut dyn Model> {
         None
     }

@@ -16,8 +16,8 @@ pub(in crate::runner) const SOURCE: &str = include_str!("../../../kernels/self_c
 /// Elements on a device that measures times: 4 MiB each way, with blocks for every slot of every multiprocessor.
 const ELEMENTS: u32 = 1 << 20;
 
-/// Elements on a device that computes on the CPU. With so few, it takes 0.7 ms from request to reply on the fake device
-/// and 2.0 ms on the virtual H200 (on two cores of an x86_64 CPU, 2026-11-21, `strace -f -ttt optloop start`).
+/// Elements on a device that computes on the CPU. With so few, request to reply takes 0.7 ms on the fake device and 2.0
+/// ms on the virtual H200. (Two cores of an x86_64 CPU, 2026-11-21, `strace -f -ttt optloop start`.)
 const FEW_ELEMENTS: u32 = 1 << 12;
 
 const THREADS: u32 = 256;

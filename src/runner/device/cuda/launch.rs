@@ -89,10 +89,11 @@ impl CudaDevice {
                 numAttrs: attributes.len() as u32,
             };
             // SAFETY: function and stream are alive. The driver copies the arguments before the call returns, and each
-            // points to 128 readable bytes. `check_arguments` has checked that their number matches and that no
-            // parameter is larger. A driver before CUDA 12.4 does not report parameters, so they are not checked there.
-            // With too few arguments, it reads beyond the list. As with all that a kernel does with its arguments, the
-            // plan and the kernel are trusted there, in a process of their own.
+            // points to 128 readable bytes. `check_arguments` has checked that there is one for each parameter and that
+            // no parameter is larger. A driver before CUDA 12.4 does not report parameters, so that check is missing
+            // there. With too few arguments, such a driver reads beyond the list. The author of plan and kernel answers
+            // for that, as for all that the kernel does with its arguments. Plan and kernel run in a process of their
+            // own.
             let status =
                 unsafe { sys::cuLaunchKernelEx(&config, function, pointers.as_mut_ptr(), ptr::null_mut()) }.result();
             status.map_err(|error| launch_fault(launch, &error))?;

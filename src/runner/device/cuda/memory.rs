@@ -51,8 +51,8 @@ impl CudaDevice {
         self.buffers.get(&buffer.0).copied().ok_or_else(|| Fault::Broken("no such buffer".to_owned()))
     }
 
-    /// Allocates a buffer and overwrites all of it. So `give_back` need not overwrite what it frees: freed memory can
-    /// be reached only through a later allocation.
+    /// Allocates a buffer and overwrites all of it. So `give_back` need not overwrite the memory that it frees, which
+    /// is accessible only through a later allocation.
     pub(super) fn allocate(&mut self, bytes: usize) -> Result<Buffer, Fault> {
         let all = bytes + 2 * GUARD_BYTES;
         // SAFETY: the memory is given out as a handle and only reached through this device.

@@ -30,8 +30,8 @@ pub const WRITES_INPUTS_LATER: i32 = 17;
 pub const WRITES_BESIDE_LATER: i32 = 18;
 /// Repeats its first output forever, after so many executions that only a comparison reaches them.
 pub const GIVES_UP: i32 = 19;
-/// Writes into the workspaces of other kernels while it is being timed. They then compute correct outputs only for
-/// inputs that they have had before.
+/// Writes into the workspaces of other kernels while it is being timed. The others are then correct only for the first
+/// inputs that they had.
 pub const STRAYS: i32 = 20;
 
 /// Returns the plan's `FAULT` argument, or 0.
