@@ -86,7 +86,7 @@ fn default_configurations<'a>(
             evidence: family.about.clone(),
             case: case.name.clone(),
             // Nothing is known of another family's default configuration. The claim allows a tenth to ten times the
-            // initial kernel's speed.
+            // incumbent's speed.
             predicted: if is_initial { Interval { lo: 1.0, hi: 1.0 } } else { Interval { lo: 0.1, hi: 10.0 } },
             relative_to: None,
         };
