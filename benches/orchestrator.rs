@@ -1,8 +1,9 @@
-//! What a session costs beside its device and its compilers: memory and processor time of the orchestrator itself.
+//! The costs of a session besides its device and compilers: memory and processor time of the orchestrator itself.
 //!
-//! `cargo bench --bench orchestrator [-- ITERATIONS]` runs a session of 5,000 iterations over the fake device, twice: the first
-//! run compiles 5,000 sources and takes some minutes, the second finds them in the cache, so that its wall time says something.
-//! What a session may cost is checked: memory flat within 20 MB, less than 5 ms of its own an iteration.
+//! `cargo bench --bench orchestrator [-- ITERATIONS]` runs a session of 5,000 iterations on the fake device, twice. The
+//! first run compiles 5,000 sources and takes some minutes. The second finds them in the cache, so only its wall time
+//! is meaningful. Limits are checked: memory flat within 20 MB, and less than 5 ms of processor time for each
+//! iteration.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -20,16 +21,17 @@ use optloop::store::Store;
 /// Rows of the table.
 const ROWS: u64 = 10;
 
-/// How much memory may grow after the first row, by when every part of a session has been used.
+/// The most that memory may grow after the first row, in KiB. By then every part of a session has been used.
 const MOST_GROWTH_KB: u64 = 20 * 1024;
 
-/// How much processor time an iteration may cost.
+/// The most processor time that an iteration may take, in milliseconds.
 const MOST_CPU_MS: f64 = 5.0;
 
-/// Ticks a second of the times in `/proc/PID/stat`: Linux shows them to programs in hundredths, whatever its own tick.
+/// Ticks per second of the times in `/proc/PID/stat`. Linux shows them to programs in hundredths, whatever its own
+/// tick.
 const TICKS_PER_S: f64 = 100.0;
 
-/// What the orchestrator has used up to an iteration.
+/// What the orchestrator has used up to one iteration.
 struct Row {
     iterations: u64,
     rss_kb: u64,
@@ -38,9 +40,9 @@ struct Row {
 }
 
 fn main() {
-    // Cargo adds `--bench`.
+    // Cargo adds the argument `--bench`.
     let most = std::env::args().filter_map(|argument| argument.parse().ok()).next().unwrap_or(5000);
-    // A cache of its own, which the first run fills and the second finds.
+    // A separate cache, which the first run fills and the second uses.
     let _ = std::fs::remove_dir_all(cache());
     let runs = ["every source is compiled", "every source is in the cache"].map(|run| {
         let (rows, device_s) = session(most);
@@ -50,7 +52,7 @@ fn main() {
     runs.iter().for_each(|rows| check(rows));
 }
 
-/// Runs a session and looks at its process ten times.
+/// Runs a session and samples its process ten times. Returns the samples and the device time in seconds.
 fn session(most: u64) -> (Vec<Row>, f64) {
     let sandbox = project();
     let toolchain = Toolchain::find_or_fetch().expect("NVRTC is needed");
@@ -78,7 +80,7 @@ fn cache() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("orchestrator")
 }
 
-/// Returns how long the session's iterations had the device, all together.
+/// Returns the total device time of the session's iterations, in seconds.
 fn device_s(sandbox: &Sandbox) -> f64 {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -88,7 +90,7 @@ fn device_s(sandbox: &Sandbox) -> f64 {
     })
 }
 
-/// Makes a project whose space has tens of thousands of points.
+/// Makes a project with a space of tens of thousands of configurations.
 fn project() -> Sandbox {
     let sandbox = Sandbox::new();
     let parameter = |name: &str| {
@@ -101,13 +103,13 @@ fn project() -> Sandbox {
     sandbox
 }
 
-/// Returns resident memory and processor time of a process, without its children.
+/// Returns resident memory in KiB and processor time in seconds of a process, without its children.
 fn used(pid: u32) -> (u64, f64) {
     let read = |file: &str| std::fs::read_to_string(format!("/proc/{pid}/{file}")).expect("Linux is needed");
     let status = read("status");
     let rss = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a process has memory");
     let stat = read("stat");
-    // The name in parentheses may hold spaces; user and system time are the 12th and 13th field after it.
+    // The name in parentheses may contain spaces. User and system time are the 12th and 13th field after it.
     let (_, fields) = stat.rsplit_once(')').expect("a process has a name");
     let ticks: f64 = fields.split_whitespace().skip(11).take(2).map(|field| field.parse::<f64>().unwrap()).sum();
     (rss.trim().trim_end_matches(" kB").parse().unwrap(), ticks / TICKS_PER_S)

@@ -1,4 +1,4 @@
-//! Says what is slow, and why, from what was measured.
+//! Diagnoses from measurements what is slow and why.
 
 mod counted;
 
@@ -10,34 +10,34 @@ use crate::domain::ids::CaseName;
 use crate::domain::op::TensorRole;
 use crate::domain::workload::{Case, Workload};
 
-/// What a session's history says about where time can still be won.
+/// What a session's history says about where time can still be saved.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Diagnosis {
-    /// How far each measured case is from its floor.
+    /// Each measured case's distance to its floor.
     pub headroom: Vec<Headroom>,
 }
 
-/// How far the fastest variant of a case, confirmed or not, is from the floor.
+/// The distance of a case's fastest variant, confirmed or not, to the floor.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Headroom {
     /// The case's name.
     pub case: CaseName,
-    /// Its time.
+    /// The fastest variant's time, in nanoseconds.
     pub best_ns: f64,
-    /// The case's floor.
+    /// The case's floor, in nanoseconds.
     pub floor_ns: f64,
-    /// Blocks that it launches.
+    /// The number of blocks that the fastest variant launches.
     pub ctas: u64,
 }
 
 impl Headroom {
-    /// Returns how many times slower than the floor that is.
+    /// Returns the fastest variant's time as a multiple of the floor.
     pub fn factor(&self) -> f64 {
         self.best_ns / self.floor_ns
     }
 }
 
-/// Diagnoses a session so far.
+/// Diagnoses the session so far.
 pub fn diagnose(history: &History, workload: &Workload, device: &DeviceInfo) -> Diagnosis {
     let headroom = workload
         .cases
@@ -51,8 +51,8 @@ pub fn diagnose(history: &History, workload: &Workload, device: &DeviceInfo) -> 
     Diagnosis { headroom }
 }
 
-/// Finds the pathologies of all that was measured, oldest iteration first. It compares every pair of cases of every
-/// iteration, so it is for the end of a session, not for every proposal.
+/// Returns the pathologies of all measurements, oldest iteration first. It compares every pair of cases of every
+/// iteration, so call it at the end of a session, not for every proposal.
 pub fn findings(history: &History, workload: &Workload, device: &DeviceInfo) -> Vec<Finding> {
     let of = |finished: &Finished| {
         let mut found: Vec<Finding> = serialised(finished, workload, device).into_iter().collect();
@@ -62,17 +62,17 @@ pub fn findings(history: &History, workload: &Workload, device: &DeviceInfo) -> 
     history.finished.iter().flat_map(of).collect()
 }
 
-/// Finds a variant that does more work with the same blocks: the seeds' V3 kernel, which looped over batch and head
-/// inside the block, so that its time grew 17-fold from B = 1 to B = 8 on an idle GPU.
+/// Finds a variant that does more work with the same number of blocks. The project's original V3 kernel did: it looped
+/// over batch and head inside the block. So its time grew 17-fold from B = 1 to B = 8 on an idle GPU.
 ///
-/// The signs: between two cases the outputs, which are independent of each other, and the work grow at least fourfold,
-/// the blocks do not, the time grows with the work, and the blocks leave most of the device idle. Work alone would also
-/// grow with the keys of a query, which a block may well walk in sequence.
+/// The signs hold between two cases with the same number of blocks. The work and the outputs, which are independent of
+/// each other, grow at least fourfold. The time grows with the work, and the blocks leave most of the device idle. Work
+/// alone is no sign: it also grows with the keys of a query, which a block may well process in sequence.
 fn serialised(finished: &Finished, workload: &Workload, device: &DeviceInfo) -> Option<Finding> {
     let mut worst: Option<Finding> = None;
     for small in &finished.times {
         for large in finished.times.iter().filter(|large| large.ctas == small.ctas) {
-            // A workload may have lost a case since it was measured; that one says nothing.
+            // The workload may have lost a case since the measurement. Such a case is skipped.
             let (Ok(more), Ok(less)) = (workload.case(&large.case), workload.case(&small.case)) else { continue };
             let grows = |amount: &dyn Fn(&Case) -> f64| amount(more) / amount(less);
             let work = grows(&|case| workload.op.flop(&case.dims));

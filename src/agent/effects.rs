@@ -1,7 +1,7 @@
-//! What each value of each parameter of a family seems to be worth.
+//! Estimates the effect of each value of each parameter of a family.
 //!
-//! The times of a family's points are taken for products of a factor for each parameter's value and one for the case:
-//! main effects, in logarithms. Parameters do depend on each other, so this says where to look first and no more.
+//! The model treats a configuration's time as a product: one factor for each parameter's value, and one for the case.
+//! These are main effects in log space. Parameters do interact, so the estimates only say where to search first.
 
 use std::collections::HashMap;
 
@@ -9,38 +9,38 @@ use crate::domain::family::Family;
 use crate::domain::history::History;
 use crate::domain::variant::Params;
 
-/// The latest iterations of a family that are looked at: enough for some ten parameters, and no work to speak of.
+/// The number of a family's latest iterations to use. It is enough for about ten parameters and takes hardly any time.
 const LATEST: usize = 400;
 
-/// How often every effect is worked out anew beside the others.
+/// How often each effect is re-estimated given the others.
 const PASSES: usize = 6;
 
-/// What a time on another case counts: what a value is worth depends on the shape, and mostly a little.
+/// The weight of a time on another case. A value's effect depends on the shape, but mostly only a little.
 const ELSEWHERE: f64 = 0.25;
 
-/// So many observations of no effect are added to those of each value: what was met once says little.
+/// Observations of no effect that are added to those of each value. A value tried once says little.
 const SHRINKAGE: f64 = 1.0;
 
-/// What is known of values, by parameter and value.
+/// What is known about values, by index of the parameter and value.
 pub struct Effects {
-    /// Logarithms of factors.
+    /// Effect of each value: the logarithm of its factor on the time.
     effects: HashMap<(usize, i64), f64>,
-    /// How often each was met.
+    /// How often each value was tried, weighted by case.
     met: HashMap<(usize, i64), f64>,
 }
 
-/// A point that was timed.
+/// A timed configuration.
 struct Row<'a> {
     values: Vec<i64>,
     case: &'a str,
     weight: f64,
-    /// The logarithm of its time, less all effects.
+    /// The residual: the logarithm of the time minus all effects.
     rest: f64,
 }
 
 impl Effects {
-    /// Works out the effects of a family's parameters from what was timed, each point on one case: this one, where it
-    /// was timed there.
+    /// Estimates the effects of a family's parameters from its timed configurations. Each counts on one case: the given
+    /// one, if it was timed there.
     pub fn of(history: &History, family: &Family, case: &str) -> Self {
         let of_family = history.finished.iter().rev().filter(|finished| finished.family == family.name);
         let mut rows: Vec<Row<'_>> = of_family
@@ -71,19 +71,19 @@ impl Effects {
         Self { effects, met }
     }
 
-    /// Returns how little is known of a value: 1 if it was never met, and less the more often it was.
+    /// Returns the unscaled exploration bonus of a value: 1 if it was never tried, less the more often it was.
     pub fn exploration_bonus(&self, family: &Family, parameter: &str, value: i64) -> f64 {
         let met = family.params.get_index_of(parameter).and_then(|parameter| self.met.get(&(parameter, value)));
         (1.0 + met.copied().unwrap_or_default()).sqrt().recip()
     }
 
-    /// Returns the logarithm of a point's time, up to what all points of a case have in common.
+    /// Returns the logarithm of a configuration's predicted time, up to a constant for the case.
     pub fn ln_time(&self, params: &Params) -> f64 {
         params.values().enumerate().filter_map(|(parameter, value)| self.effects.get(&(parameter, *value))).sum()
     }
 }
 
-/// Takes away what the points of a case have in common.
+/// Subtracts each case's mean from its residuals.
 fn centre(rows: &mut [Row<'_>]) {
     let mut sums: HashMap<&str, (f64, f64)> = HashMap::new();
     for row in rows.iter() {
@@ -96,7 +96,7 @@ fn centre(rows: &mut [Row<'_>]) {
     }
 }
 
-/// Moves what the values of a parameter have in common from what is left to their effects.
+/// Re-estimates the effects of one parameter and updates the residuals.
 fn settle(rows: &mut [Row<'_>], parameter: usize, effects: &mut HashMap<(usize, i64), f64>) {
     let mut sums: HashMap<i64, (f64, f64)> = HashMap::new();
     for row in rows.iter() {

@@ -1,6 +1,6 @@
-//! The proposer of fault injection: what `local` proposes, with kernels mixed in that are broken on purpose.
+//! The proposer of fault injection: suggestions of `local`, mixed with kernels that are broken on purpose.
 //!
-//! A session has to survive them: each gets its outcome, and those after it are measured as if nothing had been.
+//! A session must survive them. Each gets its outcome, and later kernels are measured as if nothing had happened.
 
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
@@ -17,25 +17,26 @@ use crate::domain::proposal::Suggestion;
 use crate::domain::statistics::Interval;
 use crate::domain::workload::Case;
 
-/// The share of broken kernels: more than any proposer worth its name comes up with.
+/// The share of broken kernels. It is larger than any useful proposer's.
 const BROKEN_SHARE: f64 = 0.3;
 
-/// The parameter that says what is wrong with a kernel, 0 for nothing.
+/// The parameter that selects a kernel's fault; 0 for none.
 const FAULT: &str = "FAULT";
 
-/// See the module.
+/// The proposer of fault injection; see the module.
 pub struct FaultInjection {
     rng: SmallRng,
     local: Local,
 }
 
 impl FaultInjection {
-    /// Makes a proposer whose choices follow from `seed`.
+    /// Makes a proposer whose random choices are determined by `seed`.
     pub fn new(seed: u64) -> Self {
         Self { rng: SmallRng::seed_from_u64(seed), local: Local::new(seed) }
     }
 
-    /// Draws a point of a family that is broken on purpose, searched or not. `Ok(None)` where there is none left.
+    /// Draws a configuration of a family that is broken on purpose, searched or not. Returns `Ok(None)` if none is
+    /// left.
     fn broken(&mut self, context: &SearchContext<'_>, history: &History) -> Result<Option<Suggestion>, String> {
         let fits = |family: &&Family| family.fits(context.workload, context.device);
         let families: Vec<&Family> = context.all.iter().filter(|family| is_broken(family)).filter(fits).collect();
@@ -72,7 +73,7 @@ impl Proposer for FaultInjection {
     }
 }
 
-/// Tells whether a family is broken at every point.
+/// Returns whether every configuration of a family is broken.
 fn is_broken(family: &Family) -> bool {
     family.params.get(FAULT).is_some_and(|parameter| !parameter.values.contains(&0))
 }

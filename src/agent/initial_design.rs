@@ -1,6 +1,6 @@
-//! The suggestions with which every session begins, whoever proposes after them.
+//! The suggestions that begin every session, with every proposer.
 //!
-//! Each family gets a look before any is searched, and what is proposed next waits for what these teach.
+//! Each family is screened before any is searched. Later suggestions wait for the results.
 
 use std::collections::VecDeque;
 
@@ -12,28 +12,28 @@ use crate::domain::origin::{Origin, Purpose};
 use crate::domain::proposal::{KnownWinner, Suggestion};
 use crate::domain::statistics::Interval;
 
-/// What comes next in an initial design.
+/// The next step of an initial design.
 pub enum Next {
-    /// This suggestion.
+    /// Propose this suggestion.
     Suggestion(Box<Suggestion>),
-    /// Nothing, and what the initial design teaches is still under way.
+    /// Wait: results of the initial design are still under way.
     Wait,
-    /// Nothing.
+    /// The initial design is over.
     Over,
 }
 
-/// The seed of the reference family, the winners of earlier sessions, a look at the other families' seeds, each for every
-/// specialization. Worked out once: finding the start of a space with few valid configurations takes a while.
+/// The initial kernel, the winners of earlier sessions and the other families' default configurations, each for every
+/// specialization. They are computed once: finding the start of a space with few valid configurations takes a while.
 #[derive(Default)]
 pub struct InitialDesign {
     first: Option<VecDeque<(Suggestion, ConfigurationId)>>,
-    /// Something was looked at.
+    /// Whether a suggestion to screen was returned.
     screened: bool,
     over: bool,
 }
 
 impl InitialDesign {
-    /// Returns what comes next, while so many suggestions are under way: what they teach is still to come.
+    /// Returns the next step while `under_way` suggestions have no results yet.
     pub fn next(&mut self, context: &SearchContext<'_>, history: &History, under_way: usize) -> Result<Next, String> {
         let first = match &mut self.first {
             Some(first) => first,
@@ -53,7 +53,7 @@ impl InitialDesign {
 fn work_out(context: &SearchContext<'_>) -> Result<VecDeque<(Suggestion, ConfigurationId)>, String> {
     let is_initial_kernel = |family: &&&Family| family.name == context.workload.initial_kernel;
     let mut suggestions = VecDeque::new();
-    // Searched or not: the start that speed-ups refer to is the same in every session.
+    // Included whether searched or not, so that speed-ups refer to the same start in every session.
     if let Some(family) = context.family(&context.workload.initial_kernel) {
         default_configurations(context, family, &mut suggestions)?;
     }
@@ -85,7 +85,8 @@ fn default_configurations<'a>(
             },
             evidence: family.about.clone(),
             case: case.name.clone(),
-            // Of another family's seed nothing is known: a tenth to tenfold of what stands is within the claim.
+            // Nothing is known of another family's default configuration. The claim allows a tenth to ten times the
+            // incumbent's speed.
             predicted: if is_initial { Interval { lo: 1.0, hi: 1.0 } } else { Interval { lo: 0.1, hi: 10.0 } },
             relative_to: None,
         };
@@ -99,8 +100,8 @@ fn default_configurations<'a>(
     Ok(())
 }
 
-/// The winner of an earlier session needs no look: its comparison with the start makes it what all others are held
-/// against.
+/// Adds the winner of an earlier session. It needs no screening: its comparison with the initial kernel makes it the
+/// incumbent.
 fn known_winner(
     context: &SearchContext<'_>,
     known: &KnownWinner,
@@ -108,7 +109,7 @@ fn known_winner(
 ) -> Result<(), String> {
     let case = context.workload.cases.iter().find(|case| case.name == known.case);
     let (Some(case), Some(family)) = (case, context.family(&known.family)) else { return Ok(()) };
-    // The family may have changed since: the old point is tried only where it still is one.
+    // The family may have changed since. The old configuration is tried only if the family still has it.
     let same_parameters = known.params.len() == family.params.len();
     let still_a_configuration = same_parameters
         && family.params.iter().all(|(name, param)| known.params.get(name).is_some_and(|v| param.values.contains(v)));

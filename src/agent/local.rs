@@ -1,5 +1,5 @@
-//! The first useful proposer: the families' seeds, then moves around the fastest variants of a case, what is fastest on other cases,
-//! and random configurations.
+//! The proposer `local`. It suggests the default configurations of families first. Then it suggests moves around the
+//! fastest variants of a case, the fastest variants of other cases, and random configurations.
 
 use std::collections::HashSet;
 
@@ -22,54 +22,55 @@ use crate::domain::statistics::Interval;
 use crate::domain::variant::Params;
 use crate::domain::workload::Case;
 
-/// The share of random configurations at first, to leave the basin of a bad start and to learn what values are worth.
+/// The initial share of random configurations. They leave the basin of a bad start and teach what values are worth.
 const RANDOM_SHARE: f64 = 0.4;
 
-/// The iterations after which it has halved: the better the best are, the rarer is a random configuration that is
-/// faster.
+/// Iterations after which the share has halved. The better the best variants are, the rarer is a faster random
+/// configuration.
 const RANDOM_HALVED: f64 = 30.0;
 
-/// The share of random configurations below which it does not fall.
+/// The lower limit of the share of random configurations.
 const LEAST_RANDOM_SHARE: f64 = 0.1;
 
-/// The share of suggestions that take over what is fastest on another case, as long as there are any: what is good on a
-/// shape is rarely bad on the next one.
+/// The share of warm starts, as long as there are any: suggestions that take over the fastest variant of another case.
+/// What is good on one shape is rarely bad on the next.
 const WARM_START_SHARE: f64 = 0.3;
 
-/// How many of the fastest variants of a case moves begin at: the fastest may be one by chance, or in a dead end.
+/// How many of the fastest variants of a case moves start from. The fastest alone may be lucky or a dead end.
 const LEADERS: usize = 4;
 
-/// How much rarer each of them is chosen than the one before.
+/// The weight of each of these variants relative to the one before.
 const NEXT_LEADER: f64 = 0.5;
 
-/// How the chance of a family, or of a variant to move from, falls with its time on a case over the best of all: as the cube, so that
-/// one that takes twice as long has an eighth. Where a family that is a hundred times slower costs a hundred times as much, it gets nothing.
+/// Exponent of the weight of a family, or of a variant to move from. The base is the best time on a case over the
+/// family's or variant's own. With the cube, one that takes twice as long has an eighth of the weight. A family that is
+/// a hundred times slower costs a hundred times as much, and gets nothing.
 const FAMILY_POWER: f64 = 3.0;
 
-/// The weight of a family that was not timed on a case: it was looked at elsewhere.
+/// The weight of a family that was not timed on a case, only on others.
 const UNSEEN: f64 = 0.3;
 
-/// The neighbours from which moves go on to a second parameter, for valleys that run diagonally (tile size with
-/// threads).
+/// The number of neighbours from which moves go on to a second parameter. They find valleys that run diagonally (tile
+/// size with threads).
 const HALFWAY: usize = 8;
 
-/// The share of suggestions that look at a value which was not looked at beside the fastest variant, as long as there
-/// are any: what a value was worth in another corner says little, and where parameters share a resource no single move
-/// leads there.
+/// The share of coverage sampling, as long as there is anything to sample: suggestions of values not yet tried near the
+/// fastest variant. A value's effect elsewhere in the space says little. If parameters share a resource, no single move
+/// leads to such a value.
 const COVERAGE_SHARE: f64 = 0.1;
 
-/// Values that such a suggestion may fail to find a point for, each of which takes hundreds of checks.
+/// Values that coverage sampling may try without finding a configuration. Each takes hundreds of checks.
 const MOST_COVERED: usize = 3;
 
-/// The parameters beside its own in which a point may differ from the fastest variant for its value to count as looked
-/// at.
+/// How many other parameters of a configuration may differ from the fastest variant, for a value to count as tried near
+/// it.
 const BESIDE: usize = 2;
 
-/// The share of moves to any neighbour, whatever is known of its values: it may be known from another corner.
+/// The share of moves to a random neighbour, whatever is known of its values. That knowledge may come from elsewhere in
+/// the space.
 const BLIND_SHARE: f64 = 0.1;
 
-/// What a value that was never met is taken to be better than it seems, as a logarithm; of one that was met n times, the share
-/// 1 / sqrt(n + 1) of it.
+/// Log-space exploration bonus for an untried value. It decays as 1 / sqrt(n + 1) for a value tried n times.
 const EXPLORATION_BONUS: f64 = 0.2;
 
 /// Stochastic local search with restarts.
@@ -77,7 +78,7 @@ pub struct Local {
     rng: SmallRng,
     initial_design: InitialDesign,
     draw: Draw,
-    /// Values for which no point is left beside a variant on a case, by its iteration: to find that out takes long.
+    /// Values without a new configuration near a variant on a case, by the variant's iteration. Finding out takes long.
     no_room: HashSet<(CaseName, IterationId, String, i64)>,
 }
 
@@ -88,7 +89,7 @@ struct Move {
 }
 
 impl Local {
-    /// Makes a proposer whose choices follow from `seed`.
+    /// Makes a proposer whose random choices are determined by `seed`.
     pub fn new(seed: u64) -> Self {
         Self {
             rng: SmallRng::seed_from_u64(seed),
@@ -98,7 +99,7 @@ impl Local {
         }
     }
 
-    /// Chooses a case with a chance that grows with the logarithm of its distance to the floor.
+    /// Chooses a case. Its chance grows with the logarithm of its distance to the floor.
     fn focus<'a, 'd>(
         &mut self,
         context: &SearchContext<'a>,
@@ -111,7 +112,7 @@ impl Local {
         Some((case, headroom))
     }
 
-    /// Chooses one of the fastest variants of a case, confirmed or not, of a family that is searched.
+    /// Chooses one of the fastest variants of a case, confirmed or not, from the families that are searched.
     fn leader<'a, 'h>(
         &mut self,
         context: &SearchContext<'a>,
@@ -129,8 +130,8 @@ impl Local {
         leaders.choose_weighted(&mut self.rng, weight).ok().map(|(_, (_, leader, family))| (*leader, *family))
     }
 
-    /// Moves from `from` to a new neighbour one parameter away, or two: mostly to the one that has done best by what is
-    /// known of its values.
+    /// Moves from `from` to a new neighbour that differs in one or two parameters. Mostly chooses the neighbour with
+    /// the shortest predicted time, less an exploration bonus.
     fn step<'a>(
         &mut self,
         context: &SearchContext<'a>,
@@ -144,7 +145,8 @@ impl Local {
         let mut halfway = space.moves(from);
         halfway.shuffle(&mut self.rng);
         let mut moves = Vec::new();
-        // The point halfway need not be valid: where parameters share a resource, one makes room for the other.
+        // The intermediate configuration need not be valid: if parameters share a resource, one makes room for the
+        // other.
         for (first, params) in halfway.iter().take(HALFWAY) {
             let further = space.neighbours(params)?.into_iter().filter(|(second, _)| second != first);
             moves.extend(further.map(|(second, params)| Move { parameters: vec![first.clone(), second], params }));
@@ -167,13 +169,13 @@ impl Local {
                 .map(|parameter| effects.exploration_bonus(family, parameter, step.params[parameter]));
             effects.ln_time(&step.params) - EXPLORATION_BONUS * bonuses.fold(0.0, f64::max)
         };
-        // Of equals, the shorter move: it teaches more.
+        // Among equals, take the shorter move: it teaches more.
         Ok(moves.into_iter().rev().min_by(|a, b| ln_time(a).total_cmp(&ln_time(b))))
     }
 
-    /// Looks at a value that was not looked at beside the fastest variant of a case: the parameters take turns, that
-    /// first from which most is expected, each with its value next to the fastest's. Other parameters give way where a
-    /// constraint asks for it.
+    /// Suggests a value not yet tried near the fastest variant of a case. Parameters take turns, those with the largest
+    /// expected gain first. Each starts with the untried value next to the fastest variant's. Other parameters change
+    /// if a constraint requires it.
     fn coverage(
         &mut self,
         context: &SearchContext<'_>,
@@ -221,7 +223,7 @@ impl Proposer for Local {
             Next::Over => {}
         }
         let Some((case, headroom)) = self.focus(context, diagnosis) else {
-            // Nothing is measured yet: the seeds are still under way, or none of them works.
+            // Nothing is measured yet: the default configurations are still under way, or none of them works.
             let Some(case) = context.workload.cases.choose(&mut self.rng) else { return Ok(None) };
             return self.draw.next(context, history, &case.name, |_, _| 1.0, &mut self.rng);
         };
@@ -248,7 +250,7 @@ impl Proposer for Local {
     }
 }
 
-/// Returns the chance of a family to be drawn from on a case, over that of the fastest one's.
+/// Returns the weight of a family on a case, relative to the fastest family.
 fn weight(history: &History, family: &Family, case: &Case) -> f64 {
     let times = history.finished.iter().filter(|finished| finished.family == family.name);
     let own_ns = times.filter_map(|finished| finished.time_ns(&case.name)).reduce(f64::min);
@@ -256,12 +258,12 @@ fn weight(history: &History, family: &Family, case: &Case) -> f64 {
     own_ns.zip(of_all).map_or(UNSEEN, |(own_ns, (_, best_ns))| (best_ns / own_ns).powf(FAMILY_POWER))
 }
 
-/// Returns the share of random configurations after so many iterations.
+/// Returns the share of random configurations after `finished` iterations.
 fn random_share(finished: usize) -> f64 {
     f64::max(RANDOM_SHARE * RANDOM_HALVED / (RANDOM_HALVED + finished as f64), LEAST_RANDOM_SHARE)
 }
 
-/// Returns the values that no point near the fastest variant of a case has had, in the order in which to look at them.
+/// Returns the values that no configuration near the fastest variant of a case has had, in the order to try them.
 fn unseen<'f>(history: &History, family: &'f Family, case: &Case, fastest: &Finished) -> Vec<(&'f String, i64)> {
     let of_family = history.finished.iter().filter(|other| other.family == family.name);
     let beside: Vec<&Finished> = of_family
@@ -283,7 +285,7 @@ fn unseen<'f>(history: &History, family: &'f Family, case: &Case, fastest: &Fini
     unseen.into_iter().map(|(_, _, parameter, value)| (parameter, value)).collect()
 }
 
-/// Returns the parameters along which two points of a family differ.
+/// Returns the parameters in which two configurations of a family differ.
 fn changed(from: &Params, to: &Params) -> Vec<String> {
     to.iter()
         .filter(|(parameter, value)| from.get(*parameter) != Some(value))
@@ -291,7 +293,7 @@ fn changed(from: &Params, to: &Params) -> Vec<String> {
         .collect()
 }
 
-/// Takes over what is fastest on another case, if that was not tried on this one.
+/// Suggests the fastest variant of another case, if it was not tried on this one.
 fn warm_start(context: &SearchContext<'_>, history: &History, case: &Case) -> Result<Option<Suggestion>, String> {
     for other in context.workload.cases.iter().filter(|other| other.name != case.name) {
         let Some((leader, ns)) = history.fastest(&other.name) else { continue };
@@ -313,7 +315,7 @@ fn warm_start(context: &SearchContext<'_>, history: &History, case: &Case) -> Re
     Ok(None)
 }
 
-/// Words a move as a claim, with a prediction that multiplies over its parameters.
+/// Returns the hypothesis of a move. Its prediction is the product of the predictions for its parameters.
 fn claim(history: &History, family: &Family, headroom: &Headroom, from: &Finished, step: &Move) -> Hypothesis {
     let ns = from.time_ns(&headroom.case).unwrap_or(headroom.best_ns);
     let mut predicted = Interval { lo: 1.0, hi: 1.0 };

@@ -23,8 +23,8 @@ pub trait Proposer: Send {
     /// Returns the name that `--proposer` takes.
     fn name(&self) -> &'static str;
 
-    /// Suggests a point that has not been proposed yet, or `Ok(None)` when it finds none, or none before the
-    /// suggestions that are under way have taught something. An error is a mistake in a manifest.
+    /// Suggests a configuration that has not been proposed yet. Returns `Ok(None)` if there is none, or none until the
+    /// suggestions under way have results. An error is a mistake in a manifest.
     fn propose(
         &mut self,
         context: &SearchContext<'_>,
@@ -34,14 +34,13 @@ pub trait Proposer: Send {
     ) -> Result<Option<Suggestion>, String>;
 }
 
-/// The proposer of fault injection, which needs the project's planted bugs among the families that a session can
-/// render.
+/// The name of the fault-injection proposer. It needs the planted bugs among the families that a session can render.
 pub const FAULT_INJECTION: &str = "fault-injection";
 
 /// The names of all proposers.
 pub const PROPOSERS: [&str; 3] = ["local", "random", FAULT_INJECTION];
 
-/// Makes a proposer by name; the error names the nearest one.
+/// Makes a proposer by name. The error names the nearest one.
 pub fn proposer(name: &str, seed: u64) -> Result<Box<dyn Proposer>, String> {
     match name {
         "local" => Ok(Box::new(local::Local::new(seed))),

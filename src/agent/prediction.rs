@@ -1,25 +1,24 @@
-//! Predicts the speed-up of a move from how such moves have fared, so that claims can be scored.
+//! Predicts the speed-up of a suggestion from the results of similar ones, so that claims can be scored.
 
 use crate::domain::history::{Finished, History};
 use crate::domain::origin::Origin;
 use crate::domain::statistics::{Interval, median, quantile};
 use crate::domain::variant::Params;
 
-/// A prediction with what it rests on.
+/// A prediction with its evidence.
 pub struct Prediction {
-    /// The range of speed-ups.
+    /// The predicted range of speed-ups.
     pub range: Interval,
-    /// What it rests on.
+    /// The evidence, in words.
     pub evidence: String,
 }
 
-/// Moves of one kind that must have been seen before their record replaces the prior.
+/// Results of one kind needed before they replace the prior.
 const ENOUGH: usize = 4;
 
-/// Predicts a move along one parameter: from earlier moves along it in this session, or else from the manifest's
-/// `expect`.
-/// The record is the middle half of the speed-ups seen. The prior `[low, high]` is what a *good* move brings; a move
-/// may also be a bad one, so the prediction reaches down to the reciprocal of `high`.
+/// Predicts a move along one parameter from earlier such moves in this session, or else from the manifest's `expect`.
+/// The prediction from earlier moves is the middle half of their speed-ups. The prior `[low, high]` is what a *good*
+/// move brings. A move may also be bad, so the prediction reaches down to the reciprocal of `high`.
 pub fn along_parameter(history: &History, family: &str, parameter: &str, case: &str, expect: [f64; 2]) -> Prediction {
     let seen: Vec<f64> =
         history.finished.iter().filter_map(|f| parameter_effect(history, f, family, parameter, case)).collect();
@@ -32,7 +31,7 @@ pub fn along_parameter(history: &History, family: &str, parameter: &str, case: &
     })
 }
 
-/// Predicts a random configuration: from how earlier random configurations fared.
+/// Predicts a random configuration from the results of earlier ones.
 pub fn at_random(history: &History, case: &str) -> Prediction {
     let seen: Vec<f64> = history
         .finished
@@ -50,7 +49,7 @@ fn from_record(mut seen: Vec<f64>, what: &str) -> Option<Prediction> {
     if seen.len() < ENOUGH {
         return None;
     }
-    // Once, rather than in each of the three below: what is sorted is sorted again in no time.
+    // Sort once here: the three functions below sort again, which is fast on sorted values.
     seen.sort_by(f64::total_cmp);
     let range = Interval { lo: quantile(&seen, 0.25)?, hi: quantile(&seen, 0.75)? };
     let evidence = format!("{} earlier {what} gave {:.2}x in the median", seen.len(), median(&seen)?);
@@ -64,7 +63,8 @@ fn parameter_effect(history: &History, finished: &Finished, family: &str, parame
         .then(|| effect(history, finished, case))?
 }
 
-/// Returns the speed-up of an iteration over the one that its claim refers to, on the given case if both have it.
+/// Returns the speed-up of an iteration over the one that its hypothesis refers to. Uses the given case if both were
+/// timed on it, or else the case of the hypothesis.
 fn effect(history: &History, finished: &Finished, case: &str) -> Option<f64> {
     let reference = history.iteration(finished.hypothesis.relative_to?)?;
     let time = |f: &Finished, case: &str| f.times.iter().find(|t| t.case == case).map(|t| t.median_ns);
@@ -72,7 +72,8 @@ fn effect(history: &History, finished: &Finished, case: &str) -> Option<f64> {
     on(case).or_else(|| on(&finished.hypothesis.case))
 }
 
-/// Tells whether a parameter is the one that differs. It is asked of every iteration at every proposal, and most say no at once.
+/// Returns whether `parameter` is the only one that differs. Every proposal asks this of every iteration, so the common
+/// "no" is fast.
 fn only_moved(parameter: &str, from: &Params, to: &Params) -> bool {
     let moved = |name: &str| from.get(name) != to.get(name);
     from.contains_key(parameter) && moved(parameter) && from.keys().all(|name| name == parameter || !moved(name))

@@ -1,4 +1,4 @@
-//! Random points only: the control that a better proposer must beat.
+//! The proposer `random`: random configurations only, the control that a better proposer must beat.
 
 use std::collections::HashSet;
 
@@ -18,7 +18,7 @@ use crate::domain::proposal::Suggestion;
 use crate::domain::variant::Params;
 use crate::domain::workload::Case;
 
-/// Starts at the families' seeds, then draws points uniformly from the valid ones.
+/// Starts with the initial design, then draws configurations uniformly from the valid ones.
 pub struct Random {
     rng: SmallRng,
     initial_design: InitialDesign,
@@ -26,7 +26,7 @@ pub struct Random {
 }
 
 impl Random {
-    /// Makes a proposer whose draws follow from `seed`.
+    /// Makes a proposer whose draws are determined by `seed`.
     pub fn new(seed: u64) -> Self {
         Self { rng: SmallRng::seed_from_u64(seed), initial_design: InitialDesign::default(), draw: Draw::default() }
     }
@@ -54,16 +54,16 @@ impl Proposer for Random {
     }
 }
 
-/// Draws new points at random, and remembers where there are none left: to find that out takes long.
+/// Draws new configurations at random. Remembers which spaces have none left, since finding out takes long.
 #[derive(Default)]
 pub(super) struct Draw {
-    /// Family and case.
+    /// Family and case of each space without new configurations.
     exhausted: HashSet<(String, CaseName)>,
 }
 
 impl Draw {
-    /// Draws a new point of a random family, chosen by its weight, on the preferred case or, where nothing is left, on another one.
-    /// `Ok(None)` when nothing is left anywhere.
+    /// Draws a new configuration of a random family, chosen by weight. It prefers the given case and takes another one
+    /// if nothing is left there. Returns `Ok(None)` if nothing is left anywhere.
     pub(super) fn next(
         &mut self,
         context: &SearchContext<'_>,
@@ -92,7 +92,7 @@ impl Draw {
     }
 }
 
-/// Shuffles families so that each comes first with a chance that is its share of the weights (Efraimidis and Spirakis, 2006).
+/// Shuffles families. Each comes first with a chance equal to its share of the weights (Efraimidis and Spirakis, 2006).
 fn in_random_order<'a>(
     families: &[&'a Family],
     weight: impl Fn(&Family) -> f64,

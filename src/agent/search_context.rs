@@ -1,4 +1,4 @@
-//! What there is to search: the cases of a workload, the families that can compute them, the device.
+//! The search context: the cases of a workload, the families that can compute them, and the device.
 
 use crate::domain::device::DeviceInfo;
 use crate::domain::family::Family;
@@ -15,9 +15,9 @@ use crate::domain::workload::{Case, Workload};
 pub struct SearchContext<'a> {
     /// The workload, with the selected cases.
     pub workload: &'a Workload,
-    /// The families to search: those that fit workload and device and that the user did not leave out.
+    /// The families to search: those that fit the workload and the device, without those that the user excluded.
     pub families: Vec<&'a Family>,
-    /// Every family, for the winners of earlier sessions, which are to be beaten whatever is searched.
+    /// Every family. The winners of earlier sessions need them: they must be beaten whatever is searched.
     pub all: &'a [Family],
     /// The winners of earlier sessions.
     pub known: &'a [KnownWinner],
@@ -26,7 +26,7 @@ pub struct SearchContext<'a> {
 }
 
 impl<'a> SearchContext<'a> {
-    /// Collects the families that are `searched` and can compute the workload on the device.
+    /// Makes a search context of the families that are `searched` and can compute the workload on the device.
     pub fn new(
         workload: &'a Workload,
         all: &'a [Family],
@@ -39,17 +39,17 @@ impl<'a> SearchContext<'a> {
         Self { workload, families, all, known, device }
     }
 
-    /// Returns the space of a family on a case.
+    /// Returns the search space of a family on a case.
     pub fn space(&self, family: &'a Family, case: &'a Case) -> Space<'a> {
         Space { family, case, dtype: self.workload.dtype, device: self.device }
     }
 
-    /// Finds a family that can compute the workload by name, searched or not.
+    /// Finds a family by name, searched or not, that can compute the workload.
     pub fn family(&self, name: &str) -> Option<&'a Family> {
         self.all.iter().find(|family| family.name == name && family.fits(self.workload, self.device))
     }
 
-    /// Returns the cases that one source of the family serves together with `case`, where the point is valid.
+    /// Returns the cases that share one source of the family with `case` and on which the configuration is valid.
     pub fn served(&self, family: &'a Family, params: &Params, case: &Case) -> Result<Vec<Case>, String> {
         let specialization = family.specialization(case);
         let mut served = Vec::new();
@@ -61,12 +61,12 @@ impl<'a> SearchContext<'a> {
         Ok(served)
     }
 
-    /// Tells whether a point has been proposed before.
+    /// Returns whether a configuration has not been proposed before.
     pub fn is_new(&self, family: &Family, params: &Params, case: &Case, history: &History) -> bool {
         !history.proposed.contains(&ConfigurationId::new(&family.name, &family.specialization(case), params))
     }
 
-    /// Makes a suggestion out of a point.
+    /// Makes a suggestion from a configuration.
     pub fn suggestion(
         &self,
         family: &'a Family,

@@ -7,9 +7,9 @@ use std::time::Duration;
 pub struct Budget {
     /// The longest wall time.
     pub wall: Duration,
-    /// The most money, in US dollars.
+    /// The most money, in US dollars; none for no limit.
     pub max_cost_usd: Option<f64>,
-    /// The most iterations.
+    /// The most iterations; none for no limit.
     pub max_iterations: Option<u64>,
 }
 
@@ -25,7 +25,7 @@ pub enum Stop {
 }
 
 impl Stop {
-    /// Returns the reason for people.
+    /// Returns the reason in words.
     pub fn reason(self) -> &'static str {
         match self {
             Self::Time => "its time budget is spent",

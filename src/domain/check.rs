@@ -1,39 +1,39 @@
-//! The checks that tell a right kernel from one that looks right.
+//! The checks that distinguish a correct kernel from one that only looks correct.
 
 use serde::{Deserialize, Serialize};
 
-/// What caught a variant that is wrong, or that broke a rule of the evaluation.
+/// The check that caught a variant with a wrong output, or one that broke a rule of the evaluation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Check {
-    /// Every element of the output is written: it holds a poison before.
+    /// Every element of the output is written over the poison that the buffer held before.
     Written,
     /// Every element of the output is finite.
     Finite,
     /// The output is near the float64 oracle, over all and in its worst row.
     Accuracy,
-    /// The inputs hold after a launch what they held before.
+    /// A launch leaves the inputs unchanged.
     Inputs,
-    /// The memory around every buffer holds after a launch what it held before.
+    /// A launch leaves the memory around every buffer unchanged.
     GuardRegions,
     /// The same inputs give the same bytes.
     Repeatable,
-    /// The outputs of timed executions are right.
+    /// The outputs of timed executions are correct.
     Timed,
-    /// After timing, other contents in the same memory give their own output.
+    /// After timing, other contents in the same memory give their own correct output.
     HeldOutInputs,
-    /// Contents that were never seen take no longer than those that were timed.
+    /// New contents take no longer than the timed ones.
     Memoization,
-    /// Inputs that ordinary random ones never look like: needles, other scales, equal rows.
+    /// The output is correct on inputs unlike ordinary random ones: needles, other scales, equal rows.
     Probe,
-    /// Shapes that are not in the workload.
+    /// The output is correct on shapes that are not in the workload.
     Hidden,
-    /// Nothing that does the work is faster than the floor.
+    /// No time is below the floor.
     Floor,
 }
 
 impl Check {
-    /// Every check: those that every variant meets, those of a winner, and the floor.
+    /// Every check: those of every variant, those of a winner, and the floor.
     pub const ALL: [Self; 12] = [
         Self::Written,
         Self::Finite,

@@ -1,11 +1,12 @@
-//! A comparison: several kernels and baselines timed in turns, so that drift of the machine meets all of them alike.
+//! A comparison: several kernels and baselines timed in turns, so that drift of the machine affects all of them alike.
 //!
-//! Participants sample in groups. A round is one group of each, in an order that is reversed from one round to the next
-//! (ABBA), so that over two rounds a linear drift cancels. What counts is the ratio of two participants within a round.
+//! Participants take samples in groups. A round has one group of each participant. The order is reversed from one round
+//! to the next (ABBA), so that a linear drift cancels over two rounds. What counts is the ratio of two participants
+//! within a round.
 //!
 //! The ratio of a comparison is the median over pairs of rounds. Where a clock has two states, a change within a round
-//! spoils that pair's ratio, and a median bears that for up to half of the pairs; a mean does not, and the
-//! Hodges-Lehmann estimate, which is a little narrower on white noise, bears it for less than a third.
+//! spoils that pair's ratio. A median tolerates that in up to half of the pairs; a mean does not. The Hodges-Lehmann
+//! estimate is a little narrower on white noise, but tolerates it in less than a third.
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -21,49 +22,50 @@ use super::sampling::Sampling;
 use super::statistics::{Interval, Ratio, median, median_interval, student_interval};
 use super::timing::Timing;
 
-/// Rounds without which a comparison has no ratio. They make six pairs, the fewest of which an interval of the median
-/// holds the true one 95 times of 100: of five, even the extremes do not.
+/// Fewest rounds from which a comparison has a ratio. They make six pairs, the fewest for which the median has a 95%
+/// interval. With five pairs, even the extremes cover less than 95%.
 pub const LEAST_ROUNDS: usize = 12;
 
-/// The least share by which two times can be told apart. Who sampled before a participant, and who after, leaves a
-/// trace: in 30 comparisons of a kernel with itself on an H200 (2026-11-21, `optloop bench`, 3.3 us), the ratio was
-/// 0.9987 to 1.0003 and its intervals were narrower than that.
+/// Smallest share by which two times can be told apart. The participants that sample before and after one leave a
+/// trace. In 30 comparisons of a kernel with itself on an H200 (2026-11-21, `optloop bench`, 3.3 us), the ratio was
+/// 0.9987 to 1.0003. Its intervals were narrower than that.
 const RESOLUTION: f64 = 0.002;
 
-/// The same for a baseline, whose tensors are its own, in another process. Two copies of a kernel of 3.9 us, each with tensors of its
-/// own, differed by 0.85% as long as they lived (H200, 2026-11-21, 40 comparisons).
+/// The same for a baseline, which has its own tensors in another process. Two copies of a kernel of 3.9 us, each with
+/// its own tensors, differed by 0.85% for as long as they lived (H200, 2026-11-21, 40 comparisons).
 const ANOTHER_PROCESS: f64 = 0.01;
 
-/// How many times as slow as the challenger a participant may be for groups of full size. Nobody needs the ratio of two
-/// times so far apart to a thousandth.
+/// How many times as slow as the challenger a participant may be and still get groups of full size. The ratio of times
+/// that far apart is not needed to a thousandth.
 const SLOW: f64 = 2.0;
 
-/// How many times as slow as another a time is that is far from it: no clock of a GPU moves that far, so a look or two shows which
-/// is the faster.
+/// The factor from which two times are far apart. No GPU clock moves that far, so one or two samples show which is
+/// faster.
 pub const FAR: f64 = 10.0;
 
-/// How long a sample of a participant lasts that is spared most rounds if it is [`FAR`] slower than the challenger.
+/// Shortest sample of a participant that skips most rounds when it is [`FAR`] times as slow as the challenger.
 const LONG_NS: f64 = 10e6;
 
-/// The rounds of a participant that is far behind: the fewest whose spread says how sure their ratio is.
+/// Rounds of a participant that is far behind: the fewest whose spread gives the ratio an interval.
 pub const FAR_ROUNDS: usize = 2;
 
-/// Over how much of the best screened time another is still within the noise of it. Both were screened once, minutes apart:
-/// each is off by 0.2% where screening ends as it should, and the device's own samples of one kernel span 2.3% of the median
-/// (1st to 99th percentile over 175 confirmations on an H200, 2026-11-20). Together that is 2.7%.
+/// Share over the best screened time within which another time is a near tie. The two were screened once, minutes
+/// apart. Each is off by 0.2% where screening ends as it should. The device's own samples of one kernel span 2.3% of
+/// the median (1st to 99th percentile over 175 confirmations on an H200, 2026-11-20). Together that is 2.7%.
 const NEAR_TIE: f64 = 0.03;
 
-/// What a participant stands for.
+/// What a participant stands for in a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// What the comparison is about: always the first participant.
+    /// The subject of the comparison; always the first participant.
     Challenger,
-    /// The challenger again, with its own code and workspaces: what the two differ by is noise (the A/A control).
+    /// The challenger again, with its own code and workspaces (the A/A control). The difference between the two is
+    /// noise.
     Control,
     /// What the challenger must beat.
     Incumbent,
-    /// Another variant, too near to the challenger's time for a single measurement to part them.
+    /// Another variant, too near to the challenger's time for a single measurement to separate them.
     NearTie,
     /// What a user would use instead.
     Baseline,
@@ -85,28 +87,28 @@ impl Role {
 /// One side of a comparison, with its times.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Participant {
-    /// What it stands for.
+    /// What the participant stands for.
     pub role: Role,
-    /// For people: the variant's family and hash, or the baseline's backend.
+    /// The variant's family and hash, or the baseline's backend; for people.
     pub name: String,
-    /// The iteration that brought it, where there is one.
+    /// The iteration that measured the variant, where there is one.
     pub iteration: Option<IterationId>,
-    /// Every sample of the rounds that count, in order.
+    /// Every sample of the rounds that count, in order, in nanoseconds.
     pub timing: Timing,
-    /// Median of its group in each round that counts.
+    /// Median of the participant's group in each round that counts, in nanoseconds.
     pub groups_ns: Vec<f64>,
-    /// How close its timed output came; none for a baseline.
+    /// How close the timed output came to the oracle; none for a baseline.
     pub correctness: Option<Correctness>,
-    /// What the GPU was doing during its groups, where NVML tells.
+    /// What the GPU was doing during the participant's groups, where NVML tells.
     pub machine: Option<MachineSummary>,
-    /// Energy of one execution, where it was measured.
+    /// Energy of one execution in joules, where it was measured.
     pub energy_j: Option<f64>,
 }
 
-/// A comparison that was held.
+/// A finished comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// Under which the times were taken.
+    /// The conditions under which the times were taken.
     pub conditions: Conditions,
     /// The participants, the challenger first.
     pub participants: Vec<Participant>,
@@ -114,22 +116,23 @@ pub struct Comparison {
     pub group_size: usize,
     /// Rounds thrown away because the GPU was throttled in one of their groups.
     pub discarded_rounds: usize,
-    /// The challenger's median over its median in screening: above 1, it had looked faster than it is.
+    /// The challenger's median over its median in screening. Above 1, screening made it look faster than it is.
     ///
-    /// This is the winner's curse. What gets into a comparison was chosen for its screened time, and of many variants
-    /// that are alike the one is chosen whose noise was kindest. So a screened time flatters the winner by about the
-    /// noise of screening, the more so the more variants there were, and only the comparison's figures are reported.
+    /// This is the winner's curse. A variant enters a comparison because of its screened time. Of many variants that
+    /// are alike, the one with the luckiest noise is chosen. So a screened time flatters the winner by about the noise
+    /// of screening, and more so the more variants there were. Only the comparison's figures are reported.
     pub winners_curse: Option<f64>,
-    /// No correct kernel is faster than this.
+    /// Floor of the case in nanoseconds: no correct kernel is faster.
     pub floor_ns: Option<f64>,
-    /// Other processes that were on the GPU, for people.
+    /// Other processes on the GPU, for people.
     pub others: Vec<String>,
-    /// How long it took, in seconds, from the start of its process to the last check; none for those recorded before this was kept.
+    /// Seconds from the start of the comparison's process to its last check; none for records made before this was
+    /// kept.
     pub wall_s: Option<f64>,
 }
 
 impl Comparison {
-    /// Returns what the comparison is about.
+    /// Returns the subject of the comparison.
     pub fn challenger(&self) -> Option<&Participant> {
         self.participants.first()
     }
@@ -140,7 +143,7 @@ impl Comparison {
         Some((other, self.over_challenger(other)?))
     }
 
-    /// Returns a participant's time over the challenger's: above 1, the challenger is the faster.
+    /// Returns a participant's time over the challenger's. Above 1, the challenger is faster.
     pub fn over_challenger(&self, other: &Participant) -> Option<Ratio> {
         paired_ratio(&other.groups_ns, &self.challenger()?.groups_ns)
     }
@@ -151,7 +154,7 @@ impl Comparison {
             .map_or(0.0, |(_, Ratio { interval, .. })| f64::max((interval.hi - 1.0).abs(), (1.0 - interval.lo).abs()))
     }
 
-    /// Returns how far from 1 a ratio must be to be one: beyond the noise, and beyond the resolution of a comparison.
+    /// Returns how far from 1 a ratio must be to count: beyond the noise and beyond the resolution of a comparison.
     fn margin(&self, other: &Participant) -> f64 {
         let least = if other.role == Role::Baseline { ANOTHER_PROCESS } else { RESOLUTION };
         self.noise().max(least)
@@ -167,7 +170,7 @@ impl Comparison {
         self.over_challenger(other).is_some_and(|ratio| ratio.interval.hi < 1.0 - self.margin(other))
     }
 
-    /// Tells whether the challenger's time is below the floor: an error of the measurement, and no win.
+    /// Tells whether the challenger's time is below the floor. That is an error of the measurement, not a win.
     pub fn below_floor(&self) -> bool {
         self.challenger().is_some_and(|challenger| self.is_below_floor(challenger))
     }
@@ -178,7 +181,7 @@ impl Comparison {
 }
 
 /// Returns the indices of the near ties that beat the challenger beyond the noise, the fastest first. Where there are
-/// none, a comparison among near-ties leaves the challenger as incumbent, which has the earlier claim.
+/// none, the challenger stays incumbent, because it has the earlier claim.
 pub fn beating(comparison: &Comparison) -> Vec<usize> {
     let participants = comparison.participants.iter().enumerate();
     let mut near_ties: Vec<(usize, f64)> = participants
@@ -190,16 +193,17 @@ pub fn beating(comparison: &Comparison) -> Vec<usize> {
     near_ties.into_iter().map(|(index, _)| index).collect()
 }
 
-/// Tells whether a screened time is too near to the best one for screening to part the two.
+/// Tells whether a screened time is too near to the best one for screening to separate them.
 pub fn near_tie(screened_ns: f64, best_ns: f64) -> bool {
     screened_ns <= best_ns * (1.0 + NEAR_TIE)
 }
 
-/// Returns the samples of one group of each participant, given how long one of its samples takes: as many as asked, but
-/// so few that there are [`LEAST_ROUNDS`] rounds, and fewer the slower a participant is beyond twice the challenger,
-/// which is the first.
-/// Otherwise an initial kernel of 64 ms would take a minute for each comparison with a challenger that needs none of it
-/// to win.
+/// Returns how many samples one group of each participant has, given how long one sample of each takes. The first
+/// participant is the challenger.
+///
+/// A group has as many samples as asked, but few enough for [`LEAST_ROUNDS`] rounds. A participant that takes more than
+/// twice the challenger's time gets fewer. Otherwise an initial kernel of 64 ms would add a minute to every comparison,
+/// although the challenger wins without it.
 pub fn group_sizes(asked: usize, sampling: &Sampling, sample_ns: &[f64]) -> Vec<usize> {
     let most = (sampling.least / LEAST_ROUNDS).clamp(1, asked.max(1));
     let challenger_ns = sample_ns.first().copied().unwrap_or_default();
@@ -207,10 +211,10 @@ pub fn group_sizes(asked: usize, sampling: &Sampling, sample_ns: &[f64]) -> Vec<
     sample_ns.iter().map(|ns| ((most as f64 * share(ns)) as usize).max(1)).collect()
 }
 
-/// Returns how many rounds each participant takes part in at most, given how long one of its samples takes: all of
-/// them, but for those that are far behind the challenger, the first, and take long.
+/// Returns the most rounds in which each participant takes part, given how long one sample of each takes. The first
+/// participant is the challenger. A participant that is far behind it and has long samples skips most rounds.
 ///
-/// An initial kernel of 2 s would take a minute of every comparison to be shown, beyond any doubt, to be thousands of
+/// Otherwise an initial kernel of 2 s would add a minute to every comparison, only to show that it is thousands of
 /// times slower.
 pub fn rounds(sample_ns: &[f64]) -> Vec<usize> {
     let challenger_ns = sample_ns.first().copied().unwrap_or_default();
@@ -218,9 +222,9 @@ pub fn rounds(sample_ns: &[f64]) -> Vec<usize> {
     sample_ns.iter().map(|ns| if far(*ns) { FAR_ROUNDS } else { usize::MAX }).collect()
 }
 
-/// Tells whether a comparison has all samples that it takes, given each participant's samples, launches per sample and
-/// group: as soon as every participant has enough, or one of them may take no more, but not before there are
-/// [`LEAST_ROUNDS`] rounds. Smaller groups need as many rounds, so fewer samples.
+/// Tells whether a comparison is complete, given each participant's samples, launches per sample and group size. It is
+/// complete once every participant has enough samples or one may take no more, but not before [`LEAST_ROUNDS`] rounds.
+/// Smaller groups need as many rounds, so fewer samples.
 pub fn is_over(samples_ns: &[impl AsRef<[f64]>], launches: &[u32], group_sizes: &[usize], sampling: &Sampling) -> bool {
     let largest = group_sizes.iter().copied().max().unwrap_or(1);
     let participants = || {
@@ -232,8 +236,9 @@ pub fn is_over(samples_ns: &[impl AsRef<[f64]>], launches: &[u32], group_sizes: 
             || participants().all(|((samples, _), _, sampling)| sampling.is_enough(samples)))
 }
 
-/// Returns the order in which participants sample in a round: forwards, then backwards. Every pair of rounds begins
-/// with another one: the first and the last of a round follow themselves at its end, which must not favour anyone.
+/// Returns the order in which participants sample in a round: forwards, then backwards. The first and the last
+/// participant of a round follow themselves where the order turns. Every pair of rounds starts with a different
+/// participant, so that this favours none of them.
 pub fn order(participants: usize, round: usize) -> Vec<usize> {
     let first = round / 2;
     let forwards = (0..participants).map(|place| (first + place) % participants);
@@ -242,8 +247,8 @@ pub fn order(participants: usize, round: usize) -> Vec<usize> {
 
 /// Returns the ratio of paired groups, `over / under`, with the interval of its median over pairs of rounds.
 ///
-/// Two rounds of opposite order make one pair: their logarithms are averaged, so that a linear drift cancels.
-/// A last round without its counterpart is left out. Below [`LEAST_ROUNDS`] only times that are far apart have a ratio.
+/// Two rounds of opposite order make one pair. Their logarithms are averaged, so that a linear drift cancels. A last
+/// round without its counterpart is left out. Below [`LEAST_ROUNDS`], only times that are far apart have a ratio.
 pub fn paired_ratio(over: &[f64], under: &[f64]) -> Option<Ratio> {
     let logs: Vec<f64> = over.iter().zip(under).map(|(over, under)| (over / under).ln()).collect();
     let pairs: Vec<f64> = logs.as_chunks::<2>().0.iter().map(|[a, b]| f64::midpoint(*a, *b)).collect();
@@ -254,8 +259,8 @@ pub fn paired_ratio(over: &[f64], under: &[f64]) -> Option<Ratio> {
     Some(Ratio { estimate: median(&pairs)?.exp(), interval: Interval { lo: interval.lo.exp(), hi: interval.hi.exp() } })
 }
 
-/// Returns the ratio of times that are far apart, of a few rounds. `None` where the whole interval is not: what takes a close look has
-/// not had one.
+/// Returns the ratio of times that are far apart, from a few rounds. `None` if any part of the interval is near 1: such
+/// times need more rounds.
 fn ratio_of_few(logs: &[f64]) -> Option<Ratio> {
     let (mean, Interval { lo, hi }) = student_interval(logs)?;
     let far = lo > SLOW.ln() || hi < -SLOW.ln();

@@ -1,4 +1,4 @@
-//! Lets only like be compared with like.
+//! Ensures that only comparable times are compared.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,16 +10,16 @@ use super::statistics::{Ratio, ratio_interval};
 use super::timing::Timing;
 use super::workload::{Case, Workload};
 
-/// Under which a time was taken. Two times may be compared if all of it is the same.
+/// The conditions under which a time was taken. Two times may be compared if all fields are equal.
 ///
-/// The 41x that the product's first notebooks claimed came from comparing two workloads.
+/// The first notebooks claimed 41x because they compared two workloads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conditions {
     /// Name of the workload.
     pub workload: String,
     /// Name of the case.
     pub case: CaseName,
-    /// The case's dimensions: a name alone can be given to another shape.
+    /// The case's dimensions, because the same name can be given to another shape.
     pub dims: Dims,
     /// Element type of the tensors.
     pub dtype: Dtype,
@@ -27,11 +27,11 @@ pub struct Conditions {
     pub device: String,
     /// State of the caches.
     pub regime: Regime,
-    /// Measured or modelled.
+    /// Whether the time is measured or modelled.
     pub time_source: TimeSource,
 }
 
-/// What differs between conditions that were to be compared: one clause a difference.
+/// The differences between two conditions, one clause each.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("these are not comparable: {}", .0.join("; "))]
 pub struct Unlike(pub Vec<String>);
@@ -50,7 +50,7 @@ impl Conditions {
         }
     }
 
-    /// Returns whether times under these and the other conditions may be compared; the error names what differs.
+    /// Checks that times under these and the other conditions may be compared. The error names what differs.
     pub fn like(&self, other: &Self) -> Result<(), Unlike> {
         let mut differences = Vec::new();
         let mut differ = |what: &str, a: &str, b: &str| {
@@ -74,18 +74,19 @@ impl Conditions {
 /// A recorded time with all that it depends on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figure {
-    /// Under which it was taken.
+    /// The conditions under which it was taken.
     pub conditions: Conditions,
-    /// Of what it is the time, for people.
+    /// What was timed, for people.
     pub name: String,
-    /// The time. Its samples may be lost: the median and its interval are enough.
+    /// The time. It may lack its samples: the median and its interval are enough.
     pub timing: Timing,
 }
 
-/// Divides the second recorded time by the first: above 1, the first is the faster. The only way to divide two recorded times.
+/// Divides the second recorded time by the first. Above 1, the first is faster. This is the only way to divide two
+/// recorded times.
 ///
-/// The two were not taken in turns, so that whatever changed on the machine in between is in the ratio and not in its
-/// interval. A comparison is the better answer where both can still be run.
+/// The two were not taken in turns. Changes of the machine in between affect the ratio and are not in its interval. A
+/// comparison is the better answer where both can still be run.
 pub fn compare(a: &Figure, b: &Figure) -> Result<Ratio, Unlike> {
     a.conditions.like(&b.conditions)?;
     let (a, b) = (&a.timing, &b.timing);
@@ -106,7 +107,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::domain::statistics::Interval;
 
-    /// An example, for other modules' tests too.
+    /// An example, also for tests of other modules.
     pub(crate) fn conditions() -> Conditions {
         Conditions {
             workload: "attention-fp16-d64".to_owned(),
@@ -129,12 +130,12 @@ pub(crate) mod tests {
         let ratio = compare(&figure(conditions(), 20.0), &figure(conditions(), 30.0)).unwrap();
         assert_eq!(ratio.estimate, 1.5);
         let Interval { lo, hi } = ratio.interval;
-        // 1% of each side: the root of twice its square.
+        // 1% for each side: the root of twice its square.
         assert!((lo / 1.5 - (-0.01_f64 * 2.0_f64.sqrt()).exp()).abs() < 1e-4, "{lo}");
         assert!((hi / 1.5 - (0.01_f64 * 2.0_f64.sqrt()).exp()).abs() < 1e-4, "{hi}");
     }
 
-    /// One difference at a time, each with the one clause that names it.
+    /// Changes one field at a time and expects the one clause that names it.
     #[test]
     fn a_difference_in_any_condition_is_refused_by_name() {
         let refusal = |change: fn(&mut Conditions)| {

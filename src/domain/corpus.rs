@@ -1,6 +1,6 @@
-//! Corpus entries: the kernels of the audit's corpus, each one file with a family's manifest in its first comment.
+//! Corpus entries: the kernels of the audit's corpus. Each is one file with a family's manifest in its first comment.
 //!
-//! What many of them share stands in preludes, which a corpus entry names and which are put before its own source.
+//! Code that many entries share is in preludes. An entry names its preludes, which are put before its own source.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,27 +13,27 @@ use super::regime::Regime;
 use super::toml_text;
 use super::workload::{Case, Workload};
 
-/// What the audit answers where nothing caught a kernel.
+/// The audit's answer for a kernel that no check caught.
 pub const PASSED: &str = "passed";
 
-/// The manifest keys that follow from the corpus entry: a family of one kernel, one point, one dtype.
+/// The manifest keys that follow from the corpus entry: a family of one kernel, one configuration, one dtype.
 const FILLED_IN: [&str; 4] = ["name", "op", "dtypes", "params"];
 
-/// The architecture from which on a corpus entry runs, where it does not say: the oldest that optloop supports.
+/// The lowest architecture of a corpus entry that names none: the oldest that optloop supports.
 const OLDEST_SM: i64 = 80;
 
-/// The outcomes that catch a kernel without a check of its output.
+/// The outcomes that catch a kernel without checking its output.
 const WITHOUT_CHECK: [&str; 3] = ["rejected_by_compiler", "crashed", "timed_out"];
 
 /// What kind of kernel a corpus entry is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EntryKind {
-    /// It looks right or fast and is neither, by design.
+    /// Looks right or fast and is neither, by design.
     Cheat,
-    /// It has a bug.
+    /// Has a bug.
     Broken,
-    /// It looks odd and is right.
+    /// Looks odd and is right.
     Honest,
 }
 
@@ -48,7 +48,7 @@ impl EntryKind {
     }
 }
 
-/// A kernel of the corpus with the answers that are right for it.
+/// A kernel of the corpus with its expected answers.
 #[derive(Debug, Clone)]
 pub struct CorpusEntry {
     /// Name; its file is called the same.
@@ -57,11 +57,12 @@ pub struct CorpusEntry {
     pub about: String,
     /// What kind of kernel it is.
     pub kind: EntryKind,
-    /// Its numbers in the list of cheats of docs/audit.md.
+    /// Its numbers in the list of cheats in docs/audit.md.
     pub cheats: Vec<u32>,
-    /// The answers that are right: an outcome's kind, with the check that caught it where one did. None for an honest kernel.
+    /// The expected answers: an outcome's kind, with the check that caught the kernel if one did. Empty for an honest
+    /// kernel.
     pub caught_by: Vec<String>,
-    /// A workload like the named one, with the corpus entry's own case alone.
+    /// A copy of the named workload with the corpus entry's own case alone.
     pub workload: Workload,
     /// The kernel as a family without parameters.
     pub family: Family,
@@ -85,14 +86,14 @@ struct Header {
     case: Dims,
     #[serde(default)]
     prelude: Vec<String>,
-    /// All other keys are a family's.
+    /// All other keys belong to the family's manifest.
     #[serde(flatten)]
     manifest: toml::Table,
 }
 
 impl CorpusEntry {
-    /// Parses a file. `find_workload` and `find_prelude` read a workload and the text of a prelude by name. Errors are
-    /// one sentence without the file's name.
+    /// Parses a file. `find_workload` and `find_prelude` return a workload and the text of a prelude by name. Errors
+    /// are one sentence without the file's name.
     pub fn parse(
         name: &str,
         text: &str,
@@ -103,7 +104,7 @@ impl CorpusEntry {
             .strip_prefix("/*")
             .and_then(|rest| rest.split_once("*/"))
             .ok_or("it does not begin with a comment `/* … */` that holds its manifest as TOML")?;
-        // TOML starts on the comment's first line, so the lines in its messages are the file's.
+        // TOML starts on the comment's first line, so line numbers in its messages are right for the file.
         let header: Header = toml_text::parse(header)?;
         header.check()?;
         let workload = find_workload(&header.workload)?.with_case(name, header.regime, header.case.clone())?;
@@ -114,7 +115,7 @@ impl CorpusEntry {
             template += "\n";
         }
         template += source.trim_start();
-        // Lines in these messages would be those of the text that was put together.
+        // Line numbers in these messages would refer to the combined text.
         let family = Family::parse(&manifest, template).map_err(|error| without_line(&error))?;
         let Header { about, kind, cheats, caught_by, not_modelled, not_measured, .. } = header;
         let name = name.to_owned();
@@ -126,7 +127,7 @@ impl CorpusEntry {
         &self.workload.cases[0]
     }
 
-    /// Says why the corpus entry cannot show on a device what it is there for, if it cannot.
+    /// Returns why a device cannot show what the corpus entry is for; none if it can.
     pub fn not_on(&self, device: &DeviceInfo) -> Option<&str> {
         if device.sm < self.family.requires_sm {
             return Some("the device is older than the kernel");
@@ -137,7 +138,7 @@ impl CorpusEntry {
         }
     }
 
-    /// Tells whether an answer is right for the corpus entry.
+    /// Tells whether an answer is among the expected ones.
     pub fn expects(&self, answer: &str) -> bool {
         match self.kind {
             EntryKind::Honest => answer == PASSED,
@@ -168,7 +169,7 @@ impl Header {
         }
     }
 
-    /// Puts the manifest of a family together.
+    /// Assembles the manifest of a family.
     fn manifest_for(&self, name: &str, workload: &Workload) -> Result<String, String> {
         let mut manifest = toml::Table::new();
         manifest.insert("name".to_owned(), name.into());
@@ -182,7 +183,7 @@ impl Header {
     }
 }
 
-/// Says what became of a kernel in the words of `caught_by`.
+/// Describes an outcome in the format of `caught_by`.
 pub fn answer(outcome: &Outcome) -> String {
     match (outcome, outcome.check()) {
         (Outcome::Measured, _) => PASSED.to_owned(),

@@ -2,17 +2,17 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The rate at which a device costs money.
+/// The price of a device.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rate {
     /// US dollars per hour for which the device is held.
     pub gpu_usd_per_hour: f64,
 }
 
-/// What has been spent.
+/// The money and device time spent so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Spent {
-    /// Seconds for which the device was held. A rented GPU is billed while it is held, busy or idle.
+    /// Seconds for which the device was held. A rented GPU is billed while it is held, whether busy or idle.
     pub gpu_s: f64,
     /// US dollars for the device.
     pub gpu_usd: f64,
@@ -44,7 +44,7 @@ impl std::ops::AddAssign for Spent {
 mod tests {
     use super::*;
 
-    /// The seeds' ledger: 55 minutes of an L4 at $0.20 an hour are $0.18.
+    /// From the ledger of the first notebooks: 55 minutes of an L4 at $0.20 an hour are $0.18.
     #[test]
     fn an_hour_on_the_ledger_costs_its_rate() {
         let spent = Spent::holding(55.0 * 60.0, Rate { gpu_usd_per_hour: 0.20 });

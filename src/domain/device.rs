@@ -1,4 +1,4 @@
-//! What a device is, as far as rules and reports care.
+//! What rules and reports need to know of a device.
 
 mod key;
 
@@ -9,7 +9,7 @@ use super::op::Dtype;
 
 pub use key::DeviceKey;
 
-/// Where a time comes from. The two are never compared.
+/// Where a time comes from. Measured and modelled times are never compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TimeSource {
@@ -29,20 +29,19 @@ impl TimeSource {
     }
 }
 
-/// How a device tells how long a plan takes. Everything that depends on it, does so through this.
+/// How a device determines the time of a plan. Everything that depends on the method asks this type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "RecordedTiming", into = "RecordedTiming")]
 pub enum TimingMode {
-    /// A real GPU: replays plans and looks at its clock. Samples are noisy, so variants are held against each other in
-    /// comparisons.
+    /// A real GPU replays plans and reads its clock. Samples are noisy, so variants are compared in turns.
     Measured,
-    /// A virtual GPU: computes one time from what a plan does. It has no noise, and nothing is replayed.
+    /// A virtual GPU computes one time from what a plan does. It has no noise and replays nothing.
     Modelled,
-    /// A device of tests: replays plans like a real one, with noise, but its times are made up.
+    /// A device for tests replays plans like a real one, with noise, but its times are made up.
     Simulated,
 }
 
-/// A [`TimingMode`] as it is recorded: the store's column `time_source` is the first key.
+/// A [`TimingMode`] as it is recorded. The first key is the store's column `time_source`.
 #[derive(Serialize, Deserialize)]
 struct RecordedTiming {
     time_source: TimeSource,
@@ -68,7 +67,7 @@ impl From<TimingMode> for RecordedTiming {
 }
 
 impl TimingMode {
-    /// Returns where its times come from.
+    /// Returns where the times of this mode come from.
     pub fn source(self) -> TimeSource {
         match self {
             Self::Measured => TimeSource::Measured,
@@ -76,7 +75,7 @@ impl TimingMode {
         }
     }
 
-    /// Tells whether it replays plans, with noise.
+    /// Tells whether the device replays plans, with noise.
     pub fn replays(self) -> bool {
         match self {
             Self::Measured | Self::Simulated => true,
@@ -94,27 +93,28 @@ pub struct DeviceInfo {
     pub name: String,
     /// Compute capability times ten: 90 for 9.0.
     pub sm: u32,
-    /// The NVRTC architecture that uses all of it, such as `sm_90a`.
+    /// The NVRTC architecture that enables every feature of the device, such as `sm_90a`.
     pub arch: String,
     /// Streaming multiprocessors.
     pub sms: u32,
-    /// The most shared memory that one block can have (the opt-in limit).
+    /// The most shared memory of one block in bytes (the opt-in limit).
     pub smem_limit_bytes: u64,
-    /// The most threads in a block.
+    /// The most threads of one block.
     pub max_threads: u32,
-    /// Size of the L2 cache.
+    /// Size of the L2 cache in bytes.
     pub l2_bytes: u64,
-    /// Size of device memory.
+    /// Size of device memory in bytes.
     pub memory_bytes: u64,
     /// Driver version, such as `13.0`, where there is a driver.
     pub driver: Option<String>,
-    /// What tells this very device from others of its kind, as NVML and the driver name it. None for virtual ones.
+    /// What distinguishes this device from others of its kind, as NVML and the driver name it. None for virtual
+    /// devices.
     #[serde(default)]
     pub uuid: Option<String>,
-    /// How it tells how long a plan takes.
+    /// How the device determines the time of a plan.
     #[serde(flatten)]
     pub timing: TimingMode,
-    /// Ceilings for floors and shares of peak.
+    /// Ceilings, for floors and shares of peak.
     pub peaks: Peaks,
 }
 
@@ -129,19 +129,19 @@ pub struct Peaks {
     pub memory_bytes_per_s: f64,
     /// L2 bandwidth in bytes/s, which bounds a warm working set that fits the cache.
     pub l2_bytes_per_s: f64,
-    /// The time that an empty kernel takes as a node of a replayed graph.
+    /// The time of an empty kernel as a node of a replayed graph, in nanoseconds.
     pub launch_ns: f64,
-    /// Where these numbers come from.
+    /// Where these figures come from.
     pub source: String,
 }
 
 impl Peaks {
-    /// Derives the ceilings from what the driver says of clocks and bus, per compute capability.
+    /// Derives the ceilings from the clocks and the bus width that the driver reports, by compute capability.
     ///
     /// Rates per SM and clock are those of the CUDA C++ Programming Guide's table "Throughput of Native Arithmetic
-    /// Instructions" and the architecture whitepapers: dense FP16 tensor FLOP/clk/SM is 2048 on sm_80, 1024 on sm_86
-    /// and sm_89, 4096 on sm_90; FP32 FMA lanes are 64 on sm_80, 128 elsewhere. An SM takes at most 64 bytes a clock from
-    /// L2.
+    /// Instructions" and the architecture whitepapers. Dense FP16 tensor FLOP/clk/SM is 2048 on sm_80, 1024 on sm_86
+    /// and sm_89, 4096 on sm_90. FP32 FMA lanes are 64 on sm_80, 128 elsewhere. An SM takes at most 64 bytes a clock
+    /// from L2.
     pub fn derived(sm: u32, sms: u32, clock_khz: f64, memory_clock_khz: f64, bus_bits: f64) -> Self {
         let per_clock = f64::from(sms) * clock_khz * 1e3;
         let (tensor, lanes) = match sm {
@@ -153,7 +153,7 @@ impl Peaks {
         Self {
             f16_flops: per_clock * tensor,
             f32_flops: Self::f32_ceiling(per_clock * 2.0 * lanes, per_clock * tensor),
-            // Double data rate: two transfers a clock.
+            // Double data rate: two transfers per clock.
             memory_bytes_per_s: 2.0 * memory_clock_khz * 1e3 * bus_bits / 8.0,
             l2_bytes_per_s: per_clock * 64.0,
             // A graph of one-element kernels replays at 0.91 us a node on an H200 (2026-11-20, CUDA 13.0).
@@ -166,11 +166,11 @@ impl Peaks {
         }
     }
 
-    /// Returns the best rate at FP32 accuracy from those of the FMA pipes and of the FP16 tensor cores.
+    /// Returns the best rate at FP32 accuracy, from the rates of the FMA pipes and of the FP16 tensor cores.
     ///
-    /// A product of two FP32 numbers, each split into two FP16 halves, keeps FP32's accuracy with three of the four partial
-    /// products (Ootomo and Yokota, Recovering single precision accuracy from Tensor Cores, 2022). 3xTF32 is the same
-    /// suggestion at half the rate.
+    /// Each FP32 factor can be split into two FP16 halves. Three of the four partial products keep FP32's accuracy
+    /// (Ootomo and Yokota, Recovering single precision accuracy from Tensor Cores, 2022). 3xTF32 is the same method at
+    /// half the rate.
     pub fn f32_ceiling(fma_flops: f64, f16_flops: f64) -> f64 {
         fma_flops.max(f16_flops / 3.0)
     }
@@ -185,17 +185,17 @@ impl Peaks {
 }
 
 impl DeviceInfo {
-    /// Returns where its times come from.
+    /// Returns where the device's times come from.
     pub fn time_source(&self) -> TimeSource {
         self.timing.source()
     }
 
-    /// Tells whether it replays plans, with noise, so that variants have to be held against each other in comparisons.
+    /// Tells whether the device replays plans, with noise. If so, variants need comparisons.
     pub fn replays(&self) -> bool {
         self.timing.replays()
     }
 
-    /// Returns the kind of device that it is. Winners belong to it.
+    /// Returns the kind of the device. Winners belong to a kind.
     pub fn key(&self) -> DeviceKey {
         DeviceKey::of(&self.name, self.sms, self.memory_bytes)
     }
@@ -208,10 +208,10 @@ impl DeviceInfo {
         bindings.insert("sm".to_owned(), i64::from(self.sm));
     }
 
-    /// Returns the limits of an architecture that is not at hand, for compiling and checking constraints without it.
+    /// Returns the limits of an architecture whose device is not present, for compiling and for checking constraints.
     ///
     /// Shared-memory limits are those of the CUDA C++ Programming Guide's table "Technical Specifications per Compute
-    /// Capability". Times are never derived from this.
+    /// Capability". No time is ever derived from these limits.
     pub fn of_arch(arch: &str) -> Result<Self, String> {
         let (name, sm, sms, smem_kib) = match arch {
             "sm_80" => ("A100 (not present)", 80, 108, 163),

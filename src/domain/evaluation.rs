@@ -1,4 +1,4 @@
-//! What the device said of a variant.
+//! What the device reported about a variant.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,50 +10,50 @@ use super::profile::Profile;
 use super::regime::Regime;
 use super::timing::Timing;
 
-/// What became of an iteration.
+/// The result of an iteration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Outcome {
-    /// Correct on every case it was tried on, and timed.
+    /// The variant is correct on every case that it was tried on, and timed.
     Measured,
-    /// It does not render, or NVRTC refuses the source, or the driver refuses the result.
+    /// The variant does not render, NVRTC refuses the source, or the driver refuses the result.
     RejectedByCompiler {
         /// The first error.
         message: String,
     },
     /// An output is wrong.
     Wrong {
-        /// The case on which it is.
+        /// The case with the wrong output.
         case: CaseName,
-        /// What caught it.
+        /// The check that caught it.
         check: Check,
-        /// What is wrong with it.
+        /// What is wrong with the output.
         message: String,
     },
     /// A launch failed or took the device down.
     Crashed {
-        /// The case on which it did.
+        /// The case on which the launch failed.
         case: CaseName,
-        /// The driver's word for it.
+        /// The driver's error message.
         message: String,
     },
     /// The device did not answer in time.
     TimedOut {
-        /// The case on which it did not.
+        /// The case on which the device did not answer.
         case: CaseName,
-        /// What was being done, and for how long.
+        /// What the device was doing, and for how long.
         message: String,
     },
-    /// It looked right but broke a rule of the evaluation.
+    /// The variant looked right but broke a rule of the evaluation.
     Cheated {
-        /// The case on which it was caught.
+        /// The case on which the variant was caught.
         case: CaseName,
-        /// What caught it.
+        /// The check that caught it.
         check: Check,
-        /// How.
+        /// How the rule was broken.
         message: String,
     },
-    /// Given up before the device was touched.
+    /// The variant was given up before the device was touched.
     Pruned {
         /// Why it was not worth the device's time.
         message: String,
@@ -61,11 +61,11 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Every kind of outcome, in the order in which reports count them.
+    /// Every kind of outcome, in the order of the counts in reports.
     pub const KINDS: [&str; 7] =
         ["measured", "rejected_by_compiler", "wrong", "crashed", "timed_out", "cheated", "pruned"];
 
-    /// Returns the kind as the store, the reports and the JSON contract name it.
+    /// Returns the name of the kind in the store, the reports and the JSON contract.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Measured => "measured",
@@ -78,7 +78,7 @@ impl Outcome {
         }
     }
 
-    /// Returns the case on which it went wrong, if it went wrong on one.
+    /// Returns the case on which the variant failed, if there is one.
     pub fn case(&self) -> Option<&str> {
         match self {
             Self::Wrong { case, .. }
@@ -89,7 +89,7 @@ impl Outcome {
         }
     }
 
-    /// Returns the check that caught it, if one did.
+    /// Returns the check that caught the variant, if there is one.
     pub fn check(&self) -> Option<Check> {
         match self {
             Self::Wrong { check, .. } | Self::Cheated { check, .. } => Some(*check),
@@ -97,7 +97,7 @@ impl Outcome {
         }
     }
 
-    /// Returns what there is to say beyond the kind.
+    /// Returns the details beyond the kind.
     pub fn message(&self) -> Option<&str> {
         match self {
             Self::Measured => None,
@@ -110,7 +110,7 @@ impl Outcome {
         }
     }
 
-    /// Returns the same to be changed.
+    /// Returns the details for changing them.
     pub fn message_mut(&mut self) -> Option<&mut String> {
         match self {
             Self::Measured => None,
@@ -124,7 +124,7 @@ impl Outcome {
     }
 }
 
-/// What was found on one case.
+/// The measurements on one case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
     /// The case's name.
@@ -132,41 +132,41 @@ pub struct Measurement {
     /// State of the caches in which it was timed.
     #[serde(default)]
     pub regime: Regime,
-    /// How close the output came.
+    /// How close the output came to the oracle.
     pub correctness: Correctness,
-    /// The short measurement that every variant gets. Its samples are few when it could not win.
+    /// The screening time, which every variant gets. It has few samples if the variant could not win.
     pub screening: Option<Timing>,
-    /// The long measurement on fresh inputs that only a variant gets which screening says is faster.
+    /// The longer measurement on held-out inputs. Only a variant that screening finds faster gets one.
     pub confirmation: Option<Timing>,
-    /// The comparison in which the confirmation was taken, where the device replays.
+    /// The comparison that took the confirmation, on a device that replays.
     pub comparison: Option<Comparison>,
-    /// Blocks (CTAs) of the plan's largest launch, to hold against the device's SMs.
+    /// Blocks (CTAs) of the plan's largest launch, to relate to the device's SMs.
     pub ctas: u64,
-    /// How the time came about, where the device modelled it.
+    /// What the virtual GPU counted, where the time is modelled.
     pub profile: Option<Profile>,
 }
 
 impl Measurement {
-    /// Takes over what a comparison found of the challenger.
+    /// Takes the challenger's results from a comparison.
     pub fn confirm(&mut self, comparison: Comparison) {
         self.confirmation = comparison.challenger().map(|challenger| challenger.timing.clone());
         self.comparison = Some(comparison);
     }
 
-    /// Returns the time to report: the confirmed one where there is one.
+    /// Returns the time to report: the confirmed time, else the screened one.
     pub fn best_timing(&self) -> Option<&Timing> {
         self.confirmation.as_ref().or(self.screening.as_ref())
     }
 }
 
-/// Everything that is known of a variant after its evaluation.
+/// The results of evaluating a variant.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Evaluation {
-    /// What became of it.
+    /// The result of the iteration.
     pub outcome: Outcome,
-    /// What was found, case by case, as far as it got.
+    /// The measurements, case by case, up to the one where the evaluation ended.
     pub measurements: Vec<Measurement>,
-    /// Seconds for which it occupied the device.
+    /// Seconds for which the variant occupied the device.
     pub device_s: f64,
 }
 

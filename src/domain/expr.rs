@@ -1,7 +1,7 @@
 //! Integer expressions in manifests: `"2 * STAGES * BC * (D + PAD) * 2 <= smem_limit"`.
 //!
-//! They are parsed and evaluated by [rhai] in its expression mode: no statements, no loops, no access to anything but
-//! the names bound by the caller, with a bound on operations and depth, so that a hostile manifest can only fail.
+//! [rhai] parses and evaluates them in its expression mode: no statements, no loops, and no names but those that the
+//! caller binds. Operations and depth have limits, so that a hostile manifest can only fail.
 
 use std::sync::LazyLock;
 
@@ -9,12 +9,12 @@ use indexmap::IndexMap;
 use rhai::packages::{ArithmeticPackage, LogicPackage, Package};
 use rhai::{AST, Dynamic, Engine, EvalAltResult, Scope};
 
-/// The names an expression may use, with their values. Later names may be derived from earlier ones.
+/// The names that an expression may use, with their values. Later names may be derived from earlier ones.
 pub type Bindings = IndexMap<String, i64>;
 
 /// An expression over 64-bit integers, parsed once and evaluated for many bindings.
 ///
-/// Beside the operators of rhai it may call `ceil_div(a, b)`, `round_up(a, to)`, `min(a, b)`, `max(a, b)` and
+/// Besides the operators of rhai, it may call `ceil_div(a, b)`, `round_up(a, to)`, `min(a, b)`, `max(a, b)` and
 /// `is_pow2(a)`.
 #[derive(Debug, Clone)]
 pub struct Expr {
@@ -53,7 +53,8 @@ static ENGINE: LazyLock<Engine> = LazyLock::new(|| {
 
 fn ceil_div(a: i64, b: i64) -> Result<i64, Box<EvalAltResult>> {
     match b {
-        // Rounding up adds one to a quotient that is below the largest number, since b is then above 1.
+        // Adding one cannot overflow: after a division with a remainder, b is above 1 and the quotient below the
+        // maximum.
         1.. => Ok(a.div_euclid(b) + i64::from(a.rem_euclid(b) != 0)),
         0 => Err("division by zero".into()),
         _ => Err("division by a negative number".into()),
@@ -75,24 +76,24 @@ impl Expr {
         Ok(Self { text: text.to_owned(), ast })
     }
 
-    /// Returns the expression as it was written.
+    /// Returns the expression's source text.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Evaluates to an integer.
+    /// Evaluates the expression to an integer.
     pub fn int(&self, bindings: &Bindings) -> Result<i64, ExprError> {
         let value = self.eval(bindings)?;
         value.as_int().map_err(|kind| self.wrong_kind("an integer", kind))
     }
 
-    /// Evaluates to a truth value.
+    /// Evaluates the expression to a truth value.
     pub fn truth(&self, bindings: &Bindings) -> Result<bool, ExprError> {
         let value = self.eval(bindings)?;
         value.as_bool().map_err(|kind| self.wrong_kind("true or false", kind))
     }
 
-    /// Evaluates to a truth value, for which an integer may stand: all but 0 is true.
+    /// Evaluates the expression to a truth value. An integer counts as true unless it is 0.
     pub fn flag(&self, bindings: &Bindings) -> Result<bool, ExprError> {
         let value = self.eval(bindings)?;
         let number = || value.as_int().map(|number| number != 0);

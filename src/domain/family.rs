@@ -18,10 +18,10 @@ use super::toml_text;
 use super::variant::Params;
 use super::workload::{Case, Workload};
 
-/// Names that are bound beside parameters and dimensions, which a manifest must not give to its own values.
+/// Names bound beside parameters and dimensions. A manifest must not use them for its own values.
 const RESERVED: [&str; 6] = ["elem_bytes", "smem_limit", "max_threads", "sms", "sm", "DTYPE"];
 
-/// A template of CUDA source with everything that is needed to instantiate and launch it.
+/// A CUDA source template with all that is needed to instantiate and launch it.
 #[derive(Debug, Clone)]
 pub struct Family {
     /// Name; its folder is called the same.
@@ -34,15 +34,15 @@ pub struct Family {
     pub dtypes: Vec<Dtype>,
     /// The lowest compute capability (times ten) that it runs on.
     pub requires_sm: u32,
-    /// The dimensions that are rendered into the source. Cases that agree on them share one compiled variant.
+    /// The dimensions rendered into the source. Cases that agree on them share one compiled variant.
     pub constants: Vec<String>,
     /// The parameters of the search space, in the manifest's order.
     pub params: IndexMap<String, Param>,
-    /// What every valid configuration satisfies.
+    /// The conditions that every valid configuration satisfies.
     pub constraints: Vec<Constraint>,
-    /// The CUDA template (Tera), with the fragments that it includes in their places.
+    /// The CUDA template (Tera), with its included fragments expanded.
     pub template: String,
-    /// A hash of manifest and template, to the byte: so of every fragment that is included, too.
+    /// A hash of every byte of the manifest and the template, and so of every included fragment.
     pub meaning: String,
     derived: IndexMap<String, Expr>,
     workspaces: Vec<WorkspaceRule>,
@@ -54,29 +54,29 @@ pub struct Family {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Param {
-    /// The values to choose from, in an order in which neighbours are alike.
+    /// The values to choose from, ordered so that neighbours are alike.
     pub values: Vec<i64>,
-    /// The value of the family's seed.
+    /// The value in the default configuration.
     pub default: i64,
-    /// What it does, for people.
+    /// What the parameter does, for people.
     pub about: String,
-    /// The speed-up `[low, high]` that a good move along this parameter is expected to give: the prior of predictions.
+    /// The speed-up `[low, high]` to expect from a good change of this parameter: the prior of predictions.
     pub expect: [f64; 2],
 }
 
-/// A condition on parameters, dimensions and device limits, with the reason that a user is shown.
+/// A condition on parameters, dimensions and device limits, with the reason to show to users.
 #[derive(Debug, Clone)]
 pub struct Constraint {
     /// True for a valid configuration.
     pub expr: Expr,
-    /// Why.
+    /// The reason for the constraint.
     pub why: String,
 }
 
-/// Why a point of a family cannot run on a case and device.
+/// Why a configuration of a family cannot run on a case and device.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ConfigurationError {
-    /// A constraint does not hold: the point is outside the space.
+    /// A constraint does not hold: the configuration is outside the space.
     #[error("`{expr}` does not hold: {why}")]
     Constraint {
         /// The constraint's text.
@@ -125,10 +125,11 @@ struct ConstraintFile {
 }
 
 impl Family {
-    /// Parses and validates a manifest; `template` is the text of `kernel.cu.tera` beside it, with its fragments. Errors are one sentence.
+    /// Parses and validates a manifest. `template` is the text of `kernel.cu.tera` beside it, with its fragments.
+    /// Errors are one sentence.
     pub fn parse(manifest: &str, template: String) -> Result<Self, String> {
         let mut hasher = blake3::Hasher::new();
-        // The length parts the two.
+        // The length separates the manifest from the template.
         hasher.update(&manifest.len().to_le_bytes()).update(manifest.as_bytes()).update(template.as_bytes());
         let meaning = hasher.finalize().to_hex().to_string();
         toml_text::parse(manifest).and_then(|file| Self::of(file, template, meaning)).map_err(toml_text::one_line)
@@ -189,7 +190,7 @@ impl Family {
         })
     }
 
-    /// Returns the parameters of the family's seed.
+    /// Returns the family's default configuration.
     pub fn defaults(&self) -> Params {
         self.params.iter().map(|(name, param)| (name.clone(), param.default)).collect()
     }
@@ -204,7 +205,7 @@ impl Family {
         self.constants.iter().filter_map(|name| Some((name.clone(), *case.dims.get(name)?))).collect()
     }
 
-    /// Returns the integers that the template may use: specialization, parameters, and what derives from these alone.
+    /// Returns the integers that the template may use: specialization, parameters, and values derived from these alone.
     pub fn template_values(&self, specialization: &Dims, dtype: Dtype, params: &Params) -> Result<Bindings, ExprError> {
         let mut bindings = specialization.clone();
         bindings.insert("elem_bytes".to_owned(), dtype.bytes() as i64);
@@ -214,7 +215,7 @@ impl Family {
                 Ok(value) => {
                     bindings.insert(name.clone(), value);
                 }
-                // It depends on a dimension that is not constant: a value for the launch plan, not for the source.
+                // The value depends on a dimension that is not constant. It is for the launch plan, not for the source.
                 Err(error) if error.is_undefined_name() => {}
                 Err(error) => return Err(error),
             }
@@ -222,7 +223,7 @@ impl Family {
         Ok(bindings)
     }
 
-    /// Fills in the launch plan of a point, or says which constraint it breaks.
+    /// Fills in the launch plan of a configuration, or says which constraint it violates.
     pub fn plan(
         &self,
         params: &Params,
@@ -261,8 +262,8 @@ impl Family {
         Ok(plan)
     }
 
-    /// Tells whether a point satisfies every constraint on a case and device. Of a point that lacks some parameters,
-    /// every constraint that can be evaluated without them.
+    /// Tells whether a configuration satisfies every constraint on a case and device. If it lacks some parameters, only
+    /// constraints that can be evaluated without them count.
     pub fn check(
         &self,
         params: &Params,
@@ -307,7 +308,7 @@ impl Family {
     }
 }
 
-/// Parts the entries of a manifest into those that are there for a point and those that are not.
+/// Separates the entries of a manifest that apply to a configuration from those that do not.
 fn there<'a, Rule>(
     rules: &'a [Rule],
     when: impl Fn(&Rule) -> &When,

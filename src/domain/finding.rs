@@ -1,4 +1,4 @@
-//! What a diagnosis finds, as reports tell it.
+//! What a diagnosis finds, for reports.
 
 use super::ids::IterationId;
 
@@ -9,10 +9,10 @@ pub struct Finding {
     pub iteration: IterationId,
     /// The variant's family.
     pub family: String,
-    /// Its name.
+    /// The name of the rule that found it.
     pub rule: &'static str,
-    /// How bad it is: comparable within a rule only, larger is worse.
+    /// How bad the pathology is. Comparable within a rule only; larger is worse.
     pub severity: f64,
-    /// What was seen.
+    /// The figures that show it.
     pub evidence: String,
 }

@@ -1,8 +1,8 @@
 //! The floor of a case: no correct kernel on the device is faster.
 //!
-//! Each limit below is the time that a part of the device needs for what every kernel must ask of it, were that part busy all
-//! the time. Parts work side by side, so the floor is the largest of the times, not their sum. What a particular algorithm
-//! needs beyond, such as the exponentials of a softmax, is no part of it.
+//! Each limit below is the time for which one part of the device would be busy with work that every kernel needs. Parts
+//! work side by side, so the floor is the largest of these times, not their sum. Work of a particular algorithm, such
+//! as the exponentials of a softmax, is not part of the floor.
 
 use super::device::DeviceInfo;
 use super::op::TensorRole;
@@ -16,9 +16,9 @@ pub enum Limiter {
     Arithmetic,
     /// Device memory.
     Memory,
-    /// The way from L2 to the multiprocessors.
+    /// The path from L2 to the multiprocessors.
     L2,
-    /// Getting a kernel to run at all.
+    /// Starting a kernel.
     Launch,
 }
 
@@ -37,14 +37,14 @@ impl Limiter {
 /// The floor of a case.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Floor {
-    /// No correct kernel is faster.
+    /// The floor in nanoseconds.
     pub ns: f64,
-    /// What says so.
+    /// The limit that sets the floor.
     pub limiter: Limiter,
 }
 
-/// How far below its floor a time may lie: ceilings are measured, too, and a kernel may read a little faster than the
-/// micro-benchmark did.
+/// How far below its floor a time may lie, as a share. Ceilings are measured, too, and a kernel may read a little
+/// faster than the micro-benchmark did.
 pub const TOLERANCE: f64 = 0.03;
 
 impl Floor {
@@ -54,18 +54,18 @@ impl Floor {
         let inputs = op.tensors(&case.dims, dtype).into_iter().filter(|tensor| tensor.role == TensorRole::Input);
         let input_bytes: f64 = inputs.map(|tensor| tensor.bytes() as f64).sum();
         let memory_bytes = match case.regime.on(device) {
-            // The launch before left at most as much in L2 as fits. Whatever a kernel keeps there, of inputs or of outputs,
-            // the rest of what it touches crosses the memory bus once a launch.
+            // The previous launch left at most as many bytes in L2 as fit. Whatever a kernel keeps there, of inputs or
+            // outputs, it moves the rest over the memory bus once a launch.
             Regime::Warm => (op.bytes(&case.dims, dtype) - device.l2_bytes as f64).max(0.0),
-            // Nothing of the inputs is in L2. Outputs may stay there beyond the end of the launch. The ceiling was measured
-            // on a sweep as large as the rotated buffers, so that a share which L2 keeps in spite of all is part of it.
+            // No input is in L2. Outputs may stay there beyond the end of the launch. The ceiling was measured on a
+            // sweep as large as the rotated buffers, so it includes any share that L2 keeps anyway.
             Regime::Cold => input_bytes,
         };
         let limits = [
             (Limiter::Arithmetic, op.flop(&case.dims) / peaks.flops(dtype) * 1e9),
             (Limiter::Memory, memory_bytes / peaks.memory_bytes_per_s * 1e9),
-            // Nothing survives in a multiprocessor from one launch to the next: every input comes from L2 or through it.
-            // Outputs go the other way, which is a path of its own.
+            // Nothing survives in a multiprocessor between launches, so every input comes from or through L2. Outputs
+            // take a separate path in the other direction.
             (Limiter::L2, input_bytes / peaks.l2_bytes_per_s * 1e9),
             (Limiter::Launch, peaks.launch_ns),
         ];
@@ -73,13 +73,12 @@ impl Floor {
         Self { ns, limiter }
     }
 
-    /// Tells whether a time is so far below the floor that something is wrong with the measurement, not right with the
-    /// kernel.
+    /// Tells whether a time is so far below the floor that the measurement must be wrong.
     pub fn refutes(self, ns: f64) -> bool {
         refutes(self.ns, ns)
     }
 
-    /// Says of a time that it is below the floor, and what may be the reason.
+    /// Explains that a time is below the floor, and what the reason may be.
     pub fn refutation(self, ns: f64) -> String {
         format!(
             "{:.3} us are below the floor of {:.3} us ({}): nothing that does the work is so fast, or the ceilings are wrong (`optloop \
@@ -107,7 +106,7 @@ mod tests {
     use crate::domain::device::{Peaks, TimingMode};
     use crate::ops;
 
-    /// A device of round numbers: 1 PFLOP/s, 1 TB/s from memory, 4 TB/s and 10 MB of L2, 1 us a launch.
+    /// A device with round figures: 1 PFLOP/s, 1 TB/s from memory, 4 TB/s and 10 MB of L2, 1 us a launch.
     fn device() -> DeviceInfo {
         let peaks = Peaks {
             f16_flops: 1e15,
@@ -134,7 +133,7 @@ mod tests {
         let floor = Floor::of(&workload, &workload.cases[0], &device());
         let modelled = DeviceInfo { timing: TimingMode::Modelled, ..device() };
         assert!(floor_ns(&workload, &workload.cases[0], &modelled) <= floor.ns, "a model knows no cold buffers");
-        // Picoseconds are not meant.
+        // Rounds away picoseconds.
         ((floor.ns * 10.0).round() / 10.0, floor.limiter)
     }
 
@@ -154,16 +153,16 @@ mod tests {
         assert_eq!(floor("f32", "warm", long), (640_000.0, Limiter::Arithmetic));
     }
 
-    /// K and V have 10 * 2000 * 100 values of 2 bytes, 4 MB each; Q has 2,000 bytes. Together 8.002 MB: 2.0005 us from L2,
-    /// 8.002 us from memory.
+    /// K and V have 10 * 2000 * 100 values of 2 bytes, 4 MB each; Q has 2,000 bytes. Together they have 8.002 MB:
+    /// 2.0005 us from L2, 8.002 us from memory.
     #[test]
     fn a_decode_that_fits_l2_is_bound_by_l2_when_warm_and_by_memory_when_cold() {
         assert_eq!(floor("f16", "warm", DECODE), (2000.5, Limiter::L2));
         assert_eq!(floor("f16", "cold", DECODE), (8002.0, Limiter::Memory));
     }
 
-    /// In FP32 it is 16.008 MB with the output: 6.008 MB of them cannot be in L2, whatever is kept there. Cold, the 16.004 MB
-    /// of inputs come from memory; the output need not go there.
+    /// In FP32, inputs and output have 16.008 MB. Of these, 6.008 MB cannot be in L2, whatever a kernel keeps there.
+    /// Cold, the 16.004 MB of inputs come from memory; the output need not go there.
     #[test]
     fn of_what_does_not_fit_l2_only_the_rest_comes_from_memory_when_warm() {
         assert_eq!(floor("f32", "warm", DECODE), (6008.0, Limiter::Memory));

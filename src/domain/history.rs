@@ -1,4 +1,4 @@
-//! What a session knows so far, as proposers and the judge see it.
+//! What a session knows so far, for proposers and for the judge.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,17 +14,17 @@ use super::record::{CaseRecord, SessionRecord};
 use super::variant::{Params, VariantHash};
 use super::verdict::Verdict;
 
-/// A point of a search space on which a variant stands: the same parameters rendered for two specializations are two.
+/// Identifies a configuration rendered for one specialization. The same parameters with two specializations are two.
 ///
-/// A session remembers every point that it has proposed, so this is only the point's hash.
+/// A session remembers every configuration that it has proposed, so this is only a hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ConfigurationId([u8; 16]);
 
 impl ConfigurationId {
-    /// Makes the point of parameters in a family and specialization.
+    /// Makes the id of a configuration from its family, specialization and parameters.
     pub fn new(family: &str, specialization: &Dims, params: &Params) -> Self {
         let mut hasher = blake3::Hasher::new();
-        // Lengths keep ("ab", "c") and ("a", "bc") apart, counts one map from the next.
+        // Lengths keep ("ab", "c") and ("a", "bc") apart. Counts separate one map from the next.
         let mut add = |text: &str| {
             hasher.update(&text.len().to_le_bytes()).update(text.as_bytes());
         };
@@ -44,7 +44,7 @@ impl ConfigurationId {
     }
 }
 
-/// A finished iteration, as far as later decisions need it.
+/// The parts of a finished iteration that later decisions need.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finished {
     /// The store's number of the iteration.
@@ -61,47 +61,47 @@ pub struct Finished {
     pub hash: VariantHash,
     /// What was claimed before the experiment.
     pub hypothesis: Hypothesis,
-    /// The time per case, in nanoseconds, and the blocks launched.
+    /// The time on each case, with the blocks launched.
     pub times: Vec<CaseTime>,
 }
 
 impl Finished {
-    /// Returns its time on a case, if it was timed there.
+    /// Returns the variant's time on a case, if it was timed there.
     pub fn time_ns(&self, case: &str) -> Option<f64> {
         self.times.iter().find(|time| time.case == case).map(|time| time.median_ns)
     }
 }
 
-/// The time of a variant on a case, with what a diagnosis needs beside it.
+/// The time of a variant on a case, with the data that a diagnosis needs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CaseTime {
     /// The case's name.
     pub case: CaseName,
-    /// Median time.
+    /// Median time in nanoseconds.
     pub median_ns: f64,
     /// Blocks (CTAs) of the largest launch.
     pub ctas: u64,
-    /// What was counted, where the time is modelled.
+    /// What the virtual GPU counted, where the time is modelled.
     pub profile: Option<Profile>,
-    /// It comes from a look: neither a comparison nor a start.
+    /// Whether the time comes from a screening run alone, not from a comparison or a start.
     pub screened_only: bool,
 }
 
 /// Everything that a session has learnt.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct History {
-    /// Finished iterations that were correct and measured, oldest first: by growing numbers.
+    /// Finished iterations that were correct and measured, in increasing order of their numbers.
     pub finished: Vec<Finished>,
     /// The best confirmed variant of each case.
     pub incumbents: Incumbents,
-    /// The fastest of each case, confirmed or not: its iteration and its time.
+    /// The fastest variant of each case, confirmed or not: its iteration and its time in nanoseconds.
     pub(crate) fastest: HashMap<CaseName, (IterationId, f64)>,
-    /// Points proposed so far, also those in flight: none is proposed twice.
+    /// Configurations proposed so far, including those in flight. None is proposed twice.
     pub proposed: HashSet<ConfigurationId>,
 }
 
 impl History {
-    /// Rebuilds what a session learnt from its record, as its verdicts stand now.
+    /// Rebuilds what a session learnt from its record, with the verdicts as they stand now.
     pub fn of(record: &SessionRecord) -> Self {
         let mut history = Self::default();
         for iteration in &record.iterations {
@@ -112,9 +112,9 @@ impl History {
         history
     }
 
-    /// Takes up a finished iteration and its verdicts.
+    /// Adds a finished iteration and its verdicts.
     pub fn learn(&mut self, begun: &Begun, concluded: &Concluded) {
-        // What is wrong on one case may be fast on another for that very reason: its times teach nothing.
+        // A variant that is wrong on one case may be fast on another because of that bug. Its times are ignored.
         if concluded.outcome != Outcome::Measured {
             return;
         }
@@ -142,7 +142,7 @@ impl History {
             self.incumbents.insert(found.case.clone(), Incumbent { iteration, hash, timing: timing.clone() });
         }
         if found.verdict == Some(Verdict::Rejected) {
-            // It failed later, on inputs that it had not met.
+            // The variant failed later, on held-out inputs.
             return None;
         }
         let ns = timing.median_ns;
@@ -158,13 +158,13 @@ impl History {
         })
     }
 
-    /// Returns the fastest variant that was timed on a case, confirmed or not, with its time.
+    /// Returns the fastest variant timed on a case, confirmed or not, with its time.
     pub fn fastest(&self, case: &str) -> Option<(&Finished, f64)> {
         let (iteration, ns) = *self.fastest.get(case)?;
         Some((self.iteration(iteration)?, ns))
     }
 
-    /// Returns the fastest variants that were timed on a case, the fastest first, at most so many.
+    /// Returns at most `most` variants timed on a case, the fastest first.
     pub fn leaders(&self, case: &str, most: usize) -> Vec<(&Finished, f64)> {
         let mut leaders: Vec<(&Finished, f64)> = Vec::with_capacity(most + 1);
         for (finished, ns) in self.finished.iter().filter_map(|finished| Some((finished, finished.time_ns(case)?))) {
@@ -177,13 +177,14 @@ impl History {
         leaders
     }
 
-    /// Returns every time of a variant, with the iteration in which it was taken: its look and its confirmation are two.
+    /// Returns every time of a variant with the iteration that took it. Screening run and confirmation are two
+    /// iterations.
     pub fn times_of(&self, hash: &VariantHash) -> impl Iterator<Item = (IterationId, &CaseTime)> {
         let of_variant = self.finished.iter().filter(move |finished| finished.hash == *hash);
         of_variant.flat_map(|finished| finished.times.iter().map(|time| (finished.iteration, time)))
     }
 
-    /// Forgets all times of a variant on a case, and that it is the best there: it was not what it seemed.
+    /// Forgets all times of a disqualified variant on a case. If it was the incumbent there, the case has none.
     pub fn forget(&mut self, hash: &VariantHash, case: &str) {
         for finished in self.finished.iter_mut().filter(|finished| finished.hash == *hash) {
             finished.times.retain(|time| time.case != case);
@@ -198,8 +199,8 @@ impl History {
         }
     }
 
-    /// Finds a finished iteration by its number. Predictions ask for every one of them at every proposal, so it must not take long:
-    /// numbers grow with time.
+    /// Finds a finished iteration by its number. Each proposal looks up many iterations for its prediction, so the
+    /// search must be fast. It relies on increasing numbers.
     pub fn iteration(&self, iteration: IterationId) -> Option<&Finished> {
         let place = self.finished.binary_search_by_key(&iteration, |finished| finished.iteration).ok()?;
         self.finished.get(place)

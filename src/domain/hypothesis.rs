@@ -1,4 +1,4 @@
-//! Claims that are written down before the experiment and scored after it.
+//! Hypotheses, written down before the experiment and scored after it.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,23 +14,23 @@ pub struct Hypothesis {
     pub evidence: String,
     /// The case on which it is tested.
     pub case: CaseName,
-    /// The predicted speed-up over the reference variant, as a range.
+    /// The predicted speed-up over the variant of `relative_to`, as a range.
     pub predicted: Interval,
-    /// The iteration whose variant the prediction is relative to; none for a first variant.
+    /// The iteration to whose variant the prediction is relative; none for a first variant.
     pub relative_to: Option<IterationId>,
 }
 
-/// What became of a claim.
+/// The score of a hypothesis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Score {
     /// The speed-up lies in the predicted range.
     Confirmed,
-    /// It is above the range.
+    /// The speed-up is above the predicted range.
     Exceeded,
-    /// It is below the range.
+    /// The speed-up is below the predicted range.
     Refuted,
-    /// There is nothing to compare: the variant or its reference was not measured on the case.
+    /// There is no speed-up: the variant, or the one that it is relative to, was not measured on the case.
     Untested,
 }
 
@@ -47,7 +47,7 @@ impl Score {
 }
 
 impl Hypothesis {
-    /// Scores the claim against the speed-up that was found.
+    /// Scores the hypothesis against the measured speed-up.
     pub fn score(&self, actual: Option<f64>) -> Score {
         match actual {
             None => Score::Untested,

@@ -1,4 +1,4 @@
-//! Names and numbers of things that are on record.
+//! Names and numbers of recorded things.
 
 use std::borrow::Borrow;
 use std::fmt::{self, Display};
@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The number of an iteration: unique over all sessions of a store, and growing with time.
+/// The number of an iteration, unique over all sessions of a store and increasing with time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct IterationId(pub i64);
@@ -78,7 +78,7 @@ impl AsRef<str> for CaseName {
     }
 }
 
-/// A map whose keys are names is asked with a `&str`.
+/// A map with case names as keys can be asked with a `&str`.
 impl Borrow<str> for CaseName {
     fn borrow(&self) -> &str {
         &self.0

@@ -12,10 +12,10 @@ pub type Incumbents = HashMap<CaseName, Incumbent>;
 /// The best confirmed variant of a case.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Incumbent {
-    /// The iteration that brought it.
+    /// The iteration that measured the variant.
     pub iteration: IterationId,
-    /// Its name.
+    /// The variant's name.
     pub hash: VariantHash,
-    /// Its time.
+    /// The variant's time.
     pub timing: Timing,
 }

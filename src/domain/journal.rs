@@ -1,7 +1,7 @@
 //! What happens in a session, as a sequence of records.
 //!
-//! A session knows what is on record and nothing else. The live session and a resumed one apply the same records, in the
-//! order in which the store took them.
+//! A session knows only what is on record. A live session and a resumed one apply the same records, in the order in
+//! which the store wrote them.
 
 use std::time::Duration;
 
@@ -19,29 +19,29 @@ use super::workload::Case;
 /// One fact about a session.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Record {
-    /// The session goes on after it had ended unfinished.
+    /// The session goes on after it ended unfinished.
     Resumed {
-        /// The wall time used until then.
+        /// The wall time used before.
         used: Duration,
     },
-    /// A baseline is timed.
+    /// A baseline has been timed.
     Baseline(Baseline),
-    /// An iteration begins.
+    /// An iteration has begun.
     Begun(Box<Begun>),
     /// An iteration has ended.
     Concluded(Box<Concluded>),
-    /// A variant is out of the running on a case.
+    /// A variant is disqualified on a case.
     Disqualified(Disqualified),
-    /// The final comparison of a case was held.
+    /// The final comparison of a case has been held.
     Final(Box<Final>),
-    /// The winner of a case is committed.
+    /// The winner of a case has been committed.
     Committed {
-        /// The iteration that measured it.
+        /// The iteration that measured the winner.
         iteration: IterationId,
         /// The case.
         case: CaseName,
     },
-    /// Money and device time that no single iteration accounts for.
+    /// Money and device time that belong to no single iteration.
     Booked(Spent),
 }
 
@@ -71,9 +71,9 @@ pub struct Begun {
 pub struct Concluded {
     /// Its number.
     pub iteration: IterationId,
-    /// What the device said.
+    /// What the device reported.
     pub outcome: Outcome,
-    /// What was found and decided then, case by case. What became of a verdict later is a record of its own.
+    /// The measurements and decisions of that time, case by case. A later change of a verdict is a record of its own.
     pub findings: Vec<CaseRecord>,
     /// What it cost.
     pub spent: Spent,
@@ -81,16 +81,16 @@ pub struct Concluded {
     pub wall: Duration,
 }
 
-/// A variant that is out of the running on a case: it failed there on inputs that it had not met before.
+/// A disqualified variant on a case: it failed there on held-out inputs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Disqualified {
-    /// An iteration that measured it.
+    /// An iteration that measured the variant.
     pub iteration: IterationId,
     /// The variant.
     pub hash: VariantHash,
     /// The case.
     pub case: CaseName,
-    /// What it failed with.
+    /// The failure.
     pub reason: String,
 }
 
@@ -110,7 +110,7 @@ impl Begun {
         }
     }
 
-    /// Describes an iteration of the record.
+    /// Makes the record of a stored iteration's beginning.
     pub fn recorded(record: &IterationRecord) -> Self {
         Self {
             iteration: record.id,
@@ -126,7 +126,7 @@ impl Begun {
 }
 
 impl Concluded {
-    /// Describes an evaluation with what was decided.
+    /// Combines an evaluation with its decisions.
     pub fn of(
         iteration: IterationId,
         evaluation: &Evaluation,
@@ -147,7 +147,7 @@ impl Concluded {
         }
     }
 
-    /// Describes an iteration of the record as it was concluded; none if it never was. `findings` are those of that time.
+    /// Makes the record of a stored iteration's end; none if it never ended. `findings` are those of that time.
     pub fn recorded(record: &IterationRecord, findings: Vec<CaseRecord>) -> Option<Self> {
         Some(Self {
             iteration: record.id,

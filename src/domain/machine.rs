@@ -1,4 +1,4 @@
-//! What a GPU was doing while it was timed.
+//! The state of a GPU while it was timed.
 
 use std::collections::BTreeSet;
 
@@ -6,15 +6,15 @@ use serde::{Deserialize, Serialize};
 
 use super::statistics::median;
 
-/// A reason for which a GPU runs below the clocks that were asked for.
+/// A reason why a GPU runs below the requested clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Throttle {
-    /// It draws as much power as it may. Under heavy work this is a GPU's ordinary state, so samples are kept.
+    /// The GPU draws as much power as it may. This is ordinary under heavy work, so samples are kept.
     PowerCap,
-    /// The driver holds it back because it is hot.
+    /// The driver slows the GPU because it is hot.
     Thermal,
-    /// The board holds it back: heat or a power brake.
+    /// The board slows the GPU because of heat or a power brake.
     Hardware,
 }
 
@@ -28,13 +28,13 @@ impl Throttle {
         }
     }
 
-    /// Tells whether samples taken meanwhile say nothing about the kernel.
+    /// Tells whether samples taken meanwhile are invalid.
     pub fn spoils_samples(self) -> bool {
         matches!(self, Self::Thermal | Self::Hardware)
     }
 }
 
-/// A GPU at one instant, as NVML tells it.
+/// The state of a GPU at one instant, as NVML reports it. A field is none if NVML does not report it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct MachineState {
     /// Clock of the SMs.
@@ -45,11 +45,11 @@ pub struct MachineState {
     pub power_w: Option<f64>,
     /// Temperature of the chip.
     pub temperature_c: Option<u32>,
-    /// Why it runs below its clocks, if it does.
+    /// Why the GPU runs below its clocks; empty if it does not.
     pub throttle: BTreeSet<Throttle>,
 }
 
-/// What a GPU was doing over several instants. Figures that NVML does not give are none.
+/// A summary of a GPU's states at several instants. A field is none if NVML does not report it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct MachineSummary {
     /// Median clock of the SMs.
@@ -67,7 +67,7 @@ pub struct MachineSummary {
 }
 
 impl MachineSummary {
-    /// Summarises instants. `None` for none.
+    /// Summarises states at several instants. `None` if there are none.
     pub fn of(states: &[MachineState]) -> Option<Self> {
         if states.is_empty() {
             return None;
@@ -86,13 +86,13 @@ impl MachineSummary {
     }
 }
 
-/// Returns the energy of one launch in joules, from NVML's counter before and after `launches` of them. `None` where the
-/// counter stood still or was reset.
+/// Returns the energy of one launch in joules, from NVML's counter before and after `launches` launches. `None` where
+/// the counter did not advance or was reset.
 ///
-/// It is the whole GPU's energy, so it holds what an idle one takes in the same time. NVML brings the counter up to date
-/// every few tens of milliseconds, not at every read (Yang et al., Part-time Power Measurements, 2023): each of the two
-/// reads can be as old as one such period. Over half a second of replays that is an error of some per cent to a fifth; the
-/// figure is for comparing kernels that differ by more.
+/// It includes the whole GPU's energy, and so what an idle GPU takes in the same time. NVML updates the counter every
+/// few tens of milliseconds, not at every read (Yang et al., Part-time Power Measurements, 2023). Each of the two reads
+/// can be as old as one such period. Over half a second of replays, that is an error of some per cent to a fifth. Use
+/// the figure only to compare kernels that differ by more.
 pub fn energy_per_launch_j(before_mj: u64, after_mj: u64, launches: u64) -> Option<f64> {
     let spent_mj = after_mj.checked_sub(before_mj).filter(|spent| *spent > 0)?;
     (launches > 0).then(|| spent_mj as f64 / 1e3 / launches as f64)

@@ -1,4 +1,4 @@
-//! Plain data and pure rules: what optloop talks about, with no database, device or runtime in sight.
+//! Plain data and pure rules, without database, device or runtime.
 
 pub mod artifact;
 pub mod budget;

@@ -1,6 +1,6 @@
-//! Names: which ones are safe, and the nearest known one for one that is not known.
+//! Names: which ones are safe, and which known name is nearest to an unknown one.
 
-/// Returns `" (did you mean \`x\`?)"` for the known name nearest to `unknown`, or nothing if none is near.
+/// Returns `" (did you mean \`x\`?)"` for the known name nearest to `unknown`, or nothing if no known name is near.
 pub fn did_you_mean<'a>(unknown: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     nearest(unknown, known).map(|name| format!(" (did you mean `{name}`?)")).unwrap_or_default()
 }
@@ -17,17 +17,17 @@ pub fn nearest<'a>(unknown: &str, known: impl IntoIterator<Item = &'a str>) -> O
         .map(|(_, name)| name)
 }
 
-/// Names that Windows gives to devices, whatever the folder.
+/// Names that Windows reserves for devices in every folder.
 const DEVICES: [&str; 6] = ["con", "prn", "aux", "nul", "com", "lpt"];
 
-/// Tells whether a name can be a file's or a folder's on every system, and never looks like an option.
+/// Tells whether a name can name a file or folder on every system and cannot be mistaken for an option.
 pub fn is_file_name(name: &str) -> bool {
     let safe = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let device = DEVICES.contains(&name) || (name.len() == 4 && DEVICES[4..].contains(&&name[..3]));
     (1..=64).contains(&name.len()) && name.chars().all(safe) && !name.starts_with('-') && !device
 }
 
-/// Tells whether a name can be a variable's in a template and an expression, and a kernel's in CUDA.
+/// Tells whether a name can be a variable in a template and an expression, and a kernel in CUDA.
 pub fn is_identifier(name: &str) -> bool {
     let safe = |c: char| c.is_ascii_alphanumeric() || c == '_';
     (1..=64).contains(&name.len()) && name.chars().all(safe) && !name.starts_with(|c: char| c.is_ascii_digit())

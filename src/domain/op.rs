@@ -51,7 +51,7 @@ pub struct TensorSpec {
     pub name: String,
     /// Element type.
     pub dtype: Dtype,
-    /// Extent of each parameter, outermost first; the last parameter is contiguous.
+    /// Extent of each dimension, outermost first; the last dimension is contiguous.
     pub shape: Vec<usize>,
     /// Input or output.
     pub role: TensorRole,
@@ -68,13 +68,13 @@ impl TensorSpec {
         self.elements() * self.dtype.bytes()
     }
 
-    /// Returns the extent of the last parameter: a *row* is one slice along it.
+    /// Returns the extent of the last dimension. A *row* is one slice along it.
     pub fn row_len(&self) -> usize {
         self.shape.last().copied().unwrap_or(1)
     }
 }
 
-/// One dimension that a case of an op must give.
+/// A dimension that every case of an op must give.
 #[derive(Debug, Clone, Copy)]
 pub struct DimSpec {
     /// Name, as in the workload file.
@@ -85,20 +85,20 @@ pub struct DimSpec {
     pub range: (i64, i64),
 }
 
-/// Inputs that ordinary random ones never look like, made from random ones.
+/// Inputs unlike ordinary random ones, made from random ones.
 #[derive(Debug, Clone, Copy)]
 pub struct Probe {
     /// Name, for people.
     pub name: &'static str,
-    /// Changes the input tensors, which are in the order of [`Op::tensors`]; the same seed makes the same change. What comes out is
-    /// rounded to the workload's dtype afterwards.
+    /// Changes the input tensors, which are in the order of [`Op::tensors`]. The same seed makes the same change. The
+    /// result is rounded to the workload's dtype afterwards.
     pub apply: fn(&Dims, &mut [Vec<f32>], u64),
 }
 
 /// An operation that kernels of several families can compute.
 ///
-/// The reference is the oracle of every validation, so it is written for clarity first, in float64, and only its outer
-/// loop is parallel.
+/// Its oracle is what every validation compares with. So the oracle is written for clarity first, in float64, and only
+/// its outer loop is parallel.
 pub trait Op: Sync + Send {
     /// Returns the name that workloads and manifests use.
     fn name(&self) -> &'static str;
@@ -106,7 +106,7 @@ pub trait Op: Sync + Send {
     /// Returns the dimensions that every case must give.
     fn dims(&self) -> &'static [DimSpec];
 
-    /// Refuses dimensions that are each in range but make no sense together, in one sentence.
+    /// Refuses dimensions that are each in range but make no sense together. The error is one sentence.
     fn check(&self, _dims: &Dims) -> Result<(), String> {
         Ok(())
     }
@@ -114,16 +114,16 @@ pub trait Op: Sync + Send {
     /// Returns the tensors of a case: the inputs, then the one output.
     fn tensors(&self, dims: &Dims, dtype: Dtype) -> Vec<TensorSpec>;
 
-    /// Returns the floating-point launch arguments by name, such as a scale.
+    /// Returns the floating-point launch arguments, such as a scale, by name.
     fn scalars(&self, dims: &Dims) -> Vec<(&'static str, f64)>;
 
     /// Returns the floating-point operations that the case needs (a multiply-add counts 2).
     fn flop(&self, dims: &Dims) -> f64;
 
-    /// Returns smaller dimensions on which kernels take the same paths, the smallest first: a variant that is too much work to
-    /// execute in full on a CPU is checked on one of them instead. None by default.
+    /// Returns smaller dimensions on which kernels take the same paths, the smallest first. A variant that is too much
+    /// work for a CPU is checked on one of these instead. None by default.
     ///
-    /// Not every kernel is valid on each of them, and some of them may not pass [`Op::check`]: the caller looks.
+    /// A kernel may be invalid on some of them, and some may not pass [`Op::check`]: the caller must check both.
     fn scaled(&self, _dims: &Dims) -> Vec<Dims> {
         Vec::new()
     }
@@ -133,18 +133,18 @@ pub trait Op: Sync + Send {
         &[]
     }
 
-    /// Returns shapes near a case that no workload names, on which the same source is right where its family's constraints
-    /// allow it. None by default.
+    /// Returns shapes near a case that no workload names. The same source is right on them where its family's
+    /// constraints allow it. None by default.
     ///
-    /// Some of them may not pass [`Op::check`]: the caller looks.
+    /// Some of them may not pass [`Op::check`]: the caller must check.
     fn hidden(&self, _dims: &Dims) -> Vec<Dims> {
         Vec::new()
     }
 
     /// Computes the given rows of the output in float64, concatenated in the order of `rows`.
     ///
-    /// `inputs` holds the input tensors in the order of [`Op::tensors`], each element already rounded to the
-    /// workload's dtype and widened to f32, which holds every f16 and f32 exactly.
+    /// `inputs` holds the input tensors in the order of [`Op::tensors`]. Each element is already rounded to the workload's
+    /// dtype and widened to f32, which holds every f16 and f32 exactly.
     fn oracle(&self, dims: &Dims, inputs: &[Vec<f32>], rows: &[usize]) -> Vec<f64>;
 
     /// Returns the fewest bytes that device memory must move: each input read once, each output written once.

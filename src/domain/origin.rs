@@ -1,4 +1,4 @@
-//! Why an iteration is run, and where its configuration comes from. Both are recorded with it.
+//! Why an iteration is run, and where its configuration comes from. Both are recorded with the iteration.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,13 +9,13 @@ use super::variant::Params;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Purpose {
-    /// Times the initial kernel, the reference of every speed-up.
+    /// Times the initial kernel, to which every speed-up relates.
     Initial,
-    /// Times a committed winner of an earlier session again, so that others must beat it.
+    /// Times the committed winner of an earlier session again, so that new variants must beat it.
     Remeasurement,
     /// Checks a variant and times it briefly. Most iterations do no more.
     Screening,
-    /// Runs the acceptance checks and the comparison of a variant that screening found fastest.
+    /// Runs the acceptance checks and the comparison for the fastest screened variant.
     Confirmation,
 }
 
@@ -35,7 +35,7 @@ impl Purpose {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Origin {
-    /// The default configuration of the reference family.
+    /// The default configuration of the initial kernel's family.
     InitialKernel,
     /// The committed winner of an earlier session.
     CommittedWinner {
@@ -44,12 +44,12 @@ pub enum Origin {
     },
     /// The default configuration of another family.
     FamilyDefault,
-    /// A step from one of the fastest variants, which the iteration's parent measured.
+    /// A change to one of the fastest variants, which the iteration's parent measured.
     Move {
         /// The parameters that changed.
         changes: Vec<Change>,
     },
-    /// A value that no variant near the fastest one has had. Other parameters changed where a constraint asked for it.
+    /// A value that no variant near the fastest one has had. Other parameters changed where a constraint required it.
     Coverage {
         /// The parameters that changed.
         changes: Vec<Change>,
@@ -63,23 +63,24 @@ pub enum Origin {
     Random,
     /// A kernel that is broken on purpose.
     InjectedFault,
-    /// An older optloop recorded the iteration without it.
+    /// Unknown: an older optloop recorded the iteration without its origin.
     Unknown,
 }
 
-/// A parameter that changed from one configuration to the next.
+/// A parameter that differs between two configurations.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
     /// The parameter's name.
     pub parameter: String,
-    /// Its value before.
+    /// Its old value.
     pub from: i64,
-    /// Its value now.
+    /// Its new value.
     pub to: i64,
 }
 
 impl Change {
-    /// Lists the parameters of `to` whose values differ in `from`, in the order of `to`. A parameter that `from` lacks is left out.
+    /// Lists the parameters of `to` whose values differ in `from`, in the order of `to`. Parameters that `from` lacks
+    /// are left out.
     pub fn between(from: &Params, to: &Params) -> Vec<Self> {
         let changed = |(name, to): (&String, &i64)| {
             let from = *from.get(name)?;
@@ -90,7 +91,8 @@ impl Change {
 }
 
 impl Origin {
-    /// Tells whether it belongs to the initial design: what every session measures before its search begins.
+    /// Tells whether the configuration belongs to the initial design, which every session measures before its search
+    /// begins.
     pub fn is_initial_design(&self) -> bool {
         matches!(self, Self::InitialKernel | Self::CommittedWinner { .. } | Self::FamilyDefault)
     }

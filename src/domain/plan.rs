@@ -1,20 +1,21 @@
 //! The launch plan of a variant on one case, with every number filled in.
 //!
-//! This is also the heart of a committed winner's sidecar: with it a stranger can launch the file without optloop.
+//! It is also the main part of a committed winner's sidecar: with it you can launch the source without optloop.
 
 use serde::{Deserialize, Serialize};
 
 use super::names::did_you_mean;
 use super::op::{Dtype, TensorSpec};
 
-/// The bounds of `cuTensorMapEncodeTiled` (CUDA driver API): elements along a dimension, bytes of a stride, elements of a box.
+/// The bounds of `cuTensorMapEncodeTiled` (CUDA driver API): elements of a dimension, bytes of a stride, elements of a
+/// box.
 pub const MAX_MAP_SIZE: u64 = 1 << 32;
 /// See [`MAX_MAP_SIZE`].
 pub const MAX_MAP_STRIDE_BYTES: u64 = (1 << 40) - 1;
 /// See [`MAX_MAP_SIZE`].
 pub const MAX_BOX: u64 = 256;
 
-/// Kernels to launch in order on one stream, with the scratch memory they share.
+/// Kernels to launch in order on one stream, with their shared scratch memory.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LaunchPlan {
     /// Scratch buffers, allocated once and kept between replays.
@@ -30,7 +31,7 @@ pub struct Workspace {
     pub name: String,
     /// Size in bytes.
     pub bytes: usize,
-    /// What it holds before the first launch.
+    /// What the buffer holds before the first launch.
     pub initial: Initial,
 }
 
@@ -38,9 +39,9 @@ pub struct Workspace {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Initial {
-    /// Anything: the kernels write before they read. Validation poisons it.
+    /// Anything: the kernels write before they read. Validation fills the buffer with a poison.
     Undefined,
-    /// All bytes zero; the kernels leave it zeroed for the next launch of the plan.
+    /// Zeros. The kernels leave the buffer zeroed for the next launch of the plan.
     Zero,
 }
 
@@ -57,9 +58,9 @@ pub struct Launch {
     pub shared_bytes: u32,
     /// Blocks per cluster along x, y, z, if the kernel is launched in clusters.
     pub cluster: Option<[u32; 3]>,
-    /// May start before the launch before it has ended: the kernel itself waits for that by `griddepcontrol.wait` (PTX ISA,
-    /// "griddepcontrol"; CUDA C++ Programming Guide, "Programmatic Dependent Launch"). Never the first launch of a plan, which
-    /// would overlap with whatever ran before.
+    /// May start before the previous launch has ended. The kernel waits for that launch by `griddepcontrol.wait` (PTX
+    /// ISA, "griddepcontrol"; CUDA C++ Programming Guide, "Programmatic Dependent Launch"). The first launch of a plan
+    /// never may, because it would overlap with unrelated work before it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub programmatic: bool,
     /// Arguments, in the order of the kernel's parameters.
@@ -74,13 +75,13 @@ impl Launch {
 }
 
 impl LaunchPlan {
-    /// Returns the largest number of blocks (CTAs) that any launch of the plan puts on the device at once.
+    /// Returns the largest number of blocks (CTAs) of any launch of the plan.
     pub fn ctas(&self) -> u64 {
         self.launches.iter().map(Launch::ctas).max().unwrap_or(0)
     }
 
-    /// Checks what a device would take without a word, or refuse without saying why: whoever wrote the plan may have got it wrong.
-    /// The error is one sentence.
+    /// Finds mistakes that a device would accept silently, or refuse without a reason. Plans come from files, which can
+    /// be wrong. The error is one sentence.
     pub fn check(&self, tensors: &[TensorSpec]) -> Result<(), String> {
         if let Some(Launch { kernel, .. }) = self.launches.first().filter(|first| first.programmatic) {
             return Err(format!(
@@ -108,30 +109,31 @@ pub enum Arg {
     Workspace(String),
     /// A number passed by value.
     Scalar(Scalar),
-    /// A description of a tensor for the copy engine, 128 bytes passed by value.
+    /// A tensor description for the copy engine, 128 bytes passed by value.
     TensorMap(TensorMap),
 }
 
-/// What Hopper's copy engine (TMA) is told of a tensor, as `cuTensorMapEncodeTiled` takes it (CUDA driver API, "Tensor Map Object
-/// Management"). Elements outside of the tensor are zero when loaded and left alone when stored.
+/// A tensor description for Hopper's copy engine (TMA), as `cuTensorMapEncodeTiled` takes it (CUDA driver API, "Tensor
+/// Map Object Management"). Elements outside of the tensor are zero when loaded and left alone when stored.
 ///
-/// The kernel takes it as `const __grid_constant__` parameter of 128 bytes, aligned to 64 or more.
+/// The kernel takes it as a `const __grid_constant__` parameter of 128 bytes, aligned to 64 or more.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TensorMap {
     /// The name in the manifest, for the reader.
     pub name: String,
-    /// The tensor whose address it holds.
+    /// The tensor whose address the map holds.
     pub tensor: String,
     /// The tensor's element type.
     pub dtype: Dtype,
-    /// Elements along each dimension, innermost first; one to five of them.
+    /// Elements along each dimension, innermost first; one to five dimensions.
     pub sizes: Vec<u64>,
-    /// Bytes from an element to the next along each dimension but the innermost, where they are dense: multiples of 16.
+    /// Bytes between neighbouring elements along each dimension except the innermost, which is dense; multiples of 16.
     pub stride_bytes: Vec<u64>,
     /// Elements of a copied box along each dimension, 1 to 256.
     #[serde(rename = "box")]
     pub box_sizes: Vec<u32>,
-    /// The bytes among which chunks of 16 bytes are exchanged in shared memory by the number of their row: 0 (none), 32, 64 or 128.
+    /// Width of the swizzle in bytes: 0 (none), 32, 64 or 128. Within it, the row number permutes chunks of 16 bytes in
+    /// shared memory.
     pub swizzle_bytes: u32,
 }
 
@@ -155,7 +157,7 @@ impl TensorMap {
         Ok(())
     }
 
-    /// Checks what holds whatever the tensor is.
+    /// Checks the rules that hold for every tensor.
     fn check_shape(&self) -> Result<(), String> {
         let rank = self.sizes.len();
         if !(1..=5).contains(&rank) || self.box_sizes.len() != rank || self.stride_bytes.len() + 1 != rank {
@@ -192,7 +194,7 @@ impl TensorMap {
 pub struct Scalar {
     /// The name in the manifest, for the reader.
     pub name: String,
-    /// Its type and value.
+    /// The number's type and value.
     #[serde(flatten)]
     pub value: ScalarValue,
 }
@@ -212,7 +214,7 @@ mod tests {
     use super::*;
     use crate::domain::op::TensorRole;
 
-    /// Loads a map of `k`, with something about it or about its launch changed.
+    /// Loads a map of `k` after a change to the map or its launch.
     fn checked(change: impl FnOnce(&mut LaunchPlan, &mut TensorMap)) -> Result<(), String> {
         let tensor =
             TensorSpec { name: "k".to_owned(), dtype: Dtype::F16, shape: vec![100, 64], role: TensorRole::Input };
@@ -240,7 +242,7 @@ mod tests {
         plan.check(&[tensor])
     }
 
-    /// A sidecar is a file, which anybody may have written.
+    /// A sidecar is a file, so its contents are not trusted.
     #[test]
     fn a_plan_that_no_manifest_gives_is_refused() {
         assert_eq!(checked(|_, _| {}), Ok(()));

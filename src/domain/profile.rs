@@ -1,24 +1,24 @@
-//! How a modelled time came about: what a virtual GPU counted while it executed a plan.
+//! What a virtual GPU counted while it executed a plan. The modelled time follows from these counts.
 
 use serde::{Deserialize, Serialize};
 
 use super::op::Dims;
 
-/// What was counted, launch by launch. Counts are over the blocks that were executed.
+/// The counts of a plan, launch by launch. They cover the blocks that were executed.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Profile {
-    /// One for each launch of the plan, in order.
+    /// One profile for each launch of the plan, in order.
     pub launches: Vec<LaunchProfile>,
-    /// The smaller dimensions on which the output was checked, where the case itself was too much work.
+    /// The smaller dimensions on which the output was checked; none if the case itself was executed.
     pub checked_on: Option<Dims>,
 }
 
-/// What was counted of one launch.
+/// The counts of one launch.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LaunchProfile {
     /// The kernel's name.
     pub kernel: String,
-    /// The modelled time of the launch.
+    /// The modelled time of the launch in nanoseconds.
     pub modelled_ns: f64,
     /// What bounds that time, such as `shared`.
     pub limiter: String,
@@ -26,7 +26,7 @@ pub struct LaunchProfile {
     pub blocks: u64,
     /// Blocks that were executed and counted.
     pub executed_blocks: u64,
-    /// Blocks that fit on a multiprocessor together.
+    /// Blocks that fit on one multiprocessor together.
     pub blocks_per_sm: u32,
     /// Warp instructions.
     pub warp_instructions: u64,
@@ -34,29 +34,30 @@ pub struct LaunchProfile {
     pub active_lanes: f64,
     /// Conditional branches that a warp executed.
     pub branches: u64,
-    /// Those whose lanes went both ways.
+    /// Conditional branches whose lanes went both ways.
     pub divergent_branches: u64,
     /// 32-byte sectors loaded from global memory.
     pub global_loads: Units,
     /// 32-byte sectors stored to global memory.
     pub global_stores: Units,
-    /// Wavefronts of shared memory, loads and stores together: more than ideal are bank conflicts.
+    /// Wavefronts of shared memory, loads and stores together. Those beyond the ideal are bank conflicts.
     pub shared: Units,
-    /// Sectors of local memory (arrays that did not fit registers; PTX knows no spills), loads and stores together.
+    /// Sectors of local memory, loads and stores together. They are for arrays that did not fit registers; PTX knows no
+    /// spills.
     pub local: Units,
 }
 
 /// Units of memory traffic.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Units {
-    /// Moved.
+    /// Units that were moved.
     pub moved: u64,
-    /// That a perfect layout would have moved for the same bytes.
+    /// Units that a perfect layout would have moved for the same bytes.
     pub ideal: u64,
 }
 
 impl Units {
-    /// Returns how many times the ideal was moved; `None` where there was no traffic.
+    /// Returns the moved units over the ideal; `None` where there was no traffic.
     pub fn excess(self) -> Option<f64> {
         (self.moved > 0).then(|| self.moved as f64 / self.ideal.max(1) as f64)
     }
@@ -67,7 +68,7 @@ impl Units {
 }
 
 impl Profile {
-    /// Returns the modelled time of the whole plan: its launches follow each other on one stream.
+    /// Returns the modelled time of the whole plan in nanoseconds. Its launches run one after the other on one stream.
     pub fn modelled_ns(&self) -> f64 {
         self.launches.iter().map(|launch| launch.modelled_ns).sum()
     }
@@ -77,12 +78,12 @@ impl Profile {
         self.launches.iter().max_by(|a, b| a.modelled_ns.total_cmp(&b.modelled_ns))
     }
 
-    /// Tells whether counts come from a sample of the blocks.
+    /// Tells whether the counts come from a sample of the blocks.
     pub fn is_sampled(&self) -> bool {
         self.launches.iter().any(|launch| launch.executed_blocks < launch.blocks)
     }
 
-    /// Says how the figures were come by, where not every block of the case itself was executed.
+    /// Describes the shortcuts of the execution; none if it executed every block of the case itself.
     pub fn shortcuts(&self) -> Option<String> {
         let blocks =
             self.launches.iter().filter(|launch| launch.executed_blocks < launch.blocks).map(|launch| {
@@ -113,7 +114,7 @@ impl LaunchProfile {
 pub(crate) mod tests {
     use super::*;
 
-    /// A launch that takes `modelled_ns` and has every bank conflict there is.
+    /// A launch that takes `modelled_ns` and has the worst bank conflicts.
     pub(crate) fn launch(kernel: &str, modelled_ns: f64) -> LaunchProfile {
         LaunchProfile {
             kernel: kernel.to_owned(),

@@ -1,4 +1,4 @@
-//! What a proposer wants to be tried next.
+//! What a proposer wants to try next.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,41 +8,41 @@ use super::origin::{Origin, Purpose};
 use super::variant::{Params, Variant, VariantHash};
 use super::workload::Case;
 
-/// A rendered variant, the cases to try it on, and the claim that it is to test.
+/// A rendered variant, the cases to try it on, and the hypothesis to test.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Proposal {
     /// The proposer's name.
     pub proposer: String,
-    /// What to try.
+    /// The variant to try.
     pub variant: Variant,
-    /// The cases to try it on. They agree on everything that is rendered into the source.
+    /// The cases to try it on. They agree on all dimensions that are rendered into the source.
     pub cases: Vec<Case>,
     /// The claim, with its prediction.
     pub hypothesis: Hypothesis,
-    /// The iteration whose variant this one was changed from, or which it confirms.
+    /// The iteration whose variant this one changes or confirms.
     pub parent: Option<IterationId>,
-    /// Why it is run.
+    /// Why the variant is run.
     pub purpose: Purpose,
     /// Where its configuration comes from.
     pub origin: Origin,
 }
 
-/// A proposal before its source is rendered: what a proposer that searches a family's space comes up with.
+/// A proposal before its source is rendered. Proposers that search a family's space make these.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Suggestion {
     /// The family's name.
     pub family: String,
-    /// The point of its space.
+    /// The configuration to try.
     pub params: Params,
-    /// The cases on which the point is valid. They agree on everything that is rendered into the source.
+    /// The cases on which the configuration is valid. They agree on all dimensions that are rendered into the source.
     pub cases: Vec<Case>,
     /// The claim, with its prediction.
     pub hypothesis: Hypothesis,
-    /// The iteration whose variant this one was changed from.
+    /// The iteration whose variant this one changes.
     pub parent: Option<IterationId>,
-    /// Why it is run: screening, but for the initial kernel and the winners of earlier sessions.
+    /// Why it is run: screening, except for the initial kernel and the winners of earlier sessions.
     pub purpose: Purpose,
-    /// Where the point comes from.
+    /// Where the configuration comes from.
     pub origin: Origin,
 }
 
@@ -53,7 +53,7 @@ pub struct KnownWinner {
     pub case: CaseName,
     /// Its family.
     pub family: String,
-    /// The point of the family's space.
+    /// The configuration.
     pub params: Params,
     /// The hash of the committed source.
     pub hash: VariantHash,
@@ -61,7 +61,7 @@ pub struct KnownWinner {
     pub device: String,
     /// Its confirmed time there, in microseconds.
     pub median_us: f64,
-    /// Whether it won on a device of the session's kind, so that it is one to be beaten. Else it is a suggestion to try
-    /// and no more: times of two devices say nothing about each other.
+    /// Whether the winner comes from a device of the session's kind, and so must be beaten. Otherwise it is only a
+    /// suggestion, because times of two devices cannot be compared.
     pub here: bool,
 }

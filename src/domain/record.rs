@@ -1,4 +1,4 @@
-//! What the store remembers, as plain data: what reports are made from.
+//! What the store remembers, as plain data. Reports are made from it.
 
 use std::collections::BTreeMap;
 
@@ -36,17 +36,17 @@ pub struct Environment {
     pub host: String,
 }
 
-/// Where a session stands.
+/// The status of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// Not ended; with no process behind it, optloop died.
+    /// Has not ended. If it has no process, optloop died.
     Running,
-    /// Its budget is spent.
+    /// Its budget was used up.
     Finished,
-    /// Stopped by a person; it may go on later.
+    /// Stopped by a person; it can be resumed.
     Interrupted,
-    /// Ended by a broken machine.
+    /// Ended by a fault of the machine.
     Failed,
 }
 
@@ -62,7 +62,7 @@ impl Status {
     }
 }
 
-/// What a session was asked, beside what its summary says: what it takes to go on later.
+/// What a session was asked to do, beyond its summary: all that resuming it needs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SessionScope {
     /// Names of the families to search.
@@ -71,22 +71,22 @@ pub struct SessionScope {
     pub dtype: Dtype,
     /// The selected cases, with their dimensions.
     pub cases: Vec<Case>,
-    /// What its files meant; none for those recorded before this was kept.
+    /// Hashes of the meaning of its files; none for sessions recorded before this was kept.
     #[serde(default)]
     pub meaning: Option<Meaning>,
 }
 
-/// What the files of a session mean, as hashes: what is found under others is not held against what was found under these.
+/// Hashes of what the files of a session mean. Results found under different hashes are not compared.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Meaning {
-    /// Of the workload, but for its cases.
+    /// Hash of the workload without its cases.
     pub workload: String,
-    /// By name: of each family that is searched, and of the reference.
+    /// Hash of each searched family and of the initial kernel's family, by name.
     pub families: BTreeMap<String, String>,
 }
 
 impl Meaning {
-    /// Returns what a workload and the families that a session uses of all mean now.
+    /// Returns the hashes of the workload and of the families that a session uses.
     pub fn of(workload: &Workload, families: &[Family], searched: &[String]) -> Self {
         let used =
             families.iter().filter(|family| searched.contains(&family.name) || family.name == workload.initial_kernel);
@@ -95,7 +95,7 @@ impl Meaning {
     }
 }
 
-/// What stands for the baseline of a case.
+/// What serves as the baseline of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BaselineKind {
@@ -122,20 +122,21 @@ pub struct Baseline {
     pub case: CaseName,
     /// What was timed, for people.
     pub name: String,
-    /// Whether a program was timed, or the initial kernel stands in.
+    /// Whether a program was timed or the initial kernel stands in for it.
     pub kind: BaselineKind,
     /// State of the caches in which it was timed.
     pub regime: Regime,
-    /// Its time by graph replay, or modelled.
+    /// Its time, from graph replay or from a model.
     pub timing: Timing,
-    /// Median time of a call without a graph, the host's work with it, as a user without graphs sees it.
+    /// Median time of a call without a graph in nanoseconds, including the host's work: what a user without graphs
+    /// sees.
     pub eager_ns: Option<f64>,
-    /// How far its output is from the float64 oracle, over the whole of it.
+    /// Relative error of the whole output against the float64 oracle.
     pub relative_l2: Option<f64>,
 }
 
 impl Baseline {
-    /// Names the default configuration of a workload's reference family, which is the baseline where no program can be timed.
+    /// Names the default configuration of a workload's initial kernel, the baseline where no program can be timed.
     pub fn initial_kernel_name(time_source: TimeSource, initial_kernel: &str) -> String {
         format!("{}, the default configuration of {initial_kernel}", time_source.name())
     }
@@ -146,12 +147,12 @@ impl Baseline {
     }
 }
 
-/// What settled a case when the iterations of a session were over.
+/// The comparison that settled a case after the last iteration of a session.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Final {
-    /// The comparison of all that were too near to each other.
+    /// The comparison of the incumbent, its near ties and the baseline.
     pub comparison: Comparison,
-    /// The iteration whose variant is the best of the case after it.
+    /// The iteration whose variant is the best of the case after the comparison.
     pub winner: IterationId,
 }
 
@@ -164,41 +165,41 @@ pub struct SessionSummary {
     pub workload: String,
     /// Names of the selected cases.
     pub cases: Vec<CaseName>,
-    /// Who suggested variants.
+    /// The proposer's name.
     pub proposer: String,
     /// Seed of the proposer's random choices.
     pub seed: u64,
     /// Product name of the device.
     pub device: String,
-    /// Whether its times are measured or modelled.
+    /// Whether times are measured or modelled.
     pub time_source: TimeSource,
-    /// Where it stands.
+    /// The session's status.
     pub status: Status,
-    /// Why it ended.
+    /// Why the session ended.
     pub stop_reason: Option<String>,
     /// When it started.
     pub started_at: String,
     /// When it ended.
     pub ended_at: Option<String>,
-    /// Wall time allowed.
+    /// Wall time allowed, in seconds.
     pub budget_s: f64,
-    /// Money allowed.
+    /// Money allowed, in US dollars; none if unlimited.
     pub max_cost_usd: Option<f64>,
     /// Iterations allowed.
     pub max_iterations: Option<u64>,
-    /// Wall time used.
+    /// Wall time used, in seconds.
     pub wall_s: Option<f64>,
-    /// How often it went on after it had ended without being finished.
+    /// How often the session was resumed.
     pub resumptions: u64,
     /// Iterations begun.
     pub iterations: u64,
-    /// Iterations begun that did not end.
+    /// Iterations begun that never ended.
     pub unfinished: u64,
     /// Confirmed improvements, counted per case.
     pub wins: u64,
-    /// The largest speed-up of a case over the session's first correct variant of it.
+    /// The largest speed-up of a case over the session's first correct variant for it.
     pub best_speedup: Option<f64>,
-    /// What it cost.
+    /// What the session cost.
     pub cost: Spent,
 }
 
@@ -207,13 +208,14 @@ pub struct SessionSummary {
 pub struct SessionRecord {
     /// The session.
     pub session: SessionSummary,
-    /// Where it ran.
+    /// The machine and the software.
     pub environment: Environment,
-    /// What a user would use instead, the fastest of each case first.
+    /// An evaluation with a promising time and its comparison. The groups of the A/A control scatter by a share of
+    /// `noise`.
     pub baselines: Vec<Baseline>,
     /// Its iterations, oldest first.
     pub iterations: Vec<IterationRecord>,
-    /// What settled its cases at the end, oldest first; a case that was settled twice has its last one as its own.
+    /// The finals of its cases, oldest first. The last final of a case counts.
     pub finals: Vec<Final>,
     /// Every session up to this one, oldest first.
     pub ledger: Vec<SessionSummary>,
@@ -226,9 +228,9 @@ pub struct IterationRecord {
     pub id: IterationId,
     /// Number of its session.
     pub session: SessionId,
-    /// Its place in the session, from 1.
+    /// Its position in the session, counted from 1.
     pub ordinal: i64,
-    /// Who proposed it.
+    /// The proposer's name.
     pub proposer: String,
     /// Why it was run.
     pub purpose: Purpose,
@@ -248,53 +250,53 @@ pub struct IterationRecord {
     pub started_at: String,
     /// When it ended.
     pub ended_at: Option<String>,
-    /// What the device said; none for an iteration that never ended.
+    /// What the device reported; none for an iteration that never ended.
     pub outcome: Option<Outcome>,
     /// What was claimed before the experiment.
     pub hypothesis: Hypothesis,
-    /// The speed-up found.
+    /// The measured speed-up.
     pub actual: Option<f64>,
-    /// What became of the claim; none for an iteration that never ended.
+    /// The score of the hypothesis; none for an iteration that never ended.
     pub score: Option<Score>,
-    /// What was found and decided, case by case.
+    /// What was measured and decided, case by case.
     pub measurements: Vec<CaseRecord>,
-    /// Time for which it occupied the device.
+    /// Seconds for which it occupied the device.
     pub device_s: Option<f64>,
-    /// Time from proposal to record.
+    /// Seconds from proposal to record.
     pub wall_s: Option<f64>,
-    /// What it cost.
+    /// What the iteration cost.
     pub cost: Spent,
 }
 
-/// What was found and decided on one case.
+/// What was measured and decided on one case.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CaseRecord {
     /// The case's name.
     pub case: CaseName,
     /// State of the caches in which it was timed.
     pub regime: Regime,
-    /// How close the output came; none if it could not be compared.
+    /// How close the output came to the oracle; none if it could not be compared.
     pub correctness: Option<Correctness>,
-    /// Blocks of the largest launch.
+    /// Blocks (CTAs) of the largest launch.
     pub ctas: Option<u64>,
-    /// The short measurement.
+    /// The time of the screening run.
     pub screening: Option<Timing>,
-    /// The long measurement on fresh inputs.
+    /// The longer measurement on held-out inputs.
     pub confirmation: Option<Timing>,
-    /// The comparison in which the confirmation was taken, where the device replays.
+    /// The comparison that took the confirmation, on a device that replays.
     pub comparison: Option<Comparison>,
-    /// How the time came about, where the device modelled it.
+    /// What the virtual GPU counted, where the time is modelled.
     pub profile: Option<Profile>,
-    /// What was decided.
+    /// The verdict on the case.
     pub verdict: Option<Verdict>,
-    /// The incumbent's time over this one.
+    /// The incumbent's time over this variant's.
     pub speedup: Option<f64>,
     /// The commit of the winner.
     pub commit: Option<String>,
 }
 
 impl CaseRecord {
-    /// Records what was measured on a case, with what was decided.
+    /// Combines the measurement of a case with its decision.
     pub fn of(measurement: &Measurement, decision: Option<&Decision>) -> Self {
         let Measurement { case, regime, correctness, screening, confirmation, comparison, ctas, profile } =
             measurement.clone();
@@ -313,7 +315,7 @@ impl CaseRecord {
         }
     }
 
-    /// Records what was decided on a case whose output could not even be compared.
+    /// Makes the record of a case whose output could not be compared.
     pub fn unmeasured(decision: &Decision) -> Self {
         Self {
             case: decision.case.clone(),
@@ -330,7 +332,7 @@ impl CaseRecord {
         }
     }
 
-    /// Returns the measurement behind it; none where the output could not be compared.
+    /// Returns the measurement in this record; none where the output could not be compared.
     pub fn measurement(&self) -> Option<Measurement> {
         Some(Measurement {
             case: self.case.clone(),
@@ -344,7 +346,7 @@ impl CaseRecord {
         })
     }
 
-    /// Returns the time to report: the confirmed one where there is one.
+    /// Returns the time to report: the confirmed time, else the screened one.
     pub fn best_timing(&self) -> Option<&Timing> {
         self.confirmation.as_ref().or(self.screening.as_ref())
     }

@@ -4,33 +4,36 @@ use serde::{Deserialize, Serialize};
 
 use super::device::DeviceInfo;
 
-/// Whether a plan finds its data in L2. Times of the two are never compared: eager or cold timing of a small shape
-/// says more about memory, warm graph replay more about the kernel.
+/// Whether a plan finds its data in L2. Times of the two regimes are never compared. Eager or cold timing of a small
+/// shape says more about memory, warm graph replay more about the kernel.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Regime {
-    /// The same buffers at every launch: what fits L2 is there.
+    /// Every launch uses the same buffers, so L2 holds what fits.
     #[default]
     Warm,
-    /// Sets of buffers in rotation, together over [`COLD_L2_SIZES`] times as large as L2: nothing is there.
+    /// Sets of buffers rotate. Together they are over [`COLD_L2_SIZES`] times as large as L2, so L2 holds none of a
+    /// set.
     Cold,
 }
 
-/// How many times L2's size the rotated buffer sets have together. Three leave nothing of a set in a cache of any
-/// replacement policy that prefers recent lines, with room to spare for the part that is pinned or hashed unevenly.
+/// Total size of the rotated buffer sets over the size of L2. With three, no cache whose replacement policy prefers
+/// recent lines keeps any of a set. That leaves room to spare for parts that are pinned or hashed unevenly.
 pub const COLD_L2_SIZES: u64 = 3;
 
-/// The most buffer sets. One replay goes over all of them, so beyond this a single one has more launches than it takes to
-/// fill a sample of the shortest kernel ten times over.
+/// The most buffer sets. One replay goes over all of them. With more, a single replay would have more launches than ten
+/// samples of the shortest kernel.
 const MOST_SETS: u64 = 4096;
 
-/// The share of device memory that the sets may take: the other participants of a comparison need some, too.
+/// The share of device memory that the sets may take. The other participants of a comparison need memory, too.
 const MEMORY_SHARE: f64 = 0.5;
 
-/// Returns how many buffer sets a case needs on a device to be timed cold. The error says in one sentence why it cannot be.
+/// Returns how many buffer sets a case needs on a device to be timed cold. The error says in one sentence why cold
+/// timing is impossible.
 ///
-/// `working_set_bytes` are those of the case's tensors alone: a variant that asks for large workspaces and leaves them alone
-/// must not get fewer sets. Between two executions on one set, the others alone are over [`COLD_L2_SIZES`] times as large as L2.
+/// `working_set_bytes` covers the case's tensors alone: a variant must not get fewer sets by asking for large
+/// workspaces that it never uses. Between two executions on one set, the others alone are over [`COLD_L2_SIZES`] times
+/// as large as L2.
 pub fn sets(working_set_bytes: u64, device: &DeviceInfo) -> Result<u32, String> {
     let bytes = working_set_bytes.max(1);
     let others = COLD_L2_SIZES * device.l2_bytes / bytes + 1;
@@ -61,7 +64,7 @@ impl Regime {
         }
     }
 
-    /// Returns the regime that a time is of when this one was asked of a device: virtual GPUs model warm caches only.
+    /// Returns the regime of a time when this one was asked of a device. Virtual GPUs model warm caches only.
     pub fn on(self, device: &DeviceInfo) -> Self {
         if device.replays() { self } else { Self::Warm }
     }

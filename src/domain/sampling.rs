@@ -1,38 +1,38 @@
-//! When enough samples are taken: pure rules, tested with synthetic noise.
+//! Rules for when enough samples are taken. They are pure, and tested with synthetic noise.
 
 use serde::{Deserialize, Serialize};
 
 use super::statistics::{median, rank_interval};
 
-/// Samples without which nothing is decided.
+/// Fewest samples for any decision.
 pub const LEAST_SAMPLES: usize = 3;
 
-/// When a series of samples ends: as soon as it is precise enough, and at a cap in any case.
+/// When a series of samples ends: once it is precise enough, or at a cap.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Sampling {
-    /// Samples to take in any case, unless time is up.
+    /// Fewest samples, unless time runs out.
     pub least: usize,
-    /// Samples never to exceed.
+    /// Most samples.
     pub most: usize,
-    /// Half the width of the median's 95% interval over the median that is precise enough.
+    /// Relative error that is precise enough: half the width of the median's 95% interval over the median.
     pub relative_error: f64,
-    /// Time after which the series ends, however few samples it has.
+    /// Time after which the series ends, however few samples it has, in nanoseconds.
     pub max_ns: f64,
 }
 
 impl Sampling {
-    /// Tells whether these samples, each of so many launches, are all that it takes.
+    /// Tells whether the series is over, given the launches of each sample.
     pub fn is_over(&self, samples: &[f64], launches_per_sample: u32) -> bool {
         self.is_exhausted(samples, launches_per_sample) || self.is_enough(samples)
     }
 
-    /// Returns the same for a series that has `part` samples for every `of` samples.
+    /// Returns the rule for a series that takes `part` samples where this one takes `of`.
     pub fn share(self, part: usize, of: usize) -> Self {
         Self { least: self.least * part / of, most: (self.most * part / of).max(1), ..self }
     }
 
-    /// Tells whether no further sample may be taken. One that takes as long as the whole series may is enough: its length makes
-    /// it precise.
+    /// Tells whether no further sample may be taken. A single sample that takes as long as the whole series may is
+    /// enough, because its length makes it precise.
     pub fn is_exhausted(&self, samples: &[f64], launches_per_sample: u32) -> bool {
         let taken_ns = samples.iter().sum::<f64>() * f64::from(launches_per_sample);
         samples.len() >= self.most || taken_ns >= self.max_ns
@@ -40,8 +40,8 @@ impl Sampling {
 
     /// Tells whether no further sample is needed.
     ///
-    /// The rule sees the spread of the samples at hand and nothing else: on a machine whose clock has two states they may
-    /// all be of one. So a screened time chooses what to look at again, and a comparison decides.
+    /// The rule sees only the spread of the samples at hand. On a machine whose clock has two states, all of them may
+    /// be of one state. So a screened time only selects variants to measure again; a comparison decides.
     pub fn is_enough(&self, samples: &[f64]) -> bool {
         samples.len() >= self.least.max(LEAST_SAMPLES) && self.is_precise(samples)
     }
@@ -61,7 +61,7 @@ mod tests {
     const LAUNCHES: u32 = 10;
     const NS: f64 = 20_000.0;
 
-    /// Samples until the rule says that it is over.
+    /// Returns the samples of a series that ends by the rule.
     fn series(sampling: &Sampling, machine: &mut Machine) -> Vec<f64> {
         let mut samples = Vec::new();
         while !sampling.is_over(&samples, LAUNCHES) {
@@ -70,7 +70,7 @@ mod tests {
         samples
     }
 
-    /// Returns how many of 500 series end with a median that is further than `off` from the true one, and their mean length.
+    /// Returns how many of 500 series have a median further than `off` from the true one, and their mean length.
     fn wrong_and_length(sampling: &Sampling, noise: Noise, off: f64) -> (usize, f64) {
         let all: Vec<Vec<f64>> = (0..500).map(|seed| series(sampling, &mut Machine::new(noise, seed))).collect();
         let wrong = all.iter().filter(|samples| (median(samples).unwrap() / NS - 1.0).abs() > off).count();
@@ -96,8 +96,8 @@ mod tests {
         assert!(all_but_one * f64::from(LAUNCHES) < sampling.max_ns);
     }
 
-    /// Asking after every sample stops a little too early, so that more than 5% of the medians are off by more than the
-    /// asked share: 10% is allowed, and 1% by twice the share. No median is better than half a step of its clock.
+    /// A test after every sample stops a little too early, so more than 5% of the medians are off by more than the
+    /// asked share. The test allows 10%, and 1% by twice the share. No median is better than half a step of its clock.
     #[test]
     fn a_series_that_ends_early_is_as_precise_as_asked() {
         let uncapped = Sampling { most: 1000, ..SAMPLING };
@@ -123,7 +123,7 @@ mod tests {
         assert!(short <= 25, "{short} of 500 series under a drift of 5% in 50 samples ended early");
     }
 
-    /// Two states of a clock cannot be told from one by samples of one: half the series are all of the slower one. This is
+    /// Samples of one clock state do not show that there is another: half the series are all of the slower one. This is
     /// why screening decides nothing.
     #[test]
     fn a_series_in_the_slower_of_two_clocks_is_wrong_however_precise_it_looks() {

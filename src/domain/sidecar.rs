@@ -1,4 +1,4 @@
-//! The launch sidecar of a committed winner: all that a stranger needs to compile and launch the `.cu` beside it.
+//! The launch sidecar of a committed winner: all that you need to compile and launch the `.cu` beside it.
 
 use std::path::{Path, PathBuf};
 
@@ -22,22 +22,22 @@ use super::variant::{Params, VariantHash};
 /// The format that this version writes.
 pub const SCHEMA: &str = "optloop.sidecar/2";
 
-/// The format of 0.1.0, which is still read. It names no source: that of `<case>.json` is `<case>.cu`.
+/// The format of 0.1.0, which is still read. It names no source: the source of `<case>.json` is `<case>.cu`.
 const FIRST_SCHEMA: &str = "optloop.sidecar/1";
 
-/// What stands in a winner's `<case>.json`.
+/// The contents of a winner's `<case>.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sidecar {
     /// The format, [`SCHEMA`] or an earlier one.
     pub schema: String,
-    /// The file beside it that holds the source. Cases with one source share the file. None in the first format.
+    /// The source file in the same folder. Cases with the same source share it. None in the first format.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
     /// The architecture to compile for, such as `sm_90a`.
     pub arch: String,
     /// The options to give NVRTC beside the architecture and the include paths.
     pub compile_options: Vec<String>,
-    /// The tensors that the caller brings, by the name that arguments use.
+    /// The tensors that the caller provides, by the name that arguments use.
     pub tensors: IndexMap<String, SidecarTensor>,
     /// The scratch buffers to allocate, by the name that arguments use.
     pub workspaces: IndexMap<String, SidecarWorkspace>,
@@ -45,9 +45,9 @@ pub struct Sidecar {
     pub launches: Vec<Launch>,
     /// Where the source comes from.
     pub variant: SidecarVariant,
-    /// What was found when it was confirmed.
+    /// The confirmed time and error.
     pub measurement: SidecarMeasurement,
-    /// What it was found with.
+    /// The device and the software of the measurement.
     pub environment: SidecarEnvironment,
 }
 
@@ -56,7 +56,7 @@ pub struct Sidecar {
 pub struct SidecarTensor {
     /// Element type.
     pub dtype: Dtype,
-    /// Extent of each parameter, outermost first.
+    /// Extent of each dimension, outermost first.
     pub shape: Vec<usize>,
     /// Input or output.
     pub role: TensorRole,
@@ -67,7 +67,7 @@ pub struct SidecarTensor {
 pub struct SidecarWorkspace {
     /// Size in bytes.
     pub bytes: usize,
-    /// What it must hold before the first launch.
+    /// What the buffer must hold before the first launch.
     pub initial: Initial,
 }
 
@@ -85,10 +85,10 @@ pub struct SidecarVariant {
 /// The confirmed time and error.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SidecarMeasurement {
-    /// The workload of which it won a case; none in files of the first release.
+    /// The workload of the case; none in files of the first release.
     #[serde(default)]
     pub workload: Option<String>,
-    /// The case it won.
+    /// The case that the variant won.
     pub case: CaseName,
     /// The case's dimensions; none in files of the first release.
     #[serde(default)]
@@ -105,44 +105,44 @@ pub struct SidecarMeasurement {
     pub regime: Regime,
     /// Whether the time is measured or modelled.
     pub time_source: TimeSource,
-    /// `‖out − ref‖₂ / ‖ref‖₂` against the float64 oracle.
+    /// Relative L2 error over the whole output, `‖out − ref‖₂ / ‖ref‖₂` with `ref` from the float64 oracle.
     pub relative_l2: f64,
     /// The same for the worst row.
     pub worst_row: f64,
-    /// What a user would use instead, timed in turns with it in one run; none where they were not.
+    /// The baseline, timed in turns with the variant in one run; none where it was not.
     #[serde(default)]
     pub ratio_to_baseline: Option<SidecarRatio>,
-    /// How far from 1 the interval of this variant over itself reached in that run (A/A control).
+    /// How far from 1 the interval of the A/A control reached in that run.
     #[serde(default)]
     pub noise: Option<f64>,
-    /// Median clock of the SMs meanwhile, where it is known.
+    /// Median SM clock during the run, where it is known.
     #[serde(default)]
     pub sm_clock_mhz: Option<f64>,
 }
 
-/// A baseline's time over the variant's: above 1, the variant is the faster.
+/// A baseline's time over the variant's. Above 1, the variant is faster.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SidecarRatio {
-    /// The baseline.
+    /// The baseline's name.
     pub name: String,
     /// The estimate.
     pub estimate: f64,
     /// Lower end of its 95% interval.
     pub lo: f64,
-    /// Upper end.
+    /// Upper end of its 95% interval.
     pub hi: f64,
 }
 
 impl SidecarVariant {
-    /// Returns the name of the file for its source, such as `attention-mma-1234abcd56.cu`: the family for people, the hash for
-    /// the text, so that two cases with one source share the file.
+    /// Returns the file name of the source, such as `attention-mma-1234abcd56.cu`. The family is for people. The hash
+    /// identifies the text, so that cases with the same source share the file.
     pub fn source_name(&self) -> String {
         format!("{}-{}.cu", self.family, self.hash.short())
     }
 }
 
 impl SidecarMeasurement {
-    /// Takes over the time to report of a measurement, with what its comparison said if there was one.
+    /// Takes the time to report from a measurement, and the ratios from its comparison if there was one.
     pub fn of(conditions: &Conditions, measurement: &Measurement, timing: &Timing) -> Self {
         let comparison = measurement.comparison.as_ref();
         let baseline = comparison.and_then(|comparison| comparison.against(comparison::Role::Baseline));
@@ -172,12 +172,12 @@ impl SidecarMeasurement {
         }
     }
 
-    /// Returns the interval to show, in microseconds; none for too few samples to have one.
+    /// Returns the interval to show, in microseconds; none if there are too few samples for one.
     pub fn shown_ci_us(&self) -> Option<[f64; 2]> {
         (self.samples >= LEAST_SAMPLES).then_some(self.ci_us)
     }
 
-    /// Returns the time as the store has it, without its samples.
+    /// Returns the time in the store's form, without its samples.
     pub fn timing(&self) -> Timing {
         let [lo, hi] = self.ci_us;
         Timing {
@@ -219,7 +219,7 @@ impl Sidecar {
         }
     }
 
-    /// Returns the path of the source, from the sidecar's own.
+    /// Returns the path of the source, given the sidecar's own path.
     pub fn source_beside(&self, sidecar: &Path) -> PathBuf {
         match &self.source {
             Some(source) => sidecar.with_file_name(source),
@@ -243,19 +243,19 @@ impl Sidecar {
     }
 }
 
-/// Tells whether a name is that of a source in the sidecar's own folder, and of nothing else.
+/// Tells whether a name is that of a source in the sidecar's own folder and nothing else.
 fn is_source_name(name: &str) -> bool {
     let safe = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     name.strip_suffix(".cu").is_some_and(|stem| (1..=128).contains(&stem.len()) && stem.chars().all(safe))
 }
 
-/// Names the tensors of a case as a sidecar does.
+/// Describes the tensors of a case in the sidecar's form.
 pub fn tensors(specs: &[TensorSpec]) -> IndexMap<String, SidecarTensor> {
     let entry = |t: &TensorSpec| SidecarTensor { dtype: t.dtype, shape: t.shape.clone(), role: t.role };
     specs.iter().map(|tensor| (tensor.name.clone(), entry(tensor))).collect()
 }
 
-/// Names the workspaces of a plan as a sidecar does.
+/// Describes the workspaces of a plan in the sidecar's form.
 pub fn workspaces(workspaces: &[Workspace]) -> IndexMap<String, SidecarWorkspace> {
     let entry = |w: &Workspace| SidecarWorkspace { bytes: w.bytes, initial: w.initial };
     workspaces.iter().map(|workspace| (workspace.name.clone(), entry(workspace))).collect()
@@ -268,7 +268,7 @@ pub(crate) mod tests {
     use crate::domain::plan::{Arg, Scalar, ScalarValue, TensorMap};
     use crate::store::testing;
 
-    /// An example, for other modules' tests too.
+    /// An example, also for tests of other modules.
     pub(crate) fn sidecar() -> Sidecar {
         let scalar = |name: &str, value| Arg::Scalar(Scalar { name: name.to_owned(), value });
         Sidecar {
@@ -333,8 +333,7 @@ pub(crate) mod tests {
         assert_eq!(serde_json::from_str::<Sidecar>(&text).unwrap(), sidecar());
     }
 
-    /// The committed winners, of which the first were written before there were comparisons. Each has its source, and
-    /// each source a winner.
+    /// The first committed winners are older than comparisons. Every winner has its source, and every source a winner.
     #[test]
     fn every_committed_winner_reads_and_has_its_source() {
         let variants = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels/variants");

@@ -1,4 +1,4 @@
-//! The points of a family that are valid on a case and device.
+//! The valid configurations of a family on a case and device.
 
 use rand::Rng;
 use rand::seq::{IndexedRandom, SliceRandom};
@@ -11,7 +11,7 @@ use super::workload::Case;
 
 /// A family's search space on one case and device.
 ///
-/// Spaces can hold millions of points, so they are not enumerated: points are drawn and checked.
+/// Spaces can hold millions of configurations, so they are not enumerated: configurations are drawn and checked.
 #[derive(Clone, Copy)]
 pub struct Space<'a> {
     /// The family.
@@ -24,18 +24,19 @@ pub struct Space<'a> {
     pub device: &'a DeviceInfo,
 }
 
-/// Draws before a random search turns to the tree. Where one point in 60 is valid, 300 draws miss it once in 150.
+/// Draws before a random search walks the tree. Where one configuration in 60 is valid, 300 draws miss it once in 150.
 const DRAWS: usize = 300;
 
-/// Points that are checked for the one in which other parameters give way to a value. All pairs of a dozen parameters
-/// are about as many.
+/// Configurations to check when other parameters must change to allow a value. A dozen parameters have about as many
+/// pairs.
 const MOST_WAYS: usize = 600;
 
-/// Nodes of the tree that are visited before a space counts as having no valid configuration.
+/// Visited nodes of the tree after which a space counts as having no valid configuration.
 const MAX_NODES: usize = 200_000;
 
 impl Space<'_> {
-    /// Tells whether a point satisfies every constraint; of an incomplete point, every one that can be evaluated.
+    /// Tells whether a configuration satisfies every constraint. If it is incomplete, only constraints that can be
+    /// evaluated count.
     pub fn contains(&self, params: &Params) -> Result<bool, String> {
         match self.family.check(params, self.case, self.dtype, self.device) {
             Ok(()) => Ok(true),
@@ -44,10 +45,12 @@ impl Space<'_> {
         }
     }
 
-    /// Returns the point from which a session starts: the defaults where they are valid, else a valid configuration
-    /// near them.
-    /// Near: the first valid configuration when every parameter is tried from its default outwards, moved parameter by
-    /// parameter towards the defaults for as long as it stays valid. `Ok(None)` when there is no valid configuration.
+    /// Returns the configuration from which a session starts: the defaults if they are valid, else a valid
+    /// configuration near them. `Ok(None)` when there is no valid configuration.
+    ///
+    /// The search tries the values of every parameter from its default outwards and takes the first valid
+    /// configuration. It then moves that configuration towards the defaults, parameter by parameter, for as long as it
+    /// stays valid.
     pub fn start(&self) -> Result<Option<Params>, String> {
         let defaults = self.family.defaults();
         if self.contains(&defaults)? {
@@ -64,7 +67,7 @@ impl Space<'_> {
         }
     }
 
-    /// Moves a valid configuration towards `goal` until no single parameter can be moved closer and stay valid.
+    /// Moves a valid configuration towards `goal` until no single parameter can move closer and stay valid.
     fn towards(&self, goal: &Params, mut params: Params) -> Result<Params, String> {
         loop {
             let here = self.distance(goal, &params);
@@ -79,13 +82,13 @@ impl Space<'_> {
         }
     }
 
-    /// Draws a valid configuration: uniformly where valid configurations are not rare, else by a random walk down the
-    /// tree of parameters. `Ok(None)` when there is no valid configuration.
+    /// Draws a valid configuration: uniformly where valid ones are common, else by a random walk down the tree of
+    /// parameters. `Ok(None)` when there is no valid configuration.
     pub fn random(&self, rng: &mut impl Rng) -> Result<Option<Params>, String> {
         self.random_where(rng, |_| true)
     }
 
-    /// Draws a valid configuration that is `wanted`, as `random` does. `Ok(None)` when there is none.
+    /// Draws a valid configuration that satisfies `wanted`, as `random` does. `Ok(None)` when there is none.
     pub fn random_where(&self, rng: &mut impl Rng, wanted: impl Fn(&Params) -> bool) -> Result<Option<Params>, String> {
         for _ in 0..DRAWS {
             let params: Params = self
@@ -101,8 +104,8 @@ impl Space<'_> {
         self.first_in_tree(|_, values| values.shuffle(rng), wanted)
     }
 
-    /// Returns the first valid and wanted point of a depth-first search over the parameters, each parameter's values in
-    /// the order that `order` gives them. A branch is left as soon as a constraint fails on the parameters chosen so
+    /// Returns the first valid and wanted configuration of a depth-first search over the parameters. `order` orders the
+    /// values of each parameter. The search leaves a branch as soon as a constraint fails on the parameters chosen so
     /// far.
     fn first_in_tree(
         &self,
@@ -140,7 +143,7 @@ impl Space<'_> {
         Ok(None)
     }
 
-    /// Returns the valid configurations that differ from `params` along one parameter, with the parameter's name.
+    /// Returns the valid configurations that differ from `params` in one parameter, with the parameter's name.
     pub fn neighbours(&self, params: &Params) -> Result<Vec<(String, Params)>, String> {
         let mut neighbours = Vec::new();
         for (name, neighbour) in self.moves(params) {
@@ -151,15 +154,15 @@ impl Space<'_> {
         Ok(neighbours)
     }
 
-    /// Returns all points that differ from `params` along one parameter, valid or not, with the parameter's name.
+    /// Returns all configurations that differ from `params` in one parameter, valid or not, with the parameter's name.
     pub fn moves(&self, params: &Params) -> Vec<(String, Params)> {
         let values = self.family.params.iter().flat_map(|(name, param)| param.values.iter().map(move |v| (name, *v)));
         let others = values.filter(|(name, value)| params.get(*name) != Some(value));
         others.map(|(name, value)| (name.clone(), with(params, name, value))).collect()
     }
 
-    /// Returns the valid configuration nearest to `params` in which a parameter has a value: where a constraint does
-    /// not allow that alone, one or two other parameters give way, by as little of their range as possible. `Ok(None)`
+    /// Returns the valid configuration nearest to `params` in which a parameter has the given value. Where constraints
+    /// forbid that change alone, one or two other parameters change, by the smallest share of their ranges. `Ok(None)`
     /// where that is not enough.
     pub fn nearest_with(&self, params: &Params, parameter: &str, value: i64) -> Result<Option<Params>, String> {
         let moved = with(params, parameter, value);
@@ -180,7 +183,7 @@ impl Space<'_> {
             second.map(move |(further, name, value)| (far + further, with(&first, name, *value)))
         });
         let mut given_way: Vec<(f64, Params)> = alone.chain(pairs).collect();
-        // Stable: of two that are as near, one parameter gives way rather than two.
+        // The sort is stable: at equal distance, one changed parameter comes before two.
         given_way.sort_by(|(a, _), (b, _)| a.total_cmp(b));
         for (_, configuration) in given_way.into_iter().take(MOST_WAYS) {
             if self.contains(&configuration)? {
@@ -202,7 +205,7 @@ impl Space<'_> {
         self.family.check(params, self.case, self.dtype, self.device).err().map(|error| error.to_string())
     }
 
-    /// Counts the steps along the parameters, a value to its neighbour being one.
+    /// Counts the steps between two configurations. One step changes a parameter to a neighbouring value.
     fn distance(&self, from: &Params, to: &Params) -> usize {
         let steps = |(name, param): (&String, &Param)| {
             let at = |params: &Params| param.values.iter().position(|v| Some(v) == params.get(name)).unwrap_or(0);
@@ -212,7 +215,7 @@ impl Space<'_> {
     }
 }
 
-/// Returns the point with one parameter at another value.
+/// Returns the configuration with one parameter set to another value.
 fn with(params: &Params, parameter: &str, value: i64) -> Params {
     let mut params = params.clone();
     params.insert(parameter.to_owned(), value);
@@ -265,7 +268,7 @@ mod tests {
         });
     }
 
-    /// Two points of 262,144 are valid: uniform draws would take minutes.
+    /// Only two configurations of 262,144 are valid: uniform draws would take minutes.
     #[test]
     fn rare_configurations_are_found() {
         with_space("P1 == P2 && P2 == P3 && P3 == P4 && P4 == P5 && P5 == P6 && P1 >= 7", |space| {
@@ -277,7 +280,7 @@ mod tests {
         });
     }
 
-    /// The sum is at its bound, so that a value is there only if another parameter, or two, make room for it.
+    /// The sum is at its bound, so a value fits only if one or two other parameters make room for it.
     #[test]
     fn other_parameters_give_way_to_a_value_as_little_as_they_can() {
         with_space("SUM == 12 && P6 == 1 && (P1 + P2) % 2 == 0", |space| {

@@ -13,16 +13,16 @@ pub struct Interval {
     pub hi: f64,
 }
 
-/// How many times as fast one kernel is as another.
+/// The ratio of two times: how many times as fast one kernel is as another.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
-    /// The estimate: above 1, the first is the faster, which in a comparison is the challenger.
+    /// The estimate. Above 1, the first kernel is faster; in a comparison, that is the challenger.
     pub estimate: f64,
     /// Its 95% interval.
     pub interval: Interval,
 }
 
-/// Resamples of a bootstrap. 1,000 put the Monte-Carlo error of a 95% limit well below the interval's own width
+/// Resamples of a bootstrap. With 1,000, the Monte-Carlo error of a 95% limit is well below the interval's own width
 /// (Efron and Tibshirani, An Introduction to the Bootstrap, section 19.3).
 const RESAMPLES: usize = 1000;
 
@@ -34,7 +34,7 @@ pub fn median(samples: &[f64]) -> Option<f64> {
 
 /// Returns the 95% percentile-bootstrap interval of the median. `None` for no samples.
 ///
-/// The resampling is seeded by a constant, so that the same samples always give the same interval.
+/// A constant seeds the resampling, so the same samples always give the same interval.
 pub fn median_interval(samples: &[f64]) -> Option<Interval> {
     if samples.is_empty() {
         return None;
@@ -51,11 +51,12 @@ pub fn median_interval(samples: &[f64]) -> Option<Interval> {
     Some(Interval { lo: at(0.025), hi: at(0.975) })
 }
 
-/// Returns the interval of the median that the ranks of the samples give: exact whatever the distribution, and cheap enough
-/// to ask for after every sample. `None` below 6 samples, whose extremes hold the median less often than 95 times of 100.
+/// Returns the 95% interval of the median from the ranks of the samples. It is exact for every distribution, and cheap
+/// enough to compute after every sample. `None` below 6 samples, whose extremes hold the median less often than 95
+/// times of 100.
 ///
-/// The number of samples below the median is binomial with one half, so that the samples of ranks k and n + 1 - k enclose it
-/// but for twice the probability of fewer than k.
+/// The number of samples below the median is binomial with one half. So the samples of ranks k and n + 1 - k enclose
+/// the median, except with twice the probability of fewer than k.
 pub fn rank_interval(samples: &[f64]) -> Option<Interval> {
     let below = rank_below(samples.len()).checked_sub(1)?;
     let above = samples.len() - 1 - below;
@@ -69,8 +70,8 @@ pub fn rank_interval(samples: &[f64]) -> Option<Interval> {
 /// The 97.5% quantiles of Student's t, for 1 to 10 degrees of freedom.
 const STUDENT: [f64; 10] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228];
 
-/// Returns the mean of two to eleven values with its 95% interval, Student's: for so few that their ranks say nothing. It takes the
-/// noise for normal, and is wide. `None` for fewer values, or more.
+/// Returns the mean of two to eleven values with Student's 95% interval, for too few values to use ranks. It assumes
+/// normal noise, and is wide. `None` for fewer values, or more.
 pub fn student_interval(values: &[f64]) -> Option<(f64, Interval)> {
     let quantile = STUDENT.get(values.len().checked_sub(2)?)?;
     let count = values.len() as f64;
@@ -82,7 +83,7 @@ pub fn student_interval(values: &[f64]) -> Option<(f64, Interval)> {
 
 /// Returns the largest `k` for which fewer than `k` of `n` coins show heads with a probability of at most 2.5%.
 fn rank_below(n: usize) -> usize {
-    // The terms are summed as logarithms, since one half to the power of 2,000 is no number.
+    // The terms are summed as logarithms, because one half to the power of 2,000 underflows.
     let mut ln_term = -(n as f64) * std::f64::consts::LN_2;
     let (mut tail, mut k) = (ln_term.exp(), 0);
     while tail <= 0.025 {
@@ -93,11 +94,11 @@ fn rank_below(n: usize) -> usize {
     k
 }
 
-/// Returns the 95% interval of `over / under`, each an estimate with its 95% interval, taken independently.
+/// Returns the 95% interval of `over / under`, two independent estimates with their 95% intervals.
 ///
-/// The limits are recovered from those of the two sides, in logarithms: `ln(over / under)` minus
-/// `sqrt((below over)² + (above under)²)`, and likewise upwards (Zou and Donner's MOVER, 2008). It needs no samples, which a
-/// committed figure does not have. An estimate must lie within its own interval.
+/// The method is Zou and Donner's MOVER (2008), applied to logarithms. The lower limit is `ln(over / under)` minus
+/// `sqrt((below over)² + (above under)²)`, and likewise upwards. It needs no samples, which committed figures do not
+/// have. Each estimate must lie within its own interval.
 pub fn ratio_interval(over: (f64, Interval), under: (f64, Interval)) -> Interval {
     let below = |(value, interval): (f64, Interval)| (value / interval.lo).ln();
     let above = |(value, interval): (f64, Interval)| (interval.hi / value).ln();
@@ -154,8 +155,8 @@ mod tests {
         assert_eq!(median_interval(&[7.0; 50]), Some(Interval { lo: 7.0, hi: 7.0 }));
     }
 
-    /// A 95% interval must miss the true median about once in twenty. Over 400 seeded draws of 60 normal samples the
-    /// count of misses is binomial(400, 0.05): mean 20, standard deviation 4.4.
+    /// A 95% interval must miss the true median about once in twenty. Over 400 seeded draws of 60 normal samples, the
+    /// number of misses is binomial(400, 0.05): mean 20, standard deviation 4.4.
     #[test]
     fn the_interval_covers_the_true_median_as_often_as_it_says() {
         let normal = Normal::new(100.0, 5.0).unwrap();
@@ -187,7 +188,7 @@ mod tests {
         assert!(student_interval(&[1.0]).is_none() && student_interval(&[1.0; 12]).is_none());
     }
 
-    /// The ranks are those of tables of the sign test, such as Conover's A3.
+    /// The expected ranks are from tables of the sign test, such as Conover's A3.
     #[test]
     fn the_ranks_of_the_interval_are_those_of_the_tables() {
         let ranks: Vec<usize> = [5, 6, 8, 9, 20, 50, 100].into_iter().map(rank_below).collect();
@@ -200,7 +201,8 @@ mod tests {
         assert_eq!(rank_interval(&samples[..5]), None);
     }
 
-    /// Of 1000 ratios of two medians at most 7% may miss the true one: 5% and three standard deviations of that count.
+    /// Of 1000 ratios of two medians, at most 7% may miss the true one: 5% plus three standard deviations of that
+    /// count.
     #[test]
     fn the_interval_of_a_ratio_covers_the_true_ratio() {
         let mut rng = SmallRng::seed_from_u64(2);
@@ -225,7 +227,7 @@ mod tests {
         assert_eq!(ratio_interval(point(30.0), point(20.0)), Interval { lo: 1.5, hi: 1.5 });
     }
 
-    /// The seeds' own figures: 1.281 +- 0.004 ms beside 0.086 ms must never overlap.
+    /// Figures of the first notebooks: 1.281 +- 0.004 ms and 0.086 ms must never overlap.
     #[test]
     fn an_outlier_does_not_move_the_median() {
         let mut samples = vec![1.281; 499];

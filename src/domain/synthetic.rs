@@ -4,39 +4,39 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use rand_distr::{Distribution, StandardNormal};
 
-/// How long a sample lasts. It matters to the clock that reads it only.
+/// Duration of a sample in nanoseconds. It matters only for the clock that reads it.
 pub const SAMPLE_NS: f64 = 200_000.0;
 
-/// What is wrong with a machine. Nothing, unless said.
+/// The noise of a machine. Each field is 0 by default.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Noise {
-    /// Standard deviation of a sample, as a share of it.
+    /// Standard deviation of a sample, as a share of the sample.
     pub white: f64,
-    /// By what share samples get slower over a thousand of them: the clocks sink.
+    /// By what share samples get slower over a thousand of them, as clocks sink.
     pub drift: f64,
     /// Share of samples that take 5 to 50 times as long.
     pub outliers: f64,
-    /// By what share the slower of two clocks is slower. Which of them holds changes every 300 samples in the mean.
+    /// By what share the slower of two clock states is slower. The state changes every 300 samples on average.
     pub modes: f64,
     /// Step of the clock that reads a sample, in nanoseconds.
     pub tick_ns: f64,
 }
 
 impl Noise {
-    /// A quiet machine: what a graph replay on a GPU that runs nothing else is like.
+    /// A quiet machine: graph replays on a GPU that runs nothing else.
     pub const WHITE: Self = Self { white: 0.005, drift: 0.0, outliers: 0.0, modes: 0.0, tick_ns: 0.0 };
-    /// Its clocks sink by 3% over the 1,500 samples of a comparison of three.
+    /// The clocks sink by 3% over the 1,500 samples of a comparison of three.
     pub const DRIFT: Self = Self { drift: 0.02, ..Self::WHITE };
     /// One sample in a hundred is far off.
     pub const OUTLIERS: Self = Self { outliers: 0.01, ..Self::WHITE };
-    /// Its clock has two states, 8% apart.
+    /// The clock has two states, 8% apart.
     pub const BIMODAL: Self = Self { modes: 0.08, ..Self::WHITE };
-    /// Its timer has steps of half a microsecond.
+    /// The timer has steps of half a microsecond.
     pub const QUANTISED: Self = Self { tick_ns: 500.0, ..Self::WHITE };
-    /// All of it at once.
+    /// All of these at once.
     pub const ALL: Self = Self { white: 0.005, drift: 0.02, outliers: 0.01, modes: 0.08, tick_ns: 500.0 };
 
-    /// Every kind, with a name for the message of a test that fails.
+    /// Every kind of noise, with a name for messages of failing tests.
     pub const KINDS: [(&str, Self); 6] = [
         ("white", Self::WHITE),
         ("drift", Self::DRIFT),
@@ -47,7 +47,7 @@ impl Noise {
     ];
 }
 
-/// A machine that takes samples.
+/// A machine that takes samples with noise.
 pub struct Machine {
     noise: Noise,
     rng: SmallRng,
@@ -63,7 +63,7 @@ impl Machine {
         Self { noise, rng, taken: 0, slow }
     }
 
-    /// Takes one sample of a kernel that takes `ns` while nothing is wrong.
+    /// Takes one sample of a kernel that takes `ns` without noise.
     pub fn sample(&mut self, ns: f64) -> f64 {
         let Noise { white, drift, outliers, modes, tick_ns } = self.noise;
         self.slow ^= self.rng.random_bool(1.0 / 300.0);

@@ -1,4 +1,4 @@
-//! A time, with the samples that it was taken from.
+//! A time with its samples.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,19 +8,19 @@ use super::statistics::{Interval, median, median_interval};
 /// Times of one plan on one case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Timing {
-    /// Nanoseconds of one execution of the plan, a value per graph replay.
+    /// Nanoseconds of one execution of the plan, one value per graph replay.
     pub samples_ns: Vec<f64>,
-    /// Executions of the plan in one replay; a sample is the replay's time divided by it.
+    /// Executions of the plan in one replay. A sample is the replay's time divided by this number.
     pub launches_per_sample: u32,
-    /// Median of the samples.
+    /// Median of the samples in nanoseconds.
     pub median_ns: f64,
-    /// 95% bootstrap interval of the median.
+    /// 95% bootstrap interval of the median, in nanoseconds.
     pub interval_ns: Interval,
 }
 
 impl Timing {
-    /// Takes over a modelled time: one value, computed and so without noise, for one execution of the plan. Its interval is
-    /// the time itself; how far the model is from a real device, it does not say.
+    /// Makes a timing of a modelled time: one computed value without noise, for one execution of the plan. The interval
+    /// is the time itself. It does not say how far the model is from a real device.
     pub fn modelled(ns: f64) -> Self {
         Self { samples_ns: vec![ns], launches_per_sample: 1, median_ns: ns, interval_ns: Interval { lo: ns, hi: ns } }
     }
@@ -32,12 +32,12 @@ impl Timing {
         Some(Self { samples_ns, launches_per_sample, median_ns, interval_ns })
     }
 
-    /// Returns the interval to show; none for too few samples to have one, and so none of a modelled time.
+    /// Returns the interval to show, in nanoseconds; none if there are too few samples for one, as for a modelled time.
     pub fn shown_interval_ns(&self) -> Option<Interval> {
         (self.samples_ns.len() >= LEAST_SAMPLES).then_some(self.interval_ns)
     }
 
-    /// Returns the same in microseconds, low and high.
+    /// Returns the interval to show in microseconds, low and high.
     pub fn shown_ci_us(&self) -> Option<[f64; 2]> {
         self.shown_interval_ns().map(|Interval { lo, hi }| [lo / 1e3, hi / 1e3])
     }

@@ -1,10 +1,11 @@
-//! Reads TOML so that a mistake in it is told in one sentence with its line.
+//! Reads TOML, and reports a mistake in one sentence with its line.
 
 use serde::de::DeserializeOwned;
 
 use super::names::did_you_mean;
 
-/// Parses a document. The error is one sentence that begins with `line N:` and, for an unknown key, names the nearest.
+/// Parses a document. The error is one sentence that begins with `line N:`. For an unknown key, it names the nearest
+/// known one.
 pub fn parse<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     toml::from_str(text).map_err(|error| {
         let message = error.message().lines().next().unwrap_or("is malformed").to_owned();
@@ -19,8 +20,8 @@ pub fn parse<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     })
 }
 
-/// Names the new key where a document still has one that was renamed. `renamed` has pairs of the old key, after its table and a dot
-/// where it is in one, and the new.
+/// Returns an error that names the new key, if a document still has a renamed one. `renamed` has pairs of old and new
+/// key. The old key of a table entry is written `table.key`.
 pub fn renamed_key(text: &str, renamed: &[(&str, &str)]) -> Option<String> {
     let document: toml::Table = toml::from_str(text).ok()?;
     let has = |key: &str| match key.split_once('.') {
@@ -31,13 +32,13 @@ pub fn renamed_key(text: &str, renamed: &[(&str, &str)]) -> Option<String> {
     Some(format!("the key `{old}` is called `{new}` since optloop 0.2: rename it"))
 }
 
-/// Returns a text as one line, with what a file has smuggled into a quoted name made visible.
+/// Returns a text as one line. Control characters, which a file may hide in a quoted name, become visible.
 pub fn one_line(text: String) -> String {
     let shown = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
     if text.contains(char::is_control) { text.chars().map(shown).collect() } else { text }
 }
 
-/// Takes serde's "unknown field `x`, expected one of `a`, `b`" apart.
+/// Splits serde's "unknown field `x`, expected one of `a`, `b`" into the key and the known ones.
 fn unknown_key(message: &str) -> Option<(&str, Vec<&str>)> {
     let rest = message.strip_prefix("unknown field `").or_else(|| message.strip_prefix("unknown variant `"))?;
     let (key, rest) = rest.split_once('`')?;

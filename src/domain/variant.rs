@@ -39,9 +39,9 @@ impl fmt::Display for VariantHash {
 /// A kernel to try: a family, its parameters and the source that they render to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Variant {
-    /// The family it comes from.
+    /// The variant's family.
     pub family: String,
-    /// The point of the family's search space.
+    /// The variant's configuration.
     pub params: Params,
     /// The name of `source`.
     pub hash: VariantHash,

@@ -1,4 +1,4 @@
-//! Decides, per case, whether a variant takes the incumbent's place.
+//! Decides, case by case, whether a variant replaces the incumbent.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,15 +9,15 @@ use super::incumbent::Incumbents;
 use super::sampling::{LEAST_SAMPLES, Sampling};
 use super::timing::Timing;
 
-/// What was decided on one case.
+/// The decision on one case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// The first correct variant of the case: the start that later ones are held against, no win.
+    /// The first correct variant of the case. Later variants are compared with it; it is not a win.
     Start,
     /// Confirmed faster: it becomes the incumbent.
     Improved,
-    /// Neither faster nor slower beyond the noise, or not confirmed.
+    /// Not confirmed, or neither faster nor slower beyond the noise.
     Tied,
     /// Slower.
     Regressed,
@@ -41,40 +41,40 @@ impl Verdict {
 /// When a faster time counts.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Policy {
-    /// The least speed-up over the incumbent that is worth a commit, such as 1.01.
+    /// The smallest speed-up over the incumbent that is worth a commit, such as 1.01.
     pub min_speedup: f64,
     /// When screening has sampled enough.
     pub screening: Sampling,
     /// When a participant of a comparison has sampled enough.
     pub comparison: Sampling,
-    /// Samples that a participant of a comparison takes before the next one's turn.
+    /// Samples that a participant of a comparison takes per turn.
     pub group_size: usize,
 }
 
 impl Policy {
-    /// Tells whether a screened time deserves a comparison with the incumbent, and whether that takes no longer than it
-    /// may.
+    /// Tells whether a screened time deserves a comparison with the incumbent, and whether the comparison fits its time
+    /// limit.
     pub fn promising(&self, screened: &Timing, incumbent_ns: Option<f64>) -> bool {
         self.affordable(screened) && self.worth_it(screened.median_ns, incumbent_ns)
     }
 
-    /// Tells whether a comparison with such a time takes no longer than it may.
+    /// Tells whether a comparison with such a time fits its time limit.
     pub fn affordable(&self, screened: &Timing) -> bool {
         let sample_ns = screened.median_ns * f64::from(screened.launches_per_sample);
         sample_ns * self.comparison.least as f64 <= self.comparison.max_ns
     }
 
-    /// Tells whether a time is that much below the incumbent's that it is worth a commit. A modelled time needs no more
-    /// than this for a confirmation, which takes no time on a device.
+    /// Tells whether a time is far enough below the incumbent's to be worth a commit. A modelled time needs no more for
+    /// a confirmation, because confirming takes no time on a device.
     pub fn worth_it(&self, ns: f64, incumbent_ns: Option<f64>) -> bool {
         incumbent_ns.is_some_and(|incumbent_ns| ns * self.min_speedup <= incumbent_ns)
     }
 
-    /// Tells whether a challenger is so slow after its first samples that more of them cannot change the verdict.
+    /// Tells whether a challenger's first samples are so slow that more samples cannot change the verdict.
     ///
-    /// 1.2 is outside the noise of graph replay, so nothing that could win is lost: over 175 confirmations of 500 samples on
-    /// an H200 (2026-11-20, docs/results) the 1st to the 99th percentile spanned 2.3% of the median, and 12.7% at most. The fastest
-    /// of the samples counts, so that it takes three outliers in a row to lose a winner.
+    /// A factor of 1.2 is outside the noise of graph replay, so no possible winner is lost. Over 175 confirmations of
+    /// 500 samples on an H200 (2026-11-20, docs/results), the 1st to the 99th percentile spanned 2.3% of the median,
+    /// and 12.7% at most. The fastest sample counts, so only three outliers in a row can lose a winner.
     pub fn hopeless(&self, first_samples: &[f64], incumbent_ns: Option<f64>) -> bool {
         let fastest = first_samples.iter().copied().fold(f64::INFINITY, f64::min);
         incumbent_ns.is_some_and(|ns| first_samples.len() >= LEAST_SAMPLES && fastest > 1.2 * ns)
@@ -88,16 +88,16 @@ pub struct Decision {
     pub case: CaseName,
     /// What was decided.
     pub verdict: Verdict,
-    /// Incumbent's time over the variant's, where both are known: above 1 is faster.
+    /// The incumbent's time over the variant's, where both are known. Above 1, the variant is faster.
     pub speedup: Option<f64>,
 }
 
 /// Decides on every case that the evaluation reached.
 ///
-/// Where times have noise, a win needs a comparison: the interval of the paired ratio over the incumbent must lie
-/// wholly above 1 plus the noise of the A/A control, and the ratio be at least `policy.min_speedup`. Where they are
-/// modelled, intervals are points, and it needs a confirmation that is faster by as much. A variant that is wrong
-/// anywhere wins nowhere, and a time below the floor is an error of the measurement.
+/// Where times have noise, a win needs a comparison. The whole interval of the paired ratio over the incumbent must lie
+/// above 1 plus the noise of the A/A control. The ratio must also be at least `policy.min_speedup`. Modelled times have
+/// intervals of zero width, so a win needs a confirmation that is faster by as much. A variant that is wrong on one
+/// case wins on none. A time below the floor is an error of the measurement.
 pub fn judge(incumbents: &Incumbents, evaluation: &Evaluation, policy: &Policy) -> Vec<Decision> {
     if evaluation.outcome != Outcome::Measured {
         let failed = evaluation.outcome.case().map(CaseName::from);
@@ -127,8 +127,7 @@ pub fn judge(incumbents: &Incumbents, evaluation: &Evaluation, policy: &Policy) 
         .collect()
 }
 
-/// Decides by the ratio over the incumbent. A comparison that has none, since it ended before its time, decides
-/// nothing.
+/// Decides by the ratio over the incumbent. A comparison that ended early has no ratio and decides nothing.
 fn of_comparison(comparison: &Comparison, policy: &Policy) -> (Verdict, Option<f64>) {
     let Some((incumbent, ratio)) = comparison.against(Role::Incumbent) else { return (Verdict::Tied, None) };
     let worth_it = ratio.estimate >= policy.min_speedup;
@@ -209,7 +208,8 @@ mod tests {
         assert_eq!(verdict(None, &measured(100.0, None)), Verdict::Start);
     }
 
-    /// A promising time, and the comparison that it got: what everyone's blocks were, with a share of noise to and fro.
+    /// An evaluation with a promising time and its comparison. The groups of the A/A control scatter by a share of
+    /// `noise`.
     fn in_comparison(challenger_ns: f64, incumbent_ns: f64, noise: f64) -> Evaluation {
         let to_and_fro =
             |ns: f64| (0..24).map(|round| ns * (1.0 + noise * [-1.0, -0.5, 0.5, 1.0][round / 2 % 4])).collect();
@@ -302,8 +302,8 @@ mod tests {
         assert!(!POLICY.hopeless(&[150.0, 140.0, 130.0], None));
     }
 
-    /// Screening as it is done, on machines with noise. Of 1000 variants that are as fast as the incumbent none may be dropped,
-    /// of 1000 that take half as long again at least 990 must be, and all after few samples.
+    /// Screening on noisy machines. Of 1000 variants as fast as the incumbent, none may be dropped. Of 1000 that take
+    /// half as long again, at least 990 must be. Both need few samples.
     #[test]
     fn racing_drops_what_is_clearly_slower_and_nothing_that_could_win() {
         const INCUMBENT_NS: f64 = 20_000.0;

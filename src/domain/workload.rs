@@ -9,10 +9,10 @@ use super::op::{Dims, Dtype, Op};
 use super::regime::{self, Regime};
 use super::toml_text;
 
-/// Keys that had other names before optloop 0.2.
+/// Keys that were renamed in optloop 0.2.
 const RENAMED: [(&str, &str); 1] = [("reference", "initial_kernel")];
 
-/// What must be computed, on which shapes, how exactly.
+/// What to compute, on which shapes, and how exactly.
 #[derive(Clone)]
 pub struct Workload {
     /// Name; the file is called `<name>.toml`.
@@ -25,19 +25,19 @@ pub struct Workload {
     pub dtype: Dtype,
     /// How far an output may be from the float64 oracle.
     pub tolerance: Tolerance,
-    /// The family whose default configuration is the start of every session: the kernel to be beaten.
+    /// The family whose default configuration starts every session: the kernel to beat.
     pub initial_kernel: String,
-    /// What times what a user would use instead.
+    /// The program that times what a user would use instead; none if there is none.
     pub baseline: Option<BaselineKey>,
     /// The shapes, in the order of the file.
     pub cases: Vec<Case>,
 }
 
-/// The program that times what a user would use instead, as a workload names it.
+/// The program that times what a user would use instead, as the workload file names it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(untagged, expecting = "expected a file in kernels/baselines/, or a command as a list of strings")]
 pub enum BaselineKey {
-    /// A file in `kernels/baselines/`, for the configured interpreter.
+    /// A file in `kernels/baselines/`, run by the configured interpreter.
     File(String),
     /// A program and its arguments. A path is relative to the project; a bare name is looked up in PATH.
     Command(Vec<String>),
@@ -50,20 +50,20 @@ pub struct Case {
     pub name: CaseName,
     /// Size of every dimension of the op.
     pub dims: Dims,
-    /// State of the caches in which it is timed.
+    /// State of the caches in which the case is timed.
     #[serde(default)]
     pub regime: Regime,
 }
 
 /// The largest errors that count as correct, both relative to the scale of the output.
 ///
-/// Errors are never compared element by element with an absolute threshold: on long sequences all-zeros would pass.
+/// Errors are never compared element by element with an absolute threshold: all zeros would pass on long sequences.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tolerance {
     /// `‖out − ref‖₂ / ‖ref‖₂` over the whole output.
     pub relative_l2: f64,
-    /// The same for the worst single row, so that an error in few rows is not averaged away.
+    /// The same for the worst single row, so that averaging cannot hide an error in few rows.
     pub worst_row: f64,
 }
 
@@ -102,7 +102,7 @@ impl Workload {
             .map_err(toml_text::one_line)
     }
 
-    /// Returns a hash of what every case has in common: op, dtype, tolerance and reference.
+    /// Returns a hash of what all cases have in common: op, dtype, tolerance and initial kernel.
     pub fn meaning(&self) -> String {
         let Tolerance { relative_l2, worst_row } = self.tolerance;
         let told =
@@ -152,7 +152,7 @@ impl Workload {
         })
     }
 
-    /// Keeps only the named cases, in the workload's order; no names keep all.
+    /// Keeps only the named cases, in the workload's order. No names keep all cases.
     pub fn select(mut self, names: &[CaseName]) -> Result<Self, String> {
         for name in names {
             self.case(name)?;
@@ -163,14 +163,14 @@ impl Workload {
         Ok(self)
     }
 
-    /// Keeps op, dtype and tolerance, and takes one other case in place of its own.
+    /// Keeps op, dtype and tolerance, and replaces the cases with a single other one.
     pub fn with_case(mut self, name: &str, regime: Regime, dims: Dims) -> Result<Self, String> {
         self.cases = vec![Case::validated(name.into(), regime, Dims::new(), dims, self.op)?];
         Ok(self)
     }
 
-    /// Fits the regimes of the cases to a device: one that models its times knows warm caches only. The error names a case that
-    /// cannot be timed cold there.
+    /// Adapts the regimes of the cases to a device. A device that models its times knows warm caches only. The error
+    /// names a case that cannot be timed cold there.
     pub fn on(mut self, device: &DeviceInfo) -> Result<Self, String> {
         for case in &mut self.cases {
             case.regime = case.regime.on(device);
@@ -182,8 +182,8 @@ impl Workload {
         Ok(self)
     }
 
-    /// Keeps the cases with the least work, as many as have at most `most_flop` together, but at least one; in the
-    /// workload's order.
+    /// Keeps the cases with the least work, as many as have at most `most_flop` together but at least one. They stay in
+    /// the workload's order.
     pub fn lightest(mut self, most_flop: f64) -> Self {
         let flop = |case: &Case| self.op.flop(&case.dims);
         let mut by_work: Vec<&Case> = self.cases.iter().collect();
@@ -201,7 +201,7 @@ impl Workload {
 }
 
 impl BaselineKey {
-    /// Returns the command to be run in the project's folder.
+    /// Returns the command to run in the project's folder.
     pub fn command(&self, interpreter: &str) -> Vec<String> {
         match self {
             Self::File(_) => [interpreter.to_owned()].into_iter().chain(self.path()).collect(),
@@ -209,7 +209,7 @@ impl BaselineKey {
         }
     }
 
-    /// Returns the path of the program below the project, unless it is one in PATH.
+    /// Returns the program's path below the project; none for a program in PATH.
     pub fn path(&self) -> Option<String> {
         match self {
             Self::File(file) => Some(format!("kernels/baselines/{file}")),
@@ -217,7 +217,7 @@ impl BaselineKey {
         }
     }
 
-    /// Refuses a program outside the project, unless it is one that the user has in PATH.
+    /// Refuses a program outside the project, unless it is in the user's PATH.
     fn check(&self) -> Result<(), String> {
         match self {
             Self::File(file) if file.is_empty() || file.contains(['/', '\\']) || file.starts_with('.') => {
@@ -341,7 +341,7 @@ mod tests {
         let kept = |flop: f64| -> Vec<String> {
             workload.clone().lightest(flop).cases.into_iter().map(|case| case.name.to_string()).collect()
         };
-        // 4 Sq Sk D: 1,024, 4,096, 16,384 and 1,048,576 FLOP.
+        // FLOP are 4 Sq Sk D: 1,024, 4,096, 16,384 and 1,048,576.
         assert_eq!(kept(1e5), ["small", "tiny", "middle"]);
         assert_eq!(kept(1e9), ["small", "large", "tiny", "middle"]);
         assert_eq!(kept(1.0), ["tiny"]);

@@ -20,15 +20,15 @@ const DIMS: [DimSpec; 6] = [
     DimSpec { name: "CAUSAL", about: "1 for causal attention, 0 for full", range: (0, 1) },
 ];
 
-/// Lengths are scaled by whole multiples of this. Tiles of kernels are powers of two up to 256 queries or keys, so the last
-/// tile stays as full as it was.
+/// Scaled cases change lengths by whole multiples of this. Tiles of kernels are powers of two up to 256 queries or
+/// keys, so the last tile stays as full as it was.
 const PERIOD: i64 = 256;
 
-/// The most work and memory of a hidden case, over those of the case that it is near: what has room and time for the one has them
-/// for the other.
+/// The most work and memory of a hidden case relative to the original case. A kernel with room and time for the case
+/// then has both for the hidden case.
 const MOST_WORK: f64 = 2.0;
 
-/// The dimensions of a case, by field.
+/// The dimensions of a case as fields.
 struct Shape {
     heads: usize,
     sq: usize,
@@ -43,7 +43,7 @@ impl Shape {
         Self { heads: at("B") * at("H"), sq: at("Sq"), sk: at("Sk"), d: at("D"), causal: at("CAUSAL") == 1 }
     }
 
-    /// Returns how many keys query `i` sees.
+    /// Returns the number of keys that query `i` sees.
     fn visible(&self, i: usize) -> usize {
         if self.causal { (i + 1 + self.sk - self.sq).min(self.sk) } else { self.sk }
     }
@@ -96,8 +96,8 @@ impl Op for Attention {
         4.0 * (shape.heads * pairs * shape.d) as f64
     }
 
-    /// Batch entries and heads are independent of each other: two of each show a wrong index. Lengths keep their remainder
-    /// by the sizes of tiles.
+    /// Batch entries and heads are independent of each other, so two of each reveal a wrong index. Lengths keep their
+    /// remainder by the tile sizes.
     fn scaled(&self, dims: &Dims) -> Vec<Dims> {
         let scaled = |periods: i64| {
             let mut scaled = dims.clone();
@@ -119,9 +119,10 @@ impl Op for Attention {
         &probes::PROBES
     }
 
-    /// Few heads, since they are independent of each other, and other numbers of them; lengths that end a tile one row sooner or
-    /// later, none that a tile divides, more keys than queries, a single query. Those of a fixed length come after them, for kernels
-    /// that allow no other, and last those for a case that has few heads itself: none is much more work than the case.
+    /// Returns shapes near the case, none with much more work than the case. They have few heads, since heads are
+    /// independent, but other numbers of them. First come lengths that end a tile one row sooner or later, lengths that
+    /// no tile divides, more keys than queries, and a single query. Then come shapes of the original lengths, for
+    /// kernels that allow no others. The last shapes are for a case that has few heads itself.
     fn hidden(&self, dims: &Dims) -> Vec<Dims> {
         let near = |b: i64, h: i64, sq: i64, sk: i64| {
             let mut near = dims.clone();
@@ -131,7 +132,7 @@ impl Op for Attention {
             near
         };
         let (sq, sk) = (dims["Sq"], dims["Sk"]);
-        // Where a case has one query, as in decoding, so have its neighbours: kernels are made for it.
+        // A case with one query, as in decoding, has neighbours with one query: its kernels are made for that.
         let few = |wanted: i64| if sq == 1 { 1 } else { wanted };
         let mut all = vec![
             near(3, 2, few(sq + 1), sk + 1),
@@ -145,7 +146,7 @@ impl Op for Attention {
             near(1, 1, few(sq - 1), sk - 1),
             near(1, 1, 1, sk + 2),
         ];
-        // What a tensor takes is the same for every dtype, up to a factor.
+        // The ratio of sizes does not depend on the dtype.
         let bytes = |dims: &Dims| self.tensors(dims, Dtype::F32).iter().map(TensorSpec::bytes).sum::<usize>() as f64;
         let (most_flop, most_bytes) = (MOST_WORK * self.flop(dims), MOST_WORK * bytes(dims));
         all.retain(|near| near != dims && self.flop(near) <= most_flop && bytes(near) <= most_bytes);
@@ -184,7 +185,7 @@ fn attend(shape: &Shape, i: usize, q: &[f32], k: &[f32], v: &[f32], out: &mut [f
     }
 }
 
-/// Multiplies and sums in float64, in eight strands so that the compiler may use vector instructions.
+/// Computes a dot product in float64. The eight strands let the compiler use vector instructions.
 fn dot(a: &[f32], b: &[f32]) -> f64 {
     let mut strands = [0.0_f64; 8];
     let (a_chunks, b_chunks) = (a.chunks_exact(8), b.chunks_exact(8));
@@ -211,8 +212,8 @@ mod tests {
             .collect()
     }
 
-    /// A second implementation, by the definition and with the online softmax of Milakov and Gimelshein instead of the
-    /// two passes: it shares neither code nor algorithm with the oracle.
+    /// A second implementation. It follows the definition, with the online softmax of Milakov and Gimelshein instead of
+    /// two passes. It shares neither code nor algorithm with the oracle.
     fn online(dims: &Dims, inputs: &[Vec<f32>]) -> Vec<f64> {
         let at = |name: &str| dims[name] as usize;
         let (heads, sq, sk, d) = (at("B") * at("H"), at("Sq"), at("Sk"), at("D"));
@@ -278,7 +279,7 @@ mod tests {
         let lengths: Vec<_> = scaled.iter().map(|d| (d["B"], d["H"], d["Sq"], d["Sk"])).collect();
         assert_eq!(lengths[0], (2, 1, 257, 256));
         assert_eq!(lengths[4], (2, 1, 4097, 4096));
-        // A single query stays one, and what is small already has no smaller one.
+        // A single query stays a single query, and a small case has no smaller one.
         assert_eq!(Attention.scaled(&dims(1, 32, 1, 1000, 128, 0))[0]["Sq"], 1);
         assert!(Attention.scaled(&dims(2, 2, 100, 200, 64, 1)).is_empty());
     }

@@ -6,7 +6,8 @@ use rayon::prelude::*;
 
 use crate::domain::op::{DimSpec, Dims, Dtype, Op, Probe, TensorRole, TensorSpec};
 
-/// The product of `a[M,K]` and `b[K,N]` into `c[M,N]`, all of them row-major: what `torch.matmul` computes of two contiguous matrices.
+/// The product of `a[M,K]` and `b[K,N]` into `c[M,N]`, all row-major, as `torch.matmul` computes it for two contiguous
+/// matrices.
 pub struct Gemm;
 
 const DIMS: [DimSpec; 3] = [
@@ -15,25 +16,27 @@ const DIMS: [DimSpec; 3] = [
     DimSpec { name: "K", about: "the columns of a and rows of b, which are summed over", range: (1, 1 << 20) },
 ];
 
-/// Rows and columns are scaled by whole multiples of this. Tiles of kernels are powers of two up to 256, so the last tile stays as
-/// full as it was.
+/// Scaled cases change rows and columns by whole multiples of this. Tiles of kernels are powers of two up to 256, so
+/// the last tile stays as full as it was.
 const PERIOD: i64 = 256;
 
-/// The same for the sums, which are longer: a kernel's ring of tiles must come round, and its shares of them be several.
+/// The same for `K`. It is larger, so that a kernel's ring of tiles wraps around and its sum has several shares.
 const SUM_PERIOD: i64 = 512;
 
-/// The most rows and columns of a hidden case, and terms of its sums: several tiles of each, checked in milliseconds.
+/// The most rows and columns of a hidden case, and the most terms of its sums. They give several tiles of each, checked
+/// in milliseconds.
 const MOST_HIDDEN: i64 = 1024;
 const MOST_HIDDEN_SUM: i64 = 4096;
 
-/// The most work of a hidden case, over that of the case that it is near: what has time for the one has it for the other.
+/// The most work of a hidden case relative to the original case. A kernel with time for the case then has time for the
+/// hidden case.
 const MOST_WORK: f64 = 2.0;
 
-/// Rows and columns that the reference computes together: their sums stay in the first cache while `a` and `b` stream by.
+/// Rows and columns that the oracle computes together. Their sums stay in the L1 cache while `a` and `b` stream by.
 const BLOCK_ROWS: usize = 32;
 const BLOCK_COLUMNS: usize = 64;
 
-/// The dimensions of a case, by field.
+/// The dimensions of a case as fields.
 struct Shape {
     n: usize,
     k: usize,
@@ -86,7 +89,7 @@ impl Op for Gemm {
         ["M", "N", "K"].iter().map(|name| dims[*name] as f64).product::<f64>() * 2.0
     }
 
-    /// Every dimension keeps its remainder by the sizes of tiles.
+    /// Every dimension keeps its remainder by the tile sizes.
     fn scaled(&self, dims: &Dims) -> Vec<Dims> {
         let scaled = |periods: i64| {
             let mut scaled = dims.clone();
@@ -105,8 +108,9 @@ impl Op for Gemm {
         &probes::PROBES
     }
 
-    /// Sizes that end a tile one element sooner or later, and some that no tile divides; then the same in steps of 8 elements, for
-    /// kernels that load 16 bytes at a time, a single row, and other sizes of whole tiles. None is much more work than the case.
+    /// Returns sizes near the case, none with much more work than the case. First come sizes that end a tile one
+    /// element sooner or later, and sizes that no tile divides. Then come multiples of 8 elements, for kernels that
+    /// load 16 bytes at a time. A single row and other sizes of whole tiles follow.
     fn hidden(&self, dims: &Dims) -> Vec<Dims> {
         let (m, n, k) = (dims["M"].min(MOST_HIDDEN), dims["N"].min(MOST_HIDDEN), dims["K"].min(MOST_HIDDEN_SUM));
         let near = |m: i64, n: i64, k: i64| {
@@ -116,7 +120,7 @@ impl Op for Gemm {
             }
             near
         };
-        // A kernel that allows no odd sizes passes the first two over.
+        // A kernel that allows no odd sizes skips the first two.
         let eighths = |size: i64, eighths: i64| (size / 8 + eighths) * 8;
         let mut all = vec![
             near(m + 1, n + 1, k + 1),
@@ -150,7 +154,7 @@ impl Op for Gemm {
     }
 }
 
-/// Computes some rows of the output, in the columns from `first` on.
+/// Computes some rows of the output for one block of columns, starting at `first`.
 fn block(shape: &Shape, a: &[f32], b: &[f32], rows: &[usize], first: usize) -> Vec<f64> {
     let width = BLOCK_COLUMNS.min(shape.n - first);
     let mut sums = vec![0.0; rows.len() * width];
@@ -178,7 +182,7 @@ mod tests {
         (dims["M"], dims["N"], dims["K"])
     }
 
-    /// Whole numbers, so that every sum is exact whatever its order.
+    /// Returns inputs of whole numbers, so that every sum is exact in any order.
     fn inputs(dims: &Dims) -> Vec<Vec<f32>> {
         let tensors = Gemm.tensors(dims, Dtype::F32);
         let numbers = |t: usize| (0..tensors[t].elements()).map(|i| ((i * 7 + t * 3) % 23) as f32 - 11.0).collect();
@@ -187,7 +191,7 @@ mod tests {
 
     #[test]
     fn the_oracle_is_the_sum_of_products() {
-        // One block, several, and sizes that no block divides.
+        // One block, several blocks, and sizes that no block divides.
         for case in [dims(1, 1, 1), dims(3, 5, 7), dims(70, 130, 33)] {
             let (m, n, k) = (case["M"] as usize, case["N"] as usize, case["K"] as usize);
             let inputs = inputs(&case);

@@ -1,17 +1,17 @@
-//! What the counts of a virtual GPU show: pathologies that a time alone does not explain.
+//! Findings from a virtual GPU's counts: pathologies that a time alone does not explain.
 
 use crate::domain::finding::Finding;
 use crate::domain::history::Finished;
 use crate::domain::profile::LaunchProfile;
 
-/// How a count is looked at: the rule's name, how bad it is (`None` where all is well), and what to say of it.
+/// A rule about counts: its name, its severity and its evidence. The severity is `None` if all is well.
 struct Rule {
     name: &'static str,
     severity: fn(&LaunchProfile) -> Option<f64>,
     evidence: fn(&LaunchProfile) -> String,
 }
 
-/// The thresholds tell waste from what the best kernels cannot avoid, such as a last tile that is half empty.
+/// The thresholds separate waste from what the best kernels cannot avoid, such as a half-empty last tile.
 const RULES: [Rule; 4] = [
     Rule {
         name: "bank-conflicts",
@@ -51,7 +51,7 @@ const RULES: [Rule; 4] = [
     },
 ];
 
-/// Finds what the counts of an iteration show, each rule at its worst over the cases.
+/// Returns an iteration's findings, each rule for its worst case.
 pub(super) fn findings(finished: &Finished) -> Vec<Finding> {
     RULES.iter().filter_map(|rule| worst(rule, finished)).collect()
 }

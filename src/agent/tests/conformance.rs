@@ -1,4 +1,4 @@
-//! What every proposer keeps, whatever it thinks.
+//! Rules that every proposer keeps, whatever its strategy.
 
 use std::collections::HashSet;
 
@@ -7,8 +7,8 @@ use crate::agent::{PROPOSERS, proposer};
 use crate::domain::space::Space;
 use crate::domain::variant::Params;
 
-/// Two sources (D = 4 and D = 16); a tile must not be longer than the sequence, so the cases of D = 16 differ in what
-/// is valid on them.
+/// Makes a scene with two sources (D = 4 and D = 16). A tile must not be longer than the sequence, so the two cases
+/// with D = 16 have different valid configurations.
 fn scene() -> Scene {
     let cases = [("s4d4", 4, 4), ("s8", 8, 16), ("s64", 64, 16)];
     let slow = family("slow", &[("TILE", &[4, 8, 16, 32]), ("THREADS", &[32, 64, 128])], "TILE <= Sq");
@@ -21,7 +21,7 @@ fn time(suggestion: &Suggestion, case: &Case) -> f64 {
     1e5 * case.dims["Sq"] as f64 / (suggestion.params["TILE"] * threads) as f64
 }
 
-/// Tells every suggestion of a proposer until it has none, two of them always under way.
+/// Returns every suggestion of a proposer until it has none, with two always under way.
 fn scenario(scene: &mut Scene, name: &str, seed: u64) -> Vec<Suggestion> {
     let mut proposer = proposer(name, seed).unwrap();
     assert_eq!(proposer.name(), name);
@@ -32,7 +32,7 @@ fn scenario(scene: &mut Scene, name: &str, seed: u64) -> Vec<Suggestion> {
         if suggestion.is_none() && measured == suggestions.len() {
             break;
         }
-        // One may have to wait for what is under way.
+        // The proposer may have to wait for suggestions under way.
         if measured < suggestions.len() {
             scene.measure(&suggestions[measured], time);
             measured += 1;
@@ -47,7 +47,7 @@ fn is_valid(scene: &Scene, family: &Family, params: &Params, case: &Case) -> boo
     Space { family, case, dtype: scene.workload.dtype, device: &scene.device }.contains(params).unwrap()
 }
 
-/// Counts the points that are valid on a case, each once for a source.
+/// Counts the configurations that are valid on a case, once for each source.
 fn all_configurations(scene: &Scene) -> usize {
     let mut configurations = HashSet::new();
     for family in &scene.families {
@@ -109,7 +109,8 @@ fn a_seed_always_gives_the_same_suggestions() {
     }
 }
 
-/// The reference's seed of each source, what earlier sessions won, the other family's seeds.
+/// The initial kernel of each source, then the winners of earlier sessions, then the other family's default
+/// configurations.
 #[test]
 fn a_session_opens_with_the_reference_then_the_known_winners() {
     for name in PROPOSERS {
@@ -123,7 +124,7 @@ fn a_session_opens_with_the_reference_then_the_known_winners() {
             median_us: 1.0,
             here: true,
         };
-        // The first two share a source; the last is no point any more.
+        // The first two share a source. The last is no longer a configuration.
         scene.known = vec![known("s8", 8), known("s64", 8), known("s64", 64), known("s64", 5)];
         let suggestions = scenario(&mut scene, name, 3);
         let initial_design =
@@ -143,7 +144,7 @@ fn a_session_opens_with_the_reference_then_the_known_winners() {
     }
 }
 
-/// A known winner is to be beaten, but the user said where to search.
+/// A known winner must be beaten even if the user restricts the families to search.
 #[test]
 fn a_family_that_was_left_out_is_not_searched() {
     for name in PROPOSERS {
@@ -165,7 +166,7 @@ fn a_family_that_was_left_out_is_not_searched() {
     }
 }
 
-/// Speed-ups over the start mean the same in every session, whatever it searches.
+/// Speed-ups over the initial kernel mean the same in every session, whatever it searches.
 #[test]
 fn the_reference_family_is_where_a_session_starts_even_if_it_is_left_out() {
     for name in PROPOSERS {

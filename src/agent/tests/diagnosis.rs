@@ -1,4 +1,5 @@
-//! The diagnosis on launch plans of this project's families and times of an H200, 2026-11-20, `attention-fp16-d64`.
+//! Tests the diagnosis with launch plans of this project's families and times of an H200, 2026-11-20,
+//! `attention-fp16-d64`.
 
 use std::path::Path;
 
@@ -12,7 +13,7 @@ use crate::domain::ids::IterationId;
 use crate::domain::origin::{Origin, Purpose};
 use crate::domain::statistics::Interval;
 
-/// Diagnoses the default configuration of a family with its times in microseconds; the blocks are those of its launch
+/// Diagnoses the default configuration of a family, given its times in microseconds. The blocks come from its launch
 /// plans.
 fn diagnosed(workload: &str, family: &str, times_us: &[(&str, f64)]) -> Vec<Finding> {
     let project = Project::find(Some(Path::new(env!("CARGO_MANIFEST_DIR")))).unwrap();
@@ -79,13 +80,13 @@ fn a_slow_kernel_that_fills_the_grid_is_not() {
     assert_eq!(diagnosed(CAUSAL, "attention-scalar", &times), []);
 }
 
-/// Twice as long for 64 times the work: the blocks are few, but they share it well.
+/// It takes twice as long for 64 times the work: the blocks are few, but they share the work well.
 #[test]
 fn a_fixed_grid_whose_time_does_not_follow_the_work_is_not() {
     assert_eq!(diagnosed(CAUSAL, "attention-grid-bug", &[("b1h1s128", 41.0), ("b8h8s128", 82.0)]), []);
 }
 
-/// Four times the keys for each query and the same 8 blocks: nothing independent is done in sequence.
+/// Each query has four times the keys, with the same 8 blocks. No independent work is done in sequence.
 #[test]
 fn a_longer_walk_over_the_keys_is_not() {
     let times = [("b4h1s128", 1000.0), ("b1h1s512", 4000.0)];

@@ -1,4 +1,4 @@
-//! What `local` is for: it descends where `random` only looks around.
+//! Tests that `local` descends faster than `random`.
 
 use super::*;
 use crate::agent::proposer;
@@ -6,7 +6,7 @@ use crate::agent::proposer;
 const PARAMETERS: [&str; 6] = ["P1", "P2", "P3", "P4", "P5", "P6"];
 const VALUES: &[i64] = &[1, 2, 4, 8, 16];
 
-/// A search context of 15,625 points: four parameters by themselves, and a valley that runs along the diagonal of the
+/// The times of a space of 15,625 configurations: four independent parameters, and a valley along the diagonal of the
 /// other two.
 fn time(suggestion: &Suggestion, _: &Case) -> f64 {
     let rank = |parameter: &str| VALUES.iter().position(|value| *value == suggestion.params[parameter]).unwrap() as f64;
@@ -18,7 +18,7 @@ fn time(suggestion: &Suggestion, _: &Case) -> f64 {
     1e4 * alone * valley
 }
 
-/// Returns the logarithm of the best time after so many evaluations.
+/// Returns the logarithm of the best time after `evaluations` evaluations.
 fn best_after(name: &str, seed: u64, evaluations: usize) -> f64 {
     let family = family("f", &PARAMETERS.map(|parameter| (parameter, VALUES)), "P1 > 0");
     let mut scene = Scene::new(&[("c", 64, 16)], vec![family]);
@@ -37,8 +37,8 @@ fn local_search_beats_random_configurations_with_the_same_number_of_evaluations(
     assert!(local < 0.9 * random, "local reached {local:.0} ns, random {random:.0} ns");
 }
 
-/// Three families of 15,625 points, of which the best is a hundred times as fast as the worst, on shapes whose best points differ a
-/// little.
+/// The times of three families of 15,625 configurations each. The best family is a hundred times as fast as the worst.
+/// The best configurations differ a little between shapes.
 fn time_of_families(suggestion: &Suggestion, case: &Case) -> f64 {
     let slowness = match suggestion.family.as_str() {
         "plain" => 100.0,
@@ -53,7 +53,8 @@ fn time_of_families(suggestion: &Suggestion, case: &Case) -> f64 {
     1e3 * slowness * off
 }
 
-/// Returns the best time over the optimum, the mean over shapes and sessions, and what the evaluations took over one of the best.
+/// Returns the best time over the optimum, as the mean over shapes and sessions, and the total cost of the evaluations.
+/// The cost counts an evaluation of the optimum as one.
 fn with_families(name: &str, evaluations: usize) -> (f64, f64) {
     let cases = [("d16", 64, 16), ("d32", 64, 32), ("d64", 64, 64), ("d128", 64, 128)];
     let (mut log, mut cost) = (0.0, 0.0);
@@ -73,19 +74,19 @@ fn with_families(name: &str, evaluations: usize) -> (f64, f64) {
     (log.exp(), cost)
 }
 
-/// What a short session is about: the right family soon, and what one shape has taught on the next.
+/// A short session must find the right family soon, and apply the lessons of one shape to the next.
 #[test]
 fn of_several_families_on_several_shapes_local_search_finds_the_best_and_spends_little_on_the_slow() {
     let (local, local_cost) = with_families("local", 120);
     let (random, random_cost) = with_families("random", 120);
     assert!(local < 1.3 && local < 0.6 * random, "{local:.2} times the optimum, random {random:.2}");
-    // Nearly all of it is the initial design's.
+    // Nearly all of the cost is the initial design's.
     assert!(local_cost < 0.3 * random_cost, "it took {local_cost:.0} of the best, random {random_cost:.0}");
 }
 
-/// A search context like that of a large kernel: a resource that three parameters share, and what is best on one shape
-/// does not even exist on the next. Where `D` is 64, three of `ROWS` are best, by a tenth, with tiles of 128; where it
-/// is 128, there is room for two.
+/// A space like that of a large kernel. Three parameters share a resource, and the best configuration of one shape does
+/// not even exist on the next. If `D` is 64, three of `ROWS` with tiles of 128 are best by a tenth. If `D` is 128,
+/// there is room for two.
 const COUPLED: &str = "ROWS * 96 + STAGES * TILE * D / 16 <= 3200 && ROWS * (TILE * 3 / 4 + D) <= 520";
 const TILES: &[i64] = &[96, 32, 48, 64, 80, 112, 128, 144, 160, 176, 192];
 
@@ -127,7 +128,7 @@ fn time_of_coupled(suggestion: &Suggestion, case: &Case) -> f64 {
         * table("G", &[(0, 1.0), (1, 1.02)])
         * table("H", &[(1, 1.0), (2, 1.08), (4, 1.2)]);
     let size = if long { 2.0 } else { 1.0 };
-    // Half a percent of noise that is always the same for a point.
+    // Half a percent of noise, always the same for a configuration.
     let noise = 1.0
         + 0.005
             * ((suggestion.params.values().fold(7_i64, |sum, v| sum.wrapping_mul(31).wrapping_add(*v)) % 100) as f64
@@ -136,7 +137,7 @@ fn time_of_coupled(suggestion: &Suggestion, case: &Case) -> f64 {
     1e6 * size * rows * tile * others * noise
 }
 
-/// Returns the mean over sessions of the best time over the optimum of each case, after so many evaluations.
+/// Returns the best time of each case over its optimum after `evaluations` evaluations, as the mean over sessions.
 fn coupled_after(evaluations: usize) -> [f64; 4] {
     let cases = [("narrow-long", 128, 64), ("narrow", 64, 64), ("wide-long", 128, 128), ("wide", 64, 128)];
     let best = [2e6, 1e6, 2e6, 1e6];
@@ -164,8 +165,8 @@ fn time_of_coupled_or_slow(suggestion: &Suggestion, case: &Case) -> f64 {
     1e6 * size * (1.7 + 0.1 * suggestion.params["P"] as f64 + 0.02 * suggestion.params["Q"] as f64)
 }
 
-/// With every third suggestion a random configuration, moves through valid configurations only and effects of all
-/// shapes alike it was 1.053 times the optimum; a mean of 60 sessions.
+/// An earlier version reached 1.053 times the optimum, a mean of 60 sessions. Every third of its suggestions was a
+/// random configuration, it moved through valid configurations only, and it took effects from all shapes alike.
 #[test]
 fn where_parameters_share_a_resource_and_shapes_differ_local_search_finds_what_is_best_on_each() {
     let local = coupled_after(100);

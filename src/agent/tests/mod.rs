@@ -1,4 +1,4 @@
-//! Proposers on a made-up search context: a small workload, families without source, and times by a formula.
+//! Tests of proposers on a made-up search context: a small workload, families without source, and times from a formula.
 
 mod conformance;
 mod diagnosis;
@@ -32,7 +32,7 @@ const POLICY: Policy = Policy {
     group_size: 10,
 };
 
-/// What a session drives, without compiler, device and store.
+/// The parts of a session that a proposer needs, without compiler, device and store.
 struct Scene {
     workload: Workload,
     families: Vec<Family>,
@@ -45,7 +45,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// Makes a scene of a workload with the given cases (`name, Sq, D`) and families, all of them searched.
+    /// Makes a scene of a workload with the given cases (`name, Sq, D`) and families. All families are searched.
     fn new(cases: &[(&str, i64, i64)], families: Vec<Family>) -> Self {
         let case =
             |(name, s, d): &(&str, i64, i64)| format!("[[case]]\nname = \"{name}\"\nSq = {s}\nSk = {s}\nD = {d}\n");
@@ -90,7 +90,7 @@ impl Scene {
         )
     }
 
-    /// Finishes a suggestion with the times that a formula gives.
+    /// Finishes a suggestion with times from a formula.
     fn measure(&mut self, suggestion: &Suggestion, time_ns: impl Fn(&Suggestion, &Case) -> f64) {
         self.iterations.0 += 1;
         self.under_way = self.under_way.saturating_sub(1);

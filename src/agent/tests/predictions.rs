@@ -1,4 +1,4 @@
-//! Predictions rest on the manifest first and on the record later.
+//! Predictions use the manifest at first and earlier results later.
 
 use super::*;
 use crate::agent::prediction::{along_parameter, at_random};
@@ -8,7 +8,8 @@ use crate::domain::origin::{Origin, Purpose};
 use crate::domain::statistics::Interval;
 use crate::domain::variant::Params;
 
-/// Iteration 1 takes 1000 ns with BR = 1; each further one changes one parameter and is so many times faster.
+/// Makes a history in which iteration 1 takes 1000 ns with BR = 1. Each later iteration changes one parameter and has
+/// one of the given speed-ups.
 fn history(parameter: &str, origin: &Origin, speedups: &[f64]) -> History {
     let mut scene = Scene::new(&[("c", 64, 16)], vec![family("f", &[("BR", &[1, 2]), ("BC", &[1, 2])], "BR > 0")]);
     let first = Params::from([("BR".to_owned(), 1), ("BC".to_owned(), 1)]);
@@ -43,7 +44,7 @@ fn three_moves_leave_the_prior_and_four_replace_it_by_their_middle_half() {
     let prior = "no record of BR yet; its manifest expects 1.3 to 2 from a good move";
     assert_eq!(along(&three, "BR"), (0.5, 2.0, prior.to_owned()));
 
-    // Of 0.5, 1.0, 1.5, 2.0, 4.0 the middle half lies between the second and the fourth.
+    // The middle half of 0.5, 1.0, 1.5, 2.0, 4.0 lies between the second and the fourth.
     let (lo, hi, evidence) =
         along(&history("BR", &Origin::Move { changes: Vec::new() }, &[0.5, 4.0, 1.0, 2.0, 1.5]), "BR");
     assert!((lo - 1.0).abs() < 1e-9 && (hi - 2.0).abs() < 1e-9, "{lo} to {hi}");

@@ -7,7 +7,7 @@ const ROUNDS: usize = 50;
 const GROUP_SIZE: usize = 10;
 const NS: f64 = 20_000.0;
 
-/// A participant with these groups, for other modules' tests too.
+/// A participant with these groups, also for tests of other modules.
 pub(crate) fn participant(role: Role, groups_ns: Vec<f64>) -> Participant {
     Participant {
         role,
@@ -21,7 +21,7 @@ pub(crate) fn participant(role: Role, groups_ns: Vec<f64>) -> Participant {
     }
 }
 
-/// A comparison of these participants, for other modules' tests too.
+/// A comparison of these participants, also for tests of other modules.
 pub(crate) fn comparison(participants: Vec<Participant>) -> Comparison {
     Comparison {
         conditions: conditions(),
@@ -35,13 +35,13 @@ pub(crate) fn comparison(participants: Vec<Participant>) -> Comparison {
     }
 }
 
-/// The bootstrap's interval is of the same width, and thousands of them would take minutes.
+/// Uses the interval of ranks. The bootstrap's is as wide, but thousands of bootstraps would take minutes.
 fn timing(samples: &[f64]) -> Timing {
     let interval_ns = rank_interval(samples).unwrap();
     Timing { interval_ns, ..Timing::modelled(median(samples).unwrap()) }
 }
 
-/// Holds a comparison of kernels that take so long on a machine with such a noise.
+/// Compares kernels with these times on a machine with this noise.
 fn hold(noise: Noise, seed: u64, rounds: usize, kernels: &[(Role, f64)]) -> Comparison {
     let mut machine = Machine::new(noise, seed);
     let mut groups = vec![Vec::new(); kernels.len()];
@@ -67,8 +67,7 @@ fn every_second_round_goes_backwards_and_every_pair_begins_with_another() {
     assert_eq!(order(3, 6), order(3, 0));
 }
 
-/// The issue allows a winner in 5% of A/A comparisons. Beyond the noise of the A/A control there is none in nearly all
-/// of them.
+/// At most 5% of A/A comparisons may have a winner. With the noise of the A/A control added, nearly all have none.
 #[test]
 fn a_kernel_does_not_beat_itself() {
     for (name, noise) in Noise::KINDS {
@@ -79,8 +78,8 @@ fn a_kernel_does_not_beat_itself() {
     }
 }
 
-/// Without the noise added, the interval of an A/A comparison misses 1 as often as a 95% interval may: binomial(200,
-/// 0.05) has its mean at 10 and a standard deviation of 3.1.
+/// Without the noise added, the interval of an A/A comparison misses 1 as often as a 95% interval may. The count is
+/// binomial(200, 0.05), with mean 10 and standard deviation 3.1.
 #[test]
 fn the_interval_of_the_ratio_covers_the_true_ratio_as_often_as_it_says() {
     for (name, noise) in Noise::KINDS {
@@ -102,7 +101,7 @@ fn an_advantage_of_two_percent_is_found() {
     }
 }
 
-/// The same kernel twice, 500 samples after 500 samples, as tools do that time one variant after the other.
+/// The same kernel twice, 500 samples after 500 samples, like tools that time one variant after the other.
 #[test]
 fn what_fools_two_series_one_after_the_other_does_not_fool_a_comparison() {
     for (name, noise, least_fooled) in [("drift", Noise::DRIFT, 190), ("bimodal", Noise::BIMODAL, 80)] {
@@ -114,7 +113,7 @@ fn what_fools_two_series_one_after_the_other_does_not_fool_a_comparison() {
                 timing: timing(&machine.samples(NS, ROUNDS * GROUP_SIZE)),
             };
             let Interval { lo, hi } = compare(&figure(), &figure()).unwrap().interval;
-            // By as much as would be worth a commit.
+            // A difference that would be worth a commit.
             hi < 0.995 || lo > 1.005
         });
         let fooled = fooled.count();
@@ -127,7 +126,7 @@ fn what_fools_two_series_one_after_the_other_does_not_fool_a_comparison() {
     }
 }
 
-/// In a machine whose only fault is that it gets slower, two rounds make up for it.
+/// On a machine that only gets slower, two rounds cancel the drift.
 #[test]
 fn a_linear_drift_cancels() {
     let steep = Noise { drift: 0.1, ..Noise::default() };
@@ -149,7 +148,7 @@ fn a_comparison_of_too_few_rounds_has_no_ratio_and_no_winner() {
     assert!(enough.beats(&enough.participants[2]));
 }
 
-/// A start of two seconds is a thousand times as slow as what beats it, and two looks at it show that.
+/// An initial kernel of two seconds is a thousand times as slow as the challenger. Two rounds show that.
 #[test]
 fn who_is_far_behind_takes_part_in_two_rounds_and_has_a_wide_interval() {
     assert_eq!(rounds(&[2e5, 2e5, 2e9, 3e5]), [usize::MAX, usize::MAX, FAR_ROUNDS, usize::MAX]);

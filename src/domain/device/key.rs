@@ -1,19 +1,19 @@
-//! What kind of device one is: devices of one kind share their winners.
+//! The kind of a device. Devices of one kind share their winners.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// What a driver keeps of a GPU's memory, about, in GiB: an H200 of 141 GB reports 139.8 GiB (driver 580, 2026-11-22), GPUs of
-/// 80 GB report 79.1 to 79.7.
+/// About how much of a GPU's memory the driver keeps, in GiB. An H200 of 141 GB reports 139.8 GiB (driver 580,
+/// 2026-11-22), GPUs of 80 GB report 79.1 to 79.7.
 const WITHHELD_GIB: f64 = 1.0;
 
-/// The reported memory differs by up to 1 GiB between drivers of one GPU. Whole multiples of this hide that.
+/// Rounding step for the memory. Drivers of one GPU report up to 1 GiB more or less; whole multiples hide that.
 const STEP_GIB: f64 = 4.0;
 
 /// A kind of device: model, SM count and memory, such as `nvidia-h200-132sm-140gib`.
 ///
-/// It keeps apart what differs in speed: MIG slices and variants of one model. The driver is not part of it.
-/// Its text names a folder, so it has lower-case letters, digits and `-` only.
+/// It separates devices that differ in speed, such as MIG slices and variants of one model. The driver is not part of
+/// it. Its text names a folder, so it has only lower-case letters, digits and `-`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeviceKey {
     model: String,
@@ -24,7 +24,7 @@ pub struct DeviceKey {
 impl DeviceKey {
     /// Makes the key from the product's name, the number of SMs and the memory that the driver reports, in bytes.
     ///
-    /// The memory is rounded: 1 GiB is added for what the driver keeps, and the nearest multiple of 4 GiB taken.
+    /// The memory is rounded: 1 GiB is added for what the driver keeps, then the nearest multiple of 4 GiB is taken.
     pub fn of(name: &str, sms: u32, memory_bytes: u64) -> Self {
         let gib = memory_bytes as f64 / f64::from(1 << 30);
         let memory_gib = ((gib + WITHHELD_GIB) / STEP_GIB).round() * STEP_GIB;
@@ -32,7 +32,7 @@ impl DeviceKey {
     }
 }
 
-/// Spells a product's name as a part of a file name. A name without a Latin letter or digit becomes `device`.
+/// Converts a product's name to a part of a file name. A name without a Latin letter or digit becomes `device`.
 fn model(name: &str) -> String {
     let name = name.to_ascii_lowercase();
     let words: Vec<&str> = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
@@ -54,7 +54,7 @@ impl FromStr for DeviceKey {
             let (name, sms) = rest.strip_suffix("sm")?.rsplit_once('-')?;
             Some(Self { model: model(name), sms: sms.parse().ok()?, memory_gib: memory.parse().ok()? })
         };
-        // Only what would be written is read: a folder has one spelling.
+        // Only the text that would be written is accepted, so that a folder has one spelling.
         parsed().filter(|key| key.to_string() == text).ok_or_else(|| {
             format!("`{text}` is no kind of device: model, SM count and memory, such as nvidia-h200-132sm-140gib")
         })
@@ -97,7 +97,7 @@ mod tests {
         ");
     }
 
-    /// Each pair is what drivers have reported of one GPU.
+    /// Each pair has values that drivers have reported for one GPU.
     #[test]
     fn drivers_that_report_a_little_more_or_less_agree() {
         for (low, high) in

@@ -1,6 +1,7 @@
-//! The parts of a manifest that become a launch plan: workspaces, tensor maps and launches, and how their expressions are filled in.
+//! The parts of a manifest that become a launch plan: workspaces, tensor maps and launches. Their expressions are
+//! filled in here.
 //!
-//! Each may say `when` it is there: where that does not hold, the plan goes without it.
+//! Each entry may have a `when`. Where it does not hold, the plan omits the entry.
 
 use serde::Deserialize;
 
@@ -12,7 +13,7 @@ use crate::domain::plan::{
     Arg, Initial, Launch, MAX_BOX, MAX_MAP_SIZE, MAX_MAP_STRIDE_BYTES, Scalar, ScalarValue, TensorMap, Workspace,
 };
 
-/// For which points an entry is there: all of them, or those for which an expression holds.
+/// The configurations to which an entry applies: all, or those for which an expression holds.
 #[derive(Debug, Clone)]
 pub(super) struct When(Option<Expr>);
 
@@ -142,7 +143,8 @@ impl TensorMapRule {
         })
     }
 
-    /// Fills in the numbers. Whether they make a map is for [`LaunchPlan::check`](crate::domain::plan::LaunchPlan::check) to say.
+    /// Fills in the numbers. [`LaunchPlan::check`](crate::domain::plan::LaunchPlan::check) decides whether they make a
+    /// valid map.
     fn fill(&self, scope: &ArgScope<'_>) -> Result<TensorMap, ConfigurationError> {
         let wrong = |what: String| ConfigurationError::Manifest(format!("tensor map `{}`: {what}", self.name));
         let tensor = scope.tensors.iter().find(|tensor| tensor.name == self.tensor).ok_or_else(|| {
@@ -173,19 +175,20 @@ impl TensorMapRule {
     }
 }
 
-/// What the argument names of a launch may refer to.
+/// The values that the argument names of a launch may refer to.
 pub(super) struct ArgScope<'a> {
     pub(super) bindings: &'a Bindings,
     pub(super) tensors: &'a [TensorSpec],
     pub(super) scalars: &'a [(&'static str, f64)],
     pub(super) workspaces: &'a [Workspace],
     pub(super) tensor_maps: &'a [&'a TensorMapRule],
-    /// The names of the workspaces and tensor maps that are not there, each with its `when`.
+    /// The names of the omitted workspaces and tensor maps, each with its `when`.
     pub(super) left_out: &'a [(&'a str, &'a When)],
 }
 
 impl ArgScope<'_> {
-    /// Checks that a workspace or tensor map is called like nothing that the op brings: an argument could mean either.
+    /// Checks that the op and the device do not use the name of a workspace or tensor map: an argument would be
+    /// ambiguous.
     pub(super) fn check_free(&self, name: &str) -> Result<(), ConfigurationError> {
         let is_tensor = self.tensors.iter().any(|tensor| tensor.name == name);
         if is_tensor || self.scalars.iter().any(|(scalar, _)| *scalar == name) || self.bindings.contains_key(name) {

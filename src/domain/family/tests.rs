@@ -1,4 +1,4 @@
-//! Tensor maps, programmatic launches and `when` of a manifest: what is filled in, and what is refused in which words.
+//! Tensor maps, programmatic launches and `when` in a manifest: what is filled in, and the messages of what is refused.
 
 use super::Family;
 use crate::domain::device::DeviceInfo;
@@ -45,7 +45,7 @@ programmatic = true
 args = ["partial", "o"]
 "#;
 
-/// Fills in the plan of a manifest with a few changes.
+/// Fills in the launch plan of a manifest after a few changes.
 fn plan_for(changes: &[(&str, &str)], dtype: Dtype, params: &[(&str, i64)]) -> Result<LaunchPlan, String> {
     let manifest = changes.iter().fold(MAPPED.to_owned(), |manifest, (from, to)| {
         assert!(manifest.contains(from), "{from}");
@@ -137,7 +137,7 @@ fn the_first_launch_waits_for_what_was_before() {
     insta::assert_snapshot!(refused("kernel = \"first\"", "kernel = \"first\"\nprogrammatic = true"), @"launch `first`: the first of a plan cannot be programmatic, it waits for what was before");
 }
 
-/// The keys are split at `BC` = 512 only: then there is scratch memory, and a second kernel that adds up.
+/// The keys are split at `BC` = 512 only. Then the plan has scratch memory and a second kernel that adds up.
 const SPLIT: [(&str, &str); 4] = [
     ("elements = \"B * H\"", "elements = \"B * H\"\nwhen = \"BC > 64\""),
     ("kernel = \"second\"", "kernel = \"second\"\nwhen = \"BC > 64\""),
@@ -160,7 +160,7 @@ fn what_a_configuration_does_not_need_is_left_out_of_its_plan() {
     assert_eq!((kernels(&split), split.workspaces.len()), (vec!["first", "second"], 1));
 }
 
-/// Its numbers may mean nothing where it is left out: the box of this map has 512 keys, the scratch memory no elements.
+/// The numbers of an omitted entry may be invalid: this map's box has 512 keys, the scratch memory no elements.
 #[test]
 fn what_is_left_out_is_not_filled_in() {
     let map = ("swizzle = 128", "swizzle = 128\nwhen = \"BC == 64\"");

@@ -1,4 +1,4 @@
-//! Inputs of attention that ordinary random ones never look like.
+//! Inputs of attention that ordinary random inputs never resemble.
 
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -17,23 +17,24 @@ pub const PROBES: [Probe; 6] = [
     Probe { name: "inputs * 64", apply: |_, inputs, _| scale(inputs, 64.0) },
 ];
 
-/// The score of a needle. What the other keys weigh beside it vanishes in FP32, and it is far inside the range of FP16.
+/// The score of a needle. Beside it, the weights of the other keys vanish in FP32. The score is far inside the range of
+/// FP16.
 const NEEDLE_SCORE: f32 = 40.0;
 
-/// How many times as large a huge row is: its scores are larger than any other by as much.
+/// The scale of a huge row. Its scores exceed all others by this factor.
 const HUGE: f32 = 32.0;
 
-/// Elements that a core takes at a time: below, handing them out takes longer than the work.
+/// Elements that a core takes at a time. With fewer elements, handing them out takes longer than the work.
 const SHARE: usize = 1 << 14;
 
-/// Every query points at one of the keys that it sees, at a random place: who drops that key, or comes to it with a wrong maximum,
+/// Every query points at a random key that it sees. A kernel that drops this key, or reaches it with a wrong maximum,
 /// returns another row of values.
 fn needle(dims: &Dims, inputs: &mut [Vec<f32>], seed: u64) {
     let shape = Shape::of(dims);
     let mut rng = SmallRng::seed_from_u64(seed);
     let [q, k, _] = inputs else { return };
     let length = (shape.d as f32).sqrt();
-    // Keys of the same length: then none has a larger product with a key than it has with itself.
+    // All keys get the same length. Then no key has a larger product with another key than with itself.
     k.par_chunks_exact_mut(shape.d).with_min_len((SHARE / shape.d).max(1)).for_each(|key| {
         let norm = key.iter().map(|x| x * x).sum::<f32>().sqrt().max(f32::MIN_POSITIVE);
         key.iter_mut().for_each(|x| *x *= length / norm);
@@ -46,8 +47,8 @@ fn needle(dims: &Dims, inputs: &mut [Vec<f32>], seed: u64) {
     }
 }
 
-/// Every key of a head is the same, so the output is the mean of the values that a query sees: one that is missing, or that should
-/// be hidden, shows in every query.
+/// All keys of a head are equal, so the output is the mean of the values that a query sees. A key that is missing, or
+/// that should be hidden, shows in every query.
 fn equal_keys(dims: &Dims, inputs: &mut [Vec<f32>], _seed: u64) {
     let shape = Shape::of(dims);
     if let [_, k, _] = inputs {
@@ -55,13 +56,14 @@ fn equal_keys(dims: &Dims, inputs: &mut [Vec<f32>], _seed: u64) {
     }
 }
 
-/// Every row of a tensor is the same, so the output is that row of values: its weights must sum to one.
+/// All rows of a tensor are equal, so the output is the row of values: its weights must sum to one.
 fn equal_rows(dims: &Dims, inputs: &mut [Vec<f32>], _seed: u64) {
     let shape = Shape::of(dims);
     inputs.iter_mut().for_each(|tensor| repeat_first(tensor, shape.d));
 }
 
-/// One key and its values are huge in every head, at a random place: where the maximum grows late, and where it must stay hidden.
+/// In every head, one random key and its values are huge. This tests a maximum that grows late, and a huge key that
+/// must stay hidden.
 fn huge_row(dims: &Dims, inputs: &mut [Vec<f32>], seed: u64) {
     let shape = Shape::of(dims);
     let mut rng = SmallRng::seed_from_u64(seed);
@@ -97,7 +99,7 @@ mod tests {
             .into()
     }
 
-    /// Returns the inputs of a probe and what must come out, a row after the other.
+    /// Returns the inputs of a probe and the expected output, row by row.
     fn probed(name: &str) -> (Vec<Vec<f32>>, Vec<f64>) {
         let mut rng = SmallRng::seed_from_u64(3);
         let tensors = Attention.tensors(&dims(), Dtype::F32);

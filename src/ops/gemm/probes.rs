@@ -1,6 +1,6 @@
-//! Inputs of matrix products that ordinary random ones never look like.
+//! Inputs of matrix products that ordinary random inputs never resemble.
 //!
-//! None of them overflows FP16: of 2^20 random products the largest sums are 5,000.
+//! None of them overflows FP16: the largest sums of 2^20 random products are 5,000.
 
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -18,14 +18,15 @@ pub const PROBES: [Probe; 6] = [
     Probe { name: "a / 64, b * 64", apply: |_, inputs, _| scale(inputs, [1.0 / 64.0, 64.0]) },
 ];
 
-/// How many times as large each factor of a huge product is: it outweighs the sum of 1,000 others.
+/// The scale of each factor of a huge product, which then outweighs the sum of 1,000 others.
 const HUGE: f32 = 8.0;
 
-/// What equal products are: a sum of 2^20 of them still fits FP16, and one that is kept in FP16 stops to grow after 2,048.
+/// The value of each equal product. A sum of 2^20 of them still fits FP16. A sum kept in FP16 stops growing after
+/// 2,048.
 const EQUAL: f32 = 1.0 / 64.0;
 
-/// Every row of `a` is zero but for a one at a random place, so that it selects a row of `b`: who drops it, or takes another, returns
-/// something else entirely.
+/// Every row of `a` is zero except for a one at a random place, which selects a row of `b`. A kernel that drops this
+/// row, or takes another, returns a completely different output.
 fn selection(dims: &Dims, inputs: &mut [Vec<f32>], seed: u64) {
     let shape = Shape::of(dims);
     let mut rng = SmallRng::seed_from_u64(seed);
@@ -36,7 +37,7 @@ fn selection(dims: &Dims, inputs: &mut [Vec<f32>], seed: u64) {
     }
 }
 
-/// Every product is the same, so that the output is their number: nothing averages out, and sums of few bits stop growing.
+/// All products are equal, so each output is their sum. Nothing averages out, and sums with few bits stop growing.
 fn equal_products(_dims: &Dims, inputs: &mut [Vec<f32>], _seed: u64) {
     if let [a, b] = inputs {
         a.fill(1.0);
@@ -44,7 +45,7 @@ fn equal_products(_dims: &Dims, inputs: &mut [Vec<f32>], _seed: u64) {
     }
 }
 
-/// One column of `a` and the row of `b` that belongs to it are huge, at a random place.
+/// One random column of `a` and the matching row of `b` are huge.
 fn huge_product(dims: &Dims, inputs: &mut [Vec<f32>], seed: u64) {
     let shape = Shape::of(dims);
     let at = SmallRng::seed_from_u64(seed).random_range(0..shape.k);
@@ -71,7 +72,7 @@ mod tests {
         [("M", 20), ("N", 30), ("K", 40)].map(|(name, size)| (name.to_owned(), size)).into()
     }
 
-    /// Returns the inputs of a probe and what must come out, a row after the other.
+    /// Returns the inputs of a probe and the expected output, row by row.
     fn probed(name: &str) -> (Vec<Vec<f32>>, Vec<f64>) {
         let mut rng = SmallRng::seed_from_u64(3);
         let tensors = Gemm.tensors(&dims(), Dtype::F32);

@@ -9,32 +9,32 @@ use super::virtual_gpu::VirtualDevice;
 use crate::domain::device::DeviceInfo;
 use crate::domain::names::did_you_mean;
 
-/// The virtual GPU that stands in where no CUDA device answers.
+/// The virtual GPU used if no CUDA device answers.
 const DEFAULT_GPU: &str = "h200";
 
-/// The variable of the environment without which there is no fake device.
+/// The environment variable that enables the fake device.
 const FAKE_ALLOWED: &str = "OPTLOOP_FAKE_DEVICE";
 
 /// The devices that `--device` names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeviceChoice {
-    /// The first CUDA device, or the virtual GPU where none answers.
+    /// The first CUDA device, or the virtual GPU if none answers.
     Auto,
     /// A CUDA device by number.
     Cuda(u32),
-    /// A virtual GPU by its name: it executes on the CPU and models its times.
+    /// A virtual GPU by name. It executes on the CPU and models times.
     Virtual(String),
-    /// The device of the test suites: it computes with the op's reference and makes its times up.
+    /// The device of the test suites. It computes outputs with the op's oracle and takes times from a formula.
     Fake,
 }
 
 impl DeviceChoice {
-    /// Returns the virtual GPU that stands in where no CUDA device answers.
+    /// Returns the virtual GPU used if no CUDA device answers.
     pub fn stand_in() -> Self {
         Self::Virtual(DEFAULT_GPU.to_owned())
     }
 
-    /// Returns the number of the CUDA device that is meant, or would be.
+    /// Returns the number of the CUDA device. It is 0 unless the choice names one.
     pub fn number(&self) -> u32 {
         match self {
             Self::Cuda(number) => *number,
@@ -42,7 +42,8 @@ impl DeviceChoice {
         }
     }
 
-    /// Returns what has to stand in the environment of a process that is to open it.
+    /// Returns the environment variable, name and value, that a process needs to open this device; `None` if it needs
+    /// none.
     pub(in crate::runner) fn environment(&self) -> Option<(&'static str, &'static str)> {
         (*self == Self::Fake).then_some((FAKE_ALLOWED, "1"))
     }
@@ -55,7 +56,7 @@ impl std::str::FromStr for DeviceChoice {
         match text {
             "auto" => return Ok(Self::Auto),
             "virtual" => return Ok(Self::stand_in()),
-            // Its times are made up: only who asks for it in two places gets it.
+            // Its times are made up, so you have to ask for it in two places.
             "fake" if std::env::var_os(FAKE_ALLOWED).is_some() => return Ok(Self::Fake),
             _ => {}
         }
@@ -90,19 +91,21 @@ impl std::fmt::Display for DeviceChoice {
     }
 }
 
-/// Describes a device without opening it, which would cost it a context. The error says in one sentence why it is not there.
+/// Describes a device without opening it, since opening creates a context. The error says in one sentence why the
+/// device is not available.
 pub fn describe(choice: &DeviceChoice) -> Result<DeviceInfo, String> {
     match choice {
         DeviceChoice::Auto => CudaDevice::describe(0),
         DeviceChoice::Cuda(number) => CudaDevice::describe(*number),
-        // These have none.
+        // These devices have no context.
         DeviceChoice::Virtual(_) | DeviceChoice::Fake => Ok(open(choice)?.info().clone()),
     }
 }
 
-/// Opens a device in this process. The error says in one sentence why it is not there.
+/// Opens a device in this process. The error says in one sentence why the device is not available.
 ///
-/// [`DeviceChoice::Auto`] opens the first CUDA device: that another one stands in is its caller's decision, who can say so.
+/// [`DeviceChoice::Auto`] opens the first CUDA device. Whether another device replaces a missing one is up to the
+/// caller, which can tell the user.
 pub fn open(choice: &DeviceChoice) -> Result<Box<dyn Device>, String> {
     match choice {
         DeviceChoice::Auto => Ok(Box::new(CudaDevice::open(0)?)),

@@ -1,8 +1,8 @@
 //! CUDA devices, through cudarc's driver bindings, loaded at run time.
 //!
-//! This is the only device with `unsafe` code. Everything runs on one stream. A call that executes or reads waits for what it
-//! started, so an error is reported by the call that caused it; fills and writes, which cannot fail on the way, are waited for by
-//! what comes next.
+//! This is the only device with `unsafe` code. Everything runs on one stream. A call that executes or reads waits for
+//! its own work, so the call that caused an error reports it. Fills and writes cannot fail asynchronously, so the next
+//! call that needs them waits for them.
 #![allow(unsafe_code)]
 
 mod argument;
@@ -36,19 +36,19 @@ pub struct CudaDevice {
     captures: HashMap<usize, sys::CUgraphExec>,
     buffers: HashMap<usize, Place>,
     window: Window,
-    /// Fills or writes were put on the stream that nobody has waited for.
+    /// Whether the stream has fills or writes that no call has waited for.
     pending: bool,
-    /// The number of the handle given out last.
+    /// The last handle given out.
     next: usize,
 }
 
 impl CudaDevice {
-    /// Describes device `number`, and asks nothing of it. The error says in one sentence why it is not there.
+    /// Describes device `number` without using it. The error says in one sentence why the device is not available.
     pub fn describe(number: u32) -> Result<DeviceInfo, String> {
         with_driver(|| find(number).map(|(_, info)| info))
     }
 
-    /// Opens device `number`. The error says in one sentence why it is not there.
+    /// Opens device `number`. The error says in one sentence why the device is not available.
     pub fn open(number: u32) -> Result<Self, String> {
         with_driver(|| Self::open_present(number))
     }
@@ -56,7 +56,8 @@ impl CudaDevice {
     fn open_present(number: u32) -> Result<Self, String> {
         let (device, info) = find(number)?;
         let open = || -> Result<Self, DriverError> {
-            // SAFETY: the device was just opened; the context stays current on this thread, the only one that uses it.
+            // SAFETY: the device was just opened. The context stays current on this thread, and no other thread uses
+            // it.
             unsafe { result::ctx::set_current(result::primary_ctx::retain(device)?)? };
             let flags = sys::CUevent_flags::CU_EVENT_DEFAULT;
             Ok(Self {
@@ -82,7 +83,7 @@ impl CudaDevice {
         unsafe { result::stream::synchronize(self.stream) }.map_err(|error| fault(&error))
     }
 
-    /// Waits for fills and writes, so that nothing of them is in a time that is taken next.
+    /// Waits for pending fills and writes, to keep them out of the next time measured.
     fn settle(&mut self) -> Result<(), Fault> {
         if self.pending { self.synchronize() } else { Ok(()) }
     }
@@ -99,7 +100,7 @@ impl Device for CudaDevice {
     }
 
     fn load(&mut self, artifact: &Artifact) -> Result<Module, Fault> {
-        // SAFETY: the driver parses the image and refuses what is no CUBIN.
+        // SAFETY: the driver parses the image and refuses anything but a CUBIN.
         let module = unsafe { result::module::load_data(artifact.cubin.as_ptr().cast()) }
             .map_err(|error| Fault::Refused(format!("the driver refuses the CUBIN: {}", describe(&error))))?;
         let handle = self.handle();
@@ -109,7 +110,8 @@ impl Device for CudaDevice {
 
     fn unload(&mut self, module: Module) -> Result<(), Fault> {
         match self.modules.remove(&module.0) {
-            // SAFETY: it was just taken out of the table, and nothing of it is running: every call waits for its work.
+            // SAFETY: the module was just removed from the table. None of its kernels is running: every call waits for
+            // its work.
             Some(loaded) => unsafe { result::module::unload(loaded.module) }.map_err(|error| fault(&error)),
             None => Ok(()),
         }
@@ -148,14 +150,14 @@ impl Device for CudaDevice {
         self.look_at_guards(buffer)
     }
 
-    /// Lines that were loaded to stay in L2 become ordinary ones, and none may be from now on.
+    /// Turns lines loaded to stay in L2 into ordinary ones, and allows no new ones.
     fn reset_caches(&mut self) -> Result<(), Fault> {
         self.settle()?;
         let limit = sys::CUlimit::CU_LIMIT_PERSISTING_L2_CACHE_SIZE;
         // SAFETY: the context is current on this thread.
         let reset = unsafe { sys::cuCtxSetLimit(limit, 0).result().and(sys::cuCtxResetPersistingL2Cache().result()) };
         match reset {
-            // A device that cannot keep lines, or is not allowed to, has none to reset.
+            // A device that cannot keep lines, or is not allowed to, has nothing to reset.
             Err(DriverError(
                 sys::cudaError_enum::CUDA_ERROR_UNSUPPORTED_LIMIT | sys::cudaError_enum::CUDA_ERROR_NOT_SUPPORTED,
             )) => Ok(()),
@@ -175,7 +177,7 @@ impl Device for CudaDevice {
 
 impl Drop for CudaDevice {
     fn drop(&mut self) {
-        // SAFETY: handles are released once; errors at the end of the process change nothing.
+        // SAFETY: each handle is released once. Errors at the end of the process change nothing.
         unsafe {
             for replay in self.captures.values() {
                 let _ = result::graph::exec_destroy(*replay);
@@ -195,19 +197,20 @@ impl Drop for CudaDevice {
     }
 }
 
-/// Does something for which the driver has to be there.
+/// Calls a function that needs the driver. The error says in one sentence why the driver is not available.
 fn with_driver<T>(what: impl FnOnce() -> Result<T, String> + UnwindSafe) -> Result<T, String> {
-    // cudarc panics where the driver library is missing, so ask first.
+    // cudarc panics if the driver library is missing, so check first.
     // SAFETY: this only tries to load the library.
     if !unsafe { sys::is_culib_present() } {
         return Err("no CUDA driver is installed (libcuda.so was not found)".to_owned());
     }
-    // A driver that lacks a symbol makes cudarc panic lazily; the boundary turns that into the same kind of answer.
+    // cudarc panics on first use of a symbol that the driver lacks. This boundary turns the panic into an error of the
+    // same kind.
     let done = std::panic::catch_unwind(what);
     done.unwrap_or_else(|_| Err("the CUDA driver is too old for this version of optloop".to_owned()))
 }
 
-/// Finds a device by its number.
+/// Finds a device by number.
 fn find(number: u32) -> Result<(sys::CUdevice, DeviceInfo), String> {
     let explain = |what: &str, error: DriverError| format!("{what}: {}", describe(&error));
     result::init().map_err(|error| explain("the CUDA driver does not start", error))?;
@@ -221,7 +224,7 @@ fn find(number: u32) -> Result<(sys::CUdevice, DeviceInfo), String> {
     Ok((device, info))
 }
 
-/// Sorts an error of running work: after these the context is lost.
+/// Classifies an error of running work. After such an error, the context is lost.
 fn fault(error: &DriverError) -> Fault {
     Fault::Crashed(describe(error))
 }

@@ -1,9 +1,9 @@
 //! The device of the test suites.
 //!
-//! It executes nothing: outputs come from the op's reference, times from a formula over the launch plan, so that a
-//! session over it has something to find and always finds the same. A family under test can ask for a fault through a
-//! scalar argument called `FAULT` ([`faults`]), a test through a list of what is to go wrong at which stage ([`script`]). Its times
-//! are *modelled* and its name says what it is.
+//! It executes nothing. Outputs come from the op's oracle and times from a formula over the launch plan. So a session
+//! finds something, and always the same. A family under test can ask for a fault through a scalar argument called
+//! `FAULT` ([`faults`]). A test can list what goes wrong at which stage ([`script`]). Its times are *modelled*, and its
+//! name says so.
 
 mod faults;
 pub(super) mod script;
@@ -19,25 +19,25 @@ use crate::domain::device::{DeviceInfo, Peaks, TimingMode};
 use crate::domain::op::{Dims, Dtype, Op, TensorRole};
 use crate::runner::inputs;
 
-/// See the module.
+/// The fake device; see the module.
 pub struct FakeDevice {
     info: DeviceInfo,
     modules: HashMap<usize, State>,
     buffers: HashMap<usize, Memory>,
     captures: HashMap<usize, Captured>,
-    /// The number of the handle given out last.
+    /// The last handle given out.
     next: usize,
     jitter: u64,
     known: Option<Known>,
     script: Option<Script>,
 }
 
-/// A buffer's memory.
+/// The memory of a buffer.
 struct Memory {
     bytes: Rc<Vec<u8>>,
-    /// What an execution would have written: computed when somebody looks, so that 500 replays are affordable.
+    /// The output of the last execution. It is computed only when it is read, so that 500 replays are affordable.
     due: Option<Due>,
-    /// Nobody wrote beside it.
+    /// Whether no kernel wrote out of the buffer's bounds.
     intact: bool,
 }
 
@@ -47,9 +47,9 @@ struct State {
     executions: usize,
     outputs: HashSet<Buffer>,
     dims: Option<Dims>,
-    /// The inputs of the first.
+    /// The inputs of the first execution; `None` before it.
     first: Option<Vec<Rc<Vec<u8>>>>,
-    /// It wrote into what others keep.
+    /// Whether the module wrote into workspaces of others.
     strayed: bool,
 }
 
@@ -60,7 +60,7 @@ struct Due {
     spoil: Option<Spoil>,
 }
 
-/// What is wrong with an output.
+/// The error in an output.
 #[derive(Clone, Copy)]
 enum Spoil {
     Off,
@@ -80,7 +80,7 @@ struct Computed {
 struct Captured {
     works: Vec<OwnedWork>,
     replay_ns: f64,
-    /// A buffer was written since the last replay.
+    /// Whether a buffer was written since the last replay.
     stale: bool,
 }
 
@@ -93,7 +93,7 @@ struct OwnedWork {
     computed: Option<Rc<Computed>>,
 }
 
-/// The last answer. The participants of a comparison and the sets of a cold case all have the same inputs.
+/// The last output. The participants of a comparison and the buffer sets of a cold case all have the same inputs.
 struct Known {
     dims: Dims,
     dtype: Dtype,
@@ -101,16 +101,16 @@ struct Known {
     output: Vec<f32>,
 }
 
-/// Executions that giving up takes: an evaluation has some dozens.
+/// Executions before `GIVES_UP` takes effect. An evaluation has only some dozens.
 const PATIENCE: usize = 300;
 
-/// Executions after which one is being timed in a comparison: getting ready takes about ten.
+/// Executions after which a kernel is being timed in a comparison. Preparation takes about ten.
 const LATER: usize = 20;
 
-/// How much longer the slow one takes.
+/// The slowdown of a slow kernel.
 const SLOW_FACTOR: f64 = 3.0;
 
-/// What counts as large: only inputs that were multiplied by 64 have such values.
+/// The absolute value above which an input is large. Only inputs multiplied by 64 have such values.
 const LARGE: f32 = 96.0;
 
 impl FakeDevice {
@@ -118,14 +118,14 @@ impl FakeDevice {
     pub fn new() -> Self {
         let info = DeviceInfo {
             id: "fake".to_owned(),
-            // A test of two kinds of device names the second one.
+            // A test of two kinds of device names the second one here.
             name: std::env::var("OPTLOOP_FAKE_NAME").unwrap_or("fake device (no kernel was executed)".to_owned()),
             sm: 90,
             arch: "sm_90a".to_owned(),
             sms: 132,
             smem_limit_bytes: 232_448,
             max_threads: 1024,
-            // So small that the many sets of a cold case are soon computed.
+            // So small that the many buffer sets of a cold case are computed quickly.
             l2_bytes: 1 << 20,
             memory_bytes: 16 << 30,
             driver: None,
@@ -162,7 +162,7 @@ impl FakeDevice {
         self.next
     }
 
-    /// Executes a plan once, with all that its fault does but for what takes the process down.
+    /// Executes a plan once, including its fault, unless the fault ends the process.
     fn execute(&mut self, work: &OwnedWork) -> Result<(), Fault> {
         let is_strayed_into = work.fault != STRAYS && self.modules.values().any(|state| state.strayed);
         let no_module = || Fault::Broken("no such module".to_owned());
@@ -206,7 +206,7 @@ impl FakeDevice {
         Ok(())
     }
 
-    /// Computes what the kernel of the self-check does, or something else if a test wants that.
+    /// Computes the self-check's result, or a wrong one if a test asks for it.
     fn check_itself(&mut self, work: &Work<'_>) -> Result<(), Fault> {
         let fault = self.script.as_ref().and_then(|script| script.at(self_check::KERNEL));
         let fault = fault.map(|fault| fault.happen(&mut std::io::sink()));
@@ -230,14 +230,14 @@ impl FakeDevice {
         Ok(())
     }
 
-    /// Returns what a buffer holds, and computes it first if that is due.
+    /// Returns the contents of a buffer, after computing a pending output.
     fn look(&mut self, buffer: Buffer) -> Result<&Rc<Vec<u8>>, Fault> {
         if let Some(Due { computed, inputs, spoil }) = self.memory(buffer)?.due.take() {
             let mut out = self.oracle(&computed, inputs);
             let last = out.len() - 1;
             match spoil {
                 Some(Spoil::Off) => out[last] += 1.0,
-                // By two units in the last place of a half, and far inside of any tolerance.
+                // Two units in the last place of a half, which is far within any tolerance.
                 Some(Spoil::SlightlyOff) => out[last] *= 1.002,
                 Some(Spoil::NotANumber) => out[last] = f32::NAN,
                 Some(Spoil::Unwritten) | None => {}
@@ -252,7 +252,7 @@ impl FakeDevice {
         Ok(&self.memory(buffer)?.bytes)
     }
 
-    /// Returns the op's reference on inputs.
+    /// Returns the oracle's output for these inputs.
     fn oracle(&mut self, computed: &Computed, inputs: Vec<Rc<Vec<u8>>>) -> Vec<f32> {
         let Computed { op, dims, dtype } = computed;
         let same = |known: &Known| known.dims == *dims && known.dtype == *dtype && known.inputs == inputs;
@@ -281,12 +281,13 @@ impl OwnedWork {
     }
 }
 
-/// Tells whether any value is large.
+/// Returns whether any value is large.
 fn has_large(bytes: &[u8], dtype: Dtype) -> bool {
     inputs::decode(bytes, dtype).iter().any(|value| value.abs() > LARGE)
 }
 
-/// Makes a time up: work over the machine's rate, worse for few or small blocks, plus a launch each.
+/// Returns a made-up time in nanoseconds: work over the machine's rate, more for few or small blocks, plus the
+/// launches.
 fn model_ns(info: &DeviceInfo, work: &Work<'_>) -> f64 {
     let launches_ns = work.plan.launches.len() as f64 * 2000.0;
     let Some(problem) = work.problem else { return launches_ns };
@@ -392,7 +393,7 @@ impl Replay for FakeDevice {
         Ok(Capture(handle))
     }
 
-    /// Returns the modelled time with 0.2% of noise, from a fixed sequence.
+    /// Returns the modelled time with 0.2% of noise from a fixed sequence.
     fn replay(&mut self, capture: Capture) -> Result<f64, Fault> {
         let no_capture = || Fault::Broken("no such capture".to_owned());
         let mut captured = self.captures.remove(&capture.0).ok_or_else(no_capture)?;

@@ -1,4 +1,4 @@
-//! Devices: what can load an artifact, launch a plan and time it.
+//! Devices: they load artifacts, execute launch plans and time them.
 
 mod choice;
 mod cuda;
@@ -19,20 +19,20 @@ pub use choice::{DeviceChoice, describe, open};
 pub(in crate::runner) use fake::FakeDevice;
 pub(in crate::runner) use fake::script::Script;
 
-/// A buffer of a device. It lives until it is freed or the device is dropped.
+/// Handle of a device buffer, which lives until it is freed or the device is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Buffer(usize);
 
-/// Why a device did not do what it was told.
+/// Why a device did not carry out a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// It refuses the variant; the device is unharmed.
+    /// The device refuses the variant and is unharmed.
     #[error("{0}")]
     Refused(String),
-    /// The variant crashed; nothing more can be expected of this process.
+    /// The variant crashed. This process cannot use the device any more.
     #[error("{0}")]
     Crashed(String),
-    /// The variant does not end; the device is unharmed.
+    /// The variant does not end. The device is unharmed.
     #[error("{0}")]
     TimedOut(String),
     /// The machine, not the variant, is at fault.
@@ -40,17 +40,17 @@ pub enum Fault {
     Broken(String),
 }
 
-/// A loaded artifact. It lives until it is unloaded or the device is dropped.
+/// Handle of a loaded artifact, which lives until it is unloaded or the device is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(test, derive(Default))]
 pub struct Module(usize);
 
-/// Captured executions. They live until they are released or the device is dropped.
+/// Handle of captured executions, which live until they are released or the device is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(test, derive(Default))]
 pub struct Capture(usize);
 
-/// What a plan is meant to compute.
+/// The problem that a plan solves.
 #[derive(Clone, Copy)]
 pub struct Problem<'a> {
     /// The op.
@@ -73,32 +73,33 @@ impl Problem<'_> {
     }
 }
 
-/// A launch plan with the code and the buffers behind its names.
+/// A launch plan with the module and the buffers behind its names.
 #[derive(Clone, Copy)]
 pub struct Work<'a> {
-    /// Where the plan's kernels are.
+    /// The module with the plan's kernels.
     pub module: Module,
     /// The kernels to launch, in order.
     pub plan: &'a LaunchPlan,
     /// The buffer of every tensor and workspace that the plan names.
     pub buffers: &'a HashMap<String, Buffer>,
-    /// What it is meant to compute, for devices that go by that; none for a plan that is only timed.
+    /// The problem that the plan solves, for devices that compute or model from it; `None` for a plan that is only
+    /// timed.
     pub problem: Option<Problem<'a>>,
 }
 
-/// Something that executes kernels. Several artifacts can be loaded at a time: the participants of a comparison are.
+/// A device that executes kernels. It can hold several artifacts at a time, as a comparison of participants needs.
 pub trait Device {
     /// Describes the device.
     fn info(&self) -> &DeviceInfo;
 
-    /// Loads an artifact beside those that are loaded.
+    /// Loads an artifact. Artifacts loaded before stay loaded.
     fn load(&mut self, artifact: &Artifact) -> Result<Module, Fault>;
 
     /// Unloads an artifact.
     fn unload(&mut self, module: Module) -> Result<(), Fault>;
 
-    /// Allocates a buffer of `bytes` bytes with undefined contents, but never what another variant left in the memory: that
-    /// could be a right output.
+    /// Allocates a buffer of `bytes` bytes. Its contents are undefined but never what another variant left in memory,
+    /// which could be a correct output.
     fn alloc(&mut self, bytes: usize) -> Result<Buffer, Fault>;
 
     /// Frees a buffer.
@@ -107,7 +108,8 @@ pub trait Device {
     /// Overwrites a whole buffer.
     fn write(&mut self, buffer: Buffer, bytes: &[u8]) -> Result<(), Fault>;
 
-    /// Overwrites a whole buffer with what another of the same size holds. A device may do so without a copy on the host.
+    /// Overwrites a whole buffer with the contents of another of the same size. A device may do so without a copy on
+    /// the host.
     fn copy(&mut self, from: Buffer, to: Buffer) -> Result<(), Fault> {
         let bytes = self.read(from)?;
         self.write(to, &bytes)
@@ -116,8 +118,8 @@ pub trait Device {
     /// Sets every byte of a buffer.
     fn fill(&mut self, buffer: Buffer, byte: u8) -> Result<(), Fault>;
 
-    /// Fills a buffer with a byte that stands for "never written". A device that knows which memory was written takes it
-    /// for that: a kernel that reads it reads uninitialised memory.
+    /// Fills a buffer with a byte that stands for "never written". A device that tracks written memory marks the buffer
+    /// as unwritten, so that reading it counts as reading uninitialised memory.
     fn poison(&mut self, buffer: Buffer, byte: u8) -> Result<(), Fault> {
         self.fill(buffer, byte)
     }
@@ -125,19 +127,19 @@ pub trait Device {
     /// Reads a whole buffer.
     fn read(&mut self, buffer: Buffer) -> Result<Vec<u8>, Fault>;
 
-    /// Tells whether a buffer holds these bytes. A device may do so without a copy of the whole.
+    /// Returns whether a buffer holds exactly these bytes. A device may answer without copying the whole buffer.
     fn holds(&mut self, buffer: Buffer, bytes: &[u8]) -> Result<bool, Fault> {
         Ok(self.read(buffer)? == bytes)
     }
 
-    /// Tells whether the memory around a buffer is as it was when it was allocated, and makes it so again.
+    /// Returns whether the guard regions of a buffer are unchanged since its allocation, and restores them.
     ///
-    /// A device that finds accesses out of bounds by itself has nothing to look at.
+    /// A device that detects accesses out of bounds itself needs no guard regions and returns true.
     fn was_intact(&mut self, _buffer: Buffer) -> Result<bool, Fault> {
         Ok(true)
     }
 
-    /// Takes back what a variant may have asked of the caches for longer than it runs. Nothing by default.
+    /// Undoes cache settings of a variant that outlast it. Does nothing by default.
     fn reset_caches(&mut self) -> Result<(), Fault> {
         Ok(())
     }
@@ -145,33 +147,36 @@ pub trait Device {
     /// Executes a plan once and waits for it.
     fn launch(&mut self, work: &Work<'_>) -> Result<(), Fault>;
 
-    /// Returns what replays plans, where its [`TimingMode`](crate::domain::device::TimingMode) says that it does.
+    /// Returns the interface for replays; `None` if the device's [`TimingMode`](crate::domain::device::TimingMode) has
+    /// no replays.
     fn as_replay(&mut self) -> Option<&mut dyn Replay> {
         None
     }
 
-    /// Returns what models times, where its [`TimingMode`](crate::domain::device::TimingMode) says that it does.
+    /// Returns the interface for modelled times; `None` if the device's
+    /// [`TimingMode`](crate::domain::device::TimingMode) has none.
     fn as_model(&mut self) -> Option<&mut dyn Model> {
         None
     }
 }
 
-/// A device that times what it replays. Several captures can be held at a time.
+/// A device that times replays. It can hold several captures at a time.
 pub trait Replay {
-    /// Captures executions of plans for [`Replay::replay`]: those of `works` in turns, from the front again after the last.
+    /// Captures `executions` executions for [`Replay::replay`]. They take the plans of `works` in turns, starting over
+    /// after the last.
     fn capture(&mut self, works: &[Work<'_>], executions: u32) -> Result<Capture, Fault>;
 
-    /// Replays captured executions once, waits, and returns how long the device took for all of them, in nanoseconds.
+    /// Replays captured executions once and waits. Returns the device time of all of them together, in nanoseconds.
     fn replay(&mut self, capture: Capture) -> Result<f64, Fault>;
 
-    /// Releases a capture. The modules and buffers behind it must outlive it.
+    /// Releases a capture. Its modules and buffers must live until then.
     fn release(&mut self, capture: Capture) -> Result<(), Fault>;
 }
 
-/// A device that models times: the same plan on the same contents always takes the same.
+/// A device that models times. The same plan on the same contents always takes the same time.
 pub trait Model {
-    /// Executes a plan once while counting what it does, and returns the counts with the modelled times.
+    /// Executes a plan once while counting its work. Returns the counts with the modelled times.
     ///
-    /// `share` is how much of each grid to execute: below 1 the results in memory are partial.
+    /// `share` is the share of each grid to execute. Below 1, the results in memory are partial.
     fn model(&mut self, work: &Work<'_>, share: f64) -> Result<Profile, Fault>;
 }

@@ -1,4 +1,4 @@
-//! The self-check of a device: whether it still allocates, copies and launches as it should.
+//! The self-check of a device: tests that it still allocates, copies and launches correctly.
 
 use std::collections::HashMap;
 
@@ -7,17 +7,17 @@ use crate::domain::artifact::Artifact;
 use crate::domain::device::TimeSource;
 use crate::domain::plan::{Arg, Launch, LaunchPlan, Scalar, ScalarValue};
 
-/// The kernel of the self-check. Devices that execute nothing know it by its name.
+/// The name of the self-check's kernel. Devices that execute nothing recognise it by this name.
 pub(in crate::runner) const KERNEL: &str = "self_check";
 
-/// Its source.
+/// The CUDA source of the self-check's kernel.
 pub(in crate::runner) const SOURCE: &str = include_str!("../../../kernels/self_check.cu");
 
-/// Elements on a device that executes at its own speed: 4 MiB each way, over a block for every place of every multiprocessor.
+/// Elements on a device that measures times: 4 MiB each way, with blocks for every slot of every multiprocessor.
 const ELEMENTS: u32 = 1 << 20;
 
-/// Elements on a device that computes on the CPU: few enough that from request to reply it takes 0.7 ms on the fake device and
-/// 2.0 ms on the virtual H200 (on two cores of an x86_64 CPU, 2026-11-21, `strace -f -ttt optloop start`).
+/// Elements on a device that computes on the CPU. With so few, request to reply takes 0.7 ms on the fake device and 2.0
+/// ms on the virtual H200. (Two cores of an x86_64 CPU, 2026-11-21, `strace -f -ttt optloop start`.)
 const FEW_ELEMENTS: u32 = 1 << 12;
 
 const THREADS: u32 = 256;
@@ -28,7 +28,7 @@ pub(in crate::runner) fn run(device: &mut dyn Device, artifact: &Artifact) -> Re
         TimeSource::Measured => ELEMENTS,
         TimeSource::Modelled => FEW_ELEMENTS,
     };
-    // Another number in every process: what an earlier check left in memory must not pass for an answer.
+    // The salt differs in every process, so that an earlier check's result left in memory does not pass for this one's.
     let salt = std::process::id().wrapping_mul(0x6b43_a9b5);
     let from: Vec<u32> = (0..elements).map(|index| index.rotate_left(7) ^ salt).collect();
     let to = launched(device, artifact, &from).map_err(|fault| format!("its self-check fails: {fault}"))?;
@@ -43,7 +43,7 @@ pub(in crate::runner) fn run(device: &mut dyn Device, artifact: &Artifact) -> Re
     }
 }
 
-/// Copies in, launches, and copies out.
+/// Copies the input to the device, launches the kernel, and returns the output.
 fn launched(device: &mut dyn Device, artifact: &Artifact, from: &[u32]) -> Result<Vec<u32>, Fault> {
     let bytes: Vec<u8> = from.iter().flat_map(|element| element.to_le_bytes()).collect();
     let module = device.load(artifact)?;
@@ -77,7 +77,7 @@ fn plan(elements: usize) -> LaunchPlan {
     LaunchPlan { workspaces: Vec::new(), launches: vec![launch] }
 }
 
-/// Computes what the kernel does for an element.
+/// Computes the kernel's result for one element.
 fn expected(index: u32, from: u32) -> u32 {
     let x = from ^ index.wrapping_mul(0x9e37_79b9);
     let x = (x ^ (x >> 16)).wrapping_mul(0x85eb_ca6b);
@@ -85,7 +85,7 @@ fn expected(index: u32, from: u32) -> u32 {
     x ^ (x >> 16)
 }
 
-/// Computes what the kernel makes of a whole buffer, for a device that executes nothing.
+/// Computes the kernel's result for a whole buffer, for a device that executes nothing.
 pub(super) fn expected_bytes(from: &[u8]) -> Vec<u8> {
     (0..).zip(decode(from)).flat_map(|(index, from)| expected(index, from).to_le_bytes()).collect()
 }

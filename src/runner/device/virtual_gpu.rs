@@ -1,8 +1,8 @@
-//! Virtual GPUs: the crate of that name executes the PTX on the CPU, with exact results; times are *modelled*.
+//! Virtual GPUs: the crate of that name executes PTX on the CPU with exact results. Times are *modelled*.
 //!
-//! A plan is executed in one of two ways. Launched, every block runs and what kernels must not do is looked for: accesses
-//! out of bounds, reads of memory that nobody has written, races. Modelled, what it does is counted, perhaps for a sample
-//! of the blocks only, and the counts become a time.
+//! A plan is executed in one of two ways. A launch runs every block and looks for errors of the kernels: accesses out
+//! of bounds, reads of uninitialised memory, and races. A model run counts the plan's work, perhaps in a sample of the
+//! blocks only, and turns the counts into a time.
 
 use std::collections::HashMap;
 
@@ -20,32 +20,33 @@ use crate::domain::device::{DeviceInfo, Peaks, TimingMode};
 use crate::domain::plan::{Arg, Launch, ScalarValue, TensorMap};
 use crate::domain::profile::{LaunchProfile, Profile, Units};
 
-/// The fewest blocks that a sample has. The executor samples symmetrically, so that work which grows along the grid, as under a
-/// causal mask, is met at its mean whatever their number; so many also meet heads and splits of every kind.
+/// The fewest blocks in a sample. The executor samples symmetrically. So work that grows along the grid, as under a
+/// causal mask, is sampled at its mean for any number of blocks. This number also covers heads and splits of every
+/// kind.
 const LEAST_SAMPLE: u32 = 18;
 
-/// Instructions per FLOP of the case after which a warp counts as one that never ends. A warp that did all of the case's work
+/// Instructions per FLOP of the case after which a warp counts as endless. A warp that did all of the case's work
 /// alone, one lane at a time, would take about three: load, load, multiply-add.
 const INSTRUCTIONS_PER_FLOP: f64 = 4.0;
 
-/// The fewest instructions after which it does, for cases whose work is mostly not FLOP: about a second of a CPU core.
+/// The lower limit of that count, for cases whose work is mostly not FLOP. It takes about a second of a CPU core.
 const LEAST_INSTRUCTIONS: u64 = 20_000_000;
 
-/// See the module.
+/// A virtual GPU; see the module.
 pub struct VirtualDevice {
     info: DeviceInfo,
     gpu: VirtualGpu,
     modules: HashMap<usize, (Loaded, Vec<KernelResources>)>,
-    /// What was parsed last.
+    /// The module parsed last; `None` before the first.
     last: Option<program::Module>,
-    /// Address and size of every buffer.
+    /// Address and size in bytes of every buffer.
     buffers: HashMap<usize, (u64, u64)>,
-    /// The number of the handle given out last.
+    /// The last handle given out.
     next: usize,
 }
 
 impl VirtualDevice {
-    /// Opens the virtual GPU of a name.
+    /// Opens a virtual GPU by name.
     pub fn open(name: &str) -> Result<Self, String> {
         let gpu = Gpu::named(name).ok_or_else(|| format!("there is no virtual GPU `{name}`"))?;
         let info = describe(name, &gpu);
@@ -63,7 +64,8 @@ impl VirtualDevice {
         self.buffers.get(&buffer.0).copied().ok_or_else(|| Fault::Broken("no such buffer".to_owned()))
     }
 
-    /// Parses a PTX text, unless it is the last one: a variant is loaded anew for every phase of its evaluation.
+    /// Parses a PTX text, unless it is the last one parsed: a variant is loaded again for every phase of its
+    /// evaluation.
     fn parsed(&mut self, text: &str) -> Result<program::Module, Fault> {
         if let Some(last) = self.last.as_ref().filter(|last| last.text == text.trim_end_matches('\0')) {
             return Ok(last.clone());
@@ -78,7 +80,7 @@ impl VirtualDevice {
         Ok(module)
     }
 
-    /// Executes one launch of a plan and returns what was counted.
+    /// Executes one launch of a plan and returns its counts.
     fn execute(&self, launch: &Launch, work: &Work<'_>, options: &Options) -> Result<Counters, Fault> {
         let (module, _) = self.loaded(work.module)?;
         let kernel = module.module().kernel(&launch.kernel);
@@ -94,7 +96,7 @@ impl VirtualDevice {
         self.gpu.launch(module, &launch.kernel, &shape, options).map_err(|error| sort(&launch.kernel, error))
     }
 
-    /// Encodes the arguments, each as many bytes as its parameter has.
+    /// Encodes each argument in as many bytes as its parameter has.
     fn arguments(&self, launch: &Launch, params: &[Param], work: &Work<'_>) -> Result<Vec<Vec<u8>>, Fault> {
         if launch.args.len() != params.len() {
             let (given, wanted) = (launch.args.len(), params.len());
@@ -128,7 +130,7 @@ impl VirtualDevice {
         launch.args.iter().zip(params).map(bytes).collect()
     }
 
-    /// Counts what one launch does and models its time.
+    /// Counts the work of one launch and models its time.
     fn profile(&self, launch: &Launch, work: &Work<'_>, share: f64) -> Result<LaunchProfile, Fault> {
         let counters = self.execute(launch, work, &counting(launch, work, share))?;
         let (module, resources) = self.loaded(work.module)?;
@@ -194,7 +196,7 @@ impl Device for VirtualDevice {
             let total = self.info.memory_bytes;
             return Err(Fault::Refused(format!("{bytes} bytes of device memory beside {held}: it has {total}")));
         }
-        // The virtual GPU has the room; it is this machine that has not.
+        // The virtual GPU has enough memory, but this machine does not.
         let broken = |error: MemoryError| Fault::Broken(format!("{bytes} bytes of device memory: {error}"));
         let address = self.gpu.alloc(size.max(1)).map_err(broken)?;
         self.next += 1;
@@ -250,7 +252,7 @@ impl Model for VirtualDevice {
     }
 }
 
-/// Options to count with. What a launch finds was found before, so it is not looked for again.
+/// Returns the options for counting. An earlier launch has already looked for errors, so these options skip that.
 fn counting(launch: &Launch, work: &Work<'_>, share: f64) -> Options {
     let wanted = (launch.ctas() as f64 * share).ceil() as u32;
     let sample_blocks = (share < 1.0).then(|| wanted.max(LEAST_SAMPLE));
@@ -263,8 +265,8 @@ fn limit(work: &Work<'_>) -> u64 {
     ((flop * INSTRUCTIONS_PER_FLOP) as u64).max(LEAST_INSTRUCTIONS)
 }
 
-/// Sorts what ended a launch. All of it leaves the device unharmed; after a crash the worker is replaced all the same,
-/// because a session treats every device alike.
+/// Classifies an error of a launch. None of them harms the device. A session still replaces the worker after a crash,
+/// because it treats every device alike.
 fn sort(kernel: &str, error: LaunchError) -> Fault {
     match error {
         LaunchError::Refused(reason) => Fault::Refused(format!("the launch of `{kernel}` is refused: {reason}")),
@@ -329,7 +331,7 @@ fn describe(name: &str, gpu: &Gpu) -> DeviceInfo {
     }
 }
 
-/// The ceilings of the real GPU, from the rates that the model has of it.
+/// Returns the ceilings of the real GPU, from the rates in its model.
 fn peaks(gpu: &Gpu) -> Peaks {
     let rates = &gpu.rates;
     let per_clock = gpu.clock_hz * f64::from(gpu.multiprocessors);

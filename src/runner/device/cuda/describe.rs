@@ -1,11 +1,11 @@
-//! What the driver says: of a device, and of an error.
+//! What the driver reports about a device and about an error.
 
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
 
 use crate::domain::device::{DeviceInfo, Peaks, TimingMode};
 
-/// Describes a device as sessions know it.
+/// Returns the description of a device that sessions use.
 pub(super) fn describe_device(device: sys::CUdevice, number: u32) -> Result<DeviceInfo, DriverError> {
     // SAFETY: the device handle is valid.
     let get = |attribute| unsafe { result::device::get_attribute(device, attribute) };
@@ -39,7 +39,7 @@ pub(super) fn describe_device(device: sys::CUdevice, number: u32) -> Result<Devi
     })
 }
 
-/// Writes a UUID as NVML does, such as `GPU-1b2c…`.
+/// Formats a UUID as NVML does, such as `GPU-1b2c…`.
 fn uuid_text(uuid: &sys::CUuuid) -> String {
     let hex: String = uuid.bytes.iter().map(|byte| format!("{:02x}", *byte as u8)).collect();
     format!("GPU-{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
@@ -53,7 +53,7 @@ fn driver_version() -> Option<String> {
     Some(format!("{}.{}", version / 1000, version % 1000 / 10))
 }
 
-/// Returns the driver's name and sentence for an error.
+/// Returns the driver's name and description of an error.
 pub(super) fn describe(error: &DriverError) -> String {
     let text = |text: Result<&std::ffi::CStr, DriverError>| text.map(|t| t.to_string_lossy().into_owned()).ok();
     match (text(error.error_name()), text(error.error_string())) {

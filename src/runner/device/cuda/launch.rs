@@ -1,4 +1,4 @@
-//! Launches: a plan's kernels with their arguments and attributes, put on the stream.
+//! Launches: enqueues a plan's kernels with their arguments and attributes.
 
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};
@@ -12,24 +12,25 @@ use super::tensor_map::encode;
 use super::{CudaDevice, Fault, Module, Work, describe, fault};
 use crate::domain::plan::{Arg, Launch, ScalarValue};
 
-/// The most blocks of a cluster that every GPU with clusters runs; more must be asked for (CUDA C++ Programming Guide, "Thread Block
-/// Clusters").
+/// The largest cluster, in blocks, that runs on every GPU with clusters. A larger one needs an attribute of the
+/// function (CUDA C++ Programming Guide, "Thread Block Clusters").
 const PORTABLE_CLUSTER_BLOCKS: u32 = 8;
 
-/// A loaded artifact with the kernels that were looked up in it.
+/// A loaded artifact and the kernels looked up in it so far.
 pub(super) struct Loaded {
     pub(super) module: sys::CUmodule,
     pub(super) functions: HashMap<String, Function>,
 }
 
-/// A kernel, with the bytes of each of its parameters where the driver tells them.
+/// A kernel and, if the driver reports them, the sizes of its parameters in bytes.
 pub(super) struct Function {
     handle: sys::CUfunction,
     param_bytes: Option<Vec<usize>>,
 }
 
 impl CudaDevice {
-    /// Finds a kernel that takes the launch's arguments, and allows it the dynamic shared memory and the clusters that the launch wants.
+    /// Finds a kernel that takes the launch's arguments. Allows it the dynamic shared memory and the cluster size of
+    /// the launch.
     fn function(&mut self, module: Module, launch: &Launch) -> Result<sys::CUfunction, Fault> {
         let loaded = self.modules.get_mut(&module.0).ok_or_else(|| Fault::Broken("no such module".to_owned()))?;
         let function = match loaded.functions.get(&launch.kernel) {
@@ -67,7 +68,7 @@ impl CudaDevice {
         Ok(function)
     }
 
-    /// Puts the plan's launches on the stream without waiting for them.
+    /// Enqueues the plan's launches without waiting for them.
     pub(super) fn enqueue(&mut self, work: &Work<'_>) -> Result<(), Fault> {
         for launch in &work.plan.launches {
             let function = self.function(work.module, launch)?;
@@ -87,11 +88,12 @@ impl CudaDevice {
                 attrs: attributes.as_mut_ptr(),
                 numAttrs: attributes.len() as u32,
             };
-            // SAFETY: function and stream are alive; the driver copies the arguments, each of which points to 128
-            // readable bytes, before the call returns. They are as many as the kernel has parameters, none of which is larger:
-            // `check_arguments` has seen to it, but for a driver before CUDA 12.4, which does not tell. There a plan with fewer
-            // makes the driver read beyond the list: it is at the mercy of whoever wrote plan and kernel, in a process of its
-            // own, as is what the kernel does with its arguments.
+            // SAFETY: function and stream are alive. The driver copies the arguments before the call returns, and each
+            // points to 128 readable bytes. `check_arguments` has checked that there is one for each parameter and that
+            // no parameter is larger. A driver before CUDA 12.4 does not report parameters, so that check is missing
+            // there. With too few arguments, such a driver reads beyond the list. The author of plan and kernel answers
+            // for that, as for all that the kernel does with its arguments. Plan and kernel run in a process of their
+            // own.
             let status =
                 unsafe { sys::cuLaunchKernelEx(&config, function, pointers.as_mut_ptr(), ptr::null_mut()) }.result();
             status.map_err(|error| launch_fault(launch, &error))?;
@@ -107,7 +109,7 @@ impl CudaDevice {
         };
         let value = |arg: &Arg| match arg {
             Arg::Tensor(name) | Arg::Workspace(name) => Ok(Argument::of(address(name)?)),
-            // From the front: little-endian machines only.
+            // The driver reads from the front, so this needs a little-endian machine.
             Arg::Scalar(scalar) => Ok(Argument::of(match scalar.value {
                 ScalarValue::I32(value) => i64::from(value).cast_unsigned(),
                 ScalarValue::F32(value) => u64::from(value.to_bits()),
@@ -118,9 +120,9 @@ impl CudaDevice {
     }
 }
 
-/// Asks the driver for the bytes of a kernel's parameters; none where it is older than the question (CUDA 12.4).
+/// Returns the sizes of a kernel's parameters in bytes; `None` if the driver cannot report them (before CUDA 12.4).
 fn param_bytes(function: sys::CUfunction) -> Result<Option<Vec<usize>>, Fault> {
-    // SAFETY: this only looks the name up; the type is never called.
+    // SAFETY: this only looks up the name; the function is never called.
     let is_known = unsafe { sys::culib().get::<unsafe extern "C" fn()>(b"cuFuncGetParamInfo\0").is_ok() };
     if !is_known {
         return Ok(None);
@@ -132,14 +134,15 @@ fn param_bytes(function: sys::CUfunction) -> Result<Option<Vec<usize>>, Fault> {
         let status = unsafe { sys::cuFuncGetParamInfo(function, all.len(), &raw mut offset, &raw mut bytes) };
         match status.result() {
             Ok(()) => all.push(bytes),
-            // That is how it says that there are no more.
+            // The driver reports the end of the list with this error.
             Err(DriverError(sys::cudaError_enum::CUDA_ERROR_INVALID_VALUE)) => return Ok(Some(all)),
             Err(error) => return Err(fault(&error)),
         }
     }
 }
 
-/// Checks that a launch has an argument for each parameter, as large as that is, in the words of the virtual GPU.
+/// Checks that a launch has one argument of the right size for each parameter. Errors are worded as the virtual GPU
+/// words them.
 fn check_arguments(launch: &Launch, param_bytes: &[usize]) -> Result<(), String> {
     let (kernel, given, wanted) = (&launch.kernel, launch.args.len(), param_bytes.len());
     if given != wanted {
@@ -149,14 +152,14 @@ fn check_arguments(launch: &Launch, param_bytes: &[usize]) -> Result<(), String>
         let is_map = matches!(arg, Arg::TensorMap(_));
         let bytes = if is_map { MAP_BYTES } else { NUMBER_BYTES };
         if bytes < *size || (is_map && bytes != *size) {
-            // As the compiler names it.
+            // The compiler names parameters like this.
             return Err(format!("parameter `{kernel}_param_{place}` of `{kernel}` has {size} bytes, not {bytes}"));
         }
     }
     Ok(())
 }
 
-/// Returns what a launch asks for beside grid, block and shared memory.
+/// Returns a launch's attributes other than grid, block and shared memory.
 fn attributes(launch: &Launch) -> Vec<sys::CUlaunchAttribute> {
     let mut all = Vec::new();
     if let Some([x, y, z]) = launch.cluster {
@@ -182,7 +185,7 @@ fn empty_attribute(id: sys::CUlaunchAttributeID) -> sys::CUlaunchAttribute {
     attribute
 }
 
-/// Sorts an error of the launch call itself: a bad configuration leaves the context alive.
+/// Classifies an error of the launch call itself. A bad configuration leaves the context alive.
 fn launch_fault(launch: &Launch, error: &DriverError) -> Fault {
     use sys::cudaError_enum as Code;
     match error.0 {

@@ -1,4 +1,4 @@
-//! Memory of the device: buffers between guards, and how their bytes get there and back.
+//! Device memory: buffers between guard regions, and copies to and from the host.
 
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys;
@@ -6,21 +6,22 @@ use rayon::prelude::*;
 
 use super::{Buffer, CudaDevice, Fault, describe, fault};
 
-/// What lies on either side of a buffer: as much as a tile of 128 rows of 256 halves, so that a whole tile at a ragged end lands
-/// in it. A multiple of the 256 bytes to which the driver aligns what it allocates, so that a buffer is aligned to them, too.
+/// Size in bytes of the guard region on either side of a buffer. It equals a tile of 128 rows of 256 halves, so a whole
+/// tile at a ragged end lands in the guard region. It is a multiple of 256 bytes, the driver's alignment of
+/// allocations, so buffers keep that alignment.
 const GUARD_BYTES: usize = 64 << 10;
 
-/// What guards and new buffers are filled with: all bits set are a NaN of every dtype, so that who reads beyond an end, or what
-/// nobody wrote, gets an output that is none.
+/// The byte that fills guard regions and new buffers. All bits set are a NaN of every dtype. So a kernel that reads out
+/// of bounds or reads unwritten memory gets a NaN output.
 const GUARD: u8 = 0xff;
 
-/// What is copied to the host at a time: long enough for the bus to run at its rate, short enough for a core's cache.
+/// Bytes copied to the host at a time: enough for the bus to run at its full rate, few enough for a core's cache.
 const WINDOW_BYTES: usize = 4 << 20;
 
-/// What one core compares at a time. Below, handing it out takes longer than comparing it.
+/// Bytes that one core compares at a time. With fewer bytes, handing out the work takes longer than comparing.
 const COMPARED_BYTES: usize = 256 << 10;
 
-/// Where a buffer lies: a guard, its bytes, a guard.
+/// Location of a buffer: guard region, contents, guard region.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub(super) allocated: sys::CUdeviceptr,
@@ -28,19 +29,19 @@ pub(super) struct Place {
     pub(super) bytes: usize,
 }
 
-/// Page-locked host memory that the device's memory is looked at through: the bus reaches its rate only there, and the pages of
-/// a new vector cost more than the copy.
+/// Page-locked host memory through which device memory is read. The bus reaches its full rate only with page-locked
+/// memory. The pages of a new vector cost more than the copy.
 pub(super) struct Window(*mut u8);
 
 impl Window {
     pub(super) fn new() -> Result<Self, DriverError> {
-        // SAFETY: the memory is freed once, by whoever made the window.
+        // SAFETY: the owner of the window frees the memory, once.
         Ok(Self(unsafe { result::malloc_host(WINDOW_BYTES, 0)? }.cast()))
     }
 
-    /// Frees the memory, which nobody may look at any more.
+    /// Frees the memory. It must not be used afterwards.
     pub(super) fn free(&mut self) {
-        // SAFETY: it came from `malloc_host`. An error at the end of the process changes nothing.
+        // SAFETY: the memory came from `malloc_host`. An error at the end of the process changes nothing.
         let _ = unsafe { result::free_host(self.0.cast()) };
     }
 }
@@ -50,7 +51,8 @@ impl CudaDevice {
         self.buffers.get(&buffer.0).copied().ok_or_else(|| Fault::Broken("no such buffer".to_owned()))
     }
 
-    /// What is freed is not overwritten: nobody gets at it but by this, and this overwrites what it gives.
+    /// Allocates a buffer and overwrites all of it. So `give_back` need not overwrite the memory that it frees, which
+    /// is accessible only through a later allocation.
     pub(super) fn allocate(&mut self, bytes: usize) -> Result<Buffer, Fault> {
         let all = bytes + 2 * GUARD_BYTES;
         // SAFETY: the memory is given out as a handle and only reached through this device.
@@ -65,7 +67,7 @@ impl CudaDevice {
     pub(super) fn give_back(&mut self, buffer: Buffer) -> Result<(), Fault> {
         self.settle()?;
         match self.buffers.remove(&buffer.0) {
-            // SAFETY: it came from `alloc`, was just taken out of the table, and nothing is running.
+            // SAFETY: the memory came from `alloc`, was just removed from the table, and nothing is running.
             Some(place) => unsafe { result::free_sync(place.allocated) }.map_err(|error| fault(&error)),
             None => Ok(()),
         }
@@ -77,7 +79,8 @@ impl CudaDevice {
             return Err(Fault::Broken(format!("{} bytes written to a buffer of {size}", bytes.len())));
         }
         self.pending = true;
-        // SAFETY: the buffer has exactly these many bytes. They are pageable, so the driver has taken them when it returns.
+        // SAFETY: the buffer has exactly this many bytes. The source is pageable, so the driver has copied it when the
+        // call returns.
         unsafe { result::memcpy_htod_async(address, bytes, self.stream) }.map_err(|error| fault(&error))
     }
 
@@ -87,7 +90,7 @@ impl CudaDevice {
             return Err(Fault::Broken(format!("{} bytes copied to a buffer of {}", from.bytes, to.bytes)));
         }
         self.pending = true;
-        // SAFETY: both buffers have exactly these many bytes, and none is freed before the stream was waited for.
+        // SAFETY: both buffers have exactly this many bytes. Neither is freed before the stream is synchronised.
         unsafe { result::memcpy_dtod_async(to.address, from.address, from.bytes, self.stream) }
             .map_err(|error| fault(&error))
     }
@@ -122,14 +125,15 @@ impl CudaDevice {
         Ok(true)
     }
 
-    /// Puts a fill of memory that is its own on the stream.
+    /// Enqueues a fill of a buffer, its guard regions or a part of them.
     pub(super) fn set(&mut self, address: sys::CUdeviceptr, bytes: usize, byte: u8) -> Result<(), Fault> {
         self.pending = true;
-        // SAFETY: the caller names memory of a buffer and its guards.
+        // SAFETY: the caller passes memory of a buffer and its guard regions.
         unsafe { result::memset_d8_async(address, byte, bytes, self.stream) }.map_err(|error| fault(&error))
     }
 
-    /// Shows memory of the device to `look`, a window at a time, from the offset that it is told, until it says stop.
+    /// Copies device memory to the host, one window at a time. Passes each window to `look` with its offset, until
+    /// `look` returns false. Returns whether `look` accepted all windows.
     fn look(
         &mut self,
         address: sys::CUdeviceptr,
@@ -138,9 +142,10 @@ impl CudaDevice {
     ) -> Result<bool, Fault> {
         for offset in (0..bytes).step_by(WINDOW_BYTES) {
             let size = WINDOW_BYTES.min(bytes - offset);
-            // SAFETY: the window has as many bytes, was written by the driver or is about to be, and is looked at nowhere else.
+            // SAFETY: the window has at least `size` bytes. They were written by the driver or are about to be, and
+            // nothing else uses them.
             let window = unsafe { std::slice::from_raw_parts_mut(self.window.0, size) };
-            // SAFETY: both sides have `size` bytes, and the copy is waited for before the window is looked at.
+            // SAFETY: both sides have `size` bytes, and the stream is synchronised before the window is read.
             unsafe { result::memcpy_dtoh_async(window, address + offset as u64, self.stream) }
                 .map_err(|error| fault(&error))?;
             self.synchronize()?;
@@ -152,7 +157,7 @@ impl CudaDevice {
     }
 }
 
-/// Compares, on as many cores as it is worth.
+/// Compares two slices, on several cores if they are long enough for that to pay.
 fn same(a: &[u8], b: &[u8]) -> bool {
     if a.len() <= COMPARED_BYTES {
         return a == b;

@@ -9,14 +9,14 @@ impl Replay for CudaDevice {
     fn capture(&mut self, works: &[Work<'_>], executions: u32) -> Result<Capture, Fault> {
         self.settle()?;
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
-        // SAFETY: the stream is idle; capture is ended below whatever happens in between.
+        // SAFETY: the stream is idle, and the capture is always ended below.
         unsafe { result::stream::begin_capture(self.stream, mode) }.map_err(|error| fault(&error))?;
         let enqueued = works.iter().cycle().take(executions as usize).try_for_each(|work| self.enqueue(work));
         // SAFETY: capture was begun on this stream.
         let graph = unsafe { result::stream::end_capture(self.stream) };
         enqueued?;
         let graph = graph.map_err(|error| fault(&error))?;
-        // SAFETY: the graph came from the capture; it may go once it is instantiated.
+        // SAFETY: the graph came from the capture. It may be destroyed once it is instantiated.
         let replay = unsafe {
             let replay = result::graph::instantiate(graph, sys::CUgraphInstantiate_flags(0));
             let _ = result::graph::destroy(graph);
@@ -24,7 +24,7 @@ impl Replay for CudaDevice {
         };
         let handle = self.handle();
         self.captures.insert(handle, replay);
-        // SAFETY: graph and stream are alive. Uploading now keeps it out of the first sample.
+        // SAFETY: graph and stream are alive. Uploading now keeps the upload out of the first sample.
         unsafe { result::graph::upload(replay, self.stream) }.map_err(|error| fault(&error))?;
         self.synchronize()?;
         Ok(Capture(handle))
@@ -46,7 +46,8 @@ impl Replay for CudaDevice {
 
     fn release(&mut self, capture: Capture) -> Result<(), Fault> {
         match self.captures.remove(&capture.0) {
-            // SAFETY: it was just taken out of the table, and nothing of it is running: every replay is waited for.
+            // SAFETY: the graph was just removed from the table. None of its replays is running: `replay` waits for
+            // each.
             Some(replay) => unsafe { result::graph::exec_destroy(replay) }.map_err(|error| fault(&error)),
             None => Ok(()),
         }

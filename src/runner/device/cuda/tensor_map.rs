@@ -32,8 +32,8 @@ pub(super) fn encode(map: &TensorMap, address: sys::CUdeviceptr) -> Result<Argum
     }
     let dense = vec![1_u32; rank];
     let mut encoded = Argument([0; MAP_BYTES]);
-    // SAFETY: the driver writes the 128 bytes of a map, aligned to 64, and reads as many numbers of each list as the rank says,
-    // strides one fewer.
+    // SAFETY: the driver writes the 128 bytes of a map, aligned to 64. It reads `rank` numbers of each list, and one
+    // fewer of the strides.
     let status = unsafe {
         sys::cuTensorMapEncodeTiled(
             ptr::from_mut(&mut encoded).cast(),
@@ -46,7 +46,7 @@ pub(super) fn encode(map: &TensorMap, address: sys::CUdeviceptr) -> Result<Argum
             dense.as_ptr(),
             sys::CUtensorMapInterleave::CU_TENSOR_MAP_INTERLEAVE_NONE,
             swizzle,
-            // Whole sectors of two: what is fetched is read to its end by a neighbouring box or block.
+            // Fetch 128 bytes into L2: a neighbouring box or block reads the rest.
             sys::CUtensorMapL2promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
             sys::CUtensorMapFloatOOBfill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
         )

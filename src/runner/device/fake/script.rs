@@ -1,16 +1,17 @@
-//! What goes wrong around the fake device because a test asks for it.
+//! Faults around the fake device that a test asks for.
 //!
-//! `OPTLOOP_FAKE_FAULTS` names a file. Each of its lines is a stage and what happens there, once: the line is removed when it
-//! does, for the next worker is another process and must not meet it again.
+//! `OPTLOOP_FAKE_FAULTS` names a file. Each line has a stage and what happens there, once. The line is removed when it
+//! takes effect, because the next worker is another process and must not repeat it.
 //!
 //! ```text
 //! check pass
 //! check hang /tmp/told
 //! ```
 //!
-//! The stages are `hello`, `self_check`, `accept`, `enter`, `replay` and the steps that a worker tells of. This worker
-//! hangs at its second check; before, it writes its number to the file, which may be a pipe. The device itself knows of
-//! its self-check only: the others are met by the [worker](crate::runner::fake_worker) around it.
+//! The stages are `hello`, `self_check`, `accept`, `enter`, `replay` and the steps that a worker reports. In the
+//! example, the worker hangs at its second check. Before that, it writes its process id to the file, which may be a
+//! pipe. The device itself handles the self-check only. The [worker](crate::runner::fake_worker) around it handles the
+//! other stages.
 
 use std::fs;
 use std::io::Write;
@@ -18,36 +19,36 @@ use std::path::PathBuf;
 
 use crate::runner::child;
 
-/// What may happen at a stage.
+/// What can happen at a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InjectedFault {
     /// Nothing, this time.
     Pass,
     /// The process is killed.
     Die,
-    /// It hangs.
+    /// The process hangs.
     Hang,
-    /// Somebody's talk gets into the pipe.
+    /// Unrelated output gets into the pipe.
     Chatter,
     /// The process is killed in the middle of a frame.
     Cut,
-    /// The device computes something wrong.
+    /// The device computes a wrong result.
     Wrong,
 }
 
-/// A list of what is to happen.
+/// A list of faults to come.
 #[derive(Debug, Clone)]
 pub struct Script {
     path: PathBuf,
 }
 
 impl Script {
-    /// Returns the list that the environment names, if it does.
+    /// Returns the list that the environment names, or `None` if it names none.
     pub fn asked() -> Option<Self> {
         std::env::var_os("OPTLOOP_FAKE_FAULTS").map(|path| Self { path: path.into() })
     }
 
-    /// Takes the first line for a stage off the list.
+    /// Removes the first line for a stage from the list and returns its fault. Returns `None` if there is no such line.
     pub fn at(&self, stage: &str) -> Option<InjectedFault> {
         let text = fs::read_to_string(&self.path).ok()?;
         let mut lines: Vec<&str> = text.lines().collect();
@@ -70,7 +71,7 @@ impl Script {
 }
 
 impl InjectedFault {
-    /// Lets it happen to this process, which speaks through `out`. Returns what is left to the device.
+    /// Makes the fault happen to this process, which writes to `out`. Returns the fault, for the device to act on.
     pub fn happen(self, out: &mut dyn Write) -> Self {
         match self {
             Self::Die => child::end(),
@@ -78,7 +79,7 @@ impl InjectedFault {
                 std::thread::park();
             },
             Self::Chatter => {
-                // The supervisor has what it needs either way.
+                // The supervisor has all it needs even if this write fails.
                 let _ = out.write_all(b"Loading the model, please wait a moment ...\n").and_then(|()| out.flush());
             }
             Self::Cut => {
