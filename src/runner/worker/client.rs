@@ -73,7 +73,7 @@ impl Worker {
         };
         let mut patience = patience.into();
         if info.time_source() == TimeSource::Modelled {
-            // The CPU executes these launches, so they may take as long as any step on it.
+            // The CPU executes these launches, so they may take as long as a step.
             patience.launch = patience.step;
         }
         Ok(Self { program, patience, process: Some(process), self_check: None, info, no_cuda })
