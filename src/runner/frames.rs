@@ -47,7 +47,7 @@ pub enum FrameError {
          start it again"
     )]
     Version(u32),
-    /// A checksum does not fit.
+    /// A checksum does not match.
     #[error("the {0} of a frame was damaged on its way: its checksum does not fit")]
     Damaged(&'static str),
     /// The length exceeds that of any message.
@@ -74,7 +74,7 @@ pub enum FrameError {
 /// A message sent in frames.
 pub trait Message {
     /// Returns the texts that the process at the other end can choose freely, such as a log or an error. Secrets are
-    /// masked only in these: a name, a number or a CUBIN that looks like a secret is none.
+    /// masked only in these: a name, a number or a CUBIN that looks like a secret is not one.
     fn free_texts(&mut self) -> Vec<&mut String> {
         Vec::new()
     }

@@ -107,7 +107,7 @@ pub struct AcceptanceRequest {
     pub tolerance: Tolerance,
     /// The largest errors on random inputs of the case itself. A winner may have to meet a tighter limit there.
     pub accuracy: Tolerance,
-    /// The case that it is about to win, or a scaled one on a device that models its times.
+    /// The case that the variant is about to win, or a scaled one on a device that models its times.
     pub case: PlannedCase,
     /// Cases that are not in the workload.
     pub hidden: Vec<PlannedCase>,

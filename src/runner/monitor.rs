@@ -62,8 +62,8 @@ impl Monitor {
     ///
     /// `own` are the processes that already hold the GPU for us, such as a worker that has opened its device. Their
     /// descendants count as ours, too, because a baseline's command may be a wrapper. In a container NVML may list
-    /// nothing, or process IDs of another namespace. None of our own is listed then, so only the count tells theirs
-    /// from ours. If more processes are listed than we have, the surplus is reported without names.
+    /// nothing, or process IDs of another namespace. None of our processes is listed then, so only the count tells
+    /// theirs from ours. If more processes are listed than we have, the surplus is reported without names.
     pub fn others(&self, own: &[u32]) -> Vec<String> {
         others(&self.listed(), own, parent)
     }
@@ -111,8 +111,8 @@ fn no_nvml(error: &NvmlError) -> String {
 
 /// Maps NVML's throttle reasons to those that matter here.
 ///
-/// An idle GPU, application clocks, a synchronised boost group and a display are no throttling: the GPU is as fast as
-/// it was asked to be.
+/// An idle GPU, application clocks, a synchronised boost group and a display are not throttling. The GPU is then as
+/// fast as it was asked to be.
 fn throttle(reasons: ThrottleReasons) -> BTreeSet<Throttle> {
     let mapped = [
         (ThrottleReasons::SW_POWER_CAP, Throttle::PowerCap),

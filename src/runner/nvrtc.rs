@@ -2,7 +2,7 @@
 //!
 //! cudarc finds NVRTC by library name and panics if there is none. Its safe interface cannot read a CUBIN, and it drops
 //! the log of a success. So this module opens the library that the [toolchain](super::toolchain) found and binds the
-//! nine functions it needs (NVRTC documentation, chapters "Basic Usage" and "Supported Compile Options").
+//! nine functions it needs. See the NVRTC documentation, chapters "Basic Usage" and "Supported Compile Options".
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};

@@ -48,7 +48,7 @@ pub fn of_case(
     Ok(CaseRequest { case: case.clone(), plan, incumbent_ns: None, scaled })
 }
 
-/// Fills in the plans of shapes near a case that no workload names. The same source must be right on them.
+/// Fills in the plans of shapes that are near a case and in no workload. The same source must be right on them.
 pub fn hidden(
     family: &Family,
     params: &Params,
@@ -64,7 +64,7 @@ pub fn hidden(
         let near = Case { name: case.name.clone(), dims, regime: case.regime };
         match same_source(family, params, &near, case, workload, device) {
             Ok(planned) => hidden.extend(planned),
-            // The manifest promises correctness only on shapes that the family accepts.
+            // The manifest promises correctness only on the requested shapes.
             Err(problem) => tracing::debug!("{} is not asked of a hidden shape: {problem}", family.name),
         }
     }

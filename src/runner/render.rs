@@ -9,9 +9,9 @@ use crate::secrets;
 
 /// Renders the variant of `family` at `params`, with `specialization` as compile-time constants.
 ///
-/// Templates use `<$ NAME $>` for values, `<% if … %>` for blocks and `<# … #>` for comments, since the usual braces
-/// collide with C++ and inline PTX. A name that is not bound is an error. Beside the numbers of
-/// [`Family::template_values`] a template may use the string `DTYPE`.
+/// Templates use `<$ NAME $>` for values, `<% if … %>` for blocks and `<# … #>` for comments. The usual braces collide
+/// with C++ and inline PTX. A name that is not bound is an error. Beside the numbers of [`Family::template_values`] a
+/// template may use the string `DTYPE`.
 pub fn render(family: &Family, specialization: &Dims, dtype: Dtype, params: &Params) -> Result<Variant, String> {
     let values = family.template_values(specialization, dtype, params).map_err(|error| error.to_string())?;
     let mut context = Context::new();

@@ -16,12 +16,12 @@ use crate::domain::workload::Tolerance;
 /// whatever is left of it was not written.
 pub const POISON: u8 = 0xff;
 
-/// Number of random directions in which the inputs are moved to see how far a row goes. A row may not move in a single
-/// one.
+/// Number of random directions in which the inputs are moved to see how far an output row moves. In some directions a
+/// row may happen not to move.
 const DIRECTIONS: usize = 4;
 
 /// How much further than in those directions a row may move. One number can decide a row, such as the gap between two
-/// scores. In a row of 500, the largest of four random moves is then below a quarter of a typical one. In a row of
+/// scores. In one row of 500, the largest of four random moves is then below a quarter of a typical one. In one row of
 /// 10,000, the errors of an honest kernel are four times a typical one.
 const ALLOWED_MOVES: f64 = 8.0;
 
@@ -117,7 +117,7 @@ impl Expectation {
             .collect();
         let error_sum: f64 = row_errors.iter().map(|(_, error, _)| error).sum();
         let scale_sum: f64 = row_errors.iter().map(|(_, _, scale)| scale).sum();
-        // A row that happens to cancel to almost nothing is compared with a tenth of the output's scale instead.
+        // A row that happens to cancel to almost nothing is measured against a tenth of the output's scale instead.
         let least_scale = 0.01 * scale_sum / self.rows.len() as f64;
         let (worst, worst_row) = row_errors
             .into_iter()
@@ -148,12 +148,13 @@ fn rounding(dtype: Dtype) -> f32 {
     match dtype {
         // One rounding, as in a kernel that scales its queries before it multiplies them.
         Dtype::F16 => 1.0 / 2048.0,
-        // A sequential sum of 8192 products loses as much as 45 roundings of each, of 2^-24. TF32 loses 8192.
+        // A sequential sum of 8192 products loses as much as 45 roundings of each, of 2^-24. TF32 loses as much as
+        // 8192.
         Dtype::F32 => 64.0 / (1 << 24) as f32,
     }
 }
 
-/// Half of the smallest number of a dtype.
+/// Half of the smallest positive number of a dtype.
 fn least_rounding(dtype: Dtype) -> f64 {
     match dtype {
         Dtype::F16 => 2.0_f64.powi(-25),

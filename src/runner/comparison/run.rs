@@ -106,7 +106,8 @@ impl<'a> ComparisonRun<'a> {
         }
     }
 
-    /// Plays rounds until there are enough samples. Their number is even, so that drift cancels. Returns how they went.
+    /// Plays rounds until there are enough samples, and returns how they went. Drift cancels in an even number of
+    /// rounds.
     pub(super) async fn play(&mut self, policy: &Policy) -> Result<Played, ComparisonError> {
         let (mut counted, mut discarded): (usize, usize) = (0, 0);
         self.size_groups(policy).await?;

@@ -22,7 +22,7 @@ pub struct Data {
 }
 
 impl Data {
-    /// Draws the inputs of a seed and computes the expected output. The latter is slow: at most `oracle_flop` in
+    /// Draws the inputs of a seed and computes the expected output. The latter is slow, at most `oracle_flop` in
     /// float64.
     pub fn new(problem: &Problem<'_>, oracle_flop: f64, seed: u64) -> Self {
         Self::of(problem, &draw(problem, seed), oracle_flop, seed)
@@ -33,8 +33,7 @@ impl Data {
         self.inputs.iter().map(|(_, bytes)| bytes.len()).sum()
     }
 
-    /// Makes new data by rotating every input by a random amount. This takes a fraction of the time of drawing new
-    /// inputs.
+    /// Rotates every input by an amount drawn from the seed. This takes a fraction of the time of drawing new inputs.
     pub fn turned(&self, problem: &Problem<'_>, oracle_flop: f64, seed: u64) -> Self {
         let (dtype, mut rng) = (problem.dtype, SmallRng::seed_from_u64(seed));
         let turn = |(name, bytes): &(String, Vec<u8>)| {

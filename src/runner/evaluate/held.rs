@@ -6,7 +6,7 @@ use crate::domain::artifact::Artifact;
 use crate::domain::plan::LaunchPlan;
 use crate::runner::device::{Capture, Device, Fault, Module, Problem, Work};
 
-/// Loads an artifact, calls a function with it, and unloads it. State in its kernels' global variables is lost.
+/// Loads an artifact, calls a function with it, and unloads it with its global variables.
 pub fn with_module<T>(
     device: &mut dyn Device,
     case: &str,
@@ -31,8 +31,8 @@ pub fn with_sets<T>(
     given_back(case, done, sets.free(device))
 }
 
-/// Captures one execution of every work, calls a function with the capture, and releases it. The buffers and the module
-/// may be freed afterwards.
+/// Captures one execution of every work, calls a function with the capture, and releases it. Buffers and module may
+/// then be freed.
 pub fn with_capture<T>(
     device: &mut dyn Device,
     case: &str,

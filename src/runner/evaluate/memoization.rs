@@ -41,8 +41,8 @@ const MOST_BYTES: usize = 8 << 30;
 /// that skips work takes several times as long.
 const MOST_SLOWDOWN: f64 = 1.5;
 
-/// Extra time of a replay with few executions: starting a graph and the two events around it after a pause. With 5 us,
-/// and no allowance for memory, 13 honest kernels of cases with 8 to 34 MB a set were called cheats (H200, 2026-11-22,
+/// Extra time of a replay with few executions: starting a graph and the two events around it after a pause. With 5 us
+/// and no memory allowance, 13 honest kernels of cases with 8 to 34 MB a set were called cheats (H200, 2026-11-22,
 /// three sessions). One of them takes 4.79 us, and took 10.51 us on three sets.
 const REPLAY_NS: f64 = 8_000.0;
 

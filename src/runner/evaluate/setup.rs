@@ -28,8 +28,7 @@ pub struct Setup<'a> {
     pub plan: &'a LaunchPlan,
     /// The buffers.
     pub sets: &'a Sets,
-    /// Seed that, with a check's data, draws which sets the check inspects. Other variants may share the data, so it is
-    /// not enough.
+    /// Seed that, with a check's data, determines which sets the check inspects. Other variants may share the data.
     pub seed: u64,
 }
 

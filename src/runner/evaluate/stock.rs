@@ -34,7 +34,7 @@ impl DataKey {
 
 /// Data kept between evaluations, within a memory limit.
 pub struct Stock {
-    /// In the order of use, the most recently used last.
+    /// In order of use, the latest last.
     kept: RefCell<Vec<(DataKey, Rc<Data>)>>,
     most_bytes: usize,
 }
@@ -60,7 +60,7 @@ impl Stock {
             place.map(|place| kept.remove(place).1)
         };
         let data = known.unwrap_or_else(|| {
-            // Room is made first, so that freed memory can be reused.
+            // Room is made first, to reuse the freed memory.
             self.make_room(problem.tensors().iter().map(|tensor| tensor.bytes()).sum());
             Rc::new(Data::new(problem, oracle_flop, seed))
         });

@@ -32,8 +32,7 @@ pub struct Probe {
     pub work: f64,
 }
 
-/// The loop counts of the probes. The rate does not depend on them once a launch's start and end are a small part of
-/// it.
+/// Loop counts of the probes. In long loops a launch's start and end are negligible, and the rate is constant.
 #[derive(Debug, Clone, Copy)]
 pub struct Effort {
     /// Steps of the arithmetic loops.
@@ -43,8 +42,7 @@ pub struct Effort {
 }
 
 impl Effort {
-    /// Loops of hundreds of thousands of clocks or more. The start and end of a launch take some thousands and hardly
-    /// matter.
+    /// At least hundreds of thousands of clocks. A launch's start and end take some thousands and hardly matter.
     pub const FULL: Self = Self { steps: 400, sweeps: 128 };
 }
 
@@ -54,7 +52,7 @@ const MMA: &str = include_str!("../../../kernels/peaks/mma.cu");
 const WGMMA: &str = include_str!("../../../kernels/peaks/wgmma.cu");
 const EMPTY: &str = include_str!("../../../kernels/peaks/empty.cu");
 
-/// Threads of a block in `read.cu`. With 8 loads of 16 bytes a thread, they also give the bytes of a chunk.
+/// Threads of a block in `read.cu`. Each reads 8 x 16 bytes of a chunk.
 const READ_THREADS: u32 = 512;
 const CHUNK_BYTES: u64 = READ_THREADS as u64 * 8 * 16;
 
@@ -67,7 +65,7 @@ pub fn probes(device: &DeviceInfo, effort: Effort) -> Vec<Probe> {
     let l2 = device.l2_bytes;
     // Two blocks are resident on a multiprocessor at once.
     let resident = device.sms * 2;
-    // More than a quarter of the memory may not be free.
+    // Possibly no more than a quarter of the memory is free.
     let large = chunks((SWEEP_L2_SIZES * l2).min(device.memory_bytes / 4));
     // As large as the rotated buffers of a cold measurement, so that L2 keeps as much of it as of those.
     let rotated = chunks(COLD_L2_SIZES * l2);
@@ -103,7 +101,7 @@ fn read(figure: Ceiling, chunks: u32, sweeps: u32, blocks: u32) -> Probe {
     Probe { figure, source: READ, plan, work: bytes as f64 * f64::from(sweeps) }
 }
 
-/// Each copied byte is read and written, so it counts twice on the memory bus.
+/// A copied byte is read and written, so it counts twice.
 fn copy(chunks: u32, blocks: u32) -> Probe {
     let bytes = u64::from(chunks) * CHUNK_BYTES;
     let args = vec![buffer("from"), buffer("to"), int("chunks", chunks)];
@@ -142,7 +140,7 @@ fn empty() -> Probe {
     Probe { figure: Ceiling::Launch, source: EMPTY, plan: plan(&[], "empty", 1, 32, Vec::new()), work: 1.0 }
 }
 
-/// Size of the buffer in which a kernel would keep a result, if it had one.
+/// Size of the buffer for a kernel's result, if it had one.
 const SINK_BYTES: u64 = 16;
 
 fn plan(workspaces: &[(&str, u64)], kernel: &str, blocks: u32, threads: u32, args: Vec<Arg>) -> LaunchPlan {

@@ -36,8 +36,7 @@ const LAUNCH_PATIENCE: Duration = Duration::from_secs(10);
 
 const OUT_OF_TURN: &str = "a worker spoke out of turn";
 
-/// How much longer a replay may take than as many separate launches. It takes less, unless the clocks dropped
-/// meanwhile.
+/// Limit of a replay's time, as a multiple of as many separate launches. It takes less, unless the clocks dropped.
 const REPLAY_SLACK: f64 = 10.0;
 
 /// How long a worker may take for each kind of work.

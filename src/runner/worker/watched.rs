@@ -9,7 +9,7 @@ use std::io;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// How long replays go on before they are reported again. Reports are so rare that no measured time contains one.
+/// Time between reports of replays, so long that no measured time contains a report.
 pub(super) const RETELL: Duration = Duration::from_secs(1);
 
 use crate::domain::artifact::Artifact;
