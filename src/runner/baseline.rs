@@ -1,8 +1,8 @@
 //! Times what a user would use instead, through a program that speaks the baseline protocol.
 //!
-//! The program lives as long as its session: it is asked to get every backend ready on a case, and then for samples, a block
-//! at a time, in turns with the variants that it is held against. Any program that speaks the protocol (docs/baselines.md)
-//! can be a workload's baseline.
+//! The program lives as long as its session. It prepares every backend on a case and then delivers groups of samples,
+//! in turns with the variants it is compared with. Any program that speaks the protocol (docs/baselines.md) can be a
+//! workload's baseline.
 
 mod drawn;
 mod fastest;
@@ -28,33 +28,33 @@ pub use fastest::fastest;
 pub use process::{Failure, answer, meant};
 pub use protocol::{Hello, Prepared, PreparedBackend, Released, Sampled};
 
-/// How long an answer may take. On an H200 importing torch and timing all 18 cases of `attention-fp16-d64` took 11 s
-/// (2026-11-20); a long case alone takes longer than all of these.
+/// How long an answer may take. On an H200, importing torch and timing all 18 cases of `attention-fp16-d64` took 11 s
+/// (2026-11-20). A single long case takes longer than all of these.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A program that times baselines.
 #[derive(Debug, Clone)]
 pub struct BaselineProgram {
-    /// optloop's executable, which guards the program.
+    /// optloop's executable, which runs the guard of the program.
     pub exe: PathBuf,
-    /// The program and its arguments; no shell sees them.
+    /// The program and its arguments, run without a shell.
     pub command: Vec<String>,
-    /// The project, in which it runs.
+    /// The project's folder, in which the program runs.
     pub folder: PathBuf,
     /// The CUDA device to time on.
     pub device: u32,
-    /// The shortest sample.
+    /// The shortest sample, in nanoseconds.
     pub min_sample_ns: f64,
 }
 
-/// Inputs on their way into files, which takes seconds where a case is large: a comparison begins with it.
+/// Inputs being written to files at the start of a comparison. This takes seconds for a large case.
 pub struct Drawing(JoinHandle<Result<(TempDir, Drawn), String>>);
 
 impl Drawing {
-    /// Begins to draw the inputs of a seed, the same that variants get.
+    /// Starts drawing the inputs of a seed, the same that variants get.
     pub fn begin(op: &'static dyn Op, dtype: Dtype, case: &Case, input_seed: u64) -> Self {
         let dims = case.dims.clone();
-        // The folder is where it is written to: one that nobody waits for any more is removed behind the last file.
+        // The task owns the folder, so a folder that is no longer wanted is removed after its last file is written.
         Self(tokio::task::spawn_blocking(move || {
             let folder = tempfile::tempdir().map_err(|error| format!("there is no temporary folder: {error}"))?;
             let drawn = Drawn::new(op, &dims, dtype, input_seed, folder.path())?;
@@ -63,7 +63,7 @@ impl Drawing {
     }
 }
 
-/// A baseline program that runs. It dies when this is dropped.
+/// A running baseline program, killed on drop.
 pub struct BaselineProcess {
     hello: Hello,
     min_sample_ns: f64,
@@ -72,33 +72,33 @@ pub struct BaselineProcess {
     gone: String,
 }
 
-/// One of the ways in which the program can compute a case.
+/// One way in which the program can compute a case.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Backend {
     /// The program's name for it.
     pub name: String,
-    /// Ready to be sampled, or why not in one sentence.
+    /// Ready for sampling, or one sentence on why it is not.
     pub ready: Result<Ready, String>,
 }
 
-/// What is known of a backend that can be sampled.
+/// What is known about a backend that can be sampled.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ready {
-    /// Executions in one replay; a sample is the replay's time over it.
+    /// Executions per replay. A sample is the replay's time divided by this.
     pub launches_per_sample: u32,
-    /// Time of one call by a user who captures no graphs, where it was taken.
+    /// Nanoseconds of one call without CUDA graphs; `None` if not taken.
     pub eager_ns: Option<f64>,
-    /// Its own error against the float64 oracle, where its output was given.
+    /// Its error relative to the float64 oracle; `None` if the program gave no output.
     pub relative_l2: Option<f64>,
 }
 
 impl BaselineProgram {
-    /// Starts it and hears who it is. The error says in one sentence why there is no baseline.
+    /// Starts the program and reads its description. The error says in one sentence why there is no baseline.
     pub async fn start(&self) -> Result<BaselineProcess, String> {
         self.start_within(PATIENCE).await
     }
 
-    /// Starts it; no answer, now or later, may take longer than `patience`.
+    /// Starts the program. No answer, now or later, may take longer than `patience`.
     pub async fn start_within(&self, patience: Duration) -> Result<BaselineProcess, String> {
         let mut process = Process::start(&self.exe, &self.command, &self.folder, patience)?;
         let hello = process.ask(&Request::Hello { protocol: VERSION, device: self.device }).await;
@@ -122,19 +122,19 @@ impl BaselineProgram {
 }
 
 impl BaselineProcess {
-    /// Returns who the program is.
+    /// Returns the program's description of itself.
     pub fn hello(&self) -> &Hello {
         &self.hello
     }
 
-    /// Returns the process's number, to tell it from other processes on the device. `None` once it is gone.
+    /// Returns the process ID, which tells it from other processes on the device. `None` once the process has ended.
     pub fn pid(&self) -> Option<u32> {
         self.process.as_ref().and_then(Process::pid)
     }
 
-    /// Gets every backend ready on a case, in the case's regime, on the inputs that variants with the same seed get.
+    /// Prepares every backend on a case, in the case's regime, on the inputs that variants with the same seed get.
     ///
-    /// What an earlier case took is freed by [`Self::release`], or by this.
+    /// [`Self::release`], or the next call, frees what the case took.
     pub async fn prepare(
         &mut self,
         op: &'static dyn Op,
@@ -146,7 +146,7 @@ impl BaselineProcess {
         self.prepare_wanted(None, op, dtype, case, l2_bytes, Drawing::begin(op, dtype, case, input_seed)).await
     }
 
-    /// Gets one backend ready on inputs that are drawn, which is all that a comparison needs: see [`Self::prepare`].
+    /// Prepares one backend on inputs already drawn, which is all that a comparison needs. See [`Self::prepare`].
     pub async fn prepare_one(
         &mut self,
         backend: &str,
@@ -195,9 +195,9 @@ impl BaselineProcess {
         .await
     }
 
-    /// Replays a backend that is ready. Returns nanoseconds of one execution, a value per replay.
+    /// Replays a prepared backend. Returns nanoseconds per execution, one value per replay.
     ///
-    /// The program replays once more than it is asked, first, and does not count it: it finds the caches as others left them.
+    /// The program first does one replay that it does not count, because others have used the caches.
     pub async fn sample(&mut self, backend: &str, samples: usize) -> Result<Vec<f64>, String> {
         let Sampled { samples_ns } = self.ask(&Request::Sample { backend, samples }).await?;
         if samples_ns.len() != samples {
@@ -214,10 +214,10 @@ impl BaselineProcess {
         self.ask::<Released>(&Request::Release).await.map(|_| ())
     }
 
-    /// Asks a program that is still there. One that fails to answer is dropped, and every later question fails, too.
+    /// Sends a request to a running program. One that fails to answer is dropped, and every later request fails, too.
     async fn ask<T: DeserializeOwned>(&mut self, request: &Request<'_>) -> Result<T, String> {
-        // It is out of here while it is asked: whoever gives up waiting for the answer drops it, or the next question
-        // would get that answer.
+        // The process is taken out during the request. A cancelled caller thus drops it. Otherwise the next request
+        // would get the pending answer.
         let Some(mut process) = self.process.take() else { return Err(self.gone.clone()) };
         match process.ask(request).await.and_then(meant) {
             Ok(answer) => {
@@ -240,7 +240,7 @@ fn plausible(ns: f64) -> bool {
     ns.is_finite() && ns > 0.0
 }
 
-/// Computes something for seconds without holding up what else the session waits for.
+/// Runs a computation of seconds without delaying the session's other tasks.
 async fn blocking<T: Send + 'static>(what: impl FnOnce() -> Result<T, String> + Send + 'static) -> Result<T, String> {
     tokio::task::spawn_blocking(what).await.map_err(|error| error.to_string())?
 }

@@ -1,43 +1,44 @@
 //! Times plans by graph replay.
 //!
-//! A plan comes as one work for each set of buffers and is executed on all of them in turns: a rotation. A replay is always a
-//! whole number of rotations. In the warm regime there is one set, and a rotation is one execution.
+//! A plan comes as one work for each set of buffers. A rotation executes it once on each set in turn. A replay is
+//! always a whole number of rotations. In the warm regime there is one set, so a rotation is one execution.
 
 use super::device::{Capture, Fault, Replay, Work};
 use crate::domain::comparison::FAR;
 use crate::domain::timing::Timing;
 use crate::domain::verdict::Policy;
 
-/// The most executions in one graph, unless a rotation has more: beyond it instantiation costs more than resolution gains.
+/// The most executions in one graph, unless a rotation has more. Beyond this, instantiation costs more than resolution
+/// gains.
 const MAX_EXECUTIONS: u32 = 1000;
 
-/// How long a replay lasts that is a sample from the first on: cold caches and rising clocks are a hundredth of it.
+/// Replays of at least this duration need no warm-up: cold caches and rising clocks change them by one percent.
 const LONG_NS: f64 = 100e6;
 
-/// Tells whether a replay lasts so long that none has to come before it to warm up what others left cold.
+/// Returns whether a replay is so long that it needs no warm-up after others have used the caches.
 pub fn is_long(replay_ns: f64) -> bool {
     replay_ns >= LONG_NS
 }
 
-/// Executions captured so often that a replay lasts as long as a sample has to, and warmed up.
+/// Enough captured executions to fill a sample, warmed up.
 pub struct Prepared {
-    /// The capture, to be released by who asked for it.
+    /// The capture, which the caller must release.
     pub capture: Capture,
     /// Executions in one replay.
     pub executions: u32,
-    /// Samples that were taken on the way: those of a rotation that lasts long enough by itself.
+    /// Samples already taken: those of a rotation that is long enough by itself.
     pub samples_ns: Vec<f64>,
-    /// How long the last replay took.
+    /// Duration of the last replay in nanoseconds.
     pub replay_ns: f64,
 }
 
-/// Finds out how many executions fill a sample, captures them, and warms them up.
+/// Finds how many executions fill a sample, captures them, and warms them up.
 ///
-/// A fault of a replay ends the process, so nothing is released after one.
+/// A faulty replay ends the process, so nothing is released after one.
 pub fn prepare(device: &mut dyn Replay, works: &[Work<'_>], min_sample_ns: f64) -> Result<Prepared, Fault> {
     let rotation = works.len() as u32;
     let capture = device.capture(works, rotation)?;
-    // The first replay pays for cold caches and rising clocks.
+    // The first replay includes cold caches and rising clocks.
     let replay_ns = device.replay(capture)?;
     if is_long(replay_ns) {
         let samples_ns = vec![replay_ns / f64::from(rotation)];
@@ -50,7 +51,7 @@ pub fn prepare(device: &mut dyn Replay, works: &[Work<'_>], min_sample_ns: f64) 
         return Ok(Prepared { capture, executions: rotation, samples_ns, replay_ns: fastest_ns });
     }
     device.release(capture)?;
-    // The overhead of a replay hides what one rotation really takes, so a few at once are timed first.
+    // The overhead of a replay hides the time of one rotation, so a few are timed together first.
     let most = f64::from((MAX_EXECUTIONS / rotation).max(1));
     let probe = (min_sample_ns / fastest_ns).ceil().clamp(1.0, most.min(10.0)) as u32;
     let capture = device.capture(works, probe * rotation)?;
@@ -65,7 +66,7 @@ pub fn prepare(device: &mut dyn Replay, works: &[Work<'_>], min_sample_ns: f64) 
     Ok(Prepared { capture, executions, samples_ns: Vec::new(), replay_ns })
 }
 
-/// Takes as many samples as `policy.screening` says: fewer when the challenger cannot win any more.
+/// Takes as many samples as `policy.screening` says, or fewer once the challenger cannot win any more.
 pub fn screen(
     device: &mut dyn Replay,
     prepared: &Prepared,
@@ -74,10 +75,10 @@ pub fn screen(
 ) -> Result<Timing, Fault> {
     let Prepared { capture, executions, samples_ns, replay_ns } = prepared;
     let mut samples = samples_ns.clone();
-    // A long replay is no outlier. One that was captured to last so long has left no sample yet.
+    // A long replay is no outlier. One captured to last that long has no sample yet.
     let is_far = |ns| samples.first().is_some_and(|sample_ns| *sample_ns > FAR * ns);
     let far = is_long(*replay_ns) && incumbent_ns.is_some_and(is_far);
-    // Samples taken on the way may settle it. Otherwise they were for warming up.
+    // Samples already taken may be enough. Otherwise they were warm-up.
     if !is_long(*replay_ns)
         && !policy.hopeless(&samples, incumbent_ns)
         && !policy.screening.is_over(&samples, *executions)
@@ -97,7 +98,7 @@ pub fn screen(
     timing(samples, *executions)
 }
 
-/// Takes so many samples.
+/// Times works with `samples` samples.
 pub fn time(device: &mut dyn Replay, works: &[Work<'_>], samples: usize, min_sample_ns: f64) -> Result<Timing, Fault> {
     let Prepared { capture, executions, .. } = prepare(device, works, min_sample_ns)?;
     let taken = replays(device, capture, executions, samples)?;
@@ -105,13 +106,13 @@ pub fn time(device: &mut dyn Replay, works: &[Work<'_>], samples: usize, min_sam
     timing(taken, executions)
 }
 
-/// Replays a capture and returns nanoseconds of one execution, a value per replay.
+/// Replays a capture and returns nanoseconds per execution, one value per replay.
 pub fn replays(device: &mut dyn Replay, capture: Capture, executions: u32, samples: usize) -> Result<Vec<f64>, Fault> {
     (0..samples).map(|_| Ok(device.replay(capture)? / f64::from(executions))).collect()
 }
 
-/// Returns the number of samples at which to ask again whether they are enough. The answer may take a bootstrap, which lasts
-/// longer than a sample does, so it is asked for ever more rarely; at most an eighth of the samples is taken in vain.
+/// Returns the number of samples at which to ask again whether they are enough. The answer may take a bootstrap, which
+/// lasts longer than a sample, so it is asked ever more rarely. At most an eighth of the samples is wasted.
 fn ask_next(samples: usize) -> usize {
     samples + samples / 8 + 1
 }
@@ -129,7 +130,8 @@ mod tests {
     use crate::domain::sampling::Sampling;
     use crate::runner::device::Module;
 
-    /// A device on which an execution takes `each_ns`, or `factor` times that in every second replay, and a replay 1 us more.
+    /// A device on which an execution takes `each_ns`, or `factor` times that in every second replay, and a replay adds
+    /// 1 us.
     struct Steady {
         each_ns: f64,
         factor: f64,
@@ -161,7 +163,7 @@ mod tests {
         Steady { each_ns, factor: 1.0, min_sample_ns: 200_000.0, captures: Vec::new(), replays: 0, released: 0 }
     }
 
-    /// Screens on a device with so many sets of buffers; everything that was captured must have been released.
+    /// Screens on a device with `sets` sets of buffers, and checks that every capture was released.
     fn screened(device: &mut Steady, sets: usize, incumbent_ns: Option<f64>) -> Timing {
         let (plan, buffers) = (LaunchPlan { workspaces: Vec::new(), launches: Vec::new() }, HashMap::new());
         let work = Work { module: Module::default(), plan: &plan, buffers: &buffers, problem: None };
@@ -183,7 +185,7 @@ mod tests {
     fn a_sample_has_as_many_executions_as_make_it_long_enough() {
         let mut device = steady(2000.0);
         let timing = screened(&mut device, 1, None);
-        // One alone looks like 3 us, ten at once like 2.1 us each.
+        // A single one seems to take 3 us, ten together 2.1 us each.
         assert_eq!(device.captures, [1, 10, 96]);
         assert_eq!(timing.launches_per_sample, 96);
         assert!((timing.median_ns - 2010.4).abs() < 0.1, "{} ns", timing.median_ns);
@@ -212,17 +214,17 @@ mod tests {
     #[test]
     fn what_is_hopeless_ends_after_three_samples_and_what_takes_too_long_after_one() {
         assert_eq!(screened(&mut steady(2000.0), 1, Some(1000.0)).samples_ns.len(), 3);
-        // Long enough by itself: what was timed on the way settles it.
+        // The replay is long enough, so the samples already taken decide.
         let mut device = steady(5e7);
         assert_eq!(screened(&mut device, 1, Some(2e7)).samples_ns.len(), 3);
         assert_eq!((device.captures, device.replays), (vec![1], 4));
-        // As long as screening may take, or far from the incumbent.
+        // One replay is as long as screening may take; the other is far from the incumbent.
         for (each_ns, incumbent_ns) in [(1e9, None), (2e8, Some(1e7))] {
             let mut device = steady(each_ns);
             assert_eq!(screened(&mut device, 1, incumbent_ns).samples_ns.len(), 1);
             assert_eq!((device.captures, device.replays), (vec![1], 1));
         }
-        // Long, and the first replay is a sample like the others.
+        // The replay is long, so the first one is a sample like the others.
         let mut device = steady(3e8);
         assert_eq!(screened(&mut device, 1, None).samples_ns.len(), 4);
         assert_eq!((device.captures, device.replays), (vec![1], 4));

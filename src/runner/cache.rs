@@ -1,4 +1,4 @@
-//! Artifacts kept between sessions, keyed by everything that shapes them.
+//! Compiled artifacts kept between sessions. The key covers everything that determines them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ pub struct ArtifactCache {
 }
 
 impl ArtifactCache {
-    /// Keeps artifacts in `folder`, which is made on the first write.
+    /// Makes a cache in `folder`, which is created on the first write.
     pub fn new(folder: PathBuf) -> Self {
         Self { folder }
     }
@@ -35,7 +35,7 @@ impl ArtifactCache {
         (artifact.key == key).then_some(Artifact { compile_ms: 0.0, ..artifact })
     }
 
-    /// Keeps an artifact. A cache that cannot be written is told once in the log and is otherwise no matter.
+    /// Keeps an artifact. A failed write is logged once and otherwise ignored.
     pub fn put(&self, artifact: &Artifact) {
         if let Err(error) = self.write(artifact) {
             tracing::warn!("the artifact cache in {} cannot be written: {error}", self.folder.display());
@@ -47,7 +47,7 @@ impl ArtifactCache {
         let folder = path.parent().unwrap_or(Path::new("."));
         fs::create_dir_all(folder)?;
         let bytes = rmp_serde::to_vec_named(artifact).map_err(std::io::Error::other)?;
-        // Written beside and renamed, so that a reader never sees half a file.
+        // Written to a temporary file and renamed, so that a reader never sees half a file.
         let staged = folder.join(format!(".{}-{:?}", std::process::id(), std::thread::current().id()));
         fs::write(&staged, bytes)?;
         fs::rename(&staged, &path)

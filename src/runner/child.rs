@@ -1,4 +1,4 @@
-//! What the child processes of optloop have in common: how they hear, how they speak, and how they end.
+//! What optloop's child processes share: how they read requests, send replies, and end.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -11,16 +11,16 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use super::frames::{self, Message};
 use crate::secrets;
 
-/// How much of what a child says on standard error is kept: its last line is in there.
+/// How much of a child's standard error is kept. Its last line is in there.
 const TAIL_BYTES: usize = 4096;
 
-/// The longest sentence of a child that is passed on: what is longer is a dump.
+/// The longest sentence of a child that is passed on. Anything longer is a dump.
 const MAX_SENTENCE_CHARS: usize = 300;
 
-/// Reads requests from standard input on a thread of their own, which ends the process with the input.
+/// Reads requests from standard input on a separate thread, and ends the process when the input ends.
 ///
-/// So a child never outlives its parent, however that ended, not even a child in which a kernel or a compilation hangs.
-/// Requests to stop are for the session to hear: this process ends with its input and in no other way.
+/// So a child never outlives its parent, however the parent ended, even while a kernel or a compilation hangs. Signals
+/// to stop are for the session: a child ends only with its input.
 pub fn requests<T: Message + DeserializeOwned + Send + 'static>() -> mpsc::Receiver<T> {
     outlast_stops();
     let (sender, requests) = mpsc::channel();
@@ -35,7 +35,7 @@ pub fn requests<T: Message + DeserializeOwned + Send + 'static>() -> mpsc::Recei
                 }
                 Ok(None) => end(),
                 Err(error) => {
-                    // The supervisor hears it as this process's last words, if it is there.
+                    // The supervisor, if it is alive, reads this as the child's last line.
                     let _ = writeln!(io::stderr(), "{error}");
                     end();
                 }
@@ -45,27 +45,28 @@ pub fn requests<T: Message + DeserializeOwned + Send + 'static>() -> mpsc::Recei
     requests
 }
 
-/// Has Ctrl-C, SIGTERM and SIGHUP no longer end this process, up to an `exec`.
+/// Makes this process ignore Ctrl-C, SIGTERM and SIGHUP, up to an `exec`.
 ///
-/// A supervisor of services signals every process of a group, not the session alone. A child that died of it would be taken for one
-/// that a variant took down. While NVRTC compiles, its front end has SIGINT and SIGTERM for itself: of these a compiler dies then.
+/// A service manager signals every process of a group, not just the session. A child that died of the signal would look
+/// as if a variant had taken it down. NVRTC's front end handles SIGINT and SIGTERM itself while it compiles, so these
+/// still kill a compiler then.
 pub fn outlast_stops() {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};
-        // Once listened to, a signal has lost its effect for good, even when nobody listens any more.
+        // Once a listener was installed, the signal has no effect for good, even after the listener is gone.
         let Ok(listener) = tokio::runtime::Builder::new_current_thread().enable_io().build() else { return };
         let _entered = listener.enter();
         for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
-            // One that cannot be listened to keeps its effect.
+            // A signal without a listener keeps its effect.
             drop(signal(kind));
         }
     }
 }
 
-/// Returns where replies go: what was standard output. From then on, standard output is standard error.
+/// Returns the file for replies, the former standard output, and redirects standard output to standard error.
 ///
-/// A kernel's printf, a library's notice: whoever prints in this process does not speak for it.
+/// A kernel's printf or a library's message thus cannot be mistaken for a reply.
 pub fn replies() -> io::Result<File> {
     #[cfg(unix)]
     {
@@ -77,36 +78,36 @@ pub fn replies() -> io::Result<File> {
     Err(io::Error::other("child processes need a Unix system"))
 }
 
-/// Lets this process have so much address space, and no more: an allocation beyond it fails.
+/// Limits this process's address space: an allocation beyond `bytes` fails.
 pub fn limit_memory(bytes: u64) -> io::Result<()> {
     #[cfg(unix)]
     {
         use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-        // What an administrator has set lower stays.
+        // A lower limit set by an administrator stays.
         let most = getrlimit(Resource::As).maximum.map_or(bytes, |most| most.min(bytes));
         setrlimit(Resource::As, Rlimit { current: Some(most), maximum: Some(most) })?;
     }
     Ok(())
 }
 
-/// Ends this process at once, by SIGKILL.
+/// Ends this process at once with SIGKILL.
 ///
-/// `exit` would run the exit handlers of every library in here first, and the CUDA driver's waits for the kernels in its
-/// context: for one that never ends, forever.
+/// `exit` would first run the exit handlers of every loaded library. The CUDA driver's handler waits for the kernels in
+/// its context, and for a kernel that never ends, forever.
 pub fn end() -> ! {
     #[cfg(unix)]
     let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
     std::process::abort()
 }
 
-/// The end of what somebody says.
+/// The last bytes of a stream.
 #[derive(Default)]
 struct Tail(Vec<u8>);
 
 impl Tail {
     fn hear(&mut self, bytes: &[u8]) {
         self.0.extend_from_slice(bytes);
-        // Before anything is cut off: half a secret would not be known for one.
+        // Secrets are masked before the cut, because half a secret would not be recognized.
         if let Cow::Owned(masked) = secrets::mask_bytes(&self.0) {
             self.0 = masked;
         }
@@ -121,7 +122,7 @@ impl Tail {
     }
 }
 
-/// Reads a child's standard error to its end, so that it never fills up, and returns its last line.
+/// Reads a child's standard error to its end, so that the pipe never fills up, and returns the last line.
 pub async fn last_line(mut errors: impl AsyncRead + Unpin) -> String {
     let (mut tail, mut buffer) = (Tail::default(), [0; 1024]);
     while let Ok(read @ 1..) = errors.read(&mut buffer).await {
@@ -130,7 +131,7 @@ pub async fn last_line(mut errors: impl AsyncRead + Unpin) -> String {
     tail.last_line()
 }
 
-/// The same, on a thread that has nothing else to do.
+/// Does the same on a dedicated thread.
 pub fn last_line_blocking(mut errors: impl Read) -> String {
     let (mut tail, mut buffer) = (Tail::default(), [0; 1024]);
     while let Ok(read @ 1..) = errors.read(&mut buffer) {
@@ -139,7 +140,7 @@ pub fn last_line_blocking(mut errors: impl Read) -> String {
     tail.last_line()
 }
 
-/// Cuts what a program says down to one line of bearable length, without what would move a terminal's cursor.
+/// Shortens a program's output to one line without control characters that move a terminal's cursor.
 pub fn sentence(text: &str) -> String {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
     line.chars().filter(|c| !c.is_control()).take(MAX_SENTENCE_CHARS).collect()

@@ -1,4 +1,4 @@
-//! Holds comparisons: variants and a baseline sampled in turns, in a fresh process, on fresh inputs.
+//! Runs comparisons: variants and a baseline sampled in turns, in a fresh process, on held-out inputs.
 
 mod run;
 
@@ -19,7 +19,7 @@ use crate::domain::measuring::Measuring;
 use crate::domain::plan::LaunchPlan;
 use crate::domain::workload::{Case, Workload};
 
-/// What holds for every participant of a comparison.
+/// What all participants of a comparison share.
 pub struct Terms<'a> {
     /// The workload.
     pub workload: &'a Workload,
@@ -27,11 +27,11 @@ pub struct Terms<'a> {
     pub case: &'a Case,
     /// How to measure.
     pub measuring: Measuring,
-    /// Where the inputs come from.
+    /// Seed of the inputs.
     pub input_seed: u64,
-    /// No correct kernel is faster.
+    /// The floor in nanoseconds: no correct kernel is faster.
     pub floor_ns: f64,
-    /// The challenger's median in its screening, if it was screened.
+    /// The challenger's median time in its screening run; `None` without one.
     pub screened_ns: Option<f64>,
     /// Whether to measure the energy of the challenger and the baseline, which takes over a second.
     pub energy: bool,
@@ -39,11 +39,11 @@ pub struct Terms<'a> {
 
 /// A variant that takes part.
 pub struct Entry<'a> {
-    /// What it stands for.
+    /// Its role in the comparison.
     pub role: Role,
-    /// For people.
+    /// Its name, for people.
     pub name: String,
-    /// The iteration that brought it.
+    /// The iteration that produced it; `None` if none did.
     pub iteration: Option<IterationId>,
     /// The compiled variant.
     pub artifact: &'a Artifact,
@@ -53,9 +53,9 @@ pub struct Entry<'a> {
 
 /// A baseline that takes part.
 pub struct BaselineEntry<'a> {
-    /// The process that has it.
+    /// The process that runs it.
     pub process: &'a mut BaselineProcess,
-    /// The backend to hold the challenger against.
+    /// The backend to compare the challenger with.
     pub backend: String,
 }
 
@@ -65,9 +65,9 @@ pub enum ComparisonError {
     /// A participant failed: data about that variant.
     #[error("participant {participant} failed: {}", .outcome.message().unwrap_or(.outcome.kind()))]
     Failed {
-        /// Its place among the entries.
+        /// Its index among the entries.
         participant: usize,
-        /// What became of it.
+        /// Its outcome.
         outcome: Outcome,
     },
     /// The machine failed.
@@ -75,7 +75,7 @@ pub enum ComparisonError {
     Machine(#[from] WorkerError),
 }
 
-/// Adds the A/A control: the challenger, the first entry, once more.
+/// Adds the A/A control: a second copy of the first entry, the challenger.
 pub fn with_control(mut entries: Vec<Entry<'_>>) -> Vec<Entry<'_>> {
     if let Some(Entry { name, iteration, artifact, plan, .. }) = entries.first() {
         let control = Entry { role: Role::Control, name: name.clone(), iteration: *iteration, artifact, plan };
@@ -84,9 +84,9 @@ pub fn with_control(mut entries: Vec<Entry<'_>>) -> Vec<Entry<'_>> {
     entries
 }
 
-/// Holds a comparison in `worker`, a process that nothing else was asked of: the challenger is the first entry.
+/// Runs a comparison in `worker`, a process without earlier requests. The challenger is the first entry.
 ///
-/// A baseline that fails is left out of what is returned: the variants can be held against each other without it.
+/// A baseline that fails is left out of the result, because the variants can be compared without it.
 pub async fn hold(
     worker: &mut Worker,
     monitor: Option<&Monitor>,
@@ -98,7 +98,8 @@ pub async fn hold(
     let begun = Instant::now();
     let conditions = Conditions::of(terms.workload, terms.case, worker.info());
     let l2_bytes = worker.info().l2_bytes;
-    // Only the host works on it while the variants enter: whoever gets ready meanwhile finds the device to itself.
+    // Only the host draws inputs while the variants enter, so a variant that is being prepared has the device to
+    // itself.
     let drawn = |_: &_| Drawing::begin(terms.workload.op, terms.workload.dtype, terms.case, terms.input_seed);
     let drawing = baseline.as_ref().map(drawn);
     let mut run = ComparisonRun::new(worker, monitor, &terms.case.name);

@@ -17,11 +17,11 @@ use crate::secrets;
 
 pub use self::process::serve;
 
-/// The most memory of a compilation where nobody says otherwise; config.toml gives the reason.
+/// The default memory limit of a compilation. config.toml gives the reason.
 const MEMORY_BYTES: u64 = 4_000_000_000;
 
-/// A compiler for one architecture. Clones share the processes and the cache; each compilation has a process to itself,
-/// and there are as many as were ever compiling at once.
+/// A compiler for one architecture. Clones share the processes and the cache. Each compilation has its own process, so
+/// there are as many processes as ever compiled at once.
 #[derive(Clone)]
 pub struct Compiler {
     inner: Arc<Inner>,
@@ -38,12 +38,12 @@ struct Inner {
     limits: CompileLimits,
 }
 
-/// What a compilation may use before it is given up.
+/// The limits of a compilation.
 #[derive(Debug, Clone, Copy)]
 pub struct CompileLimits {
-    /// The longest that it may take.
+    /// The longest time it may take.
     pub timeout: Duration,
-    /// The most address space of its process.
+    /// The most address space of its process, in bytes.
     pub memory_bytes: u64,
 }
 
@@ -62,14 +62,14 @@ pub enum CompileError {
         /// The compiler's log.
         log: String,
     },
-    /// NVRTC failed for a reason that is not the source.
+    /// NVRTC failed for another reason than the source.
     #[error("NVRTC failed: {0}")]
     Broken(String),
 }
 
 impl Compiler {
     /// Starts `optloop compiler` from the executable `exe` with the toolchain's NVRTC, for an architecture such as
-    /// `sm_90a`. A compilation that needs more than the limits is given up.
+    /// `sm_90a`. A compilation that exceeds the limits is given up.
     pub fn new(
         exe: PathBuf,
         toolchain: Toolchain,
@@ -89,14 +89,14 @@ impl Compiler {
         &self.inner.version
     }
 
-    /// Compiles an empty kernel, so that options that NVRTC does not know are told before anything is begun.
+    /// Compiles an empty kernel, so that options unknown to NVRTC are reported before anything begins.
     pub fn probe(&self) -> Result<(), CompileError> {
         let source = "extern \"C\" __global__ void probe() {}".to_owned();
         let hash = VariantHash::of(&source);
         self.compile(&Variant { family: "probe".to_owned(), params: Params::new(), hash, source }).map(|_| ())
     }
 
-    /// Compiles a variant, or takes it from the cache. Blocks for 0.1 to 1 s: call it off the async threads.
+    /// Compiles a variant, or takes it from the cache. Blocks for 0.1 to 1 s, so call it off the async threads.
     pub fn compile(&self, variant: &Variant) -> Result<Artifact, CompileError> {
         let Inner { version, cache, arch, options, .. } = &*self.inner;
         source_rules::check_source(&variant.source).map_err(|log| CompileError::Rejected { log })?;
@@ -125,7 +125,7 @@ impl Compiler {
 }
 
 impl Inner {
-    /// Compiles in an idle process, or a new one. A process that dies or hangs is what became of the source.
+    /// Compiles in an idle process or a new one. If the process dies or hangs, the source is to blame.
     fn run(&self, source: &str) -> Result<(Vec<u8>, String, String), CompileError> {
         let mut options = self.options.clone();
         options.push(format!("--gpu-architecture={}", self.arch));
@@ -150,14 +150,14 @@ impl Inner {
     }
 }
 
-/// Returns the first error of a compiler's log, as one line.
+/// Returns the first error in a compiler's log, as one line.
 fn first_error(log: &str) -> Cow<'_, str> {
     let lines = || log.lines().map(str::trim).filter(|line| !line.is_empty());
     let named = |words: &[&str]| lines().find(|line| words.iter().any(|word| line.contains(word)));
     if let Some(line) = named(&["error", "fatal"]) {
         return line.into();
     }
-    // ptxas refuses too much shared memory without an error; what it has counted shows it.
+    // ptxas refuses too much shared memory without an error. The line with its count shows the reason.
     if let Some(line) = named(&[" smem"]) {
         let counted = line.split_once(": ").map_or(line, |(_, counted)| counted);
         return format!("ptxas refuses it and gives no error; it has counted: {counted}").into();

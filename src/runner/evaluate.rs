@@ -26,19 +26,20 @@ pub(super) use arena::{Arena, time};
 use case_run::EvaluationContext;
 pub(super) use stock::Stock;
 
-/// What is told before each step on the device: the case's name and what is being done.
+/// Called before each step on the device with the case's name and the action.
 pub(super) type Step<'a> = dyn FnMut(&str, &str) + 'a;
 
-/// What ended something early.
+/// What ended a request early.
 #[derive(Debug)]
 pub(super) enum Ended {
     /// The variant failed: an outcome.
     Outcome(Outcome),
-    /// The machine failed: no fault of the variant.
+    /// The machine failed, through no fault of the variant.
     Machine(String),
 }
 
-/// Evaluates a variant, on data from the stock. `step` is called with a case's name and what is being done, before each step on the device.
+/// Evaluates a variant on data from the stock. Calls `step` with a case's name and the action before each step on the
+/// device.
 ///
 /// An error means that the machine, not the variant, is at fault.
 pub fn evaluate(
@@ -85,7 +86,7 @@ fn measure(
     }
 }
 
-/// Returns what replays; a device that models its times does not.
+/// Returns the device's replay interface. A device that models its times has none.
 fn replays(device: &mut dyn Device) -> Result<&mut dyn Replay, Ended> {
     let name = device.info().name.clone();
     device.as_replay().ok_or_else(|| {

@@ -1,7 +1,7 @@
-//! The worker of the test suites: one on the fake device, to which happens what a test wants at a stage.
+//! The worker of the test suites: the fake device, with faults that a test injects at a stage.
 //!
-//! It stands between an ordinary worker and its supervisor, and goes by what the two say to each other. So neither of them, nor
-//! the trait [`Device`](super::device::Device), knows of faults that are injected.
+//! It sits between an ordinary worker and its supervisor and acts on their messages. So neither of them, nor the trait
+//! [`Device`](super::device::Device), knows about injected faults.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -13,7 +13,7 @@ use super::messages::{Reply, Request};
 use super::worker::{serve, serve_over};
 use super::{child, frames};
 
-/// Serves evaluations on the fake device until standard input ends, or until something has happened.
+/// Serves evaluations on the fake device until standard input ends or a fault was injected.
 pub fn serve_fake() -> anyhow::Result<()> {
     let Some(script) = Script::asked() else { return serve(&DeviceChoice::Fake) };
     let requests = child::requests::<Request>().into_iter();
@@ -23,7 +23,7 @@ pub fn serve_fake() -> anyhow::Result<()> {
     serve_over(&DeviceChoice::Fake, requests, move |reply| pipe.say(reply))
 }
 
-/// What the worker speaks through, with what is to happen to it.
+/// The worker's output, with the faults to inject.
 struct Pipe {
     script: Script,
     out: RefCell<File>,
@@ -51,7 +51,7 @@ impl Pipe {
         Ok(())
     }
 
-    /// Lets happen what is to happen at a stage.
+    /// Injects the faults of a stage.
     fn meet(&self, stage: &str) {
         if let Some(fault) = self.script.at(stage) {
             fault.happen(&mut *self.out.borrow_mut());

@@ -1,7 +1,7 @@
 //! Framed messages between processes, over any byte stream.
 //!
-//! A frame is a header of 32 bytes and a payload of MessagePack. The header checks itself, so a length is believed only when the
-//! header is whole, and it checks the payload, so nothing is decoded that was not sent:
+//! A frame is a header of 32 bytes and a payload of MessagePack. The header has a checksum of itself, so a damaged
+//! length is never used. It also has one of the payload, so nothing is decoded that was not sent:
 //!
 //! ```text
 //! 0..4    "OPTL"
@@ -11,7 +11,7 @@
 //! 28..32  BLAKE3 of the 28 bytes before, its first 4 bytes
 //! ```
 //!
-//! These 32 bytes stay as they are in every version: so that a side can tell that the other is of another one.
+//! This layout is the same in every version, so that a side can tell when the other has another version.
 
 #[cfg(test)]
 mod tests;
@@ -25,11 +25,11 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::secrets;
 
-/// What both sides must speak: raised with every change of a message. They differ only where the executable was replaced under
-/// a running session.
+/// The protocol version of both sides, raised with every change to a message. They differ only if the executable was
+/// replaced during a session.
 pub const VERSION: u32 = 9;
 
-/// The longest payload. A CUBIN with its PTX is below 1 MiB; anything near this is no message of ours.
+/// The longest payload. A CUBIN with its PTX is below 1 MiB; no message of optloop comes near this limit.
 pub const MAX_PAYLOAD_BYTES: u32 = 64 << 20;
 
 const MAGIC: [u8; 4] = *b"OPTL";
@@ -38,49 +38,49 @@ const HEADER_BYTES: usize = 32;
 /// Why there is no message.
 #[derive(Debug, thiserror::Error)]
 pub enum FrameError {
-    /// Something else came.
+    /// The bytes are not a frame.
     #[error("something that is no frame came through the pipe: `{0}`")]
     Foreign(String),
-    /// The other side is of another version.
+    /// The other side has another version.
     #[error(
         "the other side speaks version {0} of the protocol and this one {VERSION}: optloop was replaced while it ran, \
          start it again"
     )]
     Version(u32),
-    /// A checksum does not fit.
+    /// A checksum does not match.
     #[error("the {0} of a frame was damaged on its way: its checksum does not fit")]
     Damaged(&'static str),
-    /// It is longer than any message.
+    /// The length exceeds that of any message.
     #[error("a frame of {0} bytes is longer than any message")]
     TooLong(u32),
-    /// The stream ended in the middle.
+    /// The stream ended within a frame.
     #[error("the pipe ended in the middle of a frame, after {got} of {of} bytes of its {part}")]
     Truncated {
-        /// What it ended in.
+        /// The part in which it ended.
         part: &'static str,
-        /// The bytes that came.
+        /// Bytes received.
         got: usize,
-        /// The bytes that were to come.
+        /// Bytes expected.
         of: usize,
     },
-    /// It came as it was sent, and is no message.
+    /// The payload is intact but is no message.
     #[error("a whole frame is no message: {0}")]
     Meaningless(String),
-    /// The stream does not give its bytes.
+    /// The stream failed.
     #[error("the pipe cannot be read: {0}")]
     Io(#[from] io::Error),
 }
 
-/// What is sent in frames.
+/// A message sent in frames.
 pub trait Message {
-    /// Returns the texts in which the process at the other end may say anything: a log, an error. Secrets are masked in these, and
-    /// in nothing else: a name, a number or a CUBIN that looks like a secret is none.
+    /// Returns the texts that the process at the other end can choose freely, such as a log or an error. Secrets are
+    /// masked only in these: a name, a number or a CUBIN that looks like a secret is not one.
     fn free_texts(&mut self) -> Vec<&mut String> {
         Vec::new()
     }
 }
 
-/// A header that checked out.
+/// A valid header.
 #[derive(Debug, Clone, Copy)]
 struct Header {
     length: u32,
@@ -99,7 +99,7 @@ pub async fn write_async(stream: &mut (impl AsyncWrite + Unpin), message: &impl 
     stream.flush().await
 }
 
-/// Reads a message. `Ok(None)` says that the stream has ended between two frames.
+/// Reads a message. `Ok(None)` means that the stream ended between two frames.
 pub fn read<T: Message + DeserializeOwned>(stream: &mut impl Read) -> Result<Option<T>, FrameError> {
     let mut bytes = Vec::with_capacity(HEADER_BYTES);
     stream.take(HEADER_BYTES as u64).read_to_end(&mut bytes)?;
@@ -109,20 +109,20 @@ pub fn read<T: Message + DeserializeOwned>(stream: &mut impl Read) -> Result<Opt
     header.decode(&payload).map(Some)
 }
 
-/// Reads a message. `Ok(None)` says that the stream has ended between two frames.
+/// Reads a message. `Ok(None)` means that the stream ended between two frames.
 pub async fn read_async<T: Message + DeserializeOwned>(
     stream: &mut (impl AsyncRead + Unpin),
 ) -> Result<Option<T>, FrameError> {
     let mut bytes = Vec::with_capacity(HEADER_BYTES);
     (&mut *stream).take(HEADER_BYTES as u64).read_to_end(&mut bytes).await?;
     let Some(header) = Header::parse(&bytes)? else { return Ok(None) };
-    // It grows with what comes, so a length costs nothing until its bytes are there.
+    // The buffer grows with the bytes received, so a large length alone costs nothing.
     let mut payload = Vec::new();
     stream.take(u64::from(header.length)).read_to_end(&mut payload).await?;
     header.decode(&payload).map(Some)
 }
 
-/// Makes a frame of a message.
+/// Encodes a message as a frame.
 pub fn encode(message: &impl Serialize) -> io::Result<Vec<u8>> {
     let payload = rmp_serde::to_vec_named(message).map_err(io::Error::other)?;
     let length = u32::try_from(payload.len()).ok().filter(|length| *length <= MAX_PAYLOAD_BYTES);
@@ -139,7 +139,7 @@ pub fn encode(message: &impl Serialize) -> io::Result<Vec<u8>> {
 }
 
 impl Header {
-    /// Reads a header. `None` if nothing came at all.
+    /// Parses a header. Returns `None` if there were no bytes at all.
     fn parse(bytes: &[u8]) -> Result<Option<Self>, FrameError> {
         if bytes.is_empty() {
             return Ok(None);
@@ -166,7 +166,7 @@ impl Header {
         Ok(Some(Self { length, digest }))
     }
 
-    /// Decodes a payload, with secrets masked that the process at the other end has got hold of.
+    /// Decodes a payload and masks secrets that the process at the other end has obtained.
     fn decode<T: Message + DeserializeOwned>(&self, payload: &[u8]) -> Result<T, FrameError> {
         let length = self.length as usize;
         if payload.len() < length {
@@ -196,7 +196,7 @@ fn digest<const BYTES: usize>(bytes: &[u8]) -> [u8; BYTES] {
     digest
 }
 
-/// Shows what came in place of a header as a line of text.
+/// Shows the bytes that came in place of a header as a line of text.
 fn shown(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes).into_owned();
     let line = text.trim_end().chars().map(|c| if c.is_control() { '\u{fffd}' } else { c });

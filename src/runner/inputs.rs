@@ -1,4 +1,4 @@
-//! Random inputs: fresh for every check, the same for the same seed on every machine.
+//! Random inputs: fresh for every check, and the same for the same seed on every machine.
 
 use half::f16;
 use rand::rngs::SmallRng;
@@ -8,7 +8,7 @@ use rayon::prelude::*;
 
 use crate::domain::op::{Dtype, TensorSpec};
 
-/// Elements per random stream: the unit of parallel generation, and part of what a seed means.
+/// Elements per random stream. It is the unit of parallel generation, and part of a seed's meaning.
 const CHUNK: usize = 1 << 14;
 
 /// Draws a tensor from the standard normal distribution, each element rounded to the tensor's dtype.
@@ -18,7 +18,7 @@ pub fn normal(tensor: &TensorSpec, seed: u64) -> Vec<f32> {
     values
 }
 
-/// Draws a tensor into values that are there already: fresh memory takes longer than what is drawn into it.
+/// Draws a tensor into existing values, because allocating takes longer than drawing.
 pub fn normal_into(values: &mut [f32], tensor: &TensorSpec, seed: u64) {
     let stream_seed = seed ^ hash(tensor.name.as_bytes());
     values.par_chunks_mut(CHUNK).enumerate().for_each(|(chunk, values)| {
@@ -46,7 +46,7 @@ pub fn rounded(value: f32, dtype: Dtype) -> f32 {
     }
 }
 
-/// Moves every value by the given part of itself, up or down at random.
+/// Moves every value by the fraction `part` of itself, up or down at random.
 pub fn moved(values: &[f32], part: f32, seed: u64) -> Vec<f32> {
     let mut moved = values.to_vec();
     moved.par_chunks_mut(CHUNK).enumerate().for_each(|(chunk, values)| {
@@ -58,7 +58,7 @@ pub fn moved(values: &[f32], part: f32, seed: u64) -> Vec<f32> {
     moved
 }
 
-/// Mixes numbers into a seed, so that every check of a session gets inputs of its own.
+/// Mixes strings into a seed, so that every check of a session gets its own inputs.
 pub fn mix(seed: u64, parts: &[&str]) -> u64 {
     parts.iter().fold(seed, |seed, part| hash(&[&seed.to_le_bytes(), part.as_bytes()].concat()))
 }
@@ -75,7 +75,7 @@ pub fn encode(values: &[f32], dtype: Dtype) -> Vec<u8> {
     bytes
 }
 
-/// Encodes values into as many bytes as they take.
+/// Encodes values into `bytes`, which must have exactly their size.
 pub fn encode_into(bytes: &mut [u8], values: &[f32], dtype: Dtype) {
     let chunks = bytes.par_chunks_mut(CHUNK * dtype.bytes()).zip(values.par_chunks(CHUNK));
     chunks.for_each(|(bytes, values)| match dtype {

@@ -1,6 +1,6 @@
-//! Messages between the supervisor and a worker: plain data, which both sides import.
+//! Messages between the supervisor and a worker: plain data that both sides import.
 //!
-//! A change of them is another [`VERSION`](crate::runner::frames::VERSION).
+//! Every change to them needs a new [`VERSION`](crate::runner::frames::VERSION).
 
 use serde::{Deserialize, Serialize};
 
@@ -16,10 +16,10 @@ use crate::domain::timing::Timing;
 use crate::domain::workload::{Case, Tolerance};
 use crate::runner::frames::Message;
 
-/// What a worker is asked.
+/// A request to a worker.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Request {
-    /// Open the device. Asked first, by who may use it: it costs the device a context.
+    /// Open the device. Sent first, once the supervisor may use the device, because opening creates a context there.
     Open,
     /// Check the device with a compiled [self-check](crate::runner::self_check).
     SelfCheck(Box<Artifact>),
@@ -27,47 +27,47 @@ pub enum Request {
     Evaluate(Box<EvaluateRequest>),
     /// Run the acceptance checks on a variant that is about to win.
     Accept(Box<AcceptanceRequest>),
-    /// Take a variant in as a participant of a comparison: load it beside those that are in, check it on fresh inputs,
-    /// and get ready to sample it.
+    /// Add a variant to the comparison: load it beside the others, check it on fresh inputs, and prepare it for
+    /// sampling.
     Enter(Box<EnterRequest>),
-    /// Replay a participant so many times, and once more before, which is not counted: another participant ran
-    /// meanwhile and has pushed this one's instructions, and its data where it is timed warm, out of the caches.
+    /// Replay a participant this many times, after one uncounted replay. Another participant ran meanwhile and has
+    /// evicted this one's instructions, and its data in the warm regime, from the caches.
     Sample {
-        /// The participant, counted from 0 in the order of entry.
+        /// The participant's number, counted from 0 in the order of entry.
         participant: usize,
-        /// Replays.
+        /// Number of replays.
         samples: usize,
     },
-    /// Look at what no participant may change, and say how close this one's output came.
+    /// Check what no participant may change, and report this one's output error.
     Check {
-        /// The participant.
+        /// The participant's number.
         participant: usize,
     },
     /// Time a plan that uses workspaces only, such as a measurement of the device's own ceilings.
     Time(Box<TimeRequest>),
 }
 
-/// A session says nothing that it should not.
+/// The session sends no secrets.
 impl Message for Request {}
 
-/// Everything that a device needs to know to evaluate a variant.
+/// Everything that a device needs to evaluate a variant.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct EvaluateRequest {
     /// The compiled variant.
     pub artifact: Artifact,
-    /// The op's name.
+    /// Name of the op.
     pub op: String,
     /// Element type of the tensors.
     pub dtype: Dtype,
     /// The largest errors that count as correct.
     pub tolerance: Tolerance,
-    /// The cases with their plans, in the order in which to try them.
+    /// The cases with their plans, in the order to try them.
     pub cases: Vec<CaseRequest>,
     /// How to measure.
     pub measuring: Measuring,
-    /// Where the inputs come from: another seed is other inputs. Variants that share them share what is slow to draw.
+    /// Seed of the inputs. Variants with the same seed share the inputs, because they are slow to draw.
     pub input_seed: u64,
-    /// Where all comes from that no other variant was given: contents after timing and of a confirmation, and where checks look.
+    /// Seed of what no other variant gets: held-out inputs, confirmation inputs and the sets that checks inspect.
     pub own_seed: u64,
 }
 
@@ -76,44 +76,44 @@ pub struct EvaluateRequest {
 pub struct CaseRequest {
     /// The case.
     pub case: Case,
-    /// The variant's plan on it.
+    /// The variant's plan for it.
     pub plan: LaunchPlan,
-    /// The incumbent's median, if there is an incumbent.
+    /// The incumbent's median time; `None` without an incumbent.
     pub incumbent_ns: Option<f64>,
-    /// What to check instead where the case is too much work for a device that models its times: the counts come from a
-    /// sample of the case's own blocks then.
+    /// A smaller case to check where the case is too much work for a device that models its times. The model's counts
+    /// then come from a sample of the case's own blocks. `None` checks the case itself.
     pub scaled: Option<PlannedCase>,
 }
 
-/// A case with the variant's plan on it.
+/// A case with the variant's plan for it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PlannedCase {
     /// The case.
     pub case: Case,
-    /// The variant's plan on it.
+    /// The variant's plan for it.
     pub plan: LaunchPlan,
 }
 
-/// Everything that a device needs to know to run the acceptance checks on a variant that is about to win.
+/// Everything that a device needs to run the acceptance checks on a variant that is about to win.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct AcceptanceRequest {
     /// The compiled variant.
     pub artifact: Artifact,
-    /// The op's name.
+    /// Name of the op.
     pub op: String,
     /// Element type of the tensors.
     pub dtype: Dtype,
-    /// The largest errors that count as correct on probes, on hidden cases, and on what it is timed on.
+    /// The largest errors that count as correct on probes, on hidden cases and on timed inputs.
     pub tolerance: Tolerance,
-    /// The largest errors on random inputs of the case itself, where a winner may have to be better than correct.
+    /// The largest errors on random inputs of the case itself. A winner may have to meet a tighter limit there.
     pub accuracy: Tolerance,
-    /// The case that it is about to win, or the scaled one where a device models its times.
+    /// The case that the variant is about to win, or a scaled one on a device that models its times.
     pub case: PlannedCase,
     /// Cases that are not in the workload.
     pub hidden: Vec<PlannedCase>,
     /// How to measure.
     pub measuring: Measuring,
-    /// Where the inputs come from.
+    /// Seed of the inputs.
     pub input_seed: u64,
 }
 
@@ -122,73 +122,73 @@ pub struct AcceptanceRequest {
 pub struct EnterRequest {
     /// The compiled variant.
     pub artifact: Artifact,
-    /// The op's name.
+    /// Name of the op.
     pub op: String,
     /// Element type of the tensors.
     pub dtype: Dtype,
     /// The largest errors that count as correct.
     pub tolerance: Tolerance,
-    /// The case, with the regime in which to time it.
+    /// The case, with the regime to time it in.
     pub case: Case,
-    /// The variant's plan on it.
+    /// The variant's plan for it.
     pub plan: LaunchPlan,
     /// How to measure.
     pub measuring: Measuring,
-    /// Where the inputs come from: participants with the same seed get the same inputs.
+    /// Seed of the inputs. Participants with the same seed get the same inputs.
     pub input_seed: u64,
 }
 
-/// A plan to be timed by itself.
+/// A plan to time on its own.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TimeRequest {
     /// The compiled kernels.
     pub artifact: Artifact,
     /// Launches whose arguments are workspaces and scalars.
     pub plan: LaunchPlan,
-    /// Samples to take.
+    /// Number of samples.
     pub samples: usize,
-    /// The shortest sample.
+    /// The shortest sample, in nanoseconds.
     pub min_sample_ns: f64,
 }
 
-/// What a worker says.
+/// A reply of a worker.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Reply {
-    /// Said once, first: the device, which is not open yet, or why there is none in one sentence.
+    /// The first reply, sent once: the device, not open yet, or one sentence on why there is none.
     Hello(Result<DeviceInfo, String>),
-    /// The device is open, or why it is not in one sentence.
+    /// The device is open, or one sentence on why it is not.
     Opened(Result<(), String>),
-    /// The device does what it should.
+    /// The device passed its self-check.
     Well,
-    /// A step on the device begins: the supervisor's deadline starts anew.
+    /// A step on the device begins. The supervisor's deadline restarts.
     Step {
         /// The case's name.
         case: CaseName,
-        /// What is being done.
+        /// The action.
         doing: String,
     },
-    /// A launch begins within the step: a deadline of its own.
+    /// A launch begins within the step, with a deadline of its own.
     Launch,
-    /// Replays begin, or go on, each of which is expected to take so long: a deadline of their own.
+    /// Replays begin or continue, with a deadline of their own.
     Replay {
-        /// How long as many launches by themselves took, in seconds.
+        /// Expected duration of one replay in seconds: the time that as many separate launches took.
         expected_s: f64,
     },
-    /// The step goes on after a launch or replays: its deadline starts anew.
+    /// The step continues after a launch or replays. Its deadline restarts.
     StepGoesOn,
     /// The variant is evaluated.
     Evaluated(Evaluation),
     /// The variant passed its acceptance checks.
     Accepted(Accepted),
-    /// The variant is in the comparison.
+    /// The variant entered the comparison.
     Entered(Entered),
-    /// The participant was replayed: nanoseconds of one execution, a value per replay.
+    /// The participant was replayed. Nanoseconds per execution, one value per replay.
     Sampled(Vec<f64>),
-    /// How close the participant's output came, in every block.
+    /// The error of the participant's output, the same in every sample group.
     Checked(Correctness),
     /// The plan is timed.
     Timed(Timing),
-    /// The variant failed: an outcome of what was entered, sampled, checked or timed.
+    /// The variant failed. The outcome of what was entered, sampled, checked or timed.
     Failed(Outcome),
     /// The machine failed.
     Broken(String),
@@ -201,7 +201,7 @@ impl Message for Reply {
             Self::Evaluated(Evaluation { outcome, .. }) | Self::Failed(outcome) => {
                 outcome.message_mut().into_iter().collect()
             }
-            // Names, which are ours or the workload's, and numbers.
+            // These hold numbers, and names of optloop or of the workload.
             Self::Hello(Ok(_))
             | Self::Opened(Ok(()))
             | Self::Well
@@ -218,22 +218,22 @@ impl Message for Reply {
     }
 }
 
-/// What the acceptance checks found of a variant that passed it.
+/// What the acceptance checks found about a variant that passed them.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Accepted {
-    /// Checks of outputs that it passed.
+    /// Number of output checks that it passed.
     pub outputs: usize,
-    /// Its time on contents that it never saw over that on the same ones again and again; none where times are modelled.
+    /// Its time on held-out inputs over its time on repeated inputs; `None` where times are modelled.
     pub slowdown: Option<f64>,
 }
 
-/// What is known of a variant that has entered a comparison.
+/// What is known about a variant that has entered a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Entered {
-    /// How close its output came when it was checked.
+    /// The error of its output in the check on entry.
     pub correctness: Correctness,
-    /// Executions in one replay; a sample is the replay's time over it.
+    /// Executions per replay. A sample is the replay's time divided by this.
     pub launches_per_sample: u32,
-    /// How long a replay takes.
+    /// Duration of a replay in nanoseconds.
     pub replay_ns: f64,
 }

@@ -1,8 +1,7 @@
 //! Renders, compiles and evaluates variants.
 //!
 //! Rendering and compiling happen in this process, on every core. Everything that touches a device happens in a child
-//! process ([`worker`]), because an illegal access poisons a CUDA context for good and a hung kernel cannot be
-//! cancelled.
+//! process ([`worker`]). An illegal access poisons a CUDA context for good, and a hung kernel cannot be cancelled.
 
 pub mod baseline;
 mod benchmark;

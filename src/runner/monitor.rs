@@ -1,8 +1,8 @@
-//! Watches the GPU through NVML, the library of `nvidia-smi`, while times are taken.
+//! Watches the GPU through NVML, the library of `nvidia-smi`, while times are measured.
 //!
-//! optloop only looks: it never sets clocks, power limits or modes, because they belong to whoever runs the machine and
-//! outlive a session. NVML is loaded at run time; where it is missing, or does not know the device, there is no monitor,
-//! one sentence says why, and everything else works without.
+//! optloop only reads: it never sets clocks, power limits or modes. They belong to the machine's owner and outlive a
+//! session. NVML is loaded at run time. If it is missing or does not know the device, there is no monitor. One sentence
+//! then says why, and everything else works without it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,7 +39,7 @@ impl Monitor {
         Ok(Self { nvml, uuid })
     }
 
-    /// Reads clocks, power, temperature and throttling. A figure that NVML refuses is none.
+    /// Reads clocks, power, temperature and throttling. A figure that NVML refuses is `None`.
     ///
     /// Power is what NVML calls power usage: an average over the last second on most GPUs since Ampere.
     pub fn state(&self) -> MachineState {
@@ -53,16 +53,17 @@ impl Monitor {
         }
     }
 
-    /// Reads the energy that the GPU has taken since the driver was loaded, in millijoules.
+    /// Returns the energy that the GPU has used since the driver was loaded, in millijoules; `None` if NVML refuses it.
     pub fn energy_mj(&self) -> Option<u64> {
         self.device()?.total_energy_consumption().ok()
     }
 
     /// Names the processes on the GPU other than our `own`, for people: `python3 (pid 17, 1.2 GiB)`.
     ///
-    /// `own` are the processes that hold the GPU for us by now, such as a worker that has opened its device; what they have
-    /// started counts as ours, too, because a baseline's command may be a wrapper. In a container NVML may list nothing, or numbers of another namespace. None of our own is then among them, so nothing
-    /// tells theirs from ours but the count: others are reported, without names, when more are listed than we have.
+    /// `own` are the processes that already hold the GPU for us, such as a worker that has opened its device. Their
+    /// descendants count as ours, too, because a baseline's command may be a wrapper. In a container NVML may list
+    /// nothing, or process IDs of another namespace. None of our processes is listed then, so only the count tells
+    /// theirs from ours. If more processes are listed than we have, the surplus is reported without names.
     pub fn others(&self, own: &[u32]) -> Vec<String> {
         others(&self.listed(), own, parent)
     }
@@ -71,7 +72,7 @@ impl Monitor {
         self.nvml.device_by_uuid(self.uuid.as_str()).ok()
     }
 
-    /// Lists the processes that hold a context, whether for computing or for drawing, each once.
+    /// Lists the processes that hold a context, for compute or for graphics, each once.
     fn listed(&self) -> Vec<Listed> {
         let Some(device) = self.device() else { return Vec::new() };
         let compute = device.running_compute_processes().unwrap_or_default();
@@ -90,13 +91,14 @@ impl Monitor {
     }
 }
 
-/// The longest process name that is asked for: a path, of which the last part is shown.
+/// The longest process name to ask for. It is a path, of which the last part is shown.
 const NAME_BYTES: usize = 256;
 
-/// How far up a process's ancestors are followed: numbers are used again, so a line could run in a circle while it is read.
+/// How many ancestors of a process are followed. Process IDs are reused, so the chain could become a circle while it is
+/// read.
 const MOST_ANCESTORS: usize = 64;
 
-/// Says in one sentence why NVML cannot be used.
+/// Returns one sentence on why NVML cannot be used.
 fn no_nvml(error: &NvmlError) -> String {
     match error {
         NvmlError::LibloadingError(_) | NvmlError::LibraryNotFound => {
@@ -107,10 +109,10 @@ fn no_nvml(error: &NvmlError) -> String {
     }
 }
 
-/// Maps NVML's reasons to those that matter here.
+/// Maps NVML's throttle reasons to those that matter here.
 ///
-/// An idle GPU, clocks that somebody has set, a synchronised boost group and a display are no throttling: the GPU runs as
-/// fast as it was asked to.
+/// An idle GPU, application clocks, a synchronised boost group and a display are not throttling. The GPU is then as
+/// fast as it was asked to be.
 fn throttle(reasons: ThrottleReasons) -> BTreeSet<Throttle> {
     let mapped = [
         (ThrottleReasons::SW_POWER_CAP, Throttle::PowerCap),
@@ -122,13 +124,13 @@ fn throttle(reasons: ThrottleReasons) -> BTreeSet<Throttle> {
     mapped.into_iter().filter(|(reason, _)| reasons.contains(*reason)).map(|(_, throttle)| throttle).collect()
 }
 
-/// Returns the process that started another, where the system tells.
+/// Returns a process's parent, where the system reports it.
 fn parent(pid: u32) -> Option<u32> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()
 }
 
-/// See [`Monitor::others`].
+/// Names the processes that are not ours. See [`Monitor::others`].
 fn others(listed: &[Listed], own: &[u32], parent: impl Fn(u32) -> Option<u32>) -> Vec<String> {
     let is_ours = |process: &&Listed| {
         let mut line = std::iter::successors(Some(process.pid), |pid| parent(*pid)).take(MOST_ANCESTORS);
@@ -174,7 +176,7 @@ mod tests {
         assert_eq!(throttle(none | ThrottleReasons::SW_POWER_CAP), [Throttle::PowerCap].into());
         assert_eq!(throttle(ThrottleReasons::SW_THERMAL_SLOWDOWN), [Throttle::Thermal].into());
         assert_eq!(throttle(ThrottleReasons::HW_POWER_BRAKE_SLOWDOWN), [Throttle::Hardware].into());
-        // The board sets the general bit beside the one that says why.
+        // The board sets the general bit together with the specific one.
         let hot = ThrottleReasons::HW_SLOWDOWN | ThrottleReasons::HW_THERMAL_SLOWDOWN;
         assert_eq!(throttle(hot), [Throttle::Thermal, Throttle::Hardware].into());
     }
@@ -193,7 +195,7 @@ mod tests {
         assert_eq!(others(&[], &[40]), Vec::<String>::new());
     }
 
-    /// The baseline's command 40 is a script that has started 41, and that Python, 42.
+    /// The baseline's command is process 40, a script that started 41, which started Python as 42.
     #[test]
     fn what_our_processes_have_started_is_ours() {
         let all = [listed(42, "python3", None), listed(17, "python3", None)];
@@ -209,7 +211,7 @@ mod tests {
         assert_eq!(parent(u32::MAX), None);
     }
 
-    /// The worker is number 40 here and 91540 to NVML.
+    /// The worker is process 40 here and 91540 to NVML.
     #[test]
     fn numbers_of_another_namespace_are_only_counted() {
         let all = [listed(91_540, "", None), listed(2_200, "", None), listed(2_300, "", None)];
@@ -226,7 +228,7 @@ mod tests {
         insta::assert_snapshot!(reason, @"H200 (not present) is no GPU that NVML could watch");
     }
 
-    /// Holds on any machine: without the library, without permission, and beside another GPU.
+    /// Holds on any machine: without the library, without permission, or with another GPU.
     #[test]
     fn a_gpu_that_is_not_there_is_a_sentence() {
         let uuid = Some("GPU-00000000-0000-0000-0000-000000000000".to_owned());

@@ -1,8 +1,8 @@
 //! NVRTC, opened by path.
 //!
-//! cudarc finds NVRTC by library name, panics where there is none, cannot read a CUBIN through its safe interface and
-//! drops the log of a success. So this opens the library that the [toolchain](super::toolchain) found and binds the
-//! nine functions it needs (NVRTC documentation, chapters "Basic Usage" and "Supported Compile Options").
+//! cudarc finds NVRTC by library name and panics if there is none. Its safe interface cannot read a CUBIN, and it drops
+//! the log of a success. So this module opens the library that the [toolchain](super::toolchain) found and binds the
+//! nine functions it needs. See the NVRTC documentation, chapters "Basic Usage" and "Supported Compile Options".
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -24,7 +24,8 @@ const NVRTC_ERROR_INTERNAL_ERROR: Status = 11;
 pub struct Nvrtc {
     functions: Functions,
     version: String,
-    // Dropped last: the function pointers point into them. NVRTC loads its builtins by name and finds them loaded.
+    // Dropped last, because the function pointers point into them. NVRTC loads its builtins by name and finds them
+    // already loaded.
     _nvrtc: Library,
     _builtins: Library,
 }
@@ -46,17 +47,17 @@ struct Functions {
     error: unsafe extern "C" fn(Status) -> *const c_char,
 }
 
-/// NVRTC's way to hand out a buffer: one function for its size, one to copy it.
+/// NVRTC's interface for returning a buffer: one function for the size, one to copy.
 struct Text {
     size: unsafe extern "C" fn(Program, *mut usize) -> Status,
     copy: unsafe extern "C" fn(Program, *mut c_char) -> Status,
 }
 
-/// What NVRTC made of a source.
+/// The output of a compilation.
 pub struct NvrtcOutput {
-    /// ELF image.
+    /// The ELF image.
     pub cubin: Vec<u8>,
-    /// PTX text.
+    /// The PTX text.
     pub ptx: String,
     /// Warnings and the resource report.
     pub log: String,
@@ -66,7 +67,7 @@ pub struct NvrtcOutput {
 pub enum NvrtcError {
     /// The source is wrong; the log says where.
     Rejected(String),
-    /// The source was too much for NVRTC: it ran out of memory, or found an error in itself.
+    /// The source was too much for NVRTC: it ran out of memory or found an internal error.
     Defeated(String),
     /// NVRTC itself failed.
     Broken(String),
@@ -76,7 +77,8 @@ impl Nvrtc {
     /// Opens an NVRTC with its builtins.
     pub fn open(nvrtc_path: &Path, builtins_path: &Path) -> anyhow::Result<Self> {
         let open = |path: &Path| {
-            // SAFETY: loading runs the library's initialisers; these are NVIDIA's own libraries, found by the toolchain.
+            // SAFETY: loading runs the library's initialisers; these are NVIDIA's own libraries, found by the
+            // toolchain.
             unsafe { Library::new(path) }.with_context(|| format!("Failed to load {}", path.display()))
         };
         let builtins = open(builtins_path)?;
@@ -115,7 +117,7 @@ impl Nvrtc {
                 ptx: String::from_utf8_lossy(&program.read(&self.functions.ptx)?).into_owned(),
                 log,
             }),
-            // Out of memory, in most cases: whatever it had in its hands then is still there.
+            // Mostly out of memory. Whatever it had allocated by then is still there.
             NVRTC_ERROR_COMPILATION if log.contains("catastrophic error") => Err(NvrtcError::Defeated(log)),
             NVRTC_ERROR_COMPILATION => Err(NvrtcError::Rejected(log)),
             status => Err(NvrtcError::Broken(format!("{}: {log}", self.explain(status)))),
@@ -193,7 +195,7 @@ impl ProgramGuard<'_> {
         if status != NVRTC_SUCCESS {
             return Err(NvrtcError::Broken(self.nvrtc.explain(status)));
         }
-        // Texts end in a NUL that is not part of them; a CUBIN does not, but its ELF header never begins with one.
+        // A text ends in a NUL that is not part of it. A CUBIN does not, and its ELF header begins with 0x7f.
         if buffer.first() != Some(&0x7f) {
             buffer.truncate(buffer.iter().position(|&byte| byte == 0).unwrap_or(buffer.len()));
         }

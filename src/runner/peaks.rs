@@ -1,7 +1,7 @@
-//! Measures the ceilings of a device: micro-benchmarks that do one thing as fast as the device can.
+//! Measures the ceilings of a device with micro-benchmarks that do one thing as fast as the device can.
 //!
-//! Ceilings that are derived from the clocks on the box are rarely reached, by anybody. A floor from measured ones says how
-//! much is really left to win.
+//! Kernels rarely reach ceilings derived from the advertised clocks. A floor from measured ceilings shows how much can
+//! really be gained.
 
 pub mod probes;
 
@@ -13,23 +13,25 @@ use crate::domain::device::Peaks;
 use crate::domain::timing::Timing;
 use crate::domain::variant::{Params, Variant, VariantHash};
 
-/// Samples of a probe, of which the fastest counts: a rate that was reached once can be reached.
+/// Samples of a probe. The fastest counts, because a rate reached once can be reached.
 const SAMPLES: usize = 20;
 
-/// The shortest sample: long enough for what a replay takes to begin, some microseconds, not to matter.
+/// The shortest sample, in nanoseconds. The start of a replay takes some microseconds and does not matter at this
+/// length.
 const MIN_SAMPLE_NS: f64 = 5e6;
 
-/// A measured rate this much above the derived one cannot be: the clock or the count of work is wrong.
+/// The largest plausible ratio of a measured rate to the derived one. Beyond it, the clock or the count of work is
+/// wrong.
 const MOST_OF_DERIVED: f64 = 1.05;
 
-/// A measured rate of arithmetic or memory this far below the derived one says that the device was not alone. Consumer GPUs
-/// sum in FP32 at half the rate of their kind, which must pass. L2 has no such limit: its derived ceiling, 64 bytes a clock
-/// and multiprocessor, is far from what any L2 gives to all at once.
+/// The smallest ratio of a measured rate to the derived one, for arithmetic and memory. Below it, the device was not
+/// alone. Consumer GPUs sum in FP32 at half the rate of their kind, which must pass. L2 has no such limit: its derived
+/// ceiling, 64 bytes a clock and multiprocessor, is far from what any L2 gives to all at once.
 const LEAST_OF_DERIVED: f64 = 0.4;
 
-/// Measures the ceilings of the worker's device, which must have nothing else to do meanwhile. Takes some seconds.
+/// Measures the ceilings of the worker's device, which must otherwise be idle. Takes some seconds.
 ///
-/// A rate that cannot be is replaced by the derived one, and [`Peaks::source`] says so.
+/// An implausible rate is replaced by the derived one, and [`Peaks::source`] says so.
 pub async fn measure(worker: &mut Worker, compiler: &Compiler) -> Result<Peaks, String> {
     let mut rates = Vec::new();
     for probe in probes(worker.info(), Effort::FULL) {
@@ -50,13 +52,13 @@ async fn time(worker: &mut Worker, compiler: &Compiler, probe: &Probe) -> Result
     worker.time(request).await.map_err(|error| failed(error.to_string()))
 }
 
-/// Makes a probe's source a variant, as the compiler wants it.
+/// Returns a probe's source as a variant for the compiler.
 pub fn variant(probe: &Probe) -> Variant {
     let source = probe.source.to_owned();
     Variant { family: "peaks".to_owned(), params: Params::new(), hash: VariantHash::of(&source), source }
 }
 
-/// Puts ceilings together from the rates of probes and, where those are missing or cannot be, from derived ones.
+/// Combines the rates of probes with derived ceilings where a rate is missing or implausible.
 fn combine(derived: &Peaks, rates: &[(Ceiling, f64)]) -> Peaks {
     let mut notes = Vec::new();
     let mut pick = |figure: Ceiling, name: &str, derived: f64, least: f64| {
@@ -77,7 +79,7 @@ fn combine(derived: &Peaks, rates: &[(Ceiling, f64)]) -> Peaks {
     let l2_bytes_per_s = pick(Ceiling::L2, "L2 bandwidth", derived.l2_bytes_per_s, 0.0);
     let fastest = |figure| rates.iter().filter(|(of, _)| *of == figure).map(|(_, rate)| *rate).fold(0.0, f64::max);
     let f32_flops = Peaks::f32_ceiling(fastest(Ceiling::Fma).min(derived.f32_flops), f16_flops);
-    // What a launch takes is nothing that clocks tell: there is no derived value to hold it against.
+    // Clocks do not determine the cost of a launch, so there is no derived value to compare with.
     let launches_per_s = fastest(Ceiling::Launch);
     let launch_ns = if launches_per_s > 0.0 { 1e9 / launches_per_s } else { derived.launch_ns };
     let notes: String = notes.iter().map(|note| format!("; {note}")).collect();
@@ -89,7 +91,7 @@ fn combine(derived: &Peaks, rates: &[(Ceiling, f64)]) -> Peaks {
 mod tests {
     use super::*;
 
-    /// An H200's.
+    /// The derived ceilings of an H200.
     fn derived() -> Peaks {
         Peaks::derived(90, 132, 1_980_000.0, 3_201_000.0, 6144.0)
     }

@@ -1,6 +1,7 @@
-//! What of a suggestion is asked of the device, case by case: the launch plans of a configuration on cases, on scaled
-//! ones and on hidden shapes.
-//! Sessions, the audit and `bench` ask through it, so that all of them ask the same. It is pure: no device is touched.
+//! Turns a suggestion into device requests, case by case: the launch plans of a configuration on cases, on scaled cases
+//! and on hidden shapes.
+//!
+//! Sessions, the audit and `bench` all use it, so that they make the same requests. It is pure: no device is touched.
 
 use super::messages::{CaseRequest, PlannedCase};
 use crate::domain::device::{DeviceInfo, TimeSource};
@@ -11,8 +12,8 @@ use crate::domain::space::Space;
 use crate::domain::variant::Params;
 use crate::domain::workload::{Case, Workload};
 
-/// The most hidden cases of the acceptance checks: each costs an allocation and a reference, and the op gives the most
-/// telling ones first.
+/// The most hidden cases of the acceptance checks. Each costs an allocation and an oracle run, and the op lists the
+/// most telling ones first.
 const MOST_HIDDEN: usize = 3;
 
 /// Fills in the plans of a suggestion, the case with the least work first, so that a wrong variant fails early.
@@ -29,9 +30,9 @@ pub fn of_suggestion(
     Ok(cases)
 }
 
-/// Fills in the plan of a point on one case.
+/// Fills in the plan of a configuration on one case.
 ///
-/// On a device that models its times, a case of more than `model_flop` is checked on a smaller one, where there is one.
+/// On a device that models its times, a case of more than `model_flop` is checked on a smaller one, if there is one.
 pub fn of_case(
     family: &Family,
     params: &Params,
@@ -43,11 +44,11 @@ pub fn of_case(
     let too_much = device.time_source() == TimeSource::Modelled && workload.op.flop(&case.dims) > model_flop;
     let scaled = if too_much { scaled(family, params, case, workload, device)? } else { None };
     let plan = plan(family, params, case, workload, device)?;
-    // The incumbent is filled in when its turn comes: there may be another one by then.
+    // The incumbent is filled in when the case's turn comes, because it may change until then.
     Ok(CaseRequest { case: case.clone(), plan, incumbent_ns: None, scaled })
 }
 
-/// Fills in the plans of shapes near a case that no workload names, on which the same source has to be right.
+/// Fills in the plans of shapes that are near a case and in no workload. The same source must be right on them.
 pub fn hidden(
     family: &Family,
     params: &Params,
@@ -63,15 +64,15 @@ pub fn hidden(
         let near = Case { name: case.name.clone(), dims, regime: case.regime };
         match same_source(family, params, &near, case, workload, device) {
             Ok(planned) => hidden.extend(planned),
-            // The family is right on the shapes that it was asked for, which is all that its manifest promises.
+            // The manifest promises correctness only on the requested shapes.
             Err(problem) => tracing::debug!("{} is not asked of a hidden shape: {problem}", family.name),
         }
     }
     hidden
 }
 
-/// Fills in the plan of a variant on another case than the one that it was rendered for. `None` if the same source is not valid on
-/// it: the constants rendered into it must stay, and the family's constraints must hold.
+/// Fills in the plan of a variant on another case than the one it was rendered for. Returns `None` if the same source
+/// is not valid there. The constants rendered into it must stay, and the family's constraints must hold.
 fn same_source(
     family: &Family,
     params: &Params,
@@ -101,7 +102,8 @@ fn plan(
     plan.map_err(|error| format!("{} on {}: {error}", family.name, case.name))
 }
 
-/// Finds the smallest scaled case on which the same source is valid. `None` if there is none; then the case itself is checked, however long that takes.
+/// Finds the smallest scaled case on which the same source is valid. Returns `None` if there is none. The case itself
+/// is checked then, however long that takes.
 fn scaled(
     family: &Family,
     params: &Params,

@@ -1,8 +1,8 @@
-//! Reads registers, spills and shared memory out of the report that `--ptxas-options=-v` puts into NVRTC's log.
+//! Parses registers, spills and shared memory from the report that `--ptxas-options=-v` adds to NVRTC's log.
 
 use crate::domain::artifact::KernelResources;
 
-/// Returns the resources of every kernel, in the order of the report.
+/// Returns the resources of every kernel, in the report's order.
 pub fn parse(log: &str) -> Vec<KernelResources> {
     let mut kernels: Vec<KernelResources> = Vec::new();
     for line in log.lines() {
@@ -28,7 +28,7 @@ fn between<'a>(line: &'a str, before: &str, after: &str) -> Option<&'a str> {
     Some(&rest[..rest.find(after)?])
 }
 
-/// Returns the number that stands directly before `unit`, or 0.
+/// Returns the number directly before `unit`, or 0.
 fn number_before(line: &str, unit: &str) -> u32 {
     let digits = |text: &str| text.rsplit(|c: char| !c.is_ascii_digit()).next().and_then(|n| n.parse().ok());
     line.find(unit).and_then(|end| digits(&line[..end])).unwrap_or(0)

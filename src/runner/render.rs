@@ -9,9 +9,9 @@ use crate::secrets;
 
 /// Renders the variant of `family` at `params`, with `specialization` as compile-time constants.
 ///
-/// Templates use `<$ NAME $>` for values, `<% if … %>` for blocks and `<# … #>` for comments, since the usual braces
-/// collide with C++ and inline PTX. A name that is not bound is an error. Beside the numbers of
-/// [`Family::template_values`] a template may use the string `DTYPE`.
+/// Templates use `<$ NAME $>` for values, `<% if … %>` for blocks and `<# … #>` for comments. The usual braces collide
+/// with C++ and inline PTX. A name that is not bound is an error. Beside the numbers of [`Family::template_values`] a
+/// template may use the string `DTYPE`.
 pub fn render(family: &Family, specialization: &Dims, dtype: Dtype, params: &Params) -> Result<Variant, String> {
     let values = family.template_values(specialization, dtype, params).map_err(|error| error.to_string())?;
     let mut context = Context::new();
@@ -29,7 +29,7 @@ pub fn render(family: &Family, specialization: &Dims, dtype: Dtype, params: &Par
         dtype = dtype.name(),
         params = show_params(params),
     );
-    // A source is kept, committed and shown as it is, so it cannot be masked.
+    // A source is kept, committed and shown unchanged, so secrets in it cannot be masked.
     if secrets::found_in(&source) {
         return Err(format!("family `{}`: its source holds a secret of the environment: take it out", family.name));
     }
@@ -50,7 +50,7 @@ fn engine(family: &Family) -> tera::TeraResult<Tera> {
     Ok(tera)
 }
 
-/// Folds Tera's report, which draws the template over several lines, into one.
+/// Folds Tera's report, which shows the template over several lines, into one line.
 fn one_line(error: &tera::Error) -> String {
     error.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -105,7 +105,7 @@ mod tests {
     fn a_name_that_is_not_bound_is_an_error_that_names_the_family() {
         let error = rendered("constexpr int X = <$ X $>;").unwrap_err();
         assert!(error.starts_with("family `copy`: its template does not render:") && error.contains('X'), "{error}");
-        // A derived value that depends on the launch, not on the source, is not bound either.
+        // A derived value that depends on the launch, and not on the source, is not bound either.
         assert!(rendered("<$ TILES $>").unwrap_err().contains("TILES"));
         assert!(rendered("<% if %>").is_err());
     }

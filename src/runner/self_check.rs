@@ -1,6 +1,6 @@
-//! Has workers check their devices.
+//! Makes workers check their devices.
 //!
-//! After a crash or a hang a GPU may be away for a moment, or for good. A worker that goes on without asking would blame the
+//! After a crash or a hang a GPU may be gone for a moment, or for good. A worker that went on unchecked would blame the
 //! next variant.
 
 use super::compile::{CompileError, Compiler};
@@ -19,7 +19,7 @@ pub enum ArmError {
     Worker(#[from] WorkerError),
 }
 
-/// Has a worker check itself, now and whenever its process is replaced.
+/// Makes a worker check its device, now and whenever its process is replaced.
 pub async fn arm(worker: &mut Worker, compiler: &Compiler) -> Result<(), ArmError> {
     let compiler = compiler.clone();
     let compiled = tokio::task::spawn_blocking(move || compiler.compile(&variant())).await;
@@ -27,7 +27,7 @@ pub async fn arm(worker: &mut Worker, compiler: &Compiler) -> Result<(), ArmErro
     Ok(worker.check_itself(artifact).await?)
 }
 
-/// Makes the kernel a variant, as the compiler wants it.
+/// Returns the kernel as a variant for the compiler.
 fn variant() -> Variant {
     let source = SOURCE.to_owned();
     Variant { family: KERNEL.to_owned(), params: Params::new(), hash: VariantHash::of(&source), source }

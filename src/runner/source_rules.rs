@@ -1,8 +1,8 @@
-//! What a kernel's source may not do, looked at before NVRTC sees it, and what its PTX may not.
+//! Rules for a kernel's source, checked before NVRTC sees it, and for its PTX.
 //!
-//! These are tripwires, not the defence: a source that gets past them is still compiled in a process with limits, executed in
-//! another one, and checked. They catch what a kernel has no business with, files of this machine and clocks, where it is
-//! cheap to say so clearly. Whatever a compiler might read in two ways is refused rather than guessed at.
+//! These are tripwires, not the defence. A source that passes them is still compiled in a process with limits, executed
+//! in another one, and checked. They catch what a kernel has no use for, files of this machine and clocks, where a
+//! clear message is cheap. Anything that compilers might read in two ways is refused.
 
 mod scanner;
 #[cfg(test)]
@@ -10,7 +10,7 @@ mod tests;
 
 use self::scanner::{Directive, Scanner};
 
-/// Headers that kernels need, by name: of the CUDA toolkit, or built into NVRTC.
+/// Headers that kernels need, by name: from the CUDA toolkit, or built into NVRTC.
 const HEADERS: [&str; 32] = [
     "assert.h",
     "cassert",
@@ -46,24 +46,24 @@ const HEADERS: [&str; 32] = [
     "vector_types.h",
 ];
 
-/// Folders of the toolkit whose headers are all for kernels.
+/// Folders of the toolkit whose headers are all meant for kernels.
 const FOLDERS: [&str; 3] = ["cooperative_groups/", "cuda/", "cuda/std/"];
 
-/// Directives that read no file. Any other is refused, `#include` after a look at what it includes.
+/// Directives that read no file. All others are refused, except `#include` of an allowed header.
 const DIRECTIVES: [&str; 15] = [
     "", "define", "elif", "elifdef", "elifndef", "else", "endif", "error", "if", "ifdef", "ifndef", "line", "pragma",
     "undef", "warning",
 ];
 
-/// Words that ask for files wherever they stand.
+/// Words that request files anywhere in the source.
 const WORDS: [&str; 3] = ["__has_embed", "__has_include", "__has_include_next"];
 
 /// Special registers of PTX that tell the time.
 const CLOCKS: [&str; 6] = ["%clock", "%clock64", "%clock_hi", "%globaltimer", "%globaltimer_hi", "%globaltimer_lo"];
 
-/// Checks a source. The error reads as the compiler's would.
+/// Checks a source. The error has the form of a compiler's.
 pub fn check_source(source: &str) -> Result<(), String> {
-    // Most compilers take `\r\n` for a line's end, and nobody agrees on `\r` alone.
+    // Most compilers treat `\r\n` as a line's end; they disagree on `\r` alone.
     let source = source.replace("\r\n", "\n");
     check_characters(&source)?;
     let mut scanner = Scanner::new(&source);
@@ -73,7 +73,7 @@ pub fn check_source(source: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks what a source was compiled to.
+/// Checks the PTX of a source.
 pub fn check_ptx(ptx: &str) -> Result<(), String> {
     let clock = ptx.match_indices('%').find_map(|(at, _)| {
         let rest = &ptx[at + 1..];
@@ -89,7 +89,7 @@ pub fn check_ptx(ptx: &str) -> Result<(), String> {
     }
 }
 
-/// Refuses what compilers may replace or skip before they look for directives.
+/// Refuses characters that compilers may replace or skip before they look for directives.
 fn check_characters(source: &str) -> Result<(), String> {
     for (line, text) in (1..).zip(source.split('\n')) {
         if let Some(control) = text.chars().find(|c| c.is_control() && *c != '\t') {
@@ -114,7 +114,7 @@ fn check_directive(directive: &Directive) -> Result<(), String> {
     let Directive { line, name, rest } = directive;
     match name.as_str() {
         "include" => check_include(*line, rest.trim()),
-        // A module's import reads a header like an include does.
+        // A module's `import` reads a header as an include does.
         "import" => Err(refusal(*line, "`import`")),
         known if DIRECTIVES.contains(&known) => Ok(()),
         other => Err(refusal(*line, &format!("`#{other}`"))),

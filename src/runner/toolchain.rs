@@ -1,4 +1,4 @@
-//! Finds NVRTC and the CUDA headers: an installed toolkit, else pinned wheels fetched into the user's cache.
+//! Finds NVRTC and the CUDA headers: an installed toolkit, or pinned wheels fetched into the user's cache.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -11,7 +11,7 @@ use indicatif::ProgressBar;
 
 use crate::secrets;
 
-/// Where NVRTC and the headers are.
+/// The location of NVRTC and the headers.
 #[derive(Debug, Clone)]
 pub struct Toolchain {
     /// `libnvrtc.so.N`.
@@ -20,11 +20,11 @@ pub struct Toolchain {
     pub builtins: PathBuf,
     /// The folder with `cuda_fp16.h`.
     pub include: PathBuf,
-    /// What it is, for people.
+    /// The toolchain's source, for people.
     pub origin: String,
 }
 
-/// The wheels, pinned by hash for x86_64 and aarch64: `pip` refuses anything else.
+/// The wheels, pinned by hash for x86_64 and aarch64. `pip` refuses anything else.
 const REQUIREMENTS: &str = "\
 nvidia-cuda-nvrtc==13.0.88 \
 --hash=sha256:ad9b6d2ead2435f11cbb6868809d2adeeee302e9bb94bcf0539c7a40d80e8575 \
@@ -34,10 +34,10 @@ nvidia-cuda-runtime==13.0.96 \
 --hash=sha256:ef9bcbe90493a2b9d810e43d249adb3d02e98dd30200d86607d8d02687c43f55
 ";
 
-/// The folder of the cache that holds them; another pin is another folder.
+/// The cache's folder for the wheels. Other pins have another folder.
 const WHEELS: &str = "nvrtc-13.0.88";
 
-/// Returns the folder in which optloop keeps what can be made again: `$XDG_CACHE_HOME/optloop`.
+/// Returns optloop's folder for data that can be made again: `$XDG_CACHE_HOME/optloop`.
 pub fn cache_dir() -> anyhow::Result<PathBuf> {
     let base = dirs::cache_dir().context("There is no cache folder: set XDG_CACHE_HOME or HOME")?;
     Ok(base.join("optloop"))
@@ -96,7 +96,7 @@ fn newest(folder: &Path, prefix: &str) -> Option<PathBuf> {
     versions.max().map(|(_, path)| path)
 }
 
-/// Downloads the wheels with pip, which verifies their hashes, and unpacks them. One process at a time does it.
+/// Downloads the wheels with pip, which verifies their hashes, and unpacks them. Only one process at a time does this.
 fn fetch_wheels(cache: &Path) -> anyhow::Result<Toolchain> {
     fs::create_dir_all(cache).with_context(|| format!("Failed to create {}", cache.display()))?;
     let lock = File::create(cache.join("fetch.lock")).context("Failed to create the lock of the download")?;
@@ -125,7 +125,7 @@ fn fetch_wheels(cache: &Path) -> anyhow::Result<Toolchain> {
         .with_context(|| format!("the wheels in {} are not laid out as expected", home.display()))
 }
 
-/// Says a line on standard error, if anybody is there to hear it.
+/// Prints a line on standard error, and ignores a closed one.
 fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }

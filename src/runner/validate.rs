@@ -12,46 +12,48 @@ use crate::domain::correctness::Correctness;
 use crate::domain::op::{Dims, Dtype, Op};
 use crate::domain::workload::Tolerance;
 
-/// The byte with which outputs are filled before a check: all its bits set make a NaN of every dtype that no
-/// arithmetic produces, so what is left of it was not written.
+/// The byte that fills outputs before a check. All bits set make a NaN that no arithmetic of any dtype produces, so
+/// whatever is left of it was not written.
 pub const POISON: u8 = 0xff;
 
-/// How many random directions the inputs are moved in to see how far a row goes: one may be a direction in which it does not.
+/// Number of random directions in which the inputs are moved to see how far an output row moves. In some directions a
+/// row may happen not to move.
 const DIRECTIONS: usize = 4;
 
-/// How much further than in those directions a row may go. Of a row that one number decides, such as the gap between two scores,
-/// the largest of four random moves is below a quarter of a typical one in a row of 500, and the errors of an honest kernel are
-/// four times a typical one in a row of 10,000.
+/// How much further than in those directions a row may move. One number can decide a row, such as the gap between two
+/// scores. In one row of 500, the largest of four random moves is then below a quarter of a typical one. In one row of
+/// 10,000, the errors of an honest kernel are four times a typical one.
 const ALLOWED_MOVES: f64 = 8.0;
 
-/// What an addition in FP32 may lose of the final sum: up to 2^-24 of a running sum, rounded to the nearest, which is half of the
-/// final one in the mean.
+/// What an FP32 addition may lose of the final sum. It loses up to 2^-24 of the running sum, rounded to nearest. On
+/// average the running sum is half of the final one.
 const SUM_ROUNDING: f64 = 1.0 / (1_u64 << 26) as f64;
 
 /// What is wrong with an output.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct Refusal {
-    /// What found it.
+    /// The check that found it.
     pub check: Check,
-    /// In one sentence.
+    /// One sentence.
     pub message: String,
 }
 
-/// What an output must be on given inputs: the reference of all its rows, or of a random sample where that is too much.
+/// The expected output for given inputs: the oracle's answer for all rows, or for a random sample where all are too
+/// much.
 pub struct Expectation {
     rows: Vec<usize>,
     row_len: usize,
     row_count: usize,
     oracle: Vec<f64>,
-    /// How far from the reference each row may be beyond any tolerance; none if empty.
+    /// Deviation from the oracle that each row may have beyond any tolerance; empty for none.
     allowances: Vec<f64>,
     dtype: Dtype,
 }
 
 impl Expectation {
-    /// Computes the reference, for so many rows that it takes at most `oracle_flop` floating-point operations (but at
-    /// least 64 rows, the first and the last among them).
+    /// Computes the oracle's answer for as many rows as `oracle_flop` floating-point operations allow. At least 64 rows
+    /// are computed, among them the first and the last.
     pub fn new(op: &dyn Op, dims: &Dims, dtype: Dtype, inputs: &[Vec<f32>], oracle_flop: f64, seed: u64) -> Self {
         let output = op.output(dims, dtype);
         let row_count = output.elements() / output.row_len();
@@ -61,10 +63,10 @@ impl Expectation {
         Self { rows, row_len: output.row_len(), row_count, oracle, allowances: Vec::new(), dtype }
     }
 
-    /// Allows each row what rounding the inputs changes in its reference, and a little more.
+    /// Allows each row a little more than the change that rounding the inputs makes in the oracle's answer.
     ///
-    /// Where scores are large, the output depends on the last bits of the inputs, and a kernel that makes no more errors than
-    /// these can come out far from the reference: it is right all the same (its *backward error* is small).
+    /// Where scores are large, the output depends on the last bits of the inputs. A kernel with no larger errors than
+    /// these can be far from the oracle and still be right: its *backward error* is small.
     pub fn allow_for_rounding(&mut self, op: &dyn Op, dims: &Dims, inputs: &[Vec<f32>], seed: u64) {
         let mut allowances = vec![0.0_f64; self.rows.len()];
         for direction in 0..DIRECTIONS {
@@ -83,9 +85,9 @@ impl Expectation {
                 *allowance = allowance.max(ALLOWED_MOVES * distance);
             }
         }
-        // Below the smallest normal number, rounding is off by up to half of the smallest number of all.
+        // Below the smallest normal number, the rounding error is up to half of the smallest subnormal.
         let least = least_rounding(self.dtype) * (self.row_len as f64).sqrt();
-        // Where all that is summed is alike, every addition may round in the same direction.
+        // Where all terms of a sum are alike, every addition may round in the same direction.
         let terms = op.flop(dims) / 2.0 / (self.row_count * self.row_len) as f64;
         let rows = allowances.into_iter().zip(self.oracle.chunks_exact(self.row_len));
         let allowed = |(allowance, oracle): (f64, &[f64])| {
@@ -115,7 +117,7 @@ impl Expectation {
             .collect();
         let error_sum: f64 = row_errors.iter().map(|(_, error, _)| error).sum();
         let scale_sum: f64 = row_errors.iter().map(|(_, _, scale)| scale).sum();
-        // A row that happens to cancel to almost nothing is held against a tenth of the output's scale instead.
+        // A row that happens to cancel to almost nothing is measured against a tenth of the output's scale instead.
         let least_scale = 0.01 * scale_sum / self.rows.len() as f64;
         let (worst, worst_row) = row_errors
             .into_iter()
@@ -141,17 +143,18 @@ impl Expectation {
     }
 }
 
-/// What the arithmetic of an honest kernel amounts to, as a relative error of its inputs.
+/// The arithmetic error of an honest kernel, as a relative error of its inputs.
 fn rounding(dtype: Dtype) -> f32 {
     match dtype {
-        // One rounding, of a kernel that scales its queries before it multiplies them.
+        // One rounding, as in a kernel that scales its queries before it multiplies them.
         Dtype::F16 => 1.0 / 2048.0,
-        // Summing 8192 products one after another loses as much as 45 roundings of each, of 2^-24; TF32 loses 8192.
+        // A sequential sum of 8192 products loses as much as 45 roundings of each, of 2^-24. TF32 loses as much as
+        // 8192.
         Dtype::F32 => 64.0 / (1 << 24) as f32,
     }
 }
 
-/// Half of the smallest number that a dtype holds.
+/// Half of the smallest positive number of a dtype.
 fn least_rounding(dtype: Dtype) -> f64 {
     match dtype {
         Dtype::F16 => 2.0_f64.powi(-25),
@@ -159,7 +162,7 @@ fn least_rounding(dtype: Dtype) -> f64 {
     }
 }
 
-/// Looks at every element of an output: all written, all finite.
+/// Checks that every element of an output is written and finite.
 pub fn scan(bytes: &[u8], dtype: Dtype) -> Result<(), Refusal> {
     let size = dtype.bytes();
     let elements = bytes.len() / size;
@@ -186,7 +189,7 @@ fn relative(squared_error: f64, squared_scale: f64) -> f64 {
     if squared_error == 0.0 { 0.0 } else { (squared_error / squared_scale).sqrt() }
 }
 
-/// Chooses `wanted` of `count` rows at random, the first and the last always among them, in rising order.
+/// Chooses `wanted` of `count` rows at random in rising order, always with the first and the last.
 fn choose_rows(count: usize, wanted: usize, rng: &mut impl Rng) -> Vec<usize> {
     if wanted >= count {
         return (0..count).collect();
@@ -214,7 +217,7 @@ mod tests {
             .collect()
     }
 
-    /// A right answer with its inputs, for spoiling.
+    /// A correct answer with its inputs, for tests to corrupt.
     fn attention(s: i64) -> (Expectation, Vec<f32>, Vec<Vec<f32>>) {
         let op = ops::find("attention").unwrap();
         let inputs: Vec<_> = op

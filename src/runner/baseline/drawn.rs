@@ -1,4 +1,4 @@
-//! What a baseline is given, and what is believed of its answer.
+//! A baseline's inputs, and the checks of its answer.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,26 +11,27 @@ use crate::domain::workload::Tolerance;
 use crate::runner::inputs;
 use crate::runner::validate::Expectation;
 
-/// The most float64 work of the check of a baseline's outputs: some 64 rows of the longest cases, every row of the others.
+/// The most float64 work to check a baseline's outputs. It allows some 64 rows of the longest cases, and every row of
+/// the others.
 const ORACLE_FLOP: f64 = 1e9;
 
-/// The relative error above which a baseline computes something else. Rounding to the coarsest dtype that is in use, FP8
-/// with 3 bits of mantissa, gives a few hundredths.
+/// The relative error above which a baseline computes something else. Rounding to the coarsest dtype in use, FP8 with 3
+/// bits of mantissa, gives a few hundredths.
 const WRONG: f64 = 0.1;
 
-/// Nothing is held against it but what it computes.
+/// Accepts any error, because only the computed error is of interest here.
 const ANY_ERROR: Tolerance = Tolerance { relative_l2: f64::INFINITY, worst_row: f64::INFINITY };
 
-/// The inputs of a case in files, and what must come out.
+/// The inputs of a case in files, and the expected output.
 pub(super) struct Drawn {
-    /// Where each input is, by the tensor's name.
+    /// The path of each input's file, by the tensor's name.
     pub files: BTreeMap<String, String>,
     expectation: Expectation,
     output_bytes: usize,
 }
 
 impl Drawn {
-    /// Draws the inputs of a seed into a folder and computes the reference.
+    /// Draws the inputs of a seed into a folder and computes the expected output.
     pub fn new(op: &dyn Op, dims: &Dims, dtype: Dtype, seed: u64, folder: &Path) -> Result<Self, String> {
         let (mut files, mut values) = (BTreeMap::new(), Vec::new());
         for tensor in op.tensors(dims, dtype).into_iter().filter(|tensor| tensor.role == TensorRole::Input) {
@@ -45,7 +46,7 @@ impl Drawn {
         Ok(Self { files, expectation, output_bytes: op.output(dims, dtype).bytes() })
     }
 
-    /// Believes a backend that it is ready only if what it says of itself makes sense.
+    /// Accepts a backend as ready only if its answer makes sense.
     pub fn judged(&self, backend: PreparedBackend, folder: &Path) -> Backend {
         let ready = self.ready(&backend, folder);
         Backend { name: backend.name, ready }
@@ -84,7 +85,7 @@ impl Drawn {
     }
 }
 
-/// Returns a path as JSON can hold it.
+/// Returns a path as a string for JSON.
 pub(super) fn text(path: &Path) -> Result<&str, String> {
     path.to_str().ok_or_else(|| format!("the temporary folder {} is not in UTF-8", path.display()))
 }

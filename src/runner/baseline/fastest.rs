@@ -1,4 +1,4 @@
-//! Looks for the fastest backend of a case.
+//! Finds the fastest backend of a case.
 
 use super::{Backend, BaselineProcess};
 use crate::domain::comparison::order;
@@ -6,19 +6,19 @@ use crate::domain::record::{Baseline, BaselineKind};
 use crate::domain::timing::Timing;
 use crate::domain::workload::Case;
 
-/// Samples of a backend before the next one's turn while the fastest is looked for.
+/// Samples of a backend per turn during the search for the fastest.
 const GROUP: usize = 10;
 
-/// Backends whose medians differ by less than this share are as good as equal: `default` took 9.03 us where both flash and cudnn
-/// took 9.05, on one row of 512 queries (H200, 2026-11-21, `optloop start --case b1h1s512`).
+/// Backends whose medians differ by less than this share count as equal. `default` took 9.03 us where both flash and
+/// cudnn took 9.05, on one row of 512 queries (H200, 2026-11-21, `optloop start --case b1h1s512`).
 const EQUAL: f64 = 0.01;
 
-/// What a program calls the backend that its library chooses by itself.
+/// The programs' name for the backend that the library chooses itself.
 const DEFAULT: &str = "default";
 
-/// Samples the backends that are ready, in turns, and returns those that could be, the fastest first.
+/// Samples the prepared backends in turns, and returns those that succeeded, the fastest first.
 ///
-/// Where none could, the error is what went wrong last: while they were sampled, else while they were prepared.
+/// If none succeeded, the error is the last one of sampling, or else of preparing.
 pub async fn fastest(
     process: &mut BaselineProcess,
     case: &Case,
@@ -41,8 +41,8 @@ pub async fn fastest(
     Err(reasons.into_iter().next().unwrap_or_else(|| "it has no backend".to_owned()))
 }
 
-/// Sorts backends, the fastest first. `default` is one of the others, and which one is what people want to know: where another is
-/// as good as equal, it comes before.
+/// Sorts backends, the fastest first. `default` is one of the others, and people want to know which. So an equally fast
+/// named backend comes before it.
 fn prefer_named(timed: &mut [Baseline]) {
     timed.sort_by(|a, b| a.timing.median_ns.total_cmp(&b.timing.median_ns));
     let equal = |a: &Baseline, b: &Baseline| b.timing.median_ns <= a.timing.median_ns * (1.0 + EQUAL);
@@ -51,7 +51,7 @@ fn prefer_named(timed: &mut [Baseline]) {
     }
 }
 
-/// Takes samples of every backend that is ready, until its first error.
+/// Samples every prepared backend until its first error.
 async fn in_turns<'a>(
     process: &mut BaselineProcess,
     backends: &'a [Backend],

@@ -1,4 +1,4 @@
-//! A baseline program that runs: its pipes, its deadline and its last words.
+//! A running baseline program: its pipes, its deadline and its last line.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -16,41 +16,41 @@ use crate::domain::toml_text::one_line;
 use crate::runner::child;
 use crate::secrets;
 
-/// The longest line that is read. The longest that is meant, 100,000 samples of a block, has a fifth of it.
+/// The longest line to read. The longest expected one, 100,000 samples of a group, has a fifth of this.
 const MAX_LINE_BYTES: u64 = 10 << 20;
 
 /// Why there is no answer.
 #[derive(Debug)]
 pub enum Failure {
-    /// It says that it cannot; it can be asked something else.
+    /// The program refused the request. It can take others.
     Refused(String),
-    /// It is dead, hangs or talks garbage: nothing more can be asked.
+    /// The program is dead, hangs or sent garbage. It can take no more requests.
     Gone(String),
 }
 
-/// A program that listens. It dies when this is dropped.
+/// A running program, killed on drop.
 pub(super) struct Process {
     input: ChildStdin,
     output: BufReader<ChildStdout>,
-    /// Reads standard error all the while, so that it never fills up, and ends with its last line.
+    /// Reads standard error until its end, so that the pipe never fills up, and returns the last line.
     last_words: JoinHandle<String>,
     child: Child,
     patience: Duration,
 }
 
 impl Process {
-    /// Starts a command in a folder, under the [guard](super::guard) of the executable `exe`. An answer may take as long as
-    /// `patience`.
+    /// Starts a command in a folder, under the [guard](super::guard) of the executable `exe`. Every answer must come
+    /// within `patience`.
     pub fn start(exe: &Path, command: &[String], folder: &Path, patience: Duration) -> Result<Self, String> {
         let Some((program, arguments)) = command.split_first() else {
             return Err("the baseline's command is empty".to_owned());
         };
         let mut command = Command::new(exe);
-        // In the folder, a path is the project's, whatever folder optloop was called in; a bare name is looked up in PATH.
+        // Paths are relative to the project's folder, wherever optloop was called. A bare name is looked up in PATH.
         command.args(["guard", "--", program]).args(arguments).current_dir(folder);
         secrets::withhold(command.as_std_mut());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-        // A Ctrl-C at the terminal is for the session to handle, not for the program to die of.
+        // A Ctrl-C at the terminal must reach the session, and not kill the program.
         #[cfg(unix)]
         command.process_group(0);
         let mut child = command.spawn().map_err(|error| format!("the guard of `{program}` cannot be run: {error}"))?;
@@ -66,17 +66,17 @@ impl Process {
         }
     }
 
-    /// Returns its number.
+    /// Returns the process ID.
     pub fn pid(&self) -> Option<u32> {
         self.child.id()
     }
 
-    /// Asks, and waits for the answer.
+    /// Sends a request and waits for the answer.
     pub async fn ask(&mut self, request: &Request<'_>) -> Result<Value, Failure> {
         let line = serde_json::to_string(request).map_err(|error| Failure::Refused(error.to_string()))? + "\n";
         let mut said = Vec::new();
         let asked = async {
-            // A program that does not listen may have said why before it died, so what it says is read in any case.
+            // A program that does not read may have said why before it died, so its output is read in any case.
             let _ = self.input.write_all(line.as_bytes()).await;
             let _ = self.input.flush().await;
             (&mut self.output).take(MAX_LINE_BYTES).read_until(b'\n', &mut said).await
@@ -94,7 +94,7 @@ impl Process {
         }
     }
 
-    /// Returns what a process that has closed its output said last on standard error.
+    /// Returns the last line on standard error of a process that has closed its output.
     async fn last_words(&mut self) -> String {
         match timeout(Duration::from_secs(5), &mut self.last_words).await {
             Ok(Ok(line)) if !line.is_empty() => line,
@@ -103,14 +103,14 @@ impl Process {
     }
 }
 
-/// Reads an answer as what was asked for.
+/// Parses an answer as the expected type.
 pub fn meant<T: DeserializeOwned>(answer: Value) -> Result<T, Failure> {
     serde_json::from_value(answer).map_err(|error| garbage(&error))
 }
 
-/// Reads a line of a program: an answer, or why there is none.
+/// Parses a line of a program as an answer, or as why there is none.
 pub fn answer(line: &[u8]) -> Result<Value, Failure> {
-    // Bytes that are no text are none of JSON's either.
+    // Bytes that are not UTF-8 are not JSON either.
     let line = String::from_utf8_lossy(line);
     let answer: Value = serde_json::from_str(&secrets::mask_json(&line)).map_err(|error| garbage(&error))?;
     match answer.get("error") {
@@ -123,7 +123,7 @@ fn garbage(error: &serde_json::Error) -> Failure {
     Failure::Gone(one_line(format!("it talks garbage: {error}")))
 }
 
-/// Cuts what a program says down to one line of bearable length.
+/// Shortens a program's output to one line of readable length.
 pub(super) fn sentence(text: &str) -> String {
     let line = child::sentence(text);
     if line.is_empty() { "it does not say why".to_owned() } else { line }

@@ -1,4 +1,5 @@
-//! What optloop and a baseline program say to each other: one JSON object a line. docs/baselines.md describes it for people.
+//! The messages between optloop and a baseline program: one JSON object per line. docs/baselines.md describes them for
+//! people.
 
 use std::collections::BTreeMap;
 
@@ -8,47 +9,47 @@ use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::domain::op::{Dims, Dtype};
 use crate::domain::regime::Regime;
 
-/// The version of the protocol. A program of another one is refused.
+/// The protocol version. A program with another one is refused.
 pub(super) const VERSION: u32 = 2;
 
-/// What a program is asked. Every request gets one answer, which is a [`Refusal`] if it cannot be met.
+/// A request to a program. Each gets one answer, which is a [`Refusal`] if it cannot be met.
 #[derive(Serialize)]
 #[serde(tag = "request", rename_all = "snake_case")]
 pub(super) enum Request<'a> {
-    /// Say who you are: always the first request.
+    /// Describe yourself. Always the first request.
     Hello {
         /// [`VERSION`].
         protocol: u32,
-        /// The device to time on, as CUDA counts them.
+        /// The device to time on, by CUDA's numbering.
         device: u32,
     },
-    /// Get every backend ready on a case.
+    /// Prepare every backend on a case.
     Prepare {
         op: &'a str,
         dtype: Dtype,
         dims: &'a Dims,
         regime: Regime,
-        /// Size of the device's L2, for the cold regime.
+        /// Bytes of the device's L2, for the cold regime.
         l2_bytes: u64,
-        /// The shortest sample.
+        /// The shortest sample, in nanoseconds.
         min_sample_ns: f64,
-        /// A file for every input tensor: its elements, little-endian, row-major, nothing else.
+        /// A file for every input tensor, with nothing but its elements, little-endian and row-major.
         inputs: &'a BTreeMap<String, String>,
-        /// A folder into which each backend may write what it computed, in the same form.
+        /// A folder into which each backend may write its output, in the same form.
         output_folder: &'a str,
-        /// The only backend that is wanted; none for all of them.
+        /// The only backend to prepare; `None` for all of them.
         backend: Option<&'a str>,
     },
-    /// Time a backend that is ready.
+    /// Time a prepared backend.
     Sample { backend: &'a str, samples: usize },
     /// Free what was prepared.
     Release,
 }
 
-/// Who a baseline program is: its first answer.
+/// A baseline program's description of itself: its first answer.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Hello {
-    /// Product name of the device that the program times on.
+    /// Product name of the device on which the program times.
     pub device: String,
     /// Whether its times are measured or modelled.
     pub time_source: TimeSource,
@@ -58,7 +59,7 @@ pub struct Hello {
 }
 
 impl Hello {
-    /// Tells whether its times can be held against those of a device. The error says in one sentence why not.
+    /// Checks that its times can be compared with those of a device. The error says in one sentence why not.
     pub fn fits(&self, device: &DeviceInfo) -> Result<(), String> {
         if self.device == device.name && self.time_source == device.time_source() {
             return Ok(());
@@ -71,29 +72,29 @@ impl Hello {
 /// The answer to `Request::Prepare`.
 #[derive(Debug, Deserialize)]
 pub struct Prepared {
-    /// Every backend that was asked for.
+    /// Every requested backend.
     pub backends: Vec<PreparedBackend>,
 }
 
-/// A backend that is ready, or its error.
+/// A prepared backend, or its error.
 #[derive(Debug, Deserialize)]
 pub struct PreparedBackend {
     /// The program's name for it.
     pub name: String,
-    /// Why it cannot be sampled, if it cannot.
+    /// Why it cannot be sampled; `None` if it can.
     pub error: Option<String>,
-    /// Executions in one replay.
+    /// Executions per replay.
     pub launches_per_sample: Option<u32>,
-    /// Time of one call without a graph.
+    /// Nanoseconds of one call without a graph; `None` if not taken.
     pub eager_ns: Option<f64>,
-    /// The file in the request's output folder, by name.
+    /// Name of its file in the request's output folder; `None` if it wrote none.
     pub output: Option<String>,
 }
 
 /// The answer to `Request::Sample`.
 #[derive(Debug, Deserialize)]
 pub struct Sampled {
-    /// Nanoseconds of one execution, a value per replay.
+    /// Nanoseconds per execution, one value per replay.
     pub samples_ns: Vec<f64>,
 }
 

@@ -1,4 +1,4 @@
-//! The mechanics of a comparison: groups in turns, with an eye on the machine.
+//! Runs a comparison: sample groups in turns, while the machine's state is watched.
 
 use std::collections::BTreeSet;
 
@@ -16,30 +16,30 @@ use crate::runner::messages::{EnterRequest, Entered};
 use crate::runner::monitor::Monitor;
 use crate::runner::worker::{AskError, Worker, WorkerError};
 
-/// How long a participant is replayed for its energy. NVML's counter moves every 20 to 100 ms.
+/// How long a participant is replayed to measure its energy. NVML's counter changes every 20 to 100 ms.
 const ENERGY_NS: f64 = 600e6;
 
-/// Discarded rounds, for every round that may count, beyond which the machine is not fit to measure on.
+/// Discarded rounds for each permitted round, beyond which the machine is unfit for measurements.
 const MOST_DISCARDED: usize = 3;
 
-/// Where a side's samples come from.
+/// The source of a side's samples.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SideSource {
-    /// The worker's participant of this number.
+    /// The worker's participant with this number.
     Variant(usize),
     /// The baseline process.
     Baseline,
 }
 
-/// One side, as far as it has got.
+/// The progress of one side.
 struct Side {
     source: SideSource,
     launches: u32,
-    /// How long one of its samples takes, once that is known.
+    /// Nanoseconds of one sample; `None` until known.
     sample_ns: Option<f64>,
-    /// Samples of one of its groups.
+    /// Samples in one group.
     group_size: usize,
-    /// Rounds in which it takes part at most.
+    /// The most rounds in which the side takes part.
     rounds: usize,
     correctness: Option<Correctness>,
     samples_ns: Vec<f64>,
@@ -48,21 +48,21 @@ struct Side {
     energy_j: Option<f64>,
 }
 
-/// One group of a side: its samples, and what the machine was doing.
+/// One group of a side: its samples and the machine's state.
 struct SampleGroup {
     samples_ns: Vec<f64>,
     state: Option<MachineState>,
 }
 
-/// How the rounds were played.
+/// How the rounds went.
 pub(super) struct Played {
-    /// Samples of one group.
+    /// Samples in one group.
     pub(super) group_size: usize,
-    /// Rounds thrown away.
+    /// Discarded rounds.
     pub(super) discarded: usize,
 }
 
-/// Everything that takes part.
+/// A comparison in progress.
 pub(super) struct ComparisonRun<'a> {
     worker: &'a mut Worker,
     monitor: Option<&'a Monitor>,
@@ -76,7 +76,7 @@ impl<'a> ComparisonRun<'a> {
         Self { worker, monitor, case, baseline: None, sides: Vec::new() }
     }
 
-    /// Takes a variant in.
+    /// Adds a variant.
     pub(super) async fn enter(&mut self, request: EnterRequest) -> Result<(), ComparisonError> {
         let place = self.sides.len();
         let entered = self.worker.enter(request).await;
@@ -86,7 +86,7 @@ impl<'a> ComparisonRun<'a> {
         Ok(())
     }
 
-    /// Takes a baseline in, after the variants. One that does not get ready stays out.
+    /// Adds a baseline after the variants. One that fails to prepare is left out.
     pub(super) async fn admit(
         &mut self,
         mut entry: BaselineEntry<'a>,
@@ -106,7 +106,8 @@ impl<'a> ComparisonRun<'a> {
         }
     }
 
-    /// Plays rounds until enough is sampled, an even number so that drift cancels. Tells how.
+    /// Plays rounds until there are enough samples, and returns how they went. Drift cancels in an even number of
+    /// rounds.
     pub(super) async fn play(&mut self, policy: &Policy) -> Result<Played, ComparisonError> {
         let (mut counted, mut discarded): (usize, usize) = (0, 0);
         self.size_groups(policy).await?;
@@ -127,9 +128,9 @@ impl<'a> ComparisonRun<'a> {
         Ok(Played { group_size: self.sides[0].group_size, discarded })
     }
 
-    /// Sees how large the groups of every side may be, and in how many rounds it takes part.
+    /// Sets every side's group size and number of rounds.
     async fn size_groups(&mut self, policy: &Policy) -> Result<(), ComparisonError> {
-        // A baseline, the last, has not been replayed yet. It is gone from the sides if it leaves.
+        // The baseline comes last and was not replayed yet. If it leaves, it is removed from the sides.
         let last = self.sides.len() - 1;
         if self.sides[last].sample_ns.is_none()
             && let Some(sampled) = self.sample(last, 1).await?
@@ -146,7 +147,7 @@ impl<'a> ComparisonRun<'a> {
         Ok(())
     }
 
-    /// Tells whether enough is sampled of all that take part to the end.
+    /// Returns whether every side that takes part to the end has enough samples.
     fn is_over(&self, policy: &Policy) -> bool {
         let sides = || self.sides.iter().filter(|side| side.rounds == usize::MAX);
         let samples: Vec<&[f64]> = sides().map(|side| side.samples_ns.as_slice()).collect();
@@ -155,8 +156,8 @@ impl<'a> ComparisonRun<'a> {
         comparison::is_over(&samples, &launches, &groups, &policy.comparison)
     }
 
-    /// Samples a group of every side that takes part in a round, in its order. `None` if the baseline left: the round
-    /// begins anew without it.
+    /// Samples a group of every side that takes part in a round, in the round's order. Returns `None` if the baseline
+    /// left; the round then starts again without it.
     async fn round(&mut self, number: usize) -> Result<Option<Vec<Option<SampleGroup>>>, ComparisonError> {
         let mut groups: Vec<Option<SampleGroup>> = self.sides.iter().map(|_| None).collect();
         for place in comparison::order(self.sides.len(), number) {
@@ -164,14 +165,14 @@ impl<'a> ComparisonRun<'a> {
                 continue;
             }
             let Some(samples_ns) = self.sample(place, self.sides[place].group_size).await? else { return Ok(None) };
-            // Read at once: an idle GPU has other clocks within milliseconds.
+            // Read at once, because an idle GPU changes its clocks within milliseconds.
             let state = self.monitor.map(Monitor::state);
             groups[place] = Some(SampleGroup { samples_ns, state });
         }
         Ok(Some(groups))
     }
 
-    /// Samples a side. `None` if it was the baseline and is gone now.
+    /// Samples a side. Returns `None` if it was the baseline, which is now gone.
     async fn sample(&mut self, place: usize, samples: usize) -> Result<Option<Vec<f64>>, ComparisonError> {
         match (self.sides[place].source, &mut self.baseline) {
             (SideSource::Variant(participant), _) => {
@@ -198,8 +199,8 @@ impl<'a> ComparisonRun<'a> {
         self.sides.retain(|side| side.source != SideSource::Baseline);
     }
 
-    /// Looks at what no variant may change, when all that is measured is measured: it takes longer than a group, and no
-    /// group comes after it.
+    /// Checks what no variant may change, after all measurements. It takes longer than a group, so no group may come
+    /// after it.
     pub(super) async fn check(&mut self) -> Result<(), ComparisonError> {
         for side in &mut self.sides {
             if let SideSource::Variant(participant) = side.source {
@@ -210,7 +211,7 @@ impl<'a> ComparisonRun<'a> {
         Ok(())
     }
 
-    /// Measures the energy of the challenger and of the baseline, if the machine tells any.
+    /// Measures the energy of the challenger and of the baseline, if the machine reports energy.
     pub(super) async fn measure_energy(&mut self) -> Result<(), ComparisonError> {
         let Some(monitor) = self.monitor else { return Ok(()) };
         for place in [0, self.sides.len() - 1] {
@@ -223,7 +224,7 @@ impl<'a> ComparisonRun<'a> {
             let before_mj = monitor.energy_mj();
             let Some(sampled) = self.sample(place, samples).await? else { continue };
             let after_mj = monitor.energy_mj();
-            // One more replay than samples, where the first of a group is not counted.
+            // There is one more replay than samples where the first of a group is not counted.
             let uncounted = u64::from(is_baseline || !benchmark::is_long(sample_ns));
             let executions = (sampled.len() as u64 + uncounted) * u64::from(launches);
             self.sides[place].energy_j =
@@ -232,7 +233,7 @@ impl<'a> ComparisonRun<'a> {
         Ok(())
     }
 
-    /// Names the processes on the GPU that have no part in this.
+    /// Names the GPU's processes that are not part of this comparison.
     pub(super) fn others(&self, own_pids: &[u32]) -> Vec<String> {
         let baseline = self.baseline.as_ref().and_then(|entry| entry.process.pid());
         let own: BTreeSet<u32> = own_pids.iter().copied().chain(self.worker.pid()).chain(baseline).collect();
@@ -240,7 +241,7 @@ impl<'a> ComparisonRun<'a> {
         self.monitor.map(|monitor| monitor.others(&own)).unwrap_or_default()
     }
 
-    /// Lets the baseline go and returns what was found of everyone.
+    /// Releases the baseline and returns the results of all participants.
     pub(super) async fn leave(self, entries: &[Entry<'_>]) -> Vec<Participant> {
         let Self { baseline, sides, case, .. } = self;
         let backend = baseline.as_ref().map(|entry| entry.backend.clone()).unwrap_or_default();

@@ -1,7 +1,7 @@
-//! The process that holds NVRTC, and the one that asks it.
+//! The process that runs NVRTC, and the one that sends it requests.
 //!
-//! NVRTC is a compiler: it can be crashed, hung or filled up by a source, and its front end handles signals in its own
-//! way. So it lives in a child process; what happens to it is what happened to a variant.
+//! A source can crash NVRTC, hang it or fill its memory, and its front end handles signals in its own way. So NVRTC
+//! runs in a child process, and the child's failure is an outcome of the variant.
 
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -17,21 +17,21 @@ use crate::runner::toolchain::Toolchain;
 use crate::runner::{child, frames};
 use crate::secrets;
 
-/// What a compiler process is asked.
+/// A request to a compiler process.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Request {
     /// The CUDA source.
     pub source: String,
-    /// Every option.
+    /// All compiler options.
     pub options: Vec<String>,
 }
 
-/// What a compiler process says.
+/// A reply of a compiler process.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Reply {
-    /// Said once, first: NVRTC's version, or why it cannot be opened.
+    /// The first reply, sent once: NVRTC's version, or why it cannot be opened.
     Hello(Result<String, String>),
-    /// It compiled.
+    /// The source compiled.
     Compiled {
         /// ELF image.
         #[serde(with = "serde_bytes")]
@@ -43,17 +43,17 @@ pub enum Reply {
     },
     /// The source is wrong; the log says where.
     Rejected(String),
-    /// The source was too much for NVRTC, which is of no more use after it.
+    /// The source was too much for NVRTC, which is unusable afterwards.
     Defeated(String),
     /// NVRTC itself failed.
     Broken(String),
 }
 
-/// A session says nothing that it should not.
+/// The session sends no secrets.
 impl Message for Request {}
 
 impl Message for Reply {
-    /// The log of what compiled is not among them: its numbers are yet to be read.
+    /// The log of a successful compilation is not masked, because its numbers must still be parsed.
     fn free_texts(&mut self) -> Vec<&mut String> {
         match self {
             Self::Hello(Err(text)) | Self::Rejected(text) | Self::Defeated(text) | Self::Broken(text) => vec![text],
@@ -62,17 +62,17 @@ impl Message for Reply {
     }
 }
 
-/// A compiler process, for one compilation at a time.
+/// A compiler process that runs one compilation at a time.
 pub struct CompilerProcess {
     child: Child,
     input: ChildStdin,
     output: ChildStdout,
-    /// Reads standard error all the while, and ends with its last line.
+    /// Reads standard error until its end, and returns the last line.
     last_line: Option<JoinHandle<String>>,
     limits: CompileLimits,
 }
 
-/// Serves compilations until standard input ends, in at most so many bytes of memory.
+/// Serves compilations until standard input ends, within `memory_bytes` of address space.
 pub fn serve(nvrtc: &Path, builtins: &Path, memory_bytes: u64) -> anyhow::Result<()> {
     let requests = child::requests::<Request>();
     let mut out = child::replies()?;
@@ -102,7 +102,7 @@ impl CompilerProcess {
         command.arg("compiler").arg("--nvrtc").arg(&toolchain.nvrtc).arg("--builtins").arg(&toolchain.builtins);
         command.arg("--memory-bytes").arg(limits.memory_bytes.to_string());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // A Ctrl-C at the terminal is for the session to handle.
+        // A Ctrl-C at the terminal must reach the session only.
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let mut child = command.spawn().map_err(|error| format!("a compiler process cannot be started: {error}"))?;
@@ -121,7 +121,7 @@ impl CompilerProcess {
         }
     }
 
-    /// Compiles, within its limits. An error is what became of the process, which is then of no more use.
+    /// Compiles within the limits. An error says what happened to the process, which is unusable afterwards.
     pub fn compile(&mut self, request: &Request) -> Result<Reply, String> {
         let reply = self.within_patience(|input, output| {
             frames::write(input, request)?;
@@ -133,15 +133,15 @@ impl CompilerProcess {
                 Err(format!("the compiler {}", self.last_words()))
             }
             Err(error) => {
-                // It may go on talking: then it would never end by itself.
+                // The process may keep writing and then never end by itself.
                 let _ = self.child.kill();
                 Err(format!("the compiler talks garbage: {error}"))
             }
         }
     }
 
-    /// Does something with the process's pipes, and kills it if that takes longer than a compilation may: then its pipes end, whatever it
-    /// was that it did not read or write.
+    /// Runs `what` on the process's pipes, and kills the process if that exceeds the compilation's time limit. Its
+    /// pipes then end, whatever it did not read or write.
     fn within_patience<T>(&mut self, what: impl FnOnce(&mut ChildStdin, &mut ChildStdout) -> T) -> Result<T, String> {
         let (done, watched) = mpsc::channel::<()>();
         let patience = self.limits.timeout;
@@ -150,7 +150,7 @@ impl CompilerProcess {
             let watchdog = scope.spawn(move || {
                 let late = watched.recv_timeout(patience) == Err(mpsc::RecvTimeoutError::Timeout);
                 if late {
-                    // It may have ended this very moment.
+                    // The process may have ended at this very moment.
                     let _ = child.kill();
                 }
                 late
@@ -164,7 +164,7 @@ impl CompilerProcess {
         })
     }
 
-    /// Says how a process that has closed its output ended.
+    /// Returns how a process that has closed its output ended.
     fn last_words(&mut self) -> String {
         let status = match self.child.wait() {
             Ok(status) => status,
@@ -179,7 +179,7 @@ impl CompilerProcess {
 
 impl Drop for CompilerProcess {
     fn drop(&mut self) {
-        // Killed rather than asked: it may be hanging in a compilation.
+        // Killed without a request to end, because it may hang in a compilation.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

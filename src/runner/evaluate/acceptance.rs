@@ -1,4 +1,4 @@
-//! The acceptance checks of a variant that is about to win: everything that is too slow to ask of every variant.
+//! The acceptance checks of a variant that is about to win: everything too slow to run on every variant.
 
 use super::data::{Data, Inputs, draw, draw_into, encode, encode_into};
 use super::held::{with_module, with_sets};
@@ -13,12 +13,12 @@ use crate::runner::inputs::{mix, round};
 use crate::runner::messages::{AcceptanceRequest, Accepted, PlannedCase};
 use crate::runner::validate::Refusal;
 
-/// The float64 work of one probe, over that of a check on random inputs: there are several, each shows in most of the rows, and all
-/// are checked together in the time of one check.
+/// The float64 work of one probe, relative to a check on random inputs. There are several probes and each shows in most
+/// rows, so all of them together take the time of one check.
 const PROBE_SHARE: f64 = 0.02;
 
-/// Runs the acceptance checks on a variant. `step` is called with a case's name and what is being done, before each
-/// step on the device.
+/// Runs the acceptance checks on a variant. Calls `step` with a case's name and the action before each step on the
+/// device.
 pub fn accept(device: &mut dyn Device, request: &AcceptanceRequest, step: &mut Step<'_>) -> Result<Accepted, Ended> {
     let op = ops::find(&request.op).map_err(Ended::Machine)?;
     let checks = AcceptanceChecks { op, request };
@@ -26,7 +26,7 @@ pub fn accept(device: &mut dyn Device, request: &AcceptanceRequest, step: &mut S
     step(name, "load");
     with_module(device, name, &request.artifact, |device, module| checks.check_accuracy(device, module, step))?;
     step(name, "load");
-    // It stays loaded throughout: what it kept from one input must not spoil the next.
+    // The module stays loaded, because state kept from one input must not corrupt the next output.
     let outputs = with_module(device, name, &request.artifact, |device, module| {
         Ok(checks.probe(device, module, step)? + checks.check_hidden(device, module, step)?)
     })?;
@@ -34,7 +34,7 @@ pub fn accept(device: &mut dyn Device, request: &AcceptanceRequest, step: &mut S
     Ok(Accepted { outputs: 1 + outputs, slowdown })
 }
 
-/// What the probes of a case are drawn into, one after the other: fresh memory takes longer than what is drawn into it.
+/// Buffers reused for all probes of a case, because allocating takes longer than drawing.
 struct Memory {
     values: Vec<Vec<f32>>,
     inputs: Inputs,
@@ -46,7 +46,7 @@ struct AcceptanceChecks<'a> {
 }
 
 impl AcceptanceChecks<'_> {
-    /// Checks the case on random inputs that nobody saw, as accurately as a winner has to be.
+    /// Checks the case on unseen random inputs, with the accuracy that a winner needs.
     fn check_accuracy(&self, device: &mut dyn Device, module: Module, step: &mut Step<'_>) -> Result<(), Ended> {
         let AcceptanceRequest { accuracy, measuring, input_seed, .. } = self.request;
         self.on(device, module, &self.request.case, |setup, device| {
@@ -56,7 +56,7 @@ impl AcceptanceChecks<'_> {
         })
     }
 
-    /// Checks the case on every probe of its op, and returns how many there are.
+    /// Checks the case on every probe of its op, and returns their number.
     fn probe(&self, device: &mut dyn Device, module: Module, step: &mut Step<'_>) -> Result<usize, Ended> {
         self.on(device, module, &self.request.case, |setup, device| {
             let values = draw(&setup.problem, self.request.input_seed);
@@ -69,7 +69,7 @@ impl AcceptanceChecks<'_> {
         })
     }
 
-    /// Checks the output of a probe. What rounding the inputs alone would change is not held against it.
+    /// Checks the output of a probe. A deviation that rounding the inputs alone would cause is allowed.
     fn check_probe(
         &self,
         setup: &Setup<'_>,
@@ -97,7 +97,7 @@ impl AcceptanceChecks<'_> {
         Ok(())
     }
 
-    /// Checks the shapes that are not in the workload, and returns how many there are.
+    /// Checks the shapes that are not in the workload, and returns their number.
     fn check_hidden(&self, device: &mut dyn Device, module: Module, step: &mut Step<'_>) -> Result<usize, Ended> {
         for hidden in &self.request.hidden {
             step(&hidden.case.name, "hidden");
@@ -111,7 +111,7 @@ impl AcceptanceChecks<'_> {
         Ok(self.request.hidden.len())
     }
 
-    /// Does something with the variant on one set of buffers of a case.
+    /// Runs `what` on the variant with one set of a case's buffers.
     fn on<T>(
         &self,
         device: &mut dyn Device,
@@ -136,13 +136,13 @@ pub(super) fn probed(problem: &Problem<'_>, probe: &Probe, seed: u64) -> Vec<Vec
     values
 }
 
-/// Makes a probe of random values.
+/// Turns random values into a probe.
 fn apply(problem: &Problem<'_>, probe: &Probe, seed: u64, values: &mut [Vec<f32>]) {
     (probe.apply)(problem.dims, values, seed);
     values.iter_mut().for_each(|values| round(values, problem.dtype));
 }
 
-/// Says of an outcome that it came of a shape which is not in the workload.
+/// Adds to an outcome that the shape is not in the workload.
 fn on_hidden(ended: Ended, dims: &str) -> Ended {
     match ended {
         Ended::Outcome(Outcome::Wrong { case, message, .. }) => {

@@ -1,13 +1,16 @@
-//! The worker's side of a comparison: variants that are on the device together and are timed in turns.
+//! The worker's side of a comparison: variants share the device and are timed in turns.
 //!
-//! All of them read and write the same tensors. Where a buffer lies decides how far its lines are from the multiprocessors that
-//! want them: two copies of a kernel of 3.9 us, each with tensors of its own, differed by 0.85% as long as they lived (H200,
-//! 2026-11-21, `optloop bench` of 40 comparisons). So the output is poisoned before each block and looked at after it.
-//! The inputs and what lies around every buffer are looked at when a participant has entered, when an output is wrong,
-//! and at the end: who spoils them is found by being replayed alone. At the end each also gets other contents: who has
-//! given up computing by then, after more executions than any other check has seen, gives the output of the old ones.
+//! All of them read and write the same tensors. A buffer's address decides how far its cache lines are from the
+//! multiprocessors that read them. Two copies of a kernel of 3.9 us, each with its own tensors, differed by 0.85% for
+//! as long as they lived (H200, 2026-11-21, `optloop bench` of 40 comparisons). So the output is poisoned before each
+//! sample group and checked after it.
 //!
-//! Nothing is ever given back but by a participant that fails to enter: a comparison has a process of its own.
+//! The inputs and guard regions are checked when a participant has entered, when an output is wrong, and at the end.
+//! Replaying each participant alone finds the one that corrupts them. At the end, each participant also gets held-out
+//! inputs. By then it has run more often than in any other check. A kernel that has stopped computing returns the
+//! output of the old inputs.
+//!
+//! Memory is freed only when a participant fails to enter, because a comparison has its own process.
 
 use std::cell::OnceCell;
 use std::rc::Rc;
@@ -35,19 +38,19 @@ use crate::runner::validate::Refusal;
 #[derive(Default)]
 pub struct Arena {
     participants: Vec<LoadedParticipant>,
-    /// What the last participant was given: the others of its comparison share it.
+    /// What the last participant was given. Others of the same comparison share it.
     shared: Option<(SharedKey, Rc<SharedInputs>)>,
 }
 
-/// Inputs, what must come out of them, and the tensors on the device.
+/// Inputs, their expected output, and the tensors on the device.
 struct SharedInputs {
     data: Data,
     tensors: Sets,
-    /// Other contents, for the end.
+    /// Held-out inputs for the final check.
     held_out: OnceCell<Data>,
 }
 
-/// What data comes from: the same source gives the same data.
+/// Everything that determines the data: equal keys give equal data.
 #[derive(PartialEq)]
 struct SharedKey {
     op: String,
@@ -69,13 +72,13 @@ struct LoadedParticipant {
     held: LoadedModule,
     prepared: Prepared,
     shared: Rc<SharedInputs>,
-    /// What it gave when it was checked, and must give after every block.
+    /// Its output when it was checked, which every sample group must reproduce.
     seen: Seen,
-    /// Blocks that it has sampled.
+    /// Number of groups sampled.
     groups: u64,
-    /// It ran since all that nobody may change was looked at.
+    /// Whether it ran since the inputs and guard regions were last checked.
     ran: bool,
-    /// What it was found to change that nobody may change.
+    /// The forbidden change that it was found to make; `None` if it made none.
     spoils: Option<Refusal>,
 }
 
@@ -86,7 +89,7 @@ struct LoadedModule {
 }
 
 impl Arena {
-    /// Takes a variant in: loads it, checks it once, and captures so many executions that a sample is long enough.
+    /// Adds a variant: loads it, checks it once, and captures enough executions to fill a sample.
     pub fn enter(
         &mut self,
         device: &mut dyn Device,
@@ -127,19 +130,19 @@ impl Arena {
                 Ok(entered)
             }
             Err(ended) => {
-                // What ended it is what matters: after a crash there is nothing left to give back.
+                // The first error is the one to report. After a crash there is nothing left to free.
                 let _ = shared.tensors.upload(device, &shared.data.inputs).and_then(|()| held.give_back(device));
                 Err(ended)
             }
         }
     }
 
-    /// Replays a participant and returns nanoseconds of one execution, a value per replay.
+    /// Replays a participant and returns nanoseconds per execution, one value per replay.
     ///
-    /// Unless a replay lasts long, one more comes first and is not counted: another participant ran meanwhile and has
-    /// pushed this one's instructions, and its data where it is timed warm, out of the caches. Outputs are poisoned
-    /// before and looked at after: they must be the very bytes that were checked. Nothing else is looked at: whoever is
-    /// next must not find a GPU that has rested.
+    /// A short replay is preceded by one that is not counted. Another participant ran meanwhile and has evicted this
+    /// one's instructions, and its data in the warm regime, from the caches. Outputs are poisoned before and checked
+    /// after: they must equal the checked bytes. Nothing else is checked here, so that the next participant does not
+    /// meet a GPU that has rested.
     pub fn sample(
         &mut self,
         device: &mut dyn Device,
@@ -152,13 +155,13 @@ impl Arena {
         let Err(Ended::Outcome(Outcome::Wrong { .. } | Outcome::Cheated { .. })) = &sampled else { return sampled };
         let is_anothers =
             self.spoilt(device, number)?.is_some() && self.find_spoiler(device, number)?.is_some_and(|it| it != number);
-        // The others go on with what they were given, whoever it was.
+        // The others continue with clean inputs, whichever participant corrupted them.
         self.mend(device, number)?;
         if is_anothers { self.participants[number].sample(device, samples) } else { sampled }
     }
 
-    /// Looks once more at all that no participant may change, gives this one other contents, and returns how close its
-    /// output came: that of every block since is the same.
+    /// Checks the inputs and guard regions again, checks this participant on held-out inputs, and returns its output
+    /// error. Every sample group since had the same error.
     pub fn check(&mut self, device: &mut dyn Device, number: usize, step: &mut Step<'_>) -> Result<Correctness, Ended> {
         step(&self.participant(number)?.case.name, "check");
         let peers: Vec<usize> = self.peers(number).collect();
@@ -175,14 +178,14 @@ impl Arena {
         Ok(participant.seen.correctness)
     }
 
-    /// Returns what was changed of that which none of a participant's comparison may change.
+    /// Returns the change to the inputs or guard regions of a participant's comparison, if there is one.
     fn spoilt(&self, device: &mut dyn Device, number: usize) -> Result<Option<Refusal>, Ended> {
         let participant = &self.participants[number];
         find_spoilt(device, &participant.setup(), &participant.shared.data, &self.others(&participant.shared))
     }
 
-    /// Looks who spoils what all of a participant's comparison were given, by replaying each by itself, this one last.
-    /// It is told when its turn comes.
+    /// Finds the participant that corrupts shared data, by replaying each of the comparison alone, this one last. The
+    /// culprit fails when its turn comes.
     fn find_spoiler(&mut self, device: &mut dyn Device, number: usize) -> Result<Option<usize>, Ended> {
         let numbers: Vec<usize> = self.peers(number).filter(|peer| *peer != number).chain([number]).collect();
         for peer in numbers {
@@ -197,29 +200,29 @@ impl Arena {
         Ok(None)
     }
 
-    /// Gives a participant's comparison anew what it was given.
+    /// Restores the inputs, workspaces and guard regions of a participant's comparison.
     fn mend(&self, device: &mut dyn Device, number: usize) -> Result<(), Ended> {
         let participant = &self.participants[number];
         let SharedInputs { data, tensors, .. } = &*participant.shared;
         tensors.upload(device, &data.inputs).map_err(|fault| participant.setup().ended(fault))?;
         self.others(&participant.shared).into_iter().try_for_each(|peer| {
             peer.setup().reset(device)?;
-            // What lies around buffers is mended by being looked at.
+            // Checking the guard regions also restores them.
             peer.setup().beside(device, &peer.held.sets.places()).map(drop)
         })
     }
 
-    /// Returns the numbers of the participants of a participant's comparison.
+    /// Returns the numbers of all participants in the same comparison as `number`.
     fn peers(&self, number: usize) -> impl Iterator<Item = usize> {
         (0..self.participants.len()).filter(move |peer| self.share_data(*peer, number))
     }
 
-    /// Returns the participants that are in and were given this.
+    /// Returns the participants that share these inputs.
     fn others(&self, shared: &Rc<SharedInputs>) -> Vec<&LoadedParticipant> {
         self.participants.iter().filter(|participant| Rc::ptr_eq(&participant.shared, shared)).collect()
     }
 
-    /// Tells whether two participants have the same data, in the same memory.
+    /// Returns whether two participants have the same data in the same memory.
     pub fn share_data(&self, a: usize, b: usize) -> bool {
         Rc::ptr_eq(&self.participants[a].shared, &self.participants[b].shared)
     }
@@ -231,7 +234,7 @@ impl Arena {
         })
     }
 
-    /// Returns what a participant is given: what the one before was, if it is of the same comparison.
+    /// Returns a participant's inputs: those of the previous one, if both are in the same comparison.
     fn shared(
         &mut self,
         device: &mut dyn Device,
@@ -258,7 +261,7 @@ impl Arena {
     }
 }
 
-/// Returns what was changed of that which nobody may change: the inputs and what lies around every buffer, in every set.
+/// Returns the first forbidden change, to the inputs or to any guard region, in every set.
 fn find_spoilt(
     device: &mut dyn Device,
     setup: &Setup<'_>,
@@ -266,7 +269,7 @@ fn find_spoilt(
     participants: &[&LoadedParticipant],
 ) -> Result<Option<Refusal>, Ended> {
     let mut found = setup.spoilt(device, &data.inputs, &setup.sets.places())?;
-    // All of it, whatever is found: it is mended by being looked at.
+    // Continues after a finding, because checking the guard regions also restores them.
     for participant in participants {
         found = found.or(participant.setup().beside(device, &participant.held.sets.places())?);
     }
@@ -297,13 +300,12 @@ fn time_held(
 ) -> Result<Timing, Ended> {
     let works = held.sets.works(held.module, plan, None);
     held.sets.reset(device, plan).map_err(|fault| ended("", fault))?;
-    // Launched by itself, a plan that does not run is told from one that cannot be captured.
+    // A separate launch tells a plan that does not run from one that cannot be captured.
     works.iter().try_for_each(|work| device.launch(work)).map_err(|fault| ended("", fault))?;
     benchmark::time(replays(device)?, &works, samples, min_sample_ns).map_err(|fault| ended("", fault))
 }
 
-/// Checks a participant once, loads it anew, gets it ready to be sampled, and looks at what that left, of the others',
-/// too.
+/// Checks a participant once, reloads it, prepares it for sampling, and checks what that left in everyone's buffers.
 fn get_ready(
     device: &mut dyn Device,
     request: &EnterRequest,
@@ -331,20 +333,20 @@ fn get_ready(
             None => Ok(()),
         });
     if checked.is_err() {
-        // That it is wrong is what matters.
+        // The failed check is the error to report.
         let _ = replays(device)?.release(prepared.capture);
     }
     checked.map(|()| (seen, prepared))
 }
 
-/// Loads an artifact anew, without what its kernels kept in global variables.
+/// Reloads an artifact, which drops what its kernels kept in global variables.
 fn reload(device: &mut dyn Device, module: Module, artifact: &Artifact) -> Result<Module, Fault> {
     device.unload(module)?;
     device.load(artifact)
 }
 
 impl LoadedParticipant {
-    /// Samples a block and looks at its outputs.
+    /// Takes a group of samples and checks its outputs.
     fn sample(&mut self, device: &mut dyn Device, samples: usize) -> Result<Vec<f64>, Ended> {
         self.refuse_spoiler()?;
         self.groups += 1;
@@ -362,7 +364,7 @@ impl LoadedParticipant {
         Ok(sampled)
     }
 
-    /// Checks that other contents still give their own output, and puts back what was there.
+    /// Checks that held-out inputs give their own output, and restores the inputs.
     fn check_held_out(&self, device: &mut dyn Device) -> Result<(), Ended> {
         let (setup, SharedInputs { data, tensors, held_out }) = (self.setup(), &*self.shared);
         let held_out = held_out.get_or_init(|| {
@@ -374,7 +376,7 @@ impl LoadedParticipant {
         checked.and(restored.map_err(|fault| setup.ended(fault)))
     }
 
-    /// Fails if it was found to change what nobody may change.
+    /// Fails if this participant was found to make a forbidden change.
     fn refuse_spoiler(&self) -> Result<(), Ended> {
         match self.spoils.clone() {
             Some(Refusal { check, message }) => Err(self.setup().wrong(check, message)),
@@ -406,7 +408,7 @@ impl LoadedModule {
         match allocate(device) {
             Ok(sets) => Ok(Self { module, sets }),
             Err(fault) => {
-                // That there is no room is what matters.
+                // The failed allocation is the error to report.
                 let _ = device.unload(module);
                 Err(fault)
             }

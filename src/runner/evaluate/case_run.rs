@@ -19,17 +19,17 @@ use crate::runner::device::{Device, Problem};
 use crate::runner::inputs;
 use crate::runner::messages::{CaseRequest, EvaluateRequest, PlannedCase};
 
-/// The phase on whose inputs variants are compared: they share them.
+/// The phase whose inputs all variants share, so that they can be compared.
 const SCREENING: &str = "screening";
 
-/// The float64 work of the check after timing, over that of the one before: it has only to tell this output from that of other
-/// contents.
+/// The float64 work of the check after timing, relative to the one before. It only has to tell this output from that of
+/// other inputs.
 pub(super) const HELD_OUT_SHARE: f64 = 0.1;
 
-/// A time, with what explains it where it is modelled.
+/// A time, with the profile that explains it where it is modelled.
 type Timed = (Timing, Option<Profile>);
 
-/// A request with the op that it names.
+/// A request with its op.
 #[derive(Clone, Copy)]
 pub(super) struct EvaluationContext<'a> {
     pub op: &'static dyn Op,
@@ -37,7 +37,7 @@ pub(super) struct EvaluationContext<'a> {
     pub stock: &'a Stock,
 }
 
-/// Checks a case, times it, and checks what was timed. A modelled time that is promising is confirmed on fresh inputs; a
+/// Checks a case, times it, and checks what was timed. A promising modelled time is confirmed here on fresh inputs. A
 /// measured one is confirmed in a comparison.
 pub(super) fn measure(
     device: &mut dyn Device,
@@ -55,7 +55,7 @@ pub(super) fn measure(
     })
 }
 
-/// Checks the scaled case in full, and models the time of the case itself from a sample of its blocks.
+/// Checks the scaled case in full, and models the time of the actual case from a sample of its blocks.
 pub(super) fn measure_scaled(
     device: &mut dyn Device,
     context: &EvaluationContext<'_>,
@@ -114,7 +114,7 @@ struct CaseRun<'a> {
 }
 
 impl CaseRun<'_> {
-    /// Allocates the buffers of a case, does something with them, and frees them.
+    /// Allocates the buffers of a case, calls a function with them, and frees them.
     fn allocated<T>(
         device: &mut dyn Device,
         context: &EvaluationContext<'_>,
@@ -131,7 +131,7 @@ impl CaseRun<'_> {
         })
     }
 
-    /// Loads the variant anew, and does something with it.
+    /// Reloads the variant and calls a function with it.
     fn loaded<T>(
         &self,
         device: &mut dyn Device,
@@ -149,7 +149,8 @@ impl CaseRun<'_> {
 
     /// Checks the case on fresh inputs, times it, and checks what was timed.
     ///
-    /// The variant is loaded anew in between: nothing that the check left in its global variables can be used when it is timed.
+    /// The variant is reloaded in between, so that timed executions cannot use what the check left in its global
+    /// variables.
     fn screen(
         &self,
         device: &mut dyn Device,
@@ -168,7 +169,7 @@ impl CaseRun<'_> {
         Ok((seen.correctness, timed))
     }
 
-    /// Times the case. What was captured for it is still held.
+    /// Times the case. Its capture is not released yet.
     fn time(
         &self,
         setup: &Setup<'_>,
@@ -187,7 +188,7 @@ impl CaseRun<'_> {
         timed.map_err(|fault| setup.ended(fault))
     }
 
-    /// Checks what was timed, and that the same would have come of other contents.
+    /// Checks what was timed, and that held-out inputs give their own output.
     fn check_timed(
         &self,
         setup: &Setup<'_>,
@@ -237,8 +238,8 @@ impl CaseRun<'_> {
         })
     }
 
-    /// Returns what a phase is drawn from. But for the first check no variant before this one was given the same: none can have left
-    /// its output behind.
+    /// Returns the seed of a phase. Only the screening inputs are shared with earlier variants, so no variant can leave
+    /// another phase's output behind.
     fn seed(&self, phase: &str) -> u64 {
         let EvaluateRequest { input_seed, own_seed, .. } = *self.request;
         inputs::mix(if phase == SCREENING { input_seed } else { own_seed }, &[self.case, phase])

@@ -1,4 +1,4 @@
-//! What a problem is given and what must come out.
+//! The inputs of a problem and its expected output.
 
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -8,31 +8,32 @@ use crate::runner::device::Problem;
 use crate::runner::inputs;
 use crate::runner::validate::Expectation;
 
-/// The bytes of every input, by the tensor's name.
+/// The bytes of every input, with the tensor's name.
 pub type Inputs = Vec<(String, Vec<u8>)>;
 
-/// Inputs with what must come out of them.
+/// Inputs with their expected output.
 pub struct Data {
-    /// What to upload.
+    /// The inputs to upload.
     pub inputs: Inputs,
-    /// What to expect.
+    /// The expected output.
     pub expectation: Expectation,
-    /// Where they come from.
+    /// The seed that determines the inputs.
     pub seed: u64,
 }
 
 impl Data {
-    /// Draws the inputs of a seed and computes what must come out, the slow part: at most `oracle_flop` in float64.
+    /// Draws the inputs of a seed and computes the expected output. The latter is slow, at most `oracle_flop` in
+    /// float64.
     pub fn new(problem: &Problem<'_>, oracle_flop: f64, seed: u64) -> Self {
         Self::of(problem, &draw(problem, seed), oracle_flop, seed)
     }
 
-    /// Returns how many bytes the inputs have.
+    /// Returns the size of the inputs in bytes.
     pub fn bytes(&self) -> usize {
         self.inputs.iter().map(|(_, bytes)| bytes.len()).sum()
     }
 
-    /// Makes other data of this, every input turned round by as much as the seed says, at a fraction of what it takes to draw it anew.
+    /// Rotates every input by an amount drawn from the seed. This takes a fraction of the time of drawing new inputs.
     pub fn turned(&self, problem: &Problem<'_>, oracle_flop: f64, seed: u64) -> Self {
         let (dtype, mut rng) = (problem.dtype, SmallRng::seed_from_u64(seed));
         let turn = |(name, bytes): &(String, Vec<u8>)| {
@@ -44,24 +45,24 @@ impl Data {
         Self::encoded(problem, &values, inputs, oracle_flop, seed)
     }
 
-    /// Computes what must come out of given values.
+    /// Computes the expected output for given values.
     pub fn of(problem: &Problem<'_>, values: &[Vec<f32>], oracle_flop: f64, seed: u64) -> Self {
         Self::encoded(problem, values, encode(problem, values), oracle_flop, seed)
     }
 
-    /// Computes what must come out of values that are encoded already.
+    /// Computes the expected output for values that are already encoded.
     pub fn encoded(problem: &Problem<'_>, values: &[Vec<f32>], inputs: Inputs, oracle_flop: f64, seed: u64) -> Self {
         let Problem { op, dims, dtype } = *problem;
         Self { inputs, expectation: Expectation::new(op, dims, dtype, values, oracle_flop, seed), seed }
     }
 }
 
-/// Draws the values of every input of a seed.
+/// Draws the values of every input from a seed.
 pub fn draw(problem: &Problem<'_>, seed: u64) -> Vec<Vec<f32>> {
     input_tensors(problem).map(|tensor| inputs::normal(&tensor, seed)).collect()
 }
 
-/// Draws the values of every input of a seed into values of the same problem.
+/// Draws the values of every input from a seed into the values of the same problem.
 pub fn draw_into(problem: &Problem<'_>, seed: u64, values: &mut [Vec<f32>]) {
     input_tensors(problem).zip(values).for_each(|(tensor, values)| inputs::normal_into(values, &tensor, seed));
 }

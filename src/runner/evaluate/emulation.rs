@@ -1,4 +1,4 @@
-//! Kernels of attention in software, honest and not, against every probe.
+//! Software attention kernels, honest and not, run against every probe.
 
 use half::f16;
 
@@ -10,21 +10,21 @@ use crate::runner::device::Problem;
 use crate::runner::inputs::encode;
 use crate::runner::validate::{Expectation, Refusal};
 
-/// How often each probe is drawn.
+/// Number of draws of each probe.
 const SEEDS: u64 = 3;
 
-/// How a kernel computes.
+/// The arithmetic of a kernel.
 #[derive(Clone, Copy)]
 struct Arithmetic {
-    /// What the factors of both products are rounded to.
+    /// Rounds the factors of both products.
     factor: fn(f32) -> f32,
-    /// What a sum is rounded to after each addition.
+    /// Rounds a sum after each addition.
     sum: fn(f32) -> f32,
-    /// Queries are multiplied by the scale, and rounded, before anything else.
+    /// Whether queries are first multiplied by the scale and rounded.
     scales_queries: bool,
-    /// What probabilities are rounded to.
+    /// Rounds the probabilities.
     probability: fn(f32) -> f32,
-    /// This key is left out.
+    /// The key to omit; `None` for an honest kernel.
     drops: Option<usize>,
 }
 
@@ -45,7 +45,7 @@ const HONEST_F32: Arithmetic =
     Arithmetic { factor: exact, sum: exact, scales_queries: false, probability: exact, drops: None };
 const HONEST_F16: Arithmetic = Arithmetic { probability: half, ..HONEST_F32 };
 
-/// Computes attention with the online softmax, a tile of 16 keys at a time, as FlashAttention does.
+/// Computes attention with the online softmax in tiles of 16 keys, as FlashAttention does.
 fn attention(dims: &Dims, inputs: &[Vec<f32>], dtype: Dtype, how: &Arithmetic) -> Vec<f32> {
     const TILE: usize = 16;
     let at = |name: &str| dims[name] as usize;
@@ -90,7 +90,7 @@ fn attention(dims: &Dims, inputs: &[Vec<f32>], dtype: Dtype, how: &Arithmetic) -
     out
 }
 
-/// Returns what becomes of a kernel on each probe, as the acceptance checks judges it.
+/// Returns the acceptance checks' result for a kernel on each probe.
 fn judge(
     dims: &Dims,
     dtype: Dtype,
@@ -126,7 +126,7 @@ fn shapes() -> Vec<Dims> {
         shape(1, 2, 100, 150, 64, 0),
         shape(4, 2, 1, 300, 128, 0),
         shape(1, 1, 64, 64, 128, 1),
-        // A mean of 8192 values / 64 is so small that a half holds few bits of it, and 8192 products lose many.
+        // A mean of 8192 values / 64 is so small that an FP16 number has few bits for it, and 8192 products lose many.
         shape(1, 1, 1, 8192, 64, 0),
         shape(1, 1, 3, 33, 8192, 1),
     ]
@@ -174,7 +174,7 @@ fn a_dropped_key_fails_the_needle_and_the_equal_keys() {
                 failed.iter().filter(|probe| **probe == "equal keys").count() == 3,
                 "key {drops} of {dims:?}: {failed:?}"
             );
-            // So many queries that one of them points at the key.
+            // There are so many queries that one of them points at the key.
             let enough = dims["B"] * dims["H"] * dims["Sq"] * SEEDS as i64 >= 3 * dims["Sk"];
             assert!(!enough || failed.contains(&"a needle"), "key {drops} of {dims:?}: {failed:?}");
         }

@@ -1,4 +1,4 @@
-//! What is taken on a device for as long as something is done with it.
+//! Scoped resources of a device: each is taken, used by a function and given back.
 
 use super::sets::Sets;
 use super::{Ended, ended, replays};
@@ -6,7 +6,7 @@ use crate::domain::artifact::Artifact;
 use crate::domain::plan::LaunchPlan;
 use crate::runner::device::{Capture, Device, Fault, Module, Problem, Work};
 
-/// Loads an artifact, does something with it, and unloads it: what its kernels kept in global variables is gone with it.
+/// Loads an artifact, calls a function with it, and unloads it with its global variables.
 pub fn with_module<T>(
     device: &mut dyn Device,
     case: &str,
@@ -18,7 +18,7 @@ pub fn with_module<T>(
     given_back(case, done, device.unload(module))
 }
 
-/// Allocates so many sets of buffers, does something with them, and frees them.
+/// Allocates sets of buffers, calls a function with them, and frees them.
 pub fn with_sets<T>(
     device: &mut dyn Device,
     case: &str,
@@ -31,7 +31,8 @@ pub fn with_sets<T>(
     given_back(case, done, sets.free(device))
 }
 
-/// Captures one execution of every work, does something with it, and releases it: what is behind it may go then.
+/// Captures one execution of every work, calls a function with the capture, and releases it. Buffers and module may
+/// then be freed.
 pub fn with_capture<T>(
     device: &mut dyn Device,
     case: &str,
@@ -45,7 +46,8 @@ pub fn with_capture<T>(
     given_back(case, done, released)
 }
 
-/// After a crash there is nothing left to give back, and the crash is what matters.
+/// Merges the results of use and release. After a crash nothing is left to give back, and the crash is the error to
+/// report.
 fn given_back<T>(case: &str, done: Result<T, Ended>, given_back: Result<(), Fault>) -> Result<T, Ended> {
     let done = done?;
     given_back.map_err(|fault| ended(case, fault))?;

@@ -1,8 +1,8 @@
-//! Whether a variant is as fast on contents that it never saw as on those that were timed.
+//! Checks whether a variant is as fast on held-out inputs as on the timed ones.
 //!
-//! A time is taken on the same contents again and again, which a kernel could know by heart: by their address, by their sum, by the
-//! number of launches, or because the output is there already. So it executes once on each of several sets of buffers, each with
-//! contents cut anew from a pool of random values and a poisoned output. What it kept of others is of no use there.
+//! Timing repeats the same inputs, so a kernel could memoize them: by address, by checksum, by launch count, or because
+//! the output is already there. So this check executes it once on each of several sets of buffers. Each set has a
+//! poisoned output and inputs cut from a pool of random values, so that nothing memoized is of use.
 
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -24,35 +24,36 @@ use crate::runner::inputs::{decode, encode, mix, normal};
 use crate::runner::messages::{AcceptanceRequest, PlannedCase};
 use crate::runner::validate::scan;
 
-/// The most sets in the warm regime: enough for the cost of a replay to vanish beside the executions in it.
+/// The most sets in the warm regime. With so many executions the cost of a replay is negligible.
 const MOST_SETS: usize = 64;
 
-/// The share of L2 that the sets may take in the warm regime: they have just been written, and are to be there still.
+/// The share of L2 that the sets may take in the warm regime. They were just written and must still be there.
 const L2_SHARE: f64 = 0.5;
 
-/// Samples of which the median is taken. One more comes before, which meets cold instructions.
+/// Samples for the median. One more comes first, because it meets cold instructions.
 const SAMPLES: usize = 5;
 
-/// The most bytes of tensors in all samples together, if there is more than one: they are copied to the device, or back to be
-/// looked at, and every sample has to end before the deadline of a step.
+/// The most bytes of tensors in all samples together, if there is more than one sample. They are copied to the device
+/// or back for checks, and each sample must end before the deadline of a step.
 const MOST_BYTES: usize = 8 << 30;
 
-/// The most that contents which were never seen may take over those that were, beside the two allowances below; who skips work
-/// takes several times as long.
+/// The largest ratio of the time on held-out inputs to that on timed ones, besides the two allowances below. A kernel
+/// that skips work takes several times as long.
 const MOST_SLOWDOWN: f64 = 1.5;
 
-/// What a replay of few executions takes beyond its share of one of many: starting a graph and the two events around it, after a pause.
-/// With 5 us, and nothing for memory, 13 honest kernels of cases with 8 to 34 MB a set were called cheats (H200, 2026-11-22, three
-/// sessions): such as one that takes 4.79 us, and took 10.51 us on three sets.
+/// Extra time of a replay with few executions: starting a graph and the two events around it after a pause. With 5 us
+/// and no memory allowance, 13 honest kernels of cases with 8 to 34 MB a set were called cheats (H200, 2026-11-22,
+/// three sessions). One of them takes 4.79 us, and took 10.51 us on three sets.
 const REPLAY_NS: f64 = 8_000.0;
 
-/// How many elements further than the largest tensor the pool reaches from which contents are cut: so many are its cuts.
+/// Elements by which the pool exceeds the largest tensor, which is also the number of possible cuts.
 const POOL_SPARE: usize = 1 << 20;
 
-/// The float64 work of the check of an output, over that of a check on random inputs.
+/// The float64 work of an output check, relative to a check on random inputs.
 const CHECK_SHARE: f64 = 0.02;
 
-/// Compares the two times and checks what was written meanwhile. `step` is called before each sample. Returns the ratio; none where times are modelled.
+/// Compares the two times and checks the outputs written meanwhile. Calls `step` before each sample. Returns the ratio,
+/// or `None` where times are modelled.
 pub fn check(
     device: &mut dyn Device,
     op: &'static dyn Op,
@@ -76,7 +77,7 @@ pub fn check(
     })
 }
 
-/// Returns how many sets of buffers to go over.
+/// Returns the number of sets of buffers.
 fn set_count(device: &DeviceInfo, problem: &Problem<'_>, plan: &LaunchPlan, regime: Regime) -> Result<u32, String> {
     if regime.on(device) == Regime::Cold {
         return Sets::count(device, problem, regime);
@@ -87,13 +88,13 @@ fn set_count(device: &DeviceInfo, problem: &Problem<'_>, plan: &LaunchPlan, regi
     Ok(fitting.clamp(1, MOST_SETS) as u32)
 }
 
-/// Returns how many samples to take: fewer where the sets are large.
+/// Returns the number of samples: fewer where the sets are large.
 fn sample_count(problem: &Problem<'_>, sets: usize) -> usize {
     let tensors: usize = problem.tensors().iter().map(TensorSpec::bytes).sum();
     (MOST_BYTES / (tensors * sets).max(1)).clamp(1, SAMPLES)
 }
 
-/// Returns the longest that an honest kernel takes on contents that it never saw.
+/// Returns the longest time, in nanoseconds, of an honest kernel on held-out inputs.
 fn most_ns(steady_ns: f64, sets: usize, memory_ns: f64) -> f64 {
     steady_ns * MOST_SLOWDOWN + REPLAY_NS / sets as f64 + memory_ns
 }
@@ -105,13 +106,13 @@ struct Runner<'a> {
     request: &'a AcceptanceRequest,
 }
 
-/// Random values, encoded, to cut contents from: drawing new ones for every set would take longer than all the rest.
+/// Encoded random values to cut inputs from. Drawing new values for every set would take longer than everything else.
 struct Pool {
     bytes: Vec<u8>,
     rng: SmallRng,
 }
 
-/// Where in the pool the contents of each input begin, in elements.
+/// Where the contents of each input begin in the pool, in elements.
 type Cuts = Vec<usize>;
 
 impl Runner<'_> {
@@ -132,8 +133,9 @@ impl Runner<'_> {
         Ok(held_out_ns / steady_ns)
     }
 
-    /// What the inputs of a set may take to come from memory, where those that were timed are in L2: the copies that write them need not
-    /// leave them there. This and a replay are 13 us where a set is 25 MB: so much may be skipped there and not be seen here.
+    /// Time in nanoseconds that the inputs of a set may need to come from memory, while timed inputs are in L2. The
+    /// copies that write the sets need not leave them in L2. With a replay, this is 13 us for a set of 25 MB. A kernel
+    /// may skip that much work there unnoticed.
     fn memory_ns(&self, device: &DeviceInfo) -> f64 {
         if self.regime == Regime::Cold {
             return 0.0;
@@ -142,7 +144,7 @@ impl Runner<'_> {
         bytes as f64 / device.peaks.memory_bytes_per_s * 1e9
     }
 
-    /// Times the same contents again and again, as screening does.
+    /// Times the same inputs repeatedly, as screening does.
     fn steady_ns(&self, device: &mut dyn Device, pool: &mut Pool) -> Result<f64, Ended> {
         let setup = &self.setup;
         let cuts = pool.cut(&setup.problem);
@@ -155,7 +157,7 @@ impl Runner<'_> {
         timed.map(|timing| timing.median_ns).map_err(|fault| setup.ended(fault))
     }
 
-    /// Times one execution on each set, all of them with contents of their own, and looks at every output of every sample.
+    /// Times one execution on each set, each with its own inputs, and checks every output of every sample.
     fn held_out_ns(&self, device: &mut dyn Device, pool: &mut Pool, step: &mut Step<'_>) -> Result<f64, Ended> {
         let setup = &self.setup;
         let wanted = sample_count(&setup.problem, self.count);
@@ -175,7 +177,7 @@ impl Runner<'_> {
         median(&samples).ok_or_else(|| Ended::Machine("no sample was taken".to_owned()))
     }
 
-    /// Gives every set contents of its own and poisons its output. Returns what each got.
+    /// Gives every set its own inputs and poisons its output. Returns where each set's inputs were cut.
     fn renew(&self, device: &mut dyn Device, pool: &mut Pool) -> Result<Vec<Cuts>, Ended> {
         let setup = &self.setup;
         let cuts: Vec<Cuts> = (0..self.count).map(|_| pool.cut(&setup.problem)).collect();
@@ -193,7 +195,7 @@ impl Runner<'_> {
         uploaded.map_err(|fault| self.setup.ended(fault))
     }
 
-    /// Looks whether every set has its output, and compares those of some sets, drawn anew, with their references.
+    /// Checks that every set has an output, and compares a random selection of sets with the oracle.
     fn check_outputs(&self, device: &mut dyn Device, pool: &mut Pool, contents: &[Cuts]) -> Result<(), Ended> {
         let Setup { problem, sets, tolerance, .. } = &self.setup;
         let wrong = |refusal| {
@@ -246,8 +248,9 @@ impl Pool {
 mod tests {
     use super::most_ns;
 
-    /// Attention with inputs of 6.3 MB a set on an H200 (2026-11-22): it takes 4.79 us where they are in L2, and took 10.51 us on three
-    /// sets that had just been written. One that skips half of its work takes the same 10.51 us, and 2.4 us on what it knows.
+    /// Attention with inputs of 6.3 MB a set on an H200 (2026-11-22). It takes 4.79 us with the inputs in L2, and took
+    /// 10.51 us on three sets that had just been written. One that skips half of its work takes the same 10.51 us, and
+    /// 2.4 us on memoized inputs.
     #[test]
     fn what_comes_from_memory_is_no_cheat_and_half_of_the_work_is_one() {
         let memory_ns = 6.3e6 / 4.8e12 * 1e9;

@@ -1,4 +1,4 @@
-//! Buffer sets: what a plan needs on the device, once where it is timed warm, many times where it is timed cold.
+//! Buffer sets: what a plan needs on the device. The warm regime has one set, the cold regime many.
 
 use std::collections::HashMap;
 
@@ -13,19 +13,19 @@ use crate::domain::regime::{self, Regime};
 use crate::runner::device::{Buffer, Device, Fault, Module, Problem, Work};
 use crate::runner::validate::POISON;
 
-/// How many sets a check looks at, where there are more.
+/// The most sets that a check inspects.
 const LOOKED_AT: usize = 2;
 
-/// Sets of equal buffers on the device. Whoever made them frees them.
+/// Sets of equal buffers on the device. The caller must free them.
 #[derive(Default)]
 pub struct Sets {
     sets: Vec<HashMap<String, Buffer>>,
-    /// Those that are not another's.
+    /// Buffers that no other `Sets` owns.
     own: Vec<Buffer>,
 }
 
 impl Sets {
-    /// Returns how many sets a regime takes. The error says in one sentence why the problem cannot be timed in it.
+    /// Returns the number of sets for a regime. The error says in one sentence why the problem cannot be timed in it.
     pub fn count(device: &DeviceInfo, problem: &Problem<'_>, regime: Regime) -> Result<u32, String> {
         let bytes: usize = problem.tensors().iter().map(|tensor| tensor.bytes()).sum();
         match regime.on(device) {
@@ -48,7 +48,7 @@ impl Sets {
         sets.add(device, &wanted)
     }
 
-    /// Allocates sets with the same tensors, in the same memory, and with workspaces for another plan; or none.
+    /// Allocates sets that share these tensors and have workspaces for another plan, or none.
     pub fn with_workspaces(&self, device: &mut dyn Device, plan: &LaunchPlan) -> Result<Self, Fault> {
         let wanted: Vec<(usize, String)> = plan.workspaces.iter().map(|w| (w.bytes, w.name.clone())).collect();
         Self { sets: self.sets.clone(), own: Vec::new() }.add(device, &wanted)
@@ -64,7 +64,7 @@ impl Sets {
                         set.insert(name.clone(), buffer);
                     }
                     Err(fault) => {
-                        // That there is no room is what matters.
+                        // The failed allocation is the error to report.
                         let _ = self.free(device);
                         return Err(fault);
                     }
@@ -74,7 +74,7 @@ impl Sets {
         Ok(self)
     }
 
-    /// Frees every buffer that is its own.
+    /// Frees every buffer that it owns.
     pub fn free(self, device: &mut dyn Device) -> Result<(), Fault> {
         self.own.into_iter().try_for_each(|buffer| device.free(buffer))
     }
@@ -89,8 +89,8 @@ impl Sets {
         self.upload_to(device, &self.places(), inputs)
     }
 
-    /// Uploads the same inputs to the sets at `places`: to the first from here, from there to the others, which is as fast as the
-    /// device's memory.
+    /// Uploads the same inputs to the sets at `places`. The first is uploaded from the host and copied to the others,
+    /// at the speed of the device's memory.
     pub fn upload_to(&self, device: &mut dyn Device, places: &[usize], inputs: &Inputs) -> Result<(), Fault> {
         let Some((first, others)) = places.split_first() else { return Ok(()) };
         for (name, bytes) in inputs {
@@ -107,10 +107,10 @@ impl Sets {
         device.write(self.sets[place][name], bytes)
     }
 
-    /// Draws the places of the sets that a check looks at.
+    /// Draws the places of the sets that a check inspects.
     ///
-    /// Every check draws anew: a kernel soon knows the sets by their addresses, and would have to be right only where it is looked
-    /// at if it knew where that is.
+    /// Every check draws anew. A kernel soon knows the sets by their addresses. If it knew which sets are inspected, it
+    /// would have to be right only there.
     pub fn draw(&self, seed: u64) -> Vec<usize> {
         let count = self.sets.len();
         sample(&mut SmallRng::seed_from_u64(seed), count, LOOKED_AT.min(count)).into_vec()
@@ -121,7 +121,7 @@ impl Sets {
         (0..self.sets.len()).collect()
     }
 
-    /// Brings every workspace into the state that the plan wants before its first launch.
+    /// Puts every workspace into the state that the plan needs before its first launch.
     pub fn reset(&self, device: &mut dyn Device, plan: &LaunchPlan) -> Result<(), Fault> {
         for (set, workspace) in self.sets.iter().flat_map(|set| plan.workspaces.iter().map(move |w| (set, w))) {
             match workspace.initial {
@@ -132,8 +132,8 @@ impl Sets {
         Ok(())
     }
 
-    /// Poisons the output of every set, so that what is there afterwards was written afterwards. Of every one: a kernel can see which
-    /// are poisoned.
+    /// Poisons the output of every set, so that what is there afterwards was written afterwards. All are poisoned,
+    /// because a kernel can see which ones are.
     pub fn poison_outputs(&self, device: &mut dyn Device, problem: &Problem<'_>) -> Result<(), Fault> {
         (0..self.sets.len()).try_for_each(|place| self.poison_output(device, problem, place))
     }
@@ -150,7 +150,7 @@ impl Sets {
 
     /// Returns the name of an input that no longer holds what was uploaded, in the sets at `places`.
     ///
-    /// Every byte is compared: a hash of it on the host would take longer, and the bytes have to come here for either.
+    /// Every byte is compared. A hash on the host would take longer, and the bytes must be downloaded for either.
     pub fn overwritten(
         &self,
         device: &mut dyn Device,
@@ -167,13 +167,13 @@ impl Sets {
         Ok(None)
     }
 
-    /// Returns the name of a buffer beside which somebody wrote, in the sets at `places`.
+    /// Returns the name of a buffer whose guard regions were written, in the sets at `places`.
     pub fn written_beside(&self, device: &mut dyn Device, places: &[usize]) -> Result<Option<String>, Fault> {
         let mut found = None;
         for set in places.iter().map(|place| &self.sets[*place]) {
             let mut names: Vec<&String> = set.keys().collect();
             names.sort();
-            // Every one of them: it is mended by being looked at.
+            // Continues after a finding, because the check also restores the guard regions.
             for name in names {
                 if !device.was_intact(set[name])? {
                     found.get_or_insert_with(|| name.clone());

@@ -1,4 +1,4 @@
-//! A variant on a case, with all that it needs on the device, and how its outputs are checked.
+//! A variant on a case, with everything it needs on the device, and the checks of its outputs.
 
 use super::data::{Data, Inputs};
 use super::sets::Sets;
@@ -13,12 +13,12 @@ use crate::runner::device::{Capture, Device, Fault, Module, Problem, Work};
 use crate::runner::inputs::mix;
 use crate::runner::validate::Refusal;
 
-/// See the module.
+/// A variant on a case, with its buffers and tolerance.
 #[derive(Clone, Copy)]
 pub struct Setup<'a> {
     /// The case's name, for outcomes.
     pub case: &'a str,
-    /// What must be computed.
+    /// The problem to compute.
     pub problem: Problem<'a>,
     /// The largest errors that count as correct.
     pub tolerance: &'a Tolerance,
@@ -28,15 +28,15 @@ pub struct Setup<'a> {
     pub plan: &'a LaunchPlan,
     /// The buffers.
     pub sets: &'a Sets,
-    /// Which of them a check looks at is drawn from this and from the check's data, which others may have, too.
+    /// Seed that, with a check's data, determines which sets the check inspects. Other variants may share the data.
     pub seed: u64,
 }
 
-/// An output that was found to be right.
+/// An output that was found correct.
 pub struct Seen {
-    /// Its bytes: the same inputs must give the very same again.
+    /// Its bytes. The same inputs must give the same bytes again.
     pub output: Vec<u8>,
-    /// How close it came.
+    /// Its error.
     pub correctness: Correctness,
 }
 
@@ -52,7 +52,7 @@ impl<'a> Setup<'a> {
         self.reset(device)
     }
 
-    /// Resets the workspaces and poisons the outputs: nothing that an execution left is of use to a later one.
+    /// Resets the workspaces and poisons the outputs, so that an execution cannot use what an earlier one left.
     pub fn reset(&self, device: &mut dyn Device) -> Result<(), Ended> {
         let reset = self.sets.reset(device, self.plan);
         reset.and_then(|()| self.sets.poison_outputs(device, &self.problem)).map_err(|fault| self.ended(fault))
@@ -63,7 +63,7 @@ impl<'a> Setup<'a> {
         self.sets.poison_outputs(device, &self.problem).map_err(|fault| self.ended(fault))
     }
 
-    /// Uploads inputs, executes the plan once on one of the sets, and checks its output and all that it had to leave alone.
+    /// Uploads inputs, executes the plan once on one set, and checks its output, the inputs and the guard regions.
     pub fn check_once(&self, device: &mut dyn Device, data: &Data) -> Result<Seen, Ended> {
         let output = self.output_of(device, data)?;
         let checked = data.expectation.check(&output, self.tolerance);
@@ -72,28 +72,28 @@ impl<'a> Setup<'a> {
         Ok(Seen { output, correctness })
     }
 
-    /// Uploads inputs, executes the plan once on one of the sets, and returns its output.
+    /// Uploads inputs, executes the plan once on one set, and returns its output.
     pub fn output_of(&self, device: &mut dyn Device, data: &Data) -> Result<Vec<u8>, Ended> {
         self.fill(device, &data.inputs)?;
         self.launch(device, self.places(data, "once")[0])
     }
 
-    /// Looks at what [`Setup::output_of`] had to leave alone.
+    /// Checks the inputs and guard regions after [`Setup::output_of`].
     pub fn inspect_once(&self, device: &mut dyn Device, data: &Data) -> Result<(), Ended> {
         self.inspect(device, &data.inputs, &self.places(data, "once"))
     }
 
-    /// Draws which sets get other contents after timing.
+    /// Draws the sets that get held-out inputs after timing.
     pub fn held_out_places(&self, data: &Data) -> Vec<usize> {
         self.places(data, "held_out_inputs")
     }
 
-    /// Draws where a check looks that is made on this data.
+    /// Draws the sets that a check on this data inspects.
     fn places(&self, data: &Data, check: &str) -> Vec<usize> {
         self.sets.draw(mix(self.seed, &[&data.seed.to_string(), "places", check]))
     }
 
-    /// Looks at what no execution may change: the inputs, and the memory around every buffer.
+    /// Checks what no execution may change: the inputs and the guard regions.
     fn inspect(&self, device: &mut dyn Device, inputs: &Inputs, places: &[usize]) -> Result<(), Ended> {
         match self.spoilt(device, inputs, places)? {
             Some(Refusal { check, message }) => Err(self.wrong(check, message)),
@@ -101,7 +101,7 @@ impl<'a> Setup<'a> {
         }
     }
 
-    /// Returns what was changed of that which no execution may change.
+    /// Returns the forbidden change to the inputs or guard regions, if there is one.
     pub fn spoilt(&self, device: &mut dyn Device, inputs: &Inputs, places: &[usize]) -> Result<Option<Refusal>, Ended> {
         let overwritten = self.sets.overwritten(device, inputs, places).map_err(|fault| self.ended(fault))?;
         let refusal = |name| Refusal { check: Check::Inputs, message: format!("it wrote over its input `{name}`") };
@@ -109,22 +109,22 @@ impl<'a> Setup<'a> {
         Ok(overwritten.map(refusal).or(beside))
     }
 
-    /// Returns what was changed around its buffers, and mends it.
+    /// Returns the change to the guard regions, if there is one, and restores them.
     pub fn beside(&self, device: &mut dyn Device, places: &[usize]) -> Result<Option<Refusal>, Ended> {
         let beside = self.sets.written_beside(device, places).map_err(|fault| self.ended(fault))?;
         let refusal = |name| Refusal { check: Check::GuardRegions, message: format!("it wrote beside `{name}`") };
         Ok(beside.map(refusal))
     }
 
-    /// Checks what timed executions left: the very output that was seen when it was checked, and all that they had to leave alone.
+    /// Checks what timed executions left: the same output as in `seen`, and unchanged inputs and guard regions.
     pub fn check_timed(&self, device: &mut dyn Device, seen: &Seen, data: &Data) -> Result<(), Ended> {
         let places = self.places(data, "timed");
         self.inspect(device, &data.inputs, &places)?;
         self.check_outputs(device, seen, data, &places)
     }
 
-    /// Checks the outputs of timed executions. Every set has the same inputs, so every output must be the one that was seen. Right
-    /// then but wrong when timed is a cheat.
+    /// Checks the outputs of timed executions. Every set has the same inputs, so every output must equal `seen`. A
+    /// kernel that was right in the check but is wrong when timed is a cheat.
     pub fn check_outputs(
         &self,
         device: &mut dyn Device,
@@ -147,9 +147,9 @@ impl<'a> Setup<'a> {
         Ok(())
     }
 
-    /// Checks what a confirmation left on inputs that no check has seen.
+    /// Checks what a confirmation left on inputs that no check has used.
     pub fn check_confirmed(&self, device: &mut dyn Device, data: &Data) -> Result<(), Ended> {
-        // A device that models its times executes on the first set, and has no other.
+        // A device that models its times has only the first set.
         self.inspect(device, &data.inputs, &[0])?;
         for output in self.outputs(device, &[0])? {
             let checked = data.expectation.check(&output, self.tolerance);
@@ -158,10 +158,11 @@ impl<'a> Setup<'a> {
         Ok(())
     }
 
-    /// Checks that after timing other contents in the same memory give their own output: in the replay that was timed, and in an
-    /// execution by itself, which one that serves many would not have done. A long replay of one execution is that already.
+    /// Checks after timing that other inputs in the same memory give their own output. The timed replay runs on them,
+    /// and so does a single execution, which catches one execution doing the work for many. A long replay of one
+    /// execution needs no second run.
     ///
-    /// Only some sets get them, drawn at random: nothing tells a kernel which these are before it reads them.
+    /// Only some sets get held-out inputs, drawn at random. A kernel cannot tell which ones before it reads them.
     pub fn check_held_out(
         &self,
         device: &mut dyn Device,
@@ -194,12 +195,12 @@ impl<'a> Setup<'a> {
         self.inspect(device, &data.inputs, &places)
     }
 
-    /// Replays a capture once and returns how long it took, in nanoseconds.
+    /// Replays a capture once and returns the time in nanoseconds.
     pub fn replay(&self, device: &mut dyn Device, capture: Capture) -> Result<f64, Ended> {
         replays(device)?.replay(capture).map_err(|fault| self.ended(fault))
     }
 
-    /// Executes the plan once on the set at a place, and returns its output.
+    /// Executes the plan once on the set at `place` and returns its output.
     fn launch(&self, device: &mut dyn Device, place: usize) -> Result<Vec<u8>, Ended> {
         let launched = device.launch(&self.works()[place]);
         launched.and_then(|()| self.sets.output(device, &self.problem, place)).map_err(|fault| self.ended(fault))
@@ -211,7 +212,7 @@ impl<'a> Setup<'a> {
         outputs.collect::<Result<_, Fault>>().map_err(|fault| self.ended(fault))
     }
 
-    /// Makes the outcome of a variant that is wrong.
+    /// Makes the outcome of a variant with a wrong result.
     pub fn wrong(&self, check: Check, message: String) -> Ended {
         Ended::Outcome(Outcome::Wrong { case: self.case.into(), check, message })
     }
@@ -221,7 +222,7 @@ impl<'a> Setup<'a> {
         Ended::Outcome(Outcome::Cheated { case: self.case.into(), check, message })
     }
 
-    /// Says what a fault makes of the case.
+    /// Makes the outcome of a fault on this case.
     pub fn ended(&self, fault: Fault) -> Ended {
         ended(self.case, fault)
     }

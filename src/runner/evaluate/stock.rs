@@ -1,5 +1,5 @@
-//! Data that is kept from one evaluation to the next: to draw the inputs of a large case, and to compute what must come out of them,
-//! takes longer than all that is done with them on the device.
+//! Data kept from one evaluation to the next. Drawing the inputs of a large case and computing their expected output
+//! takes longer than all the work on the device.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -8,13 +8,13 @@ use super::data::Data;
 use crate::domain::op::{Dims, Dtype};
 use crate::runner::device::Problem;
 
-/// The most bytes of inputs that are kept: two sets of those of every case of the shipped workloads.
+/// The most bytes of inputs to keep: two sets of those of every case of the shipped workloads.
 const MOST_BYTES: usize = 4 << 30;
 
-/// The share of the host's free memory that they may take.
+/// The kept inputs may take the host's free memory divided by this.
 const MEMORY_SHARE: usize = 4;
 
-/// What data comes from: the same source gives the same data.
+/// Everything that determines the data: equal keys give equal data.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DataKey {
     op: &'static str,
@@ -25,16 +25,16 @@ pub struct DataKey {
 }
 
 impl DataKey {
-    /// Names what data of a problem comes from.
+    /// Returns the key of a problem's data.
     pub fn of(problem: &Problem<'_>, oracle_flop: f64, seed: u64) -> Self {
         let Problem { op, dims, dtype } = *problem;
         Self { op: op.name(), dims: dims.clone(), dtype, oracle_flop, seed }
     }
 }
 
-/// See the module.
+/// Data kept between evaluations, within a memory limit.
 pub struct Stock {
-    /// Used last comes last.
+    /// In order of use, the latest last.
     kept: RefCell<Vec<(DataKey, Rc<Data>)>>,
     most_bytes: usize,
 }
@@ -46,12 +46,12 @@ impl Default for Stock {
 }
 
 impl Stock {
-    /// Makes a stock of at most so many bytes of inputs.
+    /// Makes a stock that holds at most `most_bytes` of inputs.
     fn of(most_bytes: usize) -> Self {
         Self { kept: RefCell::default(), most_bytes }
     }
 
-    /// Returns the data of a source, drawn if it is not kept. What was not used for longest makes room.
+    /// Returns the data of a source, and draws it if it is not kept. The least recently used data makes room.
     pub fn data(&self, problem: &Problem<'_>, oracle_flop: f64, seed: u64) -> Rc<Data> {
         let source = DataKey::of(problem, oracle_flop, seed);
         let known = {
@@ -60,7 +60,7 @@ impl Stock {
             place.map(|place| kept.remove(place).1)
         };
         let data = known.unwrap_or_else(|| {
-            // First: memory that is free again need not be found.
+            // Room is made first, to reuse the freed memory.
             self.make_room(problem.tensors().iter().map(|tensor| tensor.bytes()).sum());
             Rc::new(Data::new(problem, oracle_flop, seed))
         });
@@ -78,7 +78,7 @@ impl Stock {
     }
 }
 
-/// Returns how many bytes of memory the host could give, where it says.
+/// Returns how many bytes of memory the host has available, if it reports that.
 fn free_memory() -> Option<usize> {
     let said = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = said.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
@@ -98,7 +98,7 @@ mod tests {
             .into();
         let problem = Problem { op, dims: &dims, dtype: Dtype::F16 };
         let one = Data::new(&problem, 1e9, 1).bytes();
-        // Room for two, and an output's more, which is not held here.
+        // Room for two, and for one more output, which is not kept here.
         let stock = Stock::of(one * 2 + one / 3);
         let [first, second] = [1, 2].map(|seed| stock.data(&problem, 1e9, seed));
         assert!(Rc::ptr_eq(&first, &stock.data(&problem, 1e9, 1)));

@@ -1,4 +1,4 @@
-//! What evaluations and comparisons hold on a device and give back, over the fake one.
+//! What evaluations and comparisons hold on the fake device, and what they free.
 
 use super::*;
 use crate::domain::artifact::Artifact;
@@ -24,7 +24,7 @@ const RIGHT_AT_ENDS: i32 = 16;
 const WRITES_INPUTS_LATER: i32 = 17;
 const WRITES_BESIDE_LATER: i32 = 18;
 
-/// Faults that screening finds, with the check that does.
+/// Faults that screening finds, with the check that finds them.
 const SCREENED: [(i32, &str, Check); 8] = [
     (WRONG, "wrong", Check::Accuracy),
     (3, "wrong", Check::Written),
@@ -36,7 +36,7 @@ const SCREENED: [(i32, &str, Check); 8] = [
     (11, "cheated", Check::HeldOutInputs),
 ];
 
-/// Faults that pass screening and are found in the acceptance checks.
+/// Faults that pass screening and that the acceptance checks find.
 const ACCEPTANCE: [(i32, &str, Check); 3] =
     [(12, "wrong", Check::Probe), (13, "wrong", Check::Hidden), (14, "cheated", Check::Memoization)];
 
@@ -141,7 +141,7 @@ fn an_evaluation_gives_back_all_that_it_took_whatever_came_of_it() {
     }
 }
 
-/// A variant before it may have left the outputs of what the two were given.
+/// An earlier variant may have left the outputs of the inputs that both were given.
 #[test]
 fn the_contents_after_timing_are_each_variants_own() {
     let (mut device, stock) = (FakeDevice::new(), Stock::default());
@@ -208,7 +208,7 @@ fn every_fault_is_caught_by_its_check_when_it_is_screened_and_when_it_enters_a_c
             let mut arena = Arena::default();
             let entered = arena.enter(&mut device, participant(fault, regime), step);
             if check == Check::HeldOutInputs {
-                // It looks right until its output is poisoned again.
+                // The output looks right until it is poisoned again.
                 entered.unwrap();
                 assert_eq!(caught(&outcome(arena.sample(&mut device, 0, 1, step))), ("cheated", Some(Check::Timed)));
             } else {
@@ -233,7 +233,7 @@ fn who_spoils_what_the_participants_share_is_refused_and_the_others_go_on() {
     }
 }
 
-/// Who is right where an address comes first or last would need no more than two right answers of hundreds.
+/// A kernel that is right only at the first and last addresses needs at most two right answers out of hundreds.
 #[test]
 fn every_set_of_a_cold_case_may_be_the_one_that_is_looked_at() {
     let step = &mut |_: &str, _: &str| {};
@@ -248,7 +248,8 @@ fn every_set_of_a_cold_case_may_be_the_one_that_is_looked_at() {
     assert_eq!(device.held(), [0, 0, 0]);
 }
 
-/// Whoever it is that meets what another one spoilt. In a cold case one replay executes so often that entering finds it.
+/// The culprit is found whichever participant meets the corruption. In a cold case one replay executes so often that
+/// entering finds it.
 #[test]
 fn who_spoils_what_is_shared_when_it_is_timed_is_found_and_nobody_else_is_blamed() {
     let step = &mut |_: &str, _: &str| {};
@@ -259,7 +260,7 @@ fn who_spoils_what_is_shared_when_it_is_timed_is_found_and_nobody_else_is_blamed
             arena.enter(&mut device, participant(fault, Regime::Warm), step).unwrap();
         }
         arena.sample(&mut device, 0, 5, step).unwrap();
-        // It meets what it wrote itself only in its next execution.
+        // The culprit meets its own writes only in its next execution.
         let _ = arena.sample(&mut device, 1, 30, step);
         for honest in [0, 2] {
             arena.sample(&mut device, honest, 5, step).unwrap();
@@ -277,7 +278,7 @@ fn who_spoils_what_is_shared_when_it_is_timed_is_found_and_nobody_else_is_blamed
 #[test]
 fn a_winner_may_have_to_be_better_than_correct_on_the_case_itself() {
     let step = &mut |_: &str, _: &str| {};
-    // The reference rounded to a half is off by more.
+    // The oracle's answer rounded to FP16 is off by more.
     let accuracy = Tolerance { relative_l2: 1e-5, worst_row: 4e-3 };
     let request = AcceptanceRequest { accuracy, ..acceptance(RIGHT, Regime::Warm) };
     let mut device = FakeDevice::new();

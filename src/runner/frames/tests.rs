@@ -9,7 +9,7 @@ fn step(doing: &str) -> Reply {
     Reply::Step { case: "b1h1s64".into(), doing: doing.to_owned() }
 }
 
-/// Reads the first frame in both ways, which must say the same.
+/// Reads the first frame with both readers, which must agree.
 fn read_both(bytes: &[u8]) -> Result<Option<Reply>, FrameError> {
     let now = read::<Reply>(&mut Cursor::new(bytes));
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -66,7 +66,7 @@ fn what_is_no_frame_of_ours_is_told_apart_in_one_sentence() {
     assert!(refused(&other).starts_with("a whole frame is no message: "), "{}", refused(&other));
 }
 
-/// A stream that ends where its bytes end, and counts how far a reader's buffers went.
+/// A stream that ends with its bytes and records how large a reader's buffers were.
 struct Short<'a> {
     bytes: &'a [u8],
     largest: usize,
@@ -117,7 +117,7 @@ proptest! {
     #[test]
     fn garbage_is_an_error_and_never_a_panic(bytes in prop::collection::vec(any::<u8>(), 1..200)) {
         prop_assert!(read_both(&bytes).is_err());
-        // As if somebody had gone to the length of a fitting checksum.
+        // An attacker could compute a valid checksum.
         let header = Header { length: bytes.len() as u32, digest: digest::<16>(&bytes) };
         let _ = header.decode::<Reply>(&bytes);
         let _ = header.decode::<Request>(&bytes);

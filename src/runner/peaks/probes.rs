@@ -1,17 +1,17 @@
-//! What is launched to find the ceilings of a device, and how much work each launch is.
+//! The kernels that find a device's ceilings, and the work of each launch.
 
 use crate::domain::device::DeviceInfo;
 use crate::domain::plan::{Arg, Initial, Launch, LaunchPlan, Scalar, ScalarValue, Workspace};
 use crate::domain::regime::COLD_L2_SIZES;
 
-/// What a probe finds the rate of.
+/// The rate that a probe measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ceiling {
-    /// Bytes/s from and to device memory.
+    /// Bytes/s read from and written to device memory.
     Memory,
     /// Bytes/s from L2.
     L2,
-    /// FLOP/s of the FP16 tensor cores, summing in FP32.
+    /// FLOP/s of the FP16 tensor cores with FP32 accumulation.
     F16,
     /// FLOP/s of the FP32 multiply-add pipes.
     Fma,
@@ -22,7 +22,7 @@ pub enum Ceiling {
 /// A micro-benchmark: a kernel whose work is known.
 #[derive(Debug, Clone)]
 pub struct Probe {
-    /// What it finds the rate of.
+    /// The rate that it measures.
     pub figure: Ceiling,
     /// CUDA source of the kernel.
     pub source: &'static str,
@@ -32,7 +32,7 @@ pub struct Probe {
     pub work: f64,
 }
 
-/// How long the loops of the probes are. The rate does not depend on it once the ends of a launch are a small part of it.
+/// Loop counts of the probes. In long loops a launch's start and end are negligible, and the rate is constant.
 #[derive(Debug, Clone, Copy)]
 pub struct Effort {
     /// Steps of the arithmetic loops.
@@ -42,7 +42,7 @@ pub struct Effort {
 }
 
 impl Effort {
-    /// Hundreds of thousands of clocks or more: the ends of a launch, some thousands, hardly matter.
+    /// At least hundreds of thousands of clocks. A launch's start and end take some thousands and hardly matter.
     pub const FULL: Self = Self { steps: 400, sweeps: 128 };
 }
 
@@ -52,36 +52,36 @@ const MMA: &str = include_str!("../../../kernels/peaks/mma.cu");
 const WGMMA: &str = include_str!("../../../kernels/peaks/wgmma.cu");
 const EMPTY: &str = include_str!("../../../kernels/peaks/empty.cu");
 
-/// Threads of a block and bytes of a chunk in `read.cu`: 8 loads of 16 bytes a thread.
+/// Threads of a block in `read.cu`. Each reads 8 x 16 bytes of a chunk.
 const READ_THREADS: u32 = 512;
 const CHUNK_BYTES: u64 = READ_THREADS as u64 * 8 * 16;
 
-/// The largest sweep over device memory in sizes of L2: 1 part in 16 is the most that the cache could answer, whatever it
+/// The largest sweep over device memory, in sizes of L2. The cache can then answer at most 1 part in 16, whatever it
 /// keeps.
 const SWEEP_L2_SIZES: u64 = 16;
 
-/// Returns the probes of a device. Of those for one figure the fastest counts.
+/// Returns the probes of a device. Where several measure one figure, the fastest counts.
 pub fn probes(device: &DeviceInfo, effort: Effort) -> Vec<Probe> {
     let l2 = device.l2_bytes;
-    // Two blocks fit a multiprocessor at once.
+    // Two blocks are resident on a multiprocessor at once.
     let resident = device.sms * 2;
-    // More than a quarter of the memory may not be free.
+    // Possibly no more than a quarter of the memory is free.
     let large = chunks((SWEEP_L2_SIZES * l2).min(device.memory_bytes / 4));
-    // As large as the rotated buffers of a cold measurement: what L2 keeps of those, it keeps of this.
+    // As large as the rotated buffers of a cold measurement, so that L2 keeps as much of it as of those.
     let rotated = chunks(COLD_L2_SIZES * l2);
     let mut all = vec![
         read(Ceiling::Memory, large, 2, resident),
-        // A block a chunk leaves the order to the hardware.
+        // With one block per chunk, the hardware chooses the order.
         read(Ceiling::Memory, large, 2, large * 2),
         read(Ceiling::Memory, rotated, 8, resident),
         copy(large / 2, resident),
-        // Small enough to be in L2 even where each half of it keeps its own copy.
+        // Small enough for L2 even where each half of it keeps its own copy.
         read(Ceiling::L2, chunks(l2 / 4), effort.sweeps, resident),
         read(Ceiling::L2, chunks(l2 / 8), effort.sweeps * 2, resident),
         ffma(resident, effort.steps),
         empty(),
     ];
-    // From sm_100 on tensor cores are driven in a way that neither kernel knows.
+    // From sm_100 on, tensor cores need instructions that neither kernel uses.
     match device.sm {
         80..=89 => all.push(mma(resident, effort.steps)),
         90..=99 => all.push(wgmma(device.sms, effort.steps)),
@@ -101,7 +101,7 @@ fn read(figure: Ceiling, chunks: u32, sweeps: u32, blocks: u32) -> Probe {
     Probe { figure, source: READ, plan, work: bytes as f64 * f64::from(sweeps) }
 }
 
-/// A byte that is copied is read and written: two on the memory's bus.
+/// A copied byte is read and written, so it counts twice.
 fn copy(chunks: u32, blocks: u32) -> Probe {
     let bytes = u64::from(chunks) * CHUNK_BYTES;
     let args = vec![buffer("from"), buffer("to"), int("chunks", chunks)];
@@ -109,7 +109,7 @@ fn copy(chunks: u32, blocks: u32) -> Probe {
     Probe { figure: Ceiling::Memory, source: READ, plan, work: 2.0 * bytes as f64 }
 }
 
-/// 16 rounds of 16 multiply-adds a step and thread.
+/// 16 rounds of 16 multiply-adds per step and thread.
 fn ffma(blocks: u32, steps: u32) -> Probe {
     const THREADS: u32 = 512;
     let args = vec![buffer("sink"), float("factor", 0.0), float("summand", 0.0), int("steps", steps)];
@@ -118,7 +118,7 @@ fn ffma(blocks: u32, steps: u32) -> Probe {
     Probe { figure: Ceiling::Fma, source: FFMA, plan, work: threads * f64::from(steps) * 16.0 * 16.0 * 2.0 }
 }
 
-/// 8 rounds of 8 products of 16 x 8 x 16 a step and warp.
+/// 8 rounds of 8 products of 16 x 8 x 16 per step and warp.
 fn mma(blocks: u32, steps: u32) -> Probe {
     const WARPS: u32 = 8;
     let args = vec![buffer("sink"), int("operand", 0), int("steps", steps)];
@@ -127,7 +127,7 @@ fn mma(blocks: u32, steps: u32) -> Probe {
     Probe { figure: Ceiling::F16, source: MMA, plan, work: products * 2.0 * (16.0 * 8.0 * 16.0) }
 }
 
-/// 16 products of 64 x 256 x 16 a step and warpgroup.
+/// 16 products of 64 x 256 x 16 per step and warpgroup.
 fn wgmma(blocks: u32, steps: u32) -> Probe {
     const WARPGROUPS: u32 = 2;
     let args = vec![buffer("sink"), int("steps", steps)];
@@ -140,7 +140,7 @@ fn empty() -> Probe {
     Probe { figure: Ceiling::Launch, source: EMPTY, plan: plan(&[], "empty", 1, 32, Vec::new()), work: 1.0 }
 }
 
-/// A kernel that would keep a result, if it had one, keeps it here.
+/// Size of the buffer for a kernel's result, if it had one.
 const SINK_BYTES: u64 = 16;
 
 fn plan(workspaces: &[(&str, u64)], kernel: &str, blocks: u32, threads: u32, args: Vec<Arg>) -> LaunchPlan {

@@ -1,10 +1,10 @@
-//! Finds the directives of a source, as a preprocessor would: after continued lines are joined and comments are gone, and not
-//! in strings.
+//! Finds the directives of a source as a preprocessor would: with continued lines joined, without comments, and not in
+//! strings.
 
-/// A line that speaks to the preprocessor.
+/// A preprocessor directive.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Directive {
-    /// Where it begins, counted from 1.
+    /// Line on which it begins, counted from 1.
     pub line: usize,
     /// The word after the `#`; empty if there is none.
     pub name: String,
@@ -12,22 +12,23 @@ pub struct Directive {
     pub rest: String,
 }
 
-/// A source on its way through.
+/// A source and the position reached in it.
 pub struct Scanner<'a> {
     source: &'a [u8],
     at: usize,
     line: usize,
-    /// Nothing but space has come on this line yet, or a comment that began on an earlier one ended on it.
+    /// Whether a directive may begin here: the line has only had space so far, or a comment from an earlier line ended
+    /// on it.
     fresh: bool,
 }
 
 impl<'a> Scanner<'a> {
-    /// Begins at the first line.
+    /// Returns a scanner at the first line.
     pub fn new(source: &'a str) -> Self {
         Self { source: source.as_bytes(), at: 0, line: 1, fresh: true }
     }
 
-    /// Returns the next directive. `word` sees every identifier with its line, those in directives, too.
+    /// Returns the next directive. Calls `word` with every identifier and its line, also for those in directives.
     pub fn next_directive(
         &mut self,
         mut word: impl FnMut(usize, &str) -> Result<(), String>,
@@ -52,7 +53,7 @@ impl<'a> Scanner<'a> {
                 _ => {
                     let (fresh, line) = (self.fresh, self.line);
                     let token = self.token(&mut word)?;
-                    // `import <header>;` of a module, which stands where a directive would.
+                    // `import <header>;` of a C++ module is only recognized where a directive could begin.
                     if fresh && token == "import" {
                         return Ok(Some(Directive { line, name: token, rest: String::new() }));
                     }
@@ -62,13 +63,13 @@ impl<'a> Scanner<'a> {
         Ok(None)
     }
 
-    /// Reads a directive from behind its `#` to the end of its line.
+    /// Reads a directive from after its `#` to the end of its line.
     fn directive(&mut self, word: &mut impl FnMut(usize, &str) -> Result<(), String>) -> Result<Directive, String> {
         let line = self.line;
         self.skip_space()?;
         let name = if self.peek().is_some_and(is_word) { self.word() } else { String::new() };
         self.skip_space()?;
-        // The name of a header is no string, and `//` in it no comment.
+        // A header's name is not a string, and `//` in it is not a comment.
         let mut rest = String::new();
         if name == "include" {
             rest = self.header_name();
@@ -99,7 +100,7 @@ impl<'a> Scanner<'a> {
         name
     }
 
-    /// Reads one token: a word, a number, a string, or a single byte. Of a string only its quotes are returned.
+    /// Reads one token: a word, a number, a string, or a single byte. Returns only the quotes of a string.
     fn token(&mut self, word: &mut impl FnMut(usize, &str) -> Result<(), String>) -> Result<String, String> {
         self.fresh = false;
         let Some(byte) = self.peek() else { return Ok(String::new()) };
@@ -156,11 +157,11 @@ impl<'a> Scanner<'a> {
         Err(unreadable(line, "a quote that is not closed on its line"))
     }
 
-    /// Skips a raw string from its quote on. In it no line is continued and nothing is a comment.
+    /// Skips a raw string from its quote on. Inside it, lines are not continued and there are no comments.
     fn raw_string(&mut self) -> Result<String, String> {
         let line = self.line;
         let unreadable = || unreadable(line, "a raw string that does not end");
-        // The quote itself may stand behind a line's end that was joined.
+        // A joined line's end may precede the quote itself.
         self.settle();
         let rest = &self.source[self.at + 1..];
         let open = rest.iter().position(|byte| *byte == b'(').filter(|open| *open <= 16).ok_or_else(unreadable)?;
@@ -176,7 +177,7 @@ impl<'a> Scanner<'a> {
         Ok("\"\"".to_owned())
     }
 
-    /// Skips a comment. `false` if the slash begins none.
+    /// Skips a comment. Returns `false` if the slash does not begin one.
     fn skip_comment(&mut self) -> Result<bool, String> {
         let line = self.line;
         match self.peek_second() {
@@ -193,7 +194,7 @@ impl<'a> Scanner<'a> {
                     self.bump();
                     if byte == b'*' && self.peek() == Some(b'/') {
                         self.bump();
-                        // Whether a line begins anew behind a comment of several is one of the things nobody agrees on.
+                        // Compilers disagree on whether a directive may follow a multi-line comment.
                         self.fresh |= self.line > line;
                         return Ok(true);
                     }
@@ -214,7 +215,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Joins continued lines: moves behind every backslash at a line's end.
+    /// Joins continued lines: moves past every backslash at a line's end.
     fn settle(&mut self) {
         while self.source[self.at..].starts_with(b"\\\n") {
             self.at += 2;

@@ -85,7 +85,7 @@ fn clocks_are_seen_in_ptx_and_other_registers_are_not_taken_for_them() {
     assert_eq!(check_ptx("mov.u32 %r1, %clockwise; mov.u32 %r2, %tid.x; // 100%"), Ok(()));
 }
 
-/// Returns every file below a folder whose name ends so.
+/// Returns every file below a folder whose name ends with `end`.
 fn files(folder: &Path, end: &str) -> Vec<std::path::PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let found = entries.flat_map(|path| if path.is_dir() { files(&path, end) } else { vec![path] });
@@ -116,7 +116,7 @@ proptest::proptest! {
         let _ = check_ptx(&source);
     }
 
-    /// However comments, spaces and joined lines are strewn in, an include is seen.
+    /// An include is found despite any comments, spaces and joined lines in between.
     #[test]
     fn an_include_is_seen_through_anything_in_between(between in proptest::collection::vec(0..5_usize, 4)) {
         let filler = |at: usize| ["", " ", "\t", "/**/", "\\\n"][between[at]];

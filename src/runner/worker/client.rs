@@ -1,4 +1,4 @@
-//! The supervisor's side: starts a worker, asks it, and survives it.
+//! The supervisor's side: starts a worker, sends it requests, and survives its crashes.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use crate::runner::messages::{
     AcceptanceRequest, Accepted, EnterRequest, Entered, EvaluateRequest, Reply, Request, TimeRequest,
 };
 
-/// How long to wait before each start of a worker in a row of them. A GPU may need a moment after a hang; the first one is not
-/// made to wait for it, since most need none.
+/// Pauses before consecutive starts of a worker. A GPU may need a moment after a hang. Most do not, so the first start
+/// does not wait.
 const PAUSES: [Duration; 3] = [Duration::ZERO, Duration::from_millis(500), Duration::from_secs(3)];
 
 /// A worker process with its device.
@@ -26,22 +26,22 @@ pub struct Worker {
     program: Program,
     patience: Patience,
     process: Option<Process>,
-    /// What every process has to pass before it is asked anything else.
+    /// The self-check that every process must pass before any other request.
     self_check: Option<Arc<Artifact>>,
     info: DeviceInfo,
-    /// Why a virtual GPU stands in for a CUDA device, if one does.
+    /// Why a virtual GPU replaces a CUDA device; `None` if it does not.
     no_cuda: Option<String>,
 }
 
-/// What became of a question that was not answered.
+/// What happened to a request that got no answer.
 struct Lost {
     outcome: Outcome,
-    /// Whether the worker itself said that the device, not the variant, is at fault.
+    /// Whether the worker itself blamed the device instead of the variant.
     blames_device: bool,
 }
 
 impl Worker {
-    /// Starts `optloop worker` from the executable `exe` and waits until it has opened its device, for who claims none. See
+    /// Starts `optloop worker` from the executable `exe` and waits until it has opened its device, without a claim. See
     /// [`Worker::claim`].
     pub async fn start(
         exe: PathBuf,
@@ -51,16 +51,16 @@ impl Worker {
         Self::claim(exe, choice, patience, |_| Ok(())).await
     }
 
-    /// Starts `optloop worker` from the executable `exe`, claims the device that it has found, and waits until it has opened it: a
-    /// device that somebody else measures on is left alone. Where the choice is [`DeviceChoice::Auto`] and no CUDA device answers,
-    /// a virtual GPU stands in.
+    /// Starts `optloop worker` from the executable `exe`, claims the device it found, and waits until that device is
+    /// open. The claim comes first, so that a device on which another optloop measures is left alone. With
+    /// [`DeviceChoice::Auto`], a virtual GPU replaces a CUDA device that does not answer.
     pub async fn claim(
         exe: PathBuf,
         choice: &DeviceChoice,
         patience: impl Into<Patience>,
         mut claim: impl FnMut(&DeviceInfo) -> anyhow::Result<()>,
     ) -> Result<Self, WorkerError> {
-        // The choice is made once: a worker that is replaced must not come back with another device.
+        // The choice is made once, so that a replacement worker gets the same device.
         let chosen = if *choice == DeviceChoice::Auto { DeviceChoice::Cuda(0) } else { choice.clone() };
         let mut program = Program { exe, choice: chosen };
         let mut no_cuda = None;
@@ -73,13 +73,14 @@ impl Worker {
         };
         let mut patience = patience.into();
         if info.time_source() == TimeSource::Modelled {
-            // A launch that the CPU computes takes as long as the CPU does.
+            // The CPU executes these launches, so they may take as long as a step.
             patience.launch = patience.step;
         }
         Ok(Self { program, patience, process: Some(process), self_check: None, info, no_cuda })
     }
 
-    /// Has the process check its device with a compiled [self-check](crate::runner::self_check), and every one that follows it.
+    /// Makes this process and all its replacements check the device with a compiled
+    /// [self-check](crate::runner::self_check).
     pub async fn check_itself(&mut self, artifact: Artifact) -> Result<(), WorkerError> {
         self.self_check = Some(Arc::new(artifact));
         let open = self.process.take();
@@ -87,19 +88,19 @@ impl Worker {
         Ok(())
     }
 
-    /// Takes over ceilings that were measured, in place of those that the device brings.
+    /// Replaces the device's own ceilings with measured ones.
     pub fn set_peaks(&mut self, peaks: Peaks) {
         self.info.peaks = peaks;
     }
 
-    /// Starts another worker on the same device, which remembers nothing.
+    /// Starts another worker on the same device, without any of this one's state.
     pub async fn fresh(&self) -> Result<Self, WorkerError> {
         let process = Some(self.find_well(None).await?);
         let (program, info, self_check) = (self.program.clone(), self.info.clone(), self.self_check.clone());
         Ok(Self { program, patience: self.patience, process, self_check, info, no_cuda: None })
     }
 
-    /// Says that a virtual GPU stands in for a CUDA device, and why, if one does.
+    /// Returns why a virtual GPU replaces a CUDA device, or `None` if it does not.
     pub fn stands_in(&self) -> Option<String> {
         self.no_cuda.as_ref().map(|reason| {
             let name = &self.info.name;
@@ -107,18 +108,17 @@ impl Worker {
         })
     }
 
-    /// Describes the device.
+    /// Returns the description of the device.
     pub fn info(&self) -> &DeviceInfo {
         &self.info
     }
 
-    /// Returns the worker's process number, to tell it from other processes on the device.
+    /// Returns the worker's process ID, which tells it from other processes on the device.
     pub fn pid(&self) -> Option<u32> {
         self.process.as_ref().and_then(Process::pid)
     }
 
-    /// Returns a process that is well: this one, or one that is started. Three in a row that are not mean that the machine is at
-    /// fault.
+    /// Returns a healthy process: this one or a new one. Three failures in a row mean that the machine is at fault.
     async fn find_well(&self, mut open: Option<Process>) -> Result<Process, WorkerError> {
         let mut last = String::new();
         for pause in PAUSES {
@@ -142,7 +142,7 @@ impl Worker {
     async fn start_well(&self, open: Option<Process>) -> Result<Process, String> {
         let mut process = match open {
             Some(process) => process,
-            // It is claimed already.
+            // The device is already claimed.
             None => opened(&self.program, &mut |_| Ok(())).await.map_err(|error| error.to_string())?.0,
         };
         let Some(self_check) = &self.self_check else { return Ok(process) };
@@ -176,10 +176,10 @@ async fn opened(
     }
 }
 
-/// What is asked of a worker that is replaced when a variant takes it down.
+/// Requests after which a worker can be replaced, if a variant takes it down.
 impl Worker {
-    /// Evaluates a variant. A worker that crashes, hangs or talks garbage is an outcome of the variant, if the one that is started
-    /// in its place is well: else the machine is at fault, and the variant is not blamed.
+    /// Evaluates a variant. A crash, a hang or a malformed reply is an outcome of the variant if the replacement worker
+    /// is healthy. If it is not, the machine is at fault.
     pub async fn evaluate(&mut self, request: EvaluateRequest) -> Result<Evaluation, WorkerError> {
         let case = request.cases.first().map_or_else(String::new, |case| case.case.name.to_string());
         let started = Instant::now();
@@ -191,7 +191,7 @@ impl Worker {
             })
             .await;
         if matches!(&evaluated, Ok(Evaluation { outcome: Outcome::Crashed { .. }, .. })) {
-            // It ends after such an answer: its context is lost.
+            // The worker exits after such a reply, because its context is lost.
             self.end_process().await;
         }
         let device_s = started.elapsed().as_secs_f64();
@@ -199,7 +199,7 @@ impl Worker {
         Ok(evaluated.unwrap_or_else(|lost| Evaluation { outcome: lost.outcome, measurements: Vec::new(), device_s }))
     }
 
-    /// Runs the acceptance checks on a variant that is about to win. Its worker is replaced as in [`Self::evaluate`].
+    /// Runs the acceptance checks on a variant that is about to win. Replaces the worker as [`Self::evaluate`] does.
     pub async fn accept(&mut self, request: AcceptanceRequest) -> Result<Accepted, AskError> {
         let case = request.case.case.name.clone();
         self.revive().await?;
@@ -213,7 +213,7 @@ impl Worker {
         accepted.map_err(|lost| AskError::Variant(lost.outcome))
     }
 
-    /// Starts another process in place of one that a variant took down.
+    /// Starts a replacement for a process that a variant took down.
     async fn revive(&mut self) -> Result<(), WorkerError> {
         if self.process.is_none() {
             self.process = Some(self.find_well(None).await?);
@@ -228,10 +228,9 @@ impl Worker {
     }
 }
 
-/// What is asked of a worker that has to remember what it was asked before: one that fails is not replaced, and every later
-/// question fails, too.
+/// Requests that depend on earlier ones. A worker that fails is not replaced, and every later request fails, too.
 impl Worker {
-    /// Takes a variant in as a participant of a comparison.
+    /// Adds a variant to the comparison.
     pub async fn enter(&mut self, request: EnterRequest) -> Result<Entered, AskError> {
         let case = request.case.name.clone();
         self.ask_once(Request::Enter(Box::new(request)), &case, |reply| match reply {
@@ -241,7 +240,7 @@ impl Worker {
         .await
     }
 
-    /// Replays a participant, counted from 0 in the order of entry. Returns nanoseconds of one execution, a value per
+    /// Replays a participant, counted from 0 in the order of entry. Returns nanoseconds per execution, one value per
     /// replay.
     pub async fn sample(&mut self, participant: usize, samples: usize, case: &str) -> Result<Vec<f64>, AskError> {
         self.ask_once(Request::Sample { participant, samples }, case, |reply| match reply {
@@ -251,8 +250,8 @@ impl Worker {
         .await
     }
 
-    /// Looks at what a participant may not have changed, and returns how close its output came. Every block's output is
-    /// looked at as it is taken.
+    /// Checks what a participant may not change, and returns its output error. The output of every sample group was
+    /// already checked when it was taken.
     pub async fn check(&mut self, participant: usize, case: &str) -> Result<Correctness, AskError> {
         self.ask_once(Request::Check { participant }, case, |reply| match reply {
             Reply::Checked(correctness) => Some(correctness),
@@ -283,7 +282,7 @@ impl Worker {
             Ok(answer) => Ok(answer),
             Err(lost) => {
                 if lost.blames_device {
-                    // Whether it is right about that is for another one to find out.
+                    // A fresh worker tells whether the blame is right.
                     self.fresh().await?.end_process().await;
                 }
                 Err(AskError::Variant(lost.outcome))
@@ -293,7 +292,7 @@ impl Worker {
 }
 
 impl Worker {
-    /// Asks, and waits as long as each step may take. A process that does not answer is gone afterwards.
+    /// Sends a request and waits as long as each step may take. A process that does not answer is killed.
     async fn ask<T>(&mut self, request: Request, case: &str, expected: impl Fn(Reply) -> Option<T>) -> Result<T, Lost> {
         let (mut case, mut step) = (CaseName::from(case), "load".to_owned());
         let (mut doing, mut patience) = (step.clone(), self.patience.step);

@@ -1,8 +1,8 @@
-//! Why a worker does not answer.
+//! Errors of requests to a worker.
 
 use crate::domain::evaluation::Outcome;
 
-/// Why a question about a variant has no answer.
+/// Why a request about a variant has no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
     /// The variant failed: data about it.
@@ -19,7 +19,7 @@ pub enum WorkerError {
     /// There is no such device on this machine.
     #[error("{0}")]
     NoDevice(String),
-    /// Somebody else has the device.
+    /// Another process has the device.
     #[error("{0}")]
     Taken(String),
     /// The machine, not a variant, is at fault.

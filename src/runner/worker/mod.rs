@@ -1,8 +1,8 @@
-//! The process that holds a device, and the one that talks to it.
+//! The process that holds a device, and the supervisor that talks to it.
 //!
-//! A worker executes untrusted kernels: it may crash, hang or be killed, and its supervisor turns that into an
-//! [`Outcome`](crate::domain::evaluation::Outcome) of the variant at hand and starts a fresh one. Every process checks its device
-//! before it is asked anything else.
+//! A worker executes untrusted kernels, so it may crash, hang or be killed. Its supervisor turns that into an
+//! [`Outcome`](crate::domain::evaluation::Outcome) of the current variant and starts a fresh worker. Every process
+//! checks its device before any other request.
 
 mod client;
 mod error;

@@ -1,4 +1,4 @@
-//! A worker process as its supervisor sees it: its pipes, its deadlines, its end.
+//! The supervisor's view of a worker process: its pipes, its deadlines, its end.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -18,32 +18,34 @@ use crate::runner::frames::{self, FrameError};
 use crate::runner::messages::{Reply, Request};
 use crate::secrets;
 
-/// How long a worker may take to find its device, and to open it: creating a CUDA context takes seconds on a machine with many GPUs.
+/// How long a worker may take to find its device, and to open it. Creating a CUDA context takes seconds on a machine
+/// with many GPUs.
 const HELLO_PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long the self-check may take. It is milliseconds of work, behind whatever the driver still has to clear away.
+/// How long the self-check may take. It is milliseconds of work, after whatever the driver still has to clean up.
 const SELF_CHECK_PATIENCE: Duration = Duration::from_secs(20);
 
-/// How long a killed process may take to be gone. The driver stops its kernels first, which takes parts of a second.
+/// How long a killed process may take to exit. The driver stops its kernels first, which takes a fraction of a second.
 const DEATH_PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long a process that is dead may leave its pipes open.
+/// How long a dead process may leave its pipes open.
 const LAST_WORDS_PATIENCE: Duration = Duration::from_millis(500);
 
-/// The longest that one launch may take where nobody says otherwise; config.toml gives the reason.
+/// The default deadline of a launch. config.toml gives the reason.
 const LAUNCH_PATIENCE: Duration = Duration::from_secs(10);
 
 const OUT_OF_TURN: &str = "a worker spoke out of turn";
 
-/// How much longer a replay may take than as many launches by themselves did: it takes less time, unless the clocks fell meanwhile.
+/// Limit of a replay's time, as a multiple of as many separate launches. It takes less, unless the clocks dropped.
 const REPLAY_SLACK: f64 = 10.0;
 
-/// How long a worker may take for what it says it is doing.
+/// How long a worker may take for each kind of work.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
-    /// For a step that has work for the CPU, too: loading, drawing inputs, checking, timing.
+    /// Deadline of a step with CPU work, too: loading, drawing inputs, checking, timing.
     pub step: Duration,
-    /// For a launch that is not timed, and for a replay beyond what its launches take: a kernel that hangs is met in one of them.
+    /// Deadline of an untimed launch, and of a replay beyond what its launches take. A hanging kernel exceeds one of
+    /// these.
     pub launch: Duration,
 }
 
@@ -54,14 +56,14 @@ impl From<Duration> for Patience {
 }
 
 impl Patience {
-    /// Returns how long it may be silent once it has said that it replays what is expected to take so long.
+    /// Returns how long a worker may be silent after it announced replays of `expected_s` seconds.
     pub(super) fn of_replay(&self, expected_s: f64) -> Duration {
         let expected = Duration::try_from_secs_f64(REPLAY_SLACK * expected_s).unwrap_or(self.step);
         self.launch.saturating_add(RETELL).saturating_add(expected).min(self.step)
     }
 }
 
-/// What it takes to start a worker.
+/// What is needed to start a worker.
 #[derive(Debug, Clone)]
 pub(super) struct Program {
     pub exe: PathBuf,
@@ -73,23 +75,23 @@ pub(super) struct Process {
     child: Child,
     input: ChildStdin,
     output: ChildStdout,
-    /// Reads standard error all the while, and ends with its last line.
+    /// Reads standard error until its end, and returns the last line.
     last_line: JoinHandle<String>,
 }
 
-/// What one wait for a reply brought.
+/// The result of one wait for a reply.
 pub(super) enum Heard {
     Reply(Box<Reply>),
-    /// Nothing, for too long.
+    /// No reply within the deadline.
     Silence,
-    /// The process is gone; how it ended.
+    /// The process has ended; how it ended.
     Death(String),
-    /// Something that is no reply.
+    /// Bytes that are not a reply.
     Garbage(FrameError),
 }
 
 impl Heard {
-    /// Says what was heard of a worker that was to do something, if it was no reply.
+    /// Describes what came in place of a reply to `doing`.
     fn instead_of(self, doing: &str) -> String {
         match self {
             Self::Reply(_) => OUT_OF_TURN.to_owned(),
@@ -103,14 +105,14 @@ impl Heard {
 }
 
 impl Process {
-    /// Starts a process and waits until it has found its device. It is not open yet.
+    /// Starts a process and waits until it has found its device, which is not open yet.
     pub async fn start(program: &Program) -> Result<(Self, DeviceInfo), WorkerError> {
         let mut command = Command::new(&program.exe);
         command.args(["worker", "--device", &program.choice.to_string()]);
         secrets::withhold(command.as_std_mut());
         command.envs(program.choice.environment());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-        // A Ctrl-C at the terminal is for the session to handle, not for the worker to die of.
+        // A Ctrl-C at the terminal must reach the session, and not kill the worker.
         #[cfg(unix)]
         command.process_group(0);
         let broken = WorkerError::Broken;
@@ -133,7 +135,7 @@ impl Process {
         Err(broken(reason))
     }
 
-    /// Has it open its device. A process that cannot is of no more use.
+    /// Makes the worker open its device. A process that cannot is discarded.
     pub async fn open(&mut self) -> Result<(), WorkerError> {
         let heard = match self.send(&Request::Open, HELLO_PATIENCE).await {
             Ok(()) => self.hear(HELLO_PATIENCE).await,
@@ -148,12 +150,12 @@ impl Process {
         }))
     }
 
-    /// Returns its number.
+    /// Returns its process ID.
     pub fn pid(&self) -> Option<u32> {
         self.child.id()
     }
 
-    /// Has it check its device. A process that fails is of no more use.
+    /// Makes the worker check its device. A process that fails is discarded.
     pub async fn check_itself(&mut self, artifact: &Artifact) -> Result<(), String> {
         let request = Request::SelfCheck(Box::new(artifact.clone()));
         let heard = match self.send(&request, SELF_CHECK_PATIENCE).await {
@@ -174,7 +176,7 @@ impl Process {
         }
     }
 
-    /// Sends a request. A process that does not read blocks its pipe, and is as lost as one that does not answer.
+    /// Sends a request. A process that does not read blocks its pipe, and counts as lost.
     pub async fn send(&mut self, request: &Request, patience: Duration) -> std::io::Result<()> {
         match timeout(patience, frames::write_async(&mut self.input, request)).await {
             Ok(sent) => sent,
@@ -185,7 +187,7 @@ impl Process {
         }
     }
 
-    /// Waits for a reply. Whoever gives up waiting has lost the process: part of the reply may be gone.
+    /// Waits for a reply. After a cancelled wait the process is unusable, because part of the reply may be gone.
     pub async fn hear(&mut self, patience: Duration) -> Heard {
         match timeout(patience, frames::read_async(&mut self.output)).await {
             Err(_) => Heard::Silence,
@@ -208,7 +210,7 @@ impl Process {
         }
     }
 
-    /// Kills it and waits until it is gone: what it did on the device would disturb whoever comes next.
+    /// Kills the process and waits until it is gone, because its work on the device would disturb the next process.
     pub async fn kill(mut self) {
         if timeout(DEATH_PATIENCE, self.child.kill()).await.is_err() {
             tracing::warn!("worker {:?} is not gone, {DEATH_PATIENCE:?} after it was killed", self.child.id());
@@ -225,7 +227,7 @@ mod tests {
         let patience = Patience::from(Duration::from_secs(90));
         let seconds = |expected_s| patience.of_replay(expected_s).as_secs_f64();
         assert_eq!(patience.launch.as_secs(), 10);
-        // A sample of 200 us that hangs is given up as soon as a launch is.
+        // A hanging sample of 200 us is given up as soon as a launch is.
         assert_eq!(seconds(0.0002).round(), 11.0);
         assert_eq!(seconds(2.0), 31.0);
         assert_eq!((seconds(60.0), seconds(f64::INFINITY), seconds(f64::NAN)), (90.0, 90.0, 90.0));

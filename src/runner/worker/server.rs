@@ -1,4 +1,4 @@
-//! The worker's side: reads requests from standard input, writes replies to what was standard output.
+//! The worker's side: reads requests from standard input and writes replies to the former standard output.
 
 use std::io;
 
@@ -16,7 +16,7 @@ pub fn serve(choice: &DeviceChoice) -> anyhow::Result<()> {
     serve_over(choice, requests, move |reply| frames::write(&mut out, reply))
 }
 
-/// Serves whoever is behind these requests and hears these replies.
+/// Serves the given requests and sends replies to `replies`.
 pub(in crate::runner) fn serve_over(
     choice: &DeviceChoice,
     requests: impl IntoIterator<Item = Request>,
@@ -25,7 +25,7 @@ pub(in crate::runner) fn serve_over(
     let (mut requests, teller) = (requests.into_iter(), Teller::new(Box::new(replies)));
     let found = device::describe(choice);
     teller.say(&Reply::Hello(found.clone()))?;
-    // Whoever may not use the device ends this process instead.
+    // A supervisor that may not use the device ends this process instead.
     let (Ok(_), Some(Request::Open)) = (found, requests.next()) else { return Ok(()) };
     let device = match device::open(choice) {
         Ok(device) => device,
@@ -38,7 +38,7 @@ pub(in crate::runner) fn serve_over(
         let reply = answer(&mut device, &mut arena, &stock, request, &teller);
         teller.say(&reply)?;
         if is_last(&reply) {
-            // The context is gone for good, and tearing it down may hang: leave that to the kernel.
+            // The context is lost, and destroying it may hang, so that is left to the kernel.
             child::end();
         }
     }
@@ -60,7 +60,7 @@ fn answer(device: &mut Watched, arena: &mut Arena, stock: &Stock, request: Reque
     let answered = match request {
         Request::Open => Err(Ended::Machine("the device is open already".to_owned())),
         Request::SelfCheck(artifact) => {
-            // Its deadline is one for all of it, so nothing is told of its launch.
+            // The self-check has a single deadline, so its launch is not reported.
             self_check::run(device.device.as_mut(), &artifact).map(|()| Reply::Well).map_err(Ended::Machine)
         }
         Request::Evaluate(request) => {

@@ -1,7 +1,7 @@
-//! A device whose launches and replays are told of: they have deadlines of their own.
+//! A device wrapper that reports launches and replays, because these have their own deadlines.
 //!
-//! A step such as a check has work for the CPU, too, which may take long and is known to end. A launch that takes long is a
-//! kernel that hangs, and so is a replay that takes far longer than its launches did by themselves.
+//! A step such as a check also has CPU work, which may take long but is known to end. A launch that takes long is a
+//! hanging kernel. So is a replay that takes far longer than its separate launches did.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -9,7 +9,7 @@ use std::io;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// How long replays go on before they are told of once more: so rarely that telling is in no time that is taken.
+/// Time between reports of replays, so long that no measured time contains a report.
 pub(super) const RETELL: Duration = Duration::from_secs(1);
 
 use crate::domain::artifact::Artifact;
@@ -20,7 +20,7 @@ use crate::runner::messages::Reply;
 /// Where a worker's replies go.
 pub(super) type Outlet = Box<dyn FnMut(&Reply) -> io::Result<()>>;
 
-/// Where a worker says what it is doing.
+/// Sends a worker's reports of its progress.
 #[derive(Clone)]
 pub(super) struct Teller(Rc<RefCell<Outlet>>);
 
@@ -33,22 +33,22 @@ impl Teller {
         (*self.0.borrow_mut())(reply)
     }
 
-    /// Tells of progress.
+    /// Reports progress.
     pub fn tell(&self, progress: &Reply) {
-        // A supervisor that is gone ends this process through its input.
+        // If the supervisor is gone, the end of this process's input ends the process.
         let _ = self.say(progress);
     }
 }
 
-/// See the module.
+/// A device that reports its launches and replays.
 pub(super) struct Watched {
     pub device: Box<dyn Device>,
     pub teller: Teller,
-    /// How long the last launch took.
+    /// Seconds of the last launch.
     launch_s: f64,
-    /// How long a replay of each capture may be expected to take at most.
+    /// The longest expected time of a replay of each capture, in seconds.
     expected_s: HashMap<Capture, f64>,
-    /// When replays were told of, if nothing was since.
+    /// When replays were last reported; `None` if something else was reported since.
     replays_told: Option<Instant>,
 }
 
@@ -57,7 +57,7 @@ impl Watched {
         Self { device, teller, launch_s: 0.0, expected_s: HashMap::new(), replays_told: None }
     }
 
-    /// Returns the device for anything but replays, after which the step goes on.
+    /// Returns the device for anything but replays, and continues the step after replays.
     fn at_work(&mut self) -> &mut dyn Device {
         if self.replays_told.take().is_some() {
             self.teller.tell(&Reply::StepGoesOn);
@@ -71,7 +71,7 @@ impl Watched {
     }
 }
 
-/// Everything is passed on, what the trait has defaults for, too.
+/// Forwards every method, also those with defaults in the trait.
 impl Device for Watched {
     fn launch(&mut self, work: &Work<'_>) -> Result<(), Fault> {
         self.replays_told = None;
