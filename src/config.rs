@@ -17,10 +17,10 @@ use crate::runner::worker::Patience;
 use crate::secrets;
 use crate::store;
 
-/// The fewest screening samples with which an interval of the median means much.
+/// The fewest samples of a screening run. With fewer, an interval of the median means little.
 const LEAST_SCREENING: usize = 7;
 
-/// The least memory in GB with which NVRTC starts reliably. Its mapped library alone takes nearly that much.
+/// The least memory of a compilation, in GB. With less, NVRTC hardly starts, even before it compiles anything.
 const LEAST_MEMORY_GB: f64 = 0.5;
 
 /// Keys that had other names before optloop 0.2.

@@ -23,8 +23,8 @@ const FINALS_SHARE: f64 = 0.2;
 /// How much a case needs its final. The greatest need comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Need {
-    /// Without a final there is no confirmed figure, or a faster variant than the confirmed one. The final is held even
-    /// if the time is over.
+    /// The case has no confirmed figure, or a faster variant than the confirmed one. The final is held even if the time
+    /// is over.
     Settle,
     /// There are near ties.
     Part,

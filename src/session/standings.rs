@@ -27,8 +27,8 @@ impl SessionState {
         Some(screened_ns.unwrap_or(incumbent.timing.median_ns))
     }
 
-    /// Returns the time to beat in screening. A confirmation has to beat the incumbent. Any other iteration has to beat
-    /// the fastest variant so far.
+    /// Returns the time to beat in screening: the incumbent's. Where times are sampled, a variant that is only screened
+    /// has to beat the fastest variant so far.
     pub fn to_beat_ns(&self, case: &str, purpose: Purpose) -> Option<f64> {
         let incumbent_ns = self.incumbent_screened_ns(case)?;
         let is_screening = purpose == Purpose::Screening && self.setup().samples_times();

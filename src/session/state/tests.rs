@@ -245,7 +245,7 @@ fn known(number: i64, us: f64) -> crate::domain::proposal::KnownWinner {
 fn a_committed_winner_that_renders_to_another_source_is_committed_again_only_if_it_is_faster() {
     for (recorded_us, is_news) in [(50.0, false), (50.4, false), (60.0, true)] {
         let mut setup = setup();
-        // A recorded time of 50 us is 50 * 1024 ns.
+        // A synthetic time of 50 is 50 * 1024 ns.
         setup.known = vec![known(1, recorded_us * 1.024)];
         let mut told = Told::new(setup);
         told.screened(0, Purpose::Initial, [100, 100]);
