@@ -95,7 +95,7 @@ impl Bench {
         self.worker.info()
     }
 
-    /// Sets the number of samples of every participant. The last rounds are always filled.
+    /// Sets the number of samples of every participant. More are taken to fill its last rounds.
     pub fn take_samples(&mut self, samples: usize) {
         let comparison = &mut self.measuring.policy.comparison;
         (comparison.least, comparison.most) = (samples, samples);

@@ -49,7 +49,7 @@ pub struct Config {
     pub cost: CostConfig,
     /// Where sessions are recorded.
     pub store: StoreConfig,
-    /// What is committed.
+    /// Whether winners are committed.
     pub git: GitConfig,
 }
 
@@ -73,7 +73,7 @@ pub struct SessionConfig {
 pub struct CompileConfig {
     /// Options for NVRTC beside architecture and include paths.
     pub options: Vec<String>,
-    /// Compilations under way at once; 0 means one per core.
+    /// Concurrent compilations. 0 means one per core.
     pub parallel: usize,
     /// The longest that one compilation may take before it is stopped.
     pub timeout: String,
@@ -160,7 +160,7 @@ pub struct CostConfig {
 pub struct StoreConfig {
     /// The database, relative to the project.
     pub path: String,
-    /// The largest that the database may become, in MiB; 0 for no limit.
+    /// The largest size of the database, in MiB. 0 for no limit.
     pub max_mb: u64,
     /// The longest that a write waits for another process's write.
     pub busy_timeout: String,

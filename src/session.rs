@@ -109,7 +109,7 @@ struct Session<'a> {
     last_record: Instant,
 }
 
-/// Puts a session on record, and returns its number.
+/// Records a session and returns its number.
 pub async fn begin(parts: &Dependencies, options: &Options) -> anyhow::Result<SessionId> {
     let new = NewSession {
         workload: parts.workload.name.clone(),
@@ -222,7 +222,7 @@ impl<'a> Session<'a> {
     async fn live(mut self, past: Option<(Past, OwnCommits)>) -> End {
         let mut interrupt = self.interrupt.clone();
         let ready = tokio::select! {
-            // The meter comes first: from the first poll on, it knows what was used and spent before.
+            // Polled first: after one poll, the session knows what was used and spent before.
             biased;
             ready = self.set_out(past) => ready,
             () = interrupt.reached(2) => Ok(()),
@@ -247,7 +247,7 @@ impl<'a> Session<'a> {
         self.time_baselines().await
     }
 
-    /// The loop: decides and acts. Compilation runs ahead on every core; the device does one thing at a time.
+    /// Decides and acts in a loop. Compilation runs ahead on every core. The device does one thing at a time.
     async fn act_until_the_end(&mut self) -> anyhow::Result<Ending> {
         let mut phase = Phase::Search;
         loop {

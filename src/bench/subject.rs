@@ -36,7 +36,7 @@ pub enum What {
 pub struct Subject {
     /// The family and the hash of the source.
     pub name: String,
-    /// The iteration that measured it. None for a kernel from elsewhere.
+    /// The iteration that measured it, if the command line names one.
     pub iteration: Option<IterationId>,
     /// The workload of the case.
     pub workload: Workload,

@@ -23,7 +23,7 @@ use crate::store::Store;
 /// The workload and the cases to measure on.
 #[derive(Debug, Clone, Copy)]
 pub struct Selection<'a> {
-    /// The workload. None if the command line names none.
+    /// The workload, if the command line names one.
     pub workload: Option<&'a str>,
     /// The cases. Empty if the command line names none.
     pub cases: &'a [CaseName],

@@ -103,7 +103,7 @@ impl Reader<'_> {
     }
 }
 
-/// An include in a template. It includes the end of its line if nothing else follows.
+/// An include in a template. It ends with its line if nothing else follows there.
 struct Include<'a> {
     start: usize,
     end: usize,

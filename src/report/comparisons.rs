@@ -32,7 +32,7 @@ pub(super) fn told(held: &DecidingComparison<'_>) -> contract::Comparison {
     }
 }
 
-/// Returns whether a participant of a final is a near tie.
+/// Returns whether a participant of a final is a variant in its own right, neither the A/A control nor a baseline.
 fn is_near_tie(participant: &Participant) -> bool {
     matches!(participant.role, Role::Challenger | Role::Incumbent | Role::NearTie)
 }

@@ -42,7 +42,7 @@ pub struct CaseFacts {
     pub case: CaseName,
     /// The conditions of its times.
     pub conditions: Conditions,
-    /// The time below which no correct kernel gets, in nanoseconds.
+    /// No correct kernel is faster than this, in nanoseconds.
     pub floor_ns: f64,
     /// Floating-point operations that the case needs.
     pub flop: f64,

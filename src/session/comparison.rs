@@ -15,8 +15,8 @@ use crate::runner::baseline::BaselineProcess;
 use crate::runner::comparison::{self, BaselineEntry, ComparisonError, Terms, with_control};
 use crate::runner::inputs;
 
-/// The float64 work of a comparison's check, as a share of a screening run's. Every participant has passed a full check
-/// already.
+/// The float64 work of a comparison's check, over that of a screening run's. Every participant has passed the check of
+/// a screening run already.
 const CHECK_SHARE: f64 = 0.1;
 
 /// The longest that the initial kernel may sample in a comparison where it stands in for the baseline, in nanoseconds.

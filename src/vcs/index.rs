@@ -13,8 +13,8 @@ use super::error::VcsError;
 use super::files::{Before, folders_above, make_like, put_back, read, replace, temporary};
 use super::journal::Journal;
 
-/// Tries for git's lock. Editors run `git status` often, which holds the lock for some milliseconds. These tries take
-/// 0.2 s together, which outlasts them.
+/// Tries for git's lock, which take 0.2 s together. Editors run `git status` often, which holds the lock for some
+/// milliseconds.
 const LOCK_TRIES: u32 = 10;
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 

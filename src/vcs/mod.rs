@@ -53,7 +53,7 @@ impl fmt::Display for CommitId {
 pub struct Repo {
     git: Repository,
     workdir: PathBuf,
-    /// The project's folder, relative to `workdir`; empty if it is the same.
+    /// The project's folder, relative to `workdir`. Empty if it is the same.
     project: PathBuf,
 }
 

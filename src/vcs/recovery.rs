@@ -1,4 +1,4 @@
-//! Undoes what an optloop that was killed in the middle of a commit has left.
+//! Undoes the leftovers of an optloop that was killed in the middle of a commit.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use super::files;
 use super::index::{self, LockedIndex};
 
 impl Repo {
-    /// Undoes what an optloop that was killed in the middle of a commit has left: locks, and files that no commit
+    /// Undoes the leftovers of an optloop that was killed in the middle of a commit: locks, and files that no commit
     /// holds. Leaves everything of other programs.
     pub fn recover(&self) -> Result<(), VcsError> {
         index::sweep(self.git.path());

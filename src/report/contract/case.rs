@@ -27,13 +27,13 @@ pub struct Case {
     pub baseline: Option<Baseline>,
     /// `ratio_to_start.estimate`.
     pub speedup_over_start: Option<f64>,
-    /// The start's time over the best one; null where the two may not be compared.
+    /// The start's time over the best one. Null if the two may not be compared.
     pub ratio_to_start: Option<Ratio>,
     /// `ratio_to_baseline.estimate`.
     pub speedup_over_baseline: Option<f64>,
-    /// The baseline's time over the best one; null where the two may not be compared.
+    /// The baseline's time over the best one. Null if the two may not be compared.
     pub ratio_to_baseline: Option<Ratio>,
-    /// The time below which no correct kernel on the device gets. Null if the workload no longer has the case.
+    /// No correct kernel on the device is faster than this. Null if the workload no longer has the case.
     pub floor_us: Option<f64>,
     /// The best variant.
     pub variant: Option<Variant>,
@@ -62,7 +62,7 @@ pub struct Case {
 pub struct Ratio {
     /// The estimate.
     pub estimate: f64,
-    /// Lower end of its 95% interval; null where a side that was timed alone has too few samples for one.
+    /// Lower end of its 95% interval. Null if a side that was timed alone has too few samples.
     pub lo: Option<f64>,
     /// Upper end.
     pub hi: Option<f64>,

@@ -1,4 +1,4 @@
-//! Repairs of what a process leaves that is killed in the middle of a commit.
+//! Repairs after a process was killed in the middle of a commit.
 
 use super::sources::{source, won};
 use super::*;
@@ -12,7 +12,7 @@ fn changes(repo: &Repo, winner: &Winner) -> Vec<FileChange> {
     repo.changes(winner, &repo.tree_of(head.as_ref()).unwrap()).unwrap()
 }
 
-/// Leaves what a process would leave that is killed before it moves HEAD: its locks, the files, the index.
+/// Leaves the locks, the files and the index of a process that was killed before it moved HEAD.
 fn die_half_way(sandbox: &Sandbox, winner: &Winner) {
     let repo = sandbox.repo();
     let changes = changes(&repo, winner);
