@@ -1,5 +1,5 @@
-//! Replays the corpus: kernels that cheat or are broken, and honest ones that look odd. Each goes the way of a variant that is
-//! about to win: compiled, screened, held against the floor, put through the acceptance checks.
+//! Replays the corpus: kernels that cheat or are broken, and honest ones that look odd. Each passes the stages of a
+//! variant that is about to win: compilation, screening, the floor and the acceptance checks.
 
 use std::time::Duration;
 
@@ -22,11 +22,11 @@ use crate::runner::planning;
 use crate::runner::render::render;
 use crate::runner::worker::{AskError, Worker};
 
-/// The longest that a step of a corpus entry may take. Their honest steps take well under a second each, and each
-/// kernel that hangs takes all of it; the rest is for a machine that is busy with other things.
+/// The longest that a step of a corpus entry may take. An honest step takes well under a second. A kernel that hangs
+/// uses all of it. The margin is for a busy machine.
 pub const STEP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Everything that it takes to replay corpus entries.
+/// What replaying corpus entries needs.
 pub struct Audit {
     worker: Worker,
     compiler: Compiler,
@@ -34,37 +34,37 @@ pub struct Audit {
     seed: u64,
 }
 
-/// A corpus entry as it is compiled, or why it is not.
+/// A compiled corpus entry, or the reason why it is not compiled.
 pub struct CompiledEntry {
     entry: CorpusEntry,
     artifact: Result<Artifact, CompileError>,
 }
 
-/// What became of a corpus entry.
+/// The result of one corpus entry.
 #[derive(Debug, Clone)]
 pub struct AuditResult {
     /// The corpus entry.
     pub entry: CorpusEntry,
-    /// What became of it.
+    /// What happened to it.
     pub fate: Fate,
 }
 
 /// See [`AuditResult`].
 #[derive(Debug, Clone)]
 pub enum Fate {
-    /// The device cannot show what it is there for, and why.
+    /// Skipped, with the reason why this device cannot show the entry's fault.
     LeftOut(String),
     /// It was replayed.
     Replayed {
         /// The answer, in the words of a corpus entry's `caught_by`.
         answer: String,
-        /// What was said beyond it.
+        /// Details beyond the answer.
         message: String,
     },
 }
 
 impl AuditResult {
-    /// Tells whether the corpus entry got an answer that its file names, or none because of the device.
+    /// Returns whether the corpus entry got an answer that its file names, or was skipped because of the device.
     pub fn is_right(&self) -> bool {
         match &self.fate {
             Fate::LeftOut(_) => true,
@@ -74,19 +74,18 @@ impl AuditResult {
 }
 
 impl Audit {
-    /// Puts together what is needed. `worker` should give up a step after [`STEP_TIMEOUT`]; where the same seed is given, the
-    /// same inputs are drawn.
+    /// Makes an audit. `worker` should stop a step after [`STEP_TIMEOUT`]. The same seed draws the same inputs.
     pub fn new(config: &Config, compiler: Compiler, worker: Worker, seed: u64) -> Self {
         Self { worker, compiler, measuring: config.measuring(), seed }
     }
 
-    /// Describes the device.
+    /// Returns the device.
     pub fn device(&self) -> &DeviceInfo {
         self.worker.info()
     }
 
-    /// Compiles the corpus entries that the device can show, as many at once as there are cores. An error is a mistake
-    /// in a file, or a broken compiler.
+    /// Compiles the corpus entries that the device can show, one per core at a time. An error is a mistake in a file,
+    /// or a broken compiler.
     pub async fn compile(&self, entries: Vec<CorpusEntry>) -> anyhow::Result<Vec<CompiledEntry>> {
         let compiler = self.compiler.clone();
         let compile = move || entries.into_par_iter().map(|entry| compiled(&compiler, entry)).collect();
@@ -102,7 +101,7 @@ impl Audit {
                 match self.run(&entry, requests).await {
                     Ok(()) => replayed(&Outcome::Measured),
                     Err(AskError::Variant(outcome)) => replayed(&outcome),
-                    // That the machine broke is an answer, too: what follows shall not be lost.
+                    // A broken machine is an answer, too. The entries that follow are still replayed.
                     Err(AskError::Machine(error)) => {
                         Fate::Replayed { answer: "broken".to_owned(), message: error.to_string() }
                     }
@@ -179,7 +178,7 @@ impl Audit {
         })
     }
 
-    /// Says that a time is below the floor, if it is. A modelled time is held against none.
+    /// Returns the outcome of a time below the floor, if it is below. Modelled times are not compared with the floor.
     fn refuted(&self, entry: &CorpusEntry, evaluation: &Evaluation) -> Option<Outcome> {
         if self.device().time_source() == TimeSource::Modelled {
             return None;

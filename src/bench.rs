@@ -1,4 +1,4 @@
-//! Measures kernels by hand, as a session would: compiled, checked, and held against each other in a fresh process.
+//! Measures kernels by hand, as a session would: compiles them, checks them and compares them in a fresh process.
 
 mod subject;
 mod subjects;
@@ -33,7 +33,7 @@ use crate::runner::worker::Worker;
 pub use subject::{Committed, Subject, What};
 pub use subjects::Selection;
 
-/// Everything that it takes to measure.
+/// What measuring by hand needs.
 pub struct Bench {
     project: Project,
     config: Config,
@@ -42,32 +42,32 @@ pub struct Bench {
     worker: Worker,
     monitor: Option<Monitor>,
     exe: PathBuf,
-    /// By the options that they were started with.
+    /// Each with the options that it was started with.
     compilers: Vec<(Vec<String>, Compiler)>,
     baseline: Option<BaselineProcess>,
-    /// By case and regime: the backend that is the fastest.
+    /// The fastest backend of the baseline, by case and regime.
     backends: HashMap<(CaseName, Regime), Option<String>>,
 }
 
-/// What is measured in one go.
+/// What one comparison measures.
 pub struct Bout<'a> {
-    /// What it is about.
+    /// The kernel in question.
     pub challenger: &'a Subject,
-    /// What it is held against, in their roles.
+    /// The kernels that it is compared with, and their roles.
     pub others: &'a [(Role, Subject)],
     /// The state of the caches.
     pub regime: Regime,
-    /// Where the inputs come from.
+    /// The seed of the inputs.
     pub input_seed: u64,
-    /// Whether the fastest backend of the baseline takes part, if one is there.
+    /// Whether the fastest backend of the baseline takes part, if there is one.
     pub with_baseline: bool,
     /// Whether to measure the energy of an execution, which takes over a second.
     pub energy: bool,
 }
 
 impl Bench {
-    /// Puts together what is needed. `compiler` has the configured options; `worker` is asked nothing but what its device is,
-    /// unless it models times.
+    /// Makes a bench. `compiler` has the configured options. `worker` only describes its device, unless it models
+    /// times.
     pub fn new(
         project: &Project,
         config: Config,
@@ -90,18 +90,18 @@ impl Bench {
         })
     }
 
-    /// Describes the device.
+    /// Returns the device.
     pub fn device(&self) -> &DeviceInfo {
         self.worker.info()
     }
 
-    /// Has every participant take so many samples, and as many more as fill its last rounds.
+    /// Sets the number of samples of every participant. More are taken to fill its last rounds.
     pub fn take_samples(&mut self, samples: usize) {
         let comparison = &mut self.measuring.policy.comparison;
         (comparison.least, comparison.most) = (samples, samples);
     }
 
-    /// Returns the versions of what the times depend on, by name.
+    /// Returns the versions of everything that the times depend on, by name.
     pub fn versions(&self) -> Vec<(String, String)> {
         let mut versions = vec![("optloop".to_owned(), env!("CARGO_PKG_VERSION").to_owned())];
         let compiler = self.compilers.first().map(|(_, compiler)| compiler.nvrtc_version().to_owned());
@@ -111,12 +111,12 @@ impl Bench {
         versions
     }
 
-    /// Returns under which a subject is measured here.
+    /// Returns the conditions under which a subject is measured here.
     pub fn conditions(&self, workload: &Workload, case: &Case, regime: Regime) -> Conditions {
         Conditions::of(workload, &Case { regime, ..case.clone() }, self.device())
     }
 
-    /// Says in one sentence why a case cannot be measured in a regime, if it cannot.
+    /// Returns one sentence on why a case cannot be measured in a regime, if it cannot.
     pub fn check_regime(&self, subject: &Subject, regime: Regime) -> Result<(), String> {
         let (workload, case) = (&subject.workload, subject.case());
         if regime == Regime::Warm {
@@ -132,7 +132,7 @@ impl Bench {
             .map_err(|reason| format!("case `{}`: {reason}", case.name))
     }
 
-    /// Starts the workload's baseline, if it has one that can be held against kernels here. The error says why not.
+    /// Starts the workload's baseline, if it has one that can be compared with kernels here. The error says why not.
     pub async fn start_baseline(&mut self, workload: &Workload, device: u32) -> Result<(), String> {
         if !self.device().replays() {
             return Err("it could only be measured, and times are modelled".to_owned());
@@ -174,12 +174,13 @@ impl Bench {
         found.map(|_| ())
     }
 
-    /// Tells whether a backend of the baseline can take part on a case.
+    /// Returns whether a backend of the baseline can take part on a case.
     pub fn has_backend(&self, case: &str, regime: Regime) -> bool {
         matches!(self.backends.get(&(case.into(), regime)), Some(Some(_)))
     }
 
-    /// Measures: in a comparison with the A/A control where the device replays, else by one modelled time each.
+    /// Measures the participants. A device that replays compares them, with the A/A control. Any other models one time
+    /// for each.
     pub async fn measure(&mut self, held: &Bout<'_>) -> anyhow::Result<Comparison> {
         let mut compiled = vec![(Role::Challenger, held.challenger, self.compile(held.challenger).await?)];
         for (role, other) in held.others {
@@ -219,7 +220,7 @@ impl Bench {
         }
     }
 
-    /// Models one time each.
+    /// Models one time for each participant.
     async fn model(&mut self, held: &Bout<'_>, compiled: &[(Role, &Subject, Artifact)]) -> anyhow::Result<Comparison> {
         let mut participants = Vec::with_capacity(compiled.len());
         for (role, subject, artifact) in compiled {

@@ -26,7 +26,7 @@ pub struct Project {
 }
 
 impl Project {
-    /// Takes `given`, or else the nearest folder at or above the current one that holds a `config.toml`.
+    /// Returns `given`, or else the nearest folder at or above the current one that holds a `config.toml`.
     pub fn find(given: Option<&Path>) -> anyhow::Result<Self> {
         if let Some(root) = given {
             if !root.join("config.toml").is_file() {
@@ -44,7 +44,7 @@ impl Project {
         }
     }
 
-    /// Takes the project for a verb: two at once would disturb each other's times and commits.
+    /// Claims the project for a verb. Two verbs at once would disturb each other's times and commits.
     pub fn claim(&self, verb: &str) -> anyhow::Result<Claims> {
         Claims::project(&self.root, verb)
     }
@@ -59,7 +59,7 @@ impl Project {
         names_in(&self.root.join("kernels/workloads"), "toml")
     }
 
-    /// Reads one workload; the error for an unknown name gives the nearest one.
+    /// Reads one workload. The error for an unknown name suggests the nearest one.
     pub fn workload(&self, name: &str) -> anyhow::Result<Workload> {
         let names = self.workload_names()?;
         if !names.iter().any(|known| known == name) {
@@ -78,12 +78,13 @@ impl Project {
         Ok(workload)
     }
 
-    /// Reads every family, sorted by name. What they share lies beside them, in a folder that is none.
+    /// Reads every family, sorted by name. The fragments that families share lie in a folder beside them, which is no
+    /// family.
     pub fn families(&self) -> anyhow::Result<Vec<Family>> {
         self.families_in("templates/kernels")
     }
 
-    /// Reads the families that only tests and fault injection use, sorted by name: none where there is no
+    /// Reads the families that only tests and fault injection use, sorted by name. There are none without
     /// tests/planted_bugs/.
     pub fn planted_bugs(&self) -> anyhow::Result<Vec<Family>> {
         let folder = "tests/planted_bugs";
@@ -119,7 +120,7 @@ impl Project {
         Ok(entries)
     }
 
-    /// Reads a part of sources that corpus entries share; the error for an unknown name gives the nearest one.
+    /// Reads a fragment that corpus entries share. The error for an unknown name suggests the nearest one.
     fn prelude(&self, name: &str) -> anyhow::Result<String> {
         let folder = self.root.join("tests/audit/prelude");
         let names = names_in(&folder, "cu")?;
@@ -130,7 +131,7 @@ impl Project {
         files::read_inside(&self.root, &folder.join(format!("{name}.cu")))
     }
 
-    /// Returns the names of the families to search: the given ones, or without any all.
+    /// Returns the names of the families to search: the given ones, or all if none is given.
     pub fn searched(families: &[Family], given: &[String]) -> anyhow::Result<Vec<String>> {
         for name in given {
             if !families.iter().any(|family| &family.name == name) {
@@ -144,7 +145,7 @@ impl Project {
     }
 }
 
-/// Lists the files of a folder that have an extension by their names without it, sorted.
+/// Returns the names of a folder's files with an extension, sorted and without the extension.
 fn names_in(folder: &Path, extension: &str) -> anyhow::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder).with_context(|| format!("Failed to list {}", folder.display()))? {

@@ -1,4 +1,4 @@
-//! What only one optloop can have at a time: a project, a store, a GPU. Who comes second is told who has it.
+//! What only one optloop can have at a time: a project, a store, a GPU. A second process is told which one has it.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{Read, Seek, Write};
@@ -15,7 +15,7 @@ use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::domain::ids::SessionId;
 use crate::runner::toolchain::cache_dir;
 
-/// Who has something, as its lock file says.
+/// The process that holds a lock, as its lock file says.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Holder {
     process: u32,
@@ -36,8 +36,8 @@ impl std::fmt::Display for Holder {
     }
 }
 
-/// What this process has. It is given back when this is dropped, and by the system when the process ends in any way: a file
-/// that a dead process leaves is in nobody's way.
+/// The locks that this process holds. Dropping this value releases them. The system also releases them however the
+/// process ends, so a file that a dead process leaves blocks no other.
 #[derive(Debug)]
 pub struct Claims {
     holder: Holder,
@@ -46,7 +46,7 @@ pub struct Claims {
 }
 
 impl Claims {
-    /// Takes a project, for a verb that measures or commits.
+    /// Claims a project, for a verb that measures or commits.
     pub fn project(root: &Path, verb: &str) -> anyhow::Result<Self> {
         let since = OffsetDateTime::now_utc().replace_nanosecond(0).unwrap_or_else(|_| OffsetDateTime::now_utc());
         let holder = Holder {
@@ -62,9 +62,9 @@ impl Claims {
         Ok(claims)
     }
 
-    /// Takes a store, which another project's session may be writing to.
+    /// Claims a store. A session of another project may be writing to it.
     pub fn store(&mut self, path: &Path) -> anyhow::Result<()> {
-        // The file itself, whatever links lead to it.
+        // The file itself, with links resolved.
         let folder = path.parent().map_or_else(|| path.to_owned(), Path::to_owned);
         fs::create_dir_all(&folder).with_context(|| format!("Failed to create {}", folder.display()))?;
         let beside = || Ok::<_, std::io::Error>(folder.canonicalize()?.join(path.file_name().unwrap_or_default()));
@@ -76,8 +76,8 @@ impl Claims {
         Ok(())
     }
 
-    /// Takes a GPU in place of the one before, so that nobody's times are disturbed. A virtual one is shared by all: where it stands
-    /// in, the GPU that does not answer is another's to take.
+    /// Claims a GPU instead of the one before, so that no other process disturbs its times. Any number of processes
+    /// share a virtual GPU. Where it stands in for a GPU that does not answer, another process may claim that GPU.
     pub fn device(&mut self, device: &DeviceInfo) -> anyhow::Result<()> {
         self.gpu = None;
         let (TimeSource::Measured, Some(uuid)) = (device.time_source(), &device.uuid) else { return Ok(()) };
@@ -89,7 +89,7 @@ impl Claims {
         Ok(())
     }
 
-    /// Adds the number of the session to what others are told.
+    /// Adds the session's number to what other processes are told.
     pub fn note_session(&mut self, session: SessionId) {
         self.holder.session = Some(session);
         for file in self.held.iter_mut().chain(&mut self.gpu) {
@@ -104,7 +104,7 @@ impl Claims {
         fs::create_dir_all(folder).with_context(|| format!("Failed to create {}", folder.display()))?;
         let mut options = fs::OpenOptions::new();
         options.create(true).truncate(false).read(true).write(true);
-        // It is overwritten, so it must not be a link to something else, such as a project may hold.
+        // The file is overwritten, so it must not be a link to something else. A project may hold such links.
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, OFlags::NOFOLLOW.bits().cast_signed());
         let mut file = options.open(path).with_context(|| {
@@ -127,7 +127,7 @@ impl Claims {
 }
 
 impl Holder {
-    /// Writes who it is into a lock file that it has.
+    /// Writes this process's details into a lock file that it holds.
     fn sign(&self, file: &mut File) -> std::io::Result<()> {
         let text = serde_json::to_vec(self)?;
         file.set_len(0)?;
@@ -136,7 +136,7 @@ impl Holder {
     }
 }
 
-/// Says who has a lock.
+/// Returns a sentence about the process that holds a lock.
 fn told(file: &mut File) -> String {
     let mut text = String::new();
     let holder = file.read_to_string(&mut text).ok().and_then(|_| serde_json::from_str::<Holder>(&text).ok());
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
     use crate::domain::device::TimingMode;
 
-    /// Returns a refusal with what differs from run to run cut out.
+    /// Returns the refusal, without the parts that differ between runs.
     fn refused(result: anyhow::Result<()>, folder: &Path) -> String {
         let said = format!("{:#}", result.unwrap_err());
         let said = said.replace(&folder.canonicalize().unwrap().display().to_string(), "[folder]");
@@ -165,7 +165,7 @@ mod tests {
         let second = || Claims::project(folder.path(), "bench").map(drop);
         insta::assert_snapshot!(refused(second(), folder.path()), @"this project is taken by `optloop start` (process [process], session 3) of [folder] since [instant]: wait for it, or end it");
         drop(first);
-        // The file is still there, and signed by somebody who is gone.
+        // The file is still there, signed by a process that has ended.
         assert!(folder.path().join(".optloop/session.lock").is_file());
         second().unwrap();
     }
@@ -197,7 +197,7 @@ mod tests {
         assert!(said.starts_with("the NVIDIA L4 (cuda:0) is taken by `optloop start` (process "), "{said}");
         second.device_of(&cache, "GPU-2", "the NVIDIA L4 (cuda:1)").unwrap();
         let virtual_gpu = DeviceInfo { timing: TimingMode::Modelled, ..DeviceInfo::of_arch("sm_89").unwrap() };
-        // It stands in for a GPU that does not answer, which is free again.
+        // The virtual GPU stands in for a GPU that does not answer. That GPU is free again.
         first.device(&virtual_gpu).unwrap();
         second.device_of(&cache, "GPU-1", "the NVIDIA L4 (cuda:0)").unwrap();
         second.device(&virtual_gpu).unwrap();

@@ -1,4 +1,4 @@
-//! The project's `config.toml`: every key is optional, unknown keys are refused, values are checked once.
+//! The project's `config.toml`. Every key is optional, unknown keys are refused, and values are checked once.
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,10 +17,10 @@ use crate::runner::worker::Patience;
 use crate::secrets;
 use crate::store;
 
-/// Samples of a screening below which an interval of the median means little.
+/// The fewest samples of a screening run. With fewer, an interval of the median means little.
 const LEAST_SCREENING: usize = 7;
 
-/// Memory in GB below which NVRTC, its library mapped and nothing compiled, hardly starts.
+/// The least memory of a compilation, in GB. With less, NVRTC hardly starts, even before it compiles anything.
 const LEAST_MEMORY_GB: f64 = 0.5;
 
 /// Keys that had other names before optloop 0.2.
@@ -40,7 +40,7 @@ pub struct Config {
     pub benchmark: BenchmarkConfig,
     /// How baselines are timed.
     pub baseline: BaselineConfig,
-    /// What is executed on virtual GPUs.
+    /// What virtual GPUs execute.
     #[serde(rename = "virtual")]
     pub virtual_gpu: VirtualGpuConfig,
     /// How the worker process is supervised.
@@ -49,7 +49,7 @@ pub struct Config {
     pub cost: CostConfig,
     /// Where sessions are recorded.
     pub store: StoreConfig,
-    /// What is committed.
+    /// Whether winners are committed.
     pub git: GitConfig,
 }
 
@@ -73,11 +73,11 @@ pub struct SessionConfig {
 pub struct CompileConfig {
     /// Options for NVRTC beside architecture and include paths.
     pub options: Vec<String>,
-    /// Compilations under way at once; 0 means one per core.
+    /// Concurrent compilations. 0 means one per core.
     pub parallel: usize,
-    /// The longest that one compilation may take before it is given up.
+    /// The longest that one compilation may take before it is stopped.
     pub timeout: String,
-    /// The most memory that one compilation may take before it is given up, in GB.
+    /// The most memory in GB that one compilation may take before it is stopped.
     pub memory_gb: f64,
 }
 
@@ -85,7 +85,7 @@ pub struct CompileConfig {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ValidateConfig {
-    /// The most float64 work per check; beyond it a random sample of the rows is compared.
+    /// The most float64 work of one check, in GFLOP. Larger outputs are compared on a random sample of the rows.
     pub oracle_gflop: f64,
 }
 
@@ -93,15 +93,15 @@ pub struct ValidateConfig {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct BenchmarkConfig {
-    /// The most samples while screening.
+    /// The most samples of a screening run.
     pub screening_samples: usize,
-    /// The relative error of the median at which screening ends.
+    /// The relative error of the median at which a screening run ends.
     pub screening_error: f64,
-    /// The longest that screening samples a case.
+    /// The longest that a screening run samples a case.
     pub max_screening: String,
     /// The fewest samples of each participant of a comparison.
     pub confirmation_samples: usize,
-    /// The most.
+    /// The most samples of each participant of a comparison.
     pub max_confirmation_samples: usize,
     /// The relative error of the median at which a comparison ends.
     pub confirmation_error: f64,
@@ -109,7 +109,7 @@ pub struct BenchmarkConfig {
     pub max_confirmation: String,
     /// Samples that a participant of a comparison takes before the next one's turn.
     pub group_size: usize,
-    /// The shortest sample, in microseconds: enough launches go into one replay.
+    /// The shortest sample, in microseconds. One replay holds enough launches to last that long.
     pub min_sample_us: f64,
     /// The least speed-up over the incumbent that is worth a commit.
     pub min_speedup: f64,
@@ -129,9 +129,10 @@ pub struct BaselineConfig {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct VirtualGpuConfig {
-    /// Work of the cases that take part where none is named: the lightest, as many as have at most this together.
+    /// The most work of the default cases together, in GFLOP. The lightest cases are taken first.
     pub max_gflop: f64,
-    /// The most work of one launch: heavier cases are checked on a smaller one and counted on a sample of their blocks.
+    /// The most work of one launch, in GFLOP. A heavier case is checked on a smaller one, and a sample of its blocks is
+    /// counted.
     pub launch_gflop: f64,
 }
 
@@ -141,7 +142,7 @@ pub struct VirtualGpuConfig {
 pub struct WorkerConfig {
     /// The longest that one step on the device may take before the worker is killed.
     pub step_timeout: String,
-    /// The longest that one launch on a real device may take before it is.
+    /// The longest that one launch on a real device may take before the worker is killed.
     pub launch_timeout: String,
 }
 
@@ -149,7 +150,7 @@ pub struct WorkerConfig {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CostConfig {
-    /// What the device costs while it is held.
+    /// What the device costs for each hour that it is held, in US dollars.
     pub gpu_usd_per_hour: f64,
 }
 
@@ -159,9 +160,9 @@ pub struct CostConfig {
 pub struct StoreConfig {
     /// The database, relative to the project.
     pub path: String,
-    /// The largest that the database may become, in MiB; 0 for no limit.
+    /// The largest size of the database, in MiB. 0 for no limit.
     pub max_mb: u64,
-    /// The longest that a write waits for another process's.
+    /// The longest that a write waits for another process's write.
     pub busy_timeout: String,
 }
 
@@ -249,7 +250,7 @@ impl Default for StoreConfig {
 }
 
 impl StoreConfig {
-    /// Returns what a session that writes to the store must keep to.
+    /// Returns the limits of a session that writes to the store.
     pub fn limits(&self) -> store::Limits {
         let busy_timeout =
             duration("store.busy_timeout", &self.busy_timeout).unwrap_or(store::Limits::default().busy_timeout);
@@ -350,7 +351,7 @@ impl Config {
         Ok(())
     }
 
-    /// Returns how to measure. The units of the configuration become those of the code here, and nowhere else.
+    /// Returns how to measure. Only this function converts the configuration's units into those of the code.
     pub fn measuring(&self) -> Measuring {
         Measuring {
             policy: self.policy(),
@@ -383,14 +384,14 @@ impl Config {
         }
     }
 
-    /// Returns how long a worker may take.
+    /// Returns the time limits of a worker.
     pub fn patience(&self) -> Patience {
         let step = duration("worker.step_timeout", &self.worker.step_timeout).unwrap_or(Duration::from_secs(90));
         let launch = duration("worker.launch_timeout", &self.worker.launch_timeout).unwrap_or(step);
         Patience { step, launch: launch.min(step) }
     }
 
-    /// Returns what one compilation may use.
+    /// Returns the limits of one compilation.
     pub fn compile_limits(&self) -> CompileLimits {
         let timeout = duration("compile.timeout", &self.compile.timeout).unwrap_or(Duration::from_secs(60));
         CompileLimits { timeout, memory_bytes: (self.compile.memory_gb * 1e9) as u64 }
@@ -405,7 +406,7 @@ impl Config {
     }
 }
 
-/// Says of a file with a key that cannot be one of ours and looks like a secret where that belongs.
+/// Returns a message about a file whose key looks like a misplaced secret.
 fn secret_key(text: &str) -> Option<String> {
     let tables: toml::Table = toml::from_str(text).ok()?;
     let keys = tables.iter().flat_map(|(name, value)| {
@@ -416,12 +417,12 @@ fn secret_key(text: &str) -> Option<String> {
     Some(format!("`{secret}` looks like a secret: take it out, secrets come from the environment only"))
 }
 
-/// Says of a file what serde cannot know: that a key was renamed, or looks like a secret.
+/// Returns a message about a mistake that serde cannot explain: a renamed key, or a key that looks like a secret.
 fn known_mistake(text: &str) -> Option<String> {
     toml_text::renamed_key(text, &RENAMED).or_else(|| secret_key(text))
 }
 
-/// Parses a duration such as `4h` or `90s`, refusing zero.
+/// Parses a duration such as `4h` or `90s`. Zero is refused.
 pub fn duration(what: &str, text: &str) -> anyhow::Result<Duration> {
     match humantime::parse_duration(text) {
         Ok(duration) if duration.is_zero() => bail!("{what}: `{text}` is no time at all, use something like 10m or 4h"),

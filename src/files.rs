@@ -1,4 +1,5 @@
-//! Files that people and other programs write: a project's own never come from outside it, and all of them are short texts.
+//! Reads files that people and other programs write. A project's files never come from outside it. All of them are
+//! short texts.
 
 use std::fs;
 use std::io::Read;
@@ -6,7 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 
-/// The largest file that is read. Those of this repository have up to 20 KB; what is larger is something else.
+/// The largest file that is read, in bytes. This repository's files have up to 20 KB. A larger file is something else.
 const MOST_BYTES: u64 = 1 << 20;
 
 /// Reads a text file of a project, which must not be a link to somewhere else.
@@ -15,7 +16,7 @@ pub fn read_inside(project: &Path, path: &Path) -> anyhow::Result<String> {
     read(path)
 }
 
-/// Refuses a path that leaves the project, by links or otherwise. One that is not there passes: to find that out is for its reader.
+/// Refuses a path that leaves the project, by links or otherwise. A missing file passes here. Its reader reports it.
 pub fn check_inside(project: &Path, path: &Path) -> anyhow::Result<()> {
     let (Ok(project), Ok(found)) = (project.canonicalize(), path.canonicalize()) else { return Ok(()) };
     if !found.starts_with(&project) {
@@ -42,7 +43,7 @@ pub fn read(path: &Path) -> anyhow::Result<String> {
     bail!("{}: line {line}: {what}: it is no text file", path.display())
 }
 
-/// Reads a little more than a file may hold. What is no file, such as a pipe, could keep its reader waiting for ever.
+/// Reads slightly more than a file may hold. Refuses anything but files, since a pipe could block its reader for ever.
 fn bytes(path: &Path) -> anyhow::Result<Vec<u8>> {
     if !fs::metadata(path)?.is_file() {
         bail!("it is no file");

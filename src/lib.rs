@@ -1,7 +1,7 @@
 //! optloop: an autonomous optimization loop for CUDA kernels.
 //!
 //! The agent decides, the runner measures, the store remembers, the report tells, the session drives. ARCHITECTURE.md
-//! has the house and its arrows, GLOSSARY.md the words.
+//! describes the folders and their imports, GLOSSARY.md the words.
 
 pub mod agent;
 pub mod audit;

@@ -1,8 +1,8 @@
-//! Secrets of the environment: children do not inherit them, and nothing that is kept or shown holds them.
+//! Keeps secrets of the environment from child processes, and masks them in everything that is kept or shown.
 //!
-//! A key comes from the environment and from nowhere else. What other processes and files say is masked where it comes in, a `*` for each
-//! byte, and only where they may say anything: numbers, names and code stay as they are. What goes to the terminal, the store, reports
-//! and events is masked once more.
+//! Keys come from the environment only. What other processes and files say is masked where it comes in, with a `*` for
+//! each byte. Only free text is masked there: numbers, names and code stay as they are. Everything that goes to the
+//! terminal, the store, reports and events is masked once more.
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -12,7 +12,8 @@ use std::sync::LazyLock;
 
 use memchr::memmem;
 
-/// What the name of a variable with a secret has a word end with, as in `GITHUB_TOKEN` or `APIKEY`. `TOKENIZERS_PARALLELISM` is none.
+/// Endings of a word in the name of a variable with a secret, as in `GITHUB_TOKEN` or `APIKEY`.
+/// `TOKENIZERS_PARALLELISM` does not match.
 const NAMES: [&str; 12] = [
     "KEY",
     "KEYS",
@@ -28,29 +29,30 @@ const NAMES: [&str; 12] = [
     "CREDENTIALS",
 ];
 
-/// What the last word of such a name may be, as in `GITHUB_PAT`. In front of others these mean something else: `SSH_AUTH_SOCK` is a path.
+/// Last words of such a name, as in `GITHUB_PAT`. Elsewhere in a name they mean something else: `SSH_AUTH_SOCK` is a
+/// path.
 const LAST_WORDS: [&str; 6] = ["PAT", "PWD", "PASS", "SSHPASS", "AUTH", "CREDS"];
 
-/// The shell's folders, which are not passwords.
+/// The shell's folders. They are no passwords.
 const FOLDERS: [&str; 2] = ["PWD", "OLDPWD"];
 
-/// The shortest value that is masked. A shorter one stands in too many innocent words, and protects nothing.
+/// The shortest value that is masked, in bytes. A shorter one occurs in too many harmless words, and protects nothing.
 const LEAST_BYTES: usize = 8;
 
-/// What stands for each byte of a secret.
+/// The byte that replaces each byte of a secret.
 const MASK: u8 = b'*';
 
 /// The secrets of an environment.
 #[derive(Default)]
 struct Secrets {
     names: Vec<OsString>,
-    /// The longest first, since one may hold another.
+    /// The longest first, since one may contain another.
     values: Vec<Vec<u8>>,
 }
 
 static OURS: LazyLock<Secrets> = LazyLock::new(|| Secrets::of(std::env::vars_os()));
 
-/// Keeps the secrets of the environment from a process that is about to be started.
+/// Removes the secrets from the environment of a process that is about to start.
 pub fn withhold(command: &mut Command) -> &mut Command {
     for name in &OURS.names {
         command.env_remove(name);
@@ -58,12 +60,12 @@ pub fn withhold(command: &mut Command) -> &mut Command {
     command
 }
 
-/// Tells whether a text holds a secret of the environment, for what is refused rather than masked.
+/// Returns whether a text holds a secret of the environment, for texts that are refused rather than masked.
 pub fn found_in(text: &str) -> bool {
     OURS.found_in(text.as_bytes())
 }
 
-/// Masks the secrets of the environment in bytes that may be anything; they keep their length.
+/// Masks the secrets of the environment in any bytes. The length stays the same.
 pub fn mask_bytes(bytes: &[u8]) -> Cow<'_, [u8]> {
     OURS.masked(bytes)
 }
@@ -73,13 +75,13 @@ pub fn mask(text: &str) -> Cow<'_, str> {
     OURS.masked_text(text)
 }
 
-/// Tells whether something of this name is likely to be a secret.
+/// Returns whether something of this name is likely to be a secret.
 pub fn looks_secret(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
     if FOLDERS.contains(&name.as_str()) {
         return false;
     }
-    // A number counts secrets of one kind: `DB_PASS2`, `GITHUB_TOKEN_2`.
+    // A trailing number counts secrets of one kind: `DB_PASS2`, `GITHUB_TOKEN_2`.
     let words = name.split(|c: char| !c.is_ascii_alphanumeric()).map(|word| word.trim_end_matches(char::is_numeric));
     let mut last = "";
     for word in words.filter(|word| !word.is_empty()) {
@@ -91,12 +93,13 @@ pub fn looks_secret(name: &str) -> bool {
     LAST_WORDS.contains(&last)
 }
 
-/// Masks the secrets of the environment in the string values of a JSON text; names and numbers stay, so that it stays JSON of the same form.
+/// Masks the secrets of the environment in the string values of a JSON text. Names and numbers stay, so the JSON keeps
+/// its form.
 pub fn mask_json(json: &str) -> Cow<'_, str> {
     OURS.masked_json(json)
 }
 
-/// A stream in which the secrets of the environment are masked, line by line.
+/// A stream that masks the secrets of the environment, line by line.
 pub struct Masked<W: Write> {
     stream: W,
     line: Vec<u8>,
@@ -111,7 +114,7 @@ impl Secrets {
                 secrets.values.extend(forms(&value));
                 secrets.names.push(name);
             } else {
-                // A child may need the rest of it: its way to the network.
+                // A child may need the rest of the URL, which is its way to the network.
                 secrets.values.extend(url_passwords(&value).flat_map(forms));
             }
         }
@@ -140,7 +143,7 @@ impl Secrets {
     fn masked_text<'a>(&self, text: &'a str) -> Cow<'a, str> {
         match self.masked(text.as_bytes()) {
             Cow::Borrowed(_) => Cow::Borrowed(text),
-            // Whole characters became ASCII, so it is text still.
+            // Whole characters became ASCII, so the bytes are still text.
             Cow::Owned(bytes) => Cow::Owned(String::from_utf8_lossy(&bytes).into_owned()),
         }
     }
@@ -156,7 +159,7 @@ impl Secrets {
             masked.push_str(before);
             rest = after;
             let is_name = after.trim_start().starts_with(':');
-            // What it means is masked, not how it is written: half an escape would be left.
+            // The string's meaning is masked, not its spelling. Masking the spelling could leave half an escape.
             match serde_json::from_str::<String>(string).ok().filter(|_| !is_name) {
                 Some(text) if self.found_in(text.as_bytes()) => {
                     masked.push_str(&serde_json::Value::from(self.masked_text(&text)).to_string());
@@ -169,7 +172,8 @@ impl Secrets {
     }
 }
 
-/// Returns the length of the JSON string at the start of a text, with its quotes; all of it where the string does not end.
+/// Returns the length in bytes of the JSON string at the start of a text, with its quotes. A string that does not end
+/// takes the whole text.
 fn string_bytes(text: &str) -> usize {
     let mut escaped = false;
     for (at, byte) in text.bytes().enumerate().skip(1) {
@@ -183,7 +187,7 @@ fn string_bytes(text: &str) -> usize {
     text.len()
 }
 
-/// Returns the passwords of the URLs in a text, as they stand there: `scheme://user:password@host`.
+/// Returns the passwords of the URLs in a text, as written: `scheme://user:password@host`.
 fn url_passwords(text: &str) -> impl Iterator<Item = &str> {
     text.split("://").skip(1).filter_map(|rest| {
         let end = rest.find(|c: char| matches!(c, '/' | '?' | '#') || c.is_whitespace());
@@ -192,9 +196,10 @@ fn url_passwords(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Returns the forms in which a value may show up: line by line, since what is said is often cut into lines, plainly and as JSON.
+/// Returns the forms in which a value may appear: plain and as JSON, line by line, since output is often split into
+/// lines.
 fn forms(value: &str) -> Vec<Vec<u8>> {
-    // Of a row of the mask's own byte nothing would be hidden.
+    // Masking a row of the mask's own byte would hide nothing.
     let long = |form: &&str| form.len() >= LEAST_BYTES && form.bytes().any(|byte| byte != MASK);
     let mut forms = Vec::new();
     for line in value.lines().map(str::trim).filter(long) {
@@ -206,12 +211,12 @@ fn forms(value: &str) -> Vec<Vec<u8>> {
 }
 
 impl<W: Write> Masked<W> {
-    /// Masks what is written to `stream`.
+    /// Makes a stream that masks what is written to `stream`.
     pub fn new(stream: W) -> Self {
         Self { stream, line: Vec::new() }
     }
 
-    /// Passes on the first so many bytes of what has been written.
+    /// Passes on the first `length` bytes of what has been written.
     fn pass_on(&mut self, length: usize) -> io::Result<()> {
         let rest = self.line.split_off(length);
         let lines = std::mem::replace(&mut self.line, rest);
@@ -236,7 +241,7 @@ impl<W: Write> Write for Masked<W> {
 
 impl<W: Write> Drop for Masked<W> {
     fn drop(&mut self) {
-        // Who wants to know of an error flushes.
+        // A caller that wants to see an error flushes.
         let _ = self.flush();
     }
 }

@@ -1,8 +1,8 @@
 //! The session: the only module that sees every part.
 //!
-//! It decides, acts, records and applies. [`decide`] says what comes next, from what the session knows and the clock. An action
-//! is carried out by the [`pipeline`], the [`evaluator`] or the [`commits`]. What it brought is written to the store and then
-//! applied to the [`state`], by which the session learns of it. A resumed session applies the same records.
+//! It decides, acts, records and applies. [`decide`] says what comes next, from what the session knows and the clock.
+//! The [`pipeline`], the [`evaluator`] or the [`commits`] carries the action out. The result is written to the store
+//! and then applied to the [`state`]. A resumed session applies the same records.
 
 mod acceptance;
 mod baselines;
@@ -57,29 +57,29 @@ use setup::SessionSetup;
 use shelf::Shelf;
 use state::SessionState;
 
-/// What a session is made of.
+/// The parts of a session.
 pub struct Dependencies {
-    /// What to make fast, with the selected cases.
+    /// What to optimize, with the selected cases.
     pub workload: Workload,
     /// Every family of the project.
     pub families: Vec<Family>,
     /// The names of the families to search.
     pub searched: Vec<String>,
-    /// The winners of earlier sessions, to be measured again and beaten.
+    /// The winners of earlier sessions, which are measured again and have to be beaten.
     pub known: Vec<KnownWinner>,
     /// Suggests variants.
     pub proposer: Box<dyn Proposer>,
     /// Times what a user would use instead, where the workload names a program for it.
     pub baseline: Option<BaselineProgram>,
-    /// Compiles them.
+    /// Compiles variants.
     pub compiler: Compiler,
-    /// Evaluates them.
+    /// Evaluates variants.
     pub worker: Worker,
-    /// Sees what the device does meanwhile, where NVML tells.
+    /// Watches the device meanwhile, where NVML answers.
     pub monitor: Option<Monitor>,
-    /// Remembers them.
+    /// Records the session.
     pub store: Store,
-    /// Commits the winners; or why it cannot, which is said with the first winner.
+    /// Commits the winners. The error says why it cannot, and is reported with the first winner.
     pub repo: Result<Repo, String>,
 }
 
@@ -88,11 +88,11 @@ pub struct Dependencies {
 pub struct End {
     /// The session's number.
     pub session: SessionId,
-    /// The error that ended it, if one did. The session is on record all the same.
+    /// The error that ended it, if any. The session is on record all the same.
     pub error: Option<anyhow::Error>,
 }
 
-/// A session that lives: what it knows, and the parts that act for it. Only `record` and `resume` change the state.
+/// A running session: what it knows, and the parts that act for it. Only `record` and `resume` change the state.
 struct Session<'a> {
     id: SessionId,
     state: SessionState,
@@ -109,7 +109,7 @@ struct Session<'a> {
     last_record: Instant,
 }
 
-/// Puts a session on record, and returns its number.
+/// Records a session and returns its number.
 pub async fn begin(parts: &Dependencies, options: &Options) -> anyhow::Result<SessionId> {
     let new = NewSession {
         workload: parts.workload.name.clone(),
@@ -128,7 +128,7 @@ pub async fn begin(parts: &Dependencies, options: &Options) -> anyhow::Result<Se
     parts.store.begin_session(&new).await.context("Failed to record the session")
 }
 
-/// Runs a session that has begun to its end, whatever the end is.
+/// Runs a session that has begun, however it ends.
 pub async fn run(
     id: SessionId,
     parts: Dependencies,
@@ -147,7 +147,7 @@ pub async fn run(
     Session::new(id, parts, options, interrupt, observer).live(None).await
 }
 
-/// Goes on with a session that ended without being finished. An error means that it could not even be put on record.
+/// Continues a session that ended before it was finished. An error means that the continuation could not be recorded.
 pub async fn resume(
     past: Past,
     mut parts: Dependencies,
@@ -175,7 +175,7 @@ pub async fn resume(
     Ok(Session::new(id, parts, options, interrupt, observer).live(Some((past, own))).await)
 }
 
-/// Describes the machine and the software; PyTorch is known once the baselines are timed.
+/// Describes the machine and the software. PyTorch's version is known once the baselines are timed.
 fn environment(device: DeviceInfo, nvrtc: &str, torch: Option<String>) -> Environment {
     Environment {
         device,
@@ -218,11 +218,11 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Everything between the beginning and the end, both of which are on record whatever happens here.
+    /// Runs everything between the beginning and the end. Both are on record whatever happens here.
     async fn live(mut self, past: Option<(Past, OwnCommits)>) -> End {
         let mut interrupt = self.interrupt.clone();
         let ready = tokio::select! {
-            // First: what was used and spent before is known from the first poll on.
+            // Polled first: after one poll, the session knows what was used and spent before.
             biased;
             ready = self.set_out(past) => ready,
             () = interrupt.reached(2) => Ok(()),
@@ -231,23 +231,23 @@ impl<'a> Session<'a> {
             Ok(()) => self.act_until_the_end().await,
             Err(error) => Err(error),
         };
-        // What was won is committed even if something failed later.
+        // Wins are committed even if something failed later.
         let committed = self.commit_pending().await;
         let ended = ended.and_then(|ended| committed.map(|()| ended));
         self.end(ended).await
     }
 
-    /// Recalls what a session that goes on has found so far, and gets its baselines while the first proposal is compiled.
+    /// Restores what a resumed session has found so far. Times its baselines while the first proposal is compiled.
     async fn set_out(&mut self, past: Option<(Past, OwnCommits)>) -> anyhow::Result<()> {
         if let Some((past, own)) = past {
             self.recall(&past, &own).await?;
         }
-        // No more than the first: a baseline's eager calls are timed on the host, which compilers would load.
+        // Only the first one. A baseline's eager calls are timed on the host, which more compilers would load.
         self.pipeline.propose(&mut self.state)?;
         self.time_baselines().await
     }
 
-    /// The loop: decides and acts. Compilation runs ahead on every core; the device does one thing at a time.
+    /// Decides and acts in a loop. Compilation runs ahead on every core. The device does one thing at a time.
     async fn act_until_the_end(&mut self) -> anyhow::Result<Ending> {
         let mut phase = Phase::Search;
         loop {
@@ -277,7 +277,8 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Waits for the oldest proposal to be compiled; none if the user asks the session to stop first, or the budget is spent.
+    /// Waits for the oldest proposal to be compiled. Returns None if the user stops the session first, or the budget is
+    /// spent.
     async fn next_compiled(&mut self, within: Duration) -> anyhow::Result<Option<Compiled>> {
         let mut interrupt = self.interrupt.clone();
         tokio::select! {
@@ -287,7 +288,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Evaluates a variant, and concludes the iteration, unless the user asks for a stop at once.
+    /// Evaluates a variant and concludes the iteration. A request to stop at once ends it earlier.
     async fn iterate(&mut self, compiled: Compiled) -> anyhow::Result<()> {
         let begun = self.begin(&compiled).await?;
         let mut interrupt = self.interrupt.clone();
@@ -307,7 +308,8 @@ impl<'a> Session<'a> {
         self.conclude(&begun, &compiled, evaluated).await
     }
 
-    /// Holds the final comparison of a case and records it. An interrupt ends comparisons only, no record halfway.
+    /// Holds the final comparison of a case and records it. An interrupt ends comparisons only. It never cuts a record
+    /// short.
     async fn hold_final(&mut self, case: &CaseName) -> anyhow::Result<()> {
         let mut interrupt = self.interrupt.clone();
         let settled = tokio::select! {
@@ -320,7 +322,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Reads the clock and looks at what is under way.
+    /// Returns the clock's time and what is under way.
     fn moment(&self) -> Moment {
         Moment { time: self.time(), interrupts: self.interrupt.count(), under_way: self.pipeline.under_way() }
     }
@@ -339,7 +341,7 @@ impl<'a> Session<'a> {
         environment(self.state.setup().device.clone(), &self.nvrtc, torch)
     }
 
-    /// Puts the end on record. What cannot be recorded any more is told beside what came first.
+    /// Records the end. A failure to record it is reported beside the first error.
     async fn end(self, ended: anyhow::Result<Ending>) -> End {
         let (meter, time) = (self.state.meter(), self.time());
         let (wall, spent) = (meter.elapsed(&time), meter.spent(&time));

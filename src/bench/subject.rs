@@ -1,4 +1,4 @@
-//! What is to be measured, and how the command line names it.
+//! A kernel to measure, and its name on the command line.
 
 use std::path::PathBuf;
 
@@ -8,10 +8,10 @@ use crate::domain::variant::{Params, Variant};
 use crate::domain::workload::{Case, Workload};
 use crate::runner::messages::CaseRequest;
 
-/// What the command line calls a kernel.
+/// The command line's name for a kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum What {
-    /// A `.cu` file, for every sidecar beside it that names it, or one such sidecar.
+    /// A `.cu` file, for every sidecar beside it that names it; or one such sidecar.
     File(PathBuf),
     /// The committed winner of a case.
     Winner {
@@ -22,23 +22,23 @@ pub enum What {
     },
     /// The variant of an iteration.
     Iteration(IterationId),
-    /// A point of a family; parameters that are not named have their defaults.
+    /// A configuration of a family. Parameters that are not named have their defaults.
     Configuration {
         /// Name of the family.
         family: String,
-        /// The parameters that are named.
+        /// The named parameters.
         params: Vec<(String, i64)>,
     },
 }
 
-/// A kernel on a case, with all that it takes to compile and run it.
+/// A kernel on a case, with everything needed to compile and run it.
 #[derive(Clone)]
 pub struct Subject {
-    /// For people: the family and the hash of the source.
+    /// The family and the hash of the source.
     pub name: String,
-    /// The iteration that brought it.
+    /// The iteration that measured it, if the command line names one.
     pub iteration: Option<IterationId>,
-    /// What the case belongs to.
+    /// The workload of the case.
     pub workload: Workload,
     /// The source.
     pub variant: Variant,
@@ -48,19 +48,19 @@ pub struct Subject {
     pub request: CaseRequest,
 }
 
-/// A winner as it stands in files.
+/// A winner in files.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Committed {
     /// Name of its workload.
     pub workload: String,
     /// The text of its source.
     pub source: String,
-    /// How to launch it and what was found.
+    /// Its launch and its results.
     pub sidecar: Sidecar,
 }
 
 impl What {
-    /// Reads what a person wrote.
+    /// Parses the user's text.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.ends_with(".cu") || text.ends_with(".json") {
             return Ok(Self::File(PathBuf::from(text)));
@@ -94,13 +94,13 @@ impl Subject {
         &self.request.case
     }
 
-    /// Names a variant for people.
+    /// Returns the name of a variant to show.
     pub fn name(variant: &Variant) -> String {
         format!("{} {}", variant.family, variant.hash.short())
     }
 }
 
-/// Takes the defaults for parameters that are not named.
+/// Returns the parameters, with defaults for those that are not named.
 pub(super) fn filled_in(defaults: Params, named: &[(String, i64)]) -> Params {
     let mut params = defaults;
     for (name, value) in named {

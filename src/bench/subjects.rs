@@ -1,4 +1,4 @@
-//! Finds what the command line names.
+//! Finds the kernels that the command line names.
 
 use std::path::Path;
 
@@ -20,17 +20,17 @@ use crate::runner::planning;
 use crate::runner::render::render;
 use crate::store::Store;
 
-/// On what a kernel is wanted.
+/// The workload and the cases to measure on.
 #[derive(Debug, Clone, Copy)]
 pub struct Selection<'a> {
-    /// The workload, if one is named.
+    /// The workload, if the command line names one.
     pub workload: Option<&'a str>,
-    /// The cases, if any are named.
+    /// The cases. Empty if the command line names none.
     pub cases: &'a [CaseName],
 }
 
 impl Bench {
-    /// Finds a kernel, on every case on which it is wanted. Every error is a mistake in what was asked.
+    /// Returns a kernel on every selected case. Every error is a usage error.
     pub async fn subjects(&self, what: &What, asked: Selection<'_>) -> anyhow::Result<Vec<Subject>> {
         match what {
             What::File(path) => {
@@ -54,7 +54,7 @@ impl Bench {
         }
     }
 
-    /// Takes the winners in files: that of a sidecar, or those of a source, which several cases may share.
+    /// Returns the winners in files: that of a sidecar, or those of a source, which several cases may share.
     fn in_files(&self, path: &Path, workload: &str, asked: Selection<'_>) -> anyhow::Result<Vec<Subject>> {
         let is_sidecar = path.extension().is_some_and(|extension| extension == "json");
         let sidecars = if is_sidecar { vec![path.to_owned()] } else { sidecars_of(path)? };
@@ -70,7 +70,7 @@ impl Bench {
         winners.iter().map(|winner| self.committed(winner, asked)).collect()
     }
 
-    /// Takes a winner as it stands in files. The sidecar says how to compile and launch it.
+    /// Returns a winner in files. The sidecar says how to compile and launch it.
     pub fn committed(&self, committed: &Committed, asked: Selection<'_>) -> anyhow::Result<Subject> {
         let Committed { workload: name, source, sidecar } = committed;
         let workload = self.workload_asked(name, asked)?;
@@ -89,7 +89,7 @@ impl Bench {
             .map_err(|problem| anyhow!("the winner of case `{}` of {name} cannot be launched: {problem}", case.name))?;
         let scaled = match self.family(&sidecar.variant.family) {
             Ok(family) => self.request(family, &sidecar.variant.params, &case, &workload)?.scaled,
-            // The files are enough to run it; without its family a heavy case takes long on a virtual GPU.
+            // The files are enough to run it. Without its family, a heavy case takes long on a virtual GPU.
             Err(_) => None,
         };
         let variant = Variant {
@@ -108,7 +108,7 @@ impl Bench {
         })
     }
 
-    /// Returns the kernel that stands for a baseline where there is none: the reference family at its start.
+    /// Returns the initial kernel, which stands in for a missing baseline: its family's default configuration.
     pub fn initial_kernel(&self, workload: &Workload, case: &Case) -> anyhow::Result<Subject> {
         let family = self.family(&workload.initial_kernel)?;
         let space = Space { family, case, dtype: workload.dtype, device: self.device() };
@@ -219,7 +219,7 @@ impl Bench {
         })
     }
 
-    /// Reads the workload that a kernel is of, and refuses another one than was asked for.
+    /// Reads the workload of a kernel. Refuses another one than the command line names.
     fn workload_asked(&self, name: &str, asked: Selection<'_>) -> anyhow::Result<Workload> {
         match asked.workload {
             Some(asked) if asked != name => bail!("it is of workload {name}, and {asked} is asked for"),
@@ -227,7 +227,7 @@ impl Bench {
         }
     }
 
-    /// Names the winners of a case that other devices have.
+    /// Returns the names of a case's winners on other devices.
     fn others(&self, workload: &str, case: &str) -> String {
         let others: Vec<String> =
             self.project.committed(workload, case).iter().map(|path| self.relative(path)).collect();
@@ -239,7 +239,7 @@ impl Bench {
     }
 }
 
-/// Returns the name of the folder that a file lies in: that of its workload, where winners are.
+/// Returns the name of a file's folder. For winners, that is the workload.
 fn folder_of(path: &Path) -> anyhow::Result<String> {
     let path = std::path::absolute(path).with_context(|| format!("Failed to find {}", path.display()))?;
     let folder = path.parent().and_then(Path::file_name).and_then(|name| name.to_str());

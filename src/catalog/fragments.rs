@@ -1,7 +1,8 @@
-//! Fragments: the CUDA source that families share, put in place of the includes of a template.
+//! Fragments: the CUDA source that families share. It replaces the includes of a template.
 //!
-//! A template includes one by `<% include "common/mbarrier.cu.tera" %>`. What comes out is a template without includes: it is what
-//! [`Family::parse`](crate::domain::family::Family::parse) gets, so a fragment is part of the meaning of the families that include it.
+//! A template includes a fragment with `<% include "common/mbarrier.cu.tera" %>`. The result is a template without
+//! includes. [`Family::parse`](crate::domain::family::Family::parse) gets that text, so a fragment is part of the
+//! meaning of the families that include it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,13 +15,13 @@ use crate::files;
 /// The folder of the fragments, beside those of the families.
 pub(super) const FOLDER: &str = "common";
 
-/// What the name of a fragment's file ends with.
+/// The ending of a fragment's file name.
 const ENDING: &str = ".cu.tera";
 
-/// The most fragments of which each includes the next. Those of this repository are five deep.
+/// The most fragments in a chain of includes. Those of this repository are five deep.
 const MOST_DEEP: usize = 32;
 
-/// Refuses a family that has the fragments' place.
+/// Refuses a family in the fragments' folder.
 pub(super) fn check_folder(folder: &Path) -> anyhow::Result<()> {
     if folder.join("family.toml").exists() {
         bail!("{} is where fragments lie that families share: give the family another name", folder.display());
@@ -28,7 +29,8 @@ pub(super) fn check_folder(folder: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Reads the template of a family and puts every fragment where it is included first, once: several may need the same one.
+/// Reads the template of a family. Inserts every fragment once, at its first include, since several fragments may need
+/// the same one.
 pub(super) fn template(project: &Path, folder: &Path) -> anyhow::Result<String> {
     let family = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let fragments = folder.with_file_name(FOLDER);
@@ -40,9 +42,9 @@ struct Reader<'a> {
     project: &'a Path,
     family: String,
     fragments: PathBuf,
-    /// The fragments that are being read: each includes the next.
+    /// The fragments that are being read. Each includes the next.
     open: Vec<String>,
-    /// Those that stand in the template already.
+    /// The fragments that are in the template already.
     there: Vec<String>,
 }
 
@@ -65,7 +67,7 @@ impl Reader<'_> {
         Ok(template)
     }
 
-    /// Returns the text of a fragment, which is empty where it is there already.
+    /// Returns the text of a fragment. It is empty if the template has the fragment already.
     fn fragment(&mut self, operand: &str, place: &str) -> anyhow::Result<String> {
         let Some(name) = name_of(operand) else {
             bail!(
@@ -83,7 +85,7 @@ impl Reader<'_> {
             bail!("{place}: more than {MOST_DEEP} fragments each include the next");
         }
         let path = self.fragments.join(name);
-        // A link that leads nowhere is there, too: to read it says so.
+        // A link that leads nowhere exists, too. Reading it reports the error.
         if fs::symlink_metadata(&path).is_err() {
             let (known, stem) = (self.names(), name.trim_end_matches(ENDING));
             let hint = did_you_mean(stem, known.iter().map(|known| known.trim_end_matches(ENDING)));
@@ -101,18 +103,18 @@ impl Reader<'_> {
     }
 }
 
-/// An include in a template, with the end of its line if nothing else follows there.
+/// An include in a template. It ends with its line if nothing else follows there.
 struct Include<'a> {
     start: usize,
     end: usize,
-    /// What is included, or why it cannot be.
+    /// The name of the fragment, or the reason why it cannot be one.
     operand: Result<&'a str, &'static str>,
 }
 
-/// Finds the includes of a template, in order.
+/// Returns the includes of a template, in order.
 fn includes(text: &str) -> Vec<Include<'_>> {
     let mut found = Vec::new();
-    // Blocks that are open: `if`, `for` and the like.
+    // Open blocks: `if`, `for` and the like.
     let mut depth = 0_usize;
     let mut at = 0;
     while let Some(start) = text[at..].find("<").map(|offset| at + offset) {
@@ -152,7 +154,7 @@ fn includes(text: &str) -> Vec<Include<'_>> {
     found
 }
 
-/// Returns the name of the file of a fragment, if it can be one.
+/// Returns the file name of a fragment, if it can be one.
 fn name_of(operand: &str) -> Option<&str> {
     let name = operand.strip_prefix(FOLDER)?.strip_prefix('/')?;
     let stem = name.strip_suffix(ENDING)?;

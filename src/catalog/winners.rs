@@ -1,9 +1,9 @@
-//! The committed winners of a project. They belong to kinds of device: `kernels/variants/<device>/<workload>/<case>.json`, and
-//! beside these sidecars the sources that they name.
+//! The committed winners of a project. They belong to kinds of device: the sidecars are
+//! `kernels/variants/<device>/<workload>/<case>.json`, and the sources that they name lie beside them.
 //!
-//! Version 0.1.0 had one folder for all real devices, `variants/<workload>/`, and `modelled/<gpu>/<workload>/` for virtual GPUs.
-//! Its files do not say how many SMs and how much memory a device had, so nobody knows whose they are: they are read as winners of
-//! another device.
+//! Version 0.1.0 had one folder for all real devices, `variants/<workload>/`, and `modelled/<gpu>/<workload>/` for
+//! virtual GPUs. Its files do not record a device's SMs and memory, so their kind of device is unknown. They are read
+//! as winners of another device.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,16 +18,16 @@ use crate::domain::workload::{Case, Workload};
 use crate::files;
 
 impl Project {
-    /// Returns where the sidecar of a device's winner of a case is, if there is one.
+    /// Returns the path of the sidecar of a device's winner on a case. It need not exist.
     pub fn winner(&self, device: &DeviceKey, workload: &str, case: &str) -> PathBuf {
         self.winners_of(&device.to_string(), workload).join(format!("{case}.json"))
     }
 
-    /// Returns the committed winners of a workload: those of the device's own kind, then those of all others.
+    /// Returns the committed winners of a workload: those of the device's own kind, then all others.
     pub fn known_winners(&self, workload: &Workload, device: &DeviceInfo) -> Vec<KnownWinner> {
         let own = self.winners_of(&device.key().to_string(), &workload.name);
         let mut folders = self.winners_folders(&workload.name);
-        // Stable: the own folder first, the others as they are listed.
+        // The sort is stable: the device's own folder first, the others in the listed order.
         folders.sort_by_key(|folder| *folder != own);
         let of_folder = |folder: &PathBuf| {
             let winner = |case: &Case| known_winner(self.root(), folder, case, *folder == own);
@@ -46,7 +46,7 @@ impl Project {
         self.root().join("kernels/variants").join(device).join(workload)
     }
 
-    /// Lists the folders in which winners of a workload may be: those of devices by name, then those of version 0.1.0.
+    /// Returns the folders that may hold winners of a workload: those of devices by name, then those of version 0.1.0.
     fn winners_folders(&self, workload: &str) -> Vec<PathBuf> {
         let kernels = self.root().join("kernels");
         let devices = names_in(&kernels.join("variants")).into_iter().filter(|name| name.parse::<DeviceKey>().is_ok());
@@ -60,7 +60,7 @@ impl Project {
 
 /// Returns the sidecars that name a source, sorted. They lie beside it.
 pub fn sidecars_of(source: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    // As in version 0.1.0. Whether it can be read is for its reader to say.
+    // As in version 0.1.0. Its reader reports whether it can be read.
     let same_name = source.with_extension("json");
     if same_name.is_file() {
         return Ok(vec![same_name]);
@@ -78,7 +78,7 @@ pub fn sidecars_of(source: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Lists what is in a folder that need not be there, sorted.
+/// Returns the names in a folder, sorted. Empty if there is no folder.
 fn names_in(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
     let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
@@ -86,7 +86,7 @@ fn names_in(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Reads the winner of a case. A sidecar that cannot be read is told in the log and passed over.
+/// Reads the winner of a case. Logs and skips a sidecar that cannot be read.
 fn known_winner(root: &Path, folder: &Path, case: &Case, here: bool) -> Option<KnownWinner> {
     let path = folder.join(format!("{}.json", case.name));
     if !path.exists() {

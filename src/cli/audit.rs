@@ -1,4 +1,4 @@
-//! `optloop audit`: replays the corpus of cheating, broken and odd kernels, and says which were caught.
+//! `optloop audit`: replays the corpus of cheating, broken and odd kernels, and reports which were caught.
 
 use std::io::Write;
 
@@ -44,7 +44,7 @@ pub struct Args {
     json: bool,
 }
 
-/// What became of a kernel, for programs. docs/audit.md describes it.
+/// The result for one kernel, for programs. docs/audit.md describes it.
 #[derive(Serialize)]
 struct Printed<'a> {
     kernel: &'a str,
@@ -59,7 +59,7 @@ struct Printed<'a> {
     right: bool,
 }
 
-/// Replays and prints. A kernel that gets an answer which its file does not name makes it fail.
+/// Replays the corpus and prints the results. Fails if a kernel gets an answer that its file does not name.
 pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
     let config = Config::load(project.root()).map_err(usage)?;
     let entries = chosen(project.corpus().map_err(usage)?, &args.only).map_err(usage_sentence)?;
@@ -90,7 +90,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     }
 }
 
-/// Takes the named kernels, or without names all.
+/// Returns the named kernels, or all if none is named.
 fn chosen(entries: Vec<CorpusEntry>, only: &[String]) -> Result<Vec<CorpusEntry>, String> {
     let known = || entries.iter().map(|entry| entry.name.as_str());
     if let Some(name) = only.iter().find(|name| !known().any(|known| known == *name)) {
@@ -103,7 +103,7 @@ fn chosen(entries: Vec<CorpusEntry>, only: &[String]) -> Result<Vec<CorpusEntry>
     Ok(entries.into_iter().filter(wanted).collect())
 }
 
-/// Opens and takes the device, with the ceilings that were measured on it.
+/// Opens and claims the device, with its measured ceilings.
 async fn open(
     project: &Project,
     config: &Config,
@@ -173,7 +173,7 @@ fn print_table(findings: &[AuditResult], out: &mut impl Write) -> anyhow::Result
     Ok(table.print(out)?)
 }
 
-/// Says in one sentence what was caught.
+/// Returns one sentence on what was caught.
 fn summary(findings: &[AuditResult], device: &str) -> String {
     let replayed = |honest: bool| {
         let of_kind = findings.iter().filter(move |finding| (finding.entry.kind == EntryKind::Honest) == honest);

@@ -1,4 +1,4 @@
-//! `optloop backup`: copies the store, also while a session writes to it.
+//! `optloop backup`: copies the store, even while a session writes to it.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ pub struct Args {
     file: PathBuf,
 }
 
-/// Copies the store and says how large it is.
+/// Copies the store and prints the copy's size.
 pub async fn run(args: &Args, store: &Store, out: &mut impl Write) -> anyhow::Result<()> {
     let Copied { bytes, sessions } = store.backup(&args.file).await.map_err(|error| match error {
         exists @ StoreError::Exists(_) => usage(exists),

@@ -32,7 +32,7 @@ use crate::store::Store;
 /// The format of the JSON.
 const SCHEMA: &str = "optloop.bench/1";
 
-/// What `--against` calls the workload's baseline.
+/// The name of the workload's baseline in `--against`.
 const BASELINE: &str = "baseline";
 
 /// Arguments of `optloop bench`.
@@ -94,7 +94,7 @@ enum Regimes {
     Both,
 }
 
-/// What was found, for programs.
+/// The result, for programs.
 #[derive(Serialize)]
 struct Printed<'a> {
     schema: &'static str,
@@ -104,7 +104,7 @@ struct Printed<'a> {
     spreads: Vec<repeats::Spread>,
 }
 
-/// Measures and prints.
+/// Measures and prints the results.
 pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
     let config = Config::load(project.root()).map_err(usage)?;
     let what = What::parse(&args.what).map_err(usage_sentence)?;
@@ -153,7 +153,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     Ok(())
 }
 
-/// Opens and takes the device, with the ceilings that were measured on it.
+/// Opens and claims the device, with its measured ceilings.
 pub(super) async fn open(
     project: &Project,
     config: Config,
@@ -173,7 +173,7 @@ pub(super) async fn open(
     Bench::new(project, config, exe, compiler, worker, monitor).map_err(usage)
 }
 
-/// Finds what a challenger is held against, on the challenger's case.
+/// Returns the kernels to compare a challenger with, on the challenger's case.
 async fn others(bench: &Bench, challenger: &Subject, against: &[What]) -> anyhow::Result<Vec<(Role, Subject)>> {
     let cases = [challenger.case().name.clone()];
     let asked = Selection { workload: Some(&challenger.workload.name), cases: &cases };
@@ -185,7 +185,7 @@ async fn others(bench: &Bench, challenger: &Subject, against: &[What]) -> anyhow
     Ok(others)
 }
 
-/// A virtual GPU models warm caches: there a case of another regime is warm, and says so.
+/// Returns the regimes to measure. A virtual GPU models warm caches only, so its default is warm.
 fn regimes(asked: Option<Regimes>, challenger: &Subject, device: &DeviceInfo) -> Vec<Regime> {
     match asked {
         None => vec![challenger.case().regime.on(device)],
@@ -195,7 +195,7 @@ fn regimes(asked: Option<Regimes>, challenger: &Subject, device: &DeviceInfo) ->
     }
 }
 
-/// Measures one case in one regime, as often as is asked.
+/// Measures one case in one regime, as often as requested.
 async fn play(
     args: &Args,
     bench: &mut Bench,

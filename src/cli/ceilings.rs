@@ -1,4 +1,4 @@
-//! The ceilings of a device: measured once, kept in the store, and what every floor follows from.
+//! The ceilings of a device. They are measured once and kept in the store. Every floor follows from them.
 
 use super::talk::say;
 use crate::domain::device::TimeSource;
@@ -8,11 +8,11 @@ use crate::runner::peaks;
 use crate::runner::worker::Worker;
 use crate::store::{Store, StoreError};
 
-/// Gives the worker the ceilings that were measured on its device, measuring them if nobody has yet. Where that fails those
-/// derived from the clocks stay, and it is said.
+/// Gives the worker its device's measured ceilings, and measures them if there are none yet. If measuring fails, prints
+/// so and keeps the ceilings that are derived from the clocks.
 ///
-/// On a GPU that others work on, ceilings come out too low, and a floor too high would reject honest kernels: then none are
-/// measured.
+/// None are measured on a GPU that other processes use. They would come out too low, and the floors too high would
+/// reject honest kernels.
 pub async fn give(
     worker: &mut Worker,
     monitor: Option<&Monitor>,

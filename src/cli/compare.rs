@@ -1,4 +1,4 @@
-//! `optloop compare`: holds two recorded times against each other, if they are comparable.
+//! `optloop compare`: compares two recorded times, if they are comparable.
 
 mod side;
 
@@ -37,7 +37,7 @@ pub struct Args {
     json: bool,
 }
 
-/// Two times with what one is over the other.
+/// Two times and their ratio.
 #[derive(Serialize)]
 struct Answer {
     conditions: Conditions,
@@ -45,7 +45,7 @@ struct Answer {
     b: Time,
     /// B's time over A's.
     ratio: Over,
-    /// How far from 1 the comparison's A/A control reached, where the two were in one.
+    /// The distance from 1 of the comparison's A/A control, if both times are from one comparison.
     noise: Option<f64>,
 }
 
@@ -67,7 +67,7 @@ struct Over {
     paired: bool,
 }
 
-/// Compares two recorded times. Times that are not comparable are a mistake in what was asked.
+/// Compares two recorded times. Asking for times that are not comparable is a usage error.
 pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
     let (a, b) = (Side::parse(&args.a, project)?, Side::parse(&args.b, project)?);
     let store = if a.is_stored() || b.is_stored() { Some(existing_store(project).await?) } else { None };
@@ -85,7 +85,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     Ok(())
 }
 
-/// Compares two that were timed in turns, by the rounds of their comparison.
+/// Compares two times that were sampled in turns, by the rounds of their comparison.
 async fn in_one_run(sides: [&Side; 2], case: &str, store: Option<&Store>) -> anyhow::Result<Option<Answer>> {
     let Some(store) = store else { return Ok(None) };
     let (Some(session), Some(other)) = (sides[0].session(store).await?, sides[1].session(store).await?) else {
@@ -118,7 +118,7 @@ fn paired([a, b]: [&Side; 2], comparison: &Comparison) -> Option<Answer> {
     })
 }
 
-/// Compares two that were timed at two moments.
+/// Compares two times that were taken separately.
 fn apart([a, b]: &[Recorded; 2]) -> anyhow::Result<Answer> {
     let ratio = compare(&a.figure, &b.figure).map_err(usage_sentence)?;
     let time = |recorded: &Recorded| time(recorded.figure.name.clone(), &recorded.figure.timing, recorded.samples);

@@ -1,4 +1,4 @@
-//! Comparisons as people read them on the command line.
+//! Prints comparisons on the command line.
 
 use std::io::{self, Write};
 
@@ -9,7 +9,7 @@ use crate::domain::machine::MachineSummary;
 use crate::domain::statistics::Ratio;
 use crate::report::format;
 
-/// Prints a comparison: a row a participant, and what there is to know of the whole.
+/// Prints a comparison: a row for each participant, and notes on the whole.
 pub(super) fn print(comparison: &Comparison, out: &mut impl Write) -> io::Result<()> {
     let mut table = Table::new(&[
         "role",
@@ -56,8 +56,8 @@ pub(super) fn print(comparison: &Comparison, out: &mut impl Write) -> io::Result
     Ok(())
 }
 
-/// Returns a participant's time over the challenger's: paired, or the quotient of two modelled times. Over itself the
-/// challenger is 1, which says nothing.
+/// Returns a participant's time over the challenger's: paired, or the quotient of two modelled times. The challenger's
+/// own ratio is always 1, so it is None.
 pub(super) fn over_challenger(comparison: &Comparison, participant: &Participant) -> Option<Ratio> {
     let challenger = comparison.challenger().filter(|_| participant.role != Role::Challenger)?;
     if !is_modelled_alone(comparison) {
@@ -71,7 +71,7 @@ pub(super) fn over_challenger(comparison: &Comparison, participant: &Participant
     compare(&figure(challenger), &figure(participant)).ok()
 }
 
-/// Returns what the challenger is beside a participant, beyond the noise.
+/// Returns how the challenger compares with a participant, beyond the noise: faster, tied or slower.
 pub(super) fn challenger_is(comparison: &Comparison, participant: &Participant) -> Option<&'static str> {
     let ratio = over_challenger(comparison, participant)?;
     let (beats, loses) = match is_modelled_alone(comparison) {
@@ -85,7 +85,7 @@ pub(super) fn challenger_is(comparison: &Comparison, participant: &Participant) 
     })
 }
 
-/// Tells whether the times were computed one by one, so that nothing was sampled in turns.
+/// Returns whether the times were computed one by one, rather than sampled in turns.
 fn is_modelled_alone(comparison: &Comparison) -> bool {
     comparison.group_size == 0
 }
@@ -99,7 +99,7 @@ fn machine(summary: Option<&MachineSummary>) -> [String; 3] {
     ]
 }
 
-/// Says what there is to know of a comparison beside its rows.
+/// Returns the notes on a comparison, beside its rows.
 fn notes(comparison: &Comparison) -> Vec<String> {
     let mut notes = vec![if is_modelled_alone(comparison) {
         "These times are modelled one by one, without noise".to_owned()

@@ -53,20 +53,20 @@ pub struct Args {
     json: bool,
 }
 
-/// A point to compile, with the kernels that its launch plan names.
+/// A configuration to compile, with the kernels that its launch plan names.
 struct SelectedVariant {
     case: CaseName,
     variant: Variant,
     launched: Vec<String>,
 }
 
-/// A point that was compiled, with what came of it.
+/// A compiled configuration, with its result.
 struct Row {
     selected: SelectedVariant,
     result: Result<Artifact, String>,
 }
 
-/// Compiles in parallel and prints what each kernel uses. A variant that does not compile makes it fail.
+/// Compiles in parallel and prints what each kernel uses. Fails if a variant does not compile.
 pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
     let config = Config::load(project.root()).map_err(usage)?;
     let workload_name = args.workload.as_ref().unwrap_or(&config.session.workload);
@@ -108,7 +108,7 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
     }
 }
 
-/// Lists the start of every family for every specialization, and random configurations.
+/// Returns the default configuration of every family for every specialization, and random configurations.
 fn variants(
     workload: &Workload,
     families: &[Family],
@@ -121,7 +121,7 @@ fn variants(
         let mut specializations = Vec::new();
         for case in &workload.cases {
             let space = Space { family, case, dtype: workload.dtype, device };
-            // Of the cases that share a source, the first on which the family has a valid configuration stands for all.
+            // Some cases share a source. The first one with a valid configuration of the family represents them.
             let specialization = family.specialization(case);
             if specializations.contains(&specialization) {
                 continue;
@@ -133,7 +133,7 @@ fn variants(
                 configurations.extend(space.random(&mut rng)?);
             }
             for params in configurations {
-                // A mistake in the launch plan is told here, not first where a GPU is.
+                // A mistake in the launch plan is reported here, not only where there is a GPU.
                 let plan = family.plan(&params, case, workload.op, workload.dtype, device).map_err(|error| {
                     format!("family `{}` has no launch plan on case `{}`: {error}", family.name, case.name)
                 })?;
@@ -149,7 +149,7 @@ fn variants(
 }
 
 impl Row {
-    /// Refuses a source that lacks a kernel of its launch plan: a device would find that out when it is too late.
+    /// Refuses a source that lacks a kernel of its launch plan. A device would find that out too late.
     fn with_every_kernel(self) -> Self {
         let Self { selected, result } = self;
         let result = result.and_then(|artifact| {

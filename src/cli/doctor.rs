@@ -1,4 +1,4 @@
-//! `optloop doctor`: says what is here, what is missing, and how to mend it.
+//! `optloop doctor`: reports what is installed, what is missing, and how to fix it.
 
 use std::io::Write;
 use std::process::Command;
@@ -32,17 +32,17 @@ pub struct Args {
     measure: bool,
 }
 
-/// What one look found.
+/// The result of one check.
 enum Finding {
-    /// It is there.
+    /// It is present.
     Here(String),
-    /// It is not, and what then does not work.
+    /// It is missing. Says what does not work without it.
     Missing(String),
 }
 
 use Finding::{Here, Missing};
 
-/// Looks at everything and prints a line for each.
+/// Runs every check and prints a line for each.
 pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
     let config = Config::load(project.root());
     if args.measure {
@@ -105,10 +105,10 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     Ok(())
 }
 
-/// Measures the ceilings of the GPU and keeps them.
+/// Measures the GPU's ceilings and stores them.
 async fn measure(project: &Project) -> anyhow::Result<()> {
     let config = Config::load(project.root()).map_err(usage)?;
-    // A session at the same time would disturb the measurement, and be disturbed.
+    // A session running at the same time would disturb the measurement, and be disturbed.
     let mut claims = project.claim("doctor --measure")?;
     let exe = own_executable()?;
     let started = Worker::claim(exe, &DeviceChoice::Cuda(0), config.patience(), |info| claims.device(info)).await;
@@ -149,13 +149,13 @@ fn show_state(state: &MachineState) -> String {
     if told.is_empty() { "it answers, but gives no figures".to_owned() } else { told.join(", ") }
 }
 
-/// Shows the ceilings that a session would go by: those that were measured and kept, else those that the device brings.
+/// Shows the ceilings that a session would use: the measured ones in the store, else those of the device.
 async fn ceilings(project: &Project, config: Option<&Config>, device: &DeviceInfo) -> Finding {
     let path = config.map(|config| project.root().join(&config.store.path)).filter(|path| path.exists());
     let kept = match path {
         Some(path) => match Store::open_existing(&path).await {
             Ok(store) => store.peaks_of(device).await.ok().flatten(),
-            // The line about the database says what is wrong with it.
+            // The line about the database reports the error.
             Err(_) => None,
         },
         None => None,

@@ -17,10 +17,10 @@ pub struct Args {
     command: Vec<String>,
 }
 
-/// What shells return where a program cannot be run.
+/// The exit code with which shells report that a program cannot be run.
 const NOT_RUN: u8 = 127;
 
-/// Becomes the program; returns only if that fails.
+/// Becomes the program. Returns only if that fails.
 pub fn run(args: &Args) -> ExitCode {
     let ended = match args.watch {
         Some(program) => guard::watch(program),
@@ -29,7 +29,7 @@ pub fn run(args: &Args) -> ExitCode {
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Passed on as the program's last words.
+            // Reported as the program's last message.
             say(&error.to_string());
             ExitCode::from(NOT_RUN)
         }

@@ -97,7 +97,7 @@ fn filter(args: &Args, session: SessionId) -> Filter {
     }
 }
 
-/// Tells a slip of the finger from a filter that nothing passes.
+/// Refuses a name that no row can have, so a typing mistake does not look like an empty result.
 async fn check_names(args: &Args, session: &SessionSummary, store: &Store) -> anyhow::Result<()> {
     if let Some(case) = &args.case
         && !session.cases.contains(case)
@@ -117,7 +117,7 @@ async fn check_names(args: &Args, session: &SessionSummary, store: &Store) -> an
     Ok(())
 }
 
-/// Names an outcome; of a variant that was timed, what its times are.
+/// Names an outcome. For a variant that was timed, names what its times are.
 fn outcome(row: &HistoryRow, times: TimeSource) -> String {
     match row.outcome.as_deref() {
         None => "unfinished".to_owned(),

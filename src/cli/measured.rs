@@ -1,4 +1,4 @@
-//! A comparison as people and programs read it: the same for `bench` and `reproduce`.
+//! A comparison as text and as JSON, for `bench` and `reproduce`.
 
 use std::io::{self, Write};
 
@@ -13,7 +13,7 @@ use crate::domain::machine::MachineSummary;
 use crate::domain::op::Dims;
 use crate::domain::regime::Regime;
 
-/// What a comparison found, for programs. docs/bench.md describes it.
+/// The result of a comparison, for programs. docs/bench.md describes it.
 #[derive(Debug, Serialize)]
 pub(super) struct Found {
     workload: String,
@@ -23,10 +23,10 @@ pub(super) struct Found {
     device: String,
     regime: Regime,
     time_source: TimeSource,
-    /// Which of the repeats it is, from 1.
+    /// The number of the repeat, from 1.
     repeat: usize,
     floor_us: Option<f64>,
-    /// A ratio that differs from 1 by less is none. Null where there was no A/A control.
+    /// The distance from 1 below which a ratio shows no difference. Null without an A/A control.
     noise: Option<f64>,
     group_size: usize,
     discarded_rounds: usize,
@@ -45,10 +45,10 @@ struct FoundParticipant {
     ci_us: Option<[f64; 2]>,
     samples: usize,
     launches_per_sample: u32,
-    /// Its time over the challenger's: above 1, the challenger is the faster. Null for the challenger.
+    /// Its time over the challenger's. Above 1, the challenger is faster. Null for the challenger.
     ratio: Option<f64>,
     ratio_ci: Option<[f64; 2]>,
-    /// What the challenger is beside it, beyond the noise.
+    /// How the challenger compares with it, beyond the noise.
     challenger_is: Option<&'static str>,
     /// Floor over time.
     share_of_floor: Option<f64>,
@@ -59,7 +59,7 @@ struct FoundParticipant {
 }
 
 impl Found {
-    /// Takes over what a comparison found.
+    /// Makes the result of a comparison.
     pub(super) fn of(comparison: &Comparison, repeat: usize) -> Self {
         let conditions = comparison.conditions.clone();
         Self {
@@ -109,19 +109,19 @@ impl FoundParticipant {
     }
 }
 
-/// Prints a comparison, with the conditions that show on the command line.
+/// Prints a comparison, with its conditions.
 pub(super) fn print(comparison: &Comparison, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "{}", title(comparison))?;
     comparisons::print(comparison, out)
 }
 
-/// Says what was measured and under which conditions.
+/// Returns a title with what was measured and the conditions.
 pub(super) fn title(comparison: &Comparison) -> String {
     let Conditions { workload, case, device, regime, time_source, .. } = &comparison.conditions;
     format!("{workload}/{case} on {device}, {} L2, times are {}", regime.name(), time_source.name())
 }
 
-/// Returns versions for people.
+/// Returns the versions as text.
 pub(super) fn show_versions(versions: &[(String, String)]) -> String {
     versions.iter().map(|(name, version)| format!("{name} {version}")).collect::<Vec<_>>().join(", ")
 }

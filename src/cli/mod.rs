@@ -1,4 +1,4 @@
-//! The command line: one file a verb. Standard output is data, standard error is talk.
+//! The command line, with one file for each verb. Data goes to standard output, messages go to standard error.
 
 mod audit;
 mod backup;
@@ -45,7 +45,7 @@ use crate::config::Config;
 use crate::secrets;
 use crate::store::Store;
 
-/// How long the threads of what was stopped may take to tidy up.
+/// How long the threads of stopped work may take to clean up.
 const STOP_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Makes CUDA kernels faster on a budget: proposes, compiles, validates, measures, commits and reports.
@@ -99,7 +99,7 @@ enum Verb {
     Guard(guard::Args),
 }
 
-/// Runs the command and returns its exit code: 0, 1 for a failure, 2 for a mistake in what was asked.
+/// Runs the command and returns its exit code: 0, 1 for a failure, 2 for a usage error.
 pub fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
@@ -118,10 +118,10 @@ pub fn main() -> ExitCode {
         Ok(runtime) => {
             let result = runtime.block_on(run(arguments));
             if result.as_ref().is_err_and(|error| error.is::<Stopped>()) {
-                // What was being written to a temporary folder ends, and the folder with it.
+                // Lets writes to a temporary folder end, and the folder with them.
                 runtime.shutdown_timeout(STOP_PATIENCE);
             } else {
-                // Compilations of a session that has ended are of no use to anybody.
+                // The compilations of a session that has ended are of no use.
                 runtime.shutdown_background();
             }
             finish(result)
@@ -147,12 +147,12 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         Verb::Backup(args) => backup::run(args, &existing_store(&project).await?, &mut out).await,
         Verb::Compare(args) => compare::run(args, &project, &mut out).await,
         Verb::Doctor(args) => or_stop(doctor::run(args, &project, &mut out)).await,
-        // Child processes have been run by now, without a runtime.
+        // These child processes have already run by now, without a runtime.
         Verb::Worker(_) | Verb::Compiler(_) | Verb::Guard(_) => Ok(()),
     }
 }
 
-/// Returns the executable that child processes are started from.
+/// Returns the executable that child processes start from.
 fn own_executable() -> anyhow::Result<PathBuf> {
     std::env::current_exe().context("Failed to find optloop's own executable")
 }
@@ -176,7 +176,7 @@ fn start_tracing() {
         .with_writer(|| secrets::Masked::new(std::io::stderr()))
         .with_ansi(false)
         .without_time()
-        // It would say so on standard error, and panic where that is gone.
+        // Otherwise it would report internal errors on standard error, and panic where that is closed.
         .log_internal_errors(false);
     tracing_subscriber::registry().with(lines.with_filter(filter)).init();
 }

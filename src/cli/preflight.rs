@@ -1,4 +1,4 @@
-//! What is refused before a session begins and anything is spent.
+//! Checks that refuse a session before it begins and spends anything.
 
 use crate::domain::device::DeviceInfo;
 use crate::domain::family::Family;
@@ -10,7 +10,7 @@ use crate::domain::workload::{Case, Workload};
 use crate::runner::render::render;
 use crate::store::Past;
 
-/// Refuses a workload whose reference family is not there.
+/// Refuses a workload whose initial kernel's family is missing.
 pub fn check_initial_kernel(workload: &Workload, families: &[Family]) -> Result<(), String> {
     if families.iter().any(|family| family.name == workload.initial_kernel) {
         return Ok(());
@@ -23,7 +23,7 @@ pub fn check_initial_kernel(workload: &Workload, families: &[Family]) -> Result<
 }
 
 /// Refuses what no session could search: no family that fits, a case without a valid configuration, a template that
-/// does not render, a launch plan that cannot be filled in.
+/// does not render, or a launch plan that cannot be filled in.
 pub fn check_spaces(
     workload: &Workload,
     families: &[Family],
@@ -68,7 +68,7 @@ pub fn check_spaces(
     Ok(())
 }
 
-/// Refuses to go on with a session on another device than its own: times of two devices say nothing about each other.
+/// Refuses to resume a session on another device than its own. Times of two devices are not comparable.
 pub fn check_device(record: &SessionRecord, device: &DeviceInfo) -> Result<(), String> {
     let then = &record.environment.device;
     let same = match (&then.uuid, &device.uuid) {
@@ -91,7 +91,7 @@ pub fn check_device(record: &SessionRecord, device: &DeviceInfo) -> Result<(), S
     ))
 }
 
-/// Refuses to go on with a session whose cases are not what they were when it began.
+/// Refuses to resume a session whose cases have changed since it began.
 pub fn check_shapes(past: &Past, workload: &Workload) -> Result<(), String> {
     let (id, name) = (past.record.session.id, &workload.name);
     let back = "put the workload back as it was, or start another session";
@@ -114,9 +114,9 @@ pub fn check_shapes(past: &Past, workload: &Workload) -> Result<(), String> {
     Ok(())
 }
 
-/// Refuses to go on with a session whose workload or families do not mean what they did when it began.
+/// Refuses to resume a session whose workload or families have changed their meaning since it began.
 pub fn check_meaning(past: &Past, workload: &Workload, families: &[Family]) -> Result<(), String> {
-    // An older optloop did not keep it.
+    // An older optloop did not record the meaning.
     let Some(then) = &past.asked.meaning else { return Ok(()) };
     let (id, now) = (past.record.session.id, Meaning::of(workload, families, &past.asked.families));
     if now.workload != then.workload {

@@ -24,7 +24,7 @@ pub struct Progress<'a, W: Write> {
 }
 
 impl<'a, W: Write> Progress<'a, W> {
-    /// Shows events as JSON on `out`, or for people on standard error.
+    /// Shows events as JSON on `out`, or as text on standard error.
     pub fn new(json: bool, out: &'a mut W) -> Self {
         let line = if json { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
         if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed} {wide_msg}") {
@@ -42,7 +42,7 @@ impl<'a, W: Write> Progress<'a, W> {
         }
     }
 
-    /// Clears the live line and returns the error, if an event could not be written.
+    /// Clears the live line. Returns the error if an event could not be written.
     pub fn finish(self) -> std::io::Result<()> {
         self.line.finish_and_clear();
         self.failure.map_or(Ok(()), Err)
@@ -105,7 +105,7 @@ impl<'a, W: Write> Progress<'a, W> {
                     let won = decisions.iter().filter(|decision| decision.verdict.name() == "improved").count();
                     say(&format!(
                         "#{iteration} {}: {} ({won} won)  [{} {status}]",
-                        // Of a variant that was timed it is said what its times are.
+                        // For a variant that was timed, this says whether its times are measured or modelled.
                         if matches!(outcome, Outcome::Measured) { self.times.name() } else { outcome.kind() },
                         hypothesis.claim,
                         span(*elapsed_s)
@@ -155,14 +155,14 @@ impl<W: Write> Observer for Progress<'_, W> {
         }
         let line = serde_json::to_string(event).map_err(std::io::Error::other);
         let written = line.and_then(|line| writeln!(self.out, "{line}")).and_then(|()| self.out.flush());
-        // A reader that went away must not end the session; it is told once the session is over.
+        // A closed standard output must not end the session. The error is reported once the session is over.
         if let Err(error) = written {
             self.failure.get_or_insert(error);
         }
     }
 }
 
-/// Names the unit of a time, and says of a modelled one that it is.
+/// Returns the unit of a time, and says if the time is modelled.
 fn unit(time_source: TimeSource) -> &'static str {
     match time_source {
         TimeSource::Measured => "us",

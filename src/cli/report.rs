@@ -54,7 +54,7 @@ pub async fn run(args: &Args, project: &Project, store: &Store, out: &mut impl W
     Ok(())
 }
 
-/// Writes both forms of a session's report to `.optloop/reports/`, and returns the Markdown's path.
+/// Writes both forms of a session's report to `.optloop/reports/`. Returns the Markdown's path.
 pub async fn write_reports(
     project: &Project,
     store: &Store,
@@ -66,9 +66,9 @@ pub async fn write_reports(
     std::fs::create_dir_all(&folder).with_context(|| format!("Failed to create {}", folder.display()))?;
     let write = |extension: &str, text: &str| -> anyhow::Result<PathBuf> {
         let path = folder.join(format!("session-{session}.{extension}"));
-        // Written beside and renamed: nobody ever reads half a report.
+        // Written beside and then renamed, so that no reader sees half a report.
         let staged = path.with_extension(format!("{extension}.tmp"));
-        // What is there was left by a killed process, or is a link that leads elsewhere.
+        // A file here was left by a killed process, or is a link that leads elsewhere.
         let _ = std::fs::remove_file(&staged);
         let written = std::fs::File::create_new(&staged)
             .and_then(|mut file| file.write_all(text.as_bytes()))
@@ -80,8 +80,8 @@ pub async fn write_reports(
     write("md", &secrets::mask(&report.to_markdown()?))
 }
 
-/// Makes a report. The shapes are those on which the session ran, whatever the workload's file says by now; families that
-/// cannot be read any more are left out of what could be tried next.
+/// Makes a report. Its shapes are those on which the session ran, even if the workload's file has changed. Families
+/// that can no longer be read are left out of the next steps.
 fn report(project: &Project, record: SessionRecord, mut workload: Workload) -> Report {
     for case in record.iterations.iter().flat_map(|iteration| &iteration.cases) {
         workload.cases.retain(|other| other.name != case.name);

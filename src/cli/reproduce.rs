@@ -1,4 +1,4 @@
-//! `optloop reproduce`: measures a committed winner again and says whether its figure holds.
+//! `optloop reproduce`: measures a committed winner again and reports whether its figure holds.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -30,11 +30,12 @@ use crate::vcs::{Repo, WinnerInCommit};
 /// The format of the JSON.
 const SCHEMA: &str = "optloop.reproduce/1";
 
-/// By what share a new median may differ from the recorded one and hold: those of one kernel on two machines of the same model
-/// differed by up to 3% (H200, 2026-11-20).
+/// The relative difference from the recorded median at which a figure still holds. Medians of one kernel on two
+/// machines of the same model differed by up to 3% (H200, 2026-11-20).
 const TOLERANCE: f64 = 0.03;
 
-/// By what share a modelled time may differ from the recorded one: what the change of unit in a sidecar rounds away.
+/// The relative difference that a modelled time may have from the recorded one. A sidecar's change of units rounds away
+/// as much.
 const ROUNDING: f64 = 1e-9;
 
 /// Arguments of `optloop reproduce`.
@@ -52,11 +53,11 @@ pub struct Args {
     json: bool,
 }
 
-/// A winner with what was recorded of it.
+/// A winner with its recorded figures.
 struct Recorded {
     subject: Subject,
     figure: Figure,
-    /// The interval to show of its time, in microseconds.
+    /// The interval of its time to show, in microseconds.
     ci_us: Option<[f64; 2]>,
 }
 
@@ -70,16 +71,16 @@ struct Reproduced {
     recorded_ci_us: Option<[f64; 2]>,
     found_us: f64,
     found_ci_us: Option<[f64; 2]>,
-    /// Time found over time recorded.
+    /// The new time over the recorded time.
     ratio: f64,
     ratio_ci: Option<[f64; 2]>,
-    /// By how much the ratio may differ from 1.
+    /// How much the ratio may differ from 1.
     tolerance: f64,
     holds: bool,
     comparison: Found,
 }
 
-/// What was found, for programs.
+/// The result, for programs.
 #[derive(Serialize)]
 struct Printed<'a> {
     schema: &'static str,
@@ -89,7 +90,7 @@ struct Printed<'a> {
     cases: Vec<Reproduced>,
 }
 
-/// Measures every winner of a commit again. It fails where a figure does not hold.
+/// Measures every winner of a commit again. Fails if a figure does not hold.
 pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
     let config = Config::load(project.root()).map_err(usage)?;
     let repo = Repo::discover(project.root()).map_err(usage)?;
@@ -141,7 +142,7 @@ fn named(winner: &WinnerInCommit, reason: &anyhow::Error) -> anyhow::Error {
     usage_sentence(format!("{} cannot be reproduced here: {reason:#}", winner.path))
 }
 
-/// Reads what a winner's commit records, and refuses what could not be compared with it.
+/// Reads what a winner's commit records. Refuses a record that could not be compared with the winner.
 fn recorded(bench: &Bench, project: &Project, winner: &WinnerInCommit) -> anyhow::Result<Recorded> {
     let sidecar: Sidecar =
         Sidecar::parse(&winner.sidecar).map_err(|problem| anyhow!("its sidecar cannot be read: {problem}"))?;
@@ -188,7 +189,7 @@ fn conditions(winner: &WinnerInCommit, sidecar: &Sidecar) -> anyhow::Result<Cond
     })
 }
 
-/// Returns the dimensions that a case had in the commit: sidecars of the first release do not say.
+/// Returns the dimensions that a case had in the commit. Sidecars of the first release do not record them.
 fn dims_then(winner: &WinnerInCommit, case: &str) -> anyhow::Result<Dims> {
     let text = winner.workload_file.as_ref();
     let text = text.ok_or_else(|| anyhow!("its commit has no kernels/workloads/{}.toml", winner.workload))?;
@@ -226,8 +227,8 @@ fn reproduced(winner: &Recorded, comparison: &Comparison, has_noise: bool) -> an
     })
 }
 
-/// Returns by how much a ratio may differ from 1: what machines differ by, or more where its own interval is wider. A modelled
-/// time has no noise, and must come out the same.
+/// Returns how much a ratio may differ from 1: the difference between machines, or more if its own interval is wider. A
+/// modelled time has no noise and must be the same.
 fn tolerance(ratio: &Ratio, has_noise: bool) -> f64 {
     let Interval { lo, hi } = ratio.interval;
     if has_noise { TOLERANCE.max(hi - ratio.estimate).max(ratio.estimate - lo) } else { ROUNDING }

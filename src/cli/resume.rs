@@ -1,4 +1,4 @@
-//! `optloop resume`: goes on with a session that ended without being finished.
+//! `optloop resume`: continues a session that ended before it was finished.
 
 use std::io::Write;
 
@@ -32,10 +32,10 @@ pub struct Args {
     json: bool,
 }
 
-/// Goes on with a session and writes its report.
+/// Continues a session and writes its report.
 ///
-/// It runs under the settings that were in force when it began, but for those of the store: what it found before and after is
-/// held against each other.
+/// The settings of its beginning apply, except for those of the store. So its results from before and after can be
+/// compared.
 pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
     let config = Config::load(project.root()).map_err(usage)?;
     let path = project.root().join(&config.store.path);
@@ -59,7 +59,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
         max_cost_usd: summary.max_cost_usd,
         max_iterations: summary.max_iterations,
     };
-    // Choices and inputs must not be those of the first time again.
+    // Choices and inputs must differ from those of the first run.
     let seed = inputs::mix(summary.seed, &["resumption", &(summary.resumptions + 1).to_string()]);
     let options = options_under(&config, budget, seed)?;
     let mut asked = asked(&past, project, seed)?;
@@ -83,7 +83,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     conclude(end, progress.finish(), project, store, &workload).await
 }
 
-/// Finds the session that is meant.
+/// Returns the session to resume: the one of the given number, or the latest that is not finished.
 async fn past(store: &Store, id: Option<SessionId>) -> anyhow::Result<Past> {
     let summary = match id {
         Some(id) => store.session(id).await?,
@@ -99,7 +99,7 @@ async fn past(store: &Store, id: Option<SessionId>) -> anyhow::Result<Past> {
     Ok(store.past(summary.id).await?)
 }
 
-/// Reads from the project's files what the session was asked.
+/// Returns the session's request, read from the project's files.
 fn asked(past: &Past, project: &Project, seed: u64) -> anyhow::Result<StartRequest> {
     let summary = &past.record.session;
     let workload = project.workload(&summary.workload).map_err(usage)?;

@@ -63,7 +63,7 @@ pub async fn run(args: &Args, store: &Store, out: &mut impl Write) -> anyhow::Re
     Ok(())
 }
 
-/// Shows where a session stands, and how often it has gone on.
+/// Returns a session's status, and how often it was resumed.
 fn status(session: &SessionSummary) -> String {
     match session.resumptions {
         0 => session.status.name().to_owned(),

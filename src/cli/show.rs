@@ -50,7 +50,7 @@ pub async fn run(args: &Args, store: &Store, out: &mut impl Write) -> anyhow::Re
     Ok(())
 }
 
-/// Makes the interval of every time null that has too few samples for one.
+/// Sets the interval to null for every time that has too few samples.
 fn hide_intervals(json: &mut Value) {
     match json {
         Value::Object(object) => {
@@ -164,7 +164,7 @@ fn cases(detail: &IterationDetail, out: &mut impl Write) -> io::Result<()> {
     table.print(out)
 }
 
-/// What a virtual GPU counted, where one did.
+/// Prints the counts of a virtual GPU, if there are any.
 fn counts(detail: &IterationDetail, out: &mut impl Write) -> io::Result<()> {
     let measurements = detail.iteration.measurements.iter();
     let profiled: Vec<_> = measurements.filter_map(|m| Some((&m.case, m.profile.as_ref()?))).collect();
@@ -314,7 +314,7 @@ mod tests {
         ");
     }
 
-    /// Of a kernel that takes seconds there is one sample.
+    /// A kernel that takes seconds has one sample.
     #[tokio::test]
     async fn a_single_sample_has_no_interval() {
         let scene = Scene::new().await;

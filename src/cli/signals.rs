@@ -5,12 +5,13 @@ use tokio::sync::watch;
 use super::talk::say;
 use crate::session::Interrupt;
 
-/// What was being done was stopped by a person or the system.
+/// The user or the system stopped what was being done.
 #[derive(Debug, thiserror::Error)]
 #[error("it was stopped before it was done")]
 pub struct Stopped;
 
-/// Counts Ctrl-C, SIGTERM and SIGHUP: the first asks the session to finish the iteration in flight, the second to abandon it.
+/// Counts Ctrl-C, SIGTERM and SIGHUP. The first asks the session to finish the iteration in flight, the second to
+/// abandon it.
 pub fn listen() -> Interrupt {
     let (requests, seen) = watch::channel(0);
     let mut signals = Signals::listen();
@@ -26,7 +27,7 @@ pub fn listen() -> Interrupt {
     Interrupt::new(seen)
 }
 
-/// Does something until it is done or a person asks to stop; then it is dropped, with the processes and folders that it holds.
+/// Runs a future until it is done or the user asks to stop. Then drops it, with its processes and folders.
 pub async fn or_stop<T>(what: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let mut signals = Signals::listen();
     tokio::select! {
@@ -35,13 +36,13 @@ pub async fn or_stop<T>(what: impl Future<Output = anyhow::Result<T>>) -> anyhow
     }
 }
 
-/// The signals that ask to stop. As long as the program lives none of them ends it any more.
+/// The signals that ask to stop. From now on none of them ends the program by itself.
 #[cfg(unix)]
 struct Signals(Vec<tokio::signal::unix::Signal>);
 
 #[cfg(unix)]
 impl Signals {
-    /// Listens from now on. A signal that cannot be listened to keeps its own effect.
+    /// Listens from now on. A signal that cannot be listened to keeps its default effect.
     fn listen() -> Self {
         use tokio::signal::unix::{SignalKind, signal};
         let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];

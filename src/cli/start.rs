@@ -78,7 +78,7 @@ pub struct Args {
     json: bool,
 }
 
-/// What the command line, or an earlier session, and the project's files ask for.
+/// The request of the command line, or of an earlier session, with the project's files.
 pub(super) struct StartRequest {
     pub(super) workload: Workload,
     pub(super) families: Vec<Family>,
@@ -104,7 +104,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     let store = Store::open_within(&project.root().join(&config.store.path), &config.store.limits()).await?;
     let parts = signals::or_stop(assemble(asked, project, &config, worker, store.clone())).await?;
 
-    // Before the session is on record: no signal may leave one that never ran.
+    // This comes before the session is on record: no signal may leave a recorded session that never ran.
     let interrupt = signals::listen();
     let mut progress = Progress::new(args.json, out);
     let id = session::begin(&parts, &options).await?;
@@ -113,8 +113,8 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     conclude(end, progress.finish(), project, store, &workload).await
 }
 
-/// Writes the report of a session that has ended. It comes before any error: a session that failed or that nobody watches any
-/// more has one, too.
+/// Writes the report of a session that has ended. The report comes before any error, so a session that failed or lost
+/// its terminal has one, too.
 pub(super) async fn conclude(
     end: End,
     shown: std::io::Result<()>,
@@ -148,7 +148,7 @@ fn asked(args: &Args, project: &Project, config: &Config, seed: u64) -> anyhow::
     Ok(StartRequest { workload, families, searched, proposer, device })
 }
 
-/// Puts a session together: its compiler, its baseline, its repository, what it knows of earlier ones.
+/// Makes a session's parts: its compiler, its baseline, its repository and its knowledge of earlier sessions.
 pub(super) async fn assemble(
     asked: StartRequest,
     project: &Project,
@@ -162,7 +162,7 @@ pub(super) async fn assemble(
         Compiler::new(own_executable()?, toolchain, &arch, &config.compile.options, config.compile_limits())?;
     compiler.probe().map_err(|problem| usage_sentence(format!("compile.options in config.toml: {problem}")))?;
     let repo = match config.git.commit {
-        // What a killed process has left must be gone before the committed winners are read.
+        // Files that a killed process left must be gone before the committed winners are read.
         true => Repo::discover(project.root())
             .and_then(|repo| repo.recover().map(|()| repo))
             .map_err(|error| error.to_string()),
@@ -183,7 +183,7 @@ pub(super) async fn assemble(
     Ok(Dependencies { workload, families, searched, known, proposer, baseline, compiler, worker, monitor, store, repo })
 }
 
-/// Watches a real GPU, or says why it cannot.
+/// Opens a monitor of a real GPU, or prints why it cannot.
 pub(super) fn open_monitor(device: &DeviceInfo) -> Option<Monitor> {
     if device.time_source() == TimeSource::Modelled {
         return None;
@@ -224,7 +224,7 @@ pub(super) fn options_under(config: &Config, budget: Budget, seed: u64) -> anyho
     })
 }
 
-/// Starts a worker on a device that is taken first: a context on it would disturb who has it.
+/// Starts a worker on a device after claiming it. A worker's context would disturb the process that has the device.
 pub(super) async fn start_worker(
     device: &DeviceChoice,
     config: &Config,
@@ -245,7 +245,7 @@ pub(super) async fn start_worker(
     }
 }
 
-/// Leaves out the cases that would make an evaluation on a virtual GPU slow, and says so.
+/// Leaves out the cases that would make an evaluation on a virtual GPU slow, and prints them.
 fn affordable(workload: Workload, config: &Config) -> Workload {
     let (all, name) = (workload.cases.len(), workload.name.clone());
     let kept = workload.lightest(config.virtual_gpu.max_gflop * 1e9);

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-/// How the cells of a column stand.
+/// The alignment of a column's cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Align {
     /// Words.
@@ -19,7 +19,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Makes a table from the headings of its columns. A heading that starts with `>` stands over figures.
+    /// Makes a table from its columns' headings. A heading that starts with `>` is for figures.
     pub(super) fn new(headings: &[&str]) -> Self {
         let columns =
             headings.iter().map(|heading| if heading.starts_with('>') { Align::Right } else { Align::Left }).collect();
@@ -47,12 +47,12 @@ impl Table {
     }
 }
 
-/// Returns a figure for people, or a dash.
+/// Returns a figure as text, or a dash.
 pub(super) fn figure<T>(value: Option<T>, show: impl Fn(T) -> String) -> String {
     value.map_or_else(|| crate::report::format::NOTHING.to_owned(), show)
 }
 
-/// Cuts text to its first line and to 72 characters, so that a row stays a row.
+/// Cuts text to its first line and to 72 characters, so that a row stays on one line.
 fn one_line(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
     if line.chars().count() <= 72 && line.len() == text.trim_end().len() {

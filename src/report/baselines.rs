@@ -1,4 +1,4 @@
-//! What a report says of baselines: in the comparison with the best variant, and as they were timed before.
+//! The baselines of a report: in the comparison with the best variant, and as timed before.
 
 use super::comparisons::{paired, unpaired};
 use super::contract;
@@ -7,8 +7,8 @@ use crate::domain::conditions::Conditions;
 use crate::domain::record::{Baseline, BaselineKind, SessionRecord};
 use crate::domain::timing::Timing;
 
-/// Returns the baseline of a case with its time over the best variant's: from the comparison that gave the figures,
-/// else as it was timed before the first iteration.
+/// Returns the baseline of a case, with its time over the best variant's. Both come from the comparison that gave the
+/// figures, else from the timing before the first iteration.
 pub(super) fn of_case(
     case: &str,
     record: &SessionRecord,
@@ -18,7 +18,7 @@ pub(super) fn of_case(
     let held = standing.and_then(|standing| standing.held);
     if let Some((held, participant)) = held.and_then(|held| Some((held, held.baseline()?))) {
         let ratio = held.over_best(participant).map(paired);
-        // What an iteration brought is a variant, and the only one that stands in is the reference.
+        // An iteration's participant is a variant, and the only one that stands in is the initial kernel.
         let initial =
             participant.iteration.and_then(|id| record.iterations.iter().find(|iteration| iteration.id == id));
         let name = initial.map_or_else(
@@ -37,7 +37,7 @@ pub(super) fn of_case(
     (Some(told(&baseline.name, baseline.kind, &baseline.timing)), ratio)
 }
 
-/// Lists what was timed as a baseline before the first iteration.
+/// Returns all baselines that were timed before the first iteration.
 pub(super) fn timed(record: &SessionRecord) -> Vec<contract::TimedBaseline> {
     let row = |baseline: &Baseline| contract::TimedBaseline {
         case: baseline.case.clone(),

@@ -132,7 +132,7 @@ fn start<'a>(case: &str, iterations: &'a [IterationRecord]) -> Option<Start<'a>>
         .map(|(iteration, measurement, _, timing)| (iteration, measurement, timing))
 }
 
-/// Returns the start's time over the best one: paired where a comparison held both, 1 where they are the same variant.
+/// Returns the start's time over the best one: paired if a comparison held both, 1 if they are the same variant.
 fn ratio_to_start(
     (iteration, measurement, timing): Start<'_>,
     standing: &Standing<'_>,
@@ -206,7 +206,7 @@ fn claim(iteration: &IterationRecord) -> Claim {
     }
 }
 
-/// Counts what became of the claims. A confirmation repeats what a look has found, and predicts nothing.
+/// Counts the scores of the claims. A confirmation repeats a screening run's result, and predicts nothing.
 fn predictions(record: &SessionRecord) -> Predictions {
     let mut predictions = Predictions::default();
     let claims = record.iterations.iter().filter(|iteration| iteration.purpose != Purpose::Confirmation);
@@ -224,7 +224,7 @@ fn predictions(record: &SessionRecord) -> Predictions {
 fn exactness(case: &str, record: &SessionRecord) -> Exactness {
     let standing = standing::of(case, record);
     let measurement = standing.map(|standing| standing.measurement);
-    // What was timed last was checked last, too.
+    // The last timing has the last check, too.
     let in_comparison = standing.and_then(|standing| standing.held?.best.correctness);
     let correctness = in_comparison.or_else(|| measurement?.correctness);
     let profile = measurement.and_then(|measurement| measurement.profile.as_ref());

@@ -1,4 +1,4 @@
-//! What a report says of the comparisons behind its figures.
+//! The comparisons behind a report's figures.
 
 use super::contract;
 use super::standing::{DecidingComparison, winners};
@@ -8,7 +8,7 @@ use crate::domain::statistics::{Ratio, median};
 use crate::domain::timing::Timing;
 use crate::domain::verdict::Verdict;
 
-/// Tells what there is to know of the comparison that gave a case's figures.
+/// Returns the contract's form of the comparison that gave a case's figures.
 pub(super) fn told(held: &DecidingComparison<'_>) -> contract::Comparison {
     let DecidingComparison { is_final, comparison, best } = *held;
     let baseline = held.baseline();
@@ -32,7 +32,7 @@ pub(super) fn told(held: &DecidingComparison<'_>) -> contract::Comparison {
     }
 }
 
-/// Tells whether a participant of a final is a variant of its own.
+/// Returns whether a participant of a final is a variant in its own right, neither the A/A control nor a baseline.
 fn is_near_tie(participant: &Participant) -> bool {
     matches!(participant.role, Role::Challenger | Role::Incumbent | Role::NearTie)
 }
@@ -46,19 +46,19 @@ fn near_tie(held: &DecidingComparison<'_>, other: &Participant) -> contract::Nea
     }
 }
 
-/// Takes over a ratio of two that were timed in one run.
+/// Returns the contract's form of a ratio of two times from one run.
 pub(super) fn paired(Ratio { estimate, interval }: Ratio) -> contract::Ratio {
     contract::Ratio { estimate, lo: Some(interval.lo), hi: Some(interval.hi), paired: true }
 }
 
-/// Takes over a ratio of two times that were not, which has an interval where both have one.
+/// Returns the contract's form of a ratio of two times from different runs. It has an interval if both times have one.
 pub(super) fn unpaired(ratio: Ratio, times: [&Timing; 2]) -> contract::Ratio {
     let shown = times.iter().all(|timing| timing.shown_interval_ns().is_some());
     let (lo, hi) = (shown.then_some(ratio.interval.lo), shown.then_some(ratio.interval.hi));
     contract::Ratio { estimate: ratio.estimate, lo, hi, paired: false }
 }
 
-/// Sums up by how much the times of winners changed from screening to their comparison.
+/// Returns how much the times of winners changed from screening to their comparison.
 pub(super) fn winners_curse(iterations: &[IterationRecord]) -> Option<contract::WinnersCurse> {
     let all: Vec<f64> = winners(iterations)
         .filter(|(_, _, verdict, _)| *verdict == Verdict::Improved)

@@ -1,4 +1,4 @@
-//! Groups what a diagnosis found: a family shows the same pathology in many iterations.
+//! Groups the findings of a diagnosis. A family shows the same pathology in many iterations.
 
 use super::contract;
 use crate::domain::finding::Finding;

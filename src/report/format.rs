@@ -1,9 +1,9 @@
-//! Figures as people read them, the same in reports and on the command line.
+//! Formats figures the same way in reports and on the command line.
 
-/// What stands where there is no figure.
+/// The text in place of a missing figure.
 pub const NOTHING: &str = "-";
 
-/// Formats microseconds with as many digits as help.
+/// Formats microseconds with as many digits as are useful.
 pub fn us(us: f64) -> String {
     match us.abs() {
         size if size < 10.0 => format!("{us:.3}"),
@@ -21,7 +21,7 @@ pub fn times(ratio: f64) -> String {
     }
 }
 
-/// Formats a ratio with its interval: `1.256× (1.241 to 1.256)`. Comparisons part what differs by less than 1%.
+/// Formats a ratio with its interval: `1.256× (1.241 to 1.256)`. Comparisons resolve differences below 1%.
 pub fn ratio(estimate: f64, lo: f64, hi: f64) -> String {
     let show = |ratio: f64| if ratio < 10.0 { format!("{ratio:.3}") } else { format!("{ratio:.1}") };
     format!("{}× ({} to {})", show(estimate), show(lo), show(hi))
@@ -32,7 +32,7 @@ pub fn change(ratio: f64) -> String {
     format!("{:+.1}%", (ratio - 1.0) * 100.0)
 }
 
-/// Formats a share: `42%`, and with digits where they matter: `1.2%`, `0.02%`.
+/// Formats a share: `42%`, and with more digits where they matter: `1.2%`, `0.02%`.
 pub fn percent(share: f64) -> String {
     match share * 100.0 {
         percent if percent < 1.0 => format!("{percent:.2}%"),

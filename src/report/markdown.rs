@@ -24,7 +24,7 @@ pub(super) fn render(report: &Report) -> Result<String, ReportError> {
     tera.add_raw_template("report.md", TEMPLATE)?;
 
     let mut context = Context::from_serialize(report)?;
-    // A template cannot keep the order of a map, so what depends on it is handed over as a list.
+    // A template cannot keep the order of a map, so ordered data is passed as a list.
     let outcomes: Vec<_> = report.iterations.iter().filter(|(name, count)| **name != "total" && **count > 0).collect();
     context.insert("outcomes", &outcomes);
     let variants: Vec<_> = report.wins.iter().map(|win| show_params(&win.variant.params)).collect();
@@ -58,20 +58,20 @@ pub(super) fn render(report: &Report) -> Result<String, ReportError> {
     Ok(tera.render("report.md", &context)?)
 }
 
-/// Shows the speed-up of a win over the incumbent of its time.
+/// Formats the speed-up of a win over the incumbent of its time.
 fn win_speedup(win: &Win, source: TimeSource) -> String {
     let alone = win.speedup.map(|estimate| Ratio { estimate, lo: None, hi: None, paired: false });
     measuring::ratio(win.ratio.or(alone), source)
 }
 
-/// Makes a filter of a function on figures; no figure is a dash.
+/// Registers a function on figures as a filter. A missing figure becomes a dash.
 fn register(tera: &mut Tera, name: &'static str, show: fn(f64) -> String) {
     tera.register_filter(name, move |value: &Value, _: Kwargs, _: &State| {
         value.as_f64().map_or_else(|| format::NOTHING.to_owned(), show)
     });
 }
 
-/// Makes text safe in a table's cell, also where there is none.
+/// Makes text safe in a table's cell. Accepts missing text.
 fn cell(value: &Value, _: Kwargs, _: &State) -> String {
     let text = match value.as_str() {
         Some(text) => text.to_owned(),
@@ -81,7 +81,7 @@ fn cell(value: &Value, _: Kwargs, _: &State) -> String {
     text.replace('|', "\\|").replace(['\n', '\r'], " ")
 }
 
-/// Shortens a hash for people.
+/// Shortens a hash.
 fn short(value: &Value, _: Kwargs, _: &State) -> String {
     value.as_str().map_or_else(|| format::NOTHING.to_owned(), |hash| VariantHash(hash.to_owned()).short().to_owned())
 }

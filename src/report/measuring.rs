@@ -1,4 +1,4 @@
-//! Rows and sentences for people of how a report's figures were taken.
+//! Table rows and sentences on how a report's figures were measured.
 
 use super::contract::{Case, Comparison, Ratio, Report, WinnersCurse};
 use super::format::{self, NOTHING};
@@ -6,7 +6,7 @@ use crate::domain::device::TimeSource;
 use crate::domain::machine::MachineSummary;
 use crate::domain::record::Status;
 
-/// The headings of [`rows`]. A leading `>` stands for figures.
+/// The headings of [`rows`]. A leading `>` is for figures.
 pub(super) const HEADINGS: [&str; 11] = [
     "Case",
     "Held as",
@@ -49,7 +49,7 @@ fn row(case: &Case, comparison: &Comparison) -> [String; HEADINGS.len()] {
     ]
 }
 
-/// Shows the median clock of the SMs for the best variant and the baseline of a case.
+/// Formats the median clock of the SMs for the best variant and the baseline of a case.
 pub(super) fn clocks(case: &Case) -> String {
     let clock = |machine: &Option<MachineSummary>| machine.as_ref()?.sm_clock_mhz.map(|mhz| format!("{mhz:.0}"));
     let comparison = case.comparison.as_ref();
@@ -59,7 +59,8 @@ pub(super) fn clocks(case: &Case) -> String {
     )
 }
 
-/// Shows a ratio. A measured one whose sides were not timed in one run says so: its interval would claim too much.
+/// Formats a ratio. A measured ratio says if its sides are from different runs, since its interval would claim too
+/// much.
 pub(super) fn ratio(ratio: Option<Ratio>, time_source: TimeSource) -> String {
     let Some(ratio) = ratio else { return NOTHING.to_owned() };
     match time_source {
@@ -71,7 +72,7 @@ pub(super) fn ratio(ratio: Option<Ratio>, time_source: TimeSource) -> String {
     }
 }
 
-/// Says what is to be known of the figures beside the table, a sentence each.
+/// Returns the notes on the figures beside the table, one sentence each.
 pub(super) fn notes(report: &Report) -> Vec<String> {
     let held = || report.cases.iter().filter_map(|case| Some((case, case.comparison.as_ref()?)));
     let mut notes: Vec<String> = report.winners_curse.map(changed_since_screening).into_iter().collect();
@@ -93,7 +94,7 @@ fn changed_since_screening(WinnersCurse { winners, median, worst }: WinnersCurse
     )
 }
 
-/// Says which cases of a session that came to its end were left without a final: there was no time for it.
+/// Returns a sentence on the cases that had no time for a final. None if the session did not finish.
 fn without_final(report: &Report) -> Option<String> {
     let confirmed = |case: &&Case| case.comparison.as_ref().is_some_and(|comparison| comparison.kind == "confirmation");
     let cases: Vec<String> = report.cases.iter().filter(confirmed).map(|case| format!("`{}`", case.case)).collect();
@@ -101,7 +102,7 @@ fn without_final(report: &Report) -> Option<String> {
         .then(|| format!("No final was held of {}: the figures are those of the confirmation.", cases.join(", ")))
 }
 
-/// Says which near-ties a final settled.
+/// Returns a sentence on the near ties that a final settled.
 fn settled(case: &Case, comparison: &Comparison) -> Option<String> {
     if comparison.near_ties.is_empty() {
         return None;
@@ -118,8 +119,8 @@ fn settled(case: &Case, comparison: &Comparison) -> Option<String> {
     Some(format!("The final of `{}` left {best} as the best: {}.", case.case, near_ties.join(", ")))
 }
 
-/// Says how long a near tie takes. One that was faster must win once more, on other inputs: the fastest of several
-/// looks faster than it is. If it does not, nobody slower is asked.
+/// Returns a phrase on a near tie's time. A faster one must win once more, on other inputs, because the fastest of
+/// several looks faster than it is. If it loses, no slower one is tried.
 fn takes(ratio: Ratio, noise: f64) -> String {
     let again = if ratio.hi.is_some_and(|hi| hi < 1.0 - noise) {
         " and neither it nor a faster one won again on other inputs"
@@ -134,7 +135,7 @@ fn with_interval(ratio: Ratio) -> String {
     interval.map_or_else(|| format::times(ratio.estimate), |(lo, hi)| format::ratio(ratio.estimate, lo, hi))
 }
 
-/// Shows ours beside the baseline's.
+/// Formats our figure beside the baseline's.
 fn versus(ours: Option<String>, baseline: Option<String>) -> String {
     match (ours, baseline) {
         (None, None) => NOTHING.to_owned(),

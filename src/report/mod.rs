@@ -1,4 +1,4 @@
-//! Tells what a session found: the JSON contract, and Markdown for people. Pure: plain data in, text out.
+//! Reports what a session found: the JSON contract, and Markdown. Pure: plain data in, text out.
 
 mod baselines;
 mod build;
@@ -22,27 +22,27 @@ use crate::domain::record::SessionRecord;
 pub use build::build;
 pub use contract::Report;
 
-/// What a report is made from.
+/// The input of a report.
 #[derive(Debug, Clone, Copy)]
 pub struct ReportInput<'a> {
-    /// What the store remembers.
+    /// The store's record of the session.
     pub record: &'a SessionRecord,
-    /// What follows from workload and device, per case.
+    /// Facts that follow from the workload and the device, for each case.
     pub facts: &'a [CaseFacts],
     /// Names of the families that could have been tried.
     pub families: &'a [String],
-    /// What a diagnosis of the session found.
+    /// The findings of the session's diagnosis.
     pub findings: &'a [Finding],
 }
 
-/// What follows from a case and a device. The caller works it out, because the store knows no ops.
+/// Facts that follow from a case and a device. The caller computes them, because the store knows no ops.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CaseFacts {
     /// The case's name.
     pub case: CaseName,
-    /// Under which its times were taken.
+    /// The conditions of its times.
     pub conditions: Conditions,
-    /// No correct kernel is faster.
+    /// No correct kernel is faster than this, in nanoseconds.
     pub floor_ns: f64,
     /// Floating-point operations that the case needs.
     pub flop: f64,
@@ -50,13 +50,13 @@ pub struct CaseFacts {
     pub peak_flops: f64,
 }
 
-/// Why a report cannot be written.
+/// The reason why a report cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
     /// The Markdown template does not render.
     #[error("the report's template does not render: {0}")]
     Template(#[from] tera::Error),
-    /// The report does not serialise.
+    /// The report cannot be serialised.
     #[error("the report does not serialise: {0}")]
     Json(#[from] serde_json::Error),
 }

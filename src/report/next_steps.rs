@@ -1,4 +1,4 @@
-//! What to try next: rules over the data, none of which claims more than the data says.
+//! Suggests what to try next, by rules over the data. No rule claims more than the data shows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,10 +12,10 @@ use crate::domain::record::IterationRecord;
 use crate::domain::variant::Params;
 use crate::domain::verdict::Verdict;
 
-/// Parameters named as worth following. More than a few is no advice.
+/// The most parameters to name. More would be no advice.
 const TOP_PARAMETERS: usize = 3;
 
-/// Tries of a parameter before its mean says anything.
+/// Fewest tries of a parameter for its mean to say anything.
 const MIN_TRIES: usize = 2;
 
 /// Suggests what to try next, most important first.
@@ -61,7 +61,7 @@ fn furthest_from_floor(cases: &[Case]) -> Option<String> {
         .filter(|case| share(case).is_some())
         .min_by(|a, b| share(a).unwrap_or(1.0).total_cmp(&share(b).unwrap_or(1.0)))?;
     let share = furthest.share_of_floor?;
-    // Within a tenth of the floor there is little left to win.
+    // Within a tenth of the floor, there is little left to gain.
     (share < 0.9).then(|| {
         let busy = furthest.ctas.filter(|&ctas| ctas * 2 <= u64::from(furthest.sms)).map_or_else(String::new, |ctas| {
             format!("; it launches {ctas} blocks on {} SMs, so most of the device idles", furthest.sms)
@@ -90,7 +90,7 @@ fn slower_than_baseline(case: &Case, time_source: TimeSource) -> Option<String> 
     })
 }
 
-/// Tells whether the best variant of a case is its first correct one.
+/// Returns whether the best variant of a case is its first correct one.
 fn is_start(case: &Case, report: &Report) -> bool {
     report
         .wins
@@ -115,7 +115,7 @@ fn untried_families(input: &ReportInput<'_>) -> Option<String> {
     (!untried.is_empty()).then(|| format!("Never timed in this session: {}.", untried.join(", ")))
 }
 
-/// Names the parameters whose change paid off most, from the claims where nothing else changed.
+/// Names the parameters whose change paid off most, by the claims in which nothing else changed.
 fn paying_parameters(iterations: &[IterationRecord]) -> Option<String> {
     let mut logs: BTreeMap<(&str, &str), Vec<f64>> = BTreeMap::new();
     for iteration in iterations {
@@ -144,7 +144,7 @@ fn paying_parameters(iterations: &[IterationRecord]) -> Option<String> {
     (!named.is_empty()).then(|| format!("Changes that paid off most: {}.", named.join(", ")))
 }
 
-/// Returns the one parameter in which two points differ, if it is one.
+/// Returns the only parameter in which two configurations differ. None if several differ, or none does.
 fn only_change<'a>(before: &Params, after: &'a Params) -> Option<&'a str> {
     let mut changed = after.iter().filter(|(name, value)| before.get(*name) != Some(value));
     match (changed.next(), changed.next()) {

@@ -1,9 +1,9 @@
-//! Rows for people of what a virtual GPU counted: the same in reports and on the command line.
+//! Table rows with the counts of a virtual GPU, the same in reports and on the command line.
 
 use super::format::{NOTHING, percent, times, us};
 use crate::domain::profile::{LaunchProfile, Profile, Units};
 
-/// The headings of [`rows`], after what the rows are about. A leading `>` stands for figures.
+/// The headings of [`rows`], after the caller's own columns. A leading `>` is for figures.
 pub const HEADINGS: [&str; 9] = [
     "kernel",
     ">µs, modelled",

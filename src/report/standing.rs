@@ -1,4 +1,4 @@
-//! Which figures stand for a case: those of its final, else of its best variant's comparison, else the variant's time
+//! Selects the figures of a case: those of its final, else of its best variant's comparison, else the variant's time
 //! alone.
 
 use crate::domain::comparison::{Comparison, Participant, Role, paired_ratio};
@@ -10,23 +10,23 @@ use crate::domain::statistics::Ratio;
 use crate::domain::timing::Timing;
 use crate::domain::verdict::Verdict;
 
-/// The best variant of a case with the figures that stand for it.
+/// The best variant of a case, with its figures.
 #[derive(Clone, Copy)]
 pub(super) struct Standing<'a> {
-    /// The iteration that brought it.
+    /// The iteration that measured it.
     pub(super) iteration: &'a IterationRecord,
-    /// What was found of it on the case.
+    /// Its result on the case.
     pub(super) measurement: &'a CaseRecord,
     /// Its time.
     pub(super) timing: &'a Timing,
-    /// The comparison that gave the time, if one did.
+    /// The comparison that gave the time, if any.
     pub(super) held: Option<DecidingComparison<'a>>,
 }
 
 /// A comparison in which the best variant was a participant.
 #[derive(Clone, Copy)]
 pub(super) struct DecidingComparison<'a> {
-    /// Whether it settled the case when the iterations were over.
+    /// Whether it settled the case after the iterations.
     pub(super) is_final: bool,
     /// The comparison.
     pub(super) comparison: &'a Comparison,
@@ -40,12 +40,12 @@ impl<'a> DecidingComparison<'a> {
         paired_ratio(&other.groups_ns, &self.best.groups_ns)
     }
 
-    /// Returns the participant that a user would use instead.
+    /// Returns the baseline.
     pub(super) fn baseline(&self) -> Option<&'a Participant> {
         self.comparison.participants.iter().find(|participant| participant.role == Role::Baseline)
     }
 
-    /// Returns the variant of an iteration; of a variant and its A/A control, the variant.
+    /// Returns the variant of an iteration. Of a variant and its A/A control, returns the variant.
     pub(super) fn of_iteration(&self, iteration: IterationId) -> Option<&'a Participant> {
         participant(self.comparison, iteration)
     }
@@ -71,12 +71,12 @@ pub(super) fn winners(
     })
 }
 
-/// Returns what stands for a case; none without a correct variant.
+/// Returns the figures of a case. None without a correct variant.
 pub(super) fn of<'a>(case: &str, record: &'a SessionRecord) -> Option<Standing<'a>> {
     settled(case, record).or_else(|| fastest(case, record))
 }
 
-/// The variant that the case's last final left as the best.
+/// Returns the best variant of the case's last final.
 fn settled<'a>(case: &str, record: &'a SessionRecord) -> Option<Standing<'a>> {
     let last = record.finals.iter().rev().find(|last| last.comparison.conditions.case == case)?;
     let iteration = record.iterations.iter().find(|iteration| iteration.id == last.winner)?;
@@ -86,7 +86,7 @@ fn settled<'a>(case: &str, record: &'a SessionRecord) -> Option<Standing<'a>> {
     Some(Standing { iteration, measurement, timing: &best.timing, held })
 }
 
-/// The incumbent of the case: its fastest confirmed improvement, else its start.
+/// Returns the incumbent of the case: its fastest confirmed improvement, else its start.
 fn fastest<'a>(case: &str, record: &'a SessionRecord) -> Option<Standing<'a>> {
     let of_case = || winners(&record.iterations).filter(|(_, measurement, ..)| measurement.case == case);
     let fastest = of_case()
@@ -99,7 +99,7 @@ fn fastest<'a>(case: &str, record: &'a SessionRecord) -> Option<Standing<'a>> {
     Some(Standing { iteration, measurement, timing: held.map_or(timing, |held| &held.best.timing), held })
 }
 
-/// A time of the session outside the comparison that stands for a case.
+/// A time of the session outside the comparison that gave the case's figures.
 pub(super) struct Alone<'a> {
     /// The time.
     pub(super) timing: &'a Timing,
@@ -108,13 +108,13 @@ pub(super) struct Alone<'a> {
 }
 
 impl Standing<'_> {
-    /// Returns whether the figures come from fresh inputs after screening.
+    /// Returns whether the figures come from held-out inputs after screening.
     pub(super) fn confirmed(&self) -> bool {
         self.held.is_some() || self.measurement.confirmation.is_some()
     }
 
-    /// Returns another time over the best variant's, where the two may be compared though they were taken in two runs.
-    /// `conditions` are the case's, whatever regime they name.
+    /// Returns another time over the best variant's, if two runs took them and they may be compared. `conditions` are
+    /// the case's, in any regime.
     pub(super) fn compared(&self, other: &Alone<'_>, conditions: &Conditions) -> Option<Ratio> {
         let figure = |timing: &Timing, regime| Figure {
             conditions: Conditions { regime, ..conditions.clone() },

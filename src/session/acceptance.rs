@@ -1,4 +1,4 @@
-//! The acceptance checks of a variant that is about to win: everything that is too slow to ask of every variant.
+//! The acceptance checks of a variant that is about to win. They are too slow for every variant.
 
 use super::evaluator::{Evaluator, Setback};
 use super::shelf::CandidateKernel;
@@ -9,8 +9,9 @@ use crate::runner::inputs;
 use crate::runner::messages::{AcceptanceRequest, PlannedCase};
 use crate::runner::planning;
 
-/// How far beyond the baseline's own error a variant's may be: the two are taken on other inputs. The errors of one FP32 kernel on
-/// four cases lay between 2.7e-7 and 3.1e-7 (H200, 2026-11-20, `optloop start --workload attention-fp32-large-d`).
+/// The largest error of a variant, over the baseline's own. The two are measured on different inputs. The errors of one
+/// FP32 kernel on four cases lay between 2.7e-7 and 3.1e-7 (H200, 2026-11-20, `optloop start --workload
+/// attention-fp32-large-d`).
 const ERROR_MARGIN: f64 = 1.25;
 
 impl Evaluator {
@@ -45,8 +46,8 @@ fn request(state: &SessionState, challenger: &CandidateKernel) -> anyhow::Result
     })
 }
 
-/// Returns the largest errors that a winner may have: in FP32 no worse than the baseline's own. A user of the baseline takes any
-/// of its backends, so the least accurate one is the yardstick.
+/// Returns the largest errors that a winner may have: in FP32 no larger than the baseline's own. A user of the baseline
+/// accepts any of its backends, so the least accurate one sets the limit.
 fn accuracy(state: &SessionState, case: &str) -> Tolerance {
     let workload = &state.setup().workload;
     let Tolerance { relative_l2, worst_row } = workload.tolerance;

@@ -1,4 +1,4 @@
-//! The baselines of a session: timed once, before its first iteration.
+//! Times the baselines of a session once, before its first iteration.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::runner::baseline::{BaselineProcess, fastest};
 use crate::runner::inputs;
 
 impl Session<'_> {
-    /// Times the baselines and puts them on record. Where there are none, the session says why and goes on.
+    /// Times the baselines and records them. Without a baseline, the session says why and continues.
     pub(super) async fn time_baselines(&mut self) -> anyhow::Result<()> {
         let mut process = match self.start_baseline().await {
             Ok(process) => process,
@@ -29,7 +29,7 @@ impl Session<'_> {
         self.store.amend_environment(self.id, &environment).await.context("Failed to record the environment")?;
         for case in self.state.setup().workload.cases.clone() {
             if self.state.case(&case.name).is_some_and(|case| case.baseline().is_some()) {
-                // A session that goes on has timed it before.
+                // The resumed session has timed it before.
                 continue;
             }
             match self.time_case(&mut process, &case).await {
@@ -46,7 +46,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Takes the time of the initial kernel for the baseline of each case that has no other.
+    /// Records the initial kernel's time as the baseline of each case that has no other.
     pub(super) async fn stand_in_for_baselines(
         &mut self,
         begun: &Begun,
@@ -80,7 +80,7 @@ impl Session<'_> {
         }
     }
 
-    /// Puts the baselines of a case on record, the fastest first.
+    /// Records the baselines of a case, the fastest first.
     async fn record_baselines(&mut self, found: Vec<Baseline>) -> anyhow::Result<()> {
         self.store.record_baselines(self.id, &found).await.context("Failed to record the baselines of a case")?;
         if let Some(Baseline { case, name, timing, .. }) = found.first() {
@@ -91,7 +91,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Starts the program, unless it is of no use: a virtual GPU models times, which no program can be timed beside.
+    /// Starts the program. A virtual GPU needs none: no program can be timed beside modelled times.
     async fn start_baseline(&mut self) -> Result<BaselineProcess, String> {
         if !self.state.setup().samples_times() {
             return Err("it could only be measured, and times are modelled: the initial kernel stands in".to_owned());
@@ -120,7 +120,7 @@ impl Session<'_> {
     }
 }
 
-/// Gives something up when the budget is spent or the session interrupted.
+/// Runs a future until the budget is spent or the session is interrupted.
 async fn in_time<T>(
     what: impl Future<Output = Result<T, String>>,
     left: Duration,

@@ -1,4 +1,4 @@
-//! What a session knows of one case.
+//! What a session knows about one case.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -11,15 +11,15 @@ use crate::domain::record::{Baseline, BaselineKind};
 use crate::domain::timing::Timing;
 use crate::domain::variant::{Params, VariantHash};
 
-/// The most variants that a final settles between: each costs a confirmation's time.
+/// The most variants that a final settles between. Each costs the time of a confirmation.
 pub(super) const MOST_NEAR_TIES: usize = 4;
 
-/// The most near-ties of a case that are kept beside its incumbent: those that a final takes, and as many again in case its first
-/// ones fail. On a plateau of the search space every second variant is one.
+/// The most near ties of a case that are kept beside its incumbent. A final takes half of them. The rest replace near
+/// ties that fail. On a plateau of the search space every second variant is one.
 const MOST_KEPT: usize = 2 * MOST_NEAR_TIES;
 
-/// How often a process may die during an iteration before it is not tried again. Twice is no accident: it may be what takes the
-/// machine down.
+/// Deaths of the process during a configuration's iterations after which it is not tried again. Two deaths are hardly
+/// an accident: the configuration may crash the machine.
 pub(super) const MOST_DEATHS: u32 = 2;
 
 /// A variant that was measured on the case and may take part in its comparisons.
@@ -37,31 +37,31 @@ impl Candidate {
         self.measurement.screening.as_ref().map(|timing| timing.median_ns)
     }
 
-    /// Tells whether a comparison has confirmed its time.
+    /// Returns whether a comparison has confirmed its time.
     pub fn is_compared(&self) -> bool {
         self.measurement.comparison.is_some()
     }
 }
 
-/// The fastest variant that is not confirmed.
+/// The fastest unconfirmed variant.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct BestCandidate {
     pub hash: VariantHash,
-    /// Iterations that had ended when it took the lead.
+    /// Iterations that had ended when it became the fastest.
     pub since: u64,
 }
 
 /// A winner that is not committed yet.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Pending {
-    /// It is to be committed.
+    /// It has no commit yet.
     New {
         /// The winner.
         candidate: Box<Candidate>,
         /// The time that it has beaten.
         previous: Option<Timing>,
     },
-    /// An earlier session has committed it: only the link is missing.
+    /// An earlier session has committed it. Only the link is missing.
     Kept {
         /// The iteration that measured it again.
         iteration: IterationId,
@@ -81,44 +81,44 @@ impl Pending {
     }
 }
 
-/// How far the confirmation of a variant has come.
+/// The progress of a variant's confirmation.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Confirmation {
     in_flight: bool,
-    /// It was begun since the session began or went on.
+    /// It began since the session began or resumed.
     in_this_run: bool,
-    /// It came to something: a comparison, or a failure.
+    /// It ended with a result: a comparison, or a failure.
     settled: bool,
     /// Processes that died during it.
     deaths: u32,
 }
 
-/// Everything that is known of one case.
+/// Everything that a session knows about one case.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct CaseState {
-    /// The time of the first correct variant: what gains are counted from.
+    /// The time of the first correct variant, in nanoseconds. Gains count from it.
     pub start_ns: Option<f64>,
-    /// What was timed as a baseline, the fastest first.
+    /// The baselines' times, the fastest first.
     pub baselines: Vec<Baseline>,
     /// The incumbent, and the variants that are nearly as fast or faster.
     pub candidates: Vec<Candidate>,
-    /// The initial kernel, to stand in for a baseline.
+    /// The initial kernel, which stands in for a missing baseline.
     pub initial_kernel: Option<Candidate>,
-    /// The fastest variant that is not confirmed, and since when.
+    /// The fastest unconfirmed variant, and since when.
     pub best_candidate: Option<BestCandidate>,
     /// The winner that is not committed yet.
     pub pending: Option<Pending>,
     /// The winner that an earlier session committed for this device, until another one replaces it.
     pub known: Option<KnownWinner>,
-    /// That winner was measured in this session.
+    /// Whether this session has measured that winner.
     pub remeasured: bool,
-    /// What each participant of the last comparison took.
+    /// The time of each participant of the last comparison.
     pub participant_time: Option<Duration>,
     confirmations: HashMap<VariantHash, Confirmation>,
 }
 
 impl CaseState {
-    /// Makes the state of a case of which nothing is known but its committed winner.
+    /// Makes the state of a case with nothing but its committed winner.
     pub fn new(known: Option<KnownWinner>) -> Self {
         Self { known, ..Self::default() }
     }
@@ -134,19 +134,19 @@ impl CaseState {
         programs.map(|baseline| baseline.name.as_str())
     }
 
-    /// Finds the candidate that an iteration measured.
+    /// Returns the candidate that an iteration measured.
     pub fn candidate(&self, iteration: IterationId) -> Option<&Candidate> {
         self.candidates.iter().find(|candidate| candidate.iteration == iteration)
     }
 
-    /// Tells whether the kernel of an iteration may take part in a comparison or a commit.
+    /// Returns whether the kernel of an iteration may take part in a comparison or a commit.
     pub fn needs_kernel(&self, iteration: IterationId) -> bool {
         let is_pending = |pending: &Pending| pending.iteration() == iteration;
         let kept = self.candidates.iter().chain(&self.initial_kernel);
         self.pending.as_ref().is_some_and(is_pending) || kept.into_iter().any(|one| one.iteration == iteration)
     }
 
-    /// Keeps a variant that later comparisons may need, and forgets those that have fallen behind the incumbent.
+    /// Keeps a variant that later comparisons may need. Drops those that have fallen behind the incumbent.
     pub fn keep(&mut self, candidate: Candidate, incumbent: Option<IterationId>) {
         // A variant that was screened and then confirmed is one candidate.
         self.candidates.retain(|earlier| earlier.hash != candidate.hash);
@@ -160,12 +160,13 @@ impl CaseState {
         self.candidates.truncate(1 + MOST_KEPT);
     }
 
-    /// Tells whether a configuration is that of the committed winner, whatever became of its family's source since.
+    /// Returns whether a configuration is that of the committed winner, however its family's source has changed since.
     pub fn is_known(&self, family: &str, params: &Params) -> bool {
         self.known.as_ref().is_some_and(|known| known.family == family && known.params == *params)
     }
 
-    /// Puts a winner up for its commit, unless HEAD has it, or holds one that is as fast. `min_speedup` is what a commit is worth.
+    /// Marks a winner for its commit, unless HEAD has it, or has one that is as fast. `min_speedup` is the least
+    /// speed-up that is worth a commit.
     pub fn put_up(&mut self, candidate: Candidate, previous: Option<Timing>, min_speedup: f64) {
         let Some(timing) = candidate.measurement.best_timing() else { return };
         if let Some(known) = &self.known {
@@ -175,11 +176,13 @@ impl CaseState {
             }
             let (known_ns, ns) = (known.median_us * 1e3, timing.median_ns);
             let is_known = self.is_known(&candidate.family, &candidate.params);
-            // The committed winner, whose family renders another source by now: no news unless it is faster.
+            // It is the committed winner's configuration. Its family renders another source by now, so it needs a
+            // commit only if it is faster.
             if is_known && known_ns < ns * min_speedup {
                 return;
             }
-            // Faster than the initial kernel, but the committed winner was faster still, and its turn is yet to come.
+            // It is faster than the initial kernel, but not than the committed winner, which has yet to be measured
+            // again.
             if !is_known && !self.remeasured && known_ns <= ns {
                 return;
             }
@@ -187,22 +190,22 @@ impl CaseState {
         self.pending = Some(Pending::New { candidate: Box::new(candidate), previous });
     }
 
-    /// Takes up the commit of a winner.
+    /// Records the commit of a winner.
     pub fn committed(&mut self, iteration: IterationId) {
         let Some(pending) = self.pending.take_if(|pending| pending.iteration() == iteration) else { return };
         if let Pending::New { .. } = pending {
-            // HEAD holds what was committed before no more.
+            // HEAD no longer holds the earlier winner.
             self.known = None;
         }
     }
 
-    /// Takes a variant out of the running.
+    /// Disqualifies a variant on this case.
     pub fn disqualify(&mut self, hash: &VariantHash) {
         self.candidates.retain(|candidate| candidate.hash != *hash);
         self.pending.take_if(|pending| pending.is_of(hash));
     }
 
-    /// Takes up how long a comparison took.
+    /// Records how long a comparison took.
     pub fn time_comparison(&mut self, comparison: &Comparison) {
         let wall = comparison.wall_s.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         if let Some(wall) = wall {
@@ -210,20 +213,20 @@ impl CaseState {
         }
     }
 
-    /// Notes that a variant's confirmation has begun.
+    /// Records that a variant's confirmation has begun.
     pub fn begin_confirmation(&mut self, hash: &VariantHash) {
         let confirmation = self.confirmations.entry(hash.clone()).or_default();
         (confirmation.in_flight, confirmation.in_this_run) = (true, true);
     }
 
-    /// Notes that it has ended, and whether it came to something.
+    /// Records that a confirmation has ended, and whether it had a result.
     pub fn end_confirmation(&mut self, hash: &VariantHash, settled: bool) {
         let confirmation = self.confirmations.entry(hash.clone()).or_default();
         confirmation.in_flight = false;
         confirmation.settled |= settled;
     }
 
-    /// Notes that the process died, and another one goes on.
+    /// Records that the process died and another one continues.
     pub fn resume(&mut self) {
         for confirmation in self.confirmations.values_mut() {
             confirmation.deaths += u32::from(confirmation.in_flight);
@@ -231,7 +234,7 @@ impl CaseState {
         }
     }
 
-    /// Tells whether a variant's confirmation was asked for: once is enough, unless there was no time for it.
+    /// Returns whether a variant's confirmation was asked for. One request is enough, unless there was no time for it.
     pub fn is_confirmation_asked(&self, hash: &VariantHash) -> bool {
         let asked = |one: &Confirmation| one.in_this_run || one.settled || one.deaths >= MOST_DEATHS;
         self.confirmations.get(hash).is_some_and(asked)

@@ -1,4 +1,4 @@
-//! The winners of a session, on their way into git.
+//! Commits the winners of a session to git.
 
 use std::collections::HashMap;
 
@@ -18,9 +18,9 @@ use crate::vcs::{BaselineTime, Figures, Repo, Winner};
 
 /// Commits winners, and remembers why it could not.
 pub(super) struct Committer {
-    /// The repository; or why there is none to commit to.
+    /// The repository, or the reason why there is none to commit to.
     repo: Result<Repo, String>,
-    /// Why a case's winner was last not committed, so that it is said once.
+    /// The reason why a case's winner was last not committed, so that it is reported once.
     refusals: HashMap<CaseName, String>,
 }
 
@@ -38,15 +38,15 @@ impl Committer {
         repo.commit_winner(winner).map(|commit| commit.0).map_err(|error| error.to_string())
     }
 
-    /// Tells whether a refusal is news.
+    /// Returns whether a refusal is new.
     fn is_new_refusal(&mut self, case: &str, reason: &str) -> bool {
         self.refusals.insert(case.into(), reason.to_owned()).as_deref() != Some(reason)
     }
 }
 
 impl Session<'_> {
-    /// Commits the winners that are not committed yet. One that cannot be stays pending: the index may be locked by now and free
-    /// with the next winner.
+    /// Commits the winners that have no commit yet. One that cannot be committed stays pending: the index may be locked
+    /// now and free with the next winner.
     pub(super) async fn commit_pending(&mut self) -> anyhow::Result<()> {
         let head = self.committer.head();
         let pending = self.state.cases().filter_map(|(case, state)| Some((case.clone(), state.pending.clone()?)));
@@ -98,7 +98,7 @@ impl Session<'_> {
     }
 }
 
-/// Puts together what a commit says of a winner; none if it was never timed.
+/// Returns what a commit says about a winner. None if the winner was never timed.
 fn winner(
     session: SessionId,
     state: &SessionState,
@@ -128,7 +128,7 @@ fn winner(
     })
 }
 
-/// Describes how to launch a winner, and what was found of it; none without a launch plan on its case.
+/// Describes a winner's launch and results. None without a launch plan on its case.
 fn sidecar(setup: &SessionSetup, kernel: &Kernel, candidate: &Candidate, timing: &Timing) -> Option<Sidecar> {
     let (workload, device) = (&setup.workload, &setup.device);
     let Kernel { variant, artifact, requests } = kernel;

@@ -15,18 +15,19 @@ use crate::runner::baseline::BaselineProcess;
 use crate::runner::comparison::{self, BaselineEntry, ComparisonError, Terms, with_control};
 use crate::runner::inputs;
 
-/// The float64 work of a comparison's check, over that of a screening's: every participant has passed one already.
+/// The float64 work of a comparison's check, over that of a screening run's. Every participant has passed the check of
+/// a screening run already.
 const CHECK_SHARE: f64 = 0.1;
 
-/// The longest that the initial kernel may sample in a comparison in which it stands for the baseline.
+/// The longest that the initial kernel may sample in a comparison where it stands in for the baseline, in nanoseconds.
 const MOST_INITIAL_KERNEL_NS: f64 = 5e9;
 
-/// Other participants of a comparison beside the challenger.
+/// The participants of a comparison other than the challenger.
 pub(super) type Others = Vec<(Role, CandidateKernel)>;
 
 impl Evaluator {
-    /// Compares a challenger with others in fresh workers, until no other participant fails. A setback is the challenger's. Others
-    /// that fail by themselves, too, are added to `disqualified`.
+    /// Compares a challenger with others in fresh workers, until no other participant fails. A setback is the
+    /// challenger's. Others that also fail alone are added to `disqualified`.
     pub async fn compare(
         &mut self,
         state: &SessionState,
@@ -75,7 +76,7 @@ impl Evaluator {
         }
     }
 
-    /// Tells whether a participant is wrong without the others, too: beside them it has failed.
+    /// Returns whether a participant that failed beside the others also fails without them.
     async fn fails_alone(
         &mut self,
         state: &SessionState,
@@ -83,8 +84,8 @@ impl Evaluator {
         outcome: &Outcome,
     ) -> anyhow::Result<bool> {
         let alone = if outcome.check() == Some(Check::HeldOutInputs) {
-            // The acceptance checks are over before a kernel that stops computing after thousands of executions does so. No other
-            // kernel ran when it failed, but another one may have written into its workspace before.
+            // A kernel that stops computing after thousands of executions fails only after the acceptance checks. No
+            // other kernel ran when it failed, but an earlier one may have written into its workspace.
             self.hold(state, failed, &[], false).await.map(drop).map_err(Setback::from)
         } else {
             self.accept(state, failed).await
@@ -125,7 +126,7 @@ impl Evaluator {
         let baseline = baseline.map(|(process, backend)| BaselineEntry { process, backend });
         let mut comparison =
             comparison::hold(&mut worker, self.monitor.as_ref(), &pids, &terms, &entries, baseline).await?;
-        // With the start of its process, which a session has to wait for.
+        // This includes the start of its process, for which a session has to wait.
         comparison.wall_s = Some(begun.elapsed().as_secs_f64());
         Ok(comparison)
     }
@@ -141,7 +142,7 @@ impl From<ComparisonError> for Setback {
 }
 
 impl CandidateKernel {
-    /// Takes it out of the running on its case.
+    /// Makes its disqualification on its case.
     pub fn disqualified(&self, outcome: &Outcome) -> Disqualified {
         Disqualified {
             iteration: self.candidate.iteration,
@@ -152,7 +153,7 @@ impl CandidateKernel {
     }
 }
 
-/// Returns the initial kernel of a case where it stands for a baseline that is missing, if it can be afforded.
+/// Returns the initial kernel of a case that stands in for a missing baseline, if there is time for it.
 async fn stand_in(
     state: &SessionState,
     shelf: &mut Shelf,
@@ -171,7 +172,8 @@ async fn stand_in(
     }
 }
 
-/// By itself the failed one is right, so what it fails with is the doing of the challenger.
+/// Returns the challenger's outcome when it made another participant fail. That participant is right when it runs
+/// alone.
 fn blame(challenger: &CandidateKernel, failed: &CandidateKernel, outcome: &Outcome) -> Outcome {
     let iteration = failed.candidate.iteration;
     let message = format!("iteration {iteration} is right by itself and fails beside it: {}", words(outcome));
@@ -186,8 +188,8 @@ fn has_near_ties(others: &[(Role, CandidateKernel)]) -> bool {
     others.iter().any(|(role, _)| *role == Role::NearTie)
 }
 
-/// Goes on without the near ties: of a final's participants they alone have not passed the acceptance checks, and one
-/// of them spoils it for another.
+/// Removes the near ties. Of a final's participants, they alone have not passed the acceptance checks, and one of them
+/// disturbs another.
 fn drop_near_ties(others: &mut Others, outcome: &Outcome) {
     tracing::warn!("a final goes on without its near ties: {}", words(outcome));
     others.retain(|(role, _)| *role != Role::NearTie);

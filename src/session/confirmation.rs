@@ -1,4 +1,4 @@
-//! A confirmation as an iteration of its own: the variant that leads, on the cases that it leads.
+//! Makes an iteration that confirms a candidate, on the cases where it is the fastest.
 
 use anyhow::Context;
 
@@ -11,7 +11,7 @@ use crate::domain::origin::Purpose;
 use crate::domain::proposal::Proposal;
 use crate::domain::statistics::Interval;
 
-/// How far the time of a screening may be from what it is when the variant is confirmed.
+/// The relative difference that a screening run's time may have from the time in a confirmation.
 const SCREENING_NOISE: f64 = 0.03;
 
 impl Session<'_> {
@@ -43,8 +43,8 @@ impl Session<'_> {
         Ok(Compiled { proposal, cases: Ok(requests), artifact: Ok(kernel.artifact.clone()) })
     }
 
-    /// Words the claim of a confirmation. It predicts nothing: what is known of the variant comes from the very screening that the
-    /// confirmation repeats.
+    /// Makes the hypothesis of a confirmation. It predicts nothing: the variant's time is known from the very screening
+    /// run that the confirmation repeats.
     fn claim(&self, iteration: IterationId, case: &str) -> Option<Hypothesis> {
         let candidate = self.state.case(case)?.candidate(iteration)?;
         let ns = candidate.screened_ns()?;

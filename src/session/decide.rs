@@ -1,4 +1,4 @@
-//! What a session does next: a pure function of what it knows and of the clock.
+//! What a session does next: a pure function of what it knows and the clock.
 
 #[cfg(test)]
 mod tests;
@@ -13,8 +13,8 @@ use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::record::Status;
 use crate::domain::variant::VariantHash;
 
-/// The iterations without a faster variant after which one is confirmed, over those that are compiled ahead: what was proposed before
-/// it was found comes to its end, and as much again that follows from it.
+/// Iterations without a faster variant before the fastest is confirmed, over the number compiled ahead. The first half
+/// was proposed before it was found. The second half follows from it.
 const SETTLED: u64 = 2;
 
 /// What is under way outside the state.
@@ -22,16 +22,16 @@ const SETTLED: u64 = 2;
 pub(super) struct UnderWay {
     /// Proposals that are compiled or being compiled.
     pub proposals: usize,
-    /// Those of them that belong to the initial design.
+    /// Those that belong to the initial design.
     pub initial: usize,
-    /// The proposer has nothing to suggest before another iteration has ended.
+    /// Whether the proposer has nothing to suggest before another iteration ends.
     pub is_dry: bool,
 }
 
-/// Where a session stands on its way to its end.
+/// The phase of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// It looks for faster variants.
+    /// The session searches for faster variants.
     Search,
     /// The search is over. The cases in the queue get a final comparison.
     Finals {
@@ -43,7 +43,7 @@ pub(super) enum Phase {
 }
 
 impl Phase {
-    /// Takes the next case off the queue of finals.
+    /// Removes the next case from the queue of finals.
     pub fn take_up(&mut self) {
         if let Self::Finals { queue, .. } = self {
             queue.pop_front();
@@ -51,7 +51,7 @@ impl Phase {
     }
 }
 
-/// What the clock, the user and the compilers say.
+/// The state of the clock, the user and the compilers.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Moment {
     /// The clock.
@@ -62,32 +62,32 @@ pub(super) struct Moment {
     pub under_way: UnderWay,
 }
 
-/// What to do next.
+/// The next thing to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Action {
     /// Ask the proposer for another variant, and have it compiled.
     Propose,
-    /// Evaluate the oldest proposal as soon as it is compiled, unless that takes longer than what is left of the budget.
+    /// Evaluate the oldest proposal as soon as it is compiled, if that is within the rest of the budget.
     Evaluate {
-        /// What is left.
+        /// The rest of the budget.
         within: Duration,
     },
-    /// Confirm a variant that leads its cases.
+    /// Confirm a candidate.
     Confirm(Due),
     /// End the search.
     EndSearch(&'static str),
     /// Hold the final comparison of a case.
     Final(CaseName),
-    /// Leave the final comparison of a case out: there is no time left for it.
+    /// Skip the final comparison of a case, for want of time.
     SkipFinal(CaseName),
     /// End the session.
     Stop(Status, &'static str),
 }
 
-/// A confirmation that is due: of one variant, on every case that it leads.
+/// A confirmation that is due: of one variant, on every case where it is the candidate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Due {
-    /// The iteration that screened it, and the case, in the order of the workload.
+    /// The iteration that screened it and the case, in the workload's order.
     pub candidates: Vec<(IterationId, CaseName)>,
 }
 
@@ -132,11 +132,11 @@ fn settle(state: &SessionState, next: Option<&(Need, CaseName)>, reason: &'stati
     }
 }
 
-/// Returns the next confirmation that is due, of one variant on all cases that it leads.
+/// Returns the next confirmation that is due, of one variant on all cases where it is the candidate.
 ///
-/// A comparison takes as long as many screenings, and on the way to the best variant of a case there are many that are the
-/// fastest for a moment. So the fastest is confirmed once nothing faster has come for a while, or when the rest of the budget is
-/// needed for it, or when nothing else is left to do.
+/// A comparison takes as long as many screening runs, and a search finds many variants that are the fastest for a
+/// moment. So the fastest is confirmed once nothing faster has come for a while. It is confirmed earlier when it needs
+/// the rest of the budget, or when nothing else is left to do.
 fn due_confirmation(state: &SessionState, moment: &Moment, finals_time: Duration) -> Option<Due> {
     let pressed = moment.under_way.proposals == 0 || is_pressed(state, &moment.time, finals_time);
     if moment.under_way.initial > 0 && !pressed {
@@ -162,7 +162,7 @@ fn due_confirmation(state: &SessionState, moment: &Moment, finals_time: Duration
     })
 }
 
-/// Tells whether what is left of the budget is needed to confirm what leads.
+/// Returns whether the rest of the budget is needed to confirm the candidates.
 fn is_pressed(state: &SessionState, time: &Time, finals_time: Duration) -> bool {
     let candidates: Vec<&VariantHash> =
         state.cases().filter_map(|(_, case)| Some(&case.best_candidate.as_ref()?.hash)).collect();

@@ -1,4 +1,4 @@
-//! Has variants evaluated and confirmed on the device, going by what the session knows.
+//! Has the device evaluate and confirm variants, by what the session knows.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -24,21 +24,22 @@ use crate::runner::messages::EvaluateRequest;
 use crate::runner::monitor::Monitor;
 use crate::runner::worker::{AskError, Worker};
 
-/// Screenings in a row that are checked and timed on the same inputs first. To draw them takes seconds where a case is large; the
-/// contents after timing are each variant's own, and what is about to win is checked and compared on others.
+/// Consecutive screening runs that are first checked and timed on the same inputs. Drawing inputs takes seconds where a
+/// case is large. Each variant has held-out inputs of its own after timing, and a candidate is checked and compared on
+/// others.
 const SAME_INPUTS: u64 = 64;
 
-/// What the device side of a session consists of.
+/// The device side of a session.
 pub(super) struct Evaluator {
     pub worker: Worker,
     pub monitor: Option<Monitor>,
-    /// Samples the baselines for as long as the session lives, where there is one.
+    /// Samples the baselines as long as the session runs, if there is a baseline program.
     pub baseline: Option<BaselineProcess>,
-    /// Comparisons held, each with inputs of its own.
+    /// Comparisons held. Each has its own inputs.
     pub comparisons: u64,
 }
 
-/// Why a variant goes no further.
+/// The reason why a variant goes no further.
 #[derive(Debug)]
 pub(super) enum Setback {
     /// The variant failed.
@@ -62,10 +63,10 @@ impl From<AskError> for Setback {
     }
 }
 
-/// What an iteration found.
+/// The result of an iteration.
 pub(super) struct Evaluated {
     pub evaluation: Evaluation,
-    /// Other variants that failed beside it.
+    /// Other variants that failed in its comparisons.
     pub disqualified: Vec<Disqualified>,
     /// The kernel, if it compiled and has launch plans.
     pub kernel: Option<Arc<Kernel>>,
@@ -76,7 +77,7 @@ impl Evaluator {
         Self { worker, monitor, baseline: None, comparisons: 0 }
     }
 
-    /// Evaluates a variant, and confirms it where its purpose asks for that. `may_compare` is asked before each comparison.
+    /// Evaluates a variant, and confirms it if that is its purpose. `may_compare` is asked before each comparison.
     pub async fn evaluate(
         &mut self,
         state: &SessionState,
@@ -113,7 +114,7 @@ impl Evaluator {
         Ok(Evaluated { evaluation, disqualified, kernel })
     }
 
-    /// Checks and times a variant: an evaluation without comparisons.
+    /// Checks and times a variant, without comparisons.
     async fn screen(&mut self, state: &SessionState, compiled: &Compiled) -> anyhow::Result<Evaluation> {
         let artifact = match &compiled.artifact {
             Ok(artifact) => artifact,
@@ -145,8 +146,8 @@ impl Evaluator {
         self.worker.evaluate(request).await.context("Failed to evaluate a variant")
     }
 
-    /// Runs the acceptance checks of a variant on a case, and the comparison with the incumbent where times are sampled. A modelled
-    /// time needs none.
+    /// Runs the acceptance checks of a variant on a case. Then compares it with the incumbent if times are sampled.
+    /// Modelled times need no comparison.
     async fn confirm(
         &mut self,
         state: &SessionState,
@@ -167,11 +168,11 @@ impl Evaluator {
 /// A variant that is due to be confirmed on a case.
 struct Due<'s> {
     candidate: Candidate,
-    /// What to compare it with; none where times are modelled.
+    /// The variant to compare it with. None where times are modelled.
     incumbent: Option<&'s Candidate>,
 }
 
-/// Tells whether a variant is due to be confirmed on a case. A confirmation was chosen by its first screening, and a slower one does
+/// Returns the confirmation of a variant that is due on a case. Its first screening run decided that. A slower one does
 /// not cancel it.
 fn due<'s>(
     state: &'s SessionState,
@@ -180,7 +181,7 @@ fn due<'s>(
     may_compare: impl Fn() -> bool,
 ) -> Option<Due<'s>> {
     if !state.setup().samples_times() {
-        // Its time was modelled once more in the evaluation.
+        // The evaluation has modelled its time once more.
         let is_confirmed = candidate.measurement.confirmation.is_some();
         return is_confirmed.then_some(Due { candidate, incumbent: None });
     }
@@ -197,7 +198,7 @@ fn due<'s>(
     Some(Due { candidate, incumbent: Some(incumbent) })
 }
 
-/// Turns an evaluation with a time below the floor into a cheat: the work cannot have been done, or the time is wrong.
+/// Turns an evaluation with a time below the floor into a cheat. Either the work was not done, or the time is wrong.
 fn refute(state: &SessionState, evaluation: &mut Evaluation) {
     let setup = state.setup();
     if setup.device.time_source() == TimeSource::Modelled || evaluation.outcome != Outcome::Measured {

@@ -1,4 +1,4 @@
-//! What a session tells those who watch it, and how they tell it to stop.
+//! The events of a session for its observers, and their requests to stop.
 
 use serde::Serialize;
 
@@ -10,7 +10,7 @@ use crate::domain::record::Status;
 use crate::domain::statistics::Ratio;
 use crate::domain::verdict::Decision;
 
-/// Something that a watcher of the session wants to know. docs/events.md describes the JSON form.
+/// An event of a session. docs/events.md describes the JSON form.
 #[derive(Debug, Clone, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event<'a> {
@@ -27,11 +27,11 @@ pub enum Event<'a> {
         /// The wall time allowed, in seconds.
         budget_s: f64,
     },
-    /// A session that ended without being finished goes on.
+    /// A session that ended before it was finished continues.
     Resumed {
         /// Its number.
         session: SessionId,
-        /// How often it has gone on by now.
+        /// How often it has been resumed by now.
         resumption: u64,
         /// The workload's name.
         workload: &'a str,
@@ -39,7 +39,7 @@ pub enum Event<'a> {
         device: &'a str,
         /// Whether times are measured or modelled.
         time_source: TimeSource,
-        /// The wall time allowed, in seconds, over the whole session.
+        /// The wall time allowed over the whole session, in seconds.
         budget_s: f64,
         /// The wall time used so far, in seconds.
         used_s: f64,
@@ -52,16 +52,16 @@ pub enum Event<'a> {
     Baseline {
         /// The case.
         case: &'a str,
-        /// The fastest of what runs.
+        /// The name of the fastest backend.
         name: &'a str,
         /// Its median, in microseconds.
         us: f64,
-        /// Whether that is measured or modelled.
+        /// Whether the median is measured or modelled.
         time_source: TimeSource,
     },
     /// There is no baseline.
     NoBaseline {
-        /// Why.
+        /// The reason.
         reason: &'a str,
     },
     /// An iteration is on record.
@@ -70,11 +70,11 @@ pub enum Event<'a> {
         iteration: IterationId,
         /// How many iterations the session has finished.
         finished: u64,
-        /// What became of it.
+        /// How it ended.
         outcome: &'a Outcome,
         /// The claim that it tested.
         hypothesis: &'a Hypothesis,
-        /// What was decided, case by case.
+        /// The decision on each case.
         decisions: &'a [Decision],
         /// Seconds since the session began.
         elapsed_s: f64,
@@ -89,7 +89,7 @@ pub enum Event<'a> {
         from_us: f64,
         /// Its confirmed time now, in microseconds.
         to_us: f64,
-        /// Its speed-up over the session's start.
+        /// Its speed-up over the first correct variant.
         over_start: f64,
         /// Whether the times are measured or modelled.
         time_source: TimeSource,
@@ -102,11 +102,11 @@ pub enum Event<'a> {
         iteration: IterationId,
         /// Its median in the final, in microseconds.
         us: f64,
-        /// The baseline that took part, if one did.
+        /// The baseline that took part, if any.
         baseline: Option<&'a str>,
         /// The baseline's time over the best's, with its interval.
         over_baseline: Option<Ratio>,
-        /// How far from 1 the ratio of two copies of the best may be.
+        /// The distance from 1 that the ratio of two copies of the best may have.
         noise: f64,
         /// Whether the times are measured or modelled.
         time_source: TimeSource,
@@ -115,7 +115,7 @@ pub enum Event<'a> {
     NoFinal {
         /// The case.
         case: &'a str,
-        /// Why, and what stands instead.
+        /// The reason, and what stands instead.
         reason: &'a str,
     },
     /// A winner is committed.
@@ -125,48 +125,48 @@ pub enum Event<'a> {
         /// The commit.
         commit: &'a str,
     },
-    /// A variant failed on a case after it had been judged there, on inputs that it had not met. It is out of the running; a commit
-    /// of it stays in the history until another winner replaces it.
+    /// A variant failed after it had been judged on the case, on inputs that were new to it. Its earlier time no longer
+    /// counts. Its commit stays in the history until another winner replaces it.
     Disqualified {
         /// The case.
         case: &'a str,
-        /// The iteration that brought it.
+        /// The iteration that measured it.
         iteration: IterationId,
-        /// What it failed with.
+        /// The failure.
         reason: &'a str,
     },
-    /// A winner is not committed. It is in the store, and is tried again with the next one.
+    /// A winner is not committed. It is in the store, and is tried again with the next winner.
     NotCommitted {
         /// The case.
         case: &'a str,
-        /// Why, and what to do.
+        /// The reason, and what to do.
         reason: &'a str,
     },
     /// The session has ended.
     Ended {
         /// Its number.
         session: SessionId,
-        /// How.
+        /// How it ended.
         status: Status,
-        /// Why.
+        /// Why it ended.
         reason: &'a str,
         /// Iterations finished.
         iterations: u64,
-        /// Seconds it took.
+        /// The wall time that it took, in seconds.
         wall_s: f64,
         /// US dollars it cost.
         cost_usd: f64,
     },
 }
 
-/// Watches a session.
+/// Observes a session.
 pub trait Observer {
-    /// Takes note of an event.
+    /// Handles an event.
     fn event(&mut self, event: &Event<'_>);
 }
 
-/// How often a person has asked the session to stop: once, and it finishes the iteration in flight; twice, and it
-/// abandons it.
+/// Counts the user's requests to stop. After one, the session finishes the iteration in flight. After two, it abandons
+/// it.
 #[derive(Clone)]
 pub struct Interrupt(tokio::sync::watch::Receiver<u32>);
 
@@ -176,7 +176,7 @@ impl Interrupt {
         Self(requests)
     }
 
-    /// Returns how often a stop was asked for.
+    /// Returns the number of requests.
     pub(super) fn count(&self) -> u32 {
         *self.0.borrow()
     }
@@ -184,7 +184,7 @@ impl Interrupt {
     /// Waits for the `count`th request.
     pub(super) async fn reached(&mut self, count: u32) {
         if self.0.wait_for(|requests| *requests >= count).await.is_err() {
-            // Nobody can ask any more.
+            // No request can come any more.
             std::future::pending::<()>().await;
         }
     }

@@ -1,4 +1,4 @@
-//! Which cases get a final comparison when the search is over, in which order, and what that takes.
+//! Decides which cases get a final comparison when the search is over, in which order, and how long that takes.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -7,32 +7,33 @@ use super::case_state::MOST_NEAR_TIES;
 use super::state::SessionState;
 use crate::domain::ids::CaseName;
 
-/// What a participant of a comparison takes, about, until comparisons have shown it: three finals with seven participants each took
-/// 7 s on an H200 (2026-11-21), of which the energy is a half.
+/// The estimated time of a comparison's participant, until comparisons have shown it. Three finals with seven
+/// participants each took 7 s on an H200 (2026-11-21). Half of that was for the energy.
 const PARTICIPANT_TIME: Duration = Duration::from_millis(170);
 
-/// What the energy of two participants takes, which is measured in finals only.
+/// The time for measuring the energy of two participants, which only finals do.
 const ENERGY_TIME: Duration = Duration::from_millis(1200);
 
-/// The challenger, its A/A control and the baseline: the participants of a final beside the near-ties.
+/// The participants of a final beside the near ties: the challenger, its A/A control and the baseline.
 const LEAST_PARTICIPANTS: u32 = 3;
 
-/// The most of the budget that is kept for the finals.
+/// The largest share of the budget that is kept for the finals.
 const FINALS_SHARE: f64 = 0.2;
 
-/// How much a case needs its final, most first.
+/// How much a case needs its final. The greatest need comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Need {
-    /// There is no confirmed figure without it, or a faster variant than that which has one. It is held even if the time is over.
+    /// The case has no confirmed figure, or a faster variant than the confirmed one. The final is held even if the time
+    /// is over.
     Settle,
-    /// There are near-ties.
+    /// There are near ties.
     Part,
-    /// Its incumbent has a confirmation, and nothing is as fast.
+    /// Its incumbent is confirmed, and no other variant is as fast.
     Figures,
 }
 
 impl SessionState {
-    /// Returns the part of the budget that is kept for the finals: what they will take, about.
+    /// Returns the estimated time of the finals, which is kept for them.
     pub fn finals_time(&self) -> Duration {
         if !self.setup().samples_times() {
             return Duration::ZERO;
@@ -42,17 +43,17 @@ impl SessionState {
         needed.min(self.setup().options.budget.wall.mul_f64(FINALS_SHARE))
     }
 
-    /// Returns what the final of a case takes, about, going by its last comparison.
+    /// Returns the estimated time of a case's final, from its last comparison.
     pub fn final_time(&self, case: &str) -> Duration {
         let ties = self.incumbent(case).and_then(|incumbent| self.near_ties(case, incumbent));
         let participants = LEAST_PARTICIPANTS + ties.map_or(0, |ties| ties.count().min(MOST_NEAR_TIES)) as u32;
         let each = self.case(case).and_then(|case| case.participant_time).unwrap_or(PARTICIPANT_TIME);
         let held = each.saturating_mul(participants).saturating_add(ENERGY_TIME);
-        // What is not confirmed must pass the acceptance checks first, or win once more.
+        // An unconfirmed variant must pass the acceptance checks first, or win once more.
         if self.need(case) == Some(Need::Settle) { held.saturating_mul(2) } else { held }
     }
 
-    /// Returns the cases that get a final, those first that need it most, else as the workload has them.
+    /// Returns the cases that get a final, by need and then in the workload's order.
     pub fn finals(&self) -> VecDeque<(Need, CaseName)> {
         let cases = self.setup().workload.cases.iter();
         let mut due: Vec<(Need, CaseName)> =
@@ -61,7 +62,7 @@ impl SessionState {
         due.into()
     }
 
-    /// Returns how much a case needs its final; none where there can be no final.
+    /// Returns how much a case needs its final. None where no final is possible.
     fn need(&self, case: &str) -> Option<Need> {
         let incumbent = self.incumbent(case)?;
         let screening = incumbent.measurement.screening.as_ref()?;

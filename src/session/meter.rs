@@ -1,4 +1,4 @@
-//! Time, money and iterations: what a session has used, and what is left.
+//! Counts time, money and iterations: what a session has used, and what is left.
 
 use std::time::Duration;
 
@@ -7,35 +7,35 @@ use crate::domain::cost::{Rate, Spent};
 use crate::domain::journal::{Begun, Concluded};
 use crate::domain::origin::Purpose;
 
-/// What a confirmation takes on one case, about, until some have shown it: one beside an initial kernel of 0.3 s took 8 s (H200,
-/// 2026-11-21, `optloop start --workload attention-fp16-long`).
+/// The estimated time of a confirmation on one case, until confirmations have shown it. One beside an initial kernel of
+/// 0.3 s took 8 s (H200, 2026-11-21, `optloop start --workload attention-fp16-long`).
 const CONFIRMATION_TIME: Duration = Duration::from_secs(8);
 
-/// What a session has used, going by its records.
+/// What a session has used, by its records.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Meter {
-    /// What the device costs; none if it costs nothing.
+    /// The price of the device. None if it costs nothing.
     rate: Option<Rate>,
-    /// Wall time used before the session went on; none in one that has just begun.
+    /// Wall time used before the session was resumed. Zero in a new session.
     used: Duration,
     /// Iterations that have ended.
     finished: u64,
     /// Money and device time on record.
     spent: Spent,
-    /// What confirmations have taken so far, and on how many cases.
+    /// The time of all confirmations so far, and their number of cases.
     confirmations: (Duration, u32),
 }
 
 /// Readings of the clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Time {
-    /// Since the session began or went on.
+    /// Since the session began or was resumed.
     pub running: Duration,
     /// Since the last iteration was recorded.
     pub since_record: Duration,
 }
 
-/// What has to be kept for something.
+/// What is reserved for a later step.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Reserve {
     /// Wall time.
@@ -47,7 +47,7 @@ pub(super) struct Reserve {
 }
 
 impl Meter {
-    /// Makes a meter that stands at zero.
+    /// Makes a meter at zero.
     pub fn new(rate: Option<Rate>) -> Self {
         let (used, finished, spent) = (Duration::ZERO, 0, Spent::default());
         Self { rate, used, finished, spent, confirmations: (Duration::ZERO, 0) }
@@ -63,41 +63,41 @@ impl Meter {
         self.used + time.running
     }
 
-    /// Returns what holding the device has cost since the last record.
+    /// Returns the cost of holding the device since the last record.
     pub fn unrecorded(&self, time: &Time) -> Spent {
         self.cost(time.since_record)
     }
 
-    /// Returns what was spent, with what is not on record yet.
+    /// Returns what was spent, on record or not.
     pub fn spent(&self, time: &Time) -> Spent {
         let mut spent = self.spent;
         spent += self.unrecorded(time);
         spent
     }
 
-    /// Returns what is on record as spent.
+    /// Returns what was spent, by the records.
     pub fn recorded(&self) -> Spent {
         self.spent
     }
 
-    /// Tells which limit is reached when something is kept for later.
+    /// Returns the limit that is reached if `reserve` is kept for later.
     pub fn exhausted(&self, budget: &Budget, time: &Time, reserve: &Reserve) -> Option<Stop> {
         let spent_usd = self.spent(time).total_usd() + self.cost(reserve.device_time).total_usd();
         budget.exhausted(self.elapsed(time) + reserve.time, spent_usd, self.finished + reserve.iterations)
     }
 
-    /// Returns the wall time that is left when some is kept for later.
+    /// Returns the wall time that is left if `kept` is kept for later.
     pub fn left(&self, budget: &Budget, time: &Time, kept: Duration) -> Duration {
         budget.wall.saturating_sub(self.elapsed(time) + kept)
     }
 
-    /// Returns what a confirmation takes on one case, about.
+    /// Returns the estimated time of a confirmation on one case.
     pub fn confirmation_time(&self) -> Duration {
         let (taken, cases) = self.confirmations;
         if cases == 0 { CONFIRMATION_TIME } else { taken / cases }
     }
 
-    /// Takes up an iteration that has ended.
+    /// Counts an iteration that has ended.
     pub fn conclude(&mut self, begun: &Begun, concluded: &Concluded) {
         self.finished += 1;
         self.spent += concluded.spent;
@@ -107,12 +107,12 @@ impl Meter {
         }
     }
 
-    /// Takes up what no single iteration accounts for.
+    /// Counts what belongs to no single iteration.
     pub fn book(&mut self, spent: Spent) {
         self.spent += spent;
     }
 
-    /// Starts again from the wall time that was used until the session went on.
+    /// Continues from the wall time that was used before the session was resumed.
     pub fn resume(&mut self, used: Duration) {
         self.used = used;
     }

@@ -1,4 +1,5 @@
-//! The way from a suggestion to a compiled variant: rendered at once, compiled in the background, first in, first out.
+//! Turns suggestions into compiled variants. Rendering is immediate. Compilation runs in the background, first in,
+//! first out.
 
 use std::collections::VecDeque;
 
@@ -21,7 +22,7 @@ use crate::runner::render::render;
 /// A proposal on its way to the device.
 pub(super) struct Compiled {
     pub proposal: Proposal,
-    /// What to ask of the device, or why the launch plan cannot be filled in.
+    /// What to ask of the device, or the reason why the launch plan cannot be filled in.
     pub cases: Result<Vec<CaseRequest>, String>,
     pub artifact: Result<Artifact, CompileError>,
 }
@@ -32,7 +33,7 @@ struct Compiling {
     compilation: JoinHandle<Compiled>,
 }
 
-/// See the module.
+/// See the module's documentation.
 pub(super) struct Pipeline {
     proposer: Box<dyn Proposer>,
     compiler: Compiler,
@@ -50,13 +51,13 @@ impl Pipeline {
         self.proposer.name()
     }
 
-    /// Says what is under way.
+    /// Returns what is under way.
     pub fn under_way(&self) -> UnderWay {
         let initial = self.queue.iter().filter(|one| one.is_initial).count();
         UnderWay { proposals: self.queue.len(), initial, is_dry: self.is_dry }
     }
 
-    /// Has the proposer asked again: an iteration has ended, from which it may have learnt.
+    /// Has the proposer asked again. It may have learnt from an iteration that has ended.
     pub fn refill(&mut self) {
         self.is_dry = false;
     }
@@ -76,7 +77,7 @@ impl Pipeline {
         }
     }
 
-    /// Renders a suggestion and sends it to the compilers.
+    /// Renders a suggestion and passes it to the compilers.
     fn submit(&mut self, suggestion: Suggestion, state: &mut SessionState) -> anyhow::Result<()> {
         let setup = state.setup();
         let (workload, device) = (&setup.workload, &setup.device);
@@ -88,7 +89,8 @@ impl Pipeline {
         let cases = planning::of_suggestion(family, &suggestion, workload, device, setup.options.measuring.model_flop);
         let (variant, unrenderable) = match rendered {
             Ok(variant) => (variant, None),
-            // A template may fail at some points only: there it has no source, and its name is that of the error.
+            // A template may fail for some configurations only. Such a variant has no source, and is named by its
+            // error.
             Err(message) => (without_source(&suggestion, &message), Some(CompileError::Rejected { log: message })),
         };
         let is_initial = suggestion.origin.is_initial_design();
@@ -105,7 +107,7 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Waits for the oldest proposal to be compiled. Given up on halfway, it stays the oldest.
+    /// Waits for the oldest proposal to be compiled. If this future is dropped, that proposal stays the oldest.
     pub async fn next(&mut self) -> anyhow::Result<Option<Compiled>> {
         let Some(oldest) = self.queue.front_mut() else { return Ok(None) };
         let compiled = (&mut oldest.compilation).await.context("Failed to compile in the background")?;

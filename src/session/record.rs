@@ -1,4 +1,4 @@
-//! Writes down what happens, has the state apply it, and tells the observer.
+//! Records what happens, applies it to the state and tells the observer.
 
 use std::time::Instant;
 
@@ -17,7 +17,7 @@ use crate::runner::compile::CompileError;
 use crate::store::Finish;
 
 impl Session<'_> {
-    /// Puts an iteration on record before the device is touched, so that a crash leaves a trace.
+    /// Records an iteration before the device is touched, so that a crash leaves a trace.
     pub(super) async fn begin(&mut self, compiled: &Compiled) -> anyhow::Result<Begun> {
         let iteration = self.store.begin(self.id, &compiled.proposal).await?;
         let begun = Begun::of(iteration, &compiled.proposal);
@@ -25,7 +25,7 @@ impl Session<'_> {
         Ok(begun)
     }
 
-    /// Judges an evaluation, puts it on record, and commits what has won.
+    /// Judges an evaluation, records it and commits the winners.
     pub(super) async fn conclude(
         &mut self,
         begun: &Begun,
@@ -83,7 +83,7 @@ impl Session<'_> {
             evaluation,
             decisions,
             actual_speedup: actual,
-            // A confirmation claims that a variant is as fast as it was found to be: no prediction.
+            // A confirmation claims the time that a screening run has shown, which is no prediction.
             score: if begun.purpose == Purpose::Confirmation { Score::Untested } else { hypothesis.score(actual) },
             spent: concluded.spent,
             wall_s: concluded.wall.as_secs_f64(),
@@ -92,7 +92,7 @@ impl Session<'_> {
         self.store.finish(begun.iteration, &finish).await.context("Failed to record an iteration")
     }
 
-    /// Takes variants out of the running on their cases: they failed there on inputs that they had not met.
+    /// Disqualifies variants on the cases where they failed on inputs that were new to them.
     pub(super) async fn disqualify(&mut self, disqualified: &[Disqualified]) -> anyhow::Result<()> {
         for out in disqualified {
             self.store.disqualify(out).await.context("Failed to record a disqualification")?;
@@ -122,7 +122,7 @@ impl Session<'_> {
         });
     }
 
-    /// Returns, for each finding, the time that it has beaten if it is an improvement, in nanoseconds.
+    /// Returns for each finding the time that it has beaten, in nanoseconds. None if the finding is no improvement.
     fn beaten(&self, concluded: &Concluded) -> Vec<Option<f64>> {
         let findings = concluded.findings.iter();
         findings.map(|found| self.state.beaten(found).map(|timing| timing.median_ns)).collect()
@@ -143,7 +143,7 @@ impl Session<'_> {
         }
     }
 
-    /// Returns the speed-up that a claim is held against: over the iteration it refers to, else over the incumbent.
+    /// Returns the speed-up that scores a hypothesis: over the iteration that it names, else over the incumbent.
     fn actual_speedup(&self, claim: &Hypothesis, evaluation: &Evaluation, decisions: &[Decision]) -> Option<f64> {
         if evaluation.outcome != Outcome::Measured {
             return None;

@@ -1,4 +1,4 @@
-//! Takes a session up where its record ends.
+//! Resumes a session where its record ends.
 
 use std::collections::HashMap;
 
@@ -11,12 +11,12 @@ use crate::domain::record::SessionRecord;
 use crate::store::Past;
 use crate::vcs::{FoundBy, Repo};
 
-/// The commits that git holds of a session.
+/// The commits of a session that git holds.
 pub(super) struct OwnCommits(Vec<FoundBy>);
 
 impl OwnCommits {
-    /// Finds the commits that a session has made. Sessions of other projects and stores have the same numbers, so each is held
-    /// against the record.
+    /// Returns the commits that a session has made. Sessions of other projects and stores have the same numbers, so
+    /// each commit is checked against the record.
     pub fn of(repo: &Result<Repo, String>, session: SessionId, record: &SessionRecord) -> Self {
         let Ok(repo) = repo else { return Self(Vec::new()) };
         let mut commits = repo.commits_of(session).unwrap_or_else(|reason| {
@@ -33,7 +33,7 @@ impl OwnCommits {
         Self(commits)
     }
 
-    /// Marks the committed winners that the session has replaced: they are not to be beaten any more.
+    /// Marks the committed winners that the session has replaced. They no longer have to be beaten.
     pub fn mark_replaced(&self, known: &mut [KnownWinner]) {
         for known in known.iter_mut().filter(|known| self.0.iter().any(|own| own.case == known.case)) {
             known.here = false;
@@ -42,8 +42,8 @@ impl OwnCommits {
 }
 
 impl Session<'_> {
-    /// Applies the records of the session so far, links the commits that a dying process could not link any more, and commits
-    /// the winners that it did not commit.
+    /// Applies the session's records. Links the commits that a killed process did not link, and commits the winners
+    /// that it did not commit.
     pub(super) async fn recall(&mut self, past: &Past, own: &OwnCommits) -> anyhow::Result<()> {
         past.journal.iter().for_each(|record| self.state.apply(record));
         self.state.apply(&Record::Resumed { used: past.used });
@@ -59,7 +59,7 @@ impl Session<'_> {
         self.commit_pending().await
     }
 
-    /// An initial kernel whose process died before it could stand in for a baseline does so now.
+    /// Records the initial kernel as the baseline if its process died before it could.
     async fn recall_baselines(&mut self, past: &Past) -> anyhow::Result<()> {
         let mut begun = HashMap::new();
         for record in &past.journal {

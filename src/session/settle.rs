@@ -12,15 +12,16 @@ use crate::domain::journal::Record;
 use crate::domain::record::Final;
 
 impl Session<'_> {
-    /// Holds the final of a case: the incumbent, those within the noise of it, the A/A control and the baseline in one run.
-    /// Near-ties are settled here, and these are the figures of the report. Returns the comparison whose figures count, with the
-    /// winner; none without a final.
+    /// Holds the final of a case in one run: the incumbent, its near ties, the A/A control and the baseline. It settles
+    /// between near ties, and its figures are those of the report. Returns the comparison whose figures count, with the
+    /// winner. None without a final.
     pub(super) async fn settle(&mut self, case: &str) -> anyhow::Result<Option<Final>> {
         let Some((comparison, incumbent, near_ties)) = self.final_comparison(case).await? else { return Ok(None) };
         for index in beating(&comparison) {
             let beats = |near_tie: &&Candidate| Some(near_tie.iteration) == comparison.participants[index].iteration;
             let Some(near_tie) = near_ties.iter().find(beats) else { continue };
-            // The fastest of several looks faster than it is, so it must win once more, on other inputs.
+            // The fastest of several looks faster than it is (the winner's curse). So it must win once more, on other
+            // inputs.
             match self.compare_again(&incumbent, near_tie.clone()).await? {
                 Again::Won(comparison) => {
                     return Ok(Some(Final { comparison: *comparison, winner: near_tie.iteration }));
@@ -32,7 +33,7 @@ impl Session<'_> {
         Ok(Some(Final { comparison, winner: incumbent.candidate.iteration }))
     }
 
-    /// Puts a final on record.
+    /// Records a final.
     pub(super) async fn record_final(&mut self, last: Final) -> anyhow::Result<()> {
         let Final { comparison, winner } = &last;
         self.store.record_final(self.id, comparison, *winner).await.context("Failed to record a final")?;
@@ -50,8 +51,8 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Compares the incumbent with its near-ties. One that fails there, on inputs that it had not met, gives its place to the
-    /// fastest of the rest.
+    /// Compares the incumbent with its near ties. If the incumbent fails there, on inputs that are new to it, the
+    /// fastest of the rest replaces it.
     async fn final_comparison(
         &mut self,
         case: &str,
@@ -94,7 +95,7 @@ impl Session<'_> {
         }
     }
 
-    /// Runs the acceptance checks of a challenger, unless it has passed them, and compares it with others in one role.
+    /// Runs the acceptance checks of a challenger, unless it has passed them. Then compares it with others in one role.
     async fn compare_with(
         &mut self,
         challenger: &CandidateKernel,
@@ -117,12 +118,12 @@ impl Session<'_> {
     }
 }
 
-/// What became of a near tie that had to win once more.
+/// The result for a near tie that had to win once more.
 enum Again {
-    /// It did, in this comparison.
+    /// It won, in this comparison.
     Won(Box<Comparison>),
-    /// It was no faster this time. No slower one is asked.
+    /// It was no faster this time. Slower near ties are not tried.
     Lost,
-    /// It failed. The next one is asked.
+    /// It failed. The next near tie is tried.
     Disqualified,
 }

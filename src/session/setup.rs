@@ -1,4 +1,4 @@
-//! What a session works on and under which rules. Nothing of it changes while the session lives.
+//! What a session works on and by which rules. It never changes during a session.
 
 use anyhow::Context;
 
@@ -11,27 +11,27 @@ use crate::domain::proposal::KnownWinner;
 use crate::domain::verdict::Policy;
 use crate::domain::workload::Workload;
 
-/// What a session was told.
+/// The options of a session.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// When to end.
+    /// The limits that end the session.
     pub budget: Budget,
-    /// What the device costs.
+    /// The price of the device.
     pub rate: Rate,
     /// How to measure, and when a faster time counts.
     pub measuring: Measuring,
     /// Compilations under way at once.
     pub compile_ahead: usize,
-    /// Where proposals and inputs come from.
+    /// The seed of proposals and inputs.
     pub seed: u64,
     /// Every setting in force, for the record.
     pub config: serde_json::Value,
 }
 
-/// The workload, what may compute it, the device, and the options.
+/// The workload, the families, the device and the options.
 #[derive(Debug)]
 pub(super) struct SessionSetup {
-    /// What to make fast, with the selected cases.
+    /// What to optimize, with the selected cases.
     pub workload: Workload,
     /// Every family of the project.
     pub families: Vec<Family>,
@@ -41,12 +41,12 @@ pub(super) struct SessionSetup {
     pub known: Vec<KnownWinner>,
     /// The device, with its ceilings.
     pub device: DeviceInfo,
-    /// What the session was told.
+    /// The options of the session.
     pub options: Options,
 }
 
 impl SessionSetup {
-    /// Finds a family by name.
+    /// Returns the family of a name.
     pub fn family(&self, name: &str) -> anyhow::Result<&Family> {
         let family = self.families.iter().find(|family| family.name == name);
         family.with_context(|| format!("Failed to find the family `{name}`"))
@@ -57,12 +57,12 @@ impl SessionSetup {
         &self.options.measuring.policy
     }
 
-    /// Tells whether times are samples with noise, so that only a comparison decides. Else they are modelled.
+    /// Returns whether times are samples with noise, so that only a comparison decides. Otherwise they are modelled.
     pub fn samples_times(&self) -> bool {
         self.device.replays()
     }
 
-    /// Returns what an hour of the device costs; none for a modelled one, which costs nothing.
+    /// Returns the price of an hour of the device. None for a virtual GPU, which costs nothing.
     pub fn rate(&self) -> Option<Rate> {
         (self.device.time_source() == TimeSource::Measured).then_some(self.options.rate)
     }

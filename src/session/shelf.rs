@@ -1,4 +1,4 @@
-//! The compiled kernels that later comparisons and commits need, beside what the state knows of them.
+//! The compiled kernels that later comparisons and commits need. The state knows the rest about them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(super) struct Kernel {
     pub requests: Vec<CaseRequest>,
 }
 
-/// A kernel on a case, with what was measured of it there.
+/// A kernel on a case, with its measurement there.
 #[derive(Clone)]
 pub(super) struct CandidateKernel {
     pub kernel: Arc<Kernel>,
@@ -36,7 +36,7 @@ pub(super) struct CandidateKernel {
 }
 
 impl Kernel {
-    /// Takes over what was compiled; none if it did not compile or has no plan.
+    /// Makes a kernel from what was compiled. None if it did not compile or has no plan.
     pub fn of(compiled: &Compiled) -> Option<Arc<Self>> {
         Some(Arc::new(Self {
             variant: compiled.proposal.variant.clone(),
@@ -45,7 +45,7 @@ impl Kernel {
         }))
     }
 
-    /// Makes a candidate of what an iteration measured.
+    /// Makes a candidate from an iteration's measurement.
     pub fn candidate(&self, iteration: IterationId, measurement: Measurement) -> Candidate {
         let Variant { family, params, hash, .. } = self.variant.clone();
         Candidate { iteration, family, params, hash, measurement }
@@ -66,7 +66,7 @@ impl CandidateKernel {
         &self.request.case.name
     }
 
-    /// Enters it into a comparison.
+    /// Makes its entry in a comparison.
     pub fn entry(&self, role: Role) -> Entry<'_> {
         let variant = &self.kernel.variant;
         Entry {
@@ -79,7 +79,7 @@ impl CandidateKernel {
     }
 }
 
-/// See the module. What is not on it is taken from the store and compiled again.
+/// See the module's documentation. A kernel that is not here is read from the store and compiled again.
 pub(super) struct Shelf {
     compiler: Compiler,
     store: Store,
@@ -96,7 +96,7 @@ impl Shelf {
         self.kernels.insert(iteration, kernel);
     }
 
-    /// Forgets the kernels that no case needs any more.
+    /// Drops the kernels that no case needs any more.
     pub fn tidy(&mut self, state: &SessionState) {
         self.kernels.retain(|iteration, _| state.cases().any(|(_, case)| case.needs_kernel(*iteration)));
     }
@@ -128,7 +128,7 @@ impl Shelf {
         let artifact = artifact.with_context(|| format!("Failed to compile iteration {iteration} again"))?;
         let cases = setup.workload.cases.iter().filter_map(|case| Some((case, plans.get(&case.name)?.clone())));
         let request = |(case, plan)| {
-            // A scaled case is worked out anew, which only the family as it was can do.
+            // A scaled case is computed anew, which only the family's own version can do.
             let planned = setup.family(&variant.family).ok().and_then(|family| {
                 let model_flop = setup.options.measuring.model_flop;
                 planning::of_case(family, &variant.params, case, &setup.workload, &setup.device, model_flop).ok()

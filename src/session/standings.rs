@@ -1,4 +1,4 @@
-//! How the variants of a case stand to each other.
+//! How the variants of a case compare with each other.
 
 use super::case_state::{Candidate, MOST_NEAR_TIES};
 use super::state::SessionState;
@@ -9,26 +9,26 @@ use crate::domain::journal::{Begun, Concluded, Disqualified};
 use crate::domain::origin::Purpose;
 use crate::domain::verdict::Verdict;
 
-/// Why a variant is disqualified whose comparison was held and counts for nothing.
+/// The reason for a disqualification after a comparison that does not count.
 const BELOW_FLOOR: &str = "its time in its comparison is below the floor";
 
 impl SessionState {
-    /// Returns the incumbent of a case, where it can take part in comparisons.
+    /// Returns the incumbent of a case, if it can take part in comparisons.
     pub fn incumbent(&self, case: &str) -> Option<&Candidate> {
         let incumbent = self.history().incumbents.get(case)?;
         self.case(case)?.candidate(incumbent.iteration)
     }
 
-    /// Returns what a screened time is held against: the incumbent's screening, where there is one. Its time in a comparison was
-    /// taken in another way.
+    /// Returns the time that a screened time is compared with: the incumbent's own screening run, if there is one. Its
+    /// time in a comparison was taken in another way.
     pub fn incumbent_screened_ns(&self, case: &str) -> Option<f64> {
         let incumbent = self.history().incumbents.get(case)?;
         let screened_ns = self.incumbent(case).and_then(Candidate::screened_ns);
         Some(screened_ns.unwrap_or(incumbent.timing.median_ns))
     }
 
-    /// Returns what a time in screening is held against: the incumbent's, or if the variant is only screened, that of the fastest
-    /// variant so far.
+    /// Returns the time to beat in screening: the incumbent's. Where times are sampled, a variant that is only screened
+    /// has to beat the fastest variant so far.
     pub fn to_beat_ns(&self, case: &str, purpose: Purpose) -> Option<f64> {
         let incumbent_ns = self.incumbent_screened_ns(case)?;
         let is_screening = purpose == Purpose::Screening && self.setup().samples_times();
@@ -36,7 +36,7 @@ impl SessionState {
         Some(fastest.map_or(incumbent_ns, |(_, ns)| ns.min(incumbent_ns)))
     }
 
-    /// Returns the variants of a case that would take the incumbent's place and have had no comparison.
+    /// Returns the variants of a case that would replace the incumbent but have had no comparison.
     pub fn unconfirmed(&self, case: &str) -> impl Iterator<Item = &Candidate> {
         let bar_ns = self.incumbent_screened_ns(case);
         let candidates = self.case(case).into_iter().flat_map(|case| &case.candidates);
@@ -46,7 +46,7 @@ impl SessionState {
         })
     }
 
-    /// Returns the fastest of them whose confirmation was not asked for.
+    /// Returns the fastest of the unconfirmed variants whose confirmation was not asked for.
     pub fn best_candidate(&self, case: &str) -> Option<&Candidate> {
         let ns = |candidate: &&Candidate| candidate.screened_ns().unwrap_or(f64::MAX);
         let state = self.case(case)?;
@@ -54,14 +54,14 @@ impl SessionState {
         open.min_by(|a, b| ns(a).total_cmp(&ns(b)))
     }
 
-    /// Returns the variants whose screening cannot tell them from one, in any order; none if that one was not screened.
+    /// Returns the variants that screening cannot tell from `best`, in any order. None if `best` was not screened.
     pub fn near_ties<'a>(&'a self, case: &str, best: &'a Candidate) -> Option<impl Iterator<Item = &'a Candidate>> {
         let best_ns = best.screened_ns()?;
         let others = self.case(case)?.candidates.iter().filter(|other| other.hash != best.hash);
         Some(others.filter(move |other| other.screened_ns().is_some_and(|ns| near_tie(ns, best_ns))))
     }
 
-    /// Returns those of them that a final settles with, the fastest first.
+    /// Returns the near ties that take part in a final, the fastest first.
     pub fn finalists(&self, case: &str, best: &Candidate) -> Vec<Candidate> {
         let ns = |candidate: &Candidate| candidate.screened_ns().unwrap_or(f64::MAX);
         let mut near_ties: Vec<Candidate> = self.near_ties(case, best).into_iter().flatten().cloned().collect();
@@ -70,8 +70,9 @@ impl SessionState {
         near_ties
     }
 
-    /// Returns what follows from an iteration for earlier ones of its variant: one that is rejected in its confirmation is out of
-    /// the running there; one that failed, also wherever it was only screened. Where it was confirmed before, its win stands.
+    /// Returns the disqualifications of a variant's earlier iterations that follow from this one. A variant that is
+    /// rejected in its confirmation is disqualified on that case. One that failed is also disqualified wherever it was
+    /// only screened. Where it was confirmed before, its win stands.
     pub fn fallout(&self, begun: &Begun, concluded: &Concluded) -> Vec<Disqualified> {
         if begun.purpose != Purpose::Confirmation {
             return Vec::new();

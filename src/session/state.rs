@@ -1,7 +1,7 @@
 //! What a session knows: the sum of its records.
 //!
-//! [`SessionState::apply`] is the only way in which a session learns. The live loop calls it after each write, `resume` with
-//! the records of the store, so both know the same. It is pure: no clock, no device, no files.
+//! [`SessionState::apply`] is the only way in which a session learns. The live loop calls it after each write, and
+//! `resume` calls it with the records of the store. So both know the same. It is pure: no clock, no device, no files.
 
 #[cfg(test)]
 mod tests;
@@ -24,7 +24,7 @@ use crate::domain::record::{CaseRecord, Final};
 use crate::domain::timing::Timing;
 use crate::domain::verdict::Verdict;
 
-/// See the module.
+/// See the module's documentation.
 #[derive(Debug)]
 pub(super) struct SessionState {
     setup: Arc<SessionSetup>,
@@ -33,12 +33,12 @@ pub(super) struct SessionState {
     meter: Meter,
     /// Iterations that have begun and not ended.
     in_flight: BTreeMap<IterationId, Begun>,
-    /// Processes that died while a point was in flight.
+    /// The number of processes that died while a configuration was in flight.
     deaths: HashMap<ConfigurationId, u32>,
 }
 
 impl SessionState {
-    /// Makes a state that knows nothing but what the session works on.
+    /// Makes a state with nothing but the setup.
     pub fn new(setup: Arc<SessionSetup>) -> Self {
         let case = |name: &CaseName| {
             let known = setup.known.iter().find(|known| known.here && known.case == *name).cloned();
@@ -59,27 +59,28 @@ impl SessionState {
         &self.history
     }
 
-    /// Returns what was used.
+    /// Returns what the session has used.
     pub fn meter(&self) -> &Meter {
         &self.meter
     }
 
-    /// Returns what is known of a case.
+    /// Returns what is known about a case.
     pub fn case(&self, name: &str) -> Option<&CaseState> {
         self.cases.get(name)
     }
 
-    /// Returns the same of each case, by name.
+    /// Returns what is known about each case, by name.
     pub fn cases(&self) -> impl Iterator<Item = (&CaseName, &CaseState)> {
         self.cases.iter()
     }
 
-    /// Notes a point that was proposed and has not begun. A resumed session does not know of it: it may be proposed again.
+    /// Notes a configuration that was proposed and has not begun. A resumed session does not know it, and may propose
+    /// it again.
     pub fn note_proposed(&mut self, configuration: ConfigurationId) {
         self.history.proposed.insert(configuration);
     }
 
-    /// Learns one fact.
+    /// Applies one fact.
     pub fn apply(&mut self, record: &Record) {
         match record {
             Record::Resumed { used } => self.resume(*used),
@@ -93,7 +94,7 @@ impl SessionState {
         }
     }
 
-    /// What was in flight is lost, and may be proposed again, unless it has ended too many processes.
+    /// Drops what was in flight. It may be proposed again, unless it has ended too many processes.
     fn resume(&mut self, used: Duration) {
         self.meter.resume(used);
         for begun in std::mem::take(&mut self.in_flight).into_values() {
@@ -135,7 +136,7 @@ impl SessionState {
         self.note_best_candidates();
     }
 
-    /// Takes up a verdict that makes a variant the start or the winner of its case.
+    /// Applies a verdict that makes a variant the start or the winner of its case.
     fn take_winner(&mut self, begun: &Begun, found: &CaseRecord) {
         let Some(timing) = found.best_timing() else { return };
         let (previous, min_speedup) = (self.beaten(found).cloned(), self.setup.policy().min_speedup);
@@ -199,7 +200,7 @@ impl SessionState {
         self.history.incumbents.insert(case.clone(), Incumbent { iteration, hash, timing });
     }
 
-    /// Notes which variants lead their cases, and since when.
+    /// Notes the fastest unconfirmed variant of each case, and since when.
     fn note_best_candidates(&mut self) {
         let finished = self.meter.finished();
         let candidates: Vec<_> =
@@ -211,14 +212,15 @@ impl SessionState {
         }
     }
 
-    /// Returns the time that a winner has beaten: in the comparison that it won, else that of the incumbent before it.
+    /// Returns the time that a winner has beaten: the one in the comparison that it won, else that of the incumbent
+    /// before it.
     pub fn beaten<'a>(&'a self, found: &'a CaseRecord) -> Option<&'a Timing> {
         let compared = found.comparison.as_ref().and_then(|comparison| comparison.against(Role::Incumbent));
         let incumbent = || self.history.incumbents.get(&found.case).map(|incumbent| &incumbent.timing);
         compared.map(|(beaten, _)| &beaten.timing).or_else(incumbent)
     }
 
-    /// Returns the point of an iteration. Of a family that is no longer there, points are not known.
+    /// Returns the configuration of an iteration. None if its family no longer exists.
     fn configuration(&self, begun: &Begun) -> Option<ConfigurationId> {
         let family = self.setup.family(&begun.family).ok()?;
         Some(ConfigurationId::new(&family.name, &family.specialization(begun.cases.first()?), &begun.params))

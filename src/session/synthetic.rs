@@ -1,4 +1,4 @@
-//! Sessions that never touch a device: a setup of two cases, and records that are made up.
+//! Synthetic sessions without a device: a setup of two cases, and invented records.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +31,7 @@ use crate::ops;
 /// The names of the two cases.
 pub(super) const CASES: [&str; 2] = ["a", "b"];
 
-/// Makes a setup with a budget of an hour and no limit but that.
+/// Makes a setup whose only limit is a budget of an hour.
 pub(super) fn setup() -> SessionSetup {
     let case = |name: &str| format!("[[case]]\nname = \"{name}\"\nSq = 64\nSk = 64\nD = 16\n");
     let workload = format!(
@@ -90,13 +90,13 @@ pub(super) fn proposal(setup: &SessionSetup, number: i64, purpose: Purpose, case
     }
 }
 
-/// A screening of three samples; an f32 holds them as they are.
+/// Makes the timing of a screening run with three samples. An f32 holds them exactly.
 fn timing(us: u32) -> Timing {
     let ns = f64::from(us) * 1024.0;
     Timing { samples_ns: vec![ns; 3], launches_per_sample: 1, median_ns: ns, interval_ns: Interval { lo: ns, hi: ns } }
 }
 
-/// A measurement on a case: its time when screened, and the comparison with the incumbent's time, if one was held.
+/// Makes a measurement on a case: its screened time, and the comparison with the incumbent's time, if one was held.
 pub(super) fn measurement(case: &str, us: u32, against_us: Option<(IterationId, IterationId, u32)>) -> Measurement {
     let mut measurement = Measurement {
         case: case.into(),
@@ -114,7 +114,7 @@ pub(super) fn measurement(case: &str, us: u32, against_us: Option<(IterationId, 
     measurement
 }
 
-/// A comparison of two variants: who brought them, and their times.
+/// Makes a comparison of two variants, given by their iterations and times.
 pub(super) fn comparison(case: &str, challenger: (IterationId, u32), incumbent: (IterationId, u32)) -> Comparison {
     let side = |role, (iteration, us): (IterationId, u32)| {
         let mut side = participant(role, vec![f64::from(us) * 1024.0; 24]);
@@ -134,7 +134,7 @@ pub(super) fn evaluation(outcome: Outcome, measurements: Vec<Measurement>) -> Ev
     Evaluation { outcome, measurements, device_s: 0.5 }
 }
 
-/// A history that is told record by record.
+/// A history that is built record by record.
 pub(super) struct Told {
     pub state: SessionState,
     iterations: IterationId,
@@ -154,7 +154,7 @@ impl Told {
         begun
     }
 
-    /// Ends an iteration that took a second.
+    /// Ends an iteration that took one second.
     pub fn conclude(&mut self, begun: &Begun, evaluation: &Evaluation) {
         let decisions = judge(&self.state.history().incumbents, evaluation, self.state.setup().policy());
         let (spent, wall) = (Spent::default(), Duration::from_secs(1));
@@ -162,7 +162,7 @@ impl Told {
         self.state.apply(&Record::Concluded(Box::new(concluded)));
     }
 
-    /// Screens a variant that takes so long on each case; returns its iteration.
+    /// Screens a variant with the given time on each case. Returns its iteration.
     pub fn screened(&mut self, number: i64, purpose: Purpose, us: [u32; 2]) -> IterationId {
         let begun = self.begin(number, purpose);
         let measurements = CASES.iter().zip(us).map(|(case, us)| measurement(case, us, None)).collect();

@@ -1,4 +1,4 @@
-//! Compiled variants, as far as the store keeps them.
+//! The store's records of compiled variants.
 
 use serde::Serialize;
 use sqlx::{Row, SqliteConnection};
@@ -23,13 +23,13 @@ pub struct ArtifactRecord {
     pub kernels: Vec<KernelResources>,
     /// The compiler's log.
     pub log: String,
-    /// How long the compiler took; 0 out of the cache.
+    /// How long the compiler took; 0 if the artifact came from the cache.
     pub compile_ms: f64,
     /// Size of the CUBIN.
     pub cubin_bytes: i64,
 }
 
-/// Records an artifact; the first record of a key stays, since the same key is the same artifact.
+/// Records an artifact. The first record of a key stays, since the same key is the same artifact.
 pub(super) async fn record(connection: &mut SqliteConnection, artifact: &Artifact) -> Result<(), StoreError> {
     sqlx::query(
         "INSERT INTO artifacts (key, arch, nvrtc, options, kernels, log, compile_ms, cubin_bytes)
@@ -49,7 +49,7 @@ pub(super) async fn record(connection: &mut SqliteConnection, artifact: &Artifac
 }
 
 impl Store {
-    /// Reads the artifact of an iteration; none if it has none.
+    /// Reads the artifact of an iteration. None if it has none.
     pub(super) async fn artifact_of(&self, iteration: IterationId) -> Result<Option<ArtifactRecord>, StoreError> {
         let row = sqlx::query("SELECT a.* FROM artifacts a JOIN iterations i ON i.artifact_key = a.key WHERE i.id = ?")
             .bind(iteration)

@@ -1,4 +1,4 @@
-//! Copies a store while others write to it.
+//! Copies a store while other processes write to it.
 
 use std::fs::File;
 use std::path::Path;
@@ -8,19 +8,20 @@ use sqlx::sqlite::SqliteConnectOptions;
 use super::readers::vacuum_into;
 use super::{Store, StoreError};
 
-/// What is in a copy of a store.
+/// The contents of a store's copy.
 #[derive(Debug, Clone, Copy)]
 pub struct Copied {
-    /// Its size.
+    /// The size of the file.
     pub bytes: u64,
-    /// The sessions in it.
+    /// The number of sessions.
     pub sessions: i64,
 }
 
 impl Store {
-    /// Copies the store, as it is at one moment, into a file that must not be there yet, and returns what is in the copy.
+    /// Copies the store, as it is at one moment, into a new file. Returns what is in the copy.
     ///
-    /// The file gets its name when it is whole and has passed its integrity check, so nobody takes half a copy for one.
+    /// The file gets its name once it is complete and has passed its integrity check. So no reader can take half a copy
+    /// for a store.
     pub async fn backup(&self, target: &Path) -> Result<Copied, StoreError> {
         let exists = || StoreError::Exists(target.to_owned());
         if target.exists() {

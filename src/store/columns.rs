@@ -1,4 +1,4 @@
-//! Turns plain data into columns and back.
+//! Converts plain data to columns and back.
 
 use std::borrow::Cow;
 
@@ -26,19 +26,19 @@ pub(super) fn now() -> Result<String, StoreError> {
     OffsetDateTime::now_utc().format(INSTANT).map_err(|error| unreadable("instant", error))
 }
 
-/// Writes a JSON column: no secret of the environment is kept in its texts, and its names and numbers are what they were.
+/// Encodes a JSON column. Secrets of the environment are masked in its texts. Its names and numbers stay the same.
 pub(super) fn to_json<T: Serialize + ?Sized>(what: &'static str, value: &T) -> Result<String, StoreError> {
     serde_json::to_string(value)
         .map(|json| secrets::mask_json(&json).into_owned())
         .map_err(|error| unreadable(what, error))
 }
 
-/// Writes a text that came from elsewhere, such as a compiler's log: no secret of the environment is kept.
+/// Masks secrets of the environment in a text from elsewhere, such as a compiler's log.
 pub(super) fn text(text: &str) -> Cow<'_, str> {
     secrets::mask(text)
 }
 
-/// Writes a count, which SQLite holds as a signed number.
+/// Encodes a count, which SQLite holds as a signed number.
 pub(super) fn signed<T: TryInto<i64>>(what: &'static str, value: T) -> Result<i64, StoreError> {
     value.try_into().map_err(|_| unreadable(what, "it is out of range"))
 }
@@ -74,18 +74,18 @@ pub(super) fn required<T>(value: Option<T>, column: &'static str) -> Result<T, S
     value.ok_or_else(|| unreadable(column, "it is missing"))
 }
 
-/// Puts an outcome back together from its columns; none while the iteration is in flight.
+/// Reads an outcome from its columns. None while the iteration is in flight.
 pub(super) fn outcome(row: &SqliteRow) -> Result<Option<Outcome>, StoreError> {
     let Some(kind) = row.try_get::<Option<String>, _>("outcome")? else { return Ok(None) };
     let case: Option<String> = row.try_get("outcome_case")?;
     let message: Option<String> = row.try_get("outcome_message")?;
-    // Those that were recorded before checks had names were caught by the oldest one.
+    // Older rows have no check. The oldest check caught those variants.
     let check = row.try_get::<Option<String>, _>("outcome_check")?.unwrap_or_else(|| "accuracy".to_owned());
     let tagged = serde_json::json!({ "kind": kind, "case": case, "check": check, "message": message });
     serde_json::from_value(tagged).map(Some).map_err(|error| unreadable("outcome", error))
 }
 
-/// Reads the columns of a time whose names start with `prefix`; none if there was no such measurement.
+/// Reads the columns of a time, whose names start with `prefix`. None if there was no such measurement.
 pub(super) fn timing(row: &SqliteRow, prefix: &str) -> Result<Option<Timing>, StoreError> {
     let column = |name: &str| format!("{prefix}{name}");
     let Some(raw) = row.try_get::<Option<Vec<u8>>, _>(column("raw_ns").as_str())? else { return Ok(None) };
@@ -100,7 +100,7 @@ pub(super) fn timing(row: &SqliteRow, prefix: &str) -> Result<Option<Timing>, St
     }))
 }
 
-/// Reads the columns of an output's errors; none if it could not be compared.
+/// Reads the columns of an output's errors. None if it could not be compared.
 pub(super) fn correctness(row: &SqliteRow) -> Result<Option<Correctness>, StoreError> {
     let Some(relative_l2) = row.try_get("relative_l2")? else { return Ok(None) };
     Ok(Some(Correctness {
@@ -111,7 +111,7 @@ pub(super) fn correctness(row: &SqliteRow) -> Result<Option<Correctness>, StoreE
     }))
 }
 
-/// Packs samples as little-endian f32: 7 digits are more than a GPU's clock resolves.
+/// Packs samples as little-endian f32. Its 7 digits are more than a GPU's clock resolves.
 pub(super) fn pack(samples_ns: &[f64]) -> Vec<u8> {
     samples_ns.iter().flat_map(|&ns| (ns as f32).to_le_bytes()).collect()
 }

@@ -54,7 +54,7 @@ async fn a_comparison_is_read_back_with_its_iteration_and_a_final_with_its_sessi
     assert_eq!(shown.iteration.measurements[0].comparison.as_ref(), Some(&comparison));
 }
 
-/// What a person with sqlite3 sees, without optloop.
+/// What a user of sqlite3 sees, without optloop.
 #[tokio::test]
 async fn ratios_and_clocks_are_plain_columns() {
     let scene = Scene::new().await;

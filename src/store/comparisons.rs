@@ -1,4 +1,4 @@
-//! Comparisons: written with the iteration that they confirm, or at a session's end, and never changed.
+//! Comparisons. They are written with the iteration that they confirm, or at a session's end, and never change.
 
 use std::collections::HashMap;
 
@@ -17,13 +17,13 @@ use crate::domain::statistics::Ratio;
 /// What a comparison belongs to.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Owner {
-    /// To confirm an iteration on a case.
+    /// It confirms an iteration on a case.
     Iteration(IterationId),
-    /// To settle a case at the end of a session.
+    /// It settles a case at the end of a session.
     Final {
         /// The session.
         session: SessionId,
-        /// The iteration whose variant is the best of the case after it.
+        /// The iteration whose variant is the case's best after it.
         winner: IterationId,
     },
 }
@@ -72,7 +72,7 @@ impl Store {
         Ok(finals.into_iter().map(|(_, last)| last).collect())
     }
 
-    /// Reads the same by the id of the comparison.
+    /// Reads the finals of a session, by the id of the comparison.
     pub(super) async fn finals_by_id(&self, session: SessionId) -> Result<HashMap<String, Final>, StoreError> {
         let finals = self.finals_with_ids(session).await?;
         Ok(finals.into_iter().map(|(id, last)| (id.to_string(), last)).collect())
@@ -91,7 +91,7 @@ impl Store {
         Ok(finals)
     }
 
-    /// Reads a comparison whose own row is at hand.
+    /// Reads a comparison, given its own row.
     async fn comparison(&self, row: &SqliteRow) -> Result<Comparison, StoreError> {
         let participants = sqlx::query("SELECT * FROM participants WHERE comparison_id = ? ORDER BY position")
             .bind(row.try_get::<i64, _>("id")?)
@@ -157,7 +157,7 @@ pub(super) async fn record(
     .await?;
     let id: i64 = row.try_get("id")?;
     for (position, participant) in comparison.participants.iter().enumerate() {
-        // Over itself the challenger is 1, which says nothing.
+        // The challenger's ratio to itself is always 1.
         let ratio = if position == 0 { None } else { comparison.over_challenger(participant) };
         record_participant(connection, id, signed("position", position)?, participant, ratio).await?;
     }

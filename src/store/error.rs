@@ -1,4 +1,4 @@
-//! What can go wrong with a store, in sentences that say what to do.
+//! Errors of the store, in sentences that say what to do.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use sqlx::migrate::MigrateError;
 
 use crate::domain::ids::{IterationId, SessionId};
 
-/// Why the store could not do what it was asked.
+/// The reason why a request to the store failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// Opening failed.
@@ -20,16 +20,16 @@ pub enum StoreError {
     /// There is no session to read.
     #[error("there are no sessions yet: run `optloop start` first")]
     NoSessions,
-    /// What is to be written is there already.
+    /// The target file exists already.
     #[error("{} is there already: move it away, or name another file", .0.display())]
     Exists(PathBuf),
     /// A copy does not pass SQLite's integrity check.
     #[error("the copy is damaged, and so may be the store ({0}): nothing was kept of it")]
     Damaged(String),
-    /// There is no session to go on with.
+    /// There is no session to resume.
     #[error("every session is finished, so there is none to resume: `optloop start` begins another")]
     AllFinished,
-    /// A session whose record lacks what it takes to go on.
+    /// The session's record lacks what a resumption needs.
     #[error("session {id} was recorded by an older optloop, which kept too little of it to go on: start another one")]
     TooOld {
         /// Its number.
@@ -58,7 +58,7 @@ pub enum StoreError {
         "another process keeps the store locked: wait for it or end it; `optloop resume` goes on with a session that this ended"
     )]
     Locked,
-    /// The disk does not do what it is told.
+    /// The disk fails.
     #[error("the disk fails ({0}): mend it; `optloop resume` goes on with a session that this ended")]
     Disk(String),
     /// There is no such session.
@@ -66,7 +66,7 @@ pub enum StoreError {
     UnknownSession {
         /// The number asked for.
         id: SessionId,
-        /// Which ones there are.
+        /// A sentence with the existing numbers.
         known: String,
     },
     /// There is no such iteration.
@@ -74,21 +74,21 @@ pub enum StoreError {
     UnknownIteration {
         /// The number asked for.
         id: IterationId,
-        /// Which ones there are.
+        /// A sentence with the existing numbers.
         known: String,
     },
     /// A rule of the schema forbids the change.
     #[error("the store refuses the change: {0}")]
     Refused(String),
-    /// A value in the store does not read as what it should be.
+    /// A value in the store cannot be parsed.
     #[error("the store holds an unreadable {what}: {message}")]
     Unreadable {
         /// The column.
         what: &'static str,
-        /// Why it does not read.
+        /// Why it cannot be parsed.
         message: String,
     },
-    /// Anything else that SQLite says.
+    /// Any other error of SQLite.
     #[error("the store failed: {0}")]
     Other(#[source] sqlx::Error),
 }
@@ -108,7 +108,7 @@ impl From<sqlx::Error> for StoreError {
     fn from(error: sqlx::Error) -> Self {
         let Some(database) = error.as_database_error() else { return Self::Other(error) };
         let extended = database.code().and_then(|code| code.parse::<i32>().ok()).unwrap_or(0);
-        // The low byte is the primary code; the rest says which variety.
+        // The low byte is the primary code. The rest gives the variant of the error.
         match extended & 0xff {
             BUSY | LOCKED => Self::Locked,
             READONLY | CANTOPEN => Self::NotWritable,
@@ -122,7 +122,7 @@ impl From<sqlx::Error> for StoreError {
 }
 
 impl StoreError {
-    /// Explains a failed migration; `newest` is the last version that this program knows.
+    /// Explains a failed migration. `newest` is the newest version in this program.
     pub(super) fn of_migration(error: MigrateError, newest: i64) -> Self {
         match error {
             MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => error.into(),

@@ -1,4 +1,4 @@
-//! Answers "what was tried": a row for every case that an iteration reached.
+//! Lists what was tried: a row for every case that an iteration reached.
 
 use serde::Serialize;
 use sqlx::Row;
@@ -12,7 +12,7 @@ use crate::domain::ids::{CaseName, IterationId, SessionId};
 use crate::domain::variant::{Params, VariantHash};
 use crate::domain::verdict::Verdict;
 
-/// Which rows of the history to list. What is not given does not restrict.
+/// Selects the rows of the history. A filter that is None does not restrict.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
     /// Only this session.
@@ -45,7 +45,7 @@ pub enum Sort {
     Cost,
 }
 
-/// A case that an iteration reached, or an iteration that reached none.
+/// A case that an iteration reached. An iteration that reached no case has one row, too.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct HistoryRow {
     /// Number of the iteration.
@@ -58,9 +58,9 @@ pub struct HistoryRow {
     pub params: Params,
     /// The variant's name.
     pub hash: VariantHash,
-    /// The kind of outcome; none for an iteration that never ended.
+    /// The kind of outcome. None for an iteration that never ended.
     pub outcome: Option<String>,
-    /// What there is to say beyond the outcome.
+    /// Details beyond the outcome.
     pub message: Option<String>,
     /// The case.
     pub case: Option<CaseName>,
@@ -72,20 +72,20 @@ pub struct HistoryRow {
     pub confirmed: bool,
     /// The incumbent's time over this one.
     pub speedup: Option<f64>,
-    /// What was decided.
+    /// The decision on the case.
     pub verdict: Option<Verdict>,
-    /// What was claimed before the experiment.
+    /// The claim, made before the experiment.
     pub claim: String,
-    /// What became of the claim.
+    /// The score of the claim.
     pub score: Option<Score>,
-    /// What the iteration cost, over all its cases.
+    /// The cost of the iteration, over all its cases.
     pub cost_usd: f64,
     /// The commit of the winner.
     pub commit: Option<String>,
 }
 
 impl Store {
-    /// Lists what was tried.
+    /// Returns the rows that pass a filter.
     pub async fn history(&self, filter: &Filter) -> Result<Vec<HistoryRow>, StoreError> {
         let sort = match filter.sort {
             Sort::Number => "number",
@@ -118,7 +118,7 @@ impl Store {
         .bind(&filter.outcome)
         .bind(filter.verdict.map(Verdict::name))
         .bind(sort)
-        // SQLite reads a negative limit as none.
+        // SQLite reads a negative limit as no limit.
         .bind(filter.limit.map_or(-1, i64::from))
         .fetch_all(&self.pool)
         .await?;

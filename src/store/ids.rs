@@ -1,4 +1,4 @@
-//! Writes ids and names to columns as the plain numbers and texts that they hold, and reads them back.
+//! Converts ids and names to columns, as the plain numbers and texts that they hold, and back.
 
 use sqlx::encode::IsNull;
 use sqlx::error::BoxDynError;
@@ -7,7 +7,7 @@ use sqlx::{Decode, Encode, Sqlite, Type};
 
 use crate::domain::ids::{CaseName, IterationId, SessionId};
 
-/// Delegates a column of the first type to the second: how its value is taken out of it, and how it is made again.
+/// Implements a column of the first type through the second: how to take its value out, and how to make it again.
 macro_rules! column {
     ($outer:ty as $inner:ty, $value:expr, $make:expr) => {
         impl Type<Sqlite> for $outer {

@@ -1,4 +1,4 @@
-//! Writes iterations: begun before the device is touched, finished in one transaction.
+//! Writes iterations. They begin before the device is touched, and finish in one transaction.
 
 use sqlx::{Row, SqliteConnection};
 
@@ -17,7 +17,7 @@ use crate::domain::proposal::Proposal;
 use crate::domain::timing::Timing;
 use crate::domain::verdict::Decision;
 
-/// Everything that is known of an iteration when it ends.
+/// Everything that is known about an iteration when it ends.
 #[derive(Debug, Clone, Copy)]
 pub struct Finish<'a> {
     /// The compiled variant, if it compiled.
@@ -26,30 +26,30 @@ pub struct Finish<'a> {
     pub compile_log: Option<&'a str>,
     /// How the variant is launched, by case.
     pub plans: &'a [(&'a str, &'a LaunchPlan)],
-    /// What the device said.
+    /// The device's results.
     pub evaluation: &'a Evaluation,
-    /// What was decided, case by case.
+    /// The decision on each case.
     pub decisions: &'a [Decision],
-    /// The speed-up that the hypothesis is held against.
+    /// The speed-up with which the hypothesis is compared.
     pub actual_speedup: Option<f64>,
-    /// What became of the claim.
+    /// The score of the hypothesis.
     pub score: Score,
-    /// What the iteration cost: its own share, not the session's.
+    /// The cost of the iteration: its own share, not the session's.
     pub spent: Spent,
-    /// Wall time since the record before it: its share of the session.
+    /// Wall time since the previous record, in seconds: the iteration's share of the session.
     pub wall_s: f64,
-    /// The variants that are out of the running from now on.
+    /// The variants that are disqualified from now on.
     pub disqualified: &'a [Disqualified],
 }
 
 impl Store {
-    /// Records that an iteration begins and returns its number, which is unique over all sessions.
+    /// Records that an iteration begins. Returns its number, which is unique over all sessions.
     pub async fn begin(&self, session: SessionId, proposal: &Proposal) -> Result<IterationId, StoreError> {
         self.write(async |connection| insert(connection, session, proposal).await).await
     }
 
-    /// Records everything about an iteration that ended, and which variants it disqualifies, all or nothing. After this it never
-    /// changes.
+    /// Records everything about an iteration that ended, and the variants that it disqualifies, all or nothing. After
+    /// this, the iteration never changes.
     pub async fn finish(&self, iteration: IterationId, finish: &Finish<'_>) -> Result<(), StoreError> {
         let session: Option<SessionId> = sqlx::query_scalar("SELECT session_id FROM iterations WHERE id = ?")
             .bind(iteration)
@@ -66,7 +66,8 @@ impl Store {
         .await
     }
 
-    /// Records the commit of a winner on a case. The first one stays: a final may bring a winner back that was committed before.
+    /// Records the commit of a winner on a case. The first commit stays: a final may restore a winner that was
+    /// committed before.
     pub async fn link_commit(&self, iteration: IterationId, case: &str, commit: &str) -> Result<(), StoreError> {
         sqlx::query("INSERT INTO commits (iteration_id, case_name, commit_id) VALUES (?, ?, ?) ON CONFLICT DO NOTHING")
             .bind(iteration)
@@ -77,13 +78,13 @@ impl Store {
         Ok(())
     }
 
-    /// Records that the variant of an iteration failed on a case after it had been judged there: in every iteration of its session.
-    /// The first time stays.
+    /// Records that an iteration's variant failed on a case after its verdict there. This applies to every iteration of
+    /// the session with that variant. The first record stays.
     pub async fn disqualify(&self, out: &Disqualified) -> Result<(), StoreError> {
         self.write(async |connection| insert_disqualification(connection, out).await).await
     }
 
-    /// Makes the error that says which iterations there are.
+    /// Returns an error with the numbers of the existing iterations.
     pub(super) async fn unknown_iteration(&self, id: IterationId) -> Result<StoreError, StoreError> {
         let row = sqlx::query("SELECT MIN(id) AS first, MAX(id) AS last FROM iterations").fetch_one(&self.pool).await?;
         let known = known("iterations", row.try_get("first")?, row.try_get("last")?);
@@ -261,7 +262,7 @@ async fn record_measurement(
     Ok(())
 }
 
-/// Records a decision on a case whose output could not even be compared.
+/// Records a decision on a case whose output could not be compared.
 async fn record_decision(
     connection: &mut SqliteConnection,
     iteration: IterationId,

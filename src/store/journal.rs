@@ -1,4 +1,4 @@
-//! Reads the journal of a session: its records in the order in which they were made.
+//! Reads the journal of a session: its records in the order in which they were written.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -30,11 +30,11 @@ enum Kind {
     Booked,
 }
 
-/// What the rows of a journal refer to.
+/// The facts to which the rows of a journal refer.
 struct Referents<'r> {
     record: &'r SessionRecord,
     iterations: HashMap<IterationId, &'r IterationRecord>,
-    /// Verdicts as they were decided, not as they stand.
+    /// The verdicts of the time, not the current ones.
     findings: HashMap<IterationId, Vec<CaseRecord>>,
     /// By the id of the comparison.
     finals: HashMap<String, Final>,
@@ -46,7 +46,7 @@ struct Referents<'r> {
 }
 
 impl Store {
-    /// Reads the journal of a session whose record is at hand.
+    /// Reads the journal of a session, given its record.
     pub async fn journal(&self, record: &SessionRecord) -> Result<Vec<Record>, StoreError> {
         let session = record.session.id;
         let rows = sqlx::query("SELECT * FROM journal WHERE session_id = ? ORDER BY seq")

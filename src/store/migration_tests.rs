@@ -1,4 +1,4 @@
-//! Scenarios of files: new ones, old ones, newer ones, foreign ones and unwritable ones.
+//! Scenarios of store files: new, old, newer, foreign and unwritable ones.
 
 use sqlx::{Connection, SqliteConnection};
 use tempfile::TempDir;
@@ -12,7 +12,7 @@ use crate::domain::origin::Origin;
 use crate::domain::record::Final;
 use crate::domain::regime::Regime;
 
-/// One row of every table as the first release wrote it. Append to it when a migration adds a table.
+/// One row of every table, as the first release wrote it. Append to it when a migration adds a table.
 const POPULATED: &str = r#"
 INSERT INTO environments (hash, device, nvrtc, optloop, host)
 VALUES ('h', '{"id":"cuda:0","name":"NVIDIA L4","sm":89,"arch":"sm_89","sms":58,"smem_limit_bytes":101376,
@@ -33,7 +33,7 @@ INSERT INTO costs (session_id, iteration_id, kind, seconds, usd) VALUES (1, 1, '
 UPDATE iterations SET ended_at = '2026-11-20T00:00:02Z', outcome = 'wrong', outcome_case = 'a', outcome_message = 'zeros';
 "#;
 
-/// Rows as a release without comparisons would have added them to its own.
+/// Rows that a release without comparisons would have added to its own.
 const WITHOUT_COMPARISONS: &str = r#"
 INSERT INTO iterations (session_id, ordinal, proposer, family, params, hash, source, cases, started_at)
 VALUES (1, 2, 'rules', 'tiled', '{}', 'w', 'source', '[]', '2026-11-20T00:00:03Z');
@@ -133,7 +133,7 @@ async fn a_store_in_the_words_before_0_2_is_brought_up_to_date_with_its_rows() {
     }
     let checks: Vec<_> = record.iterations[1..].iter().map(|one| one.outcome.as_ref().unwrap().check()).collect();
     assert_eq!(checks, [Check::Memoization, Check::HeldOutInputs, Check::GuardRegions].map(Some));
-    // The triggers that keep rows as they are have come along.
+    // The triggers that protect rows were migrated, too.
     for sql in [
         "UPDATE comparisons SET noise = 1",
         "DELETE FROM participants",
@@ -160,7 +160,7 @@ async fn readers_leave_a_store_of_the_first_release_as_it_is() {
     assert_eq!(store.history(&Filter::default()).await.unwrap()[0].cost_usd, 0.5);
     store.close().await;
     assert!(std::fs::read(&path).unwrap() == before);
-    // What lacks the means to go on says so.
+    // A session that cannot be resumed says so.
     let store = Store::open(&path).await.unwrap();
     insta::assert_snapshot!(store.past(SessionId(1)).await.unwrap_err(), @"session 1 was recorded by an older optloop, which kept too little of it to go on: start another one");
 }
@@ -203,7 +203,7 @@ async fn a_folder_that_is_not_writable_is_named() {
     let closed = folder.path().join("closed");
     std::fs::create_dir(&closed).unwrap();
     std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0o555)).unwrap();
-    // For root every folder is writable.
+    // Root can write to every folder.
     if std::fs::write(closed.join("probe"), "").is_ok() {
         return;
     }
@@ -217,7 +217,7 @@ async fn a_full_disk_and_another_writer_are_told_apart() {
     let path = folder.path().join("store.db");
     let store = Store::open(&path).await.unwrap();
     let write = || sqlx::query("INSERT INTO artifacts VALUES (?, '', '', '[]', '[]', ?, 0, 0)").bind("k");
-    // A limit on pages stands for a full disk, and no patience for a writer that never ends.
+    // A limit on pages simulates a full disk. A zero timeout simulates a writer that never ends.
     sqlx::raw_sql("PRAGMA max_page_count = 1; PRAGMA busy_timeout = 0").execute(&store.pool).await.unwrap();
 
     let full = write().bind("x".repeat(100_000)).execute(&store.pool).await.unwrap_err();

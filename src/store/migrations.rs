@@ -1,14 +1,14 @@
-//! The steps that make the schema: the files of migrations/, built into the program.
+//! The migrations that make the schema: the files of migrations/, built into the program.
 //!
-//! They are listed here instead of by `sqlx::migrate!`, because that macro makes Cargo build sqlx and SQLite a second
-//! time.
+//! This list replaces `sqlx::migrate!`, because that macro makes Cargo build sqlx and SQLite a second time.
 
 use std::sync::LazyLock;
 
 use sqlx::SqlSafeStr;
 use sqlx::migrate::{Migration, MigrationType, Migrator};
 
-/// Every file of migrations/ in order. A store keeps the SHA-384 of each text that it has seen: a text never changes.
+/// Every file of migrations/, in order. A store keeps the SHA-384 of each text that it has applied, so a text never
+/// changes.
 const FILES: [(&str, &str); 7] = [
     ("0001_initial.sql", include_str!("../../migrations/0001_initial.sql")),
     ("0002_profiles.sql", include_str!("../../migrations/0002_profiles.sql")),
@@ -23,7 +23,7 @@ const FILES: [(&str, &str); 7] = [
 pub(super) static MIGRATIONS: LazyLock<Migrator> =
     LazyLock::new(|| Migrator::with_migrations(FILES.into_iter().map(|(name, text)| migration(name, text)).collect()));
 
-/// Reads version and description from the name of a file, as sqlx does.
+/// Reads the version and description from a file's name, as sqlx does.
 fn migration(name: &str, text: &'static str) -> Migration {
     let (version, description) =
         name.strip_suffix(".sql").and_then(|stem| stem.split_once('_')).expect("a name like 0001_initial.sql");
@@ -37,7 +37,7 @@ mod tests {
 
     use super::*;
 
-    /// sqlx reads the folder by its own rules: its versions, descriptions and checksums are those in older stores.
+    /// sqlx reads the folder by its own rules. Older stores hold its versions, descriptions and checksums.
     #[tokio::test]
     async fn the_migrations_are_those_that_sqlx_reads_from_the_folder() {
         let facts = |migrator: &Migrator| {

@@ -1,7 +1,7 @@
 //! The memory of optloop: one SQLite file with every session, iteration and cost. All SQL lives in this module.
 //!
-//! A row is written before the device is touched and completed in one transaction when the iteration ends; what is
-//! finished never changes, which triggers in the schema enforce.
+//! A row is written before the device is touched, and completed in one transaction when the iteration ends. Triggers in
+//! the schema keep finished rows from changing.
 
 mod artifacts;
 mod backup;
@@ -47,18 +47,18 @@ pub use questions::IterationDetail;
 pub use resume::{Launched, Past};
 pub use sessions::NewSession;
 
-/// A store that is open.
+/// An open store.
 #[derive(Debug, Clone)]
 pub struct Store {
     pool: SqlitePool,
-    /// Where the copy is that is read in the store's place, if one is.
+    /// The copy that is read in place of the store, if there is one.
     _copy: Option<Arc<TempDir>>,
 }
 
-/// What a writer must keep to.
+/// The limits of a writer.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// The largest that the file may become.
+    /// The largest size of the file, in bytes. None for no limit.
     pub max_bytes: Option<u64>,
     /// How long a statement waits for another process's write.
     pub busy_timeout: Duration,
@@ -70,8 +70,8 @@ impl Default for Limits {
     }
 }
 
-/// A connection in a transaction. Whoever is stopped in the middle of one closes it, which undoes the transaction: the next to
-/// use the connection would write into it, and lose what it wrote.
+/// A connection in a transaction. A future that is dropped within a transaction closes its connection, which undoes the
+/// transaction. Otherwise the next user of the connection would write into the old transaction and lose its own writes.
 struct Begun {
     connection: PoolConnection<Sqlite>,
     ended: bool,
@@ -85,16 +85,16 @@ impl Drop for Begun {
     }
 }
 
-/// SQLite's own size of a page, which the limit of a file is counted in.
+/// SQLite's own page size. The limit of a file counts in pages.
 const PAGE_BYTES: u64 = 4096;
 
-/// Returns the last migration that this program knows.
+/// Returns the version of the newest migration in this program.
 fn newest_schema() -> i64 {
     MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or(0)
 }
 
 impl Store {
-    /// Opens a store for writing: creates the file and its folder where they are missing, and brings an older one up to date.
+    /// Opens a store for writing. Creates a missing file and its folder, and migrates an older store.
     pub async fn open(path: &Path) -> Result<Self, StoreError> {
         Self::open_within(path, &Limits::default()).await
     }
@@ -112,10 +112,10 @@ impl Store {
             .filename(path)
             .create_if_missing(true)
             .foreign_keys(true)
-            // Readers such as `optloop history` do not block a running session, nor it them.
+            // Readers such as `optloop history` and a running session do not block each other.
             .journal_mode(SqliteJournalMode::Wal)
-            // A winner is committed to git after its record: the record must survive a power cut, too. The flush takes
-            // milliseconds, an iteration seconds.
+            // A winner is committed to git after its record, so the record must survive a power cut, too. The flush
+            // takes milliseconds, an iteration seconds.
             .synchronous(SqliteSynchronous::Full)
             .busy_timeout(limits.busy_timeout);
         if let Some(bytes) = limits.max_bytes {
@@ -126,17 +126,18 @@ impl Store {
         Ok(Self { pool, _copy: None })
     }
 
-    /// Connects. SQLite has one writer anyway: with one connection, a session's own writes queue here instead of failing there.
+    /// Connects. SQLite has one writer anyway. With one connection, a session's own writes queue here instead of
+    /// failing there.
     async fn pool(options: SqliteConnectOptions) -> Result<SqlitePool, StoreError> {
-        // A slow statement is a slow disk: nothing that a user could mend in a query.
+        // A slow statement means a slow disk, which no user could fix in a query.
         let options = options.log_slow_statements(LevelFilter::Off, Duration::ZERO);
         Ok(SqlitePoolOptions::new().max_connections(1).connect_with(options).await?)
     }
 
     /// Does several writes as one: all of them, or none.
     ///
-    /// Not sqlx's own transactions: a full disk makes SQLite end the transaction by itself, after which sqlx counts one
-    /// too many and refuses to begin another.
+    /// sqlx's own transactions do not fit: a full disk makes SQLite end the transaction by itself. After that, sqlx
+    /// counts one too many and refuses to begin another.
     async fn write<T>(
         &self,
         writes: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, StoreError>,
@@ -149,14 +150,14 @@ impl Store {
             Err(error) => Err(error),
         };
         if written.is_err() {
-            // It may have ended already; the first error is the one to tell.
+            // The transaction may have ended already. The first error is the one to report.
             let _ = sqlx::raw_sql("ROLLBACK").execute(connection).await;
         }
         begun.ended = true;
         written
     }
 
-    /// Closes the file, so that the write-ahead log is folded into it.
+    /// Closes the file, which merges the write-ahead log into it.
     pub async fn close(self) {
         self.pool.close().await;
     }

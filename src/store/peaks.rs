@@ -7,7 +7,7 @@ use super::{Store, StoreError};
 use crate::domain::device::{DeviceInfo, Peaks, TimeSource};
 
 impl Store {
-    /// Reads the ceilings that were measured on this very device under its driver. None if there are none, and for devices
+    /// Reads the ceilings that were measured on this device with its driver. None if there are none, and for devices
     /// that model their times.
     pub async fn peaks_of(&self, device: &DeviceInfo) -> Result<Option<Peaks>, StoreError> {
         if device.time_source() == TimeSource::Modelled {
@@ -31,7 +31,7 @@ impl Store {
         .transpose()
     }
 
-    /// Keeps the ceilings of a device in place of those measured before. What a model says of one is not kept.
+    /// Records the ceilings of a device, in place of earlier ones. Modelled ceilings are not recorded.
     pub async fn keep_peaks(&self, device: &DeviceInfo, peaks: &Peaks) -> Result<(), StoreError> {
         if device.time_source() == TimeSource::Modelled {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Reads whole sessions and iterations back, for reports and for people.
+//! Reads whole sessions and iterations, for reports and for the command line.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ use crate::domain::record::{CaseRecord, IterationRecord, SessionRecord, SessionS
 use crate::domain::statistics::Interval;
 use crate::domain::variant::VariantHash;
 
-/// An iteration with everything that is known of it.
+/// An iteration with everything that is known about it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct IterationDetail {
     /// The iteration.
@@ -27,7 +27,7 @@ pub struct IterationDetail {
     pub source: String,
     /// The parent's source.
     pub parent_source: Option<String>,
-    /// The compiled variant; none if it did not compile.
+    /// The compiled variant. None if it did not compile.
     pub artifact: Option<ArtifactRecord>,
     /// The compiler's log, if it did not compile.
     pub compile_log: Option<String>,
@@ -36,9 +36,9 @@ pub struct IterationDetail {
 /// Which verdicts to read.
 #[derive(Clone, Copy)]
 pub(super) enum Verdicts {
-    /// Those of the moment: rejected, if the variant was disqualified later.
+    /// The current ones: rejected, if the variant was disqualified later.
     AsTheyStand,
-    /// Those of the time when the iteration ended.
+    /// The ones from when the iteration ended.
     AsDecided,
 }
 
@@ -122,7 +122,7 @@ impl Store {
         Ok(records)
     }
 
-    /// Reads what the iterations of a session, or one iteration, found, case by case.
+    /// Reads the results of a session's iterations, or of one iteration, case by case.
     pub(super) async fn measurements(
         &self,
         session: Option<SessionId>,

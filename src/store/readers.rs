@@ -1,5 +1,5 @@
-//! Opens a store for verbs that only read. They change nothing in it, whoever else uses it and wherever it lies: what is not
-//! readable as it is, because it is of an older schema or lies where no log file can be made, is read from a copy.
+//! Opens a store for verbs that only read. They never change a store, whichever process uses it and wherever it is. A
+//! store of an older schema is read from a copy. So is one in a folder where no log file can be made.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use tempfile::TempDir;
 
 use super::{Limits, MIGRATIONS, Store, StoreError, newest_schema};
 
-/// How often a copy is begun in which somebody writes meanwhile. A session writes once an iteration.
+/// How often to try a copy while another process writes. A session writes once in each iteration.
 const COPY_TRIES: u32 = 10;
 
 impl Store {
-    /// Opens a store that must be there already, for reading.
+    /// Opens an existing store for reading.
     pub async fn open_existing(path: &Path) -> Result<Self, StoreError> {
         if !path.exists() {
             return Err(StoreError::NoSessions);
@@ -26,9 +26,9 @@ impl Store {
 
 async fn reader(path: &Path) -> Result<Store, StoreError> {
     let read_only = SqliteConnectOptions::new().filename(path).read_only(true);
-    // SQLite opens a file on the first question.
+    // SQLite opens a file at the first query.
     let (pool, schema) = match look(read_only).await {
-        // Readers need a log file beside the store, and nobody may make one here.
+        // Readers need a log file beside the store, and none can be made here.
         Err(StoreError::NotWritable) => return copied(path).await,
         looked => looked?,
     };
@@ -42,7 +42,7 @@ async fn reader(path: &Path) -> Result<Store, StoreError> {
     up_to_date(&copy, folder).await
 }
 
-/// Connects, and reads which migrations the store has seen: the last one, or 0 for a store that was never finished.
+/// Connects, and reads the version of the store's last migration. 0 for a store that was never finished.
 async fn look(options: SqliteConnectOptions) -> Result<(SqlitePool, i64), StoreError> {
     let pool = Store::pool(options).await?;
     let tables: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM sqlite_master WHERE name = '_sqlx_migrations'")
@@ -65,9 +65,9 @@ async fn look(options: SqliteConnectOptions) -> Result<(SqlitePool, i64), StoreE
     Ok((pool, last))
 }
 
-/// Reads a store that cannot be opened where it lies. A log beside it, as a crash leaves one, belongs to it.
+/// Reads a store that cannot be opened in place. A log beside it, such as a crash leaves, belongs to it.
 ///
-/// Not opened as one that never changes: somebody who may write there may be doing so.
+/// The store is not opened as immutable, because another process with write access may be writing.
 async fn copied(path: &Path) -> Result<Store, StoreError> {
     let folder = temporary()?;
     let copy = folder.path().join("store.db");
@@ -76,7 +76,7 @@ async fn copied(path: &Path) -> Result<Store, StoreError> {
         for (from, to, there) in
             [(path.to_owned(), copy.clone(), before.0.is_some()), (log(path), log(&copy), before.1.is_some())]
         {
-            // What an earlier try has copied.
+            // The copy of an earlier try.
             let _ = std::fs::remove_file(&to);
             if there {
                 std::fs::copy(from, to).map_err(StoreError::of_io)?;
@@ -89,7 +89,7 @@ async fn copied(path: &Path) -> Result<Store, StoreError> {
     Err(StoreError::Locked)
 }
 
-/// Tells how large a file is and when it was last written; none if it is not there.
+/// Returns a file's size and the time of its last write. None if it does not exist.
 fn written(path: &Path) -> Result<Option<(u64, SystemTime)>, StoreError> {
     match std::fs::metadata(path).and_then(|found| Ok((found.len(), found.modified()?))) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
@@ -102,7 +102,7 @@ async fn up_to_date(copy: &Path, folder: TempDir) -> Result<Store, StoreError> {
     Ok(Store { _copy: Some(Arc::new(folder)), ..store })
 }
 
-/// Writes a store as it is at one moment into a file that is not there, or empty.
+/// Writes a store, as it is at one moment, into a file that is new or empty.
 pub(super) async fn vacuum_into(pool: &SqlitePool, path: &Path) -> Result<(), StoreError> {
     let path = path.to_str().ok_or_else(|| StoreError::Disk(format!("{} is no UTF-8", path.display())))?;
     sqlx::query("VACUUM INTO ?").bind(path).execute(pool).await?;

@@ -1,4 +1,4 @@
-//! What a session needs to go on after its process is gone.
+//! Reads what a session needs to continue after its process has died.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -13,14 +13,14 @@ use crate::domain::plan::LaunchPlan;
 use crate::domain::record::{SessionRecord, SessionScope, SessionSummary, Status};
 use crate::domain::variant::{Variant, VariantHash};
 
-/// A session that ended, in order or not, with everything that it takes to go on.
+/// A session that ended, cleanly or not, with everything that a resumption needs.
 #[derive(Debug, Clone)]
 pub struct Past {
-    /// What it found.
+    /// The record of the session.
     pub record: SessionRecord,
-    /// The same in the order in which it was recorded.
+    /// The same facts in the order in which they were recorded.
     pub journal: Vec<Record>,
-    /// What it was asked, beside what the record says.
+    /// The rest of its request.
     pub asked: SessionScope,
     /// Every setting in force at its start.
     pub config: serde_json::Value,
@@ -29,13 +29,13 @@ pub struct Past {
 }
 
 impl Past {
-    /// Returns the wall time that it is allowed.
+    /// Returns the wall time that the session is allowed.
     pub fn budget(&self) -> Duration {
         Duration::try_from_secs_f64(self.record.session.budget_s).unwrap_or(Duration::MAX)
     }
 }
 
-/// The variant of an iteration, and how it was launched, by case.
+/// The variant of an iteration, and its launch plans by case.
 pub type Launched = (Variant, HashMap<CaseName, LaunchPlan>);
 
 impl Store {
@@ -51,10 +51,10 @@ impl Store {
         }
     }
 
-    /// Reads everything that it takes to go on with a session.
+    /// Reads everything that a resumption of a session needs.
     pub async fn past(&self, id: SessionId) -> Result<Past, StoreError> {
         let record = self.session_record(id).await?;
-        // Not from instants: clocks jump, and nobody knows when a process died.
+        // Not computed from instants: clocks jump, and the time of a process's death is unknown.
         let row = sqlx::query(
             "SELECT s.asked, s.config,
                     COALESCE(s.wall_s, COALESCE(r.used_s, 0)
@@ -73,7 +73,7 @@ impl Store {
         Ok(Past { record, journal, asked, config: json(&row, "config")?, used })
     }
 
-    /// Records that a session goes on, with what it has used so far and its budget from now on.
+    /// Records that a session is resumed, with the time used so far and the budget from now on.
     pub async fn resume_session(&self, id: SessionId, used: Duration, budget: Duration) -> Result<(), StoreError> {
         self.write(async |connection| {
             sqlx::query(
@@ -99,7 +99,7 @@ impl Store {
         .await
     }
 
-    /// Reads the variant of an iteration, with its launch plans as far as they were kept.
+    /// Reads the variant of an iteration, with its recorded launch plans.
     pub async fn launched(&self, iteration: IterationId) -> Result<Launched, StoreError> {
         let row = sqlx::query("SELECT family, params, hash, source FROM iterations WHERE id = ?")
             .bind(iteration)
@@ -123,7 +123,7 @@ impl Store {
     }
 }
 
-/// Records a launch plan, and returns the name under which it is kept. The same plan is kept once.
+/// Records a launch plan and returns its key. Equal plans are stored once.
 pub(super) async fn record_plan(connection: &mut SqliteConnection, plan: &LaunchPlan) -> Result<String, StoreError> {
     let text = to_json("plan", plan)?;
     let hash = blake3::hash(text.as_bytes()).to_hex().to_string();

@@ -1,4 +1,4 @@
-//! Sessions: when they ran, where, on which budget, and what they cost.
+//! Sessions: when and where they ran, on which budget, and what they cost.
 
 use std::time::Duration;
 
@@ -12,18 +12,18 @@ use crate::domain::cost::Spent;
 use crate::domain::ids::{IterationId, SessionId};
 use crate::domain::record::{Baseline, Environment, SessionScope, SessionSummary, Status};
 
-/// What is known of a session when it starts.
+/// What is known about a session when it starts.
 #[derive(Debug, Clone)]
 pub struct NewSession {
     /// Name of the workload.
     pub workload: String,
-    /// Who suggests variants.
+    /// Name of the proposer.
     pub proposer: String,
     /// Seed of the proposer's random choices.
     pub seed: u64,
     /// The limits.
     pub budget: Budget,
-    /// What it was asked, beside the rest.
+    /// The rest of its request.
     pub asked: SessionScope,
     /// Every setting in force.
     pub config: serde_json::Value,
@@ -59,7 +59,7 @@ impl Store {
 
     async fn environment_id(&self, environment: &Environment) -> Result<i64, StoreError> {
         let hash = blake3::hash(to_json("environment", environment)?.as_bytes()).to_hex().to_string();
-        // DO UPDATE rather than DO NOTHING, because only then RETURNING gives the row that was there already.
+        // DO NOTHING would not return the existing row. DO UPDATE does.
         let row = sqlx::query(
             "INSERT INTO environments (hash, device, nvrtc, optloop, torch, host) VALUES (?, ?, ?, ?, ?, ?)
              ON CONFLICT (hash) DO UPDATE SET hash = hash RETURNING id",
@@ -75,8 +75,8 @@ impl Store {
         Ok(row.try_get("id")?)
     }
 
-    /// Records the end of a session. `spent` is the whole session's; what its iterations do not account for already,
-    /// such as the time for which a rented device idled, becomes a cost of the session itself.
+    /// Records the end of a session. `spent` is the total of the whole session. Anything beyond its iterations' costs,
+    /// such as the idle time of a rented device, becomes a cost of the session itself.
     pub async fn end_session(
         &self,
         session: SessionId,
@@ -106,7 +106,7 @@ impl Store {
         .await
     }
 
-    /// Replaces the environment of a session, once more is known of it.
+    /// Replaces the environment of a session, once more is known about it.
     pub async fn amend_environment(&self, session: SessionId, environment: &Environment) -> Result<(), StoreError> {
         let environment = self.environment_id(environment).await?;
         sqlx::query("UPDATE sessions SET environment_id = ? WHERE id = ?")
@@ -117,7 +117,7 @@ impl Store {
         Ok(())
     }
 
-    /// Records the times of a case's baselines in a session, all or none. A second time of the same one replaces nothing: it is
+    /// Records the times of a case's baselines in a session, all or none. A second time of the same baseline is
     /// refused.
     pub async fn record_baselines(&self, session: SessionId, baselines: &[Baseline]) -> Result<(), StoreError> {
         self.write(async |connection| {
@@ -129,7 +129,7 @@ impl Store {
         .await
     }
 
-    /// Lists every session, oldest first.
+    /// Returns every session, oldest first.
     pub async fn sessions(&self) -> Result<Vec<SessionSummary>, StoreError> {
         self.summaries(None).await
     }
@@ -149,7 +149,7 @@ impl Store {
         self.session(newest.ok_or(StoreError::NoSessions)?).await
     }
 
-    /// Adds up what all sessions cost.
+    /// Returns the total cost of all sessions.
     pub async fn cumulative_cost(&self) -> Result<Spent, StoreError> {
         let row = sqlx::query(
             "SELECT TOTAL(seconds) FILTER (WHERE kind = 'gpu') AS gpu_s,
@@ -162,7 +162,7 @@ impl Store {
         cost(&row)
     }
 
-    /// Reads where a session ran.
+    /// Reads the environment of a session.
     pub(super) async fn environment_of(&self, session: SessionId) -> Result<Environment, StoreError> {
         let row =
             sqlx::query("SELECT e.* FROM environments e JOIN sessions s ON s.environment_id = e.id WHERE s.id = ?")
@@ -266,7 +266,7 @@ async fn record_baseline(
     Ok(())
 }
 
-/// Says which numbers there are.
+/// Returns a sentence with the numbers that exist.
 pub(super) fn known(what: &str, first: Option<i64>, last: Option<i64>) -> String {
     match (first, last) {
         (Some(first), Some(last)) if first == last => format!("there is only {first}"),
@@ -275,7 +275,7 @@ pub(super) fn known(what: &str, first: Option<i64>, last: Option<i64>) -> String
     }
 }
 
-/// Records what was spent, a row a kind; nothing spent is no row.
+/// Records what was spent, with one row for each kind. A kind without cost has no row.
 pub(super) async fn record_cost(
     connection: &mut sqlx::SqliteConnection,
     session: SessionId,

@@ -30,7 +30,7 @@ use crate::domain::variant::{Variant, VariantHash};
 use crate::domain::verdict::{Decision, Verdict};
 use crate::domain::workload::Case;
 
-/// A store in a folder of its own.
+/// A store in its own folder.
 pub(crate) struct Scene {
     folder: TempDir,
     /// The store.
@@ -45,7 +45,7 @@ impl Scene {
         Self { folder, store }
     }
 
-    /// Returns where the store is.
+    /// Returns the path of the store.
     pub(crate) fn path(&self) -> PathBuf {
         self.folder.path().join("deep/store.db")
     }
@@ -107,12 +107,12 @@ pub(crate) fn session() -> NewSession {
     }
 }
 
-/// The one case.
+/// Makes the only case.
 fn case() -> Case {
     Case { name: "b1h1s128".into(), dims: IndexMap::from([("S".to_owned(), 128)]), regime: Regime::Warm }
 }
 
-/// A variant with its number of threads as the only parameter.
+/// Makes a variant whose only parameter is its number of threads.
 pub(crate) fn proposal(block: i64, parent: Option<IterationId>) -> Proposal {
     let source = format!("__launch_bounds__({block})\n");
     Proposal {
@@ -137,7 +137,7 @@ pub(crate) fn proposal(block: i64, parent: Option<IterationId>) -> Proposal {
     }
 }
 
-/// What such a variant compiles to.
+/// Makes the artifact of such a variant.
 pub(crate) fn artifact(block: i64) -> Artifact {
     Artifact {
         key: format!("key-{block}"),
@@ -152,7 +152,7 @@ pub(crate) fn artifact(block: i64) -> Artifact {
     }
 }
 
-/// Three samples that are exact in f32.
+/// Makes a timing of three samples that are exact in f32.
 pub(crate) fn timing(ns: f64) -> Timing {
     Timing {
         samples_ns: vec![ns * 0.5, ns, ns * 1.5],
@@ -162,7 +162,7 @@ pub(crate) fn timing(ns: f64) -> Timing {
     }
 }
 
-/// A correct result on the one case.
+/// Makes a correct evaluation on the only case.
 pub(crate) fn evaluation(ns: f64, confirmed: bool) -> Evaluation {
     let measurement = Measurement {
         case: "b1h1s128".into(),
@@ -177,7 +177,7 @@ pub(crate) fn evaluation(ns: f64, confirmed: bool) -> Evaluation {
     Evaluation { outcome: Outcome::Measured, measurements: vec![measurement], device_s: 0.25 }
 }
 
-/// A comparison on an L4. A/A control and challenger differ by the noise of [`participant`] only.
+/// Makes a comparison on an L4. The A/A control and the challenger differ only by the noise of [`participant`].
 pub(crate) fn comparison(case: &str, participants: Vec<Participant>) -> Comparison {
     Comparison {
         conditions: Conditions {
@@ -199,8 +199,8 @@ pub(crate) fn comparison(case: &str, participants: Vec<Participant>) -> Comparis
     }
 }
 
-/// A participant with twelve rounds of one sample each around a time in microseconds: a drift that all share, and a
-/// noise of 1% that no two roles share. Every sample is exact in f32.
+/// Makes a participant with twelve rounds of one sample each, around a time in microseconds. All participants share a
+/// drift. No two roles share their 1% noise. Every sample is exact in f32.
 pub(crate) fn participant(role: Role, name: &str, iteration: Option<IterationId>, us: f64) -> Participant {
     let noise = |round: usize| ((round * 7 + role as usize * 3) % 5) as f64 * 0.005 - 0.01;
     let sample = |round: usize| us * 1000.0 * (1.0 + 0.01 * round as f64) * (1.0 + noise(round));

@@ -15,7 +15,7 @@ use crate::domain::record::{Baseline, BaselineKind, Status};
 use crate::domain::regime::Regime;
 use crate::domain::verdict::{Decision, Verdict};
 
-/// Cuts out what is another in every run. Both instants must be there.
+/// Removes the instants, which differ in every run. Both must be there.
 fn without_instants(started_at: &mut String, ended_at: &mut Option<String>) {
     for instant in [started_at, ended_at.as_mut().unwrap()] {
         *instant = "[instant]".to_owned();
@@ -35,7 +35,7 @@ async fn what_a_virtual_gpu_counted_is_kept() {
     assert_eq!(record.iterations[0].measurements[0].profile, Some(profile));
 }
 
-/// Ctrl-C drops what is being done, wherever it is.
+/// Ctrl-C drops the future, wherever it is.
 #[tokio::test]
 async fn a_write_that_is_dropped_half_way_is_undone_and_in_nobodys_way() {
     let scene = Scene::new().await;
@@ -249,7 +249,7 @@ async fn an_iteration_is_shown_with_its_source_its_parents_and_its_artifact() {
     assert_eq!(detail.source, "__launch_bounds__(128)\n");
     assert_eq!(detail.parent_source.as_deref(), Some("__launch_bounds__(64)\n"));
     assert_eq!(detail.artifact.map(|artifact| (artifact.key, artifact.cubin_bytes)), Some(("key-128".to_owned(), 100)));
-    // Every one of these samples is exact in f32.
+    // All of these samples are exact in f32.
     assert_eq!(detail.iteration.measurements[0].confirmation, Some(timing(80_000.0)));
 }
 
@@ -292,7 +292,7 @@ async fn what_is_finished_never_changes() {
     let (evaluation, decisions) = wrong();
     assert!(matches!(store.finish(first, &finish(&evaluation, &decisions)).await, Err(StoreError::Refused(_))));
     store.link_commit(first, "b1h1s128", "abc").await.unwrap();
-    // A winner that comes back keeps the commit it has.
+    // A winner that becomes the best again keeps its commit.
     store.link_commit(first, "b1h1s128", "def").await.unwrap();
     for sql in [
         "UPDATE iterations SET source = ''",
@@ -360,7 +360,7 @@ async fn the_same_machine_is_recorded_once() {
     assert_eq!(environments, 2);
 }
 
-/// What a session forgets with its process: three iterations, of which one is wrong, and one that never ended.
+/// Everything that a session loses with its process: three iterations, one of them wrong, and one that never ended.
 #[tokio::test]
 async fn what_a_session_knew_is_rebuilt_from_its_record() {
     let scene = Scene::new().await;
@@ -387,7 +387,7 @@ async fn what_a_session_knew_is_rebuilt_from_its_record() {
     assert_eq!(learnt.finished.len(), 2, "what was wrong teaches no time");
 }
 
-/// A session that dies, goes on, is interrupted, and goes on again.
+/// A session that is killed, resumed, interrupted and resumed again.
 #[tokio::test]
 async fn the_time_that_a_session_has_used_is_that_of_its_iterations_or_what_its_end_says() {
     let scene = Scene::new().await;

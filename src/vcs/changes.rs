@@ -7,31 +7,32 @@ use git2::{Oid, Tree};
 use super::{Repo, VcsError, Winner, files};
 use crate::domain::sidecar::Sidecar;
 
-/// A file that a commit writes or removes.
+/// One file of a commit.
 pub(super) struct FileChange {
-    /// Its place, relative to the repository's working tree.
+    /// The path, relative to the repository's working tree.
     pub(super) path: PathBuf,
-    /// What it holds afterwards; none if it is removed.
+    /// The contents afterwards. None if the file is removed.
     pub(super) after: Option<Contents>,
 }
 
-/// What a file holds.
+/// The contents of a file.
 pub(super) struct Contents {
     pub(super) bytes: Vec<u8>,
     pub(super) blob: Oid,
 }
 
 impl FileChange {
-    /// Returns the name of its contents afterwards.
+    /// Returns the id of its contents afterwards.
     pub(super) fn blob(&self) -> Option<Oid> {
         self.after.as_ref().map(|contents| contents.blob)
     }
 }
 
 impl Repo {
-    /// Names the files that a winner changes in a tree, checks the way to them and stores their contents.
+    /// Returns the files that a winner changes in a tree. Checks their paths and stores their contents.
     ///
-    /// These are its sidecar, its source, and the source of the winner that it replaces if no other case needs that.
+    /// These are its sidecar and its source. The source of the winner that it replaces is removed if no other case
+    /// needs it.
     pub(super) fn changes(&self, winner: &Winner, base: &Tree<'_>) -> Result<Vec<FileChange>, VcsError> {
         let device = winner.device.to_string();
         let sidecar = Path::new("kernels/variants").join(&device).join(&winner.workload);
@@ -53,24 +54,24 @@ impl Repo {
         Ok(changes)
     }
 
-    /// Returns the source that a tree's sidecar names, if with another one in its place no sidecar would name it any more.
+    /// Returns the source that a tree's sidecar names, if no sidecar would name it after the replacement.
     fn orphan(&self, base: &Tree<'_>, sidecar: &Path, source: &Path) -> Option<PathBuf> {
         let replaced = self.source_of(base, sidecar)?;
         if replaced == source || base.get_path(&replaced).is_err() {
             return None;
         }
         let mut others = self.sidecars_in(base, sidecar.parent()?).into_iter().filter(|other| other != sidecar);
-        // One that cannot be read may name it.
+        // A sidecar that cannot be read may name it.
         let is_named = others.any(|other| self.source_of(base, &other).is_none_or(|source| source == replaced));
         (!is_named).then_some(replaced)
     }
 
-    /// Returns the source that a sidecar in a tree names; none if it cannot be read.
+    /// Returns the source that a sidecar in a tree names. None if the sidecar cannot be read.
     pub(super) fn source_of(&self, tree: &Tree<'_>, sidecar: &Path) -> Option<PathBuf> {
         Some(Sidecar::parse(&self.text_in(tree, sidecar)?).ok()?.source_beside(sidecar))
     }
 
-    /// Lists the sidecars that a folder of a tree holds.
+    /// Returns the sidecars in a folder of a tree.
     pub(super) fn sidecars_in(&self, tree: &Tree<'_>, folder: &Path) -> Vec<PathBuf> {
         let found = tree.get_path(folder).ok().and_then(|entry| entry.to_object(&self.git).ok()?.into_tree().ok());
         let Some(found) = found else { return Vec::new() };
@@ -85,7 +86,7 @@ impl Repo {
     }
 }
 
-/// Refuses what could lead elsewhere or look like an option.
+/// Refuses a name that could lead elsewhere or look like an option.
 fn check_name(name: &str) -> Result<(), VcsError> {
     let safe = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if !name.starts_with(|c: char| c.is_ascii_alphanumeric()) || !name.chars().all(safe) {

@@ -1,24 +1,24 @@
-//! Why a winner was not committed, each in a sentence that says what to do about it.
+//! The reasons why a winner was not committed, each in a sentence that says what to do.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A reason not to commit. Whatever it is, nothing has changed.
+/// A reason not to commit. In every case, nothing has changed.
 #[derive(Debug, thiserror::Error)]
 pub enum VcsError {
     /// There is no repository.
     #[error("`{}` is in no git repository: run `git init` there, or work inside a repository", .0.display())]
     NoRepository(PathBuf),
-    /// There is one without a working tree.
+    /// The repository has no working tree.
     #[error("`{}` is a bare repository, which has no files to put a winner in: work in a clone of it", .0.display())]
     Bare(PathBuf),
-    /// There is one that belongs to someone else.
+    /// The repository belongs to another user.
     #[error(
         "the repository around `{dir}` belongs to another user, so git does not trust it: run \
          `git config --global --add safe.directory <its folder>` if you do", dir = .0.display()
     )]
     Untrusted(PathBuf),
-    /// The user is in the middle of something.
+    /// The user is in the middle of a git operation.
     #[error("a {0} is in progress: finish it or abort it, then commit the winner again")]
     Busy(&'static str),
     /// Another process holds a lock, or died with it.
@@ -29,10 +29,10 @@ pub enum VcsError {
     Edited {
         /// The file, relative to the repository.
         path: String,
-        /// What was found, such as `has unstaged changes`.
+        /// The change, such as `has unstaged changes`.
         change: &'static str,
     },
-    /// The way to the file is not made of plain folders of this repository.
+    /// The path to the file has more than plain folders of this repository.
     #[error("`{path}` {obstacle}: move it away, because winners are stored below it")]
     Blocked {
         /// The obstacle, relative to the repository.
@@ -40,29 +40,29 @@ pub enum VcsError {
         /// What it is, such as `is a symbolic link`.
         obstacle: &'static str,
     },
-    /// A workload or a case has a name that is no file name.
+    /// The name of a workload or a case cannot be a file name.
     #[error("`{0}` cannot name a file: use letters, digits, `-`, `_` and `.`, and begin with a letter or digit")]
     Name(String),
     /// There is no such commit.
     #[error("there is no commit `{0}`: `git log -- kernels` lists those of winners")]
     NoCommit(String),
-    /// A commit is about something else.
+    /// The commit has no winner.
     #[error("commit {0} has no winner: `git log -- kernels` lists those that have")]
     NoWinners(String),
-    /// The operating system refused.
+    /// The operating system reported an error.
     #[error("could not {doing} `{}`: {error}{}", path.display(), hint(error))]
     File {
-        /// What was being done, as in "could not …".
+        /// What failed, as in "could not …".
         doing: &'static str,
         /// The file.
         path: PathBuf,
         /// The system's reason.
         error: io::Error,
     },
-    /// libgit2 refused.
+    /// libgit2 reported an error.
     #[error("could not {doing}: {}; `git fsck` and `git status` may tell more", error.message())]
     Git {
-        /// What was being done, as in "could not …".
+        /// What failed, as in "could not …".
         doing: &'static str,
         /// libgit2's reason.
         error: git2::Error,
@@ -81,12 +81,12 @@ fn hint(error: &io::Error) -> &'static str {
 }
 
 impl VcsError {
-    /// Says what was being done when libgit2 refused.
+    /// Returns a function that adds what was being done to an error of libgit2.
     pub(super) fn git(doing: &'static str) -> impl FnOnce(git2::Error) -> Self {
         move |error| Self::Git { doing, error }
     }
 
-    /// Says what was being done to which file when the system refused.
+    /// Returns a function that adds what was being done, and to which file, to an error of the system.
     pub(super) fn file(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |error| Self::File { doing, path: path.to_owned(), error }
     }

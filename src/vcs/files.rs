@@ -1,4 +1,4 @@
-//! Files of the working tree: what stands in a winner's way, and writing so that a failure can be undone.
+//! Files of the working tree: finds what is in a winner's way, and writes so that a failure can be undone.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Write};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::VcsError;
 
-/// Refuses a path that leaves the repository or enters another one: git would not track what is written there.
+/// Refuses a path that leaves the repository or enters another one. Git would not track a file there.
 pub(super) fn check_way(workdir: &Path, path: &Path) -> Result<(), VcsError> {
     let outermost_first = folders_above(path).collect::<Vec<_>>().into_iter().rev();
     for folder in outermost_first {
@@ -24,15 +24,15 @@ pub(super) fn check_way(workdir: &Path, path: &Path) -> Result<(), VcsError> {
     Ok(())
 }
 
-/// Returns the folders that a relative path leads through, innermost first.
+/// Returns the folders above a relative path, innermost first.
 pub(super) fn folders_above(path: &Path) -> impl Iterator<Item = &Path> {
     path.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty())
 }
 
-/// A file as it was before it was written, or that there was none.
+/// A file as it was before it was written. None if there was none.
 pub(super) type Before = Option<(Vec<u8>, Metadata)>;
 
-/// Reads a file that may not be there. Fails for anything but a plain file.
+/// Reads a file that may be missing. Fails for anything but a plain file.
 pub(super) fn read(path: &Path) -> io::Result<Before> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -42,10 +42,11 @@ pub(super) fn read(path: &Path) -> io::Result<Before> {
     }
 }
 
-/// Replaces a file in one step, so that nobody ever sees half of it. Its time and permissions become those of `like`.
+/// Replaces a file in one step, so that no reader ever sees half of it. Its time and permissions become those of
+/// `like`.
 pub(super) fn replace(path: &Path, bytes: &[u8], like: Option<&Metadata>) -> io::Result<()> {
     let temporary = temporary(path);
-    // One that a killed process left.
+    // A killed process left this one.
     let _ = fs::remove_file(&temporary);
     let written = File::create_new(&temporary).and_then(|mut file| {
         file.write_all(bytes)?;
@@ -61,7 +62,7 @@ pub(super) fn replace(path: &Path, bytes: &[u8], like: Option<&Metadata>) -> io:
     written
 }
 
-/// Makes a file what it was before, as well as that can be done.
+/// Restores a file's earlier state, as far as possible.
 pub(super) fn put_back(path: &Path, before: &Before) {
     let restored = match before {
         Some((bytes, like)) => replace(path, bytes, Some(like)),
@@ -78,13 +79,13 @@ pub(super) fn make_like(file: &File, like: &Metadata) -> io::Result<()> {
     file.set_modified(like.modified()?)
 }
 
-/// Names the file beside `path` that is renamed to it.
+/// Returns the temporary file beside `path` that is renamed to it.
 pub(super) fn temporary(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!(".{name}.optloop-tmp"))
 }
 
-/// Files written and removed so far. Dropping it puts back what was there before, unless they are kept.
+/// Files written and removed so far. Dropping it restores them, unless they are kept.
 #[derive(Default)]
 pub(super) struct Written {
     files: Vec<(PathBuf, Before)>,
@@ -105,7 +106,7 @@ impl Written {
         Ok(())
     }
 
-    /// Removes a file, if it is there.
+    /// Removes a file, if it exists.
     pub(super) fn remove(&mut self, path: &Path) -> io::Result<()> {
         let before = read(path)?;
         if before.is_some() {
@@ -115,7 +116,7 @@ impl Written {
         Ok(())
     }
 
-    /// Keeps what was written and removed.
+    /// Keeps the changes.
     pub(super) fn keep(mut self) {
         self.files.clear();
         self.folders.clear();
@@ -128,7 +129,7 @@ impl Drop for Written {
             put_back(&path, &before);
         }
         for folder in self.folders.drain(..).rev() {
-            // Somebody else may have put a file there in the meantime; then it stays.
+            // Another process may have put a file there in the meantime. Then the folder stays.
             let _ = fs::remove_dir(folder);
         }
     }

@@ -1,4 +1,4 @@
-//! The commits that a session has made, as their messages tell.
+//! Finds the commits that a session has made, by their messages.
 
 use git2::Commit;
 
@@ -6,10 +6,11 @@ use super::{CommitId, Repo, VcsError};
 use crate::domain::ids::{CaseName, IterationId, SessionId};
 use crate::domain::variant::VariantHash;
 
-/// How far back a session's own commits are looked for. They are among the newest, and a walk over so many takes a second.
+/// The most commits that are searched for a session's own. They are among the newest, and a walk over so many takes a
+/// second.
 const MOST_COMMITS: usize = 20_000;
 
-/// A winner that a commit says a session has found.
+/// A winner that a session has found, as a commit's message says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundBy {
     /// The commit.
@@ -25,7 +26,8 @@ pub struct FoundBy {
 impl Repo {
     /// Returns the commits below HEAD whose messages say that the session found their winners, newest first.
     ///
-    /// Sessions of another project or store have the same numbers: the caller holds them against what it knows of its own.
+    /// Sessions of another project or store have the same numbers, so the caller checks each commit against its own
+    /// records.
     pub fn commits_of(&self, session: SessionId) -> Result<Vec<FoundBy>, VcsError> {
         let doing = || VcsError::git("read the history of HEAD");
         if self.head().is_none() {
@@ -46,7 +48,7 @@ impl Repo {
     }
 }
 
-/// Reads what a commit's message says, if it is one of the session's: see [`super::Winner::message`].
+/// Parses a commit's message, if it is one of the session's: see [`super::Winner::message`].
 fn told(commit: &Commit<'_>, session: SessionId) -> Option<FoundBy> {
     let message = commit.message().ok()?;
     let line = |label: &str| message.lines().find_map(|line| line.strip_prefix(label)).map(str::trim);

@@ -1,4 +1,4 @@
-//! The index under git's own lock, with a few entries replaced and all others left alone.
+//! The index under git's own lock. Some entries are replaced, all others stay as they are.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Write};
@@ -13,30 +13,30 @@ use super::error::VcsError;
 use super::files::{Before, folders_above, make_like, put_back, read, replace, temporary};
 use super::journal::Journal;
 
-/// Editors run `git status` all the time, which holds the lock for some milliseconds. This often and this long (0.2 s)
-/// outlasts them.
+/// Tries for git's lock, which take 0.2 s together. Editors run `git status` often, which holds the lock for some
+/// milliseconds.
 const LOCK_TRIES: u32 = 10;
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
-/// How the journal is called before it becomes the lock; the process's number stands between the two.
+/// The name of the journal before it becomes the lock. The process's number stands between the two parts.
 const STAGED: &str = ".index.lock.";
 const STAGED_END: &str = ".optloop-tmp";
 
-/// The index, locked against every other process. Dropping it puts back what was there before, unless it is kept.
+/// The index, locked against every other process. Dropping it restores its old contents, unless they are kept.
 ///
-/// libgit2 locks the index only while it writes it, which would lose what a user stages between our reading and our
-/// writing. So the lock is taken here, and libgit2 works on a copy that is then renamed to the index.
+/// libgit2 locks the index only while it writes. Anything that a user stages between our reading and our writing would
+/// be lost. So this type takes the lock, and libgit2 works on a copy that is then renamed to the index.
 pub(super) struct LockedIndex {
     path: PathBuf,
     copy: Index,
     original: Before,
     published: bool,
-    // Dropped last: what is put back is put back under the lock.
+    // Dropped last, so that the index is restored under the lock.
     lock: Lock,
 }
 
 impl LockedIndex {
-    /// Locks and reads the index of the repository or linked worktree at `git_dir`. The lock says what it is for, so that
+    /// Locks and reads the index of the repository or linked worktree at `git_dir`. The lock holds the journal, so that
     /// what a killed process leaves can be undone.
     pub(super) fn lock(git_dir: &Path, journal: &Journal) -> Result<Self, VcsError> {
         let path = git_dir.join("index");
@@ -44,7 +44,7 @@ impl LockedIndex {
         Self::under(lock, path)
     }
 
-    /// Takes over the lock of an optloop that died with it; none if there is no such lock.
+    /// Takes over the lock of an optloop that died with it. None if there is no such lock.
     pub(super) fn take_over(git_dir: &Path) -> Result<Option<(Self, Journal)>, VcsError> {
         let path = git_dir.join("index");
         let Some((lock, journal)) = Lock::take_over(&path) else { return Ok(None) };
@@ -56,7 +56,7 @@ impl LockedIndex {
         let beside = temporary(&path);
         match &original {
             Some((bytes, like)) => replace(&beside, bytes, Some(like)).map_err(VcsError::file("write", &beside))?,
-            // One that a killed process left.
+            // A killed process left this one.
             None => drop(fs::remove_file(&beside)),
         }
         let copy =
@@ -64,7 +64,7 @@ impl LockedIndex {
         Ok(Self { path, copy, original, published: false, lock })
     }
 
-    /// Returns what is staged at a path. Refuses a path that is in conflict or that collides with a folder.
+    /// Returns the blob that is staged at a path. Refuses a path that is in conflict or that collides with a folder.
     pub(super) fn staged(&self, path: &Path) -> Result<Option<Oid>, VcsError> {
         let name = path.display().to_string();
         if (1..=3).any(|stage| self.copy.get_path(path, stage).is_some()) {
@@ -82,14 +82,14 @@ impl LockedIndex {
         Ok(self.copy.get_path(path, 0).map(|entry| entry.id))
     }
 
-    /// Stages a file of the working tree, of which `id` is the blob.
+    /// Stages a file of the working tree whose blob is `id`.
     pub(super) fn stage(&mut self, workdir: &Path, path: &Path, id: Oid) -> Result<(), VcsError> {
         let file = workdir.join(path);
         let found = fs::symlink_metadata(&file).map_err(VcsError::file("look at", &file))?;
         self.copy.add(&entry(path, &found, id)).map_err(VcsError::git("stage the winner"))
     }
 
-    /// Stages that a file is removed, if it is not yet.
+    /// Stages the removal of a file, if it is not staged yet.
     pub(super) fn remove(&mut self, path: &Path) -> Result<(), VcsError> {
         match self.copy.get_path(path, 0) {
             Some(_) => self.copy.remove(path, 0).map_err(VcsError::git("stage the removal of a source")),
@@ -97,7 +97,8 @@ impl LockedIndex {
         }
     }
 
-    /// Stages what HEAD has at a path, or nothing. Git looks at the file again, for the entry does not say when it was read.
+    /// Stages HEAD's file at a path, or nothing. Git reads the file again, because the entry does not say when it was
+    /// read.
     pub(super) fn unstage(&mut self, path: &Path, head: Option<Oid>) -> Result<(), VcsError> {
         let doing = VcsError::git("unstage a winner");
         match head {
@@ -106,17 +107,17 @@ impl LockedIndex {
         }
     }
 
-    /// Returns where the lock is.
+    /// Returns the path of the lock.
     pub(super) fn lock_path(&self) -> &Path {
         &self.lock.path
     }
 
-    /// Replaces the index by what was staged.
+    /// Replaces the index with the staged copy.
     pub(super) fn publish(&mut self) -> Result<(), VcsError> {
         self.copy.write().map_err(VcsError::git("write the index"))?;
         let beside = temporary(&self.path);
-        // The old time stays on the new index. Git compares an entry's contents when its file is not older than the
-        // index; a newer time would make it trust the times of entries that were too fresh to be trusted before.
+        // The new index keeps the old time. Git compares an entry's contents when its file is not older than the index.
+        // With a newer time, git would trust the times of entries that were too fresh to be trusted before.
         let like = self.original.as_ref().map(|(_, like)| like);
         File::options()
             .write(true)
@@ -131,7 +132,7 @@ impl LockedIndex {
         Ok(())
     }
 
-    /// Keeps what was published, and unlocks.
+    /// Keeps the published index, and unlocks.
     pub(super) fn keep(mut self) {
         self.published = false;
         self.lock.stays = false;
@@ -148,10 +149,10 @@ impl Drop for LockedIndex {
 
 /// The lock file that every git respects. Dropping it removes it, and the copy made under it.
 ///
-/// One that was taken over stays until everything in its journal is undone: whoever comes next tries again.
+/// A lock that was taken over stays until everything in its journal is undone, so that a later process tries again.
 ///
-/// It holds the journal, and this process holds a lock on the file itself, which ends with the process: so another optloop can
-/// tell that a lock is one of ours and that nobody is behind it.
+/// It holds the journal, and this process holds a lock on the file itself. That lock ends with the process. So another
+/// optloop can tell that the file is ours and that its process has died.
 struct Lock {
     path: PathBuf,
     copy: PathBuf,
@@ -163,13 +164,13 @@ impl Lock {
     fn take(index: &Path, journal: &Journal) -> Result<Self, VcsError> {
         let path = index.with_extension("lock");
         let text = serde_json::to_vec(journal).map_err(VcsError::Json)?;
-        // Made beside and linked, because nobody must find it empty.
+        // Made beside and then linked, because no process may find it empty.
         let staged = index.with_file_name(format!("{STAGED}{}{STAGED_END}", std::process::id()));
         let _ = fs::remove_file(&staged);
         let made = File::create_new(&staged).and_then(|mut file| {
             file.lock()?;
             file.write_all(&text)?;
-            // Empty after a power cut, it would be another git's, which nobody removes.
+            // Empty after a power cut, it would look like another git's lock, and no optloop would remove it.
             file.sync_all()?;
             Ok(file)
         });
@@ -191,7 +192,7 @@ impl Lock {
         let mut file = File::options().read(true).write(true).open(&path).ok()?;
         let journal = Journal::read(&mut file)?;
         file.try_lock().ok()?;
-        // Somebody may have taken it over, and another one made, since it was opened.
+        // Another process may have taken it over and made a new one since it was opened.
         let same = fs::metadata(&path).ok()?.ino() == file.metadata().ok()?.ino();
         same.then(|| (Self { path, copy: temporary(index), stays: true, _held: file }, journal))
     }
@@ -199,7 +200,7 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // There is none if it was published.
+        // There is no copy if it was published.
         let _ = fs::remove_file(&self.copy);
         if self.stays {
             return;
@@ -210,7 +211,8 @@ impl Drop for Lock {
     }
 }
 
-/// Removes the journals that killed processes have left before or beside their locks. What a living process is making it has locked.
+/// Removes the journals that killed processes have left before or beside their locks. A living process holds a lock on
+/// the journal that it is making.
 pub(super) fn sweep(git_dir: &Path) {
     let beside = fs::read_dir(git_dir).into_iter().flatten().filter_map(Result::ok);
     let staged = beside.filter(|entry| {
@@ -219,15 +221,15 @@ pub(super) fn sweep(git_dir: &Path) {
         name.starts_with(STAGED.as_bytes()) && name.ends_with(STAGED_END.as_bytes())
     });
     for path in staged.map(|entry| entry.path()) {
-        // The journal of a lock that is still to be undone has a second name, so no content is lost.
+        // The journal of a lock that still has to be undone has a second name, so no contents are lost.
         if File::open(&path).is_ok_and(|file| file.try_lock().is_ok()) {
             let _ = fs::remove_file(&path);
         }
     }
 }
 
-/// Gives a file another name, at which nothing may be. Where the file system has no links it makes an empty file there instead:
-/// a lock like every other git's, which a person must remove if its process is killed.
+/// Gives a file another name, which must be free. Where the file system has no links, makes an empty file there. That
+/// is a lock like every other git's: the user must remove it if its process is killed.
 fn link(file: &Path, name: &Path) -> io::Result<()> {
     match fs::hard_link(file, name) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => File::create_new(name).map(drop),
@@ -235,7 +237,7 @@ fn link(file: &Path, name: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes an entry that says nothing of the file, so that git reads it.
+/// Makes an entry without the file's times, so that git reads the file.
 fn unread(path: &Path, id: Oid) -> IndexEntry {
     let never = IndexTime::new(0, 0);
     IndexEntry {
@@ -254,9 +256,9 @@ fn unread(path: &Path, id: Oid) -> IndexEntry {
     }
 }
 
-/// Makes an entry with the file's times and numbers, so that git sees at a glance that the file is unchanged.
+/// Makes an entry with the file's times and numbers, so that git sees at once that the file is unchanged.
 fn entry(path: &Path, found: &Metadata, id: Oid) -> IndexEntry {
-    // The index keeps the low 32 bits of everything.
+    // The index keeps the low 32 bits of each number.
     let time = |seconds: i64, nanoseconds: i64| IndexTime::new(seconds as i32, nanoseconds as u32);
     IndexEntry {
         ctime: time(found.ctime(), found.ctime_nsec()),

@@ -1,4 +1,4 @@
-//! The journal of a commit: what a later process needs to undo it.
+//! The journal of a commit, with which a later process can undo it.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -9,17 +9,17 @@ use serde::{Deserialize, Serialize};
 use super::changes::FileChange;
 use super::{Repo, files};
 
-/// What a commit is about to do, written into git's lock of the index before anything is done.
+/// A planned commit, written into git's lock of the index before any change.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Journal {
-    /// For a person who finds the file.
+    /// For a user who finds the file.
     about: String,
-    /// What it moves; it locks this and HEAD.
+    /// The reference that it moves. It locks this and HEAD.
     pub(super) reference: String,
-    /// The files that it writes, relative to the working tree, and their contents' names. Folders may have any bytes in
-    /// their names.
+    /// The files that it writes, relative to the working tree, and the ids of their contents. Folders may have any
+    /// bytes in their names.
     pub(super) files: Vec<(OsString, String)>,
-    /// The files that it removes. Journals of 0.1.0 do not have them.
+    /// The files that it removes. Journals of 0.1.0 have none.
     #[serde(default)]
     pub(super) removed: Vec<OsString>,
     /// The folders that it makes, innermost first.
@@ -27,7 +27,7 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// Says what the commit of some files with a move of a reference is about to do.
+    /// Makes the journal of a commit that changes some files and moves a reference.
     pub(super) fn of(repo: &Repo, reference: &str, changes: &[FileChange]) -> Self {
         let shown: Vec<String> = changes.iter().map(|change| change.path.display().to_string()).collect();
         let about = format!("optloop (process {}) is committing {}", std::process::id(), shown.join(" and "));
@@ -45,7 +45,7 @@ impl Journal {
         }
     }
 
-    /// Reads the journal in a lock file; none if another git made it.
+    /// Reads the journal in a lock file. None if another git made the file.
     pub(super) fn read(file: &mut File) -> Option<Self> {
         let mut text = String::new();
         file.read_to_string(&mut text).ok()?;

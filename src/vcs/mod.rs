@@ -1,10 +1,12 @@
 //! Commits a confirmed winner, and touches nothing else.
 //!
-//! A winner is two files below the project, in `kernels/variants/<device>/<workload>/`: the sidecar `<case>.json`, and the source
-//! that it names, which cases may share. A source that no sidecar of the folder names any more goes with the same commit. The
-//! commit is made of HEAD and these files, never of what the user has staged; the index gets their entries and
-//! keeps all others. Ignore rules and `.gitattributes` filters are not consulted: the bytes in the commit are those that
-//! were measured. Hooks are not run and commits are not signed, because a session must not stop for either.
+//! A winner is two files below the project, in `kernels/variants/<device>/<workload>/`: the sidecar `<case>.json`, and
+//! the source that it names. Cases may share a source. A source that no sidecar of the folder names any more is removed
+//! in the same commit.
+//!
+//! The commit consists of HEAD and these files, never of what the user has staged. The index gets their entries and
+//! keeps all others. Ignore rules and `.gitattributes` filters are not consulted: the bytes in the commit are those
+//! that were measured. Hooks are not run and commits are not signed, because a session must not stop for either.
 
 mod changes;
 mod error;
@@ -47,15 +49,15 @@ impl fmt::Display for CommitId {
     }
 }
 
-/// The git repository that a project lives in.
+/// The git repository of a project.
 pub struct Repo {
     git: Repository,
     workdir: PathBuf,
-    /// The project's folder, relative to `workdir`; empty if it is the same.
+    /// The project's folder, relative to `workdir`. Empty if it is the same.
     project: PathBuf,
 }
 
-/// HEAD, locked: nobody else can move it, so that nothing has to be compared or tried again.
+/// HEAD, locked. No other process can move it, so nothing has to be compared or tried again.
 struct LockedHead<'a> {
     locks: Transaction<'a>,
     /// The branch, or `HEAD` where it is detached.
@@ -64,11 +66,11 @@ struct LockedHead<'a> {
     commit: Option<Commit<'a>>,
 }
 
-/// Makes libgit2 flush every object and reference to the disk before it gives it its name. The store's row of a commit is flushed,
-/// too, and must not outlive the commit in a power cut.
+/// Makes libgit2 flush every object and reference to the disk before naming it. The store flushes its row of a commit,
+/// too. That row must not outlive the commit in a power cut.
 ///
-/// libgit2 asks the repository's configuration when it first reads or writes an object, so this comes before. The file is
-/// read here and then gone: no other git sees it.
+/// libgit2 reads the repository's configuration when it first reads or writes an object, so this comes first. The file
+/// is read here and then removed: no other git sees it.
 fn flush(git: &Repository) -> Result<(), VcsError> {
     let made = tempfile::NamedTempFile::new().and_then(|mut file| {
         file.write_all(b"[core]\n\tfsyncObjectFiles = true\n")?;
@@ -81,7 +83,7 @@ fn flush(git: &Repository) -> Result<(), VcsError> {
 }
 
 impl Repo {
-    /// Finds the repository around a project's folder.
+    /// Returns the repository around a project's folder.
     pub fn discover(project_dir: &Path) -> Result<Self, VcsError> {
         let resolve = |path: &Path| path.canonicalize().map_err(VcsError::file("find", path));
         let project_dir = resolve(project_dir)?;
@@ -96,21 +98,21 @@ impl Repo {
         Ok(Self { project: project.to_owned(), git, workdir })
     }
 
-    /// Returns the commit that HEAD stands on; none before the first one.
+    /// Returns HEAD's commit. None before the first one.
     pub fn head(&self) -> Option<CommitId> {
         let commit = self.git.head().ok()?.peel_to_commit().ok()?;
         Some(CommitId(commit.id().to_string()))
     }
 
-    /// Commits a winner onto HEAD, and returns the commit; returns HEAD itself if it already holds the same files.
+    /// Commits a winner onto HEAD and returns the commit. Returns HEAD itself if it already holds the same files.
     ///
-    /// A file of the winner that the user has edited or staged is never overwritten. On any error, files, index and
-    /// HEAD are as they were. What a process killed half-way has left is undone first.
+    /// A file of the winner that the user has edited or staged is never overwritten. After any error, the files, the
+    /// index and HEAD are as they were. Leftovers of a process that was killed half-way are undone first.
     pub fn commit_winner(&self, winner: &Winner) -> Result<CommitId, VcsError> {
         self.check_idle()?;
         self.recover()?;
         let reference = self.head_reference().map_err(VcsError::git("read HEAD"))?;
-        // The journal comes before the locks, and what it says must still hold under them.
+        // The journal comes before the locks, and must still be true under them.
         let planned = self.changes(winner, &self.tree_of(self.head_commit()?.as_ref())?)?;
         let mut index = LockedIndex::lock(self.git.path(), &Journal::of(self, &reference, &planned))?;
         let head = self.lock_head()?;
@@ -130,8 +132,8 @@ impl Repo {
             return Ok(CommitId(commit.id().to_string()));
         }
 
-        // An object that nothing refers to yet. The files go before the index, which records their times; the
-        // reference goes last, because it is the one step that makes the commit.
+        // Nothing refers to this object yet. The files go before the index, which records their times. The reference
+        // goes last, because that step alone makes the commit.
         let commit = self.commit(winner, &tree, head.commit.as_ref())?;
         let mut written = Written::default();
         for FileChange { path, after } in &changes {
@@ -186,7 +188,7 @@ impl Repo {
         Ok(LockedHead { locks, reference, commit })
     }
 
-    /// Returns the commit that HEAD stands on; none before the first one of a branch.
+    /// Returns HEAD's commit. None before the first commit of a branch.
     fn head_commit(&self) -> Result<Option<Commit<'_>>, VcsError> {
         match self.git.head().and_then(|head| head.peel_to_commit()) {
             Ok(commit) => Ok(Some(commit)),
@@ -195,7 +197,7 @@ impl Repo {
         }
     }
 
-    /// Returns the name of the reference that a commit moves, which need not exist yet.
+    /// Returns the name of the reference that a commit moves. It need not exist yet.
     fn head_reference(&self) -> Result<String, git2::Error> {
         match self.git.head() {
             Ok(head) => Ok(head.name()?.to_owned()),
@@ -216,7 +218,8 @@ impl Repo {
             .map_err(VcsError::git("read the tree of HEAD"))
     }
 
-    /// Refuses to replace what is not HEAD's. What already is the winner's is fine: a killed process left it.
+    /// Refuses to replace a file that differs from HEAD's. A file that already is the winner's is fine: a killed
+    /// process left it.
     fn check_untouched(&self, change: &FileChange, base: &Tree<'_>, index: &LockedIndex) -> Result<(), VcsError> {
         let edited = |how| Err(VcsError::Edited { path: change.path.display().to_string(), change: how });
         let head = base.get_path(&change.path).ok().map(|entry| entry.id());
@@ -228,7 +231,7 @@ impl Repo {
         let Some((bytes, _)) = files::read(&path).map_err(VcsError::file("read", &path))? else {
             return if head.is_some() && change.after.is_some() { edited("is deleted") } else { Ok(()) };
         };
-        // A checkout may have turned every LF into CRLF (core.autocrlf), which is no edit.
+        // A checkout may have turned every LF into CRLF (core.autocrlf). That is no edit.
         let with_lf = String::from_utf8_lossy(&bytes).replace("\r\n", "\n");
         for contents in [&bytes, with_lf.as_bytes()] {
             let id = Oid::hash_object(ObjectType::Blob, contents).map_err(VcsError::git("hash a file"))?;
@@ -261,12 +264,12 @@ impl Repo {
         create().map_err(VcsError::git("create the commit"))
     }
 
-    /// Returns the user's identity, or optloop's own where none is configured.
+    /// Returns the user's identity, or optloop's own if none is configured.
     fn signature(&self) -> Result<Signature<'_>, git2::Error> {
         self.git.signature().or_else(|_| Signature::now("optloop", "optloop@localhost"))
     }
 
-    /// Moves HEAD, or the branch that it is on, to the commit.
+    /// Moves HEAD, or its branch, to the commit.
     fn advance(&self, mut head: LockedHead<'_>, commit: Oid, summary: &str) -> Result<(), VcsError> {
         self.signature()
             .and_then(|who| {

@@ -1,4 +1,4 @@
-//! What an optloop that was killed in the middle of a commit has left, and how that is undone.
+//! Undoes the leftovers of an optloop that was killed in the middle of a commit.
 
 use std::fs;
 use std::path::Path;
@@ -11,8 +11,8 @@ use super::files;
 use super::index::{self, LockedIndex};
 
 impl Repo {
-    /// Undoes what an optloop that was killed in the middle of a commit has left: locks, and files that no commit holds. What
-    /// others have left, it leaves.
+    /// Undoes the leftovers of an optloop that was killed in the middle of a commit: locks, and files that no commit
+    /// holds. Leaves everything of other programs.
     pub fn recover(&self) -> Result<(), VcsError> {
         index::sweep(self.git.path());
         let Some((mut index, journal)) = LockedIndex::take_over(self.git.path())? else { return Ok(()) };
@@ -20,7 +20,7 @@ impl Repo {
         let locks =
             [self.git.path().join("HEAD.lock"), self.git.commondir().join(format!("{}.lock", journal.reference))];
         for lock in &locks {
-            // One that is older than the journal is another git's.
+            // A lock that is older than the journal is another git's.
             let taken = fs::metadata(lock).and_then(|found| found.modified());
             if matches!((&since, taken), (Ok(since), Ok(taken)) if taken >= *since) {
                 fs::remove_file(lock).map_err(VcsError::file("remove", lock))?;
@@ -44,7 +44,7 @@ impl Repo {
         }
         for path in &journal.removed {
             let path = Path::new(path);
-            // Where HEAD has it no more, it was committed.
+            // If HEAD no longer has the file, its removal was committed.
             let Some(base) = head.as_ref().and_then(|tree| tree.get_path(path).ok()).map(|entry| entry.id()) else {
                 continue;
             };
@@ -57,7 +57,7 @@ impl Repo {
             }
         }
         for folder in &journal.folders {
-            // One in which something is stays.
+            // A folder that is not empty stays.
             let _ = fs::remove_dir(self.workdir.join(folder));
         }
         index.publish()?;
@@ -65,7 +65,7 @@ impl Repo {
         Ok(())
     }
 
-    /// Makes a file what HEAD says, if it still is what was written.
+    /// Restores HEAD's version of a file, if the file still is what was written.
     fn put_back(&self, path: &Path, written: Oid, base: Option<Oid>) -> Result<(), VcsError> {
         let file = self.workdir.join(path);
         let Some((bytes, _)) = files::read(&file).map_err(VcsError::file("read", &file))? else { return Ok(()) };
@@ -79,7 +79,7 @@ impl Repo {
         }
     }
 
-    /// Writes a file of HEAD.
+    /// Writes HEAD's version of a file.
     fn restore(&self, file: &Path, base: Oid) -> Result<(), VcsError> {
         let blob = self.git.find_blob(base).map_err(VcsError::git("read a file of HEAD"))?;
         files::replace(file, blob.content(), None).map_err(VcsError::file("write", file))

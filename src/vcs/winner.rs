@@ -1,4 +1,4 @@
-//! A confirmed winner, and what its commit message says of it.
+//! A confirmed winner, and its commit message.
 
 use std::fmt::Write;
 
@@ -13,7 +13,8 @@ use crate::domain::variant::show_params;
 
 /// A confirmed winner, ready to be committed.
 ///
-/// Case, device, time source and the figures after are those of the sidecar, so that message and file cannot differ.
+/// The case, the device, the time source and the new figures come from the sidecar, so the message and the file cannot
+/// differ.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Winner {
     /// The kind of device to which it belongs.
@@ -22,13 +23,13 @@ pub struct Winner {
     pub workload: String,
     /// The text of its source.
     pub source: String,
-    /// How to launch it and what was found. It names the file for the source.
+    /// Its launch and its results. It names the file of the source.
     pub sidecar: Sidecar,
     /// The time of the incumbent that it replaces, if there is one.
     pub previous: Option<Figures>,
-    /// That time over the winner's, if the two were timed in turns in one run.
+    /// That time over the winner's, if one run sampled both in turns.
     pub speedup: Option<Ratio>,
-    /// The time of what a user would use instead, if there is one of the same source.
+    /// The baseline's time, if there is one of the same time source.
     pub baseline: Option<BaselineTime>,
     /// The session that found it.
     pub session: SessionId,
@@ -75,7 +76,7 @@ impl Winner {
     /// Returns the first line of the commit message.
     pub fn summary(&self) -> String {
         let after = self.after().median_us;
-        // A measured time needs no mark: it is what a reader expects.
+        // A measured time needs no mark, since readers expect it.
         let unit = match self.time_source() {
             TimeSource::Measured => "us",
             TimeSource::Modelled => "us modelled",
@@ -157,12 +158,12 @@ impl Figures {
     }
 }
 
-/// Shows a ratio with its interval. Comparisons part what differs by less than 1%.
+/// Formats a ratio with its interval. Comparisons resolve differences below 1%.
 fn ratio(estimate: f64, lo: f64, hi: f64) -> String {
     format!("{estimate:.3}x, 95% interval {lo:.3} to {hi:.3}")
 }
 
-/// Shows microseconds with four significant digits or more: medians repeat to about 0.1%.
+/// Formats microseconds with four significant digits or more. Medians repeat to about 0.1%.
 fn us(value: f64) -> String {
     match value {
         100.0.. => format!("{value:.1}"),

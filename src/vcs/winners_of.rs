@@ -1,4 +1,4 @@
-//! The winners that a commit has brought.
+//! The winners of a commit.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use super::{CommitId, Repo, VcsError};
 use crate::domain::device::DeviceKey;
 use crate::domain::ids::CaseName;
 
-/// A winner as it stands in a commit.
+/// A winner in a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WinnerInCommit {
     /// The path of its sidecar, relative to the repository.
@@ -22,13 +22,13 @@ pub struct WinnerInCommit {
     pub source: Option<String>,
     /// The text of the sidecar.
     pub sidecar: String,
-    /// The text of the workload's file, as it was then.
+    /// The text of the workload's file at that commit.
     pub workload_file: Option<String>,
 }
 
 impl Repo {
-    /// Returns the commit that a name stands for, and the winners that it added or changed: those whose source or sidecar is
-    /// not its first parent's.
+    /// Returns the commit of a name, and the winners that it added or changed. Those are the winners whose source or
+    /// sidecar differs from its first parent's.
     pub fn winners_of(&self, name: &str) -> Result<(CommitId, Vec<WinnerInCommit>), VcsError> {
         let commit = self
             .git
@@ -55,7 +55,7 @@ impl Repo {
         Ok(sidecars.filter_map(|sidecar| self.winner_in(&tree, &sidecar, &changed)).collect())
     }
 
-    /// Tells whether a folder is of winners, in the layout of this version or of 0.1.0: history does not change.
+    /// Returns whether a folder holds winners, in this version's layout or that of 0.1.0. History does not change.
     fn holds_winners(&self, folder: &Path) -> bool {
         let inside = folder.strip_prefix(self.project.join("kernels")).ok();
         let parts: Option<Vec<&str>> = inside.and_then(|inside| inside.iter().map(|part| part.to_str()).collect());
@@ -66,7 +66,7 @@ impl Repo {
         }
     }
 
-    /// Reads the winner of a sidecar, if it or its source has changed.
+    /// Reads the winner of a sidecar, if the sidecar or its source has changed.
     fn winner_in(&self, tree: &Tree<'_>, sidecar: &Path, changed: &BTreeSet<PathBuf>) -> Option<WinnerInCommit> {
         let source = self.source_of(tree, sidecar);
         if !changed.contains(sidecar) && !source.as_ref().is_some_and(|source| changed.contains(source)) {

@@ -1,4 +1,4 @@
-//! The same comparison, held several times: how far the medians spread, and how often a winner was called.
+//! Repeats of one comparison: the spread of the medians, and how often it had a winner.
 
 use std::io::{self, Write};
 
@@ -18,7 +18,7 @@ pub(in crate::cli) struct Repeats {
     pub(in crate::cli) comparisons: Vec<Comparison>,
 }
 
-/// What a participant did over all repeats.
+/// A participant's results over all repeats.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(in crate::cli) struct Spread {
     case: CaseName,
@@ -39,7 +39,7 @@ pub(in crate::cli) struct Spread {
 }
 
 impl Repeats {
-    /// Returns what every participant did that was in all of the comparisons. Nothing for a single comparison.
+    /// Returns the results of every participant that was in all comparisons. Empty for a single comparison.
     pub(in crate::cli) fn spreads(&self) -> Vec<Spread> {
         let fewest = self.comparisons.iter().map(|comparison| comparison.participants.len()).min().unwrap_or(0);
         if self.comparisons.len() < 2 {
@@ -76,7 +76,7 @@ impl Repeats {
         })
     }
 
-    /// Prints a comparison, or what several of them have in common.
+    /// Prints a comparison, or the summary of several.
     pub(in crate::cli) fn print(&self, out: &mut impl Write) -> io::Result<()> {
         let [comparison] = &self.comparisons[..] else { return self.print_spreads(out) };
         measured::print(comparison, out)

@@ -1,4 +1,4 @@
-//! One side of a comparison: what a person calls a recorded time, and where it stands.
+//! One side of a comparison: the user's name for a recorded time, and where the time is.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ use crate::domain::sidecar::{self, Sidecar};
 use crate::files;
 use crate::store::Store;
 
-/// What a person asked for.
+/// The user's name for a recorded time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Side {
     /// An iteration of a session.
@@ -37,12 +37,12 @@ pub(super) enum Side {
 pub(super) struct Recorded {
     /// The time with its conditions.
     pub(super) figure: Figure,
-    /// Samples that it rests on, also where they are lost.
+    /// The number of samples behind it, even if they are lost.
     pub(super) samples: usize,
 }
 
 impl Side {
-    /// Reads what a person wrote.
+    /// Parses the user's text.
     pub(super) fn parse(text: &str, project: &Project) -> anyhow::Result<Self> {
         if let Ok(iteration) = text.parse() {
             return Ok(Self::Iteration(iteration));
@@ -74,12 +74,12 @@ impl Side {
         one_of(&committed, &format!("`{text}` has no committed winner in kernels/variants/"), text, project)
     }
 
-    /// Tells whether it is in the store rather than in a file.
+    /// Returns whether the time is in the store rather than in a file.
     pub(super) fn is_stored(&self) -> bool {
         !matches!(self, Self::Sidecar(_))
     }
 
-    /// Returns the session that it belongs to; none for a file.
+    /// Returns its session. None for a file.
     pub(super) async fn session(&self, store: &Store) -> anyhow::Result<Option<SessionId>> {
         match self {
             Self::Iteration(id) => Ok(Some(store.iteration(*id).await?.iteration.session)),
@@ -88,7 +88,7 @@ impl Side {
         }
     }
 
-    /// Finds it among the participants of a comparison.
+    /// Returns its participant in a comparison.
     pub(super) fn find<'a>(&self, comparison: &'a Comparison) -> Option<&'a Participant> {
         comparison.participants.iter().find(|participant| match self {
             Self::Iteration(id) => participant.iteration == Some(*id) && participant.role != Role::Control,
@@ -97,7 +97,7 @@ impl Side {
         })
     }
 
-    /// Reads the time. The store is there if [`Self::is_stored`].
+    /// Reads the time. There is a store if [`Self::is_stored`].
     pub(super) async fn read(
         &self,
         case: Option<&str>,
@@ -113,7 +113,7 @@ impl Side {
     }
 }
 
-/// Takes the only sidecar, or says what to write instead.
+/// Returns the only sidecar. The error says what to write instead.
 fn one_of(sidecars: &[PathBuf], none: &str, text: &str, project: &Project) -> anyhow::Result<Side> {
     match sidecars {
         [] => Err(usage_sentence(none)),
@@ -141,7 +141,7 @@ async fn iteration(id: IterationId, case: Option<&str>, project: &Project, store
     Ok(Recorded { figure: Figure { conditions, name, timing: timing.clone() }, samples })
 }
 
-/// Returns the case to compare an iteration on: the one that was asked for, or its only one.
+/// Returns the case on which to compare an iteration: the requested one, or its only one.
 fn timed_case<'a>(iteration: &'a IterationRecord, asked: Option<&str>) -> anyhow::Result<&'a CaseRecord> {
     let timed: Vec<_> = iteration.measurements.iter().filter(|found| found.best_timing().is_some()).collect();
     let names = timed.iter().map(|found| found.case.as_str());
@@ -191,7 +191,7 @@ fn conditions(
         workload: session.workload.clone(),
         case: case.into(),
         dims,
-        // A workload's dtype is part of what it is: the store does not repeat it.
+        // The dtype belongs to the workload, so the store does not repeat it.
         dtype: project.workload(&session.workload).map_err(usage)?.dtype,
         device: session.device.clone(),
         regime,
@@ -226,8 +226,8 @@ fn from_sidecar(path: &Path, project: &Project) -> anyhow::Result<Recorded> {
     Ok(Recorded { figure: Figure { conditions, name, timing: found.timing() }, samples: found.samples })
 }
 
-/// Finds the dimensions of a winner of the first release, whose sidecar gives the shapes of its tensors only: those of its
-/// case, if the case still has these shapes.
+/// Returns the dimensions of a winner of the first release. Its sidecar gives only the shapes of its tensors, so the
+/// case must still have these shapes.
 fn dims_by_name(sidecar: &Sidecar, workload: &str, shown: &str, project: &Project) -> anyhow::Result<Dims> {
     let name = &sidecar.measurement.case;
     let workload = project.workload(workload).map_err(usage)?;
@@ -242,7 +242,7 @@ fn dims_by_name(sidecar: &Sidecar, workload: &str, shown: &str, project: &Projec
     })
 }
 
-/// Shows a path as a person would write it in the project.
+/// Returns a path relative to the project.
 fn show(path: &Path, project: &Project) -> String {
     path.strip_prefix(project.root()).unwrap_or(path).display().to_string()
 }

@@ -1,4 +1,4 @@
-//! What a report says of a case.
+//! The part of a report on one case.
 
 use serde::Serialize;
 
@@ -8,7 +8,7 @@ use crate::domain::machine::MachineSummary;
 use crate::domain::profile::Profile;
 use crate::domain::regime::Regime;
 
-/// What was reached on a case.
+/// The results on a case.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Case {
     /// Name.
@@ -19,25 +19,25 @@ pub struct Case {
     pub best_us: Option<f64>,
     /// 95% interval of that time's median, low and high.
     pub best_ci_us: Option<[f64; 2]>,
-    /// Whether that time comes from a confirmation on fresh inputs.
+    /// Whether that time comes from a confirmation on held-out inputs.
     pub confirmed: bool,
     /// State of the caches in which it was timed.
     pub regime: Option<Regime>,
-    /// What a user would use instead.
+    /// The baseline.
     pub baseline: Option<Baseline>,
     /// `ratio_to_start.estimate`.
     pub speedup_over_start: Option<f64>,
-    /// The start's time over the best one; null where the two may not be compared.
+    /// The start's time over the best one. Null if the two may not be compared.
     pub ratio_to_start: Option<Ratio>,
     /// `ratio_to_baseline.estimate`.
     pub speedup_over_baseline: Option<f64>,
-    /// The baseline's time over the best one; null where the two may not be compared.
+    /// The baseline's time over the best one. Null if the two may not be compared.
     pub ratio_to_baseline: Option<Ratio>,
-    /// No correct kernel on the device is faster; null if the workload no longer has the case.
+    /// No correct kernel on the device is faster than this. Null if the workload no longer has the case.
     pub floor_us: Option<f64>,
     /// The best variant.
     pub variant: Option<Variant>,
-    /// The iteration that brought it.
+    /// The iteration that measured it.
     pub iteration: Option<IterationId>,
     /// Its commit.
     pub commit: Option<String>,
@@ -51,42 +51,42 @@ pub struct Case {
     pub ctas: Option<u64>,
     /// Streaming multiprocessors to fill.
     pub sms: u32,
-    /// The comparison that gave the time of the best variant; null where it was timed alone.
+    /// The comparison that gave the time of the best variant. Null where it was timed alone.
     pub comparison: Option<Comparison>,
-    /// What a virtual GPU counted of the best variant; null where times are measured.
+    /// The counts of a virtual GPU for the best variant. Null where times are measured.
     pub profile: Option<Profile>,
 }
 
-/// A time over the best variant's: above 1, the best variant is the faster.
+/// A time over the best variant's. Above 1, the best variant is faster.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Ratio {
     /// The estimate.
     pub estimate: f64,
-    /// Lower end of its 95% interval; null where a side that was timed alone has too few samples for one.
+    /// Lower end of its 95% interval. Null if a side that was timed alone has too few samples.
     pub lo: Option<f64>,
     /// Upper end.
     pub hi: Option<f64>,
-    /// Whether the two were timed in turns in one run; if not, whatever changed on the machine in between is in the estimate and
-    /// not in the interval.
+    /// Whether one run sampled both in turns. If not, changes of the machine in between are in the estimate and not in
+    /// the interval.
     pub paired: bool,
 }
 
-/// What there is to know of the comparison behind a case's figures.
+/// The comparison behind a case's figures.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
-    /// `final`, held when the iterations were over, or `confirmation`.
+    /// `final`, held after the iterations, or `confirmation`.
     pub kind: &'static str,
     /// Samples of the best variant in the rounds that count.
     pub samples: u64,
     /// Rounds that count: a group of samples of each participant.
     pub rounds: u64,
-    /// Rounds thrown away because the GPU was throttled.
+    /// Rounds discarded because the GPU was throttled.
     pub discarded_rounds: u64,
-    /// How far from 1 the interval of the challenger over itself reaches (A/A control); null without a control.
+    /// The distance from 1 of the challenger's interval over itself (A/A control). Null without a control.
     pub noise: Option<f64>,
-    /// What the GPU was doing while it ran the best variant.
+    /// The state of the GPU while it ran the best variant.
     pub machine: Option<MachineSummary>,
-    /// What it was doing while it ran the baseline.
+    /// The state of the GPU while it ran the baseline.
     pub baseline_machine: Option<MachineSummary>,
     /// Energy of one execution of the best variant.
     pub energy_j: Option<f64>,
@@ -94,14 +94,14 @@ pub struct Comparison {
     pub baseline_energy_j: Option<f64>,
     /// Other processes that were on the GPU.
     pub others: Vec<String>,
-    /// Of a final, the other variants that were within the noise of the best before it.
+    /// For a final: the other variants that were within the noise of the earlier best.
     pub near_ties: Vec<NearTie>,
 }
 
-/// A variant that was too near to the best for a single measurement to part them.
+/// A variant that was too close to the best for a single measurement to separate them.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct NearTie {
-    /// The iteration that brought it.
+    /// The iteration that measured it.
     pub iteration: Option<IterationId>,
     /// Its family and the hash of its source.
     pub name: String,
@@ -111,25 +111,25 @@ pub struct NearTie {
     pub ratio: Option<Ratio>,
 }
 
-/// What a user would use instead, on a case.
+/// A baseline on a case.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Baseline {
-    /// What was timed.
+    /// Its name.
     pub name: String,
     /// Its time.
     pub us: f64,
     /// 95% interval of the time's median, low and high; null for fewer than three samples.
     pub ci_us: Option<[f64; 2]>,
-    /// Whether it is the workload's reference kernel, for want of anything that a user would use.
+    /// Whether it is the workload's initial kernel, because there is no other baseline.
     pub is_initial_kernel: bool,
 }
 
-/// A baseline as it was timed on a case before the first iteration.
+/// A baseline's time on a case before the first iteration.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TimedBaseline {
     /// The case.
     pub case: CaseName,
-    /// What was timed.
+    /// Its name.
     pub name: String,
     /// State of the caches.
     pub regime: Regime,
@@ -137,19 +137,20 @@ pub struct TimedBaseline {
     pub us: f64,
     /// 95% interval of the time's median, low and high; null for fewer than three samples.
     pub ci_us: Option<[f64; 2]>,
-    /// Its time without a graph, the host's work with it.
+    /// Its time without a graph, including the host's work.
     pub eager_us: Option<f64>,
     /// Its error over the whole output.
     pub relative_l2: Option<f64>,
 }
 
-/// How the times of winners changed from screening to their comparison, over all of them.
+/// How the times of winners changed from screening to their comparison, over all winners.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct WinnersCurse {
-    /// Winners that were held in a comparison.
+    /// Winners that had a comparison.
     pub winners: u64,
-    /// Median of the time in the comparison over the time in screening: above 1, they had looked faster than they are.
+    /// Median of the time in the comparison over the time in screening. Above 1, winners looked faster in screening
+    /// than they are.
     pub median: f64,
-    /// The largest of them.
+    /// The largest of these ratios.
     pub worst: f64,
 }

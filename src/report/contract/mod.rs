@@ -26,17 +26,17 @@ pub struct Report {
     pub schema: &'static str,
     /// The session.
     pub session: Session,
-    /// Where it ran.
+    /// The machine and the software.
     pub environment: Environment,
     /// Every selected case, in the workload's order. Figures that do not exist are null.
     pub cases: Vec<Case>,
-    /// Everything that was timed as a baseline before the first iteration, the fastest of each case first.
+    /// All baselines that were timed before the first iteration, the fastest of each case first.
     pub baselines: Vec<TimedBaseline>,
     /// How the times of winners changed from screening to their comparison; null without one.
     pub winners_curse: Option<WinnersCurse>,
     /// `total`, `unfinished`, and a count per kind of outcome.
     pub iterations: IndexMap<&'static str, u64>,
-    /// How many wrong or cheating variants each check caught; those that caught none are left out.
+    /// How many wrong or cheating variants each check caught. Checks that caught none are left out.
     pub caught: IndexMap<&'static str, u64>,
     /// The first correct variant of each case and every confirmed improvement, oldest first.
     pub wins: Vec<Win>,
@@ -44,7 +44,7 @@ pub struct Report {
     pub hypotheses: Vec<Claim>,
     /// How well the predictions held.
     pub predictions: Predictions,
-    /// What stands out in the times, a line per rule and family. Empty when nothing does.
+    /// What stands out in the times, a line for each rule and family. Empty if there is nothing.
     pub findings: Vec<Finding>,
     /// How exact the best variant of each case is.
     pub correctness: Vec<Exactness>,
@@ -61,13 +61,13 @@ pub struct Report {
 pub struct Session {
     /// Number.
     pub id: SessionId,
-    /// Where it stands.
+    /// Its status.
     pub status: Status,
     /// Why it ended.
     pub stop_reason: Option<String>,
     /// Name of the workload.
     pub workload: String,
-    /// Who suggested variants.
+    /// Name of the proposer.
     pub proposer: String,
     /// Seed of the proposer's random choices.
     pub seed: u64,
@@ -81,13 +81,13 @@ pub struct Session {
     pub ended_at: Option<String>,
     /// Wall time allowed.
     pub budget_s: f64,
-    /// How often it went on after it had ended without being finished.
+    /// How often it was resumed before it was finished.
     pub resumptions: u64,
     /// Wall time used; null while it runs.
     pub wall_s: Option<f64>,
     /// Seconds for which the device was held.
     pub gpu_s: f64,
-    /// What it cost, device and language models.
+    /// Its cost in US dollars, for the device and language models.
     pub cost_usd: f64,
 }
 
@@ -110,7 +110,7 @@ pub struct Environment {
     pub torch: Option<String>,
     /// Operating system and CPU of the host.
     pub host: String,
-    /// Where the ceilings behind floors and shares come from.
+    /// The source of the ceilings behind floors and shares.
     pub peaks_source: String,
 }
 
@@ -128,7 +128,7 @@ pub struct Variant {
 /// A start or a confirmed improvement on a case.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Win {
-    /// The iteration that brought it.
+    /// The iteration that measured it.
     pub iteration: IterationId,
     /// The case.
     pub case: CaseName,
@@ -140,21 +140,21 @@ pub struct Win {
     pub us: f64,
     /// 95% interval of the time's median; null for fewer than three samples.
     pub ci_us: Option<[f64; 2]>,
-    /// The time of the incumbent it replaced over its own; null for a start.
+    /// The time of the replaced incumbent over its own. Null for a start.
     pub speedup: Option<f64>,
-    /// The same with its interval, where the two were timed in one run.
+    /// The same with its interval, if one run timed both.
     pub ratio: Option<Ratio>,
-    /// What was claimed before the experiment.
+    /// The claim, made before the experiment.
     pub claim: String,
     /// The predicted speed-up, if the claim was about this case.
     pub predicted: Option<[f64; 2]>,
-    /// What became of the claim.
+    /// The score of the claim.
     pub score: Option<Score>,
     /// The commit.
     pub commit: Option<String>,
 }
 
-/// A claim and what became of it.
+/// A claim and its score.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Claim {
     /// The iteration that tested it.
@@ -163,17 +163,17 @@ pub struct Claim {
     pub case: CaseName,
     /// What was expected to help, and why.
     pub claim: String,
-    /// What it rests on.
+    /// The evidence for it.
     pub evidence: String,
     /// The predicted speed-up, low and high.
     pub predicted: [f64; 2],
-    /// The speed-up found.
+    /// The actual speed-up.
     pub actual: Option<f64>,
     /// `confirmed`, `exceeded`, `refuted`, `untested`; null if the iteration never ended.
     pub verdict: Option<Score>,
 }
 
-/// How many claims ended how.
+/// The number of claims by score.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Predictions {
     /// In the predicted range.
@@ -195,7 +195,7 @@ pub struct Finding {
     pub family: String,
     /// Iterations that show it.
     pub iterations: u64,
-    /// What was seen in the worst of them.
+    /// The observation in the worst of them.
     pub evidence: String,
 }
 
@@ -212,7 +212,8 @@ pub struct Exactness {
     pub rows_checked: Option<u64>,
     /// Rows of the output.
     pub rows: Option<u64>,
-    /// The smaller dimensions on which it was checked, where the case is too much work for a virtual GPU; else null.
+    /// The smaller dimensions on which it was checked, where the case is too much work for a virtual GPU. Null
+    /// otherwise.
     pub checked_on: Option<Dims>,
 }
 
@@ -227,7 +228,7 @@ pub struct Committed {
     pub case: CaseName,
 }
 
-/// What was spent, and what all sessions up to this one spent.
+/// What this session spent, and what all sessions up to it spent.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Cost {
     /// This session.
@@ -245,7 +246,7 @@ pub struct LedgerRow {
     pub session: SessionId,
     /// Name of the workload.
     pub workload: String,
-    /// Where it stands.
+    /// Its status.
     pub status: Status,
     /// Whether its times are measured or modelled.
     pub time_source: TimeSource,

@@ -6,7 +6,7 @@ use crate::domain::ids::IterationId;
 use crate::domain::record::Final;
 use crate::store::testing::{comparison, participant};
 
-/// What the best variant of the first case and its second best were held against, each in its own confirmation.
+/// Makes confirmations of the first case's best and second best variants, each with its own comparison.
 fn confirmed() -> SessionRecord {
     let mut record = record();
     let held = |sides: [(IterationId, f64); 2]| {
@@ -29,7 +29,7 @@ fn confirmed() -> SessionRecord {
     record
 }
 
-/// A final that takes the case from iteration 3 to iteration 2, with which it is level.
+/// Makes a final that moves the case from iteration 3 to iteration 2, its near tie.
 fn settled() -> SessionRecord {
     let mut record = confirmed();
     let sides: Vec<Participant> = vec![
@@ -238,7 +238,7 @@ fn without_pytorch_the_report_says_what_the_baseline_is() {
     assert!(markdown.contains(said), "{markdown}");
 }
 
-/// The first iteration is that of the reference's seed.
+/// The first iteration measures the initial kernel in its default configuration.
 #[test]
 fn an_initial_kernel_that_stood_for_the_baseline_in_a_comparison_is_called_so() {
     let mut record = confirmed();

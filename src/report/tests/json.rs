@@ -1,11 +1,11 @@
-//! The whole report, for programs.
+//! The whole report as JSON.
 
 use super::*;
 
 #[test]
 fn a_session_is_told_to_programs_as_json() {
     let mut report = report(&record());
-    // One of each kind of row is enough to show the contract.
+    // One row of each kind is enough to show the contract.
     report.hypotheses.drain(2..);
     report.wins.drain(1..);
     insta::assert_snapshot!(report.to_json().unwrap(), @r#"

@@ -1,4 +1,4 @@
-//! The whole report, for people.
+//! The whole report as Markdown.
 
 use super::*;
 

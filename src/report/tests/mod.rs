@@ -1,4 +1,4 @@
-//! A hand-made session and the report that it makes.
+//! A synthetic session and its report.
 
 mod comparisons;
 mod json;
@@ -109,7 +109,7 @@ fn found(case: &str, us: f64, verdict: Verdict, speedup: Option<f64>, commit: Op
         ctas: Some(2),
         comparison: None,
         profile: None,
-        // The screening is luckier than the confirmation, which is the one to report.
+        // The screened time is faster than the confirmed one, which is the one to report.
         screening: Some(timing(if confirmed { us * 0.9 } else { us })),
         confirmation: confirmed.then(|| timing(us)),
         verdict: Some(verdict),
@@ -118,7 +118,7 @@ fn found(case: &str, us: f64, verdict: Verdict, speedup: Option<f64>, commit: Op
     }
 }
 
-/// Two wins in a row on one case, a start without a win on another, and nothing correct on the third.
+/// Makes two wins in a row on one case, a start without a win on another, and nothing correct on the third.
 fn record() -> SessionRecord {
     let message = "all zeros".to_owned();
     let wrong = Outcome::Wrong { case: "b16h8s512".into(), check: Check::Accuracy, message };

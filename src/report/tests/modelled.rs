@@ -10,7 +10,7 @@ fn modelled_times_say_so() {
     assert!(markdown.contains("**modelled**") && !markdown.contains("µs, measured"), "{markdown}");
 }
 
-/// What was counted explains the time, and what was not executed is owned up to.
+/// The counts explain the time. The report says what was not executed.
 #[test]
 fn what_a_virtual_gpu_counted_is_told_of_the_best_variants() {
     let mut record = record();

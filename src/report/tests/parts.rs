@@ -1,4 +1,4 @@
-//! Parts of a report that are there for a reason only.
+//! Parts of a report that appear only with a reason.
 
 use super::*;
 
@@ -12,7 +12,7 @@ fn the_start_of_a_session_is_reported_without_figures() {
     assert!(report.to_markdown().unwrap().contains("No variant was correct."));
 }
 
-/// The worst evidence stands for a family, and the section is not there when nothing was found.
+/// A family shows its worst evidence. Without findings there is no section.
 #[test]
 fn what_a_diagnosis_found_is_told_once_a_family() {
     let finding = |iteration, family: &str, severity| Finding {

@@ -6,7 +6,7 @@ use crate::session::synthetic::{CASES, Told, setup};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What is decided so many seconds after the start, with so many proposals under way.
+/// Returns the decision at a time, in seconds after the start, with some proposals under way.
 fn at(told: &Told, seconds: u64, proposals: usize) -> Action {
     next_action(&told.state, &Phase::Search, &moment(seconds, proposals))
 }
@@ -82,7 +82,7 @@ fn a_part_of_the_time_is_kept_for_the_finals() {
 fn the_best_candidate_is_confirmed_once_nothing_faster_has_come_for_a_while() {
     let mut told = with_start(Told::new(setup()));
     let fastest = told.screened(1, Purpose::Screening, [50, 100]);
-    // Two compile ahead, and twice as many iterations must pass.
+    // Two are compiled ahead, and twice as many iterations must pass.
     for number in 2..6 {
         assert!(matches!(at(&told, 5, 2), Action::Evaluate { .. }), "before iteration {number}");
         told.screened(number, Purpose::Screening, [120, 120]);

@@ -1,4 +1,4 @@
-//! A live session and one that is rebuilt from the store know the same.
+//! Checks that a live session and one that is rebuilt from the store know the same.
 
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -52,7 +52,7 @@ impl Live {
         Self { scene, session, state: SessionState::new(Arc::new(setup)), rng: SmallRng::seed_from_u64(seed) }
     }
 
-    /// Begins an iteration of a random variant, and of ten leaves one in flight.
+    /// Begins an iteration of a random variant. One in ten is left in flight.
     async fn iteration(&mut self) {
         let purpose = match self.state.meter().finished() {
             0 => Purpose::Initial,
@@ -107,7 +107,7 @@ impl Live {
         measurement(case, us, against)
     }
 
-    /// Holds a final between the incumbent of a case and one of its near-ties, and lets either win.
+    /// Holds a final between the incumbent of a case and one of its near ties, and lets either win.
     async fn last(&mut self) {
         let case = CASES[self.rng.random_range(0..2)];
         let Some(incumbent) = self.state.incumbent(case).cloned() else { return };
@@ -142,7 +142,7 @@ impl Live {
         }
     }
 
-    /// Dies and goes on.
+    /// Kills the process and resumes the session.
     async fn resume(&mut self) {
         let used = self.scene.store.past(self.session).await.unwrap().used;
         let budget = self.state.setup().options.budget.wall;
@@ -228,7 +228,7 @@ fn a_configuration_that_was_in_flight_at_two_deaths_is_not_proposed_again() {
     }
 }
 
-/// A committed winner of case `a` that took so long, under a name that nothing renders to any more.
+/// Makes a committed winner of case `a` with the given time. No family renders its source any more.
 fn known(number: i64, us: f64) -> crate::domain::proposal::KnownWinner {
     crate::domain::proposal::KnownWinner {
         case: "a".into(),
@@ -245,7 +245,7 @@ fn known(number: i64, us: f64) -> crate::domain::proposal::KnownWinner {
 fn a_committed_winner_that_renders_to_another_source_is_committed_again_only_if_it_is_faster() {
     for (recorded_us, is_news) in [(50.0, false), (50.4, false), (60.0, true)] {
         let mut setup = setup();
-        // A made-up time of 50 is 50 * 1024 ns.
+        // A synthetic time of 50 is 50 * 1024 ns.
         setup.known = vec![known(1, recorded_us * 1.024)];
         let mut told = Told::new(setup);
         told.screened(0, Purpose::Initial, [100, 100]);

@@ -133,8 +133,8 @@ fn what_the_user_has_staged_and_edited_stays_as_it_is() {
 #[test]
 fn an_edit_as_fresh_as_the_index_is_still_seen() {
     let sandbox = Sandbox::new();
-    // Staged, then edited to the same length within what the clock tells apart: all that git remembers of the file
-    // besides its contents stays the same. It happened an hour ago, for git compares whole seconds.
+    // It is staged, then edited to the same length within one tick of the clock. So git remembers the same of both,
+    // except for the contents. It happened an hour ago, because git compares whole seconds.
     sandbox.git("config core.checkStat minimal");
     sandbox.git("config core.trustctime false");
     let then = SystemTime::now() - Duration::from_secs(3600);
@@ -217,7 +217,7 @@ fn a_project_can_be_a_subfolder_even_through_a_link() {
 #[test]
 fn neither_identity_nor_ignore_rules_nor_hooks_stop_a_commit() {
     let sandbox = Sandbox::new();
-    // Empty values hide whatever the machine's user has configured.
+    // Empty values hide the configuration of the machine's user.
     sandbox.git("config user.name ");
     sandbox.git("config user.email ");
     sandbox.write(".git/info/exclude", "kernels\n");

@@ -1,4 +1,4 @@
-//! Scenarios of commits in temporary repositories, told by the `git` command.
+//! Scenarios of commits in temporary repositories, checked with the `git` command.
 
 mod commits;
 mod recoveries;
@@ -81,7 +81,7 @@ impl Sandbox {
         Repo::discover(self.root.path()).unwrap()
     }
 
-    /// Everything that a user could lose, as git and the disk tell it.
+    /// Returns everything that a user could lose, as git and the disk show it.
     fn state(&self) -> String {
         let commands = ["status --porcelain --untracked-files=all", "ls-files --stage", "diff", "diff --cached"];
         let told = commands.map(|command| self.git(command)).join("\n");

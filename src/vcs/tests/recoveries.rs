@@ -1,4 +1,4 @@
-//! What a process leaves that is killed in the middle of a commit.
+//! Repairs after a process was killed in the middle of a commit.
 
 use super::sources::{source, won};
 use super::*;
@@ -6,13 +6,13 @@ use crate::domain::ids::{IterationId, SessionId};
 use crate::vcs::index::LockedIndex;
 use crate::vcs::journal::Journal;
 
-/// Returns what the commit of a winner would change.
+/// Returns the changes of a winner's commit.
 fn changes(repo: &Repo, winner: &Winner) -> Vec<FileChange> {
     let head = repo.head_commit().unwrap();
     repo.changes(winner, &repo.tree_of(head.as_ref()).unwrap()).unwrap()
 }
 
-/// Leaves what a process would that was killed before it could move HEAD: its locks, the files, the index.
+/// Leaves the locks, the files and the index of a process that was killed before it moved HEAD.
 fn die_half_way(sandbox: &Sandbox, winner: &Winner) {
     let repo = sandbox.repo();
     let changes = changes(&repo, winner);
@@ -59,7 +59,7 @@ fn a_source_that_a_killed_commit_has_removed_comes_back() {
     assert_eq!(sandbox.git("status --porcelain"), "");
     assert_eq!((sandbox.read(&source("aa")), sandbox.path(&source("bb")).exists()), ("// aa\n".to_owned(), false));
 
-    // It died when HEAD had moved: what is gone stays gone.
+    // It died after HEAD had moved, so removed files stay removed.
     let id = sandbox.repo().commit_winner(&won("b1", "cc")).unwrap();
     let journal = serde_json::json!({
         "about": "", "reference": "refs/heads/main", "files": [], "removed": [source("aa")], "folders": []
@@ -69,7 +69,7 @@ fn a_source_that_a_killed_commit_has_removed_comes_back() {
     assert_eq!((sandbox.git("rev-parse main").trim(), sandbox.git("status --porcelain").as_str()), (id.0.as_str(), ""));
 }
 
-/// Such as version 0.1.0 wrote.
+/// As version 0.1.0 wrote it.
 #[test]
 fn a_journal_without_removals_is_read() {
     let sandbox = Sandbox::new();

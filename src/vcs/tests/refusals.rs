@@ -1,4 +1,4 @@
-//! Winners that are not committed, which changes nothing.
+//! Winners that cannot be committed. Nothing changes.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
@@ -29,7 +29,7 @@ fn a_winner_never_overwrites_an_edit_of_its_own_files() {
 fn a_failure_at_the_last_step_puts_everything_back() {
     let sandbox = Sandbox::new();
     sandbox.repo().commit_winner(&winner("// fast\n")).unwrap();
-    // A folder where the branch's log belongs.
+    // A folder takes the place of the branch's log.
     fs::remove_file(sandbox.path(".git/logs/refs/heads/main")).unwrap();
     sandbox.write(".git/logs/refs/heads/main/in/the/way", "");
     sandbox.write("staged.txt", "two\n");
@@ -47,7 +47,7 @@ fn a_failure_at_the_last_step_puts_everything_back() {
 fn a_failure_between_the_two_files_leaves_neither() {
     let sandbox = Sandbox::unborn();
     let mut winner = winner("// fast\n");
-    // The temporary name of `<case>.json` does not fit the 255 bytes of a file name, and the source comes first.
+    // The temporary name of `<case>.json` is longer than the 255 bytes of a file name, and the source comes first.
     winner.sidecar.measurement.case = "b".repeat(239).into();
     insta::assert_snapshot!(sandbox.refused(&winner).replace(&"b".repeat(239), "<case>"), @"could not write `<root>/kernels/variants/nvidia-h200-132sm-140gib/attention/<case>.json`: File name too long (os error 36)");
     assert!(!sandbox.path("kernels").exists());
@@ -125,7 +125,7 @@ fn a_repository_that_cannot_be_written_is_told_so() {
     let git_dir = sandbox.path(".git");
     let writable = fs::metadata(&git_dir).unwrap().permissions();
     fs::set_permissions(&git_dir, fs::Permissions::from_mode(0o555)).unwrap();
-    // Permissions do not bind root.
+    // Root ignores permissions.
     if fs::write(git_dir.join("probe"), "").is_err() {
         insta::assert_snapshot!(sandbox.refused(&winner("// fast\n")), @"could not create `<root>/.git/index.lock`: Permission denied (os error 13); make it writable for this user");
     }

@@ -1,4 +1,4 @@
-//! Sources that cases share, and those that nobody needs any more.
+//! Sources that cases share, and sources that no case needs any more.
 
 use super::*;
 use crate::domain::sidecar::Sidecar;
@@ -6,7 +6,7 @@ use crate::domain::variant::VariantHash;
 
 const FOLDER: &str = "kernels/variants/nvidia-h200-132sm-140gib/attention";
 
-/// A winner of a case whose source has a hash.
+/// Makes a winner of a case whose source has a hash.
 pub(super) fn won(case: &str, hash: &str) -> Winner {
     let mut winner = winner(&format!("// {hash}\n"));
     winner.sidecar.variant.hash = VariantHash(hash.to_owned());
@@ -15,12 +15,12 @@ pub(super) fn won(case: &str, hash: &str) -> Winner {
     winner
 }
 
-/// Where the source with a hash is.
+/// Returns the path of the source with a hash.
 pub(super) fn source(hash: &str) -> String {
     format!("{FOLDER}/fa2-mma-{hash}.cu")
 }
 
-/// What the latest commit has changed, one `<status> <name>` a file.
+/// Returns the changes of the latest commit, one `<status> <name>` for each file.
 fn changed(sandbox: &Sandbox) -> String {
     sandbox.git("show --name-status --no-renames --format=").replace(&format!("{FOLDER}/"), "").replace('\t', " ")
 }
@@ -65,7 +65,7 @@ fn a_source_that_the_user_has_edited_is_not_removed() {
     sandbox.git("add .");
     assert!(sandbox.refused(&won("b1", "bb")).contains("has staged changes"));
 
-    // Who has removed it has done what the commit does.
+    // A user who has removed it has done what the commit does.
     sandbox.git("reset --quiet --hard");
     fs::remove_file(sandbox.path(&source("aa"))).unwrap();
     sandbox.repo().commit_winner(&won("b1", "bb")).unwrap();
@@ -77,7 +77,7 @@ fn a_source_that_the_user_has_edited_is_not_removed() {
 fn a_failure_at_the_last_step_brings_the_removed_source_back() {
     let sandbox = Sandbox::new();
     sandbox.repo().commit_winner(&won("b1", "aa")).unwrap();
-    // A folder where the branch's log belongs.
+    // A folder takes the place of the branch's log.
     fs::remove_file(sandbox.path(".git/logs/refs/heads/main")).unwrap();
     sandbox.write(".git/logs/refs/heads/main/in/the/way", "");
     sandbox.refused(&won("b1", "bb"));
@@ -102,7 +102,7 @@ fn a_commits_winners_are_those_whose_sidecar_or_source_has_changed() {
     assert_eq!(first.source.as_deref(), Some("// by hand\n"));
 }
 
-/// History does not change, and neither does what it says.
+/// History does not change, and neither do its messages.
 #[test]
 fn winners_of_version_0_1_0_are_found_in_their_commits() {
     let sandbox = Sandbox::new();
