@@ -4,7 +4,8 @@
 //!
 //! * \[guide\] CUDA Programming Guide, "Arithmetic Instructions" (results per clock and SM by compute capability) and
 //!   "Technical Specifications per Compute Capability".
-//! * \[h100\], \[a100\], \[ada\] NVIDIA's whitepapers on the Hopper, Ampere and Ada architectures; \[h200\], \[l4\] the data sheets.
+//! * \[h100\], \[a100\], \[ada\] NVIDIA's whitepapers on the Hopper, Ampere and Ada architectures; \[h200\], \[l4\] the
+//!   data sheets.
 //! * \[hopper\] Luo et al., *Benchmarking and Dissecting the Nvidia Hopper GPU Architecture via Microbenchmarking*
 //!   (arXiv 2402.13499) and its extension (arXiv 2501.12084).
 //! * \[ampere\] Abdelkhalik et al., *Demystifying the Nvidia Ampere Architecture through Microbenchmarking and

@@ -163,7 +163,7 @@ impl VirtualGpu {
         loaded.globals.iter().try_for_each(|&address| self.free(address))
     }
 
-    /// Allocates `bytes` of uninitialised memory and returns its address, a multiple of 256. Addresses are never reused.
+    /// Allocates `bytes` of uninitialised memory. Returns its address, a multiple of 256. Addresses are never reused.
     ///
     /// # Errors
     ///
