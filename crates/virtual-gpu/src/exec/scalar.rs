@@ -14,7 +14,7 @@ fn d(bits: u64) -> f64 {
     f64::from_bits(bits)
 }
 
-/// Returns the bits unchanged: the canonical NaN of double precision is the machine's quiet one, and PTX keeps payloads.
+/// Returns the bits unchanged: the canonical f64 NaN is the machine's quiet one, and PTX keeps payloads.
 fn from_f64(value: f64) -> u64 {
     value.to_bits()
 }

@@ -56,8 +56,8 @@ fn change(warp: &mut Warp, env: &mut Env<'_>, op: &MbarrierOp, address: u64, lan
         return Err(invalid(lane, format!("mbarrier at shared address {offset:#x}, outside the block's memory")));
     };
     if let MbarrierOp::Init { count } = *op {
-        // On the machine the mbarrier is in these eight bytes. Marking them written keeps reads of them from being
-        // faults.
+        // On the machine the mbarrier is in these eight bytes. Zeros keep reads of them from returning
+        // garbage.
         memory.store_word(offset, 0);
         memory.store_word(offset + 4, 0);
         let barrier = Mbarrier::new(number(env, count, 0)).map_err(|message| invalid(lane, message))?;

@@ -329,8 +329,8 @@ pub enum Op {
         groups: u32,
         read: bool,
     },
-    /// `mapa{.shared::cluster}`: the address of the same variable in block `rank` of the cluster. `wide`: 64-bit `d` and
-    /// `a`. `generic`: `a` is a generic address.
+    /// `mapa{.shared::cluster}`: the address of the same variable in block `rank` of the cluster. `wide`: 64-bit `d`
+    /// and `a`. `generic`: `a` is a generic address.
     Mapa {
         wide: bool,
         generic: bool,

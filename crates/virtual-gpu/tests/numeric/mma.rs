@@ -1,4 +1,4 @@
-//! Matrix fragments against plain products, with the layouts as PTX ISA 9.7.14.5 writes them out.
+//! Matrix fragments against plain products, with the layouts written out in PTX ISA 9.7.14.5.
 
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -7,7 +7,7 @@ use virtual_gpu::numeric::*;
 
 type Matrix = Vec<Vec<f64>>;
 
-/// Where elements of a fragment are: (row, column) of element `i` of a lane.
+/// Positions of a fragment's elements: (row, column) of element `i` of a lane.
 type Layout = fn(usize, usize) -> (usize, usize);
 
 /// C and D of m16n8: `row = groupID (+ 8 for c2, c3)`, `col = threadID_in_group * 2 + (i & 1)`.
@@ -71,7 +71,7 @@ fn assert_close(result: &Matrix, expected: &Matrix, bound: f64) {
     }
 }
 
-/// Numbers that every format holds: multiples of 1/8 of at most 7 bits.
+/// Numbers that every format represents exactly: multiples of 1/8 of at most 7 bits.
 fn operands(m: usize, k: usize) -> (Matrix, Matrix, Matrix) {
     let values = random(-63..64_i32, (m + 8) * k + m * 8);
     let values: Vec<f64> = values.into_iter().map(|x| f64::from(x) / 8.0).collect();

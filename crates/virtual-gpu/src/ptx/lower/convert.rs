@@ -90,8 +90,8 @@ impl Lowerer<'_> {
     }
 }
 
-/// Returns the register that receives a value of type `ty` for `d`, which may be wider. If the value must be extended from
-/// there, also returns the type from which it is extended.
+/// Returns the register that receives a value of type `ty` for `d`, which may be wider. If the value must be extended
+/// from there, also returns the type from which it is extended.
 pub(super) fn landing(lowerer: &mut Lowerer<'_>, d: Register, ty: Ty) -> Result<(Register, Option<Ty>), Problem> {
     let (have, want) = (ty.bits(), d.ty.bits());
     if have > want || d.ty == Ty::Pred || (ty.is_float() && have != want) {

@@ -56,7 +56,7 @@ impl Lowerer<'_> {
         Ok(())
     }
 
-    /// Resolves a load's destinations: `_`, or the register, the register that first receives its value, and its extension.
+    /// Resolves a load's destinations: `_`, or the register, where its value first arrives, and its extension.
     fn landings(&mut self, destinations: &[Operand<'_>], ty: Ty) -> Result<Vec<Option<Landing>>, Problem> {
         let mut landings = Vec::new();
         for destination in destinations {
