@@ -269,8 +269,8 @@ fn a_cluster_shares_loads_and_tells_both() {
     assert!((0..256).all(|thread| output[thread] == thread as u32 % 128));
 }
 
-/// A from registers, 64 x 16 of ones, times B, 16 x 128 with its columns contiguous in two halves of 128 bytes of
-/// swizzle each. Attention's values have this layout. Every column of the product is the sum of B's column.
+/// Multiplies A from registers, 64 x 16 of ones, by B, 16 x 128. B's columns are contiguous, in two halves of 128 bytes
+/// of swizzle each, like attention's values. Every column of the product is the sum of B's column.
 #[test]
 fn probabilities_times_values_go_over_both_halves_of_the_columns() {
     let registers = (0..64).map(|index| format!("%f{index}")).collect::<Vec<_>>().join(", ");

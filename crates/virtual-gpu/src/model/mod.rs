@@ -104,9 +104,9 @@ impl Grid {
 
     /// Returns the work of the busiest multiprocessor, in average blocks.
     ///
-    /// Blocks are distributed round-robin. Under a causal mask, the number of tiles is a power of two and that of
-    /// multiprocessors a multiple of four, so some get only the longest blocks. Once all are full, the next block goes
-    /// to the first free multiprocessor. That halves the imbalance on a logarithmic scale (fitted, docs/model.md).
+    /// Blocks are distributed round-robin. A causal mask has a power of two of tiles, and the multiprocessors are a
+    /// multiple of four, so some get only the longest blocks. Once all are full, the next block goes to the first free
+    /// multiprocessor. That halves the imbalance on a logarithmic scale (fitted, docs/model.md).
     fn blocks_of_busiest(&self, block: &Block<'_>) -> f64 {
         let (average, longest) = block.latency();
         let uneven = longest / average.max(1.0);

@@ -7,8 +7,8 @@ use crate::fault::Access;
 /// Counts the wavefronts of one access to shared memory: passes over its 32 banks of 4 bytes.
 ///
 /// Lanes of 4 bytes or less go together, of 8 bytes in two halves, of 16 in four quarters. Lanes that request the same
-/// word share it. Two groups of a wide load go together if every lane requests the same as its neighbour, or every lane
-/// the same as the lane two further on. An H200 counts this way in conformance/kernels/banks.ptx; NVIDIA does not
+/// word share it. Two groups of a wide load go together if every lane requests the same as its neighbour. The same
+/// holds for the lane two further on. An H200 counts this way in conformance/kernels/banks.ptx; NVIDIA does not
 /// document it.
 #[inline(always)]
 pub(crate) fn count_wavefronts(offsets: &W32, mask: u32, bytes: u32, access: Access) -> Traffic {
