@@ -104,9 +104,10 @@ impl Grid {
 
     /// Returns the work of the busiest multiprocessor, in average blocks.
     ///
-    /// Blocks are distributed round-robin. A causal mask has a power of two of tiles, and the multiprocessors are a
-    /// multiple of four, so some get only the longest blocks. Once all are full, the next block goes to the first free
-    /// multiprocessor. That halves the imbalance on a logarithmic scale (fitted, docs/model.md).
+    /// Blocks are distributed round-robin. With a causal mask, the tile count is a power of two and the multiprocessor
+    /// count a multiple of four. Some multiprocessors then get only the longest blocks. Once all are full, the next
+    /// block goes to the first free multiprocessor. That halves the imbalance on a logarithmic scale (fitted,
+    /// docs/model.md).
     fn blocks_of_busiest(&self, block: &Block<'_>) -> f64 {
         let (average, longest) = block.latency();
         let uneven = longest / average.max(1.0);
