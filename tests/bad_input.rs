@@ -1,4 +1,4 @@
-//! Bad input gets one clear sentence and an exit code: 2 for a mistake in what was asked, 1 for a failure.
+//! Bad input gets one clear sentence and an exit code: 2 for a usage error, 1 for a failure.
 
 use crate::common::{self, Sandbox};
 
@@ -144,12 +144,12 @@ fn ceilings_are_not_measured_without_a_gpu() {
     assert!(!sandbox.path(".optloop/optloop.db").exists(), "nothing was measured, nothing is kept");
 }
 
-/// Where the CUDA device that was asked for is not there the answer is immediate, and names what can be done here.
+/// If the requested CUDA device is missing, the answer is immediate and names the alternatives.
 #[test]
 fn a_cuda_device_that_is_not_there_is_told_with_the_way_out() {
     let sandbox = Sandbox::new();
     let start = ["start", "--workload", "small", "--device", "cuda:0"];
-    // Hides the driver, should this machine have one.
+    // Hides the driver if this machine has one.
     let output = sandbox.command(&start).env("CUDA_VISIBLE_DEVICES", "").output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{said}");
@@ -157,7 +157,7 @@ fn a_cuda_device_that_is_not_there_is_told_with_the_way_out() {
     assert_eq!(said.lines().count(), 1, "{said}");
 }
 
-/// Everything here is a mistake that a person makes, or a number that nobody meant.
+/// Each entry is a typical mistake, or a number that was hardly intended.
 #[test]
 fn numbers_that_nobody_meant_are_refused() {
     let sandbox = Sandbox::new();
@@ -180,7 +180,7 @@ fn numbers_that_nobody_meant_are_refused() {
         start(&sandbox, &[])
     };
     insta::assert_snapshot!(manifest("grid = [\"ceil_div(Sq, TILE)\"", "grid = [\"9000000000\""), @"2 error: family `toy` has no launch plan on case `s4d4`: launch `toy`: grid `9000000000` = 9000000000, not 1 to 2147483647");
-    // Where there is no GPU, `compile` tells the same.
+    // Without a GPU, `compile` reports the same.
     insta::assert_snapshot!(sandbox.fails(&["compile", "--workload", "small"]), @"2 error: family `toy` has no launch plan on case `s4d4`: launch `toy`: grid `9000000000` = 9000000000, not 1 to 2147483647");
     insta::assert_snapshot!(manifest("\"B * H\"]", "\"65536\"]"), @"2 error: family `toy` has no launch plan on case `s4d4`: launch `toy`: grid `65536` = 65536, not 1 to 65535");
     insta::assert_snapshot!(manifest("[params.FAULT]", "[params.sm]"), @"2 error: PROJECT/templates/kernels/toy/family.toml: `sm` is bound by optloop: give your value another name");

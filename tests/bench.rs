@@ -21,7 +21,7 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
 }
 
-/// Cuts every figure out, and the spaces that align it: `12.5` is `#`.
+/// Replaces every figure and its padding: `12.5` is `#`.
 fn without_figures(text: &str) -> String {
     let word = |word: &str| match word.trim_matches(['%', ';', '×', '(', ')']) {
         number if number.parse::<f64>().is_ok() => word.replace(number, "#"),
@@ -35,7 +35,7 @@ fn number(value: &Value, key: &str) -> f64 {
     value[key].as_f64().unwrap_or_else(|| panic!("{key} is no number in {value}"))
 }
 
-/// A session that won and committed, and its project.
+/// A project with a session that won and committed.
 fn after_a_session() -> Sandbox {
     let sandbox = Sandbox::new();
     assert!(sandbox.session("30", &[]).status.success());
@@ -143,7 +143,7 @@ fn winners_files_and_iterations_of_a_session_can_be_measured_again() {
 #[test]
 fn a_file_that_was_edited_is_what_is_measured() {
     let sandbox = after_a_session();
-    // It may be the source of s64, too.
+    // The source may also be that of s64.
     let file = &sandbox.source(FAKE_WINNERS, "s128");
     sandbox.replace(file, "extern \"C\"", "extern \"C\" /* edited */");
     let edited = json(&bench(&sandbox, file, &["--case", "s128", "--against", "small/s128", "--json"]));
@@ -213,7 +213,7 @@ fn the_figure_of_a_commit_holds_and_a_false_one_does_not() {
     assert!(case["holds"] == true && number(case, "tolerance") == 0.03, "{case}");
     assert_eq!(case["comparison"]["participants"].as_array().unwrap().len(), 2, "the winner, and its A/A control");
 
-    // Whoever writes a better figure into the sidecar is found out.
+    // A manipulated figure in the sidecar is detected.
     let path = &format!("{FAKE_WINNERS}/s128.json");
     let mut sidecar = json(&std::fs::read_to_string(sandbox.path(path)).unwrap());
     let boast = |sidecar: &Value| {
@@ -230,7 +230,7 @@ fn the_figure_of_a_commit_holds_and_a_false_one_does_not() {
     boast(&sidecar);
     insta::assert_snapshot!(sandbox.fails(&["reproduce", "HEAD", "--device", "fake"]), @"2 error: kernels/variants/fake-device-no-kernel-was-executed-132sm-16gib/small/s128.json cannot be reproduced here: the time in its sidecar lies outside its own interval");
     sidecar["measurement"]["ci_us"] = serde_json::json!([us * 0.799, us * 0.801]);
-    // As in the first release, when the dimensions stood in the workload's file alone.
+    // As in the first release, when only the workload's file had the dimensions.
     sidecar["measurement"].as_object_mut().unwrap().remove("dims").unwrap();
     boast(&sidecar);
     let output = sandbox.optloop(&["reproduce", "HEAD", "--device", "fake"]);

@@ -1,4 +1,4 @@
-//! Comparisons of recorded times through the command line: what is answered, and what is refused.
+//! Comparisons of recorded times through the command line: answers and refusals.
 
 use crate::common::Sandbox;
 use serde_json::Value;
@@ -34,7 +34,7 @@ fn number(answer: &Value, pointer: &str) -> f64 {
     answer.pointer(pointer).and_then(Value::as_f64).unwrap_or_else(|| panic!("{pointer} of {answer}"))
 }
 
-/// The session's final held its winner against its start, the reference's seed.
+/// The session's final compared its winner with its start, the default configuration of the initial kernel.
 #[test]
 fn participants_of_one_comparison_are_compared_by_its_rounds() {
     let sandbox = sandbox();
@@ -50,7 +50,7 @@ fn participants_of_one_comparison_are_compared_by_its_rounds() {
     assert!(ratio > 1.5 && noise < 0.01, "{stored}");
     let reversed = answer(&sandbox, "1", &best);
     assert!((ratio * number(&reversed, "/ratio/estimate") - 1.0).abs() < 1e-9, "{reversed}");
-    // The baseline of a modelled session is its seed.
+    // The baseline of a modelled session is its default configuration.
     assert_eq!(answer(&sandbox, "baseline:1/s128", "1")["ratio"]["estimate"], 1.0);
 }
 
@@ -100,7 +100,7 @@ fn what_names_no_time_is_answered_with_what_would() {
     let sandbox = Sandbox::new();
     let output = sandbox.session("6", &[]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    // D is rendered into the source, so that two of the three cases share their iterations.
+    // D is rendered into the source, so two of the three cases share their iterations.
     let rows: Value = serde_json::from_str(&sandbox.succeeds(&["history", "--case", "s128", "--json"])).unwrap();
     let several = rows[0]["iteration"].to_string();
     let said = |a: &str, more: &[&str]| sandbox.fails(&[&["compare", a, &several], more].concat());
@@ -116,7 +116,7 @@ fn what_names_no_time_is_answered_with_what_would() {
     assert!(said("broken.json", &["--case", "s128"]).starts_with("2 error: broken.json is no sidecar of a winner: "));
 }
 
-/// A winner of the first release says neither its workload nor its dimensions: its folder and its tensors do.
+/// A winner of the first release names neither its workload nor its dimensions; its folder and its tensors imply them.
 #[test]
 fn a_sidecar_of_the_first_release_is_understood_as_long_as_its_case_has_its_shapes() {
     let sandbox = sandbox();

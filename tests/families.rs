@@ -6,7 +6,7 @@ use crate::common::{self, Sandbox};
 use optloop::catalog::Project;
 use serde_json::Value;
 
-/// Compiles every family for a workload: the start of each specialization, and random configurations.
+/// Compiles every family for a workload: each specialization's default configuration, and random configurations.
 fn compile(arch: &str, workload: &str, random: &str) -> Vec<Value> {
     let output = Command::new(env!("CARGO_BIN_EXE_optloop"))
         .args(["--project", env!("CARGO_MANIFEST_DIR"), "compile", "--json", "--arch", arch])
@@ -96,7 +96,7 @@ fn the_families_of_gemm_compile() {
     );
 }
 
-/// What the toy family has for points of small tiles only: one more kernel, with scratch memory between the two.
+/// The extra kernel of the toy family for configurations with small tiles, with scratch memory between the two kernels.
 const MORE: &str = r#"
 [[workspace]]
 name = "parts"
@@ -117,7 +117,7 @@ const COMBINE: &str = r#"extern "C" __global__ void combine(const float* parts, 
 fn a_kernel_that_only_some_configurations_need_is_compiled_and_launched_for_those() {
     let sandbox = Sandbox::new();
     sandbox.write("templates/kernels/toy/family.toml", &format!("{}{MORE}", common::MANIFEST));
-    // What becomes of the points where the template has the second kernel on this condition: of whole tiles, and of smaller ones.
+    // The outcome when the template has the second kernel on this condition, for whole tiles and for smaller ones.
     let compiled = |condition: &str| {
         let template = format!("{}<% if {condition} %>{COMBINE}<% endif %>", common::TEMPLATE);
         sandbox.write("templates/kernels/toy/kernel.cu.tera", &template);
@@ -147,9 +147,9 @@ fn a_changed_fragment_changes_the_families_that_include_it_and_no_other() {
         sandbox.write(&format!("templates/kernels/{name}/kernel.cu.tera"), &format!("{include}{}", common::TEMPLATE));
     };
     template("direct", "<% include \"common/inner.cu.tera\" %>\n");
-    // It needs the inner one twice, and has it once.
+    // The source needs the inner fragment twice, and includes it once.
     template("through", "<% include \"common/inner.cu.tera\" %>\n<% include \"common/outer.cu.tera\" %>\n");
-    // A mention is no include.
+    // A mention is not an include.
     template("none", "<# <% include \"common/inner.cu.tera\" %> #>\n");
     let meanings = |inner: &str, outer: &str| {
         sandbox.write("templates/kernels/common/inner.cu.tera", &format!("constexpr int INNER = {inner};\n"));
@@ -165,12 +165,12 @@ fn a_changed_fragment_changes_the_families_that_include_it_and_no_other() {
     insta::assert_snapshot!(changed("1", "1"), @"");
     insta::assert_snapshot!(changed("2", "1"), @"direct, through");
     insta::assert_snapshot!(changed("1", "2"), @"through");
-    // What is rendered stands alone, and compiles: a fragment that were there twice would not.
+    // The rendered source is self-contained and compiles, which it would not with a duplicate fragment.
     let compiled = sandbox.succeeds(&["compile", "--workload", "small", "--case", "s64"]);
     assert_eq!(compiled.matches("registers").count(), 4, "{compiled}");
 }
 
-/// Leaves out what a kernel uses, which depends on the compiler.
+/// Removes a kernel's resource usage, which depends on the compiler.
 fn about_a_kernel(line: &str) -> String {
     match line.trim().split_once(": ") {
         Some((kernel, uses)) if uses.contains("registers") => {

@@ -1,21 +1,21 @@
-//! A session whose proposer mixes in kernels that are broken on purpose: each gets its outcome, and the session goes on.
+//! A session whose proposer mixes in deliberately broken kernels: each gets its outcome, and the session continues.
 
 use std::collections::BTreeMap;
 
 use crate::common::Sandbox;
 use serde_json::Value;
 
-/// What the virtual GPU says of each fault.
+/// The virtual GPU's outcome for each fault.
 const OUTCOMES: [(i64, &str, &str); 8] = [
     (1, "illegal address", "crashed"),
     (2, "misaligned access", "crashed"),
     (3, "hang", "timed_out"),
-    // It refuses calls of functions; a real GPU overflows its stack and the kernel crashes.
+    // The virtual GPU refuses function calls; on a real GPU the stack overflows and the kernel crashes.
     (4, "stack overflow", "rejected_by_compiler"),
     (5, "huge shared memory", "rejected_by_compiler"),
     (6, "trap", "crashed"),
     (7, "NaN", "wrong"),
-    // It looks for races; on a real GPU the output is wrong.
+    // The virtual GPU detects races; on a real GPU the output is wrong.
     (8, "race", "crashed"),
 ];
 
@@ -56,7 +56,7 @@ fn a_session_survives_kernels_that_are_broken_in_every_way() {
     assert!(report["cases"][0]["speedup_over_start"].as_f64().unwrap() > 1.0, "and it still found something");
 }
 
-/// Without a broken kernel there is nothing to mix in, and fault injection is as good as what it is made from.
+/// Without a broken kernel, fault injection has nothing to mix in and proposes the same as its base proposer.
 #[test]
 fn fault_injection_without_broken_kernels_proposes_what_local_does() {
     let tried = |proposer: &str| {

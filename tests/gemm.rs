@@ -1,4 +1,4 @@
-//! The second op: what the loop does for attention it does for matrix products, with nothing but the op's own files.
+//! The second op: the loop handles matrix products like attention, using only the op's own files.
 
 use crate::common::Sandbox;
 
@@ -23,7 +23,7 @@ K = 17
 
 const FAMILIES: [&str; 4] = ["gemm-scalar", "gemm-rows", "gemm-splitk", "gemm-wgmma"];
 
-/// Runs a session on the virtual H200, which begins with the seed of every family.
+/// Runs a session on the virtual H200, which begins with the default configuration of every family.
 fn session(sandbox: &Sandbox, iterations: &str, more: &[&str]) -> String {
     let start = ["start", "--workload", "small", "--device", "virtual", "--seed", "1", "--iterations", iterations];
     let output = sandbox.optloop(&[&start, more].concat());
@@ -47,7 +47,7 @@ fn a_session_of_matrix_products_finds_checks_commits_and_reports_a_winner() {
     assert_eq!((&checked["rows"], &checked["rows_checked"]), (&130.into(), &130.into()));
     assert!(sandbox.succeeds(&["report"]).contains("modelled, the default configuration of gemm-scalar"));
 
-    // The sidecar tells a stranger which matrices go in and out.
+    // The sidecar documents the input and output matrices for other users.
     let sidecar = sandbox.json(&format!("{}/ragged.json", crate::common::VIRTUAL_WINNERS));
     let shapes = ["a", "b", "c"].map(|tensor| sidecar["tensors"][tensor]["shape"].to_string());
     assert_eq!(shapes, ["[130,200]", "[200,264]", "[130,264]"]);
@@ -61,8 +61,8 @@ fn a_shape_that_a_family_cannot_compute_is_refused_with_the_reason() {
     assert!(refusal.contains("A tensor copy moves rows that start at multiples of 16 bytes."), "{refusal}");
 }
 
-/// Blocks that stay for several tiles, warpgroups that take turns, clusters that share loads: on more tiles than the GPU has
-/// multiprocessors, so that all of it comes round.
+/// Blocks that stay for several tiles, warpgroups that take turns, clusters that share loads. There are more tiles than
+/// multiprocessors, so that all of it repeats.
 #[test]
 fn blocks_that_stay_for_many_tiles_are_right_in_every_way_of_sharing() {
     let many = "[[case]]\nname = \"many\"\nM = 584\nN = 1000\nK = 136\n";

@@ -1,4 +1,4 @@
-//! Files and names that nobody should have made: each gets one clear sentence and exit code 2, and nothing leaves the project.
+//! Hostile files and names: each gets one clear sentence and exit code 2, and nothing leaves the project.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -14,7 +14,7 @@ const WORKLOAD: &str = "kernels/workloads/small.toml";
 const MANIFEST: &str = "templates/kernels/toy/family.toml";
 const TEMPLATE: &str = "templates/kernels/toy/kernel.cu.tera";
 
-/// Starts a session that must be refused, before anything is begun, in one sentence.
+/// Starts a session that must be refused before it begins, with one sentence.
 fn refused(sandbox: &Sandbox, outside: &Path) -> String {
     let said = sandbox.fails(&["start", "--device", "fake", "--workload", "small", "--iterations", "2"]);
     assert_eq!(said.lines().count(), 1, "{said}");
@@ -88,7 +88,7 @@ fn a_baseline_is_a_program_of_the_project_or_of_the_path() {
     insta::assert_snapshot!(with("\"../time.py\"", "x"), @"2 error: PROJECT/kernels/workloads/small.toml: baseline `../time.py`: name a file in kernels/baselines/, without a path");
 }
 
-/// What a shell would make of a command is its program's business: no shell sees it.
+/// Shell syntax in a command is passed to its program unchanged, because no shell runs it.
 #[test]
 fn nothing_is_run_through_a_shell() {
     let sandbox = Sandbox::new();
@@ -106,7 +106,7 @@ fn nothing_is_run_through_a_shell() {
     assert!(!sandbox.path("ran").exists());
 }
 
-/// The folder of the winners is a link: the winner is told, kept in the store, and written nowhere else.
+/// The folder of the winners is a link. The winner is reported and kept in the store, and written nowhere else.
 #[test]
 fn winners_are_not_written_through_a_link() {
     let (sandbox, outside) = (Sandbox::new(), TempDir::new().unwrap());
@@ -128,13 +128,13 @@ fn files_that_are_no_texts_are_refused_at_once() {
         write(&sandbox.path(name));
         refused(&sandbox, Path::new("/nowhere"))
     };
-    // A gigabyte, of which the disk holds nothing.
+    // A sparse gigabyte, which takes no space on disk.
     let huge = |path: &Path| File::create(path).unwrap().set_len(1 << 30).unwrap();
     insta::assert_snapshot!(with(WORKLOAD, &huge), @"2 error: PROJECT/kernels/workloads/small.toml has more than 1 MiB: no such file is so large");
     insta::assert_snapshot!(with(TEMPLATE, &huge), @"2 error: PROJECT/templates/kernels/toy/kernel.cu.tera has more than 1 MiB: no such file is so large");
     insta::assert_snapshot!(with("config.toml", &huge), @"2 error: PROJECT/config.toml has more than 1 MiB: no such file is so large");
 
-    // A pipe that nobody writes to.
+    // A pipe without a writer.
     let pipe = |path: &Path| assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
     insta::assert_snapshot!(with(WORKLOAD, &pipe), @"2 error: Failed to read PROJECT/kernels/workloads/small.toml: it is no file");
     insta::assert_snapshot!(with(MANIFEST, &pipe), @"2 error: Failed to read PROJECT/templates/kernels/toy/family.toml: it is no file");

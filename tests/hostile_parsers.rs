@@ -1,4 +1,4 @@
-//! Whatever the bytes, a parser returns: what it read, or one sentence. The fuzz targets in fuzz/ look for the same, for longer.
+//! For any bytes, a parser returns its result or one sentence. The fuzz targets in fuzz/ check the same for longer.
 
 use crate::common;
 use optloop::config::Config;
@@ -19,7 +19,7 @@ const SIDECAR: &str = include_str!("../fuzz/corpus/sidecar/seed-winner");
 const SOURCE: &str = include_str!("../fuzz/corpus/source_rules/seed-cu");
 const PREPARED: &str = include_str!("../fuzz/corpus/baseline/seed-prepared");
 
-/// What tends to upset parsers.
+/// Inputs that often upset parsers.
 const SNIPPETS: [&str; 16] = [
     "\n",
     "\0",
@@ -79,7 +79,7 @@ fn edited(text: &str, edits: &[Edit]) -> String {
     text.into_iter().collect()
 }
 
-/// Parses a text as everything that it could be; every error must be one sentence.
+/// Parses a text as every possible kind of input. Every error must be one sentence.
 fn parses_or_says_why(text: &str) {
     let problems = [
         Config::parse(text).err(),
@@ -134,7 +134,7 @@ proptest! {
     }
 }
 
-/// The files that the changes start from are valid, or nothing would be tested.
+/// The unchanged files are valid, or nothing would be tested.
 #[test]
 fn the_default_configurations_are_valid() {
     Config::parse(CONFIG).unwrap();
@@ -182,7 +182,7 @@ fn text(tree: &Tree) -> String {
     }
 }
 
-/// What the expression is worth, by wide numbers: nothing where any step of it has no value, or none that fits.
+/// The value of the expression, computed with wide numbers. None if any step has no value, or none that fits.
 fn value(tree: &Tree) -> Option<i128> {
     let fits = |value: i128| i64::try_from(value).is_ok().then_some(value);
     let ceil_div = |a: i128, b: i128| (b > 0).then(|| a.div_euclid(b) + i128::from(a.rem_euclid(b) != 0));
@@ -196,7 +196,7 @@ fn value(tree: &Tree) -> Option<i128> {
                 "+" => a + b,
                 "-" => a - b,
                 "*" => a * b,
-                // The remainder of the smallest number by -1 is 0, but no processor gives it.
+                // The remainder of the smallest number by -1 is 0, but no processor computes it.
                 "%" if b == -1 && a == i128::from(i64::MIN) => return None,
                 "/" => a.checked_div(b)?,
                 "%" => a.checked_rem(b)?,

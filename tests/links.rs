@@ -1,14 +1,14 @@
-//! Every relative link of the repository's Markdown leads to a file or folder that is there, in the same case.
+//! Every relative link in the repository's Markdown leads to an existing file or folder, with the same case.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// Folders that are no part of the repository.
+/// Folders that do not belong to the repository.
 const NOT_OURS: [&str; 4] = [".git", ".gpu", ".optloop", "target"];
 
-/// Collects the files and folders below `folder`, relative to the repository with `/` between their parts. Names come
-/// from listings and not from the link, so that case counts on every file system.
+/// Collects the files and folders below `folder`, relative to the repository and separated by `/`. Names come from
+/// listings, not from the link, so case matters on every file system.
 fn collect(folder: &Path, prefix: &str, found: &mut BTreeSet<String>) {
     for entry in fs::read_dir(folder).unwrap() {
         let entry = entry.unwrap();
@@ -24,8 +24,8 @@ fn collect(folder: &Path, prefix: &str, found: &mut BTreeSet<String>) {
     }
 }
 
-/// Lists the targets of the links in a Markdown text, `[text](target)` and `[name]: target`, with their lines. What
-/// stands in code is no link.
+/// Lists the targets of the links in a Markdown text, `[text](target)` and `[name]: target`, with their lines. Code
+/// contains no links.
 fn links(text: &str) -> Vec<(usize, String)> {
     let mut links = Vec::new();
     let mut in_fence = false;
@@ -49,7 +49,7 @@ fn links(text: &str) -> Vec<(usize, String)> {
     links
 }
 
-/// Returns the path that a link in `file` leads to, or `None` where it leaves the repository.
+/// Returns the path of a link in `file`, or `None` if it leaves the repository.
 fn resolve(file: &str, target: &str) -> Option<String> {
     let mut parts: Vec<&str> = file.split('/').collect();
     parts.pop();

@@ -1,7 +1,8 @@
-//! Scenarios through the command line, and the suite that every device passes: one program, so that it is linked once.
+//! Scenarios through the command line, and the suite that every device passes, in one program so that it is linked
+//! once.
 //!
-//! A scenario that needs a process of its own starts one. `cargo test --test integration devices::` runs those of one
-//! module.
+//! A scenario that needs its own process starts one. `cargo test --test integration devices::` runs the scenarios of
+//! one module.
 
 mod audit;
 mod bad_input;

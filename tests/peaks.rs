@@ -1,7 +1,7 @@
-//! The micro-benchmarks behind a device's ceilings: they compile, and each launch is the work that it is taken for.
+//! The micro-benchmarks of a device's ceilings compile, and each launch does the assumed work.
 //!
-//! On a CUDA device: `cargo test --release --test integration peaks:: -- --ignored`. There `OPTLOOP_EXE` may name the
-//! executable, where it is not where it was built.
+//! On a CUDA device: `cargo test --release --test integration peaks:: -- --ignored`. There, set `OPTLOOP_EXE` if the
+//! executable is not where it was built.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -28,12 +28,12 @@ fn compiler(arch: &str) -> Compiler {
     Compiler::new(exe(), Toolchain::find_or_fetch().unwrap(), arch, &options, Duration::from_secs(60)).unwrap()
 }
 
-/// The device as the probes see it, but with so little of everything that a CPU executes them in no time.
+/// The device that the probes see, scaled down so far that a CPU executes them quickly.
 fn small(arch: &str) -> DeviceInfo {
     DeviceInfo { sms: 3, l2_bytes: 300_000, ..DeviceInfo::of_arch(arch).unwrap() }
 }
 
-/// Executes a plan on the virtual H200, which counts what it does.
+/// Executes a plan on the virtual H200 and returns the counters.
 fn execute(ptx: &str, plan: &LaunchPlan) -> Counters {
     let mut gpu = VirtualGpu::new(Gpu::named("h200").unwrap());
     let module = gpu.load(virtual_gpu::ptx::load("a probe", ptx).unwrap()).unwrap();
@@ -63,13 +63,13 @@ fn execute(ptx: &str, plan: &LaunchPlan) -> Counters {
     gpu.launch(&module, &launch.kernel, &shape, &Options::default()).unwrap()
 }
 
-/// The work that is counted is the work that the rate is computed from, and nothing is left out by the compiler.
+/// The counted work equals the work in the rate's formula, so the compiler has removed nothing.
 fn does_the_work_it_is_taken_for(arch: &str) {
     let (compiler, device) = (compiler(arch), small(arch));
     let mut figures = Vec::new();
     for probe in probes(&device, Effort { steps: 2, sweeps: 3 }) {
         let artifact = compiler.compile(&variant(&probe)).unwrap();
-        // Among other things ptxas warns of wgmma that it has to put one after the other.
+        // Among other things, ptxas warns when it has to serialize wgmma.
         assert!(!artifact.log.contains("warning"), "{arch}: {}", artifact.log);
         for kernel in &artifact.kernels {
             assert_eq!((kernel.spill_store_bytes, kernel.spill_load_bytes), (0, 0), "{arch}: {kernel:?}");
@@ -79,7 +79,7 @@ fn does_the_work_it_is_taken_for(arch: &str) {
         let done = match probe.figure {
             Ceiling::Memory | Ceiling::L2 => bytes,
             Ceiling::F16 => counted.flop.tensor16,
-            // Beside the multiply-adds there are 15 additions of 16 sums at the end.
+            // Besides the multiply-adds, there are 15 additions of 16 sums at the end.
             Ceiling::Fma => counted.flop.single - 16 * counted.blocks * 512,
             Ceiling::Launch => counted.blocks,
         };
@@ -107,7 +107,7 @@ fn probes_do_the_work_they_are_taken_for_on_sm_90a() {
     does_the_work_it_is_taken_for("sm_90a");
 }
 
-/// Sweeps over memory are far larger than L2, those over L2 far smaller, on the GPUs that are known.
+/// On all known GPUs, sweeps over memory are far larger than L2, and sweeps over L2 far smaller.
 #[test]
 fn sweeps_go_where_they_should() {
     for (l2_mib, memory_gib) in [(6, 24), (40, 80), (48, 24), (60, 141)] {
@@ -132,7 +132,7 @@ async fn measured(choice: &DeviceChoice) -> (Peaks, DeviceInfo) {
     (measure(&mut worker, &compiler).await.unwrap(), worker.info().clone())
 }
 
-/// On the fake device every launch takes about as long, whatever it does: bytes and FLOP are far from what can be.
+/// On the fake device every launch takes about equally long, so its bytes and FLOP rates are far from plausible.
 #[tokio::test]
 async fn ceilings_that_cannot_be_are_derived() {
     let (peaks, device) = measured(&DeviceChoice::Fake).await;
@@ -145,7 +145,7 @@ async fn ceilings_that_cannot_be_are_derived() {
     assert!((100.0..10_000.0).contains(&peaks.launch_ns), "{} ns", peaks.launch_ns);
 }
 
-/// 3% is what a floor is allowed to be wrong by.
+/// A floor may be wrong by 3%.
 #[tokio::test]
 #[ignore = "needs a CUDA GPU"]
 async fn ceilings_of_a_gpu_are_plausible_and_the_same_again() {

@@ -8,8 +8,9 @@ use crate::common::{self, Sandbox};
 
 const CANARY: &str = "canary-7f3a9c51e0b84d26";
 
-/// A baseline program that looks for secrets wherever a child of optloop can: in its own environment, in those of optloop's other
-/// children, which it writes down, and in optloop's, which it then fails with.
+/// A baseline program that looks for secrets wherever a child of optloop can. It searches its own environment and that
+/// of optloop's other children, and writes them down. It also fails with the secret from optloop's environment in its
+/// message.
 const THIEF: &str = r#"
 env >own-environment
 for status in /proc/[0-9]*/status; do
@@ -24,7 +25,7 @@ echo "dying with $stolen" >&2
 echo "{\"error\": \"the key is ${stolen#*=}\"}"
 "#;
 
-/// Of some points the source does not compile, in ways that could show a secret.
+/// The sources of some configurations do not compile, in ways that could show a secret.
 const TEMPLATE: &str = r#"
 <% if TILE == 8 %>#error "canary-7f3a9c51e0b84d26"
 <% endif %>
@@ -53,7 +54,7 @@ fn no_byte_of_a_secret_is_kept_or_shown() {
     }
     let said: Vec<String> = said.into_iter().map(|bytes| String::from_utf8(bytes).unwrap()).collect();
 
-    // It has come as far as this: everything that follows could hold it.
+    // The session has got this far; everything that follows could contain the secret.
     let mask = "*".repeat(CANARY.len());
     assert!(said[1].contains(&format!("no baseline: the key is {mask}")), "{}", said[1]);
     assert!(said[1].contains("its source holds a secret of the environment"), "{}", said[1]);
@@ -65,7 +66,7 @@ fn no_byte_of_a_secret_is_kept_or_shown() {
     for verb in [&["history"][..], &["show", "1"], &["report"], &["report", "--format", "json"]] {
         assert!(!sandbox.succeeds(verb).contains(CANARY), "{verb:?}");
     }
-    // Where the user wrote it down it stays, of course.
+    // A secret that the user wrote down stays where it is.
     fs::remove_file(sandbox.path(template)).unwrap();
     let mut looked_at = 0;
     search(&sandbox.path("."), &mut looked_at);

@@ -1,4 +1,4 @@
-//! Whole sessions through the command line, over the fake device.
+//! Whole sessions through the command line, on the fake device.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -27,14 +27,14 @@ fn a_session_improves_the_initial_kernel_commits_the_winners_and_reports() {
             case["baseline"]["name"], "modelled, the default configuration of toy",
             "nothing measured is held against it"
         );
-        // Both are times of the seed, one in the final and one in its screening.
+        // Both are times of the default configuration, one in the final and one in its screening.
         assert!((case["baseline"]["us"].as_f64().unwrap() / number("start_us") - 1.0).abs() < 0.01, "{case}");
     }
-    // The seed has one block of 32 threads per head on s128; the best has 32 of 256.
+    // The default configuration has one block of 32 threads per head on s128; the best has 32 of 256.
     let largest = report["cases"].as_array().unwrap().iter().find(|case| case["case"] == "s128").unwrap();
     assert!(largest["speedup_over_start"].as_f64().unwrap() > 1.5, "{largest}");
 
-    // The winner is in git, with a sidecar that launches it, and nothing else has changed.
+    // The winner is in git with a sidecar that launches it, and nothing else has changed.
     let commit = largest["commit"].as_str().unwrap();
     assert_eq!(sandbox.git(&["status", "--porcelain"]), "");
     let files = sandbox.git(&["show", "--name-only", "--format=", commit]);
@@ -48,13 +48,13 @@ fn a_session_improves_the_initial_kernel_commits_the_winners_and_reports() {
     assert!(sidecar["measurement"]["samples"].as_u64() >= Some(40), "whole groups of them: {sidecar}");
     assert_eq!(sidecar["tensors"]["q"]["shape"], serde_json::json!([2, 2, 128, 16]));
 
-    // The report is written by itself, too.
+    // The session also writes the report without being asked.
     assert!(sandbox.path(".optloop/reports/session-1.md").is_file());
     assert!(sandbox.path(".optloop/reports/session-1.json").is_file());
 }
 
-/// A project of one case whose baseline is a program that says the fake device's name. With one key, attention is a copy of the
-/// values, which a shell can compute.
+/// A project of one case whose baseline program reports the fake device's name. With one key, attention is a copy of
+/// the values, which a shell can compute.
 fn with_baseline(fault: &str) -> Sandbox {
     let sandbox = Sandbox::new();
     let program = include_str!("baseline/fake.sh");
@@ -83,7 +83,7 @@ fn the_fastest_backend_of_a_baseline_takes_part_in_the_final() {
         (ratio * case["best_us"].as_f64().unwrap() / 5.0 - 1.0).abs() < 0.01,
         "the baseline's time over ours: {case}"
     );
-    // It was sampled in turns, a block at a time, in the final, after the first look at all backends.
+    // The final sampled it in turns, one sample group at a time, after the first screening of all backends.
     let sampled = std::fs::read_to_string(sandbox.path("sampled")).unwrap();
     let comparisons: Vec<&str> =
         sampled.split("released\n").skip(1).filter(|comparison| !comparison.is_empty()).collect();
@@ -128,8 +128,8 @@ fn the_next_session_starts_at_the_initial_kernel_and_measures_the_committed_winn
     assert_eq!(second["cost"]["cumulative"]["sessions"].as_u64().unwrap_or(2), 2);
 }
 
-/// A climb from the slowest family to the fastest one takes one comparison on each case, not one a step: the last
-/// iteration's, here.
+/// A climb from the slowest to the fastest family takes one comparison per case, not one per step. Here the last
+/// iteration holds them.
 #[test]
 fn of_the_families_seeds_the_fastest_on_each_case_gets_the_comparison_with_the_start() {
     let sandbox = Sandbox::new();
@@ -163,7 +163,7 @@ fn of_the_families_seeds_the_fastest_on_each_case_gets_the_comparison_with_the_s
     ");
 }
 
-/// On a slow start, the initial design may be all that there is time for.
+/// On a slow start, there may be time only for the initial design.
 #[test]
 fn a_session_that_ends_in_its_initial_design_confirms_the_best_candidate() {
     let sandbox = Sandbox::new();
@@ -253,7 +253,7 @@ fn a_template_that_fails_at_some_configurations_costs_those_configurations_only(
     assert!(rows.contains("does not render") && rows.contains("NOWHERE"), "{rows}");
 }
 
-/// Template recursion that doubles at every level: the front end would be busy for hours.
+/// Template recursion that doubles at every level would keep the front end busy for hours.
 #[test]
 fn a_source_that_hangs_the_compiler_is_given_up() {
     let sandbox = Sandbox::new();
@@ -272,7 +272,7 @@ fn a_source_that_hangs_the_compiler_is_given_up() {
     assert!(sandbox.report()["iterations"]["measured"].as_u64().unwrap() > 5);
 }
 
-/// Ctrl-C: the iteration in flight is finished, the report written, the session marked.
+/// On Ctrl-C, the current iteration is finished, the report written, and the session marked.
 #[cfg(unix)]
 #[test]
 fn an_interrupted_session_is_marked_and_reported() {
@@ -298,7 +298,7 @@ fn an_interrupted_session_is_marked_and_reported() {
 #[test]
 fn a_time_budget_holds() {
     let sandbox = Sandbox::new();
-    // More points than three seconds can try.
+    // More configurations than three seconds can try.
     let many = format!("values = [0, {}]", (100..2000).map(|n| n.to_string()).collect::<Vec<_>>().join(", "));
     sandbox.replace("templates/kernels/toy/family.toml", "values = [0]", &many);
     let start = ["start", "--device", "fake", "--workload", "small", "--budget", "3s"];
@@ -307,7 +307,7 @@ fn a_time_budget_holds() {
     let report = sandbox.report();
     assert_eq!(report["session"]["status"], "finished");
     assert_eq!(report["session"]["budget_s"], 3.0);
-    // At most a fifth of it is kept for the finals, which may take less.
+    // At most a fifth of the budget is reserved for the finals, which may take less.
     assert!(report["session"]["wall_s"].as_f64().unwrap() >= 2.4, "it was used up");
 }
 
@@ -362,7 +362,7 @@ fn one_session_at_a_time_has_the_project() {
     let said = sandbox.fails(&["start", "--device", "fake", "--workload", "small"]);
     let holder = format!("1 error: this project is taken by `optloop start` (process {}, session 1) of ", first.id());
     assert!(said.starts_with(&holder), "{said}");
-    // Readers are welcome.
+    // Readers are still allowed.
     assert!(sandbox.succeeds(&["sessions"]).contains("running"));
 
     let interrupt = std::process::Command::new("kill").args(["-TERM", &first.id().to_string()]).status().unwrap();
@@ -370,14 +370,14 @@ fn one_session_at_a_time_has_the_project() {
     assert!(first.wait().unwrap().success());
 }
 
-/// On the way from the seed to the committed winner a session finds many times that are better than the seed's only.
+/// On the way from the default configuration to the committed winner, a session often beats only the default's time.
 #[test]
 fn a_slower_variant_never_replaces_a_committed_winner() {
     let sandbox = Sandbox::new();
     assert!(sandbox.session("60", &[]).status.success());
     let winners = || sandbox.git(&["ls-tree", "-r", "HEAD", "kernels/variants"]);
     let best = winners();
-    // The old point is gone from the family, so the winner cannot be measured again.
+    // The old configuration is gone from the family, so the winner cannot be measured again.
     let tile = sandbox.json(&format!("{FAKE_WINNERS}/s128.json"))["variant"]["params"]["TILE"].to_string();
     let others = ["4", "8", "16", "32", "64"].into_iter().filter(|value| **value != tile).collect::<Vec<_>>();
     sandbox.replace("templates/kernels/toy/family.toml", "[4, 8, 16, 32, 64]", &format!("[{}]", others.join(", ")));
@@ -386,8 +386,8 @@ fn a_slower_variant_never_replaces_a_committed_winner() {
     assert_eq!(winners(), best);
 }
 
-/// A variant without acceptance checks gets them in its final, and what fails there is neither committed nor reported
-/// as the best.
+/// A variant without acceptance checks gets them in its final. A variant that fails there is neither committed nor
+/// reported as the best.
 #[test]
 fn a_start_that_fails_in_its_final_is_out_of_the_running() {
     let sandbox = Sandbox::new();
@@ -408,7 +408,7 @@ fn a_start_that_fails_in_its_final_is_out_of_the_running() {
     assert_eq!(report["iterations"]["measured"], 2, "what was measured stays on record");
 }
 
-/// It fails beside who did that, and not alone.
+/// It fails only beside the challenger that writes into its memory, not alone.
 #[test]
 fn an_incumbent_into_whose_memory_a_challenger_writes_stays_in_the_running() {
     let sandbox = Sandbox::new();

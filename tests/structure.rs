@@ -1,10 +1,10 @@
-//! The structure of the sources: modules import each other in one direction, and ARCHITECTURE.md draws what they import.
+//! Checks the structure of the sources: modules import each other in one direction, as ARCHITECTURE.md draws it.
 //!
-//! Read is every path that starts with `crate`, `super` or `self`, in `use` declarations and in code. A name that a module hands
-//! on counts as where it is defined, so a re-export hides no circle. Test code does not count.
+//! The test reads every path that starts with `crate`, `super` or `self`, in `use` declarations and in code. A
+//! re-exported name counts where it is defined, so a re-export hides no circle. Test code does not count.
 //!
-//! A module and those above it may name each other: a parent declares and uses its children, and they share its items. Two
-//! children of one parent, each with all that is below it, must not reach each other.
+//! A module and its ancestors may name each other: a parent declares and uses its children, and they share its items.
+//! Two children of one parent, each with its descendants, must not reach each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -78,15 +78,15 @@ struct Module {
     file: String,
     parent: Option<usize>,
     children: BTreeMap<String, usize>,
-    /// What is declared in it.
+    /// The items that it declares.
     items: BTreeSet<String>,
-    /// What `use` brings into it: the name, `*` for all, and the path.
+    /// The imports of `use`: the name (`*` for all) and the path.
     uses: Vec<(String, Vec<String>)>,
     /// The paths in its code.
     paths: Vec<Vec<String>>,
 }
 
-/// Between two children of one module: which file takes which names from which other file.
+/// Imports between the children of one module: which file takes which names from which other file.
 type Imports = BTreeMap<(String, String), BTreeMap<(String, String), BTreeSet<String>>>;
 
 /// The modules of a crate.
@@ -123,7 +123,8 @@ impl Sources {
         index
     }
 
-    /// Returns the module that defines what a path written in `from` names, and the name. `None` for another crate's.
+    /// Returns the module that defines the item of a path written in `from`, and the item's name; `None` for another
+    /// crate.
     fn resolve<'a>(&'a self, from: usize, path: &'a [String]) -> Option<(usize, &'a str)> {
         let (first, mut rest) = path.split_first()?;
         let mut at = match first.as_str() {
@@ -143,7 +144,7 @@ impl Sources {
         Some((at, path.last()?))
     }
 
-    /// Returns the module that defines what the module `at` calls `name`. `seen` are those that were asked before.
+    /// Returns the module that defines what the module `at` calls `name`. `seen` holds the modules already asked.
     fn owner(&self, at: usize, name: &str, seen: &mut BTreeSet<usize>) -> Option<usize> {
         let module = &self.modules[at];
         if module.items.contains(name) {
@@ -167,7 +168,7 @@ impl Sources {
         lineage
     }
 
-    /// Returns for each module what its children import from each other.
+    /// Returns, for each module, the imports between its children.
     fn imports(&self) -> BTreeMap<usize, Imports> {
         let mut imports: BTreeMap<usize, Imports> = BTreeMap::new();
         let lineages: Vec<_> = (0..self.modules.len()).map(|index| self.lineage(index)).collect();
@@ -176,7 +177,7 @@ impl Sources {
             for (to, name) in paths.filter_map(|path| self.resolve(from, path)) {
                 let (above, below) = (&lineages[from], &lineages[to]);
                 let shared = above.iter().zip(below).take_while(|(a, b)| a == b).count();
-                // Where one is above the other, that is how a tree of modules is.
+                // Ancestors and descendants may import each other.
                 if let (Some(&importer), Some(&imported)) = (above.get(shared), below.get(shared)) {
                     let names = [importer, imported].map(|index| self.modules[index].name.clone());
                     let files = [from, to].map(|index| self.modules[index].file.clone());
@@ -188,13 +189,13 @@ impl Sources {
         imports
     }
 
-    /// Returns each circle: its modules, and the imports that make it.
+    /// Returns each circle: its modules, and the imports that form it.
     fn circles(&self) -> Vec<String> {
         self.imports().values().flat_map(circles).collect()
     }
 }
 
-/// Returns the sets of modules that all reach each other, each with the imports among them.
+/// Returns the sets of modules that all reach each other, each with their imports.
 fn circles(imports: &Imports) -> Vec<String> {
     let reach: BTreeMap<_, _> = imports.keys().map(|(from, _)| (from, reached(imports, from))).collect();
     let circle = |start| {
@@ -214,7 +215,7 @@ fn circles(imports: &Imports) -> Vec<String> {
     circles.into_iter().map(told).collect()
 }
 
-/// Returns the modules that a module reaches; itself only if it is in a circle.
+/// Returns the modules that a module reaches. It reaches itself only in a circle.
 fn reached<'a>(imports: &'a Imports, start: &'a String) -> BTreeSet<&'a String> {
     let (mut seen, mut next) = (BTreeSet::new(), vec![start]);
     while let Some(at) = next.pop() {
@@ -224,7 +225,7 @@ fn reached<'a>(imports: &'a Imports, start: &'a String) -> BTreeSet<&'a String> 
     seen
 }
 
-/// Returns the arrows that a text draws: lines such as `a -> b c`, where `a` is a module.
+/// Returns the arrows in a text: lines such as `a -> b c`, where `a` is a module.
 fn drawn(text: &str, modules: &BTreeMap<String, usize>) -> BTreeSet<String> {
     let lines = text.lines().filter_map(|line| line.split_once(" -> ")).map(|(from, to)| (from.trim(), to));
     let lines = lines.filter(|(from, _)| modules.contains_key(*from));
@@ -258,7 +259,7 @@ fn tokens(text: &str) -> Vec<&str> {
     tokens
 }
 
-/// Returns the length of the block comment, string or character with which a text begins.
+/// Returns the length of the block comment, string or character at the start of a text.
 fn literal(text: &str) -> Option<usize> {
     if text.starts_with("/*") {
         let mut depth = 0;
@@ -295,7 +296,7 @@ fn literal(text: &str) -> Option<usize> {
     None
 }
 
-/// Leaves out each item or statement that is marked as test code.
+/// Removes each item or statement that is marked as test code.
 fn without_tests<'a>(tokens: &[&'a str]) -> Vec<&'a str> {
     const MARK: [&str; 7] = ["#", "[", "cfg", "(", "test", ")", "]"];
     let (mut kept, mut at) = (Vec::new(), 0);
@@ -319,7 +320,7 @@ fn without_tests<'a>(tokens: &[&'a str]) -> Vec<&'a str> {
     kept
 }
 
-/// Returns what a file declares and names, with the modules that are its children.
+/// Returns the items and names of a file, and its child modules.
 fn parse(tokens: &[&str]) -> (Module, Vec<String>) {
     const ITEMS: [&str; 8] = ["struct", "enum", "fn", "const", "static", "trait", "type", "union"];
     let token = |at: usize| tokens.get(at).copied().unwrap_or_default();
@@ -346,7 +347,7 @@ fn parse(tokens: &[&str]) -> (Module, Vec<String>) {
     (module, children)
 }
 
-/// Reads a tree of a `use` declaration, whose paths begin with `prefix`, and returns the place of its last token.
+/// Reads a tree of a `use` declaration, whose paths begin with `prefix`. Returns the index of its last token.
 fn use_tree(tokens: &[&str], mut at: usize, prefix: &[String], uses: &mut Vec<(String, Vec<String>)>) -> usize {
     let mut path = prefix.to_vec();
     loop {

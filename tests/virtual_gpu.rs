@@ -1,11 +1,11 @@
-//! Sessions on the virtual H200, as they run where there is no GPU: real kernels, executed on the CPU, with modelled times.
+//! Sessions on the virtual H200, as they run without a GPU: real kernels, executed on the CPU, with modelled times.
 
 use std::process::Output;
 
 use crate::common::{self, Sandbox, VIRTUAL_WINNERS};
 use serde_json::Value;
 
-/// Runs a session of `iterations` on what `--device` says, or on what is there; a driver that is there is hidden.
+/// Runs a session of `iterations` on the device of `--device`, or on the default one. An existing driver is hidden.
 fn session(sandbox: &Sandbox, iterations: &str, more: &[&str]) -> Output {
     let start = ["start", "--workload", "small", "--seed", "1", "--iterations", iterations];
     sandbox.command(&[&start, more].concat()).env("CUDA_VISIBLE_DEVICES", "").output().unwrap()
@@ -39,7 +39,7 @@ fn without_a_gpu_a_session_runs_on_the_virtual_h200_and_every_time_says_modelled
     let markdown = sandbox.succeeds(&["report"]);
     assert!(markdown.contains("Every time below is **modelled**") && markdown.contains("limiter"), "{markdown}");
 
-    // What won is in git, in the virtual GPU's own folder, and says what it is.
+    // The winner is in git, in the virtual GPU's own folder, and is labelled as such.
     let commit = case["commit"].as_str().unwrap();
     assert_eq!(sandbox.git(&["status", "--porcelain"]), "");
     let files = sandbox.git(&["show", "--name-only", "--format=", commit]);
@@ -57,7 +57,7 @@ fn without_a_gpu_a_session_runs_on_the_virtual_h200_and_every_time_says_modelled
     assert!(sandbox.succeeds(&["doctor"]).contains("virtual H200"));
 }
 
-/// The times of a real device are no times here, and its winner stays where it is; its point is a suggestion worth
+/// Times of a real device are not used here, and its winner stays in place. Its configuration is a suggestion worth
 /// trying.
 #[test]
 fn a_measured_winner_is_a_suggestion_and_no_time_to_beat() {

@@ -1,4 +1,4 @@
-//! Committed winners belong to a device: sessions on several devices, shared sources, and projects of version 0.1.0.
+//! Committed winners belong to a device. Covers several devices, shared sources, and projects of version 0.1.0.
 
 use std::collections::BTreeSet;
 use std::process::Output;
@@ -6,7 +6,7 @@ use std::process::Output;
 use crate::common::{FAKE_WINNERS, Sandbox};
 use serde_json::Value;
 
-/// Where the winners of the second device are.
+/// Folder of the second device's winners.
 const OTHER_WINNERS: &str = "kernels/variants/other-fake-device-132sm-16gib/small";
 
 /// Runs a session on a second kind of device.
@@ -21,12 +21,12 @@ fn succeeded(output: &Output) -> String {
     said
 }
 
-/// Returns the files of a folder in HEAD, with the names of their contents.
+/// Returns the files of a folder in HEAD, with their object names.
 fn committed(sandbox: &Sandbox, folder: &str) -> String {
     sandbox.git(&["ls-tree", "-r", "HEAD", &format!("{folder}/")])
 }
 
-/// Returns the first iterations of a session that tried a winner, as `optloop show` shows them.
+/// Returns the first iterations of a session that tried a winner, as printed by `optloop show`.
 fn first_try(sandbox: &Sandbox, session: &str, winner: &Value) -> (i64, String) {
     let rows: Value = serde_json::from_str(&sandbox.succeeds(&["history", session, "--json"])).unwrap();
     let tried = rows.as_array().unwrap().iter().filter(|row| row["hash"] == winner["variant"]["hash"]);
@@ -46,7 +46,7 @@ fn each_device_has_winners_of_its_own_and_measures_those_of_others_first() {
     assert!(!said.contains("not committed"), "{said}");
     assert_eq!(committed(&sandbox, FAKE_WINNERS), first, "those of the first device stay as they are");
     let (iteration, shown) = first_try(&sandbox, "2", &winner);
-    // The seeds of the two specializations come before, and the winners of the other cases.
+    // The default configurations of the two specializations come before, and the winners of the other cases.
     assert!((33..=35).contains(&iteration), "{iteration}: {shown}");
     assert!(shown.contains("an earlier session confirmed it on fake device"), "{shown}");
     let report = sandbox.report();
@@ -59,7 +59,7 @@ fn each_device_has_winners_of_its_own_and_measures_those_of_others_first() {
     assert!(sandbox.path(&format!("{OTHER_WINNERS}/s128.json")).is_file());
     assert_eq!(sandbox.git(&["status", "--porcelain"]), "");
 
-    // Each device has its own where one is named by its case, and somebody has to choose where both are meant.
+    // A case's name means the winner of the device in use. Where several are possible, the user must choose one.
     let said = sandbox.fails(&["compare", "small/s128", "1"]);
     assert!(said.contains("`small/s128` has several winners: write one of kernels/variants/fake-device-"), "{said}");
     let benched = sandbox.succeeds(&["bench", "small/s128", "--device", "fake", "--samples", "24"]);
@@ -87,7 +87,8 @@ fn no_source_is_without_a_winner_and_no_winner_without_its_source() {
     assert!(removed.lines().any(|file| file.starts_with(FAKE_WINNERS) && file.ends_with(".cu")), "{removed}");
 }
 
-/// Nobody knows whose they are: they are tried first and stay, and what wins is committed where it belongs.
+/// The device of such winners is unknown. They are tried first and stay, and what wins is committed to the right
+/// folder.
 #[test]
 fn winners_of_version_0_1_0_are_measured_first_and_stay() {
     for old in ["kernels/modelled/fake/small", "kernels/variants/small"] {
@@ -98,7 +99,7 @@ fn winners_of_version_0_1_0_are_measured_first_and_stay() {
         let before = committed(&sandbox, old);
         assert!(before.contains("s128.cu") && before.contains("s128.json"), "{before}");
 
-        // By its path, its case and its commit it is what it was.
+        // Its path, case and commit still identify the same winner.
         let file = format!("{old}/s128.cu");
         let fake = ["--device", "fake"];
         sandbox.succeeds(&[&["bench", &file, "--samples", "24"], &fake[..]].concat());
@@ -111,7 +112,7 @@ fn winners_of_version_0_1_0_are_measured_first_and_stay() {
         assert_eq!(sandbox.json(&format!("{FAKE_WINNERS}/s128.json"))["variant"], winner["variant"]);
         assert_eq!(committed(&sandbox, old), before);
 
-        // With both, the device's own is the one to beat, and it is committed already.
+        // With both present, the device's own winner is the incumbent, and it is already committed.
         let head = sandbox.git(&["rev-parse", "HEAD"]);
         succeeded(&sandbox.session("4", &["--case", "s128"]));
         assert_eq!(sandbox.git(&["rev-parse", "HEAD"]), head);

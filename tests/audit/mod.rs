@@ -1,4 +1,4 @@
-//! The corpus beside this file, replayed on the virtual H200, and what becomes of one that is wrong about itself.
+//! The corpus beside this file, replayed on the virtual H200, and the outcome of entries with a wrong manifest.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -53,11 +53,11 @@ fn of_kind<'a>(rows: &'a [Value], kinds: &[&str]) -> Vec<&'a Value> {
     rows.iter().filter(|row| kinds.contains(&row["kind"].as_str().unwrap())).collect()
 }
 
-/// The cheats of docs/audit.md that lie in host code, which a variant has none of.
+/// The cheats of docs/audit.md in host code; a variant has no host code.
 const HOST_ONLY: [u64; 3] = [2, 9, 17];
 
-/// All that cheat or are broken are caught, by a check that their file names, and no honest one is. Of the 24 cheats of the list, those
-/// that device code can express are there.
+/// All entries that cheat or are broken are caught, by a check that their file names, and no honest one is. The corpus
+/// has those of the 24 listed cheats that device code can express.
 #[test]
 fn the_corpus_is_answered_as_its_files_say() {
     let sandbox = with_the_corpus();
@@ -106,7 +106,7 @@ fn a_kernel_that_is_mislabelled_makes_the_audit_fail() {
     error: not answered as their files say: by-another-check, not-honest
     ");
 
-    // One kernel alone is as right or wrong as it is.
+    // A single kernel is judged the same alone.
     sandbox.succeeds(&["audit", "--device", "virtual", "--only", "right"]);
     let row = rows(&sandbox.succeeds(&["audit", "--device", "virtual", "--only", "right", "--json", "--seed", "1"]))
         .remove(0);

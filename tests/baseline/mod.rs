@@ -1,4 +1,4 @@
-//! Baseline programs: one that behaves, and every way in which one can fail. None of it needs a GPU or PyTorch.
+//! Baseline programs: one that behaves, and every way to fail. These tests need no GPU and no PyTorch.
 
 use std::fs;
 use std::path::Path;
@@ -33,7 +33,7 @@ impl Project {
         self.program(&["sh", "fake.sh", fault]).start().await
     }
 
-    /// Returns what the program was asked for, in order.
+    /// Returns the program's requests, in order.
     fn sampled(&self) -> String {
         fs::read_to_string(self.0.path().join("sampled")).unwrap_or_default().trim_end().replace('\n', ", ")
     }
@@ -115,7 +115,7 @@ async fn a_backend_that_fails_later_leaves_the_others() {
     let backends = prepare(&mut process).await.unwrap();
     let found = fastest(&mut process, &one_key(), &backends, 20).await.unwrap();
     assert_eq!(found.iter().map(|found| found.name.as_str()).collect::<Vec<_>>(), ["slow"]);
-    // The program said so itself, so it is still there.
+    // The program itself reported this, so it is still running.
     insta::assert_snapshot!(process.sample("quick", 5).await.unwrap_err(), @"a launch failed");
     assert_eq!(process.sample("slow", 5).await.unwrap().len(), 5);
 }
@@ -184,7 +184,7 @@ async fn a_program_that_never_answers_is_given_up() {
     insta::assert_snapshot!(reason, @"it did not answer within 20ms");
 }
 
-/// Otherwise the next question would get the answer to this one.
+/// Otherwise the next request would get this answer.
 #[tokio::test]
 async fn a_question_that_is_given_up_ends_the_program() {
     let project = Project::new();

@@ -1,4 +1,4 @@
-//! A project of its own for every scenario: a temporary folder with a small workload, a small family and a git
+//! A separate project for every scenario: a temporary folder with a small workload, a small family and a git
 //! repository.
 #![allow(dead_code, reason = "the bench uses a part of this")]
 
@@ -67,7 +67,7 @@ block = ["THREADS"]
 args = ["q", "k", "v", "o", "Sq", "scale", "FAULT"]
 "#;
 
-/// The family's source: it compiles, and is never run.
+/// The family's source. It compiles and never runs.
 pub const TEMPLATE: &str = r#"
 constexpr int TILE = <$ TILE $>, THREADS = <$ THREADS $>, FAULT = <$ FAULT $>, D = <$ D $>;
 extern "C" __global__ void __launch_bounds__(THREADS)
@@ -76,10 +76,10 @@ toy(const short* q, const short* k, const short* v, short* o, int Sq, float scal
 }
 "#;
 
-/// Where the winners of the fake device are.
+/// Folder of the fake device's winners.
 pub const FAKE_WINNERS: &str = "kernels/variants/fake-device-no-kernel-was-executed-132sm-16gib/small";
 
-/// Where those of the virtual H200 are.
+/// Folder of the virtual H200's winners.
 pub const VIRTUAL_WINNERS: &str = "kernels/variants/virtual-h200-132sm-132gib/small";
 
 /// A project in a temporary folder.
@@ -88,7 +88,7 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
-    /// Makes a project with a repository that holds it.
+    /// Makes a project inside a git repository of its own.
     pub fn new() -> Self {
         let sandbox = Self::without_repository();
         sandbox.git(&["init", "--quiet"]);
@@ -108,12 +108,12 @@ impl Sandbox {
         sandbox
     }
 
-    /// Makes a project with a family of the repository, whose kernels are executed: the toy family's are not.
+    /// Makes a project with a family of the repository. Its kernels are executed, unlike those of the toy family.
     pub fn with_attention() -> Self {
         Self::with_families(WORKLOAD, &["attention-scalar"])
     }
 
-    /// Makes a project with families of the repository, the first of them the reference of its workload.
+    /// Makes a project with families of the repository. The first one is its workload's initial kernel.
     pub fn with_families(workload: &str, families: &[&str]) -> Self {
         let sandbox = Self::without_repository();
         for family in families {
@@ -154,7 +154,7 @@ impl Sandbox {
         }
     }
 
-    /// Rewrites part of a file of the project, which must be there.
+    /// Replaces a part of a file of the project; fails if the part is absent.
     pub fn replace(&self, name: &str, from: &str, to: &str) {
         let text = fs::read_to_string(self.path(name)).unwrap();
         assert!(text.contains(from), "{name} has no {from:?}");
@@ -172,11 +172,11 @@ impl Sandbox {
         format!("{folder}/{}", sidecar["source"].as_str().unwrap())
     }
 
-    /// Moves a case's winner to another folder, and writes it as version 0.1.0 did: the source is named after the case.
+    /// Moves a case's winner to another folder in the format of version 0.1.0: the source is named after the case.
     pub fn age_winner(&self, from: &str, to: &str, case: &str) {
         let text = |path: &str| fs::read_to_string(self.path(path)).unwrap();
         let (sidecar, source) = (text(&format!("{from}/{case}.json")), text(&self.source(from, case)));
-        // Line by line: the order of the parameters is part of the variant.
+        // Line by line, because the order of the parameters is part of the variant.
         let lines = sidecar.lines().filter(|line| !line.starts_with("  \"source\": "));
         let aged = lines.collect::<Vec<_>>().join("\n").replace("optloop.sidecar/2", "optloop.sidecar/1");
         self.write(&format!("{to}/{case}.json"), &aged);
@@ -198,20 +198,20 @@ impl Sandbox {
         self.command(arguments).output().unwrap()
     }
 
-    /// Calls optloop, which must succeed, and returns what it printed.
+    /// Calls optloop, which must succeed, and returns its output.
     pub fn succeeds(&self, arguments: &[&str]) -> String {
         let output = self.optloop(arguments);
         assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Runs a session of `iterations` over the fake device.
+    /// Runs a session of `iterations` on the fake device.
     pub fn session(&self, iterations: &str, more: &[&str]) -> Output {
         let start = ["start", "--device", "fake", "--workload", "small", "--seed", "1", "--iterations", iterations];
         self.optloop(&[&start, more].concat())
     }
 
-    /// Calls optloop, which must fail, and returns its exit code and what it said, with the project's path cut out.
+    /// Calls optloop, which must fail. Returns its exit code and its message, without the project's path.
     pub fn fails(&self, arguments: &[&str]) -> String {
         let output = self.optloop(arguments);
         let said = String::from_utf8(output.stderr).unwrap().replace(&self.root(), "PROJECT");
@@ -221,12 +221,12 @@ impl Sandbox {
         format!("{code} {}", said.trim_end())
     }
 
-    /// Returns the latest session's report in its JSON form.
+    /// Returns the latest session's report as JSON.
     pub fn report(&self) -> serde_json::Value {
         serde_json::from_str(&self.succeeds(&["report", "--format", "json"])).unwrap()
     }
 
-    /// Runs git in the project, with an identity of its own, and returns what it printed.
+    /// Runs git in the project, with a separate identity, and returns its output.
     pub fn git(&self, arguments: &[&str]) -> String {
         let identity = ["-c", "user.name=A User", "-c", "user.email=user@example.com", "-c", "init.defaultBranch=main"];
         let output =

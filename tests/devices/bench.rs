@@ -1,4 +1,4 @@
-//! A device to ask, and the kernels to ask it about.
+//! A device under test and its kernels.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -44,17 +44,17 @@ pub struct Bench {
     compiler: Compiler,
 }
 
-/// A small case: one block of rows and one row more, in two heads.
+/// A small case: one block of rows plus one row, in two heads.
 pub fn small() -> Case {
     case("small", 1, Regime::Warm)
 }
 
-/// The same with so many heads that an H200 holds few enough sets of buffers to time it cold.
+/// The same with so many heads that few sets of buffers fit on an H200, so it can be timed cold.
 pub fn cold() -> Case {
     case("cold", 64, Regime::Cold)
 }
 
-/// Returns the family with a point of it.
+/// Returns the family and one of its configurations.
 fn faulty(fault: i64, shared_bytes: i64) -> (Family, Params) {
     let family = Family::parse(include_str!("family.toml"), include_str!("kernel.cu.tera").to_owned()).unwrap();
     let mut params = family.defaults();
@@ -74,7 +74,7 @@ impl Bench {
         let exe =
             std::env::var_os("OPTLOOP_EXE").map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_optloop")), PathBuf::from);
         let choice = if device == "fake" { DeviceChoice::Fake } else { device.parse().unwrap() };
-        // A virtual GPU finds out by itself that a kernel never ends.
+        // A virtual GPU detects by itself that a kernel never ends.
         let patience = Duration::from_secs(if device.starts_with("virtual") { 60 } else { 5 });
         let mut worker = Worker::start(exe.clone(), &choice, patience).await.unwrap();
         let options = ["--std=c++17".to_owned()];
@@ -90,7 +90,7 @@ impl Bench {
         Self { worker, compiler }
     }
 
-    /// Compiles a source that is no family's.
+    /// Compiles a source that belongs to no family.
     pub fn compile(&self, source: &str) -> Artifact {
         let hash = VariantHash::of(source);
         let variant =
@@ -110,7 +110,7 @@ impl Bench {
         family.plan(&params, case, op, Dtype::F16, self.worker.info()).unwrap()
     }
 
-    /// Runs the acceptance checks on the kernel with a fault on a case, and on every hidden shape near it.
+    /// Runs the acceptance checks on the kernel with a fault, on a case and every hidden shape near it.
     pub async fn accept(&mut self, case: Case, fault: i64) -> Result<Accepted, Outcome> {
         let (artifact, plan) = self.variant(&case, fault, 0);
         let hidden = ops::find("attention").unwrap().hidden(&case.dims);
@@ -153,7 +153,7 @@ impl Bench {
         self.evaluate_plan(case, artifact, plan, incumbent_ns).await
     }
 
-    /// Evaluates the seed of a family on a case.
+    /// Evaluates the default configuration of a family on a case.
     pub async fn evaluate_family(&mut self, family: &Family, case: Case) -> Evaluation {
         let (params, op) = (family.defaults(), ops::find("attention").unwrap());
         let variant = render(family, &family.specialization(&case), Dtype::F16, &params).unwrap();

@@ -1,4 +1,4 @@
-//! What a worker says in a comparison, of cold caches, and of a plan that is only timed.
+//! What a worker reports in a comparison, in cold caches, and for a plan that is only timed.
 
 use optloop::domain::check::Check;
 use optloop::domain::plan::{Arg, Initial, Launch, LaunchPlan, Workspace};
@@ -10,15 +10,15 @@ use optloop::runner::worker::{AskError, WorkerError};
 use super::FAULTS;
 use super::bench::{Bench, cold, small};
 
-/// The fault of a kernel that computes no more after 50,000 launches, or a few hundred on the fake device.
+/// The fault of a kernel that stops computing after 50,000 launches, or a few hundred on the fake device.
 const GIVES_UP: i64 = 19;
 
-/// A challenger and its A/A control are sampled in turns, and stay right.
+/// A challenger and its A/A control are sampled in turns and stay correct.
 pub async fn samples_in_turns(device: &str) {
     let mut bench = Bench::on(device).await;
     for case in [small(), cold()] {
         let bench_participant = bench.participant(case.clone(), 0);
-        // The comparison of the small case goes on beside the cold one's.
+        // The small case's comparison continues while the cold one runs.
         let first = if case.name == "small" { 0 } else { 2 };
         let challenger = bench.worker.enter(bench_participant.clone()).await.unwrap();
         let control = bench.worker.enter(bench_participant).await.unwrap();
@@ -32,8 +32,8 @@ pub async fn samples_in_turns(device: &str) {
     }
 }
 
-/// Every fault has its outcome in a comparison, too. A participant that fails leaves the others as they were, unless it
-/// takes the process down: then the comparison is over.
+/// Every fault has its outcome in a comparison, too. A failing participant does not affect the others, unless it kills
+/// the process: then the comparison is over.
 pub async fn tells_right_from_broken(device: &str) {
     for (fault, expected, _) in FAULTS {
         let mut bench = Bench::on(device).await;
@@ -60,8 +60,9 @@ pub async fn tells_right_from_broken(device: &str) {
     }
 }
 
-/// Who computes for thousands of launches and then gives the same for ever passes an evaluation, and every block of a
-/// comparison, whose contents are the same. It is found out at the end, and the others go on as they were.
+/// A kernel that computes for thousands of launches and then repeats one result passes an evaluation. It also passes
+/// every sample group of a comparison, because their contents are the same. The check at the end finds it, and the
+/// others continue unaffected.
 pub async fn finds_out_who_has_given_up(device: &str) {
     let mut bench = Bench::on(device).await;
     assert_eq!(bench.evaluate(GIVES_UP, 0, None).await.outcome.kind(), "measured");
@@ -76,7 +77,7 @@ pub async fn finds_out_who_has_given_up(device: &str) {
     bench.worker.check(0, "small").await.unwrap();
 }
 
-/// A cold case is right, a wrong one is found out, and a replay goes over every set of buffers equally often.
+/// A cold case is correct, a wrong one is detected, and a replay uses every set of buffers equally often.
 pub async fn times_cold(device: &str) {
     let mut bench = Bench::on(device).await;
     let op = ops::find("attention").unwrap();
@@ -91,11 +92,11 @@ pub async fn times_cold(device: &str) {
             assert!(screened.median_ns > 500.0 && screened.median_ns < 1e8, "{} ns", screened.median_ns);
         }
     }
-    // The same shape warm needs no such thing, and the two do not disturb each other.
+    // The same shape needs no such thing when warm, and the two do not disturb each other.
     assert_eq!(bench.evaluate(0, 0, None).await.outcome.kind(), "measured");
     let mut tiny = cold();
     tiny.dims.extend(["B", "H", "Sq", "Sk"].map(|dim| (dim.to_owned(), 1)));
-    // The worker blames the device, another worker finds it well, and nothing worse comes of it.
+    // The worker blames the device; another worker finds the device healthy, and nothing worse happens.
     let refused = bench.evaluate_on(tiny, 0, 0, None).await.unwrap().outcome;
     let said = refused.message().unwrap();
     assert!(
@@ -128,7 +129,7 @@ fn copy(bench: &Bench, kernel: &str) -> TimeRequest {
     TimeRequest { artifact: bench.compile(COPY), plan, samples: 7, min_sample_ns: 200_000.0 }
 }
 
-/// A plan that has no op and no tensors is timed, over and over in one process.
+/// A plan without an op and tensors is timed repeatedly in one process.
 pub async fn times_a_plan_by_itself(device: &str) {
     let mut bench = Bench::on(device).await;
     for _ in 0..3 {
@@ -140,7 +141,7 @@ pub async fn times_a_plan_by_itself(device: &str) {
     }
 }
 
-/// A plan that names a kernel which is not there is refused, and harms nothing. The fake device does not look.
+/// A plan that names a missing kernel is refused without side effects. The fake device does not check.
 pub async fn refuses_a_plan_of_another_source(device: &str) {
     let mut bench = Bench::on(device).await;
     let request = copy(&bench, "cpoy");
@@ -150,7 +151,7 @@ pub async fn refuses_a_plan_of_another_source(device: &str) {
     assert!(bench.worker.time(request).await.is_ok());
 }
 
-/// A device that models its times has nothing to sample in turns.
+/// A device that models its times cannot sample in turns.
 pub async fn holds_no_comparisons(device: &str) {
     let mut bench = Bench::on(device).await;
     let request = bench.participant(small(), 0);

@@ -1,7 +1,7 @@
-//! What launches can ask of a Hopper GPU: tensor maps, clusters, and a start before the launch before has ended.
+//! Launch features of Hopper GPUs: tensor maps, clusters, and a start before the previous launch has ended.
 //!
-//! Attention to a single key is a copy of its value, whatever query and key are. So every kernel here copies, in a way of its own,
-//! and the device checks the copies as it checks attention.
+//! Attention to a single key copies its value, whatever the query and key are. So every kernel here copies in its own
+//! way, and the device checks the copies as it checks attention.
 
 use optloop::domain::evaluation::{Evaluation, Outcome};
 use optloop::domain::family::Family;
@@ -35,7 +35,7 @@ block = ["128"]
 args = ["from", "to", "ROWS"]
 "#;
 
-/// Two blocks of a cluster load half of a box each, for both.
+/// Two blocks of a cluster each load half of a box, for both.
 const CLUSTER: &str = r#"
 [[tensor_map]]
 name = "from"
@@ -53,7 +53,7 @@ cluster = ["2"]
 args = ["from", "o", "ROWS"]
 "#;
 
-/// The second launch starts early, waits, and takes up what the first has left for it.
+/// The second launch starts early, waits, and uses what the first has left for it.
 const PROGRAMMATIC: &str = r#"
 [[workspace]]
 name = "left"
@@ -72,7 +72,7 @@ programmatic = true
 args = ["left", "o", "ELEMENTS"]
 "#;
 
-/// The second launch does nothing, and waits for nobody; the first has the output to write meanwhile.
+/// The second launch does nothing and does not wait; meanwhile the first has the output to write.
 const UNWAITED: &str = r#"
 [[launch]]
 kernel = "leave"
@@ -108,7 +108,7 @@ fn copied(evaluation: &Evaluation) {
     assert_eq!((correctness.relative_l2, correctness.rows_checked), (0.0, correctness.rows));
 }
 
-/// Every kind of launch copies to the bit, checked, timed and on other contents.
+/// Every kind of launch copies bit for bit: when checked, when timed, and on other contents.
 pub async fn launches(device: &str) {
     let mut bench = Bench::on(device).await;
     for launches in [BOXES, CLUSTER, PROGRAMMATIC] {
@@ -116,7 +116,7 @@ pub async fn launches(device: &str) {
     }
 }
 
-/// In cold caches every set of buffers has maps of its own.
+/// In cold caches every set of buffers has its own maps.
 pub async fn launches_cold(device: &str) {
     let mut bench = Bench::on(device).await;
     for launches in [BOXES, PROGRAMMATIC] {
@@ -124,7 +124,7 @@ pub async fn launches_cold(device: &str) {
     }
 }
 
-/// What comes after a plan comes after all of it, also where its last launch has ended before the one before.
+/// A launch after a plan starts after all of it, even if the plan's last launch ended before the previous one.
 pub async fn ends_with_all_of_it(device: &str) {
     let mut bench = Bench::on(device).await;
     copied(&bench.evaluate_family(&family(UNWAITED), case(2, Regime::Warm)).await);

@@ -1,8 +1,7 @@
-//! The suite that every device passes: what a worker on it must say of right and broken kernels.
+//! The suite that every device passes: what its worker must report about correct and broken kernels.
 //!
-//! The fake and the virtual device run it always; a CUDA device with
-//! `cargo test --release --test integration devices:: -- --ignored`. There `OPTLOOP_EXE` may name the executable, where it is
-//! not where it was built.
+//! It always runs on the fake and the virtual device. On a CUDA device, run `cargo test --release --test integration
+//! devices:: -- --ignored`. There, set `OPTLOOP_EXE` if the executable is not where it was built.
 
 mod bench;
 mod comparisons;
@@ -14,7 +13,7 @@ use optloop::domain::device::{DeviceInfo, TimeSource};
 use optloop::domain::evaluation::Outcome;
 use optloop::ops;
 
-/// The kernel's `fault` argument with what becomes of it, and the check that catches it; the fake device acts on the same numbers.
+/// The kernel's `fault` argument, its outcome, and the check that catches it. The fake device uses the same numbers.
 const FAULTS: [(i64, &str, Option<Check>); 11] = [
     (0, "measured", None),
     (1, "wrong", Some(Check::Accuracy)),
@@ -26,9 +25,9 @@ const FAULTS: [(i64, &str, Option<Check>); 11] = [
     (7, "cheated", Some(Check::Timed)),
     // Writes behind its output.
     (8, "wrong", Some(Check::GuardRegions)),
-    // Writes over its queries when it has read them.
+    // Overwrites its queries after reading them.
     (9, "wrong", Some(Check::Inputs)),
-    // Slightly other bytes from its second launch on.
+    // Slightly different bytes from its second launch on.
     (10, "wrong", Some(Check::Repeatable)),
     // Does nothing from its second launch on.
     (11, "cheated", Some(Check::HeldOutInputs)),
@@ -37,18 +36,18 @@ const FAULTS: [(i64, &str, Option<Check>); 11] = [
 /// The fault of a kernel that never ends from its second launch on.
 const HANGS_LATER: i64 = 20;
 
-/// Faults that an evaluation lets pass, with the check of the acceptance checks that catches them.
+/// Faults that an evaluation misses, and the acceptance check that catches each.
 const ACCEPTANCE: [(i64, &str, Check); 3] = [
     // Does not subtract the largest score.
     (12, "wrong", Check::Probe),
-    // Right for 33 queries only.
+    // Correct for 33 queries only.
     (13, "wrong", Check::Hidden),
-    // Knows by heart what it computed.
+    // Memorizes its results.
     (14, "cheated", Check::Memoization),
 ];
 
-/// Returns what a device makes of a fault. The virtual one finds accesses out of bounds by itself; it executes once to time, which
-/// after loading is a first launch again.
+/// Returns the outcome of a fault on a device. The virtual device finds accesses out of bounds itself. For timing it
+/// executes once, which is a first launch again after loading.
 fn expected(device: &str, fault: (i64, &'static str, Option<Check>)) -> (&'static str, Option<Check>) {
     match (device.starts_with("virtual"), fault) {
         (true, (7, ..)) => ("cheated", Some(Check::HeldOutInputs)),
@@ -58,7 +57,7 @@ fn expected(device: &str, fault: (i64, &'static str, Option<Check>)) -> (&'stati
     }
 }
 
-/// Every fault has its outcome, and the right kernel is measured after each of them as before.
+/// Every fault has its outcome, and afterwards the correct kernel is still measured as before.
 async fn tells_right_from_broken(device: &str) {
     let mut bench = Bench::on(device).await;
     for fault in FAULTS {
@@ -69,7 +68,7 @@ async fn tells_right_from_broken(device: &str) {
     }
 }
 
-/// A right kernel passes its acceptance checks, and what only the acceptance checks finds is found.
+/// A correct kernel passes its acceptance checks. The faults that only those checks can find are found.
 async fn accepts(device: &str) {
     let mut bench = Bench::on(device).await;
     let replays = bench.worker.info().replays();
@@ -81,7 +80,7 @@ async fn accepts(device: &str) {
     for (fault, kind, check) in ACCEPTANCE {
         assert_eq!(bench.evaluate(fault, 0, None).await.outcome, Outcome::Measured, "fault {fault}");
         if check == Check::Memoization && bench.worker.info().time_source() == TimeSource::Measured {
-            // A case this small takes as long, whatever a kernel leaves out.
+            // A case this small takes equally long, whatever a kernel omits.
             continue;
         }
         let accepted = bench.accept(small(), fault).await;
@@ -92,32 +91,32 @@ async fn accepts(device: &str) {
         let caught = accepted.unwrap_err();
         assert_eq!((caught.kind(), caught.check()), (kind, Some(check)), "fault {fault}: {caught:?}");
     }
-    // One launch serves two: which check meets the one that does nothing is chance.
+    // One launch serves two checks, so chance decides which one catches the kernel that does nothing.
     let evaluated = bench.evaluate(15, 0, None).await.outcome;
     if evaluated == Outcome::Measured {
         bench.accept(small(), 15).await.unwrap_err();
     }
 }
 
-/// The same in cold caches, where every set of buffers gets contents of its own.
+/// The same in cold caches, where every set of buffers has its own contents.
 async fn accepts_cold(device: &str) {
     let mut bench = Bench::on(device).await;
     assert!(bench.accept(cold(), 0).await.unwrap().slowdown.is_some());
     assert_eq!(bench.accept(cold(), 14).await.unwrap_err().check(), Some(Check::Memoization));
 }
 
-/// What hangs when it is timed is given up as soon as what hangs in its first launch.
+/// A hang during timing is detected as quickly as a hang in the first launch.
 async fn gives_up_what_hangs_later(device: &str) {
     let mut bench = Bench::on(device).await;
     let outcome = bench.evaluate(HANGS_LATER, 0, None).await.outcome;
     assert_eq!(outcome.kind(), "timed_out", "{outcome:?}");
-    // A virtual GPU executes once to time, and finds out by itself.
+    // A virtual GPU executes once to time, and detects the hang itself.
     let said = outcome.message().unwrap();
     assert!(said.contains(if device.starts_with("virtual") { "runaway" } else { "`replay` took over 5s" }), "{said}");
     assert_eq!(bench.evaluate(0, 0, None).await.outcome, Outcome::Measured);
 }
 
-/// A model needs one look: a start is modelled, a faster time is confirmed, any other is not.
+/// A model needs one screening run: a start is modelled, a faster time is confirmed, any other is not.
 async fn models_once(device: &str) {
     let mut bench = Bench::on(device).await;
     let first = bench.evaluate(0, 0, None).await;
@@ -138,7 +137,7 @@ async fn models_once(device: &str) {
     assert_eq!(slower_incumbent.measurements[0].confirmation.as_ref().unwrap().samples_ns.len(), 1);
 }
 
-/// More shared memory than a block can have is refused, and harms nothing.
+/// A kernel that asks for more shared memory than a block can have is refused without side effects.
 async fn refuses_what_does_not_fit(device: &str) {
     let mut bench = Bench::on(device).await;
     let refused = bench.evaluate(0, 1 << 20, None).await;
@@ -146,7 +145,7 @@ async fn refuses_what_does_not_fit(device: &str) {
     assert_eq!(bench.evaluate(0, 0, None).await.outcome, Outcome::Measured);
 }
 
-/// A variant is screened, and a hopeless one is dropped after three samples. Confirmation is a comparison's affair.
+/// A variant is screened, and a hopeless one is dropped after three samples. Only a comparison confirms.
 async fn samples_as_the_policy_says(device: &str) {
     let mut bench = Bench::on(device).await;
     let first = bench.evaluate(0, 0, None).await;

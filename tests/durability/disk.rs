@@ -1,4 +1,4 @@
-//! Disks that fill up, stores that somebody else keeps locked, and those who only want to look.
+//! Disks that fill up, stores that another process keeps locked, and read-only users.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::common::Sandbox;
 const START: [&str; 10] =
     ["start", "--device", "fake", "--workload", "small", "--seed", "1", "--budget", "10m", "--json"];
 
-/// Ends a session that the store has failed, and goes on with it when that is mended.
+/// Ends a session whose store fails, and resumes it once the store is repaired.
 fn ends_cleanly_and_goes_on(sandbox: &Sandbox, session: Running, why: &str, mend: impl FnOnce()) {
     let (status, events, said) = session.end();
     assert_eq!(status.code(), Some(1), "{said}");
@@ -52,7 +52,7 @@ fn a_full_disk_ends_a_session_in_order_and_it_goes_on_when_there_is_room() {
 fn a_store_that_stays_locked_ends_a_session_in_order_and_it_goes_on_later() {
     let sandbox = project("[benchmark]\nconfirmation_samples = 40\n[store]\nbusy_timeout = '1s'\n");
     let session = Running::start(&sandbox, &START);
-    // Every case has a winner by then.
+    // By then every case has a winner.
     (0..60).for_each(|_| drop(session.wait_for("iteration")));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let url = format!("sqlite://{}", store(&sandbox).display());
@@ -88,7 +88,7 @@ fn a_store_is_read_and_copied_while_a_session_writes_to_it() {
     copy.check();
     assert!(!copy.lasting().is_empty() && copy.lasting().is_subset(&Record::of(&sandbox).lasting()));
     assert_eq!(copy.ask("SELECT status FROM sessions"), ["running"]);
-    // The copy is a store like any other.
+    // The copy is an ordinary store.
     std::fs::rename(sandbox.path("copy.db"), store(&sandbox)).unwrap();
     for log in ["db-wal", "db-shm"] {
         let _ = std::fs::remove_file(store(&sandbox).with_extension(log));
@@ -111,7 +111,7 @@ fn two_projects_with_one_store_do_not_write_to_it_at_once() {
     session.kill();
 }
 
-/// Reads a project as somebody who may not write there.
+/// Reads a project as a user who may not write there.
 fn reads_without_writing(sandbox: &Sandbox) {
     use std::os::unix::fs::PermissionsExt;
     use std::os::unix::process::CommandExt;
@@ -124,7 +124,7 @@ fn reads_without_writing(sandbox: &Sandbox) {
     }
     permit(&sandbox.path("."), 0o755);
     permit(&folder, 0o555);
-    // For root every folder is writable: it looks as somebody else, with a program that anybody may run.
+    // For root every folder is writable, so it reads as another user, with a program that anyone may run.
     let root = std::fs::write(folder.join("probe"), "").is_ok();
     let program = sandbox.path("optloop");
     if root {
@@ -148,7 +148,7 @@ fn a_store_is_read_where_nobody_may_write() {
     let sandbox = Sandbox::new();
     assert!(sandbox.session("6", &[]).status.success());
     reads_without_writing(&sandbox);
-    // A session that was killed leaves a log, without which the store is not whole.
+    // A killed session leaves a log, and the store is incomplete without it.
     let session = Running::start(&sandbox, &START);
     session.wait_for("iteration");
     session.kill();

@@ -1,4 +1,4 @@
-//! The whole program is killed at a hundred moments, and goes on each time.
+//! The whole program is killed at a hundred moments and resumes each time.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,7 +13,8 @@ use crate::common::Sandbox;
 /// How often the session is killed.
 const DEATHS: u64 = 100;
 
-/// A project whose cases share no source, so that each is won several times, with more points than a hundred lives can try.
+/// A project whose cases share no source, so each is won several times. It has more configurations than a hundred lives
+/// can try.
 pub fn project(config: &str) -> Sandbox {
     let sandbox = Sandbox::new();
     if !config.is_empty() {
@@ -28,14 +29,14 @@ pub fn project(config: &str) -> Sandbox {
     sandbox
 }
 
-/// What must be so after every death.
+/// Invariants after every death.
 struct Witness {
     lasting: BTreeSet<String>,
     unlinked: BTreeSet<String>,
 }
 
 impl Witness {
-    /// Looks at what a death has left. `went_on` tells whether the session had got as far as a new iteration.
+    /// Checks the state after a death. `went_on` is whether the session had reached a new iteration.
     fn look(&mut self, sandbox: &Sandbox, went_on: bool) {
         let record = Record::of(sandbox);
         record.check();
@@ -92,9 +93,9 @@ fn a_session_that_is_killed_a_hundred_times_loses_nothing_and_doubles_nothing() 
     eprintln!(
         "of {DEATHS} deaths: {in_flight} with an iteration in flight, {in_a_commit} in a commit, {before_a_link} before its link"
     );
-    // Those in a commit and before its link are rarer, and have tests of their own.
+    // Deaths during a commit and before its link are rarer, and have their own tests.
     assert!(in_flight > 0, "no death where it matters: kill more often");
-    // What is left of the time is too little for another iteration: this one settles, commits and reports.
+    // The remaining time is too short for another iteration, so this life settles, commits and reports.
     let last = Running::start(&sandbox, &["resume", "--budget", "1s", "--json"]);
     let (status, events, said) = last.end();
     assert!(status.success(), "{said}");

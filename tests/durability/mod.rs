@@ -1,4 +1,4 @@
-//! What a session that ends badly leaves behind, and how it goes on: over the fake device, through the command line.
+//! What a badly ended session leaves behind and how it resumes, on the fake device, through the command line.
 
 mod disk;
 mod killed;

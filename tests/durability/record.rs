@@ -1,4 +1,4 @@
-//! What is in a project's store and repository, read without going through optloop.
+//! The contents of a project's store and repository, read without optloop.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::common::Sandbox;
 
-/// What never changes once it is there.
+/// Queries for rows that must never change.
 const LASTING: [(&str, &str); 9] = [
     ("iterations", "WHERE ended_at IS NOT NULL"),
     ("measurements", ""),
@@ -22,14 +22,14 @@ const LASTING: [(&str, &str); 9] = [
     ("resumptions", ""),
 ];
 
-/// A copy of the store as it is on disk, so that looking at it mends nothing.
+/// A copy of the store on disk, so that reading it repairs nothing.
 pub struct Record {
     _folder: TempDir,
     runtime: tokio::runtime::Runtime,
     pool: SqlitePool,
 }
 
-/// Returns where a project's store is.
+/// Returns the path of a project's store.
 pub fn store(sandbox: &Sandbox) -> PathBuf {
     sandbox.path(".optloop/optloop.db")
 }
@@ -47,7 +47,7 @@ impl Record {
         Self::open(&copy, folder)
     }
 
-    /// Copies a store that no one writes to.
+    /// Copies a store that has no writer.
     pub fn at(path: &Path) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let copy = folder.path().join("store.db");
@@ -62,15 +62,15 @@ impl Record {
         Self { _folder: folder, runtime, pool }
     }
 
-    /// Asks for one column of text.
+    /// Queries one column of text.
     pub fn ask(&self, sql: &str) -> Vec<String> {
         let rows =
             self.runtime.block_on(sqlx::query(sqlx::AssertSqlSafe(sql.to_owned())).fetch_all(&self.pool)).unwrap();
         rows.iter().map(|row| row.try_get::<Option<String>, _>(0).unwrap().unwrap_or_default()).collect()
     }
 
-    /// Fails if the file is damaged, a reference leads nowhere, or a variant was looked at twice, or had its comparison
-    /// twice on a case.
+    /// Fails if the file is damaged, a reference is dangling, or a variant was screened twice or compared twice on a
+    /// case.
     pub fn check(&self) {
         assert_eq!(self.ask("PRAGMA integrity_check"), ["ok"]);
         assert_eq!(self.ask("PRAGMA foreign_key_check"), [""; 0]);
@@ -78,7 +78,7 @@ impl Record {
         let twice = "ended_at IS NOT NULL GROUP BY hash";
         let screened = format!("SELECT hash FROM iterations i WHERE NOT {confirms} AND {twice} HAVING COUNT(*) > 1");
         assert_eq!(self.ask(&screened), [""; 0], "iterations are doubled");
-        // One that was cut short had no comparison, and is asked again.
+        // An iteration that was cut short had no comparison and is proposed again.
         let confirmed = format!(
             "SELECT hash FROM iterations i JOIN comparisons c ON c.iteration_id = i.id
              WHERE {confirms} AND {twice}, case_name HAVING COUNT(*) > 1"
@@ -103,7 +103,7 @@ impl Record {
     }
 }
 
-/// Returns the winners that commits of a project say a session has found, as `iteration case commit`, oldest first.
+/// Returns the winners named in a project's commits of a session, as `iteration case commit`, oldest first.
 pub fn commits(sandbox: &Sandbox) -> Vec<String> {
     let log = sandbox.git(&["log", "--reverse", "--format=%H%n%B%x00"]);
     let told = |message: &str| {

@@ -1,4 +1,4 @@
-//! Sessions that go on, and those that must not.
+//! Sessions that resume, and sessions that must not.
 
 use serde_json::Value;
 
@@ -19,7 +19,7 @@ fn interrupted(sandbox: &Sandbox) {
     assert_eq!(events.last().unwrap()["status"], "interrupted");
 }
 
-/// Changes a project's store as no verb would.
+/// Changes a project's store in a way that no verb would.
 fn tamper(sandbox: &Sandbox, sql: &str) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -91,7 +91,7 @@ fn what_cannot_go_on_is_refused_in_one_sentence() {
     let nvrtc = said.split_once("here is ").unwrap().1.split(',').next().unwrap().to_owned();
     tamper(&sandbox, &format!("UPDATE environments SET nvrtc = '{nvrtc}'"));
 
-    // As it is in the store of an optloop that did not keep what files meant.
+    // The state of a store from an optloop that did not record what files meant.
     tamper(&sandbox, "UPDATE sessions SET asked = json_remove(asked, '$.meaning')");
     assert!(sandbox.optloop(&["resume"]).status.success(), "none of the refusals has left anything");
     insta::assert_snapshot!(sandbox.fails(&["resume", "1"]), @"2 error: session 1 is finished (its iterations are done), and has nothing left to do: `optloop start` begins another");
@@ -111,7 +111,7 @@ fn a_session_that_runs_is_not_resumed_beside_itself() {
     assert!(status.success(), "the file that the dead process has left is in nobody's way");
 }
 
-/// The clock of a machine may be anywhere after a power cut.
+/// After a power cut, a machine's clock may show any time.
 #[test]
 fn a_clock_that_jumps_confuses_nobody() {
     for instant in ["1970-01-01T00:00:00.000Z", "2999-12-31T23:59:59.999Z"] {
@@ -136,7 +136,8 @@ fn a_clock_that_jumps_confuses_nobody() {
     }
 }
 
-/// Of the two points, one hangs: whoever kills the session meanwhile may not know why the machine stood still.
+/// One of the two configurations hangs. A user who kills the session meanwhile may not know why the machine stood
+/// still.
 #[test]
 fn what_was_in_flight_at_two_deaths_is_not_proposed_a_third_time() {
     let sandbox = Sandbox::new();
@@ -166,8 +167,8 @@ fn what_was_in_flight_at_two_deaths_is_not_proposed_a_third_time() {
     assert_eq!(hashes[0], hashes[1]);
 }
 
-/// A look and its confirmation are two iterations of one variant. It fails in its confirmation, or in its final, and the process dies
-/// before all of that is put down.
+/// A screening run and its confirmation are two iterations of one variant. It fails in its confirmation, or in its
+/// final, and the process dies before all of that is recorded.
 #[test]
 fn what_is_disqualified_does_not_come_back_through_its_screening_run() {
     for faults in ["accept die\n", "enter pass\nenter pass\nenter pass\nenter pass\nenter die\n"] {
@@ -201,7 +202,7 @@ fn what_is_disqualified_does_not_come_back_through_its_screening_run() {
     }
 }
 
-/// A confirmed winner is settled; what nobody has confirmed gets its final whatever time it is.
+/// A confirmed winner is settled. An unconfirmed one gets its final, however late it is.
 #[test]
 fn with_no_time_left_a_resumption_holds_the_finals_without_which_nothing_is_settled() {
     let sandbox = Sandbox::new();
@@ -249,7 +250,7 @@ fn a_baseline_is_started_again_and_timed_once() {
     assert_eq!(last["baseline"], "quick", "it takes part in the comparisons of the one that goes on");
 }
 
-/// As if the process had died between a commit and its row.
+/// Simulates the death of the process between a commit and its row.
 #[test]
 fn a_commit_that_its_session_could_not_link_is_found_in_git() {
     let sandbox = Sandbox::new();

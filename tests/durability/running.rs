@@ -1,4 +1,4 @@
-//! A session that runs beside the test, heard through its pipes.
+//! A session that runs beside the test; the test reads its pipes.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ExitStatus, Stdio};
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::common::Sandbox;
 
-/// A verb that prints events, started and not waited for.
+/// A started verb that prints events. The test does not wait for its end.
 pub struct Running {
     child: Child,
     lines: Receiver<String>,
@@ -33,17 +33,17 @@ impl Running {
         Self { child, lines, said }
     }
 
-    /// Returns the process's number.
+    /// Returns the process ID.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Waits for the next event; none when there are no more.
+    /// Waits for the next event; returns none at the end.
     pub fn next(&self) -> Option<Value> {
         self.lines.recv().ok().map(|line| serde_json::from_str(&line).unwrap())
     }
 
-    /// Waits for an event of a kind; fails if there is none.
+    /// Waits for an event of a kind; fails if none arrives.
     pub fn wait_for(&self, kind: &str) -> Value {
         let mut seen = Vec::new();
         while let Some(event) = self.next() {
@@ -55,7 +55,7 @@ impl Running {
         panic!("no event `{kind}` after {seen:?}; it said: {}", self.said.recv().unwrap_or_default());
     }
 
-    /// Listens for so long, and returns what was heard.
+    /// Collects events for this long and returns them.
     pub fn listen(&self, time: Duration) -> Vec<Value> {
         let deadline = std::time::Instant::now() + time;
         let mut heard = Vec::new();
@@ -73,37 +73,37 @@ impl Running {
         assert!(sent.unwrap().success());
     }
 
-    /// Kills it as a power cut would, and returns the rest of what it had printed and all that it had said. Its worker shares
-    /// standard error: that this ends means that the worker has ended, too.
+    /// Kills the process as a power cut would. Returns the rest of its events and everything on standard error. Its
+    /// worker shares standard error, so the end of that stream means that the worker has ended, too.
     pub fn kill(mut self) -> (Vec<Value>, String) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
         let said = self.said.recv().unwrap();
-        // Half a line may be the last one.
+        // The last line may be incomplete.
         (self.lines.iter().filter_map(|line| serde_json::from_str(&line).ok()).collect(), said)
     }
 
-    /// Waits for its end, and returns how it ended, the rest of its events and all that it said.
+    /// Waits for the process to end. Returns its status, the rest of its events and everything on standard error.
     pub fn end(mut self) -> (ExitStatus, Vec<Value>, String) {
         let events = self.lines.iter().map(|line| serde_json::from_str(&line).unwrap()).collect();
         (self.child.wait().unwrap(), events, self.said.recv().unwrap())
     }
 }
 
-/// Waits until nothing that was started in the project is left: children are to end with the process that started them.
+/// Waits until no process started in the project is left: children must end with the process that started them.
 #[cfg(target_os = "linux")]
 pub fn no_orphans(sandbox: &Sandbox) {
     use rustix::event::{PollFd, PollFlags, poll};
     use rustix::process::{Pid, PidfdFlags, pidfd_open};
     let folder = sandbox.path(".").canonicalize().unwrap();
-    // One that ends may have started another just before.
+    // A process that ends may have started another one just before.
     loop {
         let left = processes_in(&folder);
         if left.is_empty() {
             return;
         }
         for (pid, line) in left {
-            // One that cannot be watched is gone already.
+            // A process that cannot be watched is already gone.
             let Ok(process) = pidfd_open(Pid::from_raw(pid).unwrap(), PidfdFlags::empty()) else { continue };
             let patience = rustix::time::Timespec { tv_sec: 20, tv_nsec: 0 };
             let ended = poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&patience)).unwrap();

@@ -43,7 +43,7 @@ fn a_source_that_takes_all_memory_is_given_up_and_the_next_one_compiles() {
     let compiler = Compiler::new(exe, Toolchain::find_or_fetch().unwrap(), "sm_90a", &[], limits).unwrap();
     let log = refusal(&compiler, &exploding());
     assert!(log.contains("out of memory") || log.contains("compile.memory_gb"), "{log}");
-    // Not one from the cache.
+    // Not a result from the cache.
     let honest = format!("extern \"C\" __global__ void k{}() {{}}", std::process::id());
     assert!(compiler.compile(&variant(&honest)).is_ok());
 }
@@ -53,7 +53,7 @@ fn a_compiler_that_dies_or_has_its_say_on_the_wrong_pipe_does_no_harm() {
     let folder = tempfile::tempdir().unwrap();
     let script = folder.path().join("compiler");
     let optloop = env!("CARGO_BIN_EXE_optloop");
-    // The system kills what takes a second of CPU time.
+    // The system kills a process that uses more than a second of CPU time.
     let text = format!("#!/bin/sh\necho 'a notice of the linker' >&2\nulimit -t 1\nexec {optloop} \"$@\"\n");
     std::fs::write(&script, text).unwrap();
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();

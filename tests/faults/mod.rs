@@ -1,5 +1,5 @@
-//! What goes wrong around a session: workers that die at every stage, pipes that are damaged, compilers without memory, parents
-//! that are killed, storms of signals. Through the command line, over the fake device.
+//! Faults around a session: workers that die at every stage, damaged pipes, compilers without memory, killed parents,
+//! storms of signals. All run through the command line, on the fake device.
 
 mod compilers;
 mod orphans;
@@ -12,7 +12,7 @@ use std::process::Output;
 
 use crate::common::Sandbox;
 
-/// A project in which nothing takes long before it is given up.
+/// A project with short time limits everywhere.
 fn hasty() -> Sandbox {
     let sandbox = Sandbox::new();
     sandbox.write(
@@ -22,7 +22,7 @@ fn hasty() -> Sandbox {
     sandbox
 }
 
-/// Runs a session in which the fake device meets injected faults: a line for each time, see
+/// Runs a session in which the fake device meets injected faults, one line per fault; see
 /// `src/runner/device/fake/script.rs`.
 fn session_with(sandbox: &Sandbox, faults: &str) -> Output {
     sandbox.write(".optloop/faults", faults);
@@ -35,7 +35,7 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Returns what is left of the faults: what the session never met.
+/// Returns the faults that the session never met.
 fn unmet(sandbox: &Sandbox) -> String {
     std::fs::read_to_string(sandbox.path(".optloop/faults")).unwrap()
 }

@@ -1,4 +1,4 @@
-//! Nothing that optloop has started outlives it, not even if it is killed.
+//! No process that optloop started outlives it, even if optloop is killed.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -10,14 +10,14 @@ use crate::common::{Sandbox, TEMPLATE, WORKLOAD};
 
 const START: [&str; 7] = ["start", "--device", "fake", "--workload", "small", "--budget", "10m"];
 
-/// Makes a pipe in the project that has a name.
+/// Makes a named pipe in the project.
 fn pipe(sandbox: &Sandbox) -> std::path::PathBuf {
     let path = sandbox.path("told");
     assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
     path
 }
 
-/// Kills a process, and waits for those that it leaves behind.
+/// Kills a process and waits for its children.
 fn kill_and_wait(mut parent: Child, left: Vec<(Watched, String)>) {
     parent.kill().unwrap();
     parent.wait().unwrap();
@@ -35,7 +35,7 @@ fn no_worker_that_hangs_and_no_compiler_is_left() {
     let mut session = sandbox.command(&START);
     session.env("OPTLOOP_FAKE_FAULTS", sandbox.path(".optloop/faults")).stdout(Stdio::null()).stderr(Stdio::null());
     let session = session.spawn().unwrap();
-    // Until the worker opens it, too.
+    // Blocks until the worker opens it, too.
     let hanging = fs::read_to_string(told).unwrap();
     let left = watch_children(session.id());
     let own = children(session.id());
@@ -73,7 +73,7 @@ fn no_baseline_that_sleeps_is_left_nor_what_it_has_started() {
     let workload = WORKLOAD.replace("dtype =", "baseline = ['sh', 'fake.sh', 'sleeps']\ndtype =");
     sandbox.write("kernels/workloads/small.toml", &workload);
     let session = sandbox.command(&START).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    // The shell and the sleeper that it has started.
+    // The shell and the sleeper that the shell started.
     let told = fs::read_to_string(told).unwrap();
     let mut left = watch_children(session.id());
     left.extend(

@@ -1,4 +1,5 @@
-//! A device that is not well for a moment is waited for; one that stays so ends the session, which has its report.
+//! A session waits for a device that is briefly unhealthy. A device that stays unhealthy ends the session with a
+//! report.
 
 use super::{hasty, said, session_with, unmet};
 
@@ -27,7 +28,7 @@ fn a_device_that_does_not_come_back_ends_the_session_with_its_report() {
     assert_eq!(unmet(&sandbox), "");
     let report = sandbox.report();
     assert_eq!(report["session"]["status"], "failed");
-    // The variant at hand is not blamed.
+    // The current variant is not blamed.
     assert_eq!(report["iterations"]["crashed"].as_u64().unwrap_or(0), 0, "{}", report["iterations"]);
     assert!(sandbox.path(".optloop/reports/session-1.md").is_file());
 }

@@ -1,4 +1,4 @@
-//! Requests to stop, in whatever number and order, end things in order.
+//! Requests to stop end things cleanly, in whatever number and order they arrive.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -22,7 +22,7 @@ async fn a_storm_of_signals_ends_a_session_in_order() {
         let start = ["start", "--device", "fake", "--workload", "small", "--budget", "10m", "--json"];
         let mut session = sandbox.command(&start).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut events = BufReader::new(session.stdout.take().unwrap()).lines();
-        // It begins somewhere in the session.
+        // The requests begin somewhere in the session.
         for _ in 0..rng.random_range(1..12) {
             events.next().unwrap().unwrap();
         }
@@ -42,7 +42,7 @@ async fn a_storm_of_signals_ends_a_session_in_order() {
     }
 }
 
-/// A supervisor of services signals every process of a group: what optloop has started outlasts it, and no variant is blamed.
+/// A service supervisor signals every process of a group. Children outlast the signal, and no variant is blamed.
 #[test]
 fn a_stop_of_every_process_ends_a_session_in_order_and_blames_no_variant() {
     for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
@@ -56,7 +56,7 @@ fn a_stop_of_every_process_ends_a_session_in_order_and_blames_no_variant() {
         let started = children(session.id());
         let kinds = [" worker ", " compiler "];
         assert!(kinds.iter().all(|kind| started.iter().any(|(_, command)| command.contains(kind))), "{started:?}");
-        // The children first: for a moment it is on them alone.
+        // The children first: for a moment only they have the signal.
         for (pid, _) in started {
             send(pid, signal);
         }
@@ -71,7 +71,7 @@ fn a_stop_of_every_process_ends_a_session_in_order_and_blames_no_variant() {
     }
 }
 
-/// Asks SQLite whether the database is whole.
+/// Asks SQLite whether the database is intact.
 async fn integrity(sandbox: &Sandbox) -> String {
     use sqlx::{Connection, SqliteConnection};
     let path = sandbox.path(".optloop/optloop.db");
@@ -102,7 +102,7 @@ fn a_bench_that_is_stopped_leaves_no_process_and_no_folder() {
     }
 }
 
-/// `optloop bench | head` is no failure, whatever was still to be said.
+/// `optloop bench | head` is not a failure, whatever output was left.
 #[test]
 fn a_reader_of_a_bench_that_goes_away_is_no_failure() {
     let sandbox = Sandbox::new();

@@ -1,4 +1,4 @@
-//! A worker that fails at a stage is an outcome of the variant at hand, and the session goes on with another one.
+//! A worker that fails at a stage is an outcome of the current variant, and the session continues with another one.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -10,8 +10,7 @@ use optloop::runner::worker::Worker;
 
 use super::{hasty, said, session_with, unmet};
 
-/// Runs a session with a single injected fault, and returns what is on record of the one iteration that suffered from
-/// it.
+/// Runs a session with a single injected fault. Returns the record of the one affected iteration.
 fn outcome_of(faults: &str, outcome: &str) -> String {
     let sandbox = hasty();
     let output = session_with(&sandbox, faults);
@@ -62,12 +61,12 @@ fn one_that_hangs() {
     assert!(line.contains("`replay` took over 3s"), "{line}");
 }
 
-/// A context on a GPU would disturb who measures there.
+/// A context on a GPU would disturb another user's measurements.
 #[tokio::test]
 async fn one_whose_device_is_taken_does_not_open_it() {
     let folder = tempfile::tempdir().unwrap();
     let (program, told) = (folder.path().join("worker"), folder.path().join("told"));
-    // It keeps the head of the first frame that it is told, and only then passes it on: who is answered finds it kept.
+    // The worker records the head of its first frame before passing it on, so the record exists once it has answered.
     let (kept, optloop) = (told.display(), env!("CARGO_BIN_EXE_optloop"));
     let script = format!("#!/bin/sh\n(head -c 32 >'{kept}'; cat '{kept}' -) | {optloop} \"$@\"\n");
     fs::write(&program, script).unwrap();

@@ -1,4 +1,4 @@
-//! The timing model against times that were measured on an H200 (docs/data/): does it rank configurations as they rank?
+//! Checks that the timing model ranks configurations like times measured on an H200 (docs/data/).
 //!
 //! Needs no GPU. Compiles every configuration of the table with NVRTC, executes sampled blocks on the virtual GPU, and
 //! models the time. The model was fitted on other configurations. docs/model.md has the table that this prints:
@@ -16,25 +16,25 @@ use rank::{median, regret, spearman};
 use simulate::Lab;
 use table::Table;
 
-/// The least rank correlation on a case.
+/// Minimum rank correlation on a case.
 const LEAST_CORRELATION: f64 = 0.85;
 
-/// How many of the best by the model are looked at.
+/// How many of the model's best configurations are considered.
 const FIRST: usize = 5;
 
-/// The most that the best of them may be slower than the best.
+/// Maximum ratio of the best of them to the best of all.
 const MOST_REGRET: f64 = 0.10;
 
-/// How well the model does on one case.
+/// How well the model ranks one case.
 struct Score {
     case: String,
     configurations: usize,
     correlation: f64,
-    /// How much slower than the best the best of the first [`FIRST`] is.
+    /// How much slower the best of the first [`FIRST`] is than the best of all.
     regret: f64,
     /// Median of modelled over measured.
     ratio: f64,
-    /// Median of the larger over the smaller of the two, after that ratio is taken out.
+    /// Median of the larger over the smaller of the two, after dividing out that ratio.
     spread: f64,
 }
 
@@ -76,11 +76,11 @@ fn the_model_ranks_what_it_was_fitted_on() {
     assert!(scores.iter().all(|score| score.correlation >= LEAST_CORRELATION && score.regret <= MOST_REGRET));
 }
 
-/// Models every configuration of a table of the project, prints how well on each case, and returns it.
+/// Models every configuration of a table of the project, prints the quality on each case, and returns it.
 fn scores(path: &str) -> Vec<Score> {
     let table = Table::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join(path));
     let lab = Lab::open(&table.workload);
-    // Modelled and measured, per configuration and case.
+    // Modelled and measured times, per configuration and case.
     let times: Vec<Vec<Option<(f64, f64)>>> = table.rows.par_iter().map(|row| times(&lab, &table.cases, row)).collect();
 
     println!("| case | configurations | Spearman | best of the first {FIRST} | modelled / measured | spread |");

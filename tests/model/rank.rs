@@ -1,4 +1,4 @@
-//! How well one list of numbers orders another.
+//! Measures how well one list of numbers ranks another.
 
 /// Returns Spearman's rank correlation of two lists; equal numbers share their average rank.
 pub fn spearman(a: &[f64], b: &[f64]) -> f64 {
@@ -14,7 +14,7 @@ fn ranks(values: &[f64]) -> Vec<f64> {
     values.iter().map(|value| below(*value) + (equal(*value) - 1.0) / 2.0).collect()
 }
 
-/// Returns how much slower than the best the best of the first `n` by `modelled` is: 0 if it is the best.
+/// Returns how much slower the best of the first `n` by `modelled` is than the best of all; 0 if they are the same.
 pub fn regret(modelled: &[f64], measured: &[f64], n: usize) -> f64 {
     let mut order: Vec<usize> = (0..modelled.len()).collect();
     order.sort_by(|a, b| modelled[*a].total_cmp(&modelled[*b]));

@@ -1,4 +1,4 @@
-//! A configuration through the compiler and the virtual GPU to a modelled time.
+//! Takes a configuration through the compiler and the virtual GPU to a modelled time.
 
 use std::time::Duration;
 
@@ -18,10 +18,10 @@ use virtual_gpu::{Options, VirtualGpu};
 
 use super::table::Row;
 
-/// Blocks that stand for a grid: enough to see every kind of causal tile. More change the ranking by nothing.
+/// Blocks that represent a grid: enough to see every kind of causal tile. More do not change the ranking.
 const SAMPLE_BLOCKS: u32 = 12;
 
-/// What it takes to compile and plan configurations of one workload.
+/// The tools to compile and plan configurations of one workload.
 pub struct Lab {
     pub workload: Workload,
     families: Vec<Family>,
@@ -45,7 +45,7 @@ impl Lab {
         }
     }
 
-    /// Compiles a configuration and returns its modelled time on a case, in nanoseconds: all launches of its plan.
+    /// Compiles a configuration. Returns its modelled time on a case, in nanoseconds, for all launches of its plan.
     pub fn modelled_ns(&self, row: &Row, case: &Case) -> f64 {
         let family = self.families.iter().find(|family| family.name == row.family).unwrap();
         let Workload { op, dtype, .. } = self.workload;
@@ -66,7 +66,7 @@ struct Machine<'a> {
 }
 
 impl<'a> Machine<'a> {
-    /// Allocates everything filled with zeros: no branch of these kernels depends on the numbers.
+    /// Allocates everything, filled with zeros: no branch of these kernels depends on the numbers.
     fn new(lab: &Lab, case: &Case, artifact: &'a Artifact, plan: &LaunchPlan) -> Self {
         let mut gpu = VirtualGpu::new(lab.gpu.clone());
         let loaded = gpu.load(virtual_gpu::ptx::load("kernel.ptx", &artifact.ptx).unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! The recorded times, docs/data/: one line a configuration, one column a case.
+//! The recorded times in docs/data/: one line per configuration, one column per case.
 
 use std::path::Path;
 

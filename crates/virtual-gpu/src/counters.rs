@@ -1,8 +1,9 @@
-//! What a launch did, counted exactly over the blocks that were executed.
+//! Counters of a launch, exact over the executed blocks.
 
 use crate::timing::{Times, Totals};
 
-/// Classes of warp instructions, by the unit that executes them. PTX instructions, not machine instructions.
+/// Classes of warp instructions, by the unit that executes them. They classify PTX instructions, not machine
+/// instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 #[repr(usize)]
@@ -14,9 +15,9 @@ pub enum Class {
     Half,
     /// 32- and 16-bit integer and logic, selects, predicates.
     Integer,
-    /// 64-bit integer: two or more machine instructions each.
+    /// 64-bit integer: at least two machine instructions each.
     Wide,
-    /// Moves, packing: often free on the machine.
+    /// Moves and packing: often free on the machine.
     Move,
     Convert,
     /// ex2, lg2, rcp, rsqrt, sqrt, sin, cos, tanh.
@@ -39,7 +40,7 @@ pub enum Class {
 }
 
 impl Class {
-    /// How many classes there are.
+    /// Number of classes.
     pub const COUNT: usize = Self::Other as usize + 1;
 
     /// All classes, in the order of their discriminants.
@@ -68,16 +69,16 @@ impl Class {
     ];
 }
 
-/// Accesses of warps to one kind of memory.
+/// Warp accesses to one kind of memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Warp instructions that accessed it with at least one active lane.
+    /// Warp instructions with at least one active lane that accessed it.
     pub requests: u64,
     /// Units moved: 32-byte sectors of global and local memory, wavefronts of shared memory.
     pub units: u64,
-    /// Units that a perfect layout would need for the same bytes.
+    /// Units that a perfect layout would need for those bytes.
     pub ideal_units: u64,
-    /// Bytes that active lanes asked for.
+    /// Bytes requested by active lanes.
     pub bytes: u64,
 }
 
@@ -91,7 +92,7 @@ impl Traffic {
     }
 }
 
-/// Floating-point operations by the pipe that does them; a fused multiply-add is two.
+/// Floating-point operations by pipe. A fused multiply-add counts as two.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Flop {
@@ -108,22 +109,23 @@ pub struct Flop {
     pub tensor64: u64,
 }
 
-/// Counters of one launch. All but `blocks` and `footprint_bytes` are over `executed_blocks`; [`Counters::scale`] says what they stand for.
+/// Counters of one launch. All but `blocks` and `footprint_bytes` cover only `executed_blocks`; [`Counters::scale`]
+/// extrapolates them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Counters {
     /// Blocks of the grid.
     pub blocks: u64,
-    /// Blocks that were executed and counted (fewer when sampled).
+    /// Executed and counted blocks (fewer than `blocks` when sampled).
     pub executed_blocks: u64,
     /// Warps per block.
     pub warps_per_block: u64,
     /// Warp instructions by [`Class`].
     pub warp_instructions: [u64; Class::COUNT],
-    /// Active lanes summed over warp instructions, by [`Class`].
+    /// Active lanes, summed over warp instructions, by [`Class`].
     pub thread_instructions: [u64; Class::COUNT],
     /// Conditional branches executed by a warp.
     pub branches: u64,
-    /// Those whose lanes went both ways.
+    /// Divergent branches among them.
     pub divergent_branches: u64,
     /// Loads from global memory, cp.async included.
     pub global_load: Traffic,
@@ -131,51 +133,51 @@ pub struct Counters {
     pub global_store: Traffic,
     /// Loads from shared memory, ldmatrix included.
     pub shared_load: Traffic,
-    /// Stores to shared memory, stmatrix included. Asynchronous copies are no stores, as on the machine.
+    /// Stores to shared memory, stmatrix included. Asynchronous copies do not count as stores, as on the machine.
     pub shared_store: Traffic,
     /// Loads and stores of local memory.
     pub local: Traffic,
     /// Atomics and reductions on global memory.
     pub atomics: Traffic,
-    /// Distinct 32-byte sectors of global memory that were touched, times 32: what passes through L2 from HBM when cold.
-    /// When blocks were sampled, an estimate for all of them: of each allocation as many times more, at most all of it.
+    /// Distinct 32-byte sectors of global memory touched, times 32: the cold traffic from HBM through L2. When blocks
+    /// are sampled, this is an estimate for all of them. Each allocation is scaled up, capped at its size.
     pub footprint_bytes: u64,
     /// Floating-point operations.
     pub flop: Flop,
-    /// Block barriers that a warp waited at.
+    /// Block barriers at which a warp waited.
     pub barriers: u64,
-    /// Cycles of the longest warp through a block if every instruction waited in order for its operands, with the
-    /// latencies of [`crate::timing::cost`]; summed over executed blocks.
+    /// Cycles of the longest warp of a block if every instruction waited in order for its operands. Uses the latencies
+    /// of [`crate::timing::cost`]; summed over executed blocks.
     pub in_order_cycles: u64,
-    /// The same if an instruction only waited for its operands (unbounded reordering): the dependency bound.
+    /// The same if an instruction waited only for its operands (unbounded reordering): the dependency bound.
     pub dataflow_cycles: u64,
-    /// `in_order_cycles` of the one executed block that took longest by it.
+    /// `in_order_cycles` of the slowest executed block.
     pub longest_in_order_cycles: u64,
-    /// `dataflow_cycles` of the one executed block that took longest by it.
+    /// `dataflow_cycles` of the slowest executed block.
     pub longest_dataflow_cycles: u64,
-    /// Instructions of the kernel's text: what must be fetched at least once.
+    /// Instructions in the kernel's text, each of which must be fetched at least once.
     pub static_instructions: u64,
-    /// Those of them that are executed often: (sum of executions)^2 / sum of squares over the instructions.
+    /// Effective number of instructions executed often: (sum of executions)^2 / sum of squares over the instructions.
     pub hot_instructions: u64,
-    /// Issue slots, summed over warps: machine instructions, as far as PTX tells ([`crate::timing::cost`]).
+    /// Issue slots, summed over warps: machine instructions, as estimated from PTX ([`crate::timing::cost`]).
     pub issue_slots: u64,
-    /// The same by the partition that a warp is on: its number in the block modulo 4.
+    /// The same by partition. A warp's partition is its number in the block modulo 4.
     pub partition_slots: [u64; 4],
-    /// Cycles for which each [`crate::timing::Pipe`] of a partition was taken, summed over warps.
+    /// Cycles for which each [`crate::timing::Pipe`] of a partition was occupied, summed over warps.
     pub pipe_cycles: [u64; crate::timing::Pipe::COUNT],
-    /// Sectors of global loads that a block did not find in its L1 ([`crate::timing::Cache`]): what L2 has to deliver.
+    /// Sectors of global loads that missed the block's L1 ([`crate::timing::Cache`]), so L2 has to deliver them.
     pub l2_sectors: u64,
 }
 
 impl Counters {
-    /// Adds what the warp with this number in its block took up.
+    /// Adds the usage of the warp with this number in its block.
     pub fn add_warp(&mut self, warp: usize, totals: &Totals) {
         self.issue_slots += totals.issue_slots;
         self.partition_slots[warp % 4] += totals.issue_slots;
         self.pipe_cycles.iter_mut().zip(totals.pipe_cycles).for_each(|(sum, cycles)| *sum += cycles);
     }
 
-    /// Adds the time of an executed block: that of its latest warp.
+    /// Adds the time of an executed block, which is that of its slowest warp.
     pub fn add_block(&mut self, times: Times) {
         let (in_order, dataflow) = (u64::from(times.in_order), u64::from(times.dataflow));
         self.in_order_cycles += in_order;
@@ -216,12 +218,12 @@ impl Counters {
         self.l2_sectors += other.l2_sectors;
     }
 
-    /// Returns how many grid blocks an executed block stands for.
+    /// Returns how many blocks of the grid an executed block represents.
     pub fn scale(&self) -> f64 {
         if self.executed_blocks == 0 { 0.0 } else { self.blocks as f64 / self.executed_blocks as f64 }
     }
 
-    /// Returns all warp instructions.
+    /// Returns the number of warp instructions.
     pub fn instructions(&self) -> u64 {
         self.warp_instructions.iter().sum()
     }

@@ -1,6 +1,6 @@
 //! What a kernel did wrong, and where.
 
-/// A fault of a kernel: what, and the kernel, instruction, block and thread where it happened.
+/// A fault of a kernel, with the instruction, block and thread where it happened.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} in kernel {kernel}, {file}:{line} `{instruction}`, block ({}, {}, {}), thread ({}, {}, {})", block[0], block[1], block[2], thread[0], thread[1], thread[2])]
 pub struct Fault {
@@ -16,11 +16,11 @@ pub struct Fault {
     pub instruction: String,
     /// Index of the block in the grid: x, y, z.
     pub block: [u32; 3],
-    /// Index of the first thread concerned in its block: x, y, z.
+    /// Index of the first affected thread in its block: x, y, z.
     pub thread: [u32; 3],
 }
 
-/// Kinds of faults. Addresses are as the kernel used them; spaces are named as in PTX.
+/// Kinds of faults. Addresses are as the kernel used them; spaces have their PTX names.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FaultKind {
     /// An access outside every allocation, or outside the block's shared or the thread's local memory.
@@ -34,10 +34,10 @@ pub enum FaultKind {
         address: u64,
         /// Bytes accessed.
         bytes: u32,
-        /// How it relates to what is there, such as `4 bytes past the end of allocation 2 of 128 bytes`.
+        /// The address relative to the nearest memory, such as `4 bytes past the end of allocation 2 of 128 bytes`.
         detail: String,
     },
-    /// An access to memory that was freed.
+    /// An access to freed memory.
     #[error("{access} of {bytes} bytes after free at global address {address:#x}")]
     UseAfterFree {
         /// Read, write or atomic.
@@ -59,7 +59,7 @@ pub enum FaultKind {
         /// Bytes accessed.
         bytes: u32,
     },
-    /// A read of memory that nobody has written.
+    /// A read of memory that was never written.
     #[error("read of {bytes} uninitialised bytes at {space} address {address:#x}")]
     Uninitialised {
         /// Memory space.
@@ -69,7 +69,7 @@ pub enum FaultKind {
         /// Bytes accessed.
         bytes: u32,
     },
-    /// Two warps of a block touched the same shared memory, one of them writing, with no barrier in between.
+    /// Two warps of a block accessed the same shared memory without a barrier in between, and at least one wrote.
     #[error(
         "race at shared address {address:#x}: {access} by warp {warp}, {other_access} by warp {other_warp} before, no barrier between"
     )]
@@ -85,7 +85,7 @@ pub enum FaultKind {
         /// Warp of the earlier access.
         other_warp: u32,
     },
-    /// An asynchronous read of shared memory that the asynchronous proxy was not told of.
+    /// An asynchronous read of shared memory that was written without a proxy fence.
     #[error(
         "asynchronous read by warp {warp} at shared address {address:#x}, which warp {writer} wrote, and neither has executed fence.proxy.async since"
     )]
@@ -97,7 +97,7 @@ pub enum FaultKind {
         /// The warp that wrote.
         writer: u32,
     },
-    /// A barrier that only a part of a warp's threads reached.
+    /// A barrier that only some of a warp's threads reached.
     #[error("divergent barrier: {active} of the warp's {live} live threads reached it")]
     DivergentBarrier {
         /// Threads that reached it.
@@ -105,7 +105,7 @@ pub enum FaultKind {
         /// Threads of the warp that have not exited.
         live: u32,
     },
-    /// A warp-wide instruction whose member mask does not name the threads that execute it.
+    /// A warp-wide instruction whose member mask differs from the threads that execute it.
     #[error("{opcode} with member mask {members:#010x} executed by threads {active:#010x} of the warp")]
     WrongMembers {
         /// The instruction.
@@ -115,14 +115,14 @@ pub enum FaultKind {
         /// Threads that execute it.
         active: u32,
     },
-    /// Every warp that has not exited waits for something that cannot happen.
+    /// Every warp that has not exited waits for an event that cannot happen.
     #[error("deadlock: {waiting} of the block's {warps} warps wait ({detail})")]
     Deadlock {
         /// Waiting warps.
         waiting: u32,
         /// Warps of the block.
         warps: u32,
-        /// For what they wait.
+        /// What they wait for.
         detail: String,
     },
     /// A warp executed more instructions than the limit.
@@ -131,10 +131,10 @@ pub enum FaultKind {
         /// The limit.
         limit: u64,
     },
-    /// `trap`, a failed assertion, or a call of the abort kind.
+    /// `trap`, a failed assertion, or a call of an abort function.
     #[error("trap")]
     Trap,
-    /// An instruction whose form is known to the loader and not to the executor.
+    /// An instruction form that the loader knows and the executor does not.
     #[error("unsupported instruction `{0}`")]
     Unsupported(String),
     /// Something that PTX leaves undefined or forbids.
@@ -142,7 +142,7 @@ pub enum FaultKind {
     Invalid(String),
 }
 
-/// What an access did.
+/// Kind of an access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Access {
@@ -161,13 +161,13 @@ impl std::fmt::Display for Access {
     }
 }
 
-/// Why a launch did not happen or did not end well.
+/// Why a launch was refused or failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LaunchError {
-    /// The launch asks for what the GPU or the kernel does not allow; nothing was executed.
+    /// The GPU or the kernel does not allow the launch; nothing was executed.
     #[error("launch refused: {0}")]
     Refused(String),
-    /// A thread did something wrong.
+    /// A thread caused a fault.
     #[error(transparent)]
     Fault(Box<Fault>),
 }

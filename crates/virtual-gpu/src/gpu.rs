@@ -1,20 +1,21 @@
-//! The GPUs that are modelled: limits, rates and latencies, each with its source.
+//! The modelled GPUs: limits, rates and latencies, each with its source.
 //!
-//! Sources, by the marks in the comments:
+//! The comments mark the source of each number:
 //!
 //! * \[guide\] CUDA Programming Guide, "Arithmetic Instructions" (results per clock and SM by compute capability) and
 //!   "Technical Specifications per Compute Capability".
-//! * \[h100\], \[a100\], \[ada\] NVIDIA's whitepapers on the Hopper, Ampere and Ada architectures; \[h200\], \[l4\] the data sheets.
+//! * \[h100\], \[a100\], \[ada\] NVIDIA's whitepapers on the Hopper, Ampere and Ada architectures; \[h200\], \[l4\] the
+//!   data sheets.
 //! * \[hopper\] Luo et al., *Benchmarking and Dissecting the Nvidia Hopper GPU Architecture via Microbenchmarking*
 //!   (arXiv 2402.13499) and its extension (arXiv 2501.12084).
 //! * \[ampere\] Abdelkhalik et al., *Demystifying the Nvidia Ampere Architecture through Microbenchmarking and
 //!   Instruction-level Analysis* (arXiv 2208.11174).
 //! * \[recorded\] measured on an H200 with optloop, 2026-11-20.
-//! * \[fit\] fitted on the recorded H200 times, docs/model.md.
-//! * \[guess\] a plausible number that nothing here depends on much.
+//! * \[fit\] fitted to the recorded H200 times, docs/model.md.
+//! * \[guess\] a plausible number; no result here depends on it much.
 //!
-//! The published numbers were written down without the papers at hand: compare before relying on a single one. What the
-//! model's ranking depends on was held against recorded times, docs/model.md.
+//! The published numbers were written down without the papers at hand, so check a number before relying on it. Those
+//! that decide the model's ranking were checked against recorded times, docs/model.md.
 
 mod known;
 
@@ -31,21 +32,21 @@ pub struct Gpu {
     pub arch: &'static str,
     /// Multiprocessors.
     pub multiprocessors: u32,
-    /// Most threads of one block.
+    /// Maximum threads per block.
     pub max_threads_per_block: u32,
-    /// Most threads resident on a multiprocessor.
+    /// Maximum resident threads per multiprocessor.
     pub max_threads_per_multiprocessor: u32,
-    /// Most blocks resident on a multiprocessor.
+    /// Maximum resident blocks per multiprocessor.
     pub max_blocks_per_multiprocessor: u32,
-    /// Registers (32-bit) of a multiprocessor.
+    /// 32-bit registers per multiprocessor.
     pub registers_per_multiprocessor: u32,
-    /// Shared memory of a multiprocessor, in bytes.
+    /// Shared memory per multiprocessor, in bytes.
     pub shared_bytes_per_multiprocessor: u32,
-    /// Most shared memory of one block, opted in, in bytes.
+    /// Maximum shared memory per block after opting in, in bytes.
     pub max_shared_bytes_per_block: u32,
-    /// Shared memory that the system reserves per block, in bytes.
+    /// Shared memory reserved by the system per block, in bytes.
     pub reserved_shared_bytes_per_block: u32,
-    /// L1 and shared memory of a multiprocessor together, in bytes.
+    /// L1 and shared memory per multiprocessor together, in bytes.
     pub l1_bytes: u64,
     /// Clock under load, in Hz.
     pub clock_hz: f64,
@@ -53,16 +54,16 @@ pub struct Gpu {
     pub l2_bytes: u64,
     /// Memory size in bytes.
     pub memory_bytes: u64,
-    /// What moves and computes per unit of time.
+    /// Throughput of each unit.
     pub rates: Rates,
-    /// How long single operations take.
+    /// Latency of each operation.
     pub latencies: Latencies,
 }
 
-/// What a GPU does per clock or second when nothing is in the way.
+/// Peak rates per clock or second.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rates {
-    /// Warp schedulers of a multiprocessor, one instruction per clock each.
+    /// Warp schedulers per multiprocessor; each issues one instruction per clock.
     pub schedulers: u32,
     /// Single-precision multiply-adds per clock and multiprocessor, in lanes.
     pub fma_lanes: u32,
@@ -70,7 +71,7 @@ pub struct Rates {
     pub alu_lanes: u32,
     /// Special functions per clock and multiprocessor, in lanes.
     pub mufu_lanes: u32,
-    /// Packed 16-bit operations per clock and multiprocessor, in lanes (of two each).
+    /// Packed 16-bit operations per clock and multiprocessor, in lanes of two values.
     pub half_lanes: u32,
     /// Double-precision multiply-adds per clock and multiprocessor, in lanes.
     pub double_lanes: u32,
@@ -84,25 +85,25 @@ pub struct Rates {
     pub tensor8_flop: f64,
     /// The same with f64 inputs.
     pub tensor64_flop: f64,
-    /// Share of the tensor rate that `mma.sync` reaches; the rest needs `wgmma`.
+    /// Share of the tensor rate that `mma.sync` reaches. Only `wgmma` reaches all of it.
     pub warp_tensor_fraction: f64,
     /// Bytes of shared memory or L1 per clock and multiprocessor.
     pub shared_bytes: f64,
     /// Bytes from L2 per clock and multiprocessor.
     pub l2_bytes_per_multiprocessor: f64,
-    /// Bytes from L2 per second, all multiprocessors together.
+    /// Bytes from L2 per second, for all multiprocessors together.
     pub l2_bytes_per_s: f64,
     /// Bytes from memory per second.
     pub memory_bytes_per_s: f64,
-    /// Time of an empty kernel in a graph that is replayed, back to back with others, in seconds.
+    /// Time of an empty kernel in a replayed graph, back to back with others, in seconds.
     pub launch_s: f64,
-    /// What a kernel that does something takes beside, at its ends: arguments, instructions and L1 are cold, and the
-    /// last stores must arrive. In seconds.
+    /// Extra time at the ends of a kernel that does work, in seconds: arguments, instructions and L1 are cold, and the
+    /// last stores must arrive.
     pub start_s: f64,
 }
 
 impl Rates {
-    /// Returns the FLOP of the tensor cores per clock and multiprocessor for inputs of a type, dense.
+    /// Returns the dense FLOP of the tensor cores per clock and multiprocessor for an input type.
     pub fn tensor_flop(&self, ty: Ty) -> f64 {
         match ty {
             Ty::F64 => self.tensor64_flop,
@@ -113,22 +114,22 @@ impl Rates {
     }
 }
 
-/// Latencies in clocks, from the issue of an instruction to that of one that depends on it.
+/// Latencies in clocks, from the issue of an instruction to the issue of a dependent one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Latencies {
     /// Integer and logic.
     pub alu: u16,
     /// Single-precision arithmetic and integer multiplication.
     pub fma: u16,
-    /// Clocks for which a warp's single-precision instruction takes its partition's pipe.
+    /// Clocks for which a warp's single-precision instruction occupies its partition's pipe.
     pub fma_occupancy: u8,
     /// Packed 16-bit arithmetic.
     pub half: u16,
     /// Double-precision arithmetic.
     pub double: u16,
-    /// Clocks for which a warp's double-precision instruction takes its partition's pipe.
+    /// Clocks for which a warp's double-precision instruction occupies its partition's pipe.
     pub double_occupancy: u8,
-    /// What a predicate takes longer than a register.
+    /// Extra latency of a predicate over a register.
     pub predicate: u16,
     /// Special functions and conversions.
     pub mufu: u16,
@@ -136,9 +137,9 @@ pub struct Latencies {
     pub shuffle: u16,
     /// Votes.
     pub vote: u16,
-    /// Thread indices and the like.
+    /// Thread indices and similar special registers.
     pub special_register: u16,
-    /// Start of a tensor operation, to which its own clocks are added.
+    /// Start of a tensor operation; the operation's own clocks are added to it.
     pub tensor: u16,
     /// The same with f64 inputs.
     pub tensor_double: u16,
@@ -146,22 +147,22 @@ pub struct Latencies {
     pub shared: u16,
     /// Atomic in shared memory.
     pub shared_atomic: u16,
-    /// Load that L1 serves.
+    /// Load that hits L1.
     pub l1: u16,
-    /// Load that L2 serves.
+    /// Load that hits L2.
     pub l2: u16,
-    /// Load that memory serves.
+    /// Load from device memory.
     pub memory: u16,
     /// Bulk (TMA) copy to shared memory.
     pub bulk_copy: u16,
     /// From the last arrival at a block barrier to the next instruction.
     pub barrier: u16,
-    /// Issue slots of a branch, with the fetch of what follows.
+    /// Issue slots of a branch, including the fetch of the next instructions.
     pub branch_issue: u8,
 }
 
 impl Latencies {
-    /// Returns what a load takes longer when L1 does not have it.
+    /// Returns the extra latency of a load that misses L1.
     pub fn l1_miss(&self) -> u32 {
         u32::from(self.l2.saturating_sub(self.l1))
     }

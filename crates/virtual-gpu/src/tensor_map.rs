@@ -1,30 +1,30 @@
-//! Tensor maps: what `cp.async.bulk.tensor` reads to know a tensor in global memory, its box and its swizzle.
+//! Tensor maps: the shape, box and swizzle of a tensor in global memory, for `cp.async.bulk.tensor`.
 
-/// Start of a map in this crate's form.
+/// First bytes of a map in this crate's encoding.
 const MAGIC: [u8; 8] = *b"vgpu-map";
 
-/// Most dimensions.
+/// Maximum number of dimensions.
 const MAX_RANK: usize = 5;
 
-/// Most bytes of a box: what an mbarrier counts (PTX ISA, tx-count), and more than any block's shared memory has.
+/// Maximum bytes of a box: the range of an mbarrier (PTX ISA, tx-count), more than any block's shared memory.
 const MAX_BOX_BYTES: u64 = (1 << 20) - 1;
 
-/// How the chunks of 16 bytes of a box are permuted in shared memory.
+/// How the 16-byte chunks of a box are permuted in shared memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Swizzle {
-    /// Not at all.
+    /// No permutation.
     #[default]
     None,
-    /// Among 32 bytes.
+    /// Within 32 bytes.
     Bytes32,
-    /// Among 64 bytes.
+    /// Within 64 bytes.
     Bytes64,
-    /// Among 128 bytes.
+    /// Within 128 bytes.
     Bytes128,
 }
 
 impl Swizzle {
-    /// Returns the bytes that it permutes among, 0 for none.
+    /// Returns the bytes of a permuted group, 0 for none.
     pub fn span(self) -> u32 {
         match self {
             Self::None => 0,
@@ -34,14 +34,14 @@ impl Swizzle {
         }
     }
 
-    /// Returns where a shared address ends up: its chunk, exclusive or with the row of 128 bytes that it is in.
+    /// Returns the swizzled shared address: the chunk's index XOR the index of its 128-byte row.
     pub(crate) fn apply(self, address: u32) -> u32 {
         let mask = (self.span() / 16).saturating_sub(1);
         address ^ ((address >> 7 & mask) << 4)
     }
 }
 
-/// What a load puts for elements outside of the tensor.
+/// Value that a load stores for elements outside the tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Fill {
     /// Zeros.
@@ -53,8 +53,8 @@ pub enum Fill {
 
 /// Describes a tensor in global memory for tiled copies, as the arguments of `cuTensorMapEncodeTiled` do.
 ///
-/// The driver's encoding is not documented, so [`TensorMap::encode`] has a form of its own: such a map is good for the
-/// virtual GPU only, and one of the driver's is not.
+/// The driver's encoding is undocumented, so [`TensorMap::encode`] has its own. Such a map works only on the virtual
+/// GPU, and a map from the driver does not work here.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct TensorMap {
     /// Bytes of an element: 1, 2, 4 or 8.
@@ -63,24 +63,24 @@ pub struct TensorMap {
     pub address: u64,
     /// Elements along each dimension, innermost first; 1 to 5 dimensions.
     pub dims: Vec<u64>,
-    /// Bytes from an element to the next along each dimension but the innermost.
+    /// Bytes between neighbouring elements along each dimension but the innermost.
     pub strides: Vec<u64>,
     /// Elements of a box along each dimension.
     pub box_dims: Vec<u32>,
-    /// Steps in elements along each dimension; empty for 1 everywhere, the only one supported.
+    /// Steps in elements along each dimension. Empty means 1 everywhere, the only supported value.
     pub element_strides: Vec<u32>,
     /// The layout of a box in shared memory.
     pub swizzle: Swizzle,
-    /// What is put for elements outside.
+    /// Value of elements outside the tensor.
     pub fill: Fill,
 }
 
 impl TensorMap {
-    /// Checks what `cuTensorMapEncodeTiled` checks and returns the 128 bytes of a kernel's parameter.
+    /// Checks what `cuTensorMapEncodeTiled` checks and returns the 128 bytes of the kernel parameter.
     ///
     /// # Errors
     ///
-    /// Fails with a sentence about the first rule that is broken.
+    /// Fails with a sentence about the first broken rule.
     pub fn encode(&self) -> Result<[u8; 128], String> {
         self.check()?;
         let mut bytes = [0; 128];
@@ -104,7 +104,7 @@ impl TensorMap {
     ///
     /// # Errors
     ///
-    /// Fails if it is none.
+    /// Fails if the bytes are no such map.
     pub fn decode(bytes: &[u8; 128]) -> Result<Self, String> {
         let number = |at: usize, width: usize| {
             bytes[at..at + width].iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte))
@@ -178,7 +178,7 @@ impl TensorMap {
         if !row.is_multiple_of(16) {
             return Err(format!("a box with rows of {row} bytes; they must be a multiple of 16"));
         }
-        // The machine takes shorter rows, and spreads them in a way that is not modelled.
+        // The machine accepts shorter rows and spreads them in a way that is not modelled.
         if span != 0 && row != span {
             return Err(format!("a box with rows of {row} bytes; with this swizzle make them {span} bytes"));
         }

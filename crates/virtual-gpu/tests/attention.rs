@@ -1,4 +1,4 @@
-//! The two attention kernels of the benches compute attention, with every check of the virtual GPU on.
+//! The two attention kernels of the benches compute attention, with all checks of the virtual GPU enabled.
 
 mod problem;
 mod reference;
@@ -6,7 +6,7 @@ mod reference;
 use problem::{Kernel, Problem};
 use virtual_gpu::Options;
 
-/// Largest relative L2 error against the reference: what rounding to f16 leaves, with room.
+/// Largest relative L2 error against the float64 oracle: the rounding to f16, with a margin.
 const TOLERANCE: f64 = 1e-3;
 
 fn check(kernel: Kernel, problem: &Problem) {
@@ -52,13 +52,13 @@ fn causal_mma_with_more_keys_than_queries() {
     check(Kernel::MmaCausal, &Problem { heads: 1, queries: 70, keys: 150 });
 }
 
-/// The first queries see no key: their output is zero.
+/// The first queries see no key, so their output is zero.
 #[test]
 fn causal_mma_with_fewer_keys_than_queries() {
     check(Kernel::MmaCausal, &Problem { heads: 1, queries: 130, keys: 66 });
 }
 
-/// The tensor cores do all products but those of the padding: two products of 2 * queries * keys * 64 operations.
+/// The tensor cores do all products except those of the padding: two products of 2 * queries * keys * 64 operations.
 #[test]
 fn mma_counts_its_operations() {
     let problem = Problem { heads: 1, queries: 64, keys: 128 };
@@ -73,7 +73,7 @@ fn results_do_not_depend_on_the_threads_of_the_cpu() {
     assert_eq!(on(1), on(3));
 }
 
-/// A sample of the blocks counts in proportion: without a mask all blocks do the same.
+/// A sample of the blocks is scaled up exactly: without a mask all blocks do the same work.
 #[test]
 fn sampled_blocks_stand_for_the_others() {
     let problem = Problem { heads: 8, queries: 128, keys: 64 };

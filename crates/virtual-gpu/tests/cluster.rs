@@ -3,8 +3,8 @@
 use virtual_gpu::gpu::Gpu;
 use virtual_gpu::{Launch, Options, VirtualGpu, ptx};
 
-/// Every thread of two blocks sends a number to the block that its parity names, which waits for all of its own and writes them out.
-/// So the lanes of one store mean both blocks.
+/// Every thread of two blocks sends a number to the block that its parity names. That block waits for all its numbers
+/// and writes them out. So the lanes of one store address both blocks.
 const SEND: &str = "
 .version 8.3
 .target sm_90a

@@ -1,7 +1,7 @@
-//! Every kernel of the conformance set computes on the virtual GPU what it computed on a real one.
+//! Every kernel of the conformance set gives the same results on the virtual GPU as on a real one.
 //!
-//! The expected data were recorded by conformance/record.py; conformance/expected/expected.json says on what. A case
-//! without data fails. `CONFORMANCE_CASES=text` runs only those cases whose name contains the text.
+//! conformance/record.py recorded the expected data; conformance/expected/expected.json names the GPU. A case without
+//! data fails. `CONFORMANCE_CASES=text` runs only the cases whose name contains the text.
 
 mod compare;
 mod counters;
@@ -18,7 +18,7 @@ use virtual_gpu::ptx;
 /// Differences shown per section.
 const SHOWN: usize = 3;
 
-/// Returns what differs, a line per section with up to [`SHOWN`] elements.
+/// Returns the differences, one line per section with up to [`SHOWN`] elements.
 fn differences(case: &Case, expected: &[u8], got: &[u8]) -> Vec<String> {
     let mut lines = Vec::new();
     let mut start = 0;
@@ -45,7 +45,7 @@ fn differences(case: &Case, expected: &[u8], got: &[u8]) -> Vec<String> {
     lines
 }
 
-/// Runs the cases of a file and fails with everything that differs.
+/// Runs the cases of a file and fails with all differences.
 fn check(ptx: &str) {
     let (manifest, recorded) = suite::load();
     let file: &File = manifest.files.iter().find(|file| file.ptx == ptx).expect("cases.json has the file");
@@ -69,7 +69,7 @@ fn check(ptx: &str) {
     assert!(failed.is_empty(), "{} differ:\n{}", failed.len(), failed.join("\n"));
 }
 
-/// A test per file of kernels, and one that no file is left out.
+/// One test per file of kernels, and one that checks that no file is missing.
 macro_rules! files {
     ($($name:ident: $file:literal),* $(,)?) => {
         $(#[test] fn $name() { check($file); })*
@@ -113,7 +113,7 @@ files! {
     tensor_copies: "tensor.ptx",
 }
 
-/// The rules tell apart what they should: a test that accepts everything would pass too.
+/// The rules distinguish what they should; otherwise a test that accepts everything would pass, too.
 #[test]
 fn rules_tell_apart() {
     let rule = |text: &str| serde_json::from_str::<compare::Rule>(text).expect("a rule");
@@ -126,7 +126,7 @@ fn rules_tell_apart() {
     assert!(none.accepts("f32", nan, other_nan) && !none.accepts("f32", one, next) && !none.accepts("f32", nan, one));
     let close = rule(r#"{"ulp": 1}"#);
     assert!(close.accepts("f32", one, next) && close.accepts("f32", next, one) && !close.accepts("f32", one, next + 1));
-    // The sign of zero counts, and infinity is not close to anything.
+    // The sign of zero counts, and nothing is close to infinity.
     assert!(!close.accepts("f32", 0, 0x8000_0000) && close.accepts("f16", 1, 0));
     let loose = rule(r#"{"rel": 0.5, "abs": 1e-3}"#);
     assert!(loose.accepts("f16", 0x3c00, 0x3e00) && !loose.accepts("f16", 0x3c00, 0x4000));
@@ -134,7 +134,7 @@ fn rules_tell_apart() {
     assert!(!loose.accepts("u32", 1000, 1001), "integers are exact");
 }
 
-/// The loader knows every text of this crate, and says all that it does not know at once.
+/// The loader accepts every text of this crate, or reports all unknown forms at once.
 #[test]
 fn every_text_loads() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));

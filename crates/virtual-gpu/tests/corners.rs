@@ -1,10 +1,10 @@
-//! Odd but legal kernels that were once judged wrongly, and odd launches and texts that were once too much.
+//! Unusual but legal kernels that were once judged wrongly, and unusual launches and texts that once failed.
 
 use virtual_gpu::fault::{FaultKind, LaunchError};
 use virtual_gpu::gpu::Gpu;
 use virtual_gpu::{Launch, Options, VirtualGpu, ptx};
 
-/// Returns a kernel of one parameter, the address of 64 words.
+/// Returns a kernel with one parameter, the address of 64 words.
 fn kernel(body: &str) -> String {
     format!(
         ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 data)\n{{\n\
@@ -98,7 +98,7 @@ fn a_volatile_access_hides_no_race_of_others() {
 fn far_shared_addresses_mean_no_other_block() {
     let kind = fault(".shared .align 4 .b8 s[16]; mov.u32 %r2, 16777216; st.shared.u32 [%r2], %r1;", 1);
     assert!(matches!(kind, FaultKind::OutOfBounds { space: "shared", address: 16_777_216, .. }), "{kind}");
-    // But the own block may be asked for as one of a cluster.
+    // But a block may address itself as one of the cluster.
     is_clean(
         ".shared .align 4 .b8 s[16]; mov.u32 %r2, s; mapa.shared::cluster.u32 %r3, %r2, 0;
          st.shared::cluster.u32 [%r3], %r1;",
@@ -177,8 +177,8 @@ fn a_bulk_copy_that_goes_wrong_names_who_asked_for_it() {
     assert_eq!(fault.thread, [33, 0, 0]);
 }
 
-/// Two stores in two groups; waiting for all but the newest promises only the first, so a source that is overwritten then is
-/// what the second stores.
+/// Two stores in two groups. Waiting for all but the newest completes only the first. If the source is then
+/// overwritten, the second stores the new data.
 #[test]
 fn waiting_for_a_bulk_group_leaves_the_newer_ones() {
     let body = |groups: u32| {
@@ -211,6 +211,6 @@ fn a_full_division_has_the_full_range() {
         f32::from_le_bytes([data[0], data[1], data[2], data[3]])
     };
     assert_eq!(divide("full"), 1.0);
-    // The approximate one gives 0 for so large a divisor (PTX ISA, div).
+    // The approximate division gives 0 for so large a divisor (PTX ISA, div).
     assert_eq!(divide("approx"), 0.0);
 }

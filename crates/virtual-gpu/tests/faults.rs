@@ -1,5 +1,5 @@
-//! Planted faults: each kind is found, at the line, thread and address where it was planted, and a clean twin of each
-//! kernel raises nothing.
+//! Planted faults: each kind is found at the line, thread and address where it was planted. A clean variant of each
+//! kernel causes no fault.
 
 mod harness;
 
@@ -102,7 +102,7 @@ fn forgotten_memory_is_uninitialised() {
     bench.expect("global", 32, 5, FaultKind::Uninitialised { space: "global", address: bench.output + 20, bytes: 4 });
 }
 
-/// Without the wait the copy has not landed: what is read is what was there before, that is nothing.
+/// Without the wait the copy has not arrived, so the kernel reads uninitialised memory.
 #[test]
 fn asynchronous_copy_without_wait() {
     let bench = Bench::new("uninitialised");
@@ -110,7 +110,7 @@ fn asynchronous_copy_without_wait() {
     bench.clean("clean_copy", 128);
 }
 
-/// Asserts a race between the first two warps at a word between `from` and `to`, of these accesses in either order.
+/// Asserts a race between the first two warps at a word between `from` and `to`, with these accesses in either order.
 fn expect_race(bench: &Bench, kernel: &str, accesses: [Access; 2], words: std::ops::Range<u64>) {
     let fault = bench.fault(kernel, 64);
     let FaultKind::Race { address, access, warp, other_access, other_warp } = fault.kind else { panic!("{fault}") };

@@ -1,6 +1,6 @@
-//! What kernels with specialised warps are made of on Hopper: small kernels, each with one of these instructions.
+//! Small kernels, each with one of the Hopper instructions that warp-specialised kernels consist of.
 //!
-//! Copies and products in every layout are in the conformance set, with what an H200 made of them.
+//! The conformance set covers copies and products in every layout, with an H200's results.
 
 use virtual_gpu::fault::{FaultKind, LaunchError};
 use virtual_gpu::gpu::Gpu;
@@ -12,8 +12,9 @@ const WORDS: usize = 512;
 /// The tensor: the input as rows of 16 words.
 const COLUMNS: u64 = 16;
 
-/// Runs a kernel of one block, or of one cluster. It knows the addresses of input (`%rd1`) and output (`%rd2`), which are words that
-/// count from 0 and zeros, tensor maps of both (`%rd3`, `%rd4`) with boxes of 4 rows, and its thread (`%r1`). Returns the output.
+/// Runs a kernel of one block or one cluster and returns its output. The kernel knows the addresses of the input
+/// (`%rd1`), which counts from 0, and of the output (`%rd2`), which is zero. It also knows tensor maps of both (`%rd3`,
+/// `%rd4`) with boxes of 4 rows, and its thread (`%r1`).
 fn run(body: &str, threads: u32, cluster: u32) -> Result<Vec<u32>, LaunchError> {
     let text = format!(
         ".version 9.0\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 in, .param .u64 out, \
@@ -59,10 +60,11 @@ fn fault(body: &str, threads: u32) -> FaultKind {
     }
 }
 
-/// Stores `%r9` as the output's word of this thread.
+/// Stores `%r9` as this thread's word of the output.
 const GIVE: &str = "mad.wide.u32 %rd9, %r1, 4, %rd2; st.global.u32 [%rd9], %r9;";
 
-/// Thread 0 makes the mbarriers: `full` of one arrival, `empty` of 128. Every thread has their addresses, and that of the tile.
+/// Thread 0 makes the mbarriers: `full` with one arrival, `empty` with 128. Every thread has their addresses and that
+/// of the tile.
 const BARRIERS: &str = "
     mov.u32 %r2, full; mov.u32 %r3, empty; mov.u32 %r4, tile; setp.ne.u32 %p1, %r1, 0;
     @%p1 bra MADE;
@@ -100,7 +102,8 @@ fn one_lane_of_those_that_are_named_is_elected() {
     assert!(output[..5].iter().all(|word| *word == 0) && output[5..32].iter().all(|word| word >> 1 == 5), "{output:?}");
 }
 
-/// One warp fills, four warps take: `full` and `empty` by turns, and never more than one tile ahead.
+/// One warp fills and four warps consume. `full` and `empty` alternate, and the filler is never more than one tile
+/// ahead.
 #[test]
 fn a_ring_of_one_tile_goes_round() {
     let output = gives(
@@ -135,7 +138,7 @@ fn a_ring_of_one_tile_goes_round() {
     assert!((0..128).all(|thread| output[thread] == (0..8).map(|tile| thread as u32 % 64 + 64 * tile).sum::<u32>()));
 }
 
-/// The two warpgroups are not all of the block: a warp more has nothing to do.
+/// The two warpgroups are not the whole block: the extra warp has nothing to do.
 #[test]
 fn named_barriers_order_one_warpgroup_after_another() {
     let body = |arrive: &str| {
@@ -187,7 +190,7 @@ fn hints_for_the_caches_and_prefetches_change_no_copy() {
     }
 }
 
-/// A store has read its tile when `wait_group.read` says so: only then may the tile be written again.
+/// A store has read its tile once `wait_group.read` returns. Only then may the tile be written again.
 #[test]
 fn a_tile_may_be_reused_when_its_store_has_read_it() {
     let body = |wait: &str| {
@@ -208,7 +211,7 @@ fn a_tile_may_be_reused_when_its_store_has_read_it() {
     assert!(matches!(kind, FaultKind::Race { .. }), "{kind}");
 }
 
-/// What was stored has to be made known to the copy engine: by who stored it or by who asks for the copy.
+/// A store must be made visible to the copy engine by a fence, from the storing thread or the copying one.
 #[test]
 fn a_copy_of_what_was_stored_wants_a_fence_between_them() {
     let body = |by_all: &str, by_one: &str| {
@@ -227,7 +230,7 @@ fn a_copy_of_what_was_stored_wants_a_fence_between_them() {
     for told in [body(fence, ""), body("", fence), body("fence.proxy.async;", "")] {
         assert!((0..64).all(|word| gives(&told, 64)[word] == word as u32), "{told}");
     }
-    // Other fences, or that of a warp which has nothing to do with it, are not enough.
+    // Other fences, or a fence of an unrelated warp, are not enough.
     for untold in [body("", ""), body("fence.acq_rel.cta;", ""), body("fence.proxy.async.global;", "membar.cta;")] {
         let kind = fault(&untold, 64);
         assert!(matches!(kind, FaultKind::Unfenced { warp: 0, writer: 0, .. }), "{kind}");
@@ -236,7 +239,7 @@ fn a_copy_of_what_was_stored_wants_a_fence_between_them() {
     assert_eq!(kind, FaultKind::Unfenced { address: 128, warp: 0, writer: 1 });
 }
 
-/// Each of two blocks loads half of a tile for both, and tells the other when it has taken it.
+/// Each of two blocks loads half of a tile for both, and signals the other when it has consumed the tile.
 #[test]
 fn a_cluster_shares_loads_and_tells_both() {
     let output = run(
@@ -266,12 +269,12 @@ fn a_cluster_shares_loads_and_tells_both() {
     assert!((0..256).all(|thread| output[thread] == thread as u32 % 128));
 }
 
-/// A from registers, 64 x 16 of ones, times B, 16 x 128 with its columns contiguous in two halves of 128 bytes of swizzle each: what
-/// values of attention are. Every column of the product is the sum of B's column.
+/// Multiplies A from registers, 64 x 16 of ones, by B, 16 x 128. B's columns are contiguous, in two halves of 128 bytes
+/// of swizzle each, like attention's values. Every column of the product is the sum of B's column.
 #[test]
 fn probabilities_times_values_go_over_both_halves_of_the_columns() {
     let registers = (0..64).map(|index| format!("%f{index}")).collect::<Vec<_>>().join(", ");
-    // A thread has of row t / 4 two neighbours of every eight columns, and of row t / 4 + 8 the same.
+    // A thread has two neighbours of every eight columns of row t / 4, and the same of row t / 4 + 8.
     let gives: String = (0..16)
         .map(|eight| format!("st.global.v2.f32 [%rd9+{}], {{%f{}, %f{}}};", 32 * eight, 4 * eight, 4 * eight + 1))
         .collect();

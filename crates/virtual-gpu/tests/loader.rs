@@ -1,4 +1,4 @@
-//! The loader on PTX texts: what is made of them, and what is said about those that it does not know.
+//! The loader on PTX texts: the lowered programs, and the errors for unknown texts.
 
 use proptest::prelude::*;
 use virtual_gpu::program::{AT_EXIT, Kernel, Module, Op};
@@ -11,7 +11,7 @@ const SAMPLES: [&str; 4] = [
     include_str!("ptx/hopper.ptx"),
 ];
 
-/// A module with one kernel of this body; its registers are of every file.
+/// A module with one kernel of this body, which has registers of every file.
 fn text(body: &str) -> String {
     format!(
         ".version 9.0\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 out, .param .u32 n, .param .s8 c)\n{{\n\
@@ -31,7 +31,7 @@ fn refused(body: &str) -> String {
     load("k.ptx", &text(body)).unwrap_err().to_string()
 }
 
-/// Returns what the branches of a kernel look like, by their index.
+/// Returns the branches of a kernel in readable form, by their index.
 fn branches(kernel: &Kernel) -> Vec<(usize, u32)> {
     let all = kernel.instructions.iter().enumerate();
     let branches = all.filter(|(_, it)| matches!(it.op, Op::Branch { .. } | Op::BranchIndexed { .. }));
@@ -148,7 +148,7 @@ fn an_if_in_a_loop_in_an_if() {
 
 #[test]
 fn lanes_that_return_early_are_not_waited_for() {
-    // Otherwise the barrier would find a part of the warp.
+    // Otherwise only some of the warp would reach the barrier.
     let early = kernel("setp.gt.s32 %p1, %r1, 3; @%p1 bra END; bar.sync 0; st.global.u32 [%rd1], %r3;\nEND:");
     assert_eq!(branches(&early), [(1, 2)]);
     let inner = kernel(
@@ -368,7 +368,7 @@ fn thousands_of_registers_need_few_slots() {
     assert!(attention.slots32 < 64, "{} slots", attention.slots32);
 }
 
-/// A change of a text: which, where, and from where.
+/// A change of a text: its kind, place and source.
 fn changes() -> impl Strategy<Value = (usize, Vec<(u8, prop::sample::Index, prop::sample::Index)>)> {
     (
         0..SAMPLES.len(),
@@ -396,7 +396,7 @@ fn change(text: &str, kind: u8, at: prop::sample::Index, from: prop::sample::Ind
     parts.concat()
 }
 
-/// Splits at every change between words and the rest; modifiers of opcodes are words of their own.
+/// Splits at every boundary between words and the rest. Modifiers of opcodes are separate words.
 fn tokens(text: &str) -> Vec<&str> {
     let mut tokens = Vec::new();
     let mut start = 0;

@@ -1,4 +1,4 @@
-//! What the virtual GPU makes of PTX texts: one program, so that it is linked once.
+//! Tests of the virtual GPU on PTX texts, in one program so that it is linked once.
 
 mod attention;
 mod cluster;

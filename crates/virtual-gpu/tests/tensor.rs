@@ -1,4 +1,4 @@
-//! Tensor copies: what a kernel sees that gets them right, and what it is told that does not.
+//! Tensor copies: the results of correct kernels, and the faults of wrong ones.
 //!
 //! The layouts themselves are in the conformance set.
 
@@ -10,10 +10,10 @@ use virtual_gpu::{Fill, Launch, Options, Swizzle, TensorMap, VirtualGpu, ptx};
 /// Elements of the tensor: columns and rows.
 const COLUMNS: u64 = 18;
 const ROWS: u64 = 6;
-/// Bytes from a row to the next.
+/// Bytes between the starts of neighbouring rows.
 const PITCH: u64 = 48;
 
-/// A GPU with a tensor of halves, of which each is its row times 256 plus its column, and an output.
+/// A GPU with an output and a tensor of halves, each of which is its row times 256 plus its column.
 struct Bench {
     gpu: VirtualGpu,
     input: u64,
@@ -80,7 +80,7 @@ fn a_box_arrives_with_zeros_outside() {
     let map = bench.map().encode().unwrap();
     let counters = bench.launch("waits", &map).unwrap();
     assert_eq!(bench.halves(), expected());
-    // No load does it, but its sectors come from memory: 5 of the tensor, and 4 of the output.
+    // No load makes this access, but its sectors come from memory: 5 of the tensor, and 4 of the output.
     assert_eq!(counters.global_load.requests, 0);
     assert_eq!(counters.shared_store.requests, 0);
     assert_eq!(counters.footprint_bytes, (5 + 4) * 32);
@@ -129,10 +129,10 @@ fn what_is_no_map_is_refused() {
 #[test]
 fn a_box_of_another_size_is_found() {
     let mut bench = Bench::new();
-    // Fewer bytes than the mbarrier expects: it is waited for in vain.
+    // Fewer bytes than the mbarrier expects, so the wait never ends.
     let small = TensorMap { box_dims: vec![16, 2], ..bench.map() }.encode().unwrap();
     assert!(matches!(bench.fault("waits", &small), FaultKind::Deadlock { .. }));
-    // More bytes than there are in shared memory.
+    // More bytes than shared memory has.
     let large = TensorMap { box_dims: vec![16, 8], ..bench.map() }.encode().unwrap();
     let kind = bench.fault("waits", &large);
     assert!(matches!(kind, FaultKind::OutOfBounds { access: Access::Write, space: "shared", .. }), "{kind}");

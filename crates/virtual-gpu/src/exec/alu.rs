@@ -1,4 +1,4 @@
-//! Arithmetic on lanes. Hot forms are loops that vectorise; the rest goes lane by lane through `numeric`.
+//! Arithmetic on lanes. Hot forms are loops that vectorise; all others run lane by lane through `numeric`.
 
 use super::lanes::{W32, W64, w32, w64};
 use super::scalar;
@@ -19,7 +19,7 @@ macro_rules! lanes64 {
     };
 }
 
-/// A loop over lanes of single-precision values; with `ftz`, operands and result are flushed.
+/// A loop over lanes of single-precision values. With `ftz`, operands and result are flushed.
 macro_rules! floats {
     ($mods:expr, |$($x:ident = $value:ident),+| $body:expr) => {
         if $mods.ftz {
@@ -36,8 +36,8 @@ macro_rules! floats {
     };
 }
 
-/// With `.ftz`, makes zero of what is below the least normal number before rounding and was lifted to it by rounding.
-/// That is rare, and so are such numbers: one look at the warp's results decides.
+/// With `.ftz`, flushes results that were below the least normal number and were lifted to it by rounding. Such numbers
+/// are rare, so one check of the warp's results decides.
 #[inline(always)]
 fn drop_lifted(mods: Mods, value: W32, is_tiny: impl Fn(usize) -> bool) -> W32 {
     let mut suspicious = false;

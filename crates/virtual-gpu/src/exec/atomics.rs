@@ -1,7 +1,7 @@
 //! Atomics and reductions on global and shared memory.
 //!
-//! Lanes go one after the other, lowest first. A kernel with atomics on global memory runs its blocks in order on one thread of
-//! the CPU, so that its results do not depend on how many there are.
+//! Lanes run one after the other, lowest first. A kernel with atomics on global memory runs its blocks in order on one
+//! CPU thread. Its results then do not depend on the number of threads.
 
 use super::access::{self, count_global, count_wavefronts};
 use super::cluster_address::{RANK_SHIFT, shared_end};
@@ -13,7 +13,7 @@ use crate::fault::{Access, FaultKind};
 use crate::numeric as num;
 use crate::program::{AtomOp, NONE, Op, SHARED_WINDOW, Space, Ty};
 
-/// Computes the new value of a 32-bit word (or half word) of an atomic. `c` is the new value of `cas`.
+/// Computes the new value of a 32-bit word or half word of an atomic. `c` is the new value of `cas`.
 pub(crate) fn combine32(op: AtomOp, ty: Ty, old: u32, b: u32, c: u32) -> u32 {
     match (op, ty) {
         (AtomOp::Add, Ty::F32) => num::canonical(f32::from_bits(old) + f32::from_bits(b)).to_bits(),
@@ -152,7 +152,7 @@ pub(crate) fn reduce_chunks(env: &mut Env<'_>, (op, ty): (AtomOp, Ty), to: &W64,
     Ok(())
 }
 
-/// Counts the accesses of the lanes of `mask`, of which those of `shared` went to shared memory.
+/// Counts the accesses of the lanes of `mask`. Those of `shared` went to shared memory.
 fn count(env: &mut Env<'_>, at: &W64, (mask, shared): (u32, u32), bytes: u32) {
     if !env.run.options.counters {
         return;
@@ -182,7 +182,7 @@ fn update_global(env: &mut Env<'_>, lane: usize, address: u64, bytes: u32, f: im
     Ok(match bytes {
         4 => u64::from(allocation.update_word(address, |old| f(u64::from(old)) as u32)),
         8 => {
-            // Kernels with global atomics run on one thread, so two halves are one value.
+            // Kernels with global atomics run on one thread, so two halves form one consistent value.
             let old = u64::from(allocation.load_word(address)) | u64::from(allocation.load_word(address + 4)) << 32;
             let new = f(old);
             allocation.store_word(address, new as u32);

@@ -20,22 +20,22 @@ struct Waiting {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Barrier {
     waiting: Vec<Waiting>,
-    /// Warps that have arrived, waiting or not.
+    /// Warps that have arrived, whether they wait or not.
     arrived: Vec<u32>,
-    /// Threads that complete it; None for all of the block.
+    /// Threads that complete it; None for all threads of the block.
     expected: Option<u32>,
     clock: Clock,
-    /// Threads that brought a true predicate, and all threads that brought one.
+    /// Threads that supplied a true predicate, and all threads that supplied one.
     votes: (u32, u32),
 }
 
 impl Barrier {
-    /// Forgets everything: the next block.
+    /// Resets the barrier for the next block.
     pub fn reset(&mut self) {
         *self = Self::default();
     }
 
-    /// Lets a warp arrive with the `bar` at `instruction`. The error says why it must not.
+    /// Lets a warp arrive with the `bar` at `instruction`. The error says why the arrival is not allowed.
     pub fn arrive(&mut self, warp: &Warp, env: &mut Env<'_>, instruction: u32) -> Result<(), String> {
         let Op::Bar { op, threads, p, p_negated, .. } = env.run.kernel.instructions[instruction as usize].op else {
             return Ok(());
@@ -47,7 +47,7 @@ impl Barrier {
         {
             return Err(format!("a barrier for {threads} threads; it must be a multiple of 32"));
         }
-        // Asking for all threads by number or by saying nothing is the same.
+        // Naming the number of all threads means the same as naming none.
         let expected = expected.filter(|threads| *threads != env.run.warps * LANES as u32);
         if !self.arrived.is_empty() && self.expected != expected {
             return Err("warps arrive at one barrier with different thread counts".to_owned());
@@ -68,7 +68,7 @@ impl Barrier {
         Ok(())
     }
 
-    /// Returns whether everybody has come: as many threads as it is for, or every warp that has not exited.
+    /// Returns whether all have arrived: the expected number of threads, or every warp that has not exited.
     fn is_complete(&self, warps: &[Warp]) -> bool {
         match self.expected {
             _ if self.arrived.is_empty() => false,
@@ -77,7 +77,7 @@ impl Barrier {
         }
     }
 
-    /// Releases the warps that wait, if everybody has come; returns them.
+    /// Releases the waiting warps if all have arrived, and returns them.
     pub fn release(&mut self, warps: &mut [Warp], env: &mut Env<'_>) -> Vec<u32> {
         if !self.is_complete(warps) {
             return Vec::new();
@@ -105,7 +105,7 @@ impl Barrier {
         }
     }
 
-    /// Lets the clocks of the warps that waited go on from the last arrival.
+    /// Continues the clocks of the waiting warps from the last arrival.
     fn advance_boards(&self, env: &mut Env<'_>) {
         if !env.run.options.counters {
             return;
@@ -120,7 +120,7 @@ impl Barrier {
         }
     }
 
-    /// Says who waits, for a deadlock; None if nobody does.
+    /// Describes the waiting warps, for a deadlock message; None if there are none.
     pub fn describe(&self, id: usize) -> Option<String> {
         let waiting: Vec<String> = self.waiting.iter().map(|waiting| waiting.warp.to_string()).collect();
         (!waiting.is_empty()).then(|| format!("warps {} at barrier {id}", waiting.join(", ")))

@@ -1,4 +1,4 @@
-//! Bulk copies (`cp.async.bulk`): issued by one thread, done later by the machine.
+//! Bulk copies (`cp.async.bulk`): one thread issues them, and the machine executes them later.
 
 use super::access;
 use super::cluster_address::shared_end;
@@ -66,7 +66,7 @@ pub(crate) fn issue(
     Ok(())
 }
 
-/// Returns the blocks that receive a copy: those of the multicast mask, or the one of the address.
+/// Returns the blocks that receive a copy: those of the multicast mask, or that of the address.
 pub(crate) fn receivers(warp: &Warp, env: &Env<'_>, multicast: Slot, rank: usize, lane: usize) -> Vec<usize> {
     if multicast == crate::program::NONE {
         return vec![rank];
@@ -75,7 +75,7 @@ pub(crate) fn receivers(warp: &Warp, env: &Env<'_>, multicast: Slot, rank: usize
     (0..16).filter(|bit| mask >> bit & 1 == 1).collect()
 }
 
-/// Returns the mbarriers to tell: the one given, or with a multicast every receiver's own at the same offset.
+/// Returns the mbarriers to signal: the given one, or with a multicast every receiver's own at the same offset.
 pub(crate) fn told(multicast: Slot, ranks: &[usize], barrier: (usize, u32)) -> Vec<(usize, u32)> {
     if multicast == crate::program::NONE {
         return vec![barrier];
@@ -83,7 +83,7 @@ pub(crate) fn told(multicast: Slot, ranks: &[usize], barrier: (usize, u32)) -> V
     ranks.iter().map(|&rank| (rank, barrier.1)).collect()
 }
 
-/// Makes a copy that a lane issues now; it tells no mbarrier yet.
+/// Makes a copy that a lane issues now. It does not signal an mbarrier yet.
 pub(crate) fn new_transfer((warp, lane): (&Warp, usize), env: &mut Env<'_>, moved: Moved, bytes: u32) -> Transfer {
     let origin = Origin { rank: env.rank, warp: warp.index, pc: warp.pc, lane };
     let asked = env.memories[env.rank].proxies.as_mut().map_or(0, Proxies::ask);

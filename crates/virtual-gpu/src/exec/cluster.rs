@@ -1,4 +1,4 @@
-//! One cluster of blocks (without clusters: one block) from start to end: who runs, who waits, who deadlocks.
+//! Runs one cluster of blocks (without clusters: one block) from start to end: schedules warps and detects deadlocks.
 
 use super::barrier::{BARRIERS, Barrier};
 use super::dispatch::{self, Level};
@@ -14,25 +14,25 @@ use crate::memory::SharedMemory;
 use crate::memory::races::Races;
 use crate::program::Op;
 
-/// What a thread of the CPU needs to execute clusters, one after the other.
+/// The state that a CPU thread needs to execute clusters, one after the other.
 #[derive(Debug)]
 pub(crate) struct Machine<'a> {
     env: Env<'a>,
     /// Per block of the cluster.
     warps: Vec<Vec<Warp>>,
-    /// Per block and warp, whether it waits at a barrier.
+    /// Per block and warp, whether the warp waits at a barrier.
     at_barrier: Vec<Vec<bool>>,
     /// Per block.
     barriers: Vec<Vec<Barrier>>,
     /// Index in the grid of each block: x, y, z.
     blocks: Vec<[u32; 3]>,
     level: Level,
-    /// Whether a warp used up its slice in the last pass: it may be polling.
+    /// Whether a warp used up its slice in the last pass, because it may be polling.
     polls: bool,
 }
 
 impl<'a> Machine<'a> {
-    /// Makes one for a launch.
+    /// Makes a runner for a launch.
     pub fn new(run: &'a Run<'a>, tally: &'a mut Tally, granule_bytes: u32, level: Level) -> Self {
         let size = run.cluster_blocks as usize;
         let races = || run.options.races.then(|| Races::new(run.shared_bytes, run.warps, granule_bytes));
@@ -60,7 +60,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Executes the cluster of this index in the grid, to its end or its first fault.
+    /// Executes the cluster with this index in the grid, to its end or its first fault.
     pub fn execute(&mut self, cluster: u64) -> Result<(), Box<Fault>> {
         self.start(cluster);
         while self.warps.iter().flatten().any(|warp| !warp.is_done()) {
@@ -69,13 +69,13 @@ impl<'a> Machine<'a> {
             }
             match complete::complete_next(&mut self.env, &mut self.warps[0]) {
                 Ok(true) => {}
-                // Somebody polls: until it has executed more than the limit.
+                // A warp polls; let it run until it has executed more than the limit.
                 Ok(false) if self.polls => {}
                 Ok(false) => return Err(self.deadlock()),
                 Err(trouble) => return Err(self.fault(0, 0, *trouble)),
             }
         }
-        // Copies to global memory that nobody waited for still arrive.
+        // Copies to global memory still arrive if no warp waited for them.
         if let Err(trouble) = complete::complete_stores(&mut self.env, &mut self.warps[0][0], |_| true) {
             return Err(self.fault(0, 0, *trouble));
         }
@@ -112,7 +112,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Lets every warp that can run do so until it pauses. Returns whether one of them got anywhere for sure.
+    /// Lets every warp that can run do so until it pauses. Returns whether one of them certainly made progress.
     fn pass(&mut self) -> Result<bool, Box<Fault>> {
         let mut progress = false;
         self.polls = false;
@@ -127,7 +127,7 @@ impl<'a> Machine<'a> {
         Ok(progress)
     }
 
-    /// Runs one warp until it pauses. Returns whether it got anywhere.
+    /// Runs one warp until it pauses. Returns whether it made progress.
     fn run_warp(&mut self, rank: usize, index: usize) -> Step<bool> {
         self.env.rank = rank;
         let board = rank * self.env.run.warps as usize + index;
@@ -143,7 +143,7 @@ impl<'a> Machine<'a> {
                     self.at_barrier[rank][index] = false;
                 }
             }
-            // A warp that has exited is waited for no longer.
+            // Barriers do not wait for a warp that has exited.
             Pause::Done => (0..BARRIERS).for_each(|id| self.release(rank, id)),
             Pause::Waiting => progress = warp.executed > before + 1,
             Pause::Slice => {
@@ -209,11 +209,11 @@ impl<'a> Machine<'a> {
         instructions.get(pc as usize).or(instructions.last()).map_or(0, |instruction| instruction.line)
     }
 
-    /// Says where a fault happened.
+    /// Adds the location to a fault.
     fn fault(&self, rank: usize, index: usize, trouble: Trouble) -> Box<Fault> {
         let run = self.env.run;
         let pc = self.warps[rank][index].pc;
-        // A warp that waits at a barrier is behind it already.
+        // The `pc` of a warp that waits at a barrier is already after the barrier.
         let pc = if self.at_barrier[rank][index] { pc.saturating_sub(1) } else { pc };
         let here = Origin { rank, warp: index as u32, pc, lane: trouble.lane };
         let Origin { rank, warp, pc, lane } = trouble.origin.unwrap_or(here);

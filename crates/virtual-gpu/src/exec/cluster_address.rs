@@ -1,5 +1,5 @@
-//! Addresses in the shared memories of a cluster's blocks: a block's rank, plus one, is above the offset. Without it they are
-//! the block's own.
+//! Addresses in the shared memories of a cluster's blocks: the block's rank plus one is stored above the offset. An
+//! address without a rank is in the block's own memory.
 
 use super::env::Env;
 use super::lanes::{w32, w64};
@@ -9,10 +9,10 @@ use crate::program::{Op, SHARED_WINDOW, Space};
 /// Bits of a shared address below the block's rank: 16 MiB, more than any block has.
 pub(crate) const RANK_SHIFT: u32 = 24;
 
-/// Returns the block and offset that a shared address (generic, cluster or own) means.
+/// Returns the block and offset of a shared address (generic, cluster or own).
 pub(crate) fn shared_end(env: &Env<'_>, address: u64) -> (usize, u32) {
     let address = if address >> 40 == SHARED_WINDOW >> 40 { address - SHARED_WINDOW } else { address };
-    // Without a cluster there is no other block that an address could mean.
+    // Without a cluster, an address cannot belong to another block.
     if env.memories.len() == 1 {
         return (env.rank, u32::try_from(address).unwrap_or(u32::MAX));
     }
@@ -38,7 +38,7 @@ pub(crate) fn execute(warp: &mut Warp, env: &Env<'_>, op: &Op, mask: u32) {
             let window = if generic { SHARED_WINDOW } else { 0 };
             let map = |address: u64, rank: u32| {
                 let offset = address.wrapping_sub(window) & ((1 << RANK_SHIFT) - 1);
-                // The own block's address stays what it is.
+                // The address of the own block stays unchanged.
                 let tag = if rank as usize == env.rank { 0 } else { u64::from(rank) + 1 };
                 window + (tag << RANK_SHIFT | offset)
             };

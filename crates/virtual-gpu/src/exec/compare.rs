@@ -7,7 +7,7 @@ use super::warp::Warp;
 use crate::numeric as num;
 use crate::program::{Bool, Cmp, Mods, NONE, Op, Round, Slot, Ty};
 
-/// Compares lanes with one function, chosen outside of the loop so that it vectorises.
+/// Compares lanes with one function, chosen outside the loop so that the loop vectorises.
 #[rustfmt::skip] // it would indent the inner macro further each time
 macro_rules! by_cmp {
     ($cmp:expr, $compare:expr, $a:expr, $b:expr, $view:expr) => {{
@@ -99,7 +99,7 @@ pub(crate) fn setp(warp: &mut Warp, env: &Env<'_>, op: &Op, mask: u32) {
     warp.set_predicate(d_not, negated, mask);
 }
 
-/// The packed form gives a predicate per half.
+/// The packed form returns a predicate per half.
 #[inline(never)]
 fn setp_packed(warp: &mut Warp, env: &Env<'_>, op: &Op, mask: u32) {
     let &Op::Setp { cmp, ty, d, d_not, a, b, combine, c, c_negated, .. } = op else { return };
@@ -141,7 +141,7 @@ fn half_of(ty: Ty) -> Ty {
     }
 }
 
-/// What `set` writes where the comparison holds.
+/// The value that `set` writes where the comparison is true.
 fn truth(ty: Ty) -> u32 {
     match ty {
         Ty::F32 => 1f32.to_bits(),

@@ -1,7 +1,7 @@
-//! Does the bulk copies that were issued.
+//! Executes the issued bulk copies.
 //!
-//! It does them as late as possible: when no warp of the cluster can go on without them, or when they are waited for. So a
-//! kernel that forgets to wait reads what was there before.
+//! Copies are executed as late as possible: when a warp waits for them, or when no warp of the cluster can continue
+//! without them. So a kernel that forgets to wait reads the old contents.
 
 use super::access::{self, Width};
 use super::atomics;
@@ -16,21 +16,21 @@ use crate::fault::FaultKind;
 use crate::memory::races::{self, Clock};
 use crate::program::{AtomOp, Space, Ty};
 
-/// Does the oldest copy. Returns false if there is none.
+/// Executes the oldest copy. Returns false if there is none.
 pub(crate) fn complete_next(env: &mut Env<'_>, warps: &mut [Warp]) -> Step<bool> {
     let Some(transfer) = env.transfers.pop_front() else { return Ok(false) };
     complete(env, warps, &transfer)?;
     Ok(true)
 }
 
-/// `cp.async.bulk.wait_group`: does the warp's copies to global memory but for those of its newest `groups` groups. A group
-/// belongs to a thread; here its warp's threads are taken as one, since one of them issues such copies.
+/// `cp.async.bulk.wait_group`: executes the warp's copies to global memory except those of its newest `groups` groups.
+/// A group belongs to a thread. Here a warp's threads count as one, because only one of them issues such copies.
 pub(crate) fn wait(env: &mut Env<'_>, warp: &mut Warp, groups: u32) -> Step<()> {
     let (rank, index, closed) = (env.rank, warp.index, warp.bulk_groups.saturating_sub(groups));
     complete_stores(env, warp, |transfer| transfer.rank == rank && transfer.warp == index && transfer.group < closed)
 }
 
-/// Does the copies to global memory that are `wanted`, oldest first.
+/// Executes the copies to global memory that are `wanted`, oldest first.
 pub(crate) fn complete_stores(env: &mut Env<'_>, warp: &mut Warp, wanted: impl Fn(&Transfer) -> bool) -> Step<()> {
     while let Some(index) = env.transfers.iter().position(|transfer| transfer.is_store() && wanted(transfer)) {
         if let Some(transfer) = env.transfers.remove(index) {
@@ -52,8 +52,9 @@ fn do_transfer(env: &mut Env<'_>, warps: &mut [Warp], transfer: &Transfer) -> St
     let result = move_bytes(env, &mut warps[0], transfer);
     env.rank = rank;
     result?;
-    // Whoever waits for the mbarrier is ordered after the copy. That it is then ordered after all that the issuing warp has
-    // done by now is more than the machine promises: a race may be missed here, none is made up.
+    // A warp that waits for the mbarrier is ordered after the copy. Here it is also ordered after everything that the
+    // issuing warp has done by now, which the machine does not promise. A race may be missed, but false races are
+    // impossible.
     let mut clock = Clock::default();
     if let Some(races) = &mut env.memories[transfer.rank].races {
         races.release(transfer.warp, &mut clock);
@@ -73,9 +74,9 @@ fn do_transfer(env: &mut Env<'_>, warps: &mut [Warp], transfer: &Transfer) -> St
 
 /// Moves the bytes as a warp would, 32 lanes of 16 bytes at a time, so that every check of an access applies.
 fn move_bytes(env: &mut Env<'_>, warp: &mut Warp, transfer: &Transfer) -> Step<()> {
-    // Accesses are those of the warp that issued the copy.
+    // The accesses count for the warp that issued the copy.
     let index = std::mem::replace(&mut warp.index, transfer.warp);
-    // No load or store does it.
+    // No load or store makes these accesses.
     let before = env.tally.traffic();
     env.asynchronous = Some(transfer.asked);
     let result = match &transfer.moved {

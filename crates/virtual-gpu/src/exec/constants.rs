@@ -5,7 +5,7 @@ use super::lanes::{W32, W64};
 use super::run::Run;
 use crate::program::{BlockSpecial, Constant, PARAM_WINDOW};
 
-/// Fills in the constants for the block at this index of the grid, of this rank in its cluster.
+/// Fills in the constants for the block with this grid index and this rank in its cluster.
 pub(crate) fn fill(constants: &mut Constants, run: &Run<'_>, block: [u32; 3], rank: u32) {
     let value = |constant: &Constant| value_of(constant, run, block, rank);
     constants.c32.clear();
@@ -22,7 +22,7 @@ fn value_of(constant: &Constant, run: &Run<'_>, block: [u32; 3], rank: u32) -> u
         Constant::Global(index, addend) => run.globals[index as usize].wrapping_add(i64::from(addend) as u64),
         Constant::Shared(offset) => offset.into(),
         Constant::DynamicShared(offset) => u64::from(run.dynamic_offset) + u64::from(offset),
-        // Relative to the thread's memory: the window is only in generic addresses.
+        // Relative to the thread's memory; only generic addresses include the window.
         Constant::Local(offset) => offset.into(),
         Constant::Special(special) => special_of(special, run, block, rank).into(),
     }

@@ -1,7 +1,7 @@
-//! `cp.async`: copies from global to shared memory that are only there once they are waited for.
+//! `cp.async`: copies from global to shared memory that arrive only when they are waited for.
 //!
-//! The bytes are read and every address is checked when the copy is issued; shared memory changes when the group is
-//! waited for. So a kernel that forgets to wait reads what was there before, as it may on the machine.
+//! The bytes are read and every address is checked when the copy is issued. Shared memory changes when the group is
+//! waited for. So a kernel that forgets to wait reads the old contents, as it may on the machine.
 
 use super::access::{self, Width};
 use super::env::Env;
@@ -39,7 +39,7 @@ pub(crate) fn issue(
         warp.copies.push(Copy { to: offsets.0[lane], bytes, data, lane: lane as u32 });
     }
     if env.run.options.counters {
-        // One request, however it was taken apart. Its shared side is no store: a GPU's counters leave it out, too.
+        // One request, however it was split. Its shared side does not count as a store; a GPU's counters omit it, too.
         let delay = env.tally.delay;
         env.tally.restore(before);
         let read = mask & mask_where!(lane => taken(lane) > 0);
@@ -63,7 +63,7 @@ fn partial(warp: &mut Warp, env: &mut Env<'_>, from: &W64, lane: usize, count: u
     Ok(())
 }
 
-/// Checks the destinations as a write would be, without writing.
+/// Checks the destinations like those of a write, without writing.
 fn check_destinations(warp: &Warp, env: &Env<'_>, to: &W64, mask: u32, bytes: u32) -> Step<W32> {
     let to = w64!(lane => match to.0[lane] {
         generic if generic >> 40 == crate::program::SHARED_WINDOW >> 40 => generic - crate::program::SHARED_WINDOW,
@@ -86,7 +86,7 @@ pub(crate) fn commit(warp: &mut Warp) {
     warp.groups.push_back(copies);
 }
 
-/// `cp.async.wait_group`: lets all but the newest `groups` groups arrive; `wait_all` lets everything.
+/// `cp.async.wait_group`: completes all but the newest `groups` groups; `wait_all` completes all.
 pub(crate) fn wait(warp: &mut Warp, env: &mut Env<'_>, groups: Option<u32>) -> Step<()> {
     let keep = groups.unwrap_or(0) as usize;
     while warp.groups.len() > keep {
@@ -112,7 +112,7 @@ fn arrive(warp: u32, env: &mut Env<'_>, copies: &[Copy]) -> Step<()> {
         for (index, &word) in copy.data[..copy.bytes as usize / 4].iter().enumerate() {
             memory.store_word(copy.to + 4 * index as u32, word);
         }
-        // That these, too, want a fence is not looked for.
+        // Missing fences after these copies are not detected, although they need one, too.
         if let Some(proxies) = &mut memory.proxies {
             proxies.forget(copy.to, copy.bytes);
         }

@@ -1,7 +1,7 @@
 //! The interpreter in three vector widths, chosen at run time.
 //!
-//! The code is the same; only what the compiler may use for its loops over lanes differs. The results do not: a fused
-//! multiply-add is rounded once whether there is an instruction for it or not.
+//! The code is the same; only the instructions available for loops over lanes differ. The results do not differ: a
+//! fused multiply-add is rounded once, with or without an instruction for it.
 
 use super::env::Env;
 use super::groups::{self, Groups};
@@ -13,7 +13,7 @@ use crate::program::Op;
 /// A vector width.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Level {
-    /// What every machine of the target has.
+    /// The features that every machine of the target has.
     Baseline,
     /// AVX2 and FMA: 8 lanes at once.
     #[cfg(target_arch = "x86_64")]
@@ -24,7 +24,7 @@ pub(crate) enum Level {
 }
 
 impl Level {
-    /// Returns the widest that this machine has.
+    /// Returns the widest level that this machine supports.
     pub fn detect() -> Self {
         #[cfg(target_arch = "x86_64")]
         {
@@ -44,7 +44,7 @@ impl Level {
     }
 }
 
-/// The groups without more than the target has.
+/// The groups compiled with only the target's features.
 struct Baseline;
 
 macro_rules! baseline {

@@ -1,4 +1,4 @@
-//! What a warp sees while it executes: the launch, the block's constants and memories, and the tally.
+//! The state that a warp can access during execution: the launch, the block's constants and memories, and the tally.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -15,20 +15,20 @@ use crate::program::{CONSTANT, Slot};
 /// Values of a block's constants.
 #[derive(Debug, Default)]
 pub(crate) struct Constants {
-    /// Behind 32-bit operands.
+    /// For 32-bit operands.
     pub c32: Vec<W32>,
-    /// Behind 64-bit operands.
+    /// For 64-bit operands.
     pub c64: Vec<W64>,
 }
 
-/// What the warps of one cluster see. Without clusters that is one block.
+/// The state that the warps of one cluster share. Without clusters, a cluster is one block.
 #[derive(Debug)]
 pub(crate) struct Env<'a> {
     /// The launch.
     pub run: &'a Run<'a>,
-    /// What was done so far.
+    /// The counts so far.
     pub tally: &'a mut Tally,
-    /// The block of the cluster that executes now.
+    /// The block of the cluster that is executing.
     pub rank: usize,
     /// Shared memory, per block of the cluster.
     pub memories: Vec<SharedMemory>,
@@ -36,13 +36,13 @@ pub(crate) struct Env<'a> {
     pub constants: Vec<Constants>,
     /// The mbarriers by their shared address, per block of the cluster.
     pub mbarriers: Vec<BTreeMap<u32, Mbarrier>>,
-    /// Bulk copies that were issued and are not complete.
+    /// Issued bulk copies that are not complete.
     pub transfers: VecDeque<Transfer>,
-    /// The fewest `barrier.cluster.arrive`s that a live warp of the cluster has executed.
+    /// The fewest `barrier.cluster.arrive`s executed by a live warp of the cluster.
     pub cluster_arrivals: u64,
-    /// Whether the current access is volatile, and so no race.
+    /// Whether the current access is volatile and therefore exempt from race checks.
     pub volatile: bool,
-    /// When the current access was asked for, if it goes through the asynchronous proxy.
+    /// When the current access was issued, if it goes through the asynchronous proxy.
     pub asynchronous: Option<Moment>,
 }
 

@@ -1,4 +1,4 @@
-//! A launch: is it allowed, which blocks are executed, on which threads of the CPU, and what comes of it.
+//! Executes a launch: checks it, chooses the blocks, runs them on CPU threads and collects the result.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -15,11 +15,11 @@ use crate::memory::GlobalMemory;
 use crate::program::{BulkOp, Kernel, Op, Space};
 use crate::timing::Prepared;
 
-/// Most blocks of a cluster that an H100 or H200 runs, if the function allows more than the 8 that every GPU with clusters runs
-/// (NVIDIA's Hopper tuning guide, "Thread Block Clusters").
+/// Maximum blocks of a cluster on an H100 or H200, if the function allows more than the 8 that every GPU with clusters
+/// supports (NVIDIA's Hopper tuning guide, "Thread Block Clusters").
 const MAX_CLUSTER_BLOCKS: u32 = 16;
 
-/// Most blocks along x, and along y and z (CUDA C++ programming guide, technical specifications).
+/// Maximum blocks along x, and along y and z (CUDA C++ programming guide, technical specifications).
 const MAX_GRID: [u32; 3] = [i32::MAX as u32, 65535, 65535];
 
 /// Executes a launch.
@@ -49,8 +49,8 @@ pub(crate) fn launch(
     Ok(counters)
 }
 
-/// The clusters to execute: all, or so many, each in the middle of an equal share of the grid. They lie symmetrically, so
-/// that work that grows along the grid, as under a causal mask, is met as often above as below its mean.
+/// The clusters to execute: all, or a sample with one in the middle of each equal share of the grid. The sample is
+/// symmetric, so work that grows along the grid (as under a causal mask) averages out.
 #[derive(Debug, Clone, Copy)]
 struct Choice {
     clusters: u64,
@@ -62,10 +62,10 @@ impl Choice {
         Self { clusters, count: sample.map_or(clusters, |count| u64::from(count).min(clusters)) }
     }
 
-    /// Returns the cluster at a place of the choice.
+    /// Returns the cluster at a position of the sample.
     fn get(&self, index: u64) -> Option<u64> {
         let Self { clusters, count } = *self;
-        // In 128 bits: the largest grids have 2^62 blocks.
+        // In 128 bits, because the largest grids have 2^62 blocks.
         let [all, some] = [u128::from(clusters), u128::from(count)];
         let place = |index: u64| (((2 * u128::from(index) + 1) * all - some) / (2 * some)) as u64;
         let mirrored = count.checked_sub(index + 1)?;
@@ -158,7 +158,7 @@ fn pack_arguments(kernel: &Kernel, launch: &Launch<'_>) -> Result<Vec<u8>, Strin
     Ok(bytes)
 }
 
-/// Executes the clusters on several threads. Which one executes a cluster makes no difference.
+/// Executes the clusters on several threads. Results do not depend on which thread executes a cluster.
 fn execute(run: &Run<'_>, clusters: Choice) -> Result<Counters, LaunchError> {
     let granule = granule_bytes(run.kernel);
     let level = Level::detect();
@@ -169,7 +169,7 @@ fn execute(run: &Run<'_>, clusters: Choice) -> Result<Counters, LaunchError> {
         let mut tally = Tally::new(run);
         let mut machine = Machine::new(run, &mut tally, granule, level);
         while let Some(cluster) = clusters.get(next.fetch_add(1, Relaxed)) {
-            // Later blocks than the first that failed would only say something less useful.
+            // Skip blocks after the first that failed; they would only report something less useful.
             if lock(&first_fault).as_ref().is_some_and(|(failed, _)| *failed < cluster) {
                 continue;
             }
@@ -204,7 +204,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Returns how many threads of the CPU share the work: one when the order of the blocks can show in the results.
+/// Returns the number of CPU threads to use: one when the order of the blocks can affect the results.
 fn threads_for(run: &Run<'_>, clusters: u64) -> usize {
     let ordered = run.kernel.instructions.iter().any(|instruction| match instruction.op {
         Op::Atom { space, .. } => !matches!(space, Space::Shared | Space::SharedCluster),
@@ -218,7 +218,7 @@ fn threads_for(run: &Run<'_>, clusters: u64) -> usize {
     run.options.threads.unwrap_or_else(cores).clamp(1, usize::try_from(clusters).unwrap_or(usize::MAX).max(1))
 }
 
-/// Returns the bytes of the smallest access that may go to shared memory: what races are kept for.
+/// Returns the bytes of the smallest access that may go to shared memory: the granule for race detection.
 fn granule_bytes(kernel: &Kernel) -> u32 {
     let shared = |space: Space| matches!(space, Space::Shared | Space::SharedCluster | Space::Generic);
     let bytes = kernel.instructions.iter().filter_map(|instruction| match &instruction.op {
@@ -248,7 +248,7 @@ mod tests {
             let chosen = choose(clusters, Some(count));
             assert!(chosen.windows(2).all(|pair| pair[0] < pair[1]), "{chosen:?}");
             let mirrored: Vec<u64> = chosen.iter().rev().map(|index| clusters - 1 - index).collect();
-            // One in the middle of an even grid has no mirror image.
+            // The middle one of an even grid has no mirror image.
             assert!(chosen.iter().zip(&mirrored).all(|(a, b)| a.abs_diff(*b) <= 1), "{chosen:?}");
         }
         assert_eq!(choose(3, Some(3)), [0, 1, 2]);

@@ -1,6 +1,6 @@
-//! The groups of instructions that are in inner loops: each a function of its own per vector width.
+//! Instruction groups of inner loops: one function per group and vector width.
 //!
-//! One function for all of them would let the compiler carry dozens of vectors from one instruction to the next.
+//! With one function for all groups, the compiler would carry dozens of vectors from one instruction to the next.
 
 use super::env::Env;
 use super::lanes::{w32, w64};

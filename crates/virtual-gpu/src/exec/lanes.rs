@@ -6,7 +6,7 @@ pub(crate) const LANES: usize = 32;
 /// All lanes.
 pub(crate) const ALL: u32 = u32::MAX;
 
-/// Computes a 32-bit value per lane. A loop and not a closure: closures do not inherit the caller's vector features.
+/// Computes a 32-bit value per lane. This is a loop because closures do not inherit the caller's vector features.
 macro_rules! w32 {
     ($lane:ident => $value:expr) => {{
         let mut lanes = [0u32; crate::exec::lanes::LANES];

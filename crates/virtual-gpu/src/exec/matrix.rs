@@ -9,7 +9,7 @@ use crate::fault::FaultKind;
 use crate::numeric as num;
 use crate::program::{Address, Mma, NONE, Slot, Space, Ty};
 
-/// Rows of 16 bytes: what each address of `ldmatrix` names.
+/// Rows of 16 bytes, as named by each address of `ldmatrix`.
 const ROW: (Ty, u8) = (Ty::B32, 4);
 
 pub(crate) fn whole_warp(warp: &Warp, mask: u32, opcode: &'static str) -> Step<()> {
@@ -19,7 +19,7 @@ pub(crate) fn whole_warp(warp: &Warp, mask: u32, opcode: &'static str) -> Step<(
     Err(Trouble::of(mask, FaultKind::WrongMembers { opcode, members: u32::MAX, active: mask }))
 }
 
-/// `ldmatrix`: lane 8m + r holds the address of row r of matrix m; lane 4r + c gets elements 2c, 2c + 1 of row r, or of
+/// `ldmatrix`: lane 8m + r holds the address of row r of matrix m. Lane 4r + c gets elements 2c, 2c + 1 of row r, or of
 /// column r when transposed (PTX ISA 9.7.14.5.15).
 pub(crate) fn load_matrix(
     warp: &mut Warp,

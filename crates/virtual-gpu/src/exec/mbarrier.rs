@@ -1,28 +1,28 @@
-//! The mbarrier object (PTX ISA 9.7.13.15): arrivals and bytes that complete a phase.
+//! The mbarrier object (PTX ISA 9.7.13.15): arrivals and bytes complete a phase.
 
 use super::trouble::Trouble;
 use crate::memory::races::Clock;
 
-/// One mbarrier. It is kept beside the shared memory that holds it on the machine: its bits are not defined.
+/// One mbarrier. PTX does not define its bits, so it is kept outside the shared memory that holds it on the machine.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Mbarrier {
-    /// Phases completed.
+    /// Completed phases.
     pub phase: u64,
     /// Arrivals that complete a phase.
     expected: i64,
-    /// Arrivals still missing in this phase.
+    /// Arrivals pending in this phase.
     pending: i64,
-    /// Bytes still missing in this phase.
+    /// Bytes pending in this phase.
     bytes: i64,
-    /// What those that arrived have published.
+    /// Clocks published by the warps that arrived.
     pub clock: Clock,
 }
 
-/// Its most arrivals (PTX ISA, mbarrier: 2^20 - 1).
+/// Maximum arrivals (PTX ISA, mbarrier: 2^20 - 1).
 const MOST: i64 = (1 << 20) - 1;
 
 impl Mbarrier {
-    /// Makes one that `count` arrivals complete.
+    /// Makes an mbarrier whose phases need `count` arrivals.
     pub fn new(count: u32) -> Result<Self, String> {
         let expected = i64::from(count);
         if !(1..=MOST).contains(&expected) {
@@ -41,7 +41,7 @@ impl Mbarrier {
         Ok(())
     }
 
-    /// Takes `count` threads out of this and all later phases.
+    /// Removes `count` threads from this and all later phases.
     pub fn drop_arrivals(&mut self, count: u32) -> Result<(), String> {
         self.expected -= i64::from(count);
         self.arrive(count)
@@ -57,7 +57,7 @@ impl Mbarrier {
         self.bytes += i64::from(bytes);
     }
 
-    /// Notes that bytes have come. They may come before they are expected.
+    /// Records that bytes have arrived. They may arrive before they are expected.
     pub fn complete_bytes(&mut self, bytes: u32) {
         self.bytes -= i64::from(bytes);
         self.complete();
@@ -70,7 +70,7 @@ impl Mbarrier {
         }
     }
 
-    /// Returns the opaque state that an arrive gives and a wait takes.
+    /// Returns the opaque state that an arrive returns and a wait takes.
     pub fn state(&self) -> u64 {
         self.phase << 32 | self.pending as u64
     }
@@ -85,13 +85,13 @@ impl Mbarrier {
         self.phase > state >> 32
     }
 
-    /// Returns whether the phase of this parity is complete, which of the current and the one before it names.
+    /// Returns whether the phase of this parity is complete. The parity selects the current phase or the one before it.
     pub fn has_passed_parity(&self, parity: u32) -> bool {
         self.phase & 1 != u64::from(parity & 1)
     }
 }
 
-/// Puts an error of an mbarrier at a lane.
+/// Attaches an mbarrier error to a lane.
 pub(crate) fn invalid(lane: usize, message: String) -> Box<Trouble> {
     Trouble::at(lane, crate::fault::FaultKind::Invalid(message))
 }

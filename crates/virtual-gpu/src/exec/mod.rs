@@ -1,4 +1,4 @@
-//! The executor: launches a kernel of a loaded module over a memory.
+//! The executor: launches a kernel of a loaded module.
 
 mod access;
 mod alu;
@@ -52,25 +52,25 @@ pub struct Launch<'a> {
     pub cluster: [u32; 3],
     /// Dynamic shared memory of a block, in bytes.
     pub dynamic_shared_bytes: u32,
-    /// One little-endian byte string per parameter, of the parameter's size.
+    /// One little-endian byte string per parameter, exactly as long as the parameter.
     pub args: &'a [Vec<u8>],
 }
 
-/// What is looked at while executing.
+/// What an execution counts and checks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// Count ([`Counters`]); without it only `blocks`, `executed_blocks` and `warps_per_block` are filled in.
+    /// Collect [`Counters`]. Otherwise only `blocks`, `executed_blocks` and `warps_per_block` are filled in.
     pub counters: bool,
-    /// Look for shared-memory races, and for asynchronous reads of what was stored without a proxy fence.
+    /// Detect shared-memory races, and asynchronous reads of data stored without a proxy fence.
     pub races: bool,
-    /// Look for reads of uninitialised memory.
+    /// Detect reads of uninitialised memory.
     pub uninitialised: bool,
-    /// Execute at most about this many blocks, evenly spread over the grid (whole clusters); None for all. Results in
-    /// memory are then partial.
+    /// Execute at most about this many blocks (whole clusters), evenly spread over the grid; None for all. Sampling
+    /// leaves the results in memory partial.
     pub sample_blocks: Option<u32>,
-    /// Warp instructions after which a warp is given up as runaway.
+    /// Warp instructions after which a warp counts as runaway.
     pub instruction_limit: u64,
-    /// Threads of the CPU; None for all cores. Results do not depend on it.
+    /// CPU threads; None for all cores. Results do not depend on it.
     pub threads: Option<usize>,
 }
 
@@ -81,7 +81,7 @@ impl Default for Options {
             races: true,
             uninitialised: true,
             sample_blocks: None,
-            // Some seconds: a thousand times what a warp of a large attention kernel executes.
+            // A few seconds: a thousand times what a warp of a large attention kernel executes.
             instruction_limit: 200_000_000,
             threads: None,
         }
@@ -108,13 +108,13 @@ impl Loaded {
         &self.module
     }
 
-    /// Returns the addresses of its globals, in their order.
+    /// Returns the addresses of the module's globals, in order.
     pub fn globals(&self) -> &[u64] {
         &self.globals
     }
 }
 
-/// An error of a memory operation from outside.
+/// An error of a memory operation by the host.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct MemoryError(pub String);
@@ -125,16 +125,16 @@ impl VirtualGpu {
         Self { gpu, memory: GlobalMemory::default() }
     }
 
-    /// Returns what it models.
+    /// Returns the modelled GPU.
     pub fn gpu(&self) -> &Gpu {
         &self.gpu
     }
 
-    /// Places a module's globals in memory.
+    /// Allocates a module's globals and initialises them.
     ///
     /// # Errors
     ///
-    /// Fails when they do not fit.
+    /// Fails when the globals do not fit.
     pub fn load(&mut self, module: Module) -> Result<Loaded, MemoryError> {
         let mut globals = Vec::with_capacity(module.globals.len());
         for global in &module.globals {
@@ -154,16 +154,16 @@ impl VirtualGpu {
         Ok(Loaded { module: Arc::new(module), globals: globals.into() })
     }
 
-    /// Takes a module's globals out of memory again.
+    /// Frees a module's globals.
     ///
     /// # Errors
     ///
-    /// Fails when they are not there, because it was unloaded before.
+    /// Fails when the module was already unloaded.
     pub fn unload(&mut self, loaded: &Loaded) -> Result<(), MemoryError> {
         loaded.globals.iter().try_for_each(|&address| self.free(address))
     }
 
-    /// Allocates `bytes` of uninitialised memory and returns its address, a multiple of 256. Addresses are never reused.
+    /// Allocates `bytes` of uninitialised memory. Returns its address, a multiple of 256. Addresses are never reused.
     ///
     /// # Errors
     ///
@@ -181,16 +181,16 @@ impl VirtualGpu {
         self.memory.free(address).map_err(MemoryError)
     }
 
-    /// Writes bytes, which then count as initialised.
+    /// Writes bytes and marks them initialised.
     ///
     /// # Errors
     ///
-    /// Fails if they are not all inside one live allocation; so do the next three.
+    /// Fails if the bytes are not all inside one live allocation. The same holds for the next three functions.
     pub fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), MemoryError> {
         self.memory.write(address, bytes).map_err(MemoryError)
     }
 
-    /// Sets `bytes` bytes to `value`; they count as initialised.
+    /// Sets `bytes` bytes to `value` and marks them initialised.
     ///
     /// # Errors
     ///
@@ -217,12 +217,12 @@ impl VirtualGpu {
         self.memory.read(address, bytes).map_err(MemoryError)
     }
 
-    /// Executes a kernel to its end and returns what it did.
+    /// Executes a kernel to its end and returns its counters.
     ///
     /// # Errors
     ///
-    /// [`LaunchError::Refused`] if the launch is not allowed, [`LaunchError::Fault`] for the first fault in the order of the
-    /// blocks.
+    /// [`LaunchError::Refused`] if the launch is not allowed, [`LaunchError::Fault`] for the first fault in block
+    /// order.
     pub fn launch(
         &self,
         module: &Loaded,

@@ -9,7 +9,7 @@ use super::trouble::Step;
 use super::warp::Warp;
 use crate::program::{Space, Ty};
 
-/// Moves a box, a chunk of 16 bytes per lane at a time; element by element where it leaves the tensor.
+/// Moves a box, one 16-byte chunk per lane at a time. Chunks that leave the tensor move element by element.
 pub(crate) fn move_tile(env: &mut Env<'_>, warp: &mut Warp, tile: &Tile) -> Step<()> {
     let bytes = tile.map.element_bytes;
     let element = Width { bytes, words: bytes.div_ceil(4) as usize };
@@ -49,7 +49,8 @@ fn load_chunks(env: &mut Env<'_>, warp: &mut Warp, tile: &Tile, chunks: &Chunks,
     Ok(())
 }
 
-/// Stores whole chunks: of one that leaves the tensor the machine stores what is beyond, too (conformance, `store128`).
+/// Stores whole chunks. If a chunk leaves the tensor, the machine also stores the part beyond (conformance,
+/// `store128`).
 fn store_chunks(env: &mut Env<'_>, warp: &mut Warp, tile: &Tile, chunks: &Chunks) -> Step<()> {
     let mask = chunks.begun(&tile.map);
     if mask == 0 {

@@ -45,7 +45,7 @@ fn multiply_high(ty: Ty, a: u128, b: u128) -> u128 {
     }
 }
 
-/// Computes per lane, wider than the type, and splits the result into the value and the carry (or borrow) above it.
+/// Computes per lane in a wider type, and splits the result into the value and the carry (or borrow) above it.
 fn with_carry(
     warp: &mut Warp,
     env: &Env<'_>,

@@ -1,4 +1,4 @@
-//! A launch as its blocks see it.
+//! The launch data that all blocks share.
 
 use super::{Launch, Options};
 use crate::gpu::Gpu;
@@ -6,14 +6,14 @@ use crate::memory::GlobalMemory;
 use crate::program::Kernel;
 use crate::timing::Prepared;
 
-/// A launch: what all its blocks share.
+/// The data of a launch that all its blocks share.
 #[derive(Debug)]
 pub(crate) struct Run<'a> {
     /// The kernel.
     pub kernel: &'a Kernel,
     /// Global memory.
     pub memory: &'a GlobalMemory,
-    /// What is looked at.
+    /// What the execution counts and checks.
     pub options: &'a Options,
     /// The shape.
     pub launch: &'a Launch<'a>,
@@ -35,14 +35,14 @@ pub(crate) struct Run<'a> {
     pub cluster_blocks: u32,
     /// Static and dynamic shared memory of a block, in bytes.
     pub shared_bytes: u32,
-    /// Where the dynamic shared memory starts.
+    /// Offset of the dynamic shared memory.
     pub dynamic_offset: u32,
-    /// What the scoreboard needs of each instruction; empty without counters.
+    /// The instructions in the scoreboard's form; empty without counters.
     pub prepared: Vec<Prepared>,
 }
 
 impl Run<'_> {
-    /// Returns the index in the grid of the block of this rank in this cluster.
+    /// Returns the grid index of the block with this rank in this cluster.
     pub fn block_of(&self, cluster: u64, rank: u32) -> [u32; 3] {
         let [cx, cy, cz] = self.launch.cluster;
         let [gx, gy] = [u64::from(self.launch.grid[0] / cx), u64::from(self.launch.grid[1] / cy)];
@@ -50,7 +50,7 @@ impl Run<'_> {
         [at[0] * cx + rank % cx, at[1] * cy + rank / cx % cy, at[2] * cz + rank / (cx * cy)]
     }
 
-    /// Returns the PTX of a line, for messages.
+    /// Returns the PTX instruction on a line, for messages.
     pub fn text_of(&self, line: u32) -> String {
         let text = self.text.lines().nth((line as usize).saturating_sub(1)).unwrap_or_default();
         text.split_whitespace().collect::<Vec<_>>().join(" ")

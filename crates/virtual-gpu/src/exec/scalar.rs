@@ -1,4 +1,4 @@
-//! Arithmetic on one lane: every operation and type that has no vector form in `alu`.
+//! Arithmetic on one lane, for every operation and type without a vector form in `alu`.
 
 use crate::numeric as num;
 use crate::program::{Binary, Mods, Ternary, Ty, Unary};
@@ -14,7 +14,7 @@ fn d(bits: u64) -> f64 {
     f64::from_bits(bits)
 }
 
-/// The canonical NaN of double precision is the machine's quiet one; PTX keeps payloads, so nothing is changed.
+/// Returns the bits unchanged: the canonical f64 NaN is the machine's quiet one, and PTX keeps payloads.
 fn from_f64(value: f64) -> u64 {
     value.to_bits()
 }
@@ -23,13 +23,14 @@ fn flushed(mods: Mods, bits: u64) -> f32 {
     if mods.ftz { num::flush(f(bits)) } else { f(bits) }
 }
 
-/// Applies the modifiers of a single-precision result.
+/// Applies the modifiers to a single-precision result.
 fn finish(mods: Mods, value: f32) -> u64 {
     let value = if mods.ftz { num::flush(value) } else { value };
     u64::from(num::canonical(if mods.sat { num::saturate(value) } else { value }).to_bits())
 }
 
-/// [`finish`] of a result that rounding may have lifted to the least normal number; with `.ftz` a `tiny` one is zero.
+/// Does [`finish`] for a result that rounding may have lifted to the least normal number. With `.ftz` a `tiny` result
+/// becomes zero.
 fn finish_lifted(mods: Mods, value: f32, tiny: impl Fn() -> bool) -> u64 {
     let lifted = mods.ftz && value.abs() == f32::MIN_POSITIVE && tiny();
     finish(mods, if lifted { 0.0_f32.copysign(value) } else { value })
@@ -81,7 +82,7 @@ fn unary_f32(op: Unary, mods: Mods, a: u64) -> u64 {
 
 fn unary_f64(op: Unary, mods: Mods, a: u64) -> u64 {
     match op {
-        // The machine adds to -0: a NaN only becomes quiet.
+        // The machine adds to -0, so a NaN only becomes quiet.
         Unary::Neg | Unary::Abs if d(a).is_nan() => a | QUIET64,
         Unary::Neg => a ^ (1 << 63),
         Unary::Abs => a & !(1 << 63),
@@ -108,7 +109,7 @@ fn unary_half(op: Unary, bf16: bool, mods: Mods, a: u32) -> u32 {
     }
 }
 
-/// Flushes a subnormal f16 to zero of its sign, if asked.
+/// Flushes a subnormal f16 to zero of the same sign, if asked.
 fn flush_half(mods: Mods, a: u32) -> u32 {
     if mods.ftz && a & 0x7c00 == 0 { a & 0x8000 } else { a }
 }
@@ -130,7 +131,7 @@ fn unary_integer(op: Unary, ty: Ty, a: u64) -> u64 {
             _ if bits == 64 => num::bfind_u64(a, shift),
             _ => num::bfind_u32(a as u32, shift),
         }),
-        // The loader gives these a floating-point type only.
+        // The loader gives these only a floating-point type.
         Unary::Sqrt | Unary::Rcp | Unary::Rsqrt | Unary::Ex2 | Unary::Lg2 | Unary::Sin | Unary::Cos | Unary::Tanh => x,
     }
 }
@@ -172,7 +173,7 @@ fn binary_f32(op: Binary, mods: Mods, a: u64, b: u64) -> u64 {
 
 fn binary_f64(op: Binary, mods: Mods, a: u64, b: u64) -> u64 {
     let (x, y, round) = (d(a), d(b), mods.round);
-    // Of two NaN the machine gives the second.
+    // Of two NaN the machine returns the second.
     if matches!(op, Binary::Add | Binary::Sub | Binary::Mul) && x.is_nan() && y.is_nan() {
         return b | QUIET64;
     }
@@ -219,7 +220,7 @@ fn binary_integer(op: Binary, ty: Ty, mods: Mods, a: u64, b: u64) -> u64 {
         Binary::Mul => a.wrapping_mul(b),
         Binary::MulHi if is_signed => ((i128::from(i) * i128::from(j)) >> ty.bits()) as u64,
         Binary::MulHi => ((u128::from(x) * u128::from(y)) >> ty.bits()) as u64,
-        // The result is twice as wide: 16 bits to 32 come here.
+        // The result is twice as wide. Only 16 bits to 32 get here.
         Binary::MulWide => return if is_signed { (i * j) as u32 as u64 } else { x * y },
         Binary::Div if wide => {
             if is_signed {
@@ -302,7 +303,7 @@ fn ternary_integer(op: Ternary, ty: Ty, mods: Mods, a: u64, b: u64, c: u64) -> u
             + signed(ty, c))
         .clamp(i32::MIN.into(), i32::MAX.into()) as u64,
         Ternary::MadHi => binary_integer(Binary::MulHi, ty, mods, a, b).wrapping_add(c),
-        // 16 bits to 32 come here; wider ones are done on 64-bit lanes.
+        // Only 16 bits to 32 get here; wider ones run on 64-bit lanes.
         Ternary::MadWide => return u64::from(low(binary_integer(Binary::MulWide, ty, mods, a, b).wrapping_add(c))),
         Ternary::Sad => {
             let difference = if ty.is_signed() {

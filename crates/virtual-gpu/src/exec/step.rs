@@ -10,35 +10,35 @@ use super::{atomics, bulk, cluster_address, compare, complete, copies, matrix, p
 use crate::fault::FaultKind;
 use crate::program::{BarOp, Instruction, LaneSpecial, Op, Slot};
 
-/// Instructions after which a warp lets others run: it may spin on memory that another is about to write.
+/// Instructions after which a warp yields: it may spin on memory that another warp is about to write.
 const SLICE: u64 = 1 << 16;
 
-/// Why a warp stopped.
+/// Why a warp paused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pause {
     /// All its lanes have exited.
     Done,
-    /// It arrived at a block barrier and waits: the index of the instruction, which is behind it.
+    /// It arrived at a block barrier and waits. Holds the index of the barrier; `pc` is already after it.
     Barrier(u32),
-    /// It arrived at a block barrier and goes on: the index of the instruction.
+    /// It arrived at a block barrier and continues. Holds the index of the barrier.
     Arrived(u32),
-    /// It is at an instruction that it will execute again when something has changed.
+    /// It will execute its current instruction again when something has changed.
     Waiting,
-    /// Others may run; it can go on.
+    /// It can continue, but others may run first.
     Slice,
 }
 
-/// What becomes of the warp after an instruction.
+/// How a warp continues after an instruction.
 enum Next {
-    /// The next instruction.
+    /// With the next instruction.
     Fall,
-    /// It set its own `pc`.
+    /// At the `pc` that the instruction set.
     Jumped,
     /// It pauses; `pc` is set.
     Pause(Pause),
 }
 
-/// Runs a warp until it pauses, with the vector width of `G`. `board` is its scoreboard.
+/// Runs a warp until it pauses, with the vector width of `G`. `board` is the warp's scoreboard.
 pub(crate) fn run<G: Groups>(warp: &mut Warp, env: &mut Env<'_>, board: usize) -> Step<Pause> {
     let run = env.run;
     let instructions = &run.kernel.instructions[..];
@@ -121,7 +121,7 @@ fn execute<G: Groups>(
     Ok(Next::Fall)
 }
 
-/// Executes what is not in an inner loop, or takes so long that a call does not matter.
+/// Executes instructions that are not in inner loops, or so slow that a call does not matter.
 #[inline(never)]
 fn execute_rare(warp: &mut Warp, env: &mut Env<'_>, instruction: &Instruction, index: u32, mask: u32) -> Step<Next> {
     let op = &instruction.op;
@@ -192,7 +192,7 @@ fn execute_rare(warp: &mut Warp, env: &mut Env<'_>, instruction: &Instruction, i
         Op::Fence { .. } | Op::Nop | Op::WgmmaFence | Op::WgmmaCommit | Op::WgmmaWait { .. } => {}
         Op::BulkTensor(ref copy) => tensor::issue(warp, env, copy, mask)?,
         Op::Wgmma(ref wgmma) => super::wgmma::multiply(warp, env, wgmma, mask)?,
-        // Done by `execute`.
+        // `execute` handles these.
         Op::Mov { .. } | Op::Unary { .. } | Op::Binary { .. } | Op::Ternary { .. } | Op::Setp { .. } => {}
         Op::Selp { .. } | Op::Pred { .. } | Op::Cvt { .. } | Op::Ld { .. } | Op::St { .. } => {}
         Op::Shfl { .. } | Op::Mma(_) | Op::Branch { .. } => {}
@@ -208,7 +208,7 @@ fn exit(warp: &mut Warp, mask: u32) -> Next {
     if warp.exit(mask) { Next::Jumped } else { Next::Pause(Pause::Done) }
 }
 
-/// Goes to a barrier: the block decides when the warp continues.
+/// Arrives at a barrier. The block decides when the warp continues.
 fn barrier(warp: &mut Warp, op: BarOp, aligned: bool, index: u32, mask: u32) -> Step<Next> {
     if mask != warp.live {
         let (active, live) = (mask.count_ones(), warp.live.count_ones());

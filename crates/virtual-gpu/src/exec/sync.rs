@@ -10,7 +10,7 @@ use super::trouble::Step;
 use super::warp::Warp;
 use crate::program::{Address, MbarrierOp, NONE, Slot};
 
-/// Executes an mbarrier instruction in the lanes of `mask`. Returns false if it has to wait and be executed again.
+/// Executes an mbarrier instruction in the lanes of `mask`. Returns false if it must wait and run again.
 pub(crate) fn mbarrier(
     warp: &mut Warp,
     env: &mut Env<'_>,
@@ -43,7 +43,7 @@ pub(crate) fn mbarrier(
     }
 }
 
-/// Executes what changes an mbarrier, for one lane.
+/// Executes an instruction that changes an mbarrier, for one lane.
 fn change(warp: &mut Warp, env: &mut Env<'_>, op: &MbarrierOp, address: u64, lane: usize) -> Step<()> {
     let (rank, offset) = shared_end(env, address);
     if !offset.is_multiple_of(8) {
@@ -56,7 +56,8 @@ fn change(warp: &mut Warp, env: &mut Env<'_>, op: &MbarrierOp, address: u64, lan
         return Err(invalid(lane, format!("mbarrier at shared address {offset:#x}, outside the block's memory")));
     };
     if let MbarrierOp::Init { count } = *op {
-        // On the machine it lives in these eight bytes; who reads them does not read garbage.
+        // On the machine the mbarrier is in these eight bytes. Zeros keep reads of them from returning
+        // garbage.
         memory.store_word(offset, 0);
         memory.store_word(offset + 4, 0);
         let barrier = Mbarrier::new(number(env, count, 0)).map_err(|message| invalid(lane, message))?;
@@ -79,7 +80,7 @@ fn change(warp: &mut Warp, env: &mut Env<'_>, op: &MbarrierOp, address: u64, lan
     match *op {
         MbarrierOp::ExpectTx { .. } => barrier.expect_bytes(tx),
         MbarrierOp::CompleteTx { .. } => {
-            // As for bulk copies: who waits is ordered after what the warp has stored.
+            // As for bulk copies, a warp that waits is ordered after the stores of the arriving warp.
             if let Some(races) = env.memories[rank].races.as_mut().filter(|_| own) {
                 races.release(warp.index, &mut barrier.clock);
             }
@@ -100,7 +101,7 @@ fn change(warp: &mut Warp, env: &mut Env<'_>, op: &MbarrierOp, address: u64, lan
     Ok(())
 }
 
-/// Waits for a phase: all lanes must have passed for the warp to go on. A `test_wait` gives its answer at once.
+/// Waits for a phase. The warp continues once all lanes have passed. A `test_wait` returns its answer at once.
 fn wait(
     warp: &mut Warp,
     env: &mut Env<'_>,
@@ -123,7 +124,7 @@ fn wait(
             }
         }
     }
-    // `try_wait` may return false after a time of the machine's choosing; here it returns when it is true.
+    // `try_wait` may return false after a time chosen by the machine. Here it returns when it is true.
     if result != mask && blocking {
         return Ok(false);
     }
@@ -131,7 +132,7 @@ fn wait(
     Ok(true)
 }
 
-/// `cp.async.mbarrier.arrive`: arrives once the lane's copies are there, which they are at the latest now.
+/// `cp.async.mbarrier.arrive`: arrives once the lane's copies have completed, which they do now at the latest.
 pub(crate) fn arrive_after_copies(
     warp: &mut Warp,
     env: &mut Env<'_>,

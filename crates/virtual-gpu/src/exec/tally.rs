@@ -1,4 +1,4 @@
-//! Counting, per thread of the CPU: cheap while executing, added up at the end.
+//! Counts per CPU thread. Counting is cheap during execution; the counts are added up at the end.
 
 use super::lanes::{W64, lanes_of};
 use super::run::Run;
@@ -6,18 +6,18 @@ use crate::counters::{Class, Counters, Flop, Traffic};
 use crate::program::{Binary, Op, Space, Ternary, Ty, Unary};
 use crate::timing::{Cache, Layout, SECTOR_BYTES, Scoreboard, Times};
 
-/// What one thread of the CPU has counted, and where it last was.
+/// Counts of one CPU thread, and the place of its last access.
 #[derive(Debug)]
 pub(crate) struct Tally {
     /// Traffic and branches, counted as they happen.
     pub counters: Counters,
-    /// Per instruction, how many warps executed it and with how many lanes.
+    /// Per instruction, the number of warps that executed it and of their lanes.
     pub executed: Vec<(u64, u64)>,
-    /// The allocation of the last access: the next is mostly in the same.
+    /// The allocation of the last access, because the next access is mostly in the same one.
     pub allocation: usize,
-    /// Cycles beyond the first that the pipe of the current access is taken.
+    /// Cycles beyond the first for which the current access occupies its pipe.
     pub occupied: u32,
-    /// Cycles that the result of the current load waits longer, because it was not in L1.
+    /// Extra cycles before the result of the current load is ready, because it missed L1.
     pub delay: u32,
     /// The block's L1.
     pub l1: Cache,
@@ -25,7 +25,7 @@ pub(crate) struct Tally {
     pub boards: Vec<Scoreboard>,
 }
 
-/// What accesses have counted.
+/// Counts of memory accesses.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Accesses {
     traffic: [Traffic; 4],
@@ -34,7 +34,7 @@ pub(crate) struct Accesses {
 }
 
 impl Tally {
-    /// Makes an empty one for a launch.
+    /// Makes an empty tally for a launch.
     pub fn new(run: &Run<'_>) -> Self {
         let counting = run.options.counters;
         let boards = if counting { (run.warps * run.cluster_blocks) as usize } else { 0 };
@@ -50,13 +50,13 @@ impl Tally {
         }
     }
 
-    /// Starts a block (or a cluster).
+    /// Starts a block or a cluster.
     pub fn start_block(&mut self) {
         self.l1.reset();
         self.boards.iter_mut().for_each(Scoreboard::reset);
     }
 
-    /// Notes that an instruction was executed by the lanes of `mask` of the warp with this scoreboard.
+    /// Records that the lanes of `mask` of the warp with this scoreboard executed an instruction.
     #[inline(always)]
     pub fn issue(&mut self, run: &Run<'_>, board: usize, instruction: usize, mask: u32) {
         let (warps, lanes) = &mut self.executed[instruction];
@@ -67,7 +67,7 @@ impl Tally {
         self.delay = 0;
     }
 
-    /// Returns what accesses have counted so far, to [`Tally::restore`] after accesses that no load or store made.
+    /// Returns the counts of accesses so far. [`Tally::restore`] takes them after accesses that no load or store made.
     pub fn traffic(&self) -> Accesses {
         let counters = &self.counters;
         Accesses {
@@ -77,7 +77,7 @@ impl Tally {
         }
     }
 
-    /// Forgets what accesses have counted since. What L1 and L2 have seen stays seen.
+    /// Discards the counts of accesses since then. The contents of L1 and L2 stay.
     pub fn restore(&mut self, before: Accesses) {
         let counters = &mut self.counters;
         [counters.global_load, counters.global_store, counters.shared_load, counters.shared_store] = before.traffic;
@@ -85,7 +85,7 @@ impl Tally {
         self.delay = before.delay;
     }
 
-    /// Looks up the sectors of a load in the block's L1. Returns how much longer the load takes: `miss` if one was missing.
+    /// Looks up the sectors of a load in the block's L1. Returns the extra latency: `miss` if one was missing.
     pub fn load_through_l1(&mut self, at: &W64, mask: u32, miss: u32) -> u32 {
         let (mut misses, mut last) = (0, None);
         for lane in lanes_of(mask) {
@@ -110,7 +110,7 @@ impl Tally {
         self.counters.add_block(end);
     }
 
-    /// Adds another thread's.
+    /// Adds another thread's tally.
     pub fn add(&mut self, other: &Self) {
         for (sum, more) in self.executed.iter_mut().zip(&other.executed) {
             sum.0 += more.0;
@@ -144,7 +144,7 @@ impl Tally {
     }
 }
 
-/// Returns how many instructions the text has where the time goes: all of it if each is executed as often.
+/// Returns the effective number of instructions that take the time: the whole text if each is executed equally often.
 fn hot_instructions(executed: &[(u64, u64)]) -> u64 {
     let sum: f64 = executed.iter().map(|(warps, _)| *warps as f64).sum();
     let squares: f64 = executed.iter().map(|(warps, _)| (*warps as f64).powi(2)).sum();

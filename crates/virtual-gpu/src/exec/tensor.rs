@@ -1,5 +1,5 @@
-//! Tensor copies (`cp.async.bulk.tensor`), tiled mode: a box of a tensor to or from shared memory. They are queued as other bulk
-//! copies are.
+//! Tensor copies (`cp.async.bulk.tensor`), tiled mode: a box of a tensor to or from shared memory. They are queued like
+//! other bulk copies.
 
 use super::access::{self, Width};
 use super::bulk::{new_transfer, receivers, told};
@@ -14,7 +14,7 @@ use crate::fault::FaultKind;
 use crate::program::{BulkTensor, LOCAL_WINDOW, SHARED_WINDOW, Space, Ty};
 use crate::tensor_map::TensorMap;
 
-/// Bytes that a tile's shared address must be a multiple of (PTX ISA, cp.async.bulk.tensor).
+/// Required alignment of a tile's shared address, in bytes (PTX ISA, cp.async.bulk.tensor).
 const TILE_ALIGNMENT: u64 = 128;
 
 /// What the first coordinate must be.
@@ -45,11 +45,11 @@ pub(crate) fn issue(warp: &mut Warp, env: &mut Env<'_>, copy: &BulkTensor, mask:
         for (to, &slot) in coordinates[..dims].iter_mut().zip(&copy.coordinates) {
             *to = i64::from(env.get32(warp, slot).0[lane] as i32);
         }
-        // An H200 calls it an illegal instruction otherwise; the PTX ISA does not say so.
+        // Otherwise an H200 reports an illegal instruction; the PTX ISA does not say so.
         if coordinates[0] * i64::from(map.element_bytes) % 16 != 0 {
             return Err(invalid(lane, format!("a first coordinate of {}: {CHUNKS}", coordinates[0])));
         }
-        // The same holds of stores that begin before the tensor.
+        // The same holds for stores that begin before the tensor.
         if let Some(before) = coordinates.iter().find(|&&coordinate| coordinate < 0 && !copy.load) {
             return Err(invalid(lane, format!("a coordinate of {before}: a tensor store begins inside or behind")));
         }
@@ -61,7 +61,7 @@ pub(crate) fn issue(warp: &mut Warp, env: &mut Env<'_>, copy: &BulkTensor, mask:
         } else {
             Vec::new()
         };
-        // All of the box counts, also what is outside of the tensor.
+        // The whole box counts, including elements outside the tensor.
         let bytes = map.box_bytes();
         let tile = Tile { map, coordinates, load: copy.load, ranks, offset };
         let mut transfer = new_transfer((warp, lane), env, Moved::Tile(tile), bytes);
@@ -80,7 +80,7 @@ fn read_map(warp: &mut Warp, env: &mut Env<'_>, address: u64, lane: usize) -> St
     if !address.is_multiple_of(64) {
         return Err(invalid(format!("the tensor map's address {address:#x} must be a multiple of 64")));
     }
-    // Through a cache of its own: nothing is counted.
+    // The machine reads it through a separate cache, so nothing is counted.
     let before = env.tally.traffic();
     let at = w64!(chunk => address + 16 * chunk as u64);
     let mut words = [W32::splat(0); access::MAX_WORDS];

@@ -1,40 +1,40 @@
-//! A box of a tensor in shared memory, and which chunk of it is where.
+//! A box of a tensor in shared memory, and the address of each of its chunks.
 //!
-//! A box lies in shared memory row by row, its innermost dimension contiguous, with the map's swizzle on top; what is outside
-//! of the tensor is loaded as zero and not stored.
+//! A box lies in shared memory row by row, with its innermost dimension contiguous and the map's swizzle applied.
+//! Elements outside the tensor are loaded as zero and not stored.
 
 use super::lanes::{LANES, W64, lanes_of, w64};
 use crate::tensor_map::TensorMap;
 
-/// A box of a tensor and where it is in shared memory.
+/// A box of a tensor and its place in shared memory.
 #[derive(Debug)]
 pub(crate) struct Tile {
     /// The tensor.
     pub map: TensorMap,
-    /// Of the box's first element, innermost first.
+    /// Coordinates of the box's first element, innermost first.
     pub coordinates: [i64; 5],
     /// Whether global memory is the source.
     pub load: bool,
-    /// The blocks: the receivers of a load, the one source of a store.
+    /// The blocks: the receivers of a load, or the one source of a store.
     pub ranks: Vec<usize>,
-    /// The offset in their shared memory.
+    /// The offset in the blocks' shared memory.
     pub offset: u32,
 }
 
-/// 32 chunks of a box, a lane each.
+/// 32 chunks of a box, one per lane.
 #[derive(Debug)]
 pub(crate) struct Chunks {
-    /// Lanes that have one.
+    /// Lanes that have a chunk.
     pub mask: u32,
-    /// Of these, whose elements are all inside of the tensor, at an address that is a multiple of 16.
+    /// Those lanes whose elements are all inside the tensor, at an address that is a multiple of 16.
     pub whole: u32,
-    /// Global address of the first element; nothing is there if it is outside.
+    /// Global address of the first element; unmapped if it is outside.
     pub global: W64,
-    /// How far in from the tensor's first column the first element is.
+    /// Distance of the first element from the tensor's first column.
     column: [i64; LANES],
     /// Whether the chunk's row is inside, per lane.
     row_inside: u32,
-    /// Where they are in shared memory.
+    /// Addresses in shared memory.
     pub offset: [u32; LANES],
 }
 
@@ -54,7 +54,7 @@ impl Tile {
                 let at = self.coordinates[axis] + i64::from(row % map.box_dims[axis]);
                 row /= map.box_dims[axis];
                 inside &= (0..map.dims[axis] as i64).contains(&at);
-                // Far outside this wraps, and is not used.
+                // Far outside the tensor this wraps; the value is then unused.
                 rows_in = rows_in.wrapping_add(at.wrapping_mul(map.strides[axis - 1] as i64));
             }
             let column = self.coordinates[0] + i64::from(chunk % per_row) * elements;
@@ -72,13 +72,13 @@ impl Tile {
 }
 
 impl Chunks {
-    /// Returns the lanes whose chunk is to be moved element by element, and of whose the `index`-th is inside.
+    /// Returns the lanes whose chunk moves element by element and whose `index`-th element is inside.
     pub fn partial(&self, map: &TensorMap, index: u32) -> u32 {
         let inside = |&lane: &usize| (0..map.dims[0] as i64).contains(&(self.column[lane] + i64::from(index)));
         lanes_of(self.mask & self.row_inside & !self.whole).filter(inside).fold(0, |mask, lane| mask | 1 << lane)
     }
 
-    /// Returns the lanes whose chunk begins inside.
+    /// Returns the lanes whose chunk begins inside the tensor.
     pub fn begun(&self, map: &TensorMap) -> u32 {
         let begins = |&lane: &usize| (0..map.dims[0] as i64).contains(&self.column[lane]);
         lanes_of(self.mask & self.row_inside).filter(begins).fold(0, |mask, lane| mask | 1 << lane)

@@ -1,11 +1,11 @@
-//! Bulk copies that were issued: what they move, and whom they tell.
+//! Issued bulk copies: their data and the mbarriers that they signal.
 
 use super::tile::Tile;
 use super::trouble::Origin;
 use crate::memory::proxies::Moment;
 use crate::program::{AtomOp, Ty};
 
-/// Where a copy's bytes come from or go to.
+/// Source or destination of a copy.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum End {
     /// A global address.
@@ -14,40 +14,40 @@ pub(crate) enum End {
     Shared(usize, u32),
 }
 
-/// What a bulk copy moves.
+/// The data that a bulk copy moves.
 #[derive(Debug)]
 pub(crate) enum Moved {
-    /// Bytes that follow one another, a multiple of 16.
+    /// Contiguous bytes, a multiple of 16.
     Line {
         /// Source.
         from: End,
         /// Destinations.
         to: Vec<End>,
-        /// How elements are combined with those that are there, if they do not replace them.
+        /// How elements are combined with those at the destination; None to replace them.
         reduce: Option<(AtomOp, Ty)>,
     },
     /// A box of a tensor.
     Tile(Tile),
 }
 
-/// A bulk copy that is under way.
+/// A bulk copy in flight.
 #[derive(Debug)]
 pub(crate) struct Transfer {
-    /// What it moves.
+    /// The data to move.
     pub moved: Moved,
-    /// Bytes that count at the mbarriers.
+    /// Bytes to count at the mbarriers.
     pub bytes: u32,
-    /// The mbarriers to tell, one per destination: block and offset.
+    /// The mbarriers to signal, one per destination: block and offset.
     pub mbarriers: Vec<(usize, u32)>,
-    /// The warp that issued it, in its block.
+    /// Index in its block of the warp that issued it.
     pub warp: u32,
     /// The block that issued it.
     pub rank: usize,
-    /// The bulk group of its warp that it belongs to, if it goes to global memory.
+    /// Its bulk group within the warp, if it goes to global memory.
     pub group: u32,
-    /// When it was issued, for what was not fenced by then.
+    /// Time of issue, to find writes that were not fenced by then.
     pub asked: Moment,
-    /// Where it was issued, for what goes wrong later.
+    /// The instruction that issued it, for faults that occur later.
     pub origin: Origin,
 }
 

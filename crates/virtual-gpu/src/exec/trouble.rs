@@ -1,15 +1,15 @@
-//! What went wrong while a warp executed, and where.
+//! Faults during a warp's execution, and where they happened.
 
 use crate::fault::FaultKind;
 
-/// What went wrong, and in which lane of the warp.
+/// A fault, and the lane of the warp that caused it.
 #[derive(Debug)]
 pub(crate) struct Trouble {
-    /// The first lane concerned.
+    /// The first affected lane.
     pub lane: usize,
-    /// What happened.
+    /// The fault.
     pub kind: FaultKind,
-    /// Where the instruction is that asked for it, if that is not the one being executed.
+    /// The instruction that issued the access, if it is not the one being executed.
     pub origin: Option<Origin>,
 }
 
@@ -26,18 +26,18 @@ pub(crate) struct Origin {
     pub lane: usize,
 }
 
-/// The result of a part of an instruction. Boxed, because it is almost never there and would be carried everywhere.
+/// The result of a part of an instruction. The error is boxed because it is rare and would be carried everywhere.
 pub(crate) type Step<T> = Result<T, Box<Trouble>>;
 
 impl Trouble {
-    /// Puts a fault at a lane.
+    /// Attaches a fault to a lane.
     #[cold]
     #[allow(clippy::new_ret_no_self)]
     pub fn at(lane: usize, kind: FaultKind) -> Box<Self> {
         Box::new(Self { lane, kind, origin: None })
     }
 
-    /// Puts a fault at the first lane of a mask.
+    /// Attaches a fault to the first lane of a mask.
     #[cold]
     pub fn of(mask: u32, kind: FaultKind) -> Box<Self> {
         Self::at(if mask == 0 { 0 } else { mask.trailing_zeros() as usize }, kind)

@@ -1,11 +1,11 @@
-//! The state of one warp: registers, and which lanes are where.
+//! The state of one warp: its registers and the position of each lane.
 
 use std::collections::VecDeque;
 
 use super::lanes::{ALL, LANES, W32, W64};
 use crate::program::{AT_EXIT, CONSTANT, Kernel, Slot, TRUE};
 
-/// Lanes that wait to run, or to be joined, at a place.
+/// Lanes that wait at a place to run or to be joined.
 #[derive(Debug, Clone, Copy)]
 struct Suspended {
     pc: u32,
@@ -13,14 +13,14 @@ struct Suspended {
     reconverge: u32,
 }
 
-/// One copy of `cp.async` that has been issued and not yet waited for.
+/// An issued `cp.async` copy that was not waited for yet.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Copy {
     /// Shared address.
     pub to: u32,
     /// Bytes written: 4, 8 or 16.
     pub bytes: u32,
-    /// What is written.
+    /// The bytes to write.
     pub data: [u32; 4],
     /// Lane that issued it.
     pub lane: u32,
@@ -39,9 +39,9 @@ pub(crate) struct Warp {
     pub r64: Vec<W64>,
     /// The predicates, a bit per lane.
     pub predicates: Vec<u32>,
-    /// Where the active lanes are.
+    /// Position of the active lanes.
     pub pc: u32,
-    /// The lanes that execute.
+    /// The active lanes.
     pub active: u32,
     /// The lanes that have not exited.
     pub live: u32,
@@ -51,15 +51,15 @@ pub(crate) struct Warp {
     pub executed: u64,
     /// Local memory: word-major, lane-minor.
     pub local: Vec<u32>,
-    /// Which words of local memory were written, a bit per lane.
+    /// Words of local memory that were written, a bit per lane.
     pub local_written: Vec<u32>,
-    /// Copies of the group that is being gathered.
+    /// Copies of the group that is still open.
     pub copies: Vec<Copy>,
     /// Committed groups, oldest first.
     pub groups: VecDeque<Vec<Copy>>,
-    /// Groups of bulk copies to global memory that were committed.
+    /// Number of committed groups of bulk copies to global memory.
     pub bulk_groups: u32,
-    /// Times that it has arrived at the cluster's barrier.
+    /// Number of arrivals at the cluster's barrier.
     pub cluster_arrivals: u64,
 }
 
@@ -90,8 +90,8 @@ impl Warp {
         warp
     }
 
-    /// Puts it at the start of the next block. Registers are cleared: PTX leaves them undefined, but what they hold must not
-    /// depend on which block was executed here before.
+    /// Moves the warp to the start of the next block. Registers are cleared: PTX leaves them undefined, but their
+    /// contents must not depend on which block ran here before.
     pub fn restart(&mut self, threads: u32) {
         self.r32.fill(W32::splat(0));
         self.r64.fill(W64::splat(0));
@@ -115,13 +115,13 @@ impl Warp {
         self.live == 0
     }
 
-    /// Returns whether the active lanes have reached the place where others join them.
+    /// Returns whether the active lanes have reached their reconvergence point.
     #[inline(always)]
     pub fn is_at_reconvergence(&self) -> bool {
         self.pc == self.reconverge
     }
 
-    /// Goes on with the lanes that were suspended last. Returns false when there are none left.
+    /// Resumes the lanes that were suspended last. Returns false when none are left.
     pub fn resume(&mut self) -> bool {
         while let Some(top) = self.suspended.pop() {
             let mask = top.mask & self.live;
@@ -136,8 +136,8 @@ impl Warp {
         false
     }
 
-    /// Branches to `target` in the lanes of `taken`; the others of the active lanes fall through to the next instruction.
-    /// Returns whether it diverged.
+    /// Branches to `target` in the lanes of `taken`; the other active lanes fall through. Returns whether the warp
+    /// diverged.
     #[inline(always)]
     pub fn branch(&mut self, taken: u32, target: u32, reconverge: u32) -> bool {
         if taken == self.active {
@@ -152,9 +152,9 @@ impl Warp {
         true
     }
 
-    /// Splits the active lanes over several targets; they meet again at `reconverge`.
+    /// Splits the active lanes over several targets. They reconverge at `reconverge`.
     pub fn diverge(&mut self, paths: &[(u32, u32)], reconverge: u32) {
-        // Lanes that leave a loop one after the other all wait at the same place: one entry for them is enough.
+        // Lanes that leave a loop one after the other all wait at the same place, so one entry is enough.
         if reconverge != self.reconverge {
             self.suspended.push(Suspended { pc: reconverge, mask: self.active, reconverge: self.reconverge });
         }

@@ -1,4 +1,4 @@
-//! Instructions by which the lanes of a warp talk to each other.
+//! Instructions that exchange data between the lanes of a warp.
 
 use super::env::Env;
 use super::lanes::{LANES, W32, lanes_of, mask_where, w32};
@@ -7,7 +7,7 @@ use super::warp::Warp;
 use crate::fault::FaultKind;
 use crate::program::{NONE, Op, ShflMode, Slot, VoteMode};
 
-/// Checks that the lanes that execute are those that the member mask names. Lanes that have exited may be named.
+/// Checks that the member mask names exactly the executing lanes. It may also name lanes that have exited.
 fn check_members(warp: &Warp, members: &W32, mask: u32, opcode: &'static str) -> Step<u32> {
     let first = members.0[mask.trailing_zeros() as usize];
     let mut differ = 0;
@@ -20,11 +20,12 @@ fn check_members(warp: &Warp, members: &W32, mask: u32, opcode: &'static str) ->
     Err(Trouble::of(mask, FaultKind::WrongMembers { opcode, members: first, active: mask }))
 }
 
-/// Marks a source lane that is outside of the segment; the lane keeps its own value then.
+/// Marks a source lane outside the segment; the lane then keeps its own value.
 const OUTSIDE: u32 = 1 << 31;
 
-/// The source lane of every lane. `$f` gives it and whether it is inside the segment, from the lane, the operand `b`, the
-/// segment mask and the last lane. PTX ISA 9.7.9.6: `c` holds the clamp in bits 0-4 and the segment mask in bits 8-12.
+/// The source lane of every lane. `$f` returns it and whether it is inside the segment, from the lane, the operand `b`,
+/// the segment mask and the last lane. PTX ISA 9.7.9.6: `c` holds the clamp in bits 0-4 and the segment mask in bits
+/// 8-12.
 macro_rules! sources {
     ($b:ident, $c:ident, |$lane:ident, $by:ident, $segment:ident, $most:ident| $value:expr) => {
         w32!(index => {
@@ -115,7 +116,7 @@ pub(crate) fn elect(warp: &mut Warp, env: &Env<'_>, (d, p, members): (Slot, Slot
     Ok(())
 }
 
-/// `bar.warp.sync`: its lanes run in lock step here, so there is nothing to wait for; only the members are checked.
+/// `bar.warp.sync`: checks only the members. The lanes run in lock step here, so there is nothing to wait for.
 pub(crate) fn warp_sync(warp: &Warp, env: &Env<'_>, members: Slot, mask: u32) -> Step<()> {
     let paths = || FaultKind::Unsupported("bar.warp.sync of lanes that are on different paths".to_owned());
     check_members(warp, env.get32(warp, members), mask, "bar.warp.sync")

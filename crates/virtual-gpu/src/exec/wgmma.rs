@@ -1,8 +1,8 @@
-//! `wgmma.mma_async`: the product of a warpgroup, done when it is issued and warp by warp.
+//! `wgmma.mma_async`: the product of a warpgroup, computed warp by warp when it is issued.
 //!
-//! Each of the four warps owns 16 of the 64 rows. Per 8 columns its part is an `mma.sync` of the same type, so all that is
-//! left to do here is to find the operands in shared memory (PTX ISA 9.7.15.5.1, the layouts) and to deal them out as
-//! that instruction's fragments: every row of A and column of B has 32 bytes of K, eight words.
+//! Each of the four warps owns 16 of the 64 rows. Per 8 columns its part is an `mma.sync` of the same type. This file
+//! only finds the operands in shared memory (PTX ISA 9.7.15.5.1, the layouts) and distributes them as that
+//! instruction's fragments. Every row of A and column of B has 32 bytes of K, eight words.
 
 use super::access::{self, Width};
 use super::env::Env;
@@ -18,13 +18,13 @@ use crate::program::{NONE, Slot, Space, Ty, Wgmma};
 /// Words of K in a row of A or a column of B.
 type Words = [u32; 8];
 
-/// A matrix in shared memory, as its descriptor says (PTX ISA 9.7.15.5.1.2).
+/// A matrix in shared memory, as described by its descriptor (PTX ISA 9.7.15.5.1.2).
 #[derive(Debug, Clone, Copy)]
 struct Matrix {
     start: u32,
     leading: u32,
     stride: u32,
-    /// Chunks of 16 bytes that the swizzle permutes: 8, 4 or 2, or 1 for none.
+    /// Number of 16-byte chunks that the swizzle permutes: 8, 4 or 2, or 1 for none.
     chunks: u32,
 }
 
@@ -38,14 +38,14 @@ impl Matrix {
         Ok(Self { start: field(0), leading: field(16), stride: field(32), chunks })
     }
 
-    /// Returns where the `chunk`-th 16 bytes of K of a row are, K being contiguous.
+    /// Returns the address of the `chunk`-th 16 bytes of K of a row, where K is contiguous.
     fn along_k(&self, row: u32, chunk: u32) -> u32 {
         let (group, within) = (row / 8, row % 8);
         let step = if self.chunks == 1 { self.leading } else { 16 };
         self.swizzled(self.start + group * self.stride + within * self.chunks * 16 + chunk * step)
     }
 
-    /// Returns where the `chunk`-th 8 rows of an element of K are, the rows being contiguous.
+    /// Returns the address of the `chunk`-th 8 rows of an element of K, where the rows are contiguous.
     fn across_k(&self, k: u32, chunk: u32) -> u32 {
         let (group, within) = (k / 8, k % 8);
         if self.chunks == 1 {
@@ -55,7 +55,7 @@ impl Matrix {
         self.swizzled(self.start + outer * self.leading + group * self.stride + within * self.chunks * 16 + inner * 16)
     }
 
-    /// The exclusive or of an address's chunk with the row of 128 bytes that it is in.
+    /// Returns an address with its chunk's index XORed with the index of its 128-byte row.
     fn swizzled(&self, address: u32) -> u32 {
         address ^ ((address >> 7 & (self.chunks - 1)) << 4)
     }
@@ -63,7 +63,7 @@ impl Matrix {
 
 /// Reads chunks of 16 bytes at these shared addresses.
 fn fetch(warp: &mut Warp, env: &mut Env<'_>, addresses: &[u32]) -> Step<Vec<[u32; 4]>> {
-    // The tensor cores read for the whole group at once, through no load: nothing is counted.
+    // The tensor cores read for the whole group at once, without a load, so nothing is counted.
     let before = env.tally.traffic();
     let mut chunks = Vec::with_capacity(addresses.len());
     for part in addresses.chunks(LANES) {
@@ -80,7 +80,7 @@ fn fetch(warp: &mut Warp, env: &mut Env<'_>, addresses: &[u32]) -> Step<Vec<[u32
     Ok(chunks)
 }
 
-/// Reads `count` rows from `first` on (of B: columns), each with its eight words of K.
+/// Reads `count` rows from `first` on (for B: columns), each with its eight words of K.
 fn rows(
     warp: &mut Warp,
     env: &mut Env<'_>,
@@ -95,7 +95,7 @@ fn rows(
         let chunks = fetch(warp, env, &addresses)?;
         return Ok(chunks.chunks(2).map(|pair| std::array::from_fn(|word| pair[word / 4][word % 4])).collect());
     }
-    // Only for 16-bit elements, of which 16 make a row of K.
+    // Only for 16-bit elements; 16 of them make a row of K.
     let groups = count / 8;
     let addresses: Vec<u32> =
         (0..16 * groups).map(|index| matrix.across_k(index / groups, first / 8 + index % groups)).collect();
@@ -108,7 +108,7 @@ fn rows(
     Ok((0..count).map(|row| std::array::from_fn(|index| word(row, index as u32))).collect())
 }
 
-/// Deals eight rows out to the lanes as one register of a fragment: lane 4g + t gets word t of row g.
+/// Distributes eight rows to the lanes as one register of a fragment: lane 4g + t gets word t of row g.
 fn fragment(rows: &[Words], first_word: usize, flip: u32) -> Lanes {
     std::array::from_fn(|lane| rows[lane / 4][first_word + lane % 4] ^ flip)
 }

@@ -18,9 +18,9 @@ impl Gpu {
             max_shared_bytes_per_block: 227 * 1024,
             reserved_shared_bytes_per_block: 1024,
             l1_bytes: 256 * 1024,
-            // The highest boost clock, which short kernels without tensor cores hold. [h200]
+            // The highest boost clock; short kernels without tensor cores sustain it. [h200]
             clock_hz: 1.98e9,
-            // What the driver says. [recorded]
+            // As reported by the driver. [recorded]
             l2_bytes: 60 << 20,
             memory_bytes: 141_000_000_000,
             rates: Rates {
@@ -39,7 +39,7 @@ impl Gpu {
                 // 32 banks of 4 bytes. [guide]
                 shared_bytes: 128.0,
                 l2_bytes_per_multiprocessor: 64.0, // [h100]
-                // 5.5 to 5.7 TB/s for reads are measured on H100 SXM; as much is assumed here. [guess]
+                // 5.5 to 5.7 TB/s for reads are measured on H100 SXM; the same is assumed here. [guess]
                 l2_bytes_per_s: 5.5e12,
                 memory_bytes_per_s: 4.8e12, // [h200]
                 launch_s: 0.91e-6,          // [recorded]
@@ -110,7 +110,7 @@ impl Gpu {
             shared_bytes_per_multiprocessor: 100 * 1024,
             max_shared_bytes_per_block: 99 * 1024,
             l1_bytes: 128 * 1024,
-            // 2.04 GHz boost, which 72 W do not allow under load. [guess]
+            // 2.04 GHz boost, which 72 W do not sustain under load. [guess]
             clock_hz: 1.6e9,
             l2_bytes: 48 << 20,
             memory_bytes: 24_000_000_000,
@@ -142,7 +142,7 @@ impl Gpu {
 }
 
 impl Latencies {
-    /// What has not changed since Ampere, as far as is published.
+    /// Latencies that have not changed since Ampere, as far as is published.
     fn ampere() -> Self {
         Self {
             alu: 4,               // [ampere]

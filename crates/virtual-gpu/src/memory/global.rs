@@ -1,14 +1,14 @@
-//! Global memory: allocations that are far apart, so that nothing out of bounds lands in a neighbour.
+//! Global memory. Allocations are far apart, so an access out of bounds never hits a neighbour.
 //!
-//! Blocks run on several threads, so words are atomics with relaxed ordering: on the machines that run this a relaxed
-//! load or store costs what a plain one does, and a racing kernel stays defined behaviour here.
+//! Blocks run on several threads, so words are atomics with relaxed ordering. On the supported machines a relaxed load
+//! or store costs as much as a plain one, and a racing kernel stays defined behaviour here.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// Address of the first allocation; below it nothing is mapped, so that small offsets from null fault.
+/// Address of the first allocation. Nothing is mapped below it, so small offsets from null fault.
 const FIRST_ADDRESS: u64 = 0x10_0000_0000;
 
-/// Unmapped bytes after each allocation: an index that is off by up to this much is found.
+/// Unmapped bytes after each allocation. An index that is off by up to this much is detected.
 const GUARD_BYTES: u64 = 1 << 20;
 
 /// Allocations start at multiples of this, as `cudaMalloc`'s do.
@@ -17,14 +17,14 @@ const ALIGNMENT: u64 = 256;
 /// Bytes of a sector, the unit of L2 and memory traffic.
 pub(crate) const SECTOR_BYTES: u64 = 32;
 
-/// What is known about an address.
+/// What an address refers to.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// Inside the allocation of this index.
     Inside(usize),
     /// Inside an allocation that was freed.
     Freed,
-    /// Nowhere; with a sentence about the nearest allocation.
+    /// Outside all allocations, with a sentence about the nearest one.
     Outside(String),
 }
 
@@ -33,11 +33,11 @@ pub(crate) enum Place {
 pub(crate) struct Allocation {
     /// Its first address.
     pub base: u64,
-    /// Its size; the words are rounded up.
+    /// Its size in bytes. The storage is rounded up to whole words.
     pub bytes: u64,
     /// Its contents; empty once freed.
     words: Box<[AtomicU32]>,
-    /// One bit per byte: written by somebody.
+    /// One bit per byte, set once the byte was written.
     initialised: Box<[AtomicU32]>,
     /// One bit per sector: touched since the last [`GlobalMemory::forget_touched`].
     touched: Box<[AtomicU32]>,
@@ -91,7 +91,7 @@ impl Allocation {
         let _ = word.fetch_update(Relaxed, Relaxed, |old| Some(old & !mask | value & mask));
     }
 
-    /// Replaces an aligned word by `f` of it, and returns the old one.
+    /// Replaces an aligned word by `f` of it and returns the old word.
     pub fn update_word(&self, address: u64, f: impl Fn(u32) -> u32) -> u32 {
         let word = &self.words[((address - self.base) / 4) as usize];
         match word.fetch_update(Relaxed, Relaxed, |old| Some(f(old))) {
@@ -107,19 +107,19 @@ impl Allocation {
         self.initialised[(offset / 32) as usize].load(Relaxed) & mask == mask
     }
 
-    /// Notes that `bytes` (1, 2, 4, 8 or 16, aligned) bytes at `address` were written.
+    /// Marks `bytes` (1, 2, 4, 8 or 16, aligned) bytes at `address` as written.
     #[inline(always)]
     pub fn set_initialised(&self, address: u64, bytes: u32) {
         let offset = address - self.base;
         let mask = (((1u64 << bytes) - 1) as u32) << (offset % 32);
         let word = &self.initialised[(offset / 32) as usize];
-        // Mostly set already, and a read-modify-write costs many times a load.
+        // The bits are mostly set already, and a read-modify-write costs many times as much as a load.
         if word.load(Relaxed) & mask != mask {
             word.fetch_or(mask, Relaxed);
         }
     }
 
-    /// Notes that the sector of `address` was touched.
+    /// Marks the sector of `address` as touched.
     #[inline(always)]
     pub fn touch(&self, address: u64) {
         let sector = (address - self.base) / SECTOR_BYTES;
@@ -164,13 +164,13 @@ impl Allocation {
 /// All allocations of a GPU.
 #[derive(Debug, Default)]
 pub(crate) struct GlobalMemory {
-    /// In the order of their addresses; freed ones stay, so that a use after free is known as such.
+    /// In address order. Freed ones stay, so a use after free is recognised.
     allocations: Vec<Allocation>,
     live_bytes: u64,
 }
 
 impl GlobalMemory {
-    /// Allocates; contents count as uninitialised. `limit` is the memory of the GPU.
+    /// Allocates uninitialised memory. `limit` is the GPU's memory in bytes.
     pub fn alloc(&mut self, bytes: u64, limit: u64) -> Result<u64, String> {
         if bytes == 0 {
             return Err("an allocation of 0 bytes has no address; ask for at least 1".to_owned());
@@ -205,19 +205,19 @@ impl GlobalMemory {
         }
     }
 
-    /// Returns the allocation of an index.
+    /// Returns the allocation with this index.
     #[inline(always)]
     pub fn allocation(&self, index: usize) -> &Allocation {
         &self.allocations[index]
     }
 
-    /// Returns whether `bytes` bytes at `address` are in the live allocation of an index.
+    /// Returns whether `bytes` bytes at `address` are in the live allocation with this index.
     #[inline(always)]
     pub fn is_inside(&self, index: usize, address: u64, bytes: u32) -> bool {
         self.allocations.get(index).is_some_and(|allocation| !allocation.freed && allocation.contains(address, bytes))
     }
 
-    /// Says where an address is.
+    /// Returns what an address refers to.
     pub fn find(&self, address: u64) -> Place {
         let after = self.allocations.partition_point(|allocation| allocation.base <= address);
         let Some(index) = after.checked_sub(1) else {
@@ -259,7 +259,7 @@ impl GlobalMemory {
         }
     }
 
-    /// Writes bytes from outside.
+    /// Writes bytes from the host.
     pub fn write(&self, address: u64, bytes: &[u8]) -> Result<(), String> {
         let (allocation, range) = self.range(address, bytes.len() as u64)?;
         let start = range.start;
@@ -268,7 +268,7 @@ impl GlobalMemory {
         Ok(())
     }
 
-    /// Sets bytes from outside.
+    /// Sets bytes from the host.
     pub fn fill(&self, address: u64, bytes: u64, value: u8) -> Result<(), String> {
         let (allocation, range) = self.range(address, bytes)?;
         allocation.each_byte(range.clone(), |_| value);
@@ -283,7 +283,7 @@ impl GlobalMemory {
         Ok(())
     }
 
-    /// Reads bytes from outside.
+    /// Reads bytes from the host.
     pub fn read(&self, address: u64, bytes: u64) -> Result<Vec<u8>, String> {
         let (allocation, range) = self.range(address, bytes)?;
         let mut result = Vec::with_capacity(bytes as usize);
@@ -305,8 +305,8 @@ impl GlobalMemory {
         }
     }
 
-    /// Returns the bytes of the sectors that were touched, if those who did are one in `scale`: of each allocation so many
-    /// times more, but not more than it has.
+    /// Returns the bytes of the touched sectors. If only one block in `scale` was executed, each allocation's bytes are
+    /// scaled up, capped at its size.
     pub fn touched_bytes(&self, scale: f64) -> u64 {
         let touched = |allocation: &Allocation| {
             let sectors: u32 = allocation.touched.iter().map(|word| word.load(Relaxed).count_ones()).sum();

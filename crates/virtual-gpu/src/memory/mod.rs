@@ -1,4 +1,4 @@
-//! Global and shared memory, with what is known about every byte.
+//! Global and shared memory, with the state of every byte.
 
 pub(crate) mod global;
 pub(crate) mod proxies;

@@ -1,20 +1,21 @@
-//! Writes that the asynchronous proxy has not been told of.
+//! Tracks writes that are not yet visible to the asynchronous proxy.
 //!
-//! Loads and stores reach shared memory through the generic proxy; bulk copies and `wgmma` read it through the asynchronous one, which
-//! sees what was written only after a `fence.proxy.async` (PTX ISA, "Proxies"): by the warp that wrote, before it says that it is done,
-//! or by the one that reads. Without one a GPU mostly computes the right thing, and sometimes not.
+//! Loads and stores reach shared memory through the generic proxy; bulk copies and `wgmma` read it through the
+//! asynchronous proxy. The asynchronous proxy sees a write only after a `fence.proxy.async` (PTX ISA, "Proxies").
+//! Either the writing warp fences before it signals completion, or the reading warp fences. Without a fence a GPU
+//! mostly computes the right thing, and sometimes not.
 
-/// When, in fences of a block and in copies that it has asked for.
+/// A moment, counted in the block's fences and issued copies.
 pub(crate) type Moment = u32;
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Write {
-    /// The moment that it comes before; 0 if nothing is to be told.
+    /// The moment before which the write happened; 0 if no fence is needed.
     before: Moment,
     warp: u32,
 }
 
-/// What was written to the shared memory of a block, and who has fenced since.
+/// The writes to a block's shared memory, and the fences since.
 #[derive(Debug)]
 pub(crate) struct Proxies {
     /// Per word.
@@ -29,38 +30,38 @@ impl Proxies {
         Self { writes: vec![Write::default(); words], now: 0, fenced: vec![0; warps as usize] }
     }
 
-    /// Forgets everything: the next block.
+    /// Clears everything for the next block.
     pub fn reset(&mut self) {
         self.writes.fill(Write::default());
         self.now = 0;
         self.fenced.fill(0);
     }
 
-    /// Notes a `fence.proxy.async`. Lanes that did not execute it count as if they had: a missing one may be missed.
+    /// Records a `fence.proxy.async`. It counts for all lanes of the warp, so a missing fence of single lanes may be
+    /// missed.
     pub fn fence(&mut self, warp: u32) {
         self.now += 1;
         self.fenced[warp as usize] = self.now;
     }
 
-    /// Notes that a copy is asked for, which is done later, and returns the moment.
+    /// Records the issue of a copy, which is executed later, and returns the moment.
     pub fn ask(&mut self) -> Moment {
         self.now += 1;
         self.now
     }
 
-    /// Notes a store of `bytes` bytes.
+    /// Records a store of `bytes` bytes.
     pub fn write(&mut self, warp: u32, address: u32, bytes: u32) {
         let write = Write { before: self.now + 1, warp };
         self.words(address, bytes).fill(write);
     }
 
-    /// Notes that bytes were written in another way, of which nobody has to be told.
+    /// Records a write that needs no fence.
     pub fn forget(&mut self, address: u32, bytes: u32) {
         self.words(address, bytes).fill(Write::default());
     }
 
-    /// Returns the warp that wrote some of these bytes before they were asked for, if neither it nor the warp that asked has fenced
-    /// since.
+    /// Returns the warp that wrote some of these bytes before the copy was issued, if neither warp has fenced since.
     pub fn untold(&self, reader: u32, asked: Moment, address: u32, bytes: u32) -> Option<u32> {
         let told = self.fenced[reader as usize];
         let (first, last) = (address as usize / 4, (address + bytes - 1) as usize / 4);

@@ -1,16 +1,16 @@
-//! Shared-memory races, found by order and not by result: a fixed order of the warps would hide them.
+//! Detects shared-memory races by ordering, not by results, because a fixed order of the warps would hide them.
 //!
-//! Every warp carries a vector clock. A *release* (arriving at a barrier) advances the block's time and publishes what the
-//! warp has done so far; waiting joins what the others published. An access is ordered after an earlier one of another warp iff
-//! the warp has joined a release that came after it (happens-before, as in FastTrack, Flanagan and Freund 2009). Warps
-//! count as one thread: their lanes run in lock step between reconvergence points here.
+//! Every warp carries a vector clock. A *release* (arriving at a barrier) advances the block's time and publishes the
+//! warp's work so far; waiting joins what others published. An access is ordered after an earlier one of another warp
+//! iff the warp has joined a later release (happens-before, as in FastTrack, Flanagan and Freund 2009). A warp counts
+//! as one thread: here its lanes run in lock step between reconvergence points.
 
 use crate::fault::{Access, FaultKind};
 
-/// When, in releases of the block.
+/// A time, in releases of the block.
 type Time = u32;
 
-/// What a warp knows of every warp: the time of its latest release that it has joined.
+/// A warp's vector clock: for every warp, the time of its latest joined release.
 pub(crate) type Clock = Box<[Time]>;
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -21,25 +21,25 @@ struct Write {
     atomic: bool,
 }
 
-/// Who touched which granule of a block's shared memory, and what every warp knows.
+/// The last accesses to each granule of a block's shared memory, and the clock of every warp.
 #[derive(Debug)]
 pub(crate) struct Races {
     warps: usize,
-    /// Log2 of the bytes of a granule: the smallest access of the kernel, so that neighbours do not look like one.
+    /// Log2 of the bytes of a granule: the kernel's smallest access, so that neighbours do not look alike.
     shift: u32,
     now: Time,
     clocks: Vec<Clock>,
     writes: Vec<Write>,
     /// Per granule and warp, the time of the last read.
     reads: Vec<Time>,
-    /// What warps had published when they last wrote a flag: with a volatile or an atomic access.
+    /// What warps had published at their last write of a flag, by a volatile or atomic access.
     flags: Clock,
     /// What the block's warps have published at barriers of the cluster.
     cluster: Clock,
 }
 
 impl Races {
-    /// Makes the record for `bytes` of shared memory of a block of `warps` warps, whose smallest access is
+    /// Makes the record for `bytes` of shared memory of a block of `warps` warps. The kernel's smallest access is
     /// `granule_bytes`.
     pub fn new(bytes: u32, warps: u32, granule_bytes: u32) -> Self {
         let shift = granule_bytes.trailing_zeros();
@@ -57,7 +57,7 @@ impl Races {
         }
     }
 
-    /// Forgets everything: the next block.
+    /// Clears everything for the next block.
     pub fn reset(&mut self) {
         self.now = 1;
         self.clocks.iter_mut().for_each(|clock| clock.fill(0));
@@ -71,7 +71,7 @@ impl Races {
         other == warp as usize || time <= self.clocks[warp as usize][other]
     }
 
-    /// Checks and notes an access of `bytes` bytes at `address`.
+    /// Checks and records an access of `bytes` bytes at `address`.
     pub fn access(&mut self, warp: u32, access: Access, address: u32, bytes: u32) -> Result<(), FaultKind> {
         for granule in (address >> self.shift)..=((address + bytes - 1) >> self.shift) {
             self.check(warp, access, granule)?;
@@ -80,7 +80,7 @@ impl Races {
         Ok(())
     }
 
-    /// Checks an access without noting it: of an asynchronous copy, when it is issued.
+    /// Checks an access without recording it, when an asynchronous copy is issued.
     pub fn check_only(&self, warp: u32, access: Access, address: u32, bytes: u32) -> Result<(), FaultKind> {
         (address >> self.shift..=(address + bytes - 1) >> self.shift)
             .try_for_each(|granule| self.check(warp, access, granule))
@@ -118,8 +118,9 @@ impl Races {
         }
     }
 
-    /// Orders `warp` by a volatile or atomic access. Whoever reads a flag after it was written is ordered after the writer, as
-    /// if all flags of the block were one: a race may be missed where a kernel uses them, none is made up.
+    /// Orders `warp` by a volatile or atomic access. A warp that reads a flag is ordered after all earlier flag
+    /// writers, because all flags of the block count as one. A kernel with several flags may hide a race; false races
+    /// are impossible.
     pub fn order_by_flag(&mut self, warp: u32, access: Access) {
         let mut flags = std::mem::take(&mut self.flags);
         if access != Access::Write {
@@ -131,7 +132,7 @@ impl Races {
         self.flags = flags;
     }
 
-    /// Publishes what `warp` has done and knows, into `clock`.
+    /// Publishes the work and knowledge of `warp` into `clock`.
     pub fn release(&mut self, warp: u32, clock: &mut Clock) {
         let own = &mut self.clocks[warp as usize];
         own[warp as usize] = self.now;
@@ -139,7 +140,7 @@ impl Races {
         self.now += 1;
     }
 
-    /// Lets `warp` know what `clock` has gathered.
+    /// Joins `clock` into the clock of `warp`.
     pub fn acquire(&mut self, warp: u32, clock: &Clock) {
         join(&mut self.clocks[warp as usize], clock);
     }
@@ -151,14 +152,14 @@ impl Races {
         self.cluster = clock;
     }
 
-    /// Lets `warp` know at `barrier.cluster.wait` what its block has published. That may be of the next phase already:
-    /// a race may be missed then, none is made up.
+    /// Joins what the block has published into `warp` at `barrier.cluster.wait`. That may already belong to the next
+    /// phase. A race may then be missed, but false races are impossible.
     pub fn acquire_from_cluster(&mut self, warp: u32) {
         join(&mut self.clocks[warp as usize], &self.cluster);
     }
 }
 
-/// Adds what another clock knows.
+/// Joins another clock.
 pub(crate) fn join(into: &mut Clock, from: &Clock) {
     if into.len() < from.len() {
         *into = from.clone();

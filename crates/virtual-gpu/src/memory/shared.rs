@@ -3,16 +3,16 @@
 use super::proxies::Proxies;
 use super::races::Races;
 
-/// Shared memory of one block: contents, what was written, and who touched it.
+/// Shared memory of one block: its contents, its written bytes, and its accesses.
 #[derive(Debug)]
 pub(crate) struct SharedMemory {
     bytes: u32,
     words: Vec<u32>,
-    /// Per word, one bit per byte: written by somebody.
+    /// One bit per byte of each word, set once the byte was written.
     initialised: Vec<u8>,
-    /// Who touched what, when races are looked for.
+    /// The accesses, for race detection; None without it.
     pub races: Option<Races>,
-    /// What was written without a word to the asynchronous proxy, when races are looked for.
+    /// Writes that are not visible to the asynchronous proxy, for race detection; None without it.
     pub proxies: Option<Proxies>,
 }
 
@@ -24,9 +24,9 @@ impl SharedMemory {
         Self { bytes, words: vec![0; words], initialised: vec![0; words], races, proxies }
     }
 
-    /// Forgets everything: the memory of the next block.
+    /// Resets the memory for the next block.
     pub fn reset(&mut self) {
-        // What a block that reads unwritten memory gets must not depend on which block was executed here before.
+        // The result of reading unwritten memory must not depend on which block ran here before.
         self.words.fill(0);
         self.initialised.fill(0);
         if let Some(races) = &mut self.races {
@@ -49,13 +49,13 @@ impl SharedMemory {
         self.words[(address / 4) as usize]
     }
 
-    /// Overwrites the bits of `mask` in the word that holds `address`, and notes those bytes as written.
+    /// Overwrites the bits of `mask` in the word that holds `address`, and marks those bytes as written.
     #[inline(always)]
     pub fn store_bits(&mut self, address: u32, value: u32, mask: u32) {
         let index = (address / 4) as usize;
         let word = &mut self.words[index];
         *word = *word & !mask | value & mask;
-        // One bit of each byte of the mask, gathered to the low nibble.
+        // Gathers one bit of each byte of the mask to the low nibble.
         self.initialised[index] |= (((mask & 0x0101_0101).wrapping_mul(0x0102_0408)) >> 24) as u8 & 15;
     }
 

@@ -1,4 +1,5 @@
-//! The model: counters and a launch's shape to a *modelled* time. docs/model.md of optloop explains it and says how well it ranks.
+//! The model: turns counters and a launch's shape into a *modelled* time. docs/model.md of optloop explains it and
+//! reports how well it ranks.
 
 mod occupancy;
 #[cfg(test)]
@@ -10,21 +11,21 @@ use crate::counters::Counters;
 use crate::gpu::{Gpu, Rates};
 use crate::timing::{LINE_BYTES, Pipe, SECTOR_BYTES};
 
-/// Where between the dataflow's time (0) and that of the PTX's order (1) a block's time lies after ptxas has scheduled, on
+/// Position of a block's time between the dataflow time (0) and the time in PTX order (1) after scheduling by ptxas, on
 /// a logarithmic scale. Fitted, docs/model.md.
 const ORDER: f64 = 0.4;
 
-/// The same where registers are so short that some are spilled: none are left for loads in flight. Fitted, docs/model.md.
+/// The same when registers run out and spill: none are left for loads in flight. Fitted, docs/model.md.
 const ORDER_SPILLED: f64 = 0.8;
 
-/// Bytes of spills per thread from which on registers count as short.
+/// Bytes of spills per thread from which registers count as short.
 const SPILLED_BYTES: u32 = 64;
 
-/// Exponent with which throughput, latency and L2 add up: 1 if nothing overlapped, infinity if the longest hid the others.
-/// Fitted, docs/model.md.
+/// Exponent for combining throughput, latency and L2. 1 means no overlap; infinity means that the longest hides the
+/// others. Fitted, docs/model.md.
 const OVERLAP: f64 = 2.0;
 
-/// Share of the sectors of stores that reach L2: several stores to one sector are merged before. Fitted, docs/model.md.
+/// Share of the sectors of stores that reach L2. Several stores to one sector are merged before. Fitted, docs/model.md.
 const STORED: f64 = 0.4;
 
 /// Bytes of a wavefront of shared memory or L1.
@@ -33,7 +34,7 @@ const WAVEFRONT: f64 = LINE_BYTES as f64;
 /// Bytes of a sector.
 const SECTOR: f64 = SECTOR_BYTES as f64;
 
-/// What the model needs beside the counters.
+/// Inputs of the model besides the counters.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Shape {
     /// Blocks of the grid.
@@ -46,11 +47,12 @@ pub struct Shape {
     pub shared_bytes: u32,
     /// Blocks of a cluster.
     pub cluster_blocks: u32,
-    /// Bytes that each thread's spilled registers move, counted once per place in the code, from ptxas: PTX has none.
+    /// Bytes moved by each thread's spilled registers, from ptxas, because PTX has no spills. Each place in the code
+    /// counts once.
     pub spill_bytes: u32,
 }
 
-/// What bounds a modelled time.
+/// The bound of a modelled time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum Limiter {
@@ -71,23 +73,23 @@ pub enum Limiter {
 pub struct Modelled {
     /// Time of one launch, back to back with others, in nanoseconds.
     pub time_ns: f64,
-    /// What bounds it.
+    /// The bound of the time.
     pub limiter: Limiter,
     /// Blocks resident on a multiprocessor.
     pub blocks_per_multiprocessor: u32,
-    /// Time of each part if it were alone, in nanoseconds.
+    /// Time of each part alone, in nanoseconds.
     pub parts_ns: Vec<(Limiter, f64)>,
 }
 
-/// How the grid falls on the multiprocessors.
+/// How the grid is distributed over the multiprocessors.
 struct Grid {
     blocks: f64,
     multiprocessors: f64,
-    /// Blocks resident on a multiprocessor while there are enough.
+    /// Resident blocks per multiprocessor while there are enough blocks.
     resident: f64,
-    /// Blocks of the busiest multiprocessor if they are dealt out in turns.
+    /// Blocks of the busiest multiprocessor under round-robin distribution.
     busiest: f64,
-    /// Rounds of resident blocks; a fraction below one is a round that leaves multiprocessors without work.
+    /// Waves of resident blocks. A value below one leaves multiprocessors idle.
     waves: f64,
 }
 
@@ -100,11 +102,12 @@ impl Grid {
         Self { blocks, multiprocessors, resident: held.min(busiest), busiest, waves }
     }
 
-    /// Blocks that the busiest multiprocessor executes, in average blocks.
+    /// Returns the work of the busiest multiprocessor, in average blocks.
     ///
-    /// Blocks are dealt out in turns, and tiles of a causal mask that come in powers of two meet multiprocessors that
-    /// come in fours: some get only the longest blocks. Once all hold as many as fit, the next block goes to who is free
-    /// first, which evens half of that out (on a logarithmic scale; fitted, docs/model.md).
+    /// Blocks are distributed round-robin. With a causal mask, the tile count is a power of two and the multiprocessor
+    /// count a multiple of four. Some multiprocessors then get only the longest blocks. Once all are full, the next
+    /// block goes to the first free multiprocessor. That halves the imbalance on a logarithmic scale (fitted,
+    /// docs/model.md).
     fn blocks_of_busiest(&self, block: &Block<'_>) -> f64 {
         let (average, longest) = block.latency();
         let uneven = longest / average.max(1.0);
@@ -112,7 +115,7 @@ impl Grid {
     }
 }
 
-/// What one block takes, on average over the executed ones.
+/// Average cost of an executed block.
 struct Block<'a> {
     counters: &'a Counters,
     executed: f64,
@@ -127,13 +130,13 @@ impl<'a> Block<'a> {
     fn new(shape: &Shape, counters: &'a Counters) -> Self {
         let executed = counters.executed_blocks.max(1) as f64;
         let warps = f64::from(shape.threads.div_ceil(32).max(1));
-        // A spill is taken to be executed as often as the instructions that are executed often, one per instruction at most.
+        // Assumption: a spill runs as often as the frequent instructions, at most one per instruction.
         let spills = (f64::from(shape.spill_bytes) / 4.0 / counters.hot_instructions.max(1) as f64).min(1.0);
         let order = if shape.spill_bytes < SPILLED_BYTES { ORDER } else { ORDER_SPILLED };
         Self { counters, executed, warps, spills, order }
     }
 
-    /// Issue slots of a block, with those of the spills: as many as their share of the text.
+    /// Issue slots of a block, including those of its spills, in proportion to their share of the text.
     fn slots(&self) -> f64 {
         self.counters.issue_slots as f64 / self.executed * (1.0 + self.spills)
     }
@@ -146,10 +149,10 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// How much more the busiest of the four partitions has to do than the average one, 1 for as much.
+    /// Load of the busiest of the four partitions relative to the average; 1 means balanced.
     ///
-    /// Warps are dealt out to the partitions in turns. Blocks of two warps alternate between the same two pairs of
-    /// partitions, so that what their first warps do more is never evened out, as the recorded times show. A single large
+    /// Warps are assigned to partitions round-robin. Blocks of two warps alternate between the same two pairs of
+    /// partitions, so extra work of their first warps never evens out. The recorded times show this. A single large
     /// block with one busy warp is bound by its latency anyway.
     fn imbalance(&self, resident: f64) -> f64 {
         let warps = self.warps * resident;
@@ -159,7 +162,7 @@ impl<'a> Block<'a> {
         if self.warps as u64 == 2 { by_count.max(2.0 * most / all) } else { by_count }
     }
 
-    /// Cycles of an average block, and of the longest, when it has the multiprocessor to itself.
+    /// Cycles of an average block and of the longest, each alone on its multiprocessor.
     fn latency(&self) -> (f64, f64) {
         let mix = |in_order: u64, dataflow: u64| {
             let (in_order, dataflow) = (in_order.max(dataflow) as f64, dataflow as f64);
@@ -185,7 +188,7 @@ pub fn model(gpu: &Gpu, shape: &Shape, counters: &Counters) -> Modelled {
     let stored = (counters.global_store.units + counters.atomics.units) as f64 * STORED;
     let l2_bytes = grid.blocks / block.executed * SECTOR * (counters.l2_sectors as f64 + stored);
     let l2_ns = (l2_bytes / gpu.rates.l2_bytes_per_s * second).max(to_ns(l2_cycles(&gpu.rates, &grid, &block)));
-    // What fits in L2 is there from the replay before.
+    // Data that fits in L2 is still there from the previous replay.
     let footprint = counters.footprint_bytes as f64;
     let cold_bytes = if footprint > gpu.l2_bytes as f64 { footprint } else { 0.0 };
     let memory_ns = cold_bytes / gpu.rates.memory_bytes_per_s * second;
@@ -207,7 +210,7 @@ fn latency_cycles(grid: &Grid, block: &Block<'_>) -> f64 {
     if grid.waves <= 1.0 {
         return longest;
     }
-    // Equal blocks come in whole waves; unequal ones fill each other's gaps, but a long one may be the last to start.
+    // Equal blocks come in whole waves. Unequal ones fill each other's gaps, but a long one may start last.
     let rest = (grid.waves.ceil() - grid.waves) * (average / longest.max(1.0));
     (average * (grid.waves + rest)).max(average * (grid.waves - 1.0) + longest)
 }
@@ -229,7 +232,7 @@ fn throughput_cycles(rates: &Rates, grid: &Grid, block: &Block<'_>) -> Vec<(Limi
     ]
 }
 
-/// Cycles for which the busiest multiprocessor takes bytes from L2.
+/// Cycles that the busiest multiprocessor spends receiving bytes from L2.
 fn l2_cycles(rates: &Rates, grid: &Grid, block: &Block<'_>) -> f64 {
     let bytes = block.counters.l2_sectors as f64 / block.executed * SECTOR;
     bytes * grid.blocks_of_busiest(block) / rates.l2_bytes_per_multiprocessor

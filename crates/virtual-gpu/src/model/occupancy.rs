@@ -1,23 +1,23 @@
-//! How many blocks a multiprocessor holds, by the rules of the CUDA occupancy calculator (compute capability 8 and 9).
+//! Resident blocks per multiprocessor, by the rules of the CUDA occupancy calculator (compute capability 8 and 9).
 
 use super::Shape;
 use crate::gpu::Gpu;
 
-/// Registers are given to a warp in units of this many. (CUDA occupancy calculator: "register allocation unit size".)
+/// Allocation unit of a warp's registers. (CUDA occupancy calculator: "register allocation unit size".)
 const REGISTER_UNIT: u32 = 256;
 
-/// Shared memory is given to a block in units of this many bytes.
+/// Allocation unit of a block's shared memory, in bytes.
 const SHARED_UNIT: u32 = 128;
 
-/// Warps of a multiprocessor's partitions are balanced: a block's warps are allocated in units of four.
+/// Allocation unit of a block's warps, which keeps the four partitions balanced.
 const WARP_UNIT: u32 = 4;
 
-/// What bounds the blocks on a multiprocessor.
+/// Occupancy of a multiprocessor and its limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Occupancy {
-    /// Blocks of this shape that a multiprocessor holds; 0 if it holds none.
+    /// Blocks of this shape per multiprocessor; 0 if none fits.
     pub blocks: u32,
-    /// Their warps.
+    /// Warps of these blocks.
     pub warps: u32,
     /// Blocks that the threads allow.
     pub by_threads: u32,
@@ -27,7 +27,7 @@ pub struct Occupancy {
     pub by_shared: u32,
 }
 
-/// Returns how many blocks of a shape a multiprocessor holds.
+/// Returns how many blocks of a shape fit on a multiprocessor.
 pub fn occupancy(gpu: &Gpu, shape: &Shape) -> Occupancy {
     let warps = shape.threads.div_ceil(32).max(1);
     let by_threads = gpu.max_threads_per_multiprocessor / 32 / warps;
@@ -47,7 +47,7 @@ fn blocks_by_registers(gpu: &Gpu, registers: u32, warps: u32) -> u32 {
     if registers == 0 {
         return gpu.max_blocks_per_multiprocessor;
     }
-    // A warp's registers come out of its own partition's quarter of the file.
+    // A warp's registers come from its own partition's quarter of the file.
     let per_warp = (registers.next_multiple_of(8) * 32).next_multiple_of(REGISTER_UNIT);
     let held = gpu.registers_per_multiprocessor / WARP_UNIT / per_warp * WARP_UNIT;
     held / warps

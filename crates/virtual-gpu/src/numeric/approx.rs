@@ -1,12 +1,12 @@
 //! The approximate functions `ex2`, `lg2`, `rcp`, `rsqrt`, `sqrt` and `div` (PTX ISA 9.7.3), each within PTX's stated
-//! error and with its special values.
+//! error and with PTX's special values.
 //!
-//! These aim at the correctly rounded result: of `ex2`, `lg2` and `rsqrt` 99% are within one ulp of an H200's. With `ftz`
-//! subnormal operands and results become zeros. Polynomials use `mul_add`.
+//! The functions aim at the correctly rounded result: 99% of `ex2`, `lg2` and `rsqrt` are within one ulp of an H200's.
+//! With `ftz`, subnormal operands and results become zero. Polynomials use `mul_add`.
 
 use super::float::{canonical, flush};
 
-/// Adding it rounds an f32 of moderate size to an integer, which stands in the low bits: 1.5 * 2^23.
+/// Adding this rounds an f32 of moderate size to an integer, held in the low bits: 1.5 * 2^23.
 pub(super) const TO_INTEGER: f32 = 12_582_912.0;
 
 /// `(2^f - 1) / f` on [-1/2, 1/2]; the relative error of `2^f` is below 2^-26.9.
@@ -44,14 +44,14 @@ pub(super) fn flush_if(x: f32, ftz: bool) -> f32 {
 /// Returns `2^x` (PTX ISA 9.7.3.20: relative error 2^-22; here 0.85 ulp, and exact at integers). Uses `mul_add`.
 #[inline(always)]
 pub fn ex2_approx(x: f32, ftz: bool) -> f32 {
-    // Beyond these the result is infinite or zero anyway. NaN fails both comparisons and passes.
+    // Beyond these limits the result is infinite or zero anyway. NaN fails both comparisons and passes through.
     let below = if x > 130.0 { 130.0 } else { x };
     let clamped = if below < -160.0 { -160.0 } else { below };
     let shifted = clamped + TO_INTEGER;
     let fraction = clamped - (shifted - TO_INTEGER);
     let exponent = (shifted.to_bits() as i32).wrapping_sub(TO_INTEGER.to_bits() as i32);
     let mantissa = polynomial(&EX2, fraction).mul_add(fraction, 1.0);
-    // Two factors, for exponents that no single f32 has; only the second product can round, where it is subnormal.
+    // Two factors cover exponents that no single f32 has. Only the second product can round, where it is subnormal.
     let half = exponent >> 1;
     let result = mantissa * power_of_two(half) * power_of_two(exponent.wrapping_sub(half));
     canonical(flush_if(result, ftz))
@@ -93,21 +93,21 @@ pub fn sqrt_approx(x: f32, ftz: bool) -> f32 {
     canonical(flush_if(x, ftz).sqrt())
 }
 
-/// Returns `1 / sqrt(x)` by a root and a quotient, each correctly rounded (PTX ISA 9.7.3.17: relative error 2^-22.9; here
-/// 2^-23.4).
+/// Returns `1 / sqrt(x)` from a root and a quotient, each correctly rounded (PTX ISA 9.7.3.17: relative error 2^-22.9;
+/// here 2^-23.4).
 #[inline(always)]
 pub fn rsqrt_approx(x: f32, ftz: bool) -> f32 {
     canonical(1.0 / flush_if(x, ftz).sqrt())
 }
 
-/// Returns `a / b`, correctly rounded where PTX allows 2 ulp; for |b| above 2^126 it is 0, and NaN if `a` is infinite,
-/// as PTX says of `div.approx` (PTX ISA 9.7.3.8).
+/// Returns `a / b`, correctly rounded where PTX allows 2 ulp. As PTX says of `div.approx`, |b| above 2^126 gives 0, or
+/// NaN if `a` is infinite (PTX ISA 9.7.3.8).
 #[inline(always)]
 pub fn div_approx(a: f32, b: f32, ftz: bool) -> f32 {
     let (a, b) = (flush_if(a, ftz), flush_if(b, ftz));
     let quotient = a / b;
     let vanishing = (b.abs() > f32::from_bits((126 + 127) << 23)) & (b.abs() < f32::INFINITY);
-    // The reciprocal of such a `b` is zero: a number times zero is zero, infinity times zero is NaN.
+    // The reciprocal of such a `b` is zero: a number times zero is zero; infinity times zero is NaN.
     let result = if vanishing { a * 0.0_f32.copysign(b) } else { quotient };
     canonical(flush_if(result, ftz))
 }
@@ -118,13 +118,13 @@ pub fn div_full(a: f32, b: f32, ftz: bool) -> f32 {
     canonical(flush_if(flush_if(a, ftz) / flush_if(b, ftz), ftz))
 }
 
-/// Returns `1 / x` to 20 bits: of operand and result only the upper 32 bits count (PTX ISA 9.7.3.14).
+/// Returns `1 / x` to 20 bits. Only the upper 32 bits of operand and result count (PTX ISA 9.7.3.14).
 #[inline(always)]
 pub fn rcp_approx_ftz_f64(x: f64) -> f64 {
     upper_word_rounded(1.0 / upper_word(x))
 }
 
-/// Returns `1 / sqrt(x)` to 20 bits: of operand and result only the upper 32 bits count (PTX ISA 9.7.3.18).
+/// Returns `1 / sqrt(x)` to 20 bits. Only the upper 32 bits of operand and result count (PTX ISA 9.7.3.18).
 #[inline(always)]
 pub fn rsqrt_approx_ftz_f64(x: f64) -> f64 {
     upper_word_rounded(1.0 / upper_word(x).sqrt())
@@ -140,7 +140,7 @@ fn flush_f64(bits: u64) -> u64 {
 
 #[inline(always)]
 fn upper_word(x: f64) -> f64 {
-    // A NaN must stay one even if its payload is in the lower half.
+    // A NaN must stay a NaN even if its payload is in the lower half.
     if x.is_nan() { x } else { f64::from_bits(flush_f64(x.to_bits()) & !0xffff_ffff) }
 }
 

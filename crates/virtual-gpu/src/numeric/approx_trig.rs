@@ -13,18 +13,18 @@ const COS: [f32; 4] = [4.166_667e-2, -1.388_888_8e-3, 2.480_057_8e-5, -2.729_820
 const TANH: [f32; 6] =
     [-3.333_333_4e-1, 1.333_331_3e-1, -5.396_155_3e-2, 2.178_832_1e-2, -8.410_071e-3, 2.370_765_7e-3];
 
-/// From here on a number of turns is taken as whole.
+/// From this magnitude on, a number of turns counts as whole.
 const WHOLE: f32 = 4_194_304.0;
 
-/// Returns the sine and the cosine of what is left of `x` below a multiple of pi/2, and that multiple.
+/// Returns the sine and the cosine of the remainder of `x` modulo pi/2, and the multiple of pi/2.
 ///
-/// As on the hardware `x` is first turned into turns, rounded to an f32 towards zero: that is where the error of large
-/// arguments comes from, here as there.
+/// As on the hardware, `x` is first converted to turns, rounded to an f32 towards zero. This rounding causes the error
+/// of large arguments, on the hardware too.
 #[inline(always)]
 fn reduced(x: f32) -> (f32, f32, u32) {
     let turns = product_to_zero(x, 0.5 * std::f32::consts::FRAC_1_PI);
     let fraction = turns - ((turns + TO_INTEGER) - TO_INTEGER);
-    // A product with zero, so that infinity becomes NaN.
+    // A product with zero turns infinity into NaN.
     let fraction = if turns.abs() >= WHOLE { turns * 0.0 } else { fraction };
     let shifted = fraction.mul_add(4.0, TO_INTEGER);
     let rest = (shifted - TO_INTEGER).mul_add(-0.25, fraction);
@@ -77,27 +77,27 @@ pub fn tanh_approx(x: f32) -> f32 {
     canonical(result.copysign(x))
 }
 
-/// Returns `2^x` of an f16, the f32 result rounded (PTX ISA 9.7.5.10; `ftz` as the instruction). Uses `mul_add`.
+/// Returns `2^x` of an f16 by rounding the f32 result (PTX ISA 9.7.5.10; `ftz` as in the instruction). Uses `mul_add`.
 #[inline(always)]
 pub fn f16_ex2_approx(x: u32, ftz: bool) -> u32 {
     let result = f32_to_f16(ex2_approx(f16_to_f32(x), false));
     if ftz & (result & 0x7c00 == 0) { 0 } else { result }
 }
 
-/// Returns `2^x` of a bf16, the f32 result rounded; subnormal results become zero, as `.ftz` is required (PTX ISA
-/// 9.7.5.10). Uses `mul_add`.
+/// Returns `2^x` of a bf16 by rounding the f32 result. Subnormal results become zero, because `.ftz` is required (PTX
+/// ISA 9.7.5.10). Uses `mul_add`.
 #[inline(always)]
 pub fn bf16_ex2_approx(x: u32) -> u32 {
     f32_to_bf16(ex2_approx(bf16_to_f32(x), true))
 }
 
-/// Returns the hyperbolic tangent of an f16, the f32 result rounded (PTX ISA 9.7.5.9). Uses `mul_add`.
+/// Returns the hyperbolic tangent of an f16 by rounding the f32 result (PTX ISA 9.7.5.9). Uses `mul_add`.
 #[inline(always)]
 pub fn f16_tanh_approx(x: u32) -> u32 {
     f32_to_f16(tanh_approx(f16_to_f32(x)))
 }
 
-/// Returns the hyperbolic tangent of a bf16, the f32 result rounded (PTX ISA 9.7.5.9). Uses `mul_add`.
+/// Returns the hyperbolic tangent of a bf16 by rounding the f32 result (PTX ISA 9.7.5.9). Uses `mul_add`.
 #[inline(always)]
 pub fn bf16_tanh_approx(x: u32) -> u32 {
     f32_to_bf16(tanh_approx(bf16_to_f32(x)))

@@ -1,4 +1,4 @@
-//! Comparisons of `setp` and `set` (PTX ISA 9.7.6). With a constant `cmp` each is one or two instructions.
+//! Comparisons of `setp` and `set` (PTX ISA 9.7.6). With a constant `cmp`, each is one or two instructions.
 
 use super::half::{bf16_to_f32, f16_to_f32};
 use crate::program::Cmp;
@@ -49,27 +49,29 @@ macro_rules! integers {
 }
 
 floats! {
-    /// Compares f32; the ordered comparisons (`Ne` too) are false if an operand is NaN, the unordered ones true.
+    /// Compares f32. If an operand is NaN, the ordered comparisons (including `Ne`) are false and the unordered ones
+    /// true.
     compare_f32, f32
 }
 floats! {
-    /// Compares f64; the ordered comparisons (`Ne` too) are false if an operand is NaN, the unordered ones true.
+    /// Compares f64. If an operand is NaN, the ordered comparisons (including `Ne`) are false and the unordered ones
+    /// true.
     compare_f64, f64
 }
 integers! {
-    /// Compares unsigned 32-bit integers; an unordered comparison counts as its ordered form.
+    /// Compares unsigned 32-bit integers. An unordered comparison counts as its ordered form.
     compare_u32, u32
 }
 integers! {
-    /// Compares signed 32-bit integers; an unordered comparison counts as its ordered form.
+    /// Compares signed 32-bit integers. An unordered comparison counts as its ordered form.
     compare_s32, i32
 }
 integers! {
-    /// Compares unsigned 64-bit integers; an unordered comparison counts as its ordered form.
+    /// Compares unsigned 64-bit integers. An unordered comparison counts as its ordered form.
     compare_u64, u64
 }
 integers! {
-    /// Compares signed 64-bit integers; an unordered comparison counts as its ordered form.
+    /// Compares signed 64-bit integers. An unordered comparison counts as its ordered form.
     compare_s64, i64
 }
 

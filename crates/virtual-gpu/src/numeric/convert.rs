@@ -1,13 +1,12 @@
 //! `cvt` between scalar types (PTX ISA 9.7.9.21), exact in every form.
 //!
-//! This is the slow path: the executor has its own for the pairs that kernels use most.
+//! This is the slow path. The executor has a faster one for the most common pairs.
 
 use super::convert_float::{self, Class};
 use crate::program::{Mods, Round, Ty};
 
-/// Converts one value. Operand and result are right-aligned; what is above the operand's width is ignored.
-///
-/// A signed result narrower than 32 bits is extended to 32 by its sign, every other result by zeros. `mods.sat` means
+/// Converts one value. Operand and result are right-aligned; bits above the operand's width are ignored.
+/// A signed result narrower than 32 bits is sign-extended to 32; every other result is zero-extended. `mods.sat` means
 /// `.satfinite` where `.sat` does not exist: to bf16 (from a float), tf32 and the 8-bit floats.
 ///
 /// Pairs `E4m3x2`, `E5m2x2` to `F16x2` and back convert both elements.
@@ -40,7 +39,7 @@ fn range(ty: Ty) -> (i128, i128) {
     if ty.is_signed() { (-(all / 2) - 1, all / 2) } else { (0, all) }
 }
 
-/// Puts an integer into `to`, by cutting off or, with `sat`, by clamping.
+/// Converts an integer to `to` by truncating or, with `sat`, by clamping.
 fn from_integer(value: i128, to: Ty, sat: bool) -> u64 {
     let (least, greatest) = range(to);
     let value = if sat { value.clamp(least, greatest) } else { integer(to, value as u64) };
@@ -48,8 +47,8 @@ fn from_integer(value: i128, to: Ty, sat: bool) -> u64 {
     value as u64 & slot
 }
 
-/// Rounds to an integer and clamps to the range of `to`, always (the ISA's rule for floats). NaN is 0, but if either
-/// side has 64 bits it is the number of `to` with only its highest bit set.
+/// Rounds to an integer and always clamps to the range of `to` (the ISA's rule for floats). NaN becomes 0. If either
+/// side has 64 bits, NaN becomes the number of `to` with only its highest bit set.
 fn float_to_integer(from: Ty, to: Ty, mods: Mods, bits: u64) -> u64 {
     let (least, greatest) = range(to);
     let value = match convert_float::classify(from, mods.ftz, bits) {
@@ -58,7 +57,7 @@ fn float_to_integer(from: Ty, to: Ty, mods: Mods, bits: u64) -> u64 {
         Class::Infinite { negative: true } => least,
         Class::Infinite { negative: false } => greatest,
         Class::Finite(number) => {
-            // Larger than any integer, and than the rounding's 128 bits.
+            // Larger than any integer, and than the 128 bits used for rounding.
             let magnitude = if number.mantissa != 0 && number.exponent > 70 {
                 i128::MAX
             } else {

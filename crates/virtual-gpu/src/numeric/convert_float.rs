@@ -5,7 +5,7 @@ use super::half::NAN16;
 use super::soft::{BF16, E4M3, E5M2, F16, F32, F64, Format, Number, TF32};
 use crate::program::{Mods, Round, Ty};
 
-/// What a floating-point operand is.
+/// Value of a floating-point operand.
 pub(super) enum Class {
     Nan,
     Infinite { negative: bool },
@@ -34,10 +34,10 @@ fn nan(ty: Ty) -> u64 {
     }
 }
 
-/// Reads an operand; with `ftz` a subnormal f32 counts as zero.
+/// Reads an operand. With `ftz` a subnormal f32 counts as zero.
 pub(super) fn classify(ty: Ty, ftz: bool, bits: u64) -> Class {
     let format = format(ty);
-    // A tf32 operand is an f32's bits.
+    // The bits of a tf32 operand are those of an f32.
     let bits = if ty == Ty::Tf32 { bits >> 13 } else { bits };
     let magnitude = bits & ((1 << format.sign) - 1);
     let negative = (bits >> format.sign) & 1 != 0;
@@ -58,7 +58,7 @@ pub(super) fn from_integer(value: i128, to: Ty, mods: Mods) -> u64 {
     finish(to, mods, bits)
 }
 
-/// Converts one element from a floating-point type to another (or rounds it to an integer of its own type).
+/// Converts one element from a floating-point type to another, or rounds it to an integer of its own type.
 pub(super) fn convert(from: Ty, to: Ty, mods: Mods, bits: u64) -> u64 {
     let format = format(to);
     let bits = match classify(from, mods.ftz, bits) {
@@ -73,14 +73,14 @@ pub(super) fn convert(from: Ty, to: Ty, mods: Mods, bits: u64) -> u64 {
     finish(to, mods, bits)
 }
 
-/// Returns the NaN that a NaN becomes. Double precision keeps sign and payload as IEEE 754 recommends; bf16 and tf32 are
-/// f32 with fewer bits, and the machine only moves them; all else is canonical. PTX leaves all this open, so it is what
-/// an H200 was seen to do.
+/// Returns the NaN that results from a NaN. Double precision keeps sign and payload, as IEEE 754 recommends. Bf16 and
+/// tf32 are f32 with fewer bits, and the machine only moves them; all others become canonical. PTX leaves this open, so
+/// this is the observed behaviour of an H200.
 fn nan_from(from: Ty, to: Ty, mods: Mods, bits: u64) -> u64 {
     match (from, to) {
         (Ty::Bf16, Ty::F32) => bits << 16 & 0xffff_ffff,
         (Ty::F32, Ty::Tf32) => bits & 0xffff_e000,
-        // Flushing is an operation of single precision, which makes the NaN canonical first.
+        // Flushing is a single-precision operation, which first makes the NaN canonical.
         (Ty::F32, Ty::F64) if mods.ftz => 0x7fff_ffff_e000_0000,
         _ if from == Ty::F64 || to == Ty::F64 => {
             let (from, to) = (format(from), format(to));
@@ -93,8 +93,8 @@ fn nan_from(from: Ty, to: Ty, mods: Mods, bits: u64) -> u64 {
     }
 }
 
-/// Returns whether a number is below the least normal one when rounded as if exponents had no lower end: so the machine
-/// decides what `.ftz` makes zero.
+/// Returns whether a number is below the least normal one when rounded with unbounded exponents. The machine decides
+/// this way what `.ftz` flushes.
 fn is_tiny(number: Number, format: &Format, round: Round) -> bool {
     if number.mantissa == 0 {
         return false;
@@ -105,7 +105,7 @@ fn is_tiny(number: Number, format: &Format, round: Round) -> bool {
     top(number.rounded_at(quantum, round)) + quantum < format.quantum + digits
 }
 
-/// Rounds to an integer if `round` is one of those modes.
+/// Rounds to an integer if `round` is an integer mode.
 fn integral(number: Number, round: Round) -> Number {
     let wanted = matches!(round, Round::IntegerNearest | Round::IntegerZero | Round::IntegerDown | Round::IntegerUp);
     if !wanted || number.exponent >= 0 {
@@ -114,12 +114,12 @@ fn integral(number: Number, round: Round) -> Number {
     Number { mantissa: number.rounded_at(0, round), exponent: 0, ..number }
 }
 
-/// Returns whether `.sat` clamps to [0, 1]; for the other types it is `.satfinite`.
+/// Returns whether `.sat` clamps to [0, 1]. For the other types it is `.satfinite`.
 fn clamps(to: Ty) -> bool {
     matches!(to, Ty::F16 | Ty::F32 | Ty::F64)
 }
 
-/// Applies what follows the rounding of what is not NaN: `.sat` or `.satfinite`, `.relu`, `.ftz`.
+/// Applies the steps after rounding to a value that is not NaN: `.sat` or `.satfinite`, `.relu`, `.ftz`.
 fn finish(to: Ty, mods: Mods, bits: u64) -> u64 {
     let format = format(to);
     let sign = bits & (1 << format.sign);
@@ -136,7 +136,7 @@ fn finish(to: Ty, mods: Mods, bits: u64) -> u64 {
     place(to, bits)
 }
 
-/// Puts a tf32 where an f32's upper bits are.
+/// Moves a tf32 to the upper bits, as in an f32.
 fn place(to: Ty, bits: u64) -> u64 {
     if to == Ty::Tf32 { bits << 13 } else { bits }
 }

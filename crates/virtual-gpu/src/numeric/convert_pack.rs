@@ -3,7 +3,7 @@
 use super::convert_float;
 use crate::program::{Mods, Ty};
 
-/// Converts two values and packs the results, `a`'s into the upper half: `cvt.f16x2.f32 d, a, b` and its like.
+/// Converts two values and packs the results, `a`'s into the upper half: `cvt.f16x2.f32 d, a, b` and similar forms.
 ///
 /// `to` is `F16x2`, `Bf16x2`, `E4m3x2` or `E5m2x2`; `mods.sat` means `.satfinite`.
 pub fn convert_pack(from: Ty, to: Ty, mods: Mods, a: u64, b: u64) -> u64 {
@@ -11,7 +11,7 @@ pub fn convert_pack(from: Ty, to: Ty, mods: Mods, a: u64, b: u64) -> u64 {
     (convert_float::convert(from, to, mods, a) << width) | convert_float::convert(from, to, mods, b)
 }
 
-/// Widens two 8-bit floats to f16x2, exactly.
+/// Widens two 8-bit floats exactly to f16x2.
 pub(super) fn unpack_fp8(from: Ty, mods: Mods, bits: u64) -> u64 {
     let widen = |element| convert_float::convert(from, Ty::F16x2, Mods { sat: false, ..mods }, element);
     (widen((bits >> 8) & 0xff) << 16) | widen(bits & 0xff)

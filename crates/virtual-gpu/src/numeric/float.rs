@@ -39,26 +39,27 @@ pub fn fma(a: f32, b: f32, c: f32) -> f32 {
     a.mul_add(b, c)
 }
 
-/// Returns the lesser; -0 is less than +0. NaN loses to a number unless `nan`, and becomes canonical (PTX ISA 9.7.3.11).
+/// Returns the lesser; -0 is less than +0. A number beats NaN unless `nan`; a NaN result is canonical (PTX ISA
+/// 9.7.3.11).
 #[inline(always)]
 pub fn f32_min(a: f32, b: f32, nan: bool) -> f32 {
     select32(a, b, nan, key32(a) < key32(b))
 }
 
-/// Returns the greater; +0 is greater than -0. NaN loses to a number unless `nan`, and becomes canonical (PTX ISA
+/// Returns the greater; +0 is greater than -0. A number beats NaN unless `nan`; a NaN result is canonical (PTX ISA
 /// 9.7.3.12).
 #[inline(always)]
 pub fn f32_max(a: f32, b: f32, nan: bool) -> f32 {
     select32(a, b, nan, key32(a) > key32(b))
 }
 
-/// Returns the lesser; -0 is less than +0. NaN loses to a number; of two the second is the result (PTX ISA 9.7.3.11).
+/// Returns the lesser; -0 is less than +0. A number beats NaN; of two NaN the second is returned (PTX ISA 9.7.3.11).
 #[inline(always)]
 pub fn f64_min(a: f64, b: f64) -> f64 {
     select64(a, b, key64(a) < key64(b))
 }
 
-/// Returns the greater; +0 is greater than -0. NaN loses to a number; of two the second is the result (PTX ISA
+/// Returns the greater; +0 is greater than -0. A number beats NaN; of two NaN the second is returned (PTX ISA
 /// 9.7.3.12).
 #[inline(always)]
 pub fn f64_max(a: f64, b: f64) -> f64 {
@@ -76,12 +77,12 @@ fn select32(a: f32, b: f32, nan: bool, a_first: bool) -> f32 {
 #[inline(always)]
 fn select64(a: f64, b: f64, a_first: bool) -> f64 {
     let (a_nan, b_nan) = (a.is_nan(), b.is_nan());
-    // Of two NaN the machine gives the second, quiet.
+    // Of two NaN the machine returns the second, made quiet.
     let number = if (a_first | b_nan) & !a_nan { a } else { b };
     f64::from_bits(number.to_bits() | if a_nan & b_nan { QUIET64 } else { 0 })
 }
 
-/// Maps sign and magnitude to an integer of the same order, -0 below +0.
+/// Maps sign and magnitude to an integer of the same order, with -0 below +0.
 #[inline(always)]
 fn key32(x: f32) -> i32 {
     let bits = x.to_bits() as i32;

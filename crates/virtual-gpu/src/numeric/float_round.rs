@@ -1,9 +1,9 @@
 //! f32 arithmetic in the directed rounding modes (PTX ISA 9.7.3), through f64.
 //!
-//! Sums are rounded to odd in f64; products are exact there; and a quotient or root of f32 numbers is never so near an
-//! f32 (or the middle of two) that the rounding to f64 hides on which side it lies. So one directed rounding to f32 is
-//! right everywhere, overflow and subnormals included. The modes of conversions (`NearestAway`, integer modes) count as
-//! nearest. Flushing and canonical NaN are the caller's.
+//! Sums are rounded to odd in f64, and products are exact in f64. A quotient or root of f32 numbers is never so close
+//! to an f32 (or the middle of two) that rounding to f64 hides its side. So one directed rounding to f32 is correct
+//! everywhere, overflow and subnormals included. The modes of conversions (`NearestAway`, integer modes) count as
+//! nearest. Flushing and canonical NaN are left to the caller.
 
 use super::half_arith::sum_to_odd_f64;
 use crate::program::Round;
@@ -50,13 +50,13 @@ pub fn f32_sqrt_round(a: f32, round: Round) -> f32 {
     f64_to_f32_round(f64::from(a).sqrt(), round)
 }
 
-/// Returns whether `.ftz` makes zero of `a * b + c`, as the machine decides it: by what the result would be if exponents
-/// had no lower end. Rounding in f32's own range can lift that to the least normal number.
+/// Returns whether `.ftz` flushes `a * b + c`, decided as on the machine: by the result with unbounded exponents.
+/// Rounding in f32's own range can lift such a result to the least normal number.
 pub fn is_tiny_fma(a: f32, b: f32, c: f32, round: Round) -> bool {
     is_tiny(sum_to_odd_f64(f64::from(a) * f64::from(b), f64::from(c)), round)
 }
 
-/// The same of `a / b`.
+/// The same for `a / b`.
 pub fn is_tiny_quotient(a: f32, b: f32, round: Round) -> bool {
     is_tiny(f64::from(a) / f64::from(b), round)
 }

@@ -1,18 +1,18 @@
 //! Arithmetic of f16 and bf16 with one rounding (PTX ISA 9.7.5).
 //!
-//! All take `ftz` (subnormal operands and results become zero), `sat` (the result is clamped to [0, 1], NaN becomes
-//! +0) and `relu` (a negative result becomes +0, NaN stays the canonical NaN, as the ISA says).
+//! All take `ftz` (subnormal operands and results become zero), `sat` (the result is clamped to [0, 1], NaN becomes +0)
+//! and `relu`. With `relu`, a negative result becomes +0 and NaN stays the canonical NaN, as the ISA says.
 
 use super::float::saturate;
 use super::half::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 
-/// What is below this is below the least normal f16, 2^-14, when rounded to 11 bits without a lower end of exponents.
+/// Values below this are below the least normal f16, 2^-14, when rounded to 11 bits with unbounded exponents.
 const TINY16: f32 = 1.0 / 16384.0 - 1.0 / 67_108_864.0;
 
 /// Adds with one rounding (PTX ISA 9.7.5.1).
 #[inline(always)]
 pub fn f16_add(a: u32, b: u32, ftz: bool, sat: bool, relu: bool) -> u32 {
-    // An f32 has 24 >= 2 * 11 + 2 bits: rounding to it first does no harm. The same holds for all of add, sub and mul.
+    // An f32 has 24 >= 2 * 11 + 2 bits, so rounding to f32 first is harmless for add, sub and mul.
     f16_result(f16_operand(a, ftz) + f16_operand(b, ftz), ftz, sat, relu)
 }
 
@@ -31,7 +31,7 @@ pub fn f16_mul(a: u32, b: u32, ftz: bool, sat: bool, relu: bool) -> u32 {
 /// Returns `a * b + c` with one rounding (PTX ISA 9.7.5.4).
 #[inline(always)]
 pub fn f16_fma(a: u32, b: u32, c: u32, ftz: bool, sat: bool, relu: bool) -> u32 {
-    // The product is exact in f32 and nothing under- or overflows, so the sum's error is known exactly.
+    // The product is exact in f32 and cannot overflow or underflow, so the sum's error is known exactly.
     let product = f16_operand(a, ftz) * f16_operand(b, ftz);
     f16_result(sum_to_odd_f32(product, f16_operand(c, ftz)), ftz, sat, relu)
 }
@@ -51,7 +51,8 @@ pub fn bf16_sub(a: u32, b: u32, ftz: bool, sat: bool, relu: bool) -> u32 {
 /// Multiplies with one rounding (PTX ISA 9.7.5.3).
 #[inline(always)]
 pub fn bf16_mul(a: u32, b: u32, ftz: bool, sat: bool, relu: bool) -> u32 {
-    // A product of 16 bits that reaches the unit of bf16 subnormals fits an f32 subnormal: still no double rounding.
+    // A product of 16 bits that reaches the unit of bf16 subnormals fits an f32 subnormal, so double rounding cannot
+    // occur.
     bf16_result(bf16_operand(a, ftz) * bf16_operand(b, ftz), ftz, sat, relu)
 }
 
@@ -91,7 +92,7 @@ fn bf16_operand(h: u32, ftz: bool) -> f32 {
     bf16_to_f32(flush16(h, ftz, 0x7f80))
 }
 
-/// Makes a subnormal (nothing in the exponent's bits) zero, if asked.
+/// Flushes a subnormal (zero exponent bits) to zero, if asked.
 #[inline(always)]
 fn flush16(h: u32, ftz: bool, exponent: u32) -> u32 {
     if ftz & (h & exponent == 0) { h & 0x8000 } else { h }
@@ -99,7 +100,8 @@ fn flush16(h: u32, ftz: bool, exponent: u32) -> u32 {
 
 #[inline(always)]
 fn f16_result(x: f32, ftz: bool, sat: bool, relu: bool) -> u32 {
-    // So the machine decides what is flushed; rounding in the range of f16 could lift it to the least normal number.
+    // The machine decides this way what to flush. Rounding in the range of f16 could lift a value to the least normal
+    // number.
     let x = if ftz & (x.abs() < TINY16) { 0.0_f32.copysign(x) } else { x };
     f32_to_f16(clamp(x, sat, relu))
 }
@@ -109,15 +111,15 @@ fn bf16_result(x: f32, ftz: bool, sat: bool, relu: bool) -> u32 {
     flush16(f32_to_bf16(clamp(x, sat, relu)), ftz, 0x7f80)
 }
 
-/// Clamps before the rounding, which is monotonic and keeps 0 and 1: the same as after it.
+/// Clamps before rounding. Rounding is monotonic and keeps 0 and 1, so the result is the same.
 #[inline(always)]
 fn clamp(x: f32, sat: bool, relu: bool) -> f32 {
     let saturated = if sat { saturate(x) } else { x };
     if relu & (saturated <= 0.0) { 0.0 } else { saturated }
 }
 
-/// Returns `a + b` rounded to odd: of the two neighbours of an inexact sum, the one with an odd last bit. Another
-/// rounding to two bits less is then as good as one.
+/// Returns `a + b` rounded to odd: of the two neighbours of an inexact sum, the one with an odd last bit. Rounding the
+/// result again to two bits fewer is then exact.
 #[inline(always)]
 fn sum_to_odd_f32(a: f32, b: f32) -> f32 {
     let sum = a + b;
@@ -126,7 +128,7 @@ fn sum_to_odd_f32(a: f32, b: f32) -> f32 {
     let bits = sum.to_bits();
     let away = (error > 0.0) == (sum > 0.0);
     let odd = if away { bits.wrapping_add(1) } else { bits.wrapping_sub(1) };
-    // `error` is NaN when the sum is not finite: then the comparison is false.
+    // `error` is NaN when the sum is not finite; the comparison is then false.
     if (error.abs() > 0.0) & (bits & 1 == 0) { f32::from_bits(odd) } else { sum }
 }
 

@@ -1,31 +1,31 @@
 //! Minimum, maximum, negation and magnitude of f16 and bf16 (PTX ISA 9.7.5.5 to 9.7.5.8).
 //!
-//! Both formats order their bits alike; only where NaN begins differs.
+//! Both formats order their bits alike; only the first NaN differs.
 
 use super::half::NAN16;
 
 const F16_INFINITY: u32 = 0x7c00;
 const BF16_INFINITY: u32 = 0x7f80;
 
-/// Returns the lesser; -0 is less than +0. NaN loses to a number unless `nan`, and becomes `0x7fff`.
+/// Returns the lesser; -0 is less than +0. A number beats NaN unless `nan`; a NaN result is `0x7fff`.
 #[inline(always)]
 pub fn f16_min(a: u32, b: u32, nan: bool) -> u32 {
     select(a, b, nan, F16_INFINITY, false)
 }
 
-/// Returns the greater; +0 is greater than -0. NaN loses to a number unless `nan`, and becomes `0x7fff`.
+/// Returns the greater; +0 is greater than -0. A number beats NaN unless `nan`; a NaN result is `0x7fff`.
 #[inline(always)]
 pub fn f16_max(a: u32, b: u32, nan: bool) -> u32 {
     select(a, b, nan, F16_INFINITY, true)
 }
 
-/// Returns the lesser; -0 is less than +0. NaN loses to a number unless `nan`, and becomes `0x7fff`.
+/// Returns the lesser; -0 is less than +0. A number beats NaN unless `nan`; a NaN result is `0x7fff`.
 #[inline(always)]
 pub fn bf16_min(a: u32, b: u32, nan: bool) -> u32 {
     select(a, b, nan, BF16_INFINITY, false)
 }
 
-/// Returns the greater; +0 is greater than -0. NaN loses to a number unless `nan`, and becomes `0x7fff`.
+/// Returns the greater; +0 is greater than -0. A number beats NaN unless `nan`; a NaN result is `0x7fff`.
 #[inline(always)]
 pub fn bf16_max(a: u32, b: u32, nan: bool) -> u32 {
     select(a, b, nan, BF16_INFINITY, true)
@@ -69,7 +69,7 @@ fn select(a: u32, b: u32, nan: bool, infinity: u32, greater: bool) -> u32 {
     if invalid { NAN16 } else { number }
 }
 
-/// Maps sign and magnitude to an integer of the same order, -0 below +0.
+/// Maps sign and magnitude to an integer of the same order, with -0 below +0.
 #[inline(always)]
 fn key(h: u32) -> i32 {
     let signed = (h << 16) as i32;

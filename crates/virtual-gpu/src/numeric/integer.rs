@@ -1,49 +1,49 @@
-//! Integer operations that Rust spells differently (PTX ISA 9.7.1 and 9.7.8). None panics.
+//! Integer operations that Rust spells differently (PTX ISA 9.7.1 and 9.7.8). None of them panics.
 
-/// Shifts left; counts from 32 on give 0 (PTX ISA 9.7.8.5).
+/// Shifts left. Counts of 32 and more give 0 (PTX ISA 9.7.8.5).
 #[inline(always)]
 pub fn shl32(a: u32, count: u32) -> u32 {
     if count > 31 { 0 } else { a << (count & 31) }
 }
 
-/// Shifts left; counts from 64 on give 0.
+/// Shifts left. Counts of 64 and more give 0.
 #[inline(always)]
 pub fn shl64(a: u64, count: u32) -> u64 {
     if count > 63 { 0 } else { a << (count & 63) }
 }
 
-/// Shifts right; counts from 32 on give 0 (PTX ISA 9.7.8.6).
+/// Shifts right. Counts of 32 and more give 0 (PTX ISA 9.7.8.6).
 #[inline(always)]
 pub fn shr_u32(a: u32, count: u32) -> u32 {
     if count > 31 { 0 } else { a >> (count & 31) }
 }
 
-/// Shifts right with the sign; counts from 32 on leave the sign only.
+/// Shifts right with sign extension. Counts of 32 and more leave only the sign.
 #[inline(always)]
 pub fn shr_s32(a: u32, count: u32) -> u32 {
     ((a as i32) >> count.min(31)) as u32
 }
 
-/// Shifts right; counts from 64 on give 0.
+/// Shifts right. Counts of 64 and more give 0.
 #[inline(always)]
 pub fn shr_u64(a: u64, count: u32) -> u64 {
     if count > 63 { 0 } else { a >> (count & 63) }
 }
 
-/// Shifts right with the sign; counts from 64 on leave the sign only.
+/// Shifts right with sign extension. Counts of 64 and more leave only the sign.
 #[inline(always)]
 pub fn shr_s64(a: u64, count: u32) -> u64 {
     ((a as i64) >> count.min(63)) as u64
 }
 
-/// Shifts the pair `b:a` left and returns its upper word; the count is taken modulo 32 (`wrap`) or at most 32
+/// Shifts the pair `b:a` left and returns its upper word. The count is taken modulo 32 (`wrap`) or clamped to 32
 /// (`shf.l`, PTX ISA 9.7.8.4).
 #[inline(always)]
 pub fn funnel_left(a: u32, b: u32, count: u32, wrap: bool) -> u32 {
     ((pair(a, b) << funnel_count(count, wrap)) >> 32) as u32
 }
 
-/// Shifts the pair `b:a` right and returns its lower word; the count is taken modulo 32 (`wrap`) or at most 32
+/// Shifts the pair `b:a` right and returns its lower word. The count is taken modulo 32 (`wrap`) or clamped to 32
 /// (`shf.r`, PTX ISA 9.7.8.4).
 #[inline(always)]
 pub fn funnel_right(a: u32, b: u32, count: u32, wrap: bool) -> u32 {
@@ -60,8 +60,8 @@ fn funnel_count(count: u32, wrap: bool) -> u32 {
     if wrap { count & 31 } else { count.min(32) }
 }
 
-/// Picks four bytes of the pair `b:a` by the selector's nibbles; a nibble's upper bit replicates the byte's sign
-/// (PTX ISA 9.7.9.7, default mode).
+/// Picks four bytes of the pair `b:a` by the selector's nibbles. A nibble's upper bit replicates the byte's sign (PTX
+/// ISA 9.7.9.7, default mode).
 #[inline(always)]
 pub fn prmt(a: u32, b: u32, selector: u32) -> u32 {
     let bytes = pair(a, b);
@@ -75,7 +75,7 @@ pub fn prmt(a: u32, b: u32, selector: u32) -> u32 {
     result
 }
 
-/// Computes any function of three bits on all bits; bit `4a + 2b + c` of `lut` is its value (PTX ISA 9.7.8.7).
+/// Applies any function of three bits to all bit positions. Bit `4a + 2b + c` of `lut` is its value (PTX ISA 9.7.8.7).
 #[inline(always)]
 pub fn lop3(a: u32, b: u32, c: u32, lut: u8) -> u32 {
     let lut = u32::from(lut);
@@ -90,8 +90,8 @@ pub fn lop3(a: u32, b: u32, c: u32, lut: u8) -> u32 {
     result
 }
 
-/// Extracts `len` bits from position `pos`; bits beyond the top are 0. Of both only the low 8 bits count (PTX ISA
-/// 9.7.1.19).
+/// Extracts `len` bits from position `pos`. Bits beyond the top are 0. Only the low 8 bits of `pos` and `len` count
+/// (PTX ISA 9.7.1.19).
 #[inline(always)]
 pub fn bfe_u32(a: u32, pos: u32, len: u32) -> u32 {
     shr_u32(a, pos & 0xff) & ones32(len & 0xff)
@@ -107,8 +107,8 @@ pub fn bfe_s32(a: u32, pos: u32, len: u32) -> u32 {
     if len == 0 { 0 } else { extended }
 }
 
-/// Extracts `len` bits from position `pos`; bits beyond the top are 0. The machine has no instruction for 64 bits: what
-/// stands for it clamps both numbers, which PTX only defines up to 255, instead of cutting them to 8 bits.
+/// Extracts `len` bits from position `pos`. Bits beyond the top are 0. The machine has no 64-bit instruction. Its
+/// replacement clamps `pos` and `len`, defined by PTX only up to 255, instead of truncating them to 8 bits.
 #[inline(always)]
 pub fn bfe_u64(a: u64, pos: u32, len: u32) -> u64 {
     shr_u64(a, pos) & ones64(len)
@@ -147,8 +147,8 @@ fn ones64(len: u32) -> u64 {
     shl64(1, len).wrapping_sub(1)
 }
 
-/// Returns the position of the highest set bit, or with `shift` how far it is from the top; `0xffffffff` if there is
-/// none (PTX ISA 9.7.1.17).
+/// Returns the position of the highest set bit, or with `shift` its distance from the top. Returns `0xffffffff` if no
+/// bit is set (PTX ISA 9.7.1.17).
 #[inline(always)]
 pub fn bfind_u32(a: u32, shift: bool) -> u32 {
     let zeros = a.leading_zeros();
@@ -156,14 +156,14 @@ pub fn bfind_u32(a: u32, shift: bool) -> u32 {
     if a == 0 { u32::MAX } else { found }
 }
 
-/// Returns the position of the highest bit that differs from the sign, as [`bfind_u32`].
+/// Returns the position of the highest bit that differs from the sign. Otherwise as [`bfind_u32`].
 #[inline(always)]
 pub fn bfind_s32(a: u32, shift: bool) -> u32 {
     bfind_u32(a ^ (((a as i32) >> 31) as u32), shift)
 }
 
-/// Returns the position of the highest set bit, or with `shift` how far it is from the top; `0xffffffff` if there is
-/// none.
+/// Returns the position of the highest set bit, or with `shift` its distance from the top. Returns `0xffffffff` if no
+/// bit is set.
 #[inline(always)]
 pub fn bfind_u64(a: u64, shift: bool) -> u32 {
     let zeros = a.leading_zeros();
@@ -171,13 +171,13 @@ pub fn bfind_u64(a: u64, shift: bool) -> u32 {
     if a == 0 { u32::MAX } else { found }
 }
 
-/// Returns the position of the highest bit that differs from the sign, as [`bfind_u64`].
+/// Returns the position of the highest bit that differs from the sign. Otherwise as [`bfind_u64`].
 #[inline(always)]
 pub fn bfind_s64(a: u64, shift: bool) -> u32 {
     bfind_u64(a ^ (((a as i64) >> 63) as u64), shift)
 }
 
-/// Adds the four products of bytes to `c` (PTX ISA 9.7.1.23).
+/// Adds the four byte products to `c` (PTX ISA 9.7.1.23).
 #[inline(always)]
 pub fn dp4a(a: u32, b: u32, c: u32, a_signed: bool, b_signed: bool) -> u32 {
     let mut sum = c;
@@ -187,7 +187,7 @@ pub fn dp4a(a: u32, b: u32, c: u32, a_signed: bool, b_signed: bool) -> u32 {
     sum
 }
 
-/// Returns byte `i`, extended as said.
+/// Returns byte `i`, sign-extended if `signed`.
 #[inline(always)]
 pub(super) fn byte(word: u32, i: u32, signed: bool) -> i32 {
     let zero_extended = ((word >> (8 * i)) & 0xff) as i32;

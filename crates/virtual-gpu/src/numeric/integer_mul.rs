@@ -1,7 +1,7 @@
-//! Integer products, quotients and remainders (PTX ISA 9.7.1). None panics.
+//! Integer products, quotients and remainders (PTX ISA 9.7.1). None of them panics.
 //!
-//! PTX leaves a division by zero undefined. These give what it gives on an H200 (measured): all ones, for quotient and
-//! remainder, signed or not. The least number divided by -1 wraps around.
+//! PTX leaves division by zero undefined. These functions return what an H200 returns (measured): all ones, for
+//! quotient and remainder, signed or not. The least number divided by -1 wraps around.
 
 macro_rules! divisions {
     ($bits:literal, $unsigned:ty, $signed:ty, $div_u:ident, $rem_u:ident, $div_s:ident, $rem_s:ident) => {
@@ -82,13 +82,14 @@ pub fn mad_hi_s64(a: u64, b: u64, c: u64) -> u64 {
     mul_hi_s64(a, b).wrapping_add(c)
 }
 
-/// Multiplies the low 24 bits and returns the low 32 of the product (`mul24.lo`, PTX ISA 9.7.1.5).
+/// Multiplies the low 24 bits and returns the low 32 bits of the product (`mul24.lo`, PTX ISA 9.7.1.5).
 #[inline(always)]
 pub fn mul24_u32(a: u32, b: u32) -> u32 {
     (a & 0xff_ffff).wrapping_mul(b & 0xff_ffff)
 }
 
-/// Multiplies the low 24 bits as signed numbers and returns the low 32 of the product (`mul24.lo`, PTX ISA 9.7.1.5).
+/// Multiplies the low 24 bits as signed numbers and returns the low 32 bits of the product (`mul24.lo`, PTX ISA
+/// 9.7.1.5).
 #[inline(always)]
 pub fn mul24_s32(a: u32, b: u32) -> u32 {
     let extend = |x: u32| ((x << 8) as i32) >> 8;

@@ -1,10 +1,10 @@
 //! `mma.sync` of floats on fragments as the lanes hold them (PTX ISA 9.7.14.5).
 //!
-//! With an f32 accumulator each element is a chain of fused multiply-adds from C on, in the order of k, rounded to
-//! nearest. The products are exact, so the error is at most `K * 2^-24` times the largest partial sum's magnitude. The
-//! hardware aligns the products to the largest and truncates: its error has a bound of the same kind and the results
-//! differ in the last bits. [`super::mma_m16n8k16_f16_hopper`] gives the hardware's, more slowly. An f16 accumulator is
-//! summed in f32 and rounded once. NaN results are canonical.
+//! With an f32 accumulator, each element is a chain of fused multiply-adds from C, in the order of k, rounded to
+//! nearest. The products are exact, so the error is at most `K * 2^-24` times the magnitude of the largest partial sum.
+//! The hardware aligns the products to the largest and truncates. Its error has a similar bound, and the results differ
+//! in the last bits. [`super::mma_m16n8k16_f16_hopper`] reproduces the hardware's result, more slowly. An f16
+//! accumulator is summed in f32 and rounded once. NaN results are canonical.
 //!
 //! All functions on floats use `mul_add`.
 

@@ -1,11 +1,11 @@
-//! The blocks that matrix fragments consist of, and their product.
+//! The 8-row pieces of matrix fragments, and their product.
 //!
-//! In every fragment lane `4 g + t` holds elements of row `g` (A, C, D) or column `g` (B). A register of A or B holds P
-//! elements of each lane (1 of 32 or 64 bits, 2 halves, 4 bytes): those at k = P t to P t + P - 1. A pair of registers of
-//! C or D holds columns 2 t and 2 t + 1.
+//! In every fragment, lane `4 g + t` holds elements of row `g` (A, C, D) or column `g` (B). A register of A or B holds
+//! P elements of each lane (1 of 32 or 64 bits, 2 halves, 4 bytes): those at k = P t to P t + P - 1. A pair of
+//! registers of C or D holds columns 2 t and 2 t + 1.
 //!
-//! Blocks keep the elements where the lanes have them, and so that rows are contiguous: the even columns of C come
-//! first, then the odd ones, and B's columns are put into the same order.
+//! The layout follows the lanes and keeps rows contiguous: the even columns of C come first, then the odd ones. B's
+//! columns have the same order.
 
 /// Numbers that can be multiplied and added with one rounding.
 pub(super) trait Element: Copy + Default {
@@ -33,7 +33,7 @@ impl Element for i32 {
     }
 }
 
-/// A register of A or B: element `i` of every lane is in the i-th array.
+/// A register of A or B: the i-th array holds element `i` of every lane.
 pub(super) type Operand<T, const P: usize> = [[T; 32]; P];
 
 /// Eight rows of eight sums: the even columns, then the odd ones.
@@ -74,7 +74,7 @@ pub(super) fn multiply<T: Element, const P: usize>(a: &Operand<T, P>, b: &Rows<T
     }
 }
 
-/// Puts the two registers of an accumulator's rows together.
+/// Joins the two registers of an accumulator's rows.
 #[inline(always)]
 pub(super) fn joined<T: Element>(even: &[T; 32], odd: &[T; 32]) -> Sums<T> {
     let mut sums = [[T::default(); 8]; 8];

@@ -2,11 +2,11 @@
 
 /// Columns that are summed at once.
 const WIDTH: usize = 16;
-/// Rows that are summed at once, so that several sums are under way and each row of B is read less often.
+/// Rows that are summed at once. Several sums are then in flight, and each row of B is read less often.
 const ROWS: usize = 8;
 
-/// Adds the product of `a` (m x k) and `b` (k x n) to `c` (m x n), all row-major and dense: each sum is a chain of fused
-/// multiply-adds in the order of k. Uses `mul_add`.
+/// Adds the product of `a` (m x k) and `b` (k x n) to `c` (m x n), all row-major and dense. Each sum is a chain of
+/// fused multiply-adds in the order of k. Uses `mul_add`.
 ///
 /// # Panics
 ///
@@ -22,7 +22,7 @@ pub fn multiply_tile(a: &[f32], b: &[f32], c: &mut [f32], m: usize, n: usize, k:
     }
 }
 
-/// Adds R rows of `a` times `b` to the first R of `c`.
+/// Adds R rows of `a` times `b` to the first R rows of `c`.
 #[inline(always)]
 fn multiply_rows<const R: usize>(a: &[f32], b: &[f32], c: &mut [f32], n: usize, k: usize) {
     let wide = n - n % WIDTH;
@@ -37,7 +37,7 @@ fn multiply_rows<const R: usize>(a: &[f32], b: &[f32], c: &mut [f32], n: usize, 
     }
 }
 
-/// Adds R rows of `a` times W columns of `b`, from `column` on, to the same of `c`.
+/// Adds R rows of `a` times W columns of `b`, from `column` on, to the same part of `c`.
 #[inline(always)]
 fn multiply_columns<const R: usize, const W: usize>(
     a: &[f32],

@@ -1,18 +1,19 @@
-//! `mma.sync` of f16 with the hardware's own sum, bit by bit.
+//! `mma.sync` of f16, bit by bit as the hardware sums.
 //!
-//! Measured on an H200 over 32,768 sums of normally distributed numbers, every one of which this reproduces: the 16 products of an
-//! m16n8k16 and C are aligned to the largest exponent (of a product: the sum of its factors' exponents), each is cut off
-//! 25 bits below it, their sum is exact and is cut off to 24 bits. Not measured, and so only likely: subnormal operands,
-//! bf16. A sum that is not finite is that of [`super::mma_m16n8k16_f16`].
+//! Measured on an H200 over 32,768 sums of normally distributed numbers, all of which this code reproduces. The 16
+//! products of an m16n8k16 and C are aligned to the largest exponent; a product's exponent is the sum of its factors'
+//! exponents. Each term is cut off 25 bits below it. The sum is exact and then cut off to 24 bits. Subnormal operands
+//! and bf16 were not measured, so their results are only likely. A sum that is not finite is that of
+//! [`super::mma_m16n8k16_f16`].
 
 use super::float::canonical;
 use super::mma::{Lanes, accumulators, halves, registers};
 use super::mma_block::{Operand, Rows, Sums, each, multiply, rows};
 
-/// Bits that are kept below the largest exponent.
+/// Bits kept below the largest exponent.
 const KEPT: i32 = 25;
 
-/// A register of A or B with the exponents of its elements.
+/// A register of A or B with its elements' exponents.
 struct Terms<V, E> {
     values: V,
     exponents: E,
@@ -21,8 +22,8 @@ struct Terms<V, E> {
 type Left = Terms<Operand<f32, 2>, Operand<i32, 2>>;
 type Right = Terms<Rows<f32, 2>, Rows<i32, 2>>;
 
-/// Multiplies 16 x 16 by 16 x 8, f16 or `bf16`, and adds to f32 as an H200 does: aligned, cut off, in one sum (PTX ISA
-/// 9.7.14.5.8). Uses `mul_add`.
+/// Multiplies 16 x 16 by 16 x 8, f16 or `bf16`, and adds to f32 as an H200 does: aligned and cut off, in one sum (PTX
+/// ISA 9.7.14.5.8). Uses `mul_add`.
 #[inline(always)]
 pub fn mma_m16n8k16_f16_hopper(a: &[Lanes; 4], b: &[Lanes; 2], c: &[Lanes; 4], bf16: bool) -> [Lanes; 4] {
     let [upper, lower] = accumulators(c);
@@ -48,7 +49,7 @@ fn exponent(x: f32) -> i32 {
     ((x.to_bits() >> 23) & 0xff) as i32 - 127
 }
 
-/// Returns the eight rows that two registers of A and of B make.
+/// Returns the eight rows of the product of two registers of A and of B.
 #[inline(always)]
 fn sums(a: &[Left; 2], b: &[Right; 2], c: &Sums<f32>) -> Sums<f32> {
     let mut plain = *c;
@@ -60,7 +61,7 @@ fn sums(a: &[Left; 2], b: &[Right; 2], c: &Sums<f32>) -> Sums<f32> {
         let aligned = aligned_sums(a, b, row, g, &largest);
         for j in 0..8 {
             let unit = f64::from_bits(((largest[j] - KEPT + 1023) as u64) << 52);
-            // 29 bits of an f64 are below the last of an f32.
+            // An f64 has 29 bits below the last bit of an f32.
             let cut = f64::from_bits(aligned[j].to_bits() & !0x1fff_ffff);
             let finite = (cut * unit) as f32;
             row[j] = if plain[g][j].is_finite() { finite } else { canonical(plain[g][j]) };
@@ -86,7 +87,7 @@ fn largest_exponents(a: &[Left; 2], b: &[Right; 2], c: &[f32; 8], g: usize) -> [
     largest
 }
 
-/// Returns the sums of what is left of each term, in units of the last bit kept.
+/// Returns the sums of the truncated terms, in units of the last bit kept.
 #[inline(always)]
 fn aligned_sums(a: &[Left; 2], b: &[Right; 2], c: &[f32; 8], g: usize, largest: &[i32; 8]) -> [f64; 8] {
     let mut total = [0.0; 8];
@@ -112,8 +113,8 @@ fn aligned_sums(a: &[Left; 2], b: &[Right; 2], c: &[f32; 8], g: usize, largest: 
     total
 }
 
-/// Returns a number in units of `2^(largest - KEPT)`, cut off. Its own exponent is at most one above the largest, as a
-/// product of significands can reach 4.
+/// Returns a number in units of `2^(largest - KEPT)`, cut off. Its own exponent is at most one above the largest,
+/// because a product of significands can reach 4.
 #[inline(always)]
 fn aligned(x: f32, largest: i32) -> i32 {
     let bits = x.to_bits();

@@ -1,7 +1,7 @@
 //! `mma.sync` of 8-bit integers on fragments as the lanes hold them (PTX ISA 9.7.14.5.8 and 9.7.14.5.9).
 //!
-//! Products are summed as f32, which is exact: 32 of them stay below 2^24. The addition to C wraps around (`.satfinite`
-//! is not modelled). Uses `mul_add`.
+//! Products are summed as f32, which is exact, because 32 of them stay below 2^24. The addition to C wraps around
+//! (`.satfinite` is not modelled). Uses `mul_add`.
 
 use super::integer::byte;
 use super::mma::Lanes;

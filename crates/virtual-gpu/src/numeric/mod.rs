@@ -1,9 +1,9 @@
-//! Arithmetic that PTX defines and Rust does not have: half precision, rounding modes, approximations, conversions,
-//! matrix fragments. Pure functions of lanes.
+//! Arithmetic that PTX defines and Rust lacks: half precision, rounding modes, approximations, conversions, matrix
+//! fragments. All are pure functions of lanes.
 //!
-//! Functions called per lane are `#[inline(always)]` and branch-free, so that a loop over 32 lanes in a function with
-//! `#[target_feature]` becomes vector code. Those that use `mul_add` (named in their docs) want a caller compiled with
-//! `fma`: without it they give the same results, slowly.
+//! Functions called per lane are `#[inline(always)]` and branch-free. A loop over 32 lanes in a function with
+//! `#[target_feature]` then becomes vector code. Functions that use `mul_add` (named in their docs) need a caller
+//! compiled with `fma` to be fast; without it the results are the same.
 
 mod approx;
 mod approx_trig;

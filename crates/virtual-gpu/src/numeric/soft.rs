@@ -1,9 +1,9 @@
-//! Exact numbers and their rounding to a format: the slow path that every conversion and f64 rounding mode shares.
+//! Exact numbers and their rounding to a format: the slow path of every conversion and f64 rounding mode.
 
 use crate::program::Round;
 
-/// A finite number `±mantissa * 2^exponent`, exact or with the lowest bit of the mantissa "jammed": set if anything
-/// below it was cut off.
+/// A finite number `±mantissa * 2^exponent`. It is exact, or the lowest bit of the mantissa is "jammed": set if any
+/// lower bit was cut off.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Number {
     pub negative: bool,
@@ -16,9 +16,9 @@ pub(super) struct Number {
 pub(super) struct Format {
     /// Bits of the significand, the hidden one included.
     pub precision: u32,
-    /// Exponent of the least subnormal: numbers are multiples of `2^quantum`.
+    /// Exponent of the least subnormal; all numbers are multiples of `2^quantum`.
     pub quantum: i32,
-    /// Bits of the largest finite number, also the mask of everything but the sign below the infinity.
+    /// Bits of the largest finite number. Infinity, where the format has one, is the next number.
     pub max_finite: u64,
     /// Position of the sign.
     pub sign: u32,
@@ -28,7 +28,7 @@ pub(super) const F64: Format = Format { precision: 53, quantum: -1074, max_finit
 pub(super) const F32: Format = Format { precision: 24, quantum: -149, max_finite: 0x7f7f_ffff, sign: 31 };
 pub(super) const F16: Format = Format { precision: 11, quantum: -24, max_finite: 0x7bff, sign: 15 };
 pub(super) const BF16: Format = Format { precision: 8, quantum: -133, max_finite: 0x7f7f, sign: 15 };
-/// Tf32 in 19 bits: the upper ones of an f32.
+/// Tf32 in 19 bits: the upper bits of an f32.
 pub(super) const TF32: Format = Format { precision: 11, quantum: -136, max_finite: 0x3_fbff, sign: 18 };
 /// E4m3 has no infinity: "one more than the largest" is its NaN.
 pub(super) const E4M3: Format = Format { precision: 4, quantum: -9, max_finite: 0x7e, sign: 7 };
@@ -48,7 +48,7 @@ impl Format {
         }
     }
 
-    /// Rounds `number` to this format once; what overflows becomes infinity or the largest number, as `round` says.
+    /// Rounds `number` once to this format. On overflow, `round` decides between infinity and the largest number.
     pub fn encode(&self, number: Number, round: Round) -> u64 {
         let sign = u64::from(number.negative) << self.sign;
         if number.mantissa == 0 {
@@ -57,7 +57,7 @@ impl Format {
         let top = 127 - number.mantissa.leading_zeros() as i32 + number.exponent;
         let quantum = (top - (self.precision as i32 - 1)).max(self.quantum);
         let kept = number.rounded_at(quantum, round) as u64;
-        // The hidden bit and a carry out of the fraction both add to the exponent's field: one sum serves all.
+        // The hidden bit and a carry out of the fraction both add to the exponent field, so one sum handles all.
         let biased = u64::try_from(quantum - self.quantum).unwrap_or(0);
         let bits = if biased > 0x1_0000 { u64::MAX } else { (biased << (self.precision - 1)).saturating_add(kept) };
         sign | if bits > self.max_finite { self.overflow(number.negative, round) } else { bits }
@@ -99,7 +99,7 @@ impl Number {
         kept + u128::from(up)
     }
 
-    /// Moves the leading bit to position `top`; bits that fall out are jammed into the lowest.
+    /// Moves the leading bit to position `top`. Bits that are shifted out are jammed into the lowest.
     pub fn with_top(self, top: i32) -> Self {
         if self.mantissa == 0 {
             return self;
@@ -112,7 +112,7 @@ impl Number {
         }
     }
 
-    /// Cuts off the lowest `by` bits and jams them into the lowest that stays.
+    /// Cuts off the lowest `by` bits and jams them into the lowest remaining bit.
     pub fn shifted_right(self, by: i32) -> Self {
         let mantissa = if by >= 128 {
             u128::from(self.mantissa != 0)

@@ -1,10 +1,10 @@
-//! f64 arithmetic in the directed rounding modes (PTX ISA 9.7.4), exact in every corner.
+//! f64 arithmetic in the directed rounding modes (PTX ISA 9.7.4), exact in every case.
 
 use super::soft::{F64, Number};
 use crate::program::Round;
 
-/// Position of the leading bit in aligned sums: a product of two f64 (106 bits) keeps 20 bits below it, so whatever is
-/// cut off a smaller operand cannot matter after a cancellation.
+/// Position of the leading bit in aligned sums. A product of two f64 (106 bits) keeps 20 bits below it, so bits cut off
+/// a smaller operand cannot matter after a cancellation.
 const TOP: i32 = 125;
 
 /// Returns `a + b`, rounded as `round` says.
@@ -80,7 +80,7 @@ fn product(a: Number, b: Number) -> Number {
     Number { negative: a.negative != b.negative, mantissa: a.mantissa * b.mantissa, exponent: a.exponent + b.exponent }
 }
 
-/// Returns the sum, jammed where it does not fit. An exact zero from opposite signs is negative only when rounding down.
+/// Returns the sum, jammed if it does not fit. An exact zero from opposite signs is negative only when rounding down.
 fn sum(a: Number, b: Number, round: Round) -> Number {
     if a.mantissa == 0 && b.mantissa == 0 {
         let negative = if a.negative == b.negative { a.negative } else { round == Round::Down };

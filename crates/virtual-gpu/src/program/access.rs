@@ -1,9 +1,9 @@
-//! Addresses, special registers, and what atomics, shuffles, votes and barriers do.
+//! Addresses, special registers, and the modes of atomics, shuffles, votes and barriers.
 
 use super::Slot;
 use super::arithmetic::Bool;
 
-/// Where an address points.
+/// State space of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum Space {
@@ -17,7 +17,7 @@ pub enum Space {
     Param,
 }
 
-/// An address: a base with a constant offset.
+/// An address: a base plus a constant offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Address {
     /// The base register or constant.
@@ -28,7 +28,7 @@ pub struct Address {
     pub offset: i32,
 }
 
-/// Special registers that differ from thread to thread, or in time.
+/// Special registers that differ between threads or change over time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum LaneSpecial {
@@ -41,7 +41,7 @@ pub enum LaneSpecial {
     LaneMaskLt,
     LaneMaskGe,
     LaneMaskGt,
-    /// `%clock`, 32-bit: warp instructions issued so far by this warp (this machine has no cycles).
+    /// `%clock`, 32-bit: warp instructions that this warp has issued so far (this machine has no cycles).
     Clock,
     /// `%clock64`
     Clock64,
@@ -85,7 +85,7 @@ pub enum VoteMode {
     Ballot,
 }
 
-/// What a block barrier instruction does.
+/// Mode of a block barrier instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum BarOp {

@@ -1,4 +1,4 @@
-//! The operations of arithmetic, by how many sources they have. Names follow the PTX ISA.
+//! Arithmetic operations, by number of sources. Names follow the PTX ISA.
 
 /// Operations with one source. The result of `Popc`, `Clz` and `Bfind` is always 32-bit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -25,8 +25,8 @@ pub enum Unary {
     Tanh,
 }
 
-/// Operations with two sources of the same type (`Shl`, `Shr`: the second is a 32-bit count; `MulWide`: the result is
-/// twice as wide).
+/// Operations with two sources of the same type. Exceptions: the second source of `Shl` and `Shr` is a 32-bit count,
+/// and the result of `MulWide` is twice as wide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum Binary {
@@ -81,8 +81,8 @@ pub enum Ternary {
     Mad24,
 }
 
-/// Comparison of `setp` and `set`. The unordered ones (`equ` ...) are true if an operand is NaN; `Lo` to `Hs` are the
-/// unsigned forms and are lowered to `Lt` to `Ge` of an unsigned type.
+/// Comparison of `setp` and `set`. The unordered ones (`equ` ...) are true if an operand is NaN. `Lo` to `Hs` are the
+/// unsigned forms; they are lowered to `Lt` to `Ge` of an unsigned type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum Cmp {
@@ -100,7 +100,7 @@ pub enum Cmp {
     Geu,
     /// Both are numbers.
     Num,
-    /// One is NaN.
+    /// At least one is NaN.
     Nan,
 }
 

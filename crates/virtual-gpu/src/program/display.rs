@@ -8,8 +8,8 @@ use super::{
     TRUE, Ty,
 };
 
-/// Prints the kernel: `r` are slots of the 32-bit file, `w` of the 64-bit file, `p` predicates; destinations stand before
-/// `<-`.
+/// Prints the kernel. `r` are slots of the 32-bit file, `w` of the 64-bit file, `p` predicates. Destinations come
+/// before `<-`.
 impl fmt::Display for Kernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}: {} r, {} w, {} p", self.name, self.slots32, self.slots64, self.predicates)?;
@@ -21,7 +21,7 @@ impl fmt::Display for Kernel {
 }
 
 impl Kernel {
-    /// Returns one of its instructions in a readable form.
+    /// Returns one of the kernel's instructions in a readable form.
     pub fn disassemble(&self, instruction: &Instruction) -> String {
         let mut text = String::new();
         if instruction.guard != TRUE || instruction.guard_negated {
@@ -94,7 +94,7 @@ fn address(op: &Op) -> Option<Address> {
     }
 }
 
-/// Returns the name of an operation with what modifies it.
+/// Returns the name of an operation, including its modifiers.
 fn mnemonic(op: &Op) -> String {
     match op {
         Op::Mov { ty, .. } => format!("mov.{}", name(*ty)),

@@ -1,8 +1,8 @@
-//! Control flow: basic blocks and where the paths of a branch meet again.
+//! Control flow: basic blocks, and where the paths of a branch reconverge.
 
 use super::{AT_EXIT, Instruction, Op, TRUE};
 
-/// A basic block: a run of instructions that is entered at its first and left at its last.
+/// A basic block: instructions entered only at the first and left only at the last.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Block {
     /// First instruction.
@@ -11,7 +11,7 @@ pub(crate) struct Block {
     pub end: usize,
     /// Blocks that may follow.
     pub successors: Vec<usize>,
-    /// How it may leave the kernel.
+    /// Its way out of the kernel, if any.
     leaves: Leaves,
 }
 
@@ -22,7 +22,7 @@ enum Leaves {
     Exits,
 }
 
-/// Splits instructions, which must not fall off their end, into blocks.
+/// Splits instructions, which must not fall off their end, into basic blocks.
 pub(crate) fn blocks(instructions: &[Instruction]) -> Vec<Block> {
     let mut leader = vec![false; instructions.len() + 1];
     leader[0] = true;
@@ -63,7 +63,7 @@ fn block(instructions: &[Instruction], starts: &[usize], block_of: &[usize], blo
     Block { start: starts[block], end, successors, leaves }
 }
 
-/// Returns where a branch may go.
+/// Returns the possible targets of a branch.
 fn targets(op: &Op) -> &[u32] {
     match op {
         Op::Branch { target, .. } => std::slice::from_ref(target),
@@ -79,8 +79,8 @@ pub(crate) fn is_guarded(instruction: &Instruction) -> bool {
 
 /// Fills in [`Instruction::reconverge`] of every branch that may diverge.
 ///
-/// Lanes that leave the kernel never arrive anywhere. So a path into an early exit does not count: after
-/// `if (b) return;` the lanes that stay meet right behind it, and those that leave run to their end first.
+/// Lanes that leave the kernel never arrive anywhere, so a path into an early exit does not count. After `if (b)
+/// return;` the remaining lanes reconverge at once, and the leaving lanes run to their end first.
 pub(crate) fn reconvergence(instructions: &mut [Instruction], blocks: &[Block]) {
     let graph = Graph::new(instructions, blocks);
     let meets = graph.post_dominators();
@@ -94,7 +94,7 @@ pub(crate) fn reconvergence(instructions: &mut [Instruction], blocks: &[Block]) 
     }
 }
 
-/// The flow graph with the exits that count.
+/// The flow graph with only the exits that count.
 struct Graph {
     /// Successors within the same phase.
     successors: Vec<Vec<usize>>,
@@ -104,7 +104,7 @@ struct Graph {
 
 impl Graph {
     fn new(instructions: &[Instruction], blocks: &[Block]) -> Self {
-        // A block that only exits is the exit itself.
+        // A block that only exits is itself the exit.
         let is_exit = |block: &Block| {
             let first = &instructions[block.start];
             matches!(first.op, Op::Exit) && !is_guarded(first)
@@ -165,7 +165,7 @@ impl Graph {
         meets.into_iter().map(|meet| meet.filter(|&meet| meet != exit)).collect()
     }
 
-    /// Orders the exit and all blocks so that a block comes after its successors where there is no loop.
+    /// Orders the exit and all blocks. Outside loops, a block comes after its successors.
     fn reverse_post_order(&self) -> Vec<usize> {
         let count = self.successors.len();
         let mut backwards = vec![Vec::new(); count + 1];
@@ -210,8 +210,7 @@ fn intersect(meets: &[Option<usize>], rank: &[usize], mut left: usize, mut right
     left
 }
 
-/// Blocks by which exit they reach: those of the main exit first, then those that only reach an earlier one, at last
-/// loops without end.
+/// Groups blocks by the exit that they reach: first the main exit, then only an earlier one, last infinite loops.
 struct Phases {
     of: Vec<u32>,
     is_root: Vec<bool>,
@@ -237,7 +236,7 @@ impl Phases {
     }
 }
 
-/// Chooses the exit that most blocks can reach, the last of several.
+/// Chooses the exit that most blocks can reach; of several, the last.
 fn main_exit(predecessors: &[Vec<usize>], exits: &[usize]) -> Option<usize> {
     // Bounds the time for texts with thousands of exits.
     let looked_at = (10_000_000 / (predecessors.len() + 1)).clamp(1, 64);
@@ -252,7 +251,7 @@ fn main_exit(predecessors: &[Vec<usize>], exits: &[usize]) -> Option<usize> {
     best.map(|(_, exit)| exit)
 }
 
-/// Marks every unmarked block from which `root` can be reached, and counts them.
+/// Marks every unmarked block that can reach `root`, and counts them.
 fn mark(predecessors: &[Vec<usize>], marks: &mut [u32], root: usize, phase: u32) -> usize {
     let mut stack = vec![root];
     marks[root] = phase;

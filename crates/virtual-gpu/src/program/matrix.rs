@@ -1,4 +1,4 @@
-//! Matrix products and asynchronous copies: the operands of the largest instructions.
+//! Operands of matrix products and asynchronous copies, the largest instructions.
 
 use super::Slot;
 use super::access::{Address, AtomOp};
@@ -19,7 +19,7 @@ pub struct Mma {
     pub b_ty: Ty,
     /// Type of C and D: [`Ty::F32`], [`Ty::F16`], [`Ty::S32`] or [`Ty::F64`].
     pub c_ty: Ty,
-    /// Registers of A (at most 4), [`super::NONE`] beyond.
+    /// Registers of A (at most 4), padded with [`super::NONE`].
     pub a: [Slot; 4],
     /// Registers of B (at most 2).
     pub b: [Slot; 2],
@@ -29,7 +29,7 @@ pub struct Mma {
     pub d: [Slot; 4],
 }
 
-/// What an mbarrier instruction does. `addr` is in shared memory, possibly of another block of the cluster.
+/// Operation of an mbarrier instruction. `addr` is in shared memory, possibly of another block of the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum MbarrierOp {
@@ -70,15 +70,15 @@ pub enum MbarrierOp {
     },
 }
 
-/// What a bulk copy (`cp.async.bulk`) moves and who is told.
+/// What a bulk copy (`cp.async.bulk`) moves and how it reports completion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum BulkOp {
-    /// Global to shared of this or (`.multicast::cluster`) several blocks; completes on `mbarrier`.
+    /// Global to shared memory of one block, or of several (`.multicast::cluster`). Completes on `mbarrier`.
     GlobalToShared { mbarrier: Address, multicast: Slot },
-    /// Shared to global; completes by bulk groups.
+    /// Shared to global. Completes by bulk groups.
     SharedToGlobal,
-    /// Shared to shared of another block of the cluster; completes on the remote `mbarrier`.
+    /// Shared to shared memory of another block of the cluster. Completes on the remote `mbarrier`.
     SharedToShared { mbarrier: Address },
     /// `cp.reduce.async.bulk` shared to global.
     ReduceToGlobal { op: AtomOp, ty: Ty },
@@ -93,9 +93,9 @@ pub struct BulkTensor {
     pub load: bool,
     /// Whether it only prefetches to L2.
     pub prefetch: bool,
-    /// Operation of `cp.reduce.async.bulk.tensor`, if it reduces.
+    /// Operation of `cp.reduce.async.bulk.tensor`, if it is a reduction.
     pub reduce: Option<AtomOp>,
-    /// Dimensions, 1 to 5.
+    /// Number of dimensions, 1 to 5.
     pub dims: u8,
     /// Generic address of the tensor map.
     pub map: Address,
@@ -105,7 +105,7 @@ pub struct BulkTensor {
     pub shared: Address,
     /// The mbarrier, for loads.
     pub mbarrier: Address,
-    /// Mask of the blocks that receive it, 16-bit, or NONE.
+    /// 16-bit mask of the receiving blocks, or NONE.
     pub multicast: Slot,
 }
 
@@ -122,7 +122,7 @@ pub struct Wgmma {
     pub d_ty: Ty,
     /// Registers of D, also the accumulator.
     pub d: Box<[Slot]>,
-    /// A from 4 registers, or NONE in the first when from `a_desc`.
+    /// Four registers of A; the first is NONE when A comes from `a_desc`.
     pub a: [Slot; 4],
     /// Matrix descriptor of A, 64-bit, or NONE.
     pub a_desc: Slot,

@@ -1,9 +1,9 @@
-//! The compact, typed form of a PTX module: what the loader makes and the executor runs.
+//! The compact, typed form of a PTX module. The loader makes it and the executor runs it.
 //!
-//! A kernel's virtual registers are allocated to *slots* of three files: 32-bit lanes (every type of at most 32 bits,
-//! zero-extended), 64-bit lanes, and predicates (one bit per lane). Immediates, parameters, addresses of variables and
-//! special registers that are one number per block are *constants* behind the same operand type, so that an operand is
-//! always one index.
+//! A kernel's virtual registers are allocated to *slots* of three files: 32-bit lanes, 64-bit lanes and predicates (one
+//! bit per lane). Types of at most 32 bits are zero-extended in 32-bit lanes. Immediates, parameters, addresses of
+//! variables and special registers that are uniform in a block are *constants*. They share the operand type with slots,
+//! so an operand is always one index.
 
 mod access;
 mod arithmetic;
@@ -21,14 +21,14 @@ pub use matrix::*;
 pub use ops::*;
 pub use types::*;
 
-/// An operand: below [`CONSTANT`] a slot of the register file that the type implies, from there on a constant of the
-/// same width.
+/// An operand. Indices below [`CONSTANT`] are slots of the register file that the type implies. Others are constants of
+/// the same width.
 pub type Slot = u16;
 
-/// First index that means a constant instead of a slot.
+/// First index of a constant.
 pub const CONSTANT: Slot = 0x8000;
 
-/// No operand: an unused destination (`_`) or an optional source that is absent.
+/// No operand: an unused destination (`_`) or an absent optional source.
 pub const NONE: Slot = 0xffff;
 
 /// The predicate constant that is true in every lane.
@@ -37,7 +37,7 @@ pub const TRUE: Slot = CONSTANT;
 /// The predicate constant that is false in every lane.
 pub const FALSE: Slot = CONSTANT + 1;
 
-/// Reconvergence at the exit of the kernel.
+/// Marks reconvergence at the exit of the kernel.
 pub const AT_EXIT: u32 = u32::MAX;
 
 /// Generic address of offset 0 of a block's own shared memory. Shared-space addresses start at 0.
@@ -46,14 +46,14 @@ pub const SHARED_WINDOW: u64 = 0x7100_0000_0000;
 /// Generic address of offset 0 of a thread's local memory. Local-space addresses start at 0.
 pub const LOCAL_WINDOW: u64 = 0x7200_0000_0000;
 
-/// Generic address of offset 0 of the parameter block. Parameters have generic addresses only: those of
+/// Generic address of offset 0 of the parameter block. Parameters have only generic addresses, so those of
 /// [`Space::Param`] are generic, too.
 pub const PARAM_WINDOW: u64 = 0x7300_0000_0000;
 
 /// A loaded PTX module.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Module {
-    /// Name of the file, as given to the loader, for messages.
+    /// File name given to the loader, for messages.
     pub file: String,
     /// The PTX text, for messages.
     pub text: String,
@@ -85,7 +85,7 @@ pub struct Global {
     pub bytes: u64,
     /// Its initial contents, zero-padded to `bytes`.
     pub initial: Vec<u8>,
-    /// Places in `initial` that hold the address of another global: (offset, index in [`Module::globals`], addend).
+    /// Offsets in `initial` that hold the address of another global: (offset, index in [`Module::globals`], addend).
     pub addresses: Vec<(u64, usize, i64)>,
 }
 
@@ -96,9 +96,9 @@ pub struct Kernel {
     pub name: String,
     /// Its parameters, in order.
     pub params: Vec<Param>,
-    /// Bytes of all parameters with their alignment.
+    /// Bytes of all parameters, with padding for alignment.
     pub param_bytes: u32,
-    /// The instructions; a branch target is an index into them.
+    /// The instructions. A branch target is an index into them.
     pub instructions: Vec<Instruction>,
     /// Constants behind 32-bit operands.
     pub constants32: Vec<Constant>,
@@ -110,13 +110,14 @@ pub struct Kernel {
     pub slots64: u16,
     /// Slots of predicates.
     pub predicates: u16,
-    /// Bytes of static shared memory, laid out from offset 0; dynamic shared memory follows, aligned to `dynamic_align`.
+    /// Bytes of static shared memory, laid out from offset 0. Dynamic shared memory follows, aligned to
+    /// `dynamic_align`.
     pub static_shared_bytes: u32,
     /// Alignment of the dynamic shared memory (`.extern .shared`), at least 16.
     pub dynamic_align: u32,
     /// Bytes of local memory per thread.
     pub local_bytes: u32,
-    /// Most threads a block may have (`.maxntid`), if stated.
+    /// Maximum threads of a block (`.maxntid`), if stated.
     pub max_threads: Option<u32>,
     /// Exact block dimensions (`.reqntid`), if stated.
     pub required_block: Option<[u32; 3]>,
@@ -125,7 +126,7 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Returns whether it has dynamic shared memory.
+    /// Returns whether the kernel has dynamic shared memory.
     pub fn uses_dynamic_shared(&self) -> bool {
         let constants = self.constants32.iter().chain(&self.constants64);
         constants.into_iter().any(|constant| matches!(constant, Constant::DynamicShared(_)))
@@ -145,21 +146,22 @@ pub struct Param {
     pub align: u32,
 }
 
-/// A value that every lane of a warp sees alike, known at launch or per block.
+/// A value that is the same in all lanes of a warp, known at launch or per block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Constant {
-    /// A literal, as bits, zero-extended.
+    /// A literal, as zero-extended bits.
     Bits(u64),
-    /// The bytes of a parameter at this offset of the parameter block, as many as the operand's type has (at most 8).
+    /// Bytes of a parameter, read from the parameter block.
     Param {
         /// Offset in the parameter block.
         offset: u32,
-        /// Bytes to read; zero-extended to the operand (sign-extended when `signed`).
+        /// Bytes to read, at most 8. Zero-extended to the operand, or sign-extended when `signed`.
         bytes: u8,
         /// Whether to sign-extend.
         signed: bool,
     },
-    /// The generic address of the parameter block ([`PARAM_WINDOW`]) plus an offset (for `cvta.param` and `mov` of a parameter's name).
+    /// The generic address of the parameter block ([`PARAM_WINDOW`]) plus an offset, for `cvta.param` and `mov` of a
+    /// parameter's name.
     ParamAddress(u32),
     /// The address of a global plus an addend: index in [`Module::globals`].
     Global(u32, i32),
@@ -169,11 +171,11 @@ pub enum Constant {
     DynamicShared(u32),
     /// An address in local space (without [`LOCAL_WINDOW`]): offset in the thread's local memory.
     Local(u32),
-    /// A special register that is one number per block.
+    /// A special register that is uniform in a block.
     Special(BlockSpecial),
 }
 
-/// Special registers that are one number per block.
+/// Special registers that are uniform in a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BlockSpecial {
     /// `%ntid.{x,y,z}`
@@ -194,7 +196,7 @@ pub enum BlockSpecial {
     ClusterRank,
     /// `%cluster_nctarank`
     ClusterSize,
-    /// `%smid` (an arbitrary number: the block's index modulo the multiprocessors)
+    /// `%smid`: the block's index modulo the number of multiprocessors, an arbitrary choice
     Multiprocessor,
     /// `%nsmid`
     Multiprocessors,
@@ -208,17 +210,17 @@ pub enum BlockSpecial {
     TotalSharedBytes,
 }
 
-/// One instruction with its guard and its line.
+/// One instruction with its guard and its source line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Instruction {
-    /// What it does.
+    /// The operation.
     pub op: Op,
     /// The predicate that guards it, [`TRUE`] if none.
     pub guard: Slot,
     /// Whether the guard is negated (`@!%p`).
     pub guard_negated: bool,
-    /// For a branch: the index where its paths meet again, the immediate post-dominator, or [`AT_EXIT`]. Paths into an
-    /// early exit do not count: lanes that take them never arrive, and the others do not wait for them.
+    /// For a branch: the index where its paths reconverge (the immediate post-dominator), or [`AT_EXIT`]. Paths into an
+    /// early exit do not count: their lanes never arrive, so the other lanes do not wait for them.
     pub reconverge: u32,
     /// Line in the PTX text.
     pub line: u32,

@@ -8,12 +8,13 @@ use super::types::{Mods, Ty};
 
 /// One operation.
 ///
-/// Unless said otherwise operands are slots of the file that `ty` implies: predicates for [`Ty::Pred`], the 64-bit file
-/// for 64-bit types, the 32-bit file for the rest. `d` is the destination.
+/// Unless stated otherwise, operands are slots of the file that `ty` implies: predicates for [`Ty::Pred`], the 64-bit
+/// file for 64-bit types, the 32-bit file for the rest. `d` is the destination.
 #[derive(Debug, Clone, PartialEq)]
 #[allow(missing_docs)]
 pub enum Op {
-    /// Copies, predicates too. `cvta`, `ld.param` of a constant offset and moves of addresses become this or an `Add`.
+    /// Copies a value or predicate. `cvta`, `ld.param` of a constant offset and moves of addresses become this or an
+    /// `Add`.
     Mov {
         ty: Ty,
         d: Slot,
@@ -25,14 +26,15 @@ pub enum Op {
         wide: bool,
         which: LaneSpecial,
     },
-    /// `mov.b32 d, {lo, hi}`, `mov.b64 d, {..}`: packs `parts` of `part_bits` (8, 16 or 32) each, NONE beyond the last.
+    /// `mov.b32 d, {lo, hi}`, `mov.b64 d, {..}`: packs `parts` of `part_bits` (8, 16 or 32) each. Unused entries are
+    /// NONE.
     Pack {
         wide: bool,
         part_bits: u8,
         d: Slot,
         parts: [Slot; 4],
     },
-    /// The reverse; NONE for parts that nobody wants.
+    /// The reverse; NONE for unused parts.
     Unpack {
         wide: bool,
         part_bits: u8,
@@ -72,7 +74,7 @@ pub enum Op {
         pos: Slot,
         len: Slot,
     },
-    /// `add.cc`, `addc`, `sub.cc`, `subc`: carry in and out are predicates (NONE if not used). `subtract` borrows.
+    /// `add.cc`, `addc`, `sub.cc`, `subc`: carry in and out are predicates (NONE if unused). `subtract` borrows.
     Carry {
         subtract: bool,
         ty: Ty,
@@ -94,7 +96,7 @@ pub enum Op {
         carry_out: Slot,
     },
     /// `setp`: `d = (a cmp b) bool c`, `d_not = !(a cmp b) bool c`; either destination may be NONE. Without a boolean
-    /// operation `combine` is None. For the f16x2 form, `d` and `d_not` are the low and the high half's result.
+    /// operation `combine` is None. For the f16x2 form, `d` and `d_not` are the results of the low and the high half.
     Setp {
         cmp: Cmp,
         ty: Ty,
@@ -107,7 +109,7 @@ pub enum Op {
         c: Slot,
         c_negated: bool,
     },
-    /// `set`: all ones (or 1.0 when `d_ty` is a float) where the comparison holds.
+    /// `set`: all ones (or 1.0 when `d_ty` is a float) where the comparison is true.
     Set {
         cmp: Cmp,
         ty: Ty,
@@ -145,7 +147,8 @@ pub enum Op {
         a: Slot,
         b: Slot,
     },
-    /// `cvt`; `a` may hold more bits than `from`, it is truncated to it. `b` is the second source of packed conversions (`cvt.rn.f16x2.f32 d, a, b`: `a` is the high half), else NONE.
+    /// `cvt`. If `a` holds more bits than `from`, it is truncated. `b` is the second source of packed conversions
+    /// (`cvt.rn.f16x2.f32 d, a, b`: `a` is the high half), else NONE.
     Cvt {
         from: Ty,
         to: Ty,
@@ -160,7 +163,7 @@ pub enum Op {
         d: Slot,
         a: Slot,
     },
-    /// Loads `count` (1, 2, 4 or 8) elements into `d`. A narrow integer is extended to its slot as `ty` says.
+    /// Loads `count` (1, 2, 4 or 8) elements into `d`. Narrow integers are extended to their slots according to `ty`.
     Ld {
         space: Space,
         ty: Ty,
@@ -234,8 +237,8 @@ pub enum Op {
         p: Slot,
         members: Slot,
     },
-    /// `bar`/`barrier{.cta}`: `id` and `threads` are 32-bit, `threads` NONE for the whole block. `d` and `p` only for
-    /// reductions.
+    /// `bar`/`barrier{.cta}`: `id` and `threads` are 32-bit; `threads` is NONE for the whole block. Only reductions use
+    /// `d` and `p`.
     Bar {
         op: BarOp,
         aligned: bool,
@@ -255,10 +258,10 @@ pub enum Op {
     ClusterWait,
     /// `membar`, `fence` and their proxies.
     Fence {
-        /// Whether it tells the asynchronous proxy what was written to shared memory.
+        /// Whether it makes writes to shared memory visible to the asynchronous proxy.
         asynchronous: bool,
     },
-    /// `bra`, to an instruction's index. Taken in the lanes where the guard holds.
+    /// `bra`, to the index of an instruction. Lanes whose guard is true take it.
     Branch {
         target: u32,
         uniform: bool,
@@ -272,7 +275,7 @@ pub enum Op {
     Exit,
     /// `trap`
     Trap,
-    /// Does nothing here: `nanosleep`, `prefetch`, `brkpt`, `pmevent`, `griddepcontrol`, `discard`, `setmaxnreg`.
+    /// A no-op here: `nanosleep`, `prefetch`, `brkpt`, `pmevent`, `griddepcontrol`, `discard`, `setmaxnreg`.
     Nop,
     /// `ldmatrix.sync.aligned.m8n8.x{count}{.trans}.shared.b16`
     LdMatrix {
@@ -289,8 +292,8 @@ pub enum Op {
         addr: Address,
     },
     Mma(Box<Mma>),
-    /// `cp.async`: copies `bytes` (4, 8 or 16); of the source only `source_bytes` (32-bit; NONE for all) are read, the rest
-    /// is zero. A true `ignore` predicate (or NONE) means zero-fill all.
+    /// `cp.async`: writes `bytes` (4, 8 or 16). Only `source_bytes` (32-bit; NONE for all) of the source are read; the
+    /// rest is zero. A true `ignore` predicate zero-fills everything; it may be NONE.
     CpAsync {
         bytes: u8,
         source_bytes: Slot,
@@ -326,8 +329,8 @@ pub enum Op {
         groups: u32,
         read: bool,
     },
-    /// `mapa{.shared::cluster}`: the address of the same variable in block `rank` of the cluster. `wide`: 64-bit `d` and
-    /// `a`. `generic`: `a` is a generic address.
+    /// `mapa{.shared::cluster}`: the address of the same variable in block `rank` of the cluster. `wide`: 64-bit `d`
+    /// and `a`. `generic`: `a` is a generic address.
     Mapa {
         wide: bool,
         generic: bool,

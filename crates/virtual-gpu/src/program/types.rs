@@ -1,4 +1,4 @@
-//! Element types, roundings and modifiers of operations.
+//! Element types, rounding modes and modifiers of operations.
 
 /// Element type of an operand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -69,7 +69,7 @@ impl Ty {
     }
 }
 
-/// Rounding of a floating-point operation or conversion.
+/// Rounding mode of a floating-point operation or conversion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Round {
     /// `.rn`, to nearest even: the default of arithmetic.
@@ -102,12 +102,12 @@ pub struct Mods {
     pub sat: bool,
     /// `.relu`: negative results and NaN become 0.
     pub relu: bool,
-    /// `.NaN`: min and max give NaN if an operand is.
+    /// `.NaN`: min and max return NaN if an operand is NaN.
     pub nan: bool,
-    /// `.approx`, and set with `full` too: the fast form with PTX's stated error.
+    /// `.approx`, also set with `full`: the fast form with PTX's stated error.
     pub approx: bool,
-    /// `.full`: a fast division that holds over the full range.
+    /// `.full`: a fast division that is valid over the full range.
     pub full: bool,
-    /// Rounding.
+    /// Rounding mode.
     pub round: Round,
 }

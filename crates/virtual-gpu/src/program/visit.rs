@@ -1,4 +1,4 @@
-//! Which operands an operation has: their file, and whether they are read or written.
+//! The operands of each operation: their file, and whether they are read or written.
 
 use super::{BarOp, Binary, Op, Slot, Ternary, Ty, Unary, VoteMode};
 
@@ -29,7 +29,7 @@ impl File {
     }
 }
 
-/// What an operation does with an operand.
+/// How an operation uses an operand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Role {
     /// Reads it.
@@ -44,15 +44,15 @@ use File::{Narrow, Predicate, Wide};
 use Role::{Read, Update, Write};
 
 impl Op {
-    /// Calls `visit` with every operand, absent ones ([`super::NONE`]) included: destinations first, then sources in the
-    /// order of the fields.
+    /// Calls `visit` with every operand, absent ones ([`super::NONE`]) included. Destinations come first, then sources
+    /// in field order.
     pub fn visit_operands(&mut self, visit: &mut impl FnMut(&mut Slot, File, Role)) {
         if !self.visit_scalar(visit) && !self.visit_memory(visit) && !self.visit_warp(visit) {
             self.visit_bulk(visit);
         }
     }
 
-    /// Visits arithmetic, logic and moves; returns whether the operation is one of them.
+    /// Visits arithmetic, logic and moves. Returns whether the operation is one of them.
     fn visit_scalar(&mut self, visit: &mut impl FnMut(&mut Slot, File, Role)) -> bool {
         match self {
             Self::Mov { ty, d, a } => {
@@ -152,7 +152,7 @@ impl Op {
         true
     }
 
-    /// Visits warp operations, barriers, control and matrices; returns whether the operation is one of them.
+    /// Visits warp operations, barriers, control and matrices. Returns whether the operation is one of them.
     fn visit_warp(&mut self, visit: &mut impl FnMut(&mut Slot, File, Role)) -> bool {
         match self {
             Self::Shfl { d, p, a, b, c, members, .. } => {
@@ -225,8 +225,8 @@ impl Op {
         true
     }
 
-    /// Returns whether a destination must not share a slot with a source: the executor may write before it has read
-    /// everything, or other lanes read the source.
+    /// Returns whether a destination must not share a slot with a source. The executor may write before it has read
+    /// everything, or other lanes may read the source.
     pub(crate) fn writes_early(&self) -> bool {
         matches!(
             self,

@@ -6,7 +6,7 @@ use super::visit::all;
 use super::{Address, BulkOp, MbarrierOp, Op, Slot};
 
 impl Op {
-    /// Visits loads, stores and atomics; returns whether the operation is one of them.
+    /// Visits loads, stores and atomics. Returns whether the operation is one of them.
     pub(super) fn visit_memory(&mut self, visit: &mut impl FnMut(&mut Slot, File, Role)) -> bool {
         match self {
             Self::Ld { ty, count, d, addr, .. } => {

@@ -7,10 +7,10 @@ use super::operand::operand;
 use super::syntax::{Statement, Written};
 use super::variables::{declared_type, variable, variable_space};
 
-/// Deepest nesting of `{ }`.
+/// Maximum nesting of `{ }`.
 const DEEPEST: usize = 64;
 
-/// Parses `{ ... }`; the outermost braces leave no mark.
+/// Parses `{ ... }`. The outermost braces produce no mark.
 pub(crate) fn body<'a>(cursor: &mut Cursor<'_, 'a>) -> Result<Vec<Statement<'a>>, Problem> {
     cursor.expect(b'{')?;
     let mut statements = Vec::new();
@@ -145,7 +145,7 @@ fn instruction<'a>(cursor: &mut Cursor<'_, 'a>) -> Result<Written<'a>, Problem> 
     Ok(Written { line, guard, opcode, operands })
 }
 
-/// Parses a call. A failed assertion is a trap; nothing here executes another function.
+/// Parses a call. A failed assertion is a trap; no other function can be called here.
 fn call<'a>(
     cursor: &mut Cursor<'_, 'a>,
     line: u32,

@@ -3,7 +3,7 @@
 use super::Problem;
 use super::lexer::{Kind, Token};
 
-/// Deepest nesting of parentheses in an expression.
+/// Maximum nesting of parentheses in an expression.
 const DEEPEST: u32 = 32;
 
 /// A position in the tokens.
@@ -18,29 +18,29 @@ impl<'t, 'a> Cursor<'t, 'a> {
         Self { tokens, at: 0 }
     }
 
-    /// Returns the token here.
+    /// Returns the current token.
     pub fn peek(&self) -> Kind<'a> {
         self.ahead(0)
     }
 
-    /// Returns the token `n` further.
+    /// Returns the token `n` positions ahead.
     pub fn ahead(&self, n: usize) -> Kind<'a> {
         self.tokens.get(self.at + n).map_or(Kind::End, |token| token.kind)
     }
 
-    /// Returns the line here.
+    /// Returns the current line.
     pub fn line(&self) -> u32 {
         self.tokens[self.at.min(self.tokens.len() - 1)].line
     }
 
-    /// Takes the token here.
+    /// Takes the current token.
     pub fn next(&mut self) -> Kind<'a> {
         let kind = self.peek();
         self.at = (self.at + 1).min(self.tokens.len() - 1);
         kind
     }
 
-    /// Takes the punctuation `byte` if it is here.
+    /// Takes the punctuation `byte` if it is next.
     pub fn eat(&mut self, byte: u8) -> bool {
         let here = self.peek() == Kind::Punct(byte);
         if here {
@@ -49,7 +49,7 @@ impl<'t, 'a> Cursor<'t, 'a> {
         here
     }
 
-    /// Takes the directive `name` if it is here.
+    /// Takes the directive `name` if it is next.
     pub fn eat_dot(&mut self, name: &str) -> bool {
         let here = self.peek() == Kind::Dot(name);
         if here {
@@ -58,12 +58,12 @@ impl<'t, 'a> Cursor<'t, 'a> {
         here
     }
 
-    /// Takes the punctuation `byte`, which must be here.
+    /// Takes the punctuation `byte`, which must be next.
     pub fn expect(&mut self, byte: u8) -> Result<(), Problem> {
         if self.eat(byte) { Ok(()) } else { Err(self.unexpected(&format!("`{}`", byte as char))) }
     }
 
-    /// Takes a word, which must be here.
+    /// Takes a word, which must be next.
     pub fn word(&mut self) -> Result<&'a str, Problem> {
         match self.peek() {
             Kind::Word(word) => {
@@ -74,7 +74,7 @@ impl<'t, 'a> Cursor<'t, 'a> {
         }
     }
 
-    /// Says what is here instead of `wanted`.
+    /// Returns the error that names the current token instead of `wanted`.
     pub fn unexpected(&self, wanted: &str) -> Problem {
         let found = match self.peek() {
             Kind::Word(word) => format!("`{word}`"),
@@ -92,7 +92,7 @@ impl<'t, 'a> Cursor<'t, 'a> {
         while !matches!(self.next(), Kind::Punct(b';') | Kind::End) {}
     }
 
-    /// Skips what is left of this line.
+    /// Skips the rest of this line.
     pub fn skip_line(&mut self) {
         let line = self.line();
         while self.line() == line && self.peek() != Kind::End {
@@ -120,7 +120,7 @@ impl<'t, 'a> Cursor<'t, 'a> {
         self.binary(0, 0)
     }
 
-    /// Parses an expression and asks for a value in `u32`.
+    /// Parses an expression whose value must fit in `u32`.
     pub fn small(&mut self) -> Result<u32, Problem> {
         let value = self.integer()?;
         u32::try_from(value).map_err(|_| Problem::Syntax(format!("{value} is out of range")))
@@ -144,7 +144,7 @@ impl<'t, 'a> Cursor<'t, 'a> {
         Ok(left)
     }
 
-    /// Returns the operator here: its first character, its length and how tightly it binds.
+    /// Returns the operator here: its first character, its length and its precedence.
     fn operator(&self) -> Option<(u8, usize, u8)> {
         let Kind::Punct(byte) = self.peek() else { return None };
         let twice = self.ahead(1) == Kind::Punct(byte);

@@ -2,7 +2,7 @@
 
 use super::Problem;
 
-/// What a token is.
+/// Kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Kind<'a> {
     /// A name, register, opcode with its modifiers, or label: dots and `::` included.
@@ -26,7 +26,7 @@ pub(crate) enum Kind<'a> {
 /// A token and its line.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Token<'a> {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind<'a>,
     /// Its line, from 1.
     pub line: u32,
@@ -129,7 +129,7 @@ impl<'a> Lexer<'a> {
         &self.text[start..self.at]
     }
 
-    /// Takes a name with the dots and `::` inside it.
+    /// Takes a name, including dots and `::`.
     fn word(&mut self) -> &'a str {
         let start = self.at;
         self.at += 1;

@@ -1,4 +1,4 @@
-//! The loader: PTX text to a [`Module`].
+//! The loader: turns PTX text into a [`Module`].
 
 mod body;
 mod expression;
@@ -14,7 +14,7 @@ use crate::program::Module;
 /// Why a PTX text was not loaded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PtxError {
-    /// The text is not PTX as this loader knows it.
+    /// The text is not valid PTX for this loader.
     #[error("{file}:{line}: {message}")]
     Syntax {
         /// The file.
@@ -36,7 +36,7 @@ pub enum PtxError {
     },
 }
 
-/// What is wrong on a line that the caller knows.
+/// An error on a line that the caller knows.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Problem {
     /// The text is wrong.
@@ -67,13 +67,13 @@ impl Problem {
     }
 }
 
-/// Loads a PTX text; `file` is only used in messages.
+/// Loads a PTX text. `file` is only used in messages.
 ///
 /// # Errors
 ///
-/// Fails at the first line that is not understood.
+/// Fails at the first line that the loader does not understand.
 pub fn load(file: &str, text: &str) -> Result<Module, PtxError> {
-    // A zero byte ends the text that NVRTC hands out.
+    // NVRTC ends its text with a zero byte.
     let text = text.trim_end_matches('\0');
     let place = |(line, problem): (u32, Problem)| problem.at(file, line);
     let tokens = lexer::tokens(text).map_err(place)?;

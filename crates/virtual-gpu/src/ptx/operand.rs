@@ -5,7 +5,7 @@ use super::expression::Cursor;
 use super::lexer::Kind;
 use super::syntax::Operand;
 
-/// Most parts of a vector: 128 are the most that an instruction takes.
+/// Maximum parts of a vector; no instruction takes more than 128.
 const LONGEST: usize = 256;
 
 /// Parses one operand.
@@ -77,7 +77,7 @@ fn scalar<'a>(cursor: &mut Cursor<'_, 'a>) -> Result<Operand<'a>, Problem> {
     }
 }
 
-/// Parses `+4` or `-4` after a name, if it is there.
+/// Parses `+4` or `-4` after a name, if present.
 pub(crate) fn addend(cursor: &mut Cursor<'_, '_>) -> Result<i64, Problem> {
     match cursor.peek() {
         Kind::Punct(b'+') => {

@@ -1,4 +1,4 @@
-//! Parses what stands outside kernels: directives, variables, and the heads of kernels.
+//! Parses everything outside kernel bodies: directives, variables, and the heads of kernels.
 
 use super::Problem;
 use super::body;
@@ -76,7 +76,7 @@ fn skip_section(cursor: &mut Cursor<'_, '_>) -> Result<(), Problem> {
     cursor.skip_braces()
 }
 
-/// Skips a function: kernels cannot call it here, `call` is refused where it stands.
+/// Skips a function. Kernels cannot call it here; `call` itself is refused.
 fn skip_function(cursor: &mut Cursor<'_, '_>) -> Result<(), Problem> {
     loop {
         match cursor.peek() {

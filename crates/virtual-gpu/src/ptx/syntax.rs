@@ -1,4 +1,4 @@
-//! The syntax tree of a PTX text: flat, borrowed from it, with line numbers.
+//! The syntax tree of a PTX text: flat, borrowing from the text, with line numbers.
 
 use crate::program::{Space, Ty};
 
@@ -28,9 +28,9 @@ pub(crate) struct Variable<'a> {
     pub align: u32,
     /// Bytes of one element.
     pub element: u32,
-    /// Elements of one vector (`.v2`: 2) times bytes and dimensions: the whole size. An array without a size has 0.
+    /// Total size in bytes: one element times vector width (`.v2`: 2) and dimensions. 0 for an array without a size.
     pub bytes: u64,
-    /// Bytes of the sub-arrays from the outermost to the innermost, the element last.
+    /// Bytes of the sub-arrays from the outermost to the innermost, then of the element.
     pub strides: Vec<u64>,
     /// Whether it is `.extern`.
     pub is_extern: bool,
@@ -38,7 +38,7 @@ pub(crate) struct Variable<'a> {
     pub initial: Vec<Initial<'a>>,
 }
 
-/// One element of an initialiser: where and what.
+/// One element of an initialiser.
 #[derive(Debug)]
 pub(crate) struct Initial<'a> {
     /// Offset in bytes.
@@ -62,7 +62,7 @@ pub(crate) struct Entry<'a> {
     pub required_block: Option<[u32; 3]>,
     /// `.reqnctapercluster`
     pub required_cluster: Option<[u32; 3]>,
-    /// Its statements, scopes as marks.
+    /// Its statements. Braces mark scopes.
     pub body: Vec<Statement<'a>>,
 }
 
@@ -81,7 +81,7 @@ pub(crate) enum Statement<'a> {
         ty: Ty,
         /// Name or prefix.
         name: &'a str,
-        /// How many, if a range.
+        /// Number of registers, if a range.
         count: Option<u64>,
     },
     /// A variable.

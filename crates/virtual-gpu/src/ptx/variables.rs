@@ -7,10 +7,10 @@ use super::operand::{addend, operand};
 use super::syntax::{Initial, Operand, Variable};
 use crate::program::{Space, Ty};
 
-/// Most bytes of one variable.
+/// Maximum bytes of one variable.
 const LARGEST: u64 = 1 << 30;
 
-/// Returns the state space of a variable that `.name` starts.
+/// Returns the state space of a variable declared with `.name`.
 pub(crate) fn variable_space(name: &str) -> Option<Space> {
     Some(match name {
         "global" => Space::Global,
@@ -49,7 +49,7 @@ pub(crate) fn declared_type(name: &str) -> Option<Ty> {
     })
 }
 
-/// Parses a variable from its space on, its initialiser included.
+/// Parses a variable from its space to the end of its initialiser.
 pub(crate) fn variable<'a>(
     cursor: &mut Cursor<'_, 'a>,
     space: Space,
@@ -64,7 +64,7 @@ pub(crate) fn variable<'a>(
             "align" => align = Some(cursor.small()?),
             "v2" => vector = 2,
             "v4" => vector = 4,
-            // What a pointer parameter points to does not change how it is passed.
+            // The target of a pointer parameter does not affect how it is passed.
             "ptr" => pointer(cursor)?,
             "attribute" => skip_parentheses(cursor)?,
             _ => match declared_type(name) {
@@ -135,7 +135,7 @@ fn dimensions(cursor: &mut Cursor<'_, '_>, element: u64) -> Result<Vec<u64>, Pro
     Ok(strides)
 }
 
-/// Parses what follows `=`: one value, or values in braces, nested as the dimensions are.
+/// Parses an initialiser after `=`: one value, or values in braces, nested like the dimensions.
 fn initialiser<'a>(cursor: &mut Cursor<'_, 'a>, variable: &mut Variable<'a>) -> Result<(), Problem> {
     let mut starts: Vec<u64> = Vec::new();
     let mut at = 0;
@@ -147,7 +147,7 @@ fn initialiser<'a>(cursor: &mut Cursor<'_, 'a>, variable: &mut Variable<'a>) -> 
             starts.push(at);
             continue;
         }
-        // A list that is empty or ends with a comma is closed below.
+        // The code below closes a list that is empty or ends with a comma.
         if starts.is_empty() || cursor.peek() != Kind::Punct(b'}') {
             let value = initial_value(cursor)?;
             variable.initial.push(Initial { offset: at, value });

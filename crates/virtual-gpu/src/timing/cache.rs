@@ -1,20 +1,20 @@
-//! The L1 cache as one block sees it, to tell loads that it serves from those that go to L2.
+//! The L1 cache as one block sees it. It tells loads that hit L1 from loads that go to L2.
 
 /// Bytes of a cache line.
 pub const LINE_BYTES: u64 = 128;
 
-/// Bytes of a sector, which is what a line is filled by.
+/// Bytes of a sector, the unit in which a line is filled.
 pub const SECTOR_BYTES: u64 = 32;
 
-/// Ways of a set. The real number is not published; four keeps strided rows from evicting each other.
+/// Ways of a set. The real number is not published. Four keeps strided rows from evicting each other.
 const WAYS: usize = 4;
 
-/// A sectored cache that starts cold, as L1 does with every launch.
+/// A sectored cache that starts cold, as L1 does at every launch.
 #[derive(Debug, Clone)]
 pub struct Cache {
     /// Line addresses by set, the most recently used first; `u64::MAX` for none.
     lines: Vec<[u64; WAYS]>,
-    /// Which sectors of the line are there, one bit each.
+    /// Sectors of the line that are present, one bit each.
     sectors: Vec<[u8; WAYS]>,
 }
 
@@ -31,7 +31,7 @@ impl Cache {
         self.sectors.fill([0; WAYS]);
     }
 
-    /// Loads the sector at an address and returns whether it was there.
+    /// Loads the sector at an address and returns whether it was present.
     #[inline]
     pub fn load(&mut self, address: u64) -> bool {
         let line = address / LINE_BYTES;

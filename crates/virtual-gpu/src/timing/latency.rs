@@ -1,12 +1,12 @@
-//! What one PTX operation costs a warp: its latency, the pipe it occupies, and its issue slots.
+//! The cost of one PTX operation for a warp: its latency, its pipe and its issue slots.
 //!
-//! The numbers are for the machine instructions that ptxas makes of the operation, not for PTX: moves and packing vanish
-//! in register allocation, a 64-bit addition is a pair with carry, a division is a sequence.
+//! The numbers describe the machine instructions that ptxas generates, not PTX. Moves and packing vanish in register
+//! allocation, a 64-bit addition is a pair with carry, a division is a sequence.
 
 use crate::gpu::{Gpu, Latencies};
 use crate::program::{Binary, Op, Space, Ternary, Ty, Unary};
 
-/// A pipe of an SM partition, which one warp instruction occupies at a time.
+/// A pipe of an SM partition. One warp instruction occupies it at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Pipe {
@@ -18,31 +18,31 @@ pub enum Pipe {
     Half,
     /// Double precision.
     Double,
-    /// The special functions and the conversions that the arithmetic pipes cannot do.
+    /// The special functions, and the conversions that the arithmetic pipes cannot do.
     Mufu,
     /// Loads, stores, shuffles and atomics, on their way to the unit that the four partitions share.
     Lsu,
     /// Tensor core.
     Tensor,
-    /// No pipe but the issue slot: branches, barriers, and what costs nothing.
+    /// No pipe, only the issue slot: branches, barriers and free operations.
     None,
 }
 
 impl Pipe {
-    /// How many pipes there are.
+    /// Number of pipes.
     pub const COUNT: usize = Self::None as usize + 1;
 }
 
-/// What an operation costs one warp on its partition.
+/// Cost of an operation for one warp on its partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cost {
     /// Cycles from the issue until a dependent instruction can issue.
     pub latency: u16,
-    /// The pipe that does it.
+    /// The pipe that executes it.
     pub pipe: Pipe,
-    /// Cycles for which the pipe is taken.
+    /// Cycles for which the pipe is occupied.
     pub occupancy: u8,
-    /// Issue slots, which is the number of machine instructions; 0 for what vanishes.
+    /// Issue slots, one per machine instruction; 0 for an operation that vanishes.
     pub issue: u8,
 }
 
@@ -53,22 +53,22 @@ impl Cost {
         Self { latency, pipe, occupancy, issue }
     }
 
-    /// Repeats the operation `times` in a chain.
+    /// Returns the cost of a chain of `times` such operations.
     const fn chain(self, times: u8) -> Self {
         let Self { latency, pipe, occupancy, issue } = self;
         Self::new(latency * times as u16, pipe, occupancy * times, issue * times)
     }
 }
 
-/// Returns what an operation costs on a GPU, without conflicts and with every access in L1.
+/// Returns the cost of an operation on a GPU, without conflicts and with every access in L1.
 pub fn cost(op: &Op, gpu: &Gpu) -> Cost {
     let at = &gpu.latencies;
     let alu = Cost::new(at.alu, Pipe::Alu, 2, 1);
     match op {
-        // A predicate move is a logic operation; the others are done by renaming.
+        // A predicate move is a logic operation; register renaming does the others.
         Op::Mov { ty: Ty::Pred, .. } => alu,
         Op::Mov { .. } | Op::Pack { wide: true, .. } | Op::Unpack { wide: true, .. } => Cost::FREE,
-        // Halves of a 32-bit register are selected by the instructions that use them, mostly.
+        // Instructions mostly select the halves of their 32-bit operands themselves.
         Op::Unpack { .. } => Cost::FREE,
         Op::Pack { .. } => alu,
         Op::Special { .. } => Cost::new(at.special_register, Pipe::None, 0, 1),
@@ -109,7 +109,7 @@ fn memory_or_control(op: &Op, at: &Latencies) -> Cost {
     }
 }
 
-/// A 64-bit operation is two of its 32-bit ones.
+/// Returns the cost of a 64-bit operation: two of its 32-bit ones.
 fn wide(cost: Cost, ty: Ty) -> Cost {
     if ty.bits() == 64 { cost.chain(2) } else { cost }
 }
@@ -127,7 +127,7 @@ fn compare(ty: Ty, at: &Latencies) -> Cost {
         Ty::F64 => Cost::new(at.double, Pipe::Double, at.double_occupancy, 1),
         _ => Cost::new(at.alu, Pipe::Alu, 2, 1),
     };
-    // A predicate is ready later than a register would be.
+    // A predicate is ready later than a register.
     Cost { latency: cost.latency + at.predicate, ..if ty.is_float() { cost } else { wide(cost, ty) } }
 }
 
@@ -136,7 +136,7 @@ fn special(ty: Ty, fast: bool, at: &Latencies) -> Cost {
     match ty {
         // Newton steps in double precision around a single-precision start.
         Ty::F64 => Cost { latency: at.mufu + 8 * at.double, issue: 12, ..one },
-        // Without `.ftz` subnormal inputs are scaled: a comparison and two multiplications around it.
+        // Without `.ftz`, subnormal inputs are scaled: a comparison and two multiplications.
         _ if fast => one,
         _ => Cost { latency: at.mufu + 2 * at.fma, issue: 3, ..one },
     }
@@ -161,7 +161,7 @@ fn binary(op: Binary, ty: Ty, approx: bool, at: &Latencies) -> Cost {
     let multiply = Cost::new(at.fma, Pipe::Fma, 2, 1);
     match op {
         Binary::Min | Binary::Max => wide(alu, ty),
-        // Of an address: the addition that follows shifts its operand (LEA).
+        // A shift of an address: the following addition shifts its operand (LEA).
         Binary::Shl if ty.bits() == 64 => Cost::FREE,
         Binary::Div if ty.is_float() => {
             let start = special(ty, true, at);
@@ -171,7 +171,7 @@ fn binary(op: Binary, ty: Ty, approx: bool, at: &Latencies) -> Cost {
                 Cost { latency: at.mufu + 6 * at.fma, issue: 10, ..start }
             }
         }
-        // A reciprocal in single precision and corrections; twice as long and more for 64 bits, a call.
+        // A single-precision reciprocal and corrections. For 64 bits it is a call and takes at least twice as long.
         Binary::Div | Binary::Rem if ty.bits() == 64 => Cost::new(6 * at.mufu, Pipe::Mufu, 16, 70),
         Binary::Div | Binary::Rem => Cost::new(2 * at.mufu + 12 * at.alu, Pipe::Mufu, 24, 18),
         _ if ty.is_float() => float(ty, at),

@@ -1,4 +1,4 @@
-//! When the instructions of a warp can issue, and what each of them costs.
+//! When a warp's instructions can issue, and what each costs.
 
 mod cache;
 mod latency;

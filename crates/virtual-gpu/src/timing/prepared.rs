@@ -1,4 +1,4 @@
-//! An instruction as the scoreboard sees it, made once per kernel.
+//! Instructions in the scoreboard's form, prepared once per kernel.
 
 mod merge;
 mod operands;
@@ -7,31 +7,30 @@ use super::latency::{Cost, Pipe, cost};
 use crate::gpu::Gpu;
 use crate::program::{CONSTANT, Kernel, MbarrierOp, NONE, Op, Slot, TRUE, Ty};
 
-/// Most sources of an instruction with its guard: `mma` with 4 + 2 + 4 registers, and a guarded 8-wide store.
+/// Maximum sources of an instruction with its guard: `mma` with 4 + 2 + 4 registers, or a guarded 8-wide store.
 pub const MAX_SOURCES: usize = 12;
 
-/// Most destinations that are kept in place: an 8-wide load.
+/// Maximum destinations stored inline: an 8-wide load.
 pub const MAX_DESTINATIONS: usize = 8;
 
-/// What an instruction does to a warp's time beside its latency.
+/// Effects of an instruction on a warp's time besides its latency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
     /// Nothing.
     Plain,
-    /// Nothing more, but it has destinations beyond those in place.
+    /// Nothing more, but it has more destinations than fit inline.
     Many,
-    /// A backward branch: nothing behind it is moved before it.
+    /// A backward branch: later instructions do not move before it.
     Loop,
     /// Starts an asynchronous copy.
     Copy,
     /// Closes a group of asynchronous copies.
     Commit,
-    /// Waits until at most this many groups are under way.
+    /// Waits until at most this many groups are in flight.
     Wait(u8),
 }
 
-/// Where the registers of a kernel are in the one array of ready times: the 32-bit slots, the 64-bit slots, the
-/// predicates.
+/// Offsets of a kernel's registers in the one array of ready times: 32-bit slots, 64-bit slots, predicates.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Layout {
     wide: u16,
@@ -47,18 +46,18 @@ impl Layout {
         Self { wide, predicates, end: predicates + kernel.predicates }
     }
 
-    /// Returns how many registers there are.
+    /// Returns the number of registers.
     pub fn registers(self) -> usize {
         usize::from(self.end)
     }
 }
 
-/// An instruction reduced to what its time depends on.
+/// An instruction reduced to what determines its time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prepared {
     pub(super) sources: [u16; MAX_SOURCES],
     pub(super) destinations: [u16; MAX_DESTINATIONS],
-    /// Destinations beyond those in place: the accumulator of a `wgmma`.
+    /// Destinations that do not fit inline: the accumulator of a `wgmma`.
     pub(super) more: Box<[u16]>,
     pub(super) source_count: u8,
     pub(super) destination_count: u8,
@@ -84,7 +83,7 @@ impl Prepared {
         lists.operands(&instruction.op);
         if instruction.guard != TRUE {
             lists.source(Ty::Pred, instruction.guard);
-            // Where the guard is false the old value stays, so the instruction waits for it.
+            // The old value stays where the guard is false, so the instruction waits for it.
             let old = lists.destinations.clone();
             lists.sources.extend(old);
         }

@@ -1,30 +1,30 @@
-//! When a warp's instructions could issue, followed along with the execution.
+//! When a warp's instructions could issue, tracked during execution.
 
 use super::latency::Pipe;
 use super::prepared::{Effect, Layout, Prepared};
 
-/// Groups of asynchronous copies whose ends are remembered.
+/// Groups of asynchronous copies whose end times are kept.
 const GROUPS: usize = 8;
 
-/// Two points in time of one warp, in cycles since the block's start.
+/// Two points in time of one warp, in cycles since the start of its block.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Times {
-    /// If every instruction waits for the one before to issue, in the order of the PTX.
+    /// If every instruction waits in PTX order for the previous one to issue.
     pub in_order: u32,
-    /// If instructions only wait for their operands and pipes, within the same pass of a loop and between the same
-    /// barriers: what a perfect compiler's order would give.
+    /// If instructions wait only for their operands and pipes, within one pass of a loop and between the same barriers:
+    /// the order of a perfect compiler.
     pub dataflow: u32,
 }
 
 impl Times {
-    /// Returns the later of each.
+    /// Returns the later time of each kind.
     #[inline]
     #[must_use]
     pub fn max(self, other: Self) -> Self {
         Self { in_order: self.in_order.max(other.in_order), dataflow: self.dataflow.max(other.dataflow) }
     }
 
-    /// Returns both, `cycles` later.
+    /// Returns both times plus `cycles`.
     #[inline]
     #[must_use]
     pub fn after(self, cycles: u32) -> Self {
@@ -32,30 +32,30 @@ impl Times {
     }
 }
 
-/// What a warp took up in all.
+/// Resources that a warp used in total.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Issue slots: machine instructions, as far as PTX tells.
+    /// Issue slots: machine instructions, as estimated from PTX.
     pub issue_slots: u64,
-    /// Cycles for which each [`Pipe`] of its partition was taken.
+    /// Cycles for which each [`Pipe`] of its partition was occupied.
     pub pipe_cycles: [u64; Pipe::COUNT],
 }
 
 /// The ready times of one warp's registers.
 ///
-/// Call [`Scoreboard::issue`] for every instruction that the warp executes; at a block barrier take the maximum of
-/// [`Scoreboard::arrive`] over the warps and give it to [`Scoreboard::barrier`] of each. The warp's time is
-/// [`Scoreboard::now`] after its last instruction; the block's is the latest warp's.
+/// Call [`Scoreboard::issue`] for every instruction that the warp executes. At a block barrier, pass the maximum of
+/// [`Scoreboard::arrive`] over the warps to [`Scoreboard::barrier`] of each. The warp's time is [`Scoreboard::now`]
+/// after its last instruction; the block's time is that of its slowest warp.
 #[derive(Debug, Clone)]
 pub struct Scoreboard {
     ready: Vec<Times>,
-    /// In order: when the pipe is free. Dataflow: cycles for which it is taken since `start.dataflow`.
+    /// In order: when the pipe is free. Dataflow: cycles for which it is occupied since `start.dataflow`.
     pipes: [Times; Pipe::COUNT],
     /// Issue slots since `start.dataflow`.
     issued: u32,
     /// The earliest start of the next instruction.
     start: Times,
-    /// The latest start so far, of those that the dataflow may still overlap.
+    /// The latest start so far among those that the dataflow may still overlap.
     last_start: u32,
     /// The latest end so far.
     end: Times,
@@ -90,9 +90,9 @@ impl Scoreboard {
         *self = Self { ready, ..Self::new(Layout::default()) };
     }
 
-    /// Issues an instruction. `occupied` are dynamic cycles for which its pipe is taken beyond the first: wavefronts of
-    /// shared memory, 128-byte lines of global memory, both less one. `delay` are cycles that only its result waits:
-    /// [`crate::gpu::Latencies::l1_miss`] when a sector was not in L1.
+    /// Issues an instruction. `occupied` is the dynamic cycles for which its pipe is occupied beyond the first:
+    /// wavefronts of shared memory or 128-byte lines of global memory, less one. `delay` is the cycles that delay only
+    /// its result: [`crate::gpu::Latencies::l1_miss`] when a sector missed L1.
     #[inline]
     pub fn issue(&mut self, instruction: &Prepared, occupied: u32, delay: u32) {
         let cost = instruction.cost;
@@ -100,7 +100,7 @@ impl Scoreboard {
         for source in &instruction.sources[..usize::from(instruction.source_count)] {
             start = start.max(self.ready[usize::from(*source)]);
         }
-        // What has no pipe was merged into another access, and so were its wavefronts.
+        // An instruction without a pipe was merged into another access, and so were its wavefronts.
         let occupied = if cost.pipe == Pipe::None { 0 } else { occupied };
         let taken = u32::from(cost.occupancy) + occupied;
         if cost.pipe != Pipe::None {
@@ -148,13 +148,13 @@ impl Scoreboard {
         }
     }
 
-    /// Returns when the dataflow is done with issuing everything so far: the last start, or the busiest pipe's end.
+    /// Returns when the dataflow has issued everything so far: the last start, or the end of the busiest pipe.
     fn drained(&self) -> u32 {
         let busiest = self.pipes.iter().map(|pipe| pipe.dataflow).max().unwrap_or(0).max(self.issued);
         self.last_start.max(self.start.dataflow + busiest)
     }
 
-    /// Lets nothing behind start before what is in front has started.
+    /// Prevents later instructions from starting before all earlier ones have started.
     fn fence(&mut self) {
         self.start.dataflow = self.drained();
         self.totals = self.totals();
@@ -162,28 +162,28 @@ impl Scoreboard {
         self.pipes.iter_mut().for_each(|pipe| pipe.dataflow = 0);
     }
 
-    /// Returns when the warp gets to the barrier that it is at.
+    /// Returns when the warp arrives at its current barrier.
     pub fn arrive(&self) -> Times {
         Times { in_order: self.start.in_order, dataflow: self.drained() }
     }
 
-    /// Continues behind a barrier: the latest arrival of those that wait there, plus [`crate::gpu::Latencies::barrier`].
+    /// Continues after a barrier: at the latest arrival of the waiting warps, plus [`crate::gpu::Latencies::barrier`].
     pub fn barrier(&mut self, at: Times) {
         self.fence();
         self.start = self.start.max(at);
     }
 
-    /// Lets nothing behind start before `until`: the end of copies that another warp began, say.
+    /// Prevents later instructions from starting before `until`, such as the end of another warp's copies.
     pub fn wait(&mut self, until: Times) {
         self.barrier(until);
     }
 
-    /// Returns the end of the asynchronous copies so far, for other warps to [`Scoreboard::wait`] for.
+    /// Returns the end of the asynchronous copies so far, so that other warps can [`Scoreboard::wait`] for it.
     pub fn copies(&self) -> Times {
         self.copies
     }
 
-    /// Returns what the warp took up so far.
+    /// Returns the resources that the warp used so far.
     pub fn totals(&self) -> Totals {
         let mut totals = self.totals;
         totals.issue_slots += u64::from(self.issued);

@@ -1,5 +1,5 @@
-//! An attention problem with a head dimension of 64: operands, a run on the virtual GPU, and the exact answer. Shared by
-//! the tests and the benches.
+//! An attention problem with a head dimension of 64: operands, a run on the virtual GPU, and the exact answer. The
+//! tests and the benches share it.
 
 use half::f16;
 use virtual_gpu::counters::Counters;
@@ -28,7 +28,7 @@ impl Kernel {
         }
     }
 
-    /// Returns the kernel's name, the queries of a block and its dynamic shared memory.
+    /// Returns the kernel's name, the queries per block and its dynamic shared memory.
     fn shape(self) -> (&'static str, u32, u32) {
         match self {
             Self::Scalar => ("attention", 32, 2 * 32 * 64 * 2),
@@ -38,7 +38,7 @@ impl Kernel {
     }
 }
 
-/// Sizes of a problem; `heads` stands for batch times heads.
+/// Sizes of a problem. `heads` is batch times heads.
 #[derive(Debug, Clone, Copy)]
 pub struct Problem {
     pub heads: usize,
@@ -57,11 +57,11 @@ pub struct Prepared {
 }
 
 impl Problem {
-    /// Returns `rows` rows of numbers between -1 and 1 that f16 has exactly.
+    /// Returns `rows` rows of numbers between -1 and 1 that f16 represents exactly.
     fn matrix(rows: usize, seed: u32) -> Vec<f16> {
         let mut state = seed;
         let mut next = || {
-            // Numerical Recipes' generator; the high bits are the good ones.
+            // Numerical Recipes' generator; its high bits are the good ones.
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             f16::from_f32(((state >> 21) as f32 - 1024.0) / 1024.0)
         };
@@ -74,7 +74,7 @@ impl Problem {
         [Self::matrix(queries, 1), Self::matrix(keys, 2), Self::matrix(keys, 3)]
     }
 
-    /// Puts the operands in a GPU's memory; the output counts as uninitialised.
+    /// Copies the operands to a GPU's memory. The output stays uninitialised.
     pub fn prepare(&self, kernel: Kernel) -> Prepared {
         let mut gpu = VirtualGpu::new(Gpu::h200());
         let module = ptx::load("attention.ptx", kernel.text()).expect("the kernel loads");

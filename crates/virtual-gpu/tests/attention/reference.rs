@@ -1,4 +1,4 @@
-//! What attention is, in double precision, and a run to hold against it.
+//! The definition of attention in double precision, and a run to compare with it.
 
 use half::f16;
 use virtual_gpu::Options;
@@ -21,7 +21,7 @@ impl Problem {
         (prepared.output(), counters)
     }
 
-    /// Returns the error of an output against attention in f64, as a part of the answer's norm.
+    /// Returns the error of an output against attention in f64, relative to the answer's norm.
     pub fn relative_error(&self, output: &[f64], causal: bool) -> f64 {
         let [q, k, v] = self.operands();
         let row = |matrix: &[f16], i: usize| -> Vec<f64> { matrix[i * D..][..D].iter().map(|x| x.to_f64()).collect() };

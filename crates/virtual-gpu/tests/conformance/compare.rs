@@ -1,4 +1,4 @@
-//! When an output counts as the same as the recorded one.
+//! When an output counts as equal to the recorded one.
 
 use half::{bf16, f16};
 use serde::Deserialize;
@@ -9,8 +9,7 @@ use serde::Deserialize;
 pub enum Rule {
     /// "exact": the same bits, NaN included.
     Exact(String),
-    /// Floats that differ by little; it is enough to be within one of the bounds. Any NaN is as good as another, and
-    /// the sign of zero counts.
+    /// Floats with small differences. One satisfied bound is enough. All NaN are equal, and the sign of zero counts.
     Close {
         /// Units in the last place.
         #[serde(default)]
@@ -52,7 +51,7 @@ pub fn value(kind: &str, bits: u64) -> Option<f64> {
 }
 
 impl Rule {
-    /// Returns whether `got` is as good as what was recorded.
+    /// Returns whether `got` matches the recorded element.
     pub fn accepts(&self, kind: &str, expected: u64, got: u64) -> bool {
         if expected == got {
             return true;
@@ -68,25 +67,25 @@ impl Rule {
         if wanted.is_nan() || found.is_nan() {
             return wanted.is_nan() && found.is_nan();
         }
-        // The bits differ, so these are zeros of both signs.
+        // The bits differ, so these are zeros of opposite signs.
         if wanted == found {
             return false;
         }
         let distance = order(kind, expected).abs_diff(order(kind, got));
         let difference = (wanted - found).abs();
-        // Nothing is close to infinity but its neighbour.
+        // Only its neighbour is close to infinity.
         let finite = wanted.is_finite() && found.is_finite();
         u128::from(ulp) >= distance || finite && (difference <= abs || difference <= rel * wanted.abs())
     }
 }
 
-/// Returns a float's place in the order of all floats of its type.
+/// Returns a float's position in the order of all floats of its type.
 fn order(kind: &str, bits: u64) -> i128 {
     let sign = 1_u64 << (8 * width(kind) - 1);
     if bits & sign == 0 { i128::from(bits) } else { -i128::from(bits ^ sign) }
 }
 
-/// Shows an element for a message.
+/// Formats an element for a message.
 pub fn show(kind: &str, bits: u64) -> String {
     let digits = 2 * width(kind);
     match value(kind, bits) {

@@ -1,4 +1,4 @@
-//! The counters against what an H200's own counters say of the same kernels (conformance/count.py).
+//! Compares the counters with an H200's own counters for the same kernels (conformance/count.py).
 
 use std::collections::BTreeMap;
 
@@ -25,13 +25,13 @@ fn ours(counters: &Counters) -> [(&'static str, u64); 6] {
     ]
 }
 
-/// Where the two count different things, and why.
+/// Cases where the two count different things, and why.
 fn is_comparable(case: &str, counter: &str) -> bool {
     match case {
         // The machine counts atomics among stores to global memory and among loads from shared memory.
         "memory.ptx/atomics_global" => !counter.starts_with("global_store"),
         "memory.ptx/atomics_shared" => !counter.starts_with("shared"),
-        // ptxas reads constant variables with instructions that are no loads from global memory.
+        // ptxas reads constant variables with instructions that are not loads from global memory.
         "memory.ptx/variables" => !counter.starts_with("global_load"),
         _ => true,
     }

@@ -1,4 +1,4 @@
-//! Runs a case on the virtual GPU, with every check on.
+//! Runs a case on the virtual GPU, with all checks enabled.
 
 use virtual_gpu::counters::Counters;
 use virtual_gpu::gpu::Gpu;
@@ -23,7 +23,7 @@ pub fn run(module: &Module, manifest: &Manifest, case: &Case) -> Result<(Vec<u8>
     for arg in &case.args {
         args.push(match arg {
             Arg::Table(name) => put(&tables::bytes(&manifest.tables, name))?.to_le_bytes().to_vec(),
-            // Always true: it is a mark.
+            // Always true; the value only marks the argument.
             Arg::Out(_) => out.to_le_bytes().to_vec(),
             Arg::U32(number) => number.to_le_bytes().to_vec(),
             Arg::TensorMap(map) => {

@@ -1,4 +1,4 @@
-//! The cases and what a real GPU recorded for them.
+//! The cases and their results recorded on a real GPU.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::compare::{Rule, width};
 use super::tables::{self, Tables};
 
-/// What an output holds before a kernel writes it, unless the case says otherwise; as in record.py.
+/// The contents of an output before a kernel writes it, unless the case says otherwise; as in record.py.
 const UNWRITTEN: u8 = 0xa5;
 
 /// cases.json.
@@ -53,10 +53,10 @@ pub enum Arg {
     TensorMap(Map),
 }
 
-/// A tensor map with zeros outside, of a copy of a table or of the output.
+/// A tensor map of a copy of a table or of the output. Elements outside are zero.
 #[derive(Debug, Deserialize)]
 pub struct Map {
-    /// The table; none for the output.
+    /// The table; None for the output.
     pub table: Option<String>,
     /// Bytes of an element.
     pub element: u32,
@@ -97,7 +97,7 @@ impl Case {
         }
     }
 
-    /// Returns a number for the operands, as record.py makes it.
+    /// Returns a number for the operands, generated as in record.py.
     pub fn fingerprint(&self, tables: &Tables) -> String {
         let mut state = fnv(&self.before(tables), FNV);
         for arg in &self.args {
@@ -129,7 +129,7 @@ struct Entry {
 }
 
 impl Recorded {
-    /// Returns the recorded output of a case, or why there is none that can be used.
+    /// Returns the recorded output of a case, or the reason why none is usable.
     pub fn output(&self, manifest: &Manifest, file: &File, text: &str, case: &Case) -> Result<&[u8], String> {
         let entry = self.cases.get(&format!("{}/{}", file.ptx, case.name)).ok_or("no recorded data")?;
         if entry.ptx != format!("{:016x}", fnv(text.as_bytes(), FNV)) {

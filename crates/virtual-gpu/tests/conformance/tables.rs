@@ -1,4 +1,4 @@
-//! The tables of operands that cases.json describes; `conformance/families/common.py` has the same in Python.
+//! The tables of operands in cases.json; `conformance/families/common.py` has the same in Python.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub enum Part {
     Hex { hex: String },
     /// One column of all `arity`-tuples of the literal values, the last column changing fastest.
     Product { product: String, width: usize, arity: u32, column: u32 },
-    /// Numbers from splitmix64, mapped to a kind of element.
+    /// Numbers from splitmix64, mapped to an element kind.
     Random { random: String, seed: u64, count: usize },
 }
 
@@ -59,7 +59,7 @@ impl SplitMix64 {
     }
 }
 
-/// Returns the bytes of one element made from a random number.
+/// Returns the bytes of one element, made from a random number.
 fn element(kind: &str, x: u64) -> Vec<u8> {
     let small = ((x >> 54) as i64 - 512) as f32 / 512.0;
     let whole = (x >> 60) as i64 - 8;
@@ -87,7 +87,7 @@ fn element(kind: &str, x: u64) -> Vec<u8> {
     }
 }
 
-/// Returns the bits as f16 of a number that f16 has exactly, zero or normal.
+/// Returns the f16 bits of a number that f16 represents exactly, zero or normal.
 fn exact_half(value: f32) -> u64 {
     if value == 0.0 {
         return 0;

@@ -1,4 +1,4 @@
-//! Launches the kernels of tests/kernels, each of which takes the addresses of an input and an output of 128 words.
+//! Launches the kernels of tests/kernels. Each takes the addresses of an input and an output of 128 words.
 
 use virtual_gpu::counters::Counters;
 use virtual_gpu::fault::{Fault, FaultKind, LaunchError};
@@ -8,7 +8,7 @@ use virtual_gpu::{Launch, Loaded, Options, VirtualGpu, ptx};
 /// Bytes of the input and of the output.
 pub const BYTES: u64 = 512;
 
-/// A file of kernels on a GPU with an initialised input and an output that nobody has written.
+/// A file of kernels on a GPU, with an initialised input and an unwritten output.
 pub struct Bench {
     pub gpu: VirtualGpu,
     pub input: u64,
@@ -33,7 +33,7 @@ impl Bench {
         Self { gpu, input, output, options: Options::default(), loaded, text, file: file.to_owned() }
     }
 
-    /// Launches one block of so many threads.
+    /// Launches one block with this many threads.
     pub fn launch(&self, kernel: &str, threads: u32) -> Result<Counters, LaunchError> {
         self.launch_shape(kernel, [1; 3], [threads, 1, 1], [1; 3], 0)
     }
@@ -52,8 +52,8 @@ impl Bench {
         self.gpu.launch(&self.loaded, kernel, &launch, &self.options)
     }
 
-    /// Launches a kernel with a planted fault and returns it, after checking that it names this kernel and one of the
-    /// lines that are marked in it.
+    /// Launches a kernel with a planted fault. Returns the fault after checking that it names this kernel and one of
+    /// its marked lines.
     pub fn fault(&self, kernel: &str, threads: u32) -> Fault {
         let fault = match self.launch(kernel, threads) {
             Err(LaunchError::Fault(fault)) => *fault,
@@ -79,7 +79,7 @@ impl Bench {
         assert_eq!((fault.thread, &fault.kind), ([thread, 0, 0], &kind), "{fault}");
     }
 
-    /// Asserts that a kernel raises nothing.
+    /// Asserts that a kernel causes no fault.
     pub fn clean(&self, kernel: &str, threads: u32) {
         if let Err(error) = self.launch(kernel, threads) {
             panic!("{kernel} of {} is clean, got {error}", self.file);
@@ -98,7 +98,7 @@ impl Bench {
     }
 }
 
-/// Returns the same bounds fault without its detail, which is for people.
+/// Returns the same bounds fault without its detail, which is meant for people.
 pub fn without_detail(fault: &Fault) -> FaultKind {
     match fault.kind.clone() {
         FaultKind::OutOfBounds { access, space, address, bytes, detail } => {

@@ -1,8 +1,8 @@
-//! Approximations: PTX's stated bounds, special values, and the largest error seen.
+//! Approximations: PTX's stated bounds, special values, and the largest errors observed.
 
 use virtual_gpu::numeric::*;
 
-/// Calls `f` with f32 of every exponent and sign, about a million.
+/// Calls `f` with about a million f32 of every exponent and sign.
 fn samples(mut f: impl FnMut(f32)) {
     for bits in (0..u32::MAX).step_by(4093) {
         let x = f32::from_bits(bits);
@@ -145,7 +145,7 @@ fn half_forms_round_the_f32_result() {
         let x = f64::from(f16_to_f32(h));
         assert!((f64::from(f16_to_f32(f16_tanh_approx(h))) - x.tanh()).abs() <= 2f64.powi(-11), "{h:#x}");
         let (result, exact) = (f64::from(f16_to_f32(f16_ex2_approx(h, false))), x.exp2());
-        // PTX: relative error 2^-9.9, subnormal results included as an absolute one.
+        // PTX: relative error 2^-9.9; for subnormal results it is absolute.
         assert!(exact > 65519.0 || (result - exact).abs() <= exact * 2f64.powf(-9.9) + 2f64.powi(-24), "{h:#x}");
     }
     assert_eq!((f16_ex2_approx(0x7e01, false), f16_tanh_approx(0xfe01)), (0x7fff, 0x7fff));
@@ -189,7 +189,7 @@ fn special_values_are_those_of_the_tables() {
     assert!((sin_approx(subnormal, false) / subnormal - 1.0).abs() < 1e-5);
 }
 
-/// Results that differ between reasonable implementations, as an H200 gave them.
+/// Results that differ between reasonable implementations, as returned by an H200.
 #[test]
 fn corners_are_as_measured() {
     assert_eq!((sin_approx(f32::from_bits(1), false), sin_approx(2f32.powi(63), false)), (0.0, 0.0));

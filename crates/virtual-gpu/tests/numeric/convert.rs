@@ -27,7 +27,7 @@ fn value(ty: Ty, bits: u64) -> i128 {
     }
 }
 
-/// What a register holds: 32 bits, extended as the type says, or 64.
+/// The contents of a register: 32 bits, extended according to the type, or 64.
 fn register(ty: Ty, value: i128) -> u64 {
     if ty.bits() == 64 { value as u64 } else { (value as u32).into() }
 }
@@ -41,7 +41,7 @@ fn f32_bits(x: f32) -> u64 {
     x.to_bits().into()
 }
 
-/// A float as `cvt` to an integer rounds it.
+/// Rounds a float as `cvt` to an integer does.
 fn to_integral(x: f64, round: Round) -> f64 {
     match round {
         Round::IntegerNearest => x.round_ties_even(),
@@ -157,7 +157,7 @@ fn nan_to_integers_is_as_the_isa_says() {
     assert_eq!((convert_nan(Ty::F64, Ty::U64), convert_nan(Ty::F64, Ty::U16)), (1 << 63, 0x8000));
 }
 
-/// Operands and results as an H200 gave them.
+/// Operands and results, as returned by an H200.
 #[test]
 fn nan_to_floats_is_as_measured() {
     let (single, double) = (0xffc0_0001, 0xfff8_0000_0000_0001);

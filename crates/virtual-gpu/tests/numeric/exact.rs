@@ -1,10 +1,10 @@
-//! Exact numbers as 128-bit integers of a unit `2^unit`, and rounding by search among all numbers of a format.
+//! Exact numbers as 128-bit integers in units of `2^unit`, rounded by search among all numbers of a format.
 
 use std::cmp::Ordering;
 
 use virtual_gpu::program::Round;
 
-/// Returns finite `x` in units of `2^unit`; `x` must be a multiple of it and fit.
+/// Returns finite `x` in units of `2^unit`. `x` must be a multiple of the unit and fit.
 pub fn scaled(x: f64, unit: i32) -> i128 {
     let bits = x.to_bits();
     let biased = ((bits >> 52) & 0x7ff) as i32;
@@ -32,7 +32,7 @@ pub fn order(value: f64, exact: i128, unit: i32) -> Ordering {
         return if value > 0.0 { Ordering::Greater } else { Ordering::Less };
     }
     if value.abs() < unit_value * 2f64.powi(60) {
-        // Whole units, and what is left, exactly.
+        // Whole units and the exact remainder.
         let whole = (value / unit_value).floor();
         let rest = value - whole * unit_value > 0.0;
         return (whole as i128).cmp(&exact).then(if rest { Ordering::Greater } else { Ordering::Equal });
@@ -40,7 +40,7 @@ pub fn order(value: f64, exact: i128, unit: i32) -> Ordering {
     scaled(value, unit).cmp(&exact)
 }
 
-/// All finite magnitudes of a 16-bit (or smaller) format, ascending, by their bits.
+/// All finite magnitudes of a format of at most 16 bits, ascending by their bits.
 pub struct Table {
     values: Vec<f64>,
 }
@@ -53,8 +53,8 @@ impl Table {
         Self { values }
     }
 
-    /// Rounds the number `compare` describes (its order relative to a magnitude, both positive) and returns the bits;
-    /// beyond the largest, one more than it.
+    /// Rounds a number and returns the bits; on overflow, one more than those of the largest number. `compare` gives
+    /// the number's order relative to a magnitude, both positive.
     pub fn round(&self, negative: bool, round: Round, exceeds: impl Fn(f64) -> Ordering) -> u32 {
         // The first magnitude that is not below the number.
         let above = self.values.partition_point(|&value| exceeds(value) == Ordering::Greater);
@@ -63,7 +63,7 @@ impl Table {
         }
         let below = above - 1;
         let last = self.values.len() - 1;
-        // Past the largest number the next would be as far away as the one before it.
+        // Past the largest number, the next would be as far away as the previous one.
         let next = if above <= last { self.values[above] } else { 2.0 * self.values[last] - self.values[last - 1] };
         let middle = exceeds((self.values[below] + next) / 2.0);
         let up = match round {
@@ -86,7 +86,7 @@ impl Table {
 /// The functions that give the next number up and down.
 pub type Steps<T> = (fn(T) -> T, fn(T) -> T);
 
-/// Checks that `result` is the right rounding of a number to f64 or f32 (`up` and `down` give the neighbours);
+/// Checks that `result` is the correct rounding of a number to f64 or f32. `up` and `down` return the neighbours;
 /// `order` is a value's order relative to the exact number.
 pub fn assert_rounded<T: Copy + Into<f64> + std::fmt::Debug>(
     result: T,

@@ -13,7 +13,7 @@ const F64_STEPS: Steps<f64> = (f64::next_up, f64::next_down);
 /// f32 of any sign whose exponent is in the range.
 fn f32_in(exponents: std::ops::Range<i32>) -> impl Strategy<Value = f32> {
     (any::<bool>(), exponents, 0..0x80_0000_u32, 0..4_u32).prop_map(|(negative, exponent, fraction, shape)| {
-        // Sparse fractions make exact results, which must not be moved.
+        // Sparse fractions make exact results, which must stay unchanged.
         let fraction = if shape == 0 { fraction & 0x70_0000 } else { fraction };
         f32::from_bits((u32::from(negative) << 31) | (((exponent + 127) as u32) << 23) | fraction)
     })
@@ -58,7 +58,7 @@ proptest! {
     #[test]
     fn f32_quotients_and_roots_are_rounded_as_said(a in f32_in(-10..10), b in f32_in(-10..10)) {
         for round in DIRECTED {
-            // v against a / b is v * b against a, turned around if b is negative.
+            // Comparing v with a / b means comparing v * b with a, reversed if b is negative.
             let quotient = |v: f64| {
                 let order = (scaled(v, -50) * scaled(b.into(), -33)).cmp(&scaled(a.into(), -83));
                 if b < 0.0 { order.reverse() } else { order }

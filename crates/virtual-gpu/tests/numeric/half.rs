@@ -13,7 +13,7 @@ const ROUNDS: [Round; 5] = [Round::Nearest, Round::NearestAway, Round::Zero, Rou
 pub static F16: LazyLock<Table> = LazyLock::new(|| Table::new(0x7bff, |h| small_float(h, 10, 15)));
 pub static BF16: LazyLock<Table> = LazyLock::new(|| Table::new(0x7f7f, |h| small_float(h, 7, 127)));
 
-/// Returns the value of a finite magnitude by the definition of its format.
+/// Returns the value of a finite magnitude, by the definition of its format.
 pub fn small_float(bits: u32, fraction_bits: i32, bias: i32) -> f64 {
     let fraction = f64::from(bits & ((1 << fraction_bits) - 1)) / f64::from(1 << fraction_bits);
     let exponent = (bits >> fraction_bits) as i32;
@@ -39,7 +39,7 @@ fn every_f16_and_bf16_widens_and_comes_back() {
     }
 }
 
-/// Calls `f` with every half's value, the middle to the next one, and their neighbours in f32, of both signs.
+/// Calls `f` with every half's value, the midpoint to the next one, and their f32 neighbours, with both signs.
 fn around_every_half(infinity: u32, widen: fn(u32) -> f32, mut f: impl FnMut(f32)) {
     for h in 0..infinity {
         let value = widen(h);
@@ -81,7 +81,7 @@ fn f32_rounds_to_bf16_in_every_mode() {
 
 #[test]
 fn f64_rounds_to_f16_only_once() {
-    // Just above the middle: through f32 it would be the middle, and go down to even.
+    // Just above the midpoint. Through f32 it would become the midpoint and round down to even.
     let x = 1.0 + 2f64.powi(-11) + 2f64.powi(-40);
     assert_eq!(f64_to_f16(x, Round::Nearest), 0x3c01);
     assert_eq!(f64_to_f16(f64::NAN, Round::Nearest), 0x7fff);
@@ -116,7 +116,7 @@ fn f16_fma_reference(a: u32, b: u32, c: u32) -> u32 {
         return f32_to_f16((x * y + z) as f32);
     }
     let zero_sign = if (x * y + z).is_sign_negative() { 0x8000 } else { 0 };
-    // Middles of subnormals are multiples of 2^-25, products of 2^-48.
+    // Midpoints of subnormals are multiples of 2^-25, products of 2^-48.
     nearest(&F16, scaled(x, -24) * scaled(y, -24) + scaled(z, -48), -48, zero_sign)
 }
 
@@ -155,7 +155,7 @@ proptest! {
         let [x, y] = [a, b].map(|h| scaled(bf16_to_f32(h).into(), -80));
         let z = scaled(bf16_to_f32(c).into(), -160);
         let negative = bf16_fma(a, b, c, false, false, false) & 0x8000;
-        // Only the magnitude of what rounds to zero is of interest here.
+        // Only the magnitude matters here for values that round to zero.
         prop_assert_eq!(bf16_fma(a, b, c, false, false, false), nearest(&BF16, x * y + z, -160, negative));
         let product = nearest(&BF16, x * y, -160, 0);
         prop_assert_eq!(bf16_mul(a, b, false, false, false), product);

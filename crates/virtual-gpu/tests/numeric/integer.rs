@@ -7,8 +7,8 @@ fn bit(x: u64, i: u32) -> u64 {
     (x >> i) & 1
 }
 
-/// A position or length of a bit field. The ISA's pseudocode takes the low 8 bits; for 64 bits, which the machine puts
-/// together from other instructions, an H200 was seen to clamp instead.
+/// A position or length of a bit field. The ISA's pseudocode takes the low 8 bits. For 64 bits, the machine combines
+/// other instructions, and an H200 was observed to clamp instead.
 fn field(number: u32, width: u32) -> u32 {
     if width == 64 { number.min(255) } else { number & 0xff }
 }
@@ -30,7 +30,7 @@ fn bfi_reference(a: u64, b: u64, pos: u32, len: u32, width: u32) -> u64 {
     f
 }
 
-/// Counts at and around the widths, and any.
+/// Counts at and around the widths, and any others.
 fn count() -> impl Strategy<Value = u32> {
     prop_oneof![0..70_u32, 250..260_u32, any::<u32>()]
 }
@@ -101,7 +101,7 @@ proptest! {
 
     #[test]
     fn wide_products(a in any::<u64>(), b in any::<u64>(), c in any::<u64>()) {
-        // By halves, as at school.
+        // By halves, as in long multiplication.
         let [(a1, a0), (b1, b0)] = [a, b].map(|x| (x >> 32, x & 0xffff_ffff));
         let middle = ((a0 * b0) >> 32) + ((a1 * b0) & 0xffff_ffff) + ((a0 * b1) & 0xffff_ffff);
         let high = a1 * b1 + ((a1 * b0) >> 32) + ((a0 * b1) >> 32) + (middle >> 32);

@@ -1,4 +1,4 @@
-//! Matrix fragments against plain products, with the layouts as PTX ISA 9.7.14.5 writes them out.
+//! Matrix fragments against plain products, with the layouts written out in PTX ISA 9.7.14.5.
 
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -7,7 +7,7 @@ use virtual_gpu::numeric::*;
 
 type Matrix = Vec<Vec<f64>>;
 
-/// Where elements of a fragment are: (row, column) of element `i` of a lane.
+/// Positions of a fragment's elements: (row, column) of element `i` of a lane.
 type Layout = fn(usize, usize) -> (usize, usize);
 
 /// C and D of m16n8: `row = groupID (+ 8 for c2, c3)`, `col = threadID_in_group * 2 + (i & 1)`.
@@ -71,15 +71,15 @@ fn assert_close(result: &Matrix, expected: &Matrix, bound: f64) {
     }
 }
 
-/// Numbers that every format holds: multiples of 1/8 of at most 7 bits.
+/// Numbers that every format represents exactly: multiples of 1/8 of at most 7 bits.
 fn operands(m: usize, k: usize) -> (Matrix, Matrix, Matrix) {
     let values = random(-63..64_i32, (m + 8) * k + m * 8);
     let values: Vec<f64> = values.into_iter().map(|x| f64::from(x) / 8.0).collect();
     (matrix(&values[..m * k], k), matrix(&values[m * k..(m + 8) * k], 8), matrix(&values[(m + 8) * k..], 8))
 }
 
-/// A of 16-bit elements: `row = groupID` for a0, a1, a4, a5, else `groupID + 8`; `col = threadID_in_group * 2 + (i & 1)`,
-/// and 8 more from a4 on.
+/// A of 16-bit elements: `row = groupID` for a0, a1, a4, a5, else `groupID + 8`; `col = threadID_in_group * 2 + (i &
+/// 1)`, and 8 more from a4 on.
 const A16: Layout = |lane, i| {
     let row = lane / 4 + if i < 2 || (4..6).contains(&i) { 0 } else { 8 };
     (row, (lane % 4) * 2 + (i & 1) + if i < 4 { 0 } else { 8 })
@@ -128,7 +128,8 @@ fn products_of_halves_with_half_accumulators() {
 fn products_of_tf32() {
     // Low bits that must not count.
     let narrow = |x: f64| f32_bits(x) | 0x1abc;
-    // a0: (groupID, threadID_in_group), a1: row + 8, a2 and a3: column + 4; b0: (threadID_in_group, groupID), b1: row + 4.
+    // a0: (groupID, threadID_in_group), a1: row + 8, a2 and a3: column + 4; b0: (threadID_in_group, groupID), b1: row +
+    // 4.
     let a_layout: Layout = |lane, i| (lane / 4 + 8 * (i & 1), lane % 4 + 4 * (i / 2));
     let b_layout: Layout = |lane, i| (lane % 4 + 4 * i, lane / 4);
     let (a, b, c) = operands(16, 8);

@@ -2,7 +2,7 @@
 
 use virtual_gpu::numeric::*;
 
-/// One row of A, one column of B, C and what an H200 made of them with m16n8k16.
+/// One row of A, one column of B, C, and an H200's result with m16n8k16.
 struct Measured {
     a: [u32; 16],
     b: [u32; 16],
@@ -61,7 +61,7 @@ const MEASURED: [Measured; 4] = [
     },
 ];
 
-/// Multiplies with the same row, column and C everywhere, and returns the result if it is the same everywhere.
+/// Multiplies with the same row, column and C everywhere. Returns the result if it is the same everywhere.
 fn uniform(a: &[u32; 16], b: &[u32; 16], c: u32) -> u32 {
     // Lane 4 g + t holds k = 2 t and 2 t + 1, and 8 more in the upper registers.
     let pairs = |halves: &[u32; 16], offset: usize| -> Lanes {

@@ -11,7 +11,7 @@ mod mma_hopper;
 
 use proptest::test_runner::Config;
 
-/// How many cases each property is tested with.
+/// Number of cases per property.
 fn cases() -> Config {
     Config { cases: 20_000, ..Config::default() }
 }

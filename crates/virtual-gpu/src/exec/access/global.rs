@@ -1,4 +1,4 @@
-//! Global memory: bounds by allocation, what was written, sectors and lines.
+//! Global memory: bounds by allocation, written bytes, sectors and lines.
 
 use super::{Width, first_misaligned, misaligned, shift_down};
 use crate::counters::Traffic;
@@ -9,7 +9,7 @@ use crate::exec::trouble::{Step, Trouble};
 use crate::fault::{Access, FaultKind};
 use crate::memory::global::{Allocation, Place};
 
-/// Finds the allocation of the first lane of `mask` and the lanes that are in it too.
+/// Finds the allocation of the first lane of `mask` and the lanes that are also in it.
 #[inline(always)]
 pub(crate) fn group<'g>(
     env: &mut Env<'g>,
@@ -123,7 +123,8 @@ fn touch(allocation: &Allocation, at: &W64, mask: u32) {
     }
 }
 
-/// Counts the 32-byte sectors of one access and how many its bytes would fill; notes the lines that keep the pipe busy.
+/// Counts the 32-byte sectors of one access and the sectors that its bytes would fill. Records the lines that occupy
+/// the pipe.
 pub(crate) fn count(tally: &mut Tally, at: &W64, mask: u32, bytes: u32) -> Traffic {
     let asked = u64::from(mask.count_ones()) * u64::from(bytes);
     let sectors = distinct(at, mask, 5);
@@ -131,7 +132,7 @@ pub(crate) fn count(tally: &mut Tally, at: &W64, mask: u32, bytes: u32) -> Traff
     Traffic { requests: 1, units: sectors, ideal_units: sectors.min(asked.div_ceil(32)), bytes: asked }
 }
 
-/// Counts distinct addresses without their low `shift` bits.
+/// Counts distinct addresses, ignoring their low `shift` bits.
 fn distinct(at: &W64, mask: u32, shift: u32) -> u64 {
     let (mut distinct, mut ordered, mut last) = (0, true, None);
     for lane in lanes_of(mask) {

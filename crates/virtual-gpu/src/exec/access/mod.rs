@@ -1,4 +1,4 @@
-//! Loads and stores: from the lanes' addresses to the bytes, with every check on the way.
+//! Loads and stores: from the lanes' addresses to the bytes, with every check.
 
 mod banks;
 mod global;
@@ -16,15 +16,15 @@ use super::warp::Warp;
 use crate::fault::{Access, FaultKind};
 use crate::program::{Address, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, Slot, Space, Ty};
 
-/// Most words that a lane loads or stores at once: 32 bytes.
+/// Maximum words that a lane loads or stores at once: 32 bytes.
 pub(crate) const MAX_WORDS: usize = 8;
 
-/// Bytes that each lane moves.
+/// Size of each lane's access.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Width {
     /// Bytes of a lane, all elements.
     pub bytes: u32,
-    /// 32-bit words that they fill; 1 for less than a word.
+    /// 32-bit words that these bytes fill; 1 for less than a word.
     pub words: usize,
 }
 
@@ -32,7 +32,7 @@ impl Width {
     #[inline(always)]
     pub fn of(ty: Ty, count: u8) -> Self {
         let bytes = ty.bytes() * u32::from(count);
-        // Two or four elements of less than a word are packed in memory and spread over slots in registers.
+        // Two or four elements smaller than a word are packed in memory and spread over slots in registers.
         Self { bytes, words: bytes.div_ceil(4) as usize }
     }
 }
@@ -63,7 +63,7 @@ pub(crate) fn load(
 ) -> Step<()> {
     let at = addresses(warp, env, address);
     let width = Width::of(ty, count);
-    // Most loads are of one word, and clearing eight takes longer than the load.
+    // Most loads are one word, and clearing eight takes longer than the load.
     if width.words == 1 {
         let mut words = [W32::splat(0); 1];
         read(warp, env, space, &at, mask, width, &mut words)?;
@@ -76,7 +76,7 @@ pub(crate) fn load(
     Ok(())
 }
 
-/// Puts loaded words into destination slots, extending narrow elements.
+/// Writes loaded words to destination slots, extending narrow elements.
 #[inline(always)]
 fn spread(warp: &mut Warp, ty: Ty, count: u8, d: &[Slot; 8], words: &[W32], mask: u32) {
     for element in 0..usize::from(count) {
@@ -187,7 +187,7 @@ fn read_generic(
     Ok(())
 }
 
-/// Splits generic addresses by the window that they are in; addresses become relative to it.
+/// Splits generic addresses by window and makes them relative to their window.
 fn windows(space: Space, at: &W64, mask: u32) -> impl Iterator<Item = (Space, u32, W64)> {
     let bases = [
         (Space::Shared, SHARED_WINDOW),
@@ -271,7 +271,7 @@ fn misaligned(lane: usize, access: Access, space: &'static str, at: &W64, bytes:
     Trouble::at(lane, FaultKind::Misaligned { access, space, address: at.0[lane], bytes })
 }
 
-/// Moves what is less than a word, at its place in the word, to the low end.
+/// Moves a value smaller than a word from its place in the word to the low end.
 #[inline(always)]
 fn shift_down(word: &mut W32, offsets: &W32, width: Width, mask: u32) {
     if width.bytes < 4 {

@@ -59,7 +59,7 @@ pub(super) fn write(warp: &mut Warp, env: &mut Env<'_>, at: &W64, mask: u32, wid
             } else {
                 *to = words[word].0[lane];
             }
-            // Kept per word: a compiler that stores a byte of a local array stores the others too.
+            // Tracked per word: a compiler that stores one byte of a local array stores the others too.
             warp.local_written[index + word] |= 1 << lane;
         }
     }
@@ -67,7 +67,7 @@ pub(super) fn write(warp: &mut Warp, env: &mut Env<'_>, at: &W64, mask: u32, wid
     Ok(())
 }
 
-/// Local memory is interleaved by lane: the same word of all lanes is one line of 128 bytes.
+/// Local memory is interleaved by lane, so the same word of all lanes is one line of 128 bytes.
 fn count_local(env: &mut Env<'_>, mask: u32, width: Width) {
     if env.run.options.counters {
         let bytes = u64::from(mask.count_ones()) * u64::from(width.bytes);

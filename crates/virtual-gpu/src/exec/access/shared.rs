@@ -8,10 +8,10 @@ use crate::exec::trouble::{Step, Trouble};
 use crate::fault::{Access, FaultKind};
 use crate::memory::proxies::Moment;
 
-/// Returns the block that the shared address of the first lane of `mask` means, and the lanes whose addresses are in it, too.
+/// Returns the block that owns the first lane's shared address, and the lanes of `mask` whose addresses it also owns.
 #[inline(always)]
 fn block_of(env: &Env<'_>, at: &W64, mask: u32) -> (usize, u32) {
-    // Without a cluster there is no other block that an address could mean.
+    // Without a cluster, an address cannot belong to another block.
     if env.memories.len() == 1 {
         return (env.rank, mask);
     }
@@ -54,7 +54,7 @@ pub(crate) fn offsets_of(env: &Env<'_>, rank: usize, at: &W64, mask: u32, bytes:
     Ok(w32!(lane => within(if mask >> lane & 1 == 1 { at.0[lane] } else { first }) as u32))
 }
 
-/// Loads a word per lane; lanes that all ask for the same get it at once.
+/// Loads a word per lane. If all lanes request the same word, it is read once.
 #[inline(always)]
 fn gather(offsets: &W32, plus: u32, load: impl Fn(u32) -> u32) -> W32 {
     let first = offsets.0[0];
@@ -132,7 +132,7 @@ pub(super) fn write(warp: u32, env: &mut Env<'_>, at: &W64, mask: u32, width: Wi
     Ok(())
 }
 
-/// Looks for what the asynchronous proxy was not told of before it reads the block's own memory.
+/// Checks for missing proxy fences before the asynchronous proxy reads the block's own memory.
 #[inline(never)]
 fn check_proxy((warp, asked): (u32, Moment), env: &mut Env<'_>, offsets: &W32, mask: u32, bytes: u32) -> Step<()> {
     let Some(proxies) = &mut env.memories[env.rank].proxies else { return Ok(()) };
@@ -145,7 +145,8 @@ fn check_proxy((warp, asked): (u32, Moment), env: &mut Env<'_>, offsets: &W32, m
     Ok(())
 }
 
-/// Notes a store that the asynchronous proxy has to be told of, or that it made itself. Of those of other blocks nothing is kept.
+/// Records a store that needs a proxy fence, or one that the asynchronous proxy made. Stores to other blocks are not
+/// recorded.
 #[inline(always)]
 fn note_proxy(warp: u32, env: &mut Env<'_>, rank: usize, offsets: &W32, mask: u32, bytes: u32) {
     let (own, asynchronous) = (rank == env.rank, env.asynchronous);
@@ -159,7 +160,7 @@ fn note_proxy(warp: u32, env: &mut Env<'_>, rank: usize, offsets: &W32, mask: u3
     }
 }
 
-/// Looks for races and uninitialised reads in an access to shared memory. Races are only kept within a block.
+/// Checks an access to shared memory for races and uninitialised reads. Races are only detected within a block.
 #[inline(never)]
 pub(crate) fn check(
     warp: u32,
@@ -176,7 +177,7 @@ pub(crate) fn check(
     let mut last = None;
     for lane in lanes_of(mask) {
         let offset = offsets.0[lane];
-        // Broadcasts are common, and the second lane's check would say the same.
+        // Broadcasts are common, and the second lane's check would have the same result.
         if last == Some(offset) {
             continue;
         }

@@ -8,7 +8,7 @@ use crate::ptx::Problem;
 use crate::ptx::syntax::Operand;
 
 impl Lowerer<'_> {
-    /// Lowers arithmetic; returns whether the opcode is of this group.
+    /// Lowers arithmetic. Returns whether the opcode is of this group.
     pub(super) fn arithmetic(&mut self, opcode: &mut Opcode<'_>, operands: &[Operand<'_>]) -> Result<bool, Problem> {
         match opcode.name {
             "add" | "sub" | "addc" | "subc" => self.add(opcode, operands)?,
@@ -37,7 +37,7 @@ impl Lowerer<'_> {
         Ok(true)
     }
 
-    /// Lowers `and`, `or`, `xor`, `not` of integers; those of predicates are comparisons' companions.
+    /// Lowers `and`, `or`, `xor`, `not` of integers. Those of predicates are lowered with the comparisons.
     fn logic(&mut self, opcode: &mut Opcode<'_>, operands: &[Operand<'_>]) -> Result<bool, Problem> {
         let op = match opcode.name {
             "and" => Binary::And,

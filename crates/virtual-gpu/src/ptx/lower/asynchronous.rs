@@ -8,7 +8,7 @@ use crate::ptx::Problem;
 use crate::ptx::syntax::Operand;
 
 impl Lowerer<'_> {
-    /// Lowers asynchronous copies and what they complete on; returns whether the opcode is of this group.
+    /// Lowers asynchronous copies and their completion mechanisms. Returns whether the opcode is of this group.
     pub(super) fn asynchronous(&mut self, opcode: &mut Opcode<'_>, operands: &[Operand<'_>]) -> Result<bool, Problem> {
         let name = opcode.name;
         match name {
@@ -102,7 +102,7 @@ impl Lowerer<'_> {
         Ok(())
     }
 
-    /// Lowers the operands of an arrival, which may give its state to `_` or to nobody.
+    /// Lowers the operands of an arrival. Its state may go to `_` or be left out.
     fn arrive(&mut self, drop: bool, has_tx: bool, operands: &[Operand<'_>]) -> Result<(MbarrierOp, usize), Problem> {
         let first = operands.first().ok_or("operands expected")?;
         let at = usize::from(!matches!(first, Operand::Address(..)));

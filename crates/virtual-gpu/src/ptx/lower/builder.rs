@@ -1,4 +1,4 @@
-//! A kernel that is being lowered: builds its instructions over virtual registers.
+//! Builds the instructions of a kernel over virtual registers.
 
 use std::collections::HashMap;
 
@@ -9,11 +9,11 @@ use crate::program::visit::{File, Role};
 use crate::program::{AT_EXIT, CONSTANT, Constant, Instruction, Op, Slot, TRUE, Ty};
 use crate::ptx::Problem;
 
-/// Most bytes of shared memory or of local memory per thread that a kernel may declare: what CUDA gives a thread (CUDA C++
-/// programming guide, technical specifications), and more shared memory than any GPU has.
+/// Maximum bytes of shared memory, or of local memory per thread, that a kernel may declare. CUDA allows a thread this
+/// much local memory (CUDA C++ programming guide, technical specifications), and no GPU has as much shared memory.
 const MOST_BYTES: u64 = 512 << 10;
 
-/// Constants of one file, each once.
+/// Deduplicated constants of one file.
 #[derive(Debug, Default)]
 pub(super) struct Constants {
     pub(super) list: Vec<Constant>,
@@ -39,14 +39,14 @@ impl Constants {
 /// A kernel that is being lowered.
 pub(super) struct Lowerer<'a> {
     pub(super) scopes: Scopes<'a>,
-    /// Constants of the 32-bit and of the 64-bit file.
+    /// Constants of the 32-bit and the 64-bit file.
     pub(super) constants: [Constants; 2],
     pub(super) draft: Draft,
-    /// Registers of the instruction that is being built.
+    /// Registers of the current instruction.
     pub(super) pool: Vec<u32>,
     pub(super) guard: Option<(Register, bool)>,
     pub(super) line: u32,
-    /// The carry flag, once it is used.
+    /// The carry flag, once used.
     pub(super) carry: Option<Register>,
     pub(super) labels: HashMap<(u32, &'a str), u32>,
     /// Instruction index of each label.
@@ -62,7 +62,7 @@ pub(super) struct Lowerer<'a> {
 }
 
 impl<'a> Lowerer<'a> {
-    /// Starts a kernel of a text with these variables.
+    /// Starts a kernel; `variables` are those of its text.
     pub(super) fn new(variables: &'a Variables<'a>) -> Self {
         Self {
             scopes: Scopes::new(&variables.symbols),
@@ -84,7 +84,7 @@ impl<'a> Lowerer<'a> {
         }
     }
 
-    /// Returns the offset of a shared variable of the module; only those that a kernel names are part of it.
+    /// Returns the offset of a shared variable of the module. A kernel holds only the variables that it names.
     pub(super) fn module_shared(&mut self, index: u32) -> Result<u32, Problem> {
         if let Some(&offset) = self.placed_shared.get(&index) {
             return Ok(offset);
@@ -120,7 +120,7 @@ impl<'a> Lowerer<'a> {
         self.operand_of(register)
     }
 
-    /// Makes up a register that is read only right behind where it is written.
+    /// Makes a temporary register that is read only right after it is written.
     pub(super) fn temporary(&mut self, ty: Ty) -> Register {
         let register = self.new_register(ty);
         self.draft.temporaries.insert(register.id);
@@ -132,23 +132,23 @@ impl<'a> Lowerer<'a> {
         Register { id: self.draft.files.len() as u32 - 1, ty }
     }
 
-    /// Adds a register to the instruction that is being built.
+    /// Adds a register to the current instruction.
     pub(super) fn operand_of(&mut self, register: Register) -> Slot {
         self.pool.push(register.id);
         self.pool.len() as Slot - 1
     }
 
-    /// Takes the instruction that is being built out of the way.
+    /// Suspends the current instruction.
     pub(super) fn suspend(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.pool)
     }
 
-    /// Goes on with an instruction that was suspended.
+    /// Resumes a suspended instruction.
     pub(super) fn resume(&mut self, pool: Vec<u32>) {
         self.pool = pool;
     }
 
-    /// Appends the instruction that was built.
+    /// Appends the current instruction.
     pub(super) fn emit(&mut self, mut op: Op) {
         if op.writes_early() {
             self.separate(&mut op);
@@ -167,8 +167,8 @@ impl<'a> Lowerer<'a> {
         });
     }
 
-    /// Copies sources that are also destinations, where an operation must not have that. C and D of an `mma` may be the
-    /// same: the whole of C is read first.
+    /// Copies sources that are also destinations, for operations that forbid it. C and D of an `mma` may be the same,
+    /// because C is read completely first.
     fn separate(&mut self, op: &mut Op) {
         let mut accesses = Vec::new();
         op.visit_operands(&mut |slot, file, role| {

@@ -9,7 +9,7 @@ use crate::program::{Address, AtomOp, BulkOp, BulkTensor, NONE, Op, Slot, Space,
 use crate::ptx::Problem;
 use crate::ptx::syntax::Operand;
 
-/// Which way a copy goes.
+/// Direction of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
     GlobalToShared,
@@ -119,7 +119,7 @@ impl Lowerer<'_> {
         if reduces && way != Way::SharedToGlobal {
             return Err(opcode.unsupported());
         }
-        // What is left is another mode (im2col, gather).
+        // The remaining modifiers select another mode (im2col, gather).
         opcode.finish()?;
         let none = self.no_address();
         let mut copy = BulkTensor {
@@ -166,13 +166,13 @@ impl Lowerer<'_> {
         }
     }
 
-    /// Returns the address of an operand that is absent.
+    /// Returns the address of an absent operand.
     pub(super) fn no_address(&self) -> Address {
         Address { base: NONE, wide: false, offset: 0 }
     }
 }
 
-/// Takes the modifiers that say between which spaces a copy goes: the first is the destination.
+/// Takes the modifiers that name the spaces of a copy, destination first.
 fn way(opcode: &mut Opcode<'_>) -> Result<Way, Problem> {
     if opcode.take("prefetch") {
         return if opcode.take("L2") && opcode.take("global") { Ok(Way::Prefetch) } else { Err(opcode.unsupported()) };

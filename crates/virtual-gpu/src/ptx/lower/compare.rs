@@ -8,7 +8,7 @@ use crate::program::{Binary, Bool, Cmp, Constant, Mods, NONE, Op, Slot, TRUE, Ty
 use crate::ptx::Problem;
 use crate::ptx::syntax::Operand;
 
-/// What `setp` and `set` have in common.
+/// The common part of `setp` and `set`.
 struct Comparison {
     cmp: Cmp,
     combine: Option<Bool>,
@@ -16,7 +16,7 @@ struct Comparison {
 }
 
 impl Lowerer<'_> {
-    /// Lowers comparisons and selections; returns whether the opcode is of this group.
+    /// Lowers comparisons and selections. Returns whether the opcode is of this group.
     pub(super) fn compare(&mut self, opcode: &mut Opcode<'_>, operands: &[Operand<'_>]) -> Result<bool, Problem> {
         match opcode.name {
             "setp" => self.setp(opcode, operands)?,
@@ -84,7 +84,7 @@ impl Lowerer<'_> {
         Ok(())
     }
 
-    /// Lowers `testp`, which is one comparison, of the absolute value for infinities.
+    /// Lowers `testp`, which is one comparison; for infinities, of the absolute value.
     fn testp(&mut self, opcode: &mut Opcode<'_>, operands: &[Operand<'_>]) -> Result<(), Problem> {
         let (cmp, of_infinity) = opcode.need(|part| {
             Some(match part {
@@ -116,7 +116,7 @@ impl Lowerer<'_> {
         Ok(())
     }
 
-    /// Lowers `and.pred` and its like.
+    /// Lowers `and.pred` and similar operations.
     pub(super) fn predicates(&mut self, op: Binary, operands: &[Operand<'_>]) -> Result<(), Problem> {
         let [d, a, b] = exactly(operands)?;
         let (d, a, b) = (self.write(d, Ty::Pred)?, self.read(a, Ty::Pred)?, self.read(b, Ty::Pred)?);
@@ -138,7 +138,7 @@ impl Lowerer<'_> {
     }
 }
 
-/// Splits off the predicate that a comparison with a boolean operation ends with.
+/// Splits off the final predicate of a comparison with a boolean operation.
 fn third<'o, 'a>(
     operands: &'o [Operand<'a>],
     combine: Option<Bool>,
@@ -157,7 +157,7 @@ fn is_unsigned(ty: Ty) -> bool {
 fn comparison(opcode: &mut Opcode<'_>) -> Result<Comparison, Problem> {
     let name = opcode.next().unwrap_or_default();
     let cmp = cmp(name).ok_or_else(|| opcode.unsupported())?;
-    // The comparisons of unsigned numbers are told apart by the type alone from here on.
+    // From here on, only the type distinguishes comparisons of unsigned numbers.
     if matches!(name, "lo" | "ls" | "hi" | "hs") && !opcode.peek_type().is_some_and(is_unsigned) {
         return Err(opcode.unsupported());
     }

@@ -8,7 +8,7 @@ use crate::ptx::Problem;
 use crate::ptx::syntax::Operand;
 
 impl Lowerer<'_> {
-    /// Lowers control flow; returns whether the opcode is of this group.
+    /// Lowers control flow. Returns whether the opcode is of this group.
     pub(super) fn control(&mut self, opcode: &mut Opcode<'_>, operands: &[Operand<'_>]) -> Result<bool, Problem> {
         let name = opcode.name;
         match name {

@@ -21,7 +21,7 @@ impl Lowerer<'_> {
             return Err(opcode.unsupported());
         }
         mods.sat |= finite;
-        // What is left changes the result (`.rs`, `.scaled`, `.pack`).
+        // The remaining modifiers change the result (`.rs`, `.scaled`, `.pack`).
         opcode.finish()?;
         if let [d, a, b] = operands {
             let (d, a, b) = (self.write(d, to)?, self.read(a, from)?, self.read(b, from)?);
@@ -47,7 +47,7 @@ impl Lowerer<'_> {
         Ok(())
     }
 
-    /// Returns the register of a source that may be wider than its type; a 64-bit one is narrowed first.
+    /// Returns the register of a source that may be wider than its type. A 64-bit source is narrowed first.
     fn convertible(&mut self, operand: &Operand<'_>, ty: Ty) -> Result<Option<Register>, Problem> {
         let Operand::Name(name, 0) = operand else { return Ok(None) };
         let Some(register) = self.scopes.register(name) else { return Ok(None) };
@@ -73,7 +73,7 @@ impl Lowerer<'_> {
         })
     }
 
-    /// Extends a value that was written to where [`landing`] said.
+    /// Extends a value that was written to the register chosen by [`landing`].
     pub(super) fn extend(&mut self, d: Register, value: Register, ty: Ty, extension: Option<Ty>) {
         if let Some(to) = extension {
             let (d, a) = (self.operand_of(d), self.operand_of(value));
@@ -81,7 +81,7 @@ impl Lowerer<'_> {
         }
     }
 
-    /// Lets `emit` append instructions before the one that is being built.
+    /// Lets `emit` append instructions before the current one.
     pub(super) fn aside<T>(&mut self, emit: impl FnOnce(&mut Self) -> Result<T, Problem>) -> Result<T, Problem> {
         let pool = self.suspend();
         let result = emit(self);
@@ -90,8 +90,8 @@ impl Lowerer<'_> {
     }
 }
 
-/// Returns where a value of type `ty` is written that belongs in `d`, which may be wider, and the type that it is
-/// extended to from there, if it must be.
+/// Returns the register that receives a value of type `ty` for `d`, which may be wider. If the value must be extended
+/// from there, also returns the type from which it is extended.
 pub(super) fn landing(lowerer: &mut Lowerer<'_>, d: Register, ty: Ty) -> Result<(Register, Option<Ty>), Problem> {
     let (have, want) = (ty.bits(), d.ty.bits());
     if have > want || d.ty == Ty::Pred || (ty.is_float() && have != want) {

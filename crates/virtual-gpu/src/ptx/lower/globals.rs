@@ -7,13 +7,13 @@ use crate::program::{Global, Space};
 use crate::ptx::Problem;
 use crate::ptx::syntax::{Operand, Source, Variable};
 
-/// Most bytes of all variables of a module.
+/// Maximum bytes of all variables of a module.
 const LARGEST: u64 = 1 << 30;
 
 /// The variables of a module.
 #[derive(Debug, Default)]
 pub(super) struct Variables<'a> {
-    /// What each name stands for.
+    /// The meaning of each name.
     pub symbols: HashMap<&'a str, Symbol>,
     /// Variables in global and constant memory.
     pub globals: Vec<Global>,
@@ -23,7 +23,7 @@ pub(super) struct Variables<'a> {
     pub dynamic_align: u32,
 }
 
-/// Gives every variable of the module its place.
+/// Assigns an offset to every variable of the module.
 pub(super) fn layout<'a>(source: &Source<'a>) -> Result<Variables<'a>, (u32, Problem)> {
     let mut variables = Variables { dynamic_align: 16, ..Variables::default() };
     let mut total = 0;
@@ -107,7 +107,7 @@ impl Variables<'_> {
     }
 }
 
-/// Returns a variable's size: that of its initialiser if it is an array without one.
+/// Returns a variable's size. For an array without a size it is that of its initialiser.
 fn unsized_bytes(variable: &Variable<'_>) -> u64 {
     if variable.bytes > 0 || variable.strides.len() != 2 {
         return variable.bytes;

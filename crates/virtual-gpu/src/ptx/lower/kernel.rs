@@ -9,10 +9,10 @@ use crate::program::{Kernel, Op, Param, Space, Ty, flow};
 use crate::ptx::Problem;
 use crate::ptx::syntax::{Entry, Operand, Statement, Variable, Written};
 
-/// Most bytes of parameters: 32764 since PTX 8.1.
+/// Maximum bytes of parameters: 32764 since PTX 8.1.
 const MOST_PARAM_BYTES: u64 = 32764;
 
-/// Lowers a kernel; an error comes with its line.
+/// Lowers a kernel. An error includes its line.
 pub(super) fn lower(entry: &Entry<'_>, variables: &Variables<'_>) -> Result<Kernel, (u32, Problem)> {
     let place = |problem| (entry.line, problem);
     let mut lowerer = Lowerer::new(variables);
@@ -73,7 +73,7 @@ impl<'a> Lowerer<'a> {
         Ok(params)
     }
 
-    /// Notes every label with the number of its scope: jumps go forward, too.
+    /// Records every label with its scope's number before lowering, because jumps also go forward.
     fn collect_labels(&mut self, body: &[Statement<'a>]) -> Result<(), (u32, Problem)> {
         let (mut open, mut opened) = (vec![0], 1);
         for statement in body {
@@ -138,7 +138,7 @@ impl<'a> Lowerer<'a> {
             }
             Space::Shared => Symbol::Shared(reserve(&mut self.shared_bytes, variable.bytes, variable.align)?),
             Space::Local => Symbol::Local(reserve(&mut self.local_bytes, variable.bytes, variable.align)?),
-            // Parameters of a call, which is refused where it stands.
+            // Parameters of a call; the call itself is refused.
             Space::Param => return Ok(()),
             _ => return Err("a global or constant variable inside a kernel".into()),
         };

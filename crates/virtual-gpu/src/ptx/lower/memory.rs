@@ -12,13 +12,13 @@ use crate::ptx::Problem;
 use crate::ptx::syntax::Operand;
 
 impl Lowerer<'_> {
-    /// Lowers accesses of memory; returns whether the opcode is of this group.
+    /// Lowers memory accesses. Returns whether the opcode is of this group.
     pub(super) fn memory(&mut self, opcode: &mut Opcode<'_>, operands: &[Operand<'_>]) -> Result<bool, Problem> {
         match opcode.name {
             "ld" | "ldu" => self.ld(opcode, operands)?,
             "st" => self.st(opcode, operands)?,
             "atom" | "red" => self.atom(opcode, operands)?,
-            // A policy only says what to keep in caches.
+            // A policy only gives caching hints.
             "createpolicy" => self.createpolicy(opcode, operands)?,
             "prefetch" | "prefetchu" | "discard" | "applypriority" => {
                 while opcode.next().is_some() {}
@@ -56,7 +56,7 @@ impl Lowerer<'_> {
         Ok(())
     }
 
-    /// Resolves the destinations of a load: `_`, or the register, where its value lands, and its extension.
+    /// Resolves a load's destinations: `_`, or the register, where its value first arrives, and its extension.
     fn landings(&mut self, destinations: &[Operand<'_>], ty: Ty) -> Result<Vec<Option<Landing>>, Problem> {
         let mut landings = Vec::new();
         for destination in destinations {
@@ -65,7 +65,7 @@ impl Lowerer<'_> {
             } else {
                 let d = self.any_register(destination)?;
                 let (value, extension) = landing(self, d, ty)?;
-                // A load extends to 32 bits by itself.
+                // A load itself extends to 32 bits.
                 Some((d, value, extension.filter(|to| *to != Ty::S32)))
             });
         }
@@ -122,7 +122,7 @@ impl Lowerer<'_> {
         let volatile = opcode.semantics();
         let space = opcode.choose(space).unwrap_or(Space::Generic);
         if space == Space::Param {
-            // An argument of a call: of those only failed assertions get as far as here.
+            // An argument of a call. Among calls, only failed assertions get here.
             while opcode.next().is_some() {}
             self.emit(Op::Nop);
             return Ok(());
@@ -143,8 +143,8 @@ impl Lowerer<'_> {
         Ok(())
     }
 
-    /// `st.async`: a store to a block of the cluster and the bytes that it completes at an mbarrier there. Here both happen at
-    /// once; on the machine some time later, so a block that does not wait for them may read too early.
+    /// `st.async`: a store to a block of the cluster, and the bytes that it completes at an mbarrier there. Here both
+    /// happen at once. On the machine they happen later, so a block that does not wait may read too early.
     fn st_async(&mut self, opcode: &mut Opcode<'_>, operands: &[Operand<'_>]) -> Result<(), Problem> {
         opcode.take("weak");
         if !opcode.take("shared::cluster") || !opcode.take("mbarrier::complete_tx::bytes") {
@@ -169,7 +169,7 @@ impl Lowerer<'_> {
         Ok(())
     }
 
-    /// Resolves a source that may be wider than what is stored.
+    /// Resolves a source that may be wider than the stored value.
     fn stored(&mut self, operand: &Operand<'_>, ty: Ty) -> Result<Slot, Problem> {
         let register = match operand {
             Operand::Name(name, 0) => self.scopes.register(name),
@@ -193,7 +193,7 @@ impl Lowerer<'_> {
         }
         let space = opcode.choose(space).unwrap_or(Space::Generic);
         let op = opcode.need(atom_op)?;
-        // Subnormal f16 are kept in any case.
+        // Subnormal f16 are always kept.
         opcode.take("noftz");
         let ty = opcode.ty()?;
         let (d, operands) = match operands {
@@ -226,7 +226,7 @@ impl Lowerer<'_> {
     }
 }
 
-/// A destination, where its value lands first, and the type that it is extended to from there.
+/// A destination, the register that first receives its value, and the type from which it is extended.
 type Landing = (Register, Register, Option<Ty>);
 
 fn vector(part: &str) -> Option<u8> {
@@ -238,7 +238,6 @@ fn vector(part: &str) -> Option<u8> {
     })
 }
 
-/// Returns the operation of an atomic that a modifier names.
 /// Returns whether a lane would move more than 32 bytes at once, which no machine does.
 fn too_wide(ty: Ty, count: u8) -> bool {
     ty.bytes() * u32::from(count) > 32

@@ -24,13 +24,13 @@ use crate::program::Module;
 use crate::ptx::Problem;
 use crate::ptx::syntax::Source;
 
-/// Lowers a whole text; an error comes with its line.
+/// Lowers a whole text. An error includes its line.
 pub(crate) fn module(file: &str, source: &Source<'_>) -> Result<Module, (u32, Problem)> {
     let variables = globals::layout(source)?;
     let kernels = source.entries.iter().map(|entry| kernel::lower(entry, &variables)).collect::<Result<_, _>>()?;
     Ok(Module {
         file: file.to_owned(),
-        // Filled in by the loader, which has the text.
+        // The loader fills this in, because it has the text.
         text: String::new(),
         version: source.version,
         target: source.target.to_owned(),

@@ -11,7 +11,7 @@ use crate::ptx::Problem;
 use crate::ptx::syntax::Operand;
 
 impl Lowerer<'_> {
-    /// Lowers moves and conversions; returns whether the opcode is of this group.
+    /// Lowers moves and conversions. Returns whether the opcode is of this group.
     pub(super) fn moves(&mut self, opcode: &mut Opcode<'_>, operands: &[Operand<'_>]) -> Result<bool, Problem> {
         match opcode.name {
             "mov" => self.mov(opcode, operands)?,
@@ -82,7 +82,7 @@ impl Lowerer<'_> {
         let window = match space {
             Space::Shared | Space::SharedCluster => SHARED_WINDOW,
             Space::Local => LOCAL_WINDOW,
-            // Parameters only have generic addresses here, and global ones are the same.
+            // Parameters have only generic addresses here, and global addresses equal their generic ones.
             _ => return self.copy(Ty::U64, d, a),
         };
         let (d, a) = (self.write(d, Ty::U64)?, self.read(a, Ty::U64)?);
@@ -92,7 +92,7 @@ impl Lowerer<'_> {
         Ok(())
     }
 
-    /// Emits the conversion of a generic address to a shared one and returns where it is.
+    /// Emits the conversion of a generic address to a shared one. Returns the operand that holds it.
     pub(super) fn subtract_shared_window(&mut self, generic: Register) -> Result<Register, Problem> {
         let local = self.temporary(Ty::U64);
         let (d, a) = (self.operand_of(local), self.operand_of(generic));
@@ -123,7 +123,7 @@ pub(super) fn space(part: &str) -> Option<Space> {
     })
 }
 
-/// Returns whether a special register is read with this type.
+/// Returns whether a special register can be read with this type.
 fn fits(which: LaneSpecial, ty: Ty) -> bool {
     match which {
         LaneSpecial::Clock64 => ty.bits() == 64,

@@ -3,7 +3,7 @@
 use crate::program::{Mods, Round, Ty};
 use crate::ptx::Problem;
 
-/// An opcode with the modifiers that nobody has taken yet.
+/// An opcode with the modifiers that have not been taken yet.
 pub(super) struct Opcode<'a> {
     /// As written.
     pub full: &'a str,
@@ -36,7 +36,7 @@ impl<'a> Opcode<'a> {
         }
     }
 
-    /// Takes those of `modifiers` that are there; returns whether one was.
+    /// Takes those of `modifiers` that are there. Returns whether there was one.
     pub fn take_all(&mut self, modifiers: &[&str]) -> bool {
         let before = self.rest.len();
         self.rest.retain(|part| !modifiers.contains(part));
@@ -51,13 +51,13 @@ impl<'a> Opcode<'a> {
         Some(value)
     }
 
-    /// As [`Self::choose`]; fails if there is none.
+    /// As [`Self::choose`], but fails if there is none.
     pub fn need<T>(&mut self, meaning: impl Fn(&str) -> Option<T>) -> Result<T, Problem> {
         let chosen = self.choose(meaning);
         chosen.ok_or_else(|| self.unsupported())
     }
 
-    /// Takes the next modifier whatever it is.
+    /// Takes the next modifier, whatever it is.
     pub fn next(&mut self) -> Option<&'a str> {
         if self.rest.is_empty() { None } else { Some(self.rest.remove(0)) }
     }
@@ -88,13 +88,13 @@ impl<'a> Opcode<'a> {
         }
     }
 
-    /// Takes what only hints at caching: it never changes a result.
+    /// Takes caching hints, which never change a result.
     pub fn cache_hints(&mut self) {
         self.rest.retain(|part| !part.starts_with("L1::") && !part.starts_with("L2::"));
         self.take_all(&["ca", "cg", "cs", "lu", "cv", "wb", "wt"]);
     }
 
-    /// Takes memory semantics and their scope; returns whether the access is ordered.
+    /// Takes memory semantics and their scope. Returns whether the access is ordered.
     pub fn semantics(&mut self) -> bool {
         self.take_all(&["cta", "cluster", "gpu", "sys"]);
         self.take("weak");

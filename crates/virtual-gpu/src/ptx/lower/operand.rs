@@ -8,7 +8,7 @@ use crate::program::{Address, Constant, FALSE, NONE, Slot, Space, TRUE, Ty};
 use crate::ptx::Problem;
 use crate::ptx::syntax::Operand;
 
-/// Asks for exactly `N` operands.
+/// Requires exactly `N` operands.
 pub(super) fn exactly<'o, 'a, const N: usize>(operands: &'o [Operand<'a>]) -> Result<&'o [Operand<'a>; N], Problem> {
     operands.try_into().map_err(|_| Problem::Syntax(format!("{N} operands expected, {} found", operands.len())))
 }
@@ -99,7 +99,7 @@ impl Lowerer<'_> {
         }
     }
 
-    /// Returns the address that a variable's name stands for, in its own space.
+    /// Returns the address of a variable, in its own space.
     pub(super) fn symbol_address(&mut self, name: &str, addend: i64) -> Result<Constant, Problem> {
         let far = || Problem::Syntax(format!("`{name}` with a far addend"));
         let within = |offset: u32| u32::try_from(i64::from(offset).saturating_add(addend)).map_err(|_| far());
@@ -127,7 +127,7 @@ impl Lowerer<'_> {
         })
     }
 
-    /// Resolves `[...]`; an access of a variable by name without a space is one in the variable's space.
+    /// Resolves `[...]`. An access to a named variable without a space uses the variable's space.
     pub(super) fn address(&mut self, operand: &Operand<'_>, space: Space) -> Result<(Address, Space), Problem> {
         let Operand::Address(name, offset) = operand else { return Err("an address in brackets expected".into()) };
         let offset = i32::try_from(*offset).map_err(|_| Problem::from("an address with a far offset"))?;
@@ -151,8 +151,8 @@ impl Lowerer<'_> {
         Ok((Address { base, wide: true, offset }, space))
     }
 
-    /// Resolves the address of an instruction that works on shared memory alone: without `.shared` it is a generic one,
-    /// from which the window is taken off.
+    /// Resolves the address of an instruction that works only on shared memory. Without `.shared` the address is
+    /// generic, so the window is subtracted.
     pub(super) fn shared_address(&mut self, operand: &Operand<'_>, is_shared: bool) -> Result<Address, Problem> {
         if is_shared {
             return Ok(self.address(operand, Space::Shared)?.0);
@@ -180,7 +180,7 @@ impl Lowerer<'_> {
     }
 }
 
-/// Returns the parts of a vector; another operand is its own only part.
+/// Returns the parts of a vector. Any other operand is its own only part.
 pub(super) fn parts<'o, 'a>(operand: &'o Operand<'a>) -> &'o [Operand<'a>] {
     match operand {
         Operand::Vector(parts) => parts,
@@ -188,7 +188,7 @@ pub(super) fn parts<'o, 'a>(operand: &'o Operand<'a>) -> &'o [Operand<'a>] {
     }
 }
 
-/// Fills an array with slots, [`NONE`] beyond them.
+/// Fills an array with slots and pads it with [`NONE`].
 pub(super) fn padded<const N: usize>(slots: &[Slot]) -> Result<[Slot; N], Problem> {
     let mut array = [NONE; N];
     let Some(head) = array.get_mut(..slots.len()) else { return Err("too many registers in a vector".into()) };

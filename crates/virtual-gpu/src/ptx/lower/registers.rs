@@ -1,7 +1,7 @@
 //! Allocates virtual registers to slots.
 //!
-//! Writes are masked per lane, so the liveness of a thread decides: two registers share a slot if no thread needs both at
-//! once. Few slots keep the register file of a warp in the first-level cache.
+//! Writes are masked per lane, so the liveness of a single thread decides. Two registers share a slot if no thread
+//! needs both at once. Few slots keep a warp's register file in the first-level cache.
 
 #[cfg(test)]
 pub(crate) mod check;
@@ -16,25 +16,25 @@ use crate::program::visit::{File, Role};
 use crate::program::{CONSTANT, Instruction, Slot};
 use crate::ptx::Problem;
 
-/// Most slots of one file; a real machine has 255 registers per thread.
+/// Maximum slots of one file; a real machine has 255 registers per thread.
 const MOST_SLOTS: usize = 4096;
 
-/// A kernel before allocation: the slots of an instruction are indices into its part of `registers`.
+/// A kernel before allocation. The slots of an instruction are indices into its part of `registers`.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Draft {
     /// The instructions.
     pub instructions: Vec<Instruction>,
-    /// Virtual registers of all instructions, one after the other.
+    /// Virtual registers of all instructions, concatenated.
     pub registers: Vec<u32>,
-    /// Where each instruction's registers begin.
+    /// Index of each instruction's first register.
     pub first: Vec<u32>,
     /// File of each virtual register.
     pub files: Vec<File>,
-    /// Virtual registers that the loader made up: read only right behind where they are written.
+    /// Virtual registers made by the loader. They are read only right after they are written.
     pub temporaries: HashSet<u32>,
 }
 
-/// How many slots of each file are needed.
+/// Number of slots of each file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Counts {
     /// 32-bit lanes.
@@ -45,7 +45,7 @@ pub(crate) struct Counts {
     pub predicates: u16,
 }
 
-/// Replaces virtual registers by slots and returns how many there are.
+/// Replaces virtual registers by slots and returns the number of slots.
 pub(crate) fn allocate(draft: &mut Draft, blocks: &[Block]) -> Result<Counts, Problem> {
     let (names, files) = compact(draft);
     let accesses = accesses(draft, &names);
@@ -69,7 +69,7 @@ pub(crate) fn allocate(draft: &mut Draft, blocks: &[Block]) -> Result<Counts, Pr
     Ok(Counts { narrow, wide, predicates })
 }
 
-/// Renumbers the registers that are used, densely; returns their old numbers and their files.
+/// Renumbers the used registers densely. Returns their old numbers and their files.
 fn compact(draft: &mut Draft) -> (Vec<u32>, Vec<File>) {
     let mut new = vec![u32::MAX; draft.files.len()];
     let mut names = Vec::new();
@@ -99,7 +99,7 @@ fn accesses(draft: &mut Draft, names: &[u32]) -> Accesses {
         }
         instruction.op.visit_operands(&mut |slot, _, role| {
             if let Some(register) = register_of(*slot) {
-                // A guarded write keeps the old value where the guard does not hold.
+                // A guarded write keeps the old value where the guard is false.
                 let keeps = guarded && role == Role::Write && !temporaries.contains(&names[register as usize]);
                 accesses.list.push((register, if keeps { Role::Update } else { role }));
             }
@@ -111,15 +111,15 @@ fn accesses(draft: &mut Draft, names: &[u32]) -> Accesses {
     accesses
 }
 
-/// The slots of one file and when each is taken.
+/// The slots of one file, and the ranges in which each is taken.
 #[derive(Debug, Default)]
 struct Pool {
-    /// For each slot its taken ranges that end after the current position, in order of their starts.
+    /// For each slot, its taken ranges that end after the current position, ordered by start.
     slots: Vec<Ranges>,
 }
 
 impl Pool {
-    /// Places a register in the first slot that is free over all its ranges. Registers come in order of their starts.
+    /// Places a register in the first slot that is free over all its ranges. Registers must come ordered by start.
     fn place(&mut self, ranges: &Ranges) -> Result<Slot, Problem> {
         let start = ranges[0].0;
         for (index, taken) in self.slots.iter_mut().enumerate() {
@@ -140,7 +140,7 @@ impl Pool {
     }
 }
 
-/// Returns whether two ascending lists of disjoint ranges have a common position.
+/// Returns whether two ascending lists of disjoint ranges overlap.
 fn overlap(left: &[(u32, u32)], right: &[(u32, u32)]) -> bool {
     let (Some(first), Some(last)) = (right.first(), right.last()) else { return false };
     let from = left.partition_point(|range| range.1 <= first.0);

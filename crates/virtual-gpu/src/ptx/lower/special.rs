@@ -2,7 +2,7 @@
 
 use crate::program::{BlockSpecial, LaneSpecial};
 
-/// Returns the special register that is one number per block.
+/// Returns the special register with this name that is uniform in a block.
 pub(super) fn block(name: &str) -> Option<BlockSpecial> {
     let (stem, axis) = split(name.strip_prefix('%')?);
     let of_axis = match stem {
@@ -32,7 +32,7 @@ fn scalar(stem: &str) -> Option<BlockSpecial> {
     })
 }
 
-/// Returns the special register that differs from thread to thread, or in time.
+/// Returns the special register with this name that differs between threads or changes over time.
 pub(super) fn lane(name: &str) -> Option<LaneSpecial> {
     let (stem, axis) = split(name.strip_prefix('%')?);
     if stem == "tid" {
@@ -54,7 +54,7 @@ pub(super) fn lane(name: &str) -> Option<LaneSpecial> {
     axis.is_none().then_some(special)
 }
 
-/// Returns whether a name is a special register of the machine that is none of the two kinds.
+/// Returns whether a name is a special register of the machine that is of neither kind.
 pub(super) fn is_unknown(name: &str) -> bool {
     let stem = name.trim_start_matches('%').trim_end_matches(|byte: char| byte.is_ascii_digit());
     name.starts_with('%')
@@ -75,7 +75,7 @@ pub(super) fn is_unknown(name: &str) -> bool {
             ))
 }
 
-/// Splits `ntid.x` into its stem and its axis; the inner option is None if the axis is no axis.
+/// Splits `ntid.x` into its stem and its axis. The inner option is None if the suffix is not an axis.
 fn split(name: &str) -> (&str, Option<Option<u8>>) {
     match name.split_once('.') {
         None => (name, None),

@@ -6,19 +6,19 @@ use crate::program::Ty;
 use crate::program::visit::File;
 use crate::ptx::Problem;
 
-/// Most virtual registers of a kernel.
+/// Maximum virtual registers of a kernel.
 const MOST_REGISTERS: u64 = 1 << 22;
 
 /// A virtual register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Register {
-    /// Its number.
+    /// Its index.
     pub id: u32,
     /// Its declared type.
     pub ty: Ty,
 }
 
-/// What a name in a kernel stands for.
+/// What a name in a kernel refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Symbol {
     /// One register.
@@ -27,14 +27,14 @@ pub(super) enum Symbol {
     Range {
         /// The first.
         first: Register,
-        /// How many.
+        /// Number of registers.
         count: u32,
     },
     /// A variable in global or constant memory, by index.
     Global(u32),
     /// A static shared variable at this offset.
     Shared(u32),
-    /// A shared variable of the module, by index: placed in a kernel that uses it.
+    /// A shared variable of the module, by index. It is placed in each kernel that uses it.
     ModuleShared(u32),
     /// Dynamic shared memory.
     DynamicShared,
@@ -44,7 +44,7 @@ pub(super) enum Symbol {
     Param(u32),
 }
 
-/// Names of one scope. Registers of a range have their own map, or `%r` would hide behind `%r<10>`.
+/// Names of one scope. Register ranges have their own map, or `%r` would hide behind `%r<10>`.
 #[derive(Debug, Default)]
 struct Scope<'a> {
     number: u32,
@@ -63,7 +63,7 @@ pub(super) struct Scopes<'a> {
 }
 
 impl<'a> Scopes<'a> {
-    /// Starts with the names of the module and no scope.
+    /// Starts with the module's names and no scope.
     pub fn new(module: &'a HashMap<&'a str, Symbol>) -> Self {
         Self { module, open: Vec::new(), opened: 0, registers: 0 }
     }
@@ -79,7 +79,7 @@ impl<'a> Scopes<'a> {
         self.open.pop();
     }
 
-    /// Returns the numbers of the open scopes, the innermost first; they count how many were opened before.
+    /// Returns the numbers of the open scopes, innermost first. Scopes are numbered in the order in which they open.
     pub fn numbers(&self) -> impl Iterator<Item = u32> {
         self.open.iter().rev().map(|scope| scope.number)
     }
@@ -94,7 +94,7 @@ impl<'a> Scopes<'a> {
         }
     }
 
-    /// Declares registers, whose files are appended to `files`.
+    /// Declares registers and appends their files to `files`.
     pub fn declare_registers(
         &mut self,
         name: &'a str,
@@ -117,7 +117,7 @@ impl<'a> Scopes<'a> {
         self.declare(name, symbol)
     }
 
-    /// Returns what a name stands for.
+    /// Returns what a name refers to.
     pub fn find(&self, name: &str) -> Option<Symbol> {
         let digits = name.len() - name.bytes().rev().take_while(u8::is_ascii_digit).count();
         let (prefix, number) = name.split_at(digits);

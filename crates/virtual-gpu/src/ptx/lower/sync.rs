@@ -10,7 +10,7 @@ use crate::ptx::Problem;
 use crate::ptx::syntax::Operand;
 
 impl Lowerer<'_> {
-    /// Lowers barriers and fences; returns whether the opcode is of this group.
+    /// Lowers barriers and fences. Returns whether the opcode is of this group.
     pub(super) fn sync(&mut self, opcode: &mut Opcode<'_>, operands: &[Operand<'_>]) -> Result<bool, Problem> {
         let name = opcode.name;
         match name {
@@ -75,7 +75,7 @@ impl Lowerer<'_> {
 
     fn barrier_operands(&mut self, operands: &[Operand<'_>]) -> Result<(Slot, Slot), Problem> {
         match operands {
-            // `barrier.sync` without an operand is barrier 0 in old texts.
+            // In old texts, `barrier.sync` without an operand is barrier 0.
             [] => Ok((self.constant(File::Narrow, Constant::Bits(0))?, NONE)),
             [id] => Ok((self.read(id, Ty::U32)?, NONE)),
             [id, threads] => Ok((self.read(id, Ty::U32)?, self.read(threads, Ty::U32)?)),
@@ -83,7 +83,8 @@ impl Lowerer<'_> {
         }
     }
 
-    /// Lowers fences: memory is sequentially consistent here, so that all of them are one, but for those that tell another proxy.
+    /// Lowers fences. Memory is sequentially consistent here, so all fences are the same, except those for another
+    /// proxy.
     fn fence(&mut self, opcode: &mut Opcode<'_>) -> Result<(), Problem> {
         opcode.take_all(&["cta", "cluster", "gpu", "gl", "sys", "sc", "acq_rel", "acquire", "release"]);
         opcode.take_all(&["proxy", "alias", "sync_restrict::shared::cta", "sync_restrict::shared::cluster"]);

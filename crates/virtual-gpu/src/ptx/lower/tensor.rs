@@ -8,7 +8,7 @@ use crate::ptx::Problem;
 use crate::ptx::syntax::Operand;
 
 impl Lowerer<'_> {
-    /// Lowers matrix instructions; returns whether the opcode is of this group.
+    /// Lowers matrix instructions. Returns whether the opcode is of this group.
     pub(super) fn tensor(&mut self, opcode: &mut Opcode<'_>, operands: &[Operand<'_>]) -> Result<bool, Problem> {
         match opcode.name {
             "ldmatrix" | "stmatrix" => self.matrix_access(opcode, operands)?,
@@ -51,7 +51,7 @@ impl Lowerer<'_> {
             return Err(opcode.unsupported());
         }
         let (m, n, k) = opcode.need(shape)?;
-        // A by rows and B by columns are the only layouts of these shapes.
+        // These shapes only support A by rows and B by columns.
         if opcode.next() != Some("row") || opcode.next() != Some("col") {
             return Err(opcode.unsupported());
         }
@@ -139,7 +139,7 @@ impl Lowerer<'_> {
         Ok(())
     }
 
-    /// Resolves accumulators, none of which may be absent.
+    /// Resolves accumulators, all of which must be present.
     fn update_all(&mut self, operand: &Operand<'_>) -> Result<Vec<Slot>, Problem> {
         let slots = self.write_all(operand, Ty::B32)?;
         if slots.contains(&NONE) { Err("an accumulator without a register".into()) } else { Ok(slots) }
@@ -156,7 +156,7 @@ struct WgmmaFlags {
 }
 
 impl WgmmaFlags {
-    /// Takes the immediates: signs for floats, then whether to transpose what 16-bit matrices are in memory.
+    /// Takes the immediates: signs for floats, then whether to transpose 16-bit matrices in memory.
     fn new(ty: Ty, from_memory: bool, operands: &[Operand<'_>]) -> Result<Self, Problem> {
         let signs = if ty.is_float() { 2 } else { 0 };
         let transposes = match ty {

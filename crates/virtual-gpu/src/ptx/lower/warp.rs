@@ -1,4 +1,4 @@
-//! Operations of a warp's lanes on each other.
+//! Operations between the lanes of a warp.
 
 use super::arithmetic::choice;
 use super::builder::Lowerer;
@@ -10,7 +10,7 @@ use crate::ptx::Problem;
 use crate::ptx::syntax::Operand;
 
 impl Lowerer<'_> {
-    /// Lowers warp operations; returns whether the opcode is of this group.
+    /// Lowers warp operations. Returns whether the opcode is of this group.
     pub(super) fn warp(&mut self, opcode: &mut Opcode<'_>, operands: &[Operand<'_>]) -> Result<bool, Problem> {
         let name = opcode.name;
         match name {

@@ -4,17 +4,17 @@ use std::collections::{HashMap, HashSet};
 
 use crate::program::{Instruction, Kernel, NONE, Op, Slot, Space, TRUE};
 
-/// Most elements of a merged load: four 16-bit halves became one LDS.64 in every kernel that was looked at.
+/// Maximum elements of a merged load: four 16-bit halves became one LDS.64 in every inspected kernel.
 const MOST: i32 = 4;
 
-/// What loads must have in common: base register and its width, bytes of an element.
+/// Properties that merged loads share: base register and its width, bytes of an element.
 type Key = (Slot, bool, i32);
 
-/// Returns the loads that cost nothing, because an earlier one of the same basic block fetches their element with its own.
+/// Returns the free loads: an earlier load of the same basic block fetches their element together with its own.
 ///
-/// Elements are merged that lie next to each other at constant offsets from the same register, aligned to the merged width,
-/// with no store, barrier, branch or new value of the register between them. Only in shared memory, whose alignment ptxas
-/// knows; that of a pointer that came as an argument it does not.
+/// Merged elements are adjacent, at constant offsets from the same register, and aligned to the merged width. No store,
+/// barrier, branch or new value of the register may lie between the loads. Only shared memory qualifies, because ptxas
+/// knows its alignment. It does not know the alignment of a pointer passed as an argument.
 pub(super) fn merged_loads(kernel: &Kernel) -> Vec<usize> {
     let targets: HashSet<usize> = kernel.instructions.iter().flat_map(|instruction| targets(&instruction.op)).collect();
     let mut merged = Vec::new();
@@ -90,7 +90,7 @@ fn targets(op: &Op) -> Vec<usize> {
     }
 }
 
-/// Tells whether an operation gives the base register a new value. Addresses come from integer arithmetic.
+/// Returns whether an operation gives the base register a new value. Addresses come from integer arithmetic.
 fn writes(op: &Op, base: Slot, wide: bool) -> bool {
     let destination = match op {
         Op::Mov { ty, d, .. } | Op::Binary { ty, d, .. } | Op::Ternary { ty, d, .. } | Op::Selp { ty, d, .. } => {
@@ -111,7 +111,7 @@ fn writes(op: &Op, base: Slot, wide: bool) -> bool {
 mod tests {
     use super::*;
 
-    /// Returns how many of the loads of halves from these offsets are merged, with `between` after the second.
+    /// Returns how many of the half loads at these offsets are merged, with `between` after the second.
     fn merged(offsets: [u32; 4], between: &str) -> usize {
         let load = |(index, offset): (usize, &u32)| format!("ld.shared.u16 %rs{index}, [%r1+{offset}];\n");
         let mut lines: Vec<String> = offsets.iter().enumerate().map(load).collect();

@@ -187,7 +187,7 @@ impl Lists {
                 self.sources_of(WORD, &wgmma.a);
                 self.sources_of(PAIR, &[wgmma.a_desc, wgmma.b_desc]);
                 self.source(BIT, wgmma.scale_d);
-                // Not a source: multiplications that follow one another into the same accumulator do not wait.
+                // Not a source: consecutive multiplications into the same accumulator do not wait for each other.
                 wgmma.d.iter().for_each(|d| self.destination(WORD, *d));
             }
             Op::Mapa { wide, d, a, rank, .. } => {

@@ -1,4 +1,4 @@
-//! Checks an allocation along random paths: every source must be the value that its virtual register got last.
+//! Checks an allocation along random paths: every source must hold the last value of its virtual register.
 
 use std::collections::HashMap;
 
@@ -73,7 +73,7 @@ fn path(before: &Draft, after: &Draft, seed: u64) {
     }
 }
 
-/// Destinations must differ from each other, and from the sources where the executor relies on it.
+/// Checks that destinations differ from each other, and from the sources where the executor relies on it.
 fn separate(before: &Draft, after: &Draft, index: usize) {
     let list = operands(after, index);
     let op = &after.instructions[index].op;
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn slots_hold_what_the_registers_hold() {
-        // The loader walks every kernel that it allocates in this build.
+        // In this build the loader walks every kernel that it allocates.
         for sample in SAMPLES {
             load("sample.ptx", sample).unwrap();
         }

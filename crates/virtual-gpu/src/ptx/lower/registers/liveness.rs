@@ -1,20 +1,20 @@
-//! Where each virtual register holds a value that is still read.
+//! Where each virtual register holds a value that will still be read.
 
 use crate::program::flow::Block;
 use crate::program::visit::Role;
 use crate::ptx::Problem;
 
-/// Most bits of a set of (block, register) pairs: bounds memory for hostile texts.
+/// Maximum bits of a set of (block, register) pairs; bounds memory for hostile texts.
 const LARGEST_SETS: usize = 1 << 29;
 
 /// The virtual registers that an instruction reads and writes.
 #[derive(Debug, Default)]
 pub(crate) struct Accesses {
-    /// All accesses, instruction after instruction: register and role.
+    /// All accesses, instruction by instruction: register and role.
     pub list: Vec<(u32, Role)>,
-    /// Where each instruction's accesses begin; one more at the end.
+    /// Index of each instruction's first access, plus the end.
     pub first: Vec<u32>,
-    /// Whether the instruction writes its destinations before it has read its sources.
+    /// Whether the instruction writes its destinations before it has read all its sources.
     pub early: Vec<bool>,
 }
 
@@ -48,11 +48,11 @@ pub(crate) fn ranges(accesses: &Accesses, blocks: &[Block], count: usize) -> Res
     Ok(walk.ranges)
 }
 
-/// The walk from the end of a block to its start.
+/// A walk from the end of a block to its start.
 struct Walk {
     /// Ranges so far, descending.
     ranges: Vec<Ranges>,
-    /// Where the live range that is being walked ends; 0 outside of one.
+    /// End of the live range that is being walked; 0 outside of one.
     open: Vec<u32>,
 }
 
@@ -90,7 +90,7 @@ impl Walk {
     }
 }
 
-/// The registers that are live at the start of each block, among those that are live across blocks at all.
+/// The registers that are live at the start of each block, among those that are live across blocks.
 struct Sets {
     /// Registers that are live across blocks.
     globals: Vec<u32>,
@@ -119,7 +119,7 @@ impl Sets {
         Ok(sets)
     }
 
-    /// Fills in what a block reads before it writes, and what it writes.
+    /// Records which registers a block reads before writing, and which it writes.
     fn local(&mut self, accesses: &Accesses, block: &Block, index_of: &[u32], killed: &mut [u64], index: usize) {
         let start = index * self.words;
         for instruction in (block.start..block.end).rev() {
@@ -180,7 +180,7 @@ fn bits_of(mut bits: u64) -> impl Iterator<Item = u32> {
     })
 }
 
-/// Returns the registers that some block reads before it writes them.
+/// Returns the registers that some block reads before writing.
 fn globals(accesses: &Accesses, blocks: &[Block], count: usize) -> Vec<u32> {
     let mut written_in = vec![usize::MAX; count];
     let mut is_global = vec![false; count];
