@@ -1,8 +1,8 @@
 //! The session: the only module that sees every part.
 //!
-//! It decides, acts, records and applies. [`decide`] says what comes next, from what the session knows and the clock.
-//! The [`pipeline`], the [`evaluator`] or the [`commits`] carries the action out. The result is written to the store
-//! and then applied to the [`state`]. A resumed session applies the same records.
+//! It decides, acts, records and applies. `decide` says what comes next, from what the session knows and the clock.
+//! The `pipeline`, the `evaluator` or the `commits` carries the action out. The result is written to the store
+//! and then applied to the `state`. A resumed session applies the same records.
 
 mod acceptance;
 mod baselines;

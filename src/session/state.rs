@@ -139,14 +139,14 @@ impl SessionState {
     /// Applies a verdict that makes a variant the start or the winner of its case.
     fn take_winner(&mut self, begun: &Begun, found: &CaseRecord) {
         let Some(timing) = found.best_timing() else { return };
-        let (previous, min_speedup) = (self.beaten(found).cloned(), self.setup.policy().min_speedup);
+        let previous = self.beaten(found).cloned();
         let case = self.case_mut(&found.case);
         case.remeasured |= case.is_known(&begun.family, &begun.params);
         match found.verdict {
             Some(Verdict::Start) => drop(case.start_ns.get_or_insert(timing.median_ns)),
             Some(Verdict::Improved) => {
                 if let Some(candidate) = candidate(begun, found) {
-                    case.put_up(candidate, previous, min_speedup);
+                    case.put_up(candidate, previous);
                 }
             }
             _ => {}
@@ -188,7 +188,6 @@ impl SessionState {
         let incumbent = self.history.incumbents.get(case);
         let previous = incumbent.map(|incumbent| incumbent.timing.clone());
         let is_new = incumbent.is_none_or(|incumbent| incumbent.iteration != last.winner);
-        let min_speedup = self.setup.policy().min_speedup;
         let state = self.case_mut(case);
         state.time_comparison(comparison);
         let winner = state.candidate(last.winner).cloned();
@@ -196,7 +195,7 @@ impl SessionState {
         winner.measurement.confirm(comparison.clone());
         let Some(timing) = winner.measurement.best_timing().cloned() else { return };
         let (iteration, hash) = (winner.iteration, winner.hash.clone());
-        state.put_up(winner, previous, min_speedup);
+        state.put_up(winner, previous);
         self.history.incumbents.insert(case.clone(), Incumbent { iteration, hash, timing });
     }
 
