@@ -35,12 +35,14 @@ impl Session<'_> {
         let Evaluated { evaluation, disqualified, kernel } = evaluated;
         self.disqualify(&disqualified).await?;
         let decisions = judge(&self.state.history().incumbents, &evaluation, self.state.setup().policy());
-        let wall = self.last_record.elapsed();
+        let now = Instant::now();
+        let wall = now - self.last_record;
         let spent = self.state.meter().unrecorded(&self.time());
-        self.last_record = Instant::now();
         let concluded = Concluded::of(begun.iteration, &evaluation, &decisions, spent, wall);
         let fallout = self.state.fallout(begun, &concluded);
         self.store_conclusion(begun, compiled, &evaluation, &decisions, &concluded, &fallout).await?;
+        // Not before: what could not be recorded is still booked on the session when it ends.
+        self.last_record = now;
         let beaten = self.beaten(&concluded);
         if let Some(kernel) = kernel {
             self.shelf.put(begun.iteration, kernel);
