@@ -27,15 +27,15 @@ use crate::store::Store;
 /// Arguments of `optloop audit`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// auto, cuda:N, virtual or virtual:NAME [default: session.device in config.toml]
+    /// Device: auto, cuda:N, virtual or virtual:NAME [default: session.device in config.toml]
     #[arg(long)]
     device: Option<String>,
 
-    /// Only this kernel of the corpus (repeat for more)
+    /// Replay only this kernel of the corpus; can be repeated [default: every kernel]
     #[arg(long = "only", value_name = "NAME")]
     only: Vec<String>,
 
-    /// Seed of the inputs [default: a random one]
+    /// Random seed of the inputs [default: random]
     #[arg(long)]
     seed: Option<u64>,
 

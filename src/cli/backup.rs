@@ -9,7 +9,7 @@ use crate::store::{Copied, Store, StoreError};
 /// Arguments of `optloop backup`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Where the copy goes: a file that is not there yet
+    /// Path of the copy, which must not exist yet
     file: PathBuf,
 }
 

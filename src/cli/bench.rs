@@ -38,37 +38,37 @@ const BASELINE: &str = "baseline";
 /// Arguments of `optloop bench`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// A .cu file with its sidecar beside it, WORKLOAD/CASE for a committed winner, an iteration's number, or a family with
-    /// the parameters that are not its defaults: attention-scalar:BR=64,BC=32
+    /// Kernel to measure: a .cu file next to its sidecar, a sidecar, WORKLOAD/CASE for a committed winner, the number
+    /// of an iteration, or a family with its non-default parameters: attention-scalar:BR=64,BC=32
     what: String,
 
-    /// Hold it against this kernel, named in the same way, or against `baseline`: the workload's, or where none runs the
-    /// reference family at its start (repeat for more) [default: baseline]
+    /// Kernel to compare with, named in the same way, or `baseline`: the workload's baseline, or its initial kernel if
+    /// no baseline runs; can be repeated [default: baseline]
     #[arg(long, value_name = "OTHER")]
     against: Vec<String>,
 
-    /// The workload of a family or file [default: session.workload in config.toml; a file's folder]
+    /// Workload of a family or file [default: session.workload in config.toml; for a file, the workload of its folder]
     #[arg(long)]
     workload: Option<String>,
 
-    /// Only this case (repeat for more)
+    /// Measure only this case; can be repeated
     #[arg(long = "case", value_name = "CASE")]
     cases: Vec<CaseName>,
 
-    /// State of the caches [default: the case's own]
+    /// Cache regime [default: that of the case]
     #[arg(long, value_enum)]
     regime: Option<Regimes>,
 
-    /// Samples of every participant, 12 or more [default: benchmark.confirmation_samples and more until the medians are
-    /// precise]
+    /// Samples of each participant, at least 12 [default: benchmark.confirmation_samples, then more until the medians
+    /// are precise]
     #[arg(long, value_name = "N")]
     samples: Option<usize>,
 
-    /// Measure so many times, each in a fresh process on fresh inputs, and show how far the medians spread
+    /// Number of comparisons, each in a fresh process on fresh inputs; shows the spread of the medians
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     repeat: u32,
 
-    /// auto, cuda:N, virtual or virtual:NAME [default: session.device in config.toml]
+    /// Device: auto, cuda:N, virtual or virtual:NAME [default: session.device in config.toml]
     #[arg(long)]
     device: Option<String>,
 
@@ -83,14 +83,14 @@ impl Args {
     }
 }
 
-/// What `--regime` says.
+/// A value of `--regime`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Regimes {
-    /// The same buffers at every launch.
+    /// The same buffers for every launch
     Warm,
-    /// Buffers rotated, so that L2 has nothing of them.
+    /// Rotated buffers, so that L2 contains none of their data
     Cold,
-    /// One after the other, never mixed.
+    /// Both, one after the other
     Both,
 }
 

@@ -21,15 +21,15 @@ use crate::domain::timing::Timing;
 use crate::report::format;
 use crate::store::Store;
 
-/// Hold two recorded times against each other, if they are comparable.
+/// Compares two recorded times, if their conditions are the same.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// An iteration's number, <workload>/<case> for a committed winner, the path of a winner's .json or .cu, or
-    /// baseline:<session>/<case>
+    /// First time: number of an iteration, WORKLOAD/CASE for a committed winner, path of a winner's .json or .cu file,
+    /// or baseline:SESSION/CASE
     a: String,
-    /// The other one
+    /// Second time, named in the same way
     b: String,
-    /// The case of an iteration that was timed on several
+    /// Case to compare, for an iteration that was timed on several cases
     #[arg(long)]
     case: Option<CaseName>,
     /// Print JSON

@@ -24,27 +24,27 @@ use crate::runner::toolchain::Toolchain;
 /// Arguments of `optloop compile`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The workload whose dimensions and dtype to compile for [default: session.workload in config.toml]
+    /// Workload whose dimensions and dtype to compile for [default: session.workload in config.toml]
     #[arg(long)]
     workload: Option<String>,
 
-    /// Only this case of the workload (repeat for more)
+    /// Compile only for this case of the workload; can be repeated [default: every case]
     #[arg(long = "case", value_name = "CASE")]
     cases: Vec<CaseName>,
 
-    /// Only this family (repeat for more) [default: every family]
+    /// Compile only this family; can be repeated [default: every family]
     #[arg(long = "family", value_name = "FAMILY")]
     families: Vec<String>,
 
-    /// The architecture: sm_80, sm_86, sm_89, sm_90 or sm_90a
+    /// Architecture: sm_80, sm_86, sm_89, sm_90 or sm_90a
     #[arg(long, default_value = "sm_90a")]
     arch: String,
 
-    /// Random valid configurations to compile of each family, beside its start
+    /// Number of random valid configurations of each family to compile, in addition to its default configuration
     #[arg(long, default_value_t = 0, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=100_000))]
     random: u32,
 
-    /// Seed of the random configurations
+    /// Random seed of these configurations
     #[arg(long, default_value_t = 1)]
     seed: u64,
 

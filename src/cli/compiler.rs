@@ -7,15 +7,15 @@ use crate::runner::compile::serve;
 /// Arguments of `optloop compiler`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// libnvrtc.so
+    /// Path of libnvrtc.so
     #[arg(long)]
     nvrtc: PathBuf,
 
-    /// libnvrtc-builtins.so
+    /// Path of libnvrtc-builtins.so
     #[arg(long)]
     builtins: PathBuf,
 
-    /// The most address space
+    /// Maximum address space
     #[arg(long)]
     memory_bytes: u64,
 }

@@ -27,7 +27,7 @@ use crate::vcs::Repo;
 /// Arguments of `optloop doctor`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Measure what the GPU can do at most (bandwidths, rates, launch) anew, and keep it in the store
+    /// Measure the GPU's ceilings (bandwidths, arithmetic rates, launch time) again and store them
     #[arg(long)]
     measure: bool,
 }

@@ -8,11 +8,11 @@ use crate::runner::baseline::guard;
 /// Arguments of `optloop guard`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Watch the process of this number instead (started by a guard)
+    /// Watch the process with this id instead (started by a guard)
     #[arg(long, value_name = "PROCESS")]
     watch: Option<i32>,
 
-    /// The program and its arguments
+    /// Program and its arguments
     #[arg(last = true, required_unless_present = "watch")]
     command: Vec<String>,
 }

@@ -21,30 +21,30 @@ use crate::store::{Filter, HistoryRow, Sort, Store};
 const VERDICTS: [Verdict; 5] =
     [Verdict::Start, Verdict::Improved, Verdict::Tied, Verdict::Regressed, Verdict::Rejected];
 
-/// List what a session tried, a row for every case that an iteration reached.
+/// List what a session tried, one row for each case of each iteration.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Number of the session; the latest if not given.
+    /// Number of the session [default: the latest]
     pub session: Option<SessionId>,
-    /// Only this case.
+    /// Show only this case
     #[arg(long)]
     pub case: Option<CaseName>,
-    /// Only this family.
+    /// Show only this family
     #[arg(long)]
     pub family: Option<String>,
-    /// Only iterations with this outcome.
+    /// Show only iterations with this outcome
     #[arg(long, value_parser = PossibleValuesParser::new(Outcome::KINDS))]
     pub outcome: Option<String>,
-    /// Only cases with this verdict.
+    /// Show only rows with this verdict
     #[arg(long, value_parser = verdict_parser())]
     pub verdict: Option<Verdict>,
-    /// The order.
+    /// Order of the rows
     #[arg(long, value_enum, default_value_t = Order::Number)]
     pub sort: Order,
-    /// At most this many rows.
+    /// Maximum number of rows
     #[arg(long)]
     pub limit: Option<u32>,
-    /// Print JSON.
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -52,13 +52,13 @@ pub struct Args {
 /// The order of the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Order {
-    /// Oldest first.
+    /// Oldest first
     Number,
-    /// Fastest first.
+    /// Fastest first
     Time,
-    /// Largest speed-up over the incumbent first.
+    /// Largest speed-up over the incumbent first
     Speedup,
-    /// Most expensive first.
+    /// Most expensive first
     Cost,
 }
 

@@ -52,7 +52,7 @@ const STOP_PATIENCE: Duration = Duration::from_secs(2);
 #[derive(Debug, Parser)]
 #[command(name = "optloop", version, disable_help_subcommand = true)]
 struct Arguments {
-    /// The project: a folder with config.toml [default: the nearest at or above the current one]
+    /// Project folder, which contains config.toml [default: the nearest one at or above the current folder]
     #[arg(long, global = true, value_name = "DIR")]
     project: Option<PathBuf>,
 
@@ -64,17 +64,17 @@ struct Arguments {
 enum Verb {
     /// Run a session: spend a budget on making a workload faster
     Start(start::Args),
-    /// Go on with a session that was killed or interrupted, or that failed
+    /// Continue a session that was killed, was interrupted or failed
     Resume(resume::Args),
-    /// Measure a kernel by hand, beside its baseline or any other
+    /// Measure one kernel and compare it with its baseline or with other kernels
     Bench(bench::Args),
-    /// Measure a committed winner again, and say whether its figure holds
+    /// Measure a committed winner again and check that its recorded time is reproduced
     Reproduce(reproduce::Args),
-    /// Replay kernels that cheat or are broken, and say which were caught
+    /// Replay kernels that cheat or are broken, and report which were caught
     Audit(audit::Args),
     /// Compile families without a GPU, and show registers, spills and shared memory
     Compile(compile::Args),
-    /// Write the report of a session again
+    /// Print the report of a session
     Report(report::Args),
     /// List the sessions
     Sessions(sessions::Args),
@@ -82,16 +82,16 @@ enum Verb {
     History(history::Args),
     /// Show everything about one iteration
     Show(show::Args),
-    /// Hold two recorded times against each other, if they are comparable
+    /// Compare two recorded times, if their conditions are the same
     Compare(compare::Args),
-    /// Copy the store, also while a session writes to it
+    /// Copy the store, even while a session writes to it
     Backup(backup::Args),
-    /// Say what is here, what is missing, and how to mend it
+    /// Report what is installed, what is missing, and how to fix it
     Doctor(doctor::Args),
-    /// Hold a device and evaluate variants (started by a session)
+    /// Open a device and evaluate variants (started by a session)
     #[command(hide = true)]
     Worker(worker::Args),
-    /// Hold NVRTC and compile sources (started by a session)
+    /// Load NVRTC and compile sources (started by a session)
     #[command(hide = true)]
     Compiler(compiler::Args),
     /// Run a program that must not outlive optloop (started by a session)

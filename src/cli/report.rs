@@ -21,19 +21,19 @@ use crate::store::Store;
 /// Arguments of `optloop report`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The session's number [default: the latest]
+    /// Number of the session [default: the latest]
     session: Option<SessionId>,
 
-    /// The form
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Md)]
     format: Format,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Format {
-    /// Markdown, for people
+    /// Markdown
     Md,
-    /// The versioned contract of docs/report-schema.md
+    /// JSON, as described in docs/report-schema.md
     Json,
 }
 

@@ -41,10 +41,10 @@ const ROUNDING: f64 = 1e-9;
 /// Arguments of `optloop reproduce`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The commit of a winner
+    /// Commit that added or changed winners
     commit: String,
 
-    /// auto, cuda:N, virtual or virtual:NAME [default: session.device in config.toml]
+    /// Device: auto, cuda:N, virtual or virtual:NAME [default: session.device in config.toml]
     #[arg(long)]
     device: Option<String>,
 

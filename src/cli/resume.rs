@@ -20,14 +20,14 @@ use crate::store::{Past, Store, StoreError};
 /// Arguments of `optloop resume`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The session's number [default: the latest that is not finished]
+    /// Number of the session [default: the latest unfinished session]
     session: Option<SessionId>,
 
-    /// Wall time of the whole session, such as 4h [default: what it was started with]
+    /// Maximum wall time of the whole session, such as 4h [default: the budget it was started with]
     #[arg(long)]
     budget: Option<String>,
 
-    /// Report progress as one JSON object per line on standard output
+    /// Print progress as one JSON object per line on standard output
     #[arg(long)]
     json: bool,
 }

@@ -36,44 +36,44 @@ use crate::vcs::Repo;
 /// Arguments of `optloop start`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Wall time to spend, such as 10m or 4h [default: session.budget in config.toml]
+    /// Maximum wall time, such as 10m or 4h [default: session.budget in config.toml]
     #[arg(long)]
     budget: Option<String>,
 
-    /// Money to spend at most, in US dollars
+    /// Maximum cost in US dollars [default: no limit]
     #[arg(long, value_name = "USD")]
     max_cost: Option<f64>,
 
-    /// Iterations to run at most
+    /// Maximum number of iterations [default: no limit]
     #[arg(long, value_name = "N")]
     iterations: Option<u64>,
 
-    /// Seed of the proposals and inputs [default: a random one]
+    /// Random seed of the proposals and inputs [default: random]
     #[arg(long)]
     seed: Option<u64>,
 
-    /// What to make faster [default: session.workload in config.toml]
+    /// Workload to make faster [default: session.workload in config.toml]
     #[arg(long)]
     workload: Option<String>,
 
-    /// Only this case of the workload (repeat for more)
+    /// Run only this case of the workload; can be repeated [default: every case]
     #[arg(long = "case", value_name = "CASE")]
     cases: Vec<CaseName>,
 
-    /// Only this family (repeat for more) [default: every family]
+    /// Search only this family; can be repeated [default: every family]
     #[arg(long = "family", value_name = "FAMILY")]
     families: Vec<String>,
 
-    /// auto, cuda:N, virtual or virtual:NAME [default: session.device in config.toml]
+    /// Device: auto, cuda:N, virtual or virtual:NAME [default: session.device in config.toml]
     #[arg(long)]
     device: Option<String>,
 
-    /// local or random; fault injection mixes broken kernels in, to see a session survive them [default:
-    /// session.proposer in config.toml]
+    /// Proposer: local, random, or fault-injection, which adds broken kernels to test that a session survives them
+    /// [default: session.proposer in config.toml]
     #[arg(long)]
     proposer: Option<String>,
 
-    /// Report progress as one JSON object per line on standard output
+    /// Print progress as one JSON object per line on standard output
     #[arg(long)]
     json: bool,
 }

@@ -7,7 +7,7 @@ use crate::runner::worker::serve;
 /// Arguments of `optloop worker`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The device to open
+    /// Device to open
     #[arg(long)]
     device: DeviceChoice,
 }

@@ -83,7 +83,7 @@ fn scores(path: &str) -> Vec<Score> {
     // Modelled and measured times, per configuration and case.
     let times: Vec<Vec<Option<(f64, f64)>>> = table.rows.par_iter().map(|row| times(&lab, &table.cases, row)).collect();
 
-    println!("| case | configurations | Spearman | best of the first {FIRST} | modelled / measured | spread |");
+    println!("| case | configurations | Spearman | best of the top {FIRST} | modelled / measured | spread |");
     println!("|---|---|---|---|---|---|");
     let score = |(column, case): (usize, &String)| {
         let pairs: Vec<(f64, f64)> = times.iter().filter_map(|row| row[column]).collect();
