@@ -19,7 +19,7 @@ use crate::runner::compile::{CompileError, Compiler};
 use crate::runner::inputs;
 use crate::runner::messages::{AcceptanceRequest, EvaluateRequest, PlannedCase};
 use crate::runner::planning;
-use crate::runner::render::render;
+use crate::runner::renderer::Renderer;
 use crate::runner::worker::{AskError, Worker};
 
 /// The longest that a step of a corpus entry may take. An honest step takes well under a second. A kernel that hangs
@@ -29,6 +29,7 @@ pub const STEP_TIMEOUT: Duration = Duration::from_secs(10);
 /// What replaying corpus entries needs.
 pub struct Audit {
     worker: Worker,
+    renderer: Renderer,
     compiler: Compiler,
     measuring: Measuring,
     seed: u64,
@@ -75,8 +76,8 @@ impl AuditResult {
 
 impl Audit {
     /// Makes an audit. `worker` should stop a step after [`STEP_TIMEOUT`]. The same seed draws the same inputs.
-    pub fn new(config: &Config, compiler: Compiler, worker: Worker, seed: u64) -> Self {
-        Self { worker, compiler, measuring: config.measuring(), seed }
+    pub fn new(config: &Config, renderer: Renderer, compiler: Compiler, worker: Worker, seed: u64) -> Self {
+        Self { worker, renderer, compiler, measuring: config.measuring(), seed }
     }
 
     /// Returns the device.
@@ -87,8 +88,8 @@ impl Audit {
     /// Compiles the corpus entries that the device can show, one per core at a time. An error is a mistake in a file,
     /// or a broken compiler.
     pub async fn compile(&self, entries: Vec<CorpusEntry>) -> anyhow::Result<Vec<CompiledEntry>> {
-        let compiler = self.compiler.clone();
-        let compile = move || entries.into_par_iter().map(|entry| compiled(&compiler, entry)).collect();
+        let (renderer, compiler) = (self.renderer.clone(), self.compiler.clone());
+        let compile = move || entries.into_par_iter().map(|entry| compiled(&renderer, &compiler, entry)).collect();
         tokio::task::spawn_blocking(compile).await.context("Failed to compile in the background")?
     }
 
@@ -197,9 +198,9 @@ fn file(entry: &CorpusEntry) -> String {
     format!("tests/audit/{}.cu", entry.name)
 }
 
-fn compiled(compiler: &Compiler, entry: CorpusEntry) -> anyhow::Result<CompiledEntry> {
+fn compiled(renderer: &Renderer, compiler: &Compiler, entry: CorpusEntry) -> anyhow::Result<CompiledEntry> {
     let CorpusEntry { family, workload, name, .. } = &entry;
-    let rendered = render(family, &family.specialization(entry.case()), workload.dtype, &Params::new());
+    let rendered = renderer.render(family, &family.specialization(entry.case()), workload.dtype, &Params::new());
     let variant = rendered.map_err(anyhow::Error::msg).with_context(|| file(&entry))?;
     match compiler.compile(&variant) {
         Err(CompileError::Broken(message)) => anyhow::bail!("Failed to compile {name}: {message}"),

@@ -27,6 +27,7 @@ use crate::runner::compile::{CompileError, Compiler};
 use crate::runner::inputs;
 use crate::runner::messages::EvaluateRequest;
 use crate::runner::monitor::Monitor;
+use crate::runner::renderer::Renderer;
 use crate::runner::toolchain::Toolchain;
 use crate::runner::worker::Worker;
 
@@ -43,6 +44,7 @@ pub struct Bench {
     monitor: Option<Monitor>,
     exe: PathBuf,
     /// Each with the options that it was started with.
+    renderer: Renderer,
     compilers: Vec<(Vec<String>, Compiler)>,
     baseline: Option<BaselineProcess>,
     /// The fastest backend of the baseline, by case and regime.
@@ -80,6 +82,7 @@ impl Bench {
             families: project.families()?,
             measuring: config.measuring(),
             compilers: vec![(config.compile.options.clone(), compiler)],
+            renderer: Renderer::new(exe.clone()),
             project: project.clone(),
             config,
             exe,

@@ -3,6 +3,7 @@
 mod winners;
 
 mod fragments;
+mod headers;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -160,8 +161,12 @@ fn names_in(folder: &Path, extension: &str) -> anyhow::Result<Vec<String>> {
 
 fn read_family(root: &Path, folder: &Path) -> anyhow::Result<Family> {
     let manifest = folder.join("family.toml");
-    let family = Family::parse(&files::read_inside(root, &manifest)?, fragments::template(root, folder)?)
-        .map_err(|problem| anyhow::anyhow!("{}: {problem}", manifest.display()))?;
+    let text = files::read_inside(root, &manifest)?;
+    let template = fragments::template(root, folder)?;
+    let template = headers::inline(root, folder, &text, template)
+        .with_context(|| format!("Failed to insert the headers of {}", manifest.display()))?;
+    let family =
+        Family::parse(&text, template).map_err(|problem| anyhow::anyhow!("{}: {problem}", manifest.display()))?;
     let op = ops::find(&family.op).map_err(|problem| anyhow::anyhow!("{}: {problem}", manifest.display()))?;
     if let Some(dim) = op.dims().iter().find(|dim| family.params.contains_key(dim.name)) {
         bail!("{}: parameter `{}` hides the dimension of that name: rename it", manifest.display(), dim.name);

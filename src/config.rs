@@ -12,7 +12,7 @@ use crate::domain::sampling::{LEAST_SAMPLES, Sampling};
 use crate::domain::toml_text;
 use crate::domain::verdict::Policy;
 use crate::files;
-use crate::runner::compile::CompileLimits;
+use crate::runner::compile::{self, CompileLimits};
 use crate::runner::worker::Patience;
 use crate::secrets;
 use crate::store;
@@ -313,6 +313,8 @@ impl Config {
         if shortest.saturating_mul(benchmark.confirmation_samples as u32) > confirmation {
             bail!("benchmark.max_confirmation is too short for confirmation_samples of min_sample_us each");
         }
+        compile::check_options(&self.compile.options)
+            .map_err(|problem| anyhow::anyhow!("compile.options: {problem}"))?;
         duration("compile.timeout", &self.compile.timeout)?;
         if !(LEAST_MEMORY_GB..=1024.0).contains(&self.compile.memory_gb) {
             bail!("compile.memory_gb must lie between {LEAST_MEMORY_GB} and 1024");

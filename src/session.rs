@@ -41,6 +41,7 @@ use crate::domain::workload::Workload;
 use crate::runner::baseline::BaselineProgram;
 use crate::runner::compile::Compiler;
 use crate::runner::monitor::Monitor;
+use crate::runner::renderer::Renderer;
 use crate::runner::worker::Worker;
 use crate::store::{NewSession, Past, Store};
 use crate::vcs::Repo;
@@ -71,6 +72,8 @@ pub struct Dependencies {
     pub proposer: Box<dyn Proposer>,
     /// Times what a user would use instead, where the workload names a program for it.
     pub baseline: Option<BaselineProgram>,
+    /// Renders variants.
+    pub renderer: Renderer,
     /// Compiles variants.
     pub compiler: Compiler,
     /// Evaluates variants.
@@ -198,14 +201,15 @@ impl<'a> Session<'a> {
         interrupt: Interrupt,
         observer: &'a mut dyn Observer,
     ) -> Self {
-        let Dependencies { workload, families, searched, known, proposer, compiler, worker, store, .. } = parts;
+        let Dependencies { workload, families, searched, known, proposer, renderer, compiler, worker, store, .. } =
+            parts;
         let setup = SessionSetup { workload, families, searched, known, device: worker.info().clone(), options };
         let started = Instant::now();
         Self {
             id,
             state: SessionState::new(Arc::new(setup)),
             nvrtc: compiler.nvrtc_version().to_owned(),
-            pipeline: Pipeline::new(proposer, compiler.clone()),
+            pipeline: Pipeline::new(proposer, renderer, compiler.clone()),
             evaluator: Evaluator::new(worker, parts.monitor),
             shelf: Shelf::new(compiler, store.clone()),
             committer: Committer::new(parts.repo),

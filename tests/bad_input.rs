@@ -169,7 +169,7 @@ fn numbers_that_nobody_meant_are_refused() {
         assert!(start(&sandbox, &[]).starts_with("2 error: PROJECT/config.toml: benchmark."), "{key}");
     }
     sandbox.write("config.toml", "[compile]\noptions = [\"--nonsense\"]\n");
-    insta::assert_snapshot!(start(&sandbox, &[]), @"2 error: compile.options in config.toml: NVRTC failed: NVRTC_ERROR_INVALID_OPTION: nvrtc: error: unrecognized option --nonsense found");
+    insta::assert_snapshot!(start(&sandbox, &[]), @"2 error: PROJECT/config.toml: compile.options: the compiler option `--nonsense` is not allowed: use options that change the code only, with the value after a `=`, such as --maxrregcount=128 (docs/security.md lists them)");
     sandbox.write("config.toml", "[store]\npath = \"\"\n");
     insta::assert_snapshot!(start(&sandbox, &[]), @"2 error: PROJECT/config.toml: store.path must name a file, such as .optloop/optloop.db");
     sandbox.write("config.toml", "");

@@ -22,6 +22,7 @@ mod gemm;
 #[cfg(unix)]
 mod hostile;
 mod hostile_parsers;
+mod hostile_sources;
 mod links;
 mod model;
 mod peaks;

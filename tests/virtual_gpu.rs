@@ -54,7 +54,11 @@ fn without_a_gpu_a_session_runs_on_the_virtual_h200_and_every_time_says_modelled
 
     let shown = sandbox.succeeds(&["show", &case["iteration"].to_string()]);
     assert!(shown.contains("times are modelled") && shown.contains("shared wavefronts / ideal"), "{shown}");
-    assert!(sandbox.succeeds(&["doctor"]).contains("virtual H200"));
+    let doctor = sandbox.succeeds(&["doctor"]);
+    assert!(doctor.contains("virtual H200"), "{doctor}");
+    // Whatever this machine has, doctor says it of each mechanism.
+    let confined = doctor.lines().find(|line| line.contains("confinement: ")).unwrap();
+    assert!(["namespaces", "Landlock", "seccomp"].iter().all(|name| confined.contains(name)), "{confined}");
 }
 
 /// Times of a real device are not used here, and its winner stays in place. Its configuration is a suggestion worth

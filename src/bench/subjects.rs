@@ -17,7 +17,6 @@ use crate::domain::workload::{Case, Workload};
 use crate::files;
 use crate::runner::messages::CaseRequest;
 use crate::runner::planning;
-use crate::runner::render::render;
 use crate::store::Store;
 
 /// The workload and the cases to measure on.
@@ -188,8 +187,10 @@ impl Bench {
             bail!("family `{}` cannot compute {} on {} (sm_{})", family.name, workload.name, device.name, device.sm);
         }
         let request = self.request(family, params, case, workload)?;
-        let variant =
-            render(family, &family.specialization(case), workload.dtype, params).map_err(anyhow::Error::msg)?;
+        let variant = self
+            .renderer
+            .render(family, &family.specialization(case), workload.dtype, params)
+            .map_err(anyhow::Error::msg)?;
         Ok(Subject {
             name: Subject::name(&variant),
             iteration: None,

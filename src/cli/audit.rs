@@ -19,6 +19,7 @@ use crate::domain::device::TimeSource;
 use crate::domain::names::did_you_mean;
 use crate::runner::compile::Compiler;
 use crate::runner::device::DeviceChoice;
+use crate::runner::renderer::Renderer;
 use crate::runner::self_check;
 use crate::runner::toolchain::Toolchain;
 use crate::runner::worker::Worker;
@@ -125,7 +126,7 @@ async fn open(
         ceilings::give(&mut worker, monitor.as_ref(), &compiler, &store).await?;
         store.close().await;
     }
-    Ok(Audit::new(config, compiler, worker, seed))
+    Ok(Audit::new(config, Renderer::new(own_executable()?), compiler, worker, seed))
 }
 
 fn without(entry: CorpusEntry, audit: &Audit) -> Option<AuditResult> {

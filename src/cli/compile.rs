@@ -18,7 +18,7 @@ use crate::domain::space::Space;
 use crate::domain::variant::{Variant, show_params};
 use crate::domain::workload::Workload;
 use crate::runner::compile::Compiler;
-use crate::runner::render::render;
+use crate::runner::renderer::Renderer;
 use crate::runner::toolchain::Toolchain;
 
 /// Arguments of `optloop compile`.
@@ -77,7 +77,8 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
         families.retain(|family| named.contains(&family.name));
     }
     let device = DeviceInfo::of_arch(&args.arch).map_err(usage_sentence)?;
-    let variants = variants(&workload, &families, &device, args).map_err(usage_sentence)?;
+    let renderer = Renderer::new(own_executable()?);
+    let variants = variants(&workload, &families, &device, &renderer, args).map_err(usage_sentence)?;
     if variants.is_empty() {
         return Err(usage_sentence(format!(
             "no family has a valid configuration for `{}` on {}",
@@ -113,6 +114,7 @@ fn variants(
     workload: &Workload,
     families: &[Family],
     device: &DeviceInfo,
+    renderer: &Renderer,
     args: &Args,
 ) -> Result<Vec<SelectedVariant>, String> {
     let mut rng = SmallRng::seed_from_u64(args.seed);
@@ -137,7 +139,7 @@ fn variants(
                 let plan = family.plan(&params, case, workload.op, workload.dtype, device).map_err(|error| {
                     format!("family `{}` has no launch plan on case `{}`: {error}", family.name, case.name)
                 })?;
-                let variant = render(family, &family.specialization(case), workload.dtype, &params)?;
+                let variant = renderer.render(family, &family.specialization(case), workload.dtype, &params)?;
                 if !variants.iter().any(|other| other.variant.hash == variant.hash) {
                     let launched = plan.launches.into_iter().map(|launch| launch.kernel).collect();
                     variants.push(SelectedVariant { case: case.name.clone(), variant, launched });

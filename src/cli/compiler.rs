@@ -15,6 +15,10 @@ pub struct Args {
     #[arg(long)]
     builtins: PathBuf,
 
+    /// Folder of the CUDA headers
+    #[arg(long)]
+    include: PathBuf,
+
     /// Maximum address space
     #[arg(long)]
     memory_bytes: u64,
@@ -22,5 +26,5 @@ pub struct Args {
 
 /// Serves until standard input ends.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    serve(&args.nvrtc, &args.builtins, args.memory_bytes)
+    serve(&args.nvrtc, &args.builtins, &args.include, args.memory_bytes)
 }

@@ -50,6 +50,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     }
     let patience = config.as_ref().map_or_else(|_| Config::default().patience(), Config::patience);
     let device = Worker::start(own_executable()?, &DeviceChoice::Auto, patience).await;
+    let compiler = start_compiler();
     let no_device = || Missing("there is no device to ask".to_owned());
     let findings = [
         ("project", files(project)),
@@ -79,7 +80,8 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
                 Err(_) => no_device(),
             },
         ),
-        ("NVRTC and headers", nvrtc()),
+        ("NVRTC and headers", nvrtc(&compiler)),
+        ("confinement", confinement(&compiler)),
         ("PyTorch", torch(config.as_ref().map_or("python3", |config| config.baseline.python.as_str()))),
         (
             "git",
@@ -188,8 +190,31 @@ fn files(project: &Project) -> Finding {
     }
 }
 
-fn nvrtc() -> Finding {
-    let Some(toolchain) = Toolchain::installed() else {
+/// Starts a compiler with the toolchain that is installed, if any.
+fn start_compiler() -> Option<(String, anyhow::Result<Compiler>)> {
+    let toolchain = Toolchain::installed()?;
+    let origin = toolchain.origin.clone();
+    let limit = Duration::from_secs(60);
+    let compiler = own_executable().and_then(|exe| Compiler::new(exe, toolchain, "sm_90a", &[], limit));
+    Some((origin, compiler))
+}
+
+/// Says what keeps compilers and templates away from files, programs and the network.
+fn confinement(compiler: &Option<(String, anyhow::Result<Compiler>)>) -> Finding {
+    let Some((_, Ok(compiler))) = compiler else { return Missing("there is no compiler to ask".to_owned()) };
+    let found = compiler.confinement();
+    match found.holds() {
+        true => Here(format!("compilers and templates reach no file but the CUDA headers: {}", found.describe())),
+        false => Missing(format!(
+            "a source from a stranger may read files of this machine while it is compiled: {}. A newer kernel or another \
+             container profile provides these",
+            found.describe()
+        )),
+    }
+}
+
+fn nvrtc(compiler: &Option<(String, anyhow::Result<Compiler>)>) -> Finding {
+    let Some((origin, opened)) = compiler else {
         let pip = secrets::withhold(Command::new("python3").args(["-m", "pip", "--version"])).output();
         return Missing(match (pip.is_ok_and(|output| output.status.success()), cache_dir()) {
             (true, Ok(cache)) => {
@@ -199,8 +224,6 @@ fn nvrtc() -> Finding {
             (false, _) => "no CUDA toolkit, and no python3 with pip to fetch NVRTC: install either".to_owned(),
         });
     };
-    let origin = toolchain.origin.clone();
-    let opened = own_executable().and_then(|exe| Compiler::new(exe, toolchain, "sm_90a", &[], Duration::from_secs(60)));
     match opened {
         Ok(compiler) => Here(format!("{} from {origin}", compiler.nvrtc_version())),
         Err(error) => Missing(format!("{error:#}: reinstall it ({origin})")),

@@ -8,6 +8,7 @@ mod compare;
 mod comparisons;
 mod compile;
 mod compiler;
+mod confined;
 mod doctor;
 mod error;
 mod guard;
@@ -15,6 +16,7 @@ mod history;
 mod measured;
 mod preflight;
 mod progress;
+mod renderer;
 mod report;
 mod reproduce;
 mod resume;
@@ -94,6 +96,12 @@ enum Verb {
     /// Load NVRTC and compile sources (started by a session)
     #[command(hide = true)]
     Compiler(compiler::Args),
+    /// Become a program that reaches few files and no network (started by a guard)
+    #[command(hide = true)]
+    Confined(confined::Args),
+    /// Render templates (started by a session)
+    #[command(hide = true)]
+    Renderer,
     /// Run a program that must not outlive optloop (started by a session)
     #[command(hide = true)]
     Guard(guard::Args),
@@ -109,6 +117,8 @@ pub fn main() -> ExitCode {
     match &arguments.verb {
         Verb::Worker(args) => return finish(worker::run(args)),
         Verb::Compiler(args) => return finish(compiler::run(args)),
+        Verb::Confined(args) => return confined::run(args),
+        Verb::Renderer => return finish(renderer::run()),
         Verb::Guard(args) => return guard::run(args),
         _ => {}
     }
@@ -148,7 +158,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         Verb::Compare(args) => compare::run(args, &project, &mut out).await,
         Verb::Doctor(args) => or_stop(doctor::run(args, &project, &mut out)).await,
         // These child processes have already run by now, without a runtime.
-        Verb::Worker(_) | Verb::Compiler(_) | Verb::Guard(_) => Ok(()),
+        Verb::Worker(_) | Verb::Compiler(_) | Verb::Confined(_) | Verb::Renderer | Verb::Guard(_) => Ok(()),
     }
 }
 

@@ -7,7 +7,7 @@ use crate::domain::record::{Meaning, SessionRecord};
 use crate::domain::space::Space;
 use crate::domain::variant::show_params;
 use crate::domain::workload::{Case, Workload};
-use crate::runner::render::render;
+use crate::runner::renderer::Renderer;
 use crate::store::Past;
 
 /// Refuses a workload whose initial kernel's family is missing.
@@ -29,6 +29,7 @@ pub fn check_spaces(
     families: &[Family],
     searched: &[String],
     device: &DeviceInfo,
+    renderer: &Renderer,
 ) -> Result<(), String> {
     let chosen = |family: &&Family| searched.contains(&family.name) && family.fits(workload, device);
     let fitting: Vec<_> = families.iter().filter(chosen).collect();
@@ -52,7 +53,7 @@ pub fn check_spaces(
                 reasons.push(format!("{} ({why})", family.name));
                 continue;
             };
-            render(family, &family.specialization(case), workload.dtype, &params)?;
+            renderer.render(family, &family.specialization(case), workload.dtype, &params)?;
             family.plan(&params, case, workload.op, workload.dtype, device).map_err(|error| {
                 format!("family `{}` has no launch plan on case `{}`: {error}", family.name, case.name)
             })?;

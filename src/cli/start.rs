@@ -26,6 +26,7 @@ use crate::runner::baseline::BaselineProgram;
 use crate::runner::compile::Compiler;
 use crate::runner::device::DeviceChoice;
 use crate::runner::monitor::Monitor;
+use crate::runner::renderer::Renderer;
 use crate::runner::self_check;
 use crate::runner::toolchain::Toolchain;
 use crate::runner::worker::{Worker, WorkerError};
@@ -100,7 +101,8 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
         asked.workload = affordable(asked.workload, &config);
     }
     let workload = asked.workload.clone();
-    check_spaces(&workload, &asked.families, &asked.searched, worker.info()).map_err(usage_sentence)?;
+    let renderer = Renderer::new(own_executable()?);
+    check_spaces(&workload, &asked.families, &asked.searched, worker.info(), &renderer).map_err(usage_sentence)?;
     let store = Store::open_within(&project.root().join(&config.store.path), &config.store.limits()).await?;
     let parts = signals::or_stop(assemble(asked, project, &config, worker, store.clone())).await?;
 
@@ -169,6 +171,7 @@ pub(super) async fn assemble(
         false => Err("git.commit is false in config.toml".to_owned()),
     };
     let exe = own_executable()?;
+    let renderer = Renderer::new(exe.clone());
     let baseline = workload.baseline.as_ref().map(|key| BaselineProgram {
         exe,
         command: key.command(&config.baseline.python),
@@ -180,7 +183,20 @@ pub(super) async fn assemble(
     let monitor = open_monitor(worker.info());
     self_check::arm(&mut worker, &compiler).await?;
     ceilings::give(&mut worker, monitor.as_ref(), &compiler, &store).await?;
-    Ok(Dependencies { workload, families, searched, known, proposer, baseline, compiler, worker, monitor, store, repo })
+    Ok(Dependencies {
+        workload,
+        families,
+        searched,
+        known,
+        proposer,
+        baseline,
+        renderer,
+        compiler,
+        worker,
+        monitor,
+        store,
+        repo,
+    })
 }
 
 /// Opens a monitor of a real GPU, or prints why it cannot.

@@ -104,6 +104,9 @@ struct FamilyFile {
     dtypes: Vec<Dtype>,
     requires_sm: u32,
     constants: Vec<String>,
+    /// Folders whose headers are in the template by now (`catalog/headers.rs`).
+    #[serde(default, rename = "headers")]
+    _headers: Vec<String>,
     params: IndexMap<String, Param>,
     #[serde(default)]
     derived: IndexMap<String, String>,

@@ -23,6 +23,11 @@ const MAX_SENTENCE_CHARS: usize = 300;
 /// to stop are for the session: a child ends only with its input.
 pub fn requests<T: Message + DeserializeOwned + Send + 'static>() -> mpsc::Receiver<T> {
     outlast_stops();
+    requests_only()
+}
+
+/// Does the same in a process that has called [`outlast_stops`] before it was confined.
+pub fn requests_only<T: Message + DeserializeOwned + Send + 'static>() -> mpsc::Receiver<T> {
     let (sender, requests) = mpsc::channel();
     std::thread::spawn(move || {
         let mut input = io::stdin().lock();

@@ -1,5 +1,6 @@
 //! Compiles variants for one architecture, through the cache, in child processes.
 
+mod options;
 mod process;
 
 use std::borrow::Cow;
@@ -7,14 +8,16 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use self::process::{CompilerProcess, Reply, Request};
+use self::process::{CompilerProcess, Description, Reply, Request};
 use super::cache::ArtifactCache;
+use super::confine::Confinement;
 use super::toolchain::{Toolchain, cache_dir};
 use super::{ptxas_log, source_rules};
 use crate::domain::artifact::Artifact;
 use crate::domain::variant::{Params, Variant, VariantHash};
 use crate::secrets;
 
+pub use self::options::check as check_options;
 pub use self::process::serve;
 
 /// The default memory limit of a compilation. config.toml gives the reason.
@@ -30,7 +33,7 @@ pub struct Compiler {
 struct Inner {
     exe: PathBuf,
     toolchain: Toolchain,
-    version: String,
+    description: Description,
     idle: Mutex<Vec<CompilerProcess>>,
     cache: ArtifactCache,
     arch: String,
@@ -77,16 +80,22 @@ impl Compiler {
         options: &[String],
         limits: impl Into<CompileLimits>,
     ) -> anyhow::Result<Self> {
+        options::check(options).map_err(anyhow::Error::msg)?;
         let limits = limits.into();
-        let (process, version) = CompilerProcess::start(&exe, &toolchain, limits).map_err(anyhow::Error::msg)?;
+        let (process, description) = CompilerProcess::start(&exe, &toolchain, limits).map_err(anyhow::Error::msg)?;
         let (arch, options) = (arch.to_owned(), options.to_vec());
         let (idle, cache) = (Mutex::new(vec![process]), ArtifactCache::new(cache_dir()?.join("artifacts")));
-        Ok(Self { inner: Arc::new(Inner { exe, toolchain, version, idle, cache, arch, options, limits }) })
+        Ok(Self { inner: Arc::new(Inner { exe, toolchain, description, idle, cache, arch, options, limits }) })
     }
 
     /// Returns NVRTC's version, such as `13.0`.
     pub fn nvrtc_version(&self) -> &str {
-        &self.inner.version
+        &self.inner.description.version
+    }
+
+    /// Returns what keeps a source away from files, programs and the network while it is compiled.
+    pub fn confinement(&self) -> &Confinement {
+        &self.inner.description.confinement
     }
 
     /// Compiles an empty kernel, so that options unknown to NVRTC are reported before anything begins.
@@ -98,7 +107,8 @@ impl Compiler {
 
     /// Compiles a variant, or takes it from the cache. Blocks for 0.1 to 1 s, so call it off the async threads.
     pub fn compile(&self, variant: &Variant) -> Result<Artifact, CompileError> {
-        let Inner { version, cache, arch, options, .. } = &*self.inner;
+        let Inner { description, cache, arch, options, .. } = &*self.inner;
+        let version = &description.version;
         source_rules::check_source(&variant.source).map_err(|log| CompileError::Rejected { log })?;
         let key = ArtifactCache::key(&variant.source, options, arch, version);
         if let Some(artifact) = cache.get(&key) {
@@ -129,8 +139,7 @@ impl Inner {
     fn run(&self, source: &str) -> Result<(Vec<u8>, String, String), CompileError> {
         let mut options = self.options.clone();
         options.push(format!("--gpu-architecture={}", self.arch));
-        options.push("--ptxas-options=-v".to_owned());
-        options.push(format!("--include-path={}", self.toolchain.include.display()));
+        options.extend(["--ptxas-options=-v", "--no-source-include"].map(str::to_owned));
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut process = match idle {
             Some(process) => process,

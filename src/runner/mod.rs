@@ -1,7 +1,8 @@
 //! Renders, compiles and evaluates variants.
 //!
-//! Rendering and compiling happen in this process, on every core. Everything that touches a device happens in a child
-//! process ([`worker`]). An illegal access poisons a CUDA context for good, and a hung kernel cannot be cancelled.
+//! Templates, sources and kernels may be a stranger's, so each step has child processes of its own, with limits: a
+//! template can render for ever ([`renderer`]), a source can crash its compiler ([`compile`]), and a kernel can hang or
+//! poison a CUDA context for good ([`worker`]).
 
 pub mod baseline;
 mod benchmark;
@@ -9,6 +10,7 @@ mod cache;
 mod child;
 pub mod comparison;
 pub mod compile;
+pub mod confine;
 pub mod device;
 mod evaluate;
 pub mod fake_worker;
@@ -21,8 +23,10 @@ pub mod peaks;
 pub mod planning;
 mod ptxas_log;
 pub mod render;
+pub mod renderer;
 pub mod self_check;
 pub mod source_rules;
+mod subprocess;
 pub mod toolchain;
 mod validate;
 pub mod worker;

@@ -1,5 +1,6 @@
 //! Renders a family's template into the CUDA source of a variant.
 
+use serde::{Deserialize, Serialize};
 use tera::{Context, Delimiters, Tera};
 
 use crate::domain::family::Family;
@@ -7,21 +8,60 @@ use crate::domain::op::{Dims, Dtype};
 use crate::domain::variant::{Params, Variant, VariantHash, show_params};
 use crate::secrets;
 
-/// Renders the variant of `family` at `params`, with `specialization` as compile-time constants.
+/// A template with the values that it is rendered with.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Template {
+    /// The family's name, for messages.
+    name: String,
+    text: String,
+    numbers: Vec<(String, i64)>,
+    dtype: String,
+}
+
+impl Template {
+    /// Returns the template of `family` with the values of a configuration.
+    pub fn new(family: &Family, specialization: &Dims, dtype: Dtype, params: &Params) -> Result<Self, String> {
+        let values = family.template_values(specialization, dtype, params).map_err(|error| error.to_string())?;
+        let numbers = values.into_iter().map(|(name, value)| (name.to_string(), value)).collect();
+        Ok(Self { name: family.name.clone(), text: family.template.clone(), numbers, dtype: dtype.name().to_owned() })
+    }
+}
+
+/// Expands a template. Runs for as long, and takes as much memory, as the template wants: see [`super::renderer`].
 ///
 /// Templates use `<$ NAME $>` for values, `<% if … %>` for blocks and `<# … #>` for comments. The usual braces collide
 /// with C++ and inline PTX. A name that is not bound is an error. Beside the numbers of [`Family::template_values`] a
 /// template may use the string `DTYPE`.
-pub fn render(family: &Family, specialization: &Dims, dtype: Dtype, params: &Params) -> Result<Variant, String> {
-    let values = family.template_values(specialization, dtype, params).map_err(|error| error.to_string())?;
+pub fn expand(template: &Template) -> Result<String, String> {
     let mut context = Context::new();
-    for (name, value) in &values {
+    for (name, value) in &template.numbers {
         context.insert(name.clone(), value);
     }
-    context.insert("DTYPE", dtype.name());
-    let body = engine(family)
-        .and_then(|tera| tera.render(&family.name, &context))
-        .map_err(|error| format!("family `{}`: its template does not render: {}", family.name, one_line(&error)))?;
+    context.insert("DTYPE", &template.dtype);
+    engine(template).and_then(|tera| tera.render(&template.name, &context)).map_err(|error| one_line(&error))
+}
+
+/// Renders a variant in this process, without limits: for tests, and for templates that are known to end. All other
+/// templates go to a [`Renderer`](super::renderer::Renderer).
+pub fn render(family: &Family, specialization: &Dims, dtype: Dtype, params: &Params) -> Result<Variant, String> {
+    let body =
+        expand(&Template::new(family, specialization, dtype, params)?).map_err(|error| explain(family, &error))?;
+    variant(family, specialization, dtype, params, &body)
+}
+
+/// Says of which family a template does not render.
+pub fn explain(family: &Family, problem: &str) -> String {
+    format!("family `{}`: its template does not render: {problem}", family.name)
+}
+
+/// Makes the variant whose template has expanded to `body`.
+pub fn variant(
+    family: &Family,
+    specialization: &Dims,
+    dtype: Dtype,
+    params: &Params,
+    body: &str,
+) -> Result<Variant, String> {
     let constants = specialization.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ");
     let source = format!(
         "// {family} for {dtype}, {constants}\n// {params}\n{body}",
@@ -36,7 +76,7 @@ pub fn render(family: &Family, specialization: &Dims, dtype: Dtype, params: &Par
     Ok(Variant { family: family.name.clone(), params: params.clone(), hash: VariantHash::of(&source), source })
 }
 
-fn engine(family: &Family) -> tera::TeraResult<Tera> {
+fn engine(template: &Template) -> tera::TeraResult<Tera> {
     let mut tera = Tera::new();
     tera.set_delimiters(Delimiters {
         block_start: "<%".into(),
@@ -46,7 +86,7 @@ fn engine(family: &Family) -> tera::TeraResult<Tera> {
         comment_start: "<#".into(),
         comment_end: "#>".into(),
     })?;
-    tera.add_raw_template(&family.name, &family.template)?;
+    tera.add_raw_template(&template.name, &template.text)?;
     Ok(tera)
 }
 

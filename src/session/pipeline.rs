@@ -1,5 +1,4 @@
-//! Turns suggestions into compiled variants. Rendering is immediate. Compilation runs in the background, first in,
-//! first out.
+//! Turns suggestions into compiled variants. Rendering and compilation run in the background, first in, first out.
 
 use std::collections::VecDeque;
 
@@ -17,7 +16,7 @@ use crate::domain::variant::{Variant, VariantHash};
 use crate::runner::compile::{CompileError, Compiler};
 use crate::runner::messages::CaseRequest;
 use crate::runner::planning;
-use crate::runner::render::render;
+use crate::runner::renderer::Renderer;
 
 /// A proposal on its way to the device.
 pub(super) struct Compiled {
@@ -36,14 +35,15 @@ struct Compiling {
 /// See the module's documentation.
 pub(super) struct Pipeline {
     proposer: Box<dyn Proposer>,
+    renderer: Renderer,
     compiler: Compiler,
     queue: VecDeque<Compiling>,
     is_dry: bool,
 }
 
 impl Pipeline {
-    pub fn new(proposer: Box<dyn Proposer>, compiler: Compiler) -> Self {
-        Self { proposer, compiler, queue: VecDeque::new(), is_dry: false }
+    pub fn new(proposer: Box<dyn Proposer>, renderer: Renderer, compiler: Compiler) -> Self {
+        Self { proposer, renderer, compiler, queue: VecDeque::new(), is_dry: false }
     }
 
     /// Returns the proposer's name.
@@ -77,7 +77,7 @@ impl Pipeline {
         }
     }
 
-    /// Renders a suggestion and passes it to the compilers.
+    /// Has a suggestion rendered and compiled in the background.
     fn submit(&mut self, suggestion: Suggestion, state: &mut SessionState) -> anyhow::Result<()> {
         let setup = state.setup();
         let (workload, device) = (&setup.workload, &setup.device);
@@ -85,21 +85,23 @@ impl Pipeline {
         let first = suggestion.cases.first().context("Failed to find a case for a proposal")?;
         let specialization = family.specialization(first);
         let configuration = ConfigurationId::new(&family.name, &specialization, &suggestion.params);
-        let rendered = render(family, &specialization, workload.dtype, &suggestion.params);
         let cases = planning::of_suggestion(family, &suggestion, workload, device, setup.options.measuring.model_flop);
-        let (variant, unrenderable) = match rendered {
-            Ok(variant) => (variant, None),
-            // A template may fail for some configurations only. Such a variant has no source, and is named by its
-            // error.
-            Err(message) => (without_source(&suggestion, &message), Some(CompileError::Rejected { log: message })),
-        };
+        let (family, dtype) = (family.clone(), workload.dtype);
+        let (renderer, compiler) = (self.renderer.clone(), self.compiler.clone());
         let is_initial = suggestion.origin.is_initial_design();
-        let Suggestion { cases: on, hypothesis, parent, purpose, origin, .. } = suggestion;
         let proposer = self.proposer.name().to_owned();
-        let proposal = Proposal { proposer, variant, cases: on, hypothesis, parent, purpose, origin };
-        let compiler = self.compiler.clone();
         let compilation = tokio::task::spawn_blocking(move || {
-            let artifact = unrenderable.map_or_else(|| compiler.compile(&proposal.variant), Err);
+            let (variant, artifact) = match renderer.render(&family, &specialization, dtype, &suggestion.params) {
+                Ok(variant) => {
+                    let artifact = compiler.compile(&variant);
+                    (variant, artifact)
+                }
+                // A template may fail for some configurations only. Such a variant has no source, and is named by its
+                // error.
+                Err(log) => (without_source(&suggestion, &log), Err(CompileError::Rejected { log })),
+            };
+            let Suggestion { cases: on, hypothesis, parent, purpose, origin, .. } = suggestion;
+            let proposal = Proposal { proposer, variant, cases: on, hypothesis, parent, purpose, origin };
             Compiled { proposal, cases, artifact }
         });
         self.queue.push_back(Compiling { is_initial, compilation });

@@ -4,18 +4,17 @@
 //! runs in a child process, and the child's failure is an outcome of the variant.
 
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::mpsc;
-use std::thread::JoinHandle;
+use std::process::Command;
 
 use serde::{Deserialize, Serialize};
 
 use super::CompileLimits;
-use crate::runner::frames::{FrameError, Message};
+use crate::runner::confine::{self, Confinement};
+use crate::runner::frames::Message;
 use crate::runner::nvrtc::{Nvrtc, NvrtcError};
+use crate::runner::subprocess::{Limits, Subprocess};
 use crate::runner::toolchain::Toolchain;
 use crate::runner::{child, frames};
-use crate::secrets;
 
 /// A request to a compiler process.
 #[derive(Debug, Serialize, Deserialize)]
@@ -29,8 +28,8 @@ pub struct Request {
 /// A reply of a compiler process.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Reply {
-    /// The first reply, sent once: NVRTC's version, or why it cannot be opened.
-    Hello(Result<String, String>),
+    /// The first reply, sent once: a description, or why NVRTC cannot be opened.
+    Hello(Result<Description, String>),
     /// The source compiled.
     Compiled {
         /// ELF image.
@@ -49,6 +48,15 @@ pub enum Reply {
     Broken(String),
 }
 
+/// What a compiler process says of itself.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Description {
+    /// NVRTC's version, such as `13.0`.
+    pub version: String,
+    /// What keeps a source away from files, programs and the network.
+    pub confinement: Confinement,
+}
+
 /// The session sends no secrets.
 impl Message for Request {}
 
@@ -63,26 +71,28 @@ impl Message for Reply {
 }
 
 /// A compiler process that runs one compilation at a time.
-pub struct CompilerProcess {
-    child: Child,
-    input: ChildStdin,
-    output: ChildStdout,
-    /// Reads standard error until its end, and returns the last line.
-    last_line: Option<JoinHandle<String>>,
-    limits: CompileLimits,
-}
+pub struct CompilerProcess(Subprocess);
 
 /// Serves compilations until standard input ends, within `memory_bytes` of address space.
-pub fn serve(nvrtc: &Path, builtins: &Path, memory_bytes: u64) -> anyhow::Result<()> {
-    let requests = child::requests::<Request>();
+///
+/// From before the first source on, the process can read the CUDA headers in `include` and no other file.
+pub fn serve(nvrtc: &Path, builtins: &Path, include: &Path, memory_bytes: u64) -> anyhow::Result<()> {
+    // Libraries are loaded before the process is confined, and it is confined before it has a second thread.
+    let nvrtc = Nvrtc::open(nvrtc, builtins);
+    child::outlast_stops();
     let mut out = child::replies()?;
     child::limit_memory(memory_bytes)?;
-    let nvrtc = match Nvrtc::open(nvrtc, builtins) {
+    let (include, confinement) = confine::compute_only(Some(include));
+    let requests = child::requests_only::<Request>();
+    let nvrtc = match nvrtc {
         Ok(nvrtc) => nvrtc,
         Err(error) => return Ok(frames::write(&mut out, &Reply::Hello(Err(format!("{error:#}"))))?),
     };
-    frames::write(&mut out, &Reply::Hello(Ok(nvrtc.version().to_owned())))?;
-    for Request { source, options } in requests {
+    let version = nvrtc.version().to_owned();
+    frames::write(&mut out, &Reply::Hello(Ok(Description { version, confinement })))?;
+    let include = include.map(|include| format!("--include-path={}", include.display()));
+    for Request { source, mut options } in requests {
+        options.extend(include.clone());
         let reply = match nvrtc.compile(&source, &options) {
             Ok(compiled) => Reply::Compiled { cubin: compiled.cubin, ptx: compiled.ptx, log: compiled.log },
             Err(NvrtcError::Rejected(log)) => Reply::Rejected(log),
@@ -95,92 +105,30 @@ pub fn serve(nvrtc: &Path, builtins: &Path, memory_bytes: u64) -> anyhow::Result
 }
 
 impl CompilerProcess {
-    /// Starts `optloop compiler` from the executable `exe`, and returns it with NVRTC's version.
-    pub fn start(exe: &Path, toolchain: &Toolchain, limits: CompileLimits) -> Result<(Self, String), String> {
-        let mut command = Command::new(exe);
-        secrets::withhold(&mut command);
-        command.arg("compiler").arg("--nvrtc").arg(&toolchain.nvrtc).arg("--builtins").arg(&toolchain.builtins);
-        command.arg("--memory-bytes").arg(limits.memory_bytes.to_string());
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // A Ctrl-C at the terminal must reach the session only.
-        #[cfg(unix)]
-        std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        let mut child = command.spawn().map_err(|error| format!("a compiler process cannot be started: {error}"))?;
-        let (Some(input), Some(output), Some(errors)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
-        else {
-            return Err("a compiler process has no pipes".to_owned());
+    /// Starts `optloop compiler` from the executable `exe`.
+    pub fn start(exe: &Path, toolchain: &Toolchain, limits: CompileLimits) -> Result<(Self, Description), String> {
+        let subprocess_limits = Limits {
+            timeout: limits.timeout,
+            timeout_source: "compile.timeout",
+            memory_bytes: limits.memory_bytes,
+            memory_source: "compile.memory_gb",
         };
-        let last_line = Some(std::thread::spawn(move || child::last_line_blocking(errors)));
-        let mut process = Self { child, input, output, last_line, limits };
-        match process.within_patience(|_, output| frames::read(output))? {
-            Ok(Some(Reply::Hello(Ok(version)))) => Ok((process, version)),
-            Ok(Some(Reply::Hello(Err(reason)))) => Err(reason),
-            Ok(Some(_)) => Err("a compiler process spoke out of turn".to_owned()),
-            Ok(None) => Err(format!("the compiler {}", process.last_words())),
-            Err(error) => Err(format!("a compiler process: {error}")),
+        let arguments = |command: &mut Command| {
+            command.arg("compiler").arg("--nvrtc").arg(&toolchain.nvrtc).arg("--builtins").arg(&toolchain.builtins);
+            command.arg("--include").arg(&toolchain.include);
+            command.arg("--memory-bytes").arg(limits.memory_bytes.to_string());
+        };
+        let mut process = Subprocess::start("the compiler", exe, arguments, subprocess_limits)
+            .map_err(|error| format!("a compiler process cannot be started: {error}"))?;
+        match process.greeting()? {
+            Reply::Hello(Ok(description)) => Ok((Self(process), description)),
+            Reply::Hello(Err(reason)) => Err(reason),
+            _ => Err("the compiler sent an unexpected reply".to_owned()),
         }
     }
 
     /// Compiles within the limits. An error says what happened to the process, which is unusable afterwards.
     pub fn compile(&mut self, request: &Request) -> Result<Reply, String> {
-        let reply = self.within_patience(|input, output| {
-            frames::write(input, request)?;
-            frames::read::<Reply>(output)
-        })?;
-        match reply {
-            Ok(Some(reply)) => Ok(reply),
-            Ok(None) | Err(FrameError::Truncated { .. } | FrameError::Io(_)) => {
-                Err(format!("the compiler {}", self.last_words()))
-            }
-            Err(error) => {
-                // The process may keep writing and then never end by itself.
-                let _ = self.child.kill();
-                Err(format!("the compiler talks garbage: {error}"))
-            }
-        }
-    }
-
-    /// Runs `what` on the process's pipes, and kills the process if that exceeds the compilation's time limit. Its
-    /// pipes then end, whatever it did not read or write.
-    fn within_patience<T>(&mut self, what: impl FnOnce(&mut ChildStdin, &mut ChildStdout) -> T) -> Result<T, String> {
-        let (done, watched) = mpsc::channel::<()>();
-        let patience = self.limits.timeout;
-        let child = &mut self.child;
-        std::thread::scope(|scope| {
-            let watchdog = scope.spawn(move || {
-                let late = watched.recv_timeout(patience) == Err(mpsc::RecvTimeoutError::Timeout);
-                if late {
-                    // The process may have ended at this very moment.
-                    let _ = child.kill();
-                }
-                late
-            });
-            let result = what(&mut self.input, &mut self.output);
-            drop(done);
-            match watchdog.join() {
-                Ok(true) => Err(format!("the compiler took over {}", humantime::format_duration(patience))),
-                _ => Ok(result),
-            }
-        })
-    }
-
-    /// Returns how a process that has closed its output ended.
-    fn last_words(&mut self) -> String {
-        let status = match self.child.wait() {
-            Ok(status) => status,
-            Err(error) => return format!("cannot be asked how it ended ({error})"),
-        };
-        let line = self.last_line.take().and_then(|line| line.join().ok()).unwrap_or_default();
-        let said = if line.is_empty() { String::new() } else { format!("; its last words: {line}") };
-        let gb = self.limits.memory_bytes as f64 / 1e9;
-        format!("died ({status}) in the {gb} GB of memory that it may have (compile.memory_gb){said}")
-    }
-}
-
-impl Drop for CompilerProcess {
-    fn drop(&mut self) {
-        // Killed without a request to end, because it may hang in a compilation.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.0.ask(request)
     }
 }

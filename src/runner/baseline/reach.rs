@@ -1,0 +1,122 @@
+//! The files that a baseline program may use: its interpreter and libraries, its project, its devices, and folders to
+//! write to that are its own.
+
+use std::env;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use crate::runner::confine::Reach;
+
+/// The system's programs and libraries, and what the C library, Python and the CUDA driver read besides. Of `/etc` only
+/// what tells how to find libraries, users and the time.
+const SYSTEM: [&str; 26] = [
+    "/bin",
+    "/etc/alternatives",
+    "/etc/group",
+    "/etc/host.conf",
+    "/etc/hosts",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/localtime",
+    "/etc/mime.types",
+    "/etc/nsswitch.conf",
+    "/etc/nvidia",
+    "/etc/passwd",
+    "/etc/python3",
+    "/etc/timezone",
+    "/gnu/store",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/nix/store",
+    "/opt",
+    "/proc",
+    "/sbin",
+    "/sys",
+    "/usr",
+    "/var/lib/dpkg/alternatives",
+];
+
+/// The GPU's device files, `/dev/null`, random numbers and shared memory. Rights of the file system still apply.
+const DEVICES: &str = "/dev";
+
+/// Variables that hold folders of libraries, separated by colons.
+const FOLDERS: [&str; 8] = [
+    "CONDA_PREFIX",
+    "CUDA_HOME",
+    "CUDA_PATH",
+    "LD_LIBRARY_PATH",
+    "PYTHONHOME",
+    "PYTHONPATH",
+    "PYTHONUSERBASE",
+    "VIRTUAL_ENV",
+];
+
+/// Returns what `program` may use when it is run in `folder`. It may write to `own` and `cache` alone, and read what the
+/// user adds.
+pub fn of(program: &str, folder: &Path, own: &Path, cache: &Path, added: &[PathBuf]) -> Reach {
+    let home = dirs::home_dir();
+    let mut readable: Vec<PathBuf> = SYSTEM.iter().map(PathBuf::from).collect();
+    readable.push(folder.to_owned());
+    readable.extend(installation(program, folder, home.as_deref()));
+    for variable in FOLDERS {
+        readable.extend(env::var_os(variable).iter().flat_map(|value| env::split_paths(value).collect::<Vec<_>>()));
+    }
+    // Where `pip install --user` puts packages.
+    readable.extend(home.map(|home| home.join(".local/lib")));
+    readable.extend_from_slice(added);
+    readable.retain(|path| path.is_absolute() && path.exists());
+    let writable = vec![PathBuf::from(DEVICES), own.to_owned(), cache.to_owned()];
+    Reach { readable, writable }
+}
+
+/// Returns where a program is installed: the folder above its `bin`, and the same of the file that it is a link to. So a
+/// virtual environment is found, and the Python that it was made from.
+fn installation(program: &str, folder: &Path, home: Option<&Path>) -> Vec<PathBuf> {
+    let found = match program.contains('/') {
+        true => Some(folder.join(program)),
+        false => find_in_path(program, env::var_os("PATH").as_deref()),
+    };
+    let Some(found) = found else { return Vec::new() };
+    let target = found.canonicalize().ok();
+    let mut places = Vec::new();
+    for file in [Some(found), target].into_iter().flatten() {
+        let prefix = file.parent().filter(|bin| bin.ends_with("bin")).and_then(Path::parent).map(Path::to_owned);
+        // A program in `~/bin` does not open the whole home folder.
+        places.extend(prefix.filter(|prefix| prefix.parent().is_some() && !home.is_some_and(|home| home.starts_with(prefix))));
+        places.push(file);
+    }
+    places
+}
+
+fn find_in_path(program: &str, path: Option<&OsStr>) -> Option<PathBuf> {
+    env::split_paths(path?).map(|folder| folder.join(program)).find(|file| file.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_brings_its_installation_and_never_a_home_folder() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        for folder in ["home/me/bin", "home/me/venv/bin", "python/bin"] {
+            std::fs::create_dir_all(root.join(folder)).unwrap();
+        }
+        std::fs::write(root.join("python/bin/python3"), "").unwrap();
+        std::os::unix::fs::symlink(root.join("python/bin/python3"), root.join("home/me/venv/bin/python")).unwrap();
+        std::fs::write(root.join("home/me/bin/mine"), "").unwrap();
+        let home = root.join("home/me");
+        let places = |program: &str| {
+            let places = installation(&root.join(program).display().to_string(), &root, Some(&home));
+            places.iter().map(|place| place.strip_prefix(&root).unwrap().display().to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            places("home/me/venv/bin/python"),
+            ["home/me/venv", "home/me/venv/bin/python", "python", "python/bin/python3"]
+        );
+        assert_eq!(places("home/me/bin/mine"), ["home/me/bin/mine", "home/me/bin/mine"]);
+    }
+}

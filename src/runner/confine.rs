@@ -1,0 +1,128 @@
+//! Confines a child process before it handles anything that a stranger wrote.
+//!
+//! Compilers and renderers compute: text in, text out. They need no network, no other program, and no file but the CUDA
+//! headers. Three mechanisms of Linux take the rest away. Each holds where the kernel and the container allow it, and
+//! each covers for the others:
+//!
+//! - **namespaces**: the process sees an empty file system, in which only the headers are mounted, and no network.
+//! - **Landlock**: it may read the headers and open, create or execute no other file. It reaches no TCP port and signals
+//!   no process outside.
+//! - **seccomp**: the kernel refuses every system call that a computation has no use for.
+//!
+//! `optloop doctor` says which of them hold on a machine. docs/security.md says what follows where one does not.
+
+#[cfg(target_os = "linux")]
+mod landlock;
+#[cfg(target_os = "linux")]
+mod namespaces;
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod seccomp;
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// Which mechanisms confine a process. An error says in a few words why one does not.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Confinement {
+    /// The process sees no file system and no network but its own.
+    pub namespaces: Result<(), String>,
+    /// The kernel checks each path against the list of what it may read.
+    pub landlock: Result<(), String>,
+    /// The kernel refuses system calls that are not on a list.
+    pub seccomp: Result<(), String>,
+}
+
+impl Confinement {
+    /// Lists the mechanisms that hold, and why the others do not.
+    pub fn describe(&self) -> String {
+        let each = [("namespaces", &self.namespaces), ("Landlock", &self.landlock), ("seccomp", &self.seccomp)];
+        let words = each.map(|(name, held)| match held {
+            Ok(()) => name.to_owned(),
+            Err(reason) => format!("no {name} ({reason})"),
+        });
+        words.join(", ")
+    }
+
+    /// Tells whether files and the network are out of reach: by either of two mechanisms.
+    pub fn holds(&self) -> bool {
+        self.namespaces.is_ok() || self.landlock.is_ok()
+    }
+}
+
+/// The files that a confined program may use.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reach {
+    /// Files and folders that it may read and execute.
+    pub readable: Vec<PathBuf>,
+    /// Files and folders that it may also write.
+    pub writable: Vec<PathBuf>,
+}
+
+/// Confines this process, and all that it will start, to the files of a [`Reach`] and to no network, for good.
+///
+/// Call this while the process has one thread. A program keeps the file system of the machine, so this takes Landlock
+/// and seccomp alone.
+#[cfg(target_os = "linux")]
+pub fn to_reach(reach: &Reach) -> Confinement {
+    let namespaces = Err("a program keeps the machine's file system".to_owned());
+    Confinement { namespaces, landlock: landlock::allow(reach), seccomp: deny_reaching_out() }
+}
+
+/// Confines nothing: only Linux has the mechanisms.
+#[cfg(not(target_os = "linux"))]
+pub fn to_reach(_reach: &Reach) -> Confinement {
+    let none = || Err("it needs Linux".to_owned());
+    Confinement { namespaces: none(), landlock: none(), seccomp: none() }
+}
+
+/// Confines this process to computing, for good. It may still read `folder` and use the pipes that it has open.
+///
+/// Returns the place of `folder` afterwards, and what holds. Call this while the process has one thread: a namespace is
+/// refused to a process with several, and a thread that runs already would not be confined.
+#[cfg(target_os = "linux")]
+pub fn compute_only(folder: Option<&Path>) -> (Option<PathBuf>, Confinement) {
+    let namespaces = namespaces::enter(folder);
+    let folder = match &namespaces {
+        Ok(moved) => moved.clone(),
+        Err(_) => folder.map(Path::to_owned),
+    };
+    // Relative paths lead into the folder, or where the folder is not needed, to nothing of interest.
+    let _ = std::env::set_current_dir(folder.as_deref().unwrap_or(Path::new("/")));
+    let landlock = landlock::allow_reading(folder.as_deref());
+    (folder, Confinement { namespaces: namespaces.map(|_| ()), landlock, seccomp: allow_computing() })
+}
+
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+use seccomp::{allow_computing, deny_reaching_out};
+
+#[cfg(all(target_os = "linux", not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
+fn allow_computing() -> Result<(), String> {
+    Err("optloop has no list of system calls for this processor".to_owned())
+}
+
+#[cfg(all(target_os = "linux", not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
+fn deny_reaching_out() -> Result<(), String> {
+    allow_computing()
+}
+
+/// Confines nothing: only Linux has the mechanisms.
+#[cfg(not(target_os = "linux"))]
+pub fn compute_only(folder: Option<&Path>) -> (Option<PathBuf>, Confinement) {
+    let none = || Err("it needs Linux".to_owned());
+    (folder.map(Path::to_owned), Confinement { namespaces: none(), landlock: none(), seccomp: none() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_mechanism_is_named_with_the_reason_why_it_does_not_hold() {
+        let mut found = Confinement { namespaces: Err("not permitted".to_owned()), landlock: Ok(()), seccomp: Ok(()) };
+        assert_eq!(found.describe(), "no namespaces (not permitted), Landlock, seccomp");
+        assert!(found.holds());
+        found.landlock = Err("not in this kernel".to_owned());
+        assert!(!found.holds());
+    }
+}

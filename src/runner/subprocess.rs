@@ -1,0 +1,141 @@
+//! A child process of optloop that answers one request at a time, within a time limit.
+
+use std::io;
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::frames::{FrameError, Message};
+use super::{child, frames};
+use crate::secrets;
+
+/// A running child process.
+pub struct Subprocess {
+    /// What messages call it, such as `the compiler`.
+    name: &'static str,
+    child: Child,
+    input: ChildStdin,
+    output: ChildStdout,
+    /// Reads standard error until its end, and returns the last line.
+    last_line: Option<JoinHandle<String>>,
+    limits: Limits,
+}
+
+/// The limits of a child process, and what sets them, for messages.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// The longest time for an answer.
+    pub timeout: Duration,
+    /// What sets `timeout`, such as `compile.timeout`.
+    pub timeout_source: &'static str,
+    /// The most address space, in bytes. The process sets it itself ([`child::limit_memory`]).
+    pub memory_bytes: u64,
+    /// What sets `memory_bytes`, such as `compile.memory_gb`.
+    pub memory_source: &'static str,
+}
+
+impl Subprocess {
+    /// Starts optloop's executable `exe` with some arguments. Every answer must come within its time limit. Errors, here and
+    /// later, are one sentence; the process is unusable afterwards.
+    pub fn start(
+        name: &'static str,
+        exe: &Path,
+        arguments: impl FnOnce(&mut Command),
+        limits: Limits,
+    ) -> io::Result<Self> {
+        let mut command = Command::new(exe);
+        secrets::withhold(&mut command);
+        arguments(&mut command);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // A Ctrl-C at the terminal must reach the session only.
+        #[cfg(unix)]
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        let mut child = command.spawn()?;
+        let (Some(input), Some(output), Some(errors)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        else {
+            return Err(io::Error::other("it has no pipes"));
+        };
+        let last_line = Some(std::thread::spawn(move || child::last_line_blocking(errors)));
+        Ok(Self { name, child, input, output, last_line, limits })
+    }
+
+    /// Waits for the message that the process sends by itself when it is ready.
+    pub fn greeting<T: Message + DeserializeOwned>(&mut self) -> Result<T, String> {
+        let read = self.in_time(|_, output| frames::read(output))?;
+        self.answer(read)
+    }
+
+    /// Sends a request and waits for the answer.
+    pub fn ask<T: Message + DeserializeOwned>(&mut self, request: &impl Serialize) -> Result<T, String> {
+        let read = self.in_time(|input, output| {
+            frames::write(input, request)?;
+            frames::read(output)
+        })?;
+        self.answer(read)
+    }
+
+    fn answer<T>(&mut self, read: Result<Option<T>, FrameError>) -> Result<T, String> {
+        match read {
+            Ok(Some(answer)) => Ok(answer),
+            Ok(None) | Err(FrameError::Truncated { .. } | FrameError::Io(_)) => Err(self.how_it_ended()),
+            Err(error) => {
+                // The process may keep writing and then never end by itself.
+                let _ = self.child.kill();
+                Err(format!("{} sent invalid data: {error}", self.name))
+            }
+        }
+    }
+
+    /// Runs `exchange` on the process's pipes, and kills the process if that exceeds the time limit. Its pipes then end,
+    /// whatever it did not read or write.
+    fn in_time<T>(&mut self, exchange: impl FnOnce(&mut ChildStdin, &mut ChildStdout) -> T) -> Result<T, String> {
+        let (done, watched) = mpsc::channel::<()>();
+        let Limits { timeout, timeout_source, .. } = self.limits;
+        let child = &mut self.child;
+        std::thread::scope(|scope| {
+            let watchdog = scope.spawn(move || {
+                let late = watched.recv_timeout(timeout) == Err(mpsc::RecvTimeoutError::Timeout);
+                if late {
+                    // The process may have ended at this very moment.
+                    let _ = child.kill();
+                }
+                late
+            });
+            let result = exchange(&mut self.input, &mut self.output);
+            drop(done);
+            match watchdog.join() {
+                Ok(true) => {
+                    let time = humantime::format_duration(timeout);
+                    Err(format!("{} took over {time} ({timeout_source})", self.name))
+                }
+                _ => Ok(result),
+            }
+        })
+    }
+
+    /// Returns how a process that has closed its output ended.
+    fn how_it_ended(&mut self) -> String {
+        let status = match self.child.wait() {
+            Ok(status) => status,
+            Err(error) => return format!("{} ended, and its status cannot be read: {error}", self.name),
+        };
+        let line = self.last_line.take().and_then(|line| line.join().ok()).unwrap_or_default();
+        let said = if line.is_empty() { String::new() } else { format!("; its last message: {line}") };
+        let Limits { memory_bytes, memory_source, .. } = self.limits;
+        let gb = memory_bytes as f64 / 1e9;
+        format!("{} ended ({status}); it may have {gb:.2} GB of memory ({memory_source}){said}", self.name)
+    }
+}
+
+impl Drop for Subprocess {
+    fn drop(&mut self) {
+        // Killed without a request to end, because it may hang in a request.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
