@@ -24,6 +24,7 @@ mod signals;
 mod start;
 mod table;
 mod talk;
+mod threads;
 mod worker;
 
 use std::path::PathBuf;
@@ -105,16 +106,16 @@ pub fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return error::report_clap(&error),
     };
-    // Child processes do blocking work on one thread and need no runtime.
+    // Compilers and guards do blocking work on one thread, workers compute on every core. None needs a runtime.
     match &arguments.verb {
-        Verb::Worker(args) => return finish(worker::run(args)),
+        Verb::Worker(args) => return finish(threads::compute_on_every_core().and_then(|()| worker::run(args))),
         Verb::Compiler(args) => return finish(compiler::run(args)),
         Verb::Guard(args) => return guard::run(args),
         _ => {}
     }
     talk::say_panics();
     start_tracing();
-    match tokio::runtime::Runtime::new() {
+    match threads::compute_on_every_core().and_then(|()| threads::runtime()) {
         Ok(runtime) => {
             let result = runtime.block_on(run(arguments));
             if result.as_ref().is_err_and(|error| error.is::<Stopped>()) {
@@ -126,7 +127,7 @@ pub fn main() -> ExitCode {
             }
             finish(result)
         }
-        Err(error) => finish(Err(anyhow::Error::new(error).context("Failed to start the runtime"))),
+        Err(error) => finish(Err(error)),
     }
 }
 
