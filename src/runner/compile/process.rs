@@ -158,7 +158,9 @@ impl CompilerProcess {
             let result = what(&mut self.input, &mut self.output);
             drop(done);
             match watchdog.join() {
-                Ok(true) => Err(format!("the compiler took over {}", humantime::format_duration(patience))),
+                Ok(true) => {
+                    Err(format!("the compiler took over {} (compile.timeout)", humantime::format_duration(patience)))
+                }
                 _ => Ok(result),
             }
         })

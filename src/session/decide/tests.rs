@@ -52,15 +52,15 @@ fn a_dry_proposer_is_not_asked_and_without_proposals_the_search_ends() {
 #[test]
 fn each_limit_ends_the_search() {
     let told = with_start(limited(|setup| setup.options.budget.max_iterations = Some(1)));
-    assert_eq!(at(&told, 0, 2), Action::EndSearch("its iterations are done"));
+    assert_eq!(at(&told, 0, 2), Action::EndSearch("its iterations (--iterations) are done"));
     let told = Told::new(setup());
-    assert_eq!(at(&told, 3600, 2), Action::EndSearch("its time budget is spent"));
+    assert_eq!(at(&told, 3600, 2), Action::EndSearch("its time budget (--budget) is spent"));
     let told = limited(|setup| {
         setup.device.timing = crate::domain::device::TimingMode::Measured;
         setup.options.rate.gpu_usd_per_hour = 3600.0;
         setup.options.budget.max_cost_usd = Some(1.0);
     });
-    assert_eq!(at(&told, 1, 2), Action::EndSearch("its cost limit is reached"));
+    assert_eq!(at(&told, 1, 2), Action::EndSearch("its cost limit (--max-cost) is reached"));
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn a_part_of_the_time_is_kept_for_the_finals() {
     let told = with_start(Told::new(setup()));
     let kept = told.state.finals_time();
     assert!(kept > SECOND, "{kept:?}");
-    assert_eq!(at(&told, 3600 - kept.as_secs(), 2), Action::EndSearch("its time budget is spent"));
+    assert_eq!(at(&told, 3600 - kept.as_secs(), 2), Action::EndSearch("its time budget (--budget) is spent"));
 }
 
 #[test]
@@ -143,7 +143,8 @@ fn finals_come_in_order_of_need_and_only_what_is_unsettled_may_overrun_the_budge
     let mut told = with_start(Told::new(setup()));
     told.screened(1, Purpose::Screening, [50, 60]);
     told.confirmed(1, 50);
-    let mut phase = Phase::Finals { queue: told.state.finals(), reason: "its time budget is spent" };
+    let mut phase =
+        Phase::Finals { queue: told.state.finals(), held: false, reason: "its time budget (--budget) is spent" };
     let unsettled = [(Need::Settle, CASES[1].into()), (Need::Figures, CASES[0].into())];
     assert!(matches!(&phase, Phase::Finals { queue, .. } if *queue == unsettled));
     let late = moment(3600, 0);
@@ -151,8 +152,8 @@ fn finals_come_in_order_of_need_and_only_what_is_unsettled_may_overrun_the_budge
     phase.take_up();
     assert_eq!(next_action(&told.state, &phase, &late), Action::SkipFinal(CASES[0].into()));
     assert_eq!(next_action(&told.state, &phase, &moment(10, 0)), Action::Final(CASES[0].into()));
-    phase.take_up();
-    let over = Action::Stop(Status::Finished, "its time budget is spent");
+    phase.take_up(true);
+    let over = Action::Stop(Status::Finished, "its time budget (--budget) is spent");
     assert_eq!(next_action(&told.state, &phase, &late), over);
 }
 
