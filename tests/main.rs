@@ -22,6 +22,8 @@ mod gemm;
 #[cfg(unix)]
 mod hostile;
 mod hostile_parsers;
+#[cfg(unix)]
+mod limits;
 mod links;
 mod model;
 mod peaks;

@@ -25,6 +25,7 @@ mod start;
 mod table;
 mod talk;
 mod threads;
+mod ticker;
 mod worker;
 
 use std::path::PathBuf;
@@ -40,11 +41,13 @@ use tracing_subscriber::prelude::*;
 pub use error::Usage;
 use error::report_error;
 use signals::{Stopped, or_stop};
+use ticker::aloud;
 
 use crate::catalog::Project;
 use crate::config::Config;
+use crate::runner::toolchain::Toolchain;
 use crate::secrets;
-use crate::store::Store;
+use crate::store::{self, Store};
 
 /// How long the threads of stopped work may take to clean up.
 const STOP_PATIENCE: Duration = Duration::from_secs(2);
@@ -137,20 +140,25 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
     match &arguments.verb {
         Verb::Start(args) => start::run(args, &project, &mut out).await,
         Verb::Resume(args) => resume::run(args, &project, &mut out).await,
-        Verb::Bench(args) => or_stop(bench::run(args, &project, &mut out)).await,
-        Verb::Reproduce(args) => or_stop(reproduce::run(args, &project, &mut out)).await,
-        Verb::Audit(args) => or_stop(audit::run(args, &project, &mut out)).await,
-        Verb::Compile(args) => compile::run(args, &project, &mut out),
+        Verb::Bench(args) => or_stop(aloud(bench::run(args, &project, &mut out))).await,
+        Verb::Reproduce(args) => or_stop(aloud(reproduce::run(args, &project, &mut out))).await,
+        Verb::Audit(args) => or_stop(aloud(audit::run(args, &project, &mut out))).await,
+        Verb::Compile(args) => aloud(async { compile::run(args, &project, &mut out) }).await,
         Verb::Report(args) => report::run(args, &project, &existing_store(&project).await?, &mut out).await,
         Verb::Sessions(args) => sessions::run(args, &existing_store(&project).await?, &mut out).await,
         Verb::History(args) => history::run(args, &existing_store(&project).await?, &mut out).await,
         Verb::Show(args) => show::run(args, &existing_store(&project).await?, &mut out).await,
         Verb::Backup(args) => backup::run(args, &existing_store(&project).await?, &mut out).await,
         Verb::Compare(args) => compare::run(args, &project, &mut out).await,
-        Verb::Doctor(args) => or_stop(doctor::run(args, &project, &mut out)).await,
+        Verb::Doctor(args) => or_stop(aloud(doctor::run(args, &project, &mut out))).await,
         // These child processes have already run by now, without a runtime.
         Verb::Worker(_) | Verb::Compiler(_) | Verb::Guard(_) => Ok(()),
     }
+}
+
+/// Finds NVRTC, or fetches it. That takes minutes on a slow network, and a signal ends it.
+async fn toolchain() -> anyhow::Result<Toolchain> {
+    tokio::task::spawn_blocking(Toolchain::find_or_fetch).await.context("Failed to look for NVRTC")?
 }
 
 /// Returns the executable that child processes start from.
@@ -160,7 +168,9 @@ fn own_executable() -> anyhow::Result<PathBuf> {
 
 async fn existing_store(project: &Project) -> anyhow::Result<Store> {
     let config = Config::load(project.root()).map_err(error::usage)?;
-    Ok(Store::open_existing(&project.root().join(config.store.path)).await?)
+    let path = project.root().join(config.store.path);
+    store::check_path(&path).map_err(error::usage)?;
+    Ok(Store::open_existing(&path).await?)
 }
 
 fn finish(result: anyhow::Result<()>) -> ExitCode {

@@ -3,6 +3,7 @@
 //! Rendering and compiling happen in this process, on every core. Everything that touches a device happens in a child
 //! process ([`worker`]). An illegal access poisons a CUDA context for good, and a hung kernel cannot be cancelled.
 
+pub mod activity;
 pub mod baseline;
 mod benchmark;
 mod cache;

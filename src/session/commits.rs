@@ -51,6 +51,9 @@ impl Session<'_> {
         let head = self.committer.head();
         let pending = self.state.cases().filter_map(|(case, state)| Some((case.clone(), state.pending.clone()?)));
         for (case, pending) in pending.collect::<Vec<_>>() {
+            if self.deadline.is_over() {
+                break;
+            }
             match pending {
                 Pending::Kept { iteration } => {
                     if let Some(head) = &head {

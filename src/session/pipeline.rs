@@ -14,6 +14,7 @@ use crate::domain::artifact::Artifact;
 use crate::domain::history::ConfigurationId;
 use crate::domain::proposal::{Proposal, Suggestion};
 use crate::domain::variant::{Variant, VariantHash};
+use crate::runner::activity::{self, Limit, Running};
 use crate::runner::compile::{CompileError, Compiler};
 use crate::runner::messages::CaseRequest;
 use crate::runner::planning;
@@ -29,6 +30,7 @@ pub(super) struct Compiled {
 
 /// A proposal whose variant is being compiled.
 struct Compiling {
+    family: String,
     is_initial: bool,
     compilation: JoinHandle<Compiled>,
 }
@@ -93,6 +95,7 @@ impl Pipeline {
             // error.
             Err(message) => (without_source(&suggestion, &message), Some(CompileError::Rejected { log: message })),
         };
+        let family_name = family.name.clone();
         let is_initial = suggestion.origin.is_initial_design();
         let Suggestion { cases: on, hypothesis, parent, purpose, origin, .. } = suggestion;
         let proposer = self.proposer.name().to_owned();
@@ -102,9 +105,16 @@ impl Pipeline {
             let artifact = unrenderable.map_or_else(|| compiler.compile(&proposal.variant), Err);
             Compiled { proposal, cases, artifact }
         });
-        self.queue.push_back(Compiling { is_initial, compilation });
+        self.queue.push_back(Compiling { family: family_name, is_initial, compilation });
         state.note_proposed(configuration);
         Ok(())
+    }
+
+    /// Says that the oldest proposal is waited for, until the guard is dropped.
+    pub fn waiting(&self) -> Option<Running> {
+        let oldest = self.queue.front()?;
+        let limit = Limit::new("compile.timeout", self.compiler.limits().timeout);
+        Some(activity::begin(format!("compiling {}", oldest.family), limit))
     }
 
     /// Waits for the oldest proposal to be compiled. If this future is dropped, that proposal stays the oldest.
