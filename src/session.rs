@@ -258,7 +258,7 @@ impl<'a> Session<'a> {
 
     /// Returns how the session ends. One that had no time for the last commits is not finished.
     fn unless_pending(&self, ended: Ending) -> Ending {
-        if self.deadline.is_over() && self.state.cases().any(|(_, case)| case.pending.is_some()) {
+        if self.committer.is_cut_short() {
             let reason =
                 "its time budget was spent before every winner was committed: `optloop resume` commits the rest";
             return (Status::Interrupted, reason);
