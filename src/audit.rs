@@ -15,6 +15,7 @@ use crate::domain::evaluation::{Evaluation, Outcome};
 use crate::domain::floor::Floor;
 use crate::domain::measuring::Measuring;
 use crate::domain::variant::Params;
+use crate::runner::activity::{self, Limit};
 use crate::runner::compile::{CompileError, Compiler};
 use crate::runner::inputs;
 use crate::runner::messages::{AcceptanceRequest, EvaluateRequest, PlannedCase};
@@ -89,6 +90,9 @@ impl Audit {
     /// or a broken compiler.
     pub async fn compile(&self, entries: Vec<CorpusEntry>) -> anyhow::Result<Vec<CompiledEntry>> {
         let (renderer, compiler) = (self.renderer.clone(), self.compiler.clone());
+        let limit = Limit::new("compile.timeout", compiler.limits().timeout);
+        let limit = limit.filter(|_| entries.len() == 1);
+        let _running = activity::begin(format!("compiling {} kernels", entries.len()), limit);
         let compile = move || entries.into_par_iter().map(|entry| compiled(&renderer, &compiler, entry)).collect();
         tokio::task::spawn_blocking(compile).await.context("Failed to compile in the background")?
     }
@@ -96,6 +100,7 @@ impl Audit {
     /// Replays a corpus entry. An error is a mistake in its file.
     pub async fn replay(&mut self, compiled: CompiledEntry) -> anyhow::Result<AuditResult> {
         let CompiledEntry { entry, artifact } = compiled;
+        let _running = activity::begin(format!("replaying {}", entry.name), None);
         let fate = match artifact {
             Ok(artifact) => {
                 let requests = self.requests(&entry, &artifact).with_context(|| file(&entry))?;
@@ -152,6 +157,7 @@ impl Audit {
             measuring: self.measuring,
             input_seed: inputs::mix(self.seed, &["screen", &entry.name]),
             own_seed: inputs::mix(self.seed, &["own", &entry.name]),
+            within_s: None,
         })
     }
 

@@ -21,6 +21,7 @@ use crate::domain::ids::CaseName;
 use crate::domain::measuring::Measuring;
 use crate::domain::regime::{self, Regime};
 use crate::domain::workload::{Case, Workload};
+use crate::runner::activity::{self, Limit};
 use crate::runner::baseline::{BaselineProcess, BaselineProgram, fastest};
 use crate::runner::comparison::{self, BaselineEntry, ComparisonError, Entry, Terms, with_control};
 use crate::runner::compile::{CompileError, Compiler};
@@ -147,6 +148,7 @@ impl Bench {
             folder: self.project.root().to_owned(),
             device,
             min_sample_ns: self.measuring.min_sample_ns,
+            timeout: self.config.baseline_timeout(),
         };
         let process = program.start().await?;
         process.hello().fits(self.device())?;
@@ -268,12 +270,15 @@ impl Bench {
             measuring: self.measuring,
             input_seed,
             own_seed: inputs::mix(input_seed, &["own"]),
+            within_s: None,
         }
     }
 
     async fn compile(&mut self, subject: &Subject) -> anyhow::Result<Artifact> {
         let compiler = self.compiler(&subject.options)?;
         let variant = subject.variant.clone();
+        let limit = Limit::new("compile.timeout", compiler.limits().timeout);
+        let _running = activity::begin(format!("compiling {}", subject.name), limit);
         let compiled = tokio::task::spawn_blocking(move || compiler.compile(&variant)).await;
         match compiled.context("Failed to compile in the background")? {
             Ok(artifact) => Ok(artifact),

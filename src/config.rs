@@ -23,6 +23,9 @@ const LEAST_SCREENING: usize = 7;
 /// The least memory of a compilation, in GB. With less, NVRTC hardly starts, even before it compiles anything.
 const LEAST_MEMORY_GB: f64 = 0.5;
 
+/// The least time within which a session is over when its time budget is spent.
+const LEAST_GRACE: Duration = Duration::from_secs(5);
+
 /// Keys that had other names before optloop 0.2.
 const RENAMED: [(&str, &str); 1] = [("benchmark.block", "benchmark.group_size")];
 
@@ -123,6 +126,8 @@ pub struct BaselineConfig {
     pub python: String,
     /// Samples of each backend.
     pub samples: usize,
+    /// The longest that one answer of the program may take before the program is stopped.
+    pub timeout: String,
 }
 
 /// `[virtual]`
@@ -221,7 +226,7 @@ impl Default for BenchmarkConfig {
 
 impl Default for BaselineConfig {
     fn default() -> Self {
-        Self { python: "python3".to_owned(), samples: 100 }
+        Self { python: "python3".to_owned(), samples: 100, timeout: "2m".to_owned() }
     }
 }
 
@@ -297,6 +302,7 @@ impl Config {
                 "benchmark.confirmation_samples must be {LEAST_ROUNDS} or more: a comparison of fewer rounds has no interval"
             );
         }
+        duration("baseline.timeout", &self.baseline.timeout)?;
         if !(3..=100_000).contains(&self.baseline.samples) {
             bail!("baseline.samples must lie between 3 and 100000");
         }
@@ -391,6 +397,17 @@ impl Config {
         let step = duration("worker.step_timeout", &self.worker.step_timeout).unwrap_or(Duration::from_secs(90));
         let launch = duration("worker.launch_timeout", &self.worker.launch_timeout).unwrap_or(step);
         Patience { step, launch: launch.min(step) }
+    }
+
+    /// Returns how long after the end of its time budget a session is over. A kernel that was launched at the end may
+    /// still finish.
+    pub fn grace(&self) -> Duration {
+        LEAST_GRACE.max(self.patience().launch)
+    }
+
+    /// Returns the longest that an answer of a baseline program may take.
+    pub fn baseline_timeout(&self) -> Duration {
+        duration("baseline.timeout", &self.baseline.timeout).unwrap_or(Duration::from_secs(120))
     }
 
     /// Returns the limits of one compilation.

@@ -29,7 +29,11 @@ pub fn check_inside(project: &Path, path: &Path) -> anyhow::Result<()> {
 pub fn read(path: &Path) -> anyhow::Result<String> {
     let bytes = bytes(path).with_context(|| format!("Failed to read {}", path.display()))?;
     if bytes.len() as u64 > MOST_BYTES {
-        bail!("{} has more than {} MiB: no such file is so large", path.display(), MOST_BYTES >> 20);
+        bail!(
+            "{} has more than {} MiB, the most that optloop reads: name another file, or make it smaller",
+            path.display(),
+            MOST_BYTES >> 20
+        );
     }
     let text = String::from_utf8(bytes).map_err(|error| (error.utf8_error().valid_up_to(), error.into_bytes()));
     let (at, bytes, what) = match text {

@@ -65,6 +65,13 @@ pub fn found_in(text: &str) -> bool {
     OURS.found_in(text.as_bytes())
 }
 
+/// Returns the length in bytes of the longest text that is masked. A reader that cuts a stream keeps as much before the
+/// cut, so that it can mask what the cut would halve.
+pub fn longest() -> usize {
+    // The values are sorted, the longest first.
+    OURS.values.first().map_or(0, Vec::len)
+}
+
 /// Masks the secrets of the environment in any bytes. The length stays the same.
 pub fn mask_bytes(bytes: &[u8]) -> Cow<'_, [u8]> {
     OURS.masked(bytes)

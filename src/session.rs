@@ -10,6 +10,7 @@ mod case_state;
 mod commits;
 mod comparison;
 mod confirmation;
+mod deadline;
 mod decide;
 mod evaluator;
 mod event;
@@ -38,6 +39,7 @@ use crate::domain::ids::{CaseName, SessionId};
 use crate::domain::proposal::KnownWinner;
 use crate::domain::record::{Environment, Meaning, SessionScope, Status};
 use crate::domain::workload::Workload;
+use crate::runner::activity;
 use crate::runner::baseline::BaselineProgram;
 use crate::runner::compile::Compiler;
 use crate::runner::monitor::Monitor;
@@ -47,8 +49,10 @@ use crate::store::{NewSession, Past, Store};
 use crate::vcs::Repo;
 
 use commits::Committer;
-use decide::{Action, Moment, Phase, next_action};
+use deadline::Deadline;
+use decide::{Action, Moment, Phase, may_compare, next_action};
 use evaluator::Evaluator;
+use event::Channel;
 pub use event::{Event, Interrupt, Observer};
 use meter::Time;
 use pipeline::{Compiled, Pipeline};
@@ -57,6 +61,9 @@ pub use setup::Options;
 use setup::SessionSetup;
 use shelf::Shelf;
 use state::SessionState;
+
+/// The limit that ends a session's time, as messages name it.
+const BUDGET: &str = "--budget";
 
 /// The parts of a session.
 pub struct Dependencies {
@@ -106,8 +113,9 @@ struct Session<'a> {
     committer: Committer,
     baseline_program: Option<BaselineProgram>,
     nvrtc: String,
-    observer: &'a mut dyn Observer,
+    observer: &'a Channel<'a>,
     interrupt: Interrupt,
+    deadline: Deadline,
     started: Instant,
     last_record: Instant,
 }
@@ -147,7 +155,9 @@ pub async fn run(
         time_source: info.time_source(),
         budget_s: options.budget.wall.as_secs_f64(),
     });
-    Session::new(id, parts, options, interrupt, observer).live(None).await
+    let channel = Channel::new(observer);
+    let session = Session::new(id, parts, options, Duration::ZERO, interrupt, &channel);
+    session.live_aloud(None).await
 }
 
 /// Continues a session that ended before it was finished. An error means that the continuation could not be recorded.
@@ -175,7 +185,9 @@ pub async fn resume(
     });
     let own = OwnCommits::of(&parts.repo, id, &past.record);
     own.mark_replaced(&mut parts.known);
-    Ok(Session::new(id, parts, options, interrupt, observer).live(Some((past, own))).await)
+    let channel = Channel::new(observer);
+    let session = Session::new(id, parts, options, past.used, interrupt, &channel);
+    Ok(session.live_aloud(Some((past, own))).await)
 }
 
 /// Describes the machine and the software. PyTorch's version is known once the baselines are timed.
@@ -193,14 +205,16 @@ fn environment(device: DeviceInfo, nvrtc: &str, torch: Option<String>) -> Enviro
 type Ending = (Status, &'static str);
 
 impl<'a> Session<'a> {
-    /// Makes a session that knows nothing yet.
+    /// Makes a session that knows nothing yet, and has used some of its time before.
     fn new(
         id: SessionId,
         parts: Dependencies,
         options: Options,
+        used: Duration,
         interrupt: Interrupt,
-        observer: &'a mut dyn Observer,
+        observer: &'a Channel<'a>,
     ) -> Self {
+        let deadline = Deadline::new(interrupt.clone(), options.budget.wall.saturating_sub(used) + options.grace);
         let Dependencies { workload, families, searched, known, proposer, renderer, compiler, worker, store, .. } =
             parts;
         let setup = SessionSetup { workload, families, searched, known, device: worker.info().clone(), options };
@@ -217,28 +231,43 @@ impl<'a> Session<'a> {
             store,
             observer,
             interrupt,
+            deadline,
             started,
             last_record: started,
         }
     }
 
+    /// Runs the session, and reports steps that take long while they run.
+    async fn live_aloud(self, past: Option<(Past, OwnCommits)>) -> End {
+        let (channel, until) = (self.observer, self.deadline.at());
+        tokio::select! {
+            end = self.live(past) => end,
+            never = channel.report_long_steps(until) => match never {},
+        }
+    }
+
     /// Runs everything between the beginning and the end. Both are on record whatever happens here.
     async fn live(mut self, past: Option<(Past, OwnCommits)>) -> End {
-        let mut interrupt = self.interrupt.clone();
-        let ready = tokio::select! {
-            // Polled first: after one poll, the session knows what was used and spent before.
-            biased;
-            ready = self.set_out(past) => ready,
-            () = interrupt.reached(2) => Ok(()),
-        };
+        // After one poll, the session knows what was used and spent before.
+        let ready = self.deadline.clone().within(self.set_out(past)).await.unwrap_or(Ok(()));
         let ended = match ready {
             Ok(()) => self.act_until_the_end().await,
             Err(error) => Err(error),
         };
         // Wins are committed even if something failed later.
         let committed = self.commit_pending().await;
-        let ended = ended.and_then(|ended| committed.map(|()| ended));
+        let ended = ended.and_then(|ended| committed.map(|()| self.unless_pending(ended)));
         self.end(ended).await
+    }
+
+    /// Returns how the session ends. One that had no time for the last commits is not finished.
+    fn unless_pending(&self, ended: Ending) -> Ending {
+        if self.committer.is_cut_short() {
+            let reason =
+                "its time budget was spent before every winner was committed: `optloop resume` commits the rest";
+            return (Status::Interrupted, reason);
+        }
+        ended
     }
 
     /// Restores what a resumed session has found so far. Times its baselines while the first proposal is compiled.
@@ -263,17 +292,23 @@ impl<'a> Session<'a> {
                     }
                 }
                 Action::Confirm(due) => {
-                    let compiled = self.confirmation(&due).await?;
-                    self.iterate(compiled).await?;
+                    // What comes back from the store may have to be compiled again.
+                    let prepared = self.deadline.clone().within(self.confirmation(&due)).await;
+                    if let Some(compiled) = prepared {
+                        self.iterate(compiled?).await?;
+                    }
                 }
-                Action::EndSearch(reason) => phase = Phase::Finals { queue: self.state.finals(), reason },
+                Action::EndSearch(reason) => {
+                    self.tell_too_slow();
+                    phase = Phase::Finals { queue: self.state.finals(), held: false, reason };
+                }
                 Action::Final(case) => {
-                    phase.take_up();
+                    phase.take_up(true);
                     self.hold_final(&case).await?;
                 }
                 Action::SkipFinal(case) => {
-                    phase.take_up();
-                    let reason = "there is no time left for it, so the figures of its confirmation stand";
+                    phase.take_up(false);
+                    let reason = "there is no time left for it (--budget), so the figures that it has stand";
                     self.observer.event(&Event::NoFinal { case: &case, reason });
                 }
                 Action::Stop(status, reason) => return Ok((status, reason)),
@@ -281,10 +316,19 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// Tells the observer for which cases no final is possible.
+    fn tell_too_slow(&self) {
+        for case in self.state.too_slow_for_finals() {
+            let reason = "its best variant is too slow for a comparison (benchmark.max_confirmation)";
+            self.observer.event(&Event::NoFinal { case: &case, reason });
+        }
+    }
+
     /// Waits for the oldest proposal to be compiled. Returns None if the user stops the session first, or the budget is
     /// spent.
     async fn next_compiled(&mut self, within: Duration) -> anyhow::Result<Option<Compiled>> {
         let mut interrupt = self.interrupt.clone();
+        let _waiting = self.pipeline.waiting();
         tokio::select! {
             compiled = self.pipeline.next() => compiled,
             () = interrupt.reached(1) => Ok(None),
@@ -292,37 +336,51 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Evaluates a variant and concludes the iteration. A request to stop at once ends it earlier.
+    /// Evaluates a variant and concludes the iteration. A request to stop at once ends it earlier, and so does the hard
+    /// end of the session's time.
     async fn iterate(&mut self, compiled: Compiled) -> anyhow::Result<()> {
         let begun = self.begin(&compiled).await?;
-        let mut interrupt = self.interrupt.clone();
+        let _running = activity::begin(format!("iteration {}", begun.iteration), None);
+        let left = self.state.meter().left(&self.state.setup().options.budget, &self.time(), self.state.finals_time());
         let evaluated = {
-            let (state, shelf) = (&self.state, &mut self.shelf);
+            let (state, shelf, interrupt) = (&self.state, &mut self.shelf, &self.interrupt);
             let (started, last_record) = (self.started, self.last_record);
             let may_compare = || {
                 let time = Time { running: started.elapsed(), since_record: last_record.elapsed() };
-                let left = state.meter().left(&state.setup().options.budget, &time, state.finals_time());
-                self.interrupt.count() == 0 && !left.is_zero()
+                may_compare(state, &Moment { time, interrupts: interrupt.count(), ..Moment::default() })
             };
-            tokio::select! {
-                found = self.evaluator.evaluate(state, shelf, begun.iteration, &compiled, may_compare) => found?,
-                () = interrupt.reached(2) => return Ok(()),
-            }
+            let evaluate = self.evaluator.evaluate(state, shelf, begun.iteration, &compiled, left, may_compare);
+            self.deadline.within(evaluate).await
         };
-        self.conclude(&begun, &compiled, evaluated).await
+        match evaluated {
+            Some(evaluated) => self.conclude(&begun, &compiled, evaluated?).await,
+            None => {
+                self.tell_given_up(&format!("iteration {}", begun.iteration));
+                Ok(())
+            }
+        }
+    }
+
+    /// Tells the observer that a step in flight was given up for want of time. Users know what they have interrupted.
+    fn tell_given_up(&self, what: &str) {
+        if self.interrupt.count() < 2 {
+            self.observer.event(&Event::CutShort { what, done: None, of: None, limit: BUDGET });
+        }
     }
 
     /// Holds the final comparison of a case and records it. An interrupt ends comparisons only. It never cuts a record
     /// short.
     async fn hold_final(&mut self, case: &CaseName) -> anyhow::Result<()> {
-        let mut interrupt = self.interrupt.clone();
-        let settled = tokio::select! {
-            settled = self.settle(case) => settled?,
-            () = interrupt.reached(2) => return Ok(()),
-        };
-        match settled {
-            Some(last) => self.record_final(last).await,
-            None => Ok(()),
+        let _running = activity::begin(format!("the final of {case}"), None);
+        match self.deadline.clone().within(self.settle(case)).await {
+            Some(settled) => match settled? {
+                Some(last) => self.record_final(last).await,
+                None => Ok(()),
+            },
+            None => {
+                self.tell_given_up(&format!("the final of {case}"));
+                Ok(())
+            }
         }
     }
 

@@ -121,7 +121,7 @@ fn the_store_and_the_project_are_asked_for_where_they_are_missing() {
     insta::assert_snapshot!(sandbox.fails(&["report"]), @"1 error: there are no sessions yet: run `optloop start` first");
     insta::assert_snapshot!(sandbox.fails(&["sessions", "--project", "/nonexistent"]), @"2 error: /nonexistent holds no config.toml: point --project at a checkout of optloop");
     sandbox.write(".optloop/optloop.db", "this is no database, however long it may be made for the purpose");
-    insta::assert_snapshot!(start(&sandbox, &[]), @"1 error: cannot open the store PROJECT/.optloop/optloop.db: it is not an optloop store, or it is damaged: move it away, or use another path");
+    insta::assert_snapshot!(start(&sandbox, &[]), @"1 error: cannot open the store PROJECT/.optloop/optloop.db: it is not an optloop store, or it is damaged: move it away, or name another file as store.path in config.toml");
 }
 
 #[test]

@@ -130,9 +130,9 @@ fn files_that_are_no_texts_are_refused_at_once() {
     };
     // A sparse gigabyte, which takes no space on disk.
     let huge = |path: &Path| File::create(path).unwrap().set_len(1 << 30).unwrap();
-    insta::assert_snapshot!(with(WORKLOAD, &huge), @"2 error: PROJECT/kernels/workloads/small.toml has more than 1 MiB: no such file is so large");
-    insta::assert_snapshot!(with(TEMPLATE, &huge), @"2 error: PROJECT/templates/kernels/toy/kernel.cu.tera has more than 1 MiB: no such file is so large");
-    insta::assert_snapshot!(with("config.toml", &huge), @"2 error: PROJECT/config.toml has more than 1 MiB: no such file is so large");
+    insta::assert_snapshot!(with(WORKLOAD, &huge), @"2 error: PROJECT/kernels/workloads/small.toml has more than 1 MiB, the most that optloop reads: name another file, or make it smaller");
+    insta::assert_snapshot!(with(TEMPLATE, &huge), @"2 error: PROJECT/templates/kernels/toy/kernel.cu.tera has more than 1 MiB, the most that optloop reads: name another file, or make it smaller");
+    insta::assert_snapshot!(with("config.toml", &huge), @"2 error: PROJECT/config.toml has more than 1 MiB, the most that optloop reads: name another file, or make it smaller");
 
     // A pipe without a writer.
     let pipe = |path: &Path| assert!(Command::new("mkfifo").arg(path).status().unwrap().success());

@@ -23,6 +23,8 @@ mod gemm;
 mod hostile;
 mod hostile_parsers;
 mod hostile_sources;
+#[cfg(unix)]
+mod limits;
 mod links;
 mod model;
 mod peaks;

@@ -2,11 +2,13 @@
 
 mod counted;
 
+use std::collections::HashMap;
+
 use crate::domain::device::DeviceInfo;
 use crate::domain::finding::Finding;
 use crate::domain::floor::floor_ns;
-use crate::domain::history::{Finished, History};
-use crate::domain::ids::CaseName;
+use crate::domain::history::{CaseTime, Finished, History};
+use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::op::TensorRole;
 use crate::domain::workload::{Case, Workload};
 
@@ -39,16 +41,23 @@ impl Headroom {
 
 /// Diagnoses the session so far.
 pub fn diagnose(history: &History, workload: &Workload, device: &DeviceInfo) -> Diagnosis {
+    // One look at each iteration, not at each pair of cases. Many cases have the same fastest variant.
+    let mut blocks: HashMap<IterationId, HashMap<&str, u64>> = HashMap::new();
     let headroom = workload
         .cases
         .iter()
         .filter_map(|case| {
             let (fastest, best_ns) = history.fastest(&case.name)?;
-            let ctas = fastest.times.iter().find(|time| time.case == case.name).map_or(0, |time| time.ctas);
+            let blocks = blocks.entry(fastest.iteration).or_insert_with(|| ctas_by_case(fastest));
+            let ctas = blocks.get(case.name.as_str()).copied().unwrap_or(0);
             Some(Headroom { case: case.name.clone(), best_ns, floor_ns: floor_ns(workload, case, device), ctas })
         })
         .collect();
     Diagnosis { headroom }
+}
+
+fn ctas_by_case(finished: &Finished) -> HashMap<&str, u64> {
+    finished.times.iter().map(|time| (time.case.as_str(), time.ctas)).collect()
 }
 
 /// Returns the pathologies of all measurements, oldest iteration first. It compares every pair of cases of every
@@ -69,16 +78,13 @@ pub fn findings(history: &History, workload: &Workload, device: &DeviceInfo) -> 
 /// each other, grow at least fourfold. The time grows with the work, and the blocks leave most of the device idle. Work
 /// alone is no sign: it also grows with the keys of a query, which a block may well process in sequence.
 fn serialised(finished: &Finished, workload: &Workload, device: &DeviceInfo) -> Option<Finding> {
+    let sized = sized(finished, workload);
     let mut worst: Option<Finding> = None;
-    for small in &finished.times {
-        for large in finished.times.iter().filter(|large| large.ctas == small.ctas) {
-            // The workload may have lost a case since the measurement. Such a case is skipped.
-            let (Ok(more), Ok(less)) = (workload.case(&large.case), workload.case(&small.case)) else { continue };
-            let grows = |amount: &dyn Fn(&Case) -> f64| amount(more) / amount(less);
-            let work = grows(&|case| workload.op.flop(&case.dims));
-            let independent = grows(&|case| outputs(workload, case));
-            let slowdown = large.median_ns / small.median_ns;
-            let idle = large.ctas * 2 <= u64::from(device.sms);
+    for small in &sized {
+        for large in sized.iter().filter(|large| large.time.ctas == small.time.ctas) {
+            let (work, independent) = (large.flop / small.flop, large.outputs / small.outputs);
+            let slowdown = large.time.median_ns / small.time.median_ns;
+            let idle = large.time.ctas * 2 <= u64::from(device.sms);
             let shows = work >= 4.0 && independent >= 4.0 && slowdown >= 0.5 * work && idle;
             if !shows || worst.as_ref().is_some_and(|worst| worst.severity >= work) {
                 continue;
@@ -86,13 +92,31 @@ fn serialised(finished: &Finished, workload: &Workload, device: &DeviceInfo) -> 
             let evidence = format!(
                 "from {} to {} the work grows {work:.0}-fold and the time {slowdown:.1}-fold, but the grid stays at {} \
                  blocks on {} SMs: independent work is done in sequence inside the block instead of across the grid",
-                small.case, large.case, large.ctas, device.sms
+                small.time.case, large.time.case, large.time.ctas, device.sms
             );
             let (iteration, family) = (finished.iteration, finished.family.clone());
             worst = Some(Finding { iteration, family, rule: "serialised-grid", severity: work, evidence });
         }
     }
     worst
+}
+
+/// A time with the size of its case.
+struct SizedTime<'a> {
+    time: &'a CaseTime,
+    flop: f64,
+    outputs: f64,
+}
+
+/// Returns the times of an iteration with their sizes, which are computed once: there may be millions of pairs. The
+/// workload may have lost a case since the measurement. Such a case is left out.
+fn sized<'a>(finished: &'a Finished, workload: &Workload) -> Vec<SizedTime<'a>> {
+    let cases: HashMap<&str, &Case> = workload.cases.iter().map(|case| (case.name.as_str(), case)).collect();
+    let of = |time: &'a CaseTime| {
+        let case = cases.get(time.case.as_str())?;
+        Some(SizedTime { time, flop: workload.op.flop(&case.dims), outputs: outputs(workload, case) })
+    };
+    finished.times.iter().filter_map(of).collect()
 }
 
 fn outputs(workload: &Workload, case: &Case) -> f64 {

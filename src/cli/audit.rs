@@ -6,10 +6,10 @@ use serde::Serialize;
 
 use super::ceilings;
 use super::error::{usage, usage_sentence};
-use super::own_executable;
 use super::start::open_monitor;
 use super::table::Table;
 use super::talk::say;
+use super::{own_executable, toolchain};
 use crate::audit::{Audit, AuditResult, Fate, STEP_TIMEOUT};
 use crate::catalog::Project;
 use crate::claim::Claims;
@@ -21,7 +21,6 @@ use crate::runner::compile::Compiler;
 use crate::runner::device::DeviceChoice;
 use crate::runner::renderer::Renderer;
 use crate::runner::self_check;
-use crate::runner::toolchain::Toolchain;
 use crate::runner::worker::Worker;
 use crate::store::Store;
 
@@ -116,7 +115,7 @@ async fn open(
     if let Some(notice) = worker.stands_in() {
         say(&notice);
     }
-    let (toolchain, arch) = (Toolchain::find_or_fetch()?, worker.info().arch.clone());
+    let (toolchain, arch) = (toolchain().await?, worker.info().arch.clone());
     let compiler =
         Compiler::new(own_executable()?, toolchain, &arch, &config.compile.options, config.compile_limits())?;
     self_check::arm(&mut worker, &compiler).await?;

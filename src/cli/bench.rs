@@ -12,9 +12,9 @@ use self::repeats::Repeats;
 use super::ceilings;
 use super::error::{usage, usage_sentence};
 use super::measured::{Found, show_versions};
-use super::own_executable;
 use super::start::{open_monitor, start_worker};
 use super::talk::say;
+use super::{own_executable, toolchain};
 use crate::bench::{Bench, Bout, Selection, Subject, What};
 use crate::catalog::Project;
 use crate::claim::Claims;
@@ -26,7 +26,6 @@ use crate::domain::regime::Regime;
 use crate::runner::compile::Compiler;
 use crate::runner::device::DeviceChoice;
 use crate::runner::self_check;
-use crate::runner::toolchain::Toolchain;
 use crate::store::Store;
 
 /// The format of the JSON.
@@ -162,7 +161,7 @@ pub(super) async fn open(
 ) -> anyhow::Result<Bench> {
     let mut worker = start_worker(choice, &config, claims).await?;
     let (exe, arch, limits) = (own_executable()?, worker.info().arch.clone(), config.compile_limits());
-    let compiler = Compiler::new(exe.clone(), Toolchain::find_or_fetch()?, &arch, &config.compile.options, limits)?;
+    let compiler = Compiler::new(exe.clone(), toolchain().await?, &arch, &config.compile.options, limits)?;
     self_check::arm(&mut worker, &compiler).await?;
     let monitor = open_monitor(worker.info());
     if worker.info().time_source() == TimeSource::Measured {

@@ -17,6 +17,7 @@ use crate::domain::ids::CaseName;
 use crate::domain::space::Space;
 use crate::domain::variant::{Variant, show_params};
 use crate::domain::workload::Workload;
+use crate::runner::activity;
 use crate::runner::compile::Compiler;
 use crate::runner::renderer::Renderer;
 use crate::runner::toolchain::Toolchain;
@@ -92,6 +93,7 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
         &config.compile.options,
         config.compile_limits(),
     )?;
+    let running = activity::begin(format!("compiling {} variants", variants.len()), None);
     let rows: Vec<Row> = variants
         .into_par_iter()
         .map(|selected| Row {
@@ -100,6 +102,7 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
         })
         .map(Row::with_every_kernel)
         .collect();
+    drop(running);
     for row in &rows {
         if args.json { row.write_json(out)? } else { row.write_text(out)? }
     }

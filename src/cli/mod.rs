@@ -26,6 +26,8 @@ mod signals;
 mod start;
 mod table;
 mod talk;
+mod threads;
+mod ticker;
 mod worker;
 
 use std::path::PathBuf;
@@ -41,11 +43,13 @@ use tracing_subscriber::prelude::*;
 pub use error::Usage;
 use error::report_error;
 use signals::{Stopped, or_stop};
+use ticker::aloud;
 
 use crate::catalog::Project;
 use crate::config::Config;
+use crate::runner::toolchain::Toolchain;
 use crate::secrets;
-use crate::store::Store;
+use crate::store::{self, Store};
 
 /// How long the threads of stopped work may take to clean up.
 const STOP_PATIENCE: Duration = Duration::from_secs(2);
@@ -113,9 +117,9 @@ pub fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return error::report_clap(&error),
     };
-    // Child processes do blocking work on one thread and need no runtime.
+    // Compilers and guards do blocking work on one thread, workers compute on every core. None needs a runtime.
     match &arguments.verb {
-        Verb::Worker(args) => return finish(worker::run(args)),
+        Verb::Worker(args) => return finish(threads::compute_on_every_core().and_then(|()| worker::run(args))),
         Verb::Compiler(args) => return finish(compiler::run(args)),
         Verb::Confined(args) => return confined::run(args),
         Verb::Renderer => return finish(renderer::run()),
@@ -124,7 +128,7 @@ pub fn main() -> ExitCode {
     }
     talk::say_panics();
     start_tracing();
-    match tokio::runtime::Runtime::new() {
+    match threads::compute_on_every_core().and_then(|()| threads::runtime()) {
         Ok(runtime) => {
             let result = runtime.block_on(run(arguments));
             if result.as_ref().is_err_and(|error| error.is::<Stopped>()) {
@@ -136,7 +140,7 @@ pub fn main() -> ExitCode {
             }
             finish(result)
         }
-        Err(error) => finish(Err(anyhow::Error::new(error).context("Failed to start the runtime"))),
+        Err(error) => finish(Err(error)),
     }
 }
 
@@ -146,20 +150,25 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
     match &arguments.verb {
         Verb::Start(args) => start::run(args, &project, &mut out).await,
         Verb::Resume(args) => resume::run(args, &project, &mut out).await,
-        Verb::Bench(args) => or_stop(bench::run(args, &project, &mut out)).await,
-        Verb::Reproduce(args) => or_stop(reproduce::run(args, &project, &mut out)).await,
-        Verb::Audit(args) => or_stop(audit::run(args, &project, &mut out)).await,
-        Verb::Compile(args) => compile::run(args, &project, &mut out),
+        Verb::Bench(args) => or_stop(aloud(bench::run(args, &project, &mut out))).await,
+        Verb::Reproduce(args) => or_stop(aloud(reproduce::run(args, &project, &mut out))).await,
+        Verb::Audit(args) => or_stop(aloud(audit::run(args, &project, &mut out))).await,
+        Verb::Compile(args) => aloud(async { compile::run(args, &project, &mut out) }).await,
         Verb::Report(args) => report::run(args, &project, &existing_store(&project).await?, &mut out).await,
         Verb::Sessions(args) => sessions::run(args, &existing_store(&project).await?, &mut out).await,
         Verb::History(args) => history::run(args, &existing_store(&project).await?, &mut out).await,
         Verb::Show(args) => show::run(args, &existing_store(&project).await?, &mut out).await,
         Verb::Backup(args) => backup::run(args, &existing_store(&project).await?, &mut out).await,
         Verb::Compare(args) => compare::run(args, &project, &mut out).await,
-        Verb::Doctor(args) => or_stop(doctor::run(args, &project, &mut out)).await,
+        Verb::Doctor(args) => or_stop(aloud(doctor::run(args, &project, &mut out))).await,
         // These child processes have already run by now, without a runtime.
         Verb::Worker(_) | Verb::Compiler(_) | Verb::Confined(_) | Verb::Renderer | Verb::Guard(_) => Ok(()),
     }
+}
+
+/// Finds NVRTC, or fetches it. That takes minutes on a slow network, and a signal ends it.
+async fn toolchain() -> anyhow::Result<Toolchain> {
+    tokio::task::spawn_blocking(Toolchain::find_or_fetch).await.context("Failed to look for NVRTC")?
 }
 
 /// Returns the executable that child processes start from.
@@ -169,7 +178,9 @@ fn own_executable() -> anyhow::Result<PathBuf> {
 
 async fn existing_store(project: &Project) -> anyhow::Result<Store> {
     let config = Config::load(project.root()).map_err(error::usage)?;
-    Ok(Store::open_existing(&project.root().join(config.store.path)).await?)
+    let path = project.root().join(config.store.path);
+    store::check_path(&path).map_err(error::usage)?;
+    Ok(Store::open_existing(&path).await?)
 }
 
 fn finish(result: anyhow::Result<()>) -> ExitCode {

@@ -8,6 +8,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::domain::device::TimeSource;
 use crate::domain::evaluation::Outcome;
 use crate::domain::record::Status;
+use crate::runner::activity;
 use crate::session::{Event, Observer};
 
 use super::talk::{say, showable};
@@ -111,6 +112,13 @@ impl<'a, W: Write> Progress<'a, W> {
                         span(*elapsed_s)
                     ));
                 }
+            }
+            Event::CutShort { what, done, of, limit } => {
+                let done = done.zip(*of).map_or_else(String::new, |(done, of)| format!(" after {done} of {of} cases"));
+                self.say(&format!("{what} is cut short{done}: the time ({limit}) is spent"));
+            }
+            Event::Working { steps, for_s, all_s, limit, limit_s } => {
+                self.say(&activity::line(steps, *for_s, *all_s, limit.zip(*limit_s)));
             }
             Event::Improved { case, from_us, to_us, over_start, time_source } => {
                 let after = format!("{to_us:.2} {}, {over_start:.1}x its start", unit(*time_source));

@@ -1,5 +1,6 @@
 //! `optloop report`: writes the report of a session again, from the store.
 
+use std::collections::HashMap;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -13,7 +14,7 @@ use crate::domain::floor::floor_ns;
 use crate::domain::history::History;
 use crate::domain::ids::SessionId;
 use crate::domain::record::SessionRecord;
-use crate::domain::workload::Workload;
+use crate::domain::workload::{Case, Workload};
 use crate::report::{CaseFacts, Report, ReportInput, build};
 use crate::secrets;
 use crate::store::Store;
@@ -83,10 +84,11 @@ pub async fn write_reports(
 /// Makes a report. Its shapes are those on which the session ran, even if the workload's file has changed. Families
 /// that can no longer be read are left out of the next steps.
 fn report(project: &Project, record: SessionRecord, mut workload: Workload) -> Report {
-    for case in record.iterations.iter().flat_map(|iteration| &iteration.cases) {
-        workload.cases.retain(|other| other.name != case.name);
-        workload.cases.push(case.clone());
-    }
+    let mut ran: HashMap<&str, &Case> = HashMap::new();
+    ran.extend(record.iterations.iter().flat_map(|iteration| &iteration.cases).map(|case| (case.name.as_str(), case)));
+    workload.cases.retain(|case| !ran.contains_key(case.name.as_str()));
+    workload.cases.extend(ran.into_values().cloned());
+    workload.cases.sort_by_cached_key(|case| record.session.cases.iter().position(|name| *name == case.name));
     let device = &record.environment.device;
     let facts: Vec<CaseFacts> = workload
         .cases

@@ -7,6 +7,7 @@ use super::preflight::{check_device, check_initial_kernel, check_meaning, check_
 use super::progress::Progress;
 use super::signals;
 use super::start::{StartRequest, assemble, conclude, options_under, start_worker};
+use super::ticker::Ticker;
 use crate::agent;
 use crate::catalog::Project;
 use crate::config::{self, Config};
@@ -15,7 +16,7 @@ use crate::domain::ids::SessionId;
 use crate::domain::record::Status;
 use crate::runner::inputs;
 use crate::session;
-use crate::store::{Past, Store, StoreError};
+use crate::store::{self, Past, Store, StoreError};
 
 /// Arguments of `optloop resume`.
 #[derive(Debug, clap::Args)]
@@ -44,6 +45,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     if !path.exists() {
         return Err(StoreError::NoSessions.into());
     }
+    store::check_path(&path).map_err(usage)?;
     let mut claims = project.claim("resume")?;
     claims.store(&path)?;
     let store = Store::open_within(&path, &config.store.limits()).await?;
@@ -64,6 +66,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     let options = options_under(&config, budget, seed)?;
     let mut asked = asked(&past, project, seed)?;
     check_meaning(&past, &asked.workload, &asked.families).map_err(usage_sentence)?;
+    let ticker = Ticker::start();
     let worker = signals::or_stop(start_worker(&asked.device, &config, &mut claims)).await?;
     check_device(&past.record, worker.info()).map_err(usage_sentence)?;
     asked.workload = asked.workload.on(worker.info()).map_err(usage_sentence)?;
@@ -78,6 +81,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
             summary.id
         )));
     }
+    drop(ticker);
     let mut progress = Progress::new(args.json, out);
     let end = session::resume(past, parts, options, interrupt, &mut progress).await?;
     conclude(end, progress.finish(), project, store, &workload).await

@@ -6,12 +6,13 @@ use anyhow::Context;
 
 use super::ceilings;
 use super::error::{usage, usage_sentence};
-use super::own_executable;
 use super::preflight::{check_initial_kernel, check_spaces};
 use super::progress::Progress;
 use super::report::write_reports;
 use super::signals;
 use super::talk::say;
+use super::ticker::Ticker;
+use super::{own_executable, toolchain};
 use crate::agent::{self, Proposer};
 use crate::catalog::Project;
 use crate::claim::Claims;
@@ -22,16 +23,16 @@ use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::domain::family::Family;
 use crate::domain::ids::CaseName;
 use crate::domain::workload::Workload;
+use crate::runner::activity::{self, Limit};
 use crate::runner::baseline::BaselineProgram;
 use crate::runner::compile::Compiler;
 use crate::runner::device::DeviceChoice;
 use crate::runner::monitor::Monitor;
 use crate::runner::renderer::Renderer;
 use crate::runner::self_check;
-use crate::runner::toolchain::Toolchain;
 use crate::runner::worker::{Worker, WorkerError};
 use crate::session::{self, Dependencies, End, Options};
-use crate::store::Store;
+use crate::store::{self, Store};
 use crate::vcs::Repo;
 
 /// Arguments of `optloop start`.
@@ -91,23 +92,29 @@ pub(super) struct StartRequest {
 /// Runs a session and writes its report.
 pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
     let config = Config::load(project.root()).map_err(usage)?;
+    let ticker = Ticker::start();
     let options = options(args, &config)?;
     let mut asked = asked(args, project, &config, options.seed)?;
+    let path = project.root().join(&config.store.path);
+    store::check_path(&path).map_err(usage)?;
     let mut claims = project.claim("start")?;
-    claims.store(&project.root().join(&config.store.path))?;
+    claims.store(&path)?;
     let worker = signals::or_stop(start_worker(&asked.device, &config, &mut claims)).await?;
     asked.workload = asked.workload.on(worker.info()).map_err(usage_sentence)?;
     if args.cases.is_empty() && worker.info().time_source() == TimeSource::Modelled {
         asked.workload = affordable(asked.workload, &config);
     }
     let workload = asked.workload.clone();
+    let checked = activity::begin("checking the families", None);
     let renderer = Renderer::new(own_executable()?);
     check_spaces(&workload, &asked.families, &asked.searched, worker.info(), &renderer).map_err(usage_sentence)?;
-    let store = Store::open_within(&project.root().join(&config.store.path), &config.store.limits()).await?;
+    drop(checked);
+    let store = Store::open_within(&path, &config.store.limits()).await?;
     let parts = signals::or_stop(assemble(asked, project, &config, worker, store.clone())).await?;
 
     // This comes before the session is on record: no signal may leave a recorded session that never ran.
     let interrupt = signals::listen();
+    drop(ticker);
     let mut progress = Progress::new(args.json, out);
     let id = session::begin(&parts, &options).await?;
     claims.note_session(id);
@@ -124,11 +131,19 @@ pub(super) async fn conclude(
     store: Store,
     workload: &Workload,
 ) -> anyhow::Result<()> {
-    let written = write_reports(project, &store, workload, end.session).await;
-    if let Ok(path) = &written {
-        say(&format!("report: {}", path.display()));
-    }
+    let _ticker = Ticker::start();
+    let session = end.session;
+    let _running = activity::begin(format!("the report of session {session}"), None);
+    let written = write_reports(project, &store, workload, session).await.with_context(|| {
+        format!("session {session} is on record, but its report is not written: `optloop report {session}` prints it")
+    });
     store.close().await;
+    match (&written, &end.error) {
+        (Ok(path), _) => say(&format!("report: {}", path.display())),
+        // The session's own error is the one to end with.
+        (Err(problem), Some(_)) => say(&format!("{problem:#}")),
+        (Err(_), None) => {}
+    }
     end.error.map_or(Ok(()), Err)?;
     written?;
     Ok(shown?)
@@ -159,10 +174,13 @@ pub(super) async fn assemble(
     store: Store,
 ) -> anyhow::Result<Dependencies> {
     let StartRequest { workload, families, searched, proposer, device } = asked;
-    let (toolchain, arch) = (Toolchain::find_or_fetch()?, worker.info().arch.clone());
+    let (toolchain, arch) = (toolchain().await?, worker.info().arch.clone());
+    let starting =
+        activity::begin("starting the compiler", Limit::new("compile.timeout", config.compile_limits().timeout));
     let compiler =
         Compiler::new(own_executable()?, toolchain, &arch, &config.compile.options, config.compile_limits())?;
     compiler.probe().map_err(|problem| usage_sentence(format!("compile.options in config.toml: {problem}")))?;
+    drop(starting);
     let repo = match config.git.commit {
         // Files that a killed process left must be gone before the committed winners are read.
         true => Repo::discover(project.root())
@@ -178,6 +196,7 @@ pub(super) async fn assemble(
         folder: project.root().to_owned(),
         device: device.number(),
         min_sample_ns: config.measuring().min_sample_ns,
+        timeout: config.baseline_timeout(),
     });
     let known = project.known_winners(&workload, worker.info());
     let monitor = open_monitor(worker.info());
@@ -232,6 +251,7 @@ fn options(args: &Args, config: &Config) -> anyhow::Result<Options> {
 pub(super) fn options_under(config: &Config, budget: Budget, seed: u64) -> anyhow::Result<Options> {
     Ok(Options {
         budget,
+        grace: config.grace(),
         rate: Rate { gpu_usd_per_hour: config.cost.gpu_usd_per_hour },
         measuring: config.measuring(),
         compile_ahead: config.parallel_compilations(),

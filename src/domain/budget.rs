@@ -28,9 +28,9 @@ impl Stop {
     /// Returns the reason in words.
     pub fn reason(self) -> &'static str {
         match self {
-            Self::Time => "its time budget is spent",
-            Self::Cost => "its cost limit is reached",
-            Self::Iterations => "its iterations are done",
+            Self::Time => "its time budget (--budget) is spent",
+            Self::Cost => "its cost limit (--max-cost) is reached",
+            Self::Iterations => "its iterations (--iterations) are done",
         }
     }
 }

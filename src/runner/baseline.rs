@@ -21,16 +21,13 @@ use tokio::task::JoinHandle;
 use self::drawn::{Drawn, text};
 use self::process::Process;
 use self::protocol::{Request, VERSION};
+use super::activity;
 use crate::domain::op::{Dtype, Op};
 use crate::domain::workload::Case;
 
 pub use fastest::fastest;
 pub use process::{Failure, answer, meant};
 pub use protocol::{Hello, Prepared, PreparedBackend, Released, Sampled};
-
-/// How long an answer may take. On an H200, importing torch and timing all 18 cases of `attention-fp16-d64` took 11 s
-/// (2026-11-20). A single long case takes longer than all of these.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A program that times baselines.
 #[derive(Debug, Clone)]
@@ -45,6 +42,8 @@ pub struct BaselineProgram {
     pub device: u32,
     /// The shortest sample, in nanoseconds.
     pub min_sample_ns: f64,
+    /// The longest that an answer may take (`baseline.timeout`).
+    pub timeout: Duration,
 }
 
 /// Inputs being written to files at the start of a comparison. This takes seconds for a large case.
@@ -95,12 +94,7 @@ pub struct Ready {
 impl BaselineProgram {
     /// Starts the program and reads its description. The error says in one sentence why there is no baseline.
     pub async fn start(&self) -> Result<BaselineProcess, String> {
-        self.start_within(PATIENCE).await
-    }
-
-    /// Starts the program. No answer, now or later, may take longer than `patience`.
-    pub async fn start_within(&self, patience: Duration) -> Result<BaselineProcess, String> {
-        let mut process = Process::start(&self.exe, &self.command, &self.folder, patience)?;
+        let mut process = Process::start(&self.exe, &self.command, &self.folder, self.timeout)?;
         let hello = process.ask(&Request::Hello { protocol: VERSION, device: self.device }).await;
         let hello = hello.and_then(|answer| match answer.get("protocol").and_then(serde_json::Value::as_u64) {
             Some(version) if version != u64::from(VERSION) => {
@@ -170,7 +164,10 @@ impl BaselineProcess {
         l2_bytes: u64,
         drawing: Drawing,
     ) -> Result<Vec<Backend>, String> {
-        let (folder, drawn) = drawing.0.await.map_err(|error| error.to_string())??;
+        let (folder, drawn) = {
+            let _running = activity::begin("drawing the inputs of a baseline", None);
+            drawing.0.await.map_err(|error| error.to_string())??
+        };
         let request = Request::Prepare {
             op: op.name(),
             dtype,

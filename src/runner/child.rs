@@ -14,6 +14,9 @@ use crate::secrets;
 /// How much of a child's standard error is kept. Its last line is in there.
 const TAIL_BYTES: usize = 4096;
 
+/// How much of it is read at once: as much as a pipe holds.
+const READ_BYTES: usize = 64 << 10;
+
 /// The longest sentence of a child that is passed on. Anything longer is a dump.
 const MAX_SENTENCE_CHARS: usize = 300;
 
@@ -105,23 +108,36 @@ pub fn end() -> ! {
     std::process::abort()
 }
 
-/// The last bytes of a stream.
-#[derive(Default)]
-struct Tail(Vec<u8>);
+/// The last bytes of a stream, as they came. Secrets are masked once, at the end.
+struct Tail {
+    bytes: Vec<u8>,
+    /// How many bytes are kept: the tail, and before it as many as the longest secret has. So no secret that reaches
+    /// into the tail has lost its beginning, and half a secret would not be recognized.
+    kept: usize,
+}
+
+impl Default for Tail {
+    fn default() -> Self {
+        Self { bytes: Vec::new(), kept: TAIL_BYTES + secrets::longest() }
+    }
+}
 
 impl Tail {
     fn hear(&mut self, bytes: &[u8]) {
-        self.0.extend_from_slice(bytes);
-        // Secrets are masked before the cut, because half a secret would not be recognized.
-        if let Cow::Owned(masked) = secrets::mask_bytes(&self.0) {
-            self.0 = masked;
+        let bytes = &bytes[bytes.len().saturating_sub(self.kept)..];
+        // Cut only once there is as much again, so that each byte is moved once and not with every read.
+        if self.bytes.len() + bytes.len() > 2 * self.kept {
+            let surplus = self.bytes.len().saturating_sub(self.kept);
+            self.bytes.drain(..surplus);
         }
-        let surplus = self.0.len().saturating_sub(TAIL_BYTES);
-        self.0.drain(..surplus);
+        self.bytes.extend_from_slice(bytes);
     }
 
-    fn last_line(&self) -> String {
-        let lines = self.0.split(|byte| *byte == b'\n' || *byte == b'\r');
+    /// Returns the last line, after `mask` has masked the secrets in what is kept.
+    fn last_line(&self, mask: impl FnOnce(&[u8]) -> Cow<'_, [u8]>) -> String {
+        let kept = mask(&self.bytes[self.bytes.len().saturating_sub(self.kept)..]);
+        let tail = &kept[kept.len().saturating_sub(TAIL_BYTES)..];
+        let lines = tail.split(|byte| *byte == b'\n' || *byte == b'\r');
         let last = lines.map(<[u8]>::trim_ascii).rfind(|line| !line.is_empty()).unwrap_or_default();
         sentence(&String::from_utf8_lossy(last))
     }
@@ -129,20 +145,20 @@ impl Tail {
 
 /// Reads a child's standard error to its end, so that the pipe never fills up, and returns the last line.
 pub async fn last_line(mut errors: impl AsyncRead + Unpin) -> String {
-    let (mut tail, mut buffer) = (Tail::default(), [0; 1024]);
+    let (mut tail, mut buffer) = (Tail::default(), vec![0; READ_BYTES]);
     while let Ok(read @ 1..) = errors.read(&mut buffer).await {
         tail.hear(&buffer[..read]);
     }
-    tail.last_line()
+    tail.last_line(secrets::mask_bytes)
 }
 
 /// Does the same on a dedicated thread.
 pub fn last_line_blocking(mut errors: impl Read) -> String {
-    let (mut tail, mut buffer) = (Tail::default(), [0; 1024]);
+    let (mut tail, mut buffer) = (Tail::default(), vec![0; READ_BYTES]);
     while let Ok(read @ 1..) = errors.read(&mut buffer) {
         tail.hear(&buffer[..read]);
     }
-    tail.last_line()
+    tail.last_line(secrets::mask_bytes)
 }
 
 /// Shortens a program's output to one line without control characters that move a terminal's cursor.
@@ -163,5 +179,68 @@ mod tests {
         assert_eq!(last_line_blocking(&endless[..]), "the end");
         assert_eq!(last_line_blocking(&b"y".repeat(1 << 20)[..]).len(), MAX_SENTENCE_CHARS);
         assert_eq!(last_line_blocking(&b"\x1b[2Jred\n"[..]), "[2Jred");
+    }
+
+    /// A stream of lines that counts how often it is read.
+    struct Chatty {
+        left: usize,
+        reads: usize,
+    }
+
+    impl Read for &mut Chatty {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            self.reads += 1;
+            let length = buffer.len().min(self.left);
+            buffer[..length].fill(b'n');
+            buffer[..length].iter_mut().step_by(80).for_each(|byte| *byte = b'\n');
+            self.left -= length;
+            Ok(length)
+        }
+    }
+
+    /// The work is counted: reads, and bytes that are searched for secrets. Both were proportional to the stream.
+    #[test]
+    fn fifty_megabytes_cost_few_reads_and_are_searched_for_secrets_once() {
+        const BYTES: usize = 50 << 20;
+        let mut stream = Chatty { left: BYTES, reads: 0 };
+        assert!(last_line_blocking(&mut stream).starts_with("nnn"));
+        assert!(stream.reads <= BYTES / READ_BYTES + 2, "{} reads", stream.reads);
+
+        let (mut tail, mut searched) = (Tail::default(), 0);
+        for _ in 0..BYTES >> 10 {
+            tail.hear(&[b'x'; 1 << 10]);
+            assert!(tail.bytes.len() <= 2 * tail.kept);
+        }
+        tail.last_line(|bytes| {
+            searched += bytes.len();
+            bytes.into()
+        });
+        assert_eq!(searched, tail.kept);
+    }
+
+    #[test]
+    fn no_half_of_a_secret_is_shown_wherever_the_tail_begins() {
+        let secret = b"s3cret-s3cret-s3cret";
+        let mask = |bytes: &[u8]| -> Vec<u8> {
+            let mut masked = bytes.to_vec();
+            while let Some(at) = memchr::memmem::find(&masked, secret) {
+                masked[at..at + secret.len()].fill(b'*');
+            }
+            masked
+        };
+        for after in TAIL_BYTES - 2 * secret.len()..=TAIL_BYTES + secret.len() {
+            for chunk in [7, 1000, 1 << 20] {
+                let mut tail = Tail { bytes: Vec::new(), kept: TAIL_BYTES + secret.len() };
+                let stream = [&[b'.'; 9000][..], secret, &vec![b'.'; after]].concat();
+                stream.chunks(chunk).for_each(|bytes| tail.hear(bytes));
+                let mut shown = Vec::new();
+                tail.last_line(|bytes| {
+                    shown = mask(bytes);
+                    shown.clone().into()
+                });
+                let end = &shown[shown.len() - TAIL_BYTES..];
+                assert!(!end.iter().any(|byte| b"s3cret-".contains(byte)), "{after} bytes after it, read by {chunk}");
+            }
+        }
     }
 }

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use run::ComparisonRun;
 
+use super::activity;
 use super::baseline::{BaselineProcess, Drawing};
 use super::messages::EnterRequest;
 use super::monitor::Monitor;
@@ -96,6 +97,7 @@ pub async fn hold(
     baseline: Option<BaselineEntry<'_>>,
 ) -> Result<Comparison, ComparisonError> {
     let begun = Instant::now();
+    let _running = activity::begin(format!("the comparison on {}", terms.case.name), None);
     let conditions = Conditions::of(terms.workload, terms.case, worker.info());
     let l2_bytes = worker.info().l2_bytes;
     // Only the host draws inputs while the variants enter, so a variant that is being prepared has the device to

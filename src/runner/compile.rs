@@ -98,6 +98,11 @@ impl Compiler {
         &self.inner.description.confinement
     }
 
+    /// Returns the limits of each compilation.
+    pub fn limits(&self) -> CompileLimits {
+        self.inner.limits
+    }
+
     /// Compiles an empty kernel, so that options unknown to NVRTC are reported before anything begins.
     pub fn probe(&self) -> Result<(), CompileError> {
         let source = "extern \"C\" __global__ void probe() {}".to_owned();

@@ -69,6 +69,9 @@ pub struct EvaluateRequest {
     pub input_seed: u64,
     /// Seed of what no other variant gets: held-out inputs, confirmation inputs and the sets that checks inspect.
     pub own_seed: u64,
+    /// The time for all cases, in seconds. A case that may not end within it is not begun, except for the first one.
+    /// `None` is no limit.
+    pub within_s: Option<f64>,
 }
 
 /// One case of a request.

@@ -4,6 +4,7 @@
 //! template can render for ever ([`renderer`]), a source can crash its compiler ([`compile`]), and a kernel can hang or
 //! poison a CUDA context for good ([`worker`]).
 
+pub mod activity;
 pub mod baseline;
 mod benchmark;
 mod cache;

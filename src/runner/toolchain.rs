@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use indicatif::ProgressBar;
 
+use super::activity;
 use crate::secrets;
 
 /// The location of NVRTC and the headers.
@@ -100,12 +101,15 @@ fn newest(folder: &Path, prefix: &str) -> Option<PathBuf> {
 fn fetch_wheels(cache: &Path) -> anyhow::Result<Toolchain> {
     fs::create_dir_all(cache).with_context(|| format!("Failed to create {}", cache.display()))?;
     let lock = File::create(cache.join("fetch.lock")).context("Failed to create the lock of the download")?;
+    let waiting = activity::begin("waiting for another optloop's download", None);
     lock.lock().context("Failed to wait for another optloop's download")?;
+    drop(waiting);
     let home = cache.join(WHEELS);
     if let Some(toolchain) = Toolchain::in_wheels(&home) {
         return Ok(toolchain);
     }
     let started = Instant::now();
+    let _running = activity::begin("fetching NVRTC 13.0.88", None);
     let line = ProgressBar::new_spinner();
     line.set_message("no CUDA toolkit here: fetching NVRTC 13.0.88 and the CUDA headers (92 MB, once)");
     line.enable_steady_tick(Duration::from_millis(120));

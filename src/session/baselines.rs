@@ -1,17 +1,19 @@
 //! Times the baselines of a session once, before its first iteration.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
-use super::Session;
+use super::decide::may_time_baselines;
 use super::event::{Event, Interrupt};
+use super::{BUDGET, Session};
 use crate::domain::journal::{Begun, Record};
 use crate::domain::record::{Baseline, BaselineKind, CaseRecord};
 use crate::domain::regime::Regime;
 use crate::domain::timing::Timing;
 use crate::domain::verdict::Verdict;
 use crate::domain::workload::Case;
+use crate::runner::activity;
 use crate::runner::baseline::{BaselineProcess, fastest};
 use crate::runner::inputs;
 
@@ -27,12 +29,22 @@ impl Session<'_> {
         };
         let environment = self.environment(process.hello().versions.get("torch").cloned());
         self.store.amend_environment(self.id, &environment).await.context("Failed to record the environment")?;
-        for case in self.state.setup().workload.cases.clone() {
+        let cases = self.state.setup().workload.cases.clone();
+        let mut longest = Duration::ZERO;
+        for (done, case) in cases.iter().enumerate() {
             if self.state.case(&case.name).is_some_and(|case| case.baseline().is_some()) {
                 // The resumed session has timed it before.
                 continue;
             }
-            match self.time_case(&mut process, &case).await {
+            if !may_time_baselines(self.wall_left(), longest) {
+                let (what, done, of) = ("the timing of the baselines", Some(done), Some(cases.len()));
+                self.observer.event(&Event::CutShort { what, done, of, limit: BUDGET });
+                break;
+            }
+            let begun = Instant::now();
+            let timed = self.time_case(&mut process, case).await;
+            longest = longest.max(begun.elapsed());
+            match timed {
                 Ok(found) => self.record_baselines(found).await?,
                 Err(reason) => {
                     self.observer.event(&Event::NoBaseline { reason: &format!("{}: {reason}", case.name) });
@@ -55,16 +67,14 @@ impl Session<'_> {
         if begun.family != self.state.setup().workload.initial_kernel {
             return Ok(());
         }
-        for found in findings.iter().filter(|found| found.verdict == Some(Verdict::Start)) {
-            if self.state.case(&found.case).is_some_and(|case| case.baseline().is_some()) {
-                continue;
-            }
-            let Some(timing) = found.best_timing().cloned() else { continue };
+        let starts = findings.iter().filter(|found| found.verdict == Some(Verdict::Start));
+        let has_none = |case: &str| self.state.case(case).is_none_or(|case| case.baseline().is_none());
+        let stand_ins = starts.filter(|found| has_none(&found.case)).filter_map(|found| {
             let relative_l2 = found.correctness.map(|correctness| correctness.relative_l2);
-            let baseline = self.initial_kernel(&found.case, found.regime, timing, relative_l2);
-            self.record_baselines(vec![baseline]).await?;
-        }
-        Ok(())
+            Some(self.initial_kernel(&found.case, found.regime, found.best_timing()?.clone(), relative_l2))
+        });
+        // All at once: each write waits for the disk, and there may be thousands of cases.
+        self.record_baselines(stand_ins.collect()).await
     }
 
     fn initial_kernel(&self, case: &str, regime: Regime, timing: Timing, relative_l2: Option<f64>) -> Baseline {
@@ -80,11 +90,12 @@ impl Session<'_> {
         }
     }
 
-    /// Records the baselines of a case, the fastest first.
+    /// Records baselines case by case, the fastest of each case first.
     async fn record_baselines(&mut self, found: Vec<Baseline>) -> anyhow::Result<()> {
         self.store.record_baselines(self.id, &found).await.context("Failed to record the baselines of a case")?;
-        if let Some(Baseline { case, name, timing, .. }) = found.first() {
-            let time_source = self.state.setup().device.time_source();
+        let time_source = self.state.setup().device.time_source();
+        for of_case in found.chunk_by(|a, b| a.case == b.case) {
+            let Some(Baseline { case, name, timing, .. }) = of_case.first() else { continue };
             self.observer.event(&Event::Baseline { case, name, us: timing.median_ns / 1e3, time_source });
         }
         found.into_iter().for_each(|baseline| self.state.apply(&Record::Baseline(baseline)));
@@ -116,6 +127,7 @@ impl Session<'_> {
             let found = fastest(process, case, &prepared?, setup.options.measuring.baseline_samples).await;
             process.release().await.and(found)
         };
+        let _running = activity::begin(format!("the baselines of {}", case.name), None);
         in_time(timed, self.wall_left(), &mut self.interrupt.clone()).await
     }
 }
@@ -129,6 +141,6 @@ async fn in_time<T>(
     tokio::select! {
         done = what => done,
         () = interrupt.reached(1) => Err("it was interrupted".to_owned()),
-        () = tokio::time::sleep(left) => Err("the budget was spent on timing it".to_owned()),
+        () = tokio::time::sleep(left) => Err(format!("the time budget ({BUDGET}) was spent on timing it")),
     }
 }

@@ -22,11 +22,13 @@ pub(super) struct Committer {
     repo: Result<Repo, String>,
     /// The reason why a case's winner was last not committed, so that it is reported once.
     refusals: HashMap<CaseName, String>,
+    /// Whether there was no time for the last winners.
+    cut_short: bool,
 }
 
 impl Committer {
     pub fn new(repo: Result<Repo, String>) -> Self {
-        Self { repo, refusals: HashMap::new() }
+        Self { repo, refusals: HashMap::new(), cut_short: false }
     }
 
     fn head(&self) -> Option<String> {
@@ -36,6 +38,11 @@ impl Committer {
     fn commit(&self, winner: &Winner) -> Result<String, String> {
         let repo = self.repo.as_ref().map_err(Clone::clone)?;
         repo.commit_winner(winner).map(|commit| commit.0).map_err(|error| error.to_string())
+    }
+
+    /// Returns whether winners wait for a resumption, because there was no time to commit them.
+    pub fn is_cut_short(&self) -> bool {
+        self.cut_short
     }
 
     /// Returns whether a refusal is new.
@@ -51,6 +58,10 @@ impl Session<'_> {
         let head = self.committer.head();
         let pending = self.state.cases().filter_map(|(case, state)| Some((case.clone(), state.pending.clone()?)));
         for (case, pending) in pending.collect::<Vec<_>>() {
+            if self.deadline.is_over() {
+                self.committer.cut_short = self.committer.repo.is_ok();
+                break;
+            }
             match pending {
                 Pending::Kept { iteration } => {
                     if let Some(head) = &head {

@@ -37,16 +37,19 @@ pub(super) enum Phase {
     Finals {
         /// The cases, in order.
         queue: VecDeque<(Need, CaseName)>,
+        /// Whether a final was held.
+        held: bool,
         /// Why the search is over.
         reason: &'static str,
     },
 }
 
 impl Phase {
-    /// Removes the next case from the queue of finals.
-    pub fn take_up(&mut self) {
-        if let Self::Finals { queue, .. } = self {
+    /// Removes the next case from the queue of finals, whose final is held or skipped.
+    pub fn take_up(&mut self, is_held: bool) {
+        if let Self::Finals { queue, held, .. } = self {
             queue.pop_front();
+            *held |= is_held;
         }
     }
 }
@@ -97,7 +100,7 @@ pub(super) fn next_action(state: &SessionState, phase: &Phase, moment: &Moment) 
         (_, 2..) => Action::Stop(Status::Interrupted, "it was interrupted twice"),
         (_, 1) => Action::Stop(Status::Interrupted, "it was interrupted"),
         (Phase::Search, 0) => search(state, moment),
-        (Phase::Finals { queue, reason }, 0) => settle(state, queue.front(), reason, &moment.time),
+        (Phase::Finals { queue, held, reason }, 0) => settle(state, queue.front(), *held, reason, &moment.time),
     }
 }
 
@@ -123,13 +126,36 @@ fn search(state: &SessionState, moment: &Moment) -> Action {
     Action::Evaluate { within: state.meter().left(&options.budget, time, finals_time) }
 }
 
-fn settle(state: &SessionState, next: Option<&(Need, CaseName)>, reason: &'static str, time: &Time) -> Action {
+/// A final that settles a case may end after the budget, but not after the hard end. One that begins after the budget
+/// has to be the first.
+fn settle(
+    state: &SessionState,
+    next: Option<&(Need, CaseName)>,
+    held: bool,
+    reason: &'static str,
+    time: &Time,
+) -> Action {
     let Some((need, case)) = next else { return Action::Stop(Status::Finished, reason) };
-    let until = state.meter().elapsed(time) + state.final_time(case);
-    match *need != Need::Settle && until > state.setup().options.budget.wall {
+    let (elapsed, wall) = (state.meter().elapsed(time), state.setup().options.budget.wall);
+    let late = *need == Need::Settle && (elapsed < wall || !held);
+    let end = if late { state.hard_end() } else { wall };
+    match elapsed + state.final_time(case) > end {
         true => Action::SkipFinal(case.clone()),
         false => Action::Final(case.clone()),
     }
+}
+
+/// Returns whether a comparison may begin: there is time left beside the finals, and a confirmation as long as those
+/// before ends before the session has to.
+pub(super) fn may_compare(state: &SessionState, moment: &Moment) -> bool {
+    let left = state.meter().left(&state.setup().options.budget, &moment.time, state.finals_time());
+    let until = state.meter().elapsed(&moment.time) + state.meter().confirmation_time();
+    moment.interrupts == 0 && !left.is_zero() && until <= state.hard_end()
+}
+
+/// Returns whether to time the baselines of another case, which takes as long as the longest case so far.
+pub(super) fn may_time_baselines(left: Duration, longest: Duration) -> bool {
+    !left.is_zero() && longest <= left
 }
 
 /// Returns the next confirmation that is due, of one variant on all cases where it is the candidate.

@@ -1,7 +1,7 @@
 //! Has the device evaluate and confirm variants, by what the session knows.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
@@ -77,16 +77,18 @@ impl Evaluator {
         Self { worker, monitor, baseline: None, comparisons: 0 }
     }
 
-    /// Evaluates a variant, and confirms it if that is its purpose. `may_compare` is asked before each comparison.
+    /// Evaluates a variant, and confirms it if that is its purpose. No case is begun that may not end `within` the time
+    /// that is left. `may_compare` is asked before each comparison.
     pub async fn evaluate(
         &mut self,
         state: &SessionState,
         shelf: &mut Shelf,
         iteration: IterationId,
         compiled: &Compiled,
+        within: Duration,
         may_compare: impl Fn() -> bool,
     ) -> anyhow::Result<Evaluated> {
-        let mut evaluation = self.screen(state, compiled).await?;
+        let mut evaluation = self.screen(state, compiled, within).await?;
         refute(state, &mut evaluation);
         let kernel = Kernel::of(compiled);
         let mut disqualified = Vec::new();
@@ -115,7 +117,12 @@ impl Evaluator {
     }
 
     /// Checks and times a variant, without comparisons.
-    async fn screen(&mut self, state: &SessionState, compiled: &Compiled) -> anyhow::Result<Evaluation> {
+    async fn screen(
+        &mut self,
+        state: &SessionState,
+        compiled: &Compiled,
+        within: Duration,
+    ) -> anyhow::Result<Evaluation> {
         let artifact = match &compiled.artifact {
             Ok(artifact) => artifact,
             Err(CompileError::Broken(message)) => anyhow::bail!("Failed to compile: {message}"),
@@ -142,6 +149,7 @@ impl Evaluator {
             measuring: setup.options.measuring,
             input_seed: inputs::mix(seed, &["screening", &(finished / SAME_INPUTS).to_string()]),
             own_seed: inputs::mix(seed, &["own", &finished.to_string()]),
+            within_s: Some(within.as_secs_f64()),
         };
         self.worker.evaluate(request).await.context("Failed to evaluate a variant")
     }

@@ -1,7 +1,12 @@
 //! The events of a session for its observers, and their requests to stop.
 
+use std::cell::{Cell, RefCell};
+use std::convert::Infallible;
+use std::time::Instant;
+
 use serde::Serialize;
 
+use super::BUDGET;
 use crate::domain::device::TimeSource;
 use crate::domain::evaluation::Outcome;
 use crate::domain::hypothesis::Hypothesis;
@@ -9,6 +14,7 @@ use crate::domain::ids::{IterationId, SessionId};
 use crate::domain::record::Status;
 use crate::domain::statistics::Ratio;
 use crate::domain::verdict::Decision;
+use crate::runner::activity::{self, Pace};
 
 /// An event of a session. docs/events.md describes the JSON form.
 #[derive(Debug, Clone, Serialize)]
@@ -80,6 +86,30 @@ pub enum Event<'a> {
         elapsed_s: f64,
         /// US dollars spent.
         cost_usd: f64,
+    },
+    /// A step ends early or undone, because there is no time left for it.
+    CutShort {
+        /// The step, such as `iteration 12`.
+        what: &'a str,
+        /// How many cases it has done. None if nothing of it counts.
+        done: Option<usize>,
+        /// How many cases it was to do.
+        of: Option<usize>,
+        /// The limit that ended it.
+        limit: &'a str,
+    },
+    /// A step has run for a while, and nothing else was reported meanwhile.
+    Working {
+        /// What is under way, from the outermost step to the innermost, such as `iteration 12` and `timing s64`.
+        steps: &'a [String],
+        /// Seconds since the innermost step began.
+        for_s: f64,
+        /// Seconds since the outermost step began.
+        all_s: f64,
+        /// The limit that will end it. None if only the user can.
+        limit: Option<&'a str>,
+        /// Seconds from the beginning of the innermost step to that limit.
+        limit_s: Option<f64>,
     },
     /// A case has a new incumbent.
     Improved {
@@ -163,6 +193,45 @@ pub enum Event<'a> {
 pub trait Observer {
     /// Handles an event.
     fn event(&mut self, event: &Event<'_>);
+}
+
+/// Passes a session's events on, and reports steps that take long while the session waits for them.
+pub(super) struct Channel<'a> {
+    observer: RefCell<&'a mut dyn Observer>,
+    last: Cell<Instant>,
+}
+
+impl<'a> Channel<'a> {
+    pub fn new(observer: &'a mut dyn Observer) -> Self {
+        Self { observer: RefCell::new(observer), last: Cell::new(Instant::now()) }
+    }
+
+    /// Passes an event on.
+    pub fn event(&self, event: &Event<'_>) {
+        self.last.set(Instant::now());
+        self.observer.borrow_mut().event(event);
+    }
+
+    /// Reports what is under way whenever nothing else was reported for a while. `until` is the hard end of the
+    /// session's time. Never ends.
+    pub async fn report_long_steps(&self, until: Instant) -> Infallible {
+        let pace = Pace::default();
+        loop {
+            tokio::time::sleep(pace.period() / 10).await;
+            let now = Instant::now();
+            let due = activity::under_way().filter(|steps| pace.is_due(self.last.get(), steps, now));
+            if let Some(steps) = due {
+                let limit = steps.limit(Some((BUDGET, until)));
+                self.event(&Event::Working {
+                    steps: &steps.names,
+                    for_s: (now - steps.inner_since).as_secs_f64(),
+                    all_s: (now - steps.outer_since).as_secs_f64(),
+                    limit: limit.map(|limit| limit.key),
+                    limit_s: limit.map(|limit| limit.after.as_secs_f64()),
+                });
+            }
+        }
+    }
 }
 
 /// Counts the user's requests to stop. After one, the session finishes the iteration in flight. After two, it abandons

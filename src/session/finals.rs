@@ -23,8 +23,8 @@ const FINALS_SHARE: f64 = 0.2;
 /// How much a case needs its final. The greatest need comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Need {
-    /// The case has no confirmed figure, or a faster variant than the confirmed one. The final is held even if the time
-    /// is over.
+    /// The case has no confirmed figure, or a faster variant than the confirmed one. One such final is held even if the
+    /// time is over.
     Settle,
     /// There are near ties.
     Part,
@@ -60,6 +60,16 @@ impl SessionState {
             cases.filter_map(|case| Some((self.need(&case.name)?, case.name.clone()))).collect();
         due.sort_by_key(|(need, _)| *need);
         due.into()
+    }
+
+    /// Returns the cases whose best variant is too slow for a comparison, so that no final is possible.
+    pub fn too_slow_for_finals(&self) -> Vec<CaseName> {
+        let is_too_slow = |case: &CaseName| {
+            let screening = self.incumbent(case).and_then(|incumbent| incumbent.measurement.screening.as_ref());
+            screening.is_some_and(|screening| !self.setup().policy().affordable(screening))
+        };
+        let cases = self.setup().workload.cases.iter().map(|case| &case.name);
+        cases.filter(|case| self.setup().samples_times() && is_too_slow(case)).cloned().collect()
     }
 
     /// Returns how much a case needs its final. None where no final is possible.

@@ -11,6 +11,10 @@ use crate::domain::origin::Purpose;
 /// 0.3 s took 8 s (H200, 2026-11-21, `optloop start --workload attention-fp16-long`).
 const CONFIRMATION_TIME: Duration = Duration::from_secs(8);
 
+/// The part of the grace that is kept for the end of a session: the last commits, its record and its report. The
+/// report of a session of 3,003 cases took 1.1 s (two busy cores, development build, 2026-11-22, `optloop report 1`).
+pub(super) const CLOSING_TIME: Duration = Duration::from_secs(2);
+
 /// What a session has used, by its records.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Meter {
@@ -89,6 +93,12 @@ impl Meter {
     /// Returns the wall time that is left if `kept` is kept for later.
     pub fn left(&self, budget: &Budget, time: &Time, kept: Duration) -> Duration {
         budget.wall.saturating_sub(self.elapsed(time) + kept)
+    }
+
+    /// Returns the elapsed time at which a step that still runs is given up. A session that is resumed after its time
+    /// was spent has the grace once more.
+    pub fn hard_end(&self, budget: &Budget, grace: Duration) -> Duration {
+        budget.wall.max(self.used) + grace.saturating_sub(CLOSING_TIME)
     }
 
     /// Returns the estimated time of a confirmation on one case.

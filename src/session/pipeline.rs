@@ -13,6 +13,7 @@ use crate::domain::artifact::Artifact;
 use crate::domain::history::ConfigurationId;
 use crate::domain::proposal::{Proposal, Suggestion};
 use crate::domain::variant::{Variant, VariantHash};
+use crate::runner::activity::{self, Limit, Running};
 use crate::runner::compile::{CompileError, Compiler};
 use crate::runner::messages::CaseRequest;
 use crate::runner::planning;
@@ -28,6 +29,7 @@ pub(super) struct Compiled {
 
 /// A proposal whose variant is being compiled.
 struct Compiling {
+    family: String,
     is_initial: bool,
     compilation: JoinHandle<Compiled>,
 }
@@ -86,6 +88,7 @@ impl Pipeline {
         let specialization = family.specialization(first);
         let configuration = ConfigurationId::new(&family.name, &specialization, &suggestion.params);
         let cases = planning::of_suggestion(family, &suggestion, workload, device, setup.options.measuring.model_flop);
+        let family_name = family.name.clone();
         let (family, dtype) = (family.clone(), workload.dtype);
         let (renderer, compiler) = (self.renderer.clone(), self.compiler.clone());
         let is_initial = suggestion.origin.is_initial_design();
@@ -104,9 +107,16 @@ impl Pipeline {
             let proposal = Proposal { proposer, variant, cases: on, hypothesis, parent, purpose, origin };
             Compiled { proposal, cases, artifact }
         });
-        self.queue.push_back(Compiling { is_initial, compilation });
+        self.queue.push_back(Compiling { family: family_name, is_initial, compilation });
         state.note_proposed(configuration);
         Ok(())
+    }
+
+    /// Says that the oldest proposal is waited for, until the guard is dropped.
+    pub fn waiting(&self) -> Option<Running> {
+        let oldest = self.queue.front()?;
+        let limit = Limit::new("compile.timeout", self.compiler.limits().timeout);
+        Some(activity::begin(format!("compiling {}", oldest.family), limit))
     }
 
     /// Waits for the oldest proposal to be compiled. If this future is dropped, that proposal stays the oldest.

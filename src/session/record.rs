@@ -4,10 +4,10 @@ use std::time::Instant;
 
 use anyhow::Context;
 
-use super::Session;
 use super::evaluator::Evaluated;
 use super::event::Event;
 use super::pipeline::Compiled;
+use super::{BUDGET, Session};
 use crate::domain::evaluation::{Evaluation, Outcome};
 use crate::domain::hypothesis::{Hypothesis, Score};
 use crate::domain::journal::{Begun, Concluded, Disqualified, Record};
@@ -52,6 +52,7 @@ impl Session<'_> {
         self.state.apply(&record);
         let Record::Concluded(concluded) = record else { return Ok(()) };
         self.tell_iteration(begun, &evaluation.outcome, &decisions);
+        self.tell_cut(begun, compiled, &evaluation);
         self.stand_in_for_baselines(begun, &concluded.findings).await?;
         self.tell_improvements(&concluded, &beaten);
         self.apply_disqualified(&fallout);
@@ -122,6 +123,15 @@ impl Session<'_> {
             elapsed_s: meter.elapsed(&time).as_secs_f64(),
             cost_usd: meter.recorded().total_usd(),
         });
+    }
+
+    /// Tells the observer that a variant was not timed on all of its cases, because the time ended.
+    fn tell_cut(&self, begun: &Begun, compiled: &Compiled, evaluation: &Evaluation) {
+        let (done, of) = (evaluation.measurements.len(), compiled.cases.as_ref().map_or(0, Vec::len));
+        if evaluation.outcome == Outcome::Measured && done < of {
+            let what = &format!("iteration {}", begun.iteration);
+            self.observer.event(&Event::CutShort { what, done: Some(done), of: Some(of), limit: BUDGET });
+        }
     }
 
     /// Returns for each finding the time that it has beaten, in nanoseconds. None if the finding is no improvement.

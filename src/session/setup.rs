@@ -1,5 +1,7 @@
 //! What a session works on and by which rules. It never changes during a session.
 
+use std::time::Duration;
+
 use anyhow::Context;
 
 use crate::domain::budget::Budget;
@@ -16,6 +18,8 @@ use crate::domain::workload::Workload;
 pub struct Options {
     /// The limits that end the session.
     pub budget: Budget,
+    /// How long after the end of its time budget the session is over, with its report.
+    pub grace: Duration,
     /// The price of the device.
     pub rate: Rate,
     /// How to measure, and when a faster time counts.

@@ -14,6 +14,7 @@ use crate::domain::comparison::Role;
 use crate::domain::evaluation::Measurement;
 use crate::domain::ids::IterationId;
 use crate::domain::variant::Variant;
+use crate::runner::activity::{self, Limit};
 use crate::runner::comparison::Entry;
 use crate::runner::compile::Compiler;
 use crate::runner::messages::CaseRequest;
@@ -123,6 +124,8 @@ impl Shelf {
     async fn load(&self, setup: &SessionSetup, iteration: IterationId) -> anyhow::Result<Kernel> {
         let (variant, plans) = self.store.launched(iteration).await?;
         let compiler = self.compiler.clone();
+        let limit = Limit::new("compile.timeout", compiler.limits().timeout);
+        let _running = activity::begin(format!("compiling iteration {iteration} again"), limit);
         let compiled = tokio::task::spawn_blocking(move || (compiler.compile(&variant), variant)).await;
         let (artifact, variant) = compiled.context("Failed to compile in the background")?;
         let artifact = artifact.with_context(|| format!("Failed to compile iteration {iteration} again"))?;

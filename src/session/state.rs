@@ -64,6 +64,11 @@ impl SessionState {
         &self.meter
     }
 
+    /// Returns the elapsed time at which a step that still runs is given up.
+    pub fn hard_end(&self) -> Duration {
+        self.meter.hard_end(&self.setup.options.budget, self.setup.options.grace)
+    }
+
     /// Returns what is known about a case.
     pub fn case(&self, name: &str) -> Option<&CaseState> {
         self.cases.get(name)

@@ -55,6 +55,7 @@ pub(super) fn setup() -> SessionSetup {
         device,
         options: Options {
             budget: Budget { wall: Duration::from_secs(3600), max_cost_usd: None, max_iterations: None },
+            grace: Duration::from_secs(10),
             rate: Rate { gpu_usd_per_hour: 0.0 },
             measuring,
             compile_ahead: 2,
@@ -156,9 +157,13 @@ impl Told {
 
     /// Ends an iteration that took one second.
     pub fn conclude(&mut self, begun: &Begun, evaluation: &Evaluation) {
+        self.conclude_after(Duration::from_secs(1), begun, evaluation);
+    }
+
+    /// Ends an iteration that took this long.
+    pub fn conclude_after(&mut self, wall: Duration, begun: &Begun, evaluation: &Evaluation) {
         let decisions = judge(&self.state.history().incumbents, evaluation, self.state.setup().policy());
-        let (spent, wall) = (Spent::default(), Duration::from_secs(1));
-        let concluded = Concluded::of(begun.iteration, evaluation, &decisions, spent, wall);
+        let concluded = Concluded::of(begun.iteration, evaluation, &decisions, Spent::default(), wall);
         self.state.apply(&Record::Concluded(Box::new(concluded)));
     }
 

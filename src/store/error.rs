@@ -41,11 +41,18 @@ pub enum StoreError {
     /// The schema differs from what this program would have made.
     #[error("its schema was made by another build of optloop: use that build, or another store")]
     OtherBuild,
+    /// The path leads to something that is no file.
+    #[error("store.path in config.toml names {0}, not a regular file: name a file, such as .optloop/optloop.db")]
+    NotAFile(&'static str),
     /// The file is something else, or damaged.
-    #[error("it is not an optloop store, or it is damaged: move it away, or use another path")]
+    #[error(
+        "it is not an optloop store, or it is damaged: move it away, or name another file as store.path in config.toml"
+    )]
     NotADatabase,
     /// The file or its folder cannot be written.
-    #[error("the file or its folder is not writable: change its permissions, or use another path")]
+    #[error(
+        "the file or its folder is not writable: change its permissions, or name another file as store.path in config.toml"
+    )]
     NotWritable,
     /// The disk is full.
     #[error(
@@ -55,7 +62,8 @@ pub enum StoreError {
     DiskFull,
     /// Another process holds the write lock for too long.
     #[error(
-        "another process keeps the store locked: wait for it or end it; `optloop resume` goes on with a session that this ended"
+        "another process keeps the store locked for longer than store.busy_timeout in config.toml: wait for it or end it; \
+         `optloop resume` goes on with a session that this ended"
     )]
     Locked,
     /// The disk fails.

@@ -191,7 +191,7 @@ async fn another_file_is_not_taken_for_a_store() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("store.db");
     std::fs::write(&path, "a text that is much longer than the header of a database ".repeat(20)).unwrap();
-    insta::assert_snapshot!(message(&path).await, @"cannot open the store [folder]/store.db: it is not an optloop store, or it is damaged: move it away, or use another path");
+    insta::assert_snapshot!(message(&path).await, @"cannot open the store [folder]/store.db: it is not an optloop store, or it is damaged: move it away, or name another file as store.path in config.toml");
 }
 
 #[cfg(unix)]
@@ -207,7 +207,7 @@ async fn a_folder_that_is_not_writable_is_named() {
     if std::fs::write(closed.join("probe"), "").is_ok() {
         return;
     }
-    insta::assert_snapshot!(message(&closed.join("store.db")).await, @"cannot open the store [folder]/store.db: the file or its folder is not writable: change its permissions, or use another path");
+    insta::assert_snapshot!(message(&closed.join("store.db")).await, @"cannot open the store [folder]/store.db: the file or its folder is not writable: change its permissions, or name another file as store.path in config.toml");
     assert!(matches!(Store::open(&closed.join("deeper/store.db")).await, Err(StoreError::Open { .. })));
 }
 
@@ -225,5 +225,5 @@ async fn a_full_disk_and_another_writer_are_told_apart() {
     let mut other = plain_connection(&path).await;
     sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut other).await.unwrap();
     let locked = write().bind("").execute(&store.pool).await.unwrap_err();
-    insta::assert_snapshot!(StoreError::from(locked), @"another process keeps the store locked: wait for it or end it; `optloop resume` goes on with a session that this ended");
+    insta::assert_snapshot!(StoreError::from(locked), @"another process keeps the store locked for longer than store.busy_timeout in config.toml: wait for it or end it; `optloop resume` goes on with a session that this ended");
 }

@@ -93,6 +93,34 @@ fn newest_schema() -> i64 {
     MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or(0)
 }
 
+/// Refuses a path that leads to a folder, a device, a pipe or a socket, before it is opened or a lock is put beside it.
+/// Opening a pipe would wait for its other end.
+pub fn check_path(path: &Path) -> Result<(), StoreError> {
+    // What cannot be asked about is not there yet, or fails when it is opened.
+    let Ok(found) = std::fs::metadata(path) else { return Ok(()) };
+    if found.is_file() {
+        return Ok(());
+    }
+    Err(StoreError::NotAFile(kind(found.file_type())).opening(path))
+}
+
+fn kind(file: std::fs::FileType) -> &'static str {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt;
+        if file.is_char_device() || file.is_block_device() {
+            return "a device";
+        }
+        if file.is_fifo() {
+            return "a pipe";
+        }
+        if file.is_socket() {
+            return "a socket";
+        }
+    }
+    if file.is_dir() { "a folder" } else { "something else" }
+}
+
 impl Store {
     /// Opens a store for writing. Creates a missing file and its folder, and migrates an older store.
     pub async fn open(path: &Path) -> Result<Self, StoreError> {
@@ -101,6 +129,7 @@ impl Store {
 
     /// Opens a store for writing within limits.
     pub async fn open_within(path: &Path, limits: &Limits) -> Result<Self, StoreError> {
+        check_path(path)?;
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).map_err(|error| StoreError::of_io(error).opening(path))?;
         }

@@ -9,7 +9,7 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{Row, SqlitePool};
 use tempfile::TempDir;
 
-use super::{Limits, MIGRATIONS, Store, StoreError, newest_schema};
+use super::{Limits, MIGRATIONS, Store, StoreError, check_path, newest_schema};
 
 /// How often to try a copy while another process writes. A session writes once in each iteration.
 const COPY_TRIES: u32 = 10;
@@ -20,6 +20,7 @@ impl Store {
         if !path.exists() {
             return Err(StoreError::NoSessions);
         }
+        check_path(path)?;
         reader(path).await.map_err(|error| error.opening(path))
     }
 }

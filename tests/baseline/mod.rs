@@ -26,7 +26,8 @@ impl Project {
     fn program(&self, command: &[&str]) -> BaselineProgram {
         let command = command.iter().map(|&word| word.to_owned()).collect();
         let exe = env!("CARGO_BIN_EXE_optloop").into();
-        BaselineProgram { exe, command, folder: self.0.path().to_owned(), device: 0, min_sample_ns: 200_000.0 }
+        let (folder, timeout) = (self.0.path().to_owned(), Duration::from_secs(120));
+        BaselineProgram { exe, command, folder, device: 0, min_sample_ns: 200_000.0, timeout }
     }
 
     async fn start(&self, fault: &str) -> Result<BaselineProcess, String> {
@@ -179,9 +180,10 @@ async fn a_program_that_makes_no_sense_is_refused_with_one_sentence() {
 #[tokio::test]
 async fn a_program_that_never_answers_is_given_up() {
     let project = Project::new();
-    let silent = project.program(&["sh", "fake.sh", "silent"]);
-    let reason = silent.start_within(Duration::from_millis(20)).await.err().expect("it answered");
-    insta::assert_snapshot!(reason, @"it did not answer within 20ms");
+    let timeout = Duration::from_millis(20);
+    let silent = BaselineProgram { timeout, ..project.program(&["sh", "fake.sh", "silent"]) };
+    let reason = silent.start().await.err().expect("it answered");
+    insta::assert_snapshot!(reason, @"it did not answer within 20ms (baseline.timeout)");
 }
 
 /// Otherwise the next request would get this answer.

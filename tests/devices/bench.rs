@@ -178,6 +178,7 @@ impl Bench {
             measuring: MEASURING,
             input_seed: 7,
             own_seed: 8,
+            within_s: None,
         };
         self.worker.evaluate(request).await
     }

@@ -94,7 +94,7 @@ fn what_cannot_go_on_is_refused_in_one_sentence() {
     // The state of a store from an optloop that did not record what files meant.
     tamper(&sandbox, "UPDATE sessions SET asked = json_remove(asked, '$.meaning')");
     assert!(sandbox.optloop(&["resume"]).status.success(), "none of the refusals has left anything");
-    insta::assert_snapshot!(sandbox.fails(&["resume", "1"]), @"2 error: session 1 is finished (its iterations are done), and has nothing left to do: `optloop start` begins another");
+    insta::assert_snapshot!(sandbox.fails(&["resume", "1"]), @"2 error: session 1 is finished (its iterations (--iterations) are done), and has nothing left to do: `optloop start` begins another");
 }
 
 #[test]

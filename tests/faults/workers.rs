@@ -56,9 +56,9 @@ fn one_that_is_killed_during_a_comparison() {
 #[test]
 fn one_that_hangs() {
     let line = outcome_of("time hang\n", "timed_out");
-    assert!(line.contains("`time` took over 3s"), "{line}");
+    assert!(line.contains("`time` took over 3s (worker.step_timeout)"), "{line}");
     let line = outcome_of("replay pass\nreplay hang\n", "timed_out");
-    assert!(line.contains("`replay` took over 3s"), "{line}");
+    assert!(line.contains("`replay` took over 3s (worker.step_timeout)"), "{line}");
 }
 
 /// A context on a GPU would disturb another user's measurements.

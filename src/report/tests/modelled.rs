@@ -30,5 +30,5 @@ fn what_a_virtual_gpu_counted_is_told_of_the_best_variants() {
 
     - `b8h8s512` was too much work to be executed in full: attend: 64 of 256 blocks counted; checked on S=256.
     ");
-    assert!(markdown.contains("64 of 128 (of a smaller case)"), "{markdown}");
+    assert!(markdown.contains("64 of 128 (of a smaller case: virtual.launch_gflop)"), "{markdown}");
 }

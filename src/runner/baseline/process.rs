@@ -13,11 +13,15 @@ use tokio::time::timeout;
 
 use super::protocol::{Refusal, Request};
 use crate::domain::toml_text::one_line;
+use crate::runner::activity::{self, Limit};
 use crate::runner::child;
 use crate::secrets;
 
 /// The longest line to read. The longest expected one, 100,000 samples of a group, has a fifth of this.
 const MAX_LINE_BYTES: u64 = 10 << 20;
+
+/// The key of an answer's time limit in config.toml.
+const TIMEOUT_KEY: &str = "baseline.timeout";
 
 /// Why there is no answer.
 #[derive(Debug)]
@@ -73,6 +77,7 @@ impl Process {
 
     /// Sends a request and waits for the answer.
     pub async fn ask(&mut self, request: &Request<'_>) -> Result<Value, Failure> {
+        let _running = activity::begin("the baseline program", Limit::new(TIMEOUT_KEY, self.patience));
         let line = serde_json::to_string(request).map_err(|error| Failure::Refused(error.to_string()))? + "\n";
         let mut said = Vec::new();
         let asked = async {
@@ -84,7 +89,7 @@ impl Process {
         match timeout(self.patience, asked).await {
             Err(_) => {
                 let patience = humantime::format_duration(self.patience);
-                Err(Failure::Gone(format!("it did not answer within {patience}")))
+                Err(Failure::Gone(format!("it did not answer within {patience} ({TIMEOUT_KEY})")))
             }
             Ok(Ok(_)) if said.ends_with(b"\n") => answer(&said),
             Ok(Ok(length)) if length as u64 == MAX_LINE_BYTES => {

@@ -103,6 +103,7 @@ fn evaluation(fault: i32, regime: Regime) -> EvaluateRequest {
         measuring: MEASURING,
         input_seed: 7,
         own_seed: 8,
+        within_s: None,
     }
 }
 
@@ -139,6 +140,20 @@ fn an_evaluation_gives_back_all_that_it_took_whatever_came_of_it() {
         assert_eq!(evaluation.outcome.kind(), kind, "{:?}", evaluation.outcome);
         assert_eq!(device.held(), [0, 0, 0], "{kind}");
     }
+}
+
+/// The first case is always evaluated: an iteration that measures nothing says nothing.
+#[test]
+fn no_case_is_begun_that_may_not_end_in_time() {
+    let measured = |within_s| {
+        let mut request = EvaluateRequest { within_s, ..evaluation(RIGHT, Regime::Warm) };
+        request.cases = vec![request.cases[0].clone(); 3];
+        let evaluation = evaluate(&mut FakeDevice::new(), &request, &Stock::default(), &mut |_, _| {}).unwrap();
+        assert_eq!(evaluation.outcome, Outcome::Measured);
+        evaluation.measurements.len()
+    };
+    assert_eq!((measured(Some(0.0)), measured(Some(3600.0)), measured(None)), (1, 3, 3));
+    assert!(super::ends_within(Some(10.0), 5.0, 4.0) && !super::ends_within(Some(10.0), 5.0, 6.0));
 }
 
 /// An earlier variant may have left the outputs of the inputs that both were given.

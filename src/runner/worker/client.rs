@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::error::{AskError, WorkerError};
-use super::process::{Heard, Patience, Process, Program};
+use super::process::{Heard, Patience, Process, Program, STEP_KEY};
 use crate::domain::artifact::Artifact;
 use crate::domain::correctness::Correctness;
 use crate::domain::device::{DeviceInfo, Peaks, TimeSource};
 use crate::domain::evaluation::{Evaluation, Outcome};
 use crate::domain::ids::CaseName;
 use crate::domain::timing::Timing;
+use crate::runner::activity::{self, Limit};
 use crate::runner::device::DeviceChoice;
 use crate::runner::messages::{
     AcceptanceRequest, Accepted, EnterRequest, Entered, EvaluateRequest, Reply, Request, TimeRequest,
@@ -291,11 +292,30 @@ impl Worker {
     }
 }
 
+/// Describes a step on a case.
+fn in_words(step: &str, case: &str) -> String {
+    let doing = match step {
+        "load" => "loading",
+        "check" => "checking",
+        "time" => "timing",
+        "model" => "modelling",
+        "confirm" => "confirming",
+        "sample" => "sampling",
+        "accuracy" => "checking the accuracy on",
+        "probe" => "probing",
+        "hidden" => "checking hidden shapes of",
+        other => other,
+    };
+    if case.is_empty() { format!("{doing} a kernel") } else { format!("{doing} {case}") }
+}
+
 impl Worker {
     /// Sends a request and waits as long as each step may take. A process that does not answer is killed.
     async fn ask<T>(&mut self, request: Request, case: &str, expected: impl Fn(Reply) -> Option<T>) -> Result<T, Lost> {
         let (mut case, mut step) = (CaseName::from(case), "load".to_owned());
         let (mut doing, mut patience) = (step.clone(), self.patience.step);
+        let limit = Limit::new(STEP_KEY, self.patience.step);
+        let mut running = activity::begin(in_words(&step, &case), limit);
         let mut since = Instant::now();
         let crashed = |case, message| Lost { outcome: Outcome::Crashed { case, message }, blames_device: false };
         let Some(mut process) = self.process.take() else {
@@ -311,6 +331,7 @@ impl Worker {
                     Heard::Reply(reply) => match *reply {
                         Reply::Step { case: at, doing: what } => {
                             (case, step) = (at, what);
+                            running.go_on(in_words(&step, &case), limit);
                             (doing, patience) = (step.clone(), self.patience.step);
                         }
                         Reply::Launch => (doing, patience) = ("launch".to_owned(), self.patience.launch),
@@ -340,7 +361,8 @@ impl Worker {
                         },
                     },
                     Heard::Silence => {
-                        let message = format!("`{doing}` took over {}", humantime::format_duration(patience));
+                        let (limit, key) = (humantime::format_duration(patience), self.patience.key(patience));
+                        let message = format!("`{doing}` took over {limit} ({key})");
                         break Lost { outcome: Outcome::TimedOut { case, message }, blames_device: false };
                     }
                     Heard::Death(how) => break crashed(case, format!("the worker died during `{doing}`: {how}")),

@@ -12,6 +12,7 @@ use super::WorkerError;
 use super::watched::RETELL;
 use crate::domain::artifact::Artifact;
 use crate::domain::device::DeviceInfo;
+use crate::runner::activity::{self, Limit};
 use crate::runner::child;
 use crate::runner::device::DeviceChoice;
 use crate::runner::frames::{self, FrameError};
@@ -34,6 +35,9 @@ const LAST_WORDS_PATIENCE: Duration = Duration::from_millis(500);
 /// The default deadline of a launch. config.toml gives the reason.
 const LAUNCH_PATIENCE: Duration = Duration::from_secs(10);
 
+/// How a limit without a key is named.
+const OWN_LIMIT: &str = "optloop";
+
 const OUT_OF_TURN: &str = "a worker spoke out of turn";
 
 /// Limit of a replay's time, as a multiple of as many separate launches. It takes less, unless the clocks dropped.
@@ -55,7 +59,18 @@ impl From<Duration> for Patience {
     }
 }
 
+/// The key of [`Patience::step`] in config.toml.
+pub(super) const STEP_KEY: &str = "worker.step_timeout";
+
+/// The key of [`Patience::launch`] in config.toml.
+const LAUNCH_KEY: &str = "worker.launch_timeout";
+
 impl Patience {
+    /// Returns the key in config.toml that sets a deadline: a launch may have a step's.
+    pub(super) fn key(&self, deadline: Duration) -> &'static str {
+        if deadline < self.step { LAUNCH_KEY } else { STEP_KEY }
+    }
+
     /// Returns how long a worker may be silent after it announced replays of `expected_s` seconds.
     pub(super) fn of_replay(&self, expected_s: f64) -> Duration {
         let expected = Duration::try_from_secs_f64(REPLAY_SLACK * expected_s).unwrap_or(self.step);
@@ -123,6 +138,7 @@ impl Process {
             return Err(broken("a worker process has no pipes".to_owned()));
         };
         let mut process = Self { child, input, output, last_line: tokio::spawn(child::last_line(errors)) };
+        let _running = activity::begin("starting a worker", Limit::new(OWN_LIMIT, HELLO_PATIENCE));
         let reason = match process.hear(HELLO_PATIENCE).await {
             Heard::Reply(reply) => match *reply {
                 Reply::Hello(Ok(info)) => return Ok((process, info)),
@@ -137,6 +153,7 @@ impl Process {
 
     /// Makes the worker open its device. A process that cannot is discarded.
     pub async fn open(&mut self) -> Result<(), WorkerError> {
+        let _running = activity::begin("opening the device", Limit::new(OWN_LIMIT, HELLO_PATIENCE));
         let heard = match self.send(&Request::Open, HELLO_PATIENCE).await {
             Ok(()) => self.hear(HELLO_PATIENCE).await,
             Err(error) => return Err(WorkerError::Broken(format!("a worker does not listen: {error}"))),
@@ -158,6 +175,7 @@ impl Process {
     /// Makes the worker check its device. A process that fails is discarded.
     pub async fn check_itself(&mut self, artifact: &Artifact) -> Result<(), String> {
         let request = Request::SelfCheck(Box::new(artifact.clone()));
+        let _running = activity::begin("a worker's self-check", Limit::new(OWN_LIMIT, SELF_CHECK_PATIENCE));
         let heard = match self.send(&request, SELF_CHECK_PATIENCE).await {
             Ok(()) => self.hear(SELF_CHECK_PATIENCE).await,
             Err(error) => return Err(format!("it does not listen: {error}")),

@@ -1,8 +1,9 @@
 use super::*;
+use crate::domain::evaluation::Outcome;
 use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::origin::Purpose;
 use crate::session::setup::SessionSetup;
-use crate::session::synthetic::{CASES, Told, setup};
+use crate::session::synthetic::{CASES, Told, evaluation, measurement, setup};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -52,15 +53,15 @@ fn a_dry_proposer_is_not_asked_and_without_proposals_the_search_ends() {
 #[test]
 fn each_limit_ends_the_search() {
     let told = with_start(limited(|setup| setup.options.budget.max_iterations = Some(1)));
-    assert_eq!(at(&told, 0, 2), Action::EndSearch("its iterations are done"));
+    assert_eq!(at(&told, 0, 2), Action::EndSearch("its iterations (--iterations) are done"));
     let told = Told::new(setup());
-    assert_eq!(at(&told, 3600, 2), Action::EndSearch("its time budget is spent"));
+    assert_eq!(at(&told, 3600, 2), Action::EndSearch("its time budget (--budget) is spent"));
     let told = limited(|setup| {
         setup.device.timing = crate::domain::device::TimingMode::Measured;
         setup.options.rate.gpu_usd_per_hour = 3600.0;
         setup.options.budget.max_cost_usd = Some(1.0);
     });
-    assert_eq!(at(&told, 1, 2), Action::EndSearch("its cost limit is reached"));
+    assert_eq!(at(&told, 1, 2), Action::EndSearch("its cost limit (--max-cost) is reached"));
 }
 
 #[test]
@@ -75,7 +76,7 @@ fn a_part_of_the_time_is_kept_for_the_finals() {
     let told = with_start(Told::new(setup()));
     let kept = told.state.finals_time();
     assert!(kept > SECOND, "{kept:?}");
-    assert_eq!(at(&told, 3600 - kept.as_secs(), 2), Action::EndSearch("its time budget is spent"));
+    assert_eq!(at(&told, 3600 - kept.as_secs(), 2), Action::EndSearch("its time budget (--budget) is spent"));
 }
 
 #[test]
@@ -143,23 +144,70 @@ fn finals_come_in_order_of_need_and_only_what_is_unsettled_may_overrun_the_budge
     let mut told = with_start(Told::new(setup()));
     told.screened(1, Purpose::Screening, [50, 60]);
     told.confirmed(1, 50);
-    let mut phase = Phase::Finals { queue: told.state.finals(), reason: "its time budget is spent" };
+    let mut phase =
+        Phase::Finals { queue: told.state.finals(), held: false, reason: "its time budget (--budget) is spent" };
     let unsettled = [(Need::Settle, CASES[1].into()), (Need::Figures, CASES[0].into())];
     assert!(matches!(&phase, Phase::Finals { queue, .. } if *queue == unsettled));
     let late = moment(3600, 0);
     assert_eq!(next_action(&told.state, &phase, &late), Action::Final(CASES[1].into()));
-    phase.take_up();
+    phase.take_up(true);
     assert_eq!(next_action(&told.state, &phase, &late), Action::SkipFinal(CASES[0].into()));
     assert_eq!(next_action(&told.state, &phase, &moment(10, 0)), Action::Final(CASES[0].into()));
-    phase.take_up();
-    let over = Action::Stop(Status::Finished, "its time budget is spent");
+    phase.take_up(true);
+    let over = Action::Stop(Status::Finished, "its time budget (--budget) is spent");
     assert_eq!(next_action(&told.state, &phase, &late), over);
+}
+
+/// Two cases have only their start, so each needs a final to settle it.
+#[test]
+fn one_final_may_begin_after_the_budget_and_none_that_would_end_after_the_grace() {
+    let told = with_start(Told::new(setup()));
+    let finals = |held| Phase::Finals { queue: told.state.finals(), held, reason: "r" };
+    let next = |held, seconds| next_action(&told.state, &finals(held), &moment(seconds, 0));
+    let (held, skipped) = (Action::Final(CASES[0].into()), Action::SkipFinal(CASES[0].into()));
+    assert_eq!((next(false, 3599), next(true, 3599)), (held.clone(), held.clone()), "it begins within the budget");
+    assert_eq!((next(false, 3600), next(true, 3600)), (held, skipped.clone()), "only the first begins after it");
+    let hard_end = told.state.hard_end();
+    assert_eq!(hard_end, 3608 * SECOND, "2 s of the 10 s of grace are kept for the end");
+    let too_late = hard_end.saturating_sub(told.state.final_time(CASES[0])).as_secs() + 1;
+    assert_eq!(next(false, too_late), skipped);
+}
+
+#[test]
+fn a_resumed_session_whose_time_is_spent_has_the_grace_once_more() {
+    let mut told = with_start(limited(|setup| setup.options.budget.wall = SECOND));
+    told.state.apply(&crate::domain::journal::Record::Resumed { used: 100 * SECOND });
+    assert_eq!(told.state.hard_end(), 108 * SECOND);
+    let phase = Phase::Finals { queue: told.state.finals(), held: false, reason: "r" };
+    assert_eq!(next_action(&told.state, &phase, &moment(0, 0)), Action::Final(CASES[0].into()));
+}
+
+#[test]
+fn no_comparison_begins_that_would_end_after_the_grace_or_after_the_search() {
+    let mut told = with_start(limited(|setup| setup.options.budget.wall = 10 * SECOND));
+    let may_compare = |told: &Told, seconds| may_compare(&told.state, &moment(seconds, 0));
+    let ends = (told.state.hard_end() - told.state.meter().confirmation_time()).as_secs();
+    assert!(may_compare(&told, 0) && ends < 18);
+    let search_s = (10 * SECOND - told.state.finals_time()).as_secs();
+    assert!(!may_compare(&told, search_s + 1), "the rest is for the finals");
+    told.screened(1, Purpose::Screening, [50, 100]);
+    let begun = told.begin(1, Purpose::Confirmation);
+    let against = (begun.iteration, IterationId(1), 100);
+    let found = vec![measurement(CASES[0], 50, Some(against))];
+    told.conclude_after(30 * SECOND, &begun, &evaluation(Outcome::Measured, found));
+    assert!(!may_compare(&told, 4), "a confirmation takes 15 s for each case, and 14 s are left");
+}
+
+#[test]
+fn no_baseline_is_begun_that_needs_more_than_what_is_left() {
+    assert!(may_time_baselines(SECOND, Duration::ZERO) && may_time_baselines(5 * SECOND, 5 * SECOND));
+    assert!(!may_time_baselines(4 * SECOND, 5 * SECOND) && !may_time_baselines(Duration::ZERO, Duration::ZERO));
 }
 
 #[test]
 fn an_interrupt_ends_every_phase() {
     let told = with_start(Told::new(setup()));
-    let finals = Phase::Finals { queue: told.state.finals(), reason: "r" };
+    let finals = Phase::Finals { queue: told.state.finals(), held: false, reason: "r" };
     for phase in [Phase::Search, finals] {
         for (interrupts, reason) in [(1, "it was interrupted"), (2, "it was interrupted twice")] {
             let moment = Moment { interrupts, ..moment(0, 2) };
