@@ -42,6 +42,7 @@ use signals::{Stopped, or_stop};
 
 use crate::catalog::Project;
 use crate::config::Config;
+use crate::runner::descendants;
 use crate::secrets;
 use crate::store::Store;
 
@@ -124,6 +125,7 @@ pub fn main() -> ExitCode {
                 // The compilations of a session that has ended are of no use.
                 runtime.shutdown_background();
             }
+            descendants::end();
             finish(result)
         }
         Err(error) => finish(Err(anyhow::Error::new(error).context("Failed to start the runtime"))),

@@ -63,7 +63,7 @@ impl Drawing {
     }
 }
 
-/// A running baseline program, killed on drop.
+/// A running baseline program, which ends when this is dropped.
 pub struct BaselineProcess {
     hello: Hello,
     min_sample_ns: f64,
@@ -127,7 +127,8 @@ impl BaselineProcess {
         &self.hello
     }
 
-    /// Returns the process ID, which tells it from other processes on the device. `None` once the process has ended.
+    /// Returns the ID of the process from which the program descends, which tells it from other processes on the device.
+    /// `None` once the process has ended.
     pub fn pid(&self) -> Option<u32> {
         self.process.as_ref().and_then(Process::pid)
     }

@@ -9,6 +9,7 @@ mod cache;
 mod child;
 pub mod comparison;
 pub mod compile;
+pub mod descendants;
 pub mod device;
 mod evaluate;
 pub mod fake_worker;

@@ -4,6 +4,8 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
+#[cfg(unix)]
+use rustix::process::{Pid, Signal, kill_process};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -13,7 +15,7 @@ use tokio::time::timeout;
 
 use super::protocol::{Refusal, Request};
 use crate::domain::toml_text::one_line;
-use crate::runner::child;
+use crate::runner::{child, descendants};
 use crate::secrets;
 
 /// The longest line to read. The longest expected one, 100,000 samples of a group, has a fifth of this.
@@ -28,7 +30,7 @@ pub enum Failure {
     Gone(String),
 }
 
-/// A running program, killed on drop.
+/// A running program. Dropping it ends the program and all that the program has started.
 pub(super) struct Process {
     input: ChildStdin,
     output: BufReader<ChildStdout>,
@@ -49,10 +51,14 @@ impl Process {
         // Paths are relative to the project's folder, wherever optloop was called. A bare name is looked up in PATH.
         command.args(["guard", "--", program]).args(arguments).current_dir(folder);
         secrets::withhold(command.as_std_mut());
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // A Ctrl-C at the terminal must reach the session, and not kill the program.
         #[cfg(unix)]
         command.process_group(0);
+        // Should the program kill its guard, what it has started is left to this process.
+        if let Err(error) = descendants::adopt() {
+            tracing::warn!("processes that lose their guard may be left: {error}");
+        }
         let mut child = command.spawn().map_err(|error| format!("the guard of `{program}` cannot be run: {error}"))?;
         match (child.stdin.take(), child.stdout.take(), child.stderr.take()) {
             (Some(input), Some(output), Some(errors)) => Ok(Self {
@@ -66,7 +72,7 @@ impl Process {
         }
     }
 
-    /// Returns the process ID.
+    /// Returns the guard's process ID. The program and all that it has started descend from the guard.
     pub fn pid(&self) -> Option<u32> {
         self.child.id()
     }
@@ -99,6 +105,17 @@ impl Process {
         match timeout(Duration::from_secs(5), &mut self.last_words).await {
             Ok(Ok(line)) if !line.is_empty() => line,
             _ => "it died without a word".to_owned(),
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // The guard ends the program. Killed itself, it could not.
+        #[cfg(unix)]
+        if let Some(guard) = self.pid().and_then(|pid| Pid::from_raw(pid.cast_signed())) {
+            // A stopped guard has to go on first.
+            let _ = kill_process(guard, Signal::TERM).and_then(|()| kill_process(guard, Signal::CONT));
         }
     }
 }
