@@ -11,6 +11,7 @@ pub mod claim;
 pub mod cli;
 pub mod config;
 pub mod domain;
+pub mod environment;
 pub mod files;
 pub mod ops;
 pub mod report;

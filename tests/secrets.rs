@@ -48,7 +48,8 @@ fn no_byte_of_a_secret_is_kept_or_shown() {
     for more in [&[][..], &["--json"]] {
         let output = sandbox
             .command(&[&start, more].concat())
-            .envs([("SOME_API_KEY", CANARY), ("OPTLOOP_LOG", "trace")])
+            .envs([("SOME_API_KEY", CANARY), ("OPTLOOP_LOG", "trace"), ("CUDA_VISIBLE_DEVICES", "0")])
+            .envs([("DATABASE_URL", "postgres://db/x"), ("CUDA_URL", "http://me:open@host/"), ("CUDA_COPY", CANARY)])
             .output()
             .unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -62,7 +63,13 @@ fn no_byte_of_a_secret_is_kept_or_shown() {
     assert!(said[1].contains("its source holds a secret of the environment"), "{}", said[1]);
     let read = |name: &str| fs::read_to_string(sandbox.path(name)).unwrap();
     assert!(read("children").contains("worker") && read("children").contains("compiler"), "{}", read("children"));
-    assert!(read("environments").contains("PATH=") && read("own-environment").contains("PATH="));
+    for environment in [read("environments"), read("own-environment")] {
+        assert!(environment.contains("PATH=") && environment.contains("CUDA_VISIBLE_DEVICES=0"), "{environment}");
+        assert!(
+            !["DATABASE_URL", "CUDA_URL", "CUDA_COPY"].iter().any(|name| environment.contains(name)),
+            "{environment}"
+        );
+    }
 
     assert!(said.iter().all(|text| !text.contains(CANARY)), "it is shown");
     for verb in [&["history"][..], &["show", "1"], &["report"], &["report", "--format", "json"]] {

@@ -20,7 +20,7 @@ use crate::runner::peaks;
 use crate::runner::self_check;
 use crate::runner::toolchain::{Toolchain, cache_dir};
 use crate::runner::worker::Worker;
-use crate::secrets;
+use crate::environment;
 use crate::store::Store;
 use crate::vcs::Repo;
 
@@ -190,7 +190,7 @@ fn files(project: &Project) -> Finding {
 
 fn nvrtc() -> Finding {
     let Some(toolchain) = Toolchain::installed() else {
-        let pip = secrets::withhold(Command::new("python3").args(["-m", "pip", "--version"])).output();
+        let pip = environment::limit(Command::new("python3").args(["-m", "pip", "--version"])).output();
         return Missing(match (pip.is_ok_and(|output| output.status.success()), cache_dir()) {
             (true, Ok(cache)) => {
                 format!("no CUDA toolkit; the first use fetches NVRTC with pip into {}", cache.display())
@@ -210,7 +210,7 @@ fn nvrtc() -> Finding {
 fn torch(python: &str) -> Finding {
     let program =
         "import torch; print(torch.__version__, 'with CUDA' if torch.cuda.is_available() else 'without CUDA')";
-    match secrets::withhold(Command::new(python).args(["-c", program])).output() {
+    match environment::limit(Command::new(python).args(["-c", program])).output() {
         Ok(output) if output.status.success() => Here(String::from_utf8_lossy(&output.stdout).trim().to_owned()),
         _ => Missing(format!("{python} has no torch, so reports have no baseline: `{python} -m pip install torch`")),
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use indicatif::ProgressBar;
 
-use crate::secrets;
+use crate::environment;
 
 /// The location of NVRTC and the headers.
 #[derive(Debug, Clone)]
@@ -155,7 +155,7 @@ fn download_and_unpack(staging: &Path) -> anyhow::Result<PathBuf> {
 }
 
 fn python(command: &mut Command) -> anyhow::Result<()> {
-    let output = secrets::withhold(command).output().context(
+    let output = environment::limit_pip(command).output().context(
         "NVRTC is missing and python3 cannot be run to fetch it: install a CUDA toolkit, or python3 with pip",
     )?;
     if output.status.success() {

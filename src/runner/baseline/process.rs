@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use super::protocol::{Refusal, Request};
 use crate::domain::toml_text::one_line;
 use crate::runner::{child, descendants};
-use crate::secrets;
+use crate::{environment, secrets};
 
 /// The longest line to read. The longest expected one, 100,000 samples of a group, has a fifth of this.
 const MAX_LINE_BYTES: u64 = 10 << 20;
@@ -50,7 +50,7 @@ impl Process {
         let mut command = Command::new(exe);
         // Paths are relative to the project's folder, wherever optloop was called. A bare name is looked up in PATH.
         command.args(["guard", "--", program]).args(arguments).current_dir(folder);
-        secrets::withhold(command.as_std_mut());
+        environment::limit(command.as_std_mut());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // A Ctrl-C at the terminal must reach the session, and not kill the program.
         #[cfg(unix)]

@@ -11,11 +11,11 @@ use std::thread::JoinHandle;
 use serde::{Deserialize, Serialize};
 
 use super::CompileLimits;
+use crate::environment;
 use crate::runner::frames::{FrameError, Message};
 use crate::runner::nvrtc::{Nvrtc, NvrtcError};
 use crate::runner::toolchain::Toolchain;
 use crate::runner::{child, frames};
-use crate::secrets;
 
 /// A request to a compiler process.
 #[derive(Debug, Serialize, Deserialize)]
@@ -98,7 +98,7 @@ impl CompilerProcess {
     /// Starts `optloop compiler` from the executable `exe`, and returns it with NVRTC's version.
     pub fn start(exe: &Path, toolchain: &Toolchain, limits: CompileLimits) -> Result<(Self, String), String> {
         let mut command = Command::new(exe);
-        secrets::withhold(&mut command);
+        environment::limit(&mut command);
         command.arg("compiler").arg("--nvrtc").arg(&toolchain.nvrtc).arg("--builtins").arg(&toolchain.builtins);
         command.arg("--memory-bytes").arg(limits.memory_bytes.to_string());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
