@@ -138,14 +138,10 @@ impl Bench {
             return Err("it could only be measured, and times are modelled".to_owned());
         }
         let key = workload.baseline.as_ref().ok_or_else(|| format!("workload `{}` names none", workload.name))?;
-        let program = BaselineProgram {
-            exe: self.exe.clone(),
-            command: key.command(&self.config.baseline.python),
-            folder: self.project.root().to_owned(),
-            device,
-            min_sample_ns: self.measuring.min_sample_ns,
-        };
-        let process = program.start().await?;
+        let (exe, root, settings) = (self.exe.clone(), self.project.root(), &self.config.baseline);
+        let (python, env) = (&settings.python, &settings.env);
+        let program = BaselineProgram::of(exe, root, key, python, env, device, self.measuring.min_sample_ns);
+        let process = program.map_err(|error| format!("it cannot be copied: {error}"))?.start().await?;
         process.hello().fits(self.device())?;
         self.baseline = Some(process);
         Ok(())

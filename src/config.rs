@@ -121,6 +121,8 @@ pub struct BenchmarkConfig {
 pub struct BaselineConfig {
     /// The interpreter that runs the programs in `kernels/baselines/`.
     pub python: String,
+    /// Variables of the environment that baselines get beside those that every child process gets.
+    pub env: Vec<String>,
     /// Samples of each backend.
     pub samples: usize,
 }
@@ -221,7 +223,7 @@ impl Default for BenchmarkConfig {
 
 impl Default for BaselineConfig {
     fn default() -> Self {
-        Self { python: "python3".to_owned(), samples: 100 }
+        Self { python: "python3".to_owned(), env: Vec::new(), samples: 100 }
     }
 }
 
@@ -276,6 +278,13 @@ impl Config {
     pub fn parse(text: &str) -> Result<Self, String> {
         let config: Self =
             toml_text::parse(text).map_err(|problem| toml_text::one_line(known_mistake(text).unwrap_or(problem)))?;
+        config.check().map_err(|error| toml_text::one_line(error.to_string()))?;
+        Ok(config)
+    }
+
+    /// Reads and checks what a store recorded of a session's configuration.
+    pub fn recorded(config: serde_json::Value) -> Result<Self, String> {
+        let config: Self = serde_json::from_value(config).map_err(|error| error.to_string())?;
         config.check().map_err(|error| toml_text::one_line(error.to_string()))?;
         Ok(config)
     }
@@ -344,7 +353,10 @@ impl Config {
         if path.file_name().is_none() {
             bail!("store.path must name a file, such as .optloop/optloop.db");
         }
-        // An absolute path is the user's own choice, such as a larger disk.
+        if path.components().any(|part| part.as_os_str().eq_ignore_ascii_case(".git")) {
+            bail!("store.path must not lie in git's own folder");
+        }
+        // An absolute path is the user's own choice, such as a larger disk: it needs `optloop trust`.
         if path.components().any(|part| part == std::path::Component::ParentDir) {
             bail!("store.path must stay inside the project: use a path without `..`, or an absolute one");
         }

@@ -19,4 +19,5 @@ pub mod runner;
 pub mod secrets;
 pub mod session;
 pub mod store;
+pub mod trust;
 pub mod vcs;

@@ -42,6 +42,7 @@ fn no_byte_of_a_secret_is_kept_or_shown() {
     sandbox.replace("kernels/workloads/small.toml", "dims = {", "baseline = [\"sh\", \"thief.sh\"]\ndims = {");
     let template = "templates/kernels/toy/kernel.cu.tera";
     sandbox.write(template, &format!("{TEMPLATE}{}", common::TEMPLATE));
+    sandbox.trust();
 
     let start = ["start", "--device", "fake", "--workload", "small", "--seed", "1", "--iterations", "40"];
     let mut said = Vec::new();

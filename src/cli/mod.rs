@@ -24,9 +24,10 @@ mod signals;
 mod start;
 mod table;
 mod talk;
+mod trust;
 mod worker;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -42,6 +43,7 @@ use signals::{Stopped, or_stop};
 
 use crate::catalog::Project;
 use crate::config::Config;
+use crate::files;
 use crate::runner::descendants;
 use crate::secrets;
 use crate::store::Store;
@@ -89,6 +91,8 @@ enum Verb {
     Backup(backup::Args),
     /// Say what is here, what is missing, and how to mend it
     Doctor(doctor::Args),
+    /// Show what this project runs of its own choice, and trust it
+    Trust(trust::Args),
     /// Hold a device and evaluate variants (started by a session)
     #[command(hide = true)]
     Worker(worker::Args),
@@ -149,6 +153,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         Verb::Backup(args) => backup::run(args, &existing_store(&project).await?, &mut out).await,
         Verb::Compare(args) => compare::run(args, &project, &mut out).await,
         Verb::Doctor(args) => or_stop(doctor::run(args, &project, &mut out)).await,
+        Verb::Trust(args) => trust::run(args, &project, &mut out),
         // These child processes have already run by now, without a runtime.
         Verb::Worker(_) | Verb::Compiler(_) | Verb::Guard(_) => Ok(()),
     }
@@ -161,6 +166,9 @@ fn own_executable() -> anyhow::Result<PathBuf> {
 
 async fn existing_store(project: &Project) -> anyhow::Result<Store> {
     let config = Config::load(project.root()).map_err(error::usage)?;
+    if Path::new(&config.store.path).is_relative() {
+        files::check_place(project.root(), Path::new(&config.store.path)).map_err(error::usage)?;
+    }
     Ok(Store::open_existing(&project.root().join(config.store.path)).await?)
 }
 

@@ -7,6 +7,7 @@ use super::preflight::{check_device, check_initial_kernel, check_meaning, check_
 use super::progress::Progress;
 use super::signals;
 use super::start::{StartRequest, assemble, conclude, options_under, start_worker};
+use super::trust::{self, TrustArgs};
 use crate::agent;
 use crate::catalog::Project;
 use crate::config::{self, Config};
@@ -30,6 +31,9 @@ pub struct Args {
     /// Report progress as one JSON object per line on standard output
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    trust: TrustArgs,
 }
 
 /// Continues a session and writes its report.
@@ -44,6 +48,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     if !path.exists() {
         return Err(StoreError::NoSessions.into());
     }
+    trust::check_places(project, &config, &args.trust)?;
     let mut claims = project.claim("resume")?;
     claims.store(&path)?;
     let store = Store::open_within(&path, &config.store.limits()).await?;
@@ -51,7 +56,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     let summary = &past.record.session;
     claims.note_session(summary.id);
 
-    let config: Config = serde_json::from_value(past.config.clone()).map_err(|error| {
+    let config: Config = Config::recorded(past.config.clone()).map_err(|error| {
         usage_sentence(format!("session {} began under settings that this optloop does not know: {error}", summary.id))
     })?;
     let budget = Budget {
@@ -64,6 +69,8 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     let options = options_under(&config, budget, seed)?;
     let mut asked = asked(&past, project, seed)?;
     check_meaning(&past, &asked.workload, &asked.families).map_err(usage_sentence)?;
+    // The settings come from the store, which a stranger may have made.
+    trust::admit(project, &args.trust, trust::of_session(project, &config, &asked.workload, &asked.device)?)?;
     let worker = signals::or_stop(start_worker(&asked.device, &config, &mut claims)).await?;
     check_device(&past.record, worker.info()).map_err(usage_sentence)?;
     asked.workload = asked.workload.on(worker.info()).map_err(usage_sentence)?;

@@ -12,6 +12,7 @@ use super::progress::Progress;
 use super::report::write_reports;
 use super::signals;
 use super::talk::say;
+use super::trust::{self, TrustArgs};
 use crate::agent::{self, Proposer};
 use crate::catalog::Project;
 use crate::claim::Claims;
@@ -76,6 +77,9 @@ pub struct Args {
     /// Report progress as one JSON object per line on standard output
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    trust: TrustArgs,
 }
 
 /// The request of the command line, or of an earlier session, with the project's files.
@@ -92,6 +96,8 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     let config = Config::load(project.root()).map_err(usage)?;
     let options = options(args, &config)?;
     let mut asked = asked(args, project, &config, options.seed)?;
+    trust::check_places(project, &config, &args.trust)?;
+    trust::admit(project, &args.trust, trust::of_session(project, &config, &asked.workload, &asked.device)?)?;
     let mut claims = project.claim("start")?;
     claims.store(&project.root().join(&config.store.path))?;
     let worker = signals::or_stop(start_worker(&asked.device, &config, &mut claims)).await?;
@@ -169,13 +175,10 @@ pub(super) async fn assemble(
         false => Err("git.commit is false in config.toml".to_owned()),
     };
     let exe = own_executable()?;
-    let baseline = workload.baseline.as_ref().map(|key| BaselineProgram {
-        exe,
-        command: key.command(&config.baseline.python),
-        folder: project.root().to_owned(),
-        device: device.number(),
-        min_sample_ns: config.measuring().min_sample_ns,
-    });
+    let (settings, min_sample_ns) = (&config.baseline, config.measuring().min_sample_ns);
+    let (root, python, env) = (project.root(), &settings.python, &settings.env);
+    let program = |key| BaselineProgram::of(exe, root, key, python, env, device.number(), min_sample_ns);
+    let baseline = workload.baseline.as_ref().map(program).transpose().context("Failed to copy the baseline")?;
     let known = project.known_winners(&workload, worker.info());
     let monitor = open_monitor(worker.info());
     self_check::arm(&mut worker, &compiler).await?;

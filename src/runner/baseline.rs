@@ -9,9 +9,11 @@ mod fastest;
 pub mod guard;
 mod process;
 mod protocol;
+pub mod shipped;
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
@@ -22,7 +24,7 @@ use self::drawn::{Drawn, text};
 use self::process::Process;
 use self::protocol::{Request, VERSION};
 use crate::domain::op::{Dtype, Op};
-use crate::domain::workload::Case;
+use crate::domain::workload::{BaselineKey, Case};
 
 pub use fastest::fastest;
 pub use process::{Failure, answer, meant};
@@ -32,6 +34,9 @@ pub use protocol::{Hello, Prepared, PreparedBackend, Released, Sampled};
 /// (2026-11-20). A single long case takes longer than all of these.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// The project's folder for programs that the configured interpreter runs.
+pub const FOLDER: &str = "kernels/baselines";
+
 /// A program that times baselines.
 #[derive(Debug, Clone)]
 pub struct BaselineProgram {
@@ -39,8 +44,12 @@ pub struct BaselineProgram {
     pub exe: PathBuf,
     /// The program and its arguments, run without a shell.
     pub command: Vec<String>,
-    /// The project's folder, in which the program runs.
+    /// The folder in which the program runs: the project's, or that of the copies.
     pub folder: PathBuf,
+    /// Copies of the shipped programs, if it is one of these. They are removed with the last user.
+    pub copies: Option<Arc<TempDir>>,
+    /// Variables of the environment that it gets beside those that every child gets.
+    pub env: Vec<String>,
     /// The CUDA device to time on.
     pub device: u32,
     /// The shortest sample, in nanoseconds.
@@ -70,6 +79,8 @@ pub struct BaselineProcess {
     process: Option<Process>,
     /// Why there is no process any more.
     gone: String,
+    /// Python may read from them at any time.
+    _copies: Option<Arc<TempDir>>,
 }
 
 /// One way in which the program can compute a case.
@@ -93,6 +104,28 @@ pub struct Ready {
 }
 
 impl BaselineProgram {
+    /// Makes the program that a workload of a project names. A shipped program runs from a copy of its own.
+    pub fn of(
+        exe: PathBuf,
+        project: &Path,
+        key: &BaselineKey,
+        python: &str,
+        env: &[String],
+        device: u32,
+        min_sample_ns: f64,
+    ) -> std::io::Result<Self> {
+        let project = std::path::absolute(project)?;
+        let python = interpreter(&project, python);
+        let (command, folder, copies) = match key {
+            BaselineKey::File(file) if shipped::is_shipped(&project.join(FOLDER), file) => {
+                let copies = shipped::copies()?;
+                (vec![python, file.clone()], copies.path().to_owned(), Some(Arc::new(copies)))
+            }
+            _ => (key.command(&python), project, None),
+        };
+        Ok(Self { exe, command, folder, copies, env: env.to_owned(), device, min_sample_ns })
+    }
+
     /// Starts the program and reads its description. The error says in one sentence why there is no baseline.
     pub async fn start(&self) -> Result<BaselineProcess, String> {
         self.start_within(PATIENCE).await
@@ -100,7 +133,7 @@ impl BaselineProgram {
 
     /// Starts the program. No answer, now or later, may take longer than `patience`.
     pub async fn start_within(&self, patience: Duration) -> Result<BaselineProcess, String> {
-        let mut process = Process::start(&self.exe, &self.command, &self.folder, patience)?;
+        let mut process = Process::start(self, patience)?;
         let hello = process.ask(&Request::Hello { protocol: VERSION, device: self.device }).await;
         let hello = hello.and_then(|answer| match answer.get("protocol").and_then(serde_json::Value::as_u64) {
             Some(version) if version != u64::from(VERSION) => {
@@ -115,6 +148,7 @@ impl BaselineProgram {
                 min_sample_ns: self.min_sample_ns,
                 process: Some(process),
                 gone: "it was interrupted in the middle of an answer".to_owned(),
+                _copies: self.copies.clone(),
             }),
             Err(Failure::Refused(reason) | Failure::Gone(reason)) => Err(reason),
         }
@@ -235,6 +269,12 @@ impl BaselineProcess {
             }
         }
     }
+}
+
+/// Returns how to call the configured interpreter from any folder. A path is relative to the project, and a bare name is
+/// looked up in PATH.
+pub fn interpreter(project: &Path, python: &str) -> String {
+    if python.contains('/') { project.join(python).display().to_string() } else { python.to_owned() }
 }
 
 fn plausible(ns: f64) -> bool {

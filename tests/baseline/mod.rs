@@ -26,7 +26,8 @@ impl Project {
     fn program(&self, command: &[&str]) -> BaselineProgram {
         let command = command.iter().map(|&word| word.to_owned()).collect();
         let exe = env!("CARGO_BIN_EXE_optloop").into();
-        BaselineProgram { exe, command, folder: self.0.path().to_owned(), device: 0, min_sample_ns: 200_000.0 }
+        let folder = self.0.path().to_owned();
+        BaselineProgram { exe, command, folder, copies: None, env: Vec::new(), device: 0, min_sample_ns: 200_000.0 }
     }
 
     async fn start(&self, fault: &str) -> Result<BaselineProcess, String> {

@@ -72,6 +72,7 @@ fn with_baseline(fault: &str) -> (Sandbox, Child) {
     sandbox.write("fake.sh", include_str!("../baseline/fake.sh"));
     let workload = WORKLOAD.replace("dtype =", &format!("baseline = ['sh', 'fake.sh', '{fault}']\ndtype ="));
     sandbox.write("kernels/workloads/small.toml", &workload);
+    sandbox.trust();
     let session = sandbox.command(&START).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     (sandbox, session)
 }

@@ -1,6 +1,5 @@
 //! A running baseline program: its pipes, its deadline and its last line.
 
-use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -13,6 +12,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+use super::BaselineProgram;
 use super::protocol::{Refusal, Request};
 use crate::domain::toml_text::one_line;
 use crate::runner::{child, descendants};
@@ -41,9 +41,9 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts a command in a folder, under the [guard](super::guard) of the executable `exe`. Every answer must come
-    /// within `patience`.
-    pub fn start(exe: &Path, command: &[String], folder: &Path, patience: Duration) -> Result<Self, String> {
+    /// Starts a program under its [guard](super::guard). Every answer must come within `patience`.
+    pub fn start(started: &BaselineProgram, patience: Duration) -> Result<Self, String> {
+        let BaselineProgram { exe, command, folder, env, .. } = started;
         let Some((program, arguments)) = command.split_first() else {
             return Err("the baseline's command is empty".to_owned());
         };
@@ -51,6 +51,9 @@ impl Process {
         // Paths are relative to the project's folder, wherever optloop was called. A bare name is looked up in PATH.
         command.args(["guard", "--", program]).args(arguments).current_dir(folder);
         environment::limit(command.as_std_mut());
+        command.envs(env.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
+        // What Python compiles would be other files beside the program than those that were trusted.
+        command.env("PYTHONDONTWRITEBYTECODE", "1");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // A Ctrl-C at the terminal must reach the session, and not kill the program.
         #[cfg(unix)]
