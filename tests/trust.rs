@@ -144,11 +144,11 @@ fn a_variable_of_the_environment_reaches_a_baseline_when_the_user_agrees() {
         assert!(start.env("HF_HOME", "/home").env("OTHER", "mine").status().unwrap().success());
         fs::read_to_string(sandbox.path("ran")).unwrap()
     };
-    insta::assert_snapshot!(sandbox.fails(&START), @"");
+    insta::assert_snapshot!(sandbox.fails(&START), @"2 error: this project chooses what you have not trusted: your variables HF_HOME for baselines (baseline.env in config.toml), and the baseline of workload `small`, `sh evil.sh`; `optloop trust` shows it and asks, `--trust` trusts it");
     sandbox.trust();
     assert_eq!(start(), "/home, \n");
     sandbox.write("config.toml", "[baseline]\nenv = ['HF_HOME', 'OTHER']\n");
-    insta::assert_snapshot!(sandbox.fails(&START), @"");
+    insta::assert_snapshot!(sandbox.fails(&START), @"2 error: this project chooses what you have not trusted: your variables HF_HOME OTHER for baselines (baseline.env in config.toml) (changed since you trusted it: it was HF_HOME); `optloop trust` shows it and asks, `--trust` trusts it");
     sandbox.write("config.toml", "");
     assert_eq!(start(), ", \n");
 }
