@@ -156,7 +156,7 @@ fn print(item: &Item, standing: &Standing, out: &mut impl Write) -> io::Result<(
     writeln!(out, "{}", showable(&format!("{item}: {standing}")))?;
     item.files
         .iter()
-        .try_for_each(|(file, hash)| writeln!(out, "  {hash}  {}", showable(&trust::show(&[file.clone()]))))
+        .try_for_each(|(file, hash)| writeln!(out, "  {hash}  {}", showable(&trust::show(std::slice::from_ref(file)))))
 }
 
 fn list(known: &Known, out: &mut impl Write) -> anyhow::Result<()> {
