@@ -142,15 +142,9 @@ impl Bench {
             return Err("it could only be measured, and times are modelled".to_owned());
         }
         let key = workload.baseline.as_ref().ok_or_else(|| format!("workload `{}` names none", workload.name))?;
-        let program = BaselineProgram {
-            exe: self.exe.clone(),
-            command: key.command(&self.config.baseline.python),
-            folder: self.project.root().to_owned(),
-            device,
-            min_sample_ns: self.measuring.min_sample_ns,
-            timeout: self.config.baseline_timeout(),
-        };
-        let process = program.start().await?;
+        let (exe, root, settings) = (self.exe.clone(), self.project.root(), self.config.baseline_settings());
+        let program = BaselineProgram::of(exe, root, key, settings, device, self.measuring.min_sample_ns);
+        let process = program.map_err(|error| format!("it cannot be copied: {error}"))?.start().await?;
         process.hello().fits(self.device())?;
         self.baseline = Some(process);
         Ok(())

@@ -12,6 +12,7 @@ use crate::domain::sampling::{LEAST_SAMPLES, Sampling};
 use crate::domain::toml_text;
 use crate::domain::verdict::Policy;
 use crate::files;
+use crate::runner::baseline;
 use crate::runner::compile::{self, CompileLimits};
 use crate::runner::worker::Patience;
 use crate::secrets;
@@ -124,6 +125,12 @@ pub struct BenchmarkConfig {
 pub struct BaselineConfig {
     /// The interpreter that runs the programs in `kernels/baselines/`.
     pub python: String,
+    /// Variables of the environment that baselines get beside those that every child process gets.
+    pub env: Vec<String>,
+    /// Files and folders that baselines may read beside the project and their installation.
+    pub read: Vec<String>,
+    /// Files and folders that baselines may write beside a folder of their own.
+    pub write: Vec<String>,
     /// Samples of each backend.
     pub samples: usize,
     /// The longest that one answer of the program may take before the program is stopped.
@@ -226,7 +233,8 @@ impl Default for BenchmarkConfig {
 
 impl Default for BaselineConfig {
     fn default() -> Self {
-        Self { python: "python3".to_owned(), samples: 100, timeout: "2m".to_owned() }
+        let (env, read, write) = (Vec::new(), Vec::new(), Vec::new());
+        Self { python: "python3".to_owned(), env, read, write, samples: 100, timeout: "2m".to_owned() }
     }
 }
 
@@ -281,6 +289,13 @@ impl Config {
     pub fn parse(text: &str) -> Result<Self, String> {
         let config: Self =
             toml_text::parse(text).map_err(|problem| toml_text::one_line(known_mistake(text).unwrap_or(problem)))?;
+        config.check().map_err(|error| toml_text::one_line(error.to_string()))?;
+        Ok(config)
+    }
+
+    /// Reads and checks what a store recorded of a session's configuration.
+    pub fn recorded(config: serde_json::Value) -> Result<Self, String> {
+        let config: Self = serde_json::from_value(config).map_err(|error| error.to_string())?;
         config.check().map_err(|error| toml_text::one_line(error.to_string()))?;
         Ok(config)
     }
@@ -352,7 +367,10 @@ impl Config {
         if path.file_name().is_none() {
             bail!("store.path must name a file, such as .optloop/optloop.db");
         }
-        // An absolute path is the user's own choice, such as a larger disk.
+        if path.components().any(|part| part.as_os_str().eq_ignore_ascii_case(".git")) {
+            bail!("store.path must not lie in git's own folder");
+        }
+        // An absolute path is the user's own choice, such as a larger disk: it needs `optloop trust`.
         if path.components().any(|part| part == std::path::Component::ParentDir) {
             bail!("store.path must stay inside the project: use a path without `..`, or an absolute one");
         }
@@ -405,9 +423,11 @@ impl Config {
         LEAST_GRACE.max(self.patience().launch)
     }
 
-    /// Returns the longest that an answer of a baseline program may take.
-    pub fn baseline_timeout(&self) -> Duration {
-        duration("baseline.timeout", &self.baseline.timeout).unwrap_or(Duration::from_secs(120))
+    /// Returns how baseline programs are run.
+    pub fn baseline_settings(&self) -> baseline::Settings {
+        let BaselineConfig { python, env, read, write, timeout, .. } = self.baseline.clone();
+        let timeout = duration("baseline.timeout", &timeout).unwrap_or(Duration::from_secs(120));
+        baseline::Settings { python, env, read, write, timeout }
     }
 
     /// Returns the limits of one compilation.

@@ -25,6 +25,24 @@ pub fn check_inside(project: &Path, path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Refuses a place to write to that leaves the project by a link. It need not be there yet: a link to nowhere counts.
+pub fn check_place(project: &Path, path: &Path) -> anyhow::Result<()> {
+    let project = project.canonicalize().with_context(|| format!("Failed to find {}", project.display()))?;
+    let mut place = project.clone();
+    for part in path.components() {
+        place.push(part);
+        if !place.is_symlink() {
+            continue;
+        }
+        match place.canonicalize() {
+            Ok(found) if found.starts_with(&project) => {}
+            Ok(found) => bail!("{} leads out of the project, to {}: remove the link", place.display(), found.display()),
+            Err(_) => bail!("{} leads nowhere: remove the link", place.display()),
+        }
+    }
+    Ok(())
+}
+
 /// Reads a text file that the user has named.
 pub fn read(path: &Path) -> anyhow::Result<String> {
     let bytes = bytes(path).with_context(|| format!("Failed to read {}", path.display()))?;

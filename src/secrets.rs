@@ -1,4 +1,4 @@
-//! Keeps secrets of the environment from child processes, and masks them in everything that is kept or shown.
+//! Knows the secrets of the environment, and masks them in everything that is kept or shown.
 //!
 //! Keys come from the environment only. What other processes and files say is masked where it comes in, with a `*` for
 //! each byte. Only free text is masked there: numbers, names and code stay as they are. Everything that goes to the
@@ -7,7 +7,6 @@
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::io::{self, Write};
-use std::process::Command;
 use std::sync::LazyLock;
 
 use memchr::memmem;
@@ -45,19 +44,16 @@ const MASK: u8 = b'*';
 /// The secrets of an environment.
 #[derive(Default)]
 struct Secrets {
-    names: Vec<OsString>,
     /// The longest first, since one may contain another.
     values: Vec<Vec<u8>>,
 }
 
 static OURS: LazyLock<Secrets> = LazyLock::new(|| Secrets::of(std::env::vars_os()));
 
-/// Removes the secrets from the environment of a process that is about to start.
-pub fn withhold(command: &mut Command) -> &mut Command {
-    for name in &OURS.names {
-        command.env_remove(name);
-    }
-    command
+/// Returns whether a variable of the environment is a secret, or holds one: the password of a URL, or the value of
+/// another variable that is a secret.
+pub fn is_secret(name: &str, value: &str) -> bool {
+    looks_secret(name) || url_passwords(value).next().is_some() || found_in(value)
 }
 
 /// Returns whether a text holds a secret of the environment, for texts that are refused rather than masked.
@@ -119,9 +115,8 @@ impl Secrets {
             let value = value.to_string_lossy();
             if looks_secret(&name.to_string_lossy()) {
                 secrets.values.extend(forms(&value));
-                secrets.names.push(name);
             } else {
-                // A child may need the rest of the URL, which is its way to the network.
+                // Of a URL only the password is no word that may be shown.
                 secrets.values.extend(url_passwords(&value).flat_map(forms));
             }
         }
@@ -326,7 +321,6 @@ mod tests {
             ("DATABASES", "postgres://u:p@ssw0rd:1@db/x postgres://u@opensource"),
             ("HOMEPAGE", "https://host:80808080/a:b@cdefghijk"),
         ]);
-        assert!(secrets.names.is_empty(), "who needs the network gets the proxy");
         insta::assert_snapshot!(secrets.masked_text("via http://somebody:opensesame@proxy:3128/"), @"via http://somebody:**********@proxy:3128/");
         insta::assert_snapshot!(secrets.masked_text("u:p@ssw0rd:1@db, opensource, 80808080, cdefghijk"), @"u:**********@db, opensource, 80808080, cdefghijk");
     }

@@ -97,12 +97,12 @@ fn nothing_is_run_through_a_shell() {
         "dims = {",
         "baseline = [\"echo; touch ran\", \"$(touch ran)\", \"`touch ran`\"]\ndims = {",
     );
-    let output = sandbox.session("1", &[]);
+    let output = sandbox.session("1", &["--trust"]);
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{said}");
     assert!(said.contains("no baseline: `echo; touch ran` cannot be run"), "{said}");
     sandbox.replace(WORKLOAD, "\"echo; touch ran\"", "\"echo\"");
-    assert!(sandbox.session("1", &[]).status.success());
+    assert!(sandbox.session("1", &["--trust"]).status.success());
     assert!(!sandbox.path("ran").exists());
 }
 
@@ -203,7 +203,7 @@ fn names_on_the_command_line_lead_nowhere() {
     insta::assert_snapshot!(start(&["--workload", "-rf"]), @"2 error: unexpected argument '-r' found; `--help` lists what there is");
     insta::assert_snapshot!(start(&["--worklaod", "small"]), @"2 error: unexpected argument '--worklaod' found; a similar argument exists: '--workload'; `--help` lists what there is");
     insta::assert_snapshot!(start(&["--iterations", "many"]), @"2 error: invalid value 'many' for '--iterations <N>': invalid digit found in string; `--help` lists what there is");
-    insta::assert_snapshot!(sandbox.fails(&["strat"]), @"2 error: unrecognized subcommand 'strat'; a similar subcommand exists: 'start'; `--help` lists what there is");
+    insta::assert_snapshot!(sandbox.fails(&["strat"]), @"2 error: unrecognized subcommand 'strat'; some similar subcommands exist: 'trust', 'start'; `--help` lists what there is");
     insta::assert_snapshot!(sandbox.fails(&["show"]), @"2 error: the following required arguments were not provided: <ITERATION>; `--help` lists what there is");
     insta::assert_snapshot!(sandbox.fails(&["report", "--format", "html"]), @"2 error: invalid value 'html' for '--format <FORMAT>' [possible values: md, json]; `--help` lists what there is");
 

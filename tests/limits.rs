@@ -154,6 +154,7 @@ fn a_baseline_that_floods_its_standard_error_is_told_by_its_last_line() {
         "['sh', '-c', 'head -c 100000000 /dev/zero | tr \"\\\\0\" x >&2; echo >&2; echo no GPU today >&2; exit 1']";
     let workload = WORKLOAD.replace("dtype =", &format!("baseline = {flood}\ndtype ="));
     sandbox.write("kernels/workloads/small.toml", &workload);
+    sandbox.trust();
     let output = sandbox.session("1", &["--case", "s64", "--json"]);
     assert!(output.status.success(), "{}", said(&output));
     let reason = find(&events(&output), "no_baseline").unwrap()["reason"].clone();
@@ -167,6 +168,7 @@ fn a_silent_baseline_is_stopped_by_its_own_limit() {
     sandbox.write("config.toml", "[benchmark]\nconfirmation_samples = 40\n[baseline]\ntimeout = '100ms'\n");
     let workload = WORKLOAD.replace("dtype =", "baseline = ['sleep', '600']\ndtype =");
     sandbox.write("kernels/workloads/small.toml", &workload);
+    sandbox.trust();
     let output = sandbox.session("1", &["--case", "s64", "--json"]);
     assert!(output.status.success(), "{}", said(&output));
     let reason = find(&events(&output), "no_baseline").unwrap()["reason"].clone();

@@ -31,6 +31,10 @@ mod peaks;
 #[cfg(target_os = "linux")]
 mod secrets;
 mod session;
+#[cfg(unix)]
+mod stranger;
 mod structure;
+#[cfg(unix)]
+mod trust;
 mod virtual_gpu;
 mod winners;

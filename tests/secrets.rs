@@ -13,14 +13,16 @@ const CANARY: &str = "canary-7f3a9c51e0b84d26";
 /// message.
 const THIEF: &str = r#"
 env >own-environment
+# Between it and the session is its guard.
+session=$(sed -n 's/^PPid:[[:space:]]*//p' "/proc/$PPID/status")
 for status in /proc/[0-9]*/status; do
-    if grep -q "^PPid:[[:space:]]*$PPID\$" "$status" 2>/dev/null; then
+    if grep -q "^PPid:[[:space:]]*$session\$" "$status" 2>/dev/null; then
         tr '\0' '\n' <"${status%status}environ" >>environments 2>/dev/null
         tr '\0' ' ' <"${status%status}cmdline" >>children 2>/dev/null
     fi
 done
 read -r hello
-stolen=$(tr '\0' '\n' <"/proc/$PPID/environ" | grep '^SOME_API_KEY=')
+stolen=$(tr '\0' '\n' <"/proc/$session/environ" | grep '^SOME_API_KEY=')
 echo "dying with $stolen" >&2
 echo "{\"error\": \"the key is ${stolen#*=}\"}"
 "#;
@@ -40,13 +42,15 @@ fn no_byte_of_a_secret_is_kept_or_shown() {
     sandbox.replace("kernels/workloads/small.toml", "dims = {", "baseline = [\"sh\", \"thief.sh\"]\ndims = {");
     let template = "templates/kernels/toy/kernel.cu.tera";
     sandbox.write(template, &format!("{TEMPLATE}{}", common::TEMPLATE));
+    sandbox.trust();
 
     let start = ["start", "--device", "fake", "--workload", "small", "--seed", "1", "--iterations", "40"];
     let mut said = Vec::new();
     for more in [&[][..], &["--json"]] {
         let output = sandbox
             .command(&[&start, more].concat())
-            .envs([("SOME_API_KEY", CANARY), ("OPTLOOP_LOG", "trace")])
+            .envs([("SOME_API_KEY", CANARY), ("OPTLOOP_LOG", "trace"), ("CUDA_VISIBLE_DEVICES", "0")])
+            .envs([("DATABASE_URL", "postgres://db/x"), ("CUDA_URL", "http://me:open@host/"), ("CUDA_COPY", CANARY)])
             .output()
             .unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -60,7 +64,13 @@ fn no_byte_of_a_secret_is_kept_or_shown() {
     assert!(said[1].contains("its source holds a secret of the environment"), "{}", said[1]);
     let read = |name: &str| fs::read_to_string(sandbox.path(name)).unwrap();
     assert!(read("children").contains("worker") && read("children").contains("compiler"), "{}", read("children"));
-    assert!(read("environments").contains("PATH=") && read("own-environment").contains("PATH="));
+    for environment in [read("environments"), read("own-environment")] {
+        assert!(environment.contains("PATH=") && environment.contains("CUDA_VISIBLE_DEVICES=0"), "{environment}");
+        assert!(
+            !["DATABASE_URL", "CUDA_URL", "CUDA_COPY"].iter().any(|name| environment.contains(name)),
+            "{environment}"
+        );
+    }
 
     assert!(said.iter().all(|text| !text.contains(CANARY)), "it is shown");
     for verb in [&["history"][..], &["show", "1"], &["report"], &["report", "--format", "json"]] {

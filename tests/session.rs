@@ -65,6 +65,7 @@ fn with_baseline(fault: &str) -> Sandbox {
     let workload =
         format!("{}{case}", workload.replace("dtype =", &format!("baseline = ['sh', 'fake.sh', '{fault}']\ndtype =")));
     sandbox.write("kernels/workloads/small.toml", &workload);
+    sandbox.trust_to_write();
     sandbox
 }
 

@@ -9,6 +9,7 @@ use super::error::{usage, usage_sentence};
 use super::start::open_monitor;
 use super::table::Table;
 use super::talk::say;
+use super::trust::{self, TrustArgs};
 use super::{own_executable, toolchain};
 use crate::audit::{Audit, AuditResult, Fate, STEP_TIMEOUT};
 use crate::catalog::Project;
@@ -42,6 +43,9 @@ pub struct Args {
     /// Print one JSON object per kernel
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    trust: TrustArgs,
 }
 
 /// The result for one kernel, for programs. docs/audit.md describes it.
@@ -64,6 +68,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     let config = Config::load(project.root()).map_err(usage)?;
     let entries = chosen(project.corpus().map_err(usage)?, &args.only).map_err(usage_sentence)?;
     let choice = args.device.as_ref().unwrap_or(&config.session.device).parse().map_err(usage_sentence)?;
+    trust::check_places(project, &config, &args.trust)?;
     let mut claims = project.claim("audit")?;
     let mut audit = open(project, &config, &choice, args.seed.unwrap_or_else(rand::random), &mut claims).await?;
     let device = audit.device().name.clone();

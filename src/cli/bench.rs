@@ -14,6 +14,7 @@ use super::error::{usage, usage_sentence};
 use super::measured::{Found, show_versions};
 use super::start::{open_monitor, start_worker};
 use super::talk::say;
+use super::trust::{self, TrustArgs};
 use super::{own_executable, toolchain};
 use crate::bench::{Bench, Bout, Selection, Subject, What};
 use crate::catalog::Project;
@@ -74,6 +75,9 @@ pub struct Args {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    trust: TrustArgs,
 }
 
 impl Args {
@@ -114,8 +118,9 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
         return Err(usage_sentence(format!("--samples: give {LEAST_ROUNDS} or more, fewer have no interval")));
     }
     let choice = args.device.as_ref().unwrap_or(&config.session.device).parse().map_err(usage_sentence)?;
+    trust::check_places(project, &config, &args.trust)?;
     let mut claims = project.claim("bench")?;
-    let mut bench = open(project, config, &choice, &mut claims).await?;
+    let mut bench = open(project, config.clone(), &choice, &mut claims).await?;
     args.samples.into_iter().for_each(|samples| bench.take_samples(samples));
     let asked = Selection { workload: args.workload.as_deref(), cases: &args.cases };
     let challengers = bench.subjects(&what, asked).await.map_err(usage)?;
@@ -126,6 +131,13 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
             bench.check_regime(&challenger, regime).map_err(usage_sentence)?;
             wanted.push((challenger.clone(), regime, others.clone()));
         }
+    }
+    if let Some((challenger, ..)) = wanted.first()
+        && args.wants_baseline()
+        && bench.device().replays()
+    {
+        let items = crate::trust::of_baseline(project.root(), &config, &challenger.workload).map_err(usage)?;
+        trust::admit(project, &args.trust, items)?;
     }
     if let Some((challenger, ..)) = wanted.first()
         && args.wants_baseline()

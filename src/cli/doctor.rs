@@ -9,10 +9,13 @@ use anyhow::Context;
 use super::error::usage;
 use super::own_executable;
 use super::talk::say;
+use super::trust::{self, TrustArgs};
 use crate::catalog::Project;
 use crate::config::Config;
 use crate::domain::device::{DeviceInfo, Peaks};
 use crate::domain::machine::MachineState;
+use crate::environment;
+use crate::runner::baseline::interpreter;
 use crate::runner::compile::Compiler;
 use crate::runner::device::DeviceChoice;
 use crate::runner::monitor::Monitor;
@@ -20,7 +23,6 @@ use crate::runner::peaks;
 use crate::runner::self_check;
 use crate::runner::toolchain::{Toolchain, cache_dir};
 use crate::runner::worker::Worker;
-use crate::secrets;
 use crate::store::Store;
 use crate::vcs::Repo;
 
@@ -30,6 +32,9 @@ pub struct Args {
     /// Measure the GPU's ceilings (bandwidths, arithmetic rates, launch time) again and store them
     #[arg(long)]
     measure: bool,
+
+    #[command(flatten)]
+    trust: TrustArgs,
 }
 
 /// The result of one check.
@@ -46,7 +51,7 @@ use Finding::{Here, Missing};
 pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
     let config = Config::load(project.root());
     if args.measure {
-        measure(project).await?;
+        measure(args, project).await?;
     }
     let patience = config.as_ref().map_or_else(|_| Config::default().patience(), Config::patience);
     let device = Worker::start(own_executable()?, &DeviceChoice::Auto, patience).await;
@@ -82,7 +87,8 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
         ),
         ("NVRTC and headers", nvrtc(&compiler)),
         ("confinement", confinement(&compiler)),
-        ("PyTorch", torch(config.as_ref().map_or("python3", |config| config.baseline.python.as_str()))),
+        ("trust", trusted(args, project, config.as_ref().ok())),
+        ("PyTorch", torch(project, config.as_ref().ok())),
         (
             "git",
             Repo::discover(project.root()).map_or_else(
@@ -108,8 +114,9 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
 }
 
 /// Measures the GPU's ceilings and stores them.
-async fn measure(project: &Project) -> anyhow::Result<()> {
+async fn measure(args: &Args, project: &Project) -> anyhow::Result<()> {
     let config = Config::load(project.root()).map_err(usage)?;
+    trust::check_places(project, &config, &args.trust)?;
     // A session running at the same time would disturb the measurement, and be disturbed.
     let mut claims = project.claim("doctor --measure")?;
     let exe = own_executable()?;
@@ -215,8 +222,8 @@ fn confinement(compiler: &Option<(String, anyhow::Result<Compiler>)>) -> Finding
 
 fn nvrtc(compiler: &Option<(String, anyhow::Result<Compiler>)>) -> Finding {
     let Some((origin, opened)) = compiler else {
-        let pip = secrets::withhold(Command::new("python3").args(["-m", "pip", "--version"])).output();
-        return Missing(match (pip.is_ok_and(|output| output.status.success()), cache_dir()) {
+        let has_pip = elsewhere(Command::new("python3").args(["-m", "pip", "--version"])).is_some();
+        return Missing(match (has_pip, cache_dir()) {
             (true, Ok(cache)) => {
                 format!("no CUDA toolkit; the first use fetches NVRTC with pip into {}", cache.display())
             }
@@ -230,13 +237,46 @@ fn nvrtc(compiler: &Option<(String, anyhow::Result<Compiler>)>) -> Finding {
     }
 }
 
-fn torch(python: &str) -> Finding {
+/// Says whether the project chooses anything that the user has not agreed to. With `--trust`, agrees to it.
+fn trusted(args: &Args, project: &Project, config: Option<&Config>) -> Finding {
+    let Some(config) = config else { return Missing("config.toml must be mended first".to_owned()) };
+    let items = project.workload_names().and_then(|names| {
+        let workloads = names.iter().map(|name| project.workload(name)).collect::<anyhow::Result<Vec<_>>>()?;
+        crate::trust::of_project(project.root(), config, &workloads)
+    });
+    match items.map(|items| (items.len(), trust::admit(project, &args.trust, items))) {
+        Ok((0, Ok(()))) => Here("this project runs only what optloop ships".to_owned()),
+        Ok((_, Ok(()))) => Here("you have trusted all that this project chooses to run".to_owned()),
+        Ok((_, Err(error))) | Err(error) => Missing(format!("{error:#}")),
+    }
+}
+
+fn torch(project: &Project, config: Option<&Config>) -> Finding {
+    let defaults = Config::default();
+    let config = config.unwrap_or(&defaults);
+    match crate::trust::of_interpreter(project.root(), config) {
+        Ok(Some(item)) if !trust::is_trusted(project, &item) => {
+            return Missing("the interpreter in config.toml is not trusted, so it was not asked".to_owned());
+        }
+        Ok(_) => {}
+        Err(error) => return Missing(format!("{error:#}")),
+    }
+    let python = project.root().canonicalize().map(|root| interpreter(&root, &config.baseline.python));
+    let python = python.unwrap_or_else(|_| config.baseline.python.clone());
     let program =
         "import torch; print(torch.__version__, 'with CUDA' if torch.cuda.is_available() else 'without CUDA')";
-    match secrets::withhold(Command::new(python).args(["-c", program])).output() {
-        Ok(output) if output.status.success() => Here(String::from_utf8_lossy(&output.stdout).trim().to_owned()),
-        _ => Missing(format!("{python} has no torch, so reports have no baseline: `{python} -m pip install torch`")),
+    match elsewhere(Command::new(&python).args(["-c", program])) {
+        Some(version) => Here(version),
+        None => Missing(format!("{python} has no torch, so reports have no baseline: `{python} -m pip install torch`")),
     }
+}
+
+/// Runs Python in an empty folder, and returns what it printed. In the project's folder it would import the project's
+/// modules. `None` if it failed.
+fn elsewhere(python: &mut Command) -> Option<String> {
+    let folder = tempfile::tempdir().ok()?;
+    let output = environment::limit(python).current_dir(folder.path()).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 async fn database(project: &Project, config: &Config) -> Finding {

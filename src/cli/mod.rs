@@ -28,9 +28,10 @@ mod table;
 mod talk;
 mod threads;
 mod ticker;
+mod trust;
 mod worker;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -47,6 +48,8 @@ use ticker::aloud;
 
 use crate::catalog::Project;
 use crate::config::Config;
+use crate::files;
+use crate::runner::descendants;
 use crate::runner::toolchain::Toolchain;
 use crate::secrets;
 use crate::store::{self, Store};
@@ -94,6 +97,8 @@ enum Verb {
     Backup(backup::Args),
     /// Report what is installed, what is missing, and how to fix it
     Doctor(doctor::Args),
+    /// Show what this project runs of its own choice, and trust it
+    Trust(trust::Args),
     /// Open a device and evaluate variants (started by a session)
     #[command(hide = true)]
     Worker(worker::Args),
@@ -138,6 +143,7 @@ pub fn main() -> ExitCode {
                 // The compilations of a session that has ended are of no use.
                 runtime.shutdown_background();
             }
+            descendants::end();
             finish(result)
         }
         Err(error) => finish(Err(error)),
@@ -161,6 +167,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         Verb::Backup(args) => backup::run(args, &existing_store(&project).await?, &mut out).await,
         Verb::Compare(args) => compare::run(args, &project, &mut out).await,
         Verb::Doctor(args) => or_stop(aloud(doctor::run(args, &project, &mut out))).await,
+        Verb::Trust(args) => trust::run(args, &project, &mut out),
         // These child processes have already run by now, without a runtime.
         Verb::Worker(_) | Verb::Compiler(_) | Verb::Confined(_) | Verb::Renderer | Verb::Guard(_) => Ok(()),
     }
@@ -178,6 +185,9 @@ fn own_executable() -> anyhow::Result<PathBuf> {
 
 async fn existing_store(project: &Project) -> anyhow::Result<Store> {
     let config = Config::load(project.root()).map_err(error::usage)?;
+    if Path::new(&config.store.path).is_relative() {
+        files::check_place(project.root(), Path::new(&config.store.path)).map_err(error::usage)?;
+    }
     let path = project.root().join(config.store.path);
     store::check_path(&path).map_err(error::usage)?;
     Ok(Store::open_existing(&path).await?)

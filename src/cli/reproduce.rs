@@ -10,6 +10,7 @@ use super::bench::open;
 use super::error::{usage, usage_sentence};
 use super::measured::{self, Found, show_versions};
 use super::table::{Table, figure};
+use super::trust::{self, TrustArgs};
 use crate::bench::{Bench, Bout, Committed, Selection, Subject};
 use crate::catalog::Project;
 use crate::config::Config;
@@ -51,6 +52,9 @@ pub struct Args {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    trust: TrustArgs,
 }
 
 /// A winner with its recorded figures.
@@ -96,6 +100,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     let repo = Repo::discover(project.root()).map_err(usage)?;
     let (commit, winners) = repo.winners_of(&args.commit).map_err(usage)?;
     let choice = args.device.as_ref().unwrap_or(&config.session.device).parse().map_err(usage_sentence)?;
+    trust::check_places(project, &config, &args.trust)?;
     let mut claims = project.claim("reproduce")?;
     let mut bench = open(project, config, &choice, &mut claims).await?;
     // Every refusal comes before anything is measured.

@@ -8,6 +8,7 @@ use super::progress::Progress;
 use super::signals;
 use super::start::{StartRequest, assemble, conclude, options_under, start_worker};
 use super::ticker::Ticker;
+use super::trust::{self, TrustArgs};
 use crate::agent;
 use crate::catalog::Project;
 use crate::config::{self, Config};
@@ -31,6 +32,9 @@ pub struct Args {
     /// Print progress as one JSON object per line on standard output
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    trust: TrustArgs,
 }
 
 /// Continues a session and writes its report.
@@ -45,6 +49,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     if !path.exists() {
         return Err(StoreError::NoSessions.into());
     }
+    trust::check_places(project, &config, &args.trust)?;
     store::check_path(&path).map_err(usage)?;
     let mut claims = project.claim("resume")?;
     claims.store(&path)?;
@@ -53,7 +58,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     let summary = &past.record.session;
     claims.note_session(summary.id);
 
-    let config: Config = serde_json::from_value(past.config.clone()).map_err(|error| {
+    let config: Config = Config::recorded(past.config.clone()).map_err(|error| {
         usage_sentence(format!("session {} began under settings that this optloop does not know: {error}", summary.id))
     })?;
     let budget = Budget {
@@ -66,6 +71,8 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     let options = options_under(&config, budget, seed)?;
     let mut asked = asked(&past, project, seed)?;
     check_meaning(&past, &asked.workload, &asked.families).map_err(usage_sentence)?;
+    // The settings come from the store, which a stranger may have made.
+    trust::admit(project, &args.trust, trust::of_session(project, &config, &asked.workload, &asked.device)?)?;
     let ticker = Ticker::start();
     let worker = signals::or_stop(start_worker(&asked.device, &config, &mut claims)).await?;
     check_device(&past.record, worker.info()).map_err(usage_sentence)?;

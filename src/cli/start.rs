@@ -12,6 +12,7 @@ use super::report::write_reports;
 use super::signals;
 use super::talk::say;
 use super::ticker::Ticker;
+use super::trust::{self, TrustArgs};
 use super::{own_executable, toolchain};
 use crate::agent::{self, Proposer};
 use crate::catalog::Project;
@@ -78,6 +79,9 @@ pub struct Args {
     /// Print progress as one JSON object per line on standard output
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    trust: TrustArgs,
 }
 
 /// The request of the command line, or of an earlier session, with the project's files.
@@ -95,8 +99,10 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     let ticker = Ticker::start();
     let options = options(args, &config)?;
     let mut asked = asked(args, project, &config, options.seed)?;
+    trust::check_places(project, &config, &args.trust)?;
     let path = project.root().join(&config.store.path);
     store::check_path(&path).map_err(usage)?;
+    trust::admit(project, &args.trust, trust::of_session(project, &config, &asked.workload, &asked.device)?)?;
     let mut claims = project.claim("start")?;
     claims.store(&path)?;
     let worker = signals::or_stop(start_worker(&asked.device, &config, &mut claims)).await?;
@@ -190,14 +196,9 @@ pub(super) async fn assemble(
     };
     let exe = own_executable()?;
     let renderer = Renderer::new(exe.clone());
-    let baseline = workload.baseline.as_ref().map(|key| BaselineProgram {
-        exe,
-        command: key.command(&config.baseline.python),
-        folder: project.root().to_owned(),
-        device: device.number(),
-        min_sample_ns: config.measuring().min_sample_ns,
-        timeout: config.baseline_timeout(),
-    });
+    let (settings, min_sample_ns) = (config.baseline_settings(), config.measuring().min_sample_ns);
+    let program = |key| BaselineProgram::of(exe, project.root(), key, settings, device.number(), min_sample_ns);
+    let baseline = workload.baseline.as_ref().map(program).transpose().context("Failed to copy the baseline")?;
     let known = project.known_winners(&workload, worker.info());
     let monitor = open_monitor(worker.info());
     self_check::arm(&mut worker, &compiler).await?;

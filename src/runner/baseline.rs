@@ -9,9 +9,12 @@ mod fastest;
 pub mod guard;
 mod process;
 mod protocol;
+mod reach;
+pub mod shipped;
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
@@ -23,11 +26,30 @@ use self::process::Process;
 use self::protocol::{Request, VERSION};
 use super::activity;
 use crate::domain::op::{Dtype, Op};
-use crate::domain::workload::Case;
+use crate::domain::workload::{BaselineKey, Case};
+use crate::runner::confine::Reach;
 
 pub use fastest::fastest;
 pub use process::{Failure, answer, meant};
 pub use protocol::{Hello, Prepared, PreparedBackend, Released, Sampled};
+
+/// The project's folder for programs that the configured interpreter runs.
+pub const FOLDER: &str = "kernels/baselines";
+
+/// How a project wants its baselines to be run: the section `[baseline]` of config.toml.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The interpreter of programs in [`FOLDER`].
+    pub python: String,
+    /// Variables of the environment that a program gets beside those that every child gets.
+    pub env: Vec<String>,
+    /// Files and folders that a program may read beside its project and its installation.
+    pub read: Vec<String>,
+    /// Files and folders that a program may write beside a folder of its own.
+    pub write: Vec<String>,
+    /// The longest that an answer may take (`baseline.timeout`).
+    pub timeout: Duration,
+}
 
 /// A program that times baselines.
 #[derive(Debug, Clone)]
@@ -36,8 +58,16 @@ pub struct BaselineProgram {
     pub exe: PathBuf,
     /// The program and its arguments, run without a shell.
     pub command: Vec<String>,
-    /// The project's folder, in which the program runs.
+    /// The folder in which the program runs: the project's, or that of the copies.
     pub folder: PathBuf,
+    /// Copies of the shipped programs, if it is one of these. They are removed with the last user.
+    pub copies: Option<Arc<TempDir>>,
+    /// A folder of its own, for temporary files, inputs and outputs. It is removed with the last user.
+    pub own: Arc<TempDir>,
+    /// Variables of the environment that it gets beside those that every child gets.
+    pub env: Vec<String>,
+    /// Files and folders that it may use beside its project and its installation.
+    pub added: Reach,
     /// The CUDA device to time on.
     pub device: u32,
     /// The shortest sample, in nanoseconds.
@@ -51,24 +81,29 @@ pub struct Drawing(JoinHandle<Result<(TempDir, Drawn), String>>);
 
 impl Drawing {
     /// Starts drawing the inputs of a seed, the same that variants get.
-    pub fn begin(op: &'static dyn Op, dtype: Dtype, case: &Case, input_seed: u64) -> Self {
-        let dims = case.dims.clone();
+    pub fn begin(process: &BaselineProcess, op: &'static dyn Op, dtype: Dtype, case: &Case, input_seed: u64) -> Self {
+        let (dims, own) = (case.dims.clone(), Arc::clone(&process.own));
         // The task owns the folder, so a folder that is no longer wanted is removed after its last file is written.
         Self(tokio::task::spawn_blocking(move || {
-            let folder = tempfile::tempdir().map_err(|error| format!("there is no temporary folder: {error}"))?;
+            // The program may read and write below its own folder alone.
+            let folder = tempfile::tempdir_in(own.path());
+            let folder = folder.map_err(|error| format!("there is no temporary folder: {error}"))?;
             let drawn = Drawn::new(op, &dims, dtype, input_seed, folder.path())?;
             Ok((folder, drawn))
         }))
     }
 }
 
-/// A running baseline program, killed on drop.
+/// A running baseline program, which ends when this is dropped.
 pub struct BaselineProcess {
     hello: Hello,
     min_sample_ns: f64,
     process: Option<Process>,
     /// Why there is no process any more.
     gone: String,
+    /// Python may read from them at any time.
+    _copies: Option<Arc<TempDir>>,
+    own: Arc<TempDir>,
 }
 
 /// One way in which the program can compute a case.
@@ -92,9 +127,34 @@ pub struct Ready {
 }
 
 impl BaselineProgram {
+    /// Makes the program that a workload of a project names. A shipped program runs from a copy of its own.
+    pub fn of(
+        exe: PathBuf,
+        project: &Path,
+        key: &BaselineKey,
+        settings: Settings,
+        device: u32,
+        min_sample_ns: f64,
+    ) -> std::io::Result<Self> {
+        let project = std::path::absolute(project)?;
+        let Settings { python, env, read, write, timeout } = settings;
+        let python = interpreter(&project, &python);
+        let paths = |paths: Vec<String>| paths.iter().map(|path| project.join(path)).collect();
+        let added = Reach { readable: paths(read), writable: paths(write) };
+        let own = tempfile::Builder::new().prefix("optloop-baseline-").tempdir()?;
+        let (command, folder, copies) = match key {
+            BaselineKey::File(file) if shipped::is_shipped(&project.join(FOLDER), file) => {
+                let copies = shipped::copies()?;
+                (vec![python, file.clone()], copies.path().to_owned(), Some(Arc::new(copies)))
+            }
+            _ => (key.command(&python), project, None),
+        };
+        Ok(Self { exe, command, folder, copies, own: Arc::new(own), env, added, device, min_sample_ns, timeout })
+    }
+
     /// Starts the program and reads its description. The error says in one sentence why there is no baseline.
     pub async fn start(&self) -> Result<BaselineProcess, String> {
-        let mut process = Process::start(&self.exe, &self.command, &self.folder, self.timeout)?;
+        let mut process = Process::start(self)?;
         let hello = process.ask(&Request::Hello { protocol: VERSION, device: self.device }).await;
         let hello = hello.and_then(|answer| match answer.get("protocol").and_then(serde_json::Value::as_u64) {
             Some(version) if version != u64::from(VERSION) => {
@@ -109,6 +169,8 @@ impl BaselineProgram {
                 min_sample_ns: self.min_sample_ns,
                 process: Some(process),
                 gone: "it was interrupted in the middle of an answer".to_owned(),
+                _copies: self.copies.clone(),
+                own: Arc::clone(&self.own),
             }),
             Err(Failure::Refused(reason) | Failure::Gone(reason)) => Err(reason),
         }
@@ -121,7 +183,8 @@ impl BaselineProcess {
         &self.hello
     }
 
-    /// Returns the process ID, which tells it from other processes on the device. `None` once the process has ended.
+    /// Returns the ID of the process from which the program descends, which tells it from other processes on the device.
+    /// `None` once the process has ended.
     pub fn pid(&self) -> Option<u32> {
         self.process.as_ref().and_then(Process::pid)
     }
@@ -137,7 +200,8 @@ impl BaselineProcess {
         l2_bytes: u64,
         input_seed: u64,
     ) -> Result<Vec<Backend>, String> {
-        self.prepare_wanted(None, op, dtype, case, l2_bytes, Drawing::begin(op, dtype, case, input_seed)).await
+        let drawing = Drawing::begin(self, op, dtype, case, input_seed);
+        self.prepare_wanted(None, op, dtype, case, l2_bytes, drawing).await
     }
 
     /// Prepares one backend on inputs already drawn, which is all that a comparison needs. See [`Self::prepare`].
@@ -231,6 +295,12 @@ impl BaselineProcess {
             }
         }
     }
+}
+
+/// Returns how to call the configured interpreter from any folder. A path is relative to the project, and a bare name is
+/// looked up in PATH.
+pub fn interpreter(project: &Path, python: &str) -> String {
+    if python.contains('/') { project.join(python).display().to_string() } else { python.to_owned() }
 }
 
 fn plausible(ns: f64) -> bool {

@@ -102,7 +102,9 @@ pub async fn hold(
     let l2_bytes = worker.info().l2_bytes;
     // Only the host draws inputs while the variants enter, so a variant that is being prepared has the device to
     // itself.
-    let drawn = |_: &_| Drawing::begin(terms.workload.op, terms.workload.dtype, terms.case, terms.input_seed);
+    let drawn = |baseline: &BaselineEntry<'_>| {
+        Drawing::begin(baseline.process, terms.workload.op, terms.workload.dtype, terms.case, terms.input_seed)
+    };
     let drawing = baseline.as_ref().map(drawn);
     let mut run = ComparisonRun::new(worker, monitor, &terms.case.name);
     for entry in entries {

@@ -12,6 +12,7 @@ mod child;
 pub mod comparison;
 pub mod compile;
 pub mod confine;
+pub mod descendants;
 pub mod device;
 mod evaluate;
 pub mod fake_worker;

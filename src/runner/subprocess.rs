@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 
 use super::frames::{FrameError, Message};
 use super::{child, frames};
-use crate::secrets;
+use crate::environment;
 
 /// A running child process.
 pub struct Subprocess {
@@ -49,7 +49,7 @@ impl Subprocess {
         limits: Limits,
     ) -> io::Result<Self> {
         let mut command = Command::new(exe);
-        secrets::withhold(&mut command);
+        environment::limit(&mut command);
         arguments(&mut command);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // A Ctrl-C at the terminal must reach the session only.

@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 use indicatif::ProgressBar;
 
 use super::activity;
-use crate::secrets;
+use crate::environment;
 
 /// The location of NVRTC and the headers.
 #[derive(Debug, Clone)]
@@ -145,6 +145,7 @@ fn download_and_unpack(staging: &Path) -> anyhow::Result<PathBuf> {
     let requirements = staging.join("requirements.txt");
     fs::write(&requirements, REQUIREMENTS).context("Failed to write the list of wheels")?;
     python(
+        staging,
         Command::new("python3")
             .args(["-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", "--require-hashes"])
             .args(["--disable-pip-version-check", "--dest"])
@@ -153,13 +154,14 @@ fn download_and_unpack(staging: &Path) -> anyhow::Result<PathBuf> {
             .arg(&requirements),
     )?;
     for entry in fs::read_dir(&wheels).context("Failed to list the wheels")?.flatten() {
-        python(Command::new("python3").args(["-m", "zipfile", "-e"]).arg(entry.path()).arg(&unpacked))?;
+        python(staging, Command::new("python3").args(["-m", "zipfile", "-e"]).arg(entry.path()).arg(&unpacked))?;
     }
     Ok(unpacked)
 }
 
-fn python(command: &mut Command) -> anyhow::Result<()> {
-    let output = secrets::withhold(command).output().context(
+/// Runs Python in a folder without modules. In the project's folder it would import the project's.
+fn python(folder: &Path, command: &mut Command) -> anyhow::Result<()> {
+    let output = environment::limit_pip(command).current_dir(folder).output().context(
         "NVRTC is missing and python3 cannot be run to fetch it: install a CUDA toolkit, or python3 with pip",
     )?;
     if output.status.success() {

@@ -44,6 +44,22 @@ pub enum StoreError {
     /// The path leads to something that is no file.
     #[error("store.path in config.toml names {0}, not a regular file: name a file, such as .optloop/optloop.db")]
     NotAFile(&'static str),
+    /// The schema has something that acts by itself, which no migration of optloop made.
+    #[error(
+        "it has the {kind} `{name}`, which optloop has not made and which would act by itself: move the store away, or use another path"
+    )]
+    Foreign {
+        /// A trigger, a view or a virtual table.
+        kind: String,
+        /// Its name.
+        name: String,
+    },
+    /// A pipe, a device or a folder is in the place of a file.
+    #[error("{} is no plain file: move it away, or use another path", .0.display())]
+    NoFile(PathBuf),
+    /// The journal beside the store would make SQLite delete another file.
+    #[error("{} names another file, which SQLite would delete: remove it, or use another path", .0.display())]
+    HostileJournal(PathBuf),
     /// The file is something else, or damaged.
     #[error(
         "it is not an optloop store, or it is damaged: move it away, or name another file as store.path in config.toml"

@@ -22,6 +22,7 @@ mod questions;
 mod readers;
 mod resume;
 mod sessions;
+mod stranger;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
@@ -150,7 +151,9 @@ impl Store {
         if let Some(bytes) = limits.max_bytes {
             options = options.pragma("max_page_count", (bytes / PAGE_BYTES).max(1).to_string());
         }
+        stranger::check_files(path)?;
         let pool = Self::pool(options).await?;
+        readers::version(&pool).await?;
         MIGRATIONS.run(&pool).await.map_err(|error| StoreError::of_migration(error, newest_schema()))?;
         Ok(Self { pool, _copy: None })
     }
@@ -160,6 +163,9 @@ impl Store {
     async fn pool(options: SqliteConnectOptions) -> Result<SqlitePool, StoreError> {
         // A slow statement means a slow disk, which no user could fix in a query.
         let options = options.log_slow_statements(LevelFilter::Off, Duration::ZERO);
+        // The file may come from a stranger: functions with side effects stay out of its schema, and damaged pages are
+        // found before they are used.
+        let options = options.pragma("trusted_schema", "OFF").pragma("cell_size_check", "ON");
         Ok(SqlitePoolOptions::new().max_connections(1).connect_with(options).await?)
     }
 

@@ -9,7 +9,7 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{Row, SqlitePool};
 use tempfile::TempDir;
 
-use super::{Limits, MIGRATIONS, Store, StoreError, check_path, newest_schema};
+use super::{Limits, MIGRATIONS, Store, StoreError, check_path, newest_schema, stranger};
 
 /// How often to try a copy while another process writes. A session writes once in each iteration.
 const COPY_TRIES: u32 = 10;
@@ -26,6 +26,7 @@ impl Store {
 }
 
 async fn reader(path: &Path) -> Result<Store, StoreError> {
+    stranger::check_files(path)?;
     let read_only = SqliteConnectOptions::new().filename(path).read_only(true);
     // SQLite opens a file at the first query.
     let (pool, schema) = match look(read_only).await {
@@ -43,16 +44,30 @@ async fn reader(path: &Path) -> Result<Store, StoreError> {
     up_to_date(&copy, folder).await
 }
 
-/// Connects, and reads the version of the store's last migration. 0 for a store that was never finished.
+/// Connects, and reads the version of the store.
 async fn look(options: SqliteConnectOptions) -> Result<(SqlitePool, i64), StoreError> {
     let pool = Store::pool(options).await?;
+    let version = version(&pool).await?;
+    Ok((pool, version))
+}
+
+/// Reads the version of the store's last migration, and refuses a store that another program has made. 0 for a store
+/// that was never finished.
+pub(super) async fn version(pool: &SqlitePool) -> Result<i64, StoreError> {
+    stranger::check_views(pool).await?;
+    let last = last_migration(pool).await?;
+    stranger::check_triggers(pool, last).await?;
+    Ok(last)
+}
+
+async fn last_migration(pool: &SqlitePool) -> Result<i64, StoreError> {
     let tables: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM sqlite_master WHERE name = '_sqlx_migrations'")
-        .fetch_one(&pool)
+        .fetch_one(pool)
         .await?;
     if tables == 0 {
-        return Ok((pool, 0));
+        return Ok(0);
     }
-    let rows = sqlx::query("SELECT version, checksum FROM _sqlx_migrations ORDER BY version").fetch_all(&pool).await?;
+    let rows = sqlx::query("SELECT version, checksum FROM _sqlx_migrations ORDER BY version").fetch_all(pool).await?;
     let mut last = 0;
     for row in &rows {
         last = row.try_get("version")?;
@@ -63,7 +78,7 @@ async fn look(options: SqliteConnectOptions) -> Result<(SqlitePool, i64), StoreE
             _ => return Err(StoreError::OtherBuild),
         }
     }
-    Ok((pool, last))
+    Ok(last)
 }
 
 /// Reads a store that cannot be opened in place. A log beside it, such as a crash leaves, belongs to it.

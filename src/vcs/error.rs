@@ -18,6 +18,9 @@ pub enum VcsError {
          `git config --global --add safe.directory <its folder>` if you do", dir = .0.display()
     )]
     Untrusted(PathBuf),
+    /// git would write outside the repository.
+    #[error("`{}` leads out of the repository's folder, and commits would be written there: remove the link", .0.display())]
+    Linked(PathBuf),
     /// The user is in the middle of a git operation.
     #[error("a {0} is in progress: finish it or abort it, then commit the winner again")]
     Busy(&'static str),

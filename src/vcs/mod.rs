@@ -14,6 +14,7 @@ mod files;
 mod found;
 mod index;
 mod journal;
+mod links;
 mod recovery;
 #[cfg(test)]
 mod tests;
@@ -92,6 +93,8 @@ impl Repo {
             ErrorCode::Owner => VcsError::Untrusted(project_dir.clone()),
             _ => VcsError::git("open the repository")(error),
         })?;
+        links::check(git.path())?;
+        links::check(git.commondir())?;
         flush(&git)?;
         let workdir = resolve(git.workdir().ok_or_else(|| VcsError::Bare(project_dir.clone()))?)?;
         let project = project_dir.strip_prefix(&workdir).map_err(|_| VcsError::NoRepository(project_dir.clone()))?;

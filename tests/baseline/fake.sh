@@ -26,6 +26,22 @@ while read -r line; do
             sleep 1000 &
             echo "$$ $!" >told
             wait ;;
+        escapes)
+            # It has a session and a parent of its own.
+            (setsid sleep 1000 & echo "$!" >escaped)
+            # The input has no end for as long as this writer is there.
+            exec 9<>"/proc/$$/fd/0"
+            sleep 1000 &
+            echo "$$ $! $(cat escaped)" >told
+            wait ;;
+        escapes-and-dies)
+            (setsid sleep 1000 & echo "$!" >escaped)
+            exit 1 ;;
+        kills-its-guard)
+            (setsid sleep 1000 & echo "$!" >escaped)
+            kill -KILL "$PPID"
+            echo "$$ $(cat escaped)" >told
+            wait ;;
         dies-at-once) echo 'No module named torch' >&2; exit 1 ;;
         *) echo '{"protocol": 2, "device": "fake device (no kernel was executed)", "time_source": "modelled", "versions": {"sh": "any"}}' ;;
         esac ;;

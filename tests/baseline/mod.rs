@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use optloop::domain::device::TimeSource;
@@ -10,6 +11,7 @@ use optloop::domain::regime::Regime;
 use optloop::domain::workload::Case;
 use optloop::ops;
 use optloop::runner::baseline::{Backend, BaselineProcess, BaselineProgram, Drawing, Ready, fastest};
+use optloop::runner::confine::Reach;
 use tempfile::TempDir;
 
 /// A project with the fake program in it.
@@ -27,7 +29,9 @@ impl Project {
         let command = command.iter().map(|&word| word.to_owned()).collect();
         let exe = env!("CARGO_BIN_EXE_optloop").into();
         let (folder, timeout) = (self.0.path().to_owned(), Duration::from_secs(120));
-        BaselineProgram { exe, command, folder, device: 0, min_sample_ns: 200_000.0, timeout }
+        let (copies, env, own) = (None, Vec::new(), Arc::new(TempDir::new().unwrap()));
+        let added = Reach { readable: Vec::new(), writable: vec![folder.clone()] };
+        BaselineProgram { exe, command, folder, copies, own, env, added, device: 0, min_sample_ns: 200_000.0, timeout }
     }
 
     async fn start(&self, fault: &str) -> Result<BaselineProcess, String> {
@@ -88,10 +92,12 @@ async fn what_runs_is_ready_with_its_error_and_what_does_not_says_why() {
     timeless: its eager time is said to be -1 ns, which is no time
     ");
 
-    let drawing = || Drawing::begin(attention(), Dtype::F16, &one_key(), 1);
-    let one = process.prepare_one("quick", attention(), Dtype::F16, &one_key(), 50 << 20, drawing()).await;
+    let drawing = |process: &BaselineProcess| Drawing::begin(process, attention(), Dtype::F16, &one_key(), 1);
+    let drawn = drawing(&process);
+    let one = process.prepare_one("quick", attention(), Dtype::F16, &one_key(), 50 << 20, drawn).await;
     assert_eq!(one.unwrap().launches_per_sample, 40);
-    let none = process.prepare_one("fastest", attention(), Dtype::F16, &one_key(), 50 << 20, drawing()).await;
+    let drawn = drawing(&process);
+    let none = process.prepare_one("fastest", attention(), Dtype::F16, &one_key(), 50 << 20, drawn).await;
     insta::assert_snapshot!(none.unwrap_err(), @"it has no backend `fastest`");
 }
 

@@ -85,6 +85,8 @@ pub const VIRTUAL_WINNERS: &str = "kernels/variants/virtual-h200-132sm-132gib/sm
 /// A project in a temporary folder.
 pub struct Sandbox {
     folder: TempDir,
+    /// What the user trusts, beside the project.
+    state: TempDir,
 }
 
 impl Sandbox {
@@ -99,7 +101,7 @@ impl Sandbox {
 
     /// Makes a project outside any repository.
     pub fn without_repository() -> Self {
-        let sandbox = Self { folder: tempfile::tempdir().unwrap() };
+        let sandbox = Self { folder: tempfile::tempdir().unwrap(), state: tempfile::tempdir().unwrap() };
         sandbox.write("config.toml", "[benchmark]\nscreening_samples = 20\nconfirmation_samples = 40\n");
         sandbox.write(".gitignore", "/.optloop/\n");
         sandbox.write("kernels/workloads/small.toml", WORKLOAD);
@@ -190,7 +192,19 @@ impl Sandbox {
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_optloop"));
         command.args(arguments).current_dir(self.folder.path()).env("OPTLOOP_FAKE_DEVICE", "1");
+        command.env("XDG_STATE_HOME", self.state.path());
         command
+    }
+
+    /// Trusts what the project chooses to run.
+    pub fn trust(&self) {
+        self.succeeds(&["trust", "--yes"]);
+    }
+
+    /// Trusts the project, and lets its baselines write into it.
+    pub fn trust_to_write(&self) {
+        self.write("config.toml", "[baseline]\nwrite = ['.']\n");
+        self.trust();
     }
 
     /// Calls optloop in the project.

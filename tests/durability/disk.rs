@@ -102,8 +102,8 @@ fn two_projects_with_one_store_do_not_write_to_it_at_once() {
     let (first, second) = (Sandbox::new(), Sandbox::new());
     let session = Running::start(&first, &START);
     session.wait_for("started");
-    std::fs::create_dir(second.path(".optloop")).unwrap();
-    std::os::unix::fs::symlink(store(&first), store(&second)).unwrap();
+    second.write("config.toml", &format!("[store]\npath = '{}'\n", store(&first).display()));
+    second.trust();
     let said = second.fails(&["start", "--device", "fake", "--workload", "small"]);
     let holder = format!("is taken by `optloop start` (process {}, session 1) of ", session.id());
     assert!(said.starts_with("1 error: the store ") && said.contains(&holder), "{said}");

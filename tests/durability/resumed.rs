@@ -235,6 +235,7 @@ fn a_baseline_is_started_again_and_timed_once() {
     let shared = shared.replace("dtype =", "baseline = ['sh', 'fake.sh', '']\ndtype =");
     let case = "[[case]]\nname = 'one-key'\nSq = 1\nSk = 1\nD = 64\n";
     sandbox.write("kernels/workloads/small.toml", &format!("{shared}{case}"));
+    sandbox.trust_to_write();
     let session = Running::start(&sandbox, &START);
     session.wait_for("iteration");
     session.kill();

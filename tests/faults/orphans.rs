@@ -65,25 +65,68 @@ fn no_compiler_that_hangs_is_left() {
     kill_and_wait(session, left);
 }
 
+/// Starts a session whose baseline program behaves like this.
+fn with_baseline(fault: &str) -> (Sandbox, Child) {
+    let sandbox = Sandbox::new();
+    pipe(&sandbox);
+    sandbox.write("fake.sh", include_str!("../baseline/fake.sh"));
+    let workload = WORKLOAD.replace("dtype =", &format!("baseline = ['sh', 'fake.sh', '{fault}']\ndtype ="));
+    sandbox.write("kernels/workloads/small.toml", &workload);
+    sandbox.trust_to_write();
+    let session = sandbox.command(&START).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    (sandbox, session)
+}
+
+/// Waits until the baseline program names its processes, and watches them.
+fn named(sandbox: &Sandbox) -> Vec<(Watched, String)> {
+    let told = fs::read_to_string(sandbox.path("told")).unwrap();
+    let watched = |pid: &str| (Watched::new(pid.parse().unwrap()).unwrap(), format!("baseline {pid} of {told}"));
+    told.split_whitespace().map(watched).collect()
+}
+
 #[test]
 fn no_baseline_that_sleeps_is_left_nor_what_it_has_started() {
-    let sandbox = Sandbox::new();
-    let told = pipe(&sandbox);
-    sandbox.write("fake.sh", include_str!("../baseline/fake.sh"));
-    let workload = WORKLOAD.replace("dtype =", "baseline = ['sh', 'fake.sh', 'sleeps']\ndtype =");
-    sandbox.write("kernels/workloads/small.toml", &workload);
-    let session = sandbox.command(&START).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let (sandbox, session) = with_baseline("sleeps");
     // The shell and the sleeper that the shell started.
-    let told = fs::read_to_string(told).unwrap();
-    let mut left = watch_children(session.id());
-    left.extend(
-        told.split_whitespace().map(|pid| (Watched::new(pid.parse().unwrap()).unwrap(), format!("baseline {pid}"))),
-    );
-    let (shell, _) = told.split_once(' ').unwrap();
+    let mut left = named(&sandbox);
+    assert_eq!(left.len(), 2);
+    left.extend(watch_children(session.id()));
     let own = children(session.id());
-    assert!(
-        own.iter().any(|(pid, command)| pid.to_string() == shell && command.contains("fake.sh")),
-        "{told}: {own:?}"
-    );
+    assert!(own.iter().any(|(_, command)| command.contains(" guard ") && command.contains("fake.sh")), "{own:?}");
     kill_and_wait(session, left);
+}
+
+#[test]
+fn no_process_of_a_baseline_gets_away_by_a_session_of_its_own_or_by_an_input_without_end() {
+    let (sandbox, session) = with_baseline("escapes");
+    let left = named(&sandbox);
+    assert_eq!(left.len(), 3);
+    kill_and_wait(session, left);
+}
+
+/// The session goes on without its baseline meanwhile.
+#[test]
+fn what_a_baseline_leaves_behind_ends_with_it() {
+    let (sandbox, mut session) = with_baseline("escapes-and-dies");
+    let escaped = loop {
+        match fs::read_to_string(sandbox.path("escaped")) {
+            Ok(pid) if pid.ends_with('\n') => break pid.trim().parse().unwrap(),
+            _ => assert!(session.try_wait().unwrap().is_none(), "the session has ended"),
+        }
+    };
+    assert!(Watched::new(escaped).is_none_or(|process| process.ends()), "{escaped} is left");
+    assert!(session.try_wait().unwrap().is_none(), "it ended with its baseline, and not with the session");
+    kill_and_wait(session, Vec::new());
+}
+
+#[test]
+fn what_a_baseline_without_its_guard_has_started_ends_with_the_session() {
+    let (sandbox, mut session) = with_baseline("kills-its-guard");
+    let left = named(&sandbox);
+    assert_eq!(left.len(), 2);
+    assert!(Command::new("kill").args(["-TERM", &session.id().to_string()]).status().unwrap().success());
+    session.wait().unwrap();
+    for (process, command) in left {
+        assert!(process.ends(), "{command} is left");
+    }
 }

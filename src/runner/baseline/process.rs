@@ -1,9 +1,10 @@
 //! A running baseline program: its pipes, its deadline and its last line.
 
-use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
+#[cfg(unix)]
+use rustix::process::{Pid, Signal, kill_process};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -12,10 +13,13 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::protocol::{Refusal, Request};
+use super::{BaselineProgram, reach};
 use crate::domain::toml_text::one_line;
 use crate::runner::activity::{self, Limit};
-use crate::runner::child;
-use crate::secrets;
+use crate::runner::confine::Reach;
+use crate::runner::toolchain::cache_dir;
+use crate::runner::{child, descendants};
+use crate::{environment, secrets};
 
 /// The longest line to read. The longest expected one, 100,000 samples of a group, has a fifth of this.
 const MAX_LINE_BYTES: u64 = 10 << 20;
@@ -32,7 +36,7 @@ pub enum Failure {
     Gone(String),
 }
 
-/// A running program, killed on drop.
+/// A running program. Dropping it ends the program and all that the program has started.
 pub(super) struct Process {
     input: ChildStdin,
     output: BufReader<ChildStdout>,
@@ -43,20 +47,46 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts a command in a folder, under the [guard](super::guard) of the executable `exe`. Every answer must come
-    /// within `patience`.
-    pub fn start(exe: &Path, command: &[String], folder: &Path, patience: Duration) -> Result<Self, String> {
+    /// Starts a program under its [guard](super::guard), confined to the files that it [may use](super::reach).
+    pub fn start(started: &BaselineProgram) -> Result<Self, String> {
+        let BaselineProgram { exe, command, folder, own, env, added, timeout, .. } = started;
         let Some((program, arguments)) = command.split_first() else {
             return Err("the baseline's command is empty".to_owned());
         };
         let mut command = Command::new(exe);
         // Paths are relative to the project's folder, wherever optloop was called. A bare name is looked up in PATH.
-        command.args(["guard", "--", program]).args(arguments).current_dir(folder);
-        secrets::withhold(command.as_std_mut());
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+        command.args(["guard", "--"]).arg(exe).arg("confined").current_dir(folder);
+        let cache = cache_dir().map_err(|error| format!("{error:#}"))?.join("baselines");
+        std::fs::create_dir_all(&cache).map_err(|error| format!("{} cannot be made: {error}", cache.display()))?;
+        let Reach { readable, writable } = reach::of(program, folder, own.path(), &cache, added);
+        for (option, paths) in [("--read", readable), ("--write", writable)] {
+            for path in paths {
+                command.arg(option).arg(path);
+            }
+        }
+        command.args(["--", program]).args(arguments);
+        environment::limit(command.as_std_mut());
+        command.envs(env.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
+        // What Python compiles would be other files beside the program than those that were trusted.
+        command.env("PYTHONDONTWRITEBYTECODE", "1");
+        // Where libraries keep what they compile. Elsewhere they may not write.
+        for (variable, folder) in [
+            ("TMPDIR", own.path()),
+            ("XDG_CACHE_HOME", cache.as_path()),
+            ("CUDA_CACHE_PATH", &cache.join("cuda")),
+            ("TRITON_CACHE_DIR", &cache.join("triton")),
+            ("TORCHINDUCTOR_CACHE_DIR", &cache.join("inductor")),
+        ] {
+            command.env(variable, folder);
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // A Ctrl-C at the terminal must reach the session, and not kill the program.
         #[cfg(unix)]
         command.process_group(0);
+        // Should the program kill its guard, what it has started is left to this process.
+        if let Err(error) = descendants::adopt() {
+            tracing::warn!("processes that lose their guard may be left: {error}");
+        }
         let mut child = command.spawn().map_err(|error| format!("the guard of `{program}` cannot be run: {error}"))?;
         match (child.stdin.take(), child.stdout.take(), child.stderr.take()) {
             (Some(input), Some(output), Some(errors)) => Ok(Self {
@@ -64,13 +94,13 @@ impl Process {
                 output: BufReader::new(output),
                 last_words: tokio::spawn(child::last_line(errors)),
                 child,
-                patience,
+                patience: *timeout,
             }),
             _ => Err("the baseline's process has no pipes".to_owned()),
         }
     }
 
-    /// Returns the process ID.
+    /// Returns the guard's process ID. The program and all that it has started descend from the guard.
     pub fn pid(&self) -> Option<u32> {
         self.child.id()
     }
@@ -104,6 +134,17 @@ impl Process {
         match timeout(Duration::from_secs(5), &mut self.last_words).await {
             Ok(Ok(line)) if !line.is_empty() => line,
             _ => "it died without a word".to_owned(),
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // The guard ends the program. Killed itself, it could not.
+        #[cfg(unix)]
+        if let Some(guard) = self.pid().and_then(|pid| Pid::from_raw(pid.cast_signed())) {
+            // A stopped guard has to go on first.
+            let _ = kill_process(guard, Signal::TERM).and_then(|()| kill_process(guard, Signal::CONT));
         }
     }
 }

@@ -53,9 +53,9 @@ const FOLDERS: [&str; 8] = [
     "VIRTUAL_ENV",
 ];
 
-/// Returns what `program` may use when it is run in `folder`. It may write to `own` and `cache` alone, and read what the
-/// user adds.
-pub fn of(program: &str, folder: &Path, own: &Path, cache: &Path, added: &[PathBuf]) -> Reach {
+/// Returns what `program` may use when it is run in `folder`. It may write to `own` and `cache`, and use what the user
+/// has `added`.
+pub fn of(program: &str, folder: &Path, own: &Path, cache: &Path, added: &Reach) -> Reach {
     let home = dirs::home_dir();
     let mut readable: Vec<PathBuf> = SYSTEM.iter().map(PathBuf::from).collect();
     readable.push(folder.to_owned());
@@ -65,9 +65,10 @@ pub fn of(program: &str, folder: &Path, own: &Path, cache: &Path, added: &[PathB
     }
     // Where `pip install --user` puts packages.
     readable.extend(home.map(|home| home.join(".local/lib")));
-    readable.extend_from_slice(added);
+    readable.extend_from_slice(&added.readable);
     readable.retain(|path| path.is_absolute() && path.exists());
-    let writable = vec![PathBuf::from(DEVICES), own.to_owned(), cache.to_owned()];
+    let mut writable = vec![PathBuf::from(DEVICES), own.to_owned(), cache.to_owned()];
+    writable.extend_from_slice(&added.writable);
     Reach { readable, writable }
 }
 
@@ -84,7 +85,9 @@ fn installation(program: &str, folder: &Path, home: Option<&Path>) -> Vec<PathBu
     for file in [Some(found), target].into_iter().flatten() {
         let prefix = file.parent().filter(|bin| bin.ends_with("bin")).and_then(Path::parent).map(Path::to_owned);
         // A program in `~/bin` does not open the whole home folder.
-        places.extend(prefix.filter(|prefix| prefix.parent().is_some() && !home.is_some_and(|home| home.starts_with(prefix))));
+        places.extend(
+            prefix.filter(|prefix| prefix.parent().is_some() && !home.is_some_and(|home| home.starts_with(prefix))),
+        );
         places.push(file);
     }
     places

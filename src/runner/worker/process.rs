@@ -12,12 +12,12 @@ use super::WorkerError;
 use super::watched::RETELL;
 use crate::domain::artifact::Artifact;
 use crate::domain::device::DeviceInfo;
+use crate::environment;
 use crate::runner::activity::{self, Limit};
 use crate::runner::child;
 use crate::runner::device::DeviceChoice;
 use crate::runner::frames::{self, FrameError};
 use crate::runner::messages::{Reply, Request};
-use crate::secrets;
 
 /// How long a worker may take to find its device, and to open it. Creating a CUDA context takes seconds on a machine
 /// with many GPUs.
@@ -124,7 +124,7 @@ impl Process {
     pub async fn start(program: &Program) -> Result<(Self, DeviceInfo), WorkerError> {
         let mut command = Command::new(&program.exe);
         command.args(["worker", "--device", &program.choice.to_string()]);
-        secrets::withhold(command.as_std_mut());
+        environment::limit(command.as_std_mut());
         command.envs(program.choice.environment());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         // A Ctrl-C at the terminal must reach the session, and not kill the worker.

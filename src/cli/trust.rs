@@ -1,0 +1,171 @@
+//! `optloop trust`: shows what a project runs of its own choice, and remembers that the user agrees.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+
+use super::error::{usage, usage_sentence};
+use super::talk::{say, showable};
+use crate::catalog::Project;
+use crate::config::Config;
+use crate::domain::workload::Workload;
+use crate::files;
+use crate::runner::device::DeviceChoice;
+use crate::trust::{self, Item, Known, Standing};
+
+/// Arguments of `optloop trust`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Agree without a question, for scripts
+    #[arg(long)]
+    yes: bool,
+
+    /// List what is trusted, of all projects
+    #[arg(long, conflicts_with_all = ["yes", "revoke"])]
+    list: bool,
+
+    /// Trust nothing of this project any more
+    #[arg(long, conflicts_with = "yes")]
+    revoke: bool,
+}
+
+/// An argument of every verb that runs what a project chooses.
+#[derive(Debug, clap::Args)]
+pub struct TrustArgs {
+    /// Trust what this project chooses to run, as `optloop trust --yes` does (for scripts)
+    #[arg(long)]
+    trust: bool,
+}
+
+/// Shows what the project chooses, and asks.
+pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
+    let root = root(project)?;
+    let mut known = Known::load().map_err(usage)?;
+    if args.list {
+        return list(&known, out);
+    }
+    if args.revoke {
+        let removed = known.revoke(&root)?;
+        return Ok(writeln!(out, "{removed} of {} are not trusted any more", root.display())?);
+    }
+    let config = Config::load(project.root()).map_err(usage)?;
+    let names = project.workload_names().map_err(usage)?;
+    let workloads =
+        names.iter().map(|name| project.workload(name)).collect::<anyhow::Result<Vec<_>>>().map_err(usage)?;
+    let mut items = trust::of_project(project.root(), &config, &workloads).map_err(usage)?;
+    if items.is_empty() {
+        return Ok(writeln!(out, "there is nothing to trust: this project runs only what optloop ships")?);
+    }
+    items.retain(|item| {
+        let standing = known.standing(&root, item);
+        // A closed output is reported when it is flushed.
+        let _ = print(item, &standing, out);
+        standing != Standing::Trusted
+    });
+    out.flush()?;
+    if items.is_empty() {
+        return Ok(writeln!(out, "all of it is trusted")?);
+    }
+    if !args.yes && !agrees()? {
+        return Err(usage_sentence("nothing was trusted"));
+    }
+    known.add(&root, &items)?;
+    Ok(writeln!(out, "trusted: {} of {}", items.len(), root.display())?)
+}
+
+/// Refuses to go on unless the user has agreed to all of these, before or with `--trust`.
+pub(super) fn admit(project: &Project, args: &TrustArgs, items: impl IntoIterator<Item = Item>) -> anyhow::Result<()> {
+    let mut items: Vec<Item> = items.into_iter().collect();
+    if items.is_empty() {
+        return Ok(());
+    }
+    let (root, mut known) = (root(project)?, Known::load().map_err(usage)?);
+    let mut refused = Vec::new();
+    items.retain(|item| match known.standing(&root, item) {
+        Standing::Trusted => false,
+        Standing::New => {
+            refused.push(item.to_string());
+            true
+        }
+        Standing::Changed(what) => {
+            refused.push(format!("{item} (changed since you trusted it: {})", what.join(", ")));
+            true
+        }
+    });
+    if items.is_empty() {
+        return Ok(());
+    }
+    if !args.trust {
+        return Err(usage_sentence(format!(
+            "this project chooses what you have not trusted: {}; `optloop trust` shows it and asks, `--trust` trusts it",
+            refused.join(", and ")
+        )));
+    }
+    known.add(&root, &items)?;
+    items.iter().for_each(|item| say(&format!("trusted: {item}")));
+    Ok(())
+}
+
+/// Refuses places to write to that a project leads out of it, before anything is written.
+pub(super) fn check_places(project: &Project, config: &Config, args: &TrustArgs) -> anyhow::Result<()> {
+    let places = [".optloop/session.lock", ".optloop/reports", "kernels/variants", &config.store.path];
+    for place in places.map(Path::new).into_iter().filter(|place| place.is_relative()) {
+        files::check_place(project.root(), place).map_err(usage)?;
+    }
+    admit(project, args, trust::of_store(project.root(), config))
+}
+
+/// Returns what a session runs with the user's trust. Beside modelled times no baseline runs.
+pub(super) fn of_session(
+    project: &Project,
+    config: &Config,
+    workload: &Workload,
+    device: &DeviceChoice,
+) -> anyhow::Result<Vec<Item>> {
+    if matches!(device, DeviceChoice::Virtual(_)) {
+        return Ok(Vec::new());
+    }
+    trust::of_baseline(project.root(), config, workload).map_err(usage)
+}
+
+/// Returns whether the user has agreed to an item, before or with `--trust`.
+pub(super) fn is_trusted(project: &Project, item: &Item) -> bool {
+    let known = root(project).and_then(|root| Ok((root, Known::load()?)));
+    known.is_ok_and(|(root, known)| known.standing(&root, item) == Standing::Trusted)
+}
+
+/// Asks at the terminal.
+fn agrees() -> anyhow::Result<bool> {
+    let mut errors = io::stderr();
+    if !(io::stdin().is_terminal() && errors.is_terminal()) {
+        return Err(usage_sentence("nothing was trusted, because there is no terminal to ask at: give --yes to agree"));
+    }
+    write!(errors, "trust this? It runs with your rights. [y/N] ")?;
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+fn print(item: &Item, standing: &Standing, out: &mut impl Write) -> io::Result<()> {
+    let standing = match standing {
+        Standing::Trusted => "trusted".to_owned(),
+        Standing::New => "new".to_owned(),
+        Standing::Changed(what) => format!("changed: {}", what.join(", ")),
+    };
+    writeln!(out, "{}", showable(&format!("{item}: {standing}")))?;
+    item.files
+        .iter()
+        .try_for_each(|(file, hash)| writeln!(out, "  {hash}  {}", showable(&trust::show(std::slice::from_ref(file)))))
+}
+
+fn list(known: &Known, out: &mut impl Write) -> anyhow::Result<()> {
+    for entry in known.entries() {
+        writeln!(out, "{}: {}", showable(&entry.project.display().to_string()), showable(&entry.item.to_string()))?;
+    }
+    Ok(())
+}
+
+fn root(project: &Project) -> anyhow::Result<PathBuf> {
+    project.root().canonicalize().with_context(|| format!("Failed to find {}", project.root().display()))
+}

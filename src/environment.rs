@@ -1,0 +1,133 @@
+//! What child processes get of the environment: what they need, by name, and never a secret.
+//!
+//! A list of what is withheld would forget something. `DATABASE_URL` looks like no secret, and holds a password.
+
+use std::ffi::OsStr;
+use std::process::Command;
+
+use crate::secrets;
+
+/// Names of variables for every child.
+const NAMES: [&str; 16] = [
+    // Where programs, libraries and a user's own files are.
+    "PATH",
+    "LD_LIBRARY_PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "TMPDIR",
+    "TMP",
+    "TEMP",
+    // How to show text and time.
+    "LANG",
+    "LANGUAGE",
+    "TERM",
+    "TZ",
+    // Python's virtual environment.
+    "VIRTUAL_ENV",
+    // How optloop's own children report a panic, and how many threads they take.
+    "RUST_BACKTRACE",
+    "RAYON_NUM_THREADS",
+];
+
+/// Beginnings of names for every child.
+const PREFIXES: [&str; 20] = [
+    "LC_",
+    "XDG_",
+    // The driver, its libraries and the toolkit.
+    "CUDA_",
+    "NVIDIA_",
+    "CUDNN_",
+    "CUBLAS_",
+    "CUBLASLT_",
+    "NVRTC_",
+    // Python, and what installs and finds it.
+    "PYTHON",
+    "PYENV_",
+    "CONDA_",
+    // What baselines are made with.
+    "PYTORCH_",
+    "TORCH",
+    "TRITON_",
+    "JAX_",
+    "XLA_",
+    // Threads of numeric libraries.
+    "OMP_",
+    "MKL_",
+    "OPENBLAS_",
+    // optloop's own, such as those of its tests.
+    "OPTLOOP_",
+];
+
+/// A program that Python runs first where it is interactive.
+const NEVER: [&str; 1] = ["PYTHONSTARTUP"];
+
+/// Names of variables for pip only, which fetches NVRTC: the way to the network, in either case.
+const NETWORK: [&str; 9] = [
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "REQUESTS_CA_BUNDLE",
+    "CURL_CA_BUNDLE",
+    "NETRC",
+];
+
+/// The beginning of pip's own variables.
+const PIP: &str = "PIP_";
+
+/// Gives a process that is about to start the variables that every child may have. Those set earlier are lost.
+pub fn limit(command: &mut Command) -> &mut Command {
+    give(command, &|name, value| is_for_all(name) && !secrets::is_secret(name, value))
+}
+
+/// Gives pip these and its own. A proxy or an index may need a password.
+pub fn limit_pip(command: &mut Command) -> &mut Command {
+    give(command, &|name, value| is_for_pip(name) || (is_for_all(name) && !secrets::is_secret(name, value)))
+}
+
+fn give<'a>(command: &'a mut Command, may_have: &dyn Fn(&str, &str) -> bool) -> &'a mut Command {
+    let text = |text: &OsStr| text.to_string_lossy().into_owned();
+    let given = std::env::vars_os().filter(|(name, value)| may_have(&text(name), &text(value)));
+    command.env_clear().envs(given)
+}
+
+fn is_for_all(name: &str) -> bool {
+    let is_known = NAMES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+    is_known && !NEVER.contains(&name)
+}
+
+fn is_for_pip(name: &str) -> bool {
+    name.starts_with(PIP) || NETWORK.contains(&name.to_ascii_uppercase().as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_are_not_known_are_not_given() {
+        for name in ["PATH", "LC_ALL", "CUDA_VISIBLE_DEVICES", "PYTHONPATH", "TORCH_HOME", "TORCHINDUCTOR_CACHE_DIR"] {
+            assert!(is_for_all(name), "{name}");
+        }
+        for name in ["DATABASE_URL", "HTTPS_PROXY", "PYTHONSTARTUP", "PIP_INDEX_URL", "SSH_AUTH_SOCK", "path", "MYPATH"]
+        {
+            assert!(!is_for_all(name), "{name}");
+        }
+        assert!(is_for_pip("https_proxy") && is_for_pip("PIP_INDEX_URL") && !is_for_pip("DATABASE_URL"));
+    }
+
+    #[test]
+    fn a_child_has_nothing_that_was_not_given() {
+        let mut command = Command::new("env");
+        let given =
+            limit(command.env("DATABASE_URL", "x")).get_envs().map(|(name, _)| name.to_string_lossy().into_owned());
+        let given: Vec<String> = given.collect();
+        assert!(given.contains(&"PATH".to_owned()) && given.iter().all(|name| is_for_all(name)), "{given:?}");
+        let output = command.output().unwrap().stdout;
+        assert!(String::from_utf8_lossy(&output).lines().all(|line| !line.starts_with("CARGO_")), "cargo has set some");
+    }
+}

@@ -1,0 +1,65 @@
+//! The baseline programs that optloop ships. It knows them by their contents and runs its own copies of them.
+//!
+//! Python imports modules from the folder of a program first. Beside the file in the project there could be a
+//! `json.py`, so the program runs from a folder in which there is nothing else.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use tempfile::TempDir;
+
+/// Each with its text. The first two share the last.
+const FILES: [(&str, &str); 3] = [
+    ("torch_sdpa.py", include_str!("../../../kernels/baselines/torch_sdpa.py")),
+    ("torch_matmul.py", include_str!("../../../kernels/baselines/torch_matmul.py")),
+    ("graph_timing.py", include_str!("../../../kernels/baselines/graph_timing.py")),
+];
+
+/// Returns whether a file of a folder is a program that optloop ships. Where one of the shipped files is changed, none
+/// in the folder is, because a change of what they share is a change of each.
+pub fn is_shipped(folder: &Path, file: &str) -> bool {
+    let is_changed = |(name, text): &(&str, &str)| {
+        let path = folder.join(name);
+        path.symlink_metadata().is_ok() && !holds(&path, text)
+    };
+    FILES.iter().any(|(name, text)| *name == file && holds(&folder.join(name), text)) && !FILES.iter().any(is_changed)
+}
+
+/// Writes all of them into a folder that only this user can open.
+pub(super) fn copies() -> io::Result<TempDir> {
+    let mut folder = tempfile::Builder::new();
+    #[cfg(unix)]
+    let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    #[cfg(unix)]
+    folder.permissions(private);
+    let folder = folder.prefix("optloop-baseline-").tempdir()?;
+    for (name, text) in FILES {
+        fs::write(folder.path().join(name), text)?;
+    }
+    Ok(folder)
+}
+
+/// Returns whether a file holds just this text. A file of another size is not read: it may be huge, or a pipe.
+fn holds(path: &Path, text: &str) -> bool {
+    let is_alike = fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() == text.len() as u64);
+    is_alike && fs::read(path).is_ok_and(|bytes| bytes == text.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shipped_program_is_known_until_anything_shipped_beside_it_is_changed() {
+        let folder = copies().unwrap();
+        assert!(is_shipped(folder.path(), "torch_sdpa.py") && is_shipped(folder.path(), "torch_matmul.py"));
+        assert!(!is_shipped(folder.path(), "mine.py") && !is_shipped(Path::new("/nowhere"), "torch_sdpa.py"));
+        fs::write(folder.path().join("json.py"), "").unwrap();
+        fs::remove_file(folder.path().join("torch_matmul.py")).unwrap();
+        assert!(is_shipped(folder.path(), "torch_sdpa.py"), "what else is there is never read");
+        let shared = folder.path().join("graph_timing.py");
+        fs::write(&shared, fs::read_to_string(&shared).unwrap().replace('a', "b")).unwrap();
+        assert!(!is_shipped(folder.path(), "torch_sdpa.py"));
+    }
+}

@@ -1,0 +1,76 @@
+//! Finds what a project chooses.
+
+use std::path::Path;
+
+use super::files;
+use super::{Item, Kind};
+use crate::config::{BaselineConfig, Config};
+use crate::domain::workload::{BaselineKey, Workload};
+use crate::runner::baseline::{FOLDER, shipped};
+
+/// Returns everything that a project chooses, for whatever verb.
+pub fn of_project(project: &Path, config: &Config, workloads: &[Workload]) -> anyhow::Result<Vec<Item>> {
+    let mut items: Vec<Item> = of_store(project, config).into_iter().collect();
+    items.extend(of_interpreter(project, config)?);
+    items.extend(additions(config));
+    for workload in workloads {
+        items.extend(baseline(project, config, workload)?);
+    }
+    Ok(items)
+}
+
+/// Returns what runs where the baseline of a workload is timed.
+pub fn of_baseline(project: &Path, config: &Config, workload: &Workload) -> anyhow::Result<Vec<Item>> {
+    let mut items = Vec::new();
+    if let Some(BaselineKey::File(_)) = workload.baseline {
+        items.extend(of_interpreter(project, config)?);
+    }
+    if workload.baseline.is_some() {
+        items.extend(additions(config));
+    }
+    items.extend(baseline(project, config, workload)?);
+    Ok(items)
+}
+
+/// Returns what baselines may use beside what every baseline may use: variables, files and folders.
+fn additions(config: &Config) -> Vec<Item> {
+    let BaselineConfig { env, read, write, .. } = &config.baseline;
+    let lists = [(Kind::Environment, env), (Kind::Read, read), (Kind::Write, write)];
+    let given = lists.into_iter().filter(|(_, list)| !list.is_empty());
+    given
+        .map(|(kind, list)| Item { kind, workload: String::new(), command: list.clone(), files: Default::default() })
+        .collect()
+}
+
+/// Returns the interpreter, unless it is the user's `python3`.
+pub fn of_interpreter(project: &Path, config: &Config) -> anyhow::Result<Option<Item>> {
+    let python = &config.baseline.python;
+    if *python == BaselineConfig::default().python {
+        return Ok(None);
+    }
+    let command = vec![python.clone()];
+    let files = files::named(project, &command)?;
+    Ok(Some(Item { kind: Kind::Interpreter, workload: String::new(), command, files }))
+}
+
+/// Returns the store, if it is outside the project.
+pub fn of_store(project: &Path, config: &Config) -> Option<Item> {
+    let path = Path::new(&config.store.path);
+    let inside = project.canonicalize().is_ok_and(|project| path.starts_with(project));
+    let command = vec![config.store.path.clone()];
+    let item = Item { kind: Kind::Store, workload: String::new(), command, files: Default::default() };
+    (path.is_absolute() && !inside).then_some(item)
+}
+
+/// Returns the baseline of a workload, unless optloop ships it.
+fn baseline(project: &Path, config: &Config, workload: &Workload) -> anyhow::Result<Option<Item>> {
+    let Some(key) = &workload.baseline else { return Ok(None) };
+    if let BaselineKey::File(file) = key
+        && shipped::is_shipped(&project.join(FOLDER), file)
+    {
+        return Ok(None);
+    }
+    let command = key.command(&config.baseline.python);
+    let files = files::named(project, &command)?;
+    Ok(Some(Item { kind: Kind::Baseline, workload: workload.name.clone(), command, files }))
+}

@@ -1,0 +1,93 @@
+//! What the user has agreed to. It is kept in the user's folder, never in the project, which could bring it along.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use serde::{Deserialize, Serialize};
+
+use super::{Item, Standing, standing};
+use crate::domain::toml_text;
+use crate::files;
+
+/// The consents of a user, for all projects.
+#[derive(Debug)]
+pub struct Known {
+    path: PathBuf,
+    entries: Vec<Entry>,
+}
+
+/// One consent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// The project's folder, with links resolved.
+    pub project: PathBuf,
+    /// What is trusted there.
+    #[serde(flatten)]
+    pub item: Item,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+struct Text {
+    #[serde(default)]
+    trusted: Vec<Entry>,
+}
+
+impl Known {
+    /// Reads the consents of this user.
+    pub fn load() -> anyhow::Result<Self> {
+        // Systems without a folder for state have one for data.
+        let base = dirs::state_dir().or_else(dirs::data_local_dir);
+        let path = base.context("There is no state folder: set XDG_STATE_HOME or HOME")?.join("optloop/trust.toml");
+        if !path.exists() {
+            return Ok(Self { path, entries: Vec::new() });
+        }
+        let text: Text = toml_text::parse(&files::read(&path)?).map_err(|problem| {
+            anyhow::anyhow!("{}: {problem}: mend it, or remove it and trust anew", path.display())
+        })?;
+        Ok(Self { path, entries: text.trusted })
+    }
+
+    /// Returns every consent.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// Compares an item of a project with what the user has agreed to there.
+    pub fn standing(&self, project: &Path, item: &Item) -> Standing {
+        standing(item, self.entries.iter().filter(|entry| entry.project == project).map(|entry| &entry.item))
+    }
+
+    /// Adds items of a project, and writes the file.
+    pub fn add(&mut self, project: &Path, items: &[Item]) -> anyhow::Result<()> {
+        let entry = |item: &Item| Entry { project: project.to_owned(), item: item.clone() };
+        self.entries.extend(items.iter().map(entry));
+        self.save()
+    }
+
+    /// Removes all items of a project, and writes the file. Returns how many there were.
+    pub fn revoke(&mut self, project: &Path) -> anyhow::Result<usize> {
+        let before = self.entries.len();
+        self.entries.retain(|entry| entry.project != project);
+        let removed = before - self.entries.len();
+        if removed > 0 {
+            self.save()?;
+        }
+        Ok(removed)
+    }
+
+    /// Replaces the file in one step.
+    fn save(&self) -> anyhow::Result<()> {
+        let write = || -> anyhow::Result<()> {
+            let folder = self.path.parent().unwrap_or(Path::new("."));
+            fs::create_dir_all(folder)?;
+            let text = toml::to_string(&Text { trusted: self.entries.clone() })?;
+            let mut file = tempfile::NamedTempFile::new_in(folder)?;
+            file.write_all(text.as_bytes())?;
+            file.persist(&self.path)?;
+            Ok(())
+        };
+        write().with_context(|| format!("Failed to write {}", self.path.display()))
+    }
+}
