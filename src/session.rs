@@ -18,6 +18,7 @@ mod meter;
 mod pipeline;
 mod record;
 mod resume;
+mod score;
 mod settle;
 mod setup;
 mod shelf;

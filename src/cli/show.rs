@@ -68,12 +68,12 @@ fn hide_intervals(json: &mut Value) {
 fn facts(detail: &IterationDetail, out: &mut impl Write) -> io::Result<()> {
     let IterationDetail { iteration, session, .. } = detail;
     let (hypothesis, cost) = (&iteration.hypothesis, &iteration.cost);
-    let over = hypothesis.relative_to.map(|id| format!(" over iteration {id}")).unwrap_or_default();
     let predicted = format!(
-        "{} to {} on {}{over}",
+        "{} to {} on {} over {}",
         format::times(hypothesis.predicted.lo),
         format::times(hypothesis.predicted.hi),
-        hypothesis.case
+        hypothesis.case,
+        hypothesis.reference.describe()
     );
     let spent = format!(
         "{} (GPU {}, language models {})",

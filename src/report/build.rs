@@ -201,6 +201,8 @@ fn claim(iteration: &IterationRecord) -> Claim {
         claim: hypothesis.claim.clone(),
         evidence: hypothesis.evidence.clone(),
         predicted: [hypothesis.predicted.lo, hypothesis.predicted.hi],
+        reference: hypothesis.reference.name(),
+        relative_to: hypothesis.reference.iteration(),
         actual: iteration.actual,
         verdict: iteration.score,
     }

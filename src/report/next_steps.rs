@@ -119,7 +119,8 @@ fn untried_families(input: &ReportInput<'_>) -> Option<String> {
 fn paying_parameters(iterations: &[IterationRecord]) -> Option<String> {
     let mut logs: BTreeMap<(&str, &str), Vec<f64>> = BTreeMap::new();
     for iteration in iterations {
-        let reference = iteration.hypothesis.relative_to.and_then(|id| iterations.iter().find(|other| other.id == id));
+        let reference =
+            iteration.hypothesis.reference.iteration().and_then(|id| iterations.iter().find(|other| other.id == id));
         let (Some(actual), Some(reference)) = (iteration.actual, reference) else { continue };
         if let Some(parameter) = only_change(&reference.params, &iteration.params)
             && reference.family == iteration.family

@@ -9,7 +9,7 @@ use super::evaluator::Evaluated;
 use super::event::Event;
 use super::pipeline::Compiled;
 use crate::domain::evaluation::{Evaluation, Outcome};
-use crate::domain::hypothesis::{Hypothesis, Score};
+use crate::domain::hypothesis::Score;
 use crate::domain::journal::{Begun, Concluded, Disqualified, Record};
 use crate::domain::origin::Purpose;
 use crate::domain::verdict::{Decision, Verdict, judge};
@@ -72,7 +72,7 @@ impl Session<'_> {
         disqualified: &[Disqualified],
     ) -> anyhow::Result<()> {
         let hypothesis = &begun.hypothesis;
-        let actual = self.actual_speedup(hypothesis, evaluation, decisions);
+        let actual = self.state.actual_speedup(hypothesis, evaluation, decisions);
         let cases = compiled.cases.as_deref().unwrap_or_default();
         let plans: Vec<_> = cases.iter().map(|request| (request.case.name.as_str(), &request.plan)).collect();
         let finish = Finish {
@@ -142,19 +142,6 @@ impl Session<'_> {
                 over_start: start_ns / timing.median_ns,
                 time_source: self.state.setup().device.time_source(),
             });
-        }
-    }
-
-    /// Returns the speed-up that scores a hypothesis: over the iteration that it names, else over the incumbent.
-    fn actual_speedup(&self, claim: &Hypothesis, evaluation: &Evaluation, decisions: &[Decision]) -> Option<f64> {
-        if evaluation.outcome != Outcome::Measured {
-            return None;
-        }
-        let measurement = evaluation.measurements.iter().find(|m| m.case == claim.case)?;
-        let reference = claim.relative_to.and_then(|iteration| self.state.history().iteration(iteration));
-        match reference.and_then(|finished| finished.time_ns(&claim.case)) {
-            Some(ns) => Some(ns / measurement.best_timing()?.median_ns),
-            None => decisions.iter().find(|decision| decision.case == claim.case)?.speedup,
         }
     }
 }

@@ -141,8 +141,9 @@ async fn insert(
     let iteration: IterationId = row.try_get("id")?;
     let hypothesis = &proposal.hypothesis;
     sqlx::query(
-        "INSERT INTO hypotheses (iteration_id, claim, evidence, case_name, predicted_lo, predicted_hi, relative_to)
-         VALUES (?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO hypotheses (iteration_id, claim, evidence, case_name, predicted_lo, predicted_hi, relative_to,
+                                 reference)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
     )
     .bind(iteration)
     .bind(text(&hypothesis.claim))
@@ -150,7 +151,8 @@ async fn insert(
     .bind(&hypothesis.case)
     .bind(hypothesis.predicted.lo)
     .bind(hypothesis.predicted.hi)
-    .bind(hypothesis.relative_to)
+    .bind(hypothesis.reference.iteration())
+    .bind(hypothesis.reference.name())
     .execute(&mut *connection)
     .await?;
     Ok(iteration)

@@ -6,7 +6,7 @@ use serde::Serialize;
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
-use super::columns::{correctness, count, json, name, optional_json, outcome, required, timing};
+use super::columns::{correctness, count, json, name, optional_json, outcome, reference, required, timing};
 use super::sessions::cost;
 use super::{ArtifactRecord, Store, StoreError};
 use crate::domain::comparison::Comparison;
@@ -101,8 +101,8 @@ impl Store {
             Of::Iteration(id) => (None, Some(id)),
         };
         let rows = sqlx::query(
-            "SELECT i.*, h.claim, h.evidence, h.case_name, h.predicted_lo, h.predicted_hi, h.relative_to, h.actual,
-                    h.score,
+            "SELECT i.*, h.claim, h.evidence, h.case_name, h.predicted_lo, h.predicted_hi, h.relative_to,
+                    h.reference, h.actual, h.score,
                     (SELECT TOTAL(seconds) FROM costs WHERE iteration_id = i.id AND kind = 'gpu') AS gpu_s,
                     (SELECT TOTAL(usd) FROM costs WHERE iteration_id = i.id AND kind = 'gpu') AS gpu_usd,
                     (SELECT TOTAL(usd) FROM costs WHERE iteration_id = i.id AND kind = 'llm') AS llm_usd
@@ -174,7 +174,7 @@ fn iteration_record(row: &SqliteRow) -> Result<IterationRecord, StoreError> {
             evidence: row.try_get("evidence")?,
             case: row.try_get("case_name")?,
             predicted: Interval { lo: row.try_get("predicted_lo")?, hi: row.try_get("predicted_hi")? },
-            relative_to: row.try_get("relative_to")?,
+            reference: reference(row)?,
         },
         actual: row.try_get("actual")?,
         score: name(row, "score")?,

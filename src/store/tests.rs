@@ -160,6 +160,7 @@ async fn a_session_is_told_from_start_to_end() {
           "lo": 1.1,
           "hi": 1.5
         },
+        "reference": "iteration",
         "relative_to": 1
       },
       "actual": 1.25,

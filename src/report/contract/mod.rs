@@ -165,9 +165,13 @@ pub struct Claim {
     pub claim: String,
     /// The evidence for it.
     pub evidence: String,
-    /// The predicted speed-up, low and high.
+    /// The predicted speed-up over the reference, low and high.
     pub predicted: [f64; 2],
-    /// The actual speed-up.
+    /// What the prediction is over: `initial_kernel`, `incumbent`, `baseline` or `iteration`.
+    pub reference: &'static str,
+    /// That iteration.
+    pub relative_to: Option<IterationId>,
+    /// The actual speed-up over the reference.
     pub actual: Option<f64>,
     /// `confirmed`, `exceeded`, `refuted`, `untested`; null if the iteration never ended.
     pub verdict: Option<Score>,
