@@ -268,9 +268,8 @@ impl<'a> Session<'a> {
                     phase.take_up();
                     self.hold_final(&case).await?;
                 }
-                Action::SkipFinal(case) => {
+                Action::SkipFinal(case, reason) => {
                     phase.take_up();
-                    let reason = "there is no time left for it, so the figures of its confirmation stand";
                     self.observer.event(&Event::NoFinal { case: &case, reason });
                 }
                 Action::Stop(status, reason) => return Ok((status, reason)),

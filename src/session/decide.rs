@@ -78,8 +78,8 @@ pub(super) enum Action {
     EndSearch(&'static str),
     /// Hold the final comparison of a case.
     Final(CaseName),
-    /// Skip the final comparison of a case, for want of time.
-    SkipFinal(CaseName),
+    /// Skip the final comparison of a case, for want of time or money, with the reason.
+    SkipFinal(CaseName, &'static str),
     /// End the session.
     Stop(Status, &'static str),
 }
@@ -105,7 +105,7 @@ fn search(state: &SessionState, moment: &Moment) -> Action {
     let options = &state.setup().options;
     let (time, under_way) = (&moment.time, moment.under_way);
     let finals_time = state.finals_time();
-    let kept = Reserve { time: finals_time, ..Reserve::default() };
+    let kept = Reserve { time: finals_time, device_time: state.finals_device_time(), iterations: 0 };
     if let Some(stop) = state.meter().exhausted(&options.budget, time, &kept) {
         return Action::EndSearch(stop.reason());
     }
@@ -125,10 +125,25 @@ fn search(state: &SessionState, moment: &Moment) -> Action {
 
 fn settle(state: &SessionState, next: Option<&(Need, CaseName)>, reason: &'static str, time: &Time) -> Action {
     let Some((need, case)) = next else { return Action::Stop(Status::Finished, reason) };
-    let until = state.meter().elapsed(time) + state.final_time(case);
-    match *need != Need::Settle && until > state.setup().options.budget.wall {
-        true => Action::SkipFinal(case.clone()),
-        false => Action::Final(case.clone()),
+    match skipped(state, *need, state.final_time(case), time) {
+        Some(reason) => Action::SkipFinal(case.clone(), reason),
+        None => Action::Final(case.clone()),
+    }
+}
+
+/// Returns why a final that takes so long is skipped. None if it is held.
+fn skipped(state: &SessionState, need: Need, takes: Duration, time: &Time) -> Option<&'static str> {
+    let (meter, budget) = (state.meter(), &state.setup().options.budget);
+    let is_affordable = meter.affords(budget, time, takes);
+    let is_late = meter.elapsed(time) + takes > budget.wall;
+    match need {
+        Need::Settle if !is_affordable => {
+            Some("--max-cost leaves no money for it, so its fastest variant stays unconfirmed")
+        }
+        Need::Settle => None,
+        _ if !is_affordable => Some("--max-cost leaves no money for it, so the figures of its confirmation stand"),
+        _ if is_late => Some("there is no time left for it, so the figures of its confirmation stand"),
+        _ => None,
     }
 }
 
@@ -168,6 +183,7 @@ fn is_pressed(state: &SessionState, time: &Time, finals_time: Duration) -> bool 
         state.cases().filter_map(|(_, case)| Some(&case.best_candidate.as_ref()?.hash)).collect();
     let needed = state.meter().confirmation_time().saturating_mul(candidates.len() as u32);
     let variants = candidates.iter().collect::<HashSet<_>>().len() as u64;
-    let reserve = Reserve { time: finals_time + needed, device_time: needed, iterations: variants };
+    let device_time = needed.saturating_add(state.finals_device_time());
+    let reserve = Reserve { time: finals_time + needed, device_time, iterations: variants };
     variants > 0 && state.meter().exhausted(&state.setup().options.budget, time, &reserve).is_some()
 }
