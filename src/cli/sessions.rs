@@ -2,8 +2,9 @@
 
 use std::io::Write;
 
+use super::alive::Killed;
 use super::table::{Table, figure};
-use crate::domain::record::SessionSummary;
+use crate::domain::record::{SessionSummary, Status};
 use crate::report::format;
 use crate::store::Store;
 
@@ -16,8 +17,9 @@ pub struct Args {
 }
 
 /// Lists the sessions.
-pub async fn run(args: &Args, store: &Store, out: &mut impl Write) -> anyhow::Result<()> {
-    let sessions = store.sessions().await?;
+pub(super) async fn run(args: &Args, store: &Store, killed: &Killed, out: &mut impl Write) -> anyhow::Result<()> {
+    let mut sessions = store.sessions().await?;
+    sessions.iter_mut().for_each(|session| killed.mark(session));
     if args.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&sessions)?)?;
         return Ok(());
@@ -63,12 +65,16 @@ pub async fn run(args: &Args, store: &Store, out: &mut impl Write) -> anyhow::Re
     Ok(())
 }
 
-/// Returns a session's status, and how often it was resumed.
+/// Returns a session's status, how often it was resumed, and how to continue it if it was killed.
 fn status(session: &SessionSummary) -> String {
-    match session.resumptions {
-        0 => session.status.name().to_owned(),
-        resumptions => format!("{}, resumed {resumptions}x", session.status.name()),
+    let mut status = session.status.name().to_owned();
+    if session.resumptions > 0 {
+        status.push_str(&format!(", resumed {}x", session.resumptions));
     }
+    if session.status == Status::Killed {
+        status.push_str(&format!(" (optloop resume {})", session.id));
+    }
+    status
 }
 
 #[cfg(test)]
@@ -77,13 +83,12 @@ mod tests {
 
     use super::*;
     use crate::domain::cost::Spent;
-    use crate::domain::record::Status;
     use crate::domain::verdict::Verdict;
     use crate::store::testing::Scene;
 
     async fn printed(scene: &Scene, json: bool) -> String {
         let mut out = Vec::new();
-        run(&Args { json }, &scene.store, &mut out).await.unwrap();
+        run(&Args { json }, &scene.store, &Killed::default(), &mut out).await.unwrap();
         let mut text = String::from_utf8(out).unwrap();
         for session in scene.store.sessions().await.unwrap() {
             text = text.replace(&session.started_at, "2026-11-20T10:00:00.000Z");

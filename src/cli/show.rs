@@ -6,6 +6,7 @@ use serde_json::Value;
 use similar::TextDiff;
 
 use super::comparisons;
+use super::alive::Killed;
 use super::table::{Table, figure};
 use crate::domain::ids::IterationId;
 use crate::domain::record::IterationRecord;
@@ -26,8 +27,9 @@ pub struct Args {
 }
 
 /// Shows an iteration.
-pub async fn run(args: &Args, store: &Store, out: &mut impl Write) -> anyhow::Result<()> {
-    let detail = store.iteration(args.iteration).await?;
+pub(super) async fn run(args: &Args, store: &Store, killed: &Killed, out: &mut impl Write) -> anyhow::Result<()> {
+    let mut detail = store.iteration(args.iteration).await?;
+    killed.mark(&mut detail.session);
     if args.json {
         let mut json = serde_json::to_value(&detail)?;
         hide_intervals(&mut json);
@@ -241,7 +243,7 @@ mod tests {
 
     async fn printed(scene: &Scene, iteration: IterationId, json: bool) -> String {
         let mut out = Vec::new();
-        run(&Args { iteration, json }, &scene.store, &mut out).await.unwrap();
+        run(&Args { iteration, json }, &scene.store, &Killed::default(), &mut out).await.unwrap();
         String::from_utf8(out).unwrap()
     }
 

@@ -40,8 +40,11 @@ pub struct Environment {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// Has not ended. If it has no process, optloop died.
+    /// Has not ended.
     Running,
+    /// Has not ended, and has no process any more. The store cannot tell, so it has no such status: see
+    /// [`SessionSummary::mark_killed`].
+    Killed,
     /// Its budget was used up.
     Finished,
     /// Stopped by a person; it can be resumed.
@@ -55,6 +58,7 @@ impl Status {
     pub fn name(self) -> &'static str {
         match self {
             Self::Running => "running",
+            Self::Killed => "killed",
             Self::Finished => "finished",
             Self::Interrupted => "interrupted",
             Self::Failed => "failed",
@@ -207,6 +211,14 @@ pub struct SessionSummary {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SessionRecord {
     /// The session.
+impl SessionSummary {
+    /// Marks a session that has not ended and has no process.
+    pub fn mark_killed(&mut self) {
+        self.status = Status::Killed;
+        self.stop_reason = Some(format!("its process is gone: `optloop resume {}` continues it", self.id));
+    }
+}
+
     pub session: SessionSummary,
     /// The machine and the software.
     pub environment: Environment,

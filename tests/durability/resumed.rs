@@ -136,6 +136,35 @@ fn a_clock_that_jumps_confuses_nobody() {
     }
 }
 
+/// Only the lock that ends with its process tells the two apart.
+#[test]
+fn a_killed_session_is_told_from_one_that_runs_and_says_how_to_go_on() {
+    let sandbox = Sandbox::new();
+    let status = |sandbox: &Sandbox| -> (String, String) {
+        let sessions: Value = serde_json::from_str(&sandbox.succeeds(&["sessions", "--json"])).unwrap();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        (text(&sessions[0]["status"]), text(&sandbox.report()["session"]["status"]))
+    };
+    let both = |name: &str| (name.to_owned(), name.to_owned());
+    // More configurations than the test lasts.
+    let many = format!("values = [0, {}]", (100..2000).map(|n| n.to_string()).collect::<Vec<_>>().join(", "));
+    sandbox.replace("templates/kernels/toy/family.toml", "values = [0]", &many);
+    let session =
+        Running::start(&sandbox, &["start", "--device", "fake", "--workload", "small", "--budget", "10m", "--json"]);
+    session.wait_for("iteration");
+    assert_eq!(status(&sandbox), both("running"));
+    session.kill();
+    assert_eq!(status(&sandbox), both("killed"));
+    assert!(sandbox.succeeds(&["sessions"]).contains("killed (optloop resume 1)"));
+    let report = sandbox.succeeds(&["report"]);
+    assert!(report.contains("**Status**: killed, its process is gone: `optloop resume 1` continues it"), "{report}");
+    let shown: Value = serde_json::from_str(&sandbox.succeeds(&["show", "1", "--json"])).unwrap();
+    assert_eq!(shown["session"]["status"], "killed");
+    let (code, _, said) = Running::start(&sandbox, &["resume", "--budget", "1ms", "--json"]).end();
+    assert!(code.success(), "{said}");
+    assert_eq!(status(&sandbox), both("finished"));
+}
+
 /// One of the two configurations hangs. A user who kills the session meanwhile may not know why the machine stood
 /// still.
 #[test]
