@@ -125,7 +125,10 @@ fn known_winner(
         reference: Reference::InitialKernel,
     };
     let purpose = if known.here { Purpose::Remeasurement } else { Purpose::Screening };
-    let origin = Origin::CommittedWinner { device: known.device.clone() };
+    // One source may have won several cases. It is proposed once for all of them.
+    let same = context.known.iter().filter(|other| other.is(&known.family, &known.params));
+    let cases = same.map(|other| other.case.clone()).collect();
+    let origin = Origin::CommittedWinner { device: known.device.clone(), cases };
     let suggestion = context.suggestion(family, known.params.clone(), case, hypothesis, origin, None)?;
     suggestions.push_back((Suggestion { purpose, ..suggestion }, configuration));
     Ok(())

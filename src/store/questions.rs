@@ -130,7 +130,10 @@ impl Store {
         verdicts: Verdicts,
     ) -> Result<HashMap<IterationId, Vec<CaseRecord>>, StoreError> {
         let rows = sqlx::query(
-            "SELECT m.*, c.commit_id,
+            "SELECT m.*, c.commit_id, COALESCE(c.earlier, 0) AS earlier,
+                    (SELECT MIN(by.session_id) FROM commits made JOIN iterations by ON by.id = made.iteration_id
+                     WHERE made.commit_id = c.commit_id AND made.case_name = c.case_name AND made.earlier = 0
+                       AND by.session_id < i.session_id AND c.earlier) AS found_in,
                     COALESCE((SELECT 'rejected' FROM disqualifications d
                               WHERE d.iteration_id = m.iteration_id AND d.case_name = m.case_name), m.verdict) AS stands
              FROM measurements m JOIN iterations i ON i.id = m.iteration_id
@@ -198,5 +201,7 @@ fn case_record(row: &SqliteRow, comparison: Option<Comparison>, verdicts: Verdic
         verdict: name(row, verdicts.column())?,
         speedup: row.try_get("speedup")?,
         commit: row.try_get("commit_id")?,
+        is_earlier: row.try_get("earlier")?,
+        found_in: row.try_get("found_in")?,
     })
 }

@@ -56,6 +56,7 @@ fn session(id: SessionId, wins: u64, spent: Spent) -> SessionSummary {
         unfinished: 0,
         wins,
         best_speedup: (wins > 0).then_some(1.6),
+        best_speedup_ci: None,
         cost: spent,
     }
 }
@@ -115,6 +116,8 @@ fn found(case: &str, us: f64, verdict: Verdict, speedup: Option<f64>, commit: Op
         verdict: Some(verdict),
         speedup,
         commit: commit.map(str::to_owned),
+        is_earlier: false,
+        found_in: None,
     }
 }
 
