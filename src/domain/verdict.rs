@@ -133,6 +133,15 @@ pub fn judge(incumbents: &Incumbents, evaluation: &Evaluation, policy: &Policy) 
         .collect()
 }
 
+/// Decides whether a near tie that has challenged the incumbent in a final takes its place. Being faster beyond the noise
+/// is enough: both are as good as committed, so no speed-up is too small.
+pub fn judge_final(comparison: &Comparison, policy: &Policy) -> Verdict {
+    match comparison.below_floor() {
+        true => Verdict::Rejected,
+        false => of_comparison(comparison, &Policy { min_speedup: 1.0, ..*policy }).0,
+    }
+}
+
 /// Decides by the ratio over the incumbent. A comparison that ended early has no ratio and decides nothing.
 fn of_comparison(comparison: &Comparison, policy: &Policy) -> (Verdict, Option<f64>) {
     let Some((incumbent, ratio)) = comparison.against(Role::Incumbent) else { return (Verdict::Tied, None) };
@@ -257,6 +266,19 @@ mod tests {
         assert_eq!(verdict(None, &evaluation), Verdict::Rejected);
         evaluation.measurements[0].comparison.as_mut().unwrap().floor_ns = Some(90.0);
         assert_eq!(verdict(Some(200.0), &evaluation), Verdict::Improved);
+    }
+
+    #[test]
+    fn a_final_is_won_beyond_the_noise_by_any_speed_up_above_the_floor() {
+        let judged = |challenger_ns: f64, noise: f64, floor_ns: Option<f64>| {
+            let mut comparison = in_comparison(challenger_ns, 1000.0, noise).measurements[0].comparison.take().unwrap();
+            comparison.floor_ns = floor_ns;
+            judge_final(&comparison, &POLICY)
+        };
+        assert_eq!(judged(995.0, 0.0, None), Verdict::Improved, "too little for a commit, enough to be the better one");
+        assert_eq!(judged(995.0, 0.02, None), Verdict::Tied);
+        assert_eq!(judged(1005.0, 0.0, None), Verdict::Regressed);
+        assert_eq!(judged(995.0, 0.0, Some(1100.0)), Verdict::Rejected);
     }
 
     #[test]
