@@ -207,7 +207,7 @@ impl<'a> Session<'a> {
             state: SessionState::new(Arc::new(setup)),
             nvrtc: compiler.nvrtc_version().to_owned(),
             pipeline: Pipeline::new(proposer, compiler.clone()),
-            evaluator: Evaluator::new(worker, parts.monitor),
+            evaluator: Evaluator::new(worker, parts.monitor, store.clone()),
             shelf: Shelf::new(compiler, store.clone()),
             committer: Committer::new(parts.repo),
             baseline_program: parts.baseline,

@@ -97,7 +97,8 @@ impl Session<'_> {
         self.store.finish(begun.iteration, &finish).await.context("Failed to record an iteration")
     }
 
-    /// Disqualifies variants on the cases where they failed on inputs that were new to them.
+    /// Disqualifies variants on the cases where they failed on inputs that were new to them. What a comparison has
+    /// recorded already stays as it is.
     pub(super) async fn disqualify(&mut self, disqualified: &[Disqualified]) -> anyhow::Result<()> {
         for out in disqualified {
             self.store.disqualify(out).await.context("Failed to record a disqualification")?;

@@ -231,6 +231,32 @@ fn what_is_disqualified_does_not_come_back_through_its_screening_run() {
     }
 }
 
+/// The incumbent fails in a comparison and alone, and the comparison goes on without it. The process dies meanwhile.
+#[test]
+fn what_a_comparison_has_disqualified_is_on_record_before_the_comparison_ends() {
+    let sandbox = Sandbox::new();
+    let (faults, told) = (sandbox.path(".optloop-faults"), sandbox.path("told"));
+    // The challenger enters first and passes the acceptance checks.
+    let script = ["enter pass", "enter die", "accept pass", "accept die", &format!("enter hang {}", told.display())];
+    std::fs::write(&faults, script.join("\n")).unwrap();
+    let mut command = sandbox.command(&[&START[..], &["--case", "s128"]].concat());
+    command.env("OPTLOOP_FAKE_FAULTS", &faults);
+    let session = Running::spawn(command);
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while !told.exists() {
+        assert!(std::time::Instant::now() < deadline, "{}", std::fs::read_to_string(&faults).unwrap());
+        session.listen(std::time::Duration::from_millis(50));
+    }
+    session.kill();
+    no_orphans(&sandbox);
+    let out = Record::of(&sandbox).ask("SELECT iteration_id || ' ' || case_name FROM disqualifications");
+    assert_eq!(out, ["1 s128"]);
+    let (status, events, said) = Running::start(&sandbox, &["resume", "--json"]).end();
+    assert!(status.success(), "{said}");
+    let last = events.iter().rfind(|event| event["event"] == "final").unwrap();
+    assert_ne!(last["iteration"], 1, "{last}");
+}
+
 /// A confirmed winner is settled. An unconfirmed one gets its final, however late it is.
 #[test]
 fn with_no_time_left_a_resumption_holds_the_finals_without_which_nothing_is_settled() {
