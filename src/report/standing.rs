@@ -82,7 +82,8 @@ pub(super) fn is_win(iteration: &IterationRecord, case: &str, iterations: &[Iter
         other.measurements.iter().any(|found| found.case == case && found.verdict == Some(Verdict::Improved))
     };
     let beaten = || iterations.iter().filter(remeasured).any(|later| later.id > iteration.id && improved(later));
-    !remeasured(&iteration) && !(iteration.purpose == Purpose::Remeasurement && beaten())
+    let on_the_way = iteration.purpose == Purpose::Remeasurement && beaten();
+    !remeasured(&iteration) && !on_the_way
 }
 
 /// Returns the figures of a case. None without a correct variant.
