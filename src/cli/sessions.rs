@@ -83,8 +83,11 @@ mod tests {
 
     use super::*;
     use crate::domain::cost::Spent;
-    use crate::domain::verdict::Verdict;
-    use crate::store::testing::Scene;
+    use crate::domain::origin::{Origin, Purpose};
+    use crate::domain::proposal::Proposal;
+    use crate::domain::verdict::{Decision, Verdict};
+    use crate::report::{ReportInput, build};
+    use crate::store::testing::{Scene, evaluation, finish, proposal};
 
     async fn printed(scene: &Scene, json: bool) -> String {
         let mut out = Vec::new();
@@ -94,6 +97,58 @@ mod tests {
             text = text.replace(&session.started_at, "2026-11-20T10:00:00.000Z");
         }
         text
+    }
+
+    /// The list and the report count wins in two places, by one rule.
+    #[tokio::test]
+    async fn what_a_session_began_with_is_no_win_in_the_list_or_in_the_report() {
+        use Purpose::{Remeasurement, Screening};
+        use Verdict::{Improved, Tied};
+        let won = |case: &str| Origin::CommittedWinner {
+            device: "NVIDIA L4".to_owned(),
+            cases: if case.is_empty() { Vec::new() } else { vec![case.into()] },
+        };
+        let (own, other, old) = (won("b1h1s128"), won("another"), won(""));
+        // Each session begins with 100 us. Then come purpose, origin, time and verdict.
+        let sessions = [
+            (vec![(Screening, Origin::Random, 80.0, Improved)], 1, "1.25"),
+            (vec![(Remeasurement, own.clone(), 50.0, Improved)], 0, "-"),
+            (vec![(Remeasurement, old, 50.0, Improved)], 0, "-"),
+            (vec![(Screening, own.clone(), 50.0, Improved)], 0, "-"),
+            // It counts from the committed winner, not from the start.
+            (
+                vec![(Remeasurement, own.clone(), 50.0, Improved), (Screening, Origin::Random, 40.0, Improved)],
+                1,
+                "1.25",
+            ),
+            // Another case's winner is on the way to the case's own, unless that one is no faster.
+            (
+                vec![(Remeasurement, other.clone(), 80.0, Improved), (Remeasurement, own.clone(), 50.0, Improved)],
+                0,
+                "-",
+            ),
+            (vec![(Remeasurement, other, 50.0, Improved), (Remeasurement, own, 80.0, Tied)], 1, "2.00"),
+        ];
+        let scene = Scene::new().await;
+        for (number, (iterations, wins, best)) in sessions.into_iter().enumerate() {
+            let session = scene.session().await;
+            // Screening adds 1024 ns.
+            scene.measured(session, 64, None, 98_976.0, Verdict::Start).await;
+            for (block, (purpose, origin, us, verdict)) in iterations.into_iter().enumerate() {
+                let proposal = Proposal { purpose, origin, ..proposal(128 + block as i64, None) };
+                let iteration = scene.store.begin(session, &proposal).await.unwrap();
+                let mut found = evaluation(us * 1000.0, true);
+                found.measurements[0].screening = found.measurements[0].confirmation.clone();
+                let decisions = [Decision { case: "b1h1s128".into(), verdict, speedup: None }];
+                scene.store.finish(iteration, &finish(&found, &decisions)).await.unwrap();
+            }
+            let record = scene.store.session_record(session).await.unwrap();
+            let shown = figure(record.session.best_speedup, |best| format!("{best:.2}"));
+            assert_eq!((record.session.wins, shown.as_str()), (wins, best), "session {number}");
+            let report = build(&ReportInput { record: &record, facts: &[], families: &[], findings: &[] });
+            let improved = report.wins.iter().filter(|win| win.verdict == Improved).count();
+            assert_eq!(improved as u64, wins, "session {number}");
+        }
     }
 
     #[tokio::test]
