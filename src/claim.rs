@@ -3,6 +3,7 @@
 use std::fs::{self, File, TryLockError};
 use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 #[cfg(unix)]
@@ -14,6 +15,10 @@ use time::format_description::well_known::Rfc3339;
 use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::domain::ids::SessionId;
 use crate::runner::toolchain::cache_dir;
+
+/// Tries for a lock, which take 50 ms together.
+const LOCK_TRIES: u32 = 6;
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 /// The process that holds a lock, as its lock file says.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -64,14 +69,10 @@ impl Claims {
 
     /// Claims a store. A session of another project may be writing to it.
     pub fn store(&mut self, path: &Path) -> anyhow::Result<()> {
-        // The file itself, with links resolved.
         let folder = path.parent().map_or_else(|| path.to_owned(), Path::to_owned);
         fs::create_dir_all(&folder).with_context(|| format!("Failed to create {}", folder.display()))?;
-        let beside = || Ok::<_, std::io::Error>(folder.canonicalize()?.join(path.file_name().unwrap_or_default()));
-        let file = path.canonicalize().or_else(|_| beside());
-        let mut lock = file.with_context(|| format!("Failed to find {}", path.display()))?.into_os_string();
-        lock.push(".lock");
-        let store = self.take(&format!("the store {}", path.display()), Path::new(&lock))?;
+        let lock = lock_of_store(path).with_context(|| format!("Failed to find {}", path.display()))?;
+        let store = self.take(&format!("the store {}", path.display()), &lock)?;
         self.held.push(store);
         Ok(())
     }
@@ -114,7 +115,7 @@ impl Claims {
         if !file.metadata().is_ok_and(|found| found.is_file()) {
             bail!("{} is no plain file: remove it", path.display());
         }
-        match file.try_lock() {
+        match lock(&file) {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => bail!("{what} is taken by {}: wait for it, or end it", told(&mut file)),
             Err(TryLockError::Error(error)) => {
@@ -124,6 +125,53 @@ impl Claims {
         self.holder.sign(&mut file).with_context(|| format!("Failed to write {}", path.display()))?;
         Ok(file)
     }
+}
+
+/// The process that writes to a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Writer {
+    /// There is none.
+    None,
+    /// A process that runs this session.
+    Session(SessionId),
+    /// A process that does not say what it runs, or one that this user may not see.
+    Unknown,
+}
+
+/// Returns the process that writes to a store. Nothing is written, and no process is kept from claiming the store.
+pub fn writer(store: &Path) -> Writer {
+    let opened = lock_of_store(store).and_then(File::open);
+    let mut file = match opened {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Writer::None,
+        Err(_) => return Writer::Unknown,
+    };
+    // Shared, so that any number of readers may look. Dropping the file gives it back.
+    match file.try_lock_shared() {
+        Ok(()) => Writer::None,
+        Err(_) => holder(&mut file).and_then(|holder| holder.session).map_or(Writer::Unknown, Writer::Session),
+    }
+}
+
+/// Returns the path of a store's lock: beside the file itself, with links resolved.
+fn lock_of_store(path: &Path) -> std::io::Result<PathBuf> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let beside = || Ok(folder.canonicalize()?.join(path.file_name().unwrap_or_default()));
+    let file: std::io::Result<PathBuf> = path.canonicalize().or_else(|_| beside());
+    let mut lock = file?.into_os_string();
+    lock.push(".lock");
+    Ok(lock.into())
+}
+
+/// Locks a file. A reader that looks whether the file is locked has it for a moment.
+fn lock(file: &File) -> Result<(), TryLockError> {
+    for _ in 1..LOCK_TRIES {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
+            locked => return locked,
+        }
+    }
+    file.try_lock()
 }
 
 impl Holder {
@@ -138,9 +186,13 @@ impl Holder {
 
 /// Returns a sentence about the process that holds a lock.
 fn told(file: &mut File) -> String {
+    holder(file).map_or_else(|| "another optloop".to_owned(), |holder| holder.to_string())
+}
+
+fn holder(file: &mut File) -> Option<Holder> {
     let mut text = String::new();
-    let holder = file.read_to_string(&mut text).ok().and_then(|_| serde_json::from_str::<Holder>(&text).ok());
-    holder.map_or_else(|| "another optloop".to_owned(), |holder| holder.to_string())
+    file.read_to_string(&mut text).ok()?;
+    serde_json::from_str(&text).ok()
 }
 
 #[cfg(test)]
@@ -168,6 +220,22 @@ mod tests {
         // The file is still there, signed by a process that has ended.
         assert!(folder.path().join(".optloop/session.lock").is_file());
         second().unwrap();
+    }
+
+    #[test]
+    fn a_reader_sees_which_session_writes_to_a_store_and_takes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = folder.path().join("optloop.db");
+        assert_eq!(writer(&store), Writer::None, "there is no lock file");
+        let mut claims = Claims::project(folder.path(), "start").unwrap();
+        claims.store(&store).unwrap();
+        assert_eq!(writer(&store), Writer::Unknown, "its session has no number yet");
+        claims.note_session(SessionId(3));
+        assert_eq!([writer(&store), writer(&store)], [Writer::Session(SessionId(3)); 2]);
+        drop(claims);
+        // The file still names the session.
+        assert_eq!(writer(&store), Writer::None);
+        Claims::project(folder.path(), "start").unwrap().store(&store).unwrap();
     }
 
     #[cfg(unix)]

@@ -19,6 +19,7 @@ mod meter;
 mod pipeline;
 mod record;
 mod resume;
+mod score;
 mod settle;
 mod setup;
 mod shelf;
@@ -224,7 +225,7 @@ impl<'a> Session<'a> {
             state: SessionState::new(Arc::new(setup)),
             nvrtc: compiler.nvrtc_version().to_owned(),
             pipeline: Pipeline::new(proposer, renderer, compiler.clone()),
-            evaluator: Evaluator::new(worker, parts.monitor),
+            evaluator: Evaluator::new(worker, parts.monitor, store.clone()),
             shelf: Shelf::new(compiler, store.clone()),
             committer: Committer::new(parts.repo),
             baseline_program: parts.baseline,
@@ -306,9 +307,8 @@ impl<'a> Session<'a> {
                     phase.take_up(true);
                     self.hold_final(&case).await?;
                 }
-                Action::SkipFinal(case) => {
+                Action::SkipFinal(case, reason) => {
                     phase.take_up(false);
-                    let reason = "there is no time left for it (--budget), so the figures that it has stand";
                     self.observer.event(&Event::NoFinal { case: &case, reason });
                 }
                 Action::Stop(status, reason) => return Ok((status, reason)),

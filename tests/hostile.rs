@@ -97,6 +97,7 @@ fn nothing_is_run_through_a_shell() {
         "dims = {",
         "baseline = [\"echo; touch ran\", \"$(touch ran)\", \"`touch ran`\"]\ndims = {",
     );
+    sandbox.write("config.toml", "[baseline]\nwrite = ['.']\n");
     let output = sandbox.session("1", &["--trust"]);
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{said}");

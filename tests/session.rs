@@ -53,6 +53,30 @@ fn a_session_improves_the_initial_kernel_commits_the_winners_and_reports() {
     assert!(sandbox.path(".optloop/reports/session-1.json").is_file());
 }
 
+/// What people read with an interval, programs read with an interval.
+#[test]
+fn the_json_of_every_verb_has_the_intervals_that_the_text_has() {
+    let sandbox = Sandbox::new();
+    assert!(sandbox.session("30", &["--case", "s128"]).status.success());
+    let json = |words: &[&str]| -> Value { serde_json::from_str(&sandbox.succeeds(words)).unwrap() };
+    let rows = json(&["history", "--verdict", "improved", "--json"]);
+    let won = &rows[0];
+    let around = |value: &Value, ends: &Value| {
+        let (lo, hi) = (ends[0].as_f64().unwrap(), ends[1].as_f64().unwrap());
+        assert!((lo..=hi).contains(&value.as_f64().unwrap()), "{value} in {ends}");
+    };
+    around(&won["best_ns"], &won["best_ci_ns"]);
+    around(&won["speedup"], &won["speedup_ci"]);
+    assert!(won["noise"].as_f64() > Some(0.0), "{won}");
+    let shown = json(&["show", &won["iteration"].to_string(), "--json"]);
+    let time = shown["times"].as_array().unwrap().iter().find(|time| time["case"] == "s128").unwrap();
+    around(&time["median_us"], &time["ci_us"]);
+    around(&time["speedup"], &time["speedup_ci"]);
+    assert!(time["noise"].as_f64() > Some(0.0), "{time}");
+    let sessions = json(&["sessions", "--json"]);
+    around(&sessions[0]["best_speedup"], &sessions[0]["best_speedup_ci"]);
+}
+
 /// A project of one case whose baseline program reports the fake device's name. With one key, attention is a copy of
 /// the values, which a shell can compute.
 fn with_baseline(fault: &str) -> Sandbox {

@@ -1,6 +1,7 @@
 //! Nothing that a project chooses runs before the user has agreed to it.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use crate::common::{Sandbox, WORKLOAD};
 
@@ -9,15 +10,23 @@ const START: [&str; 7] = ["start", "--device", "fake", "--workload", "small", "-
 /// A project whose baseline leaves a trace when it runs.
 fn with_baseline(baseline: &str) -> Sandbox {
     let sandbox = Sandbox::new();
-    sandbox.write("evil.sh", "echo it ran >ran\n");
+    // A baseline may write to devices, whatever else it may not write.
+    sandbox.write("evil.sh", "echo it ran >\"$(cat trace)\"\n");
+    sandbox.write("trace", &trace(&sandbox).display().to_string());
     let workload = WORKLOAD.replace("dtype =", &format!("baseline = {baseline}\ndtype ="));
     sandbox.write("kernels/workloads/small.toml", &workload);
     sandbox
 }
 
+/// Returns where the project's baseline leaves a trace.
+fn trace(sandbox: &Sandbox) -> PathBuf {
+    let folder = sandbox.path(".").canonicalize().unwrap();
+    Path::new("/dev/shm").join(format!("optloop{}", folder.file_name().unwrap().display()))
+}
+
 /// Returns whether the trace was left since the last question.
 fn ran(sandbox: &Sandbox) -> bool {
-    fs::remove_file(sandbox.path("ran")).is_ok()
+    fs::remove_file(trace(sandbox)).is_ok()
 }
 
 /// Runs a verb that succeeds, and returns its messages.
@@ -86,7 +95,7 @@ fn what_optloop_ships_runs_unasked_and_imports_nothing_of_the_project() {
     for file in ["torch_sdpa.py", "graph_timing.py"] {
         sandbox.write(&format!("kernels/baselines/{file}"), &fs::read_to_string(baselines.join(file)).unwrap());
     }
-    let trace = format!("open({:?}, 'w')\n", sandbox.path("ran"));
+    let trace = format!("open({:?}, 'w')\n", trace(&sandbox));
     for module in ["contextlib", "torch", "json", "pip", "zipfile", "site"] {
         sandbox.write(&format!("kernels/baselines/{module}.py"), &trace);
         sandbox.write(&format!("{module}.py"), &trace);
@@ -118,7 +127,7 @@ fn an_interpreter_of_the_project_needs_trust_whoever_calls_it() {
     let sandbox = with_baseline("'mine.py'");
     sandbox.write("kernels/baselines/mine.py", "");
     let python = sandbox.path("python");
-    fs::write(&python, format!("#!/bin/sh\necho it ran >{}\n", sandbox.path("ran").display())).unwrap();
+    fs::write(&python, format!("#!/bin/sh\necho it ran >{}\n", trace(&sandbox).display())).unwrap();
     fs::set_permissions(&python, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     sandbox.write("config.toml", "[baseline]\npython = './python'\n");
     insta::assert_snapshot!(sandbox.fails(&START), @"2 error: this project chooses what you have not trusted: the interpreter `./python` (baseline.python in config.toml), and the baseline of workload `small`, `./python kernels/baselines/mine.py`; `optloop trust` shows it and asks, `--trust` trusts it");
@@ -137,12 +146,12 @@ fn an_interpreter_of_the_project_needs_trust_whoever_calls_it() {
 #[test]
 fn a_variable_of_the_environment_reaches_a_baseline_when_the_user_agrees() {
     let sandbox = with_baseline("['sh', 'evil.sh']");
-    sandbox.write("evil.sh", "echo \"$HF_HOME, $OTHER\" >ran\n");
+    sandbox.write("evil.sh", "echo \"$HF_HOME, $OTHER\" >\"$(cat trace)\"\n");
     sandbox.write("config.toml", "[baseline]\nenv = ['HF_HOME']\n");
     let start = || {
         let mut start = sandbox.command(&START);
         assert!(start.env("HF_HOME", "/home").env("OTHER", "mine").status().unwrap().success());
-        fs::read_to_string(sandbox.path("ran")).unwrap()
+        fs::read_to_string(trace(&sandbox)).unwrap()
     };
     insta::assert_snapshot!(sandbox.fails(&START), @"2 error: this project chooses what you have not trusted: your variables HF_HOME for baselines (baseline.env in config.toml), and the baseline of workload `small`, `sh evil.sh`; `optloop trust` shows it and asks, `--trust` trusts it");
     sandbox.trust();

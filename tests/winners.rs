@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::process::Output;
 
-use crate::common::{FAKE_WINNERS, Sandbox};
+use crate::common::{self, FAKE_WINNERS, Sandbox};
 use serde_json::Value;
 
 /// Folder of the second device's winners.
@@ -118,4 +118,148 @@ fn winners_of_version_0_1_0_are_measured_first_and_stay() {
         assert_eq!(sandbox.git(&["rev-parse", "HEAD"]), head);
         assert!(sandbox.report()["cases"][0]["commit"].is_string());
     }
+}
+
+/// Runs a session and returns its events.
+fn events(sandbox: &Sandbox, name: &str, iterations: &str, more: &[&str]) -> Vec<Value> {
+    let start =
+        ["start", "--device", "fake", "--workload", "small", "--seed", "2", "--iterations", iterations, "--json"];
+    let mut command = sandbox.command(&[&start, more].concat());
+    if !name.is_empty() {
+        command.env("OPTLOOP_FAKE_NAME", name);
+    }
+    let output = command.output().unwrap();
+    succeeded(&output);
+    String::from_utf8(output.stdout).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn list<'a>(report: &'a Value, field: &str) -> &'a [Value] {
+    report[field].as_array().unwrap_or_else(|| panic!("{field} of {report}"))
+}
+
+/// A session that begins with winners has found none of them, however much faster they are than the start.
+#[test]
+fn winners_that_are_measured_again_are_no_wins_of_the_session() {
+    let sandbox = Sandbox::new();
+    succeeded(&sandbox.session("40", &[]));
+    let first = sandbox.report();
+    assert!(list(&first, "wins").iter().any(|win| win["verdict"] == "improved"));
+    // HEAD has no winner of its own.
+    sandbox.git(&["commit", "--quiet", "--allow-empty", "--message", "something else"]);
+    let head = sandbox.git(&["rev-parse", "HEAD"]);
+
+    // The two default configurations, and the winners.
+    let events = events(&sandbox, "", "5", &[]);
+    let told = |kind: &str| events.iter().filter(|event| event["event"] == kind).count();
+    let report = sandbox.report();
+    let again = list(&report, "remeasured");
+    assert!(again.len() >= 2, "{report}");
+    assert_eq!(told("remeasured"), again.len());
+    let wins = list(&report, "wins").iter().filter(|win| win["verdict"] == "improved").count();
+    assert_eq!((wins, told("improved")), (0, 0), "{report}");
+    assert!(events.iter().filter(|event| event["event"] == "iteration").all(|event| event["wins"] == 0));
+    let sessions: Value = serde_json::from_str(&sandbox.succeeds(&["sessions", "--json"])).unwrap();
+    assert_eq!((&sessions[1]["wins"], &sessions[1]["best_speedup"]), (&0.into(), &Value::Null));
+    assert!(sessions[0]["wins"].as_u64() > Some(0) && sessions[0]["best_speedup"].as_f64() > Some(1.5), "{sessions}");
+    assert_eq!(list(&report["cost"], "ledger")[1]["wins"], 0);
+    let text = sandbox.succeeds(&["report"]);
+    assert!(text.contains("They are no wins of this session") && text.contains("| 0 wins |"), "{text}");
+    assert!(text.contains("Nothing was committed"), "{text}");
+
+    for found in again {
+        assert_eq!((&found["session"], &found["device"]), (&1.into(), &"fake device (no kernel was executed)".into()));
+        // The commit is the one that introduced the winner, and reproduces it.
+        let commit = found["commit"].as_str().unwrap();
+        assert_ne!(commit, head.trim());
+        let case = found["case"].as_str().unwrap();
+        let output = sandbox.optloop(&["reproduce", commit, "--device", "fake", "--json"]);
+        let reproduced: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert!(list(&reproduced, "cases").iter().any(|measured| measured["case"] == case), "{case}: {reproduced}");
+        let sidecar = sandbox.git(&["show", &format!("{commit}:{FAKE_WINNERS}/{case}.json")]);
+        assert!(sidecar.contains(found["variant"]["hash"].as_str().unwrap()), "{sidecar}");
+    }
+}
+
+/// The sidecar is there, but no commit has it.
+#[test]
+fn a_winner_that_no_commit_has_is_linked_to_none() {
+    let sandbox = Sandbox::new();
+    succeeded(&sandbox.session("30", &["--case", "s128"]));
+    sandbox.git(&["reset", "--quiet", "--soft", "HEAD~1"]);
+    while sandbox.git(&["log", "--format=%s"]).lines().count() > 1 {
+        sandbox.git(&["reset", "--quiet", "--soft", "HEAD~1"]);
+    }
+    sandbox.git(&["reset", "--quiet"]);
+    succeeded(&sandbox.session("2", &["--case", "s128"]));
+    let report = sandbox.report();
+    assert_eq!((list(&report, "remeasured").len(), &report["remeasured"][0]["commit"]), (1, &Value::Null), "{report}");
+    assert_eq!(report["cases"][0]["commit"], Value::Null);
+}
+
+#[test]
+fn the_commit_of_a_winner_that_an_earlier_session_found_says_so() {
+    let sandbox = Sandbox::new();
+    succeeded(&sandbox.session("30", &["--case", "s128"]));
+    let found_in = sandbox.git(&["log", "-1", "--format=%H", "--", &format!("{FAKE_WINNERS}/s128.json")]);
+    // The default configuration, the winner of the first device, and its confirmation.
+    let events = events(&sandbox, "Other (fake) device", "3", &["--case", "s128"]);
+    assert!(events.iter().any(|event| event["event"] == "committed"), "{events:?}");
+    assert!(!events.iter().any(|event| event["event"] == "improved"), "{events:?}");
+    let message = sandbox.git(&["log", "-1", "--format=%B", "--", &format!("{OTHER_WINNERS}/s128.json")]);
+    let found = format!(
+        "Found by:   an earlier session on fake device (no kernel was executed), commit {}\nTimed by:   session 2, \
+         iteration ",
+        found_in.trim()
+    );
+    assert!(message.contains(&found), "{message}");
+    let report = sandbox.report();
+    assert_eq!(list(&report, "remeasured").len(), 1);
+    assert!(list(&report, "wins").iter().all(|win| win["verdict"] == "start"), "{report}");
+    assert_eq!(list(&report, "committed").len(), 1, "this session has made the commit");
+}
+
+/// The claim about a committed winner is about the default configuration, whatever is the incumbent by then.
+#[test]
+fn the_claim_that_a_committed_winner_beats_the_default_is_held_against_the_default() {
+    let sandbox = Sandbox::new();
+    succeeded(&sandbox.session("60", &["--case", "s128"]));
+    let winner = std::fs::read_to_string(sandbox.path(&format!("{FAKE_WINNERS}/s128.json"))).unwrap();
+    let mut slower: Value = serde_json::from_str(&winner).unwrap();
+    // Faster than the default, 64 rows for 32 threads, and slower than the winner.
+    slower["variant"]["params"]["TILE"] = 64.into();
+    slower["variant"]["params"]["THREADS"] = 64.into();
+    sandbox.write(&format!("{OTHER_WINNERS}/s128.json"), &slower.to_string());
+    succeeded(&sandbox.session("3", &["--case", "s128"]));
+    let report = sandbox.report();
+    let claims = list(&report, "hypotheses");
+    assert_eq!(claims.len(), 3);
+    for claim in &claims[1..] {
+        assert!(claim["claim"].as_str().unwrap().ends_with("is faster than the default configuration"), "{claim}");
+        assert_eq!(
+            (&claim["reference"], &claim["verdict"]),
+            (&"initial_kernel".into(), &"confirmed".into()),
+            "{claim}"
+        );
+        assert!(claim["actual"].as_f64().unwrap() > 1.1, "{claim}");
+    }
+}
+
+#[test]
+fn only_winners_of_the_families_that_are_searched_are_committed() {
+    let sandbox = Sandbox::new();
+    sandbox.write("templates/kernels/other/family.toml", &common::MANIFEST.replace("\"toy\"", "\"other\""));
+    sandbox.replace("templates/kernels/other/family.toml", "kernel = \"other\"", "kernel = \"toy\"");
+    sandbox.write("templates/kernels/other/kernel.cu.tera", common::TEMPLATE);
+    succeeded(&sandbox.session("30", &["--case", "s128", "--family", "toy"]));
+    let winner = sandbox.json(&format!("{FAKE_WINNERS}/s128.json"));
+    assert_eq!(winner["variant"]["family"], "toy");
+
+    // On the second device, the winner of the first is the one to beat. It is not for this session to commit it.
+    let family = ["--case", "s128", "--family", "other"];
+    let events = events(&sandbox, "Other (fake) device", "4", &family);
+    assert!(events.iter().any(|event| event["event"] == "remeasured"), "{events:?}");
+    assert!(!events.iter().any(|event| event["event"] == "committed"), "{events:?}");
+    assert!(!sandbox.path(&format!("{OTHER_WINNERS}/s128.json")).exists());
+    let best = &sandbox.report()["cases"][0];
+    assert_eq!((&best["variant"]["family"], &best["commit"]), (&"toy".into(), &Value::Null), "{best}");
 }

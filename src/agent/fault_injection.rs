@@ -11,7 +11,7 @@ use super::local::Local;
 use super::{Proposer, SearchContext};
 use crate::domain::family::Family;
 use crate::domain::history::History;
-use crate::domain::hypothesis::Hypothesis;
+use crate::domain::hypothesis::{Hypothesis, Reference};
 use crate::domain::origin::Origin;
 use crate::domain::proposal::Suggestion;
 use crate::domain::statistics::Interval;
@@ -84,6 +84,6 @@ fn claim(family: &Family, case: &Case) -> Hypothesis {
         evidence: family.about.clone(),
         case: case.name.clone(),
         predicted: Interval { lo: 1.0, hi: 1.0 },
-        relative_to: None,
+        reference: Reference::Incumbent,
     }
 }

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use super::SearchContext;
 use crate::domain::family::Family;
 use crate::domain::history::{ConfigurationId, History};
-use crate::domain::hypothesis::Hypothesis;
+use crate::domain::hypothesis::{Hypothesis, Reference};
 use crate::domain::origin::{Origin, Purpose};
 use crate::domain::proposal::{KnownWinner, Suggestion};
 use crate::domain::statistics::Interval;
@@ -88,7 +88,7 @@ fn default_configurations<'a>(
             // Nothing is known of another family's default configuration. The claim allows a tenth to ten times the
             // incumbent's speed.
             predicted: if is_initial { Interval { lo: 1.0, hi: 1.0 } } else { Interval { lo: 0.1, hi: 10.0 } },
-            relative_to: None,
+            reference: if is_initial { Reference::InitialKernel } else { Reference::Incumbent },
         };
         let (purpose, origin) = match is_initial {
             true => (Purpose::Initial, Origin::InitialKernel),
@@ -122,10 +122,13 @@ fn known_winner(
         evidence: format!("an earlier session confirmed it on {}", known.device),
         case: known.case.clone(),
         predicted: Interval { lo: 1.0, hi: 1000.0 },
-        relative_to: None,
+        reference: Reference::InitialKernel,
     };
     let purpose = if known.here { Purpose::Remeasurement } else { Purpose::Screening };
-    let origin = Origin::CommittedWinner { device: known.device.clone() };
+    // One source may have won several cases. It is proposed once for all of them.
+    let same = context.known.iter().filter(|other| other.is(&known.family, &known.params));
+    let cases = same.map(|other| other.case.clone()).collect();
+    let origin = Origin::CommittedWinner { device: known.device.clone(), cases };
     let suggestion = context.suggestion(family, known.params.clone(), case, hypothesis, origin, None)?;
     suggestions.push_back((Suggestion { purpose, ..suggestion }, configuration));
     Ok(())

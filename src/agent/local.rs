@@ -14,7 +14,7 @@ use super::random::Draw;
 use super::{Proposer, SearchContext, prediction};
 use crate::domain::family::Family;
 use crate::domain::history::{Finished, History};
-use crate::domain::hypothesis::Hypothesis;
+use crate::domain::hypothesis::{Hypothesis, Reference};
 use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::origin::{Change, Origin};
 use crate::domain::proposal::Suggestion;
@@ -307,7 +307,10 @@ fn warm_start(context: &SearchContext<'_>, history: &History, case: &Case) -> Re
             evidence: format!("iteration {} takes {:.2} us there, less than all others", leader.iteration, ns / 1e3),
             case: case.name.clone(),
             predicted: Interval { lo: 0.5, hi: 2.0 },
-            relative_to: history.fastest(&case.name).map(|(fastest, _)| fastest.iteration),
+            reference: match history.fastest(&case.name) {
+                Some((fastest, _)) => Reference::Iteration(fastest.iteration),
+                None => Reference::Incumbent,
+            },
         };
         let origin = Origin::WarmStart { case: other.name.clone() };
         return context.suggestion(family, leader.params.clone(), case, hypothesis, origin, None).map(Some);
@@ -339,6 +342,6 @@ fn claim(history: &History, family: &Family, headroom: &Headroom, from: &Finishe
         ),
         case: headroom.case.clone(),
         predicted,
-        relative_to: Some(from.iteration),
+        reference: Reference::Iteration(from.iteration),
     }
 }

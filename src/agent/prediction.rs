@@ -57,7 +57,7 @@ fn from_record(mut seen: Vec<f64>, what: &str) -> Option<Prediction> {
 }
 
 fn parameter_effect(history: &History, finished: &Finished, family: &str, parameter: &str, case: &str) -> Option<f64> {
-    let reference = history.iteration(finished.hypothesis.relative_to?)?;
+    let reference = history.iteration(finished.hypothesis.reference.iteration()?)?;
     let same_family = finished.family == family && reference.family == family;
     (same_family && only_moved(parameter, &reference.params, &finished.params))
         .then(|| effect(history, finished, case))?
@@ -66,7 +66,7 @@ fn parameter_effect(history: &History, finished: &Finished, family: &str, parame
 /// Returns the speed-up of an iteration over the one that its hypothesis refers to. Uses the given case if both were
 /// timed on it, or else the case of the hypothesis.
 fn effect(history: &History, finished: &Finished, case: &str) -> Option<f64> {
-    let reference = history.iteration(finished.hypothesis.relative_to?)?;
+    let reference = history.iteration(finished.hypothesis.reference.iteration()?)?;
     let time = |f: &Finished, case: &str| f.times.iter().find(|t| t.case == case).map(|t| t.median_ns);
     let on = |case: &str| Some(time(reference, case)? / time(finished, case)?);
     on(case).or_else(|| on(&finished.hypothesis.case))

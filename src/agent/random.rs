@@ -11,7 +11,7 @@ use super::initial_design::{InitialDesign, Next};
 use super::{Proposer, SearchContext, prediction};
 use crate::domain::family::Family;
 use crate::domain::history::History;
-use crate::domain::hypothesis::Hypothesis;
+use crate::domain::hypothesis::{Hypothesis, Reference};
 use crate::domain::ids::CaseName;
 use crate::domain::origin::Origin;
 use crate::domain::proposal::Suggestion;
@@ -114,12 +114,13 @@ fn suggestion<'a>(
     params: Params,
 ) -> Result<Suggestion, String> {
     let prediction = prediction::at_random(history, &case.name);
+    let incumbent = history.incumbents.get(&case.name);
     let hypothesis = Hypothesis {
         claim: format!("a random configuration of {} may do well on {}", family.name, case.name),
         evidence: prediction.evidence,
         case: case.name.clone(),
         predicted: prediction.range,
-        relative_to: history.incumbents.get(&case.name).map(|incumbent| incumbent.iteration),
+        reference: incumbent.map_or(Reference::Incumbent, |incumbent| Reference::Iteration(incumbent.iteration)),
     };
     context.suggestion(family, params, case, hypothesis, Origin::Random, None)
 }

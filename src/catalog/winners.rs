@@ -98,6 +98,7 @@ fn known_winner(root: &Path, folder: &Path, case: &Case, here: bool) -> Option<K
             family: variant.family,
             params: variant.params,
             hash: variant.hash,
+            sidecar: path.strip_prefix(root).unwrap_or(&path).to_owned(),
             device: environment.device,
             median_us: measurement.median_us,
             here,

@@ -1,5 +1,6 @@
 //! The command line, with one file for each verb. Data goes to standard output, messages go to standard error.
 
+mod alive;
 mod audit;
 mod backup;
 mod bench;
@@ -41,6 +42,7 @@ use tracing::Level;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::prelude::*;
 
+use alive::Killed;
 pub use error::Usage;
 use error::report_error;
 use signals::{Stopped, or_stop};
@@ -161,9 +163,15 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         Verb::Audit(args) => or_stop(aloud(audit::run(args, &project, &mut out))).await,
         Verb::Compile(args) => aloud(async { compile::run(args, &project, &mut out) }).await,
         Verb::Report(args) => report::run(args, &project, &existing_store(&project).await?, &mut out).await,
-        Verb::Sessions(args) => sessions::run(args, &existing_store(&project).await?, &mut out).await,
+        Verb::Sessions(args) => {
+            let store = existing_store(&project).await?;
+            sessions::run(args, &store, &Killed::of(&store, &store_path(&project)?).await?, &mut out).await
+        }
         Verb::History(args) => history::run(args, &existing_store(&project).await?, &mut out).await,
-        Verb::Show(args) => show::run(args, &existing_store(&project).await?, &mut out).await,
+        Verb::Show(args) => {
+            let store = existing_store(&project).await?;
+            show::run(args, &store, &Killed::of(&store, &store_path(&project)?).await?, &mut out).await
+        }
         Verb::Backup(args) => backup::run(args, &existing_store(&project).await?, &mut out).await,
         Verb::Compare(args) => compare::run(args, &project, &mut out).await,
         Verb::Doctor(args) => or_stop(aloud(doctor::run(args, &project, &mut out))).await,
@@ -184,13 +192,17 @@ fn own_executable() -> anyhow::Result<PathBuf> {
 }
 
 async fn existing_store(project: &Project) -> anyhow::Result<Store> {
+    Ok(Store::open_existing(&store_path(project)?).await?)
+}
+
+fn store_path(project: &Project) -> anyhow::Result<PathBuf> {
     let config = Config::load(project.root()).map_err(error::usage)?;
     if Path::new(&config.store.path).is_relative() {
         files::check_place(project.root(), Path::new(&config.store.path)).map_err(error::usage)?;
     }
     let path = project.root().join(config.store.path);
     store::check_path(&path).map_err(error::usage)?;
-    Ok(Store::open_existing(&path).await?)
+    Ok(path)
 }
 
 fn finish(result: anyhow::Result<()>) -> ExitCode {

@@ -95,7 +95,7 @@ impl<'a, W: Write> Progress<'a, W> {
                 self.say(&format!("{case}: {name} takes {us:.2} {}", unit(*time_source)));
             }
             Event::NoBaseline { reason } => self.say(&format!("no baseline: {reason}")),
-            Event::Iteration { iteration, finished, outcome, hypothesis, decisions, elapsed_s, cost_usd } => {
+            Event::Iteration { iteration, finished, outcome, hypothesis, wins, elapsed_s, cost_usd, .. } => {
                 let status = format!("/ {}  ${cost_usd:.2}  iteration {finished}  {}", span(self.budget_s), self.best);
                 self.line.set_message(status.clone());
                 let failed = !matches!(outcome, Outcome::Measured | Outcome::Pruned { .. });
@@ -103,9 +103,8 @@ impl<'a, W: Write> Progress<'a, W> {
                     let message = outcome.message().unwrap_or_default();
                     self.say(&format!("#{iteration} {}: {message}", outcome.kind()));
                 } else if self.line.is_hidden() {
-                    let won = decisions.iter().filter(|decision| decision.verdict.name() == "improved").count();
                     say(&format!(
-                        "#{iteration} {}: {} ({won} won)  [{} {status}]",
+                        "#{iteration} {}: {} ({wins} won)  [{} {status}]",
                         // For a variant that was timed, this says whether its times are measured or modelled.
                         if matches!(outcome, Outcome::Measured) { self.times.name() } else { outcome.kind() },
                         hypothesis.claim,
@@ -124,6 +123,11 @@ impl<'a, W: Write> Progress<'a, W> {
                 let after = format!("{to_us:.2} {}, {over_start:.1}x its start", unit(*time_source));
                 self.best = format!("{case} {after}");
                 self.say(&format!("{case}: {from_us:.2} -> {after}"));
+            }
+            Event::Remeasured { case, device, us, over_start, time_source, .. } => {
+                let time = format!("{us:.2} {}, {over_start:.1}x its start", unit(*time_source));
+                self.best = format!("{case} {time}");
+                self.say(&format!("{case}: the winner that an earlier session committed on {device} takes {time}"));
             }
             Event::Final { case, iteration, us, baseline, over_baseline, noise, time_source } => {
                 let beside = baseline.zip(*over_baseline).map_or_else(String::new, |(name, ratio)| {

@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use anyhow::Context;
 use clap::ValueEnum;
 
+use super::alive::Killed;
+use super::store_path;
 use crate::agent::diagnosis::findings;
 use crate::catalog::Project;
 use crate::domain::conditions::Conditions;
@@ -44,7 +46,9 @@ pub async fn run(args: &Args, project: &Project, store: &Store, out: &mut impl W
         Some(session) => session,
         None => store.latest_session().await?.id,
     };
-    let record = store.session_record(session).await?;
+    let killed = Killed::of(store, &store_path(project)?).await?;
+    let mut record = store.session_record(session).await?;
+    killed.mark_in(&mut record);
     let workload = project.workload(&record.session.workload)?;
     let report = report(project, record, workload);
     let text = match args.format {
@@ -62,7 +66,10 @@ pub async fn write_reports(
     workload: &Workload,
     session: SessionId,
 ) -> anyhow::Result<PathBuf> {
-    let report = report(project, store.session_record(session).await?, workload.clone());
+    let killed = Killed::of(store, &store_path(project)?).await?;
+    let mut record = store.session_record(session).await?;
+    killed.mark_in(&mut record);
+    let report = report(project, record, workload.clone());
     let folder = project.root().join(".optloop/reports");
     std::fs::create_dir_all(&folder).with_context(|| format!("Failed to create {}", folder.display()))?;
     let write = |extension: &str, text: &str| -> anyhow::Result<PathBuf> {

@@ -2,16 +2,22 @@
 
 use std::io::{self, Write};
 
+use serde::Serialize;
 use serde_json::Value;
 use similar::TextDiff;
 
+use super::alive::Killed;
 use super::comparisons;
+use super::measured::Found;
 use super::table::{Table, figure};
-use crate::domain::ids::IterationId;
-use crate::domain::record::IterationRecord;
+use crate::domain::comparison::{Comparison, Role};
+use crate::domain::device::TimeSource;
+use crate::domain::ids::{CaseName, IterationId};
+use crate::domain::record::{CaseRecord, IterationRecord};
 use crate::domain::sampling::LEAST_SAMPLES;
 use crate::domain::timing::Timing;
 use crate::domain::variant::show_params;
+use crate::domain::verdict::Verdict;
 use crate::report::{format, profiles};
 use crate::store::{ArtifactRecord, IterationDetail, Store};
 
@@ -26,10 +32,11 @@ pub struct Args {
 }
 
 /// Shows an iteration.
-pub async fn run(args: &Args, store: &Store, out: &mut impl Write) -> anyhow::Result<()> {
-    let detail = store.iteration(args.iteration).await?;
+pub(super) async fn run(args: &Args, store: &Store, killed: &Killed, out: &mut impl Write) -> anyhow::Result<()> {
+    let mut detail = store.iteration(args.iteration).await?;
+    killed.mark(&mut detail.session);
     if args.json {
-        let mut json = serde_json::to_value(&detail)?;
+        let mut json = serde_json::to_value(Shown::of(&detail))?;
         hide_intervals(&mut json);
         writeln!(out, "{}", serde_json::to_string_pretty(&json)?)?;
         return Ok(());
@@ -50,6 +57,67 @@ pub async fn run(args: &Args, store: &Store, out: &mut impl Write) -> anyhow::Re
     Ok(())
 }
 
+/// An iteration for programs: what is on record, and the figures that follow from it.
+#[derive(Serialize)]
+struct Shown<'a> {
+    #[serde(flatten)]
+    detail: &'a IterationDetail,
+    /// The time to report on each case.
+    times: Vec<Time<'a>>,
+    /// The comparisons with their ratios and noise, in the form of `bench --json`.
+    comparisons: Vec<Found>,
+}
+
+/// The time to report on a case.
+#[derive(Serialize)]
+struct Time<'a> {
+    case: &'a CaseName,
+    time_source: TimeSource,
+    median_us: f64,
+    /// Null for fewer than three samples.
+    ci_us: Option<[f64; 2]>,
+    samples: usize,
+    confirmed: bool,
+    verdict: Option<Verdict>,
+    /// The incumbent's time over this one.
+    speedup: Option<f64>,
+    /// Its interval, if one run timed both in turns. Null if it is the quotient of two runs.
+    speedup_ci: Option<[f64; 2]>,
+    /// The distance from 1 below which the speed-up shows no difference. Null without an A/A control.
+    noise: Option<f64>,
+}
+
+impl<'a> Shown<'a> {
+    fn of(detail: &'a IterationDetail) -> Self {
+        let found = &detail.iteration.measurements;
+        let comparisons = found.iter().filter_map(|found| found.comparison.as_ref());
+        Self {
+            detail,
+            times: found.iter().filter_map(|found| Time::of(found, detail.session.time_source)).collect(),
+            comparisons: comparisons.map(|comparison| Found::of(comparison, 1)).collect(),
+        }
+    }
+}
+
+impl<'a> Time<'a> {
+    fn of(found: &'a CaseRecord, time_source: TimeSource) -> Option<Self> {
+        let timing = found.best_timing()?;
+        let against = |role| found.comparison.as_ref()?.against(role).map(|(_, ratio)| ratio);
+        Some(Self {
+            case: &found.case,
+            time_source,
+            median_us: timing.median_ns / 1e3,
+            ci_us: timing.shown_ci_us(),
+            samples: timing.samples_ns.len(),
+            confirmed: found.confirmation.is_some(),
+            verdict: found.verdict,
+            speedup: found.speedup,
+            speedup_ci: against(Role::Incumbent).map(|ratio| [ratio.interval.lo, ratio.interval.hi]),
+            noise: against(Role::Control).and(found.comparison.as_ref()).map(Comparison::noise),
+        })
+    }
+}
+
 /// Sets the interval to null for every time that has too few samples.
 fn hide_intervals(json: &mut Value) {
     match json {
@@ -68,12 +136,12 @@ fn hide_intervals(json: &mut Value) {
 fn facts(detail: &IterationDetail, out: &mut impl Write) -> io::Result<()> {
     let IterationDetail { iteration, session, .. } = detail;
     let (hypothesis, cost) = (&iteration.hypothesis, &iteration.cost);
-    let over = hypothesis.relative_to.map(|id| format!(" over iteration {id}")).unwrap_or_default();
     let predicted = format!(
-        "{} to {} on {}{over}",
+        "{} to {} on {} over {}",
         format::times(hypothesis.predicted.lo),
         format::times(hypothesis.predicted.hi),
-        hypothesis.case
+        hypothesis.case,
+        hypothesis.reference.describe()
     );
     let spent = format!(
         "{} (GPU {}, language models {})",
@@ -236,12 +304,11 @@ mod tests {
     use super::*;
     use crate::domain::profile::tests::launch;
     use crate::domain::profile::{LaunchProfile, Profile};
-    use crate::domain::verdict::Verdict;
-    use crate::store::testing::{Scene, evaluation, finish, proposal};
+    use crate::store::testing::{Scene, comparison, evaluation, finish, participant, proposal};
 
     async fn printed(scene: &Scene, iteration: IterationId, json: bool) -> String {
         let mut out = Vec::new();
-        run(&Args { iteration, json }, &scene.store, &mut out).await.unwrap();
+        run(&Args { iteration, json }, &scene.store, &Killed::default(), &mut out).await.unwrap();
         String::from_utf8(out).unwrap()
     }
 
@@ -312,6 +379,39 @@ mod tests {
         b1h1s128  combine         0.100  shared               4          31.5                5.0%                   1.20×                     32.00×              0
         b1h1s128 was not executed in full: combine: 64 of 256 blocks counted
         ");
+    }
+
+    #[tokio::test]
+    async fn programs_get_every_interval_that_people_get() {
+        let scene = Scene::new().await;
+        let session = scene.session().await;
+        let start = scene.measured(session, 64, None, 100_000.0, Verdict::Start).await;
+        let iteration = scene.store.begin(session, &proposal(128, Some(start))).await.unwrap();
+        let mut evaluation = evaluation(80_000.0, false);
+        let held = comparison(
+            "b1h1s128",
+            vec![
+                participant(Role::Challenger, "tiled", Some(iteration), 80.0),
+                participant(Role::Control, "tiled", Some(iteration), 80.0),
+                participant(Role::Incumbent, "tiled", Some(start), 100.0),
+            ],
+        );
+        let (_, ratio) = held.against(Role::Incumbent).unwrap();
+        evaluation.measurements[0].confirm(held.clone());
+        scene.store.finish(iteration, &finish(&evaluation, &[])).await.unwrap();
+        let json: Value = serde_json::from_str(&printed(&scene, iteration, true).await).unwrap();
+        let time = &json["times"][0];
+        let ends = |value: &Value| [value[0].as_f64().unwrap(), value[1].as_f64().unwrap()];
+        let [lo, hi] = ends(&time["ci_us"]);
+        assert!(lo < time["median_us"].as_f64().unwrap() && time["median_us"].as_f64().unwrap() < hi, "{time}");
+        let near = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-5;
+        let [lo, hi] = ends(&time["speedup_ci"]);
+        assert!(near(lo, ratio.interval.lo) && near(hi, ratio.interval.hi), "{time}");
+        assert!(near(time["noise"].as_f64().unwrap(), held.noise()), "{time}");
+        let participants = &json["comparisons"][0]["participants"];
+        assert!(near(participants[2]["ratio"].as_f64().unwrap(), ratio.estimate), "{participants}");
+        assert!(participants[2]["ratio_ci"].is_array() && participants[0]["ci_us"].is_array(), "{participants}");
+        assert_eq!(participants[2]["challenger_is"], "faster");
     }
 
     /// A kernel that takes seconds has one sample.

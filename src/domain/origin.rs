@@ -41,6 +41,9 @@ pub enum Origin {
     CommittedWinner {
         /// The device on which it won.
         device: String,
+        /// The cases that it won. Empty in records from before this was kept.
+        #[serde(default)]
+        cases: Vec<CaseName>,
     },
     /// The default configuration of another family.
     FamilyDefault,
@@ -91,6 +94,15 @@ impl Change {
 }
 
 impl Origin {
+    /// Tells whether an earlier session has committed the configuration for a case. Then it is no find of this session.
+    /// Records from before the cases were kept count as committed for every case.
+    pub fn is_committed_winner_of(&self, case: &str) -> bool {
+        match self {
+            Self::CommittedWinner { cases, .. } => cases.is_empty() || cases.iter().any(|own| own == case),
+            _ => false,
+        }
+    }
+
     /// Tells whether the configuration belongs to the initial design, which every session measures before its search
     /// begins.
     pub fn is_initial_design(&self) -> bool {

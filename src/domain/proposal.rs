@@ -1,5 +1,7 @@
 //! What a proposer wants to try next.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
 use super::hypothesis::Hypothesis;
@@ -57,6 +59,8 @@ pub struct KnownWinner {
     pub params: Params,
     /// The hash of the committed source.
     pub hash: VariantHash,
+    /// The path of its sidecar, relative to the project.
+    pub sidecar: PathBuf,
     /// The device on which it won.
     pub device: String,
     /// Its confirmed time there, in microseconds.
@@ -64,4 +68,11 @@ pub struct KnownWinner {
     /// Whether the winner comes from a device of the session's kind, and so must be beaten. Otherwise it is only a
     /// suggestion, because times of two devices cannot be compared.
     pub here: bool,
+}
+
+impl KnownWinner {
+    /// Tells whether a configuration is the winner's.
+    pub fn is(&self, family: &str, params: &Params) -> bool {
+        self.family == family && self.params == *params
+    }
 }

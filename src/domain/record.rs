@@ -40,8 +40,11 @@ pub struct Environment {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// Has not ended. If it has no process, optloop died.
+    /// Has not ended.
     Running,
+    /// Has not ended, and has no process any more. The store cannot tell, so it has no such status: see
+    /// [`SessionSummary::mark_killed`].
+    Killed,
     /// Its budget was used up.
     Finished,
     /// Stopped by a person; it can be resumed.
@@ -55,6 +58,7 @@ impl Status {
     pub fn name(self) -> &'static str {
         match self {
             Self::Running => "running",
+            Self::Killed => "killed",
             Self::Finished => "finished",
             Self::Interrupted => "interrupted",
             Self::Failed => "failed",
@@ -195,12 +199,24 @@ pub struct SessionSummary {
     pub iterations: u64,
     /// Iterations begun that never ended.
     pub unfinished: u64,
-    /// Confirmed improvements, counted per case.
+    /// Confirmed improvements that the session has found, counted per case. Committed winners that were measured again
+    /// are none.
     pub wins: u64,
-    /// The largest speed-up of a case over the session's first correct variant for it.
+    /// The largest speed-up of a win over what the session began with on its case: the committed winner as measured
+    /// again, else the first correct variant.
     pub best_speedup: Option<f64>,
+    /// Its 95% interval, low and high, if one run timed both. None if it is the quotient of two runs.
+    pub best_speedup_ci: Option<[f64; 2]>,
     /// What the session cost.
     pub cost: Spent,
+}
+
+impl SessionSummary {
+    /// Marks a session that has not ended and has no process.
+    pub fn mark_killed(&mut self) {
+        self.status = Status::Killed;
+        self.stop_reason = Some(format!("its process is gone: `optloop resume {}` continues it", self.id));
+    }
 }
 
 /// A session with everything that a report needs.
@@ -293,6 +309,10 @@ pub struct CaseRecord {
     pub speedup: Option<f64>,
     /// The commit of the winner.
     pub commit: Option<String>,
+    /// Whether an earlier session made that commit, and this one measured its winner again.
+    pub is_earlier: bool,
+    /// That session, if the store has it.
+    pub found_in: Option<SessionId>,
 }
 
 impl CaseRecord {
@@ -312,6 +332,8 @@ impl CaseRecord {
             verdict: decision.map(|decision| decision.verdict),
             speedup: decision.and_then(|decision| decision.speedup),
             commit: None,
+            is_earlier: false,
+            found_in: None,
         }
     }
 
@@ -329,6 +351,8 @@ impl CaseRecord {
             verdict: Some(decision.verdict),
             speedup: decision.speedup,
             commit: None,
+            is_earlier: false,
+            found_in: None,
         }
     }
 

@@ -17,9 +17,9 @@ pub enum Verdict {
     Start,
     /// Confirmed faster: it becomes the incumbent.
     Improved,
-    /// Not confirmed, or neither faster nor slower beyond the noise.
+    /// Not confirmed, or neither faster nor slower by what counts.
     Tied,
-    /// Slower.
+    /// Slower, by as much as an improvement must be faster.
     Regressed,
     /// Not to be used, whatever its time.
     Rejected,
@@ -41,7 +41,7 @@ impl Verdict {
 /// When a faster time counts.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Policy {
-    /// The smallest speed-up over the incumbent that is worth a commit, such as 1.01.
+    /// The smallest speed-up over the incumbent that is worth a commit, such as 1.01. A smaller slowdown is no loss.
     pub min_speedup: f64,
     /// When screening has sampled enough.
     pub screening: Sampling,
@@ -70,6 +70,11 @@ impl Policy {
         incumbent_ns.is_some_and(|incumbent_ns| ns * self.min_speedup <= incumbent_ns)
     }
 
+    /// Tells whether a speed-up is large enough to count.
+    fn matters(&self, speedup: f64) -> bool {
+        speedup >= self.min_speedup
+    }
+
     /// Tells whether a challenger's first samples are so slow that more samples cannot change the verdict.
     ///
     /// A factor of 1.2 is outside the noise of graph replay, so no possible winner is lost. Over 175 confirmations of
@@ -96,8 +101,9 @@ pub struct Decision {
 ///
 /// Where times have noise, a win needs a comparison. The whole interval of the paired ratio over the incumbent must lie
 /// above 1 plus the noise of the A/A control. The ratio must also be at least `policy.min_speedup`. Modelled times have
-/// intervals of zero width, so a win needs a confirmation that is faster by as much. A variant that is wrong on one
-/// case wins on none. A time below the floor is an error of the measurement.
+/// intervals of zero width, so a win needs a confirmation that is faster by as much. A loss must be as clear as a win:
+/// beyond the noise, and by at least `policy.min_speedup` in the other direction. All between is a tie. A variant that
+/// is wrong on one case wins on none. A time below the floor is an error of the measurement.
 pub fn judge(incumbents: &Incumbents, evaluation: &Evaluation, policy: &Policy) -> Vec<Decision> {
     if evaluation.outcome != Outcome::Measured {
         let failed = evaluation.outcome.case().map(CaseName::from);
@@ -127,24 +133,34 @@ pub fn judge(incumbents: &Incumbents, evaluation: &Evaluation, policy: &Policy) 
         .collect()
 }
 
+/// Decides whether a near tie that has challenged the incumbent in a final takes its place. Being faster beyond the noise
+/// is enough: both are as good as committed, so no speed-up is too small.
+pub fn judge_final(comparison: &Comparison, policy: &Policy) -> Verdict {
+    match comparison.below_floor() {
+        true => Verdict::Rejected,
+        false => of_comparison(comparison, &Policy { min_speedup: 1.0, ..*policy }).0,
+    }
+}
+
 /// Decides by the ratio over the incumbent. A comparison that ended early has no ratio and decides nothing.
 fn of_comparison(comparison: &Comparison, policy: &Policy) -> (Verdict, Option<f64>) {
     let Some((incumbent, ratio)) = comparison.against(Role::Incumbent) else { return (Verdict::Tied, None) };
-    let worth_it = ratio.estimate >= policy.min_speedup;
-    let verdict = match (comparison.beats(incumbent) && worth_it, comparison.loses_to(incumbent)) {
-        (true, _) => Verdict::Improved,
-        (false, true) => Verdict::Regressed,
-        (false, false) => Verdict::Tied,
-    };
-    (verdict, Some(ratio.estimate))
+    let wins = comparison.beats(incumbent) && policy.matters(ratio.estimate);
+    let loses = comparison.loses_to(incumbent) && policy.matters(ratio.estimate.recip());
+    (of_contest(wins, loses), Some(ratio.estimate))
 }
 
 /// Decides by two times that were taken one after the other.
 fn of_times(incumbent: &Timing, challenger: &Timing, confirmed: bool, policy: &Policy) -> Verdict {
     let faster = challenger.interval_ns.hi < incumbent.interval_ns.lo;
-    let worth_it = policy.worth_it(challenger.median_ns, Some(incumbent.median_ns));
     let slower = challenger.interval_ns.lo > incumbent.interval_ns.hi;
-    match (faster && worth_it && confirmed, slower) {
+    let wins = faster && policy.worth_it(challenger.median_ns, Some(incumbent.median_ns));
+    let loses = slower && policy.worth_it(incumbent.median_ns, Some(challenger.median_ns));
+    of_contest(wins && confirmed, loses)
+}
+
+fn of_contest(wins: bool, loses: bool) -> Verdict {
+    match (wins, loses) {
         (true, _) => Verdict::Improved,
         (false, true) => Verdict::Regressed,
         (false, false) => Verdict::Tied,
@@ -253,6 +269,19 @@ mod tests {
     }
 
     #[test]
+    fn a_final_is_won_beyond_the_noise_by_any_speed_up_above_the_floor() {
+        let judged = |challenger_ns: f64, noise: f64, floor_ns: Option<f64>| {
+            let mut comparison = in_comparison(challenger_ns, 1000.0, noise).measurements[0].comparison.take().unwrap();
+            comparison.floor_ns = floor_ns;
+            judge_final(&comparison, &POLICY)
+        };
+        assert_eq!(judged(995.0, 0.0, None), Verdict::Improved, "too little for a commit, enough to be the better one");
+        assert_eq!(judged(995.0, 0.02, None), Verdict::Tied);
+        assert_eq!(judged(1005.0, 0.0, None), Verdict::Regressed);
+        assert_eq!(judged(995.0, 0.0, Some(1100.0)), Verdict::Rejected);
+    }
+
+    #[test]
     fn a_comparison_that_ended_before_its_time_decides_nothing() {
         let mut evaluation = in_comparison(100.0, 200.0, 0.0);
         for participant in &mut evaluation.measurements[0].comparison.as_mut().unwrap().participants {
@@ -284,6 +313,39 @@ mod tests {
         assert_eq!(verdict(Some(100.0), &modelled(80.0, None)), Verdict::Tied);
         assert_eq!(verdict(Some(100.0), &modelled(80.0, Some(80.0))), Verdict::Improved);
         assert_eq!(verdict(Some(100.0), &modelled(99.5, Some(99.5))), Verdict::Tied);
+    }
+
+    /// A verdict is the same in both directions: what is no win when it is faster is no loss when it is slower.
+    #[test]
+    fn a_slowdown_counts_from_where_a_speed_up_counts() {
+        let modelled = |ns: f64| {
+            let mut evaluation = measured(ns, Some(ns));
+            evaluation.measurements[0].screening = Some(Timing::modelled(ns));
+            evaluation.measurements[0].confirmation = Some(Timing::modelled(ns));
+            evaluation
+        };
+        for (speedup, expected) in [
+            (1.02, Verdict::Improved),
+            (1.0101, Verdict::Improved),
+            (1.0099, Verdict::Tied),
+            (1.004, Verdict::Tied),
+            (1.0, Verdict::Tied),
+            (0.999_975, Verdict::Tied),
+            (1.0 / 1.004, Verdict::Tied),
+            (1.0 / 1.0099, Verdict::Tied),
+            (1.0 / 1.0101, Verdict::Regressed),
+            (1.0 / 1.02, Verdict::Regressed),
+        ] {
+            let ns = 1000.0 / speedup;
+            let incumbent =
+                Incumbent { iteration: IterationId(1), hash: VariantHash::of(""), timing: Timing::modelled(1000.0) };
+            let [alone] = &judge(&[("a".into(), incumbent)].into(), &modelled(ns), &POLICY)[..] else { panic!() };
+            assert_eq!(alone.verdict, expected, "two modelled times, {speedup}");
+            let compared = in_comparison(ns, 1000.0, 0.0);
+            assert_eq!(verdict(Some(1000.0), &compared), expected, "a comparison without noise, {speedup}");
+            let noisy = in_comparison(ns, 1000.0, 0.05);
+            assert_eq!(verdict(Some(1000.0), &noisy), Verdict::Tied, "a comparison in noise, {speedup}");
+        }
     }
 
     #[test]

@@ -5,8 +5,8 @@ use indexmap::IndexMap;
 use super::baselines;
 use super::comparisons::{self, paired, unpaired};
 use super::contract::{
-    Case, Claim, Committed, Cost, Environment, Exactness, LedgerRow, Predictions, Ratio, Report, SCHEMA, Session,
-    Variant, Win,
+    Case, Claim, Committed, Cost, Environment, Exactness, LedgerRow, Predictions, Ratio, Remeasured, Report, SCHEMA,
+    Session, Variant, Win,
 };
 use super::standing::{self, Alone, Standing, winners};
 use super::{CaseFacts, ReportInput, findings, next_steps};
@@ -16,7 +16,7 @@ use crate::domain::conditions::Conditions;
 use crate::domain::cost::Spent;
 use crate::domain::evaluation::Outcome;
 use crate::domain::hypothesis::Score;
-use crate::domain::origin::Purpose;
+use crate::domain::origin::{Origin, Purpose};
 use crate::domain::record::{CaseRecord, IterationRecord, SessionRecord, SessionSummary};
 use crate::domain::timing::Timing;
 use crate::domain::verdict::Verdict;
@@ -36,6 +36,7 @@ pub fn build(input: &ReportInput<'_>) -> Report {
         iterations: counts(&record.iterations),
         caught: caught(&record.iterations),
         wins: wins(&record.iterations),
+        remeasured: remeasured(&record.iterations),
         hypotheses: record.iterations.iter().map(claim).collect(),
         predictions: predictions(record),
         findings: findings::group(input.findings),
@@ -168,6 +169,9 @@ fn caught(iterations: &[IterationRecord]) -> IndexMap<&'static str, u64> {
 
 fn wins(iterations: &[IterationRecord]) -> Vec<Win> {
     winners(iterations)
+        .filter(|(iteration, found, verdict, _)| {
+            *verdict == Verdict::Start || standing::is_win(iteration, &found.case, iterations)
+        })
         .map(|(iteration, measurement, verdict, timing)| {
             let hypothesis = &iteration.hypothesis;
             let about_this_case = hypothesis.case == measurement.case;
@@ -193,6 +197,25 @@ fn wins(iterations: &[IterationRecord]) -> Vec<Win> {
         .collect()
 }
 
+/// Returns the committed winners that the session measured again and that became incumbents.
+fn remeasured(iterations: &[IterationRecord]) -> Vec<Remeasured> {
+    let again = winners(iterations).filter_map(|(iteration, found, verdict, timing)| {
+        let is_again = verdict == Verdict::Improved && iteration.origin.is_committed_winner_of(&found.case);
+        let Origin::CommittedWinner { device, .. } = &iteration.origin else { return None };
+        is_again.then(|| Remeasured {
+            iteration: iteration.id,
+            case: found.case.clone(),
+            variant: variant(iteration),
+            us: timing.median_ns / NS_PER_US,
+            ci_us: timing.shown_ci_us(),
+            device: device.clone(),
+            commit: found.commit.clone(),
+            session: found.found_in,
+        })
+    });
+    again.collect()
+}
+
 fn claim(iteration: &IterationRecord) -> Claim {
     let hypothesis = &iteration.hypothesis;
     Claim {
@@ -201,6 +224,8 @@ fn claim(iteration: &IterationRecord) -> Claim {
         claim: hypothesis.claim.clone(),
         evidence: hypothesis.evidence.clone(),
         predicted: [hypothesis.predicted.lo, hypothesis.predicted.hi],
+        reference: hypothesis.reference.name(),
+        relative_to: hypothesis.reference.iteration(),
         actual: iteration.actual,
         verdict: iteration.score,
     }
@@ -240,7 +265,7 @@ fn exactness(case: &str, record: &SessionRecord) -> Exactness {
 
 fn committed(iterations: &[IterationRecord]) -> Vec<Committed> {
     let of = |iteration: &IterationRecord, measurement: &CaseRecord| {
-        let commit = measurement.commit.clone()?;
+        let commit = measurement.commit.clone().filter(|_| !measurement.is_earlier)?;
         Some(Committed { commit, iteration: iteration.id, case: measurement.case.clone() })
     };
     iterations
@@ -263,6 +288,7 @@ fn cost(record: &SessionRecord) -> Cost {
         cost: session.cost,
         wins: session.wins,
         best_speedup: session.best_speedup,
+        best_speedup_ci: session.best_speedup_ci,
     };
     Cost { session: record.session.cost, ledger: record.ledger.iter().map(row).collect(), cumulative }
 }

@@ -29,6 +29,8 @@ pub(super) fn render(report: &Report) -> Result<String, ReportError> {
     context.insert("outcomes", &outcomes);
     let variants: Vec<_> = report.wins.iter().map(|win| show_params(&win.variant.params)).collect();
     context.insert("win_params", &variants);
+    let again: Vec<_> = report.remeasured.iter().map(|again| show_params(&again.variant.params)).collect();
+    context.insert("remeasured_params", &again);
     let best: Vec<_> = report.cases.iter().map(|case| case.variant.as_ref().map(|v| show_params(&v.params))).collect();
     context.insert("case_params", &best);
     let source = report.session.time_source;

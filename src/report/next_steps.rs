@@ -26,6 +26,7 @@ pub(super) fn suggest(report: &Report, input: &ReportInput<'_>) -> Vec<String> {
     steps.extend(furthest_from_floor(&report.cases));
     steps.extend(report.cases.iter().filter_map(|case| slower_than_baseline(case, report.session.time_source)));
     steps.extend(report.cases.iter().filter(|case| is_start(case, report)).map(without_win));
+    steps.extend(report.cases.iter().filter(|case| is_remeasured(case, report)).map(without_find));
     steps.extend(untried_families(input));
     steps.extend(paying_parameters(&input.record.iterations));
     steps.extend(optimistic(&report.predictions));
@@ -102,6 +103,15 @@ fn without_win(case: &Case) -> String {
     format!("`{}` has no win: nothing beat its first correct variant.", case.case)
 }
 
+/// Returns whether the best variant of a case is the committed winner that the session began with.
+fn is_remeasured(case: &Case, report: &Report) -> bool {
+    report.remeasured.iter().any(|again| again.case == case.case && Some(again.iteration) == case.iteration)
+}
+
+fn without_find(case: &Case) -> String {
+    format!("`{}` has no win: nothing beat the winner that an earlier session committed.", case.case)
+}
+
 fn untried_families(input: &ReportInput<'_>) -> Option<String> {
     let measured: BTreeSet<&str> = input
         .record
@@ -119,7 +129,8 @@ fn untried_families(input: &ReportInput<'_>) -> Option<String> {
 fn paying_parameters(iterations: &[IterationRecord]) -> Option<String> {
     let mut logs: BTreeMap<(&str, &str), Vec<f64>> = BTreeMap::new();
     for iteration in iterations {
-        let reference = iteration.hypothesis.relative_to.and_then(|id| iterations.iter().find(|other| other.id == id));
+        let reference =
+            iteration.hypothesis.reference.iteration().and_then(|id| iterations.iter().find(|other| other.id == id));
         let (Some(actual), Some(reference)) = (iteration.actual, reference) else { continue };
         if let Some(parameter) = only_change(&reference.params, &iteration.params)
             && reference.family == iteration.family

@@ -4,6 +4,7 @@
 use crate::domain::comparison::{Comparison, Participant, Role, paired_ratio};
 use crate::domain::conditions::{Conditions, Figure, compare};
 use crate::domain::ids::IterationId;
+use crate::domain::origin::Purpose;
 use crate::domain::record::{CaseRecord, IterationRecord, SessionRecord};
 use crate::domain::regime::Regime;
 use crate::domain::statistics::Ratio;
@@ -69,6 +70,20 @@ pub(super) fn winners(
             wins.then_some((iteration, measurement, verdict, measurement.best_timing()?))
         })
     })
+}
+
+/// Returns whether an improvement is a win: the session has found it, beyond what it began with.
+///
+/// A committed winner that was measured again is none. The committed winner of another case, measured on this one, is
+/// none either if the case's own winner was measured later and beat it: it was only on the way.
+pub(super) fn is_win(iteration: &IterationRecord, case: &str, iterations: &[IterationRecord]) -> bool {
+    let remeasured = |other: &&IterationRecord| other.origin.is_committed_winner_of(case);
+    let improved = |other: &IterationRecord| {
+        other.measurements.iter().any(|found| found.case == case && found.verdict == Some(Verdict::Improved))
+    };
+    let beaten = || iterations.iter().filter(remeasured).any(|later| later.id > iteration.id && improved(later));
+    let on_the_way = iteration.purpose == Purpose::Remeasurement && beaten();
+    !remeasured(&iteration) && !on_the_way
 }
 
 /// Returns the figures of a case. None without a correct variant.

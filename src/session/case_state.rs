@@ -65,7 +65,7 @@ pub(super) enum Pending {
         /// The time that it has beaten.
         previous: Option<Timing>,
     },
-    /// An earlier session has committed it. Only the link is missing.
+    /// An earlier session has committed it. Only the link to that commit is missing.
     Kept {
         /// The iteration that measured it again.
         iteration: IterationId,
@@ -166,11 +166,12 @@ impl CaseState {
 
     /// Returns whether a configuration is that of the committed winner, however its family's source has changed since.
     pub fn is_known(&self, family: &str, params: &Params) -> bool {
-        self.known.as_ref().is_some_and(|known| known.family == family && known.params == *params)
+        self.known.as_ref().is_some_and(|known| known.is(family, params))
     }
 
-    /// Marks a winner for its commit, unless HEAD has it, or has one that is as fast.
-    pub fn put_up(&mut self, candidate: Candidate, previous: Option<Timing>) {
+    /// Marks a winner for its commit, unless HEAD has it, or has one that is as fast. A winner of a family that is not
+    /// searched is there to be beaten, and is not committed again.
+    pub fn put_up(&mut self, candidate: Candidate, previous: Option<Timing>, is_searched: bool) {
         let Some(timing) = candidate.measurement.best_timing() else { return };
         if let Some(known) = &self.known {
             if known.hash == candidate.hash {
@@ -190,7 +191,14 @@ impl CaseState {
                 return;
             }
         }
-        self.pending = Some(Pending::New { candidate: Box::new(candidate), previous });
+        if is_searched {
+            self.pending = Some(Pending::New { candidate: Box::new(candidate), previous });
+        }
+    }
+
+    /// Tells whether the committed winner of the case is yet to be measured again.
+    pub fn awaits_remeasurement(&self) -> bool {
+        self.known.is_some() && !self.remeasured
     }
 
     /// Records the commit of a winner.

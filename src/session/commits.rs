@@ -1,6 +1,7 @@
 //! Commits the winners of a session to git.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 
 use super::Session;
 use super::case_state::{Candidate, Pending};
@@ -12,9 +13,11 @@ use crate::domain::comparison::Role;
 use crate::domain::conditions::Conditions;
 use crate::domain::ids::{CaseName, IterationId, SessionId};
 use crate::domain::journal::Record;
+use crate::domain::origin::Origin;
+use crate::domain::proposal::KnownWinner;
 use crate::domain::sidecar::{self, Sidecar, SidecarEnvironment, SidecarMeasurement, SidecarVariant};
 use crate::domain::timing::Timing;
-use crate::vcs::{BaselineTime, Figures, Repo, Winner};
+use crate::vcs::{BaselineTime, CommitId, Earlier, Figures, Repo, Winner};
 
 /// Commits winners, and remembers why it could not.
 pub(super) struct Committer {
@@ -24,15 +27,26 @@ pub(super) struct Committer {
     refusals: HashMap<CaseName, String>,
     /// Whether there was no time for the last winners.
     cut_short: bool,
+    /// The commits that introduced committed winners, by their sidecars. A walk through the history takes a while.
+    introduced: HashMap<PathBuf, Option<CommitId>>,
 }
 
 impl Committer {
     pub fn new(repo: Result<Repo, String>) -> Self {
-        Self { repo, refusals: HashMap::new(), cut_short: false }
+        Self { repo, refusals: HashMap::new(), cut_short: false, introduced: HashMap::new() }
     }
 
-    fn head(&self) -> Option<String> {
-        self.repo.as_ref().ok().and_then(Repo::head).map(|commit| commit.0)
+    /// Returns the commit that introduced a committed winner, if HEAD has the winner.
+    fn introduced(&mut self, known: &KnownWinner) -> Option<CommitId> {
+        let Ok(repo) = &self.repo else { return None };
+        let find = || match repo.introduced(&known.sidecar, &known.hash) {
+            Ok(commit) => commit,
+            Err(reason) => {
+                tracing::warn!("the commit of {} is not known: {reason}", known.sidecar.display());
+                None
+            }
+        };
+        self.introduced.entry(known.sidecar.clone()).or_insert_with(find).clone()
     }
 
     fn commit(&self, winner: &Winner) -> Result<String, String> {
@@ -55,7 +69,6 @@ impl Session<'_> {
     /// Commits the winners that have no commit yet. One that cannot be committed stays pending: the index may be locked
     /// now and free with the next winner.
     pub(super) async fn commit_pending(&mut self) -> anyhow::Result<()> {
-        let head = self.committer.head();
         let pending = self.state.cases().filter_map(|(case, state)| Some((case.clone(), state.pending.clone()?)));
         for (case, pending) in pending.collect::<Vec<_>>() {
             if self.deadline.is_over() {
@@ -63,17 +76,13 @@ impl Session<'_> {
                 break;
             }
             match pending {
-                Pending::Kept { iteration } => {
-                    if let Some(head) = &head {
-                        self.record_commit(iteration, &case, head).await?;
-                    }
-                }
+                Pending::Kept { iteration } => self.link_kept(iteration, &case).await?,
                 Pending::New { candidate, previous } => {
                     let kernel = self.shelf.kernel(self.state.setup(), candidate.iteration).await?;
                     let iteration = candidate.iteration;
-                    let Some(winner) = winner(self.id, &self.state, &kernel, &candidate, previous.as_ref()) else {
-                        continue;
-                    };
+                    let earlier = self.earlier(&candidate);
+                    let winner = winner(self.id, &self.state, &kernel, &candidate, previous.as_ref());
+                    let Some(winner) = winner.map(|winner| Winner { earlier, ..winner }) else { continue };
                     self.commit(iteration, &case, &winner).await?;
                 }
             }
@@ -96,7 +105,28 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Links a winner to its commit.
+    /// Links a committed winner that was measured again to the commit that introduced it. Without such a commit in HEAD,
+    /// there is no link.
+    async fn link_kept(&mut self, iteration: IterationId, case: &CaseName) -> anyhow::Result<()> {
+        let known = self.state.case(case).and_then(|case| case.known.clone());
+        if let Some(commit) = known.and_then(|known| self.committer.introduced(&known)) {
+            self.store.link_earlier_commit(iteration, case, &commit.0).await?;
+            self.state.apply(&Record::Committed { iteration, case: case.clone() });
+        }
+        Ok(())
+    }
+
+    /// Returns where an earlier session found the configuration of a winner. None if this session found it.
+    fn earlier(&mut self, candidate: &Candidate) -> Option<Earlier> {
+        let Candidate { iteration, family, params, measurement, .. } = candidate;
+        let Origin::CommittedWinner { device, .. } = &self.state.history().iteration(*iteration)?.origin else {
+            return None;
+        };
+        let known = self.state.setup().known(&measurement.case, family, params)?;
+        Some(Earlier { device: device.clone(), commit: self.committer.introduced(known) })
+    }
+
+    /// Links a winner to the commit that this session has made of it.
     pub(super) async fn record_commit(
         &mut self,
         iteration: IterationId,
@@ -136,6 +166,7 @@ fn winner(
         baseline: BaselineTime::of(comparison, alone),
         session,
         iteration: candidate.iteration,
+        earlier: None,
     })
 }
 

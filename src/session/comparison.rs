@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use anyhow::Context;
+
 use super::evaluator::{Evaluator, Setback};
 use super::shelf::{CandidateKernel, Shelf};
 use super::state::SessionState;
@@ -67,7 +69,10 @@ impl Evaluator {
                 continue;
             }
             if self.fails_alone(state, &failed, &outcome).await? {
-                disqualified.push(failed.disqualified(&outcome));
+                let out = failed.disqualified(&outcome);
+                let recorded = self.store.disqualify(&out).await;
+                recorded.map_err(anyhow::Error::new).context("Failed to record a disqualification")?;
+                disqualified.push(out);
             } else if has_near_ties(&others) {
                 drop_near_ties(&mut others, &outcome);
             } else {

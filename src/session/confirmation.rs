@@ -5,7 +5,7 @@ use anyhow::Context;
 use super::Session;
 use super::decide::Due;
 use super::pipeline::Compiled;
-use crate::domain::hypothesis::Hypothesis;
+use crate::domain::hypothesis::{Hypothesis, Reference};
 use crate::domain::ids::IterationId;
 use crate::domain::origin::Purpose;
 use crate::domain::proposal::Proposal;
@@ -55,7 +55,7 @@ impl Session<'_> {
             evidence: format!("in iteration {iteration} it took {:.2} us there", ns / 1e3),
             case: case.into(),
             predicted: Interval { lo: speedup * (1.0 - SCREENING_NOISE), hi: speedup * (1.0 + SCREENING_NOISE) },
-            relative_to: None,
+            reference: Reference::Incumbent,
         })
     }
 }

@@ -81,8 +81,8 @@ pub(super) enum Action {
     EndSearch(&'static str),
     /// Hold the final comparison of a case.
     Final(CaseName),
-    /// Skip the final comparison of a case, for want of time.
-    SkipFinal(CaseName),
+    /// Skip the final comparison of a case, for want of time or money, with the reason.
+    SkipFinal(CaseName, &'static str),
     /// End the session.
     Stop(Status, &'static str),
 }
@@ -108,7 +108,7 @@ fn search(state: &SessionState, moment: &Moment) -> Action {
     let options = &state.setup().options;
     let (time, under_way) = (&moment.time, moment.under_way);
     let finals_time = state.finals_time();
-    let kept = Reserve { time: finals_time, ..Reserve::default() };
+    let kept = Reserve { time: finals_time, device_time: state.finals_device_time(), iterations: 0 };
     if let Some(stop) = state.meter().exhausted(&options.budget, time, &kept) {
         return Action::EndSearch(stop.reason());
     }
@@ -136,12 +136,26 @@ fn settle(
     time: &Time,
 ) -> Action {
     let Some((need, case)) = next else { return Action::Stop(Status::Finished, reason) };
-    let (elapsed, wall) = (state.meter().elapsed(time), state.setup().options.budget.wall);
-    let late = *need == Need::Settle && (elapsed < wall || !held);
-    let end = if late { state.hard_end() } else { wall };
-    match elapsed + state.final_time(case) > end {
-        true => Action::SkipFinal(case.clone()),
-        false => Action::Final(case.clone()),
+    match skipped(state, *need, held, state.final_time(case), time) {
+        Some(reason) => Action::SkipFinal(case.clone(), reason),
+        None => Action::Final(case.clone()),
+    }
+}
+
+/// Returns why a final that takes so long is skipped. None if it is held.
+fn skipped(state: &SessionState, need: Need, held: bool, takes: Duration, time: &Time) -> Option<&'static str> {
+    let (meter, budget) = (state.meter(), &state.setup().options.budget);
+    let elapsed = meter.elapsed(time);
+    // One final that settles a case may begin after the budget.
+    let may_be_late = need == Need::Settle && (elapsed < budget.wall || !held);
+    let end = if may_be_late { state.hard_end() } else { budget.wall };
+    match (need, meter.affords(budget, time, takes)) {
+        (Need::Settle, false) => Some("--max-cost leaves no money for it, so its fastest variant stays unconfirmed"),
+        (_, false) => Some("--max-cost leaves no money for it, so the figures of its confirmation stand"),
+        (_, true) if elapsed + takes > end => {
+            Some("there is no time left for it (--budget), so the figures that it has stand")
+        }
+        _ => None,
     }
 }
 
@@ -194,6 +208,7 @@ fn is_pressed(state: &SessionState, time: &Time, finals_time: Duration) -> bool 
         state.cases().filter_map(|(_, case)| Some(&case.best_candidate.as_ref()?.hash)).collect();
     let needed = state.meter().confirmation_time().saturating_mul(candidates.len() as u32);
     let variants = candidates.iter().collect::<HashSet<_>>().len() as u64;
-    let reserve = Reserve { time: finals_time + needed, device_time: needed, iterations: variants };
+    let device_time = needed.saturating_add(state.finals_device_time());
+    let reserve = Reserve { time: finals_time + needed, device_time, iterations: variants };
     variants > 0 && state.meter().exhausted(&state.setup().options.budget, time, &reserve).is_some()
 }

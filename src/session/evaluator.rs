@@ -23,6 +23,7 @@ use crate::runner::inputs;
 use crate::runner::messages::EvaluateRequest;
 use crate::runner::monitor::Monitor;
 use crate::runner::worker::{AskError, Worker};
+use crate::store::Store;
 
 /// Consecutive screening runs that are first checked and timed on the same inputs. Drawing inputs takes seconds where a
 /// case is large. Each variant has held-out inputs of its own after timing, and a candidate is checked and compared on
@@ -37,6 +38,8 @@ pub(super) struct Evaluator {
     pub baseline: Option<BaselineProcess>,
     /// Comparisons held. Each has its own inputs.
     pub comparisons: u64,
+    /// Takes disqualifications as they happen. A comparison goes on without the variant, and may be cut short.
+    pub store: Store,
 }
 
 /// The reason why a variant goes no further.
@@ -73,8 +76,8 @@ pub(super) struct Evaluated {
 }
 
 impl Evaluator {
-    pub fn new(worker: Worker, monitor: Option<Monitor>) -> Self {
-        Self { worker, monitor, baseline: None, comparisons: 0 }
+    pub fn new(worker: Worker, monitor: Option<Monitor>, store: Store) -> Self {
+        Self { worker, monitor, baseline: None, comparisons: 0, store }
     }
 
     /// Evaluates a variant, and confirms it if that is its purpose. No case is begun that may not end `within` the time

@@ -82,6 +82,8 @@ pub enum Event<'a> {
         hypothesis: &'a Hypothesis,
         /// The decision on each case.
         decisions: &'a [Decision],
+        /// On how many cases it is a win: an improvement that the session has found itself.
+        wins: usize,
         /// Seconds since the session began.
         elapsed_s: f64,
         /// US dollars spent.
@@ -111,7 +113,7 @@ pub enum Event<'a> {
         /// Seconds from the beginning of the innermost step to that limit.
         limit_s: Option<f64>,
     },
-    /// A case has a new incumbent.
+    /// A case has a new incumbent, which the session has found.
     Improved {
         /// The case.
         case: &'a str,
@@ -119,9 +121,24 @@ pub enum Event<'a> {
         from_us: f64,
         /// Its confirmed time now, in microseconds.
         to_us: f64,
-        /// Its speed-up over the first correct variant.
+        /// Its speed-up over the first correct variant: paired where one run timed both.
         over_start: f64,
         /// Whether the times are measured or modelled.
+        time_source: TimeSource,
+    },
+    /// A case has a new incumbent that an earlier session has found and committed. It is no win.
+    Remeasured {
+        /// The case.
+        case: &'a str,
+        /// The iteration that measured it again.
+        iteration: IterationId,
+        /// The device on which it was found.
+        device: &'a str,
+        /// Its confirmed time, in microseconds.
+        us: f64,
+        /// Its speed-up over the first correct variant: paired where one run timed both.
+        over_start: f64,
+        /// Whether the time is measured or modelled.
         time_source: TimeSource,
     },
     /// The final of a case was held.

@@ -17,14 +17,14 @@ const ENERGY_TIME: Duration = Duration::from_millis(1200);
 /// The participants of a final beside the near ties: the challenger, its A/A control and the baseline.
 const LEAST_PARTICIPANTS: u32 = 3;
 
-/// The largest share of the budget that is kept for the finals.
+/// The largest share of the budget, in time and in money, that is kept for the finals.
 const FINALS_SHARE: f64 = 0.2;
 
 /// How much a case needs its final. The greatest need comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Need {
     /// The case has no confirmed figure, or a faster variant than the confirmed one. One such final is held even if the
-    /// time is over.
+    /// time is over, but not without money.
     Settle,
     /// There are near ties.
     Part,
@@ -38,9 +38,20 @@ impl SessionState {
         if !self.setup().samples_times() {
             return Duration::ZERO;
         }
-        let cases = self.setup().workload.cases.iter();
-        let needed: Duration = cases.map(|case| self.final_time(&case.name)).sum();
-        needed.min(self.setup().options.budget.wall.mul_f64(FINALS_SHARE))
+        self.all_finals_time().min(self.setup().options.budget.wall.mul_f64(FINALS_SHARE))
+    }
+
+    /// Returns the estimated device time of the finals for which money is kept.
+    pub fn finals_device_time(&self) -> Duration {
+        if !self.setup().samples_times() {
+            return Duration::ZERO;
+        }
+        let share_usd = self.setup().options.budget.max_cost_usd.map(|most| most * FINALS_SHARE);
+        self.all_finals_time().min(share_usd.map_or(Duration::MAX, |usd| self.meter().device_time_for(usd)))
+    }
+
+    fn all_finals_time(&self) -> Duration {
+        self.setup().workload.cases.iter().map(|case| self.final_time(&case.name)).sum()
     }
 
     /// Returns the estimated time of a case's final, from its last comparison.

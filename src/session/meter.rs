@@ -90,6 +90,18 @@ impl Meter {
         budget.exhausted(self.elapsed(time) + reserve.time, spent_usd, self.finished + reserve.iterations)
     }
 
+    /// Tells whether the money allows holding the device for so much longer.
+    pub fn affords(&self, budget: &Budget, time: &Time, device_time: Duration) -> bool {
+        let usd = self.spent(time).total_usd() + self.cost(device_time).total_usd();
+        budget.max_cost_usd.is_none_or(|most| usd <= most)
+    }
+
+    /// Returns the device time that a sum pays for. Without limit where the device costs nothing.
+    pub fn device_time_for(&self, usd: f64) -> Duration {
+        let usd_per_second = self.cost(Duration::from_secs(1)).total_usd();
+        Duration::try_from_secs_f64(usd / usd_per_second).unwrap_or(Duration::MAX)
+    }
+
     /// Returns the wall time that is left if `kept` is kept for later.
     pub fn left(&self, budget: &Budget, time: &Time, kept: Duration) -> Duration {
         budget.wall.saturating_sub(self.elapsed(time) + kept)

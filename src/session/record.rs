@@ -7,11 +7,14 @@ use anyhow::Context;
 use super::evaluator::Evaluated;
 use super::event::Event;
 use super::pipeline::Compiled;
+use super::state::Gain;
 use super::{BUDGET, Session};
 use crate::domain::evaluation::{Evaluation, Outcome};
-use crate::domain::hypothesis::{Hypothesis, Score};
+use crate::domain::hypothesis::Score;
+use crate::domain::ids::CaseName;
 use crate::domain::journal::{Begun, Concluded, Disqualified, Record};
-use crate::domain::origin::Purpose;
+use crate::domain::origin::{Origin, Purpose};
+use crate::domain::record::CaseRecord;
 use crate::domain::verdict::{Decision, Verdict, judge};
 use crate::runner::compile::CompileError;
 use crate::store::Finish;
@@ -43,7 +46,7 @@ impl Session<'_> {
         self.store_conclusion(begun, compiled, &evaluation, &decisions, &concluded, &fallout).await?;
         // Not before: what could not be recorded is still booked on the session when it ends.
         self.last_record = now;
-        let beaten = self.beaten(&concluded);
+        let improvements = self.improvements(begun, &concluded);
         if let Some(kernel) = kernel {
             self.shelf.put(begun.iteration, kernel);
         }
@@ -51,10 +54,10 @@ impl Session<'_> {
         let record = Record::Concluded(Box::new(concluded));
         self.state.apply(&record);
         let Record::Concluded(concluded) = record else { return Ok(()) };
-        self.tell_iteration(begun, &evaluation.outcome, &decisions);
+        self.tell_iteration(begun, &evaluation.outcome, &decisions, &improvements);
         self.tell_cut(begun, compiled, &evaluation);
         self.stand_in_for_baselines(begun, &concluded.findings).await?;
-        self.tell_improvements(&concluded, &beaten);
+        improvements.iter().for_each(|improvement| self.tell_improvement(begun, improvement));
         self.apply_disqualified(&fallout);
         self.shelf.tidy(&self.state);
         if decisions.iter().any(|decision| decision.verdict == Verdict::Improved) {
@@ -73,7 +76,7 @@ impl Session<'_> {
         disqualified: &[Disqualified],
     ) -> anyhow::Result<()> {
         let hypothesis = &begun.hypothesis;
-        let actual = self.actual_speedup(hypothesis, evaluation, decisions);
+        let actual = self.state.actual_speedup(hypothesis, evaluation, decisions);
         let cases = compiled.cases.as_deref().unwrap_or_default();
         let plans: Vec<_> = cases.iter().map(|request| (request.case.name.as_str(), &request.plan)).collect();
         let finish = Finish {
@@ -95,7 +98,8 @@ impl Session<'_> {
         self.store.finish(begun.iteration, &finish).await.context("Failed to record an iteration")
     }
 
-    /// Disqualifies variants on the cases where they failed on inputs that were new to them.
+    /// Disqualifies variants on the cases where they failed on inputs that were new to them. What a comparison has
+    /// recorded already stays as it is.
     pub(super) async fn disqualify(&mut self, disqualified: &[Disqualified]) -> anyhow::Result<()> {
         for out in disqualified {
             self.store.disqualify(out).await.context("Failed to record a disqualification")?;
@@ -112,7 +116,13 @@ impl Session<'_> {
         }
     }
 
-    fn tell_iteration(&mut self, begun: &Begun, outcome: &Outcome, decisions: &[Decision]) {
+    fn tell_iteration(
+        &mut self,
+        begun: &Begun,
+        outcome: &Outcome,
+        decisions: &[Decision],
+        improvements: &[Improvement],
+    ) {
         let (meter, time) = (self.state.meter(), self.time());
         self.observer.event(&Event::Iteration {
             iteration: begun.iteration,
@@ -120,6 +130,7 @@ impl Session<'_> {
             outcome,
             hypothesis: &begun.hypothesis,
             decisions,
+            wins: improvements.iter().filter(|improvement| improvement.gain == Gain::Win).count(),
             elapsed_s: meter.elapsed(&time).as_secs_f64(),
             cost_usd: meter.recorded().total_usd(),
         });
@@ -134,37 +145,47 @@ impl Session<'_> {
         }
     }
 
-    /// Returns for each finding the time that it has beaten, in nanoseconds. None if the finding is no improvement.
-    fn beaten(&self, concluded: &Concluded) -> Vec<Option<f64>> {
-        let findings = concluded.findings.iter();
-        findings.map(|found| self.state.beaten(found).map(|timing| timing.median_ns)).collect()
+    /// Returns the improvements of an iteration that is yet to be applied.
+    fn improvements(&self, begun: &Begun, concluded: &Concluded) -> Vec<Improvement> {
+        let improved = concluded.findings.iter().filter(|found| found.verdict == Some(Verdict::Improved));
+        let improvement = |found: &CaseRecord| {
+            let ns = found.best_timing()?.median_ns;
+            let measurement = found.measurement()?;
+            let initial = self.state.initial_kernel(&found.case);
+            let over_initial = initial.and_then(|initial| self.state.over_iteration(&measurement, initial));
+            let start_ns = self.state.case(&found.case).and_then(|case| case.start_ns);
+            Some(Improvement {
+                case: found.case.clone(),
+                gain: self.state.gain(begun, &found.case),
+                from_ns: self.state.beaten(found).map_or(ns, |beaten| beaten.median_ns),
+                ns,
+                over_start: over_initial.unwrap_or(start_ns.unwrap_or(ns) / ns),
+            })
+        };
+        improved.filter_map(improvement).collect()
     }
 
-    fn tell_improvements(&mut self, concluded: &Concluded, beaten: &[Option<f64>]) {
-        let improved = |verdict| verdict == Some(Verdict::Improved);
-        for (found, beaten_ns) in concluded.findings.iter().zip(beaten).filter(|(found, _)| improved(found.verdict)) {
-            let Some(timing) = found.best_timing() else { continue };
-            let start_ns = self.state.case(&found.case).and_then(|case| case.start_ns).unwrap_or(timing.median_ns);
-            self.observer.event(&Event::Improved {
-                case: &found.case,
-                from_us: beaten_ns.unwrap_or(timing.median_ns) / 1e3,
-                to_us: timing.median_ns / 1e3,
-                over_start: start_ns / timing.median_ns,
-                time_source: self.state.setup().device.time_source(),
-            });
-        }
+    fn tell_improvement(&mut self, begun: &Begun, improvement: &Improvement) {
+        let Improvement { case, gain, from_ns, ns, over_start } = improvement;
+        let (to_us, over_start, time_source) = (ns / 1e3, *over_start, self.state.setup().device.time_source());
+        self.observer.event(&match gain {
+            Gain::Win => Event::Improved { case, from_us: from_ns / 1e3, to_us, over_start, time_source },
+            Gain::Remeasured => {
+                let Origin::CommittedWinner { device, .. } = &begun.origin else { return };
+                Event::Remeasured { case, iteration: begun.iteration, device, us: to_us, over_start, time_source }
+            }
+            Gain::OnTheWay => return,
+        });
     }
+}
 
-    /// Returns the speed-up that scores a hypothesis: over the iteration that it names, else over the incumbent.
-    fn actual_speedup(&self, claim: &Hypothesis, evaluation: &Evaluation, decisions: &[Decision]) -> Option<f64> {
-        if evaluation.outcome != Outcome::Measured {
-            return None;
-        }
-        let measurement = evaluation.measurements.iter().find(|m| m.case == claim.case)?;
-        let reference = claim.relative_to.and_then(|iteration| self.state.history().iteration(iteration));
-        match reference.and_then(|finished| finished.time_ns(&claim.case)) {
-            Some(ns) => Some(ns / measurement.best_timing()?.median_ns),
-            None => decisions.iter().find(|decision| decision.case == claim.case)?.speedup,
-        }
-    }
+/// A new incumbent of a case.
+struct Improvement {
+    case: CaseName,
+    gain: Gain,
+    /// The time that it has beaten.
+    from_ns: f64,
+    ns: f64,
+    /// Its speed-up over the start: paired where one run timed both.
+    over_start: f64,
 }

@@ -10,6 +10,7 @@ use super::shelf::CandidateKernel;
 use crate::domain::comparison::{Comparison, Role, beating};
 use crate::domain::journal::Record;
 use crate::domain::record::Final;
+use crate::domain::verdict::{Verdict, judge_final};
 
 impl Session<'_> {
     /// Holds the final of a case in one run: the incumbent, its near ties, the A/A control and the baseline. It settles
@@ -82,10 +83,8 @@ impl Session<'_> {
         let others = [incumbent.candidate.clone()];
         match self.compare_with(&near_tie, Role::Incumbent, &others, false).await {
             Ok(comparison) => {
-                let beaten =
-                    comparison.against(Role::Incumbent).is_some_and(|(incumbent, _)| comparison.beats(incumbent));
-                let won = beaten && !comparison.below_floor();
-                Ok(if won { Again::Won(Box::new(comparison)) } else { Again::Lost })
+                let verdict = judge_final(&comparison, self.state.setup().policy());
+                Ok(if verdict == Verdict::Improved { Again::Won(Box::new(comparison)) } else { Again::Lost })
             }
             Err(Setback::Variant(outcome)) => {
                 self.disqualify(&[near_tie.disqualified(&outcome)]).await?;

@@ -10,6 +10,7 @@ use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::domain::family::Family;
 use crate::domain::measuring::Measuring;
 use crate::domain::proposal::KnownWinner;
+use crate::domain::variant::Params;
 use crate::domain::verdict::Policy;
 use crate::domain::workload::Workload;
 
@@ -54,6 +55,16 @@ impl SessionSetup {
     pub fn family(&self, name: &str) -> anyhow::Result<&Family> {
         let family = self.families.iter().find(|family| family.name == name);
         family.with_context(|| format!("Failed to find the family `{name}`"))
+    }
+
+    /// Tells whether a family is searched. Only winners of such families are committed.
+    pub fn is_searched(&self, family: &str) -> bool {
+        self.searched.iter().any(|searched| searched == family)
+    }
+
+    /// Returns the committed winner of a case with a configuration, if an earlier session left one.
+    pub fn known(&self, case: &str, family: &str, params: &Params) -> Option<&KnownWinner> {
+        self.known.iter().find(|known| known.case == case && known.is(family, params))
     }
 
     /// Returns when a faster time counts.

@@ -24,6 +24,17 @@ use crate::domain::record::{CaseRecord, Final};
 use crate::domain::timing::Timing;
 use crate::domain::verdict::Verdict;
 
+/// What an improvement means to the session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Gain {
+    /// The session has found it.
+    Win,
+    /// An earlier session has found it. It is measured again.
+    Remeasured,
+    /// The committed winner of another case. It beats the start, but the case's own winner is yet to be measured.
+    OnTheWay,
+}
+
 /// See the module's documentation.
 #[derive(Debug)]
 pub(super) struct SessionState {
@@ -145,13 +156,14 @@ impl SessionState {
     fn take_winner(&mut self, begun: &Begun, found: &CaseRecord) {
         let Some(timing) = found.best_timing() else { return };
         let previous = self.beaten(found).cloned();
+        let is_searched = self.setup.is_searched(&begun.family);
         let case = self.case_mut(&found.case);
         case.remeasured |= case.is_known(&begun.family, &begun.params);
         match found.verdict {
             Some(Verdict::Start) => drop(case.start_ns.get_or_insert(timing.median_ns)),
             Some(Verdict::Improved) => {
                 if let Some(candidate) = candidate(begun, found) {
-                    case.put_up(candidate, previous);
+                    case.put_up(candidate, previous, is_searched);
                 }
             }
             _ => {}
@@ -200,7 +212,8 @@ impl SessionState {
         winner.measurement.confirm(comparison.clone());
         let Some(timing) = winner.measurement.best_timing().cloned() else { return };
         let (iteration, hash) = (winner.iteration, winner.hash.clone());
-        state.put_up(winner, previous);
+        let is_searched = self.setup.is_searched(&winner.family);
+        self.case_mut(case).put_up(winner, previous, is_searched);
         self.history.incumbents.insert(case.clone(), Incumbent { iteration, hash, timing });
     }
 
@@ -222,6 +235,16 @@ impl SessionState {
         let compared = found.comparison.as_ref().and_then(|comparison| comparison.against(Role::Incumbent));
         let incumbent = || self.history.incumbents.get(&found.case).map(|incumbent| &incumbent.timing);
         compared.map(|(beaten, _)| &beaten.timing).or_else(incumbent)
+    }
+
+    /// Returns what an improvement means that an iteration has found and that is yet to be applied.
+    pub fn gain(&self, begun: &Begun, case: &str) -> Gain {
+        let on_the_way = || self.case(case).is_some_and(CaseState::awaits_remeasurement);
+        match begun.purpose {
+            _ if begun.origin.is_committed_winner_of(case) => Gain::Remeasured,
+            Purpose::Remeasurement if on_the_way() => Gain::OnTheWay,
+            _ => Gain::Win,
+        }
     }
 
     /// Returns the configuration of an iteration. None if its family no longer exists.

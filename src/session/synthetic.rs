@@ -13,7 +13,7 @@ use crate::domain::cost::{Rate, Spent};
 use crate::domain::device::{DeviceInfo, TimingMode};
 use crate::domain::evaluation::{Evaluation, Measurement, Outcome};
 use crate::domain::family::Family;
-use crate::domain::hypothesis::Hypothesis;
+use crate::domain::hypothesis::{Hypothesis, Reference};
 use crate::domain::ids::IterationId;
 use crate::domain::journal::{Begun, Concluded, Record};
 use crate::domain::measuring::Measuring;
@@ -83,7 +83,7 @@ pub(super) fn proposal(setup: &SessionSetup, number: i64, purpose: Purpose, case
             evidence: "e".to_owned(),
             case: CASES[0].into(),
             predicted: Interval { lo: 1.0, hi: 2.0 },
-            relative_to: None,
+            reference: Reference::Incumbent,
         },
         parent: None,
         purpose,

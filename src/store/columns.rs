@@ -13,6 +13,8 @@ use time::macros::format_description;
 use super::StoreError;
 use crate::domain::correctness::Correctness;
 use crate::domain::evaluation::Outcome;
+use crate::domain::hypothesis::Reference;
+use crate::domain::ids::IterationId;
 use crate::domain::statistics::Interval;
 use crate::domain::timing::Timing;
 use crate::secrets;
@@ -83,6 +85,14 @@ pub(super) fn outcome(row: &SqliteRow) -> Result<Option<Outcome>, StoreError> {
     let check = row.try_get::<Option<String>, _>("outcome_check")?.unwrap_or_else(|| "accuracy".to_owned());
     let tagged = serde_json::json!({ "kind": kind, "case": case, "check": check, "message": message });
     serde_json::from_value(tagged).map(Some).map_err(|error| unreadable("outcome", error))
+}
+
+/// Reads what a claim is relative to.
+pub(super) fn reference(row: &SqliteRow) -> Result<Reference, StoreError> {
+    let kind: Option<String> = row.try_get("reference")?;
+    let iteration: Option<IterationId> = row.try_get("relative_to")?;
+    let fields = serde_json::json!({ "reference": kind, "relative_to": iteration });
+    serde_json::from_value(fields).map_err(|error| unreadable("reference", error))
 }
 
 /// Reads the columns of a time, whose names start with `prefix`. None if there was no such measurement.

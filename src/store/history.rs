@@ -4,11 +4,12 @@ use serde::Serialize;
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
-use super::columns::{json, name, required};
+use super::columns::{count, json, name, required};
 use super::{Store, StoreError};
 use crate::domain::device::TimeSource;
 use crate::domain::hypothesis::Score;
 use crate::domain::ids::{CaseName, IterationId, SessionId};
+use crate::domain::sampling::LEAST_SAMPLES;
 use crate::domain::variant::{Params, VariantHash};
 use crate::domain::verdict::Verdict;
 
@@ -70,8 +71,14 @@ pub struct HistoryRow {
     pub time_source: TimeSource,
     /// Whether that time is confirmed.
     pub confirmed: bool,
+    /// Its 95% interval, low and high. None for fewer than three samples.
+    pub best_ci_ns: Option<[f64; 2]>,
     /// The incumbent's time over this one.
     pub speedup: Option<f64>,
+    /// Its 95% interval, low and high, if one run timed both in turns.
+    pub speedup_ci: Option<[f64; 2]>,
+    /// How far from 1 the A/A control of that run reached.
+    pub noise: Option<f64>,
     /// The decision on the case.
     pub verdict: Option<Verdict>,
     /// The claim, made before the experiment.
@@ -98,6 +105,10 @@ impl Store {
                     m.best_ns, m.confirmation_median_ns IS NOT NULL AS confirmed, m.speedup,
                     COALESCE((SELECT 'rejected' FROM disqualifications d
                               WHERE d.iteration_id = m.iteration_id AND d.case_name = m.case_name), m.verdict) AS stands,
+                    IIF(m.confirmation_median_ns IS NULL, m.screening_samples, m.confirmation_samples) AS samples,
+                    IIF(m.confirmation_median_ns IS NULL, m.screening_ci_lo_ns, m.confirmation_ci_lo_ns) AS best_lo,
+                    IIF(m.confirmation_median_ns IS NULL, m.screening_ci_hi_ns, m.confirmation_ci_hi_ns) AS best_hi,
+                    own.ratio_lo AS speedup_lo, own.ratio_hi AS speedup_hi, IIF(own.ratio IS NULL, NULL, held.noise) AS noise,
                     h.claim,
                     h.score, c.commit_id, e.time_source,
                     (SELECT TOTAL(usd) FROM costs WHERE iteration_id = i.id) AS cost_usd
@@ -105,6 +116,8 @@ impl Store {
              JOIN sessions s ON s.id = i.session_id JOIN environments e ON e.id = s.environment_id
              LEFT JOIN measurements m ON m.iteration_id = i.id
              LEFT JOIN commits c ON c.iteration_id = m.iteration_id AND c.case_name = m.case_name
+             LEFT JOIN comparisons held ON held.iteration_id = m.iteration_id AND held.case_name = m.case_name
+             LEFT JOIN participants own ON own.comparison_id = held.id AND own.role = 'incumbent'
              WHERE (?1 IS NULL OR i.session_id = ?1) AND (?2 IS NULL OR m.case_name = ?2)
                AND (?3 IS NULL OR i.family = ?3) AND (?4 IS NULL OR i.outcome = ?4)
                AND (?5 IS NULL OR stands = ?5)
@@ -127,6 +140,12 @@ impl Store {
 }
 
 fn history_row(row: &SqliteRow) -> Result<HistoryRow, StoreError> {
+    let ends = |lo: &str, hi: &str| -> Result<Option<[f64; 2]>, StoreError> {
+        let (lo, hi): (Option<f64>, Option<f64>) = (row.try_get(lo)?, row.try_get(hi)?);
+        Ok(lo.zip(hi).map(|(lo, hi)| [lo, hi]))
+    };
+    let samples: Option<usize> = count(row, "samples")?;
+    let is_shown = samples.is_some_and(|samples| samples >= LEAST_SAMPLES);
     Ok(HistoryRow {
         iteration: row.try_get("id")?,
         session: row.try_get("session_id")?,
@@ -138,8 +157,11 @@ fn history_row(row: &SqliteRow) -> Result<HistoryRow, StoreError> {
         case: row.try_get("case_name")?,
         best_ns: row.try_get("best_ns")?,
         time_source: required(name(row, "time_source")?, "time_source")?,
+        best_ci_ns: ends("best_lo", "best_hi")?.filter(|_| is_shown),
         confirmed: row.try_get("confirmed")?,
         speedup: row.try_get("speedup")?,
+        speedup_ci: ends("speedup_lo", "speedup_hi")?,
+        noise: row.try_get("noise")?,
         verdict: name(row, "stands")?,
         claim: row.try_get("claim")?,
         score: name(row, "score")?,

@@ -69,12 +69,29 @@ impl Store {
     /// Records the commit of a winner on a case. The first commit stays: a final may restore a winner that was
     /// committed before.
     pub async fn link_commit(&self, iteration: IterationId, case: &str, commit: &str) -> Result<(), StoreError> {
-        sqlx::query("INSERT INTO commits (iteration_id, case_name, commit_id) VALUES (?, ?, ?) ON CONFLICT DO NOTHING")
-            .bind(iteration)
-            .bind(case)
-            .bind(commit)
-            .execute(&self.pool)
-            .await?;
+        self.link(iteration, case, commit, false).await
+    }
+
+    /// Records the commit in which an earlier session has committed the very winner that an iteration measured again.
+    pub async fn link_earlier_commit(
+        &self,
+        iteration: IterationId,
+        case: &str,
+        commit: &str,
+    ) -> Result<(), StoreError> {
+        self.link(iteration, case, commit, true).await
+    }
+
+    async fn link(&self, iteration: IterationId, case: &str, commit: &str, earlier: bool) -> Result<(), StoreError> {
+        sqlx::query(
+            "INSERT INTO commits (iteration_id, case_name, commit_id, earlier) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+        )
+        .bind(iteration)
+        .bind(case)
+        .bind(commit)
+        .bind(earlier)
+        .execute(&self.pool)
+        .await?;
         Ok(())
     }
 
@@ -141,8 +158,9 @@ async fn insert(
     let iteration: IterationId = row.try_get("id")?;
     let hypothesis = &proposal.hypothesis;
     sqlx::query(
-        "INSERT INTO hypotheses (iteration_id, claim, evidence, case_name, predicted_lo, predicted_hi, relative_to)
-         VALUES (?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO hypotheses (iteration_id, claim, evidence, case_name, predicted_lo, predicted_hi, relative_to,
+                                 reference)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
     )
     .bind(iteration)
     .bind(text(&hypothesis.claim))
@@ -150,7 +168,8 @@ async fn insert(
     .bind(&hypothesis.case)
     .bind(hypothesis.predicted.lo)
     .bind(hypothesis.predicted.hi)
-    .bind(hypothesis.relative_to)
+    .bind(hypothesis.reference.iteration())
+    .bind(hypothesis.reference.name())
     .execute(&mut *connection)
     .await?;
     Ok(iteration)

@@ -7,6 +7,7 @@ use super::testing::{comparison, participant};
 use super::*;
 use crate::domain::check::Check;
 use crate::domain::comparison::Role;
+use crate::domain::hypothesis::Reference;
 use crate::domain::ids::{IterationId, SessionId};
 use crate::domain::origin::Origin;
 use crate::domain::record::Final;
@@ -124,6 +125,7 @@ async fn a_store_in_the_words_before_0_2_is_brought_up_to_date_with_its_rows() {
     let record = past.record;
     assert_eq!((&*record.session.proposer, &*record.iterations[0].proposer), ("fault-injection", "fault-injection"));
     assert!(matches!(record.iterations[0].origin, Origin::WarmStart { .. }), "{:?}", record.iterations[0].origin);
+    assert_eq!(record.iterations[0].hypothesis.reference, Reference::Incumbent, "it names no iteration");
     let confirmed = record.iterations[0].measurements[0].comparison.as_ref().unwrap();
     assert_eq!((confirmed.group_size, confirmed.winners_curse), (5, Some(1.25)));
     let roles = [Role::Challenger, Role::Control, Role::Incumbent, Role::NearTie, Role::Baseline];

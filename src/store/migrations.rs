@@ -9,7 +9,7 @@ use sqlx::migrate::{Migration, MigrationType, Migrator};
 
 /// Every file of migrations/, in order. A store keeps the SHA-384 of each text that it has applied, so a text never
 /// changes.
-const FILES: [(&str, &str); 7] = [
+const FILES: [(&str, &str); 9] = [
     ("0001_initial.sql", include_str!("../../migrations/0001_initial.sql")),
     ("0002_profiles.sql", include_str!("../../migrations/0002_profiles.sql")),
     ("0003_peaks.sql", include_str!("../../migrations/0003_peaks.sql")),
@@ -17,6 +17,8 @@ const FILES: [(&str, &str); 7] = [
     ("0005_durability.sql", include_str!("../../migrations/0005_durability.sql")),
     ("0006_journal.sql", include_str!("../../migrations/0006_journal.sql")),
     ("0007_terms.sql", include_str!("../../migrations/0007_terms.sql")),
+    ("0008_references.sql", include_str!("../../migrations/0008_references.sql")),
+    ("0009_earlier_commits.sql", include_str!("../../migrations/0009_earlier_commits.sql")),
 ];
 
 /// The migrations of this program.

@@ -6,7 +6,7 @@ use serde::Serialize;
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
-use super::columns::{correctness, count, json, name, optional_json, outcome, required, timing};
+use super::columns::{correctness, count, json, name, optional_json, outcome, reference, required, timing};
 use super::sessions::cost;
 use super::{ArtifactRecord, Store, StoreError};
 use crate::domain::comparison::Comparison;
@@ -101,8 +101,8 @@ impl Store {
             Of::Iteration(id) => (None, Some(id)),
         };
         let rows = sqlx::query(
-            "SELECT i.*, h.claim, h.evidence, h.case_name, h.predicted_lo, h.predicted_hi, h.relative_to, h.actual,
-                    h.score,
+            "SELECT i.*, h.claim, h.evidence, h.case_name, h.predicted_lo, h.predicted_hi, h.relative_to,
+                    h.reference, h.actual, h.score,
                     (SELECT TOTAL(seconds) FROM costs WHERE iteration_id = i.id AND kind = 'gpu') AS gpu_s,
                     (SELECT TOTAL(usd) FROM costs WHERE iteration_id = i.id AND kind = 'gpu') AS gpu_usd,
                     (SELECT TOTAL(usd) FROM costs WHERE iteration_id = i.id AND kind = 'llm') AS llm_usd
@@ -130,7 +130,10 @@ impl Store {
         verdicts: Verdicts,
     ) -> Result<HashMap<IterationId, Vec<CaseRecord>>, StoreError> {
         let rows = sqlx::query(
-            "SELECT m.*, c.commit_id,
+            "SELECT m.*, c.commit_id, COALESCE(c.earlier, 0) AS earlier,
+                    (SELECT MIN(by.session_id) FROM commits made JOIN iterations by ON by.id = made.iteration_id
+                     WHERE made.commit_id = c.commit_id AND made.case_name = c.case_name AND made.earlier = 0
+                       AND by.session_id < i.session_id AND c.earlier) AS found_in,
                     COALESCE((SELECT 'rejected' FROM disqualifications d
                               WHERE d.iteration_id = m.iteration_id AND d.case_name = m.case_name), m.verdict) AS stands
              FROM measurements m JOIN iterations i ON i.id = m.iteration_id
@@ -174,7 +177,7 @@ fn iteration_record(row: &SqliteRow) -> Result<IterationRecord, StoreError> {
             evidence: row.try_get("evidence")?,
             case: row.try_get("case_name")?,
             predicted: Interval { lo: row.try_get("predicted_lo")?, hi: row.try_get("predicted_hi")? },
-            relative_to: row.try_get("relative_to")?,
+            reference: reference(row)?,
         },
         actual: row.try_get("actual")?,
         score: name(row, "score")?,
@@ -198,5 +201,7 @@ fn case_record(row: &SqliteRow, comparison: Option<Comparison>, verdicts: Verdic
         verdict: name(row, verdicts.column())?,
         speedup: row.try_get("speedup")?,
         commit: row.try_get("commit_id")?,
+        is_earlier: row.try_get("earlier")?,
+        found_in: row.try_get("found_in")?,
     })
 }

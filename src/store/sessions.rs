@@ -201,26 +201,52 @@ impl Store {
 
     async fn summaries(&self, id: Option<SessionId>) -> Result<Vec<SessionSummary>, StoreError> {
         let rows = sqlx::query(
-            "SELECT s.*, e.device_name, e.time_source,
+            // A committed winner that was measured again is no win, nor is what it beat later: that was on the way to it.
+            // See `is_win` of the report, which follows the same rule.
+            "WITH found AS (
+                 SELECT i.session_id, i.id, i.purpose, m.case_name, m.verdict, m.best_ns,
+                        COALESCE(i.origin_kind = 'committed_winner'
+                                 AND (COALESCE(json_array_length(i.origin, '$.cases'), 0) = 0
+                                      OR EXISTS (SELECT 1 FROM json_each(i.origin, '$.cases') WHERE value = m.case_name)),
+                                 0) AS remeasured
+                 FROM measurements m JOIN iterations i ON i.id = m.iteration_id
+                 WHERE (?1 IS NULL OR i.session_id = ?1) AND m.verdict IN ('start', 'improved')
+                   AND NOT EXISTS (SELECT 1 FROM disqualifications d
+                                   WHERE d.iteration_id = m.iteration_id AND d.case_name = m.case_name)),
+             wins AS (
+                 SELECT * FROM found w WHERE verdict = 'improved' AND NOT remeasured
+                   AND NOT (purpose = 'remeasurement'
+                            AND EXISTS (SELECT 1 FROM found k
+                                        WHERE k.session_id = w.session_id AND k.case_name = w.case_name
+                                          AND k.remeasured AND k.verdict = 'improved' AND k.id > w.id))),
+             best AS (SELECT session_id, case_name, id, MIN(best_ns) AS ns FROM wins GROUP BY session_id, case_name),
+             began AS (SELECT session_id, case_name, id, MIN(best_ns) AS ns FROM found
+                       WHERE verdict = 'start' OR remeasured GROUP BY session_id, case_name),
+             gains AS (
+                 SELECT best.session_id, began.ns / best.ns AS apart,
+                        (SELECT 100 * c.id + p.position FROM comparisons c
+                         JOIN participants own ON own.comparison_id = c.id AND own.position = 0
+                                               AND own.iteration_id = best.id
+                         JOIN participants p ON p.comparison_id = c.id AND p.iteration_id = began.id
+                                             AND p.role <> 'control' AND p.ratio IS NOT NULL
+                         WHERE (c.iteration_id = best.id OR c.session_id = best.session_id)
+                           AND c.case_name = best.case_name
+                         ORDER BY c.id DESC LIMIT 1) AS place
+                 FROM best JOIN began USING (session_id, case_name)),
+             paired AS (
+                 SELECT gains.session_id, COALESCE(p.ratio, gains.apart) AS ratio, p.ratio_lo, p.ratio_hi
+                 FROM gains LEFT JOIN participants p ON p.comparison_id = gains.place / 100 AND p.position = gains.place % 100),
+             top AS (SELECT session_id, MAX(ratio) AS ratio, ratio_lo, ratio_hi FROM paired GROUP BY session_id)
+             SELECT s.*, e.device_name, e.time_source,
                     (SELECT COUNT(*) FROM resumptions WHERE session_id = s.id) AS resumptions,
                     (SELECT COUNT(*) FROM iterations WHERE session_id = s.id) AS iterations,
                     (SELECT COUNT(*) FROM iterations WHERE session_id = s.id AND ended_at IS NULL) AS unfinished,
-                    (SELECT COUNT(*) FROM measurements m JOIN iterations i ON i.id = m.iteration_id
-                     WHERE i.session_id = s.id AND m.verdict = 'improved'
-                       AND NOT EXISTS (SELECT 1 FROM disqualifications d
-                                       WHERE d.iteration_id = m.iteration_id AND d.case_name = m.case_name)) AS wins,
-                    (SELECT MAX(start_ns / best_ns) FROM (
-                         SELECT MAX(m.best_ns) FILTER (WHERE m.verdict = 'start') AS start_ns,
-                                MIN(m.best_ns) FILTER (WHERE m.verdict = 'improved') AS best_ns
-                         FROM measurements m JOIN iterations i ON i.id = m.iteration_id
-                         WHERE i.session_id = s.id
-                           AND NOT EXISTS (SELECT 1 FROM disqualifications d
-                                           WHERE d.iteration_id = m.iteration_id AND d.case_name = m.case_name)
-                         GROUP BY m.case_name)) AS best_speedup,
+                    (SELECT COUNT(*) FROM wins WHERE session_id = s.id) AS wins,
+                    top.ratio AS best_speedup, top.ratio_lo AS best_lo, top.ratio_hi AS best_hi,
                     (SELECT TOTAL(seconds) FROM costs WHERE session_id = s.id AND kind = 'gpu') AS gpu_s,
                     (SELECT TOTAL(usd) FROM costs WHERE session_id = s.id AND kind = 'gpu') AS gpu_usd,
                     (SELECT TOTAL(usd) FROM costs WHERE session_id = s.id AND kind = 'llm') AS llm_usd
-             FROM sessions s JOIN environments e ON e.id = s.environment_id
+             FROM sessions s JOIN environments e ON e.id = s.environment_id LEFT JOIN top ON top.session_id = s.id
              WHERE ?1 IS NULL OR s.id = ?1
              ORDER BY s.id",
         )
@@ -324,6 +350,10 @@ fn summary(row: &SqliteRow) -> Result<SessionSummary, StoreError> {
         unfinished: required(count(row, "unfinished")?, "unfinished")?,
         wins: required(count(row, "wins")?, "wins")?,
         best_speedup: row.try_get("best_speedup")?,
+        best_speedup_ci: row
+            .try_get::<Option<f64>, _>("best_lo")?
+            .zip(row.try_get("best_hi")?)
+            .map(|(lo, hi)| [lo, hi]),
         cost: cost(row)?,
     })
 }

@@ -16,7 +16,7 @@ use crate::domain::correctness::Correctness;
 use crate::domain::cost::Spent;
 use crate::domain::device::{DeviceInfo, TimeSource, TimingMode};
 use crate::domain::evaluation::{Evaluation, Measurement, Outcome};
-use crate::domain::hypothesis::{Hypothesis, Score};
+use crate::domain::hypothesis::{Hypothesis, Reference, Score};
 use crate::domain::ids::{CaseName, IterationId, SessionId};
 use crate::domain::machine::{MachineSummary, Throttle};
 use crate::domain::op::Dtype;
@@ -129,7 +129,7 @@ pub(crate) fn proposal(block: i64, parent: Option<IterationId>) -> Proposal {
             evidence: "2 blocks on 58 SMs".to_owned(),
             case: "b1h1s128".into(),
             predicted: Interval { lo: 1.1, hi: 1.5 },
-            relative_to: parent,
+            reference: parent.map_or(Reference::Incumbent, Reference::Iteration),
         },
         parent,
         purpose: Purpose::Screening,

@@ -113,6 +113,7 @@ async fn a_session_is_told_from_start_to_end() {
       "unfinished": 0,
       "wins": 1,
       "best_speedup": 1.2628,
+      "best_speedup_ci": null,
       "cost": {
         "gpu_s": 3600.0,
         "gpu_usd": 0.2,
@@ -160,6 +161,7 @@ async fn a_session_is_told_from_start_to_end() {
           "lo": 1.1,
           "hi": 1.5
         },
+        "reference": "iteration",
         "relative_to": 1
       },
       "actual": 1.25,
@@ -205,7 +207,9 @@ async fn a_session_is_told_from_start_to_end() {
           "profile": null,
           "verdict": "improved",
           "speedup": 1.25,
-          "commit": "abc123"
+          "commit": "abc123",
+          "is_earlier": false,
+          "found_in": null
         }
       ],
       "device_s": 0.25,

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::CommitId;
 use crate::domain::comparison::{Comparison, Role};
 use crate::domain::device::{DeviceKey, TimeSource};
 use crate::domain::ids::{IterationId, SessionId};
@@ -31,10 +32,21 @@ pub struct Winner {
     pub speedup: Option<Ratio>,
     /// The baseline's time, if there is one of the same time source.
     pub baseline: Option<BaselineTime>,
-    /// The session that found it.
+    /// The session that measured it.
     pub session: SessionId,
-    /// The iteration that found it.
+    /// The iteration that measured it.
     pub iteration: IterationId,
+    /// Where an earlier session found the configuration. None if this session found it.
+    pub earlier: Option<Earlier>,
+}
+
+/// The find of an earlier session.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Earlier {
+    /// The device on which it won.
+    pub device: String,
+    /// The commit of its sidecar, if HEAD has one.
+    pub commit: Option<CommitId>,
 }
 
 /// A time with its uncertainty, in microseconds.
@@ -113,7 +125,14 @@ impl Winner {
             line("Noise", format!("{:.2}% of the variant over itself in that run", noise * 100.0));
         }
         line("Device", format!("{}, {}", environment.device, measurement.time_source.name()));
-        line("Found by", format!("session {}, iteration {}", self.session, self.iteration));
+        let here = format!("session {}, iteration {}", self.session, self.iteration);
+        match &self.earlier {
+            None => line("Found by", here),
+            Some(earlier) => {
+                line("Found by", earlier.describe());
+                line("Timed by", here);
+            }
+        }
         text
     }
 
@@ -140,6 +159,13 @@ impl Winner {
             }
             None => "no baseline measured".to_owned(),
         }
+    }
+}
+
+impl Earlier {
+    fn describe(&self) -> String {
+        let commit = self.commit.as_ref().map(|commit| format!(", commit {commit}")).unwrap_or_default();
+        format!("an earlier session on {}{commit}", self.device)
     }
 }
 

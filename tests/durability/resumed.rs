@@ -136,6 +136,35 @@ fn a_clock_that_jumps_confuses_nobody() {
     }
 }
 
+/// Only the lock that ends with its process tells the two apart.
+#[test]
+fn a_killed_session_is_told_from_one_that_runs_and_says_how_to_go_on() {
+    let sandbox = Sandbox::new();
+    let status = |sandbox: &Sandbox| -> (String, String) {
+        let sessions: Value = serde_json::from_str(&sandbox.succeeds(&["sessions", "--json"])).unwrap();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        (text(&sessions[0]["status"]), text(&sandbox.report()["session"]["status"]))
+    };
+    let both = |name: &str| (name.to_owned(), name.to_owned());
+    // More configurations than the test lasts.
+    let many = format!("values = [0, {}]", (100..2000).map(|n| n.to_string()).collect::<Vec<_>>().join(", "));
+    sandbox.replace("templates/kernels/toy/family.toml", "values = [0]", &many);
+    let session =
+        Running::start(&sandbox, &["start", "--device", "fake", "--workload", "small", "--budget", "10m", "--json"]);
+    session.wait_for("iteration");
+    assert_eq!(status(&sandbox), both("running"));
+    session.kill();
+    assert_eq!(status(&sandbox), both("killed"));
+    assert!(sandbox.succeeds(&["sessions"]).contains("killed (optloop resume 1)"));
+    let report = sandbox.succeeds(&["report"]);
+    assert!(report.contains("**Status**: killed, its process is gone: `optloop resume 1` continues it"), "{report}");
+    let shown: Value = serde_json::from_str(&sandbox.succeeds(&["show", "1", "--json"])).unwrap();
+    assert_eq!(shown["session"]["status"], "killed");
+    let (code, _, said) = Running::start(&sandbox, &["resume", "--budget", "1ms", "--json"]).end();
+    assert!(code.success(), "{said}");
+    assert_eq!(status(&sandbox), both("finished"));
+}
+
 /// One of the two configurations hangs. A user who kills the session meanwhile may not know why the machine stood
 /// still.
 #[test]
@@ -200,6 +229,32 @@ fn what_is_disqualified_does_not_come_back_through_its_screening_run() {
         let winner = sandbox.json(&format!("{FAKE_WINNERS}/s128.json"));
         assert_ne!(winner["variant"]["hash"], *out[0].1, "what is committed is not what failed");
     }
+}
+
+/// The incumbent fails in a comparison and alone, and the comparison goes on without it. The process dies meanwhile.
+#[test]
+fn what_a_comparison_has_disqualified_is_on_record_before_the_comparison_ends() {
+    let sandbox = Sandbox::new();
+    let (faults, told) = (sandbox.path(".optloop-faults"), sandbox.path("told"));
+    // The challenger enters first and passes the acceptance checks.
+    let script = ["enter pass", "enter die", "accept pass", "accept die", &format!("enter hang {}", told.display())];
+    std::fs::write(&faults, script.join("\n")).unwrap();
+    let mut command = sandbox.command(&[&START[..], &["--case", "s128"]].concat());
+    command.env("OPTLOOP_FAKE_FAULTS", &faults);
+    let session = Running::spawn(command);
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while !told.exists() {
+        assert!(std::time::Instant::now() < deadline, "{}", std::fs::read_to_string(&faults).unwrap());
+        session.listen(std::time::Duration::from_millis(50));
+    }
+    session.kill();
+    no_orphans(&sandbox);
+    let out = Record::of(&sandbox).ask("SELECT iteration_id || ' ' || case_name FROM disqualifications");
+    assert_eq!(out, ["1 s128"]);
+    let (status, events, said) = Running::start(&sandbox, &["resume", "--json"]).end();
+    assert!(status.success(), "{said}");
+    let last = events.iter().rfind(|event| event["event"] == "final").unwrap();
+    assert_ne!(last["iteration"], 1, "{last}");
 }
 
 /// A confirmed winner is settled. An unconfirmed one gets its final, however late it is.

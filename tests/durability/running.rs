@@ -1,7 +1,7 @@
 //! A session that runs beside the test; the test reads its pipes.
 
 use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::Duration;
 
@@ -19,7 +19,12 @@ pub struct Running {
 impl Running {
     /// Starts a verb in a project.
     pub fn start(sandbox: &Sandbox, arguments: &[&str]) -> Self {
-        let mut child = sandbox.command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        Self::spawn(sandbox.command(arguments))
+    }
+
+    /// Starts a prepared command.
+    pub fn spawn(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let (line, lines) = mpsc::channel();
         let out = BufReader::new(child.stdout.take().unwrap()).lines();
         std::thread::spawn(move || out.map_while(Result::ok).try_for_each(|text| line.send(text)));

@@ -73,7 +73,7 @@ fn worst(rule: &Rule, finished: &Finished) -> Option<Finding> {
 mod tests {
     use super::*;
     use crate::domain::history::CaseTime;
-    use crate::domain::hypothesis::Hypothesis;
+    use crate::domain::hypothesis::{Hypothesis, Reference};
     use crate::domain::ids::IterationId;
     use crate::domain::origin::{Origin, Purpose};
     use crate::domain::profile::tests::launch;
@@ -101,7 +101,7 @@ mod tests {
                 evidence: String::new(),
                 case: "b1".into(),
                 predicted: Interval { lo: 1.0, hi: 1.0 },
-                relative_to: None,
+                reference: Reference::Incumbent,
             },
             times: launches.into_iter().map(time).collect(),
         }

@@ -8,7 +8,7 @@ use crate::agent::diagnosis::findings;
 use crate::catalog::Project;
 use crate::domain::finding::Finding;
 use crate::domain::history::{CaseTime, Finished};
-use crate::domain::hypothesis::Hypothesis;
+use crate::domain::hypothesis::{Hypothesis, Reference};
 use crate::domain::ids::IterationId;
 use crate::domain::origin::{Origin, Purpose};
 use crate::domain::statistics::Interval;
@@ -31,7 +31,7 @@ fn diagnosed(workload: &str, family: &str, times_us: &[(&str, f64)]) -> Vec<Find
         evidence: "none".to_owned(),
         case: "b1h1s128".into(),
         predicted: Interval { lo: 1.0, hi: 1.0 },
-        relative_to: None,
+        reference: Reference::Incumbent,
     };
     let times = times_us.iter().map(time).collect();
     let finished = Finished {

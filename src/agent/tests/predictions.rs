@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::agent::prediction::{along_parameter, at_random};
-use crate::domain::hypothesis::Hypothesis;
+use crate::domain::hypothesis::{Hypothesis, Reference};
 use crate::domain::ids::IterationId;
 use crate::domain::origin::{Origin, Purpose};
 use crate::domain::statistics::Interval;
@@ -23,7 +23,7 @@ fn history(parameter: &str, origin: &Origin, speedups: &[f64]) -> History {
             evidence: "e".to_owned(),
             case: "c".into(),
             predicted: Interval { lo: 1.0, hi: 1.0 },
-            relative_to: (index > 0).then_some(IterationId(1)),
+            reference: if index > 0 { Reference::Iteration(IterationId(1)) } else { Reference::Incumbent },
         };
         let cases = scene.workload.cases.clone();
         let (family, purpose, origin) = ("f".to_owned(), Purpose::Screening, origin.clone());

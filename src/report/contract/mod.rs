@@ -38,8 +38,10 @@ pub struct Report {
     pub iterations: IndexMap<&'static str, u64>,
     /// How many wrong or cheating variants each check caught. Checks that caught none are left out.
     pub caught: IndexMap<&'static str, u64>,
-    /// The first correct variant of each case and every confirmed improvement, oldest first.
+    /// The first correct variant of each case and every confirmed improvement that the session has found, oldest first.
     pub wins: Vec<Win>,
+    /// The winners of earlier sessions that the session began with, measured again. They are no wins of this session.
+    pub remeasured: Vec<Remeasured>,
     /// Every claim, oldest first.
     pub hypotheses: Vec<Claim>,
     /// How well the predictions held.
@@ -154,6 +156,27 @@ pub struct Win {
     pub commit: Option<String>,
 }
 
+/// A committed winner that was measured again and became the incumbent.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Remeasured {
+    /// The iteration that measured it again.
+    pub iteration: IterationId,
+    /// The case.
+    pub case: CaseName,
+    /// The variant.
+    pub variant: Variant,
+    /// Its time now.
+    pub us: f64,
+    /// 95% interval of the time's median; null for fewer than three samples.
+    pub ci_us: Option<[f64; 2]>,
+    /// The device on which it was found.
+    pub device: String,
+    /// Its commit.
+    pub commit: Option<String>,
+    /// The session that found it, if it is in the same store.
+    pub session: Option<SessionId>,
+}
+
 /// A claim and its score.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Claim {
@@ -165,9 +188,13 @@ pub struct Claim {
     pub claim: String,
     /// The evidence for it.
     pub evidence: String,
-    /// The predicted speed-up, low and high.
+    /// The predicted speed-up over the reference, low and high.
     pub predicted: [f64; 2],
-    /// The actual speed-up.
+    /// What the prediction is over: `initial_kernel`, `incumbent`, `baseline` or `iteration`.
+    pub reference: &'static str,
+    /// That iteration.
+    pub relative_to: Option<IterationId>,
+    /// The actual speed-up over the reference.
     pub actual: Option<f64>,
     /// `confirmed`, `exceeded`, `refuted`, `untested`; null if the iteration never ended.
     pub verdict: Option<Score>,
@@ -254,8 +281,10 @@ pub struct LedgerRow {
     pub wall_s: Option<f64>,
     /// What it cost.
     pub cost: Spent,
-    /// Confirmed improvements.
+    /// Confirmed improvements that it has found.
     pub wins: u64,
-    /// Its largest speed-up of a case over the start.
+    /// The largest speed-up of these over what the session began with on the case: its committed winner, else the start.
     pub best_speedup: Option<f64>,
+    /// Its 95% interval, low and high, if one run timed both. Null otherwise.
+    pub best_speedup_ci: Option<[f64; 2]>,
 }

@@ -214,6 +214,7 @@ fn a_session_is_told_to_programs_as_json() {
           "commit": null
         }
       ],
+      "remeasured": [],
       "hypotheses": [
         {
           "iteration": 1,
@@ -224,6 +225,8 @@ fn a_session_is_told_to_programs_as_json() {
             1.1,
             1.5
           ],
+          "reference": "incumbent",
+          "relative_to": null,
           "actual": null,
           "verdict": "untested"
         },
@@ -236,6 +239,8 @@ fn a_session_is_told_to_programs_as_json() {
             1.1,
             1.5
           ],
+          "reference": "iteration",
+          "relative_to": 1,
           "actual": 1.25,
           "verdict": "confirmed"
         }
@@ -299,7 +304,8 @@ fn a_session_is_told_to_programs_as_json() {
               "llm_usd": 3.0
             },
             "wins": 0,
-            "best_speedup": null
+            "best_speedup": null,
+            "best_speedup_ci": null
           },
           {
             "session": 2,
@@ -313,7 +319,8 @@ fn a_session_is_told_to_programs_as_json() {
               "llm_usd": 0.75
             },
             "wins": 2,
-            "best_speedup": 1.6
+            "best_speedup": 1.6,
+            "best_speedup_ci": null
           }
         ],
         "cumulative": {

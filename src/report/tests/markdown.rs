@@ -57,7 +57,7 @@ fn a_session_reads_as_markdown() {
 
     5 iterations: 1 unfinished, 3 measured, 1 wrong. Wrong or cheating, by the check that caught them: 1 accuracy. Predictions: 2 confirmed, 0 exceeded, 0 refuted, 2 untested.
 
-    The first correct variant of each case and every confirmed improvement. Times in microseconds, measured; the speed-up is over the incumbent of its time.
+    The first correct variant of each case and every confirmed improvement that this session found. Times in microseconds, measured; the speed-up is over the incumbent of its time.
 
     | # | Case | Verdict | Time | Speed-up | Predicted | Prediction | Variant | Claim |
     |--:|---|---|--:|--:|--:|---|---|---|
@@ -81,7 +81,7 @@ fn a_session_reads_as_markdown() {
     | Session | Workload | Time | GPU | Language models | Total | Result |
     |--:|---|--:|--:|--:|--:|---|
     | 1 | attention-fp16-d64 | 55 min | $0.60 | $3.00 | $3.60 | interrupted, 0 wins |
-    | 2 | attention-fp16-d64 | 55 min | $0.18 | $0.75 | $0.93 | 2 wins, best 1.60× over start (measured, not in one run) |
+    | 2 | attention-fp16-d64 | 55 min | $0.18 | $0.75 | $0.93 | 2 wins, best 1.60× over what it began with (measured, not in one run) |
     | **Total** | | | $0.78 | $3.75 | $4.53 | |
 
     ## Committed

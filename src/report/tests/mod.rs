@@ -14,7 +14,7 @@ use crate::domain::correctness::Correctness;
 use crate::domain::cost::Spent;
 use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::domain::evaluation::Outcome;
-use crate::domain::hypothesis::{Hypothesis, Score};
+use crate::domain::hypothesis::{Hypothesis, Reference, Score};
 use crate::domain::ids::{CaseName, IterationId, SessionId};
 use crate::domain::origin::{Origin, Purpose};
 use crate::domain::profile::tests::launch;
@@ -56,6 +56,7 @@ fn session(id: SessionId, wins: u64, spent: Spent) -> SessionSummary {
         unfinished: 0,
         wins,
         best_speedup: (wins > 0).then_some(1.6),
+        best_speedup_ci: None,
         cost: spent,
     }
 }
@@ -73,7 +74,7 @@ fn iteration(
         evidence: "2 blocks on 58 SMs".to_owned(),
         case: "b1h1s128".into(),
         predicted: Interval { lo: 1.1, hi: 1.5 },
-        relative_to: parent,
+        reference: parent.map_or(Reference::Incumbent, Reference::Iteration),
     };
     IterationRecord {
         id,
@@ -115,6 +116,8 @@ fn found(case: &str, us: f64, verdict: Verdict, speedup: Option<f64>, commit: Op
         verdict: Some(verdict),
         speedup,
         commit: commit.map(str::to_owned),
+        is_earlier: false,
+        found_in: None,
     }
 }
 

@@ -1,6 +1,8 @@
 use super::*;
+use crate::domain::cost::Spent;
 use crate::domain::evaluation::Outcome;
 use crate::domain::ids::{CaseName, IterationId};
+use crate::domain::journal::Record;
 use crate::domain::origin::Purpose;
 use crate::session::setup::SessionSetup;
 use crate::session::synthetic::{CASES, Told, evaluation, measurement, setup};
@@ -151,7 +153,8 @@ fn finals_come_in_order_of_need_and_only_what_is_unsettled_may_overrun_the_budge
     let late = moment(3600, 0);
     assert_eq!(next_action(&told.state, &phase, &late), Action::Final(CASES[1].into()));
     phase.take_up(true);
-    assert_eq!(next_action(&told.state, &phase, &late), Action::SkipFinal(CASES[0].into()));
+    let no_time = "there is no time left for it (--budget), so the figures that it has stand";
+    assert_eq!(next_action(&told.state, &phase, &late), Action::SkipFinal(CASES[0].into(), no_time));
     assert_eq!(next_action(&told.state, &phase, &moment(10, 0)), Action::Final(CASES[0].into()));
     phase.take_up(true);
     let over = Action::Stop(Status::Finished, "its time budget (--budget) is spent");
@@ -164,7 +167,8 @@ fn one_final_may_begin_after_the_budget_and_none_that_would_end_after_the_grace(
     let told = with_start(Told::new(setup()));
     let finals = |held| Phase::Finals { queue: told.state.finals(), held, reason: "r" };
     let next = |held, seconds| next_action(&told.state, &finals(held), &moment(seconds, 0));
-    let (held, skipped) = (Action::Final(CASES[0].into()), Action::SkipFinal(CASES[0].into()));
+    let no_time = "there is no time left for it (--budget), so the figures that it has stand";
+    let (held, skipped) = (Action::Final(CASES[0].into()), Action::SkipFinal(CASES[0].into(), no_time));
     assert_eq!((next(false, 3599), next(true, 3599)), (held.clone(), held.clone()), "it begins within the budget");
     assert_eq!((next(false, 3600), next(true, 3600)), (held, skipped.clone()), "only the first begins after it");
     let hard_end = told.state.hard_end();
@@ -202,6 +206,57 @@ fn no_comparison_begins_that_would_end_after_the_grace_or_after_the_search() {
 fn no_baseline_is_begun_that_needs_more_than_what_is_left() {
     assert!(may_time_baselines(SECOND, Duration::ZERO) && may_time_baselines(5 * SECOND, 5 * SECOND));
     assert!(!may_time_baselines(4 * SECOND, 5 * SECOND) && !may_time_baselines(Duration::ZERO, Duration::ZERO));
+}
+
+/// A device for a dollar a second, of which so many may be spent.
+fn rented(dollars: f64) -> Told {
+    limited(|setup| {
+        setup.device.timing = crate::domain::device::TimingMode::Measured;
+        setup.options.rate.gpu_usd_per_hour = 3600.0;
+        setup.options.budget.max_cost_usd = Some(dollars);
+    })
+}
+
+/// One case is confirmed, and the other is not. A second has passed since the last record.
+#[test]
+fn a_final_is_skipped_if_it_costs_more_than_what_is_left() {
+    let told = |dollars| {
+        let mut told = with_start(rented(dollars));
+        told.screened(1, Purpose::Screening, [50, 60]);
+        told.confirmed(1, 50);
+        told
+    };
+    let seconds = |case: &str| told(1e9).state.final_time(case).as_secs_f64();
+    let (figures, settle) = (seconds(CASES[0]), seconds(CASES[1]));
+    assert!(figures > 1.0 && settle > figures, "{figures} {settle}");
+    let unconfirmed = "--max-cost leaves no money for it, so its fastest variant stays unconfirmed";
+    let confirmed = "--max-cost leaves no money for it, so the figures of its confirmation stand";
+    let skip = |case: &str, reason| Action::SkipFinal(case.into(), reason);
+    for (need, case, dollars, expected) in [
+        (Need::Settle, CASES[1], 1.01 + settle, Action::Final(CASES[1].into())),
+        (Need::Settle, CASES[1], 0.99 + settle, skip(CASES[1], unconfirmed)),
+        (Need::Figures, CASES[0], 1.01 + figures, Action::Final(CASES[0].into())),
+        (Need::Figures, CASES[0], 0.99 + figures, skip(CASES[0], confirmed)),
+        (Need::Part, CASES[0], 0.5, skip(CASES[0], confirmed)),
+    ] {
+        let phase = Phase::Finals { queue: [(need, case.into())].into(), held: false, reason: "r" };
+        assert_eq!(next_action(&told(dollars).state, &phase, &moment(10, 0)), expected, "{need:?} with ${dollars}");
+    }
+}
+
+#[test]
+fn a_part_of_the_money_is_kept_for_the_finals_as_of_the_time() {
+    let needed = with_start(rented(1e9)).state.finals_device_time().as_secs_f64();
+    assert!(needed > 2.0, "{needed}");
+    let ends = |dollars: f64, spent: f64| {
+        let mut told = with_start(rented(dollars));
+        told.state.apply(&Record::Booked(Spent { gpu_usd: spent, ..Spent::default() }));
+        at(&told, 10, 2) == Action::EndSearch("its cost limit is reached")
+    };
+    // A second has passed since the last record.
+    assert!(!ends(100.0, 98.9 - needed) && ends(100.0, 99.1 - needed));
+    // At most a fifth is kept, however little there is.
+    assert!(!ends(2.0, 0.5) && ends(2.0, 0.7));
 }
 
 #[test]

@@ -235,6 +235,7 @@ fn known(number: i64, us: f64) -> crate::domain::proposal::KnownWinner {
         family: "toy".to_owned(),
         params: crate::domain::variant::Params::from([("N".to_owned(), number)]),
         hash: crate::domain::variant::VariantHash::of("an older rendering"),
+        sidecar: std::path::PathBuf::new(),
         device: "NVIDIA H200".to_owned(),
         median_us: us,
         here: true,

@@ -7,6 +7,7 @@ use super::*;
 use crate::domain::device::TimeSource;
 use crate::domain::sidecar::SidecarRatio;
 use crate::domain::statistics::{Interval, Ratio};
+use crate::domain::variant::VariantHash;
 
 #[test]
 fn a_winner_becomes_a_commit_of_two_files() {
@@ -252,4 +253,23 @@ fn what_a_killed_process_left_is_taken_up() {
     sandbox.repo().commit_winner(&winner("// fast\n")).unwrap();
     assert_eq!(sandbox.git("status --porcelain"), "");
     assert_eq!(sandbox.git("show --name-only --format="), format!("{JSON}\n{CU}\n"));
+}
+
+/// The file may have come by a merge, and commits after it may have other winners.
+#[test]
+fn the_commit_that_introduced_a_winner_is_found_below_other_commits_and_merges() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo();
+    let hash = sidecar().variant.hash;
+    let introduced = |hash: &VariantHash| repo.introduced(Path::new(JSON), hash).unwrap();
+    assert_eq!(introduced(&hash), None, "there is none yet");
+    sandbox.git("checkout --quiet -b side");
+    let commit = repo.commit_winner(&winner("one")).unwrap();
+    assert_eq!(introduced(&hash), Some(commit.clone()));
+    sandbox.git("checkout --quiet main");
+    sandbox.git("commit --quiet --allow-empty -m meanwhile");
+    sandbox.git("merge --quiet --no-edit side");
+    sandbox.git("commit --quiet --allow-empty -m later");
+    assert_eq!(introduced(&hash), Some(commit));
+    assert_eq!(introduced(&VariantHash("another".to_owned())), None, "HEAD has another variant");
 }

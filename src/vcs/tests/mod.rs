@@ -112,5 +112,6 @@ fn winner(source: &str) -> Winner {
         baseline: Some(BaselineTime { name: "torch flash".to_owned(), us: 150.0 }),
         session: SessionId(3),
         iteration: IterationId(17),
+        earlier: None,
     }
 }

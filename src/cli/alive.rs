@@ -1,0 +1,47 @@
+//! Tells sessions that run from those that were killed.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use crate::claim::{self, Writer};
+use crate::domain::ids::SessionId;
+use crate::domain::record::{SessionRecord, SessionSummary, Status};
+use crate::store::{Store, StoreError};
+
+/// The sessions of a store that have neither ended nor a process.
+#[derive(Debug, Default)]
+pub(super) struct Killed(BTreeSet<SessionId>);
+
+impl Killed {
+    /// Looks at the store's lock, which a session holds as long as its process lives. Nothing is written.
+    pub(super) async fn of(store: &Store, path: &Path) -> Result<Self, StoreError> {
+        let running = |sessions: Vec<SessionSummary>| -> BTreeSet<SessionId> {
+            let running = sessions.into_iter().filter(|session| session.status == Status::Running);
+            running.map(|session| session.id).collect()
+        };
+        let mut killed = running(store.sessions().await?);
+        match claim::writer(path) {
+            Writer::Unknown => killed.clear(),
+            Writer::Session(id) => drop(killed.remove(&id)),
+            Writer::None => {}
+        }
+        if !killed.is_empty() {
+            // One of them may have ended before the lock was looked at.
+            let still = running(store.sessions().await?);
+            killed.retain(|id| still.contains(id));
+        }
+        Ok(Self(killed))
+    }
+
+    /// Marks a session if it was killed.
+    pub(super) fn mark(&self, session: &mut SessionSummary) {
+        if self.0.contains(&session.id) {
+            session.mark_killed();
+        }
+    }
+
+    /// Marks a session and those of its ledger.
+    pub(super) fn mark_in(&self, record: &mut SessionRecord) {
+        record.ledger.iter_mut().chain([&mut record.session]).for_each(|session| self.mark(session));
+    }
+}
