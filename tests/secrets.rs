@@ -8,11 +8,10 @@ use crate::common::{self, Sandbox};
 
 const CANARY: &str = "canary-7f3a9c51e0b84d26";
 
-/// A baseline program that looks for secrets wherever a child of optloop can. It searches its own environment and that
-/// of optloop's other children, and writes them down. It also fails with the secret from optloop's environment in its
-/// message.
+/// A baseline program that looks for secrets wherever a child of optloop can. It searches its own environment, that of
+/// optloop and that of its other children, and writes down what it finds. It also fails with a secret in its message.
 const THIEF: &str = r#"
-env >own-environment
+env | grep -v '^SOME_API_KEY=' >own-environment
 # Between it and the session is its guard.
 session=$(sed -n 's/^PPid:[[:space:]]*//p' "/proc/$PPID/status")
 for status in /proc/[0-9]*/status; do
@@ -22,9 +21,10 @@ for status in /proc/[0-9]*/status; do
     fi
 done
 read -r hello
-stolen=$(tr '\0' '\n' <"/proc/$session/environ" | grep '^SOME_API_KEY=')
-echo "dying with $stolen" >&2
-echo "{\"error\": \"the key is ${stolen#*=}\"}"
+tr '\0' '\n' <"/proc/$session/environ" 2>/dev/null | grep -q '^SOME_API_KEY=' && touch environment-of-the-session
+# The user has agreed to give it this one.
+echo "dying with $SOME_API_KEY" >&2
+echo "{\"error\": \"the key is $SOME_API_KEY\"}"
 "#;
 
 /// The sources of some configurations do not compile, in ways that could show a secret.
@@ -42,6 +42,7 @@ fn no_byte_of_a_secret_is_kept_or_shown() {
     sandbox.replace("kernels/workloads/small.toml", "dims = {", "baseline = [\"sh\", \"thief.sh\"]\ndims = {");
     let template = "templates/kernels/toy/kernel.cu.tera";
     sandbox.write(template, &format!("{TEMPLATE}{}", common::TEMPLATE));
+    sandbox.write("config.toml", "[baseline]\nwrite = ['.']\nenv = ['SOME_API_KEY']\n");
     sandbox.trust();
 
     let start = ["start", "--device", "fake", "--workload", "small", "--seed", "1", "--iterations", "40"];
@@ -64,7 +65,13 @@ fn no_byte_of_a_secret_is_kept_or_shown() {
     assert!(said[1].contains("its source holds a secret of the environment"), "{}", said[1]);
     let read = |name: &str| fs::read_to_string(sandbox.path(name)).unwrap();
     assert!(read("children").contains("worker") && read("children").contains("compiler"), "{}", read("children"));
-    for environment in [read("environments"), read("own-environment")] {
+    // Where the kernel has Landlock, a baseline reads no other process's environment.
+    let doctor = sandbox.succeeds(&["doctor"]);
+    let has_landlock = !doctor.contains("no Landlock");
+    assert!(!(has_landlock && sandbox.path("environment-of-the-session").exists()), "{doctor}");
+    let others = fs::read_to_string(sandbox.path("environments")).unwrap_or_default();
+    assert!(!has_landlock || others.is_empty(), "{others}");
+    for environment in [others, read("own-environment")].iter().filter(|environment| !environment.is_empty()) {
         assert!(environment.contains("PATH=") && environment.contains("CUDA_VISIBLE_DEVICES=0"), "{environment}");
         assert!(
             !["DATABASE_URL", "CUDA_URL", "CUDA_COPY"].iter().any(|name| environment.contains(name)),

@@ -59,7 +59,7 @@ fn a_command_of_the_project_runs_when_it_is_trusted_and_until_it_changes() {
     insta::assert_snapshot!(String::from_utf8(output.stderr).unwrap(), @"error: nothing was trusted, because there is no terminal to ask at: give --yes to agree");
     insta::assert_snapshot!(short(&String::from_utf8(output.stdout).unwrap()), @r#"
     the baseline of workload `small`, `sh evil.sh "\u{202e}\u{1b}[2J"`: new
-      13aa3f5a  evil.sh
+      06aceaa2  evil.sh
     "#);
     assert!(!ran(&sandbox));
 

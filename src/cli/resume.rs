@@ -49,8 +49,8 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     if !path.exists() {
         return Err(StoreError::NoSessions.into());
     }
-    trust::check_places(project, &config, &args.trust)?;
     store::check_path(&path).map_err(usage)?;
+    trust::check_places(project, &config, &args.trust)?;
     let mut claims = project.claim("resume")?;
     claims.store(&path)?;
     let store = Store::open_within(&path, &config.store.limits()).await?;

@@ -99,9 +99,9 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     let ticker = Ticker::start();
     let options = options(args, &config)?;
     let mut asked = asked(args, project, &config, options.seed)?;
-    trust::check_places(project, &config, &args.trust)?;
     let path = project.root().join(&config.store.path);
     store::check_path(&path).map_err(usage)?;
+    trust::check_places(project, &config, &args.trust)?;
     trust::admit(project, &args.trust, trust::of_session(project, &config, &asked.workload, &asked.device)?)?;
     let mut claims = project.claim("start")?;
     claims.store(&path)?;

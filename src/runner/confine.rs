@@ -12,6 +12,8 @@
 //! `optloop doctor` says which of them hold on a machine. docs/security.md says what follows where one does not.
 
 #[cfg(target_os = "linux")]
+mod capabilities;
+#[cfg(target_os = "linux")]
 mod landlock;
 #[cfg(target_os = "linux")]
 mod namespaces;
@@ -66,6 +68,9 @@ pub struct Reach {
 #[cfg(target_os = "linux")]
 pub fn to_reach(reach: &Reach) -> Confinement {
     let namespaces = Err("a program keeps the machine's file system".to_owned());
+    // Without capabilities, root is a user like others. With them it could read the memory and the environment of any
+    // process, which Landlock alone does not prevent (CAP_PERFMON, Linux 6.18). A process without any drops none.
+    let _ = capabilities::keep_those_for_files();
     Confinement { namespaces, landlock: landlock::allow(reach), seccomp: deny_reaching_out() }
 }
 

@@ -60,8 +60,8 @@ fn a_compiler_that_dies_or_has_its_say_on_the_wrong_pipe_does_no_harm() {
     let patience = Duration::from_secs(60);
     let compiler = Compiler::new(script, Toolchain::find_or_fetch().unwrap(), "sm_90a", &[], patience).unwrap();
     let log = refusal(&compiler, ENDLESS);
-    assert!(log.starts_with("the compiler died (signal: "), "{log}");
-    assert!(log.ends_with("(compile.memory_gb); its last words: a notice of the linker"), "{log}");
+    assert!(log.starts_with("the compiler ended (signal: "), "{log}");
+    assert!(log.ends_with("(compile.memory_gb); its last message: a notice of the linker"), "{log}");
     assert!(compiler.probe().is_ok());
 }
 

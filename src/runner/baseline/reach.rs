@@ -73,7 +73,8 @@ pub fn of(program: &str, folder: &Path, own: &Path, cache: &Path, added: &Reach)
 }
 
 /// Returns where a program is installed: the folder above its `bin`, and the same of the file that it is a link to. So a
-/// virtual environment is found, and the Python that it was made from.
+/// virtual environment is found, and the Python that it was made from. Version managers such as pyenv have `shims`
+/// instead, which are scripts that choose among the versions beside them.
 fn installation(program: &str, folder: &Path, home: Option<&Path>) -> Vec<PathBuf> {
     let found = match program.contains('/') {
         true => Some(folder.join(program)),
@@ -83,7 +84,11 @@ fn installation(program: &str, folder: &Path, home: Option<&Path>) -> Vec<PathBu
     let target = found.canonicalize().ok();
     let mut places = Vec::new();
     for file in [Some(found), target].into_iter().flatten() {
-        let prefix = file.parent().filter(|bin| bin.ends_with("bin")).and_then(Path::parent).map(Path::to_owned);
+        let prefix = file
+            .parent()
+            .filter(|bin| bin.ends_with("bin") || bin.ends_with("shims"))
+            .and_then(Path::parent)
+            .map(Path::to_owned);
         // A program in `~/bin` does not open the whole home folder.
         places.extend(
             prefix.filter(|prefix| prefix.parent().is_some() && !home.is_some_and(|home| home.starts_with(prefix))),

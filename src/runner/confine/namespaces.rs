@@ -10,7 +10,9 @@ use rustix::mount::{
     MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind_recursive, mount_change, mount_remount, unmount,
 };
 use rustix::process::{getgid, getuid, pivot_root};
-use rustix::thread::{CapabilitySet, CapabilitySets, UnshareFlags, set_capabilities};
+use rustix::thread::UnshareFlags;
+
+use super::capabilities;
 
 /// Where the folder appears in the empty file system.
 const FOLDER: &str = "/include";
@@ -20,7 +22,7 @@ pub fn enter(folder: Option<&Path>) -> Result<Option<PathBuf>, String> {
     isolate().map_err(|error| format!("the kernel refuses a user namespace: {error}"))?;
     empty_root(folder).map_err(|error| format!("the kernel refuses mounts in a user namespace: {error}"))?;
     // The capabilities of the namespace have served their purpose.
-    set_capabilities(None, no_capabilities()).map_err(|error| format!("capabilities cannot be dropped: {error}"))?;
+    capabilities::drop_all().map_err(|error| format!("capabilities cannot be dropped: {error}"))?;
     Ok(folder.map(|_| PathBuf::from(FOLDER)))
 }
 
@@ -70,11 +72,6 @@ fn kept_flags(target: &Path) -> io::Result<MountFlags> {
     ];
     let kept = flags.into_iter().filter(|(found_flag, _)| found.contains(*found_flag));
     Ok(kept.fold(MountFlags::empty(), |all, (_, flag)| all | flag))
-}
-
-fn no_capabilities() -> CapabilitySets {
-    let none = CapabilitySet::empty();
-    CapabilitySets { effective: none, permitted: none, inheritable: none }
 }
 
 fn errno(error: &std::io::Error) -> io::Errno {

@@ -251,7 +251,7 @@ fn a_part_of_the_money_is_kept_for_the_finals_as_of_the_time() {
     let ends = |dollars: f64, spent: f64| {
         let mut told = with_start(rented(dollars));
         told.state.apply(&Record::Booked(Spent { gpu_usd: spent, ..Spent::default() }));
-        at(&told, 10, 2) == Action::EndSearch("its cost limit is reached")
+        at(&told, 10, 2) == Action::EndSearch(crate::domain::budget::Stop::Cost.reason())
     };
     // A second has passed since the last record.
     assert!(!ends(100.0, 98.9 - needed) && ends(100.0, 99.1 - needed));

@@ -1,0 +1,32 @@
+//! The capabilities of this process (capabilities(7)). Only root has any, and the owner of a user namespace.
+
+use rustix::io;
+use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
+
+/// What root needs to use files of other users, to pin memory and to set priorities, as any program of root's may.
+const FOR_FILES: CapabilitySet = CapabilitySet::CHOWN
+    .union(CapabilitySet::DAC_OVERRIDE)
+    .union(CapabilitySet::DAC_READ_SEARCH)
+    .union(CapabilitySet::FOWNER)
+    .union(CapabilitySet::IPC_LOCK)
+    .union(CapabilitySet::SYS_NICE);
+
+/// Gives up every capability.
+pub fn drop_all() -> io::Result<()> {
+    keep(CapabilitySet::empty())
+}
+
+/// Gives up every capability but those for files. A program that this process becomes has no others, either, once the
+/// process may gain no privileges, which Landlock and seccomp see to.
+pub fn keep_those_for_files() -> io::Result<()> {
+    keep(FOR_FILES)
+}
+
+fn keep(kept: CapabilitySet) -> io::Result<()> {
+    let CapabilitySets { effective, permitted, .. } = capabilities(None)?;
+    let none = CapabilitySet::empty();
+    set_capabilities(
+        None,
+        CapabilitySets { effective: effective & kept, permitted: permitted & kept, inheritable: none },
+    )
+}
