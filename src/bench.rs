@@ -123,7 +123,7 @@ impl Bench {
             return Ok(());
         }
         if !self.device().replays() {
-            return Err(format!("the {} models times with a warm cache only: leave --regime out", self.device().name));
+            return Err(format!("the {} models times with a warm cache only: omit --regime", self.device().name));
         }
         let tensors = workload.op.tensors(&case.dims, workload.dtype);
         let bytes: usize = tensors.iter().map(|tensor| tensor.bytes()).sum();
@@ -135,9 +135,9 @@ impl Bench {
     /// Starts the workload's baseline, if it has one that can be compared with kernels here. The error says why not.
     pub async fn start_baseline(&mut self, workload: &Workload, device: u32) -> Result<(), String> {
         if !self.device().replays() {
-            return Err("it could only be measured, and times are modelled".to_owned());
+            return Err("baselines can only be measured, and times on this device are modelled".to_owned());
         }
-        let key = workload.baseline.as_ref().ok_or_else(|| format!("workload `{}` names none", workload.name))?;
+        let key = workload.baseline.as_ref().ok_or_else(|| format!("workload `{}` defines none", workload.name))?;
         let program = BaselineProgram {
             exe: self.exe.clone(),
             command: key.command(&self.config.baseline.python),
@@ -212,7 +212,7 @@ impl Bench {
         let mut worker = self.worker.fresh().await.context("Failed to start a worker")?;
         match comparison::hold(&mut worker, self.monitor.as_ref(), &pids, &terms, &entries, baseline).await {
             Ok(comparison) => Ok(comparison),
-            Err(ComparisonError::Machine(error)) => Err(error).context("Failed to hold a comparison"),
+            Err(ComparisonError::Machine(error)) => Err(error).context("Failed to run a comparison"),
             Err(ComparisonError::Failed { participant, outcome }) => {
                 let name = entries.get(participant).map_or("a participant", |entry| entry.name.as_str());
                 bail!("{}", failure(name, &case.name, &outcome))

@@ -32,7 +32,7 @@ impl std::fmt::Display for Holder {
         if let Some(session) = session {
             write!(f, ", session {session}")?;
         }
-        write!(f, ") of {} since {since}", project.display())
+        write!(f, ") in {} since {since}", project.display())
     }
 }
 
@@ -112,11 +112,11 @@ impl Claims {
             format!("Failed to open {}{linked}", path.display())
         })?;
         if !file.metadata().is_ok_and(|found| found.is_file()) {
-            bail!("{} is no plain file: remove it", path.display());
+            bail!("{} is not a regular file: remove it", path.display());
         }
         match file.try_lock() {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => bail!("{what} is taken by {}: wait for it, or end it", told(&mut file)),
+            Err(TryLockError::WouldBlock) => bail!("{what} is in use by {}: wait for it, or end it", told(&mut file)),
             Err(TryLockError::Error(error)) => {
                 return Err(error).with_context(|| format!("Failed to lock {}", path.display()));
             }
@@ -163,7 +163,7 @@ mod tests {
         let mut first = Claims::project(folder.path(), "start").unwrap();
         first.note_session(SessionId(3));
         let second = || Claims::project(folder.path(), "bench").map(drop);
-        insta::assert_snapshot!(refused(second(), folder.path()), @"this project is taken by `optloop start` (process [process], session 3) of [folder] since [instant]: wait for it, or end it");
+        insta::assert_snapshot!(refused(second(), folder.path()), @"this project is in use by `optloop start` (process [process], session 3) in [folder] since [instant]: wait for it, or end it");
         drop(first);
         // The file is still there, signed by a process that has ended.
         assert!(folder.path().join(".optloop/session.lock").is_file());
@@ -183,18 +183,18 @@ mod tests {
         fs::write(root.join("a/.optloop/optloop.db"), "").unwrap();
         std::os::unix::fs::symlink(root.join("a/.optloop/optloop.db"), root.join("b/.optloop/optloop.db")).unwrap();
         let mut second = Claims::project(&root.join("b"), "resume").unwrap();
-        insta::assert_snapshot!(refused(second.store(&root.join("b/.optloop/optloop.db")), &root), @"the store [folder]/b/.optloop/optloop.db is taken by `optloop start` (process [process]) of [folder]/a since [instant]: wait for it, or end it");
+        insta::assert_snapshot!(refused(second.store(&root.join("b/.optloop/optloop.db")), &root), @"the store [folder]/b/.optloop/optloop.db is in use by `optloop start` (process [process]) in [folder]/a since [instant]: wait for it, or end it");
     }
 
     #[test]
-    fn a_gpu_is_taken_by_its_uuid_and_a_virtual_one_by_nobody() {
+    fn a_gpu_is_claimed_by_its_uuid_and_a_virtual_one_is_never_claimed() {
         let folder = tempfile::tempdir().unwrap();
         let cache = folder.path().join("cache");
         let mut first = Claims::project(&folder.path().join("a"), "start").unwrap();
         first.device_of(&cache, "GPU-1", "the NVIDIA L4 (cuda:0)").unwrap();
         let mut second = Claims::project(&folder.path().join("b"), "bench").unwrap();
         let said = format!("{:#}", second.device_of(&cache, "GPU-1", "the NVIDIA L4 (cuda:0)").unwrap_err());
-        assert!(said.starts_with("the NVIDIA L4 (cuda:0) is taken by `optloop start` (process "), "{said}");
+        assert!(said.starts_with("the NVIDIA L4 (cuda:0) is in use by `optloop start` (process "), "{said}");
         second.device_of(&cache, "GPU-2", "the NVIDIA L4 (cuda:1)").unwrap();
         let virtual_gpu = DeviceInfo { timing: TimingMode::Modelled, ..DeviceInfo::of_arch("sm_89").unwrap() };
         // The virtual GPU stands in for a GPU that does not answer. That GPU is free again.

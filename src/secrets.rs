@@ -319,7 +319,7 @@ mod tests {
             ("DATABASES", "postgres://u:p@ssw0rd:1@db/x postgres://u@opensource"),
             ("HOMEPAGE", "https://host:80808080/a:b@cdefghijk"),
         ]);
-        assert!(secrets.names.is_empty(), "who needs the network gets the proxy");
+        assert!(secrets.names.is_empty(), "a child that needs the network gets the proxy");
         insta::assert_snapshot!(secrets.masked_text("via http://somebody:opensesame@proxy:3128/"), @"via http://somebody:**********@proxy:3128/");
         insta::assert_snapshot!(secrets.masked_text("u:p@ssw0rd:1@db, opensource, 80808080, cdefghijk"), @"u:**********@db, opensource, 80808080, cdefghijk");
     }

@@ -158,7 +158,7 @@ pub async fn resume(
     let summary = &past.record.session;
     let id = summary.id;
     let recorded = parts.store.resume_session(id, past.used, options.budget.wall).await;
-    recorded.context("Failed to record that the session goes on")?;
+    recorded.context("Failed to record that the session was resumed")?;
     observer.event(&Event::Resumed {
         session: id,
         resumption: summary.resumptions + 1,
@@ -269,7 +269,7 @@ impl<'a> Session<'a> {
                 }
                 Action::SkipFinal(case) => {
                     phase.take_up();
-                    let reason = "there is no time left for it, so the figures of its confirmation stand";
+                    let reason = "there is no time left for it, so the figures of its confirmation are used";
                     self.observer.event(&Event::NoFinal { case: &case, reason });
                 }
                 Action::Stop(status, reason) => return Ok((status, reason)),

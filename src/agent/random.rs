@@ -115,7 +115,7 @@ fn suggestion<'a>(
 ) -> Result<Suggestion, String> {
     let prediction = prediction::at_random(history, &case.name);
     let hypothesis = Hypothesis {
-        claim: format!("a random configuration of {} may do well on {}", family.name, case.name),
+        claim: format!("a random configuration of {} may be fast on {}", family.name, case.name),
         evidence: prediction.evidence,
         case: case.name.clone(),
         predicted: prediction.range,

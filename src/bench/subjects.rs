@@ -59,7 +59,7 @@ impl Bench {
         let is_sidecar = path.extension().is_some_and(|extension| extension == "json");
         let sidecars = if is_sidecar { vec![path.to_owned()] } else { sidecars_of(path)? };
         if sidecars.is_empty() {
-            bail!("{} has no sidecar, which says how it is compiled and launched", path.display());
+            bail!("{} has no sidecar, which describes how to compile and launch it", path.display());
         }
         let winners = sidecars.iter().map(|sidecar| read_committed(sidecar, workload));
         let mut winners = winners.collect::<anyhow::Result<Vec<_>>>()?;
@@ -77,13 +77,13 @@ impl Bench {
         let case = workload.case(&sidecar.measurement.case).map_err(anyhow::Error::msg)?.clone();
         if !asked.cases.is_empty() && !asked.cases.contains(&case.name) {
             bail!(
-                "the winner of case `{}` of {name} is launched for that case alone, and another one is asked for",
+                "the winner of case `{}` of {name} can be launched on that case only: select it with --case",
                 case.name
             );
         }
         let (tensors, plan) = (workload.op.tensors(&case.dims, workload.dtype), sidecar.plan());
         if sidecar::tensors(&tensors) != sidecar.tensors {
-            bail!("the winner of case `{}` of {name} is of another shape than the case has by now", case.name);
+            bail!("the winner of case `{}` of {name} does not match the current shape of the case", case.name);
         }
         plan.check(&tensors)
             .map_err(|problem| anyhow!("the winner of case `{}` of {name} cannot be launched: {problem}", case.name))?;
@@ -132,7 +132,7 @@ impl Bench {
         let cases: Vec<&Case> = record.cases.iter().filter(wanted).collect();
         if cases.is_empty() {
             let known: Vec<&str> = record.cases.iter().map(|case| case.name.as_str()).collect();
-            bail!("iteration {id} is not of that case; it is of: {}", known.join(", "));
+            bail!("iteration {id} did not run on that case, but on: {}", known.join(", "));
         }
         let options = detail.artifact.map_or_else(|| self.config.compile.options.clone(), |artifact| artifact.options);
         let (params, hash, source) = (record.params, record.hash, detail.source);
@@ -159,7 +159,7 @@ impl Bench {
         let family = self.family(family)?;
         let workload = self.project.workload(asked.workload.unwrap_or(&self.config.session.workload))?;
         if asked.cases.is_empty() {
-            bail!("`{}` is a family: say on which case of {} with --case", family.name, workload.name);
+            bail!("`{}` is a family: choose a case of {} with --case", family.name, workload.name);
         }
         for (name, value) in named {
             let Some(param) = family.params.get(name) else {
@@ -168,7 +168,7 @@ impl Bench {
                 bail!("family `{}` has no parameter `{name}`{hint}; it has: {}", family.name, known.join(", "));
             };
             if !param.values.contains(value) {
-                bail!("{name}={value} is none of the values of family `{}`: {:?}", family.name, param.values);
+                bail!("{name}={value} is not one of the values of family `{}`: {:?}", family.name, param.values);
             }
         }
         let params = filled_in(family.defaults(), named);
@@ -222,7 +222,7 @@ impl Bench {
     /// Reads the workload of a kernel. Refuses another one than the command line names.
     fn workload_asked(&self, name: &str, asked: Selection<'_>) -> anyhow::Result<Workload> {
         match asked.workload {
-            Some(asked) if asked != name => bail!("it is of workload {name}, and {asked} is asked for"),
+            Some(asked) if asked != name => bail!("it belongs to workload {name}, not to the requested {asked}"),
             _ => self.project.workload(name),
         }
     }
@@ -243,13 +243,13 @@ impl Bench {
 fn folder_of(path: &Path) -> anyhow::Result<String> {
     let path = std::path::absolute(path).with_context(|| format!("Failed to find {}", path.display()))?;
     let folder = path.parent().and_then(Path::file_name).and_then(|name| name.to_str());
-    folder.map(str::to_owned).with_context(|| format!("{} is in no folder: name its --workload", path.display()))
+    folder.map(str::to_owned).with_context(|| format!("{} has no folder: pass --workload", path.display()))
 }
 
 /// Reads a sidecar and its source.
 fn read_committed(path: &Path, workload: &str) -> anyhow::Result<Committed> {
     let sidecar = Sidecar::parse(&files::read(path)?);
-    let sidecar = sidecar.map_err(|problem| anyhow!("{} is no sidecar: {problem}", path.display()))?;
+    let sidecar = sidecar.map_err(|problem| anyhow!("{} is not a sidecar: {problem}", path.display()))?;
     let source = files::read(&sidecar.source_beside(path))?;
     Ok(Committed { workload: workload.to_owned(), source, sidecar })
 }

@@ -112,7 +112,9 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     let against = named.map(|text| What::parse(text)).collect::<Result<Vec<_>, _>>();
     let against = against.map_err(usage_sentence)?;
     if args.samples.is_some_and(|samples| samples < LEAST_ROUNDS) {
-        return Err(usage_sentence(format!("--samples: give {LEAST_ROUNDS} or more, fewer have no interval")));
+        return Err(usage_sentence(format!(
+            "--samples must be {LEAST_ROUNDS} or more: fewer samples have no interval"
+        )));
     }
     let choice = args.device.as_ref().unwrap_or(&config.session.device).parse().map_err(usage_sentence)?;
     let mut claims = project.claim("bench")?;
@@ -132,7 +134,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
         && args.wants_baseline()
         && let Err(reason) = bench.start_baseline(&challenger.workload, choice.number()).await
     {
-        say(&format!("no baseline: {reason}; the initial kernel stands in"));
+        say(&format!("no baseline: {reason}; the initial kernel is used instead"));
     }
     let mut found = Vec::new();
     let mut spreads = Vec::new();
@@ -212,7 +214,7 @@ async fn play(
         match bench.initial_kernel(&challenger.workload, case) {
             Ok(initial) if initial.variant.hash == challenger.variant.hash => {}
             Ok(initial) => others.push((Role::Baseline, initial)),
-            Err(reason) => say(&format!("there is nothing to hold it against on {}: {reason:#}", case.name)),
+            Err(reason) => say(&format!("there is no kernel to compare it with on {}: {reason:#}", case.name)),
         }
     }
     let mut comparisons: Vec<Comparison> = Vec::new();

@@ -50,7 +50,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     }
     let patience = config.as_ref().map_or_else(|_| Config::default().patience(), Config::patience);
     let device = Worker::start(own_executable()?, &DeviceChoice::Auto, patience).await;
-    let no_device = || Missing("there is no device to ask".to_owned());
+    let no_device = || Missing("there is no device".to_owned());
     let findings = [
         ("project", files(project)),
         (
@@ -92,7 +92,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
             "database",
             match &config {
                 Ok(config) => database(project, config).await,
-                Err(_) => Missing("it is named in config.toml, which must be mended first".into()),
+                Err(_) => Missing("the interpreter is set in config.toml, which must be fixed first".into()),
             },
         ),
     ];
@@ -117,7 +117,10 @@ async fn measure(project: &Project) -> anyhow::Result<()> {
     let own: Vec<u32> = worker.pid().into_iter().collect();
     let others = Monitor::open(worker.info()).map(|monitor| monitor.others(&own)).unwrap_or_default();
     if !others.is_empty() {
-        say(&format!("on the GPU, too: {}. If they work, the ceilings come out too low", others.join(", ")));
+        say(&format!(
+            "other processes use the GPU: {}. If they are active, the measured ceilings will be too low",
+            others.join(", ")
+        ));
     }
     let (exe, toolchain, limits) = (own_executable()?, Toolchain::find_or_fetch()?, config.compile_limits());
     let compiler = Compiler::new(exe, toolchain, &worker.info().arch, &config.compile.options, limits)?;
@@ -132,7 +135,7 @@ async fn measure(project: &Project) -> anyhow::Result<()> {
 fn nvml(device: &DeviceInfo) -> Finding {
     match Monitor::open(device) {
         Ok(monitor) => Here(show_state(&monitor.state())),
-        Err(reason) => Missing(format!("{reason}. Times stand without clocks, power and temperature")),
+        Err(reason) => Missing(format!("{reason}. Times are recorded without clocks, power and temperature")),
     }
 }
 
@@ -146,7 +149,7 @@ fn show_state(state: &MachineState) -> String {
         (!state.throttle.is_empty()).then(|| format!("throttled ({:?})", state.throttle)),
     ];
     let told: Vec<String> = figures.into_iter().flatten().collect();
-    if told.is_empty() { "it answers, but gives no figures".to_owned() } else { told.join(", ") }
+    if told.is_empty() { "it responds, but reports no figures".to_owned() } else { told.join(", ") }
 }
 
 /// Shows the ceilings that a session would use: the measured ones in the store, else those of the device.
@@ -219,7 +222,7 @@ fn torch(python: &str) -> Finding {
 async fn database(project: &Project, config: &Config) -> Finding {
     let path = project.root().join(&config.store.path);
     if !path.exists() {
-        return Here(format!("none yet; the first session makes {}", path.display()));
+        return Here(format!("none yet; the first session creates {}", path.display()));
     }
     let store = match Store::open_existing(&path).await {
         Ok(store) => store,
@@ -245,7 +248,7 @@ mod tests {
             ..MachineState::default()
         };
         insta::assert_snapshot!(show_state(&state), @"SMs at 1980 MHz, 76 W, throttled ({PowerCap})");
-        insta::assert_snapshot!(show_state(&MachineState::default()), @"it answers, but gives no figures");
+        insta::assert_snapshot!(show_state(&MachineState::default()), @"it responds, but reports no figures");
         let peaks = Peaks::derived(90, 132, 1_980_000.0, 3_201_000.0, 6144.0);
         insta::assert_snapshot!(show_peaks(&peaks), @"FP16 1071 TFLOP/s, FP32 accuracy 357 TFLOP/s, memory 4.92 TB/s, L2 16.73 TB/s, a launch 0.90 us; derived from the driver's clocks (1980 MHz SM, 3201 MHz memory, 6144-bit bus)");
     }

@@ -134,7 +134,9 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     }
     match failed.len() {
         0 => Ok(()),
-        count => bail!("{count} of {all} figures of {} do not hold: {}", &commit.0[..10], failed.join(", ")),
+        count => {
+            bail!("{count} of {all} recorded times of {} were not reproduced: {}", &commit.0[..10], failed.join(", "))
+        }
     }
 }
 
@@ -148,11 +150,11 @@ fn recorded(bench: &Bench, project: &Project, winner: &WinnerInCommit) -> anyhow
         Sidecar::parse(&winner.sidecar).map_err(|problem| anyhow!("its sidecar cannot be read: {problem}"))?;
     let Some(source) = winner.source.clone() else { bail!("its source is not in the commit") };
     if VariantHash::of(&source) != sidecar.variant.hash {
-        bail!("its source is not the one that its sidecar describes");
+        bail!("its source does not match its sidecar");
     }
     let [lo, hi] = sidecar.measurement.ci_us;
     if !(lo..=hi).contains(&sidecar.measurement.median_us) {
-        bail!("the time in its sidecar lies outside its own interval");
+        bail!("the time in its sidecar is outside its interval");
     }
     let figure = Figure {
         conditions: conditions(winner, &sidecar)?,
@@ -165,7 +167,7 @@ fn recorded(bench: &Bench, project: &Project, winner: &WinnerInCommit) -> anyhow
     bench.conditions(&workload, case, regime).like(&figure.conditions)?;
     let (arch, here) = (&sidecar.arch, &bench.device().arch);
     if arch != here {
-        bail!("it is compiled for {arch}, and this device takes {here}");
+        bail!("it is compiled for {arch}, but this device needs {here}");
     }
     let committed = Committed { workload: winner.workload.clone(), source, sidecar };
     let ci_us = committed.sidecar.measurement.shown_ci_us();
@@ -182,7 +184,7 @@ fn conditions(winner: &WinnerInCommit, sidecar: &Sidecar) -> anyhow::Result<Cond
         workload: found.workload.clone().unwrap_or_else(|| winner.workload.clone()),
         case: found.case.clone(),
         dims: found.dims.clone().map_or_else(|| dims_then(winner, &found.case), Ok)?,
-        dtype: dtype.ok_or_else(|| anyhow!("its sidecar has no tensors, so no dtype"))?,
+        dtype: dtype.ok_or_else(|| anyhow!("its sidecar has no tensors and therefore no dtype"))?,
         device: sidecar.environment.device.clone(),
         regime: found.regime,
         time_source: found.time_source,

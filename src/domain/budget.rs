@@ -30,7 +30,7 @@ impl Stop {
         match self {
             Self::Time => "its time budget is spent",
             Self::Cost => "its cost limit is reached",
-            Self::Iterations => "its iterations are done",
+            Self::Iterations => "its iteration limit is reached",
         }
     }
 }

@@ -32,8 +32,8 @@ pub(super) fn suggest(report: &Report, input: &ReportInput<'_>) -> Vec<String> {
     steps.extend(without_baseline(&report.cases));
     steps.extend(uncommitted(report));
     if report.session.time_source == TimeSource::Modelled {
-        let told = "Every time here is modelled: run a session on a GPU before relying on them. It measures the winners \
-                    of other devices first, the virtual ones' too.";
+        let told = "All times are modelled: run a session on a GPU before you rely on them. It measures the winners \
+                    of other devices first, including virtual ones.";
         steps.push(told.to_owned());
     }
     steps
@@ -49,7 +49,7 @@ fn below_floor(case: &Case) -> Option<String> {
     let share = case.share_of_floor.filter(|share| share * (1.0 - TOLERANCE) > 1.0)?;
     let shown = percent(share);
     Some(format!(
-        "`{}` is faster than its floor ({shown} of it): the measurement or the ceilings are wrong; trust neither.",
+        "`{}` is faster than its floor ({shown} of it): the measurement or the ceilings are wrong, so rely on neither.",
         case.case
     ))
 }
@@ -64,7 +64,7 @@ fn furthest_from_floor(cases: &[Case]) -> Option<String> {
     // Within a tenth of the floor, there is little left to gain.
     (share < 0.9).then(|| {
         let busy = furthest.ctas.filter(|&ctas| ctas * 2 <= u64::from(furthest.sms)).map_or_else(String::new, |ctas| {
-            format!("; it launches {ctas} blocks on {} SMs, so most of the device idles", furthest.sms)
+            format!("; it launches {ctas} blocks on {} SMs, so most of the device is idle", furthest.sms)
         });
         format!("`{}` is furthest from its floor: the best time is {} of it{busy}.", furthest.case, times(1.0 / share))
     })
@@ -74,10 +74,7 @@ fn slower_than_baseline(case: &Case, time_source: TimeSource) -> Option<String> 
     let (ratio, baseline) = (case.ratio_to_baseline?, case.baseline.as_ref()?);
     let noise = case.comparison.as_ref().and_then(|comparison| comparison.noise).unwrap_or(0.0);
     if ratio.paired && ratio.estimate < 1.0 && ratio.hi.is_some_and(|hi| hi >= 1.0 - noise) {
-        return Some(format!(
-            "`{}` is level with {}: the two differ by less than the noise.",
-            case.case, baseline.name
-        ));
+        return Some(format!("`{}` is tied with {}: the two differ by less than the noise.", case.case, baseline.name));
     }
     let not_in_one_run = if ratio.paired || time_source == TimeSource::Modelled { "" } else { " (not in one run)" };
     (ratio.estimate < 1.0).then(|| {
@@ -99,7 +96,7 @@ fn is_start(case: &Case, report: &Report) -> bool {
 }
 
 fn without_win(case: &Case) -> String {
-    format!("`{}` has no win: nothing beat its first correct variant.", case.case)
+    format!("`{}` has no win: no variant was faster than its first correct one.", case.case)
 }
 
 fn untried_families(input: &ReportInput<'_>) -> Option<String> {
@@ -138,10 +135,10 @@ fn paying_parameters(iterations: &[IterationRecord]) -> Option<String> {
         .iter()
         .take(TOP_PARAMETERS)
         .map(|((family, parameter), mean, tries)| {
-            format!("`{parameter}` of `{family}` ({} on geometric average over {tries} changes)", times(*mean))
+            format!("`{parameter}` of `{family}` ({}, the geometric mean of {tries} changes)", times(*mean))
         })
         .collect();
-    (!named.is_empty()).then(|| format!("Changes that paid off most: {}.", named.join(", ")))
+    (!named.is_empty()).then(|| format!("Most beneficial changes: {}.", named.join(", ")))
 }
 
 /// Returns the only parameter in which two configurations differ. None if several differ, or none does.
@@ -157,7 +154,7 @@ fn optimistic(predictions: &Predictions) -> Option<String> {
     let tested = predictions.confirmed + predictions.exceeded + predictions.refuted;
     (predictions.refuted * 2 > tested).then(|| {
         let share = percent(predictions.refuted as f64 / tested as f64);
-        format!("{share} of the tested predictions were refuted: the expectations behind them are too optimistic.")
+        format!("{share} of the tested predictions were refuted: reduce the manifests' `expect` ranges.")
     })
 }
 
@@ -166,7 +163,7 @@ fn without_baseline(cases: &[Case]) -> Option<String> {
         cases.iter().filter(|case| case.baseline.is_none()).map(|case| format!("`{}`", case.case)).collect();
     (!missing.is_empty()).then(|| {
         format!(
-            "No baseline was timed for {}: nothing says how these compare with what a user has.",
+            "No baseline was timed for {}, so it is unknown how these cases compare with the usual implementation.",
             missing.join(", ")
         )
     })

@@ -31,7 +31,7 @@ pub fn render(family: &Family, specialization: &Dims, dtype: Dtype, params: &Par
     );
     // A source is kept, committed and shown unchanged, so secrets in it cannot be masked.
     if secrets::found_in(&source) {
-        return Err(format!("family `{}`: its source holds a secret of the environment: take it out", family.name));
+        return Err(format!("family `{}`: its source contains a secret from the environment: remove it", family.name));
     }
     Ok(Variant { family: family.name.clone(), params: params.clone(), hash: VariantHash::of(&source), source })
 }

@@ -49,7 +49,7 @@ impl Evaluator {
             let (participant, outcome) = match self.hold(state, challenger, &others, energy).await {
                 Ok(comparison) => return Ok(comparison),
                 Err(ComparisonError::Machine(error)) => {
-                    return Err(anyhow::Error::new(error).context("Failed to hold a comparison").into());
+                    return Err(anyhow::Error::new(error).context("Failed to run a comparison").into());
                 }
                 Err(ComparisonError::Failed { participant, outcome }) => (participant, outcome),
             };
@@ -63,7 +63,7 @@ impl Evaluator {
             }
             let (role, failed) = others.remove(participant - 1);
             if role == Role::Baseline {
-                tracing::warn!("the initial kernel left a comparison: {}", words(&outcome));
+                tracing::warn!("a comparison continues without the initial kernel: {}", words(&outcome));
                 continue;
             }
             if self.fails_alone(state, &failed, &outcome).await? {
@@ -93,7 +93,7 @@ impl Evaluator {
         match alone {
             Ok(()) => Ok(false),
             Err(Setback::Variant(_)) => Ok(true),
-            Err(Setback::Machine(error)) => Err(error.context("Failed to look at a participant alone")),
+            Err(Setback::Machine(error)) => Err(error.context("Failed to screen a participant separately")),
         }
     }
 
@@ -176,7 +176,7 @@ async fn stand_in(
 /// alone.
 fn blame(challenger: &CandidateKernel, failed: &CandidateKernel, outcome: &Outcome) -> Outcome {
     let iteration = failed.candidate.iteration;
-    let message = format!("iteration {iteration} is right by itself and fails beside it: {}", words(outcome));
+    let message = format!("iteration {iteration} is correct alone, but fails in a comparison: {}", words(outcome));
     Outcome::Cheated { case: challenger.case().into(), check: Check::GuardRegions, message }
 }
 
@@ -191,6 +191,6 @@ fn has_near_ties(others: &[(Role, CandidateKernel)]) -> bool {
 /// Removes the near ties. Of a final's participants, they alone have not passed the acceptance checks, and one of them
 /// disturbs another.
 fn drop_near_ties(others: &mut Others, outcome: &Outcome) {
-    tracing::warn!("a final goes on without its near ties: {}", words(outcome));
+    tracing::warn!("a final continues without its near ties: {}", words(outcome));
     others.retain(|(role, _)| *role != Role::NearTie);
 }

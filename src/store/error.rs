@@ -21,25 +21,28 @@ pub enum StoreError {
     #[error("there are no sessions yet: run `optloop start` first")]
     NoSessions,
     /// The target file exists already.
-    #[error("{} is there already: move it away, or name another file", .0.display())]
+    #[error("{} already exists: move it away, or choose another file", .0.display())]
     Exists(PathBuf),
     /// A copy does not pass SQLite's integrity check.
-    #[error("the copy is damaged, and so may be the store ({0}): nothing was kept of it")]
+    #[error("the copy is damaged and was deleted ({0}): the store may be damaged, too")]
     Damaged(String),
     /// There is no session to resume.
     #[error("every session is finished, so there is none to resume: `optloop start` begins another")]
     AllFinished,
     /// The session's record lacks what a resumption needs.
-    #[error("session {id} was recorded by an older optloop, which kept too little of it to go on: start another one")]
+    #[error(
+        "session {id} was recorded by an older version of optloop, which did not store enough to resume it: start \
+         another one"
+    )]
     TooOld {
         /// Its number.
         id: SessionId,
     },
     /// The schema has migrations that this program does not know.
-    #[error("it was written by a newer optloop: update optloop, or use another store")]
+    #[error("it was written by a newer version of optloop: update optloop, or use another store")]
     Newer,
     /// The schema differs from what this program would have made.
-    #[error("its schema was made by another build of optloop: use that build, or another store")]
+    #[error("its schema was created by another build of optloop: use that build, or another store")]
     OtherBuild,
     /// The file is something else, or damaged.
     #[error("it is not an optloop store, or it is damaged: move it away, or use another path")]
@@ -49,17 +52,18 @@ pub enum StoreError {
     NotWritable,
     /// The disk is full.
     #[error(
-        "the disk is full, or the store is as large as store.max_mb in config.toml allows: make room; `optloop resume` goes on \
-         with a session that this ended"
+        "the disk is full, or the store is as large as store.max_mb in config.toml allows: free some space; `optloop \
+         resume` continues a session that this ended"
     )]
     DiskFull,
     /// Another process holds the write lock for too long.
     #[error(
-        "another process keeps the store locked: wait for it or end it; `optloop resume` goes on with a session that this ended"
+        "another process keeps the store locked: wait for it or end it; `optloop resume` continues a session that \
+         this ended"
     )]
     Locked,
     /// The disk fails.
-    #[error("the disk fails ({0}): mend it; `optloop resume` goes on with a session that this ended")]
+    #[error("the disk reports an error ({0}): fix it; `optloop resume` continues a session that this ended")]
     Disk(String),
     /// There is no such session.
     #[error("there is no session {id}; {known}")]
@@ -81,7 +85,7 @@ pub enum StoreError {
     #[error("the store refuses the change: {0}")]
     Refused(String),
     /// A value in the store cannot be parsed.
-    #[error("the store holds an unreadable {what}: {message}")]
+    #[error("the store contains an unreadable {what}: {message}")]
     Unreadable {
         /// The column.
         what: &'static str,

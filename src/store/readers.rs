@@ -104,7 +104,7 @@ async fn up_to_date(copy: &Path, folder: TempDir) -> Result<Store, StoreError> {
 
 /// Writes a store, as it is at one moment, into a file that is new or empty.
 pub(super) async fn vacuum_into(pool: &SqlitePool, path: &Path) -> Result<(), StoreError> {
-    let path = path.to_str().ok_or_else(|| StoreError::Disk(format!("{} is no UTF-8", path.display())))?;
+    let path = path.to_str().ok_or_else(|| StoreError::Disk(format!("{} is not UTF-8", path.display())))?;
     sqlx::query("VACUUM INTO ?").bind(path).execute(pool).await?;
     Ok(())
 }

@@ -269,7 +269,7 @@ async fn record_baseline(
 /// Returns a sentence with the numbers that exist.
 pub(super) fn known(what: &str, first: Option<i64>, last: Option<i64>) -> String {
     match (first, last) {
-        (Some(first), Some(last)) if first == last => format!("there is only {first}"),
+        (Some(first), Some(last)) if first == last => format!("the only one is {first}"),
         (Some(first), Some(last)) => format!("the {what} are {first} to {last}"),
         _ => format!("there are no {what} yet: run `optloop start` first"),
     }

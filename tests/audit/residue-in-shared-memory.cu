@@ -1,5 +1,5 @@
 /*
-about = "Finds the keys of its last launch in shared memory, where nobody clears them."
+about = "Finds the keys of its last launch in shared memory, which is not cleared."
 kind = "cheat"
 cheats = [8, 10]
 caught_by = ["crashed", "cheated/held_out_inputs", "cheated/timed", "wrong/repeatable", "wrong/accuracy", "wrong/probe"]

@@ -88,7 +88,7 @@ impl Process {
             }
             Ok(Ok(_)) if said.ends_with(b"\n") => answer(&said),
             Ok(Ok(length)) if length as u64 == MAX_LINE_BYTES => {
-                Err(Failure::Gone(format!("it talks garbage: a line of over {} MiB", MAX_LINE_BYTES >> 20)))
+                Err(Failure::Gone(format!("it sent invalid data: a line of over {} MiB", MAX_LINE_BYTES >> 20)))
             }
             Ok(_) => Err(Failure::Gone(self.last_words().await)),
         }
@@ -98,7 +98,7 @@ impl Process {
     async fn last_words(&mut self) -> String {
         match timeout(Duration::from_secs(5), &mut self.last_words).await {
             Ok(Ok(line)) if !line.is_empty() => line,
-            _ => "it died without a word".to_owned(),
+            _ => "it exited without an error message".to_owned(),
         }
     }
 }
@@ -120,11 +120,11 @@ pub fn answer(line: &[u8]) -> Result<Value, Failure> {
 }
 
 fn garbage(error: &serde_json::Error) -> Failure {
-    Failure::Gone(one_line(format!("it talks garbage: {error}")))
+    Failure::Gone(one_line(format!("it sent invalid data: {error}")))
 }
 
 /// Shortens a program's output to one line of readable length.
 pub(super) fn sentence(text: &str) -> String {
     let line = child::sentence(text);
-    if line.is_empty() { "it does not say why".to_owned() } else { line }
+    if line.is_empty() { "it gave no reason".to_owned() } else { line }
 }

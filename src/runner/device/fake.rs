@@ -320,7 +320,7 @@ impl Device for FakeDevice {
 
     fn alloc(&mut self, bytes: usize) -> Result<Buffer, Fault> {
         if bytes as u64 > self.info.memory_bytes {
-            return Err(Fault::Refused(format!("{bytes} bytes of device memory: there are not so many")));
+            return Err(Fault::Refused(format!("{bytes} bytes of device memory exceed the memory of the device")));
         }
         let handle = self.handle();
         self.buffers.insert(handle, Memory { bytes: Rc::new(vec![0xff; bytes]), due: None, intact: true });

@@ -229,9 +229,9 @@ impl Arena {
 
     fn participant(&mut self, number: usize) -> Result<&mut LoadedParticipant, Ended> {
         let held = self.participants.len();
-        self.participants.get_mut(number).ok_or_else(|| {
-            Ended::Machine(format!("there is no participant {number}: {held} have entered, counted from 0"))
-        })
+        self.participants
+            .get_mut(number)
+            .ok_or_else(|| Ended::Machine(format!("there is no participant {number}: {held} exist, counted from 0")))
     }
 
     /// Returns a participant's inputs: those of the previous one, if both are in the same comparison.

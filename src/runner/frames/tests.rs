@@ -41,17 +41,17 @@ fn frames_come_back_one_by_one_until_the_end() {
 #[test]
 fn what_is_no_frame_of_ours_is_told_apart_in_one_sentence() {
     let frame = encode(&step("check")).unwrap();
-    insta::assert_snapshot!(refused(b"hello from a kernel's printf, which goes on for a while\n"), @"something that is no frame came through the pipe: `hello from a kernel's printf, wh`");
-    insta::assert_snapshot!(refused(b"hi\n"), @"something that is no frame came through the pipe: `hi`");
+    insta::assert_snapshot!(refused(b"hello from a kernel's printf, which goes on for a while\n"), @"the pipe contains data that is not a frame: `hello from a kernel's printf, wh`");
+    insta::assert_snapshot!(refused(b"hi\n"), @"the pipe contains data that is not a frame: `hi`");
     insta::assert_snapshot!(refused(&frame[..7]), @"the pipe ended in the middle of a frame, after 7 of 32 bytes of its header");
     insta::assert_snapshot!(refused(&frame[..40]), @"the pipe ended in the middle of a frame, after 8 of 32 bytes of its payload");
 
     let mut damaged = frame.clone();
     damaged[9] ^= 0x10;
-    insta::assert_snapshot!(refused(&damaged), @"the header of a frame was damaged on its way: its checksum does not fit");
+    insta::assert_snapshot!(refused(&damaged), @"the header of a frame is damaged: its checksum does not match");
     let mut damaged = frame.clone();
     damaged[40] ^= 0x10;
-    insta::assert_snapshot!(refused(&damaged), @"the payload of a frame was damaged on its way: its checksum does not fit");
+    insta::assert_snapshot!(refused(&damaged), @"the payload of a frame is damaged: its checksum does not match");
 
     let with = |at: usize, number: u32| {
         let mut header = frame.clone();
@@ -60,10 +60,10 @@ fn what_is_no_frame_of_ours_is_told_apart_in_one_sentence() {
         header[28..32].copy_from_slice(&check);
         header
     };
-    insta::assert_snapshot!(refused(&with(4, 3)), @"the other side speaks version 3 of the protocol and this one 9: optloop was replaced while it ran, start it again");
+    insta::assert_snapshot!(refused(&with(4, 3)), @"the other side speaks version 3 of the protocol, but this one 9: optloop was replaced while it ran, so start it again");
     insta::assert_snapshot!(refused(&with(8, 3 << 30)), @"a frame of 3221225472 bytes is longer than any message");
     let other = encode(&"a sentence").unwrap();
-    assert!(refused(&other).starts_with("a whole frame is no message: "), "{}", refused(&other));
+    assert!(refused(&other).starts_with("a frame does not contain a message: "), "{}", refused(&other));
 }
 
 /// A stream that ends with its bytes and records how large a reader's buffers were.

@@ -104,7 +104,7 @@ impl Worker {
     pub fn stands_in(&self) -> Option<String> {
         self.no_cuda.as_ref().map(|reason| {
             let name = &self.info.name;
-            format!("no CUDA device answers ({reason}); using the {name}: times are modelled, not measured")
+            format!("no CUDA device is available ({reason}); using the {name}: times are modelled, not measured")
         })
     }
 
@@ -126,14 +126,15 @@ impl Worker {
             match self.start_well(open.take()).await {
                 Ok(process) => return Ok(process),
                 Err(reason) => {
-                    tracing::warn!("a worker on the {} is not well: {reason}", self.info.name);
+                    tracing::warn!("a worker on the {} is not healthy: {reason}", self.info.name);
                     last = reason;
                 }
             }
         }
         Err(WorkerError::Broken(format!(
-            "the {} does not come back: {} workers in a row failed to start or to check themselves, the last one because {last}. \
-             Look for the device's errors (`nvidia-smi`, `dmesg | grep Xid`), reset it or restart the machine, and start again: `optloop resume` takes a session up where it ended",
+            "the {} does not recover: {} workers in a row failed to start or failed their self-check. The last error \
+             was: {last}. Look for errors of the device (`nvidia-smi`, `dmesg | grep Xid`), reset it or restart the \
+             machine, and continue the session with `optloop resume`",
             self.info.name,
             PAUSES.len(),
         )))
@@ -276,7 +277,7 @@ impl Worker {
         expected: impl Fn(Reply) -> Option<T>,
     ) -> Result<T, AskError> {
         if self.process.is_none() {
-            return Err(WorkerError::Broken("the worker of a comparison is gone".to_owned()).into());
+            return Err(WorkerError::Broken("the worker of a comparison has exited".to_owned()).into());
         }
         match self.ask(request, case, expected).await {
             Ok(answer) => Ok(answer),
@@ -302,7 +303,7 @@ impl Worker {
             return Err(crashed(case, "there was no worker".to_owned()));
         };
         let lost = match process.send(&request, self.patience.step).await {
-            Err(error) => crashed(case, format!("the worker does not listen: {error}")),
+            Err(error) => crashed(case, format!("the worker cannot be reached: {error}")),
             Ok(()) => loop {
                 let heard = process.hear(patience).await;
                 tracing::debug!("{case}: {doing} took {:.3} s", since.elapsed().as_secs_f64());
@@ -336,7 +337,7 @@ impl Worker {
                                 self.process = Some(process);
                                 return Ok(answer);
                             }
-                            None => break crashed(case, "the worker spoke out of turn".to_owned()),
+                            None => break crashed(case, "the worker sent an unexpected reply".to_owned()),
                         },
                     },
                     Heard::Silence => {

@@ -34,7 +34,7 @@ const LAST_WORDS_PATIENCE: Duration = Duration::from_millis(500);
 /// The default deadline of a launch. config.toml gives the reason.
 const LAUNCH_PATIENCE: Duration = Duration::from_secs(10);
 
-const OUT_OF_TURN: &str = "a worker spoke out of turn";
+const OUT_OF_TURN: &str = "a worker sent an unexpected reply";
 
 /// Limit of a replay's time, as a multiple of as many separate launches. It takes less, unless the clocks dropped.
 const REPLAY_SLACK: f64 = 10.0;
@@ -98,7 +98,7 @@ impl Heard {
             Self::Silence => {
                 format!("a worker did not {doing} within {}", humantime::format_duration(HELLO_PATIENCE))
             }
-            Self::Death(how) => format!("a worker died that was to {doing}: {how}"),
+            Self::Death(how) => format!("a worker died before it could {doing}: {how}"),
             Self::Garbage(error) => error.to_string(),
         }
     }
@@ -139,7 +139,7 @@ impl Process {
     pub async fn open(&mut self) -> Result<(), WorkerError> {
         let heard = match self.send(&Request::Open, HELLO_PATIENCE).await {
             Ok(()) => self.hear(HELLO_PATIENCE).await,
-            Err(error) => return Err(WorkerError::Broken(format!("a worker does not listen: {error}"))),
+            Err(error) => return Err(WorkerError::Broken(format!("a worker cannot be reached: {error}"))),
         };
         Err(WorkerError::Broken(match heard {
             Heard::Reply(reply) => match *reply {
@@ -160,13 +160,13 @@ impl Process {
         let request = Request::SelfCheck(Box::new(artifact.clone()));
         let heard = match self.send(&request, SELF_CHECK_PATIENCE).await {
             Ok(()) => self.hear(SELF_CHECK_PATIENCE).await,
-            Err(error) => return Err(format!("it does not listen: {error}")),
+            Err(error) => return Err(format!("it cannot be reached: {error}")),
         };
         match heard {
             Heard::Reply(reply) => match *reply {
                 Reply::Well => Ok(()),
                 Reply::Broken(reason) => Err(reason),
-                _ => Err("it spoke out of turn".to_owned()),
+                _ => Err("it sent an unexpected reply".to_owned()),
             },
             Heard::Silence => {
                 Err(format!("its self-check took over {}", humantime::format_duration(SELF_CHECK_PATIENCE)))
@@ -181,7 +181,7 @@ impl Process {
         match timeout(patience, frames::write_async(&mut self.input, request)).await {
             Ok(sent) => sent,
             Err(_) => Err(std::io::Error::other(format!(
-                "it did not take the request within {}",
+                "it did not accept the request within {}",
                 humantime::format_duration(patience)
             ))),
         }
@@ -205,7 +205,7 @@ impl Process {
             _ => "it closed its pipe".to_owned(),
         };
         match timeout(LAST_WORDS_PATIENCE, &mut self.last_line).await {
-            Ok(Ok(line)) if !line.is_empty() => format!("{status}; its last words: {line}"),
+            Ok(Ok(line)) if !line.is_empty() => format!("{status}; its last output: {line}"),
             _ => status,
         }
     }
@@ -213,7 +213,7 @@ impl Process {
     /// Kills the process and waits until it is gone, because its work on the device would disturb the next process.
     pub async fn kill(mut self) {
         if timeout(DEATH_PATIENCE, self.child.kill()).await.is_err() {
-            tracing::warn!("worker {:?} is not gone, {DEATH_PATIENCE:?} after it was killed", self.child.id());
+            tracing::warn!("worker {:?} has not exited {DEATH_PATIENCE:?} after it was killed", self.child.id());
         }
     }
 }

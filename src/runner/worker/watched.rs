@@ -66,7 +66,7 @@ impl Watched {
     }
 
     fn replays(&mut self) -> Result<&mut dyn Replay, Fault> {
-        let models = || Fault::Broken("the device models its times: it replays nothing".to_owned());
+        let models = || Fault::Broken("the device models its times and cannot replay".to_owned());
         self.device.as_replay().ok_or_else(models)
     }
 }

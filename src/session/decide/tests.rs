@@ -52,7 +52,7 @@ fn a_dry_proposer_is_not_asked_and_without_proposals_the_search_ends() {
 #[test]
 fn each_limit_ends_the_search() {
     let told = with_start(limited(|setup| setup.options.budget.max_iterations = Some(1)));
-    assert_eq!(at(&told, 0, 2), Action::EndSearch("its iterations are done"));
+    assert_eq!(at(&told, 0, 2), Action::EndSearch("its iteration limit is reached"));
     let told = Told::new(setup());
     assert_eq!(at(&told, 3600, 2), Action::EndSearch("its time budget is spent"));
     let told = limited(|setup| {
