@@ -15,8 +15,8 @@ block = ["32"]
 shared = "Sk * D * 2 + 8"
 args = ["q", "k", "v", "o", "Sq", "Sk", "scale"]
 */
-// State outlives a launch in more places than memory: whoever looks for it in globals, workspaces and around buffers
-// has not looked here. It only shows when the contents change and the addresses do not.
+// State outlives a launch not only in globals, in workspaces and around buffers, but also in shared memory. It shows
+// only when the contents change and the addresses do not.
 
 extern "C" __global__ void attend(const __half* q, const __half* k, const __half* v, __half* o, int Sq, int Sk,
                                   float scale) {
