@@ -41,7 +41,7 @@ impl std::fmt::Display for Holder {
 #[derive(Debug)]
 pub struct Claims {
     holder: Holder,
-    held: Vec<File>,
+    locks: Vec<File>,
     gpu: Option<File>,
 }
 
@@ -56,9 +56,9 @@ impl Claims {
             session: None,
             project: root.canonicalize().unwrap_or_else(|_| root.to_owned()),
         };
-        let mut claims = Self { holder, held: Vec::new(), gpu: None };
+        let mut claims = Self { holder, locks: Vec::new(), gpu: None };
         let project = claims.take("this project", &root.join(".optloop/session.lock"))?;
-        claims.held.push(project);
+        claims.locks.push(project);
         Ok(claims)
     }
 
@@ -72,7 +72,7 @@ impl Claims {
         let mut lock = file.with_context(|| format!("Failed to find {}", path.display()))?.into_os_string();
         lock.push(".lock");
         let store = self.take(&format!("the store {}", path.display()), Path::new(&lock))?;
-        self.held.push(store);
+        self.locks.push(store);
         Ok(())
     }
 
@@ -92,7 +92,7 @@ impl Claims {
     /// Adds the session's number to what other processes are told.
     pub fn note_session(&mut self, session: SessionId) {
         self.holder.session = Some(session);
-        for file in self.held.iter_mut().chain(&mut self.gpu) {
+        for file in self.locks.iter_mut().chain(&mut self.gpu) {
             if let Err(error) = self.holder.sign(file) {
                 tracing::warn!("a lock file does not name its session: {error}");
             }
@@ -116,7 +116,9 @@ impl Claims {
         }
         match file.try_lock() {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => bail!("{what} is in use by {}: wait for it, or end it", told(&mut file)),
+            Err(TryLockError::WouldBlock) => {
+                bail!("{what} is in use by {}: wait for it, or end it", holder_of(&mut file))
+            }
             Err(TryLockError::Error(error)) => {
                 return Err(error).with_context(|| format!("Failed to lock {}", path.display()));
             }
@@ -137,7 +139,7 @@ impl Holder {
 }
 
 /// Returns a sentence about the process that holds a lock.
-fn told(file: &mut File) -> String {
+fn holder_of(file: &mut File) -> String {
     let mut text = String::new();
     let holder = file.read_to_string(&mut text).ok().and_then(|_| serde_json::from_str::<Holder>(&text).ok());
     holder.map_or_else(|| "another optloop".to_owned(), |holder| holder.to_string())

@@ -13,7 +13,7 @@ use crate::domain::toml_text;
 use crate::domain::verdict::Policy;
 use crate::files;
 use crate::runner::compile::CompileLimits;
-use crate::runner::worker::Patience;
+use crate::runner::worker::StepTimeouts;
 use crate::secrets;
 use crate::store;
 
@@ -385,10 +385,10 @@ impl Config {
     }
 
     /// Returns the time limits of a worker.
-    pub fn patience(&self) -> Patience {
+    pub fn worker_timeouts(&self) -> StepTimeouts {
         let step = duration("worker.step_timeout", &self.worker.step_timeout).unwrap_or(Duration::from_secs(90));
         let launch = duration("worker.launch_timeout", &self.worker.launch_timeout).unwrap_or(step);
-        Patience { step, launch: launch.min(step) }
+        StepTimeouts { step, launch: launch.min(step) }
     }
 
     /// Returns the limits of one compilation.

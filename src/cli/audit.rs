@@ -112,7 +112,7 @@ async fn open(
     claims: &mut Claims,
 ) -> anyhow::Result<Audit> {
     let mut worker = Worker::claim(own_executable()?, choice, STEP_TIMEOUT, |info| claims.device(info)).await?;
-    if let Some(notice) = worker.stands_in() {
+    if let Some(notice) = worker.fallback_notice() {
         say(&notice);
     }
     let (toolchain, arch) = (Toolchain::find_or_fetch()?, worker.info().arch.clone());

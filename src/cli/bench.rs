@@ -15,7 +15,7 @@ use super::measured::{Found, show_versions};
 use super::own_executable;
 use super::start::{open_monitor, start_worker};
 use super::talk::say;
-use crate::bench::{Bench, Bout, Selection, Subject, What};
+use crate::bench::{Bench, PlannedComparison, Selection, Subject, What};
 use crate::catalog::Project;
 use crate::claim::Claims;
 use crate::config::Config;
@@ -120,8 +120,8 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     let mut claims = project.claim("bench")?;
     let mut bench = open(project, config, &choice, &mut claims).await?;
     args.samples.into_iter().for_each(|samples| bench.take_samples(samples));
-    let asked = Selection { workload: args.workload.as_deref(), cases: &args.cases };
-    let challengers = bench.subjects(&what, asked).await.map_err(usage)?;
+    let selection = Selection { workload: args.workload.as_deref(), cases: &args.cases };
+    let challengers = bench.subjects(&what, selection).await.map_err(usage)?;
     let mut wanted = Vec::new();
     for challenger in challengers {
         let others = others(&bench, &challenger, &against).await.map_err(usage)?;
@@ -178,18 +178,18 @@ pub(super) async fn open(
 /// Returns the kernels to compare a challenger with, on the challenger's case.
 async fn others(bench: &Bench, challenger: &Subject, against: &[What]) -> anyhow::Result<Vec<(Role, Subject)>> {
     let cases = [challenger.case().name.clone()];
-    let asked = Selection { workload: Some(&challenger.workload.name), cases: &cases };
+    let selection = Selection { workload: Some(&challenger.workload.name), cases: &cases };
     let mut others = Vec::new();
     for what in against {
-        let found = bench.subjects(what, asked).await.context("--against")?;
+        let found = bench.subjects(what, selection).await.context("--against")?;
         others.extend(found.into_iter().map(|other| (Role::Incumbent, other)));
     }
     Ok(others)
 }
 
 /// Returns the regimes to measure. A virtual GPU models warm caches only, so its default is warm.
-fn regimes(asked: Option<Regimes>, challenger: &Subject, device: &DeviceInfo) -> Vec<Regime> {
-    match asked {
+fn regimes(requested: Option<Regimes>, challenger: &Subject, device: &DeviceInfo) -> Vec<Regime> {
+    match requested {
         None => vec![challenger.case().regime.on(device)],
         Some(Regimes::Warm) => vec![Regime::Warm],
         Some(Regimes::Cold) => vec![Regime::Cold],
@@ -220,7 +220,7 @@ async fn play(
     let mut comparisons: Vec<Comparison> = Vec::new();
     for repeat in 1..=args.repeat {
         let input_seed = rand::random();
-        let held = Bout {
+        let planned = PlannedComparison {
             challenger,
             others: &others,
             regime,
@@ -228,7 +228,7 @@ async fn play(
             with_baseline: args.wants_baseline(),
             energy: args.repeat == 1,
         };
-        let comparison = bench.measure(&held).await?;
+        let comparison = bench.measure(&planned).await?;
         if args.repeat > 1 {
             let us = comparison.challenger().map_or(f64::NAN, |challenger| challenger.timing.median_ns / 1e3);
             say(&format!("{} {}, {repeat} of {}: {us:.3} us", case.name, regime.name(), args.repeat));

@@ -48,8 +48,8 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     if args.measure {
         measure(project).await?;
     }
-    let patience = config.as_ref().map_or_else(|_| Config::default().patience(), Config::patience);
-    let device = Worker::start(own_executable()?, &DeviceChoice::Auto, patience).await;
+    let worker_timeouts = config.as_ref().map_or_else(|_| Config::default().worker_timeouts(), Config::worker_timeouts);
+    let device = Worker::start(own_executable()?, &DeviceChoice::Auto, worker_timeouts).await;
     let no_device = || Missing("there is no device".to_owned());
     let findings = [
         ("project", files(project)),
@@ -60,7 +60,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
         (
             "GPU and driver",
             match &device {
-                Ok(worker) => worker.stands_in().map_or_else(
+                Ok(worker) => worker.fallback_notice().map_or_else(
                     || {
                         let info = worker.info();
                         let driver = info.driver.as_deref().unwrap_or("unknown");
@@ -111,7 +111,8 @@ async fn measure(project: &Project) -> anyhow::Result<()> {
     // A session running at the same time would disturb the measurement, and be disturbed.
     let mut claims = project.claim("doctor --measure")?;
     let exe = own_executable()?;
-    let started = Worker::claim(exe, &DeviceChoice::Cuda(0), config.patience(), |info| claims.device(info)).await;
+    let started =
+        Worker::claim(exe, &DeviceChoice::Cuda(0), config.worker_timeouts(), |info| claims.device(info)).await;
     let mut worker =
         started.context("Ceilings are measured on a GPU only; those of a virtual one are published rates")?;
     let own: Vec<u32> = worker.pid().into_iter().collect();
@@ -148,8 +149,8 @@ fn show_state(state: &MachineState) -> String {
         state.temperature_c.map(|celsius| format!("{celsius} C")),
         (!state.throttle.is_empty()).then(|| format!("throttled ({:?})", state.throttle)),
     ];
-    let told: Vec<String> = figures.into_iter().flatten().collect();
-    if told.is_empty() { "it responds, but reports no figures".to_owned() } else { told.join(", ") }
+    let shown: Vec<String> = figures.into_iter().flatten().collect();
+    if shown.is_empty() { "it responds, but reports no figures".to_owned() } else { shown.join(", ") }
 }
 
 /// Shows the ceilings that a session would use: the measured ones in the store, else those of the device.

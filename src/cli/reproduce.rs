@@ -10,7 +10,7 @@ use super::bench::open;
 use super::error::{usage, usage_sentence};
 use super::measured::{self, Found, show_versions};
 use super::table::{Table, figure};
-use crate::bench::{Bench, Bout, Committed, Selection, Subject};
+use crate::bench::{Bench, Committed, PlannedComparison, Selection, Subject};
 use crate::catalog::Project;
 use crate::config::Config;
 use crate::domain::comparison::Comparison;
@@ -106,7 +106,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     for winner in &recorded {
         let Recorded { subject, figure, .. } = winner;
         let regime = figure.conditions.regime;
-        let held = Bout {
+        let planned = PlannedComparison {
             challenger: subject,
             others: &[],
             regime,
@@ -114,7 +114,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
             with_baseline: false,
             energy: true,
         };
-        let comparison = bench.measure(&held).await?;
+        let comparison = bench.measure(&planned).await?;
         if !args.json {
             measured::print(&comparison, out)?;
             writeln!(out)?;

@@ -56,7 +56,7 @@ pub struct Args {
     #[arg(long)]
     workload: Option<String>,
 
-    /// Run only this case of the workload; can be repeated [default: every case]
+    /// Run only this case of the workload; can be repeated [default: every case, or the lightest ones on a virtual GPU]
     #[arg(long = "case", value_name = "CASE")]
     cases: Vec<CaseName>,
 
@@ -231,9 +231,9 @@ pub(super) async fn start_worker(
     config: &Config,
     claims: &mut Claims,
 ) -> anyhow::Result<Worker> {
-    match Worker::claim(own_executable()?, device, config.patience(), |info| claims.device(info)).await {
+    match Worker::claim(own_executable()?, device, config.worker_timeouts(), |info| claims.device(info)).await {
         Ok(worker) => {
-            if let Some(notice) = worker.stands_in() {
+            if let Some(notice) = worker.fallback_notice() {
                 say(&notice);
             }
             Ok(worker)

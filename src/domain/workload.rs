@@ -105,9 +105,9 @@ impl Workload {
     /// Returns a hash of what all cases have in common: op, dtype, tolerance and initial kernel.
     pub fn meaning(&self) -> String {
         let Tolerance { relative_l2, worst_row } = self.tolerance;
-        let told =
+        let described =
             format!("{} {} {relative_l2:e} {worst_row:e} {}", self.op.name(), self.dtype.name(), self.initial_kernel);
-        blake3::hash(told.as_bytes()).to_hex().to_string()
+        blake3::hash(described.as_bytes()).to_hex().to_string()
     }
 
     fn of(file: WorkloadFile, find_op: impl Fn(&str) -> Result<&'static dyn Op, String>) -> Result<Self, String> {

@@ -74,11 +74,11 @@ pub(super) fn ratio(ratio: Option<Ratio>, time_source: TimeSource) -> String {
 
 /// Returns the notes on the figures beside the table, one sentence each.
 pub(super) fn notes(report: &Report) -> Vec<String> {
-    let held = || report.cases.iter().filter_map(|case| Some((case, case.comparison.as_ref()?)));
+    let compared = || report.cases.iter().filter_map(|case| Some((case, case.comparison.as_ref()?)));
     let mut notes: Vec<String> = report.winners_curse.map(changed_since_screening).into_iter().collect();
-    notes.extend(held().flat_map(|(case, comparison)| settled(case, comparison)));
+    notes.extend(compared().flat_map(|(case, comparison)| settled(case, comparison)));
     notes.extend(without_final(report));
-    let disturbed = held().filter(|(_, comparison)| !comparison.others.is_empty());
+    let disturbed = compared().filter(|(_, comparison)| !comparison.others.is_empty());
     notes.extend(disturbed.map(|(case, comparison)| {
         format!("Other processes used the GPU while `{}` was timed: {}.", case.case, comparison.others.join(", "))
     }));

@@ -32,9 +32,9 @@ pub(super) fn suggest(report: &Report, input: &ReportInput<'_>) -> Vec<String> {
     steps.extend(without_baseline(&report.cases));
     steps.extend(uncommitted(report));
     if report.session.time_source == TimeSource::Modelled {
-        let told = "All times are modelled: run a session on a GPU before you rely on them. It measures the winners \
+        let step = "All times are modelled: run a session on a GPU before you rely on them. It measures the winners \
                     of other devices first, including virtual ones.";
-        steps.push(told.to_owned());
+        steps.push(step.to_owned());
     }
     steps
 }

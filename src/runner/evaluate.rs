@@ -6,8 +6,8 @@ mod case_run;
 mod data;
 #[cfg(test)]
 mod emulation;
-mod held;
 mod memoization;
+mod scoped;
 mod sets;
 mod setup;
 mod stock;

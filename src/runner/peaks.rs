@@ -5,7 +5,7 @@
 
 pub mod probes;
 
-use self::probes::{Ceiling, Effort, Probe, probes};
+use self::probes::{Ceiling, Effort, PeakKernel, probes};
 use super::compile::Compiler;
 use super::messages::TimeRequest;
 use super::worker::Worker;
@@ -42,7 +42,7 @@ pub async fn measure(worker: &mut Worker, compiler: &Compiler) -> Result<Peaks, 
     Ok(combine(&worker.info().peaks, &rates))
 }
 
-async fn time(worker: &mut Worker, compiler: &Compiler, probe: &Probe) -> Result<Timing, String> {
+async fn time(worker: &mut Worker, compiler: &Compiler, probe: &PeakKernel) -> Result<Timing, String> {
     let kernel = probe.plan.launches.first().map_or("", |launch| launch.kernel.as_str());
     let failed = |problem: String| format!("the ceilings of the device were not measured: `{kernel}`: {problem}");
     let (compiler, variant) = (compiler.clone(), variant(probe));
@@ -53,7 +53,7 @@ async fn time(worker: &mut Worker, compiler: &Compiler, probe: &Probe) -> Result
 }
 
 /// Returns a probe's source as a variant for the compiler.
-pub fn variant(probe: &Probe) -> Variant {
+pub fn variant(probe: &PeakKernel) -> Variant {
     let source = probe.source.to_owned();
     Variant { family: "peaks".to_owned(), params: Params::new(), hash: VariantHash::of(&source), source }
 }

@@ -46,7 +46,7 @@ impl Evaluator {
             others.extend(stand_in.map(|participant| (Role::Baseline, participant)));
         }
         loop {
-            let (participant, outcome) = match self.hold(state, challenger, &others, energy).await {
+            let (participant, outcome) = match self.run_comparison(state, challenger, &others, energy).await {
                 Ok(comparison) => return Ok(comparison),
                 Err(ComparisonError::Machine(error)) => {
                     return Err(anyhow::Error::new(error).context("Failed to run a comparison").into());
@@ -86,7 +86,7 @@ impl Evaluator {
         let alone = if outcome.check() == Some(Check::HeldOutInputs) {
             // A kernel that stops computing after thousands of executions fails only after the acceptance checks. No
             // other kernel ran when it failed, but an earlier one may have written into its workspace.
-            self.hold(state, failed, &[], false).await.map(drop).map_err(Setback::from)
+            self.run_comparison(state, failed, &[], false).await.map(drop).map_err(Setback::from)
         } else {
             self.accept(state, failed).await
         };
@@ -97,7 +97,7 @@ impl Evaluator {
         }
     }
 
-    async fn hold(
+    async fn run_comparison(
         &mut self,
         state: &SessionState,
         challenger: &CandidateKernel,
@@ -125,7 +125,7 @@ impl Evaluator {
         let baseline = self.baseline.as_mut().zip(backend);
         let baseline = baseline.map(|(process, backend)| BaselineEntry { process, backend });
         let mut comparison =
-            comparison::hold(&mut worker, self.monitor.as_ref(), &pids, &terms, &entries, baseline).await?;
+            comparison::run(&mut worker, self.monitor.as_ref(), &pids, &terms, &entries, baseline).await?;
         // This includes the start of its process, for which a session has to wait.
         comparison.wall_s = Some(begun.elapsed().as_secs_f64());
         Ok(comparison)

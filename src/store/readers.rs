@@ -27,10 +27,10 @@ impl Store {
 async fn reader(path: &Path) -> Result<Store, StoreError> {
     let read_only = SqliteConnectOptions::new().filename(path).read_only(true);
     // SQLite opens a file at the first query.
-    let (pool, schema) = match look(read_only).await {
+    let (pool, schema) = match connect(read_only).await {
         // Readers need a log file beside the store, and none can be made here.
         Err(StoreError::NotWritable) => return copied(path).await,
-        looked => looked?,
+        connected => connected?,
     };
     if schema == newest_schema() {
         return Ok(Store { pool, _copy: None });
@@ -43,7 +43,7 @@ async fn reader(path: &Path) -> Result<Store, StoreError> {
 }
 
 /// Connects, and reads the version of the store's last migration. 0 for a store that was never finished.
-async fn look(options: SqliteConnectOptions) -> Result<(SqlitePool, i64), StoreError> {
+async fn connect(options: SqliteConnectOptions) -> Result<(SqlitePool, i64), StoreError> {
     let pool = Store::pool(options).await?;
     let tables: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM sqlite_master WHERE name = '_sqlx_migrations'")
         .fetch_one(&pool)

@@ -142,12 +142,12 @@ async fn iteration(id: IterationId, case: Option<&str>, project: &Project, store
 }
 
 /// Returns the case on which to compare an iteration: the requested one, or its only one.
-fn timed_case<'a>(iteration: &'a IterationRecord, asked: Option<&str>) -> anyhow::Result<&'a CaseRecord> {
+fn timed_case<'a>(iteration: &'a IterationRecord, requested: Option<&str>) -> anyhow::Result<&'a CaseRecord> {
     let timed: Vec<_> = iteration.measurements.iter().filter(|found| found.best_timing().is_some()).collect();
     let names = timed.iter().map(|found| found.case.as_str());
     let listed = names.clone().collect::<Vec<_>>().join(", ");
     let id = iteration.id;
-    match (asked, timed.as_slice()) {
+    match (requested, timed.as_slice()) {
         (_, []) => Err(usage_sentence(format!("iteration {id} has no time: see `optloop show {id}` for why"))),
         (None, [only]) => Ok(only),
         (None, _) => {

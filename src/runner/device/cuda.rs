@@ -147,7 +147,7 @@ impl Device for CudaDevice {
     }
 
     fn was_intact(&mut self, buffer: Buffer) -> Result<bool, Fault> {
-        self.look_at_guards(buffer)
+        self.guards_are_intact(buffer)
     }
 
     /// Turns lines loaded to stay in L2 into ordinary ones, and allows no new ones.

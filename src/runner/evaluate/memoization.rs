@@ -8,7 +8,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use super::data::{Data, input_tensors};
-use super::held::{with_capture, with_module, with_sets};
+use super::scoped::{with_capture, with_module, with_sets};
 use super::sets::Sets;
 use super::setup::Setup;
 use super::{Ended, Step, replays};

@@ -3,17 +3,17 @@ use std::io::Cursor;
 use proptest::prelude::*;
 
 use super::*;
-use crate::runner::messages::{Reply, Request};
+use crate::runner::messages::{WorkerReply, WorkerRequest};
 
-fn step(doing: &str) -> Reply {
-    Reply::Step { case: "b1h1s64".into(), doing: doing.to_owned() }
+fn step(doing: &str) -> WorkerReply {
+    WorkerReply::Step { case: "b1h1s64".into(), doing: doing.to_owned() }
 }
 
 /// Reads the first frame with both readers, which must agree.
-fn read_both(bytes: &[u8]) -> Result<Option<Reply>, FrameError> {
-    let now = read::<Reply>(&mut Cursor::new(bytes));
+fn read_both(bytes: &[u8]) -> Result<Option<WorkerReply>, FrameError> {
+    let now = read::<WorkerReply>(&mut Cursor::new(bytes));
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let later = runtime.block_on(read_async::<Reply>(&mut Cursor::new(bytes)));
+    let later = runtime.block_on(read_async::<WorkerReply>(&mut Cursor::new(bytes)));
     assert_eq!(format!("{now:?}"), format!("{later:?}"));
     now
 }
@@ -31,11 +31,11 @@ fn frames_come_back_one_by_one_until_the_end() {
     let mut stream = stream.as_slice();
     for expected in ["load", "check"] {
         match read(&mut stream).unwrap() {
-            Some(Reply::Step { doing, .. }) => assert_eq!(doing, expected),
+            Some(WorkerReply::Step { doing, .. }) => assert_eq!(doing, expected),
             other => panic!("{other:?}"),
         }
     }
-    assert!(read::<Reply>(&mut stream).unwrap().is_none());
+    assert!(read::<WorkerReply>(&mut stream).unwrap().is_none());
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn a_long_frame_takes_memory_only_as_it_comes() {
     let check = digest::<4>(&frame[..28]);
     frame[28..32].copy_from_slice(&check);
     let mut stream = Short { bytes: &frame, largest: 0 };
-    assert!(matches!(read::<Reply>(&mut stream), Err(FrameError::Truncated { part: "payload", .. })));
+    assert!(matches!(read::<WorkerReply>(&mut stream), Err(FrameError::Truncated { part: "payload", .. })));
     assert!(stream.largest <= 1 << 16, "{} bytes at once", stream.largest);
 }
 
@@ -110,8 +110,8 @@ proptest! {
     fn anything_in_between_is_an_error(chatter in prop::collection::vec(any::<u8>(), 1..50)) {
         let frame = encode(&step("check")).unwrap();
         let mut stream = Cursor::new([frame.as_slice(), &chatter, &frame].concat());
-        prop_assert!(read::<Reply>(&mut stream).unwrap().is_some());
-        prop_assert!(read::<Reply>(&mut stream).is_err());
+        prop_assert!(read::<WorkerReply>(&mut stream).unwrap().is_some());
+        prop_assert!(read::<WorkerReply>(&mut stream).is_err());
     }
 
     #[test]
@@ -119,7 +119,7 @@ proptest! {
         prop_assert!(read_both(&bytes).is_err());
         // An attacker could compute a valid checksum.
         let header = Header { length: bytes.len() as u32, digest: digest::<16>(&bytes) };
-        let _ = header.decode::<Reply>(&bytes);
-        let _ = header.decode::<Request>(&bytes);
+        let _ = header.decode::<WorkerReply>(&bytes);
+        let _ = header.decode::<WorkerRequest>(&bytes);
     }
 }
