@@ -156,7 +156,7 @@ fn the_next_session_starts_at_the_initial_kernel_and_measures_the_committed_winn
 /// A climb from the slowest to the fastest family takes one comparison per case, not one per step. Here the last
 /// iteration holds them.
 #[test]
-fn of_the_families_seeds_the_fastest_on_each_case_gets_the_comparison_with_the_start() {
+fn of_the_default_configurations_the_fastest_on_each_case_gets_the_comparison_with_the_start() {
     let sandbox = Sandbox::new();
     for (name, tile, threads) in [("faster", 64, 128), ("fastest", 16, 256), ("slower", 32, 32)] {
         let manifest = common::MANIFEST.replace("name = \"toy\"", &format!("name = \"{name}\""));
@@ -456,7 +456,7 @@ fn an_incumbent_into_whose_memory_a_challenger_writes_stays_in_the_running() {
     assert!(out.clone().all(|event| fault(&event["iteration"]) == 20), "{:?}", out.collect::<Vec<_>>());
     let shown = sandbox.succeeds(&["show", &cheated[0]["iteration"].to_string()]);
     assert!(
-        shown.contains("is correct alone, but fails in a comparison: right when timed, but wrong on other"),
+        shown.contains("is correct alone, but fails in a comparison: correct when timed, but wrong on other"),
         "{shown}"
     );
     assert_eq!(sandbox.json(&format!("{FAKE_WINNERS}/s128.json"))["variant"]["params"]["FAULT"], 0);

@@ -111,7 +111,7 @@ impl Sources {
     fn add(&mut self, path: &str, parent: Option<usize>, text_of: &dyn Fn(&str) -> Option<String>) -> usize {
         let places = [format!("{path}.rs"), format!("{path}/mod.rs")];
         let found = places.into_iter().find_map(|file| Some((text_of(&file)?, file)));
-        let (text, file) = found.unwrap_or_else(|| panic!("there is not a file for the module {path}"));
+        let (text, file) = found.unwrap_or_else(|| panic!("there is no file for the module {path}"));
         let (module, children) = parse(&without_tests(&tokens(&text)));
         let (index, name) = (self.modules.len(), path.rsplit('/').next().unwrap_or(path).to_owned());
         self.modules.push(Module { name, file, parent, ..module });

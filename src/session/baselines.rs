@@ -106,13 +106,13 @@ impl Session<'_> {
     async fn start_baseline(&mut self) -> Result<BaselineProcess, String> {
         if !self.state.setup().samples_times() {
             return Err(
-                "baselines can only be measured, and times on this device are modelled: the initial kernel is \
+                "baselines can only be measured, and times on this device are modelled; the initial kernel is \
                  used instead"
                     .to_owned(),
             );
         }
         let Some(program) = &self.baseline_program else {
-            return Err("the workload defines none: the initial kernel is used instead".to_owned());
+            return Err("the workload defines none; the initial kernel is used instead".to_owned());
         };
         let process = in_time(program.start(), self.wall_left(), &mut self.interrupt.clone()).await;
         let process = process.map_err(|reason| format!("{reason}; the initial kernel is used instead"))?;

@@ -15,7 +15,7 @@ fn a_device_that_recovers_at_the_third_check_costs_nothing_more() {
 }
 
 #[test]
-fn a_device_that_does_not_come_back_ends_the_session_with_its_report() {
+fn a_device_that_does_not_recover_ends_the_session_with_its_report() {
     let sandbox = hasty();
     let wrong = "self_check wrong\n".repeat(3);
     let output = session_with(&sandbox, &format!("self_check pass\ncheck pass\ncheck die\n{wrong}"));
@@ -24,7 +24,7 @@ fn a_device_that_does_not_come_back_ends_the_session_with_its_report() {
     assert!(said.contains("report: "), "{said}");
     let error = said.lines().last().unwrap();
     assert!(error.starts_with("error: Failed to evaluate a variant: the fake device (no kernel was executed) does not recover: 3 workers in a row"), "{said}");
-    assert!(error.contains("nvidia-smi") && error.contains("start again"), "{said}");
+    assert!(error.contains("nvidia-smi") && error.contains("`optloop resume`"), "{said}");
     assert_eq!(unmet(&sandbox), "");
     let report = sandbox.report();
     assert_eq!(report["session"]["status"], "failed");
@@ -34,7 +34,7 @@ fn a_device_that_does_not_come_back_ends_the_session_with_its_report() {
 }
 
 #[test]
-fn a_device_that_is_not_well_from_the_start_begins_no_session() {
+fn a_device_that_is_unhealthy_from_the_start_begins_no_session() {
     let sandbox = hasty();
     let output = session_with(&sandbox, &"self_check wrong\n".repeat(3));
     assert_eq!(output.status.code(), Some(1));

@@ -156,7 +156,7 @@ impl Arena {
         let is_anothers =
             self.spoilt(device, number)?.is_some() && self.find_spoiler(device, number)?.is_some_and(|it| it != number);
         // The others continue with clean inputs, whichever participant corrupted them.
-        self.mend(device, number)?;
+        self.repair(device, number)?;
         if is_anothers { self.participants[number].sample(device, samples) } else { sampled }
     }
 
@@ -189,7 +189,7 @@ impl Arena {
     fn find_spoiler(&mut self, device: &mut dyn Device, number: usize) -> Result<Option<usize>, Ended> {
         let numbers: Vec<usize> = self.peers(number).filter(|peer| *peer != number).chain([number]).collect();
         for peer in numbers {
-            self.mend(device, number)?;
+            self.repair(device, number)?;
             let participant = &self.participants[peer];
             participant.setup().replay(device, participant.prepared.capture)?;
             if let Some(found) = self.spoilt(device, number)? {
@@ -201,7 +201,7 @@ impl Arena {
     }
 
     /// Restores the inputs, workspaces and guard regions of a participant's comparison.
-    fn mend(&self, device: &mut dyn Device, number: usize) -> Result<(), Ended> {
+    fn repair(&self, device: &mut dyn Device, number: usize) -> Result<(), Ended> {
         let participant = &self.participants[number];
         let SharedInputs { data, tensors, .. } = &*participant.shared;
         tensors.upload(device, &data.inputs).map_err(|fault| participant.setup().ended(fault))?;
