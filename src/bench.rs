@@ -53,7 +53,7 @@ pub struct Bench {
 }
 
 /// What one comparison measures.
-pub struct Bout<'a> {
+pub struct PlannedComparison<'a> {
     /// The kernel in question.
     pub challenger: &'a Subject,
     /// The kernels that it is compared with, and their roles.
@@ -127,7 +127,7 @@ impl Bench {
             return Ok(());
         }
         if !self.device().replays() {
-            return Err(format!("the {} models times with a warm cache only: leave --regime out", self.device().name));
+            return Err(format!("the {} models times with a warm cache only: omit --regime", self.device().name));
         }
         let tensors = workload.op.tensors(&case.dims, workload.dtype);
         let bytes: usize = tensors.iter().map(|tensor| tensor.bytes()).sum();
@@ -139,9 +139,9 @@ impl Bench {
     /// Starts the workload's baseline, if it has one that can be compared with kernels here. The error says why not.
     pub async fn start_baseline(&mut self, workload: &Workload, device: u32) -> Result<(), String> {
         if !self.device().replays() {
-            return Err("it could only be measured, and times are modelled".to_owned());
+            return Err("baselines can only be measured, and times on this device are modelled".to_owned());
         }
-        let key = workload.baseline.as_ref().ok_or_else(|| format!("workload `{}` names none", workload.name))?;
+        let key = workload.baseline.as_ref().ok_or_else(|| format!("workload `{}` defines none", workload.name))?;
         let (exe, root, settings) = (self.exe.clone(), self.project.root(), self.config.baseline_settings());
         let program = BaselineProgram::of(exe, root, key, settings, device, self.measuring.min_sample_ns);
         let process = program.map_err(|error| format!("it cannot be copied: {error}"))?.start().await?;
@@ -180,38 +180,46 @@ impl Bench {
 
     /// Measures the participants. A device that replays compares them, with the A/A control. Any other models one time
     /// for each.
-    pub async fn measure(&mut self, held: &Bout<'_>) -> anyhow::Result<Comparison> {
-        let mut compiled = vec![(Role::Challenger, held.challenger, self.compile(held.challenger).await?)];
-        for (role, other) in held.others {
+    pub async fn measure(&mut self, planned: &PlannedComparison<'_>) -> anyhow::Result<Comparison> {
+        let mut compiled = vec![(Role::Challenger, planned.challenger, self.compile(planned.challenger).await?)];
+        for (role, other) in planned.others {
             compiled.push((*role, other, self.compile(other).await?));
         }
-        if self.device().replays() { self.hold(held, &compiled).await } else { self.model(held, &compiled).await }
+        if self.device().replays() {
+            self.compare(planned, &compiled).await
+        } else {
+            self.model(planned, &compiled).await
+        }
     }
 
-    async fn hold(&mut self, held: &Bout<'_>, compiled: &[(Role, &Subject, Artifact)]) -> anyhow::Result<Comparison> {
-        let Bout { challenger, regime, .. } = *held;
+    async fn compare(
+        &mut self,
+        planned: &PlannedComparison<'_>,
+        compiled: &[(Role, &Subject, Artifact)],
+    ) -> anyhow::Result<Comparison> {
+        let PlannedComparison { challenger, regime, .. } = *planned;
         let workload = &challenger.workload;
         let case = Case { regime, ..challenger.case().clone() };
         let terms = Terms {
             workload,
             case: &case,
             measuring: self.measuring,
-            input_seed: held.input_seed,
+            input_seed: planned.input_seed,
             floor_ns: floor_ns(workload, &case, self.device()),
             screened_ns: None,
-            energy: held.energy,
+            energy: planned.energy,
         };
         let entries = with_control(compiled.iter().map(entry).collect());
         let backend = self.backends.get(&(case.name.clone(), regime)).cloned().flatten();
-        let backend = backend.filter(|_| held.with_baseline);
+        let backend = backend.filter(|_| planned.with_baseline);
         let pids: Vec<u32> =
             self.worker.pid().into_iter().chain(self.baseline.as_ref().and_then(BaselineProcess::pid)).collect();
         let baseline = self.baseline.as_mut().zip(backend);
         let baseline = baseline.map(|(process, backend)| BaselineEntry { process, backend });
         let mut worker = self.worker.fresh().await.context("Failed to start a worker")?;
-        match comparison::hold(&mut worker, self.monitor.as_ref(), &pids, &terms, &entries, baseline).await {
+        match comparison::run(&mut worker, self.monitor.as_ref(), &pids, &terms, &entries, baseline).await {
             Ok(comparison) => Ok(comparison),
-            Err(ComparisonError::Machine(error)) => Err(error).context("Failed to hold a comparison"),
+            Err(ComparisonError::Machine(error)) => Err(error).context("Failed to run a comparison"),
             Err(ComparisonError::Failed { participant, outcome }) => {
                 let name = entries.get(participant).map_or("a participant", |entry| entry.name.as_str());
                 bail!("{}", failure(name, &case.name, &outcome))
@@ -220,10 +228,14 @@ impl Bench {
     }
 
     /// Models one time for each participant.
-    async fn model(&mut self, held: &Bout<'_>, compiled: &[(Role, &Subject, Artifact)]) -> anyhow::Result<Comparison> {
+    async fn model(
+        &mut self,
+        planned: &PlannedComparison<'_>,
+        compiled: &[(Role, &Subject, Artifact)],
+    ) -> anyhow::Result<Comparison> {
         let mut participants = Vec::with_capacity(compiled.len());
         for (role, subject, artifact) in compiled {
-            let request = self.evaluate_request(subject, artifact, held.input_seed);
+            let request = self.evaluate_request(subject, artifact, planned.input_seed);
             let evaluation = self.worker.evaluate(request).await.context("Failed to evaluate a kernel")?;
             if evaluation.outcome != Outcome::Measured {
                 bail!("{}", failure(&subject.name, &subject.case().name, &evaluation.outcome));
@@ -241,7 +253,7 @@ impl Bench {
                 energy_j: None,
             });
         }
-        let Bout { challenger, regime, .. } = *held;
+        let PlannedComparison { challenger, regime, .. } = *planned;
         Ok(Comparison {
             conditions: self.conditions(&challenger.workload, challenger.case(), regime),
             participants,

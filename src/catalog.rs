@@ -31,7 +31,7 @@ impl Project {
     pub fn find(given: Option<&Path>) -> anyhow::Result<Self> {
         if let Some(root) = given {
             if !root.join("config.toml").is_file() {
-                bail!("{} holds no config.toml: point --project at a checkout of optloop", root.display());
+                bail!("{} contains no config.toml: set --project to a checkout of optloop", root.display());
             }
             return Ok(Self { root: root.to_owned() });
         }
@@ -39,7 +39,7 @@ impl Project {
         match here.ancestors().find(|folder| folder.join("config.toml").is_file()) {
             Some(root) => Ok(Self { root: root.to_owned() }),
             None => bail!(
-                "no config.toml in {} or above it: run optloop inside its project, or point --project at one",
+                "no config.toml in {} or above it: run optloop inside a project, or set --project",
                 here.display()
             ),
         }
@@ -173,7 +173,7 @@ fn read_family(root: &Path, folder: &Path) -> anyhow::Result<Family> {
     }
     if let Some(name) = family.constants.iter().find(|name| !op.dims().iter().any(|dim| dim.name == *name)) {
         let hint = did_you_mean(name, op.dims().iter().map(|dim| dim.name));
-        bail!("{}: `constants` names `{name}`, which is no dimension of {}{hint}", manifest.display(), family.op);
+        bail!("{}: `constants` names `{name}`, which is not a dimension of {}{hint}", manifest.display(), family.op);
     }
     if folder.file_name().and_then(|name| name.to_str()) != Some(family.name.as_str()) {
         bail!("{}: its name is `{}`: call its folder the same", manifest.display(), family.name);

@@ -37,7 +37,7 @@ impl std::fmt::Display for Holder {
         if let Some(session) = session {
             write!(f, ", session {session}")?;
         }
-        write!(f, ") of {} since {since}", project.display())
+        write!(f, ") in {} since {since}", project.display())
     }
 }
 
@@ -46,7 +46,7 @@ impl std::fmt::Display for Holder {
 #[derive(Debug)]
 pub struct Claims {
     holder: Holder,
-    held: Vec<File>,
+    locks: Vec<File>,
     gpu: Option<File>,
 }
 
@@ -61,9 +61,9 @@ impl Claims {
             session: None,
             project: root.canonicalize().unwrap_or_else(|_| root.to_owned()),
         };
-        let mut claims = Self { holder, held: Vec::new(), gpu: None };
+        let mut claims = Self { holder, locks: Vec::new(), gpu: None };
         let project = claims.take("this project", &root.join(".optloop/session.lock"))?;
-        claims.held.push(project);
+        claims.locks.push(project);
         Ok(claims)
     }
 
@@ -73,7 +73,7 @@ impl Claims {
         fs::create_dir_all(&folder).with_context(|| format!("Failed to create {}", folder.display()))?;
         let lock = lock_of_store(path).with_context(|| format!("Failed to find {}", path.display()))?;
         let store = self.take(&format!("the store {}", path.display()), &lock)?;
-        self.held.push(store);
+        self.locks.push(store);
         Ok(())
     }
 
@@ -93,7 +93,7 @@ impl Claims {
     /// Adds the session's number to what other processes are told.
     pub fn note_session(&mut self, session: SessionId) {
         self.holder.session = Some(session);
-        for file in self.held.iter_mut().chain(&mut self.gpu) {
+        for file in self.locks.iter_mut().chain(&mut self.gpu) {
             if let Err(error) = self.holder.sign(file) {
                 tracing::warn!("a lock file does not name its session: {error}");
             }
@@ -113,11 +113,13 @@ impl Claims {
             format!("Failed to open {}{linked}", path.display())
         })?;
         if !file.metadata().is_ok_and(|found| found.is_file()) {
-            bail!("{} is no plain file: remove it", path.display());
+            bail!("{} is not a regular file: remove it", path.display());
         }
         match lock(&file) {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => bail!("{what} is taken by {}: wait for it, or end it", told(&mut file)),
+            Err(TryLockError::WouldBlock) => {
+                bail!("{what} is in use by {}: wait for it, or end it", holder_of(&mut file))
+            }
             Err(TryLockError::Error(error)) => {
                 return Err(error).with_context(|| format!("Failed to lock {}", path.display()));
             }
@@ -149,7 +151,7 @@ pub fn writer(store: &Path) -> Writer {
     // Shared, so that any number of readers may look. Dropping the file gives it back.
     match file.try_lock_shared() {
         Ok(()) => Writer::None,
-        Err(_) => holder(&mut file).and_then(|holder| holder.session).map_or(Writer::Unknown, Writer::Session),
+        Err(_) => read_holder(&mut file).and_then(|holder| holder.session).map_or(Writer::Unknown, Writer::Session),
     }
 }
 
@@ -185,11 +187,11 @@ impl Holder {
 }
 
 /// Returns a sentence about the process that holds a lock.
-fn told(file: &mut File) -> String {
-    holder(file).map_or_else(|| "another optloop".to_owned(), |holder| holder.to_string())
+fn holder_of(file: &mut File) -> String {
+    read_holder(file).map_or_else(|| "another optloop".to_owned(), |holder| holder.to_string())
 }
 
-fn holder(file: &mut File) -> Option<Holder> {
+fn read_holder(file: &mut File) -> Option<Holder> {
     let mut text = String::new();
     file.read_to_string(&mut text).ok()?;
     serde_json::from_str(&text).ok()
@@ -215,7 +217,7 @@ mod tests {
         let mut first = Claims::project(folder.path(), "start").unwrap();
         first.note_session(SessionId(3));
         let second = || Claims::project(folder.path(), "bench").map(drop);
-        insta::assert_snapshot!(refused(second(), folder.path()), @"this project is taken by `optloop start` (process [process], session 3) of [folder] since [instant]: wait for it, or end it");
+        insta::assert_snapshot!(refused(second(), folder.path()), @"this project is in use by `optloop start` (process [process], session 3) in [folder] since [instant]: wait for it, or end it");
         drop(first);
         // The file is still there, signed by a process that has ended.
         assert!(folder.path().join(".optloop/session.lock").is_file());
@@ -251,18 +253,18 @@ mod tests {
         fs::write(root.join("a/.optloop/optloop.db"), "").unwrap();
         std::os::unix::fs::symlink(root.join("a/.optloop/optloop.db"), root.join("b/.optloop/optloop.db")).unwrap();
         let mut second = Claims::project(&root.join("b"), "resume").unwrap();
-        insta::assert_snapshot!(refused(second.store(&root.join("b/.optloop/optloop.db")), &root), @"the store [folder]/b/.optloop/optloop.db is taken by `optloop start` (process [process]) of [folder]/a since [instant]: wait for it, or end it");
+        insta::assert_snapshot!(refused(second.store(&root.join("b/.optloop/optloop.db")), &root), @"the store [folder]/b/.optloop/optloop.db is in use by `optloop start` (process [process]) in [folder]/a since [instant]: wait for it, or end it");
     }
 
     #[test]
-    fn a_gpu_is_taken_by_its_uuid_and_a_virtual_one_by_nobody() {
+    fn a_gpu_is_claimed_by_its_uuid_and_a_virtual_one_is_never_claimed() {
         let folder = tempfile::tempdir().unwrap();
         let cache = folder.path().join("cache");
         let mut first = Claims::project(&folder.path().join("a"), "start").unwrap();
         first.device_of(&cache, "GPU-1", "the NVIDIA L4 (cuda:0)").unwrap();
         let mut second = Claims::project(&folder.path().join("b"), "bench").unwrap();
         let said = format!("{:#}", second.device_of(&cache, "GPU-1", "the NVIDIA L4 (cuda:0)").unwrap_err());
-        assert!(said.starts_with("the NVIDIA L4 (cuda:0) is taken by `optloop start` (process "), "{said}");
+        assert!(said.starts_with("the NVIDIA L4 (cuda:0) is in use by `optloop start` (process "), "{said}");
         second.device_of(&cache, "GPU-2", "the NVIDIA L4 (cuda:1)").unwrap();
         let virtual_gpu = DeviceInfo { timing: TimingMode::Modelled, ..DeviceInfo::of_arch("sm_89").unwrap() };
         // The virtual GPU stands in for a GPU that does not answer. That GPU is free again.

@@ -14,7 +14,7 @@ use crate::domain::verdict::Policy;
 use crate::files;
 use crate::runner::baseline;
 use crate::runner::compile::{self, CompileLimits};
-use crate::runner::worker::Patience;
+use crate::runner::worker::StepTimeouts;
 use crate::secrets;
 use crate::store;
 
@@ -319,16 +319,16 @@ impl Config {
         }
         duration("baseline.timeout", &self.baseline.timeout)?;
         if !(3..=100_000).contains(&self.baseline.samples) {
-            bail!("baseline.samples must lie between 3 and 100000");
+            bail!("baseline.samples must be between 3 and 100000");
         }
         if !(benchmark.confirmation_samples..=100_000).contains(&benchmark.max_confirmation_samples) {
-            bail!("benchmark.max_confirmation_samples must lie between confirmation_samples and 100000");
+            bail!("benchmark.max_confirmation_samples must be between confirmation_samples and 100000");
         }
         if ![benchmark.screening_error, benchmark.confirmation_error].iter().all(|error| (1e-6..0.5).contains(error)) {
-            bail!("benchmark.screening_error and confirmation_error must lie between 0.000001 and 0.5");
+            bail!("benchmark.screening_error and confirmation_error must be between 0.000001 and 0.5");
         }
         if !(1..=1000).contains(&benchmark.group_size) {
-            bail!("benchmark.group_size must lie between 1 and 1000");
+            bail!("benchmark.group_size must be between 1 and 1000");
         }
         let shortest = Duration::from_secs_f64(benchmark.min_sample_us.clamp(0.0, 1e6) * 1e-6);
         if shortest.saturating_mul(benchmark.confirmation_samples as u32) > confirmation {
@@ -338,16 +338,16 @@ impl Config {
             .map_err(|problem| anyhow::anyhow!("compile.options: {problem}"))?;
         duration("compile.timeout", &self.compile.timeout)?;
         if !(LEAST_MEMORY_GB..=1024.0).contains(&self.compile.memory_gb) {
-            bail!("compile.memory_gb must lie between {LEAST_MEMORY_GB} and 1024");
+            bail!("compile.memory_gb must be between {LEAST_MEMORY_GB} and 1024");
         }
         if self.compile.parallel > 1024 {
             bail!("compile.parallel must be 1024 or less; 0 means one per core");
         }
         if !(benchmark.min_sample_us > 0.0 && benchmark.min_sample_us <= 1e6) {
-            bail!("benchmark.min_sample_us must lie between 0 and 1000000");
+            bail!("benchmark.min_sample_us must be between 0 and 1000000");
         }
         if !(1.0..2.0).contains(&benchmark.min_speedup) {
-            bail!("benchmark.min_speedup must lie between 1.0 and 2.0");
+            bail!("benchmark.min_speedup must be between 1.0 and 2.0");
         }
         if self.validate.oracle_gflop.is_nan() || self.validate.oracle_gflop <= 0.0 {
             bail!("validate.oracle_gflop must be above 0");
@@ -411,16 +411,16 @@ impl Config {
     }
 
     /// Returns the time limits of a worker.
-    pub fn patience(&self) -> Patience {
+    pub fn worker_timeouts(&self) -> StepTimeouts {
         let step = duration("worker.step_timeout", &self.worker.step_timeout).unwrap_or(Duration::from_secs(90));
         let launch = duration("worker.launch_timeout", &self.worker.launch_timeout).unwrap_or(step);
-        Patience { step, launch: launch.min(step) }
+        StepTimeouts { step, launch: launch.min(step) }
     }
 
     /// Returns how long after the end of its time budget a session is over. A kernel that was launched at the end may
     /// still finish.
     pub fn grace(&self) -> Duration {
-        LEAST_GRACE.max(self.patience().launch)
+        LEAST_GRACE.max(self.worker_timeouts().launch)
     }
 
     /// Returns how baseline programs are run.
@@ -453,7 +453,7 @@ fn secret_key(text: &str) -> Option<String> {
         below.map(move |key| format!("{name}.{key}")).chain([name.clone()])
     });
     let secret = keys.into_iter().find(|key| secrets::looks_secret(key))?;
-    Some(format!("`{secret}` looks like a secret: take it out, secrets come from the environment only"))
+    Some(format!("`{secret}` looks like a secret: remove it and use an environment variable"))
 }
 
 /// Returns a message about a mistake that serde cannot explain: a renamed key, or a key that looks like a secret.
@@ -464,12 +464,12 @@ fn known_mistake(text: &str) -> Option<String> {
 /// Parses a duration such as `4h` or `90s`. Zero is refused.
 pub fn duration(what: &str, text: &str) -> anyhow::Result<Duration> {
     match humantime::parse_duration(text) {
-        Ok(duration) if duration.is_zero() => bail!("{what}: `{text}` is no time at all, use something like 10m or 4h"),
+        Ok(duration) if duration.is_zero() => bail!("{what}: `{text}` is zero: use a duration such as 10m or 4h"),
         Ok(duration) if duration > Duration::from_secs(366 * 86400) => {
-            bail!("{what}: `{text}` is over a year, use something like 10m or 4h")
+            bail!("{what}: `{text}` is over a year: use a duration such as 10m or 4h")
         }
         Ok(duration) => Ok(duration),
-        Err(error) => bail!("{what}: `{text}` is not a duration ({error}), use something like 10m or 4h"),
+        Err(error) => bail!("{what}: `{text}` is not a duration ({error}): use one such as 10m or 4h"),
     }
 }
 
@@ -489,18 +489,18 @@ mod tests {
     #[test]
     fn a_secret_belongs_into_the_environment() {
         let error = |text| Config::parse(text).unwrap_err();
-        insta::assert_snapshot!(error("[agent]\napi_key = 'sk-hunter2'"), @"`agent.api_key` looks like a secret: take it out, secrets come from the environment only");
-        insta::assert_snapshot!(error("token = 'hunter2'"), @"`token` looks like a secret: take it out, secrets come from the environment only");
+        insta::assert_snapshot!(error("[agent]\napi_key = 'sk-hunter2'"), @"`agent.api_key` looks like a secret: remove it and use an environment variable");
+        insta::assert_snapshot!(error("token = 'hunter2'"), @"`token` looks like a secret: remove it and use an environment variable");
     }
 
     #[test]
     fn mistakes_are_one_sentence_with_the_line() {
         let error = |text| Config::parse(text).unwrap_err();
         insta::assert_snapshot!(error("[session]\nbudgte = '1h'"), @"line 2: unknown field `budgte`, expected one of `workload`, `budget`, `proposer`, `device` (did you mean `budget`?)");
-        insta::assert_snapshot!(error("[session]\nbudget = '0s'"), @"session.budget: `0s` is no time at all, use something like 10m or 4h");
-        insta::assert_snapshot!(error("[session]\nbudget = 'soon'"), @"session.budget: `soon` is not a duration (expected number at 0), use something like 10m or 4h");
-        insta::assert_snapshot!(error("[benchmark]\nmin_speedup = 0.5"), @"benchmark.min_speedup must lie between 1.0 and 2.0");
-        insta::assert_snapshot!(error("[benchmark]\nblock = 10"), @"the key `benchmark.block` is called `benchmark.group_size` since optloop 0.2: rename it");
+        insta::assert_snapshot!(error("[session]\nbudget = '0s'"), @"session.budget: `0s` is zero: use a duration such as 10m or 4h");
+        insta::assert_snapshot!(error("[session]\nbudget = 'soon'"), @"session.budget: `soon` is not a duration (expected number at 0): use one such as 10m or 4h");
+        insta::assert_snapshot!(error("[benchmark]\nmin_speedup = 0.5"), @"benchmark.min_speedup must be between 1.0 and 2.0");
+        insta::assert_snapshot!(error("[benchmark]\nblock = 10"), @"the key `benchmark.block` was renamed to `benchmark.group_size` in optloop 0.2: change it");
         insta::assert_snapshot!(error("[store]\npath = '../../etc/x.db'"), @"store.path must stay inside the project: use a path without `..`, or an absolute one");
         insta::assert_snapshot!(error("[benchmark\n"), @"line 1: unclosed table, expected `]`");
     }

@@ -20,7 +20,11 @@ pub fn read_inside(project: &Path, path: &Path) -> anyhow::Result<String> {
 pub fn check_inside(project: &Path, path: &Path) -> anyhow::Result<()> {
     let (Ok(project), Ok(found)) = (project.canonicalize(), path.canonicalize()) else { return Ok(()) };
     if !found.starts_with(&project) {
-        bail!("{} leads out of the project, to {}: put the file itself there", path.display(), found.display());
+        bail!(
+            "{} is a link out of the project, to {}: replace it with the file itself",
+            path.display(),
+            found.display()
+        );
     }
     Ok(())
 }
@@ -36,8 +40,8 @@ pub fn check_place(project: &Path, path: &Path) -> anyhow::Result<()> {
         }
         match place.canonicalize() {
             Ok(found) if found.starts_with(&project) => {}
-            Ok(found) => bail!("{} leads out of the project, to {}: remove the link", place.display(), found.display()),
-            Err(_) => bail!("{} leads nowhere: remove the link", place.display()),
+            Ok(found) => bail!("{} is a link out of the project, to {}: remove it", place.display(), found.display()),
+            Err(_) => bail!("{} is a link to nothing: remove it", place.display()),
         }
     }
     Ok(())
@@ -48,7 +52,7 @@ pub fn read(path: &Path) -> anyhow::Result<String> {
     let bytes = bytes(path).with_context(|| format!("Failed to read {}", path.display()))?;
     if bytes.len() as u64 > MOST_BYTES {
         bail!(
-            "{} has more than {} MiB, the most that optloop reads: name another file, or make it smaller",
+            "{} is larger than the limit of {} MiB: name another file, or make it smaller",
             path.display(),
             MOST_BYTES >> 20
         );
@@ -62,13 +66,13 @@ pub fn read(path: &Path) -> anyhow::Result<String> {
         Err((at, bytes)) => (at, bytes, "a byte that is not UTF-8"),
     };
     let line = bytes[..at].iter().filter(|byte| **byte == b'\n').count() + 1;
-    bail!("{}: line {line}: {what}: it is no text file", path.display())
+    bail!("{}: line {line}: {what}: this is not a text file", path.display())
 }
 
 /// Reads slightly more than a file may hold. Refuses anything but files, since a pipe could block its reader for ever.
 fn bytes(path: &Path) -> anyhow::Result<Vec<u8>> {
     if !fs::metadata(path)?.is_file() {
-        bail!("it is no file");
+        bail!("it is not a file");
     }
     let mut bytes = Vec::new();
     fs::File::open(path)?.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;

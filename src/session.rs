@@ -172,7 +172,7 @@ pub async fn resume(
     let summary = &past.record.session;
     let id = summary.id;
     let recorded = parts.store.resume_session(id, past.used, options.budget.wall).await;
-    recorded.context("Failed to record that the session goes on")?;
+    recorded.context("Failed to record that the session was resumed")?;
     observer.event(&Event::Resumed {
         session: id,
         resumption: summary.resumptions + 1,

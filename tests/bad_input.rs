@@ -15,9 +15,9 @@ fn names_that_are_not_known_are_answered_with_the_nearest() {
     insta::assert_snapshot!(sandbox.fails(&["start", "--device", "fake", "--workload", "smal"]), @"2 error: there is no workload `smal` (did you mean `small`?); kernels/workloads/ has: small");
     insta::assert_snapshot!(start(&sandbox, &["--case", "s46"]), @"2 error: workload `small` has no case `s46` (did you mean `s4d4`?); it has: s4d4, s64, s128");
     insta::assert_snapshot!(start(&sandbox, &["--family", "tyo"]), @"2 error: there is no family `tyo`; templates/kernels/ has: toy");
-    insta::assert_snapshot!(start(&sandbox, &["--proposer", "drill"]), @"2 error: the proposer `drill` is called `fault-injection` since optloop 0.2");
+    insta::assert_snapshot!(start(&sandbox, &["--proposer", "drill"]), @"2 error: the proposer `drill` was renamed to `fault-injection` in optloop 0.2");
     insta::assert_snapshot!(start(&sandbox, &["--proposer", "locl"]), @"2 error: there is no proposer `locl` (did you mean `local`?); there are: local, random, fault-injection");
-    insta::assert_snapshot!(start(&sandbox, &["--device", "gpu0"]), @"2 error: `gpu0` is no device; use auto, cuda:N, virtual or virtual:NAME");
+    insta::assert_snapshot!(start(&sandbox, &["--device", "gpu0"]), @"2 error: `gpu0` is not a device; use auto, cuda:N, virtual or virtual:NAME");
     insta::assert_snapshot!(start(&sandbox, &["--device", "virtual:h20"]), @"2 error: there is no virtual GPU `h20` (did you mean `h200`?); there are: h200, a100, l4");
     insta::assert_snapshot!(sandbox.fails(&["compile", "--workload", "small", "--arch", "sm_9"]), @"2 error: architecture `sm_9` is not known; use sm_80, sm_86, sm_89, sm_90 or sm_90a");
 }
@@ -25,14 +25,14 @@ fn names_that_are_not_known_are_answered_with_the_nearest() {
 #[test]
 fn absurd_budgets_are_refused() {
     let sandbox = Sandbox::new();
-    insta::assert_snapshot!(start(&sandbox, &["--budget", "0s"]), @"2 error: --budget: `0s` is no time at all, use something like 10m or 4h");
-    insta::assert_snapshot!(start(&sandbox, &["--budget", "4 fortnights"]), @r#"2 error: --budget: `4 fortnights` is not a duration (unknown time unit "fortnights", supported units: ns, us/µs, ms, sec, min, hours, days, weeks, months, years (and few variations)), use something like 10m or 4h"#);
-    insta::assert_snapshot!(start(&sandbox, &["--budget", "900y"]), @"2 error: --budget: `900y` is over a year, use something like 10m or 4h");
-    insta::assert_snapshot!(start(&sandbox, &["--iterations", "0"]), @"2 error: --iterations: give a number from 1 to 1000000000");
-    insta::assert_snapshot!(start(&sandbox, &["--max-cost", "0"]), @"2 error: --max-cost: give a number of US dollars above 0, such as 5.00");
-    insta::assert_snapshot!(start(&sandbox, &["--max-cost", "NaN"]), @"2 error: --max-cost: give a number of US dollars above 0, such as 5.00");
+    insta::assert_snapshot!(start(&sandbox, &["--budget", "0s"]), @"2 error: --budget: `0s` is zero: use a duration such as 10m or 4h");
+    insta::assert_snapshot!(start(&sandbox, &["--budget", "4 fortnights"]), @r#"2 error: --budget: `4 fortnights` is not a duration (unknown time unit "fortnights", supported units: ns, us/µs, ms, sec, min, hours, days, weeks, months, years (and few variations)): use one such as 10m or 4h"#);
+    insta::assert_snapshot!(start(&sandbox, &["--budget", "900y"]), @"2 error: --budget: `900y` is over a year: use a duration such as 10m or 4h");
+    insta::assert_snapshot!(start(&sandbox, &["--iterations", "0"]), @"2 error: --iterations must be a number from 1 to 1000000000");
+    insta::assert_snapshot!(start(&sandbox, &["--max-cost", "0"]), @"2 error: --max-cost must be a number of US dollars above 0, such as 5.00");
+    insta::assert_snapshot!(start(&sandbox, &["--max-cost", "NaN"]), @"2 error: --max-cost must be a number of US dollars above 0, such as 5.00");
     sandbox.write("config.toml", "[cost]\ngpu_usd_per_hour = 0\n");
-    insta::assert_snapshot!(start(&sandbox, &["--max-cost", "5"]), @"2 error: --max-cost has nothing to count: set cost.gpu_usd_per_hour in config.toml to what the GPU costs");
+    insta::assert_snapshot!(start(&sandbox, &["--max-cost", "5"]), @"2 error: --max-cost has no effect because the GPU costs nothing: set cost.gpu_usd_per_hour in config.toml to its price");
 }
 
 #[test]
@@ -71,14 +71,14 @@ fn fragments_that_cannot_be_included_are_told_with_the_family_and_the_file() {
         let said = include(elsewhere);
         assert_eq!(said.replace(&format!("`{elsewhere}`"), "`ELSEWHERE`"), include("ELSEWHERE"));
     }
-    insta::assert_snapshot!(include("../toy/family.toml"), @"2 error: family `toy`: PROJECT/templates/kernels/toy/kernel.cu.tera: line 2: `../toy/family.toml` is no fragment: only common/NAME.cu.tera beside the families can be included");
-    insta::assert_snapshot!(with("<% include common/wait.cu.tera %>"), @r#"2 error: family `toy`: PROJECT/templates/kernels/toy/kernel.cu.tera: line 2: an include is written as <% include "common/NAME.cu.tera" %>"#);
-    insta::assert_snapshot!(with("<% if TILE > 1 %>\n<% include \"common/wait.cu.tera\" %>\n<% endif %>"), @"2 error: family `toy`: PROJECT/templates/kernels/toy/kernel.cu.tera: line 3: an include stands inside of a block: put it before, the fragment is there once");
+    insta::assert_snapshot!(include("../toy/family.toml"), @"2 error: family `toy`: PROJECT/templates/kernels/toy/kernel.cu.tera: line 2: `../toy/family.toml` is not a fragment: only common/NAME.cu.tera beside the families can be included");
+    insta::assert_snapshot!(with("<% include common/wait.cu.tera %>"), @r#"2 error: family `toy`: PROJECT/templates/kernels/toy/kernel.cu.tera: line 2: write an include as <% include "common/NAME.cu.tera" %>"#);
+    insta::assert_snapshot!(with("<% if TILE > 1 %>\n<% include \"common/wait.cu.tera\" %>\n<% endif %>"), @"2 error: family `toy`: PROJECT/templates/kernels/toy/kernel.cu.tera: line 3: an include is inside a block: move it before the block");
 
     fragment("wait", "// waits\n<% include \"common/mbarrier.cu.tera\" %>\n");
-    insta::assert_snapshot!(include("common/mbarrier.cu.tera"), @"2 error: family `toy`: PROJECT/templates/kernels/common/wait.cu.tera: line 2: fragments include each other in a circle: mbarrier.cu.tera -> wait.cu.tera -> mbarrier.cu.tera");
+    insta::assert_snapshot!(include("common/mbarrier.cu.tera"), @"2 error: family `toy`: PROJECT/templates/kernels/common/wait.cu.tera: line 2: fragments include each other in a cycle: mbarrier.cu.tera -> wait.cu.tera -> mbarrier.cu.tera");
     fragment("self", "<% include \"common/self.cu.tera\" %>\n");
-    insta::assert_snapshot!(include("common/self.cu.tera"), @"2 error: family `toy`: PROJECT/templates/kernels/common/self.cu.tera: line 1: fragments include each other in a circle: self.cu.tera -> self.cu.tera");
+    insta::assert_snapshot!(include("common/self.cu.tera"), @"2 error: family `toy`: PROJECT/templates/kernels/common/self.cu.tera: line 1: fragments include each other in a cycle: self.cu.tera -> self.cu.tera");
 
     fragment("wait", "constexpr int X = <$ NOWHERE $>;\n");
     assert!(
@@ -86,7 +86,7 @@ fn fragments_that_cannot_be_included_are_told_with_the_family_and_the_file() {
             .contains("family `toy`: its template does not render: error: Variable `NOWHERE`")
     );
     sandbox.write("templates/kernels/common/family.toml", common::MANIFEST);
-    insta::assert_snapshot!(start(&sandbox, &[]), @"2 error: PROJECT/templates/kernels/common is where fragments lie that families share: give the family another name");
+    insta::assert_snapshot!(start(&sandbox, &[]), @"2 error: PROJECT/templates/kernels/common is the folder of shared fragments: give the family another name");
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn families_that_cannot_work_are_refused_before_anything_is_spent() {
         assert!(!sandbox.path(".optloop/optloop.db").exists(), "nothing was begun");
         said
     };
-    insta::assert_snapshot!(broken("expr = \"TILE * THREADS <= 8192\"", "expr = \"TILE <= 0\""), @"2 error: case `s4d4` has no valid configuration in any family: toy (`TILE <= 0` does not hold: a made-up limit); leave it out with --case, or widen a family's values");
+    insta::assert_snapshot!(broken("expr = \"TILE * THREADS <= 8192\"", "expr = \"TILE <= 0\""), @"2 error: case `s4d4` has no valid configuration in any family: toy (`TILE <= 0` does not hold: a made-up limit); select other cases with --case, or add values to a family");
     insta::assert_snapshot!(broken("expr = \"TILE * THREADS <= 8192\"", "expr = \"TILE * THREDS <= 8192\""), @"2 error: family `toy`: expression `TILE * THREDS <= 8192`: Variable not found: THREDS (line 1, position 8)");
     insta::assert_snapshot!(broken("expr = \"TILE * THREADS <= 8192\"", "expr = \"TILE * \""), @"2 error: PROJECT/templates/kernels/toy/family.toml: expression `TILE * `: Script is incomplete (line 1, position 8)");
     insta::assert_snapshot!(broken("ceil_div(Sq, TILE)", "Sq / 0"), @"2 error: family `toy` has no launch plan on case `s4d4`: expression `Sq / 0`: Division by zero: 4 / 0 (line 1, position 4)");
@@ -119,7 +119,7 @@ fn the_store_and_the_project_are_asked_for_where_they_are_missing() {
     insta::assert_snapshot!(sandbox.fails(&["sessions"]), @"1 error: there are no sessions yet: run `optloop start` first");
     insta::assert_snapshot!(sandbox.fails(&["show", "1"]), @"1 error: there are no sessions yet: run `optloop start` first");
     insta::assert_snapshot!(sandbox.fails(&["report"]), @"1 error: there are no sessions yet: run `optloop start` first");
-    insta::assert_snapshot!(sandbox.fails(&["sessions", "--project", "/nonexistent"]), @"2 error: /nonexistent holds no config.toml: point --project at a checkout of optloop");
+    insta::assert_snapshot!(sandbox.fails(&["sessions", "--project", "/nonexistent"]), @"2 error: /nonexistent contains no config.toml: set --project to a checkout of optloop");
     sandbox.write(".optloop/optloop.db", "this is no database, however long it may be made for the purpose");
     insta::assert_snapshot!(start(&sandbox, &[]), @"1 error: cannot open the store PROJECT/.optloop/optloop.db: it is not an optloop store, or it is damaged: move it away, or name another file as store.path in config.toml");
 }
@@ -129,8 +129,8 @@ fn sessions_and_iterations_that_are_not_there_are_told_from_those_that_are() {
     let sandbox = Sandbox::new();
     assert!(sandbox.session("2", &[]).status.success());
     insta::assert_snapshot!(sandbox.fails(&["show", "99"]), @"1 error: there is no iteration 99; the iterations are 1 to 2");
-    insta::assert_snapshot!(sandbox.fails(&["report", "7"]), @"1 error: there is no session 7; there is only 1");
-    insta::assert_snapshot!(sandbox.fails(&["history", "7"]), @"1 error: there is no session 7; there is only 1");
+    insta::assert_snapshot!(sandbox.fails(&["report", "7"]), @"1 error: there is no session 7; the only one is 1");
+    insta::assert_snapshot!(sandbox.fails(&["history", "7"]), @"1 error: there is no session 7; the only one is 1");
 }
 
 #[test]
@@ -159,9 +159,9 @@ fn a_cuda_device_that_is_not_there_is_told_with_the_way_out() {
 
 /// Each entry is a typical mistake, or a number that was hardly intended.
 #[test]
-fn numbers_that_nobody_meant_are_refused() {
+fn absurd_numbers_are_refused() {
     let sandbox = Sandbox::new();
-    insta::assert_snapshot!(start(&sandbox, &["--iterations", "18446744073709551615"]), @"2 error: --iterations: give a number from 1 to 1000000000");
+    insta::assert_snapshot!(start(&sandbox, &["--iterations", "18446744073709551615"]), @"2 error: --iterations must be a number from 1 to 1000000000");
     for (key, value) in
         [("confirmation_samples", "4611686018427387904"), ("min_sample_us", "1e6"), ("min_speedup", "nan")]
     {
@@ -183,10 +183,10 @@ fn numbers_that_nobody_meant_are_refused() {
     // Without a GPU, `compile` reports the same.
     insta::assert_snapshot!(sandbox.fails(&["compile", "--workload", "small"]), @"2 error: family `toy` has no launch plan on case `s4d4`: launch `toy`: grid `9000000000` = 9000000000, not 1 to 2147483647");
     insta::assert_snapshot!(manifest("\"B * H\"]", "\"65536\"]"), @"2 error: family `toy` has no launch plan on case `s4d4`: launch `toy`: grid `65536` = 65536, not 1 to 65535");
-    insta::assert_snapshot!(manifest("[params.FAULT]", "[params.sm]"), @"2 error: PROJECT/templates/kernels/toy/family.toml: `sm` is bound by optloop: give your value another name");
-    insta::assert_snapshot!(manifest("constants = [\"D\"]", "constants = [\"D\", \"Dd\"]"), @"2 error: PROJECT/templates/kernels/toy/family.toml: `constants` names `Dd`, which is no dimension of attention (did you mean `D`?)");
+    insta::assert_snapshot!(manifest("[params.FAULT]", "[params.sm]"), @"2 error: PROJECT/templates/kernels/toy/family.toml: `sm` is a reserved name: rename your value");
+    insta::assert_snapshot!(manifest("constants = [\"D\"]", "constants = [\"D\", \"Dd\"]"), @"2 error: PROJECT/templates/kernels/toy/family.toml: `constants` names `Dd`, which is not a dimension of attention (did you mean `D`?)");
     insta::assert_snapshot!(manifest("expect = [1.0, 1.0]", "expect = [1.0, inf]"), @"2 error: PROJECT/templates/kernels/toy/family.toml: parameter `FAULT`: `expect` must be [low, high] with 0 < low <= high");
     sandbox.write("templates/kernels/toy/family.toml", common::MANIFEST);
     sandbox.replace("kernels/workloads/small.toml", "initial_kernel = \"toy\"", "initial_kernel = \"tow\"");
-    insta::assert_snapshot!(start(&sandbox, &[]), @"2 error: workload `small` names the initial kernel `tow`, which is not there (did you mean `toy`?)");
+    insta::assert_snapshot!(start(&sandbox, &[]), @"2 error: workload `small` names the initial kernel `tow`, which does not exist (did you mean `toy`?)");
 }

@@ -52,7 +52,7 @@ fn a_configuration_of_a_family_is_held_against_the_reference_and_itself() {
     challenger toy HASH - # # to # # - - #% # - - - -
     baseline toy HASH - # # to # # #× (# to #) faster #% # - - - -
     control toy HASH - # # to # # #× (# to #) tied #% # - - - -
-    # rounds, samples of a group: #; # more rounds thrown away because the GPU was throttled; noise #% (the challenger over its A/A control)
+    # rounds, group size #; # more rounds discarded because the GPU was throttled; noise #% (the challenger over its A/A control)
     The floor is # µs, #% of the challenger's time
 
     small/s128 on fake device (no kernel was executed), warm L2, times are modelled
@@ -60,7 +60,7 @@ fn a_configuration_of_a_family_is_held_against_the_reference_and_itself() {
     challenger toy HASH - # # to # # - - #% # - - - -
     baseline toy HASH - # # to # # #× (# to #) faster #% # - - - -
     control toy HASH - # # to # # #× (# to #) tied #% # - - - -
-    # rounds, samples of a group: #; # more rounds thrown away because the GPU was throttled; noise #% (the challenger over its A/A control)
+    # rounds, group size #; # more rounds discarded because the GPU was throttled; noise #% (the challenger over its A/A control)
     The floor is # µs, #% of the challenger's time
 
     versions: optloop 0.2.0, nvrtc #
@@ -171,23 +171,23 @@ fn what_cannot_be_measured_is_refused_with_what_to_do() {
     insta::assert_snapshot!(refused(&sandbox, "3", &[]), @"2 error: there are no sessions yet: run `optloop start` first");
     insta::assert_snapshot!(refused(&sandbox, "small/s64", &[]), @"2 error: no winner of small/s64 is committed: there is no kernels/variants/fake-device-no-kernel-was-executed-132sm-16gib/small/s64.json");
     insta::assert_snapshot!(refused(&sandbox, "smal/s64", &[]), @"2 error: there is no workload `smal` (did you mean `small`?); kernels/workloads/ has: small");
-    insta::assert_snapshot!(refused(&sandbox, "toy", &["--workload", "small"]), @"2 error: `toy` is a family: say on which case of small with --case");
-    insta::assert_snapshot!(refused(&sandbox, "toy:TILE=7", &["--workload", "small", "--case", "s64"]), @"2 error: TILE=7 is none of the values of family `toy`: [4, 8, 16, 32, 64]");
+    insta::assert_snapshot!(refused(&sandbox, "toy", &["--workload", "small"]), @"2 error: `toy` is a family: choose a case of small with --case");
+    insta::assert_snapshot!(refused(&sandbox, "toy:TILE=7", &["--workload", "small", "--case", "s64"]), @"2 error: TILE=7 is not one of the values of family `toy`: [4, 8, 16, 32, 64]");
     insta::assert_snapshot!(refused(&sandbox, "toy:TIEL=8", &["--workload", "small", "--case", "s64"]), @"2 error: family `toy` has no parameter `TIEL` (did you mean `TILE`?); it has: TILE, THREADS, FAULT");
     insta::assert_snapshot!(refused(&sandbox, "toy:TILE=64,THREADS=256", &["--workload", "small", "--case", "s64"]), @"2 error: toy on s64: `TILE * THREADS <= 8192` does not hold: a made-up limit");
-    insta::assert_snapshot!(refused(&sandbox, "toy", &["--workload", "small", "--case", "s4d4", "--regime", "cold"]), @r#"2 error: case `s4d4`: a working set of 512 bytes cannot be timed cold: 6146 sets of buffers would push it out of an L2 of 1048576 bytes, and 4096 are the most; give the case `regime = "warm"`"#);
-    insta::assert_snapshot!(refused(&sandbox, "toy", &["--workload", "small", "--case", "s64", "--samples", "5"]), @"2 error: --samples: give 12 or more, fewer have no interval");
+    insta::assert_snapshot!(refused(&sandbox, "toy", &["--workload", "small", "--case", "s4d4", "--regime", "cold"]), @r#"2 error: case `s4d4`: a working set of 512 bytes cannot be timed cold: this needs 6146 sets of buffers for an L2 of 1048576 bytes, and the limit is 4096; give the case `regime = "warm"`"#);
+    insta::assert_snapshot!(refused(&sandbox, "toy", &["--workload", "small", "--case", "s64", "--samples", "5"]), @"2 error: --samples must be 12 or more: fewer samples have no interval");
 
     let sandbox = after_a_session();
     insta::assert_snapshot!(refused(&sandbox, "99", &[]), @"2 error: there is no iteration 99; the iterations are 1 to 30");
-    insta::assert_snapshot!(refused(&sandbox, "small/s64", &["--case", "s128"]), @"2 error: the winner of case `s64` of small is launched for that case alone, and another one is asked for");
-    insta::assert_snapshot!(refused(&sandbox, "small/s64", &["--against", "small/s128"]), @"2 error: --against: the winner of case `s128` of small is launched for that case alone, and another one is asked for");
-    insta::assert_snapshot!(refused(&sandbox, "small/s64", &["--workload", "large"]), @"2 error: it is of workload small, and large is asked for");
+    insta::assert_snapshot!(refused(&sandbox, "small/s64", &["--case", "s128"]), @"2 error: the winner of case `s64` of small can be launched on that case only: select it with --case");
+    insta::assert_snapshot!(refused(&sandbox, "small/s64", &["--against", "small/s128"]), @"2 error: --against: the winner of case `s128` of small can be launched on that case only: select it with --case");
+    insta::assert_snapshot!(refused(&sandbox, "small/s64", &["--workload", "large"]), @"2 error: it belongs to workload small, not to the requested large");
     std::fs::rename(sandbox.path(FAKE_WINNERS), sandbox.path("elsewhere")).unwrap();
     sandbox.write("kernels/variants/a-gpu-1sm-4gib/small/s64.json", "{}");
     insta::assert_snapshot!(refused(&sandbox, "small/s64", &[]), @"2 error: no winner of small/s64 is committed: there is no kernels/variants/fake-device-no-kernel-was-executed-132sm-16gib/small/s64.json; other devices have kernels/variants/a-gpu-1sm-4gib/small/s64.json");
     sandbox.write("lonely/toy.cu", "");
-    insta::assert_snapshot!(refused(&sandbox, "lonely/toy.cu", &[]), @"2 error: lonely/toy.cu has no sidecar, which says how it is compiled and launched");
+    insta::assert_snapshot!(refused(&sandbox, "lonely/toy.cu", &[]), @"2 error: lonely/toy.cu has no sidecar, which describes how to compile and launch it");
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn the_figure_of_a_commit_holds_and_a_false_one_does_not() {
     role what iteration µs interval samples over the challenger challenger is share of floor error SM MHz W °C mJ
     challenger toy HASH - # # to # # - - #% # - - - -
     control toy HASH - # # to # # #× (# to #) tied #% # - - - -
-    # rounds, samples of a group: #; # more rounds thrown away because the GPU was throttled; noise #% (the challenger over its A/A control)
+    # rounds, group size #; # more rounds discarded because the GPU was throttled; noise #% (the challenger over its A/A control)
     The floor is # µs, #% of the challenger's time
 
     case kernel regime µs, recorded µs, found ratio interval may differ by
@@ -224,11 +224,11 @@ fn the_figure_of_a_commit_holds_and_a_false_one_does_not() {
     let honest = sidecar.clone();
     sidecar["launches"][0]["programmatic"] = Value::from(true);
     boast(&sidecar);
-    insta::assert_snapshot!(sandbox.fails(&["reproduce", "HEAD", "--device", "fake"]), @"2 error: kernels/variants/fake-device-no-kernel-was-executed-132sm-16gib/small/s128.json cannot be reproduced here: the winner of case `s128` of small cannot be launched: launch `toy`: the first of a plan cannot be programmatic, it waits for what was before");
+    insta::assert_snapshot!(sandbox.fails(&["reproduce", "HEAD", "--device", "fake"]), @"2 error: kernels/variants/fake-device-no-kernel-was-executed-132sm-16gib/small/s128.json cannot be reproduced here: the winner of case `s128` of small cannot be launched: launch `toy`: the first launch of a plan cannot be programmatic, because no launch precedes it");
     sidecar = honest;
     sidecar["measurement"]["median_us"] = Value::from(us * 0.8);
     boast(&sidecar);
-    insta::assert_snapshot!(sandbox.fails(&["reproduce", "HEAD", "--device", "fake"]), @"2 error: kernels/variants/fake-device-no-kernel-was-executed-132sm-16gib/small/s128.json cannot be reproduced here: the time in its sidecar lies outside its own interval");
+    insta::assert_snapshot!(sandbox.fails(&["reproduce", "HEAD", "--device", "fake"]), @"2 error: kernels/variants/fake-device-no-kernel-was-executed-132sm-16gib/small/s128.json cannot be reproduced here: the time in its sidecar is outside its interval");
     sidecar["measurement"]["ci_us"] = serde_json::json!([us * 0.799, us * 0.801]);
     // As in the first release, when only the workload's file had the dimensions.
     sidecar["measurement"].as_object_mut().unwrap().remove("dims").unwrap();
@@ -237,7 +237,7 @@ fn the_figure_of_a_commit_holds_and_a_false_one_does_not() {
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stdout).contains("does not hold"));
     assert!(
-        said(&output).contains("1 of 1 figures of") && said(&output).contains("do not hold: s128"),
+        said(&output).contains("1 of 1 recorded times of") && said(&output).contains("were not reproduced: s128"),
         "{}",
         said(&output)
     );
@@ -256,9 +256,9 @@ fn what_cannot_be_reproduced_here_is_refused_with_what_differs() {
     insta::assert_snapshot!(said.replace(first.trim(), "COMMIT"), @"2 error: commit COMMIT has no winner: `git log -- kernels` lists those that have");
 
     let commit = sandbox.git(&["log", "-1", "--format=%H", "--", &format!("{FAKE_WINNERS}/s128.json")]);
-    insta::assert_snapshot!(sandbox.fails(&["reproduce", commit.trim(), "--device", "virtual"]), @"2 error: kernels/variants/fake-device-no-kernel-was-executed-132sm-16gib/small/s128.json cannot be reproduced here: these are not comparable: the device is virtual H200 here and fake device (no kernel was executed) there");
+    insta::assert_snapshot!(sandbox.fails(&["reproduce", commit.trim(), "--device", "virtual"]), @"2 error: kernels/variants/fake-device-no-kernel-was-executed-132sm-16gib/small/s128.json cannot be reproduced here: these times are not comparable: the device is virtual H200 here and fake device (no kernel was executed) there");
     sandbox.replace("kernels/workloads/small.toml", "Sq = 128", "Sq = 127");
-    insta::assert_snapshot!(sandbox.fails(&["reproduce", commit.trim(), "--device", "fake"]), @"2 error: kernels/variants/fake-device-no-kernel-was-executed-132sm-16gib/small/s128.json cannot be reproduced here: these are not comparable: the case's shape is B=2 CAUSAL=1 D=16 H=2 Sk=128 Sq=127 here and B=2 CAUSAL=1 D=16 H=2 Sk=128 Sq=128 there");
+    insta::assert_snapshot!(sandbox.fails(&["reproduce", commit.trim(), "--device", "fake"]), @"2 error: kernels/variants/fake-device-no-kernel-was-executed-132sm-16gib/small/s128.json cannot be reproduced here: these times are not comparable: the case's shape is B=2 CAUSAL=1 D=16 H=2 Sk=128 Sq=127 here and B=2 CAUSAL=1 D=16 H=2 Sk=128 Sq=128 there");
     sandbox.replace("kernels/workloads/small.toml", "Sq = 127", "regime = \"cold\"\nSq = 128");
     assert!(
         sandbox.optloop(&["reproduce", commit.trim(), "--device", "fake"]).status.success(),
@@ -266,7 +266,7 @@ fn what_cannot_be_reproduced_here_is_refused_with_what_differs() {
     );
     sandbox.replace(&sandbox.source(FAKE_WINNERS, "s128"), "extern", "/* another source */ extern");
     sandbox.git(&["commit", "--quiet", "--all", "--message", "another source"]);
-    insta::assert_snapshot!(sandbox.fails(&["reproduce", "HEAD", "--device", "fake"]), @"2 error: kernels/variants/fake-device-no-kernel-was-executed-132sm-16gib/small/s128.json cannot be reproduced here: its source is not the one that its sidecar describes");
+    insta::assert_snapshot!(sandbox.fails(&["reproduce", "HEAD", "--device", "fake"]), @"2 error: kernels/variants/fake-device-no-kernel-was-executed-132sm-16gib/small/s128.json cannot be reproduced here: its source does not match its sidecar");
 }
 
 #[test]
@@ -285,7 +285,7 @@ fn a_modelled_winner_comes_out_the_same_on_the_same_virtual_gpu() {
     role what iteration µs interval samples over the challenger challenger is share of floor error SM MHz W °C mJ
     challenger attention-scalar HASH - # - # - - #% # - - - -
     baseline attention-scalar HASH - # - # #× (# to #) faster #% # - - - -
-    These times are modelled one by one, without noise
+    These times are modelled separately, without noise
     The floor is # µs, #% of the challenger's time
 
     versions: optloop 0.2.0, nvrtc #

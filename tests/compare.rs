@@ -81,18 +81,18 @@ fn unlike_times_are_refused_with_what_differs() {
     let set = |pointer: &'static str, value: Value| {
         move |sidecar: &mut Value| *sidecar.pointer_mut(pointer).unwrap() = value.clone()
     };
-    insta::assert_snapshot!(refused(&set("/measurement/workload", "attention".into())), @"2 error: these are not comparable: the workload is small here and attention there");
-    insta::assert_snapshot!(refused(&set("/measurement/case", "s64".into())), @"2 error: these are not comparable: the case is s128 here and s64 there");
-    insta::assert_snapshot!(refused(&set("/measurement/dims/Sq", 256.into())), @"2 error: these are not comparable: the case's shape is B=2 CAUSAL=1 D=16 H=2 Sk=128 Sq=128 here and B=2 CAUSAL=1 D=16 H=2 Sk=128 Sq=256 there");
+    insta::assert_snapshot!(refused(&set("/measurement/workload", "attention".into())), @"2 error: these times are not comparable: the workload is small here and attention there");
+    insta::assert_snapshot!(refused(&set("/measurement/case", "s64".into())), @"2 error: these times are not comparable: the case is s128 here and s64 there");
+    insta::assert_snapshot!(refused(&set("/measurement/dims/Sq", 256.into())), @"2 error: these times are not comparable: the case's shape is B=2 CAUSAL=1 D=16 H=2 Sk=128 Sq=128 here and B=2 CAUSAL=1 D=16 H=2 Sk=128 Sq=256 there");
     let as_f32 = |sidecar: &mut Value| {
         for tensor in sidecar["tensors"].as_object_mut().unwrap().values_mut() {
             tensor["dtype"] = "f32".into();
         }
     };
-    insta::assert_snapshot!(refused(&as_f32), @"2 error: these are not comparable: the dtype is f16 here and f32 there");
-    insta::assert_snapshot!(refused(&set("/environment/device", "NVIDIA H200".into())), @"2 error: these are not comparable: the device is fake device (no kernel was executed) here and NVIDIA H200 there");
-    insta::assert_snapshot!(refused(&set("/measurement/regime", "cold".into())), @"2 error: these are not comparable: the cache regime is warm here and cold there");
-    insta::assert_snapshot!(refused(&set("/measurement/time_source", "measured".into())), @"2 error: these are not comparable: the time source is modelled here and measured there");
+    insta::assert_snapshot!(refused(&as_f32), @"2 error: these times are not comparable: the dtype is f16 here and f32 there");
+    insta::assert_snapshot!(refused(&set("/environment/device", "NVIDIA H200".into())), @"2 error: these times are not comparable: the device is fake device (no kernel was executed) here and NVIDIA H200 there");
+    insta::assert_snapshot!(refused(&set("/measurement/regime", "cold".into())), @"2 error: these times are not comparable: the cache regime is warm here and cold there");
+    insta::assert_snapshot!(refused(&set("/measurement/time_source", "measured".into())), @"2 error: these times are not comparable: the time source is modelled here and measured there");
 }
 
 #[test]
@@ -107,13 +107,15 @@ fn what_names_no_time_is_answered_with_what_would() {
     insta::assert_snapshot!(said(&several, &[]), @"2 error: iteration 2 was timed on several cases: add --case, one of s128, s64");
     insta::assert_snapshot!(said(&several, &["--case", "s12"]), @"2 error: iteration 2 was not timed on `s12` (did you mean `s128`?); it was on s128, s64");
     insta::assert_snapshot!(said("99", &[]), @"1 error: there is no iteration 99; the iterations are 1 to 6");
-    insta::assert_snapshot!(said("winner", &[]), @"2 error: `winner` names no time: write an iteration's number, <workload>/<case>, a winner's .json or .cu, or baseline:<session>/<case>");
+    insta::assert_snapshot!(said("winner", &[]), @"2 error: `winner` does not name a time: write an iteration's number, <workload>/<case>, a winner's .json or .cu, or baseline:<session>/<case>");
     insta::assert_snapshot!(said("small/s999", &["--case", "s128"]), @"2 error: `small/s999` has no committed winner in kernels/variants/");
-    insta::assert_snapshot!(said("baseline:s128", &[]), @"2 error: `baseline:s128` names no baseline: write baseline:<session>/<case>, such as baseline:3/b1h1s128");
+    insta::assert_snapshot!(said("baseline:s128", &[]), @"2 error: `baseline:s128` does not name a baseline: write baseline:<session>/<case>, such as baseline:3/b1h1s128");
     insta::assert_snapshot!(said("baseline:1/s12", &["--case", "s128"]), @"2 error: session 1 timed no baseline on `s12` (did you mean `s128`?)");
     insta::assert_snapshot!(said("missing.cu", &["--case", "s128"]), @"2 error: `missing.cu` has no sidecar beside it");
     sandbox.write("broken.json", "{}");
-    assert!(said("broken.json", &["--case", "s128"]).starts_with("2 error: broken.json is no sidecar of a winner: "));
+    assert!(
+        said("broken.json", &["--case", "s128"]).starts_with("2 error: broken.json is not the sidecar of a winner: ")
+    );
 }
 
 /// A winner of the first release names neither its workload nor its dimensions; its folder and its tensors imply them.
@@ -128,5 +130,5 @@ fn a_sidecar_of_the_first_release_is_understood_as_long_as_its_case_has_its_shap
     assert!(sandbox.succeeds(&["compare", "small/s128", "1"]).contains("as long as A"));
 
     sandbox.replace("kernels/workloads/small.toml", "Sq = 128", "Sq = 96");
-    insta::assert_snapshot!(sandbox.fails(&["compare", "small/s128", "1"]), @"2 error: kernels/variants/fake-device-no-kernel-was-executed-132sm-16gib/small/s128.json does not say its dimensions, and small has no case `s128` with its shapes any more");
+    insta::assert_snapshot!(sandbox.fails(&["compare", "small/s128", "1"]), @"2 error: kernels/variants/fake-device-no-kernel-was-executed-132sm-16gib/small/s128.json does not record its dimensions, and small no longer has a case `s128` with its shapes");
 }

@@ -133,7 +133,7 @@ fn a_kernel_that_only_some_configurations_need_is_compiled_and_launched_for_thos
     };
     insta::assert_snapshot!(compiled("TILE < 64"), @"true | toy | combine, toy");
     insta::assert_snapshot!(compiled("true"), @"true | combine (not launched), toy | combine, toy");
-    insta::assert_snapshot!(compiled("false"), @"false | toy | it launches `combine`, which is no `extern \"C\"` kernel of the source");
+    insta::assert_snapshot!(compiled("false"), @"false | toy | it launches `combine`, which is not an `extern \"C\"` kernel of the source");
 }
 
 #[test]

@@ -38,12 +38,12 @@ fn links_do_not_lead_out_of_the_project() {
         move_out(&sandbox, name, &outside);
         refused(&sandbox, &outside.path().canonicalize().unwrap())
     };
-    insta::assert_snapshot!(moved(WORKLOAD), @"2 error: PROJECT/kernels/workloads/small.toml leads out of the project, to OUTSIDE/moved: put the file itself there");
-    insta::assert_snapshot!(moved("kernels"), @"2 error: PROJECT/kernels/workloads/small.toml leads out of the project, to OUTSIDE/moved/workloads/small.toml: put the file itself there");
-    insta::assert_snapshot!(moved(MANIFEST), @"2 error: PROJECT/templates/kernels/toy/family.toml leads out of the project, to OUTSIDE/moved: put the file itself there");
-    insta::assert_snapshot!(moved(TEMPLATE), @"2 error: PROJECT/templates/kernels/toy/kernel.cu.tera leads out of the project, to OUTSIDE/moved: put the file itself there");
-    insta::assert_snapshot!(moved("templates/kernels/toy"), @"2 error: PROJECT/templates/kernels/toy/family.toml leads out of the project, to OUTSIDE/moved/family.toml: put the file itself there");
-    insta::assert_snapshot!(moved("config.toml"), @"2 error: PROJECT/config.toml leads out of the project, to OUTSIDE/moved: put the file itself there");
+    insta::assert_snapshot!(moved(WORKLOAD), @"2 error: PROJECT/kernels/workloads/small.toml is a link out of the project, to OUTSIDE/moved: replace it with the file itself");
+    insta::assert_snapshot!(moved("kernels"), @"2 error: PROJECT/kernels/workloads/small.toml is a link out of the project, to OUTSIDE/moved/workloads/small.toml: replace it with the file itself");
+    insta::assert_snapshot!(moved(MANIFEST), @"2 error: PROJECT/templates/kernels/toy/family.toml is a link out of the project, to OUTSIDE/moved: replace it with the file itself");
+    insta::assert_snapshot!(moved(TEMPLATE), @"2 error: PROJECT/templates/kernels/toy/kernel.cu.tera is a link out of the project, to OUTSIDE/moved: replace it with the file itself");
+    insta::assert_snapshot!(moved("templates/kernels/toy"), @"2 error: PROJECT/templates/kernels/toy/family.toml is a link out of the project, to OUTSIDE/moved/family.toml: replace it with the file itself");
+    insta::assert_snapshot!(moved("config.toml"), @"2 error: PROJECT/config.toml is a link out of the project, to OUTSIDE/moved: replace it with the file itself");
 }
 
 #[test]
@@ -55,8 +55,8 @@ fn fragments_do_not_lead_out_of_the_project() {
         move_out(&sandbox, name, &outside);
         refused(&sandbox, &outside.path().canonicalize().unwrap())
     };
-    insta::assert_snapshot!(moved("templates/kernels/common/mbarrier.cu.tera"), @"2 error: PROJECT/templates/kernels/common/mbarrier.cu.tera leads out of the project, to OUTSIDE/moved: put the file itself there");
-    insta::assert_snapshot!(moved("templates/kernels/common"), @"2 error: PROJECT/templates/kernels/common/mbarrier.cu.tera leads out of the project, to OUTSIDE/moved/mbarrier.cu.tera: put the file itself there");
+    insta::assert_snapshot!(moved("templates/kernels/common/mbarrier.cu.tera"), @"2 error: PROJECT/templates/kernels/common/mbarrier.cu.tera is a link out of the project, to OUTSIDE/moved: replace it with the file itself");
+    insta::assert_snapshot!(moved("templates/kernels/common"), @"2 error: PROJECT/templates/kernels/common/mbarrier.cu.tera is a link out of the project, to OUTSIDE/moved/mbarrier.cu.tera: replace it with the file itself");
 }
 
 #[test]
@@ -81,8 +81,8 @@ fn a_baseline_is_a_program_of_the_project_or_of_the_path() {
         assert!(!sandbox.path("ran").exists());
         said
     };
-    insta::assert_snapshot!(with("\"time.py\"", "kernels/baselines/time.py"), @"2 error: PROJECT/kernels/baselines/time.py leads out of the project, to OUTSIDE/moved: put the file itself there");
-    insta::assert_snapshot!(with("[\"./tools/time\"]", "tools/time"), @"2 error: PROJECT/./tools/time leads out of the project, to OUTSIDE/moved: put the file itself there");
+    insta::assert_snapshot!(with("\"time.py\"", "kernels/baselines/time.py"), @"2 error: PROJECT/kernels/baselines/time.py is a link out of the project, to OUTSIDE/moved: replace it with the file itself");
+    insta::assert_snapshot!(with("[\"./tools/time\"]", "tools/time"), @"2 error: PROJECT/./tools/time is a link out of the project, to OUTSIDE/moved: replace it with the file itself");
     insta::assert_snapshot!(with("[\"/bin/sh\"]", "x"), @"2 error: PROJECT/kernels/workloads/small.toml: baseline `/bin/sh`: name a program by its path below the project, or by its bare name in PATH");
     insta::assert_snapshot!(with("[\"a/../../b\"]", "x"), @"2 error: PROJECT/kernels/workloads/small.toml: baseline `a/../../b`: name a program by its path below the project, or by its bare name in PATH");
     insta::assert_snapshot!(with("\"../time.py\"", "x"), @"2 error: PROJECT/kernels/workloads/small.toml: baseline `../time.py`: name a file in kernels/baselines/, without a path");
@@ -131,21 +131,21 @@ fn files_that_are_no_texts_are_refused_at_once() {
     };
     // A sparse gigabyte, which takes no space on disk.
     let huge = |path: &Path| File::create(path).unwrap().set_len(1 << 30).unwrap();
-    insta::assert_snapshot!(with(WORKLOAD, &huge), @"2 error: PROJECT/kernels/workloads/small.toml has more than 1 MiB, the most that optloop reads: name another file, or make it smaller");
-    insta::assert_snapshot!(with(TEMPLATE, &huge), @"2 error: PROJECT/templates/kernels/toy/kernel.cu.tera has more than 1 MiB, the most that optloop reads: name another file, or make it smaller");
-    insta::assert_snapshot!(with("config.toml", &huge), @"2 error: PROJECT/config.toml has more than 1 MiB, the most that optloop reads: name another file, or make it smaller");
+    insta::assert_snapshot!(with(WORKLOAD, &huge), @"2 error: PROJECT/kernels/workloads/small.toml is larger than the limit of 1 MiB: name another file, or make it smaller");
+    insta::assert_snapshot!(with(TEMPLATE, &huge), @"2 error: PROJECT/templates/kernels/toy/kernel.cu.tera is larger than the limit of 1 MiB: name another file, or make it smaller");
+    insta::assert_snapshot!(with("config.toml", &huge), @"2 error: PROJECT/config.toml is larger than the limit of 1 MiB: name another file, or make it smaller");
 
     // A pipe without a writer.
     let pipe = |path: &Path| assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
-    insta::assert_snapshot!(with(WORKLOAD, &pipe), @"2 error: Failed to read PROJECT/kernels/workloads/small.toml: it is no file");
-    insta::assert_snapshot!(with(MANIFEST, &pipe), @"2 error: Failed to read PROJECT/templates/kernels/toy/family.toml: it is no file");
+    insta::assert_snapshot!(with(WORKLOAD, &pipe), @"2 error: Failed to read PROJECT/kernels/workloads/small.toml: it is not a file");
+    insta::assert_snapshot!(with(MANIFEST, &pipe), @"2 error: Failed to read PROJECT/templates/kernels/toy/family.toml: it is not a file");
     let folder = |path: &Path| fs::create_dir(path).unwrap();
-    insta::assert_snapshot!(with(TEMPLATE, &folder), @"2 error: Failed to read PROJECT/templates/kernels/toy/kernel.cu.tera: it is no file");
+    insta::assert_snapshot!(with(TEMPLATE, &folder), @"2 error: Failed to read PROJECT/templates/kernels/toy/kernel.cu.tera: it is not a file");
 
     let bytes = |bytes: &'static [u8]| move |path: &Path| fs::write(path, bytes).unwrap();
-    insta::assert_snapshot!(with(WORKLOAD, &bytes(b"name = \"small\"\nabout = \"\xff\"\n")), @"2 error: PROJECT/kernels/workloads/small.toml: line 2: a byte that is not UTF-8: it is no text file");
-    insta::assert_snapshot!(with(TEMPLATE, &bytes(b"// a\n// b\n\0")), @"2 error: PROJECT/templates/kernels/toy/kernel.cu.tera: line 3: a NUL byte: it is no text file");
-    insta::assert_snapshot!(with("config.toml", &bytes(b"\xfe\xff[\0]")), @"2 error: PROJECT/config.toml: line 1: a byte that is not UTF-8: it is no text file");
+    insta::assert_snapshot!(with(WORKLOAD, &bytes(b"name = \"small\"\nabout = \"\xff\"\n")), @"2 error: PROJECT/kernels/workloads/small.toml: line 2: a byte that is not UTF-8: this is not a text file");
+    insta::assert_snapshot!(with(TEMPLATE, &bytes(b"// a\n// b\n\0")), @"2 error: PROJECT/templates/kernels/toy/kernel.cu.tera: line 3: a NUL byte: this is not a text file");
+    insta::assert_snapshot!(with("config.toml", &bytes(b"\xfe\xff[\0]")), @"2 error: PROJECT/config.toml: line 1: a byte that is not UTF-8: this is not a text file");
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn depth_is_bounded() {
     assert!(said.contains("Expression exceeds maximum complexity"), "{said:.300}");
 
     sandbox.write("deep.json", &"[".repeat(500_000));
-    insta::assert_snapshot!(sandbox.fails(&["compare", "deep.json", "deep.json"]), @"2 error: deep.json is no sidecar of a winner: invalid type: sequence, expected a string at line 1 column 1");
+    insta::assert_snapshot!(sandbox.fails(&["compare", "deep.json", "deep.json"]), @"2 error: deep.json is not the sidecar of a winner: invalid type: sequence, expected a string at line 1 column 1");
 }
 
 #[test]
@@ -178,9 +178,9 @@ fn names_that_are_more_than_names_are_refused() {
     };
     for name in ["con", "..", "-rf", "a/b", "", "com1", "S64", "a b", "s64\\u0000", "s64\\n"] {
         let said = renamed("name = \"s64\"", &format!("name = \"{name}\""));
-        assert!(said.contains("use 1 to 64 of a-z, 0-9 and `-`, it becomes a file name"), "{said}");
+        assert!(said.contains("use 1 to 64 of a-z, 0-9 and `-`, because it is used as a file name"), "{said}");
         let said = renamed("name = \"small\"", &format!("name = \"{name}\""));
-        assert!(said.contains("use 1 to 64 of a-z, 0-9 and `-`, it becomes a folder's name"), "{said}");
+        assert!(said.contains("use 1 to 64 of a-z, 0-9 and `-`, because it is used as a folder name"), "{said}");
     }
     let sandbox = Sandbox::new();
     let manifest = |from: &str, to: &str| {
@@ -188,9 +188,9 @@ fn names_that_are_more_than_names_are_refused() {
         sandbox.replace(MANIFEST, from, to);
         refused(&sandbox, Path::new("/nowhere"))
     };
-    insta::assert_snapshot!(manifest("name = \"toy\"", "name = \"../toy\""), @"2 error: PROJECT/templates/kernels/toy/family.toml: name `../toy`: use 1 to 64 of a-z, 0-9 and `-`, it is a folder's name");
-    insta::assert_snapshot!(manifest("[params.FAULT]", "[params.\"A\\nB\"]"), @r"2 error: PROJECT/templates/kernels/toy/family.toml: `A\nB`: use 1 to 64 letters, digits and `_`, it becomes a name in the source");
-    insta::assert_snapshot!(manifest("kernel = \"toy\"", "kernel = \"toy\\u0000\""), @r"2 error: PROJECT/templates/kernels/toy/family.toml: `toy\u{0}`: use 1 to 64 letters, digits and `_`, it becomes a name in the source");
+    insta::assert_snapshot!(manifest("name = \"toy\"", "name = \"../toy\""), @"2 error: PROJECT/templates/kernels/toy/family.toml: name `../toy`: use 1 to 64 of a-z, 0-9 and `-`, because it is a folder name");
+    insta::assert_snapshot!(manifest("[params.FAULT]", "[params.\"A\\nB\"]"), @r"2 error: PROJECT/templates/kernels/toy/family.toml: `A\nB`: use 1 to 64 letters, digits and `_`, because it is used in the source");
+    insta::assert_snapshot!(manifest("kernel = \"toy\"", "kernel = \"toy\\u0000\""), @r"2 error: PROJECT/templates/kernels/toy/family.toml: `toy\u{0}`: use 1 to 64 letters, digits and `_`, because it is used in the source");
 }
 
 #[test]
@@ -201,16 +201,16 @@ fn names_on_the_command_line_lead_nowhere() {
     insta::assert_snapshot!(start(&["--workload", "small.toml"]), @"2 error: there is no workload `small.toml` (did you mean `small`?); kernels/workloads/ has: small");
     insta::assert_snapshot!(start(&["--workload", "small", "--case", ".."]), @"2 error: workload `small` has no case `..`; it has: s4d4, s64, s128");
     insta::assert_snapshot!(start(&["--workload", "small", "--family", "../toy"]), @"2 error: there is no family `../toy`; templates/kernels/ has: toy");
-    insta::assert_snapshot!(start(&["--workload", "-rf"]), @"2 error: unexpected argument '-r' found; `--help` lists what there is");
-    insta::assert_snapshot!(start(&["--worklaod", "small"]), @"2 error: unexpected argument '--worklaod' found; a similar argument exists: '--workload'; `--help` lists what there is");
-    insta::assert_snapshot!(start(&["--iterations", "many"]), @"2 error: invalid value 'many' for '--iterations <N>': invalid digit found in string; `--help` lists what there is");
-    insta::assert_snapshot!(sandbox.fails(&["strat"]), @"2 error: unrecognized subcommand 'strat'; some similar subcommands exist: 'trust', 'start'; `--help` lists what there is");
-    insta::assert_snapshot!(sandbox.fails(&["show"]), @"2 error: the following required arguments were not provided: <ITERATION>; `--help` lists what there is");
-    insta::assert_snapshot!(sandbox.fails(&["report", "--format", "html"]), @"2 error: invalid value 'html' for '--format <FORMAT>' [possible values: md, json]; `--help` lists what there is");
+    insta::assert_snapshot!(start(&["--workload", "-rf"]), @"2 error: unexpected argument '-r' found; run it with `--help` for a list");
+    insta::assert_snapshot!(start(&["--worklaod", "small"]), @"2 error: unexpected argument '--worklaod' found; a similar argument exists: '--workload'; run it with `--help` for a list");
+    insta::assert_snapshot!(start(&["--iterations", "many"]), @"2 error: invalid value 'many' for '--iterations <N>': invalid digit found in string; run it with `--help` for a list");
+    insta::assert_snapshot!(sandbox.fails(&["strat"]), @"2 error: unrecognized subcommand 'strat'; some similar subcommands exist: 'trust', 'start'; run it with `--help` for a list");
+    insta::assert_snapshot!(sandbox.fails(&["show"]), @"2 error: the following required arguments were not provided: <ITERATION>; run it with `--help` for a list");
+    insta::assert_snapshot!(sandbox.fails(&["report", "--format", "html"]), @"2 error: invalid value 'html' for '--format <FORMAT>' [possible values: md, json]; run it with `--help` for a list");
 
     let output = sandbox.command(&["start", "--workload"]).arg(OsStr::from_bytes(b"\xff\xfe")).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
-    insta::assert_snapshot!(String::from_utf8(output.stderr).unwrap().trim_end(), @"error: invalid UTF-8 was detected in one or more arguments; `--help` lists what there is");
+    insta::assert_snapshot!(String::from_utf8(output.stderr).unwrap().trim_end(), @"error: invalid UTF-8 was detected in one or more arguments; run it with `--help` for a list");
     assert!(sandbox.succeeds(&["--help"]).contains("Usage:"), "help is what it was");
 }
 
@@ -225,7 +225,7 @@ fn numbers_at_the_edges_are_refused() {
     insta::assert_snapshot!(case("Sq = 64", "Sq = 9223372036854775808"), @"2 error: PROJECT/kernels/workloads/small.toml: line 14: invalid value: integer `9223372036854775808`, expected i64");
     insta::assert_snapshot!(case("Sq = 64", "Sq = -9223372036854775808"), @"2 error: PROJECT/kernels/workloads/small.toml: case `s64`: `Sq` = -9223372036854775808 is out of range 1 to 1048576");
     insta::assert_snapshot!(case("Sq = 64", "Sq = 1e3"), @"2 error: PROJECT/kernels/workloads/small.toml: line 14: invalid type: floating point `1000.0`, expected i64");
-    insta::assert_snapshot!(case("relative_l2 = 1e-3", "relative_l2 = nan"), @"2 error: PROJECT/kernels/workloads/small.toml: tolerance: both values must lie between 0 and 0.5");
+    insta::assert_snapshot!(case("relative_l2 = 1e-3", "relative_l2 = nan"), @"2 error: PROJECT/kernels/workloads/small.toml: tolerance: both values must be between 0 and 0.5");
     let sandbox = Sandbox::new();
     let manifest = |from: &str, to: &str| {
         sandbox.write(MANIFEST, common::MANIFEST);

@@ -9,7 +9,7 @@ use optloop::domain::workload::Workload;
 use optloop::ops;
 use optloop::runner::baseline::{Failure, Hello, Prepared, Sampled, answer, meant};
 use optloop::runner::frames::{encode, read};
-use optloop::runner::messages::Reply;
+use optloop::runner::messages::WorkerReply;
 use optloop::runner::source_rules::{check_ptx, check_source};
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -123,13 +123,13 @@ proptest! {
 
     #[test]
     fn a_changed_frame_is_an_error(at in any::<Index>(), bit in 0..8_u32) {
-        let reply = Reply::Step { case: "b1h1s64".into(), doing: "launch".to_owned() };
+        let reply = WorkerReply::Step { case: "b1h1s64".into(), doing: "launch".to_owned() };
         let mut frame = encode(&reply).unwrap();
-        let whole = read::<Reply>(&mut frame.as_slice());
+        let whole = read::<WorkerReply>(&mut frame.as_slice());
         prop_assert!(matches!(whole, Ok(Some(_))), "a whole one is read");
         let at = at.index(frame.len());
         frame[at] ^= 1 << bit;
-        let error = read::<Reply>(&mut frame.as_slice()).unwrap_err().to_string();
+        let error = read::<WorkerReply>(&mut frame.as_slice()).unwrap_err().to_string();
         prop_assert!(!error.is_empty() && !error.contains(char::is_control));
     }
 }

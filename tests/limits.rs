@@ -107,7 +107,7 @@ fn a_report_that_cannot_be_written_is_printed_later() {
     let said = said(&output);
     let hint = "error: session 1 is on record, but its report is not written: `optloop report 1` prints it: ";
     assert!(said.lines().last().unwrap().starts_with(hint), "{said}");
-    assert!(sandbox.succeeds(&["report", "1"]).contains("its iterations (--iterations) are done"));
+    assert!(sandbox.succeeds(&["report", "1"]).contains("its iteration limit (--iterations) is reached"));
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn a_baseline_that_floods_its_standard_error_is_told_by_its_last_line() {
     let output = sandbox.session("1", &["--case", "s64", "--json"]);
     assert!(output.status.success(), "{}", said(&output));
     let reason = find(&events(&output), "no_baseline").unwrap()["reason"].clone();
-    assert_eq!(reason, "no GPU today; the initial kernel stands in");
+    assert_eq!(reason, "no GPU today; the initial kernel is used instead");
 }
 
 /// A program that never answers is stopped by a limit of its own, long before the session's.
@@ -172,5 +172,5 @@ fn a_silent_baseline_is_stopped_by_its_own_limit() {
     let output = sandbox.session("1", &["--case", "s64", "--json"]);
     assert!(output.status.success(), "{}", said(&output));
     let reason = find(&events(&output), "no_baseline").unwrap()["reason"].clone();
-    assert_eq!(reason, "it did not answer within 100ms (baseline.timeout); the initial kernel stands in");
+    assert_eq!(reason, "it did not answer within 100ms (baseline.timeout); the initial kernel is used instead");
 }

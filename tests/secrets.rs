@@ -62,7 +62,7 @@ fn no_byte_of_a_secret_is_kept_or_shown() {
     // The session has got this far; everything that follows could contain the secret.
     let mask = "*".repeat(CANARY.len());
     assert!(said[1].contains(&format!("no baseline: the key is {mask}")), "{}", said[1]);
-    assert!(said[1].contains("its source holds a secret of the environment"), "{}", said[1]);
+    assert!(said[1].contains("its source contains a secret from the environment"), "{}", said[1]);
     let read = |name: &str| fs::read_to_string(sandbox.path(name)).unwrap();
     assert!(read("children").contains("worker") && read("children").contains("compiler"), "{}", read("children"));
     // Where the kernel has Landlock, a baseline reads no other process's environment.
@@ -100,7 +100,7 @@ fn a_kernel_that_holds_a_secret_is_refused_before_anything_is_spent() {
     let start = ["start", "--device", "fake", "--workload", "small"];
     let output = sandbox.command(&start).env("SOME_TOKEN", CANARY).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
-    insta::assert_snapshot!(String::from_utf8(output.stderr).unwrap().trim_end(), @"error: family `toy`: its source holds a secret of the environment: take it out");
+    insta::assert_snapshot!(String::from_utf8(output.stderr).unwrap().trim_end(), @"error: family `toy`: its source contains a secret from the environment: remove it");
     assert!(!sandbox.path(".optloop/optloop.db").exists());
 }
 

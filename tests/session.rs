@@ -106,7 +106,7 @@ fn the_fastest_backend_of_a_baseline_takes_part_in_the_final() {
     let ratio = case["ratio_to_baseline"]["estimate"].as_f64().unwrap();
     assert!(
         (ratio * case["best_us"].as_f64().unwrap() / 5.0 - 1.0).abs() < 0.01,
-        "the baseline's time over ours: {case}"
+        "the baseline's time divided by ours: {case}"
     );
     // The final sampled it in turns, one sample group at a time, after the first screening of all backends.
     let sampled = std::fs::read_to_string(sandbox.path("sampled")).unwrap();
@@ -120,7 +120,7 @@ fn the_fastest_backend_of_a_baseline_takes_part_in_the_final() {
 }
 
 #[test]
-fn a_baseline_that_dies_is_replaced_by_the_seed_of_the_initial_kernel() {
+fn a_baseline_that_dies_is_replaced_by_the_initial_kernel() {
     let sandbox = with_baseline("dies");
     let output = sandbox.session("12", &[]);
     let said = String::from_utf8_lossy(&output.stderr);
@@ -156,7 +156,7 @@ fn the_next_session_starts_at_the_initial_kernel_and_measures_the_committed_winn
 /// A climb from the slowest to the fastest family takes one comparison per case, not one per step. Here the last
 /// iteration holds them.
 #[test]
-fn of_the_families_seeds_the_fastest_on_each_case_gets_the_comparison_with_the_start() {
+fn of_the_default_configurations_the_fastest_on_each_case_gets_the_comparison_with_the_start() {
     let sandbox = Sandbox::new();
     for (name, tile, threads) in [("faster", 64, 128), ("fastest", 16, 256), ("slower", 32, 32)] {
         let manifest = common::MANIFEST.replace("name = \"toy\"", &format!("name = \"{name}\""));
@@ -385,7 +385,7 @@ fn one_session_at_a_time_has_the_project() {
     assert!(events.next().unwrap().unwrap().contains("\"event\":\"started\""));
 
     let said = sandbox.fails(&["start", "--device", "fake", "--workload", "small"]);
-    let holder = format!("1 error: this project is taken by `optloop start` (process {}, session 1) of ", first.id());
+    let holder = format!("1 error: this project is in use by `optloop start` (process {}, session 1) in ", first.id());
     assert!(said.starts_with(&holder), "{said}");
     // Readers are still allowed.
     assert!(sandbox.succeeds(&["sessions"]).contains("running"));
@@ -455,6 +455,9 @@ fn an_incumbent_into_whose_memory_a_challenger_writes_stays_in_the_running() {
     let out = events.iter().filter(|event| event["event"] == "disqualified");
     assert!(out.clone().all(|event| fault(&event["iteration"]) == 20), "{:?}", out.collect::<Vec<_>>());
     let shown = sandbox.succeeds(&["show", &cheated[0]["iteration"].to_string()]);
-    assert!(shown.contains("is right by itself and fails beside it: right when timed, but wrong on other"), "{shown}");
+    assert!(
+        shown.contains("is correct alone, but fails in a comparison: correct when timed, but wrong on other"),
+        "{shown}"
+    );
     assert_eq!(sandbox.json(&format!("{FAKE_WINNERS}/s128.json"))["variant"]["params"]["FAULT"], 0);
 }

@@ -33,12 +33,12 @@ fn linked(name: &str, to: &str) -> String {
 
 #[test]
 fn nothing_is_written_through_a_link_out_of_the_project() {
-    insta::assert_snapshot!(linked(".optloop", ""), @"2 error: PROJECT/.optloop leads out of the project, to OUTSIDE: remove the link");
-    insta::assert_snapshot!(linked(".optloop", "not-there"), @"2 error: PROJECT/.optloop leads nowhere: remove the link");
-    insta::assert_snapshot!(linked(".optloop/reports", ""), @"2 error: PROJECT/.optloop/reports leads out of the project, to OUTSIDE: remove the link");
-    insta::assert_snapshot!(linked(".optloop/session.lock", "not-there"), @"2 error: PROJECT/.optloop/session.lock leads nowhere: remove the link");
-    insta::assert_snapshot!(linked(STORE, "not-there"), @"2 error: PROJECT/.optloop/optloop.db leads nowhere: remove the link");
-    insta::assert_snapshot!(linked("kernels/variants", ""), @"2 error: PROJECT/kernels/variants leads out of the project, to OUTSIDE: remove the link");
+    insta::assert_snapshot!(linked(".optloop", ""), @"2 error: PROJECT/.optloop is a link out of the project, to OUTSIDE: remove it");
+    insta::assert_snapshot!(linked(".optloop", "not-there"), @"2 error: PROJECT/.optloop is a link to nothing: remove it");
+    insta::assert_snapshot!(linked(".optloop/reports", ""), @"2 error: PROJECT/.optloop/reports is a link out of the project, to OUTSIDE: remove it");
+    insta::assert_snapshot!(linked(".optloop/session.lock", "not-there"), @"2 error: PROJECT/.optloop/session.lock is a link to nothing: remove it");
+    insta::assert_snapshot!(linked(STORE, "not-there"), @"2 error: PROJECT/.optloop/optloop.db is a link to nothing: remove it");
+    insta::assert_snapshot!(linked("kernels/variants", ""), @"2 error: PROJECT/kernels/variants is a link out of the project, to OUTSIDE: remove it");
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn no_store_is_read_through_a_link_out_of_the_project_or_made_in_gits_folder() {
     assert!(mine.session("1", &[]).status.success());
     symlink(mine.path(".optloop"), theirs.path(".optloop")).unwrap();
     let said = theirs.fails(&["history"]);
-    assert!(said.starts_with("2 error: ") && said.contains(".optloop leads out of the project"), "{said}");
+    assert!(said.starts_with("2 error: ") && said.contains(".optloop is a link out of the project"), "{said}");
     fs::remove_file(theirs.path(".optloop")).unwrap();
     theirs.write("config.toml", "[store]\npath = '.GIT/info/attributes'\n");
     insta::assert_snapshot!(refused(&theirs), @"2 error: PROJECT/config.toml: store.path must not lie in git's own folder");
@@ -122,11 +122,11 @@ fn a_pipe_in_the_place_of_a_store_or_of_what_is_beside_it_blocks_nothing() {
         let _ = fs::remove_file(&path);
         assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
         let said = refused(&sandbox);
-        let (file, why) = match name {
-            STORE => (name, "store.path in config.toml names a pipe, not a regular file"),
-            _ => (name, "is no plain file: move it away, or use another path"),
+        let why = match name {
+            STORE => "store.path in config.toml names a pipe, not a regular file",
+            _ => "is not a regular file: move it away, or use another path",
         };
-        assert!(said.contains(&format!("PROJECT/{file}")) && said.contains(why), "{said}");
+        assert!(said.contains(&format!("PROJECT/{name}")) && said.contains(why), "{said}");
         assert_eq!(sandbox.fails(&["history"]), said);
     }
 }

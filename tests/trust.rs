@@ -64,7 +64,7 @@ fn a_command_of_the_project_runs_when_it_is_trusted_and_until_it_changes() {
     assert!(!ran(&sandbox));
 
     sandbox.trust();
-    assert!(said(&sandbox, &START).contains("no baseline: it died without a word"));
+    assert!(said(&sandbox, &START).contains("no baseline: it exited without an error message"));
     assert!(ran(&sandbox));
     assert!(sandbox.succeeds(&["doctor"]).contains("ok       trust: you have trusted all that this project chooses"));
     assert!(sandbox.succeeds(&["trust"]).ends_with("all of it is trusted\n"));

@@ -22,7 +22,8 @@ fn without_a_gpu_a_session_runs_on_the_virtual_h200_and_every_time_says_modelled
     let sandbox = Sandbox::with_attention();
     let said = said(&session(&sandbox, "10", &[]));
     assert!(
-        said.contains("no CUDA device answers (") && said.contains("); using the virtual H200: times are modelled")
+        said.contains("no CUDA device is available (")
+            && said.contains("); using the virtual H200: times are modelled")
     );
     assert!(said.contains("us (modelled)"), "{said}");
 
@@ -49,7 +50,7 @@ fn without_a_gpu_a_session_runs_on_the_virtual_h200_and_every_time_says_modelled
     let sidecar = sandbox.git(&["show", &format!("{commit}:{VIRTUAL_WINNERS}/s128.json")]);
     let sidecar: Value = serde_json::from_str(&sidecar).unwrap();
     assert_eq!(sidecar["measurement"]["time_source"], "modelled");
-    assert_eq!(sidecar["measurement"]["samples"], 1, "nobody pretends to have sampled");
+    assert_eq!(sidecar["measurement"]["samples"], 1, "a modelled time is one number");
     assert_eq!(sidecar["environment"]["device"], "virtual H200");
 
     let shown = sandbox.succeeds(&["show", &case["iteration"].to_string()]);
@@ -99,7 +100,7 @@ fn heavy_cases_take_part_when_named_and_the_report_says_what_was_not_executed() 
     sandbox.write("config.toml", "[virtual]\nmax_gflop = 0.01\nlaunch_gflop = 0.02\n");
 
     let told = said(&session(&sandbox, "1", &[]));
-    assert!(told.contains("3 of the 4 cases of small take part"), "{told}");
+    assert!(told.contains("using 3 of the 4 cases of small: "), "{told}");
     assert_eq!(sandbox.report()["cases"].as_array().unwrap().len(), 3);
 
     said(&session(&sandbox, "2", &["--case", "large"]));
@@ -111,5 +112,5 @@ fn heavy_cases_take_part_when_named_and_the_report_says_what_was_not_executed() 
     assert_eq!(case["profile"]["checked_on"], dims);
     assert_eq!(report["correctness"][0]["rows"], 2 * 2 * 264);
     let markdown = sandbox.succeeds(&["report"]);
-    assert!(markdown.contains("was too much work to be executed in full"), "{markdown}");
+    assert!(markdown.contains("was too large to execute in full"), "{markdown}");
 }

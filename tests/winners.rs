@@ -163,7 +163,7 @@ fn winners_that_are_measured_again_are_no_wins_of_the_session() {
     assert!(sessions[0]["wins"].as_u64() > Some(0) && sessions[0]["best_speedup"].as_f64() > Some(1.5), "{sessions}");
     assert_eq!(list(&report["cost"], "ledger")[1]["wins"], 0);
     let text = sandbox.succeeds(&["report"]);
-    assert!(text.contains("They are no wins of this session") && text.contains("| 0 wins |"), "{text}");
+    assert!(text.contains("They are not wins of this session") && text.contains("| 0 wins |"), "{text}");
     assert!(text.contains("Nothing was committed"), "{text}");
 
     for found in again {

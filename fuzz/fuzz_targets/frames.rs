@@ -2,12 +2,12 @@
 #![no_main]
 
 use optloop::runner::frames::read;
-use optloop::runner::messages::Reply;
+use optloop::runner::messages::WorkerReply;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let mut stream = bytes;
     loop {
-        match read::<Reply>(&mut stream) {
+        match read::<WorkerReply>(&mut stream) {
             Ok(Some(_)) => {}
             Ok(None) => break,
             Err(error) => return assert!(!error.to_string().contains('\n'), "{error}"),

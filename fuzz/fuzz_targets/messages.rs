@@ -2,13 +2,13 @@
 #![no_main]
 
 use optloop::runner::frames::encode;
-use optloop::runner::messages::{Reply, Request};
+use optloop::runner::messages::{WorkerReply, WorkerRequest};
 
 libfuzzer_sys::fuzz_target!(|payload: &[u8]| {
-    if let Ok(reply) = rmp_serde::from_slice::<Reply>(payload) {
+    if let Ok(reply) = rmp_serde::from_slice::<WorkerReply>(payload) {
         encode(&reply).expect("what was read can be written");
     }
-    if let Ok(request) = rmp_serde::from_slice::<Request>(payload) {
+    if let Ok(request) = rmp_serde::from_slice::<WorkerRequest>(payload) {
         encode(&request).expect("what was read can be written");
     }
 });

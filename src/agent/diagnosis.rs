@@ -90,8 +90,9 @@ fn serialised(finished: &Finished, workload: &Workload, device: &DeviceInfo) -> 
                 continue;
             }
             let evidence = format!(
-                "from {} to {} the work grows {work:.0}-fold and the time {slowdown:.1}-fold, but the grid stays at {} \
-                 blocks on {} SMs: independent work is done in sequence inside the block instead of across the grid",
+                "from {} to {} the work grows {work:.0}-fold and the time {slowdown:.1}-fold, but the grid stays at \
+                 {} blocks on {} SMs: independent work runs sequentially inside the blocks instead of in parallel \
+                 across the grid",
                 small.time.case, large.time.case, large.time.ctas, device.sms
             );
             let (iteration, family) = (finished.iteration, finished.family.clone());

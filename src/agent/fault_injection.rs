@@ -80,7 +80,7 @@ fn is_broken(family: &Family) -> bool {
 
 fn claim(family: &Family, case: &Case) -> Hypothesis {
     Hypothesis {
-        claim: format!("{} is broken, and the session goes on", family.name),
+        claim: format!("{} is broken, and the session continues", family.name),
         evidence: family.about.clone(),
         case: case.name.clone(),
         predicted: Interval { lo: 1.0, hi: 1.0 },

@@ -80,8 +80,8 @@ fn default_configurations<'a>(
         }
         let hypothesis = Hypothesis {
             claim: match is_initial {
-                true => format!("the default configuration of {} is where this workload starts", family.name),
-                false => format!("the default configuration of {} is worth starting from", family.name),
+                true => format!("the default configuration of {} is the initial kernel of this workload", family.name),
+                false => format!("the default configuration of {} is a good starting point", family.name),
             },
             evidence: family.about.clone(),
             case: case.name.clone(),

@@ -303,7 +303,7 @@ fn warm_start(context: &SearchContext<'_>, history: &History, case: &Case) -> Re
             continue;
         }
         let hypothesis = Hypothesis {
-            claim: format!("what is fastest on {} is fast on {}, too", other.name, case.name),
+            claim: format!("the fastest configuration on {} is also fast on {}", other.name, case.name),
             evidence: format!("iteration {} takes {:.2} us there, less than all others", leader.iteration, ns / 1e3),
             case: case.name.clone(),
             predicted: Interval { lo: 0.5, hi: 2.0 },

@@ -46,7 +46,7 @@ pub fn proposer(name: &str, seed: u64) -> Result<Box<dyn Proposer>, String> {
         "local" => Ok(Box::new(local::Local::new(seed))),
         "random" => Ok(Box::new(random::Random::new(seed))),
         FAULT_INJECTION => Ok(Box::new(fault_injection::FaultInjection::new(seed))),
-        "drill" => Err(format!("the proposer `drill` is called `{FAULT_INJECTION}` since optloop 0.2")),
+        "drill" => Err(format!("the proposer `drill` was renamed to `{FAULT_INJECTION}` in optloop 0.2")),
         _ => {
             let hint = did_you_mean(name, PROPOSERS);
             Err(format!("there is no proposer `{name}`{hint}; there are: {}", PROPOSERS.join(", ")))

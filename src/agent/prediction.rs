@@ -22,10 +22,10 @@ const ENOUGH: usize = 4;
 pub fn along_parameter(history: &History, family: &str, parameter: &str, case: &str, expect: [f64; 2]) -> Prediction {
     let seen: Vec<f64> =
         history.finished.iter().filter_map(|f| parameter_effect(history, f, family, parameter, case)).collect();
-    from_record(seen, &format!("moves along {parameter}")).unwrap_or_else(|| Prediction {
+    from_record(seen, &format!("changes of {parameter}")).unwrap_or_else(|| Prediction {
         range: Interval { lo: 1.0 / expect[1], hi: expect[1] },
         evidence: format!(
-            "no record of {parameter} yet; its manifest expects {} to {} from a good move",
+            "no record of {parameter} yet; the manifest expects {} to {} from a good change",
             expect[0], expect[1]
         ),
     })

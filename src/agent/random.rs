@@ -116,7 +116,7 @@ fn suggestion<'a>(
     let prediction = prediction::at_random(history, &case.name);
     let incumbent = history.incumbents.get(&case.name);
     let hypothesis = Hypothesis {
-        claim: format!("a random configuration of {} may do well on {}", family.name, case.name),
+        claim: format!("a random configuration of {} may be fast on {}", family.name, case.name),
         evidence: prediction.evidence,
         case: case.name.clone(),
         predicted: prediction.range,

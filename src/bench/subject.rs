@@ -66,13 +66,14 @@ impl What {
             return Ok(Self::File(PathBuf::from(text)));
         }
         if text.chars().all(|c| c.is_ascii_digit()) {
-            let number = text.parse().map_err(|_| format!("`{text}` is no number of an iteration"))?;
+            let number = text.parse().map_err(|_| format!("`{text}` is not the number of an iteration"))?;
             return Ok(Self::Iteration(number));
         }
         if let Some((workload, case)) = text.rsplit_once('/') {
             if workload.contains('/') {
                 return Err(format!(
-                    "`{text}` is neither a .cu or .json file nor `<workload>/<case>`: a committed winner is named by one of these"
+                    "`{text}` is neither a .cu or .json file nor `<workload>/<case>`: name a committed winner by one \
+                     of these"
                 ));
             }
             return Ok(Self::Winner { workload: workload.to_owned(), case: case.into() });
@@ -85,7 +86,7 @@ impl What {
 
 fn param(text: &str) -> Result<(String, i64), String> {
     let parsed = text.split_once('=').and_then(|(name, value)| Some((name.to_owned(), value.parse().ok()?)));
-    parsed.ok_or_else(|| format!("`{text}` is no parameter: write NAME=NUMBER, several with commas between them"))
+    parsed.ok_or_else(|| format!("`{text}` is not a parameter: write NAME=NUMBER, and separate several with commas"))
 }
 
 impl Subject {
@@ -131,7 +132,7 @@ mod tests {
 
     #[test]
     fn what_names_no_kernel_is_told_how_to_name_one() {
-        insta::assert_snapshot!(What::parse("attention-scalar:BR").unwrap_err(), @"`BR` is no parameter: write NAME=NUMBER, several with commas between them");
-        insta::assert_snapshot!(What::parse("kernels/variants/w/c").unwrap_err(), @"`kernels/variants/w/c` is neither a .cu or .json file nor `<workload>/<case>`: a committed winner is named by one of these");
+        insta::assert_snapshot!(What::parse("attention-scalar:BR").unwrap_err(), @"`BR` is not a parameter: write NAME=NUMBER, and separate several with commas");
+        insta::assert_snapshot!(What::parse("kernels/variants/w/c").unwrap_err(), @"`kernels/variants/w/c` is neither a .cu or .json file nor `<workload>/<case>`: name a committed winner by one of these");
     }
 }

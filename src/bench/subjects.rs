@@ -30,11 +30,11 @@ pub struct Selection<'a> {
 
 impl Bench {
     /// Returns a kernel on every selected case. Every error is a usage error.
-    pub async fn subjects(&self, what: &What, asked: Selection<'_>) -> anyhow::Result<Vec<Subject>> {
+    pub async fn subjects(&self, what: &What, selection: Selection<'_>) -> anyhow::Result<Vec<Subject>> {
         match what {
             What::File(path) => {
-                let workload = asked.workload.map_or_else(|| folder_of(path), |name| Ok(name.to_owned()))?;
-                self.in_files(path, &workload, asked)
+                let workload = selection.workload.map_or_else(|| folder_of(path), |name| Ok(name.to_owned()))?;
+                self.in_files(path, &workload, selection)
             }
             What::Winner { workload, case } => {
                 self.project.workload(workload)?.case(case).map_err(anyhow::Error::msg)?;
@@ -46,43 +46,43 @@ impl Bench {
                         self.others(workload, case)
                     );
                 }
-                self.in_files(&sidecar, workload, asked)
+                self.in_files(&sidecar, workload, selection)
             }
-            What::Iteration(id) => self.of_iteration(*id, asked).await,
-            What::Configuration { family, params } => self.configurations(family, params, asked),
+            What::Iteration(id) => self.of_iteration(*id, selection).await,
+            What::Configuration { family, params } => self.configurations(family, params, selection),
         }
     }
 
     /// Returns the winners in files: that of a sidecar, or those of a source, which several cases may share.
-    fn in_files(&self, path: &Path, workload: &str, asked: Selection<'_>) -> anyhow::Result<Vec<Subject>> {
+    fn in_files(&self, path: &Path, workload: &str, selection: Selection<'_>) -> anyhow::Result<Vec<Subject>> {
         let is_sidecar = path.extension().is_some_and(|extension| extension == "json");
         let sidecars = if is_sidecar { vec![path.to_owned()] } else { sidecars_of(path)? };
         if sidecars.is_empty() {
-            bail!("{} has no sidecar, which says how it is compiled and launched", path.display());
+            bail!("{} has no sidecar, which describes how to compile and launch it", path.display());
         }
         let winners = sidecars.iter().map(|sidecar| read_committed(sidecar, workload));
         let mut winners = winners.collect::<anyhow::Result<Vec<_>>>()?;
-        let is_asked = |winner: &Committed| asked.cases.contains(&winner.sidecar.measurement.case);
-        if winners.iter().any(is_asked) {
-            winners.retain(is_asked);
+        let is_selected = |winner: &Committed| selection.cases.contains(&winner.sidecar.measurement.case);
+        if winners.iter().any(is_selected) {
+            winners.retain(is_selected);
         }
-        winners.iter().map(|winner| self.committed(winner, asked)).collect()
+        winners.iter().map(|winner| self.committed(winner, selection)).collect()
     }
 
     /// Returns a winner in files. The sidecar says how to compile and launch it.
-    pub fn committed(&self, committed: &Committed, asked: Selection<'_>) -> anyhow::Result<Subject> {
+    pub fn committed(&self, committed: &Committed, selection: Selection<'_>) -> anyhow::Result<Subject> {
         let Committed { workload: name, source, sidecar } = committed;
-        let workload = self.workload_asked(name, asked)?;
+        let workload = self.selected_workload(name, selection)?;
         let case = workload.case(&sidecar.measurement.case).map_err(anyhow::Error::msg)?.clone();
-        if !asked.cases.is_empty() && !asked.cases.contains(&case.name) {
+        if !selection.cases.is_empty() && !selection.cases.contains(&case.name) {
             bail!(
-                "the winner of case `{}` of {name} is launched for that case alone, and another one is asked for",
+                "the winner of case `{}` of {name} can be launched on that case only: select it with --case",
                 case.name
             );
         }
         let (tensors, plan) = (workload.op.tensors(&case.dims, workload.dtype), sidecar.plan());
         if sidecar::tensors(&tensors) != sidecar.tensors {
-            bail!("the winner of case `{}` of {name} is of another shape than the case has by now", case.name);
+            bail!("the winner of case `{}` of {name} does not match the current shape of the case", case.name);
         }
         plan.check(&tensors)
             .map_err(|problem| anyhow!("the winner of case `{}` of {name} cannot be launched: {problem}", case.name))?;
@@ -117,21 +117,21 @@ impl Bench {
         self.configuration(family, &params, case, workload)
     }
 
-    async fn of_iteration(&self, id: IterationId, asked: Selection<'_>) -> anyhow::Result<Vec<Subject>> {
+    async fn of_iteration(&self, id: IterationId, selection: Selection<'_>) -> anyhow::Result<Vec<Subject>> {
         let store = Store::open_existing(&self.project.root().join(&self.config.store.path)).await?;
         let detail = store.iteration(id).await?;
         store.close().await;
         let record = detail.iteration;
-        let workload = self.workload_asked(&detail.session.workload, asked)?;
+        let workload = self.selected_workload(&detail.session.workload, selection)?;
         if detail.source.is_empty() {
             bail!("iteration {id} has no source: it did not render");
         }
         let family = self.family(&record.family)?;
-        let wanted = |case: &&Case| asked.cases.is_empty() || asked.cases.contains(&case.name);
+        let wanted = |case: &&Case| selection.cases.is_empty() || selection.cases.contains(&case.name);
         let cases: Vec<&Case> = record.cases.iter().filter(wanted).collect();
         if cases.is_empty() {
             let known: Vec<&str> = record.cases.iter().map(|case| case.name.as_str()).collect();
-            bail!("iteration {id} is not of that case; it is of: {}", known.join(", "));
+            bail!("iteration {id} did not run on that case, but on: {}", known.join(", "));
         }
         let options = detail.artifact.map_or_else(|| self.config.compile.options.clone(), |artifact| artifact.options);
         let (params, hash, source) = (record.params, record.hash, detail.source);
@@ -153,12 +153,12 @@ impl Bench {
         &self,
         family: &str,
         named: &[(String, i64)],
-        asked: Selection<'_>,
+        selection: Selection<'_>,
     ) -> anyhow::Result<Vec<Subject>> {
         let family = self.family(family)?;
-        let workload = self.project.workload(asked.workload.unwrap_or(&self.config.session.workload))?;
-        if asked.cases.is_empty() {
-            bail!("`{}` is a family: say on which case of {} with --case", family.name, workload.name);
+        let workload = self.project.workload(selection.workload.unwrap_or(&self.config.session.workload))?;
+        if selection.cases.is_empty() {
+            bail!("`{}` is a family: choose a case of {} with --case", family.name, workload.name);
         }
         for (name, value) in named {
             let Some(param) = family.params.get(name) else {
@@ -167,11 +167,11 @@ impl Bench {
                 bail!("family `{}` has no parameter `{name}`{hint}; it has: {}", family.name, known.join(", "));
             };
             if !param.values.contains(value) {
-                bail!("{name}={value} is none of the values of family `{}`: {:?}", family.name, param.values);
+                bail!("{name}={value} is not one of the values of family `{}`: {:?}", family.name, param.values);
             }
         }
         let params = filled_in(family.defaults(), named);
-        let workload = workload.select(asked.cases).map_err(anyhow::Error::msg)?;
+        let workload = workload.select(selection.cases).map_err(anyhow::Error::msg)?;
         workload.cases.iter().map(|case| self.configuration(family, &params, case, &workload)).collect()
     }
 
@@ -221,9 +221,11 @@ impl Bench {
     }
 
     /// Reads the workload of a kernel. Refuses another one than the command line names.
-    fn workload_asked(&self, name: &str, asked: Selection<'_>) -> anyhow::Result<Workload> {
-        match asked.workload {
-            Some(asked) if asked != name => bail!("it is of workload {name}, and {asked} is asked for"),
+    fn selected_workload(&self, name: &str, selection: Selection<'_>) -> anyhow::Result<Workload> {
+        match selection.workload {
+            Some(requested) if requested != name => {
+                bail!("it belongs to workload {name}, not to the requested {requested}")
+            }
             _ => self.project.workload(name),
         }
     }
@@ -244,13 +246,13 @@ impl Bench {
 fn folder_of(path: &Path) -> anyhow::Result<String> {
     let path = std::path::absolute(path).with_context(|| format!("Failed to find {}", path.display()))?;
     let folder = path.parent().and_then(Path::file_name).and_then(|name| name.to_str());
-    folder.map(str::to_owned).with_context(|| format!("{} is in no folder: name its --workload", path.display()))
+    folder.map(str::to_owned).with_context(|| format!("{} has no folder: pass --workload", path.display()))
 }
 
 /// Reads a sidecar and its source.
 fn read_committed(path: &Path, workload: &str) -> anyhow::Result<Committed> {
     let sidecar = Sidecar::parse(&files::read(path)?);
-    let sidecar = sidecar.map_err(|problem| anyhow!("{} is no sidecar: {problem}", path.display()))?;
+    let sidecar = sidecar.map_err(|problem| anyhow!("{} is not a sidecar: {problem}", path.display()))?;
     let source = files::read(&sidecar.source_beside(path))?;
     Ok(Committed { workload: workload.to_owned(), source, sidecar })
 }

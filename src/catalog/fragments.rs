@@ -24,7 +24,7 @@ const MOST_DEEP: usize = 32;
 /// Refuses a family in the fragments' folder.
 pub(super) fn check_folder(folder: &Path) -> anyhow::Result<()> {
     if folder.join("family.toml").exists() {
-        bail!("{} is where fragments lie that families share: give the family another name", folder.display());
+        bail!("{} is the folder of shared fragments: give the family another name", folder.display());
     }
     Ok(())
 }
@@ -71,12 +71,12 @@ impl Reader<'_> {
     fn fragment(&mut self, operand: &str, place: &str) -> anyhow::Result<String> {
         let Some(name) = name_of(operand) else {
             bail!(
-                "{place}: `{operand}` is no fragment: only {FOLDER}/NAME{ENDING} beside the families can be included"
+                "{place}: `{operand}` is not a fragment: only {FOLDER}/NAME{ENDING} beside the families can be included"
             );
         };
         if let Some(first) = self.open.iter().position(|open| open == name) {
             let chain = self.open[first..].iter().map(String::as_str).chain([name]).collect::<Vec<_>>().join(" -> ");
-            bail!("{place}: fragments include each other in a circle: {chain}");
+            bail!("{place}: fragments include each other in a cycle: {chain}");
         }
         if self.there.iter().any(|there| there == name) {
             return Ok(String::new());
@@ -137,11 +137,9 @@ fn includes(text: &str) -> Vec<Include<'_>> {
         match word {
             "include" => {
                 let operand = match operand.trim().strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
-                    _ if depth > 0 => {
-                        Err("an include stands inside of a block: put it before, the fragment is there once")
-                    }
+                    _ if depth > 0 => Err("an include is inside a block: move it before the block"),
                     Some(operand) => Ok(operand),
-                    None => Err("an include is written as <% include \"common/NAME.cu.tera\" %>"),
+                    None => Err("write an include as <% include \"common/NAME.cu.tera\" %>"),
                 };
                 let end = if text[end..].starts_with('\n') { end + 1 } else { end };
                 found.push(Include { start, end, operand });

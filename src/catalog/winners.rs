@@ -104,7 +104,7 @@ fn known_winner(root: &Path, folder: &Path, case: &Case, here: bool) -> Option<K
             here,
         }),
         Err(error) => {
-            tracing::warn!("{} is passed over: {error:#}", path.display());
+            tracing::warn!("{} is skipped: {error:#}", path.display());
             None
         }
     }

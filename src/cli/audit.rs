@@ -91,7 +91,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
         findings.iter().filter(|finding| !finding.is_right()).map(|finding| finding.entry.name.as_str()).collect();
     match wrong.as_slice() {
         [] => Ok(()),
-        wrong => anyhow::bail!("not answered as their files say: {}", wrong.join(", ")),
+        wrong => anyhow::bail!("kernels with answers that their files do not list: {}", wrong.join(", ")),
     }
 }
 
@@ -102,7 +102,7 @@ fn chosen(entries: Vec<CorpusEntry>, only: &[String]) -> Result<Vec<CorpusEntry>
         return Err(format!("there is no kernel `{name}`{} in tests/audit/", did_you_mean(name, known())));
     }
     if entries.is_empty() {
-        return Err("tests/audit/ holds no .cu file: nothing to audit".to_owned());
+        return Err("tests/audit/ contains no .cu file, so there is nothing to audit".to_owned());
     }
     let wanted = |entry: &CorpusEntry| only.is_empty() || only.contains(&entry.name);
     Ok(entries.into_iter().filter(wanted).collect())
@@ -117,7 +117,7 @@ async fn open(
     claims: &mut Claims,
 ) -> anyhow::Result<Audit> {
     let mut worker = Worker::claim(own_executable()?, choice, STEP_TIMEOUT, |info| claims.device(info)).await?;
-    if let Some(notice) = worker.stands_in() {
+    if let Some(notice) = worker.fallback_notice() {
         say(&notice);
     }
     let (toolchain, arch) = (toolchain().await?, worker.info().arch.clone());
@@ -190,8 +190,8 @@ fn summary(findings: &[AuditResult], device: &str) -> String {
     let caught = |honest: bool| replayed(honest).filter(|caught| *caught).count();
     let left_out = findings.iter().filter(|finding| matches!(finding.fate, Fate::LeftOut(_))).count();
     format!(
-        "{} of {} cheating or broken kernels were caught on the {device}, and {} of {} honest ones; {left_out} cannot be \
-         shown there",
+        "{} of {} cheating or broken kernels and {} of {} honest ones were caught on the {device}; {left_out} were \
+         skipped there",
         caught(false),
         replayed(false).count(),
         caught(true),

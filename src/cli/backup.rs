@@ -20,6 +20,6 @@ pub async fn run(args: &Args, store: &Store, out: &mut impl Write) -> anyhow::Re
         other => other.into(),
     })?;
     let mib = bytes as f64 / (1 << 20) as f64;
-    writeln!(out, "{}: {sessions} sessions, {mib:.1} MiB, and its integrity check is ok", args.file.display())?;
+    writeln!(out, "{}: {sessions} sessions, {mib:.1} MiB, integrity check ok", args.file.display())?;
     Ok(())
 }

@@ -16,7 +16,7 @@ use super::start::{open_monitor, start_worker};
 use super::talk::say;
 use super::trust::{self, TrustArgs};
 use super::{own_executable, toolchain};
-use crate::bench::{Bench, Bout, Selection, Subject, What};
+use crate::bench::{Bench, PlannedComparison, Selection, Subject, What};
 use crate::catalog::Project;
 use crate::claim::Claims;
 use crate::config::Config;
@@ -115,15 +115,17 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     let against = named.map(|text| What::parse(text)).collect::<Result<Vec<_>, _>>();
     let against = against.map_err(usage_sentence)?;
     if args.samples.is_some_and(|samples| samples < LEAST_ROUNDS) {
-        return Err(usage_sentence(format!("--samples: give {LEAST_ROUNDS} or more, fewer have no interval")));
+        return Err(usage_sentence(format!(
+            "--samples must be {LEAST_ROUNDS} or more: fewer samples have no interval"
+        )));
     }
     let choice = args.device.as_ref().unwrap_or(&config.session.device).parse().map_err(usage_sentence)?;
     trust::check_places(project, &config, &args.trust)?;
     let mut claims = project.claim("bench")?;
     let mut bench = open(project, config.clone(), &choice, &mut claims).await?;
     args.samples.into_iter().for_each(|samples| bench.take_samples(samples));
-    let asked = Selection { workload: args.workload.as_deref(), cases: &args.cases };
-    let challengers = bench.subjects(&what, asked).await.map_err(usage)?;
+    let selection = Selection { workload: args.workload.as_deref(), cases: &args.cases };
+    let challengers = bench.subjects(&what, selection).await.map_err(usage)?;
     let mut wanted = Vec::new();
     for challenger in challengers {
         let others = others(&bench, &challenger, &against).await.map_err(usage)?;
@@ -143,7 +145,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
         && args.wants_baseline()
         && let Err(reason) = bench.start_baseline(&challenger.workload, choice.number()).await
     {
-        say(&format!("no baseline: {reason}; the initial kernel stands in"));
+        say(&format!("no baseline: {reason}; the initial kernel is used instead"));
     }
     let mut found = Vec::new();
     let mut spreads = Vec::new();
@@ -187,18 +189,18 @@ pub(super) async fn open(
 /// Returns the kernels to compare a challenger with, on the challenger's case.
 async fn others(bench: &Bench, challenger: &Subject, against: &[What]) -> anyhow::Result<Vec<(Role, Subject)>> {
     let cases = [challenger.case().name.clone()];
-    let asked = Selection { workload: Some(&challenger.workload.name), cases: &cases };
+    let selection = Selection { workload: Some(&challenger.workload.name), cases: &cases };
     let mut others = Vec::new();
     for what in against {
-        let found = bench.subjects(what, asked).await.context("--against")?;
+        let found = bench.subjects(what, selection).await.context("--against")?;
         others.extend(found.into_iter().map(|other| (Role::Incumbent, other)));
     }
     Ok(others)
 }
 
 /// Returns the regimes to measure. A virtual GPU models warm caches only, so its default is warm.
-fn regimes(asked: Option<Regimes>, challenger: &Subject, device: &DeviceInfo) -> Vec<Regime> {
-    match asked {
+fn regimes(requested: Option<Regimes>, challenger: &Subject, device: &DeviceInfo) -> Vec<Regime> {
+    match requested {
         None => vec![challenger.case().regime.on(device)],
         Some(Regimes::Warm) => vec![Regime::Warm],
         Some(Regimes::Cold) => vec![Regime::Cold],
@@ -223,13 +225,13 @@ async fn play(
         match bench.initial_kernel(&challenger.workload, case) {
             Ok(initial) if initial.variant.hash == challenger.variant.hash => {}
             Ok(initial) => others.push((Role::Baseline, initial)),
-            Err(reason) => say(&format!("there is nothing to hold it against on {}: {reason:#}", case.name)),
+            Err(reason) => say(&format!("there is no kernel to compare it with on {}: {reason:#}", case.name)),
         }
     }
     let mut comparisons: Vec<Comparison> = Vec::new();
     for repeat in 1..=args.repeat {
         let input_seed = rand::random();
-        let held = Bout {
+        let planned = PlannedComparison {
             challenger,
             others: &others,
             regime,
@@ -237,7 +239,7 @@ async fn play(
             with_baseline: args.wants_baseline(),
             energy: args.repeat == 1,
         };
-        let comparison = bench.measure(&held).await?;
+        let comparison = bench.measure(&planned).await?;
         if args.repeat > 1 {
             let us = comparison.challenger().map_or(f64::NAN, |challenger| challenger.timing.median_ns / 1e3);
             say(&format!("{} {}, {repeat} of {}: {us:.3} us", case.name, regime.name(), args.repeat));

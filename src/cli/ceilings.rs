@@ -30,7 +30,8 @@ pub async fn give(
     let others = monitor.map(|monitor| monitor.others(&own)).unwrap_or_default();
     if !others.is_empty() {
         say(&format!(
-            "floors follow from the device's clocks, for its ceilings cannot be measured beside {}",
+            "floors are computed from the device's clocks, because its ceilings cannot be measured while these \
+             processes use it: {}",
             others.join(", ")
         ));
         return Ok(());
@@ -41,7 +42,7 @@ pub async fn give(
             store.keep_peaks(worker.info(), &peaks).await?;
             worker.set_peaks(peaks);
         }
-        Err(reason) => say(&format!("{reason}; floors follow from the device's clocks instead")),
+        Err(reason) => say(&format!("{reason}; floors are computed from the device's clocks instead")),
     }
     Ok(())
 }

@@ -170,13 +170,14 @@ fn print(answer: &Answer, out: &mut impl Write) -> io::Result<()> {
     match (paired, time_source) {
         (true, _) => writeln!(
             out,
-            "Both were participants of one comparison: the ratio is paired within its rounds. The noise in it was {}.",
+            "Both were participants of one comparison, and the ratio is paired within its rounds. The comparison's \
+             noise was {}.",
             format::percent(answer.noise.unwrap_or(0.0))
         ),
         (false, TimeSource::Measured) => writeln!(
             out,
-            "The two were not measured in one run: whatever changed on the machine in between is in the ratio and not in \
-             its interval."
+            "The two were not measured in one run: changes of the machine in between affect the ratio, but not its \
+             interval."
         ),
         (false, TimeSource::Modelled) => writeln!(out, "Both times are modelled: no GPU ran."),
     }

@@ -102,7 +102,7 @@ fn machine(summary: Option<&MachineSummary>) -> [String; 3] {
 /// Returns the notes on a comparison, beside its rows.
 fn notes(comparison: &Comparison) -> Vec<String> {
     let mut notes = vec![if is_modelled_alone(comparison) {
-        "These times are modelled one by one, without noise".to_owned()
+        "These times are modelled separately, without noise".to_owned()
     } else {
         let rounds = comparison.challenger().map_or(0, |challenger| challenger.groups_ns.len());
         let noise = match comparison.against(Role::Control) {
@@ -110,22 +110,26 @@ fn notes(comparison: &Comparison) -> Vec<String> {
             None => "no A/A control".to_owned(),
         };
         format!(
-            "{rounds} rounds, samples of a group: {}; {} more rounds thrown away because the GPU was throttled; {noise}",
+            "{rounds} rounds, group size {}; {} more rounds discarded because the GPU was throttled; {noise}",
             comparison.group_size, comparison.discarded_rounds
         )
     }];
     let change = comparison.winners_curse.map(format::change);
-    notes.extend(change.map(|change| format!("From screening to here the challenger's time changed by {change}")));
+    notes.extend(
+        change.map(|change| {
+            format!("From its screening run to this comparison, the challenger's time changed by {change}")
+        }),
+    );
     let floor = comparison.floor_ns.zip(comparison.challenger());
     notes.extend(floor.map(|(floor_ns, challenger)| {
         let share = format::percent(floor_ns / challenger.timing.median_ns);
         format!("The floor is {} µs, {share} of the challenger's time", format::us(floor_ns / 1000.0))
     }));
     if comparison.below_floor() {
-        notes.push("The challenger is faster than its floor: an error of the measurement, and no time".to_owned());
+        notes.push("The challenger is faster than its floor, so the measurement is wrong".to_owned());
     }
     if !comparison.others.is_empty() {
-        notes.push(format!("Other processes were on the GPU: {}", comparison.others.join(", ")));
+        notes.push(format!("Other processes used the GPU: {}", comparison.others.join(", ")));
     }
     notes
 }
@@ -152,10 +156,10 @@ mod tests {
         control     tiled e2935da259            2   84.19  82.19 to 87.01         12  1.002× (0.996 to 1.003)  tied                     1.2%  1.0e-4    1980  72  64  250.00
         incumbent   tiled 9c0d3a1f22            1  105.48  102.25 to 108.72       12  1.256× (1.241 to 1.256)  faster                  0.95%  1.0e-4    1980  72  64  250.00
         baseline    torch sdpa (flash)          -   95.16  92.24 to 97.40         12  1.122× (1.122 to 1.136)  faster                   1.1%       -    1980  72  64       -
-        12 rounds, samples of a group: 1; 2 more rounds thrown away because the GPU was throttled; noise 0.38% (the challenger over its A/A control)
-        From screening to here the challenger's time changed by +6.2%
+        12 rounds, group size 1; 2 more rounds discarded because the GPU was throttled; noise 0.38% (the challenger over its A/A control)
+        From its screening run to this comparison, the challenger's time changed by +6.2%
         The floor is 1.000 µs, 1.2% of the challenger's time
-        Other processes were on the GPU: python3 (process 4242, 512 MiB)
+        Other processes used the GPU: python3 (process 4242, 512 MiB)
         ");
     }
 }

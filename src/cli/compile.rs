@@ -160,7 +160,7 @@ impl Row {
         let result = result.and_then(|artifact| {
             let has = |name: &String| artifact.kernels.iter().any(|kernel| &kernel.name == name);
             match selected.launched.iter().find(|name| !has(name)) {
-                Some(name) => Err(format!("it launches `{name}`, which is no `extern \"C\"` kernel of the source")),
+                Some(name) => Err(format!("it launches `{name}`, which is not an `extern \"C\"` kernel of the source")),
                 None => Ok(artifact),
             }
         });

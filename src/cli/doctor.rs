@@ -53,10 +53,10 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     if args.measure {
         measure(args, project).await?;
     }
-    let patience = config.as_ref().map_or_else(|_| Config::default().patience(), Config::patience);
-    let device = Worker::start(own_executable()?, &DeviceChoice::Auto, patience).await;
+    let worker_timeouts = config.as_ref().map_or_else(|_| Config::default().worker_timeouts(), Config::worker_timeouts);
+    let device = Worker::start(own_executable()?, &DeviceChoice::Auto, worker_timeouts).await;
     let compiler = start_compiler();
-    let no_device = || Missing("there is no device to ask".to_owned());
+    let no_device = || Missing("there is no device".to_owned());
     let findings = [
         ("project", files(project)),
         (
@@ -66,7 +66,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
         (
             "GPU and driver",
             match &device {
-                Ok(worker) => worker.stands_in().map_or_else(
+                Ok(worker) => worker.fallback_notice().map_or_else(
                     || {
                         let info = worker.info();
                         let driver = info.driver.as_deref().unwrap_or("unknown");
@@ -100,7 +100,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
             "database",
             match &config {
                 Ok(config) => database(project, config).await,
-                Err(_) => Missing("it is named in config.toml, which must be mended first".into()),
+                Err(_) => Missing("the interpreter is set in config.toml, which must be fixed first".into()),
             },
         ),
     ];
@@ -120,13 +120,17 @@ async fn measure(args: &Args, project: &Project) -> anyhow::Result<()> {
     // A session running at the same time would disturb the measurement, and be disturbed.
     let mut claims = project.claim("doctor --measure")?;
     let exe = own_executable()?;
-    let started = Worker::claim(exe, &DeviceChoice::Cuda(0), config.patience(), |info| claims.device(info)).await;
+    let started =
+        Worker::claim(exe, &DeviceChoice::Cuda(0), config.worker_timeouts(), |info| claims.device(info)).await;
     let mut worker =
         started.context("Ceilings are measured on a GPU only; those of a virtual one are published rates")?;
     let own: Vec<u32> = worker.pid().into_iter().collect();
     let others = Monitor::open(worker.info()).map(|monitor| monitor.others(&own)).unwrap_or_default();
     if !others.is_empty() {
-        say(&format!("on the GPU, too: {}. If they work, the ceilings come out too low", others.join(", ")));
+        say(&format!(
+            "other processes use the GPU: {}. If they are active, the measured ceilings will be too low",
+            others.join(", ")
+        ));
     }
     let (exe, toolchain, limits) = (own_executable()?, Toolchain::find_or_fetch()?, config.compile_limits());
     let compiler = Compiler::new(exe, toolchain, &worker.info().arch, &config.compile.options, limits)?;
@@ -141,7 +145,7 @@ async fn measure(args: &Args, project: &Project) -> anyhow::Result<()> {
 fn nvml(device: &DeviceInfo) -> Finding {
     match Monitor::open(device) {
         Ok(monitor) => Here(show_state(&monitor.state())),
-        Err(reason) => Missing(format!("{reason}. Times stand without clocks, power and temperature")),
+        Err(reason) => Missing(format!("{reason}. Times are recorded without clocks, power and temperature")),
     }
 }
 
@@ -154,8 +158,8 @@ fn show_state(state: &MachineState) -> String {
         state.temperature_c.map(|celsius| format!("{celsius} C")),
         (!state.throttle.is_empty()).then(|| format!("throttled ({:?})", state.throttle)),
     ];
-    let told: Vec<String> = figures.into_iter().flatten().collect();
-    if told.is_empty() { "it answers, but gives no figures".to_owned() } else { told.join(", ") }
+    let shown: Vec<String> = figures.into_iter().flatten().collect();
+    if shown.is_empty() { "it responds, but reports no figures".to_owned() } else { shown.join(", ") }
 }
 
 /// Shows the ceilings that a session would use: the measured ones in the store, else those of the device.
@@ -208,7 +212,7 @@ fn start_compiler() -> Option<(String, anyhow::Result<Compiler>)> {
 
 /// Says what keeps compilers and templates away from files, programs and the network.
 fn confinement(compiler: &Option<(String, anyhow::Result<Compiler>)>) -> Finding {
-    let Some((_, Ok(compiler))) = compiler else { return Missing("there is no compiler to ask".to_owned()) };
+    let Some((_, Ok(compiler))) = compiler else { return Missing("there is no compiler".to_owned()) };
     let found = compiler.confinement();
     match found.holds() {
         true => Here(format!("compilers and templates reach no file but the CUDA headers: {}", found.describe())),
@@ -282,7 +286,7 @@ fn elsewhere(python: &mut Command) -> Option<String> {
 async fn database(project: &Project, config: &Config) -> Finding {
     let path = project.root().join(&config.store.path);
     if !path.exists() {
-        return Here(format!("none yet; the first session makes {}", path.display()));
+        return Here(format!("none yet; the first session creates {}", path.display()));
     }
     let store = match Store::open_existing(&path).await {
         Ok(store) => store,
@@ -308,7 +312,7 @@ mod tests {
             ..MachineState::default()
         };
         insta::assert_snapshot!(show_state(&state), @"SMs at 1980 MHz, 76 W, throttled ({PowerCap})");
-        insta::assert_snapshot!(show_state(&MachineState::default()), @"it answers, but gives no figures");
+        insta::assert_snapshot!(show_state(&MachineState::default()), @"it responds, but reports no figures");
         let peaks = Peaks::derived(90, 132, 1_980_000.0, 3_201_000.0, 6144.0);
         insta::assert_snapshot!(show_peaks(&peaks), @"FP16 1071 TFLOP/s, FP32 accuracy 357 TFLOP/s, memory 4.92 TB/s, L2 16.73 TB/s, a launch 0.90 us; derived from the driver's clocks (1980 MHz SM, 3201 MHz memory, 6144-bit bus)");
     }

@@ -29,7 +29,7 @@ pub fn report_clap(error: &clap::Error) -> ExitCode {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let said: Vec<&str> =
         lines.take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more")).collect();
-    super::talk::say(&format!("{}; `--help` lists what there is", said.join(" ").replace(" tip: ", "; ")));
+    super::talk::say(&format!("{}; run it with `--help` for a list", said.join(" ").replace(" tip: ", "; ")));
     ExitCode::from(2)
 }
 

@@ -219,7 +219,7 @@ mod tests {
         let said = async |words: &[&str]| printed(&scene, words).await.unwrap_err().to_string();
         insta::assert_snapshot!(said(&["--case", "b1h1s12"]).await, @"session 1 has no case `b1h1s12` (did you mean `b1h1s128`?); it has: b1h1s128");
         insta::assert_snapshot!(said(&["--family", "tild"]).await, @"session 1 tried no family `tild` (did you mean `tiled`?); it tried: tiled");
-        insta::assert_snapshot!(said(&["9"]).await, @"there is no session 9; there is only 1");
+        insta::assert_snapshot!(said(&["9"]).await, @"there is no session 9; the only one is 1");
         insta::assert_snapshot!(said(&["--verdict", "improve"]).await, @"
         error: invalid value 'improve' for '--verdict <VERDICT>'
           [possible values: start, improved, tied, regressed, rejected]

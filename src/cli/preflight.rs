@@ -17,7 +17,7 @@ pub fn check_initial_kernel(workload: &Workload, families: &[Family]) -> Result<
     }
     let hint = did_you_mean(&workload.initial_kernel, families.iter().map(|family| family.name.as_str()));
     Err(format!(
-        "workload `{}` names the initial kernel `{}`, which is not there{hint}",
+        "workload `{}` names the initial kernel `{}`, which does not exist{hint}",
         workload.name, workload.initial_kernel
     ))
 }
@@ -60,7 +60,8 @@ pub fn check_spaces(
         }
         if reasons.len() == fitting.len() {
             return Err(format!(
-                "case `{}` has no valid configuration in any family: {}; leave it out with --case, or widen a family's values",
+                "case `{}` has no valid configuration in any family: {}; select other cases with --case, or add \
+                 values to a family",
                 case.name,
                 reasons.join("; ")
             ));
@@ -84,7 +85,7 @@ pub fn check_device(record: &SessionRecord, device: &DeviceInfo) -> Result<(), S
         None => device.name.clone(),
     };
     Err(format!(
-        "session {} ran on {}, and {} is now {}: times of two devices say nothing about each other, so start another session",
+        "session {} ran on {}, and {} is now {}: times of two devices are not comparable, so start another session",
         record.session.id,
         tell(then),
         device.id,
@@ -95,7 +96,7 @@ pub fn check_device(record: &SessionRecord, device: &DeviceInfo) -> Result<(), S
 /// Refuses to resume a session whose cases have changed since it began.
 pub fn check_shapes(past: &Past, workload: &Workload) -> Result<(), String> {
     let (id, name) = (past.record.session.id, &workload.name);
-    let back = "put the workload back as it was, or start another session";
+    let back = "restore the workload, or start another session";
     if workload.dtype != past.asked.dtype {
         let (then, now) = (past.asked.dtype.name(), workload.dtype.name());
         return Err(format!("workload `{name}` was {then} when session {id} began and is {now} now: {back}"));
@@ -122,16 +123,16 @@ pub fn check_meaning(past: &Past, workload: &Workload, families: &[Family]) -> R
     let (id, now) = (past.record.session.id, Meaning::of(workload, families, &past.asked.families));
     if now.workload != then.workload {
         return Err(format!(
-            "op, dtype, tolerance or initial kernel of workload `{}` is not what it was when session {id} began: put the workload \
-             back as it was, or start another session",
+            "op, dtype, tolerance or initial kernel of workload `{}` has changed since session {id} began: restore \
+             the workload, or start another session",
             workload.name
         ));
     }
     match then.families.iter().find(|(name, meaning)| now.families.get(*name) != Some(meaning)) {
         None => Ok(()),
         Some((name, _)) => Err(format!(
-            "family `{name}` is not what it was when session {id} began: put its manifest and template back as they were, or \
-             start another session"
+            "family `{name}` has changed since session {id} began: restore its manifest and template, or start \
+             another session"
         )),
     }
 }

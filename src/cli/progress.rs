@@ -82,10 +82,10 @@ impl<'a, W: Write> Progress<'a, W> {
             } => {
                 self.budget_s = *budget_s;
                 self.times = *time_source;
-                self.line.set_message(format!("/ {}  recalling session {session}", span(*budget_s)));
+                self.line.set_message(format!("/ {}  restoring session {session}", span(*budget_s)));
                 self.say(&format!(
-                    "session {session} goes on (resumption {resumption}): {workload} on {device}, times are {}, {finished} \
-                     iterations, {} of {} and ${cost_usd:.2} used so far",
+                    "session {session} continues (resumption {resumption}): {workload} on {device}, times are {}, \
+                     {finished} iterations, {} of {} and ${cost_usd:.2} used so far",
                     time_source.name(),
                     span(*used_s),
                     span(*budget_s)
@@ -120,12 +120,12 @@ impl<'a, W: Write> Progress<'a, W> {
                 self.say(&activity::line(steps, *for_s, *all_s, limit.zip(*limit_s)));
             }
             Event::Improved { case, from_us, to_us, over_start, time_source } => {
-                let after = format!("{to_us:.2} {}, {over_start:.1}x its start", unit(*time_source));
+                let after = format!("{to_us:.2} {}, {over_start:.1}x over its start", unit(*time_source));
                 self.best = format!("{case} {after}");
                 self.say(&format!("{case}: {from_us:.2} -> {after}"));
             }
             Event::Remeasured { case, device, us, over_start, time_source, .. } => {
-                let time = format!("{us:.2} {}, {over_start:.1}x its start", unit(*time_source));
+                let time = format!("{us:.2} {}, {over_start:.1}x over its start", unit(*time_source));
                 self.best = format!("{case} {time}");
                 self.say(&format!("{case}: the winner that an earlier session committed on {device} takes {time}"));
             }
@@ -145,7 +145,7 @@ impl<'a, W: Write> Progress<'a, W> {
                 self.say(&format!("{case}: committed {}", &commit[..10.min(commit.len())]));
             }
             Event::Disqualified { case, iteration, reason } => {
-                self.say(&format!("{case}: #{iteration} is out of the running: {reason}"));
+                self.say(&format!("{case}: #{iteration} is disqualified: {reason}"));
             }
             Event::NotCommitted { case, reason } => self.say(&format!("{case}: not committed: {reason}")),
             Event::Ended { session, status, reason, iterations, wall_s, cost_usd } => {

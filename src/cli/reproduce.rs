@@ -11,7 +11,7 @@ use super::error::{usage, usage_sentence};
 use super::measured::{self, Found, show_versions};
 use super::table::{Table, figure};
 use super::trust::{self, TrustArgs};
-use crate::bench::{Bench, Bout, Committed, Selection, Subject};
+use crate::bench::{Bench, Committed, PlannedComparison, Selection, Subject};
 use crate::catalog::Project;
 use crate::config::Config;
 use crate::domain::comparison::Comparison;
@@ -111,7 +111,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     for winner in &recorded {
         let Recorded { subject, figure, .. } = winner;
         let regime = figure.conditions.regime;
-        let held = Bout {
+        let planned = PlannedComparison {
             challenger: subject,
             others: &[],
             regime,
@@ -119,7 +119,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
             with_baseline: false,
             energy: true,
         };
-        let comparison = bench.measure(&held).await?;
+        let comparison = bench.measure(&planned).await?;
         if !args.json {
             measured::print(&comparison, out)?;
             writeln!(out)?;
@@ -139,7 +139,9 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     }
     match failed.len() {
         0 => Ok(()),
-        count => bail!("{count} of {all} figures of {} do not hold: {}", &commit.0[..10], failed.join(", ")),
+        count => {
+            bail!("{count} of {all} recorded times of {} were not reproduced: {}", &commit.0[..10], failed.join(", "))
+        }
     }
 }
 
@@ -153,11 +155,11 @@ fn recorded(bench: &Bench, project: &Project, winner: &WinnerInCommit) -> anyhow
         Sidecar::parse(&winner.sidecar).map_err(|problem| anyhow!("its sidecar cannot be read: {problem}"))?;
     let Some(source) = winner.source.clone() else { bail!("its source is not in the commit") };
     if VariantHash::of(&source) != sidecar.variant.hash {
-        bail!("its source is not the one that its sidecar describes");
+        bail!("its source does not match its sidecar");
     }
     let [lo, hi] = sidecar.measurement.ci_us;
     if !(lo..=hi).contains(&sidecar.measurement.median_us) {
-        bail!("the time in its sidecar lies outside its own interval");
+        bail!("the time in its sidecar is outside its interval");
     }
     let figure = Figure {
         conditions: conditions(winner, &sidecar)?,
@@ -170,7 +172,7 @@ fn recorded(bench: &Bench, project: &Project, winner: &WinnerInCommit) -> anyhow
     bench.conditions(&workload, case, regime).like(&figure.conditions)?;
     let (arch, here) = (&sidecar.arch, &bench.device().arch);
     if arch != here {
-        bail!("it is compiled for {arch}, and this device takes {here}");
+        bail!("it is compiled for {arch}, but this device needs {here}");
     }
     let committed = Committed { workload: winner.workload.clone(), source, sidecar };
     let ci_us = committed.sidecar.measurement.shown_ci_us();
@@ -187,7 +189,7 @@ fn conditions(winner: &WinnerInCommit, sidecar: &Sidecar) -> anyhow::Result<Cond
         workload: found.workload.clone().unwrap_or_else(|| winner.workload.clone()),
         case: found.case.clone(),
         dims: found.dims.clone().map_or_else(|| dims_then(winner, &found.case), Ok)?,
-        dtype: dtype.ok_or_else(|| anyhow!("its sidecar has no tensors, so no dtype"))?,
+        dtype: dtype.ok_or_else(|| anyhow!("its sidecar has no tensors and therefore no dtype"))?,
         device: sidecar.environment.device.clone(),
         regime: found.regime,
         time_source: found.time_source,

@@ -59,7 +59,10 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     claims.note_session(summary.id);
 
     let config: Config = Config::recorded(past.config.clone()).map_err(|error| {
-        usage_sentence(format!("session {} began under settings that this optloop does not know: {error}", summary.id))
+        usage_sentence(format!(
+            "session {} began with settings that this version of optloop does not know: {error}",
+            summary.id
+        ))
     })?;
     let budget = Budget {
         wall: asked_budget.unwrap_or(past.budget()),
@@ -84,7 +87,8 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     let (then, now) = (&past.record.environment.nvrtc, parts.compiler.nvrtc_version());
     if then != now {
         return Err(usage_sentence(format!(
-            "session {} was compiled by NVRTC {then}, and here is {now}, which makes other kernels: start another session",
+            "session {} was compiled by NVRTC {then}, but this machine has {now}, which generates different code: \
+             start another session",
             summary.id
         )));
     }
@@ -103,7 +107,7 @@ async fn past(store: &Store, id: Option<SessionId>) -> anyhow::Result<Past> {
     if summary.status == Status::Finished {
         let reason = summary.stop_reason.unwrap_or_default();
         return Err(usage_sentence(format!(
-            "session {} is finished ({reason}), and has nothing left to do: `optloop start` begins another",
+            "session {} is finished ({reason}), so it cannot be resumed: `optloop start` begins another",
             summary.id
         )));
     }

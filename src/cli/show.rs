@@ -185,7 +185,9 @@ fn facts(detail: &IterationDetail, out: &mut impl Write) -> io::Result<()> {
 }
 
 fn outcome(iteration: &IterationRecord) -> String {
-    let Some(outcome) = &iteration.outcome else { return "unfinished: in flight, or optloop died".to_owned() };
+    let Some(outcome) = &iteration.outcome else {
+        return "unfinished: still in flight, or optloop was killed".to_owned();
+    };
     let case = outcome.case().map(|case| format!(" on {case}")).unwrap_or_default();
     let message = outcome.message().map(|message| format!(": {message}")).unwrap_or_default();
     format!("{}{case}{message}", outcome.kind())
@@ -292,7 +294,7 @@ fn source(detail: &IterationDetail, out: &mut impl Write) -> io::Result<()> {
         let (before, after) = (format!("iteration {id}"), format!("iteration {}", detail.iteration.id));
         writeln!(
             out,
-            "\nChanges to its parent:\n{}",
+            "\nChanges from its parent:\n{}",
             diff.unified_diff().header(&before, &after).to_string().trim_end()
         )?;
     }
@@ -350,7 +352,7 @@ mod tests {
         Source:
         __launch_bounds__(128)
 
-        Changes to its parent:
+        Changes from its parent:
         --- iteration 1
         +++ iteration 2
         @@ -1 +1 @@
@@ -436,6 +438,6 @@ mod tests {
         let scene = Scene::new().await;
         let session = scene.session().await;
         let begun = scene.store.begin(session, &proposal(64, None)).await.unwrap();
-        assert!(printed(&scene, begun, false).await.contains("unfinished: in flight, or optloop died"));
+        assert!(printed(&scene, begun, false).await.contains("unfinished: still in flight, or optloop was killed"));
     }
 }

@@ -7,7 +7,7 @@ use crate::session::Interrupt;
 
 /// The user or the system stopped what was being done.
 #[derive(Debug, thiserror::Error)]
-#[error("it was stopped before it was done")]
+#[error("it was interrupted")]
 pub struct Stopped;
 
 /// Counts Ctrl-C, SIGTERM and SIGHUP. The first asks the session to finish the iteration in flight, the second to
@@ -20,7 +20,7 @@ pub fn listen() -> Interrupt {
             signals.next().await;
             requests.send_modify(|count| *count = u32::saturating_add(*count, 1));
             if *requests.borrow() == 1 {
-                say("finishing the iteration in flight; once more to abandon it");
+                say("finishing the iteration in flight; interrupt again to abandon it");
             }
         }
     });

@@ -59,7 +59,7 @@ pub struct Args {
     #[arg(long)]
     workload: Option<String>,
 
-    /// Run only this case of the workload; can be repeated [default: every case]
+    /// Run only this case of the workload; can be repeated [default: every case, or the lightest ones on a virtual GPU]
     #[arg(long = "case", value_name = "CASE")]
     cases: Vec<CaseName>,
 
@@ -225,7 +225,7 @@ pub(super) fn open_monitor(device: &DeviceInfo) -> Option<Monitor> {
         return None;
     }
     let opened = Monitor::open(device);
-    opened.map_err(|reason| say(&format!("clocks, power and other processes are not watched: {reason}"))).ok()
+    opened.map_err(|reason| say(&format!("clocks, power and other processes are not monitored: {reason}"))).ok()
 }
 
 fn options(args: &Args, config: &Config) -> anyhow::Result<Options> {
@@ -233,16 +233,17 @@ fn options(args: &Args, config: &Config) -> anyhow::Result<Options> {
     let wall = config::duration("--budget", budget).map_err(usage)?;
     if let Some(most) = args.max_cost {
         if !(most > 0.0 && most.is_finite()) {
-            return Err(usage_sentence("--max-cost: give a number of US dollars above 0, such as 5.00"));
+            return Err(usage_sentence("--max-cost must be a number of US dollars above 0, such as 5.00"));
         }
         if config.cost.gpu_usd_per_hour == 0.0 {
             return Err(usage_sentence(
-                "--max-cost has nothing to count: set cost.gpu_usd_per_hour in config.toml to what the GPU costs",
+                "--max-cost has no effect because the GPU costs nothing: set cost.gpu_usd_per_hour in config.toml to \
+                 its price",
             ));
         }
     }
     if args.iterations.is_some_and(|most| most == 0 || most > 1_000_000_000) {
-        return Err(usage_sentence("--iterations: give a number from 1 to 1000000000"));
+        return Err(usage_sentence("--iterations must be a number from 1 to 1000000000"));
     }
     let budget = Budget { wall, max_cost_usd: args.max_cost, max_iterations: args.iterations };
     options_under(config, budget, args.seed.unwrap_or_else(rand::random))
@@ -267,16 +268,16 @@ pub(super) async fn start_worker(
     config: &Config,
     claims: &mut Claims,
 ) -> anyhow::Result<Worker> {
-    match Worker::claim(own_executable()?, device, config.patience(), |info| claims.device(info)).await {
+    match Worker::claim(own_executable()?, device, config.worker_timeouts(), |info| claims.device(info)).await {
         Ok(worker) => {
-            if let Some(notice) = worker.stands_in() {
+            if let Some(notice) = worker.fallback_notice() {
                 say(&notice);
             }
             Ok(worker)
         }
         Err(WorkerError::NoDevice(reason)) => anyhow::bail!(
             "{reason}. `--device virtual` executes kernels on the CPU and models their times; `optloop doctor` checks \
-             the set-up"
+             the installation"
         ),
         Err(error) => Err(error.into()),
     }
@@ -288,8 +289,8 @@ fn affordable(workload: Workload, config: &Config) -> Workload {
     let kept = workload.lightest(config.virtual_gpu.max_gflop * 1e9);
     if kept.cases.len() < all {
         say(&format!(
-            "{} of the {all} cases of {name} take part: more than {} GFLOP an iteration is slow on a CPU \
-             (virtual.max_gflop in config.toml); --case takes any",
+            "using {} of the {all} cases of {name}: more than {} GFLOP per iteration is slow on a CPU \
+             (virtual.max_gflop in config.toml); select cases with --case",
             kept.cases.len(),
             config.virtual_gpu.max_gflop
         ));

@@ -74,7 +74,7 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
     Ok(writeln!(out, "trusted: {} of {}", items.len(), root.display())?)
 }
 
-/// Refuses to go on unless the user has agreed to all of these, before or with `--trust`.
+/// Refuses to continue unless the user has agreed to all of these, before or with `--trust`.
 pub(super) fn admit(project: &Project, args: &TrustArgs, items: impl IntoIterator<Item = Item>) -> anyhow::Result<()> {
     let mut items: Vec<Item> = items.into_iter().collect();
     if items.is_empty() {

@@ -30,7 +30,7 @@ impl Stop {
         match self {
             Self::Time => "its time budget (--budget) is spent",
             Self::Cost => "its cost limit (--max-cost) is reached",
-            Self::Iterations => "its iterations (--iterations) are done",
+            Self::Iterations => "its iteration limit (--iterations) is reached",
         }
     }
 }

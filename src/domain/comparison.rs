@@ -201,11 +201,11 @@ pub fn near_tie(screened_ns: f64, best_ns: f64) -> bool {
 /// Returns how many samples one group of each participant has, given how long one sample of each takes. The first
 /// participant is the challenger.
 ///
-/// A group has as many samples as asked, but few enough for [`LEAST_ROUNDS`] rounds. A participant that takes more than
+/// A group has as many samples as requested, but few enough for [`LEAST_ROUNDS`] rounds. A participant that takes more than
 /// twice the challenger's time gets fewer. Otherwise an initial kernel of 64 ms would add a minute to every comparison,
 /// although the challenger wins without it.
-pub fn group_sizes(asked: usize, sampling: &Sampling, sample_ns: &[f64]) -> Vec<usize> {
-    let most = (sampling.least / LEAST_ROUNDS).clamp(1, asked.max(1));
+pub fn group_sizes(requested: usize, sampling: &Sampling, sample_ns: &[f64]) -> Vec<usize> {
+    let most = (sampling.least / LEAST_ROUNDS).clamp(1, requested.max(1));
     let challenger_ns = sample_ns.first().copied().unwrap_or_default();
     let share = |ns: &f64| (SLOW * challenger_ns / ns).min(1.0);
     sample_ns.iter().map(|ns| ((most as f64 * share(ns)) as usize).max(1)).collect()

@@ -33,7 +33,7 @@ pub struct Conditions {
 
 /// The differences between two conditions, one clause each.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("these are not comparable: {}", .0.join("; "))]
+#[error("these times are not comparable: {}", .0.join("; "))]
 pub struct Unlike(pub Vec<String>);
 
 impl Conditions {
@@ -170,6 +170,6 @@ pub(crate) mod tests {
         there.regime = Regime::Cold;
         there.dims.retain(|name, _| name == "Sq");
         let refusal = compare(&figure(conditions(), 20.0), &figure(there, 30.0)).unwrap_err();
-        insta::assert_snapshot!(refusal, @"these are not comparable: the case's shape is Skv=512 Sq=512 here and Sq=512 there; the device is NVIDIA H200 here and NVIDIA L4 there; the cache regime is warm here and cold there");
+        insta::assert_snapshot!(refusal, @"these times are not comparable: the case's shape is Skv=512 Sq=512 here and Sq=512 there; the device is NVIDIA H200 here and NVIDIA L4 there; the cache regime is warm here and cold there");
     }
 }

@@ -103,7 +103,7 @@ impl CorpusEntry {
         let (header, source) = text
             .strip_prefix("/*")
             .and_then(|rest| rest.split_once("*/"))
-            .ok_or("it does not begin with a comment `/* … */` that holds its manifest as TOML")?;
+            .ok_or("it does not begin with a comment `/* … */` that contains its manifest as TOML")?;
         // TOML starts on the comment's first line, so line numbers in its messages are right for the file.
         let header: Header = toml_text::parse(header)?;
         header.check()?;
@@ -150,21 +150,24 @@ impl CorpusEntry {
 impl Header {
     fn check(&self) -> Result<(), String> {
         match (self.kind, self.caught_by.is_empty()) {
-            (EntryKind::Honest, false) => return Err("`caught_by` of an honest kernel: leave it out".to_owned()),
+            (EntryKind::Honest, false) => {
+                return Err("an honest kernel must not have `caught_by`: remove it".to_owned());
+            }
             (EntryKind::Cheat | EntryKind::Broken, true) => {
-                return Err("`caught_by` is missing: name the answers that are right".to_owned());
+                return Err("`caught_by` is missing: list the expected answers".to_owned());
             }
             _ => {}
         }
         if let Some(answer) = self.caught_by.iter().find(|answer| !is_answer(answer)) {
             let checks = Check::ALL.map(Check::name).join(", ");
             return Err(format!(
-                "`caught_by`: `{answer}` is no answer; there are {}, and wrong/CHECK and cheated/CHECK with one of {checks}",
+                "`caught_by`: `{answer}` is not an answer; use {}, or wrong/CHECK and cheated/CHECK with one of \
+                 {checks}",
                 WITHOUT_CHECK.join(", ")
             ));
         }
         match FILLED_IN.iter().find(|key| self.manifest.contains_key(**key)) {
-            Some(key) => Err(format!("`{key}` follows from the file and its workload: leave it out")),
+            Some(key) => Err(format!("`{key}` is derived from the file and its workload: remove it")),
             None => Ok(()),
         }
     }

@@ -140,7 +140,7 @@ impl Family {
 
     fn of(file: FamilyFile, template: String, meaning: String) -> Result<Self, String> {
         if !is_file_name(&file.name) {
-            return Err(format!("name `{}`: use 1 to 64 of a-z, 0-9 and `-`, it is a folder's name", file.name));
+            return Err(format!("name `{}`: use 1 to 64 of a-z, 0-9 and `-`, because it is a folder name", file.name));
         }
         for (name, param) in &file.params {
             param.check(name)?;
@@ -149,10 +149,10 @@ impl Family {
         let own = file.params.keys().chain(file.derived.keys()).chain(buffers.clone());
         let mut named = own.clone().chain(file.launches.iter().map(|launch| &launch.kernel));
         if let Some(name) = named.find(|name| !is_identifier(name)) {
-            return Err(format!("`{name}`: use 1 to 64 letters, digits and `_`, it becomes a name in the source"));
+            return Err(format!("`{name}`: use 1 to 64 letters, digits and `_`, because it is used in the source"));
         }
         if let Some(name) = own.clone().find(|name| RESERVED.contains(&name.as_str())) {
-            return Err(format!("`{name}` is bound by optloop: give your value another name"));
+            return Err(format!("`{name}` is a reserved name: rename your value"));
         }
         if let Some(name) = file.derived.keys().find(|name| file.params.contains_key(*name)) {
             return Err(format!("`{name}` is both a parameter and derived: rename one"));
@@ -241,7 +241,7 @@ impl Family {
         let (launches, _) = there(&self.launches, |rule| &rule.when, &bindings)?;
         if launches.is_empty() {
             return Err(ConfigurationError::Manifest(
-                "every [[launch]] is left out by its `when`: one must be there".to_owned(),
+                "every [[launch]] is omitted by its `when`: at least one must remain".to_owned(),
             ));
         }
         let workspaces = workspaces.iter().map(|rule| rule.fill(&bindings)).collect::<Result<Vec<_>, _>>()?;
@@ -333,7 +333,7 @@ impl Param {
         unique.sort_unstable();
         unique.dedup();
         if unique.len() != self.values.len() {
-            return Err(format!("parameter `{name}`: a value is there twice"));
+            return Err(format!("parameter `{name}`: a value occurs twice"));
         }
         if !(self.expect[0] > 0.0 && self.expect[0] <= self.expect[1] && self.expect[1].is_finite()) {
             return Err(format!("parameter `{name}`: `expect` must be [low, high] with 0 < low <= high"));

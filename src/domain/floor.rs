@@ -81,8 +81,8 @@ impl Floor {
     /// Explains that a time is below the floor, and what the reason may be.
     pub fn refutation(self, ns: f64) -> String {
         format!(
-            "{:.3} us are below the floor of {:.3} us ({}): nothing that does the work is so fast, or the ceilings are wrong (`optloop \
-             doctor --measure` takes them anew)",
+            "{:.3} us is below the floor of {:.3} us ({}): no correct kernel is that fast, or the ceilings are wrong \
+             (`optloop doctor --measure` measures them again)",
             ns / 1e3,
             self.ns / 1e3,
             self.limiter.name()

@@ -19,7 +19,7 @@ use super::workload::Case;
 /// One fact about a session.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Record {
-    /// The session goes on after it ended unfinished.
+    /// The session continues after it ended unfinished.
     Resumed {
         /// The wall time used before.
         used: Duration,

@@ -85,7 +85,7 @@ impl LaunchPlan {
     pub fn check(&self, tensors: &[TensorSpec]) -> Result<(), String> {
         if let Some(Launch { kernel, .. }) = self.launches.first().filter(|first| first.programmatic) {
             return Err(format!(
-                "launch `{kernel}`: the first of a plan cannot be programmatic, it waits for what was before"
+                "launch `{kernel}`: the first launch of a plan cannot be programmatic, because no launch precedes it"
             ));
         }
         let is_tensor = |workspace: &&Workspace| tensors.iter().any(|tensor| tensor.name == workspace.name);
@@ -144,7 +144,12 @@ impl TensorMap {
             format!("there is no tensor `{}`{hint}", self.tensor)
         })?;
         if self.dtype != tensor.dtype {
-            return Err(format!("it is of {}, and `{}` of {}", self.dtype.name(), self.tensor, tensor.dtype.name()));
+            return Err(format!(
+                "it has type {}, but `{}` has type {}",
+                self.dtype.name(),
+                self.tensor,
+                tensor.dtype.name()
+            ));
         }
         self.check_shape()?;
         let element_bytes = self.dtype.bytes() as u64;
@@ -172,17 +177,17 @@ impl TensorMap {
         within("stride", &self.stride_bytes, MAX_MAP_STRIDE_BYTES)?;
         within("box", &box_sizes, MAX_BOX)?;
         if let Some(stride) = self.stride_bytes.iter().find(|stride| !stride.is_multiple_of(16)) {
-            return Err(format!("a stride of {stride} bytes is no multiple of 16"));
+            return Err(format!("a stride of {stride} bytes is not a multiple of 16"));
         }
         let row_bytes = box_sizes[0] * self.dtype.bytes() as u64;
         if !row_bytes.is_multiple_of(16) {
-            return Err(format!("a box's rows of {row_bytes} bytes are no multiple of 16"));
+            return Err(format!("a box's rows of {row_bytes} bytes are not a multiple of 16"));
         }
         match self.swizzle_bytes {
             0 => Ok(()),
             32 | 64 | 128 if row_bytes <= u64::from(self.swizzle_bytes) => Ok(()),
             32 | 64 | 128 => {
-                Err(format!("a box's rows of {row_bytes} bytes outgrow its swizzle of {}", self.swizzle_bytes))
+                Err(format!("a box's rows of {row_bytes} bytes are longer than its swizzle of {}", self.swizzle_bytes))
             }
             other => Err(format!("swizzle {other} is not 0, 32, 64 or 128")),
         }
@@ -247,13 +252,13 @@ mod tests {
     fn a_plan_that_no_manifest_gives_is_refused() {
         assert_eq!(checked(|_, _| {}), Ok(()));
         let refused = |change: fn(&mut LaunchPlan, &mut TensorMap)| checked(change).unwrap_err();
-        insta::assert_snapshot!(refused(|plan, _| plan.launches[0].programmatic = true), @"launch `tiled`: the first of a plan cannot be programmatic, it waits for what was before");
+        insta::assert_snapshot!(refused(|plan, _| plan.launches[0].programmatic = true), @"launch `tiled`: the first launch of a plan cannot be programmatic, because no launch precedes it");
         insta::assert_snapshot!(refused(|plan, _| plan.workspaces.push(Workspace { name: "k".to_owned(), bytes: 64, initial: Initial::Zero })), @"`k` names a tensor and a workspace: give the workspace another name");
         insta::assert_snapshot!(refused(|_, map| map.swizzle_bytes = 16), @"tensor map `k_map`: swizzle 16 is not 0, 32, 64 or 128");
         insta::assert_snapshot!(refused(|_, map| map.sizes[1] = 101), @"tensor map `k_map`: it reaches element 6464 of `k`, which has 6400");
         insta::assert_snapshot!(refused(|_, map| map.sizes[1] = 0), @"tensor map `k_map`: a size of 0, not 1 to 4294967296");
         insta::assert_snapshot!(refused(|_, map| map.box_sizes[1] = 257), @"tensor map `k_map`: a box of 257, not 1 to 256");
         insta::assert_snapshot!(refused(|_, map| map.stride_bytes.clear()), @"tensor map `k_map`: give one to five `sizes`, as many for `box`, and one stride fewer, innermost first");
-        insta::assert_snapshot!(refused(|_, map| map.dtype = Dtype::F32), @"tensor map `k_map`: it is of f32, and `k` of f16");
+        insta::assert_snapshot!(refused(|_, map| map.dtype = Dtype::F32), @"tensor map `k_map`: it has type f32, but `k` has type f16");
     }
 }

@@ -93,8 +93,8 @@ impl Profile {
             let dims: Vec<_> = dims.iter().map(|(name, value)| format!("{name}={value}")).collect();
             format!("checked on {}", dims.join(" "))
         });
-        let told: Vec<String> = blocks.chain(checked).collect();
-        (!told.is_empty()).then(|| told.join("; "))
+        let notes: Vec<String> = blocks.chain(checked).collect();
+        (!notes.is_empty()).then(|| notes.join("; "))
     }
 }
 

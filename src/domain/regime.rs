@@ -40,8 +40,8 @@ pub fn sets(working_set_bytes: u64, device: &DeviceInfo) -> Result<u32, String> 
     let sets = others + 1;
     if sets > MOST_SETS {
         return Err(format!(
-            "a working set of {bytes} bytes cannot be timed cold: {sets} sets of buffers would push it out of an L2 of {} \
-             bytes, and {MOST_SETS} are the most; give the case `regime = \"warm\"`",
+            "a working set of {bytes} bytes cannot be timed cold: this needs {sets} sets of buffers for an L2 of {} \
+             bytes, and the limit is {MOST_SETS}; give the case `regime = \"warm\"`",
             device.l2_bytes
         ));
     }
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn a_case_that_is_too_small_or_too_large_says_so() {
-        insta::assert_snapshot!(sets(512, &device(1 << 20)).unwrap_err(), @r#"a working set of 512 bytes cannot be timed cold: 6146 sets of buffers would push it out of an L2 of 1048576 bytes, and 4096 are the most; give the case `regime = "warm"`"#);
+        insta::assert_snapshot!(sets(512, &device(1 << 20)).unwrap_err(), @r#"a working set of 512 bytes cannot be timed cold: this needs 6146 sets of buffers for an L2 of 1048576 bytes, and the limit is 4096; give the case `regime = "warm"`"#);
         insta::assert_snapshot!(sets((1 << 28) + 1, &device(1 << 20)).unwrap_err(), @r#"a working set of 268435457 bytes cannot be timed cold: 2 sets of buffers take more than half of the device's 1073741824 bytes; give the case `regime = "warm"`"#);
     }
 }

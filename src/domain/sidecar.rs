@@ -208,13 +208,13 @@ impl Sidecar {
         let sidecar: Self = serde_json::from_str(text).map_err(|error| one_line(error.to_string()))?;
         match (sidecar.schema.as_str(), &sidecar.source) {
             (FIRST_SCHEMA, None) => Ok(sidecar),
-            (FIRST_SCHEMA, Some(_)) => Err(format!("`{FIRST_SCHEMA}` names no source")),
+            (FIRST_SCHEMA, Some(_)) => Err(format!("`{FIRST_SCHEMA}` does not name a source")),
             (SCHEMA, Some(source)) if is_source_name(source) => Ok(sidecar),
-            (SCHEMA, Some(source)) => Err(one_line(format!("its source `{source}` is no name of a .cu file"))),
-            (SCHEMA, None) => Err("it names no source".to_owned()),
+            (SCHEMA, Some(source)) => Err(one_line(format!("its source `{source}` is not the name of a .cu file"))),
+            (SCHEMA, None) => Err("it does not name a source".to_owned()),
             (other, _) => {
                 let known = format!("`{SCHEMA}` and `{FIRST_SCHEMA}`");
-                Err(one_line(format!("its schema is `{other}`, and this optloop reads {known}")))
+                Err(one_line(format!("its schema is `{other}`, but this version of optloop reads {known}")))
             }
         }
     }
@@ -374,11 +374,11 @@ pub(crate) mod tests {
             let odd = Sidecar { schema: schema.to_owned(), source: source.map(str::to_owned), ..sidecar() };
             Sidecar::parse(&odd.to_json().unwrap()).unwrap_err()
         };
-        insta::assert_snapshot!(refused(SCHEMA, None), @"it names no source");
-        insta::assert_snapshot!(refused(SCHEMA, Some("../b1.cu")), @"its source `../b1.cu` is no name of a .cu file");
-        insta::assert_snapshot!(refused(SCHEMA, Some("b1.json")), @"its source `b1.json` is no name of a .cu file");
-        insta::assert_snapshot!(refused(FIRST_SCHEMA, Some("b1.cu")), @"`optloop.sidecar/1` names no source");
-        insta::assert_snapshot!(refused("optloop.sidecar/3", None), @"its schema is `optloop.sidecar/3`, and this optloop reads `optloop.sidecar/2` and `optloop.sidecar/1`");
+        insta::assert_snapshot!(refused(SCHEMA, None), @"it does not name a source");
+        insta::assert_snapshot!(refused(SCHEMA, Some("../b1.cu")), @"its source `../b1.cu` is not the name of a .cu file");
+        insta::assert_snapshot!(refused(SCHEMA, Some("b1.json")), @"its source `b1.json` is not the name of a .cu file");
+        insta::assert_snapshot!(refused(FIRST_SCHEMA, Some("b1.cu")), @"`optloop.sidecar/1` does not name a source");
+        insta::assert_snapshot!(refused("optloop.sidecar/3", None), @"its schema is `optloop.sidecar/3`, but this version of optloop reads `optloop.sidecar/2` and `optloop.sidecar/1`");
     }
 
     #[test]

@@ -293,7 +293,7 @@ mod tests {
             };
             assert_eq!(near("P3", 5), Some([1, 3, 5, 1, 1, 1]), "nothing to do");
             assert_eq!(near("P4", 3), Some([1, 1, 5, 3, 1, 1]), "one gives way");
-            assert_eq!(near("P1", 2), Some([2, 2, 5, 1, 1, 1]), "the one that mends both constraints");
+            assert_eq!(near("P1", 2), Some([2, 2, 5, 1, 1, 1]), "the one that satisfies both constraints");
             assert_eq!(near("P1", 3), Some([3, 1, 5, 1, 1, 1]), "rather than two");
             assert_eq!(near("P5", 8), None, "three would have to");
         });

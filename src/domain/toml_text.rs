@@ -29,7 +29,7 @@ pub fn renamed_key(text: &str, renamed: &[(&str, &str)]) -> Option<String> {
         None => document.contains_key(key),
     };
     let (old, new) = renamed.iter().find(|(old, _)| has(old))?;
-    Some(format!("the key `{old}` is called `{new}` since optloop 0.2: rename it"))
+    Some(format!("the key `{old}` was renamed to `{new}` in optloop 0.2: change it"))
 }
 
 /// Returns a text as one line. Control characters, which a file may hide in a quoted name, become visible.

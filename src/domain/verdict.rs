@@ -41,7 +41,7 @@ impl Verdict {
 /// When a faster time counts.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Policy {
-    /// The smallest speed-up over the incumbent that is worth a commit, such as 1.01. A smaller slowdown is no loss.
+    /// The smallest speed-up over the incumbent that is worth a commit, such as 1.01. A smaller slowdown is not a loss.
     pub min_speedup: f64,
     /// When screening has sampled enough.
     pub screening: Sampling,
@@ -315,7 +315,7 @@ mod tests {
         assert_eq!(verdict(Some(100.0), &modelled(99.5, Some(99.5))), Verdict::Tied);
     }
 
-    /// A verdict is the same in both directions: what is no win when it is faster is no loss when it is slower.
+    /// A verdict is the same in both directions: what is not a win when it is faster is not a loss when it is slower.
     #[test]
     fn a_slowdown_counts_from_where_a_speed_up_counts() {
         let modelled = |ns: f64| {

@@ -105,14 +105,17 @@ impl Workload {
     /// Returns a hash of what all cases have in common: op, dtype, tolerance and initial kernel.
     pub fn meaning(&self) -> String {
         let Tolerance { relative_l2, worst_row } = self.tolerance;
-        let told =
+        let described =
             format!("{} {} {relative_l2:e} {worst_row:e} {}", self.op.name(), self.dtype.name(), self.initial_kernel);
-        blake3::hash(told.as_bytes()).to_hex().to_string()
+        blake3::hash(described.as_bytes()).to_hex().to_string()
     }
 
     fn of(file: WorkloadFile, find_op: impl Fn(&str) -> Result<&'static dyn Op, String>) -> Result<Self, String> {
         if !is_file_name(&file.name) {
-            return Err(format!("name `{}`: use 1 to 64 of a-z, 0-9 and `-`, it becomes a folder's name", file.name));
+            return Err(format!(
+                "name `{}`: use 1 to 64 of a-z, 0-9 and `-`, because it is used as a folder name",
+                file.name
+            ));
         }
         let op = find_op(&file.op)?;
         file.baseline.as_ref().map_or(Ok(()), BaselineKey::check)?;
@@ -122,14 +125,14 @@ impl Workload {
         let mut cases: Vec<Case> = Vec::with_capacity(file.cases.len());
         for case in file.cases {
             if cases.iter().any(|other| other.name == case.name) {
-                return Err(format!("case `{}` is there twice: rename one", case.name));
+                return Err(format!("case `{}` occurs twice: rename one", case.name));
             }
             let regime = case.regime.unwrap_or(file.regime);
             cases.push(Case::validated(case.name, regime, file.dims.clone(), case.dims, op)?);
         }
         let Tolerance { relative_l2, worst_row } = file.tolerance;
         if !(relative_l2 > 0.0 && relative_l2 < 0.5 && worst_row > 0.0 && worst_row < 0.5) {
-            return Err("tolerance: both values must lie between 0 and 0.5".to_owned());
+            return Err("tolerance: both values must be between 0 and 0.5".to_owned());
         }
         Ok(Self {
             name: file.name,
@@ -240,7 +243,9 @@ impl BaselineKey {
 impl Case {
     fn validated(name: CaseName, regime: Regime, shared: Dims, own: Dims, op: &dyn Op) -> Result<Self, String> {
         if !is_file_name(&name) {
-            return Err(format!("case name `{name}`: use 1 to 64 of a-z, 0-9 and `-`, it becomes a file name"));
+            return Err(format!(
+                "case name `{name}`: use 1 to 64 of a-z, 0-9 and `-`, because it is used as a file name"
+            ));
         }
         let mut dims = shared;
         dims.extend(own);
@@ -253,7 +258,7 @@ impl Case {
         for spec in op.dims() {
             let (lowest, highest) = spec.range;
             match dims.get(spec.name) {
-                None => return Err(format!("case `{name}` does not give `{}`, {}", spec.name, spec.about)),
+                None => return Err(format!("case `{name}` lacks `{}`, {}", spec.name, spec.about)),
                 Some(value) if !(lowest..=highest).contains(value) => {
                     return Err(format!(
                         "case `{name}`: `{}` = {value} is out of range {lowest} to {highest}",
@@ -350,9 +355,9 @@ mod tests {
     #[test]
     fn mistakes_are_one_sentence_that_says_what_to_do() {
         insta::assert_snapshot!(error("Sk = 4", "Skk = 4"), @"case `small`: op `attention` has no dimension `Skk` (did you mean `Sk`?)");
-        insta::assert_snapshot!(error("Sk = 4", ""), @"case `small` does not give `Sk`, the number of keys");
+        insta::assert_snapshot!(error("Sk = 4", ""), @"case `small` lacks `Sk`, the number of keys");
         insta::assert_snapshot!(error("B = 1", "B = 0"), @"case `small`: `B` = 0 is out of range 1 to 65536");
-        insta::assert_snapshot!(error("\"small\"", "\"../etc\""), @"case name `../etc`: use 1 to 64 of a-z, 0-9 and `-`, it becomes a file name");
+        insta::assert_snapshot!(error("\"small\"", "\"../etc\""), @"case name `../etc`: use 1 to 64 of a-z, 0-9 and `-`, because it is used as a file name");
         insta::assert_snapshot!(error("\"attention\"", "\"atention\""), @"op `atention` is not known (did you mean `attention`?); there are: attention, gemm");
         insta::assert_snapshot!(error("dtype = \"f16\"", "dtype = \"f61\""), @"line 5: unknown variant `f61`, expected `f16` or `f32`");
         insta::assert_snapshot!(error("tolerance =", "baseline = \"../x.py\"\ntolerance ="), @"baseline `../x.py`: name a file in kernels/baselines/, without a path");
@@ -364,8 +369,8 @@ mod tests {
         insta::assert_snapshot!(baseline(r#"["a/../../mine", "--fast"]"#), @"baseline `a/../../mine`: name a program by its path below the project, or by its bare name in PATH");
         insta::assert_snapshot!(error("tolerance =", "regime = \"hot\"\ntolerance ="), @"line 7: unknown variant `hot`, expected `warm` or `cold`");
         insta::assert_snapshot!(error("B = 1", "B = 1\nregime = \"hot\""), @"line 12: unknown variant `hot`, expected `warm` or `cold`");
-        insta::assert_snapshot!(error("1e-3", "0.0"), @"tolerance: both values must lie between 0 and 0.5");
-        insta::assert_snapshot!(error("initial_kernel = ", "reference = "), @"the key `reference` is called `initial_kernel` since optloop 0.2: rename it");
+        insta::assert_snapshot!(error("1e-3", "0.0"), @"tolerance: both values must be between 0 and 0.5");
+        insta::assert_snapshot!(error("initial_kernel = ", "reference = "), @"the key `reference` was renamed to `initial_kernel` in optloop 0.2: change it");
         insta::assert_snapshot!(error("dtype", "dtpye"), @"line 5: unknown field `dtpye`, expected one of `name`, `about`, `op`, `dtype`, `tolerance`, `initial_kernel`, `baseline`, `regime`, `dims`, `case` (did you mean `dtype`?)");
     }
 

@@ -60,11 +60,11 @@ impl Op for Attention {
 
     fn check(&self, dims: &Dims) -> Result<(), String> {
         if dims["CAUSAL"] == 1 && dims["Sq"] > dims["Sk"] {
-            return Err("causal attention needs Sq <= Sk, or the first queries see no key".to_owned());
+            return Err("causal attention needs Sq <= Sk, or the first queries have no keys".to_owned());
         }
         let elements = ["B", "H", "Sk", "D"].iter().map(|name| dims[*name] as f64).product::<f64>();
         if elements.max(elements / dims["Sk"] as f64 * dims["Sq"] as f64) > f64::from(i32::MAX) {
-            return Err("a tensor has more than 2^31 elements; make B, H, S or D smaller".to_owned());
+            return Err("a tensor has more than 2^31 elements; reduce B, H, S or D".to_owned());
         }
         Ok(())
     }

@@ -61,7 +61,7 @@ impl Op for Gemm {
     fn check(&self, dims: &Dims) -> Result<(), String> {
         let most = [("M", "K"), ("K", "N"), ("M", "N")].map(|(rows, columns)| dims[rows].saturating_mul(dims[columns]));
         if most.into_iter().any(|elements| elements > i64::from(i32::MAX)) {
-            return Err("a tensor has more than 2^31 elements; make M, N or K smaller".to_owned());
+            return Err("a tensor has more than 2^31 elements; reduce M, N or K".to_owned());
         }
         Ok(())
     }
@@ -242,7 +242,7 @@ mod tests {
     fn a_matrix_that_no_int_can_index_is_refused() {
         assert_eq!(Gemm.check(&dims(1 << 15, 1 << 15, 1 << 15)), Ok(()));
         let refusal = Gemm.check(&dims(1 << 16, 1 << 16, 8)).unwrap_err();
-        insta::assert_snapshot!(refusal, @"a tensor has more than 2^31 elements; make M, N or K smaller");
+        insta::assert_snapshot!(refusal, @"a tensor has more than 2^31 elements; reduce M, N or K");
     }
 
     #[test]

@@ -15,9 +15,9 @@ pub(super) fn of_case(
     standing: Option<&Standing<'_>>,
     conditions: Option<&Conditions>,
 ) -> (Option<contract::Baseline>, Option<contract::Ratio>) {
-    let held = standing.and_then(|standing| standing.held);
-    if let Some((held, participant)) = held.and_then(|held| Some((held, held.baseline()?))) {
-        let ratio = held.over_best(participant).map(paired);
+    let deciding = standing.and_then(|standing| standing.deciding);
+    if let Some((deciding, participant)) = deciding.and_then(|deciding| Some((deciding, deciding.baseline()?))) {
+        let ratio = deciding.over_best(participant).map(paired);
         // An iteration's participant is a variant, and the only one that stands in is the initial kernel.
         let initial =
             participant.iteration.and_then(|id| record.iterations.iter().find(|iteration| iteration.id == id));
@@ -26,7 +26,7 @@ pub(super) fn of_case(
             |initial| Baseline::initial_kernel_name(record.session.time_source, &initial.family),
         );
         let kind = if initial.is_some() { BaselineKind::InitialKernel } else { BaselineKind::Program };
-        return (Some(told(&name, kind, &participant.timing)), ratio);
+        return (Some(to_contract(&name, kind, &participant.timing)), ratio);
     }
     // The store lists the fastest baseline of a case first.
     let Some(baseline) = record.baselines.iter().find(|baseline| baseline.case == case) else { return (None, None) };
@@ -34,7 +34,7 @@ pub(super) fn of_case(
     let ratio = standing.zip(conditions).and_then(|(standing, conditions)| {
         Some(unpaired(standing.compared(&alone, conditions)?, [standing.timing, &baseline.timing]))
     });
-    (Some(told(&baseline.name, baseline.kind, &baseline.timing)), ratio)
+    (Some(to_contract(&baseline.name, baseline.kind, &baseline.timing)), ratio)
 }
 
 /// Returns all baselines that were timed before the first iteration.
@@ -51,7 +51,7 @@ pub(super) fn timed(record: &SessionRecord) -> Vec<contract::TimedBaseline> {
     record.baselines.iter().map(row).collect()
 }
 
-fn told(name: &str, kind: BaselineKind, timing: &Timing) -> contract::Baseline {
+fn to_contract(name: &str, kind: BaselineKind, timing: &Timing) -> contract::Baseline {
     contract::Baseline {
         name: name.to_owned(),
         us: timing.median_ns / 1000.0,

@@ -90,12 +90,12 @@ fn case(name: &str, input: &ReportInput<'_>) -> Case {
     let facts: Option<&CaseFacts> = input.facts.iter().find(|facts| facts.case == name);
     let conditions = facts.map(|facts| &facts.conditions);
     let standing = standing::of(name, record);
-    let held = standing.and_then(|standing| standing.held);
+    let deciding = standing.and_then(|standing| standing.deciding);
     let best_ns = standing.map(|standing| standing.timing.median_ns);
     let start = start(name, &record.iterations);
     let to_start = start.zip(standing).and_then(|(start, standing)| ratio_to_start(start, &standing, conditions));
     let (baseline, to_baseline) = baselines::of_case(name, record, standing.as_ref(), conditions);
-    let floor_ns = held.and_then(|held| held.comparison.floor_ns).or(facts.map(|facts| facts.floor_ns));
+    let floor_ns = deciding.and_then(|deciding| deciding.comparison.floor_ns).or(facts.map(|facts| facts.floor_ns));
     let flops = facts.zip(best_ns).map(|(facts, ns)| facts.flop / ns * 1e9);
     let measurement = standing.map(|standing| standing.measurement);
     Case {
@@ -119,7 +119,7 @@ fn case(name: &str, input: &ReportInput<'_>) -> Case {
         share_of_peak: facts.zip(flops).map(|(facts, flops)| flops / facts.peak_flops),
         ctas: measurement.and_then(|measurement| measurement.ctas),
         sms: record.environment.device.sms,
-        comparison: held.as_ref().map(comparisons::told),
+        comparison: deciding.as_ref().map(comparisons::to_contract),
         profile: measurement.and_then(|measurement| measurement.profile.clone()),
     }
 }
@@ -133,7 +133,7 @@ fn start<'a>(case: &str, iterations: &'a [IterationRecord]) -> Option<Start<'a>>
         .map(|(iteration, measurement, _, timing)| (iteration, measurement, timing))
 }
 
-/// Returns the start's time over the best one: paired if a comparison held both, 1 if they are the same variant.
+/// Returns the start's time over the best one: paired if a comparison deciding both, 1 if they are the same variant.
 fn ratio_to_start(
     (iteration, measurement, timing): Start<'_>,
     standing: &Standing<'_>,
@@ -142,7 +142,7 @@ fn ratio_to_start(
     if iteration.id == standing.iteration.id {
         return Some(Ratio { estimate: 1.0, lo: Some(1.0), hi: Some(1.0), paired: true });
     }
-    let in_comparison = standing.held.and_then(|held| held.over_best(held.of_iteration(iteration.id)?));
+    let in_comparison = standing.deciding.and_then(|deciding| deciding.over_best(deciding.of_iteration(iteration.id)?));
     let alone = Alone { timing, regime: measurement.regime };
     in_comparison
         .map(paired)
@@ -250,7 +250,7 @@ fn exactness(case: &str, record: &SessionRecord) -> Exactness {
     let standing = standing::of(case, record);
     let measurement = standing.map(|standing| standing.measurement);
     // The last timing has the last check, too.
-    let in_comparison = standing.and_then(|standing| standing.held?.best.correctness);
+    let in_comparison = standing.and_then(|standing| standing.deciding?.best.correctness);
     let correctness = in_comparison.or_else(|| measurement?.correctness);
     let profile = measurement.and_then(|measurement| measurement.profile.as_ref());
     Exactness {

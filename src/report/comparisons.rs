@@ -9,9 +9,9 @@ use crate::domain::timing::Timing;
 use crate::domain::verdict::Verdict;
 
 /// Returns the contract's form of the comparison that gave a case's figures.
-pub(super) fn told(held: &DecidingComparison<'_>) -> contract::Comparison {
-    let DecidingComparison { is_final, comparison, best } = *held;
-    let baseline = held.baseline();
+pub(super) fn to_contract(deciding: &DecidingComparison<'_>) -> contract::Comparison {
+    let DecidingComparison { is_final, comparison, best } = *deciding;
+    let baseline = deciding.baseline();
     let has_control = comparison.against(Role::Control).is_some();
     let near_ties = comparison
         .participants
@@ -28,7 +28,7 @@ pub(super) fn told(held: &DecidingComparison<'_>) -> contract::Comparison {
         energy_j: best.energy_j,
         baseline_energy_j: baseline.and_then(|baseline| baseline.energy_j),
         others: comparison.others.clone(),
-        near_ties: near_ties.map(|other| near_tie(held, other)).collect(),
+        near_ties: near_ties.map(|other| near_tie(deciding, other)).collect(),
     }
 }
 
@@ -37,12 +37,12 @@ fn is_near_tie(participant: &Participant) -> bool {
     matches!(participant.role, Role::Challenger | Role::Incumbent | Role::NearTie)
 }
 
-fn near_tie(held: &DecidingComparison<'_>, other: &Participant) -> contract::NearTie {
+fn near_tie(deciding: &DecidingComparison<'_>, other: &Participant) -> contract::NearTie {
     contract::NearTie {
         iteration: other.iteration,
         name: other.name.clone(),
         us: other.timing.median_ns / 1000.0,
-        ratio: held.over_best(other).map(paired),
+        ratio: deciding.over_best(other).map(paired),
     }
 }
 

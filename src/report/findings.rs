@@ -17,11 +17,11 @@ pub(super) fn group(findings: &[Finding]) -> Vec<contract::Finding> {
             None => groups.push((finding, 1)),
         }
     }
-    let told = |(worst, iterations): (&Finding, u64)| contract::Finding {
+    let to_contract = |(worst, iterations): (&Finding, u64)| contract::Finding {
         rule: worst.rule,
         family: worst.family.clone(),
         iterations,
         evidence: worst.evidence.clone(),
     };
-    groups.into_iter().map(told).collect()
+    groups.into_iter().map(to_contract).collect()
 }

@@ -48,9 +48,9 @@ pub(super) fn render(report: &Report) -> Result<String, ReportError> {
     });
     context.insert("measuring_headings", &aligned);
     context.insert("notes", &measuring::notes(report));
-    let stood_in =
+    let without_baseline =
         report.cases.iter().filter(|case| case.baseline.as_ref().is_some_and(|found| found.is_initial_kernel));
-    context.insert("stood_in", &stood_in.map(|case| format!("`{}`", case.case)).collect::<Vec<_>>());
+    context.insert("without_baseline", &without_baseline.map(|case| format!("`{}`", case.case)).collect::<Vec<_>>());
     let profiled = report.cases.iter().filter_map(|case| Some((&case.case, case.profile.as_ref()?)));
     let counted: Vec<_> = profiled.clone().map(|(case, profile)| (case, profiles::rows(profile))).collect();
     context.insert("counted", &counted);

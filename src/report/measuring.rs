@@ -74,13 +74,13 @@ pub(super) fn ratio(ratio: Option<Ratio>, time_source: TimeSource) -> String {
 
 /// Returns the notes on the figures beside the table, one sentence each.
 pub(super) fn notes(report: &Report) -> Vec<String> {
-    let held = || report.cases.iter().filter_map(|case| Some((case, case.comparison.as_ref()?)));
+    let compared = || report.cases.iter().filter_map(|case| Some((case, case.comparison.as_ref()?)));
     let mut notes: Vec<String> = report.winners_curse.map(changed_since_screening).into_iter().collect();
-    notes.extend(held().flat_map(|(case, comparison)| settled(case, comparison)));
+    notes.extend(compared().flat_map(|(case, comparison)| settled(case, comparison)));
     notes.extend(without_final(report));
-    let disturbed = held().filter(|(_, comparison)| !comparison.others.is_empty());
+    let disturbed = compared().filter(|(_, comparison)| !comparison.others.is_empty());
     notes.extend(disturbed.map(|(case, comparison)| {
-        format!("Other processes were on the GPU while `{}` was timed: {}.", case.case, comparison.others.join(", "))
+        format!("Other processes used the GPU while `{}` was timed: {}.", case.case, comparison.others.join(", "))
     }));
     notes
 }
@@ -88,7 +88,7 @@ pub(super) fn notes(report: &Report) -> Vec<String> {
 fn changed_since_screening(WinnersCurse { winners, median, worst }: WinnersCurse) -> String {
     let of = if winners == 1 { "the winner".to_owned() } else { format!("{winners} winners") };
     format!(
-        "From screening to the comparison the time of {of} changed by {} in the median and by {} at worst.",
+        "From its screening run to the comparison, the time of {of} changed by {} in the median and by {} at worst.",
         format::change(median),
         format::change(worst)
     )
@@ -99,7 +99,7 @@ fn without_final(report: &Report) -> Option<String> {
     let confirmed = |case: &&Case| case.comparison.as_ref().is_some_and(|comparison| comparison.kind == "confirmation");
     let cases: Vec<String> = report.cases.iter().filter(confirmed).map(|case| format!("`{}`", case.case)).collect();
     (report.session.status == Status::Finished && !cases.is_empty())
-        .then(|| format!("No final was held of {}: the figures are those of the confirmation.", cases.join(", ")))
+        .then(|| format!("There was no final for {}: the figures come from the confirmation.", cases.join(", ")))
 }
 
 /// Returns a sentence on the near ties that a final settled.
@@ -112,7 +112,7 @@ fn settled(case: &Case, comparison: &Comparison) -> Option<String> {
     let near_ties = comparison.near_ties.iter().map(|near_tie| {
         let who =
             near_tie.iteration.map_or_else(|| near_tie.name.clone(), |iteration| format!("iteration {iteration}"));
-        let took = near_tie.ratio.map_or_else(|| "was not timed long enough".to_owned(), |ratio| takes(ratio, noise));
+        let took = near_tie.ratio.map_or_else(|| "has too few samples".to_owned(), |ratio| takes(ratio, noise));
         format!("{who} {took}")
     });
     let near_ties: Vec<String> = near_ties.collect();
@@ -123,7 +123,7 @@ fn settled(case: &Case, comparison: &Comparison) -> Option<String> {
 /// several looks faster than it is. If it loses, no slower one is tried.
 fn takes(ratio: Ratio, noise: f64) -> String {
     let again = if ratio.hi.is_some_and(|hi| hi < 1.0 - noise) {
-        " and neither it nor a faster one won again on other inputs"
+        ", but neither it nor a faster variant won again on other inputs"
     } else {
         ""
     };

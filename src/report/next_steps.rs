@@ -33,9 +33,9 @@ pub(super) fn suggest(report: &Report, input: &ReportInput<'_>) -> Vec<String> {
     steps.extend(without_baseline(&report.cases));
     steps.extend(uncommitted(report));
     if report.session.time_source == TimeSource::Modelled {
-        let told = "Every time here is modelled: run a session on a GPU before relying on them. It measures the winners \
-                    of other devices first, the virtual ones' too.";
-        steps.push(told.to_owned());
+        let step = "All times are modelled: run a session on a GPU before you rely on them. It measures the winners \
+                    of other devices first, including virtual ones.";
+        steps.push(step.to_owned());
     }
     steps
 }
@@ -50,7 +50,7 @@ fn below_floor(case: &Case) -> Option<String> {
     let share = case.share_of_floor.filter(|share| share * (1.0 - TOLERANCE) > 1.0)?;
     let shown = percent(share);
     Some(format!(
-        "`{}` is faster than its floor ({shown} of it): the measurement or the ceilings are wrong; trust neither.",
+        "`{}` is faster than its floor ({shown} of it): the measurement or the ceilings are wrong, so rely on neither.",
         case.case
     ))
 }
@@ -65,7 +65,7 @@ fn furthest_from_floor(cases: &[Case]) -> Option<String> {
     // Within a tenth of the floor, there is little left to gain.
     (share < 0.9).then(|| {
         let busy = furthest.ctas.filter(|&ctas| ctas * 2 <= u64::from(furthest.sms)).map_or_else(String::new, |ctas| {
-            format!("; it launches {ctas} blocks on {} SMs, so most of the device idles", furthest.sms)
+            format!("; it launches {ctas} blocks on {} SMs, so most of the device is idle", furthest.sms)
         });
         format!("`{}` is furthest from its floor: the best time is {} of it{busy}.", furthest.case, times(1.0 / share))
     })
@@ -75,10 +75,7 @@ fn slower_than_baseline(case: &Case, time_source: TimeSource) -> Option<String> 
     let (ratio, baseline) = (case.ratio_to_baseline?, case.baseline.as_ref()?);
     let noise = case.comparison.as_ref().and_then(|comparison| comparison.noise).unwrap_or(0.0);
     if ratio.paired && ratio.estimate < 1.0 && ratio.hi.is_some_and(|hi| hi >= 1.0 - noise) {
-        return Some(format!(
-            "`{}` is level with {}: the two differ by less than the noise.",
-            case.case, baseline.name
-        ));
+        return Some(format!("`{}` is tied with {}: the two differ by less than the noise.", case.case, baseline.name));
     }
     let not_in_one_run = if ratio.paired || time_source == TimeSource::Modelled { "" } else { " (not in one run)" };
     (ratio.estimate < 1.0).then(|| {
@@ -100,7 +97,7 @@ fn is_start(case: &Case, report: &Report) -> bool {
 }
 
 fn without_win(case: &Case) -> String {
-    format!("`{}` has no win: nothing beat its first correct variant.", case.case)
+    format!("`{}` has no win: no variant was faster than its first correct one.", case.case)
 }
 
 /// Returns whether the best variant of a case is the committed winner that the session began with.
@@ -149,10 +146,10 @@ fn paying_parameters(iterations: &[IterationRecord]) -> Option<String> {
         .iter()
         .take(TOP_PARAMETERS)
         .map(|((family, parameter), mean, tries)| {
-            format!("`{parameter}` of `{family}` ({} on geometric average over {tries} changes)", times(*mean))
+            format!("`{parameter}` of `{family}` ({}, the geometric mean of {tries} changes)", times(*mean))
         })
         .collect();
-    (!named.is_empty()).then(|| format!("Changes that paid off most: {}.", named.join(", ")))
+    (!named.is_empty()).then(|| format!("Most beneficial changes: {}.", named.join(", ")))
 }
 
 /// Returns the only parameter in which two configurations differ. None if several differ, or none does.
@@ -168,7 +165,7 @@ fn optimistic(predictions: &Predictions) -> Option<String> {
     let tested = predictions.confirmed + predictions.exceeded + predictions.refuted;
     (predictions.refuted * 2 > tested).then(|| {
         let share = percent(predictions.refuted as f64 / tested as f64);
-        format!("{share} of the tested predictions were refuted: the expectations behind them are too optimistic.")
+        format!("{share} of the tested predictions were refuted: reduce the manifests' `expect` ranges.")
     })
 }
 
@@ -177,7 +174,7 @@ fn without_baseline(cases: &[Case]) -> Option<String> {
         cases.iter().filter(|case| case.baseline.is_none()).map(|case| format!("`{}`", case.case)).collect();
     (!missing.is_empty()).then(|| {
         format!(
-            "No baseline was timed for {}: nothing says how these compare with what a user has.",
+            "No baseline was timed for {}, so it is unknown how these cases compare with the usual implementation.",
             missing.join(", ")
         )
     })

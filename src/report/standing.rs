@@ -21,7 +21,7 @@ pub(super) struct Standing<'a> {
     /// Its time.
     pub(super) timing: &'a Timing,
     /// The comparison that gave the time, if any.
-    pub(super) held: Option<DecidingComparison<'a>>,
+    pub(super) deciding: Option<DecidingComparison<'a>>,
 }
 
 /// A comparison in which the best variant was a participant.
@@ -97,8 +97,8 @@ fn settled<'a>(case: &str, record: &'a SessionRecord) -> Option<Standing<'a>> {
     let iteration = record.iterations.iter().find(|iteration| iteration.id == last.winner)?;
     let measurement = iteration.measurements.iter().find(|measurement| measurement.case == case)?;
     let best = participant(&last.comparison, last.winner)?;
-    let held = Some(DecidingComparison { is_final: true, comparison: &last.comparison, best });
-    Some(Standing { iteration, measurement, timing: &best.timing, held })
+    let deciding = Some(DecidingComparison { is_final: true, comparison: &last.comparison, best });
+    Some(Standing { iteration, measurement, timing: &best.timing, deciding })
 }
 
 /// Returns the incumbent of the case: its fastest confirmed improvement, else its start.
@@ -108,10 +108,15 @@ fn fastest<'a>(case: &str, record: &'a SessionRecord) -> Option<Standing<'a>> {
         .filter(|(_, _, verdict, _)| *verdict == Verdict::Improved)
         .min_by(|a, b| a.3.median_ns.total_cmp(&b.3.median_ns));
     let (iteration, measurement, _, timing) = fastest.or_else(|| of_case().next())?;
-    let held = measurement.comparison.as_ref().and_then(|comparison| {
+    let deciding = measurement.comparison.as_ref().and_then(|comparison| {
         Some(DecidingComparison { is_final: false, comparison, best: comparison.challenger()? })
     });
-    Some(Standing { iteration, measurement, timing: held.map_or(timing, |held| &held.best.timing), held })
+    Some(Standing {
+        iteration,
+        measurement,
+        timing: deciding.map_or(timing, |deciding| &deciding.best.timing),
+        deciding,
+    })
 }
 
 /// A time of the session outside the comparison that gave the case's figures.
@@ -123,9 +128,9 @@ pub(super) struct Alone<'a> {
 }
 
 impl Standing<'_> {
-    /// Returns whether the figures come from held-out inputs after screening.
+    /// Returns whether the figures come from deciding-out inputs after screening.
     pub(super) fn confirmed(&self) -> bool {
-        self.held.is_some() || self.measurement.confirmation.is_some()
+        self.deciding.is_some() || self.measurement.confirmation.is_some()
     }
 
     /// Returns another time over the best variant's, if two runs took them and they may be compared. `conditions` are
@@ -136,7 +141,7 @@ impl Standing<'_> {
             name: String::new(),
             timing: timing.clone(),
         };
-        let regime = self.held.map_or(self.measurement.regime, |held| held.comparison.conditions.regime);
+        let regime = self.deciding.map_or(self.measurement.regime, |deciding| deciding.comparison.conditions.regime);
         compare(&figure(self.timing, regime), &figure(other.timing, other.regime)).ok()
     }
 }

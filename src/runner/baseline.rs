@@ -161,14 +161,14 @@ impl BaselineProgram {
                 Err(Failure::Gone(format!("it speaks version {version} of the baseline protocol, not {VERSION}")))
             }
             Some(_) => meant::<Hello>(answer),
-            None => Err(Failure::Gone("it does not say which version of the baseline protocol it speaks".to_owned())),
+            None => Err(Failure::Gone("it does not report its version of the baseline protocol".to_owned())),
         });
         match hello {
             Ok(hello) => Ok(BaselineProcess {
                 hello,
                 min_sample_ns: self.min_sample_ns,
                 process: Some(process),
-                gone: "it was interrupted in the middle of an answer".to_owned(),
+                gone: "it was interrupted during an answer".to_owned(),
                 _copies: self.copies.clone(),
                 own: Arc::clone(&self.own),
             }),
@@ -262,10 +262,10 @@ impl BaselineProcess {
     pub async fn sample(&mut self, backend: &str, samples: usize) -> Result<Vec<f64>, String> {
         let Sampled { samples_ns } = self.ask(&Request::Sample { backend, samples }).await?;
         if samples_ns.len() != samples {
-            return Err(format!("`{backend}` was to take {samples} samples and took {}", samples_ns.len()));
+            return Err(format!("`{backend}` returned {} instead of {samples} samples", samples_ns.len()));
         }
         match samples_ns.iter().find(|ns| !plausible(**ns)) {
-            Some(ns) => Err(format!("`{backend}` is said to take {ns} ns, which is no time")),
+            Some(ns) => Err(format!("`{backend}` reported an invalid time of {ns} ns")),
             None => Ok(samples_ns),
         }
     }

@@ -88,7 +88,7 @@ pub fn with_control(mut entries: Vec<Entry<'_>>) -> Vec<Entry<'_>> {
 /// Runs a comparison in `worker`, a process without earlier requests. The challenger is the first entry.
 ///
 /// A baseline that fails is left out of the result, because the variants can be compared without it.
-pub async fn hold(
+pub async fn run(
     worker: &mut Worker,
     monitor: Option<&Monitor>,
     own_pids: &[u32],

@@ -159,7 +159,7 @@ impl Inner {
             Reply::Compiled { cubin, ptx, log } => Ok((cubin, ptx, log)),
             Reply::Rejected(log) | Reply::Defeated(log) => Err(CompileError::Rejected { log }),
             Reply::Broken(message) => Err(CompileError::Broken(message.trim().to_owned())),
-            Reply::Hello(_) => Err(CompileError::Broken("the compiler spoke out of turn".to_owned())),
+            Reply::Hello(_) => Err(CompileError::Broken("the compiler sent an unexpected reply".to_owned())),
         }
     }
 }
@@ -174,7 +174,7 @@ fn first_error(log: &str) -> Cow<'_, str> {
     // ptxas refuses too much shared memory without an error. The line with its count shows the reason.
     if let Some(line) = named(&[" smem"]) {
         let counted = line.split_once(": ").map_or(line, |(_, counted)| counted);
-        return format!("ptxas refuses it and gives no error; it has counted: {counted}").into();
+        return format!("ptxas refuses it without an error message; its resource usage: {counted}").into();
     }
     lines().next().unwrap_or("the compiler gave no reason").into()
 }
@@ -190,7 +190,7 @@ mod tests {
         insta::assert_snapshot!(told(&format!("{info}variant.cu(3): error: expected a \";\"\n")), @r#"variant.cu(3): error: expected a ";""#);
         insta::assert_snapshot!(told(&format!("{info}ptxas fatal   : Internal compiler error\n")), @"ptxas fatal   : Internal compiler error");
         let used = "ptxas info    : Used 32 registers, used 0 barriers, 237568 bytes smem\n";
-        insta::assert_snapshot!(told(&format!("{info}{used}")), @"ptxas refuses it and gives no error; it has counted: Used 32 registers, used 0 barriers, 237568 bytes smem");
+        insta::assert_snapshot!(told(&format!("{info}{used}")), @"ptxas refuses it without an error message; its resource usage: Used 32 registers, used 0 barriers, 237568 bytes smem");
         insta::assert_snapshot!(told(" \n"), @"the compiler gave no reason");
     }
 }

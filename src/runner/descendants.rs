@@ -34,13 +34,13 @@ mod linux {
     use rustix::process::{Pid, Signal, getpid, kill_process};
 
     /// The longest time to wait for processes that were killed.
-    const PATIENCE: Duration = Duration::from_secs(5);
+    const TIMEOUT: Duration = Duration::from_secs(5);
 
     /// The time between two looks.
     const PAUSE: Duration = Duration::from_millis(2);
 
     pub fn end() {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let mut frozen = BTreeSet::new();
         while Instant::now() < deadline {
             let alive = descendants();

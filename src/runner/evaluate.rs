@@ -6,8 +6,8 @@ mod case_run;
 mod data;
 #[cfg(test)]
 mod emulation;
-mod held;
 mod memoization;
+mod scoped;
 mod sets;
 mod setup;
 mod stock;
@@ -101,7 +101,7 @@ fn measure(
 fn replays(device: &mut dyn Device) -> Result<&mut dyn Replay, Ended> {
     let name = device.info().name.clone();
     device.as_replay().ok_or_else(|| {
-        Ended::Machine(format!("the {name} models its times: only a device that replays can sample in turns"))
+        Ended::Machine(format!("the {name} models its times: only a device that replays can run comparisons"))
     })
 }
 

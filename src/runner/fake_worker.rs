@@ -9,14 +9,14 @@ use std::io;
 use std::rc::Rc;
 
 use super::device::{DeviceChoice, Script};
-use super::messages::{Reply, Request};
+use super::messages::{WorkerReply, WorkerRequest};
 use super::worker::{serve, serve_over};
 use super::{child, frames};
 
 /// Serves evaluations on the fake device until standard input ends or a fault was injected.
 pub fn serve_fake() -> anyhow::Result<()> {
     let Some(script) = Script::asked() else { return serve(&DeviceChoice::Fake) };
-    let requests = child::requests::<Request>().into_iter();
+    let requests = child::requests::<WorkerRequest>().into_iter();
     let pipe = Rc::new(Pipe { script, out: RefCell::new(child::replies()?) });
     let heard = Rc::clone(&pipe);
     let requests = requests.inspect(move |request| heard.hear(request));
@@ -30,22 +30,22 @@ struct Pipe {
 }
 
 impl Pipe {
-    fn hear(&self, request: &Request) {
+    fn hear(&self, request: &WorkerRequest) {
         match request {
-            Request::Accept(_) => self.meet("accept"),
-            Request::Enter(_) => self.meet("enter"),
+            WorkerRequest::Accept(_) => self.meet("accept"),
+            WorkerRequest::Enter(_) => self.meet("enter"),
             _ => {}
         }
     }
 
-    fn say(&self, reply: &Reply) -> io::Result<()> {
-        if let Reply::Opened(Ok(())) = reply {
+    fn say(&self, reply: &WorkerReply) -> io::Result<()> {
+        if let WorkerReply::Opened(Ok(())) = reply {
             self.meet("hello");
         }
         frames::write(&mut *self.out.borrow_mut(), reply)?;
         match reply {
-            Reply::Step { doing, .. } => self.meet(doing),
-            Reply::Replay { .. } => self.meet("replay"),
+            WorkerReply::Step { doing, .. } => self.meet(doing),
+            WorkerReply::Replay { .. } => self.meet("replay"),
             _ => {}
         }
         Ok(())

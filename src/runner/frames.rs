@@ -39,16 +39,16 @@ const HEADER_BYTES: usize = 32;
 #[derive(Debug, thiserror::Error)]
 pub enum FrameError {
     /// The bytes are not a frame.
-    #[error("something that is no frame came through the pipe: `{0}`")]
+    #[error("the pipe contains data that is not a frame: `{0}`")]
     Foreign(String),
     /// The other side has another version.
     #[error(
-        "the other side speaks version {0} of the protocol and this one {VERSION}: optloop was replaced while it ran, \
-         start it again"
+        "the other side speaks version {0} of the protocol, but this one {VERSION}: optloop was replaced while it \
+         ran, so start it again"
     )]
     Version(u32),
     /// A checksum does not match.
-    #[error("the {0} of a frame was damaged on its way: its checksum does not fit")]
+    #[error("the {0} of a frame is damaged: its checksum does not match")]
     Damaged(&'static str),
     /// The length exceeds that of any message.
     #[error("a frame of {0} bytes is longer than any message")]
@@ -64,7 +64,7 @@ pub enum FrameError {
         of: usize,
     },
     /// The payload is intact but is no message.
-    #[error("a whole frame is no message: {0}")]
+    #[error("a frame does not contain a message: {0}")]
     Meaningless(String),
     /// The stream failed.
     #[error("the pipe cannot be read: {0}")]

@@ -18,7 +18,7 @@ use crate::runner::frames::Message;
 
 /// A request to a worker.
 #[derive(Debug, Serialize, Deserialize)]
-pub enum Request {
+pub enum WorkerRequest {
     /// Open the device. Sent first, once the supervisor may use the device, because opening creates a context there.
     Open,
     /// Check the device with a compiled [self-check](crate::runner::self_check).
@@ -48,7 +48,7 @@ pub enum Request {
 }
 
 /// The session sends no secrets.
-impl Message for Request {}
+impl Message for WorkerRequest {}
 
 /// Everything that a device needs to evaluate a variant.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -156,7 +156,7 @@ pub struct TimeRequest {
 
 /// A reply of a worker.
 #[derive(Debug, Serialize, Deserialize)]
-pub enum Reply {
+pub enum WorkerReply {
     /// The first reply, sent once: the device, not open yet, or one sentence on why there is none.
     Hello(Result<DeviceInfo, String>),
     /// The device is open, or one sentence on why it is not.
@@ -197,7 +197,7 @@ pub enum Reply {
     Broken(String),
 }
 
-impl Message for Reply {
+impl Message for WorkerReply {
     fn free_texts(&mut self) -> Vec<&mut String> {
         match self {
             Self::Hello(Err(text)) | Self::Opened(Err(text)) | Self::Broken(text) => vec![text],

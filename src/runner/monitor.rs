@@ -32,7 +32,7 @@ struct Listed {
 impl Monitor {
     /// Finds the device by its UUID. The error says in one sentence why there is no monitoring.
     pub fn open(device: &DeviceInfo) -> Result<Self, String> {
-        let uuid = device.uuid.clone().ok_or_else(|| format!("{} is no GPU that NVML could watch", device.name))?;
+        let uuid = device.uuid.clone().ok_or_else(|| format!("{} is not a GPU that NVML supports", device.name))?;
         let nvml = Nvml::init().map_err(|error| no_nvml(&error))?;
         let answered = nvml.device_by_uuid(uuid.as_str()).map(|_| ());
         answered.map_err(|error| format!("NVML does not give access to {} ({uuid}): {error}", device.name))?;
@@ -104,8 +104,8 @@ fn no_nvml(error: &NvmlError) -> String {
         NvmlError::LibloadingError(_) | NvmlError::LibraryNotFound => {
             "NVML is not installed (libnvidia-ml.so.1 was not found)".to_owned()
         }
-        NvmlError::NoPermission => "NVML may not be used by this user".to_owned(),
-        error => format!("NVML does not start: {error}"),
+        NvmlError::NoPermission => "this user has no permission to use NVML".to_owned(),
+        error => format!("NVML cannot be initialized: {error}"),
     }
 }
 
@@ -225,7 +225,7 @@ mod tests {
     fn a_device_without_a_uuid_is_not_watched() {
         let device = DeviceInfo::of_arch("sm_90a").unwrap();
         let Err(reason) = Monitor::open(&device) else { panic!("it was found") };
-        insta::assert_snapshot!(reason, @"H200 (not present) is no GPU that NVML could watch");
+        insta::assert_snapshot!(reason, @"H200 (not present) is not a GPU that NVML supports");
     }
 
     /// Holds on any machine: without the library, without permission, or with another GPU.

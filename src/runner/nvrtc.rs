@@ -85,7 +85,7 @@ impl Nvrtc {
         let nvrtc = open(nvrtc_path)?;
         // SAFETY: the types are those of nvrtc.h, and the pointers are dropped with the library.
         let functions = unsafe { Functions::bind(&nvrtc) }
-            .with_context(|| format!("{} is not an NVRTC that optloop knows", nvrtc_path.display()))?;
+            .with_context(|| format!("{} is not a version of NVRTC that optloop supports", nvrtc_path.display()))?;
         // SAFETY: as above.
         let version = unsafe { version(&nvrtc) }?;
         Ok(Self { functions, version, _nvrtc: nvrtc, _builtins: builtins })

@@ -5,7 +5,7 @@
 
 pub mod probes;
 
-use self::probes::{Ceiling, Effort, Probe, probes};
+use self::probes::{Ceiling, Effort, PeakKernel, probes};
 use super::compile::Compiler;
 use super::messages::TimeRequest;
 use super::worker::Worker;
@@ -42,7 +42,7 @@ pub async fn measure(worker: &mut Worker, compiler: &Compiler) -> Result<Peaks, 
     Ok(combine(&worker.info().peaks, &rates))
 }
 
-async fn time(worker: &mut Worker, compiler: &Compiler, probe: &Probe) -> Result<Timing, String> {
+async fn time(worker: &mut Worker, compiler: &Compiler, probe: &PeakKernel) -> Result<Timing, String> {
     let kernel = probe.plan.launches.first().map_or("", |launch| launch.kernel.as_str());
     let failed = |problem: String| format!("the ceilings of the device were not measured: `{kernel}`: {problem}");
     let (compiler, variant) = (compiler.clone(), variant(probe));
@@ -53,7 +53,7 @@ async fn time(worker: &mut Worker, compiler: &Compiler, probe: &Probe) -> Result
 }
 
 /// Returns a probe's source as a variant for the compiler.
-pub fn variant(probe: &Probe) -> Variant {
+pub fn variant(probe: &PeakKernel) -> Variant {
     let source = probe.source.to_owned();
     Variant { family: "peaks".to_owned(), params: Params::new(), hash: VariantHash::of(&source), source }
 }
@@ -64,14 +64,14 @@ fn combine(derived: &Peaks, rates: &[(Ceiling, f64)]) -> Peaks {
     let mut pick = |figure: Ceiling, name: &str, derived: f64, least: f64| {
         let of_figure = rates.iter().filter(|(of, _)| *of == figure).map(|(_, rate)| *rate);
         let Some(fastest) = of_figure.max_by(f64::total_cmp) else {
-            notes.push(format!("{name} derived, for no kernel here reaches it"));
+            notes.push(format!("{name} derived, because no kernel measures it"));
             return derived;
         };
         let share = fastest / derived;
         if (least..=MOST_OF_DERIVED).contains(&share) {
             return fastest;
         }
-        notes.push(format!("{name} derived, for {share:.2} times as much was measured"));
+        notes.push(format!("{name} derived, because the measured value was {share:.2} times as high"));
         derived
     };
     let f16_flops = pick(Ceiling::F16, "FP16 rate", derived.f16_flops, LEAST_OF_DERIVED);
@@ -128,13 +128,13 @@ mod tests {
         let peaks = combine(&derived(), &rates);
         assert_eq!((peaks.memory_bytes_per_s, peaks.f16_flops), (derived().memory_bytes_per_s, derived().f16_flops));
         assert_eq!(peaks.l2_bytes_per_s, 5.5e12);
-        insta::assert_snapshot!(peaks.source, @"measured on this device; FP16 rate derived, for 0.08 times as much was measured; memory bandwidth derived, for 1.99 times as much was measured");
+        insta::assert_snapshot!(peaks.source, @"measured on this device; FP16 rate derived, because the measured value was 0.08 times as high; memory bandwidth derived, because the measured value was 1.99 times as high");
     }
 
     #[test]
     fn what_has_no_probe_is_derived() {
         let peaks = combine(&derived(), &RATES[..5]);
         assert_eq!((peaks.f16_flops, peaks.launch_ns), (derived().f16_flops, 900.0));
-        insta::assert_snapshot!(peaks.source, @"measured on this device; FP16 rate derived, for no kernel here reaches it");
+        insta::assert_snapshot!(peaks.source, @"measured on this device; FP16 rate derived, because no kernel measures it");
     }
 }

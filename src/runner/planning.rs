@@ -65,7 +65,7 @@ pub fn hidden(
         match same_source(family, params, &near, case, workload, device) {
             Ok(planned) => hidden.extend(planned),
             // The manifest promises correctness only on the requested shapes.
-            Err(problem) => tracing::debug!("{} is not asked of a hidden shape: {problem}", family.name),
+            Err(problem) => tracing::debug!("{} has an unusable hidden shape: {problem}", family.name),
         }
     }
     hidden

@@ -71,7 +71,7 @@ pub fn variant(
     );
     // A source is kept, committed and shown unchanged, so secrets in it cannot be masked.
     if secrets::found_in(&source) {
-        return Err(format!("family `{}`: its source holds a secret of the environment: take it out", family.name));
+        return Err(format!("family `{}`: its source contains a secret from the environment: remove it", family.name));
     }
     Ok(Variant { family: family.name.clone(), params: params.clone(), hash: VariantHash::of(&source), source })
 }

@@ -83,9 +83,7 @@ pub fn check_ptx(ptx: &str) -> Result<(), String> {
     });
     match clock {
         None => Ok(()),
-        Some(clock) => {
-            Err(format!("error: it reads the clock {clock}: what a kernel computes has no need of the time"))
-        }
+        Some(clock) => Err(format!("error: it reads the clock {clock}, which kernels must not do")),
     }
 }
 
@@ -125,15 +123,15 @@ fn check_include(line: usize, operand: &str) -> Result<(), String> {
     let quoted = operand.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
     let header = quoted.or_else(|| operand.strip_prefix('<').and_then(|rest| rest.strip_suffix('>')));
     let Some(header) = header else {
-        return Err(refusal(line, &format!("`#include {operand}`, which names no header itself,")));
+        return Err(refusal(line, &format!("`#include {operand}`, which does not name a header directly,")));
     };
     if is_allowed(header) {
         return Ok(());
     }
     let known = HEADERS.join(", ");
     Err(format!(
-        "variant.cu({line}): error: source rules: `{header}` is not among the headers that a kernel may include: {known}, and \
-         those in cooperative_groups/ and cuda/"
+        "variant.cu({line}): error: source rules: `{header}` is not one of the headers that a kernel may include: \
+         {known}, and those in cooperative_groups/ and cuda/"
     ))
 }
 
@@ -148,5 +146,5 @@ fn is_allowed(header: &str) -> bool {
 }
 
 fn refusal(line: usize, what: &str) -> String {
-    format!("variant.cu({line}): error: source rules: {what} has no place in a kernel")
+    format!("variant.cu({line}): error: source rules: {what} is not allowed in a kernel")
 }

@@ -101,8 +101,8 @@ fn newest(folder: &Path, prefix: &str) -> Option<PathBuf> {
 fn fetch_wheels(cache: &Path) -> anyhow::Result<Toolchain> {
     fs::create_dir_all(cache).with_context(|| format!("Failed to create {}", cache.display()))?;
     let lock = File::create(cache.join("fetch.lock")).context("Failed to create the lock of the download")?;
-    let waiting = activity::begin("waiting for another optloop's download", None);
-    lock.lock().context("Failed to wait for another optloop's download")?;
+    let waiting = activity::begin("waiting for the download of another optloop process", None);
+    lock.lock().context("Failed to wait for the download of another optloop process")?;
     drop(waiting);
     let home = cache.join(WHEELS);
     if let Some(toolchain) = Toolchain::in_wheels(&home) {
@@ -125,8 +125,7 @@ fn fetch_wheels(cache: &Path) -> anyhow::Result<Toolchain> {
     })?;
     let _ = fs::remove_dir_all(&staging);
     say(&format!("fetched NVRTC 13.0.88 in {:.0} s into {}", started.elapsed().as_secs_f64(), home.display()));
-    Toolchain::in_wheels(&home)
-        .with_context(|| format!("the wheels in {} are not laid out as expected", home.display()))
+    Toolchain::in_wheels(&home).with_context(|| format!("the wheels in {} have an unexpected layout", home.display()))
 }
 
 /// Prints a line on standard error, and ignores a closed one.
@@ -168,8 +167,8 @@ fn python(folder: &Path, command: &mut Command) -> anyhow::Result<()> {
         return Ok(());
     }
     let stderr = String::from_utf8_lossy(&output.stderr);
-    let last = stderr.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
-    bail!("NVRTC could not be fetched with pip ({last}): install a CUDA toolkit, or mend pip and run this again")
+    let last = stderr.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it printed no error message");
+    bail!("NVRTC could not be fetched with pip ({last}): install a CUDA toolkit, or fix pip and try again")
 }
 
 #[cfg(test)]

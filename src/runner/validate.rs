@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reference_rounded_to_its_dtype_passes() {
+    fn the_oracle_rounded_to_its_dtype_passes() {
         let (expectation, right, _) = attention(64);
         let found = check(&expectation, &right).unwrap();
         assert!(found.relative_l2 < 3e-4 && found.rows_checked == 128 && found.rows == 128, "{found:?}");

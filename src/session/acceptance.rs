@@ -28,9 +28,9 @@ impl Evaluator {
 fn request(state: &SessionState, challenger: &CandidateKernel) -> anyhow::Result<AcceptanceRequest> {
     let setup = state.setup();
     let (workload, device, options) = (&setup.workload, &setup.device, &setup.options);
-    let (variant, asked) = (&challenger.kernel.variant, &challenger.request);
-    let own = PlannedCase { case: asked.case.clone(), plan: asked.plan.clone() };
-    let case = asked.scaled.clone().unwrap_or(own);
+    let (variant, request) = (&challenger.kernel.variant, &challenger.request);
+    let own = PlannedCase { case: request.case.clone(), plan: request.plan.clone() };
+    let case = request.scaled.clone().unwrap_or(own);
     let hidden = planning::hidden(setup.family(&variant.family)?, &variant.params, &case.case, workload, device);
     let finished = state.meter().finished().to_string();
     Ok(AcceptanceRequest {
@@ -38,11 +38,11 @@ fn request(state: &SessionState, challenger: &CandidateKernel) -> anyhow::Result
         op: workload.op.name().to_owned(),
         dtype: workload.dtype,
         tolerance: workload.tolerance,
-        accuracy: accuracy(state, &asked.case.name),
+        accuracy: accuracy(state, &request.case.name),
         case,
         hidden,
         measuring: options.measuring,
-        input_seed: inputs::mix(options.seed, &["acceptance", &finished, &asked.case.name]),
+        input_seed: inputs::mix(options.seed, &["acceptance", &finished, &request.case.name]),
     })
 }
 

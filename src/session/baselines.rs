@@ -105,15 +105,19 @@ impl Session<'_> {
     /// Starts the program. A virtual GPU needs none: no program can be timed beside modelled times.
     async fn start_baseline(&mut self) -> Result<BaselineProcess, String> {
         if !self.state.setup().samples_times() {
-            return Err("it could only be measured, and times are modelled: the initial kernel stands in".to_owned());
+            return Err(
+                "baselines can only be measured, and times on this device are modelled; the initial kernel is \
+                 used instead"
+                    .to_owned(),
+            );
         }
         let Some(program) = &self.baseline_program else {
-            return Err("the workload names none: the initial kernel stands in".to_owned());
+            return Err("the workload defines none; the initial kernel is used instead".to_owned());
         };
         let process = in_time(program.start(), self.wall_left(), &mut self.interrupt.clone()).await;
-        let process = process.map_err(|reason| format!("{reason}; the initial kernel stands in"))?;
+        let process = process.map_err(|reason| format!("{reason}; the initial kernel is used instead"))?;
         let fits = process.hello().fits(&self.state.setup().device);
-        fits.map_err(|reason| format!("{reason}; the initial kernel stands in"))?;
+        fits.map_err(|reason| format!("{reason}; the initial kernel is used instead"))?;
         Ok(process)
     }
 

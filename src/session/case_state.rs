@@ -247,7 +247,7 @@ impl CaseState {
 
     /// Returns whether a variant's confirmation was asked for. One request is enough, unless there was no time for it.
     pub fn is_confirmation_asked(&self, hash: &VariantHash) -> bool {
-        let asked = |one: &Confirmation| one.in_this_run || one.settled || one.deaths >= MOST_DEATHS;
-        self.confirmations.get(hash).is_some_and(asked)
+        let requested = |one: &Confirmation| one.in_this_run || one.settled || one.deaths >= MOST_DEATHS;
+        self.confirmations.get(hash).is_some_and(requested)
     }
 }

@@ -48,10 +48,10 @@ impl Evaluator {
             others.extend(stand_in.map(|participant| (Role::Baseline, participant)));
         }
         loop {
-            let (participant, outcome) = match self.hold(state, challenger, &others, energy).await {
+            let (participant, outcome) = match self.run_comparison(state, challenger, &others, energy).await {
                 Ok(comparison) => return Ok(comparison),
                 Err(ComparisonError::Machine(error)) => {
-                    return Err(anyhow::Error::new(error).context("Failed to hold a comparison").into());
+                    return Err(anyhow::Error::new(error).context("Failed to run a comparison").into());
                 }
                 Err(ComparisonError::Failed { participant, outcome }) => (participant, outcome),
             };
@@ -65,7 +65,7 @@ impl Evaluator {
             }
             let (role, failed) = others.remove(participant - 1);
             if role == Role::Baseline {
-                tracing::warn!("the initial kernel left a comparison: {}", words(&outcome));
+                tracing::warn!("a comparison continues without the initial kernel: {}", words(&outcome));
                 continue;
             }
             if self.fails_alone(state, &failed, &outcome).await? {
@@ -91,18 +91,18 @@ impl Evaluator {
         let alone = if outcome.check() == Some(Check::HeldOutInputs) {
             // A kernel that stops computing after thousands of executions fails only after the acceptance checks. No
             // other kernel ran when it failed, but an earlier one may have written into its workspace.
-            self.hold(state, failed, &[], false).await.map(drop).map_err(Setback::from)
+            self.run_comparison(state, failed, &[], false).await.map(drop).map_err(Setback::from)
         } else {
             self.accept(state, failed).await
         };
         match alone {
             Ok(()) => Ok(false),
             Err(Setback::Variant(_)) => Ok(true),
-            Err(Setback::Machine(error)) => Err(error.context("Failed to look at a participant alone")),
+            Err(Setback::Machine(error)) => Err(error.context("Failed to screen a participant separately")),
         }
     }
 
-    async fn hold(
+    async fn run_comparison(
         &mut self,
         state: &SessionState,
         challenger: &CandidateKernel,
@@ -130,7 +130,7 @@ impl Evaluator {
         let baseline = self.baseline.as_mut().zip(backend);
         let baseline = baseline.map(|(process, backend)| BaselineEntry { process, backend });
         let mut comparison =
-            comparison::hold(&mut worker, self.monitor.as_ref(), &pids, &terms, &entries, baseline).await?;
+            comparison::run(&mut worker, self.monitor.as_ref(), &pids, &terms, &entries, baseline).await?;
         // This includes the start of its process, for which a session has to wait.
         comparison.wall_s = Some(begun.elapsed().as_secs_f64());
         Ok(comparison)
@@ -181,7 +181,7 @@ async fn stand_in(
 /// alone.
 fn blame(challenger: &CandidateKernel, failed: &CandidateKernel, outcome: &Outcome) -> Outcome {
     let iteration = failed.candidate.iteration;
-    let message = format!("iteration {iteration} is right by itself and fails beside it: {}", words(outcome));
+    let message = format!("iteration {iteration} is correct alone, but fails in a comparison: {}", words(outcome));
     Outcome::Cheated { case: challenger.case().into(), check: Check::GuardRegions, message }
 }
 
@@ -196,6 +196,6 @@ fn has_near_ties(others: &[(Role, CandidateKernel)]) -> bool {
 /// Removes the near ties. Of a final's participants, they alone have not passed the acceptance checks, and one of them
 /// disturbs another.
 fn drop_near_ties(others: &mut Others, outcome: &Outcome) {
-    tracing::warn!("a final goes on without its near ties: {}", words(outcome));
+    tracing::warn!("a final continues without its near ties: {}", words(outcome));
     others.retain(|(role, _)| *role != Role::NearTie);
 }

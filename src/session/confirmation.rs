@@ -51,8 +51,8 @@ impl Session<'_> {
         let speedup = self.state.incumbent_screened_ns(case)? / ns;
         let family = &self.state.history().iteration(iteration)?.family;
         Some(Hypothesis {
-            claim: format!("{family} is the fastest so far on {case}"),
-            evidence: format!("in iteration {iteration} it took {:.2} us there", ns / 1e3),
+            claim: format!("{family} is the fastest variant so far on {case}"),
+            evidence: format!("it took {:.2} us in iteration {iteration}", ns / 1e3),
             case: case.into(),
             predicted: Interval { lo: speedup * (1.0 - SCREENING_NOISE), hi: speedup * (1.0 + SCREENING_NOISE) },
             reference: Reference::Incumbent,

@@ -151,9 +151,9 @@ fn skipped(state: &SessionState, need: Need, held: bool, takes: Duration, time: 
     let end = if may_be_late { state.hard_end() } else { budget.wall };
     match (need, meter.affords(budget, time, takes)) {
         (Need::Settle, false) => Some("--max-cost leaves no money for it, so its fastest variant stays unconfirmed"),
-        (_, false) => Some("--max-cost leaves no money for it, so the figures of its confirmation stand"),
+        (_, false) => Some("--max-cost leaves no money for it, so the figures of its confirmation are used"),
         (_, true) if elapsed + takes > end => {
-            Some("there is no time left for it (--budget), so the figures that it has stand")
+            Some("there is no time left for it (--budget), so the figures that it has are used")
         }
         _ => None,
     }

@@ -38,7 +38,7 @@ pub(super) struct Evaluator {
     pub baseline: Option<BaselineProcess>,
     /// Comparisons held. Each has its own inputs.
     pub comparisons: u64,
-    /// Takes disqualifications as they happen. A comparison goes on without the variant, and may be cut short.
+    /// Takes disqualifications as they happen. A comparison continues without the variant, and may be cut short.
     pub store: Store,
 }
 

@@ -126,7 +126,7 @@ pub enum Event<'a> {
         /// Whether the times are measured or modelled.
         time_source: TimeSource,
     },
-    /// A case has a new incumbent that an earlier session has found and committed. It is no win.
+    /// A case has a new incumbent that an earlier session has found and committed. It is not a win.
     Remeasured {
         /// The case.
         case: &'a str,

@@ -20,7 +20,7 @@ impl OwnCommits {
     pub fn of(repo: &Result<Repo, String>, session: SessionId, record: &SessionRecord) -> Self {
         let Ok(repo) = repo else { return Self(Vec::new()) };
         let mut commits = repo.commits_of(session).unwrap_or_else(|reason| {
-            tracing::warn!("commits of this session are not looked for: {reason}");
+            tracing::warn!("commits of this session cannot be searched for: {reason}");
             Vec::new()
         });
         commits.retain(|commit| {

@@ -10,7 +10,7 @@ use crate::domain::origin::Purpose;
 use crate::domain::verdict::Verdict;
 
 /// The reason for a disqualification after a comparison that does not count.
-const BELOW_FLOOR: &str = "its time in its comparison is below the floor";
+const BELOW_FLOOR: &str = "its time in the comparison is below the floor";
 
 impl SessionState {
     /// Returns the incumbent of a case, if it can take part in comparisons.

@@ -21,27 +21,30 @@ pub enum StoreError {
     #[error("there are no sessions yet: run `optloop start` first")]
     NoSessions,
     /// The target file exists already.
-    #[error("{} is there already: move it away, or name another file", .0.display())]
+    #[error("{} already exists: move it away, or choose another file", .0.display())]
     Exists(PathBuf),
     /// A copy does not pass SQLite's integrity check.
-    #[error("the copy is damaged, and so may be the store ({0}): nothing was kept of it")]
+    #[error("the copy is damaged and was deleted ({0}): the store may be damaged, too")]
     Damaged(String),
     /// There is no session to resume.
     #[error("every session is finished, so there is none to resume: `optloop start` begins another")]
     AllFinished,
     /// The session's record lacks what a resumption needs.
-    #[error("session {id} was recorded by an older optloop, which kept too little of it to go on: start another one")]
+    #[error(
+        "session {id} was recorded by an older version of optloop, which did not store enough to resume it: start \
+         another one"
+    )]
     TooOld {
         /// Its number.
         id: SessionId,
     },
     /// The schema has migrations that this program does not know.
-    #[error("it was written by a newer optloop: update optloop, or use another store")]
+    #[error("it was written by a newer version of optloop: update optloop, or use another store")]
     Newer,
     /// The schema differs from what this program would have made.
-    #[error("its schema was made by another build of optloop: use that build, or another store")]
+    #[error("its schema was created by another build of optloop: use that build, or another store")]
     OtherBuild,
-    /// The path leads to something that is no file.
+    /// The path leads to something that is not a file.
     #[error("store.path in config.toml names {0}, not a regular file: name a file, such as .optloop/optloop.db")]
     NotAFile(&'static str),
     /// The schema has something that acts by itself, which no migration of optloop made.
@@ -55,7 +58,7 @@ pub enum StoreError {
         name: String,
     },
     /// A pipe, a device or a folder is in the place of a file.
-    #[error("{} is no plain file: move it away, or use another path", .0.display())]
+    #[error("{} is not a regular file: move it away, or use another path", .0.display())]
     NoFile(PathBuf),
     /// The journal beside the store would make SQLite delete another file.
     #[error("{} names another file, which SQLite would delete: remove it, or use another path", .0.display())]
@@ -72,18 +75,18 @@ pub enum StoreError {
     NotWritable,
     /// The disk is full.
     #[error(
-        "the disk is full, or the store is as large as store.max_mb in config.toml allows: make room; `optloop resume` goes on \
-         with a session that this ended"
+        "the disk is full, or the store is as large as store.max_mb in config.toml allows: free some space; `optloop \
+         resume` continues a session that this ended"
     )]
     DiskFull,
     /// Another process holds the write lock for too long.
     #[error(
         "another process keeps the store locked for longer than store.busy_timeout in config.toml: wait for it or end it; \
-         `optloop resume` goes on with a session that this ended"
+         `optloop resume` continues a session that this ended"
     )]
     Locked,
     /// The disk fails.
-    #[error("the disk fails ({0}): mend it; `optloop resume` goes on with a session that this ended")]
+    #[error("the disk reports an error ({0}): fix it; `optloop resume` continues a session that this ended")]
     Disk(String),
     /// There is no such session.
     #[error("there is no session {id}; {known}")]
@@ -105,7 +108,7 @@ pub enum StoreError {
     #[error("the store refuses the change: {0}")]
     Refused(String),
     /// A value in the store cannot be parsed.
-    #[error("the store holds an unreadable {what}: {message}")]
+    #[error("the store contains an unreadable {what}: {message}")]
     Unreadable {
         /// The column.
         what: &'static str,

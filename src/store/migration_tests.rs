@@ -164,7 +164,7 @@ async fn readers_leave_a_store_of_the_first_release_as_it_is() {
     assert!(std::fs::read(&path).unwrap() == before);
     // A session that cannot be resumed says so.
     let store = Store::open(&path).await.unwrap();
-    insta::assert_snapshot!(store.past(SessionId(1)).await.unwrap_err(), @"session 1 was recorded by an older optloop, which kept too little of it to go on: start another one");
+    insta::assert_snapshot!(store.past(SessionId(1)).await.unwrap_err(), @"session 1 was recorded by an older version of optloop, which did not store enough to resume it: start another one");
 }
 
 #[tokio::test]
@@ -185,7 +185,7 @@ async fn a_store_of_a_newer_optloop_is_left_alone() {
                  VALUES (9999, 'later', TRUE, x'00', 0)";
     sqlx::query(newer).execute(&mut connection).await.unwrap();
     connection.close().await.unwrap();
-    insta::assert_snapshot!(message(&path).await, @"cannot open the store [folder]/store.db: it was written by a newer optloop: update optloop, or use another store");
+    insta::assert_snapshot!(message(&path).await, @"cannot open the store [folder]/store.db: it was written by a newer version of optloop: update optloop, or use another store");
 }
 
 #[tokio::test]
@@ -223,9 +223,9 @@ async fn a_full_disk_and_another_writer_are_told_apart() {
     sqlx::raw_sql("PRAGMA max_page_count = 1; PRAGMA busy_timeout = 0").execute(&store.pool).await.unwrap();
 
     let full = write().bind("x".repeat(100_000)).execute(&store.pool).await.unwrap_err();
-    insta::assert_snapshot!(StoreError::from(full), @"the disk is full, or the store is as large as store.max_mb in config.toml allows: make room; `optloop resume` goes on with a session that this ended");
+    insta::assert_snapshot!(StoreError::from(full), @"the disk is full, or the store is as large as store.max_mb in config.toml allows: free some space; `optloop resume` continues a session that this ended");
     let mut other = plain_connection(&path).await;
     sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut other).await.unwrap();
     let locked = write().bind("").execute(&store.pool).await.unwrap_err();
-    insta::assert_snapshot!(StoreError::from(locked), @"another process keeps the store locked for longer than store.busy_timeout in config.toml: wait for it or end it; `optloop resume` goes on with a session that this ended");
+    insta::assert_snapshot!(StoreError::from(locked), @"another process keeps the store locked for longer than store.busy_timeout in config.toml: wait for it or end it; `optloop resume` continues a session that this ended");
 }

@@ -29,10 +29,10 @@ async fn reader(path: &Path) -> Result<Store, StoreError> {
     stranger::check_files(path)?;
     let read_only = SqliteConnectOptions::new().filename(path).read_only(true);
     // SQLite opens a file at the first query.
-    let (pool, schema) = match look(read_only).await {
+    let (pool, schema) = match connect(read_only).await {
         // Readers need a log file beside the store, and none can be made here.
         Err(StoreError::NotWritable) => return copied(path).await,
-        looked => looked?,
+        connected => connected?,
     };
     if schema == newest_schema() {
         return Ok(Store { pool, _copy: None });
@@ -45,7 +45,7 @@ async fn reader(path: &Path) -> Result<Store, StoreError> {
 }
 
 /// Connects, and reads the version of the store.
-async fn look(options: SqliteConnectOptions) -> Result<(SqlitePool, i64), StoreError> {
+async fn connect(options: SqliteConnectOptions) -> Result<(SqlitePool, i64), StoreError> {
     let pool = Store::pool(options).await?;
     let version = version(&pool).await?;
     Ok((pool, version))
@@ -120,7 +120,7 @@ async fn up_to_date(copy: &Path, folder: TempDir) -> Result<Store, StoreError> {
 
 /// Writes a store, as it is at one moment, into a file that is new or empty.
 pub(super) async fn vacuum_into(pool: &SqlitePool, path: &Path) -> Result<(), StoreError> {
-    let path = path.to_str().ok_or_else(|| StoreError::Disk(format!("{} is no UTF-8", path.display())))?;
+    let path = path.to_str().ok_or_else(|| StoreError::Disk(format!("{} is not UTF-8", path.display())))?;
     sqlx::query("VACUUM INTO ?").bind(path).execute(pool).await?;
     Ok(())
 }

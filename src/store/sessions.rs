@@ -201,7 +201,7 @@ impl Store {
 
     async fn summaries(&self, id: Option<SessionId>) -> Result<Vec<SessionSummary>, StoreError> {
         let rows = sqlx::query(
-            // A committed winner that was measured again is no win, nor is what it beat later: that was on the way to it.
+            // A committed winner that was measured again is not a win, nor is what it beat later: that was on the way to it.
             // See `is_win` of the report, which follows the same rule.
             "WITH found AS (
                  SELECT i.session_id, i.id, i.purpose, m.case_name, m.verdict, m.best_ns,
@@ -295,7 +295,7 @@ async fn record_baseline(
 /// Returns a sentence with the numbers that exist.
 pub(super) fn known(what: &str, first: Option<i64>, last: Option<i64>) -> String {
     match (first, last) {
-        (Some(first), Some(last)) if first == last => format!("there is only {first}"),
+        (Some(first), Some(last)) if first == last => format!("the only one is {first}"),
         (Some(first), Some(last)) => format!("the {what} are {first} to {last}"),
         _ => format!("there are no {what} yet: run `optloop start` first"),
     }

@@ -37,7 +37,7 @@ async fn what_a_virtual_gpu_counted_is_kept() {
 
 /// Ctrl-C drops the future, wherever it is.
 #[tokio::test]
-async fn a_write_that_is_dropped_half_way_is_undone_and_in_nobodys_way() {
+async fn a_write_that_is_dropped_half_way_is_undone_and_blocks_no_other() {
     let scene = Scene::new().await;
     let session = scene.session().await;
     let changed = tokio::sync::Notify::new();
@@ -342,7 +342,7 @@ async fn an_unknown_number_is_answered_with_the_known_ones() {
     insta::assert_snapshot!(say(scene.store.latest_session().await.unwrap_err()), @"there are no sessions yet: run `optloop start` first");
     insta::assert_snapshot!(say(scene.store.session(SessionId(3)).await.unwrap_err()), @"there is no session 3; there are no sessions yet: run `optloop start` first");
     let session = scene.session().await;
-    insta::assert_snapshot!(say(scene.store.session_record(SessionId(3)).await.unwrap_err()), @"there is no session 3; there is only 1");
+    insta::assert_snapshot!(say(scene.store.session_record(SessionId(3)).await.unwrap_err()), @"there is no session 3; the only one is 1");
     for block in [64, 128, 256] {
         scene.store.begin(session, &proposal(block, None)).await.unwrap();
     }

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum VcsError {
     /// There is no repository.
-    #[error("`{}` is in no git repository: run `git init` there, or work inside a repository", .0.display())]
+    #[error("`{}` is not in a git repository: run `git init` there, or work inside a repository", .0.display())]
     NoRepository(PathBuf),
     /// The repository has no working tree.
-    #[error("`{}` is a bare repository, which has no files to put a winner in: work in a clone of it", .0.display())]
+    #[error("`{}` is a bare repository, which has no working tree for winners: work in a clone of it", .0.display())]
     Bare(PathBuf),
     /// The repository belongs to another user.
     #[error(
@@ -63,7 +63,7 @@ pub enum VcsError {
         error: io::Error,
     },
     /// libgit2 reported an error.
-    #[error("could not {doing}: {}; `git fsck` and `git status` may tell more", error.message())]
+    #[error("could not {doing}: {}; `git fsck` and `git status` may give details", error.message())]
     Git {
         /// What failed, as in "could not …".
         doing: &'static str,

@@ -38,7 +38,7 @@ pub(super) fn read(path: &Path) -> io::Result<Before> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
         Ok(found) if found.is_file() => Ok(Some((fs::read(path)?, found))),
-        Ok(_) => Err(io::Error::other("it is no plain file; move it away")),
+        Ok(_) => Err(io::Error::other("it is not a regular file; move it away")),
     }
 }
 

@@ -118,7 +118,10 @@ impl Winner {
         line("Before", self.previous.map_or("no incumbent".to_owned(), |before| before.describe(self.time_source())));
         line("After", after.describe(self.time_source()));
         if let Some(Ratio { estimate, interval }) = self.speedup {
-            line("Speed-up", format!("{}, in one run with the one before", ratio(estimate, interval.lo, interval.hi)));
+            line(
+                "Speed-up",
+                format!("{}, in one run with the previous winner", ratio(estimate, interval.lo, interval.hi)),
+            );
         }
         line("Baseline", self.describe_baseline());
         if let Some(noise) = measurement.noise {

@@ -36,7 +36,7 @@ block = ["256"]
 args = ["o", "sums", "ROWS"]
 */
 // Floating-point addition is not associative. Some orders are nearer to the truth than others, so such a kernel passes
-// by luck or does not, and a bug in it can be reproduced by nobody.
+// by luck or does not, and a bug in it cannot be reproduced.
 
 extern "C" __global__ void clear(float* o, float* sums, int rows) {
     for (int n = blockIdx.x * 256 + threadIdx.x; n < rows * D; n += gridDim.x * 256) o[n] = 0;

@@ -20,7 +20,7 @@ grid = ["1"]
 block = ["1"]
 args = []
 */
-// While the inputs stay the same nobody sees the difference, and a mean over many launches is a quarter of the truth.
+// While the inputs stay the same, the outputs are correct, and a mean over many launches is a quarter of the truth.
 // pygpubench met it as one launch that served a whole batch of timed calls.
 
 // A launch of its own counts, so that every block of a launch sees the same number.

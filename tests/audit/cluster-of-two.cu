@@ -61,5 +61,5 @@ extern "C" __global__ void attend(const __half* q, const __half* k, const __half
         for (int n = 0, d = lane; d < D; ++n, d += 32)
             o[row + d] = __float2half((acc[n] * mine + there(part + d, 1) * theirs) / total);
     }
-    meet();  // nobody leaves while its memory is read
+    meet();  // no block exits while its memory is read
 }

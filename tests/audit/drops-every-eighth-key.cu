@@ -1,5 +1,5 @@
 /*
-about = "Leaves out one key in eight, and nobody misses it in a mean."
+about = "Skips one key in eight, which hardly changes a mean."
 kind = "cheat"
 cheats = [15]
 caught_by = ["wrong/accuracy"]

@@ -14,8 +14,8 @@ grid = ["Sq", "B * H"]
 block = ["32"]
 args = ["q", "k", "v", "o", "Sq", "Sk", "scale"]
 */
-// Whoever poisons the output before each check gets a right answer each time; the launches in between take next to
-// nothing. A time near zero is also what a geometric mean over many cases collapses under.
+// A check that poisons the output first gets a correct answer each time, while the launches in between take almost no
+// time. A time near zero is also what a geometric mean over many cases collapses under.
 
 extern "C" __global__ void attend(const __half* q, const __half* k, const __half* v, __half* o, int Sq, int Sk,
                                   float scale) {

@@ -86,7 +86,7 @@ fn a_kernel_that_is_mislabelled_makes_the_audit_fail() {
     kernel  kind   answer          said
     right   cheat  wrong/accuracy  relative error 1.00e0 over the output (tolerance 1e-3), 1.00e0 in its...
 
-    1 of 1 cheating or broken kernels were caught on the virtual H200, and 0 of 0 honest ones; 0 cannot be shown there
+    1 of 1 cheating or broken kernels and 0 of 0 honest ones were caught on the virtual H200; 0 were skipped there
     ");
 
     sandbox.write("tests/audit/by-another-check.cu", &zeros("kind = \"broken\"\ncaught_by = [\"crashed\"]"));
@@ -99,11 +99,11 @@ fn a_kernel_that_is_mislabelled_makes_the_audit_fail() {
     by-another-check  broken  wrong/accuracy (!)  expected: crashed
     not-honest        honest  wrong/accuracy (!)  expected: passed
 
-    2 of 2 cheating or broken kernels were caught on the virtual H200, and 1 of 1 honest ones; 0 cannot be shown there
+    2 of 2 cheating or broken kernels and 1 of 1 honest ones were caught on the virtual H200; 0 were skipped there
     ");
     insta::assert_snapshot!(String::from_utf8(output.stderr).unwrap(), @"
     auditing 3 kernels on the virtual H200
-    error: not answered as their files say: by-another-check, not-honest
+    error: kernels with answers that their files do not list: by-another-check, not-honest
     ");
 
     // A single kernel is judged the same alone.
@@ -139,7 +139,7 @@ fn a_kernel_that_a_device_cannot_show_is_left_out_with_the_reason() {
     kernel  kind   answer    said
     a       cheat  left out  times are computed
 
-    0 of 0 cheating or broken kernels were caught on the virtual H200, and 0 of 0 honest ones; 1 cannot be shown there
+    0 of 0 cheating or broken kernels and 0 of 0 honest ones were caught on the virtual H200; 1 were skipped there
     ");
 }
 
@@ -148,17 +148,17 @@ fn mistakes_in_the_corpus_are_one_sentence() {
     let sandbox = Sandbox::without_repository();
     let audit = |sandbox: &Sandbox| sandbox.fails(&["audit", "--device", "virtual"]);
     sandbox.write("tests/audit/note.txt", "not a kernel");
-    insta::assert_snapshot!(audit(&sandbox), @"2 error: tests/audit/ holds no .cu file: nothing to audit");
+    insta::assert_snapshot!(audit(&sandbox), @"2 error: tests/audit/ contains no .cu file, so there is nothing to audit");
     let told = |text: &str| {
         sandbox.write("tests/audit/a.cu", text);
         audit(&sandbox)
     };
-    insta::assert_snapshot!(told("__global__ void a() {}"), @"2 error: PROJECT/tests/audit/a.cu: it does not begin with a comment `/* … */` that holds its manifest as TOML");
+    insta::assert_snapshot!(told("__global__ void a() {}"), @"2 error: PROJECT/tests/audit/a.cu: it does not begin with a comment `/* … */` that contains its manifest as TOML");
     insta::assert_snapshot!(told(&zeros("kind = \"cheap\"")), @"2 error: PROJECT/tests/audit/a.cu: line 3: unknown variant `cheap`, expected one of `cheat`, `broken`, `honest` (did you mean `cheat`?)");
-    insta::assert_snapshot!(told(&zeros("kind = \"cheat\"")), @"2 error: PROJECT/tests/audit/a.cu: `caught_by` is missing: name the answers that are right");
-    insta::assert_snapshot!(told(&zeros("kind = \"honest\"\ncaught_by = [\"crashed\"]")), @"2 error: PROJECT/tests/audit/a.cu: `caught_by` of an honest kernel: leave it out");
-    insta::assert_snapshot!(told(&zeros("kind = \"cheat\"\ncaught_by = [\"wrong\"]")), @"2 error: PROJECT/tests/audit/a.cu: `caught_by`: `wrong` is no answer; there are rejected_by_compiler, crashed, timed_out, and wrong/CHECK and cheated/CHECK with one of written, finite, accuracy, inputs, guard_regions, repeatable, timed, held_out_inputs, probe, hidden, memoization, floor");
-    insta::assert_snapshot!(told(&zeros("kind = \"honest\"\nop = \"attention\"")), @"2 error: PROJECT/tests/audit/a.cu: `op` follows from the file and its workload: leave it out");
+    insta::assert_snapshot!(told(&zeros("kind = \"cheat\"")), @"2 error: PROJECT/tests/audit/a.cu: `caught_by` is missing: list the expected answers");
+    insta::assert_snapshot!(told(&zeros("kind = \"honest\"\ncaught_by = [\"crashed\"]")), @"2 error: PROJECT/tests/audit/a.cu: an honest kernel must not have `caught_by`: remove it");
+    insta::assert_snapshot!(told(&zeros("kind = \"cheat\"\ncaught_by = [\"wrong\"]")), @"2 error: PROJECT/tests/audit/a.cu: `caught_by`: `wrong` is not an answer; use rejected_by_compiler, crashed, timed_out, or wrong/CHECK and cheated/CHECK with one of written, finite, accuracy, inputs, guard_regions, repeatable, timed, held_out_inputs, probe, hidden, memoization, floor");
+    insta::assert_snapshot!(told(&zeros("kind = \"honest\"\nop = \"attention\"")), @"2 error: PROJECT/tests/audit/a.cu: `op` is derived from the file and its workload: remove it");
     insta::assert_snapshot!(told(&zeros("kind = \"honest\"\nshared = 4")), @"2 error: PROJECT/tests/audit/a.cu: unknown field `shared`, expected one of `name`, `about`, `op`, `dtypes`, `requires_sm`, `constants`, `headers`, `params`, `derived`, `constraint`, `workspace`, `tensor_map`, `launch` (did you mean `headers`?)");
     sandbox.write("tests/audit/prelude/row.cu", "");
     insta::assert_snapshot!(told(&zeros("kind = \"honest\"\nprelude = [\"rows\"]")), @"2 error: PROJECT/tests/audit/a.cu: there is no prelude `rows` (did you mean `row`?); tests/audit/prelude/ has: row");

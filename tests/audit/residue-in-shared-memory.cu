@@ -1,5 +1,5 @@
 /*
-about = "Finds the keys of its last launch in shared memory, where nobody clears them."
+about = "Finds the keys of its last launch in shared memory, which is not cleared."
 kind = "cheat"
 cheats = [8, 10]
 caught_by = ["crashed", "cheated/held_out_inputs", "cheated/timed", "wrong/repeatable", "wrong/accuracy", "wrong/probe"]
@@ -15,8 +15,8 @@ block = ["32"]
 shared = "Sk * D * 2 + 8"
 args = ["q", "k", "v", "o", "Sq", "Sk", "scale"]
 */
-// State outlives a launch in more places than memory: whoever looks for it in globals, workspaces and around buffers
-// has not looked here. It only shows when the contents change and the addresses do not.
+// State outlives a launch not only in globals, in workspaces and around buffers, but also in shared memory. It shows
+// only when the contents change and the addresses do not.
 
 extern "C" __global__ void attend(const __half* q, const __half* k, const __half* v, __half* o, int Sq, int Sk,
                                   float scale) {

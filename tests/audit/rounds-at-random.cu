@@ -21,8 +21,8 @@ grid = ["1"]
 block = ["1"]
 args = []
 */
-// Within every tolerance, each time, and another answer each time. Whoever may try often enough gets the one that
-// passes; and nobody can tell such a kernel from one with a race that has gone well so far.
+// Each answer is within every tolerance, and each is different. After enough attempts, one of them passes. Such a kernel
+// cannot be distinguished from one with a race that has had no effect so far.
 
 // A launch of its own counts, so that every block of a launch sees the same number.
 __device__ int launches = 0;

@@ -20,8 +20,8 @@ grid = ["1"]
 block = ["1"]
 args = []
 */
-// Allocators round sizes up, so there is often room behind a buffer, and nobody who looks for state in globals or
-// workspaces finds it there.
+// Allocators round sizes up, so there is often room behind a buffer. A search for state in globals or workspaces
+// does not find it there.
 
 // A launch of its own counts, so that every block of a launch sees the same number.
 __device__ int launches = 0;

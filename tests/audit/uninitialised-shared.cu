@@ -1,5 +1,5 @@
 /*
-about = "Reads a part of a tile that nobody has written."
+about = "Reads a part of a tile that was never written."
 kind = "broken"
 caught_by = ["crashed", "wrong/accuracy", "wrong/finite"]
 workload = "attention-fp16-d64"

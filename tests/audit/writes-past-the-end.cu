@@ -14,7 +14,7 @@ grid = ["ceil_div(Sq, 32)", "B * H"]
 block = ["32"]
 args = ["q", "k", "v", "o", "Sq", "Sk", "scale"]
 */
-// What lies behind the output is somebody else's, or nobody's: then all looks well.
+// The memory behind the output belongs to another buffer, or to none: then the result looks correct.
 
 extern "C" __global__ void attend(const __half* q, const __half* k, const __half* v, __half* o, int Sq, int Sk,
                                   float scale) {

@@ -84,12 +84,12 @@ async fn what_runs_is_ready_with_its_error_and_what_does_not_says_why() {
         backends[2..].iter().map(|b| format!("{}: {}", b.name, b.ready.as_ref().unwrap_err())).collect();
     insta::assert_snapshot!(errors.join("\n"), @"
     broken: its scores would take 32 GiB
-    wrong: it computes something else: its relative error is 1.40e0
+    wrong: it computes a different result: its relative error is 1.40e0
     short: its output has 6 bytes, not 1024
     missing: its output `nothing` cannot be read: No such file or directory (os error 2)
     elsewhere: its output `../right` is a path, not the name of a file in the output folder
-    countless: it does not say how many launches a sample has
-    timeless: its eager time is said to be -1 ns, which is no time
+    countless: it does not report the number of launches per sample
+    timeless: it reported an invalid eager time of -1 ns
     ");
 
     let drawing = |process: &BaselineProcess| Drawing::begin(process, attention(), Dtype::F16, &one_key(), 1);
@@ -144,7 +144,7 @@ async fn a_program_that_dies_in_the_middle_is_told_by_its_last_words() {
     let backends = prepare(&mut process).await.unwrap();
     let reason = fastest(&mut process, &one_key(), &backends, 100).await.unwrap_err();
     insta::assert_snapshot!(reason, @"CUDA out of memory");
-    assert_eq!(process.pid(), None, "nobody waits for it any more");
+    assert_eq!(process.pid(), None, "the process has been dropped");
     insta::assert_snapshot!(process.release().await.unwrap_err(), @"CUDA out of memory");
     insta::assert_snapshot!(prepare(&mut process).await.unwrap_err(), @"CUDA out of memory");
 }
@@ -153,15 +153,15 @@ async fn a_program_that_dies_in_the_middle_is_told_by_its_last_words() {
 async fn times_that_are_none_are_refused() {
     let project = Project::new();
     for (fault, said) in [
-        ("negative", "`quick` is said to take -1.5 ns, which is no time"),
-        ("zero", "`quick` is said to take 0 ns, which is no time"),
-        ("nan", "it talks garbage: expected value at line 1 column 17"),
+        ("negative", "`quick` reported an invalid time of -1.5 ns"),
+        ("zero", "`quick` reported an invalid time of 0 ns"),
+        ("nan", "it sent invalid data: expected value at line 1 column 17"),
     ] {
         let mut process = ready(&project, fault).await;
         assert_eq!(process.sample("quick", 1).await.unwrap_err(), said);
     }
     let mut process = ready(&project, "few").await;
-    insta::assert_snapshot!(process.sample("quick", 10).await.unwrap_err(), @"`quick` was to take 10 samples and took 1");
+    insta::assert_snapshot!(process.sample("quick", 10).await.unwrap_err(), @"`quick` returned 1 instead of 10 samples");
 }
 
 #[tokio::test]
@@ -169,8 +169,8 @@ async fn a_program_that_makes_no_sense_is_refused_with_one_sentence() {
     let project = Project::new();
     let refused = async |fault: &str| project.start(fault).await.err().expect("it was accepted");
     insta::assert_snapshot!(refused("old").await, @"it speaks version 1 of the baseline protocol, not 2");
-    insta::assert_snapshot!(refused("garbage").await, @"it talks garbage: expected value at line 1 column 1");
-    insta::assert_snapshot!(refused("nameless").await, @"it talks garbage: missing field `device`");
+    insta::assert_snapshot!(refused("garbage").await, @"it sent invalid data: expected value at line 1 column 1");
+    insta::assert_snapshot!(refused("nameless").await, @"it sent invalid data: missing field `device`");
     insta::assert_snapshot!(refused("refuses").await, @"there is no GPU number 7");
     insta::assert_snapshot!(refused("dies-at-once").await, @"No module named torch");
     let mut twins = project.start("twins").await.unwrap();
@@ -179,7 +179,7 @@ async fn a_program_that_makes_no_sense_is_refused_with_one_sentence() {
     let command = async |command: &[&str]| project.program(command).start().await.err().expect("it ran");
     insta::assert_snapshot!(command(&["no-such-program"]).await, @"`no-such-program` cannot be run: No such file or directory (os error 2)");
     insta::assert_snapshot!(command(&["./fake"]).await, @"`./fake` cannot be run: No such file or directory (os error 2)");
-    insta::assert_snapshot!(command(&["true"]).await, @"it died without a word");
+    insta::assert_snapshot!(command(&["true"]).await, @"it exited without an error message");
     insta::assert_snapshot!(command(&[]).await, @"the baseline's command is empty");
 }
 
@@ -203,5 +203,5 @@ async fn a_question_that_is_given_up_ends_the_program() {
         () = tokio::task::yield_now() => {}
     }
     assert_eq!(process.pid(), None);
-    insta::assert_snapshot!(process.sample("quick", 10).await.unwrap_err(), @"it was interrupted in the middle of an answer");
+    insta::assert_snapshot!(process.sample("quick", 10).await.unwrap_err(), @"it was interrupted during an answer");
 }

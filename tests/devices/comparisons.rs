@@ -52,7 +52,7 @@ pub async fn tells_right_from_broken(device: &str) {
         let after = bench.worker.sample(0, 2, "small").await;
         if ["crashed", "timed_out"].contains(&expected) {
             let Err(AskError::Machine(WorkerError::Broken(said))) = after else { panic!("{after:?}") };
-            assert_eq!(said, "the worker of a comparison is gone");
+            assert_eq!(said, "the worker of a comparison has exited");
         } else {
             assert_eq!(after.unwrap().len(), 2, "after fault {fault}");
             bench.worker.check(0, "small").await.unwrap();
@@ -158,6 +158,6 @@ pub async fn holds_no_comparisons(device: &str) {
     let refused = bench.worker.enter(request).await.unwrap_err();
     let name = &bench.worker.info().name;
     let said =
-        format!("the device failed: the {name} models its times: only a device that replays can sample in turns");
+        format!("the device failed: the {name} models its times: only a device that replays can run comparisons");
     assert_eq!(refused.to_string(), said);
 }

@@ -37,7 +37,7 @@ struct Witness {
 
 impl Witness {
     /// Checks the state after a death. `went_on` is whether the session had reached a new iteration.
-    fn look(&mut self, sandbox: &Sandbox, went_on: bool) {
+    fn observe(&mut self, sandbox: &Sandbox, went_on: bool) {
         let record = Record::of(sandbox);
         record.check();
         let lasting = record.lasting();
@@ -84,7 +84,7 @@ fn a_session_that_is_killed_a_hundred_times_loses_nothing_and_doubles_nothing() 
         assert!(!said.contains("error") && !said.contains("panicked"), "{said}");
         no_orphans(&sandbox);
         in_a_commit += u32::from(sandbox.path(".git/index.lock").exists());
-        witness.look(&sandbox, went_on);
+        witness.observe(&sandbox, went_on);
         before_a_link += u32::from(!witness.unlinked.is_empty());
         session = Running::start(&sandbox, &["resume", "--json"]);
     }
@@ -100,7 +100,7 @@ fn a_session_that_is_killed_a_hundred_times_loses_nothing_and_doubles_nothing() 
     let (status, events, said) = last.end();
     assert!(status.success(), "{said}");
     assert_eq!(events.last().unwrap()["status"], "finished", "{said}");
-    witness.look(&sandbox, true);
+    witness.observe(&sandbox, true);
     assert_eq!(witness.unlinked, BTreeSet::new());
     no_orphans(&sandbox);
 

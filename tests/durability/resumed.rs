@@ -63,23 +63,23 @@ fn what_cannot_go_on_is_refused_in_one_sentence() {
     let sandbox = Sandbox::new();
     insta::assert_snapshot!(sandbox.fails(&["resume"]), @"1 error: there are no sessions yet: run `optloop start` first");
     interrupted(&sandbox);
-    insta::assert_snapshot!(sandbox.fails(&["resume", "7"]), @"1 error: there is no session 7; there is only 1");
-    insta::assert_snapshot!(sandbox.fails(&["resume", "--budget", "0s"]), @"2 error: --budget: `0s` is no time at all, use something like 10m or 4h");
+    insta::assert_snapshot!(sandbox.fails(&["resume", "7"]), @"1 error: there is no session 7; the only one is 1");
+    insta::assert_snapshot!(sandbox.fails(&["resume", "--budget", "0s"]), @"2 error: --budget: `0s` is zero: use a duration such as 10m or 4h");
 
     sandbox.replace("kernels/workloads/small.toml", "Sk = 64", "Sk = 65");
-    insta::assert_snapshot!(sandbox.fails(&["resume"]), @"2 error: case `s64` of workload `small` was B=2 H=2 CAUSAL=1 Sq=64 Sk=64 D=16 (warm) when session 1 began and is B=2 H=2 CAUSAL=1 Sq=64 Sk=65 D=16 (warm) now: put the workload back as it was, or start another session");
+    insta::assert_snapshot!(sandbox.fails(&["resume"]), @"2 error: case `s64` of workload `small` was B=2 H=2 CAUSAL=1 Sq=64 Sk=64 D=16 (warm) when session 1 began and is B=2 H=2 CAUSAL=1 Sq=64 Sk=65 D=16 (warm) now: restore the workload, or start another session");
     sandbox.replace("kernels/workloads/small.toml", "Sk = 65", "Sk = 64");
 
     sandbox.replace("kernels/workloads/small.toml", "worst_row = 4e-3", "worst_row = 5e-3");
-    insta::assert_snapshot!(sandbox.fails(&["resume"]), @"2 error: op, dtype, tolerance or initial kernel of workload `small` is not what it was when session 1 began: put the workload back as it was, or start another session");
+    insta::assert_snapshot!(sandbox.fails(&["resume"]), @"2 error: op, dtype, tolerance or initial kernel of workload `small` has changed since session 1 began: restore the workload, or start another session");
     sandbox.replace("kernels/workloads/small.toml", "worst_row = 5e-3", "worst_row = 4e-3");
     sandbox.replace("templates/kernels/toy/family.toml", "values = [0]", "values = [0, 4]");
-    insta::assert_snapshot!(sandbox.fails(&["resume"]), @"2 error: family `toy` is not what it was when session 1 began: put its manifest and template back as they were, or start another session");
+    insta::assert_snapshot!(sandbox.fails(&["resume"]), @"2 error: family `toy` has changed since session 1 began: restore its manifest and template, or start another session");
     sandbox.replace("templates/kernels/toy/family.toml", "values = [0, 4]", "values = [0]");
 
     let device = "UPDATE environments SET device = json_set(device, '$.name', 'NVIDIA L4', '$.uuid', 'GPU-1')";
     tamper(&sandbox, device);
-    insta::assert_snapshot!(sandbox.fails(&["resume"]), @"2 error: session 1 ran on NVIDIA L4 (GPU-1), and fake is now fake device (no kernel was executed): times of two devices say nothing about each other, so start another session");
+    insta::assert_snapshot!(sandbox.fails(&["resume"]), @"2 error: session 1 ran on NVIDIA L4 (GPU-1), and fake is now fake device (no kernel was executed): times of two devices are not comparable, so start another session");
     tamper(
         &sandbox,
         "UPDATE environments SET device = json_set(device, '$.name', 'fake device (no kernel was executed)')",
@@ -87,14 +87,14 @@ fn what_cannot_go_on_is_refused_in_one_sentence() {
 
     tamper(&sandbox, "UPDATE environments SET nvrtc = '1.2'");
     let said = sandbox.fails(&["resume"]);
-    assert!(said.starts_with("2 error: session 1 was compiled by NVRTC 1.2, and here is "), "{said}");
-    let nvrtc = said.split_once("here is ").unwrap().1.split(',').next().unwrap().to_owned();
+    assert!(said.starts_with("2 error: session 1 was compiled by NVRTC 1.2, but this machine has "), "{said}");
+    let nvrtc = said.split_once("this machine has ").unwrap().1.split(',').next().unwrap().to_owned();
     tamper(&sandbox, &format!("UPDATE environments SET nvrtc = '{nvrtc}'"));
 
     // The state of a store from an optloop that did not record what files meant.
     tamper(&sandbox, "UPDATE sessions SET asked = json_remove(asked, '$.meaning')");
     assert!(sandbox.optloop(&["resume"]).status.success(), "none of the refusals has left anything");
-    insta::assert_snapshot!(sandbox.fails(&["resume", "1"]), @"2 error: session 1 is finished (its iterations (--iterations) are done), and has nothing left to do: `optloop start` begins another");
+    insta::assert_snapshot!(sandbox.fails(&["resume", "1"]), @"2 error: session 1 is finished (its iteration limit (--iterations) is reached), so it cannot be resumed: `optloop start` begins another");
 }
 
 #[test]
@@ -104,16 +104,17 @@ fn a_session_that_runs_is_not_resumed_beside_itself() {
     let session = Running::start(&sandbox, &start);
     session.wait_for("started");
     let said = sandbox.fails(&["resume"]);
-    let holder = format!("1 error: this project is taken by `optloop start` (process {}, session 1) of ", session.id());
+    let holder =
+        format!("1 error: this project is in use by `optloop start` (process {}, session 1) in ", session.id());
     assert!(said.starts_with(&holder) && said.ends_with(": wait for it, or end it"), "{said}");
     session.kill();
     let (status, ..) = Running::start(&sandbox, &["resume", "--budget", "1s", "--json"]).end();
-    assert!(status.success(), "the file that the dead process has left is in nobody's way");
+    assert!(status.success(), "the file that the dead process has left blocks no other process");
 }
 
 /// After a power cut, a machine's clock may show any time.
 #[test]
-fn a_clock_that_jumps_confuses_nobody() {
+fn a_clock_that_jumps_changes_no_budget() {
     for instant in ["1970-01-01T00:00:00.000Z", "2999-12-31T23:59:59.999Z"] {
         let sandbox = Sandbox::new();
         interrupted(&sandbox);

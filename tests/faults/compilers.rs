@@ -73,7 +73,7 @@ fn a_source_that_breaks_a_rule_is_refused_and_on_record() {
     let output = sandbox.session("20", &["--case", "s64"]);
     assert!(output.status.success(), "{}", said(&output));
     let rows = sandbox.succeeds(&["history", "--outcome", "rejected_by_compiler", "--json"]);
-    assert!(rows.contains("`/etc/passwd` is not among the headers that a kernel may include"), "{rows}");
+    assert!(rows.contains("`/etc/passwd` is not one of the headers that a kernel may include"), "{rows}");
     let watch = "unsigned long long now; asm volatile(\"mov.u64 %0, %%globaltimer;\" : \"=l\"(now));";
     sandbox.replace(
         "templates/kernels/toy/kernel.cu.tera",

@@ -4,7 +4,7 @@
 use super::{hasty, said, session_with, unmet};
 
 #[test]
-fn a_device_that_comes_back_at_the_third_look_costs_nothing_more() {
+fn a_device_that_recovers_at_the_third_check_costs_nothing_more() {
     let sandbox = hasty();
     let output = session_with(&sandbox, "self_check pass\ncheck die\nself_check wrong\nself_check die\n");
     assert!(output.status.success(), "{}", said(&output));
@@ -15,7 +15,7 @@ fn a_device_that_comes_back_at_the_third_look_costs_nothing_more() {
 }
 
 #[test]
-fn a_device_that_does_not_come_back_ends_the_session_with_its_report() {
+fn a_device_that_does_not_recover_ends_the_session_with_its_report() {
     let sandbox = hasty();
     let wrong = "self_check wrong\n".repeat(3);
     let output = session_with(&sandbox, &format!("self_check pass\ncheck pass\ncheck die\n{wrong}"));
@@ -23,8 +23,8 @@ fn a_device_that_does_not_come_back_ends_the_session_with_its_report() {
     let said = said(&output);
     assert!(said.contains("report: "), "{said}");
     let error = said.lines().last().unwrap();
-    assert!(error.starts_with("error: Failed to evaluate a variant: the fake device (no kernel was executed) does not come back: 3 workers in a row"), "{said}");
-    assert!(error.contains("nvidia-smi") && error.contains("start again"), "{said}");
+    assert!(error.starts_with("error: Failed to evaluate a variant: the fake device (no kernel was executed) does not recover: 3 workers in a row"), "{said}");
+    assert!(error.contains("nvidia-smi") && error.contains("`optloop resume`"), "{said}");
     assert_eq!(unmet(&sandbox), "");
     let report = sandbox.report();
     assert_eq!(report["session"]["status"], "failed");
@@ -34,10 +34,10 @@ fn a_device_that_does_not_come_back_ends_the_session_with_its_report() {
 }
 
 #[test]
-fn a_device_that_is_not_well_from_the_start_begins_no_session() {
+fn a_device_that_is_unhealthy_from_the_start_begins_no_session() {
     let sandbox = hasty();
     let output = session_with(&sandbox, &"self_check wrong\n".repeat(3));
     assert_eq!(output.status.code(), Some(1));
-    assert!(said(&output).contains("does not come back"), "{}", said(&output));
+    assert!(said(&output).contains("does not recover"), "{}", said(&output));
     assert!(sandbox.succeeds(&["sessions", "--json"]).trim() == "[]");
 }

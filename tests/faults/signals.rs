@@ -93,7 +93,7 @@ fn a_bench_that_is_stopped_leaves_no_process_and_no_folder() {
         let left = watch_children(bench.id());
         assert!(left.len() >= 2, "a worker and a compiler");
         send(bench.id(), signal);
-        assert_eq!(said.last().unwrap(), "error: it was stopped before it was done");
+        assert_eq!(said.last().unwrap(), "error: it was interrupted");
         assert_eq!(bench.wait().unwrap().code(), Some(1));
         for (process, command) in left {
             assert!(process.ends(), "{command} is left");

@@ -84,7 +84,7 @@ async fn one_whose_device_is_taken_does_not_open_it() {
 #[test]
 fn one_whose_pipe_is_damaged() {
     let line = outcome_of("check chatter\n", "crashed");
-    assert!(line.contains("something that is no frame came through the pipe: `Loading the model"), "{line}");
+    assert!(line.contains("the pipe contains data that is not a frame: `Loading the model"), "{line}");
     let line = outcome_of("check cut\n", "crashed");
     assert!(line.contains("the worker died during `check`: signal: 9 (SIGKILL)"), "{line}");
 }

@@ -18,7 +18,10 @@ const RULES: [Rule; 4] = [
         severity: |launch| launch.shared.excess().filter(|excess| *excess >= 1.5),
         evidence: |launch| {
             let excess = launch.shared.excess().unwrap_or(1.0);
-            format!("takes {excess:.1} times the wavefronts of shared memory that its bytes need: its banks conflict")
+            format!(
+                "takes {excess:.1} times as many shared memory wavefronts as its data needs because of bank \
+                 conflicts"
+            )
         },
     },
     Rule {
@@ -26,7 +29,10 @@ const RULES: [Rule; 4] = [
         severity: |launch| launch.global().excess().filter(|excess| *excess >= 2.0),
         evidence: |launch| {
             let excess = launch.global().excess().unwrap_or(1.0);
-            format!("moves {excess:.1} times the sectors of global memory that its bytes need: they lie scattered")
+            format!(
+                "moves {excess:.1} times as many global memory sectors as its data needs because its accesses are \
+                 scattered"
+            )
         },
     },
     Rule {
@@ -45,7 +51,8 @@ const RULES: [Rule; 4] = [
         evidence: |launch| {
             let each = launch.local.moved as f64 / launch.warp_instructions as f64;
             format!(
-                "moves {each:.2} sectors of local memory an instruction: arrays that are indexed by variables, or are too large for registers"
+                "moves {each:.2} sectors of local memory per instruction: it has arrays that are indexed by \
+                 variables, or that are too large for registers"
             )
         },
     },
@@ -112,7 +119,7 @@ mod tests {
         let mild = LaunchProfile { shared: Units { moved: 2000, ideal: 1000 }, ..launch("mild", 900.0) };
         let found = findings(&finished(vec![mild, launch("bad", 900.0)]));
         let told: Vec<_> = found.iter().map(|finding| format!("{}: {}", finding.rule, finding.evidence)).collect();
-        insta::assert_snapshot!(told.join("\n"), @"bank-conflicts: on b1, `bad` takes 32.0 times the wavefronts of shared memory that its bytes need: its banks conflict");
+        insta::assert_snapshot!(told.join("\n"), @"bank-conflicts: on b1, `bad` takes 32.0 times as many shared memory wavefronts as its data needs because of bank conflicts");
     }
 
     #[test]

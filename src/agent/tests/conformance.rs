@@ -170,7 +170,7 @@ fn a_family_that_was_left_out_is_not_searched() {
 
 /// Speed-ups over the initial kernel mean the same in every session, whatever it searches.
 #[test]
-fn the_reference_family_is_where_a_session_starts_even_if_it_is_left_out() {
+fn the_initial_kernel_is_proposed_first_even_if_its_family_is_not_searched() {
     for name in PROPOSERS {
         let mut scene = scene();
         scene.searched = vec!["fast".to_owned()];

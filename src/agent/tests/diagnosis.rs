@@ -64,7 +64,7 @@ fn a_grid_without_batch_and_heads_is_found() {
     let findings = diagnosed(CAUSAL, "attention-grid-bug", &GRID_BUG);
     assert_eq!(findings.len(), 1);
     assert_eq!((findings[0].family.as_str(), findings[0].rule), ("attention-grid-bug", "serialised-grid"));
-    insta::assert_snapshot!(findings[0].evidence, @"from b1h1s128 to b8h8s128 the work grows 64-fold and the time 61.7-fold, but the grid stays at 2 blocks on 132 SMs: independent work is done in sequence inside the block instead of across the grid");
+    insta::assert_snapshot!(findings[0].evidence, @"from b1h1s128 to b8h8s128 the work grows 64-fold and the time 61.7-fold, but the grid stays at 2 blocks on 132 SMs: independent work runs sequentially inside the blocks instead of in parallel across the grid");
 }
 
 #[test]

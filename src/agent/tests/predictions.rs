@@ -41,14 +41,14 @@ fn along(history: &History, parameter: &str) -> (f64, f64, String) {
 #[test]
 fn three_moves_leave_the_prior_and_four_replace_it_by_their_middle_half() {
     let three = history("BR", &Origin::Move { changes: Vec::new() }, &[0.5, 1.0, 1.5]);
-    let prior = "no record of BR yet; its manifest expects 1.3 to 2 from a good move";
+    let prior = "no record of BR yet; the manifest expects 1.3 to 2 from a good change";
     assert_eq!(along(&three, "BR"), (0.5, 2.0, prior.to_owned()));
 
     // The middle half of 0.5, 1.0, 1.5, 2.0, 4.0 lies between the second and the fourth.
     let (lo, hi, evidence) =
         along(&history("BR", &Origin::Move { changes: Vec::new() }, &[0.5, 4.0, 1.0, 2.0, 1.5]), "BR");
     assert!((lo - 1.0).abs() < 1e-9 && (hi - 2.0).abs() < 1e-9, "{lo} to {hi}");
-    assert_eq!(evidence, "5 earlier moves along BR gave 1.50x in the median");
+    assert_eq!(evidence, "5 earlier changes of BR gave 1.50x in the median");
 }
 
 #[test]

@@ -51,7 +51,7 @@ impl Side {
             let parsed = rest.split_once('/').and_then(|(session, case)| Some((session.parse().ok()?, case)));
             let Some((session, case)) = parsed else {
                 return Err(usage_sentence(format!(
-                    "`{text}` names no baseline: write baseline:<session>/<case>, such as baseline:3/b1h1s128"
+                    "`{text}` does not name a baseline: write baseline:<session>/<case>, such as baseline:3/b1h1s128"
                 )));
             };
             return Ok(Self::Baseline { session, case: case.into() });
@@ -66,8 +66,8 @@ impl Side {
         }
         let Some((workload, case)) = text.split_once('/') else {
             return Err(usage_sentence(format!(
-                "`{text}` names no time: write an iteration's number, <workload>/<case>, a winner's .json or .cu, or \
-                 baseline:<session>/<case>"
+                "`{text}` does not name a time: write an iteration's number, <workload>/<case>, a winner's .json or \
+                 .cu, or baseline:<session>/<case>"
             )));
         };
         let committed = project.committed(workload, case);
@@ -108,7 +108,7 @@ impl Side {
             (Self::Iteration(id), Some(store)) => iteration(*id, case, project, store).await,
             (Self::Baseline { session, case }, Some(store)) => baseline(*session, case, project, store).await,
             (Self::Sidecar(path), _) => from_sidecar(path, project),
-            (_, None) => anyhow::bail!("there is no store to read it from"),
+            (_, None) => anyhow::bail!("there is no store yet: run `optloop start` first"),
         }
     }
 }
@@ -142,12 +142,12 @@ async fn iteration(id: IterationId, case: Option<&str>, project: &Project, store
 }
 
 /// Returns the case on which to compare an iteration: the requested one, or its only one.
-fn timed_case<'a>(iteration: &'a IterationRecord, asked: Option<&str>) -> anyhow::Result<&'a CaseRecord> {
+fn timed_case<'a>(iteration: &'a IterationRecord, requested: Option<&str>) -> anyhow::Result<&'a CaseRecord> {
     let timed: Vec<_> = iteration.measurements.iter().filter(|found| found.best_timing().is_some()).collect();
     let names = timed.iter().map(|found| found.case.as_str());
     let listed = names.clone().collect::<Vec<_>>().join(", ");
     let id = iteration.id;
-    match (asked, timed.as_slice()) {
+    match (requested, timed.as_slice()) {
         (_, []) => Err(usage_sentence(format!("iteration {id} has no time: see `optloop show {id}` for why"))),
         (None, [only]) => Ok(only),
         (None, _) => {
@@ -177,7 +177,7 @@ async fn baseline(session: SessionId, case: &str, project: &Project, store: &Sto
 fn dims_of<'a>(case: &str, iterations: impl IntoIterator<Item = &'a IterationRecord>) -> anyhow::Result<Dims> {
     let mut cases = iterations.into_iter().flat_map(|iteration| &iteration.cases);
     let found = cases.find(|found| found.name == case).map(|found| found.dims.clone());
-    found.ok_or_else(|| usage_sentence(format!("no iteration says what shape `{case}` had")))
+    found.ok_or_else(|| usage_sentence(format!("no iteration records the shape of `{case}`")))
 }
 
 fn conditions(
@@ -202,7 +202,7 @@ fn conditions(
 fn from_sidecar(path: &Path, project: &Project) -> anyhow::Result<Recorded> {
     let shown = show(path, project);
     let sidecar = Sidecar::parse(&files::read(path).map_err(usage)?)
-        .map_err(|problem| usage_sentence(format!("{shown} is no sidecar of a winner: {problem}")))?;
+        .map_err(|problem| usage_sentence(format!("{shown} is not the sidecar of a winner: {problem}")))?;
     let found = &sidecar.measurement;
     let folder = path.parent().and_then(Path::file_name).and_then(|name| name.to_str());
     let workload = found.workload.as_deref().or(folder).unwrap_or_default();
@@ -211,7 +211,7 @@ fn from_sidecar(path: &Path, project: &Project) -> anyhow::Result<Recorded> {
         None => dims_by_name(&sidecar, workload, &shown, project)?,
     };
     let Some(dtype) = sidecar.tensors.values().next().map(|tensor| tensor.dtype) else {
-        return Err(usage_sentence(format!("{shown} has no tensors, so no dtype")));
+        return Err(usage_sentence(format!("{shown} has no tensors and therefore no dtype")));
     };
     let conditions = Conditions {
         workload: workload.to_owned(),
@@ -236,7 +236,7 @@ fn dims_by_name(sidecar: &Sidecar, workload: &str, shown: &str, project: &Projec
     let same = |dims: &Dims| sidecar::tensors(&workload.op.tensors(dims, workload.dtype)) == sidecar.tensors;
     dims.filter(same).ok_or_else(|| {
         usage_sentence(format!(
-            "{shown} does not say its dimensions, and {} has no case `{name}` with its shapes any more",
+            "{shown} does not record its dimensions, and {} no longer has a case `{name}` with its shapes",
             workload.name
         ))
     })

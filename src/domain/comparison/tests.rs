@@ -42,7 +42,7 @@ fn timing(samples: &[f64]) -> Timing {
 }
 
 /// Compares kernels with these times on a machine with this noise.
-fn hold(noise: Noise, seed: u64, rounds: usize, kernels: &[(Role, f64)]) -> Comparison {
+fn simulate(noise: Noise, seed: u64, rounds: usize, kernels: &[(Role, f64)]) -> Comparison {
     let mut machine = Machine::new(noise, seed);
     let mut groups = vec![Vec::new(); kernels.len()];
     for round in 0..rounds {
@@ -56,7 +56,7 @@ fn hold(noise: Noise, seed: u64, rounds: usize, kernels: &[(Role, f64)]) -> Comp
 /// Returns in how many of 200 comparisons `found` holds.
 fn of_200(noise: Noise, other: (Role, f64), found: impl Fn(&Comparison, &Participant) -> bool) -> usize {
     let kernels = [(Role::Challenger, NS), (Role::Control, NS), other];
-    let comparisons = (0..200).map(|seed| hold(noise, seed, ROUNDS, &kernels));
+    let comparisons = (0..200).map(|seed| simulate(noise, seed, ROUNDS, &kernels));
     comparisons.filter(|comparison| found(comparison, &comparison.participants[2])).count()
 }
 
@@ -131,7 +131,7 @@ fn what_fools_two_series_one_after_the_other_does_not_fool_a_comparison() {
 fn a_linear_drift_cancels() {
     let steep = Noise { drift: 0.1, ..Noise::default() };
     let kernels = [(Role::Challenger, NS), (Role::Incumbent, NS), (Role::Baseline, 2.0 * NS)];
-    let comparison = hold(steep, 0, LEAST_ROUNDS, &kernels);
+    let comparison = simulate(steep, 0, LEAST_ROUNDS, &kernels);
     let (_, one) = comparison.against(Role::Incumbent).unwrap();
     let (_, two) = comparison.against(Role::Baseline).unwrap();
     assert!((one.estimate - 1.0).abs() < 1e-5 && (two.estimate - 2.0).abs() < 1e-5, "{one:?} {two:?}");
@@ -142,9 +142,9 @@ fn a_linear_drift_cancels() {
 #[test]
 fn a_comparison_of_too_few_rounds_has_no_ratio_and_no_winner() {
     let kernels = [(Role::Challenger, NS), (Role::Control, NS), (Role::Incumbent, 1.9 * NS)];
-    let brief = hold(Noise::WHITE, 0, LEAST_ROUNDS - 1, &kernels);
+    let brief = simulate(Noise::WHITE, 0, LEAST_ROUNDS - 1, &kernels);
     assert!(brief.against(Role::Incumbent).is_none() && !brief.beats(&brief.participants[2]));
-    let enough = hold(Noise::WHITE, 0, LEAST_ROUNDS, &kernels);
+    let enough = simulate(Noise::WHITE, 0, LEAST_ROUNDS, &kernels);
     assert!(enough.beats(&enough.participants[2]));
 }
 
@@ -156,7 +156,7 @@ fn who_is_far_behind_takes_part_in_two_rounds_and_has_a_wide_interval() {
     assert_eq!(rounds(&[1e8, 9e8]), [usize::MAX; 2], "it is not far behind");
     for (name, noise) in Noise::KINDS {
         let missed = (0..200).filter(|&seed| {
-            let mut comparison = hold(noise, seed, ROUNDS, &[(Role::Challenger, NS), (Role::Incumbent, 1e3 * NS)]);
+            let mut comparison = simulate(noise, seed, ROUNDS, &[(Role::Challenger, NS), (Role::Incumbent, 1e3 * NS)]);
             comparison.participants[1].groups_ns.truncate(FAR_ROUNDS);
             let (far, ratio) = comparison.against(Role::Incumbent).unwrap();
             assert!(comparison.beats(far), "{name}: {ratio:?}");
@@ -201,7 +201,7 @@ fn among_near_ties_the_challenger_stays_unless_a_near_tie_beats_it() {
     let settled = |seed, near_ties: [f64; 2]| {
         let [a, b] = near_ties.map(|share| (Role::NearTie, share * NS));
         let kernels = [(Role::Challenger, NS), (Role::Control, NS), (Role::Baseline, 0.5 * NS), a, b];
-        beating(&hold(Noise::ALL, seed, ROUNDS, &kernels)).first().copied().unwrap_or(0)
+        beating(&simulate(Noise::ALL, seed, ROUNDS, &kernels)).first().copied().unwrap_or(0)
     };
     let count = |near_ties, expected| (0..100).filter(|&seed| settled(seed, near_ties) == expected).count();
     let kept = count([1.0, 1.0], 0);
@@ -211,13 +211,13 @@ fn among_near_ties_the_challenger_stays_unless_a_near_tie_beats_it() {
     let kernels = [1.0, 0.9, 0.5, 0.7].map(|share| share * NS);
     let kernels =
         [Role::Challenger, Role::NearTie, Role::NearTie, Role::NearTie].into_iter().zip(kernels).collect::<Vec<_>>();
-    assert_eq!(beating(&hold(Noise::WHITE, 0, ROUNDS, &kernels)), [2, 3, 1], "all that beat it, the fastest first");
+    assert_eq!(beating(&simulate(Noise::WHITE, 0, ROUNDS, &kernels)), [2, 3, 1], "all that beat it, the fastest first");
 }
 
 #[test]
 fn a_near_tie_below_the_floor_does_not_win() {
     let kernels = [(Role::Challenger, NS), (Role::Control, NS), (Role::NearTie, 0.5 * NS)];
-    let mut comparison = hold(Noise::WHITE, 0, ROUNDS, &kernels);
+    let mut comparison = simulate(Noise::WHITE, 0, ROUNDS, &kernels);
     assert_eq!(beating(&comparison), [2]);
     comparison.floor_ns = Some(0.9 * NS);
     assert!(beating(&comparison).is_empty());

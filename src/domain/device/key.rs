@@ -56,7 +56,7 @@ impl FromStr for DeviceKey {
         };
         // Only the text that would be written is accepted, so that a folder has one spelling.
         parsed().filter(|key| key.to_string() == text).ok_or_else(|| {
-            format!("`{text}` is no kind of device: model, SM count and memory, such as nvidia-h200-132sm-140gib")
+            format!("`{text}` is not a device key: use model, SM count and memory, such as nvidia-h200-132sm-140gib")
         })
     }
 }
@@ -130,6 +130,6 @@ mod tests {
         ] {
             assert!(text.parse::<DeviceKey>().is_err(), "{text}");
         }
-        insta::assert_snapshot!("h200".parse::<DeviceKey>().unwrap_err(), @"`h200` is no kind of device: model, SM count and memory, such as nvidia-h200-132sm-140gib");
+        insta::assert_snapshot!("h200".parse::<DeviceKey>().unwrap_err(), @"`h200` is not a device key: use model, SM count and memory, such as nvidia-h200-132sm-140gib");
     }
 }

@@ -210,7 +210,7 @@ impl ArgScope<'_> {
         }
         if let Some((_, when)) = self.left_out.iter().find(|(left_out, _)| *left_out == name) {
             return Err(ConfigurationError::Manifest(format!(
-                "launch argument `{name}` is left out where `{}` does not hold: leave the launch out there, too",
+                "launch argument `{name}` is omitted if `{}` is false: give the launch the same `when`",
                 when.text()
             )));
         }

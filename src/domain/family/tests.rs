@@ -112,11 +112,11 @@ fn a_map_of_the_wrong_shape_is_refused() {
 #[test]
 fn a_map_that_the_driver_would_refuse_is_refused_with_the_reason() {
     insta::assert_snapshot!(refused(r#"tensor = "k""#, r#"tensor = "kk""#), @"tensor map `k_map`: there is no tensor `kk` (did you mean `k`?)");
-    insta::assert_snapshot!(refused(r#"strides = ["D""#, r#"strides = ["D + 1""#), @"tensor map `k_map`: a stride of 258 bytes is no multiple of 16");
+    insta::assert_snapshot!(refused(r#"strides = ["D""#, r#"strides = ["D + 1""#), @"tensor map `k_map`: a stride of 258 bytes is not a multiple of 16");
     insta::assert_snapshot!(refused(r#"strides = ["D""#, r#"strides = ["D - Sk - 28""#), @"tensor map `k_map`: stride `D - Sk - 28` = 0, not 1 to 549755813887");
-    insta::assert_snapshot!(refused(r#"box = ["D / 2""#, r#"box = ["4""#), @"tensor map `k_map`: a box's rows of 8 bytes are no multiple of 16");
-    insta::assert_snapshot!(refused(r#"box = ["D / 2""#, r#"box = ["D""#), @"tensor map `k_map`: a box's rows of 256 bytes outgrow its swizzle of 128");
-    insta::assert_snapshot!(plan_for(&[], Dtype::F32, &[]).unwrap_err(), @"tensor map `k_map`: a box's rows of 256 bytes outgrow its swizzle of 128");
+    insta::assert_snapshot!(refused(r#"box = ["D / 2""#, r#"box = ["4""#), @"tensor map `k_map`: a box's rows of 8 bytes are not a multiple of 16");
+    insta::assert_snapshot!(refused(r#"box = ["D / 2""#, r#"box = ["D""#), @"tensor map `k_map`: a box's rows of 256 bytes are longer than its swizzle of 128");
+    insta::assert_snapshot!(plan_for(&[], Dtype::F32, &[]).unwrap_err(), @"tensor map `k_map`: a box's rows of 256 bytes are longer than its swizzle of 128");
     insta::assert_snapshot!(plan_for(&[], Dtype::F16, &[("BC", 512)]).unwrap_err(), @"tensor map `k_map`: box `BC` = 512, not 1 to 256");
     insta::assert_snapshot!(refused(r#""2", "B * H"]"#, r#""2", "B * H + 1"]"#), @"tensor map `k_map`: it reaches element 38400 of `k`, which has 25600");
     insta::assert_snapshot!(refused(r#""Sk * D"]"#, r#""1 << 38"]"#), @"tensor map `k_map`: it reaches element 274877919744 of `k`, which has 25600");
@@ -126,7 +126,7 @@ fn a_map_that_the_driver_would_refuse_is_refused_with_the_reason() {
 fn a_name_means_one_thing() {
     insta::assert_snapshot!(refused(r#"name = "k_map""#, r#"name = "BC""#), @"`BC` names two things: give the workspace or tensor map another name");
     insta::assert_snapshot!(refused(r#"name = "k_map""#, r#"name = "partial""#), @"`partial` names two things: give the workspace or tensor map another name");
-    insta::assert_snapshot!(refused(r#"name = "k_map""#, r#"name = "sms""#), @"`sms` is bound by optloop: give your value another name");
+    insta::assert_snapshot!(refused(r#"name = "k_map""#, r#"name = "sms""#), @"`sms` is a reserved name: rename your value");
     insta::assert_snapshot!(refused(r#"name = "k_map""#, r#"name = "k""#), @"`k`: the op or the device has something of that name: give the workspace or tensor map another");
     insta::assert_snapshot!(refused(r#"name = "k_map""#, r#"name = "Sk""#), @"`Sk`: the op or the device has something of that name: give the workspace or tensor map another");
     insta::assert_snapshot!(refused(r#"args = ["k_map""#, r#"args = ["k_mpa""#), @"launch argument `k_mpa` names nothing (did you mean `k_map`?)");
@@ -134,7 +134,7 @@ fn a_name_means_one_thing() {
 
 #[test]
 fn the_first_launch_waits_for_what_was_before() {
-    insta::assert_snapshot!(refused("kernel = \"first\"", "kernel = \"first\"\nprogrammatic = true"), @"launch `first`: the first of a plan cannot be programmatic, it waits for what was before");
+    insta::assert_snapshot!(refused("kernel = \"first\"", "kernel = \"first\"\nprogrammatic = true"), @"launch `first`: the first launch of a plan cannot be programmatic, because no launch precedes it");
 }
 
 /// The keys are split at `BC` = 512 only. Then the plan has scratch memory and a second kernel that adds up.
@@ -175,14 +175,14 @@ fn what_is_left_out_is_not_filled_in() {
 
 #[test]
 fn a_plan_that_lacks_what_it_needs_is_refused() {
-    insta::assert_snapshot!(refused("elements = \"B * H\"", "elements = \"B * H\"\nwhen = \"BC > 64\""), @"launch argument `partial` is left out where `BC > 64` does not hold: leave the launch out there, too");
-    insta::assert_snapshot!(refused("swizzle = 128", "swizzle = 128\nwhen = \"0\""), @"launch argument `k_map` is left out where `0` does not hold: leave the launch out there, too");
-    insta::assert_snapshot!(refused("kernel = \"first\"", "kernel = \"first\"\nwhen = \"BC > 64\""), @"launch `second`: the first of a plan cannot be programmatic, it waits for what was before");
+    insta::assert_snapshot!(refused("elements = \"B * H\"", "elements = \"B * H\"\nwhen = \"BC > 64\""), @"launch argument `partial` is omitted if `BC > 64` is false: give the launch the same `when`");
+    insta::assert_snapshot!(refused("swizzle = 128", "swizzle = 128\nwhen = \"0\""), @"launch argument `k_map` is omitted if `0` is false: give the launch the same `when`");
+    insta::assert_snapshot!(refused("kernel = \"first\"", "kernel = \"first\"\nwhen = \"BC > 64\""), @"launch `second`: the first launch of a plan cannot be programmatic, because no launch precedes it");
     insta::assert_snapshot!(refused("kernel = \"first\"", "kernel = \"first\"\nwhen = \"SPLITS > 1\""), @"expression `SPLITS > 1`: Variable not found: SPLITS (line 1, position 1)");
     insta::assert_snapshot!(refused("kernel = \"first\"", "kernel = \"first\"\nwhen = \"BC >\""), @"expression `BC >`: Script is incomplete (line 1, position 5)");
     let none = [
         ("kernel = \"first\"", "kernel = \"first\"\nwhen = \"false\""),
         ("kernel = \"second\"", "kernel = \"second\"\nwhen = \"false\""),
     ];
-    insta::assert_snapshot!(plan_for(&none, Dtype::F16, &[]).unwrap_err(), @"every [[launch]] is left out by its `when`: one must be there");
+    insta::assert_snapshot!(plan_for(&none, Dtype::F16, &[]).unwrap_err(), @"every [[launch]] is omitted by its `when`: at least one must remain");
 }

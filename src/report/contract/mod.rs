@@ -40,7 +40,7 @@ pub struct Report {
     pub caught: IndexMap<&'static str, u64>,
     /// The first correct variant of each case and every confirmed improvement that the session has found, oldest first.
     pub wins: Vec<Win>,
-    /// The winners of earlier sessions that the session began with, measured again. They are no wins of this session.
+    /// The winners of earlier sessions that the session began with, measured again. They are not wins of this session.
     pub remeasured: Vec<Remeasured>,
     /// Every claim, oldest first.
     pub hypotheses: Vec<Claim>,

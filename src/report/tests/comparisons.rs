@@ -54,7 +54,7 @@ fn the_figures_of_a_case_are_those_of_the_comparison_of_its_best_variant() {
     insta::assert_snapshot!(section(&report, "## Result", "## Iterations"), @r#"
     ## Result
 
-    Times in microseconds, measured; the interval is the median's 95% one. "Over baseline" is the baseline's time over ours: above 1, ours is the faster. Where the two were timed in turns in one run it stands with its 95% interval. Regime: `warm` finds the data in L2, `cold` does not.
+    Times are in microseconds, measured. The interval is the 95% interval of the median. "Over baseline" is the baseline's time divided by ours: above 1, ours is faster. It has a 95% interval if the two were timed in turns in one run. Regime: in `warm`, the data is in L2; in `cold`, it is not.
 
     | Case | Regime | Ours | Interval | Baseline | Over baseline | Floor | Share of floor | SM clock (MHz), ours / baseline |
     |---|---|--:|--:|--:|--:|--:|--:|--:|
@@ -62,7 +62,7 @@ fn the_figures_of_a_case_are_those_of_the_comparison_of_its_best_variant() {
     | b8h8s512 | warm | 400.00 (not confirmed) | 398.00 to 402.00 | - | - | 1.000 | 0.25% | - |
     | b16h8s512 | warm | - | - | - | - | 1.000 | - | - |
 
-    From the first correct variant to the best, and how much of the device that uses; rates follow from the measured times.
+    The best variant compared with the first correct one, and its use of the device. Rates are computed from the measured times.
 
     | Case | Start | Over start | GFLOP/s | Share of peak | Blocks / SMs | Variant |
     |---|--:|--:|--:|--:|--:|---|
@@ -70,16 +70,16 @@ fn the_figures_of_a_case_are_those_of_the_comparison_of_its_best_variant() {
     | b8h8s512 | 400.00 | 1.00× | 10.0 | 0.01% | 2 / 58 | tiled BLOCK=64 PAD=8 (`67df4d5f39`) |
     | b16h8s512 | - | - | - | - | - / 58 | - |
 
-    How these figures were taken: best variant, its A/A control and the baseline in turns, a group of samples each. The noise is how far from 1 the interval of the variant over its own A/A control reaches; a difference below it is none. Energy is that of one execution, ours / baseline.
+    Measurement: the best variant, its A/A control and the baseline took turns, one sample group at a time. The noise is how far from 1 the interval of the ratio between the variant and its A/A control reaches. Smaller differences do not count. Energy is given for one execution, ours / baseline.
 
     | Case | Held as | Rounds | Discarded | Samples | Noise (A/A) | SM clock (MHz) | Power (W) | Temperature (°C) | Throttled by | Energy (mJ) |
     |---|---|--:|--:|--:|--:|--:|--:|--:|---|--:|
     | b1h1s128 | confirmation | 12 | 2 | 12 | 0.38% | 1965 to 1980 | 72 | 64 | power cap | 250.00 / - |
 
-    - From screening to the comparison the time of 2 winners changed by +3.6% in the median and by +6.2% at worst.
-    - No final was held of `b1h1s128`: the figures are those of the confirmation.
+    - From its screening run to the comparison, the time of 2 winners changed by +3.6% in the median and by +6.2% at worst.
+    - There was no final for `b1h1s128`: the figures come from the confirmation.
 
-    Every baseline as it was timed alone before the first iteration. Eager is a call without a graph, the host's work with it, as a user without graphs sees it.
+    Every baseline, timed separately before the first iteration. Eager is the time of a call without a CUDA graph, including the host's work.
 
     | Case | Baseline | Regime | Graph | Interval | Eager | Error |
     |---|---|---|--:|--:|--:|--:|
@@ -164,18 +164,18 @@ fn a_final_settles_a_near_tie_and_gives_the_figures() {
       }
     ]
     "#);
-    insta::assert_snapshot!(section(&report, "How these figures", "## Iterations"), @"
-    How these figures were taken: best variant, its A/A control and the baseline in turns, a group of samples each. The noise is how far from 1 the interval of the variant over its own A/A control reaches; a difference below it is none. Energy is that of one execution, ours / baseline.
+    insta::assert_snapshot!(section(&report, "Measurement: ", "## Iterations"), @"
+    Measurement: the best variant, its A/A control and the baseline took turns, one sample group at a time. The noise is how far from 1 the interval of the ratio between the variant and its A/A control reaches. Smaller differences do not count. Energy is given for one execution, ours / baseline.
 
     | Case | Held as | Rounds | Discarded | Samples | Noise (A/A) | SM clock (MHz) | Power (W) | Temperature (°C) | Throttled by | Energy (mJ) |
     |---|---|--:|--:|--:|--:|--:|--:|--:|---|--:|
     | b1h1s128 | final | 12 | 2 | 12 | 0.38% | 1965 to 1980 | 72 | 64 | power cap | 250.00 / - |
 
-    - From screening to the comparison the time of 2 winners changed by +3.6% in the median and by +6.2% at worst.
+    - From its screening run to the comparison, the time of 2 winners changed by +3.6% in the median and by +6.2% at worst.
     - The final of `b1h1s128` left iteration 2 as the best: iteration 3 takes 1.009× (1.003 to 1.015) as long.
-    - Other processes were on the GPU while `b1h1s128` was timed: python3 (process 4242, 512 MiB).
+    - Other processes used the GPU while `b1h1s128` was timed: python3 (process 4242, 512 MiB).
 
-    Every baseline as it was timed alone before the first iteration. Eager is a call without a graph, the host's work with it, as a user without graphs sees it.
+    Every baseline, timed separately before the first iteration. Eager is the time of a call without a CUDA graph, including the host's work.
 
     | Case | Baseline | Regime | Graph | Interval | Eager | Error |
     |---|---|---|--:|--:|--:|--:|
@@ -222,7 +222,7 @@ fn what_is_level_with_the_baseline_is_not_called_slower() {
     let comparison = record.iterations[2].measurements[0].comparison.as_mut().unwrap();
     comparison.participants[3] = participant(Role::Baseline, "torch sdpa (cudnn)", None, 49.8);
     let steps = report(&record).next_steps.join("\n");
-    assert!(steps.contains("`b1h1s128` is level with torch sdpa (cudnn)"), "{steps}");
+    assert!(steps.contains("`b1h1s128` is tied with torch sdpa (cudnn)"), "{steps}");
 }
 
 #[test]
@@ -233,8 +233,8 @@ fn without_pytorch_the_report_says_what_the_baseline_is() {
     baseline.name = Baseline::initial_kernel_name(TimeSource::Measured, "tiled");
     baseline.kind = BaselineKind::InitialKernel;
     let markdown = report(&record).to_markdown().unwrap();
-    let said = "Nothing that a user would use could be timed for `b1h1s128`, for there is no PyTorch: the baseline is the \
-                workload's initial kernel.";
+    let said = "No baseline program could be timed for `b1h1s128`, because PyTorch is not installed. The workload's \
+                initial kernel is the baseline instead.";
     assert!(markdown.contains(said), "{markdown}");
 }
 
@@ -252,7 +252,12 @@ fn an_initial_kernel_that_stood_for_the_baseline_in_a_comparison_is_called_so() 
     );
     let ratio = report.cases[0].ratio_to_start.unwrap();
     assert!(ratio.paired && (ratio.estimate - 1.6).abs() < 0.05, "the start was in the same comparison: {ratio:?}");
-    assert!(report.to_markdown().unwrap().contains("could be timed for `b1h1s128`: the baseline is"));
+    assert!(
+        report
+            .to_markdown()
+            .unwrap()
+            .contains("could be timed for `b1h1s128`. The workload's initial kernel is the baseline")
+    );
 }
 
 #[test]
@@ -261,7 +266,7 @@ fn every_baseline_is_listed_as_a_user_without_graphs_sees_it() {
     record.baselines[0].eager_ns = Some(38_000.0);
     record.baselines[0].relative_l2 = Some(2.5e-4);
     insta::assert_snapshot!(section(&report(&record), "Every baseline", "## Iterations"), @"
-    Every baseline as it was timed alone before the first iteration. Eager is a call without a graph, the host's work with it, as a user without graphs sees it.
+    Every baseline, timed separately before the first iteration. Eager is the time of a call without a CUDA graph, including the host's work.
 
     | Case | Baseline | Regime | Graph | Interval | Eager | Error |
     |---|---|---|--:|--:|--:|--:|

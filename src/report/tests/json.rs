@@ -331,12 +331,12 @@ fn a_session_is_told_to_programs_as_json() {
       },
       "next_steps": [
         "`b16h8s512` has no correct variant yet: see `optloop history 2 --case b16h8s512` for why.",
-        "`b8h8s512` is furthest from its floor: the best time is 400× of it; it launches 2 blocks on 58 SMs, so most of the device idles.",
+        "`b8h8s512` is furthest from its floor: the best time is 400× of it; it launches 2 blocks on 58 SMs, so most of the device is idle.",
         "`b1h1s128` still takes 2.00× as long as torch sdpa (flash) (not in one run).",
-        "`b8h8s512` has no win: nothing beat its first correct variant.",
+        "`b8h8s512` has no win: no variant was faster than its first correct one.",
         "Never timed in this session: `split-k`.",
-        "Changes that paid off most: `BLOCK` of `tiled` (1.26× on geometric average over 2 changes).",
-        "No baseline was timed for `b8h8s512`, `b16h8s512`: nothing says how these compare with what a user has.",
+        "Most beneficial changes: `BLOCK` of `tiled` (1.26×, the geometric mean of 2 changes).",
+        "No baseline was timed for `b8h8s512`, `b16h8s512`, so it is unknown how these cases compare with the usual implementation.",
         "Winners that are not committed: `b1h1s128` (iteration 3)."
       ]
     }

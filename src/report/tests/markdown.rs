@@ -16,7 +16,7 @@ fn a_session_reads_as_markdown() {
 
     ## Objective
 
-    Make every case of `attention-fp16-d64` as fast as its floor allows, against its first correct variant and against what a user would use instead.
+    Bring every case of `attention-fp16-d64` as close to its floor as possible, and compare it with its first correct variant and with the baseline that a user would use instead.
 
     ## Environment
 
@@ -31,7 +31,7 @@ fn a_session_reads_as_markdown() {
 
     ## Result
 
-    Times in microseconds, measured; the interval is the median's 95% one. "Over baseline" is the baseline's time over ours: above 1, ours is the faster. Where the two were timed in turns in one run it stands with its 95% interval. Regime: `warm` finds the data in L2, `cold` does not.
+    Times are in microseconds, measured. The interval is the 95% interval of the median. "Over baseline" is the baseline's time divided by ours: above 1, ours is faster. It has a 95% interval if the two were timed in turns in one run. Regime: in `warm`, the data is in L2; in `cold`, it is not.
 
     | Case | Regime | Ours | Interval | Baseline | Over baseline | Floor | Share of floor | SM clock (MHz), ours / baseline |
     |---|---|--:|--:|--:|--:|--:|--:|--:|
@@ -39,7 +39,7 @@ fn a_session_reads_as_markdown() {
     | b8h8s512 | warm | 400.00 (not confirmed) | 398.00 to 402.00 | - | - | 1.000 | 0.25% | - |
     | b16h8s512 | warm | - | - | - | - | 1.000 | - | - |
 
-    From the first correct variant to the best, and how much of the device that uses; rates follow from the measured times.
+    The best variant compared with the first correct one, and its use of the device. Rates are computed from the measured times.
 
     | Case | Start | Over start | GFLOP/s | Share of peak | Blocks / SMs | Variant |
     |---|--:|--:|--:|--:|--:|---|
@@ -47,7 +47,7 @@ fn a_session_reads_as_markdown() {
     | b8h8s512 | 400.00 | 1.00× | 10.0 | 0.01% | 2 / 58 | tiled BLOCK=64 PAD=8 (`67df4d5f39`) |
     | b16h8s512 | - | - | - | - | - / 58 | - |
 
-    Every baseline as it was timed alone before the first iteration. Eager is a call without a graph, the host's work with it, as a user without graphs sees it.
+    Every baseline, timed separately before the first iteration. Eager is the time of a call without a CUDA graph, including the host's work.
 
     | Case | Baseline | Regime | Graph | Interval | Eager | Error |
     |---|---|---|--:|--:|--:|--:|
@@ -55,9 +55,9 @@ fn a_session_reads_as_markdown() {
 
     ## Iterations
 
-    5 iterations: 1 unfinished, 3 measured, 1 wrong. Wrong or cheating, by the check that caught them: 1 accuracy. Predictions: 2 confirmed, 0 exceeded, 0 refuted, 2 untested.
+    5 iterations: 1 unfinished, 3 measured, 1 wrong. Wrong or cheating variants by the check that caught them: 1 accuracy. Predictions: 2 confirmed, 0 exceeded, 0 refuted, 2 untested.
 
-    The first correct variant of each case and every confirmed improvement that this session found. Times in microseconds, measured; the speed-up is over the incumbent of its time.
+    The first correct variant of each case and every confirmed improvement that this session found. Times are in microseconds, measured. The speed-up is over the incumbent at that time.
 
     | # | Case | Verdict | Time | Speed-up | Predicted | Prediction | Variant | Claim |
     |--:|---|---|--:|--:|--:|---|---|---|
@@ -91,12 +91,12 @@ fn a_session_reads_as_markdown() {
     ## Next steps
 
     - `b16h8s512` has no correct variant yet: see `optloop history 2 --case b16h8s512` for why.
-    - `b8h8s512` is furthest from its floor: the best time is 400× of it; it launches 2 blocks on 58 SMs, so most of the device idles.
+    - `b8h8s512` is furthest from its floor: the best time is 400× of it; it launches 2 blocks on 58 SMs, so most of the device is idle.
     - `b1h1s128` still takes 2.00× as long as torch sdpa (flash) (not in one run).
-    - `b8h8s512` has no win: nothing beat its first correct variant.
+    - `b8h8s512` has no win: no variant was faster than its first correct one.
     - Never timed in this session: `split-k`.
-    - Changes that paid off most: `BLOCK` of `tiled` (1.26× on geometric average over 2 changes).
-    - No baseline was timed for `b8h8s512`, `b16h8s512`: nothing says how these compare with what a user has.
+    - Most beneficial changes: `BLOCK` of `tiled` (1.26×, the geometric mean of 2 changes).
+    - No baseline was timed for `b8h8s512`, `b16h8s512`, so it is unknown how these cases compare with the usual implementation.
     - Winners that are not committed: `b1h1s128` (iteration 3).
     "#);
 }

@@ -58,10 +58,10 @@ impl Drawn {
         }
         let launches_per_sample = backend.launches_per_sample.filter(|launches| *launches > 0);
         let Some(launches_per_sample) = launches_per_sample else {
-            return Err("it does not say how many launches a sample has".to_owned());
+            return Err("it does not report the number of launches per sample".to_owned());
         };
         if let Some(ns) = backend.eager_ns.filter(|ns| !plausible(*ns)) {
-            return Err(format!("its eager time is said to be {ns} ns, which is no time"));
+            return Err(format!("it reported an invalid eager time of {ns} ns"));
         }
         let relative_l2 = backend.output.as_ref().map(|file| self.error(file, folder)).transpose()?;
         Ok(Ready { launches_per_sample, eager_ns: backend.eager_ns, relative_l2 })
@@ -80,12 +80,12 @@ impl Drawn {
         let found = self.expectation.check(&bytes, &ANY_ERROR).map_err(|problem| format!("its output: {problem}"))?;
         match found.relative_l2 <= WRONG {
             true => Ok(found.relative_l2),
-            false => Err(format!("it computes something else: its relative error is {:.2e}", found.relative_l2)),
+            false => Err(format!("it computes a different result: its relative error is {:.2e}", found.relative_l2)),
         }
     }
 }
 
 /// Returns a path as a string for JSON.
 pub(super) fn text(path: &Path) -> Result<&str, String> {
-    path.to_str().ok_or_else(|| format!("the temporary folder {} is not in UTF-8", path.display()))
+    path.to_str().ok_or_else(|| format!("the path of the temporary folder, {}, is not UTF-8", path.display()))
 }

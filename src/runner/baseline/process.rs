@@ -32,7 +32,7 @@ const TIMEOUT_KEY: &str = "baseline.timeout";
 pub enum Failure {
     /// The program refused the request. It can take others.
     Refused(String),
-    /// The program is dead, hangs or sent garbage. It can take no more requests.
+    /// The program is dead, hangs or sent invalid data. It can take no more requests.
     Gone(String),
 }
 
@@ -41,9 +41,9 @@ pub(super) struct Process {
     input: ChildStdin,
     output: BufReader<ChildStdout>,
     /// Reads standard error until its end, so that the pipe never fills up, and returns the last line.
-    last_words: JoinHandle<String>,
+    last_line: JoinHandle<String>,
     child: Child,
-    patience: Duration,
+    timeout: Duration,
 }
 
 impl Process {
@@ -92,9 +92,9 @@ impl Process {
             (Some(input), Some(output), Some(errors)) => Ok(Self {
                 input,
                 output: BufReader::new(output),
-                last_words: tokio::spawn(child::last_line(errors)),
+                last_line: tokio::spawn(child::last_line(errors)),
                 child,
-                patience: *timeout,
+                timeout: *timeout,
             }),
             _ => Err("the baseline's process has no pipes".to_owned()),
         }
@@ -107,7 +107,7 @@ impl Process {
 
     /// Sends a request and waits for the answer.
     pub async fn ask(&mut self, request: &Request<'_>) -> Result<Value, Failure> {
-        let _running = activity::begin("the baseline program", Limit::new(TIMEOUT_KEY, self.patience));
+        let _running = activity::begin("the baseline program", Limit::new(TIMEOUT_KEY, self.timeout));
         let line = serde_json::to_string(request).map_err(|error| Failure::Refused(error.to_string()))? + "\n";
         let mut said = Vec::new();
         let asked = async {
@@ -116,24 +116,24 @@ impl Process {
             let _ = self.input.flush().await;
             (&mut self.output).take(MAX_LINE_BYTES).read_until(b'\n', &mut said).await
         };
-        match timeout(self.patience, asked).await {
+        match timeout(self.timeout, asked).await {
             Err(_) => {
-                let patience = humantime::format_duration(self.patience);
-                Err(Failure::Gone(format!("it did not answer within {patience} ({TIMEOUT_KEY})")))
+                let time_limit = humantime::format_duration(self.timeout);
+                Err(Failure::Gone(format!("it did not answer within {time_limit} ({TIMEOUT_KEY})")))
             }
             Ok(Ok(_)) if said.ends_with(b"\n") => answer(&said),
             Ok(Ok(length)) if length as u64 == MAX_LINE_BYTES => {
-                Err(Failure::Gone(format!("it talks garbage: a line of over {} MiB", MAX_LINE_BYTES >> 20)))
+                Err(Failure::Gone(format!("it sent invalid data: a line of over {} MiB", MAX_LINE_BYTES >> 20)))
             }
-            Ok(_) => Err(Failure::Gone(self.last_words().await)),
+            Ok(_) => Err(Failure::Gone(self.last_message().await)),
         }
     }
 
     /// Returns the last line on standard error of a process that has closed its output.
-    async fn last_words(&mut self) -> String {
-        match timeout(Duration::from_secs(5), &mut self.last_words).await {
+    async fn last_message(&mut self) -> String {
+        match timeout(Duration::from_secs(5), &mut self.last_line).await {
             Ok(Ok(line)) if !line.is_empty() => line,
-            _ => "it died without a word".to_owned(),
+            _ => "it exited without an error message".to_owned(),
         }
     }
 }
@@ -166,11 +166,11 @@ pub fn answer(line: &[u8]) -> Result<Value, Failure> {
 }
 
 fn garbage(error: &serde_json::Error) -> Failure {
-    Failure::Gone(one_line(format!("it talks garbage: {error}")))
+    Failure::Gone(one_line(format!("it sent invalid data: {error}")))
 }
 
 /// Shortens a program's output to one line of readable length.
 pub(super) fn sentence(text: &str) -> String {
     let line = child::sentence(text);
-    if line.is_empty() { "it does not say why".to_owned() } else { line }
+    if line.is_empty() { "it gave no reason".to_owned() } else { line }
 }

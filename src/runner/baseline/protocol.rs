@@ -65,7 +65,10 @@ impl Hello {
             return Ok(());
         }
         let (theirs, ours) = (self.time_source.name(), device.time_source().name());
-        Err(format!("it is {theirs} on {} and kernels are {ours} on {}", self.device, device.name))
+        Err(format!(
+            "its times are {theirs} on {}, but those of the kernels are {ours} on {}",
+            self.device, device.name
+        ))
     }
 }
 

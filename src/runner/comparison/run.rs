@@ -102,7 +102,7 @@ impl<'a> ComparisonRun<'a> {
                 self.sides.push(Side::new(SideSource::Baseline, ready.launches_per_sample, None));
                 self.baseline = Some(entry);
             }
-            Err(reason) => tracing::warn!("the baseline is out of a comparison on {}: {reason}", self.case),
+            Err(reason) => tracing::warn!("a comparison on {} runs without the baseline: {reason}", self.case),
         }
     }
 
@@ -182,7 +182,7 @@ impl<'a> ComparisonRun<'a> {
             (SideSource::Baseline, Some(entry)) => match entry.process.sample(&entry.backend, samples).await {
                 Ok(samples_ns) => Ok(Some(samples_ns)),
                 Err(reason) => {
-                    tracing::warn!("the baseline left a comparison on {}: {reason}", self.case);
+                    tracing::warn!("a comparison on {} continues without the baseline: {reason}", self.case);
                     self.drop_baseline();
                     Ok(None)
                 }
@@ -248,7 +248,7 @@ impl<'a> ComparisonRun<'a> {
         if let Some(entry) = baseline
             && let Err(reason) = entry.process.release().await
         {
-            tracing::warn!("the baseline did not end its part in a comparison on {case}: {reason}");
+            tracing::warn!("the baseline did not release its memory after a comparison on {case}: {reason}");
         }
         let participant = |side: Side| match side.source {
             SideSource::Variant(place) => {
@@ -312,8 +312,8 @@ fn failed(participant: usize, error: AskError) -> ComparisonError {
 
 fn throttled() -> ComparisonError {
     ComparisonError::Machine(WorkerError::Broken(
-        "the GPU is held back by heat or a power brake nearly all the time, so nothing can be measured: cool it and start \
-         again"
+        "the GPU is throttled by temperature or a power brake almost all the time, so nothing can be measured: cool \
+         the machine and start again"
             .to_owned(),
     ))
 }

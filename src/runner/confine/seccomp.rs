@@ -98,7 +98,6 @@ pub fn allow_computing() -> Result<(), String> {
 /// Docker's does.
 const REACHING_OUT: &[libc::c_long] = &[
     libc::SYS_connect,
-    libc::SYS_bind,
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,
     libc::SYS_process_vm_writev,
@@ -135,7 +134,7 @@ const REACHING_OUT: &[libc::c_long] = &[
 /// Denies this process, and all that it will start, the network and the system calls that lead around other limits.
 pub fn deny_reaching_out() -> Result<(), String> {
     let wrong = |error: BackendError| format!("its filter is wrong: {error}");
-    // The CUDA driver opens a local socket when it starts (H200, driver 580.159.04). It connects to nothing.
+    // The CUDA driver opens and binds a local socket when it starts (H200, driver 580.159.04). It connects to nothing.
     let domain = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, libc::AF_UNIX as u64);
     let not_local = domain.and_then(|domain| SeccompRule::new(vec![domain])).map_err(wrong)?;
     let mut rules: Rules = REACHING_OUT.iter().map(|call| (*call, Vec::new())).collect();

@@ -66,7 +66,7 @@ impl std::str::FromStr for DeviceChoice {
         text.strip_prefix("cuda:")
             .and_then(|number| number.parse().ok())
             .map(Self::Cuda)
-            .ok_or_else(|| format!("`{text}` is no device; use auto, cuda:N, virtual or virtual:NAME"))
+            .ok_or_else(|| format!("`{text}` is not a device; use auto, cuda:N, virtual or virtual:NAME"))
     }
 }
 

@@ -74,7 +74,7 @@ impl CudaDevice {
                 next: 0,
             })
         };
-        open().map_err(|error| format!("the device does not give a context: {}", describe(&error)))
+        open().map_err(|error| format!("the device cannot create a context: {}", describe(&error)))
     }
 
     fn synchronize(&mut self) -> Result<(), Fault> {
@@ -147,7 +147,7 @@ impl Device for CudaDevice {
     }
 
     fn was_intact(&mut self, buffer: Buffer) -> Result<bool, Fault> {
-        self.look_at_guards(buffer)
+        self.guards_are_intact(buffer)
     }
 
     /// Turns lines loaded to stay in L2 into ordinary ones, and allows no new ones.
@@ -213,7 +213,7 @@ fn with_driver<T>(what: impl FnOnce() -> Result<T, String> + UnwindSafe) -> Resu
 /// Finds a device by number.
 fn find(number: u32) -> Result<(sys::CUdevice, DeviceInfo), String> {
     let explain = |what: &str, error: DriverError| format!("{what}: {}", describe(&error));
-    result::init().map_err(|error| explain("the CUDA driver does not start", error))?;
+    result::init().map_err(|error| explain("the CUDA driver cannot be initialized", error))?;
     let count = result::device::get_count().map_err(|error| explain("CUDA devices cannot be counted", error))?;
     let ordinal = i32::try_from(number).unwrap_or(i32::MAX);
     if ordinal >= count {

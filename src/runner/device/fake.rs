@@ -102,7 +102,7 @@ struct Known {
 }
 
 /// Executions before `GIVES_UP` takes effect. An evaluation has only some dozens.
-const PATIENCE: usize = 300;
+const GIVES_UP_AFTER: usize = 300;
 
 /// Executions after which a kernel is being timed in a comparison. Preparation takes about ten.
 const LATER: usize = 20;
@@ -180,7 +180,7 @@ impl FakeDevice {
         let mut taken: Vec<Rc<Vec<u8>>> = inputs.iter().map(|input| Rc::clone(&self.buffers[&input.0].bytes)).collect();
         let first = state.first.get_or_insert_with(|| taken.clone());
         state.strayed |= work.fault == STRAYS && executions > LATER;
-        if work.fault == GIVES_UP && executions > PATIENCE {
+        if work.fault == GIVES_UP && executions > GIVES_UP_AFTER {
             taken.clone_from(first);
         }
         let spoil = match work.fault {
@@ -231,7 +231,7 @@ impl FakeDevice {
     }
 
     /// Returns the contents of a buffer, after computing a pending output.
-    fn look(&mut self, buffer: Buffer) -> Result<&Rc<Vec<u8>>, Fault> {
+    fn contents(&mut self, buffer: Buffer) -> Result<&Rc<Vec<u8>>, Fault> {
         if let Some(Due { computed, inputs, spoil }) = self.memory(buffer)?.due.take() {
             let mut out = self.oracle(&computed, inputs);
             let last = out.len() - 1;
@@ -320,7 +320,7 @@ impl Device for FakeDevice {
 
     fn alloc(&mut self, bytes: usize) -> Result<Buffer, Fault> {
         if bytes as u64 > self.info.memory_bytes {
-            return Err(Fault::Refused(format!("{bytes} bytes of device memory: there are not so many")));
+            return Err(Fault::Refused(format!("{bytes} bytes of device memory exceed the memory of the device")));
         }
         let handle = self.handle();
         self.buffers.insert(handle, Memory { bytes: Rc::new(vec![0xff; bytes]), due: None, intact: true });
@@ -337,7 +337,7 @@ impl Device for FakeDevice {
     }
 
     fn copy(&mut self, from: Buffer, to: Buffer) -> Result<(), Fault> {
-        let bytes = Rc::clone(self.look(from)?);
+        let bytes = Rc::clone(self.contents(from)?);
         let memory = self.memory(to)?;
         (memory.bytes, memory.due) = (bytes, None);
         self.captures.values_mut().for_each(|captured| captured.stale = true);
@@ -350,11 +350,11 @@ impl Device for FakeDevice {
     }
 
     fn read(&mut self, buffer: Buffer) -> Result<Vec<u8>, Fault> {
-        Ok(self.look(buffer)?.to_vec())
+        Ok(self.contents(buffer)?.to_vec())
     }
 
     fn holds(&mut self, buffer: Buffer, bytes: &[u8]) -> Result<bool, Fault> {
-        Ok(self.look(buffer)?.as_slice() == bytes)
+        Ok(self.contents(buffer)?.as_slice() == bytes)
     }
 
     fn was_intact(&mut self, buffer: Buffer) -> Result<bool, Fault> {

@@ -35,10 +35,10 @@ pub(in crate::runner) fn run(device: &mut dyn Device, artifact: &Artifact) -> Re
     let wrong = (0..).zip(&from).zip(&to).find(|((index, from), to)| expected(*index, **from) != **to);
     match wrong {
         None if to.len() == from.len() => Ok(()),
-        None => Err(format!("its self-check came back with {} of {elements} elements", to.len())),
+        None => Err(format!("its self-check returned {} of {elements} elements", to.len())),
         Some(((index, from), found)) => {
             let expected = expected(index, *from);
-            Err(format!("its self-check computed {found:#x} at element {index} of {elements}, which is {expected:#x}"))
+            Err(format!("its self-check computed {found:#x} at element {index} of {elements} instead of {expected:#x}"))
         }
     }
 }

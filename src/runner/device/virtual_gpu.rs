@@ -104,7 +104,7 @@ impl VirtualDevice {
         }
         let address = |name: &String| {
             let buffer = work.buffers.get(name).copied();
-            let buffer = buffer.ok_or_else(|| Fault::Refused(format!("the plan names no buffer `{name}`")))?;
+            let buffer = buffer.ok_or_else(|| Fault::Refused(format!("the plan has no buffer `{name}`")))?;
             Ok(self.place(buffer)?.0)
         };
         let value = |arg: &Arg| match arg {
@@ -194,7 +194,9 @@ impl Device for VirtualDevice {
         let held: u64 = self.buffers.values().map(|(_, size)| size).sum();
         if held.saturating_add(size) > self.info.memory_bytes {
             let total = self.info.memory_bytes;
-            return Err(Fault::Refused(format!("{bytes} bytes of device memory beside {held}: it has {total}")));
+            return Err(Fault::Refused(format!(
+                "{bytes} bytes of device memory in addition to {held}: it has {total}"
+            )));
         }
         // The virtual GPU has enough memory, but this machine does not.
         let broken = |error: MemoryError| Fault::Broken(format!("{bytes} bytes of device memory: {error}"));
@@ -342,6 +344,6 @@ fn peaks(gpu: &Gpu) -> Peaks {
         memory_bytes_per_s: rates.memory_bytes_per_s,
         l2_bytes_per_s: rates.l2_bytes_per_s,
         launch_ns: rates.launch_s * 1e9,
-        source: format!("the published rates of the {} at {:.0} MHz, no GPU was asked", gpu.name, gpu.clock_hz / 1e6),
+        source: format!("the published rates of the {} at {:.0} MHz, not measured", gpu.name, gpu.clock_hz / 1e6),
     }
 }

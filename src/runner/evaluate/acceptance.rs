@@ -1,7 +1,7 @@
 //! The acceptance checks of a variant that is about to win: everything too slow to run on every variant.
 
 use super::data::{Data, Inputs, draw, draw_into, encode, encode_into};
-use super::held::{with_module, with_sets};
+use super::scoped::{with_module, with_sets};
 use super::setup::Setup;
 use super::{Ended, Step, memoization};
 use crate::domain::check::Check;

@@ -69,7 +69,7 @@ struct LoadedParticipant {
     tolerance: Tolerance,
     oracle_flop: f64,
     plan: LaunchPlan,
-    held: LoadedModule,
+    loaded: LoadedModule,
     prepared: Prepared,
     shared: Rc<SharedInputs>,
     /// Its output when it was checked, which every sample group must reproduce.
@@ -104,10 +104,10 @@ impl Arena {
             .map_err(|reason| Ended::Machine(format!("case `{}`: {reason}", case.name)))?;
         step(&case.name, "load");
         let shared = self.shared(device, &request, &problem, count).map_err(|fault| ended(&case.name, fault))?;
-        let held = LoadedModule::take(device, artifact, |device| shared.tensors.with_workspaces(device, plan));
-        let mut held = held.map_err(|fault| ended(&case.name, fault))?;
+        let loaded = LoadedModule::take(device, artifact, |device| shared.tensors.with_workspaces(device, plan));
+        let mut loaded = loaded.map_err(|fault| ended(&case.name, fault))?;
         let others = self.others(&shared);
-        match get_ready(device, &request, &mut held, &shared.data, &others, step) {
+        match get_ready(device, &request, &mut loaded, &shared.data, &others, step) {
             Ok((seen, prepared)) => {
                 let Prepared { executions, replay_ns, .. } = prepared;
                 let entered = Entered { correctness: seen.correctness, launches_per_sample: executions, replay_ns };
@@ -119,7 +119,7 @@ impl Arena {
                     tolerance,
                     oracle_flop: measuring.oracle_flop,
                     plan,
-                    held,
+                    loaded,
                     prepared,
                     shared,
                     seen,
@@ -131,7 +131,7 @@ impl Arena {
             }
             Err(ended) => {
                 // The first error is the one to report. After a crash there is nothing left to free.
-                let _ = shared.tensors.upload(device, &shared.data.inputs).and_then(|()| held.give_back(device));
+                let _ = shared.tensors.upload(device, &shared.data.inputs).and_then(|()| loaded.give_back(device));
                 Err(ended)
             }
         }
@@ -156,7 +156,7 @@ impl Arena {
         let is_anothers =
             self.spoilt(device, number)?.is_some() && self.find_spoiler(device, number)?.is_some_and(|it| it != number);
         // The others continue with clean inputs, whichever participant corrupted them.
-        self.mend(device, number)?;
+        self.repair(device, number)?;
         if is_anothers { self.participants[number].sample(device, samples) } else { sampled }
     }
 
@@ -189,7 +189,7 @@ impl Arena {
     fn find_spoiler(&mut self, device: &mut dyn Device, number: usize) -> Result<Option<usize>, Ended> {
         let numbers: Vec<usize> = self.peers(number).filter(|peer| *peer != number).chain([number]).collect();
         for peer in numbers {
-            self.mend(device, number)?;
+            self.repair(device, number)?;
             let participant = &self.participants[peer];
             participant.setup().replay(device, participant.prepared.capture)?;
             if let Some(found) = self.spoilt(device, number)? {
@@ -201,14 +201,14 @@ impl Arena {
     }
 
     /// Restores the inputs, workspaces and guard regions of a participant's comparison.
-    fn mend(&self, device: &mut dyn Device, number: usize) -> Result<(), Ended> {
+    fn repair(&self, device: &mut dyn Device, number: usize) -> Result<(), Ended> {
         let participant = &self.participants[number];
         let SharedInputs { data, tensors, .. } = &*participant.shared;
         tensors.upload(device, &data.inputs).map_err(|fault| participant.setup().ended(fault))?;
         self.others(&participant.shared).into_iter().try_for_each(|peer| {
             peer.setup().reset(device)?;
             // Checking the guard regions also restores them.
-            peer.setup().beside(device, &peer.held.sets.places()).map(drop)
+            peer.setup().beside(device, &peer.loaded.sets.places()).map(drop)
         })
     }
 
@@ -228,10 +228,10 @@ impl Arena {
     }
 
     fn participant(&mut self, number: usize) -> Result<&mut LoadedParticipant, Ended> {
-        let held = self.participants.len();
-        self.participants.get_mut(number).ok_or_else(|| {
-            Ended::Machine(format!("there is no participant {number}: {held} have entered, counted from 0"))
-        })
+        let loaded = self.participants.len();
+        self.participants
+            .get_mut(number)
+            .ok_or_else(|| Ended::Machine(format!("there is no participant {number}: {loaded} exist, counted from 0")))
     }
 
     /// Returns a participant's inputs: those of the previous one, if both are in the same comparison.
@@ -271,7 +271,7 @@ fn find_spoilt(
     let mut found = setup.spoilt(device, &data.inputs, &setup.sets.places())?;
     // Continues after a finding, because checking the guard regions also restores them.
     for participant in participants {
-        found = found.or(participant.setup().beside(device, &participant.held.sets.places())?);
+        found = found.or(participant.setup().beside(device, &participant.loaded.sets.places())?);
     }
     Ok(found)
 }
@@ -281,11 +281,11 @@ pub fn time(device: &mut dyn Device, request: &TimeRequest, step: &mut Step<'_>)
     replays(device)?;
     let TimeRequest { artifact, plan, samples, min_sample_ns } = request;
     step("", "load");
-    let held = LoadedModule::take(device, artifact, |device| Sets::allocate(device, None, plan, 1));
-    let held = held.map_err(|fault| ended("", fault))?;
+    let loaded = LoadedModule::take(device, artifact, |device| Sets::allocate(device, None, plan, 1));
+    let loaded = loaded.map_err(|fault| ended("", fault))?;
     step("", "time");
-    let timed = time_held(device, &held, plan, *samples, *min_sample_ns);
-    let given_back = held.give_back(device).map_err(|fault| ended("", fault));
+    let timed = time_held(device, &loaded, plan, *samples, *min_sample_ns);
+    let given_back = loaded.give_back(device).map_err(|fault| ended("", fault));
     let timing = timed?;
     given_back?;
     Ok(timing)
@@ -293,13 +293,13 @@ pub fn time(device: &mut dyn Device, request: &TimeRequest, step: &mut Step<'_>)
 
 fn time_held(
     device: &mut dyn Device,
-    held: &LoadedModule,
+    loaded: &LoadedModule,
     plan: &LaunchPlan,
     samples: usize,
     min_sample_ns: f64,
 ) -> Result<Timing, Ended> {
-    let works = held.sets.works(held.module, plan, None);
-    held.sets.reset(device, plan).map_err(|fault| ended("", fault))?;
+    let works = loaded.sets.works(loaded.module, plan, None);
+    loaded.sets.reset(device, plan).map_err(|fault| ended("", fault))?;
     // A separate launch tells a plan that does not run from one that cannot be captured.
     works.iter().try_for_each(|work| device.launch(work)).map_err(|fault| ended("", fault))?;
     benchmark::time(replays(device)?, &works, samples, min_sample_ns).map_err(|fault| ended("", fault))
@@ -309,13 +309,13 @@ fn time_held(
 fn get_ready(
     device: &mut dyn Device,
     request: &EnterRequest,
-    held: &mut LoadedModule,
+    loaded: &mut LoadedModule,
     data: &Data,
     others: &[&LoadedParticipant],
     step: &mut Step<'_>,
 ) -> Result<(Seen, Prepared), Ended> {
     let EnterRequest { op, artifact, dtype, tolerance, case, plan, measuring, .. } = request;
-    let LoadedModule { module, sets } = held;
+    let LoadedModule { module, sets } = loaded;
     let op = ops::find(op).map_err(Ended::Machine)?;
     let problem = Problem { op, dims: &case.dims, dtype: *dtype };
     let setup = Setup { case: &case.name, problem, tolerance, module: *module, plan, sets, seed: data.seed };
@@ -352,7 +352,7 @@ impl LoadedParticipant {
         self.groups += 1;
         self.ran = true;
         let (setup, data) = (self.setup(), &self.shared.data);
-        let places = self.held.sets.draw(mix(data.seed, &["group", &self.groups.to_string()]));
+        let places = self.loaded.sets.draw(mix(data.seed, &["group", &self.groups.to_string()]));
         setup.poison_outputs(device)?;
         device.reset_caches().map_err(|fault| setup.ended(fault))?;
         let Prepared { capture, executions, replay_ns, .. } = self.prepared;
@@ -389,9 +389,9 @@ impl LoadedParticipant {
             case: &self.case.name,
             problem: Problem { op: self.op, dims: &self.case.dims, dtype: self.dtype },
             tolerance: &self.tolerance,
-            module: self.held.module,
+            module: self.loaded.module,
             plan: &self.plan,
-            sets: &self.held.sets,
+            sets: &self.loaded.sets,
             seed: self.shared.data.seed,
         }
     }

@@ -1,7 +1,7 @@
 //! One case of a request on the device: its buffers, its checks and its times.
 
 use super::data::{Data, draw, encode};
-use super::held::{with_module, with_sets};
+use super::scoped::{with_module, with_sets};
 use super::sets::Sets;
 use super::setup::{Seen, Setup};
 use super::stock::Stock;

@@ -8,7 +8,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use super::data::{Data, input_tensors};
-use super::held::{with_capture, with_module, with_sets};
+use super::scoped::{with_capture, with_module, with_sets};
 use super::sets::Sets;
 use super::setup::Setup;
 use super::{Ended, Step, replays};
@@ -124,7 +124,7 @@ impl Runner<'_> {
         let held_out_ns = self.held_out_ns(device, &mut pool, step)?;
         if held_out_ns > most_ns(steady_ns, self.count, self.memory_ns(device.info())) {
             let message = format!(
-                "it takes {:.2} us on contents that it never saw, and {:.2} us on the same ones again and again",
+                "it takes {:.2} us on inputs that it has never seen, but {:.2} us on repeated inputs",
                 held_out_ns / 1e3,
                 steady_ns / 1e3
             );
@@ -199,7 +199,7 @@ impl Runner<'_> {
     fn check_outputs(&self, device: &mut dyn Device, pool: &mut Pool, contents: &[Cuts]) -> Result<(), Ended> {
         let Setup { problem, sets, tolerance, .. } = &self.setup;
         let wrong = |refusal| {
-            let message = format!("wrong on contents that it never saw, when timed: {refusal}");
+            let message = format!("wrong on inputs that it has never seen, when timed: {refusal}");
             self.setup.cheated(Check::HeldOutInputs, message)
         };
         let seed = pool.rng.random();

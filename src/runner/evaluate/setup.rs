@@ -104,7 +104,7 @@ impl<'a> Setup<'a> {
     /// Returns the forbidden change to the inputs or guard regions, if there is one.
     pub fn spoilt(&self, device: &mut dyn Device, inputs: &Inputs, places: &[usize]) -> Result<Option<Refusal>, Ended> {
         let overwritten = self.sets.overwritten(device, inputs, places).map_err(|fault| self.ended(fault))?;
-        let refusal = |name| Refusal { check: Check::Inputs, message: format!("it wrote over its input `{name}`") };
+        let refusal = |name| Refusal { check: Check::Inputs, message: format!("it overwrote its input `{name}`") };
         let beside = self.beside(device, places)?;
         Ok(overwritten.map(refusal).or(beside))
     }
@@ -112,7 +112,7 @@ impl<'a> Setup<'a> {
     /// Returns the change to the guard regions, if there is one, and restores them.
     pub fn beside(&self, device: &mut dyn Device, places: &[usize]) -> Result<Option<Refusal>, Ended> {
         let beside = self.sets.written_beside(device, places).map_err(|fault| self.ended(fault))?;
-        let refusal = |name| Refusal { check: Check::GuardRegions, message: format!("it wrote beside `{name}`") };
+        let refusal = |name| Refusal { check: Check::GuardRegions, message: format!("it wrote outside of `{name}`") };
         Ok(beside.map(refusal))
     }
 
@@ -138,10 +138,10 @@ impl<'a> Setup<'a> {
             }
             let checked = data.expectation.check(&output, self.tolerance);
             checked.map_err(|refusal| {
-                let message = format!("right when checked, but the timed executions are wrong: {refusal}");
+                let message = format!("correct when checked, but wrong when timed: {refusal}");
                 self.cheated(Check::Timed, message)
             })?;
-            let message = "the same inputs gave other bytes when it was timed".to_owned();
+            let message = "the same inputs gave a different output when it was timed".to_owned();
             return Err(self.wrong(Check::Repeatable, message));
         }
         Ok(())
@@ -153,7 +153,7 @@ impl<'a> Setup<'a> {
         self.inspect(device, &data.inputs, &[0])?;
         for output in self.outputs(device, &[0])? {
             let checked = data.expectation.check(&output, self.tolerance);
-            checked.map_err(|refusal| self.cheated(Check::Timed, format!("wrong when it was confirmed: {refusal}")))?;
+            checked.map_err(|refusal| self.cheated(Check::Timed, format!("wrong in its confirmation: {refusal}")))?;
         }
         Ok(())
     }
@@ -188,9 +188,9 @@ impl<'a> Setup<'a> {
         let checked = data.expectation.check(&alone, self.tolerance);
         let mut checked = checked.map_err(|refusal| refusal.to_string());
         if checked.is_ok() && replayed.iter().any(|output| *output != alone) {
-            checked = Err("a replay leaves other bytes than an execution by itself".to_owned());
+            checked = Err("a replay gives a different output than a single execution".to_owned());
         }
-        let message = |what| format!("right when timed, but wrong on other contents in the same memory: {what}");
+        let message = |what| format!("correct when timed, but wrong on other inputs in the same memory: {what}");
         checked.map_err(|what| self.cheated(Check::HeldOutInputs, message(what)))?;
         self.inspect(device, &data.inputs, &places)
     }

@@ -266,7 +266,7 @@ fn every_set_of_a_cold_case_may_be_the_one_that_is_looked_at() {
 /// The culprit is found whichever participant meets the corruption. In a cold case one replay executes so often that
 /// entering finds it.
 #[test]
-fn who_spoils_what_is_shared_when_it_is_timed_is_found_and_nobody_else_is_blamed() {
+fn a_kernel_that_changes_shared_inputs_when_timed_is_caught_and_no_other_is_blamed() {
     let step = &mut |_: &str, _: &str| {};
     for (fault, check) in [(WRITES_INPUTS_LATER, Check::Inputs), (WRITES_BESIDE_LATER, Check::GuardRegions)] {
         let mut device = FakeDevice::new();
@@ -346,7 +346,7 @@ fn acceptance_says_where_a_variant_failed() {
     let (shape, what) = on_hidden.split_once(": ").unwrap();
     insta::assert_snapshot!(shape, @"on B=1 H=3 Sq=32 Sk=32 D=16 CAUSAL=1, which is not in the workload");
     assert!(what.starts_with("relative error"), "{what}");
-    insta::assert_snapshot!(said(14), @"it takes 7.06 us on contents that it never saw, and 2.36 us on the same ones again and again");
+    insta::assert_snapshot!(said(14), @"it takes 7.06 us on inputs that it has never seen, but 2.36 us on repeated inputs");
     insta::assert_snapshot!(said(15), @"on equal keys: 1056 of 1056 elements were not written");
 }
 
@@ -388,8 +388,8 @@ fn what_cannot_be_done_says_so_in_one_sentence() {
         Ended::Machine(message) => message,
         Ended::Outcome(outcome) => panic!("{outcome:?}"),
     };
-    insta::assert_snapshot!(sentence(arena.sample(&mut device, 1, 5, step).unwrap_err()), @"there is no participant 1: 0 have entered, counted from 0");
+    insta::assert_snapshot!(sentence(arena.sample(&mut device, 1, 5, step).unwrap_err()), @"there is no participant 1: 0 exist, counted from 0");
     let mut small = participant(RIGHT, Regime::Cold);
     small.case.dims.extend([("Sq".to_owned(), 1), ("Sk".to_owned(), 1)]);
-    insta::assert_snapshot!(sentence(arena.enter(&mut device, small, step).unwrap_err()), @r#"case `c`: a working set of 256 bytes cannot be timed cold: 12290 sets of buffers would push it out of an L2 of 1048576 bytes, and 4096 are the most; give the case `regime = "warm"`"#);
+    insta::assert_snapshot!(sentence(arena.enter(&mut device, small, step).unwrap_err()), @r#"case `c`: a working set of 256 bytes cannot be timed cold: this needs 12290 sets of buffers for an L2 of 1048576 bytes, and the limit is 4096; give the case `regime = "warm"`"#);
 }

@@ -3,17 +3,17 @@ use std::io::Cursor;
 use proptest::prelude::*;
 
 use super::*;
-use crate::runner::messages::{Reply, Request};
+use crate::runner::messages::{WorkerReply, WorkerRequest};
 
-fn step(doing: &str) -> Reply {
-    Reply::Step { case: "b1h1s64".into(), doing: doing.to_owned() }
+fn step(doing: &str) -> WorkerReply {
+    WorkerReply::Step { case: "b1h1s64".into(), doing: doing.to_owned() }
 }
 
 /// Reads the first frame with both readers, which must agree.
-fn read_both(bytes: &[u8]) -> Result<Option<Reply>, FrameError> {
-    let now = read::<Reply>(&mut Cursor::new(bytes));
+fn read_both(bytes: &[u8]) -> Result<Option<WorkerReply>, FrameError> {
+    let now = read::<WorkerReply>(&mut Cursor::new(bytes));
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let later = runtime.block_on(read_async::<Reply>(&mut Cursor::new(bytes)));
+    let later = runtime.block_on(read_async::<WorkerReply>(&mut Cursor::new(bytes)));
     assert_eq!(format!("{now:?}"), format!("{later:?}"));
     now
 }
@@ -31,27 +31,27 @@ fn frames_come_back_one_by_one_until_the_end() {
     let mut stream = stream.as_slice();
     for expected in ["load", "check"] {
         match read(&mut stream).unwrap() {
-            Some(Reply::Step { doing, .. }) => assert_eq!(doing, expected),
+            Some(WorkerReply::Step { doing, .. }) => assert_eq!(doing, expected),
             other => panic!("{other:?}"),
         }
     }
-    assert!(read::<Reply>(&mut stream).unwrap().is_none());
+    assert!(read::<WorkerReply>(&mut stream).unwrap().is_none());
 }
 
 #[test]
 fn what_is_no_frame_of_ours_is_told_apart_in_one_sentence() {
     let frame = encode(&step("check")).unwrap();
-    insta::assert_snapshot!(refused(b"hello from a kernel's printf, which goes on for a while\n"), @"something that is no frame came through the pipe: `hello from a kernel's printf, wh`");
-    insta::assert_snapshot!(refused(b"hi\n"), @"something that is no frame came through the pipe: `hi`");
+    insta::assert_snapshot!(refused(b"hello from a kernel's printf, which goes on for a while\n"), @"the pipe contains data that is not a frame: `hello from a kernel's printf, wh`");
+    insta::assert_snapshot!(refused(b"hi\n"), @"the pipe contains data that is not a frame: `hi`");
     insta::assert_snapshot!(refused(&frame[..7]), @"the pipe ended in the middle of a frame, after 7 of 32 bytes of its header");
     insta::assert_snapshot!(refused(&frame[..40]), @"the pipe ended in the middle of a frame, after 8 of 32 bytes of its payload");
 
     let mut damaged = frame.clone();
     damaged[9] ^= 0x10;
-    insta::assert_snapshot!(refused(&damaged), @"the header of a frame was damaged on its way: its checksum does not fit");
+    insta::assert_snapshot!(refused(&damaged), @"the header of a frame is damaged: its checksum does not match");
     let mut damaged = frame.clone();
     damaged[40] ^= 0x10;
-    insta::assert_snapshot!(refused(&damaged), @"the payload of a frame was damaged on its way: its checksum does not fit");
+    insta::assert_snapshot!(refused(&damaged), @"the payload of a frame is damaged: its checksum does not match");
 
     let with = |at: usize, number: u32| {
         let mut header = frame.clone();
@@ -60,10 +60,10 @@ fn what_is_no_frame_of_ours_is_told_apart_in_one_sentence() {
         header[28..32].copy_from_slice(&check);
         header
     };
-    insta::assert_snapshot!(refused(&with(4, 3)), @"the other side speaks version 3 of the protocol and this one 10: optloop was replaced while it ran, start it again");
+    insta::assert_snapshot!(refused(&with(4, 3)), @"the other side speaks version 3 of the protocol, but this one 10: optloop was replaced while it ran, so start it again");
     insta::assert_snapshot!(refused(&with(8, 3 << 30)), @"a frame of 3221225472 bytes is longer than any message");
     let other = encode(&"a sentence").unwrap();
-    assert!(refused(&other).starts_with("a whole frame is no message: "), "{}", refused(&other));
+    assert!(refused(&other).starts_with("a frame does not contain a message: "), "{}", refused(&other));
 }
 
 /// A stream that ends with its bytes and records how large a reader's buffers were.
@@ -86,7 +86,7 @@ fn a_long_frame_takes_memory_only_as_it_comes() {
     let check = digest::<4>(&frame[..28]);
     frame[28..32].copy_from_slice(&check);
     let mut stream = Short { bytes: &frame, largest: 0 };
-    assert!(matches!(read::<Reply>(&mut stream), Err(FrameError::Truncated { part: "payload", .. })));
+    assert!(matches!(read::<WorkerReply>(&mut stream), Err(FrameError::Truncated { part: "payload", .. })));
     assert!(stream.largest <= 1 << 16, "{} bytes at once", stream.largest);
 }
 
@@ -110,8 +110,8 @@ proptest! {
     fn anything_in_between_is_an_error(chatter in prop::collection::vec(any::<u8>(), 1..50)) {
         let frame = encode(&step("check")).unwrap();
         let mut stream = Cursor::new([frame.as_slice(), &chatter, &frame].concat());
-        prop_assert!(read::<Reply>(&mut stream).unwrap().is_some());
-        prop_assert!(read::<Reply>(&mut stream).is_err());
+        prop_assert!(read::<WorkerReply>(&mut stream).unwrap().is_some());
+        prop_assert!(read::<WorkerReply>(&mut stream).is_err());
     }
 
     #[test]
@@ -119,7 +119,7 @@ proptest! {
         prop_assert!(read_both(&bytes).is_err());
         // An attacker could compute a valid checksum.
         let header = Header { length: bytes.len() as u32, digest: digest::<16>(&bytes) };
-        let _ = header.decode::<Reply>(&bytes);
-        let _ = header.decode::<Request>(&bytes);
+        let _ = header.decode::<WorkerReply>(&bytes);
+        let _ = header.decode::<WorkerRequest>(&bytes);
     }
 }

@@ -21,7 +21,7 @@ pub enum Ceiling {
 
 /// A micro-benchmark: a kernel whose work is known.
 #[derive(Debug, Clone)]
-pub struct Probe {
+pub struct PeakKernel {
     /// The rate that it measures.
     pub figure: Ceiling,
     /// CUDA source of the kernel.
@@ -61,7 +61,7 @@ const CHUNK_BYTES: u64 = READ_THREADS as u64 * 8 * 16;
 const SWEEP_L2_SIZES: u64 = 16;
 
 /// Returns the probes of a device. Where several measure one figure, the fastest counts.
-pub fn probes(device: &DeviceInfo, effort: Effort) -> Vec<Probe> {
+pub fn probes(device: &DeviceInfo, effort: Effort) -> Vec<PeakKernel> {
     let l2 = device.l2_bytes;
     // Two blocks are resident on a multiprocessor at once.
     let resident = device.sms * 2;
@@ -94,50 +94,50 @@ fn chunks(bytes: u64) -> u32 {
     u32::try_from((bytes / CHUNK_BYTES).max(1)).unwrap_or(u32::MAX)
 }
 
-fn read(figure: Ceiling, chunks: u32, sweeps: u32, blocks: u32) -> Probe {
+fn read(figure: Ceiling, chunks: u32, sweeps: u32, blocks: u32) -> PeakKernel {
     let bytes = u64::from(chunks) * CHUNK_BYTES;
     let args = vec![buffer("from"), buffer("sink"), int("chunks", chunks), int("passes", sweeps)];
     let plan = plan(&[("from", bytes), ("sink", SINK_BYTES)], "read", blocks, READ_THREADS, args);
-    Probe { figure, source: READ, plan, work: bytes as f64 * f64::from(sweeps) }
+    PeakKernel { figure, source: READ, plan, work: bytes as f64 * f64::from(sweeps) }
 }
 
 /// A copied byte is read and written, so it counts twice.
-fn copy(chunks: u32, blocks: u32) -> Probe {
+fn copy(chunks: u32, blocks: u32) -> PeakKernel {
     let bytes = u64::from(chunks) * CHUNK_BYTES;
     let args = vec![buffer("from"), buffer("to"), int("chunks", chunks)];
     let plan = plan(&[("from", bytes), ("to", bytes)], "copy", blocks, READ_THREADS, args);
-    Probe { figure: Ceiling::Memory, source: READ, plan, work: 2.0 * bytes as f64 }
+    PeakKernel { figure: Ceiling::Memory, source: READ, plan, work: 2.0 * bytes as f64 }
 }
 
 /// 16 rounds of 16 multiply-adds per step and thread.
-fn ffma(blocks: u32, steps: u32) -> Probe {
+fn ffma(blocks: u32, steps: u32) -> PeakKernel {
     const THREADS: u32 = 512;
     let args = vec![buffer("sink"), float("factor", 0.0), float("summand", 0.0), int("steps", steps)];
     let plan = plan(&[("sink", SINK_BYTES)], "ffma", blocks, THREADS, args);
     let threads = f64::from(blocks) * f64::from(THREADS);
-    Probe { figure: Ceiling::Fma, source: FFMA, plan, work: threads * f64::from(steps) * 16.0 * 16.0 * 2.0 }
+    PeakKernel { figure: Ceiling::Fma, source: FFMA, plan, work: threads * f64::from(steps) * 16.0 * 16.0 * 2.0 }
 }
 
 /// 8 rounds of 8 products of 16 x 8 x 16 per step and warp.
-fn mma(blocks: u32, steps: u32) -> Probe {
+fn mma(blocks: u32, steps: u32) -> PeakKernel {
     const WARPS: u32 = 8;
     let args = vec![buffer("sink"), int("operand", 0), int("steps", steps)];
     let plan = plan(&[("sink", SINK_BYTES)], "mma", blocks, WARPS * 32, args);
     let products = f64::from(blocks) * f64::from(WARPS) * f64::from(steps) * 8.0 * 8.0;
-    Probe { figure: Ceiling::F16, source: MMA, plan, work: products * 2.0 * (16.0 * 8.0 * 16.0) }
+    PeakKernel { figure: Ceiling::F16, source: MMA, plan, work: products * 2.0 * (16.0 * 8.0 * 16.0) }
 }
 
 /// 16 products of 64 x 256 x 16 per step and warpgroup.
-fn wgmma(blocks: u32, steps: u32) -> Probe {
+fn wgmma(blocks: u32, steps: u32) -> PeakKernel {
     const WARPGROUPS: u32 = 2;
     let args = vec![buffer("sink"), int("steps", steps)];
     let plan = plan(&[("sink", SINK_BYTES)], "wgmma", blocks, WARPGROUPS * 128, args);
     let products = f64::from(blocks) * f64::from(WARPGROUPS) * f64::from(steps) * 16.0;
-    Probe { figure: Ceiling::F16, source: WGMMA, plan, work: products * 2.0 * (64.0 * 256.0 * 16.0) }
+    PeakKernel { figure: Ceiling::F16, source: WGMMA, plan, work: products * 2.0 * (64.0 * 256.0 * 16.0) }
 }
 
-fn empty() -> Probe {
-    Probe { figure: Ceiling::Launch, source: EMPTY, plan: plan(&[], "empty", 1, 32, Vec::new()), work: 1.0 }
+fn empty() -> PeakKernel {
+    PeakKernel { figure: Ceiling::Launch, source: EMPTY, plan: plan(&[], "empty", 1, 32, Vec::new()), work: 1.0 }
 }
 
 /// Size of the buffer for a kernel's result, if it had one.

@@ -27,12 +27,12 @@ fn honest_sources_pass() {
 
 #[test]
 fn a_refusal_reads_as_a_compilers_error() {
-    insta::assert_snapshot!(said("int x;\n#include </etc/passwd>\n"), @"variant.cu(2): error: source rules: `/etc/passwd` is not among the headers that a kernel may include: assert.h, cassert, cfloat, climits, cmath, cooperative_groups.h, cstddef, cstdint, cuComplex.h, cuda.h, cuda_awbarrier.h, cuda_awbarrier_primitives.h, cuda_bf16.h, cuda_fp16.h, cuda_fp4.h, cuda_fp6.h, cuda_fp8.h, cuda_pipeline.h, cuda_pipeline_primitives.h, cuda_runtime.h, device_launch_parameters.h, float.h, initializer_list, limits, limits.h, math.h, math_constants.h, mma.h, stddef.h, stdint.h, type_traits, vector_types.h, and those in cooperative_groups/ and cuda/");
-    insta::assert_snapshot!(said("#define H <fstream>\n#include H\n"), @"variant.cu(2): error: source rules: `#include H`, which names no header itself, has no place in a kernel");
-    insta::assert_snapshot!(said("#embed \"/etc/passwd\"\n"), @"variant.cu(1): error: source rules: `#embed` has no place in a kernel");
-    insta::assert_snapshot!(said("#if 1 && __has_include(</etc/passwd>)\n"), @"variant.cu(1): error: source rules: `__has_include` has no place in a kernel");
-    insta::assert_snapshot!(said("// ??/\n"), @"variant.cu(1): error: source rules: the trigraph `??/` has no place in a kernel");
-    insta::assert_snapshot!(said("int x;\rint y;"), @"variant.cu(1): error: source rules: the control character U+000D has no place in a kernel");
+    insta::assert_snapshot!(said("int x;\n#include </etc/passwd>\n"), @"variant.cu(2): error: source rules: `/etc/passwd` is not one of the headers that a kernel may include: assert.h, cassert, cfloat, climits, cmath, cooperative_groups.h, cstddef, cstdint, cuComplex.h, cuda.h, cuda_awbarrier.h, cuda_awbarrier_primitives.h, cuda_bf16.h, cuda_fp16.h, cuda_fp4.h, cuda_fp6.h, cuda_fp8.h, cuda_pipeline.h, cuda_pipeline_primitives.h, cuda_runtime.h, device_launch_parameters.h, float.h, initializer_list, limits, limits.h, math.h, math_constants.h, mma.h, stddef.h, stdint.h, type_traits, vector_types.h, and those in cooperative_groups/ and cuda/");
+    insta::assert_snapshot!(said("#define H <fstream>\n#include H\n"), @"variant.cu(2): error: source rules: `#include H`, which does not name a header directly, is not allowed in a kernel");
+    insta::assert_snapshot!(said("#embed \"/etc/passwd\"\n"), @"variant.cu(1): error: source rules: `#embed` is not allowed in a kernel");
+    insta::assert_snapshot!(said("#if 1 && __has_include(</etc/passwd>)\n"), @"variant.cu(1): error: source rules: `__has_include` is not allowed in a kernel");
+    insta::assert_snapshot!(said("// ??/\n"), @"variant.cu(1): error: source rules: the trigraph `??/` is not allowed in a kernel");
+    insta::assert_snapshot!(said("int x;\rint y;"), @"variant.cu(1): error: source rules: the control character U+000D is not allowed in a kernel");
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn no_way_to_write_an_include_gets_past() {
 
 #[test]
 fn clocks_are_seen_in_ptx_and_other_registers_are_not_taken_for_them() {
-    insta::assert_snapshot!(check_ptx("\tmov.u64 %rd1, %clock64;\n").unwrap_err(), @"error: it reads the clock %clock64: what a kernel computes has no need of the time");
+    insta::assert_snapshot!(check_ptx("\tmov.u64 %rd1, %clock64;\n").unwrap_err(), @"error: it reads the clock %clock64, which kernels must not do");
     assert!(check_ptx("mov.u64 %rd1, %globaltimer;").is_err());
     assert!(check_ptx("mov.u32 %r1, %clock_hi;").is_err());
     assert_eq!(check_ptx("mov.u32 %r1, %clockwise; mov.u32 %r2, %tid.x; // 100%"), Ok(()));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::error::{AskError, WorkerError};
-use super::process::{Heard, Patience, Process, Program, STEP_KEY};
+use super::process::{Program, Received, STEP_KEY, StepTimeouts, WorkerProcess};
 use crate::domain::artifact::Artifact;
 use crate::domain::correctness::Correctness;
 use crate::domain::device::{DeviceInfo, Peaks, TimeSource};
@@ -15,7 +15,7 @@ use crate::domain::timing::Timing;
 use crate::runner::activity::{self, Limit};
 use crate::runner::device::DeviceChoice;
 use crate::runner::messages::{
-    AcceptanceRequest, Accepted, EnterRequest, Entered, EvaluateRequest, Reply, Request, TimeRequest,
+    AcceptanceRequest, Accepted, EnterRequest, Entered, EvaluateRequest, TimeRequest, WorkerReply, WorkerRequest,
 };
 
 /// Pauses before consecutive starts of a worker. A GPU may need a moment after a hang. Most do not, so the first start
@@ -25,8 +25,8 @@ const PAUSES: [Duration; 3] = [Duration::ZERO, Duration::from_millis(500), Durat
 /// A worker process with its device.
 pub struct Worker {
     program: Program,
-    patience: Patience,
-    process: Option<Process>,
+    timeouts: StepTimeouts,
+    process: Option<WorkerProcess>,
     /// The self-check that every process must pass before any other request.
     self_check: Option<Arc<Artifact>>,
     info: DeviceInfo,
@@ -47,9 +47,9 @@ impl Worker {
     pub async fn start(
         exe: PathBuf,
         choice: &DeviceChoice,
-        patience: impl Into<Patience>,
+        timeouts: impl Into<StepTimeouts>,
     ) -> Result<Self, WorkerError> {
-        Self::claim(exe, choice, patience, |_| Ok(())).await
+        Self::claim(exe, choice, timeouts, |_| Ok(())).await
     }
 
     /// Starts `optloop worker` from the executable `exe`, claims the device it found, and waits until that device is
@@ -58,7 +58,7 @@ impl Worker {
     pub async fn claim(
         exe: PathBuf,
         choice: &DeviceChoice,
-        patience: impl Into<Patience>,
+        timeouts: impl Into<StepTimeouts>,
         mut claim: impl FnMut(&DeviceInfo) -> anyhow::Result<()>,
     ) -> Result<Self, WorkerError> {
         // The choice is made once, so that a replacement worker gets the same device.
@@ -72,12 +72,12 @@ impl Worker {
             }
             opened => opened?,
         };
-        let mut patience = patience.into();
+        let mut timeouts = timeouts.into();
         if info.time_source() == TimeSource::Modelled {
             // The CPU executes these launches, so they may take as long as a step.
-            patience.launch = patience.step;
+            timeouts.launch = timeouts.step;
         }
-        Ok(Self { program, patience, process: Some(process), self_check: None, info, no_cuda })
+        Ok(Self { program, timeouts, process: Some(process), self_check: None, info, no_cuda })
     }
 
     /// Makes this process and all its replacements check the device with a compiled
@@ -85,7 +85,7 @@ impl Worker {
     pub async fn check_itself(&mut self, artifact: Artifact) -> Result<(), WorkerError> {
         self.self_check = Some(Arc::new(artifact));
         let open = self.process.take();
-        self.process = Some(self.find_well(open).await?);
+        self.process = Some(self.find_healthy(open).await?);
         Ok(())
     }
 
@@ -96,16 +96,16 @@ impl Worker {
 
     /// Starts another worker on the same device, without any of this one's state.
     pub async fn fresh(&self) -> Result<Self, WorkerError> {
-        let process = Some(self.find_well(None).await?);
+        let process = Some(self.find_healthy(None).await?);
         let (program, info, self_check) = (self.program.clone(), self.info.clone(), self.self_check.clone());
-        Ok(Self { program, patience: self.patience, process, self_check, info, no_cuda: None })
+        Ok(Self { program, timeouts: self.timeouts, process, self_check, info, no_cuda: None })
     }
 
     /// Returns why a virtual GPU replaces a CUDA device, or `None` if it does not.
-    pub fn stands_in(&self) -> Option<String> {
+    pub fn fallback_notice(&self) -> Option<String> {
         self.no_cuda.as_ref().map(|reason| {
             let name = &self.info.name;
-            format!("no CUDA device answers ({reason}); using the {name}: times are modelled, not measured")
+            format!("no CUDA device is available ({reason}); using the {name}: times are modelled, not measured")
         })
     }
 
@@ -116,31 +116,32 @@ impl Worker {
 
     /// Returns the worker's process ID, which tells it from other processes on the device.
     pub fn pid(&self) -> Option<u32> {
-        self.process.as_ref().and_then(Process::pid)
+        self.process.as_ref().and_then(WorkerProcess::pid)
     }
 
     /// Returns a healthy process: this one or a new one. Three failures in a row mean that the machine is at fault.
-    async fn find_well(&self, mut open: Option<Process>) -> Result<Process, WorkerError> {
+    async fn find_healthy(&self, mut open: Option<WorkerProcess>) -> Result<WorkerProcess, WorkerError> {
         let mut last = String::new();
         for pause in PAUSES {
             tokio::time::sleep(pause).await;
-            match self.start_well(open.take()).await {
+            match self.start_healthy(open.take()).await {
                 Ok(process) => return Ok(process),
                 Err(reason) => {
-                    tracing::warn!("a worker on the {} is not well: {reason}", self.info.name);
+                    tracing::warn!("a worker on the {} is not healthy: {reason}", self.info.name);
                     last = reason;
                 }
             }
         }
         Err(WorkerError::Broken(format!(
-            "the {} does not come back: {} workers in a row failed to start or to check themselves, the last one because {last}. \
-             Look for the device's errors (`nvidia-smi`, `dmesg | grep Xid`), reset it or restart the machine, and start again: `optloop resume` takes a session up where it ended",
+            "the {} does not recover: {} workers in a row failed to start or failed their self-check. The last error \
+             was: {last}. Look for errors of the device (`nvidia-smi`, `dmesg | grep Xid`), reset it or restart the \
+             machine, and continue the session with `optloop resume`",
             self.info.name,
             PAUSES.len(),
         )))
     }
 
-    async fn start_well(&self, open: Option<Process>) -> Result<Process, String> {
+    async fn start_healthy(&self, open: Option<WorkerProcess>) -> Result<WorkerProcess, String> {
         let mut process = match open {
             Some(process) => process,
             // The device is already claimed.
@@ -161,8 +162,8 @@ impl Worker {
 async fn opened(
     program: &Program,
     claim: &mut impl FnMut(&DeviceInfo) -> anyhow::Result<()>,
-) -> Result<(Process, DeviceInfo), WorkerError> {
-    let (mut process, info) = Process::start(program).await?;
+) -> Result<(WorkerProcess, DeviceInfo), WorkerError> {
+    let (mut process, info) = WorkerProcess::start(program).await?;
     let claimed = claim(&info).map_err(|error| WorkerError::Taken(format!("{error:#}")));
     let opened = match claimed {
         Ok(()) => process.open().await,
@@ -186,8 +187,8 @@ impl Worker {
         let started = Instant::now();
         self.revive().await?;
         let evaluated = self
-            .ask(Request::Evaluate(Box::new(request)), &case, |reply| match reply {
-                Reply::Evaluated(evaluation) => Some(evaluation),
+            .ask(WorkerRequest::Evaluate(Box::new(request)), &case, |reply| match reply {
+                WorkerReply::Evaluated(evaluation) => Some(evaluation),
                 _ => None,
             })
             .await;
@@ -205,8 +206,8 @@ impl Worker {
         let case = request.case.case.name.clone();
         self.revive().await?;
         let accepted = self
-            .ask(Request::Accept(Box::new(request)), &case, |reply| match reply {
-                Reply::Accepted(acceptance) => Some(acceptance),
+            .ask(WorkerRequest::Accept(Box::new(request)), &case, |reply| match reply {
+                WorkerReply::Accepted(acceptance) => Some(acceptance),
                 _ => None,
             })
             .await;
@@ -217,7 +218,7 @@ impl Worker {
     /// Starts a replacement for a process that a variant took down.
     async fn revive(&mut self) -> Result<(), WorkerError> {
         if self.process.is_none() {
-            self.process = Some(self.find_well(None).await?);
+            self.process = Some(self.find_healthy(None).await?);
         }
         Ok(())
     }
@@ -234,8 +235,8 @@ impl Worker {
     /// Adds a variant to the comparison.
     pub async fn enter(&mut self, request: EnterRequest) -> Result<Entered, AskError> {
         let case = request.case.name.clone();
-        self.ask_once(Request::Enter(Box::new(request)), &case, |reply| match reply {
-            Reply::Entered(entered) => Some(entered),
+        self.ask_once(WorkerRequest::Enter(Box::new(request)), &case, |reply| match reply {
+            WorkerReply::Entered(entered) => Some(entered),
             _ => None,
         })
         .await
@@ -244,8 +245,8 @@ impl Worker {
     /// Replays a participant, counted from 0 in the order of entry. Returns nanoseconds per execution, one value per
     /// replay.
     pub async fn sample(&mut self, participant: usize, samples: usize, case: &str) -> Result<Vec<f64>, AskError> {
-        self.ask_once(Request::Sample { participant, samples }, case, |reply| match reply {
-            Reply::Sampled(samples_ns) => Some(samples_ns),
+        self.ask_once(WorkerRequest::Sample { participant, samples }, case, |reply| match reply {
+            WorkerReply::Sampled(samples_ns) => Some(samples_ns),
             _ => None,
         })
         .await
@@ -254,8 +255,8 @@ impl Worker {
     /// Checks what a participant may not change, and returns its output error. The output of every sample group was
     /// already checked when it was taken.
     pub async fn check(&mut self, participant: usize, case: &str) -> Result<Correctness, AskError> {
-        self.ask_once(Request::Check { participant }, case, |reply| match reply {
-            Reply::Checked(correctness) => Some(correctness),
+        self.ask_once(WorkerRequest::Check { participant }, case, |reply| match reply {
+            WorkerReply::Checked(correctness) => Some(correctness),
             _ => None,
         })
         .await
@@ -263,8 +264,8 @@ impl Worker {
 
     /// Times a plan that uses workspaces only.
     pub async fn time(&mut self, request: TimeRequest) -> Result<Timing, AskError> {
-        self.ask_once(Request::Time(Box::new(request)), "", |reply| match reply {
-            Reply::Timed(timing) => Some(timing),
+        self.ask_once(WorkerRequest::Time(Box::new(request)), "", |reply| match reply {
+            WorkerReply::Timed(timing) => Some(timing),
             _ => None,
         })
         .await
@@ -272,12 +273,12 @@ impl Worker {
 
     async fn ask_once<T>(
         &mut self,
-        request: Request,
+        request: WorkerRequest,
         case: &str,
-        expected: impl Fn(Reply) -> Option<T>,
+        expected: impl Fn(WorkerReply) -> Option<T>,
     ) -> Result<T, AskError> {
         if self.process.is_none() {
-            return Err(WorkerError::Broken("the worker of a comparison is gone".to_owned()).into());
+            return Err(WorkerError::Broken("the worker of a comparison has exited".to_owned()).into());
         }
         match self.ask(request, case, expected).await {
             Ok(answer) => Ok(answer),
@@ -311,42 +312,47 @@ fn in_words(step: &str, case: &str) -> String {
 
 impl Worker {
     /// Sends a request and waits as long as each step may take. A process that does not answer is killed.
-    async fn ask<T>(&mut self, request: Request, case: &str, expected: impl Fn(Reply) -> Option<T>) -> Result<T, Lost> {
+    async fn ask<T>(
+        &mut self,
+        request: WorkerRequest,
+        case: &str,
+        expected: impl Fn(WorkerReply) -> Option<T>,
+    ) -> Result<T, Lost> {
         let (mut case, mut step) = (CaseName::from(case), "load".to_owned());
-        let (mut doing, mut patience) = (step.clone(), self.patience.step);
-        let limit = Limit::new(STEP_KEY, self.patience.step);
+        let (mut doing, mut time_limit) = (step.clone(), self.timeouts.step);
+        let limit = Limit::new(STEP_KEY, self.timeouts.step);
         let mut running = activity::begin(in_words(&step, &case), limit);
         let mut since = Instant::now();
         let crashed = |case, message| Lost { outcome: Outcome::Crashed { case, message }, blames_device: false };
         let Some(mut process) = self.process.take() else {
             return Err(crashed(case, "there was no worker".to_owned()));
         };
-        let lost = match process.send(&request, self.patience.step).await {
-            Err(error) => crashed(case, format!("the worker does not listen: {error}")),
+        let lost = match process.send(&request, self.timeouts.step).await {
+            Err(error) => crashed(case, format!("the worker cannot be reached: {error}")),
             Ok(()) => loop {
-                let heard = process.hear(patience).await;
+                let received = process.receive(time_limit).await;
                 tracing::debug!("{case}: {doing} took {:.3} s", since.elapsed().as_secs_f64());
                 since = Instant::now();
-                match heard {
-                    Heard::Reply(reply) => match *reply {
-                        Reply::Step { case: at, doing: what } => {
+                match received {
+                    Received::Reply(reply) => match *reply {
+                        WorkerReply::Step { case: at, doing: what } => {
                             (case, step) = (at, what);
                             running.go_on(in_words(&step, &case), limit);
-                            (doing, patience) = (step.clone(), self.patience.step);
+                            (doing, time_limit) = (step.clone(), self.timeouts.step);
                         }
-                        Reply::Launch => (doing, patience) = ("launch".to_owned(), self.patience.launch),
-                        Reply::Replay { expected_s } => {
-                            (doing, patience) = ("replay".to_owned(), self.patience.of_replay(expected_s));
+                        WorkerReply::Launch => (doing, time_limit) = ("launch".to_owned(), self.timeouts.launch),
+                        WorkerReply::Replay { expected_s } => {
+                            (doing, time_limit) = ("replay".to_owned(), self.timeouts.of_replay(expected_s));
                         }
-                        Reply::StepGoesOn => (doing, patience) = (step.clone(), self.patience.step),
-                        Reply::Failed(outcome @ Outcome::Crashed { .. }) => {
+                        WorkerReply::StepGoesOn => (doing, time_limit) = (step.clone(), self.timeouts.step),
+                        WorkerReply::Failed(outcome @ Outcome::Crashed { .. }) => {
                             break Lost { outcome, blames_device: false };
                         }
-                        Reply::Failed(outcome) => {
+                        WorkerReply::Failed(outcome) => {
                             self.process = Some(process);
                             return Err(Lost { outcome, blames_device: false });
                         }
-                        Reply::Broken(reason) => {
+                        WorkerReply::Broken(reason) => {
                             break Lost {
                                 blames_device: true,
                                 ..crashed(case, format!("the device failed: {reason}"))
@@ -357,16 +363,16 @@ impl Worker {
                                 self.process = Some(process);
                                 return Ok(answer);
                             }
-                            None => break crashed(case, "the worker spoke out of turn".to_owned()),
+                            None => break crashed(case, "the worker sent an unexpected reply".to_owned()),
                         },
                     },
-                    Heard::Silence => {
-                        let (limit, key) = (humantime::format_duration(patience), self.patience.key(patience));
+                    Received::Timeout => {
+                        let (limit, key) = (humantime::format_duration(time_limit), self.timeouts.key(time_limit));
                         let message = format!("`{doing}` took over {limit} ({key})");
                         break Lost { outcome: Outcome::TimedOut { case, message }, blames_device: false };
                     }
-                    Heard::Death(how) => break crashed(case, format!("the worker died during `{doing}`: {how}")),
-                    Heard::Garbage(error) => break crashed(case, format!("`{doing}`: {error}")),
+                    Received::Exited(how) => break crashed(case, format!("the worker died during `{doing}`: {how}")),
+                    Received::Invalid(error) => break crashed(case, format!("`{doing}`: {error}")),
                 }
             },
         };

@@ -12,6 +12,6 @@ mod watched;
 
 pub use client::Worker;
 pub use error::{AskError, WorkerError};
-pub use process::Patience;
+pub use process::StepTimeouts;
 pub use server::serve;
 pub(in crate::runner) use server::serve_over;

@@ -17,35 +17,35 @@ use crate::runner::activity::{self, Limit};
 use crate::runner::child;
 use crate::runner::device::DeviceChoice;
 use crate::runner::frames::{self, FrameError};
-use crate::runner::messages::{Reply, Request};
+use crate::runner::messages::{WorkerReply, WorkerRequest};
 
 /// How long a worker may take to find its device, and to open it. Creating a CUDA context takes seconds on a machine
 /// with many GPUs.
-const HELLO_PATIENCE: Duration = Duration::from_secs(60);
+const HELLO_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How long the self-check may take. It is milliseconds of work, after whatever the driver still has to clean up.
-const SELF_CHECK_PATIENCE: Duration = Duration::from_secs(20);
+const SELF_CHECK_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// How long a killed process may take to exit. The driver stops its kernels first, which takes a fraction of a second.
-const DEATH_PATIENCE: Duration = Duration::from_secs(10);
+const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long a dead process may leave its pipes open.
-const LAST_WORDS_PATIENCE: Duration = Duration::from_millis(500);
+const EXIT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The default deadline of a launch. config.toml gives the reason.
-const LAUNCH_PATIENCE: Duration = Duration::from_secs(10);
+const LAUNCH_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How a limit without a key is named.
 const OWN_LIMIT: &str = "optloop";
 
-const OUT_OF_TURN: &str = "a worker spoke out of turn";
+const UNEXPECTED_REPLY: &str = "a worker sent an unexpected reply";
 
 /// Limit of a replay's time, as a multiple of as many separate launches. It takes less, unless the clocks dropped.
 const REPLAY_SLACK: f64 = 10.0;
 
 /// How long a worker may take for each kind of work.
 #[derive(Debug, Clone, Copy)]
-pub struct Patience {
+pub struct StepTimeouts {
     /// Deadline of a step with CPU work, too: loading, drawing inputs, checking, timing.
     pub step: Duration,
     /// Deadline of an untimed launch, and of a replay beyond what its launches take. A hanging kernel exceeds one of
@@ -53,19 +53,19 @@ pub struct Patience {
     pub launch: Duration,
 }
 
-impl From<Duration> for Patience {
+impl From<Duration> for StepTimeouts {
     fn from(step: Duration) -> Self {
-        Self { step, launch: step.min(LAUNCH_PATIENCE) }
+        Self { step, launch: step.min(LAUNCH_TIMEOUT) }
     }
 }
 
-/// The key of [`Patience::step`] in config.toml.
+/// The key of [`StepTimeouts::step`] in config.toml.
 pub(super) const STEP_KEY: &str = "worker.step_timeout";
 
-/// The key of [`Patience::launch`] in config.toml.
+/// The key of [`StepTimeouts::launch`] in config.toml.
 const LAUNCH_KEY: &str = "worker.launch_timeout";
 
-impl Patience {
+impl StepTimeouts {
     /// Returns the key in config.toml that sets a deadline: a launch may have a step's.
     pub(super) fn key(&self, deadline: Duration) -> &'static str {
         if deadline < self.step { LAUNCH_KEY } else { STEP_KEY }
@@ -86,7 +86,7 @@ pub(super) struct Program {
 }
 
 /// A process that has found its device.
-pub(super) struct Process {
+pub(super) struct WorkerProcess {
     child: Child,
     input: ChildStdin,
     output: ChildStdout,
@@ -95,31 +95,31 @@ pub(super) struct Process {
 }
 
 /// The result of one wait for a reply.
-pub(super) enum Heard {
-    Reply(Box<Reply>),
+pub(super) enum Received {
+    Reply(Box<WorkerReply>),
     /// No reply within the deadline.
-    Silence,
+    Timeout,
     /// The process has ended; how it ended.
-    Death(String),
+    Exited(String),
     /// Bytes that are not a reply.
-    Garbage(FrameError),
+    Invalid(FrameError),
 }
 
-impl Heard {
+impl Received {
     /// Describes what came in place of a reply to `doing`.
     fn instead_of(self, doing: &str) -> String {
         match self {
-            Self::Reply(_) => OUT_OF_TURN.to_owned(),
-            Self::Silence => {
-                format!("a worker did not {doing} within {}", humantime::format_duration(HELLO_PATIENCE))
+            Self::Reply(_) => UNEXPECTED_REPLY.to_owned(),
+            Self::Timeout => {
+                format!("a worker did not {doing} within {}", humantime::format_duration(HELLO_TIMEOUT))
             }
-            Self::Death(how) => format!("a worker died that was to {doing}: {how}"),
-            Self::Garbage(error) => error.to_string(),
+            Self::Exited(how) => format!("a worker died before it could {doing}: {how}"),
+            Self::Invalid(error) => error.to_string(),
         }
     }
 }
 
-impl Process {
+impl WorkerProcess {
     /// Starts a process and waits until it has found its device, which is not open yet.
     pub async fn start(program: &Program) -> Result<(Self, DeviceInfo), WorkerError> {
         let mut command = Command::new(&program.exe);
@@ -138,12 +138,12 @@ impl Process {
             return Err(broken("a worker process has no pipes".to_owned()));
         };
         let mut process = Self { child, input, output, last_line: tokio::spawn(child::last_line(errors)) };
-        let _running = activity::begin("starting a worker", Limit::new(OWN_LIMIT, HELLO_PATIENCE));
-        let reason = match process.hear(HELLO_PATIENCE).await {
-            Heard::Reply(reply) => match *reply {
-                Reply::Hello(Ok(info)) => return Ok((process, info)),
-                Reply::Hello(Err(reason)) => return Err(WorkerError::NoDevice(reason)),
-                _ => OUT_OF_TURN.to_owned(),
+        let _running = activity::begin("starting a worker", Limit::new(OWN_LIMIT, HELLO_TIMEOUT));
+        let reason = match process.receive(HELLO_TIMEOUT).await {
+            Received::Reply(reply) => match *reply {
+                WorkerReply::Hello(Ok(info)) => return Ok((process, info)),
+                WorkerReply::Hello(Err(reason)) => return Err(WorkerError::NoDevice(reason)),
+                _ => UNEXPECTED_REPLY.to_owned(),
             },
             other => other.instead_of("find its device"),
         };
@@ -153,15 +153,15 @@ impl Process {
 
     /// Makes the worker open its device. A process that cannot is discarded.
     pub async fn open(&mut self) -> Result<(), WorkerError> {
-        let _running = activity::begin("opening the device", Limit::new(OWN_LIMIT, HELLO_PATIENCE));
-        let heard = match self.send(&Request::Open, HELLO_PATIENCE).await {
-            Ok(()) => self.hear(HELLO_PATIENCE).await,
-            Err(error) => return Err(WorkerError::Broken(format!("a worker does not listen: {error}"))),
+        let _running = activity::begin("opening the device", Limit::new(OWN_LIMIT, HELLO_TIMEOUT));
+        let received = match self.send(&WorkerRequest::Open, HELLO_TIMEOUT).await {
+            Ok(()) => self.receive(HELLO_TIMEOUT).await,
+            Err(error) => return Err(WorkerError::Broken(format!("a worker cannot be reached: {error}"))),
         };
-        Err(WorkerError::Broken(match heard {
-            Heard::Reply(reply) => match *reply {
-                Reply::Opened(opened) => return opened.map_err(WorkerError::NoDevice),
-                _ => OUT_OF_TURN.to_owned(),
+        Err(WorkerError::Broken(match received {
+            Received::Reply(reply) => match *reply {
+                WorkerReply::Opened(opened) => return opened.map_err(WorkerError::NoDevice),
+                _ => UNEXPECTED_REPLY.to_owned(),
             },
             other => other.instead_of("open its device"),
         }))
@@ -174,64 +174,64 @@ impl Process {
 
     /// Makes the worker check its device. A process that fails is discarded.
     pub async fn check_itself(&mut self, artifact: &Artifact) -> Result<(), String> {
-        let request = Request::SelfCheck(Box::new(artifact.clone()));
-        let _running = activity::begin("a worker's self-check", Limit::new(OWN_LIMIT, SELF_CHECK_PATIENCE));
-        let heard = match self.send(&request, SELF_CHECK_PATIENCE).await {
-            Ok(()) => self.hear(SELF_CHECK_PATIENCE).await,
-            Err(error) => return Err(format!("it does not listen: {error}")),
+        let request = WorkerRequest::SelfCheck(Box::new(artifact.clone()));
+        let _running = activity::begin("a worker's self-check", Limit::new(OWN_LIMIT, SELF_CHECK_TIMEOUT));
+        let received = match self.send(&request, SELF_CHECK_TIMEOUT).await {
+            Ok(()) => self.receive(SELF_CHECK_TIMEOUT).await,
+            Err(error) => return Err(format!("it cannot be reached: {error}")),
         };
-        match heard {
-            Heard::Reply(reply) => match *reply {
-                Reply::Well => Ok(()),
-                Reply::Broken(reason) => Err(reason),
-                _ => Err("it spoke out of turn".to_owned()),
+        match received {
+            Received::Reply(reply) => match *reply {
+                WorkerReply::Well => Ok(()),
+                WorkerReply::Broken(reason) => Err(reason),
+                _ => Err("it sent an unexpected reply".to_owned()),
             },
-            Heard::Silence => {
-                Err(format!("its self-check took over {}", humantime::format_duration(SELF_CHECK_PATIENCE)))
+            Received::Timeout => {
+                Err(format!("its self-check took over {}", humantime::format_duration(SELF_CHECK_TIMEOUT)))
             }
-            Heard::Death(how) => Err(format!("it died during its self-check: {how}")),
-            Heard::Garbage(error) => Err(error.to_string()),
+            Received::Exited(how) => Err(format!("it died during its self-check: {how}")),
+            Received::Invalid(error) => Err(error.to_string()),
         }
     }
 
     /// Sends a request. A process that does not read blocks its pipe, and counts as lost.
-    pub async fn send(&mut self, request: &Request, patience: Duration) -> std::io::Result<()> {
-        match timeout(patience, frames::write_async(&mut self.input, request)).await {
+    pub async fn send(&mut self, request: &WorkerRequest, time_limit: Duration) -> std::io::Result<()> {
+        match timeout(time_limit, frames::write_async(&mut self.input, request)).await {
             Ok(sent) => sent,
             Err(_) => Err(std::io::Error::other(format!(
-                "it did not take the request within {}",
-                humantime::format_duration(patience)
+                "it did not accept the request within {}",
+                humantime::format_duration(time_limit)
             ))),
         }
     }
 
     /// Waits for a reply. After a cancelled wait the process is unusable, because part of the reply may be gone.
-    pub async fn hear(&mut self, patience: Duration) -> Heard {
-        match timeout(patience, frames::read_async(&mut self.output)).await {
-            Err(_) => Heard::Silence,
-            Ok(Ok(Some(reply))) => Heard::Reply(Box::new(reply)),
+    pub async fn receive(&mut self, time_limit: Duration) -> Received {
+        match timeout(time_limit, frames::read_async(&mut self.output)).await {
+            Err(_) => Received::Timeout,
+            Ok(Ok(Some(reply))) => Received::Reply(Box::new(reply)),
             Ok(Ok(None) | Err(FrameError::Truncated { .. } | FrameError::Io(_))) => {
-                Heard::Death(self.how_it_ended().await)
+                Received::Exited(self.how_it_ended().await)
             }
-            Ok(Err(error)) => Heard::Garbage(error),
+            Ok(Err(error)) => Received::Invalid(error),
         }
     }
 
     async fn how_it_ended(&mut self) -> String {
-        let status = match timeout(LAST_WORDS_PATIENCE, self.child.wait()).await {
+        let status = match timeout(EXIT_TIMEOUT, self.child.wait()).await {
             Ok(Ok(status)) => status.to_string(),
             _ => "it closed its pipe".to_owned(),
         };
-        match timeout(LAST_WORDS_PATIENCE, &mut self.last_line).await {
-            Ok(Ok(line)) if !line.is_empty() => format!("{status}; its last words: {line}"),
+        match timeout(EXIT_TIMEOUT, &mut self.last_line).await {
+            Ok(Ok(line)) if !line.is_empty() => format!("{status}; its last output: {line}"),
             _ => status,
         }
     }
 
     /// Kills the process and waits until it is gone, because its work on the device would disturb the next process.
     pub async fn kill(mut self) {
-        if timeout(DEATH_PATIENCE, self.child.kill()).await.is_err() {
-            tracing::warn!("worker {:?} is not gone, {DEATH_PATIENCE:?} after it was killed", self.child.id());
+        if timeout(KILL_TIMEOUT, self.child.kill()).await.is_err() {
+            tracing::warn!("worker {:?} has not exited {KILL_TIMEOUT:?} after it was killed", self.child.id());
         }
     }
 }
@@ -242,13 +242,13 @@ mod tests {
 
     #[test]
     fn a_replay_may_take_far_longer_than_its_launches_did_and_never_longer_than_a_step() {
-        let patience = Patience::from(Duration::from_secs(90));
-        let seconds = |expected_s| patience.of_replay(expected_s).as_secs_f64();
-        assert_eq!(patience.launch.as_secs(), 10);
+        let timeouts = StepTimeouts::from(Duration::from_secs(90));
+        let seconds = |expected_s| timeouts.of_replay(expected_s).as_secs_f64();
+        assert_eq!(timeouts.launch.as_secs(), 10);
         // A hanging sample of 200 us is given up as soon as a launch is.
         assert_eq!(seconds(0.0002).round(), 11.0);
         assert_eq!(seconds(2.0), 31.0);
         assert_eq!((seconds(60.0), seconds(f64::INFINITY), seconds(f64::NAN)), (90.0, 90.0, 90.0));
-        assert_eq!(Patience::from(Duration::from_secs(3)).of_replay(0.0).as_secs(), 3);
+        assert_eq!(StepTimeouts::from(Duration::from_secs(3)).of_replay(0.0).as_secs(), 3);
     }
 }

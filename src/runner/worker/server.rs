@@ -6,7 +6,7 @@ use super::watched::{Teller, Watched};
 use crate::domain::evaluation::{Evaluation, Outcome};
 use crate::runner::device::{self, DeviceChoice, self_check};
 use crate::runner::evaluate::{Arena, Ended, Stock, accept, evaluate, time};
-use crate::runner::messages::{Reply, Request};
+use crate::runner::messages::{WorkerReply, WorkerRequest};
 use crate::runner::{child, frames};
 
 /// Serves evaluations on a device until standard input ends, or until a variant has crashed the device.
@@ -19,19 +19,19 @@ pub fn serve(choice: &DeviceChoice) -> anyhow::Result<()> {
 /// Serves the given requests and sends replies to `replies`.
 pub(in crate::runner) fn serve_over(
     choice: &DeviceChoice,
-    requests: impl IntoIterator<Item = Request>,
-    replies: impl FnMut(&Reply) -> io::Result<()> + 'static,
+    requests: impl IntoIterator<Item = WorkerRequest>,
+    replies: impl FnMut(&WorkerReply) -> io::Result<()> + 'static,
 ) -> anyhow::Result<()> {
     let (mut requests, teller) = (requests.into_iter(), Teller::new(Box::new(replies)));
     let found = device::describe(choice);
-    teller.say(&Reply::Hello(found.clone()))?;
+    teller.say(&WorkerReply::Hello(found.clone()))?;
     // A supervisor that may not use the device ends this process instead.
-    let (Ok(_), Some(Request::Open)) = (found, requests.next()) else { return Ok(()) };
+    let (Ok(_), Some(WorkerRequest::Open)) = (found, requests.next()) else { return Ok(()) };
     let device = match device::open(choice) {
         Ok(device) => device,
-        Err(reason) => return Ok(teller.say(&Reply::Opened(Err(reason)))?),
+        Err(reason) => return Ok(teller.say(&WorkerReply::Opened(Err(reason)))?),
     };
-    teller.say(&Reply::Opened(Ok(())))?;
+    teller.say(&WorkerReply::Opened(Ok(())))?;
     let mut device = Watched::new(device, teller.clone());
     let (mut arena, stock) = (Arena::default(), Stock::default());
     for request in requests {
@@ -45,37 +45,44 @@ pub(in crate::runner) fn serve_over(
     Ok(())
 }
 
-fn is_last(reply: &Reply) -> bool {
+fn is_last(reply: &WorkerReply) -> bool {
     match reply {
-        Reply::Evaluated(Evaluation { outcome, .. }) | Reply::Failed(outcome) => {
+        WorkerReply::Evaluated(Evaluation { outcome, .. }) | WorkerReply::Failed(outcome) => {
             matches!(outcome, Outcome::Crashed { .. })
         }
-        Reply::Broken(_) => true,
+        WorkerReply::Broken(_) => true,
         _ => false,
     }
 }
 
-fn answer(device: &mut Watched, arena: &mut Arena, stock: &Stock, request: Request, teller: &Teller) -> Reply {
-    let mut step = |case: &str, doing: &str| teller.tell(&Reply::Step { case: case.into(), doing: doing.to_owned() });
+fn answer(
+    device: &mut Watched,
+    arena: &mut Arena,
+    stock: &Stock,
+    request: WorkerRequest,
+    teller: &Teller,
+) -> WorkerReply {
+    let mut step =
+        |case: &str, doing: &str| teller.tell(&WorkerReply::Step { case: case.into(), doing: doing.to_owned() });
     let answered = match request {
-        Request::Open => Err(Ended::Machine("the device is open already".to_owned())),
-        Request::SelfCheck(artifact) => {
+        WorkerRequest::Open => Err(Ended::Machine("the device is open already".to_owned())),
+        WorkerRequest::SelfCheck(artifact) => {
             // The self-check has a single deadline, so its launch is not reported.
-            self_check::run(device.device.as_mut(), &artifact).map(|()| Reply::Well).map_err(Ended::Machine)
+            self_check::run(device.device.as_mut(), &artifact).map(|()| WorkerReply::Well).map_err(Ended::Machine)
         }
-        Request::Evaluate(request) => {
-            evaluate(device, &request, stock, &mut step).map(Reply::Evaluated).map_err(Ended::Machine)
+        WorkerRequest::Evaluate(request) => {
+            evaluate(device, &request, stock, &mut step).map(WorkerReply::Evaluated).map_err(Ended::Machine)
         }
-        Request::Accept(request) => accept(device, &request, &mut step).map(Reply::Accepted),
-        Request::Enter(request) => arena.enter(device, *request, &mut step).map(Reply::Entered),
-        Request::Sample { participant, samples } => {
-            arena.sample(device, participant, samples, &mut step).map(Reply::Sampled)
+        WorkerRequest::Accept(request) => accept(device, &request, &mut step).map(WorkerReply::Accepted),
+        WorkerRequest::Enter(request) => arena.enter(device, *request, &mut step).map(WorkerReply::Entered),
+        WorkerRequest::Sample { participant, samples } => {
+            arena.sample(device, participant, samples, &mut step).map(WorkerReply::Sampled)
         }
-        Request::Check { participant } => arena.check(device, participant, &mut step).map(Reply::Checked),
-        Request::Time(request) => time(device, &request, &mut step).map(Reply::Timed),
+        WorkerRequest::Check { participant } => arena.check(device, participant, &mut step).map(WorkerReply::Checked),
+        WorkerRequest::Time(request) => time(device, &request, &mut step).map(WorkerReply::Timed),
     };
     answered.unwrap_or_else(|ended| match ended {
-        Ended::Outcome(outcome) => Reply::Failed(outcome),
-        Ended::Machine(message) => Reply::Broken(message),
+        Ended::Outcome(outcome) => WorkerReply::Failed(outcome),
+        Ended::Machine(message) => WorkerReply::Broken(message),
     })
 }

@@ -15,10 +15,10 @@ pub(super) const RETELL: Duration = Duration::from_secs(1);
 use crate::domain::artifact::Artifact;
 use crate::domain::device::DeviceInfo;
 use crate::runner::device::{Buffer, Capture, Device, Fault, Model, Module, Replay, Work};
-use crate::runner::messages::Reply;
+use crate::runner::messages::WorkerReply;
 
 /// Where a worker's replies go.
-pub(super) type Outlet = Box<dyn FnMut(&Reply) -> io::Result<()>>;
+pub(super) type Outlet = Box<dyn FnMut(&WorkerReply) -> io::Result<()>>;
 
 /// Sends a worker's reports of its progress.
 #[derive(Clone)]
@@ -29,12 +29,12 @@ impl Teller {
         Self(Rc::new(RefCell::new(outlet)))
     }
 
-    pub fn say(&self, reply: &Reply) -> io::Result<()> {
+    pub fn say(&self, reply: &WorkerReply) -> io::Result<()> {
         (*self.0.borrow_mut())(reply)
     }
 
     /// Reports progress.
-    pub fn tell(&self, progress: &Reply) {
+    pub fn tell(&self, progress: &WorkerReply) {
         // If the supervisor is gone, the end of this process's input ends the process.
         let _ = self.say(progress);
     }
@@ -60,13 +60,13 @@ impl Watched {
     /// Returns the device for anything but replays, and continues the step after replays.
     fn at_work(&mut self) -> &mut dyn Device {
         if self.replays_told.take().is_some() {
-            self.teller.tell(&Reply::StepGoesOn);
+            self.teller.tell(&WorkerReply::StepGoesOn);
         }
         self.device.as_mut()
     }
 
     fn replays(&mut self) -> Result<&mut dyn Replay, Fault> {
-        let models = || Fault::Broken("the device models its times: it replays nothing".to_owned());
+        let models = || Fault::Broken("the device models its times and cannot replay".to_owned());
         self.device.as_replay().ok_or_else(models)
     }
 }
@@ -75,11 +75,11 @@ impl Watched {
 impl Device for Watched {
     fn launch(&mut self, work: &Work<'_>) -> Result<(), Fault> {
         self.replays_told = None;
-        self.teller.tell(&Reply::Launch);
+        self.teller.tell(&WorkerReply::Launch);
         let started = Instant::now();
         let launched = self.device.launch(work);
         self.launch_s = started.elapsed().as_secs_f64();
-        self.teller.tell(&Reply::StepGoesOn);
+        self.teller.tell(&WorkerReply::StepGoesOn);
         launched
     }
 
@@ -155,7 +155,7 @@ impl Replay for Watched {
     fn replay(&mut self, capture: Capture) -> Result<f64, Fault> {
         if self.replays_told.is_none_or(|told| told.elapsed() > RETELL) {
             let expected_s = self.expected_s.get(&capture).copied().unwrap_or(0.0);
-            self.teller.tell(&Reply::Replay { expected_s });
+            self.teller.tell(&WorkerReply::Replay { expected_s });
             self.replays_told = Some(Instant::now());
         }
         self.replays()?.replay(capture)

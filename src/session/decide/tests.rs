@@ -55,7 +55,7 @@ fn a_dry_proposer_is_not_asked_and_without_proposals_the_search_ends() {
 #[test]
 fn each_limit_ends_the_search() {
     let told = with_start(limited(|setup| setup.options.budget.max_iterations = Some(1)));
-    assert_eq!(at(&told, 0, 2), Action::EndSearch("its iterations (--iterations) are done"));
+    assert_eq!(at(&told, 0, 2), Action::EndSearch("its iteration limit (--iterations) is reached"));
     let told = Told::new(setup());
     assert_eq!(at(&told, 3600, 2), Action::EndSearch("its time budget (--budget) is spent"));
     let told = limited(|setup| {
@@ -153,7 +153,7 @@ fn finals_come_in_order_of_need_and_only_what_is_unsettled_may_overrun_the_budge
     let late = moment(3600, 0);
     assert_eq!(next_action(&told.state, &phase, &late), Action::Final(CASES[1].into()));
     phase.take_up(true);
-    let no_time = "there is no time left for it (--budget), so the figures that it has stand";
+    let no_time = "there is no time left for it (--budget), so the figures that it has are used";
     assert_eq!(next_action(&told.state, &phase, &late), Action::SkipFinal(CASES[0].into(), no_time));
     assert_eq!(next_action(&told.state, &phase, &moment(10, 0)), Action::Final(CASES[0].into()));
     phase.take_up(true);
@@ -167,7 +167,7 @@ fn one_final_may_begin_after_the_budget_and_none_that_would_end_after_the_grace(
     let told = with_start(Told::new(setup()));
     let finals = |held| Phase::Finals { queue: told.state.finals(), held, reason: "r" };
     let next = |held, seconds| next_action(&told.state, &finals(held), &moment(seconds, 0));
-    let no_time = "there is no time left for it (--budget), so the figures that it has stand";
+    let no_time = "there is no time left for it (--budget), so the figures that it has are used";
     let (held, skipped) = (Action::Final(CASES[0].into()), Action::SkipFinal(CASES[0].into(), no_time));
     assert_eq!((next(false, 3599), next(true, 3599)), (held.clone(), held.clone()), "it begins within the budget");
     assert_eq!((next(false, 3600), next(true, 3600)), (held, skipped.clone()), "only the first begins after it");
@@ -230,7 +230,7 @@ fn a_final_is_skipped_if_it_costs_more_than_what_is_left() {
     let (figures, settle) = (seconds(CASES[0]), seconds(CASES[1]));
     assert!(figures > 1.0 && settle > figures, "{figures} {settle}");
     let unconfirmed = "--max-cost leaves no money for it, so its fastest variant stays unconfirmed";
-    let confirmed = "--max-cost leaves no money for it, so the figures of its confirmation stand";
+    let confirmed = "--max-cost leaves no money for it, so the figures of its confirmation are used";
     let skip = |case: &str, reason| Action::SkipFinal(case.into(), reason);
     for (need, case, dollars, expected) in [
         (Need::Settle, CASES[1], 1.01 + settle, Action::Final(CASES[1].into())),

@@ -74,7 +74,7 @@ fn ratios_of_one_run_stand_with_their_intervals_and_the_noise() {
     Variant:    00ff
     Before:     123.4 us (95% interval 123.1 to 123.9, 500 samples)
     After:      98.70 us (95% interval 98.50 to 98.90, 500 samples)
-    Speed-up:   1.250x, 95% interval 1.248 to 1.252, in one run with the one before
+    Speed-up:   1.250x, 95% interval 1.248 to 1.252, in one run with the previous winner
     Baseline:   torch flash, 150.0 us (1.520x, 95% interval 1.518 to 1.521, in one run)
     Noise:      0.21% of the variant over itself in that run
     Device:     NVIDIA H200, measured

@@ -98,7 +98,7 @@ fn a_recovery_that_fails_is_tried_again_by_the_next() {
     std::fs::remove_file(sandbox.path(JSON)).unwrap();
     std::fs::create_dir(sandbox.path(JSON)).unwrap();
     let error = sandbox.repo().recover().unwrap_err().to_string();
-    assert!(error.contains("it is no plain file"), "{error}");
+    assert!(error.contains("it is not a regular file"), "{error}");
     assert!(sandbox.path(".git/index.lock").exists());
     std::fs::remove_dir(sandbox.path(JSON)).unwrap();
     let id = sandbox.repo().commit_winner(&winner("// fast\n")).unwrap();

@@ -87,7 +87,7 @@ fn a_winner_stays_inside_its_repository() {
     symlink("/dev/null", sandbox.path("elsewhere")).unwrap();
     fs::create_dir_all(sandbox.path("kernels/variants/nvidia-h200-132sm-140gib/attention")).unwrap();
     fs::rename(sandbox.path("elsewhere"), sandbox.path(CU)).unwrap();
-    insta::assert_snapshot!(sandbox.refused(&winner("// fast\n")), @"could not read `<root>/kernels/variants/nvidia-h200-132sm-140gib/attention/fa2-mma-00ff.cu`: it is no plain file; move it away");
+    insta::assert_snapshot!(sandbox.refused(&winner("// fast\n")), @"could not read `<root>/kernels/variants/nvidia-h200-132sm-140gib/attention/fa2-mma-00ff.cu`: it is not a regular file; move it away");
     fs::remove_dir_all(sandbox.path("kernels")).unwrap();
 
     sandbox.write("kernels", "a file\n");

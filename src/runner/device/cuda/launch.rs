@@ -104,7 +104,7 @@ impl CudaDevice {
     fn arguments(&self, launch: &Launch, work: &Work<'_>) -> Result<Vec<Argument>, Fault> {
         let address = |name: &String| {
             let buffer = work.buffers.get(name).copied();
-            let buffer = buffer.ok_or_else(|| Fault::Refused(format!("the plan names no buffer `{name}`")))?;
+            let buffer = buffer.ok_or_else(|| Fault::Refused(format!("the plan has no buffer `{name}`")))?;
             Ok(self.place(buffer)?.address)
         };
         let value = |arg: &Arg| match arg {

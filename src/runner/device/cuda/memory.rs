@@ -98,7 +98,7 @@ impl CudaDevice {
     pub(super) fn download(&mut self, buffer: Buffer) -> Result<Vec<u8>, Fault> {
         let place = self.place(buffer)?;
         let mut bytes = Vec::with_capacity(place.bytes);
-        self.look(place.address, place.bytes, |_, window| {
+        self.scan(place.address, place.bytes, |_, window| {
             bytes.extend_from_slice(window);
             true
         })?;
@@ -110,13 +110,13 @@ impl CudaDevice {
         if bytes.len() != place.bytes {
             return Ok(false);
         }
-        self.look(place.address, place.bytes, |offset, window| same(window, &bytes[offset..offset + window.len()]))
+        self.scan(place.address, place.bytes, |offset, window| same(window, &bytes[offset..offset + window.len()]))
     }
 
-    pub(super) fn look_at_guards(&mut self, buffer: Buffer) -> Result<bool, Fault> {
+    pub(super) fn guards_are_intact(&mut self, buffer: Buffer) -> Result<bool, Fault> {
         let Place { allocated, address, bytes } = self.place(buffer)?;
         for guard in [allocated, address + bytes as u64] {
-            if !self.look(guard, GUARD_BYTES, |_, window| window.iter().all(|byte| *byte == GUARD))? {
+            if !self.scan(guard, GUARD_BYTES, |_, window| window.iter().all(|byte| *byte == GUARD))? {
                 self.set(allocated, GUARD_BYTES, GUARD)?;
                 self.set(address + bytes as u64, GUARD_BYTES, GUARD)?;
                 return Ok(false);
@@ -132,13 +132,13 @@ impl CudaDevice {
         unsafe { result::memset_d8_async(address, byte, bytes, self.stream) }.map_err(|error| fault(&error))
     }
 
-    /// Copies device memory to the host, one window at a time. Passes each window to `look` with its offset, until
-    /// `look` returns false. Returns whether `look` accepted all windows.
-    fn look(
+    /// Copies device memory to the host, one window at a time. Passes each window to `visit` with its offset, until
+    /// `visit` returns false. Returns whether `visit` accepted all windows.
+    fn scan(
         &mut self,
         address: sys::CUdeviceptr,
         bytes: usize,
-        mut look: impl FnMut(usize, &[u8]) -> bool,
+        mut visit: impl FnMut(usize, &[u8]) -> bool,
     ) -> Result<bool, Fault> {
         for offset in (0..bytes).step_by(WINDOW_BYTES) {
             let size = WINDOW_BYTES.min(bytes - offset);
@@ -149,7 +149,7 @@ impl CudaDevice {
             unsafe { result::memcpy_dtoh_async(window, address + offset as u64, self.stream) }
                 .map_err(|error| fault(&error))?;
             self.synchronize()?;
-            if !look(offset, window) {
+            if !visit(offset, window) {
                 return Ok(false);
             }
         }
