@@ -142,7 +142,11 @@ pub enum Writer {
 
 /// Returns the process that writes to a store. Nothing is written, and no process is kept from claiming the store.
 pub fn writer(store: &Path) -> Writer {
-    let opened = lock_of_store(store).and_then(File::open);
+    let opened = lock_of_store(store).and_then(|lock| match lock.metadata()?.is_file() {
+        true => File::open(lock),
+        // A pipe would block its reader for ever.
+        false => Err(std::io::Error::other("it is not a regular file")),
+    });
     let mut file = match opened {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Writer::None,

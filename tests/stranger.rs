@@ -197,3 +197,30 @@ fn pip_gets_its_own_variables_and_a_folder_without_modules() {
     let folder = seen.lines().next().unwrap();
     assert!(folder.contains("cache/optloop/fetch-"), "{folder}");
 }
+
+/// A store may come with a clone, and its texts are shown.
+#[test]
+fn what_a_store_holds_cannot_command_the_terminal() {
+    let sandbox = Sandbox::new();
+    assert!(sandbox.session("1", &[]).status.success());
+    // The store's triggers keep rows as they were, so its author has to set them aside.
+    let script = r#"
+import sqlite3, sys
+store = sqlite3.connect(sys.argv[1])
+triggers = store.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
+for name, _ in triggers:
+    store.execute(f"DROP TRIGGER {name}")
+store.execute("UPDATE hypotheses SET claim = ?", ("x\x1b]0;title\x07\u202e\x9b2J",))
+for _, sql in triggers:
+    store.execute(sql)
+store.commit()
+"#;
+    assert!(Command::new("python3").args(["-c", script]).arg(sandbox.path(STORE)).status().unwrap().success());
+    for verb in [&["history"][..], &["show", "1"], &["report"], &["show", "1", "--json"]] {
+        let said = sandbox.succeeds(verb);
+        let unsafe_char = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
+        assert!(!said.contains(unsafe_char), "{verb:?}: {said:?}");
+    }
+    let shown: serde_json::Value = serde_json::from_str(&sandbox.succeeds(&["show", "1", "--json"])).unwrap();
+    assert!(shown.to_string().contains("title"), "{shown}");
+}

@@ -18,6 +18,9 @@ pub(super) const FOLDER: &str = "common";
 /// The ending of a fragment's file name.
 const ENDING: &str = ".cu.tera";
 
+/// The most bytes of a template with its fragments. Those of this repository have up to 60 KB.
+const MOST_BYTES: usize = 1 << 20;
+
 /// The most fragments in a chain of includes. Those of this repository are five deep.
 const MOST_DEEP: usize = 32;
 
@@ -34,7 +37,7 @@ pub(super) fn check_folder(folder: &Path) -> anyhow::Result<()> {
 pub(super) fn template(project: &Path, folder: &Path) -> anyhow::Result<String> {
     let family = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let fragments = folder.with_file_name(FOLDER);
-    let mut reader = Reader { project, family, fragments, open: Vec::new(), there: Vec::new() };
+    let mut reader = Reader { project, family, fragments, open: Vec::new(), there: Vec::new(), bytes: 0 };
     reader.read(&folder.join("kernel.cu.tera"))
 }
 
@@ -46,11 +49,21 @@ struct Reader<'a> {
     open: Vec<String>,
     /// The fragments that are in the template already.
     there: Vec<String>,
+    /// The length of all that was read.
+    bytes: usize,
 }
 
 impl Reader<'_> {
     fn read(&mut self, path: &Path) -> anyhow::Result<String> {
         let text = files::read_inside(self.project, path)?;
+        self.bytes += text.len();
+        if self.bytes > MOST_BYTES {
+            bail!(
+                "family `{}`: its template and fragments have more than {} MiB, the limit",
+                self.family,
+                MOST_BYTES >> 20
+            );
+        }
         let mut template = String::with_capacity(text.len());
         let mut at = 0;
         for include in includes(&text) {

@@ -30,6 +30,9 @@ const NOT_RUN: u8 = 127;
 pub fn run(args: &Args) -> ExitCode {
     use std::os::unix::process::CommandExt;
     let Some((program, arguments)) = args.command.split_first() else { return ExitCode::from(NOT_RUN) };
+    // A program that reaches the terminal can type into it.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::setsid();
     // What does not hold here is no error: `optloop doctor` reports it.
     confine::to_reach(&Reach { readable: args.readable.clone(), writable: args.writable.clone() });
     let error = std::process::Command::new(program).args(arguments).exec();

@@ -215,7 +215,10 @@ fn confinement(compiler: &Option<(String, anyhow::Result<Compiler>)>) -> Finding
     let Some((_, Ok(compiler))) = compiler else { return Missing("there is no compiler".to_owned()) };
     let found = compiler.confinement();
     match found.holds() {
-        true => Here(format!("compilers and templates reach no file but the CUDA headers: {}", found.describe())),
+        true => Here(format!(
+            "compilers and templates reach no file but the CUDA headers, and baselines only those in docs/security.md: {}",
+            found.describe()
+        )),
         false => Missing(format!(
             "a source from a stranger may read files of this machine while it is compiled: {}. A newer kernel or another \
              container profile provides these",

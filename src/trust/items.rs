@@ -12,7 +12,7 @@ use crate::runner::baseline::{FOLDER, shipped};
 pub fn of_project(project: &Path, config: &Config, workloads: &[Workload]) -> anyhow::Result<Vec<Item>> {
     let mut items: Vec<Item> = of_store(project, config).into_iter().collect();
     items.extend(of_interpreter(project, config)?);
-    items.extend(additions(config));
+    items.extend(additions(project, config));
     for workload in workloads {
         items.extend(baseline(project, config, workload)?);
     }
@@ -26,20 +26,25 @@ pub fn of_baseline(project: &Path, config: &Config, workload: &Workload) -> anyh
         items.extend(of_interpreter(project, config)?);
     }
     if workload.baseline.is_some() {
-        items.extend(additions(config));
+        items.extend(additions(project, config));
     }
     items.extend(baseline(project, config, workload)?);
     Ok(items)
 }
 
 /// Returns what baselines may use beside what every baseline may use: variables, files and folders.
-fn additions(config: &Config) -> Vec<Item> {
+fn additions(project: &Path, config: &Config) -> Vec<Item> {
     let BaselineConfig { env, read, write, .. } = &config.baseline;
-    let lists = [(Kind::Environment, env), (Kind::Read, read), (Kind::Write, write)];
+    let resolved = |paths: &[String]| paths.iter().map(|path| resolved(project, path)).collect();
+    let lists = [(Kind::Environment, env.clone()), (Kind::Read, resolved(read)), (Kind::Write, resolved(write))];
     let given = lists.into_iter().filter(|(_, list)| !list.is_empty());
-    given
-        .map(|(kind, list)| Item { kind, workload: String::new(), command: list.clone(), files: Default::default() })
-        .collect()
+    given.map(|(kind, command)| Item { kind, workload: String::new(), command, files: Default::default() }).collect()
+}
+
+/// Returns a path of config.toml without links, because what a link leads to is what the user agrees to.
+fn resolved(project: &Path, path: &str) -> String {
+    let path = project.join(path);
+    path.canonicalize().unwrap_or(path).display().to_string()
 }
 
 /// Returns the interpreter, unless it is the user's `python3`.

@@ -49,14 +49,19 @@ pub(super) struct Process {
 impl Process {
     /// Starts a program under its [guard](super::guard), confined to the files that it [may use](super::reach).
     pub fn start(started: &BaselineProgram) -> Result<Self, String> {
-        let BaselineProgram { exe, command, folder, own, env, added, timeout, .. } = started;
+        let BaselineProgram { exe, command, folder, copies, own, env, added, timeout, .. } = started;
         let Some((program, arguments)) = command.split_first() else {
             return Err("the baseline's command is empty".to_owned());
         };
         let mut command = Command::new(exe);
         // Paths are relative to the project's folder, wherever optloop was called. A bare name is looked up in PATH.
         command.args(["guard", "--"]).arg(exe).arg("confined").current_dir(folder);
-        let cache = cache_dir().map_err(|error| format!("{error:#}"))?.join("baselines");
+        // Each project has a cache of its own: what one program leaves there, another one may run.
+        let owner = match copies {
+            Some(_) => "shipped".to_owned(),
+            None => blake3::hash(folder.as_os_str().as_encoded_bytes()).to_hex()[..16].to_owned(),
+        };
+        let cache = cache_dir().map_err(|error| format!("{error:#}"))?.join("baselines").join(owner);
         std::fs::create_dir_all(&cache).map_err(|error| format!("{} cannot be made: {error}", cache.display()))?;
         let Reach { readable, writable } = reach::of(program, folder, own.path(), &cache, added);
         for (option, paths) in [("--read", readable), ("--write", writable)] {

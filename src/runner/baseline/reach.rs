@@ -38,8 +38,22 @@ const SYSTEM: [&str; 26] = [
     "/var/lib/dpkg/alternatives",
 ];
 
-/// The GPU's device files, `/dev/null`, random numbers and shared memory. Rights of the file system still apply.
-const DEVICES: &str = "/dev";
+/// Devices that every program needs, and shared memory. Terminals and disks are not among them.
+const DEVICES: [&str; 7] =
+    ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/shm", "/dev/dri"];
+
+/// Returns the devices that a program may use: those above, and those of NVIDIA's driver.
+fn devices() -> Vec<PathBuf> {
+    let entries = std::fs::read_dir("/dev").into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_gpu = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("nvidia"));
+    DEVICES.iter().map(PathBuf::from).chain(entries.filter(is_gpu)).collect()
+}
+
+/// Where a process names its threads. The CUDA driver does not start if it cannot (H200, driver 580.159.04). Root could
+/// change the whole system through other files of `/proc`, so root may name only the threads of the program itself.
+fn thread_names() -> &'static str {
+    if rustix::process::geteuid().is_root() { "/proc/self/task" } else { "/proc" }
+}
 
 /// Variables that hold folders of libraries, separated by colons.
 const FOLDERS: [&str; 8] = [
@@ -67,7 +81,8 @@ pub fn of(program: &str, folder: &Path, own: &Path, cache: &Path, added: &Reach)
     readable.extend(home.map(|home| home.join(".local/lib")));
     readable.extend_from_slice(&added.readable);
     readable.retain(|path| path.is_absolute() && path.exists());
-    let mut writable = vec![PathBuf::from(DEVICES), own.to_owned(), cache.to_owned()];
+    let mut writable = devices();
+    writable.extend([PathBuf::from(thread_names()), own.to_owned(), cache.to_owned()]);
     writable.extend_from_slice(&added.writable);
     Reach { readable, writable }
 }
@@ -84,11 +99,9 @@ fn installation(program: &str, folder: &Path, home: Option<&Path>) -> Vec<PathBu
     let target = found.canonicalize().ok();
     let mut places = Vec::new();
     for file in [Some(found), target].into_iter().flatten() {
-        let prefix = file
-            .parent()
-            .filter(|bin| bin.ends_with("bin") || bin.ends_with("shims"))
-            .and_then(Path::parent)
-            .map(Path::to_owned);
+        let bin = file.parent().filter(|bin| bin.ends_with("bin") || bin.ends_with("shims"));
+        // Without links, which could lead to a home folder or to the root of all files.
+        let prefix = bin.and_then(|bin| bin.parent()?.canonicalize().ok());
         // A program in `~/bin` does not open the whole home folder.
         places.extend(
             prefix.filter(|prefix| prefix.parent().is_some() && !home.is_some_and(|home| home.starts_with(prefix))),

@@ -4,10 +4,8 @@ use rustix::io;
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 
 /// What root needs to use files of other users, to pin memory and to set priorities, as any program of root's may.
-const FOR_FILES: CapabilitySet = CapabilitySet::CHOWN
-    .union(CapabilitySet::DAC_OVERRIDE)
+const FOR_FILES: CapabilitySet = CapabilitySet::DAC_OVERRIDE
     .union(CapabilitySet::DAC_READ_SEARCH)
-    .union(CapabilitySet::FOWNER)
     .union(CapabilitySet::IPC_LOCK)
     .union(CapabilitySet::SYS_NICE);
 

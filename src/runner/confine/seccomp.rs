@@ -98,6 +98,16 @@ pub fn allow_computing() -> Result<(), String> {
 /// Docker's does.
 const REACHING_OUT: &[libc::c_long] = &[
     libc::SYS_connect,
+    libc::SYS_inotify_add_watch,
+    libc::SYS_fanotify_init,
+    // The rights and attributes of a file are not what Landlock looks at.
+    libc::SYS_fchmodat,
+    libc::SYS_fchmodat2,
+    libc::SYS_fchownat,
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_removexattr,
+    libc::SYS_lremovexattr,
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,
     libc::SYS_process_vm_writev,
@@ -131,14 +141,29 @@ const REACHING_OUT: &[libc::c_long] = &[
     libc::SYS_sethostname,
 ];
 
+/// The rights of files by older calls, which only x86_64 has.
+#[cfg(target_arch = "x86_64")]
+const OLDER_RIGHTS: &[libc::c_long] = &[libc::SYS_chmod, libc::SYS_chown, libc::SYS_lchown];
+
+#[cfg(not(target_arch = "x86_64"))]
+const OLDER_RIGHTS: &[libc::c_long] = &[];
+
 /// Denies this process, and all that it will start, the network and the system calls that lead around other limits.
 pub fn deny_reaching_out() -> Result<(), String> {
     let wrong = |error: BackendError| format!("its filter is wrong: {error}");
     // The CUDA driver opens and binds a local socket when it starts (H200, driver 580.159.04). It connects to nothing.
     let domain = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, libc::AF_UNIX as u64);
     let not_local = domain.and_then(|domain| SeccompRule::new(vec![domain])).map_err(wrong)?;
-    let mut rules: Rules = REACHING_OUT.iter().map(|call| (*call, Vec::new())).collect();
+    let unless_null = |argument| {
+        let given = SeccompCondition::new(argument, SeccompCmpArgLen::Qword, SeccompCmpOp::Ne, 0);
+        given.and_then(|given| SeccompRule::new(vec![given])).map_err(wrong)
+    };
+    let mut rules: Rules = REACHING_OUT.iter().chain(OLDER_RIGHTS).map(|call| (*call, Vec::new())).collect();
     rules.insert(libc::SYS_socket, vec![not_local]);
+    // Limits of another process can kill it. Its number is the first argument, and 0 for the caller.
+    rules.insert(libc::SYS_prlimit64, vec![unless_null(0)?]);
+    // A datagram to an address, which is the fifth argument.
+    rules.insert(libc::SYS_sendto, vec![unless_null(4)?]);
     install(rules, SeccompAction::Errno(libc::EPERM as u32), SeccompAction::Allow)
 }
 
