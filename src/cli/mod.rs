@@ -99,7 +99,7 @@ enum Verb {
     Backup(backup::Args),
     /// Report what is installed, what is missing, and how to fix it
     Doctor(doctor::Args),
-    /// Show what this project runs of its own choice, and trust it
+    /// Show the programs that this project chooses, and trust them
     Trust(trust::Args),
     /// Open a device and evaluate variants (started by a session)
     #[command(hide = true)]
@@ -107,7 +107,7 @@ enum Verb {
     /// Load NVRTC and compile sources (started by a session)
     #[command(hide = true)]
     Compiler(compiler::Args),
-    /// Become a program that reaches few files and no network (started by a guard)
+    /// Become a program that is confined to a few files and no network (started by a guard)
     #[command(hide = true)]
     Confined(confined::Args),
     /// Render templates (started by a session)

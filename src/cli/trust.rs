@@ -17,15 +17,15 @@ use crate::trust::{self, Item, Known, Standing};
 /// Arguments of `optloop trust`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Agree without a question, for scripts
+    /// Agree without asking (for scripts)
     #[arg(long)]
     yes: bool,
 
-    /// List what is trusted, of all projects
+    /// List what is trusted in all projects
     #[arg(long, conflicts_with_all = ["yes", "revoke"])]
     list: bool,
 
-    /// Trust nothing of this project any more
+    /// Withdraw all trust from this project
     #[arg(long, conflicts_with = "yes")]
     revoke: bool,
 }
