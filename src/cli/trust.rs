@@ -47,7 +47,7 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
     }
     if args.revoke {
         let removed = known.revoke(&root)?;
-        return Ok(writeln!(out, "{removed} of {} are not trusted any more", root.display())?);
+        return Ok(writeln!(out, "no longer trusted: {removed} of {}", root.display())?);
     }
     let config = Config::load(project.root()).map_err(usage)?;
     let names = project.workload_names().map_err(usage)?;

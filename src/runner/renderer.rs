@@ -19,7 +19,7 @@ use crate::domain::family::Family;
 use crate::domain::op::{Dims, Dtype};
 use crate::domain::variant::{Params, Variant};
 
-/// The limits of rendering. A shipped template takes 2 ms and 60 MB of address space.
+/// The limits of rendering, for a machine that is busy: rendering fills in values and copies text.
 const LIMITS: Limits = Limits {
     timeout: Duration::from_secs(5),
     timeout_source: "the limit for rendering a template",
@@ -27,7 +27,7 @@ const LIMITS: Limits = Limits {
     memory_source: "the limit for rendering a template",
 };
 
-/// The longest source of a variant, in bytes. The longest of a shipped family has 40 KB.
+/// The longest source of a variant, in bytes. The longest committed winner has 31 KB.
 const MAX_SOURCE_BYTES: usize = 4 << 20;
 
 /// Renders the variants of families. Clones share one process, which starts with the first variant.
