@@ -222,29 +222,22 @@ impl<W: Write> Masked<W> {
     fn pass_on(&mut self, length: usize) -> io::Result<()> {
         let rest = self.line.split_off(length);
         let lines = std::mem::replace(&mut self.line, rest);
-        self.stream.write_all(&escape(&mask_bytes(&lines)))
+        self.stream.write_all(escape(&String::from_utf8_lossy(&mask_bytes(&lines))).as_bytes())
     }
 }
 
 /// Escapes what would move a terminal's cursor or reorder its text: control characters other than line ends and tabs, and
 /// directional formatting (Unicode, UAX 9). The form is that of JSON, so JSON keeps its meaning.
-fn escape(bytes: &[u8]) -> Cow<'_, [u8]> {
+pub fn escape(text: &str) -> Cow<'_, str> {
     let is_unsafe = |c: char| {
         (c.is_control() && !matches!(c, '\n' | '\t'))
             || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
-    let text = String::from_utf8_lossy(bytes);
     if !text.contains(is_unsafe) {
-        return Cow::Borrowed(bytes);
+        return Cow::Borrowed(text);
     }
-    let mut escaped = String::with_capacity(text.len() + 16);
-    for c in text.chars() {
-        match is_unsafe(c) {
-            true => escaped += &format!("\\u{:04x}", u32::from(c)),
-            false => escaped.push(c),
-        }
-    }
-    Cow::Owned(escaped.into_bytes())
+    let show = |c: char| if is_unsafe(c) { format!("\\u{:04x}", u32::from(c)) } else { c.to_string() };
+    Cow::Owned(text.chars().map(show).collect())
 }
 
 impl<W: Write> Write for Masked<W> {

@@ -12,10 +12,7 @@ pub fn say(text: &str) {
 
 /// Returns a text as a terminal may show it: without the secrets of the environment and without control sequences.
 pub fn showable(text: &str) -> String {
-    let steers = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
-    let show = |c: char| if steers(c) { c.escape_default().to_string() } else { c.to_string() };
-    let text = secrets::mask(text);
-    if text.contains(steers) { text.chars().map(show).collect() } else { text.into_owned() }
+    secrets::escape(&secrets::mask(text)).into_owned()
 }
 
 /// Prints the messages of our own panics in the same way.
