@@ -14,13 +14,14 @@ use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::domain::evaluation::{Evaluation, Outcome};
 use crate::domain::floor::Floor;
 use crate::domain::measuring::Measuring;
-use crate::domain::variant::Params;
+use crate::domain::variant::{Params, VariantHash};
 use crate::runner::activity::{self, Limit};
 use crate::runner::compile::{CompileError, Compiler};
 use crate::runner::inputs;
 use crate::runner::messages::{AcceptanceRequest, EvaluateRequest, PlannedCase};
 use crate::runner::planning;
 use crate::runner::renderer::Renderer;
+use crate::runner::sanitizer::{Sanitized, Sanitizer, Subject};
 use crate::runner::worker::{AskError, Worker};
 
 /// The longest that a step of a corpus entry may take. An honest step takes well under a second. A kernel that hangs
@@ -30,6 +31,8 @@ pub const STEP_TIMEOUT: Duration = Duration::from_secs(10);
 /// What replaying corpus entries needs.
 pub struct Audit {
     worker: Worker,
+    /// Checks kernels of a real GPU on a virtual one.
+    sanitizer: Option<Sanitizer>,
     renderer: Renderer,
     compiler: Compiler,
     measuring: Measuring,
@@ -77,8 +80,15 @@ impl AuditResult {
 
 impl Audit {
     /// Makes an audit. `worker` should stop a step after [`STEP_TIMEOUT`]. The same seed draws the same inputs.
-    pub fn new(config: &Config, renderer: Renderer, compiler: Compiler, worker: Worker, seed: u64) -> Self {
-        Self { worker, renderer, compiler, measuring: config.measuring(), seed }
+    pub fn new(
+        config: &Config,
+        renderer: Renderer,
+        compiler: Compiler,
+        worker: Worker,
+        sanitizer: Option<Sanitizer>,
+        seed: u64,
+    ) -> Self {
+        Self { worker, sanitizer, renderer, compiler, measuring: config.measuring(), seed }
     }
 
     /// Returns the device.
@@ -128,8 +138,40 @@ impl Audit {
         Ok((evaluate, accept))
     }
 
-    /// Screens a corpus entry and runs its acceptance checks. An error is what caught it.
+    /// Runs all checks on a corpus entry. An error is what caught it.
     async fn run(
+        &mut self,
+        entry: &CorpusEntry,
+        requests: (EvaluateRequest, AcceptanceRequest),
+    ) -> Result<(), AskError> {
+        let artifact = requests.0.artifact.clone();
+        let checked = self.run_on_device(entry, requests).await;
+        let sanitized = match &checked {
+            Ok(()) => self.sanitize(entry, &artifact).await?,
+            Err(AskError::Variant(outcome)) if outcome.is_wrong_result() => self.sanitize(entry, &artifact).await?,
+            Err(_) => return checked,
+        };
+        match (checked, sanitized) {
+            (Ok(()), Sanitized::Failed(outcome)) => Err(AskError::Variant(outcome)),
+            (Err(AskError::Variant(outcome)), Sanitized::Passed) => Err(AskError::Variant(outcome.of_machine_code())),
+            (checked, _) => checked,
+        }
+    }
+
+    /// Checks a kernel of a real GPU on a virtual one.
+    async fn sanitize(&mut self, entry: &CorpusEntry, artifact: &Artifact) -> Result<Sanitized, AskError> {
+        let Some(sanitizer) = &mut self.sanitizer else {
+            return Ok(Sanitized::Skipped("the device is a virtual GPU".to_owned()));
+        };
+        let CorpusEntry { family, workload, .. } = entry;
+        let (params, hash) = (Params::new(), VariantHash::of(&family.template));
+        let subject = Subject { family, params: &params, hash: &hash, artifact, workload, case: entry.case() };
+        let seed = inputs::mix(self.seed, &["sanitize", &entry.name]);
+        Ok(sanitizer.check(subject, self.measuring, seed).await?)
+    }
+
+    /// Screens a corpus entry and runs its acceptance checks on the device. An error is what caught it.
+    async fn run_on_device(
         &mut self,
         entry: &CorpusEntry,
         (evaluate, accept): (EvaluateRequest, AcceptanceRequest),
@@ -171,7 +213,8 @@ impl Audit {
         let asked = evaluated.cases.first().context("Failed to find the corpus entry's case")?;
         let own = PlannedCase { case: asked.case.clone(), plan: asked.plan.clone() };
         let case = asked.scaled.clone().unwrap_or(own);
-        let hidden = planning::hidden(family, &Params::new(), &case.case, workload, self.device());
+        let seed = inputs::mix(self.seed, &["shapes", &entry.name]);
+        let hidden = planning::hidden(family, &Params::new(), &case.case, workload, self.device(), seed);
         Ok(AcceptanceRequest {
             artifact: artifact.clone(),
             op: workload.op.name().to_owned(),
@@ -180,6 +223,7 @@ impl Audit {
             accuracy: workload.tolerance,
             case,
             hidden,
+            probes: true,
             measuring: self.measuring,
             input_seed: inputs::mix(self.seed, &["accept", &entry.name]),
         })

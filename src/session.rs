@@ -45,6 +45,7 @@ use crate::runner::baseline::BaselineProgram;
 use crate::runner::compile::Compiler;
 use crate::runner::monitor::Monitor;
 use crate::runner::renderer::Renderer;
+use crate::runner::sanitizer::Sanitizer;
 use crate::runner::worker::Worker;
 use crate::store::{NewSession, Past, Store};
 use crate::vcs::Repo;
@@ -86,6 +87,8 @@ pub struct Dependencies {
     pub compiler: Compiler,
     /// Evaluates variants.
     pub worker: Worker,
+    /// Checks candidates of a real GPU on a virtual one. None for other devices, or where there is no virtual GPU.
+    pub sanitizer: Option<Sanitizer>,
     /// Watches the device meanwhile, where NVML answers.
     pub monitor: Option<Monitor>,
     /// Records the session.
@@ -225,7 +228,7 @@ impl<'a> Session<'a> {
             state: SessionState::new(Arc::new(setup)),
             nvrtc: compiler.nvrtc_version().to_owned(),
             pipeline: Pipeline::new(proposer, renderer, compiler.clone()),
-            evaluator: Evaluator::new(worker, parts.monitor, store.clone()),
+            evaluator: Evaluator::new(worker, parts.sanitizer, parts.monitor, store.clone()),
             shelf: Shelf::new(compiler, store.clone()),
             committer: Committer::new(parts.repo),
             baseline_program: parts.baseline,

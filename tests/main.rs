@@ -28,6 +28,7 @@ mod limits;
 mod links;
 mod model;
 mod peaks;
+mod sanitizer;
 #[cfg(target_os = "linux")]
 mod secrets;
 mod session;

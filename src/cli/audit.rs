@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::ceilings;
 use super::error::{usage, usage_sentence};
-use super::start::open_monitor;
+use super::start::{open_monitor, open_sanitizer};
 use super::table::Table;
 use super::talk::say;
 use super::trust::{self, TrustArgs};
@@ -130,7 +130,8 @@ async fn open(
         ceilings::give(&mut worker, monitor.as_ref(), &compiler, &store).await?;
         store.close().await;
     }
-    Ok(Audit::new(config, Renderer::new(own_executable()?), compiler, worker, seed))
+    let sanitizer = open_sanitizer(worker.info(), config).await?;
+    Ok(Audit::new(config, Renderer::new(own_executable()?), compiler, worker, sanitizer, seed))
 }
 
 fn without(entry: CorpusEntry, audit: &Audit) -> Option<AuditResult> {

@@ -30,6 +30,7 @@ use crate::runner::compile::Compiler;
 use crate::runner::device::DeviceChoice;
 use crate::runner::monitor::Monitor;
 use crate::runner::renderer::Renderer;
+use crate::runner::sanitizer::Sanitizer;
 use crate::runner::self_check;
 use crate::runner::worker::{Worker, WorkerError};
 use crate::session::{self, Dependencies, End, Options};
@@ -203,6 +204,7 @@ pub(super) async fn assemble(
     let monitor = open_monitor(worker.info());
     self_check::arm(&mut worker, &compiler).await?;
     ceilings::give(&mut worker, monitor.as_ref(), &compiler, &store).await?;
+    let sanitizer = open_sanitizer(worker.info(), config).await?;
     Ok(Dependencies {
         workload,
         families,
@@ -213,10 +215,21 @@ pub(super) async fn assemble(
         renderer,
         compiler,
         worker,
+        sanitizer,
         monitor,
         store,
         repo,
     })
+}
+
+/// Starts a virtual GPU that checks candidates of a real one, or prints why it cannot.
+pub(super) async fn open_sanitizer(device: &DeviceInfo, config: &Config) -> anyhow::Result<Option<Sanitizer>> {
+    if device.time_source() == TimeSource::Modelled {
+        return Ok(None);
+    }
+    let started = Sanitizer::start(own_executable()?, device, config.worker_timeouts()).await;
+    let say_why = |reason| say(&format!("candidates are not checked for races on a virtual GPU: {reason}"));
+    Ok(started.map_err(say_why).ok())
 }
 
 /// Opens a monitor of a real GPU, or prints why it cannot.

@@ -28,13 +28,17 @@ pub enum Check {
     Probe,
     /// The output is correct on shapes that are not in the workload.
     Hidden,
+    /// On a virtual GPU, the kernel has no race, reads nothing uninitialised, and is correct in every order of blocks.
+    Sanitizer,
+    /// The machine code computes what the PTX says: a wrong result on the GPU is wrong on the virtual GPU, too.
+    MachineCode,
     /// No time is below the floor.
     Floor,
 }
 
 impl Check {
-    /// Every check: those of every variant, those of a winner, and the floor.
-    pub const ALL: [Self; 12] = [
+    /// Every check: those of every variant, those of a winner, the two on a virtual GPU, and the floor.
+    pub const ALL: [Self; 14] = [
         Self::Written,
         Self::Finite,
         Self::Accuracy,
@@ -46,6 +50,8 @@ impl Check {
         Self::Probe,
         Self::Hidden,
         Self::Memoization,
+        Self::Sanitizer,
+        Self::MachineCode,
         Self::Floor,
     ];
 
@@ -63,6 +69,8 @@ impl Check {
             Self::Memoization => "memoization",
             Self::Probe => "probe",
             Self::Hidden => "hidden",
+            Self::Sanitizer => "sanitizer",
+            Self::MachineCode => "machine_code",
             Self::Floor => "floor",
         }
     }

@@ -97,6 +97,25 @@ impl Outcome {
         }
     }
 
+    /// Tells whether an output was wrong, on ordinary inputs of the case. Then the source or the compiler is at fault.
+    pub fn is_wrong_result(&self) -> bool {
+        matches!(self, Self::Wrong { check: Check::Accuracy | Check::Finite | Check::Written, .. })
+    }
+
+    /// Blames the compiler for a wrong output, because a virtual GPU computes the right one from the same PTX.
+    pub fn of_machine_code(self) -> Self {
+        match self {
+            Self::Wrong { case, message, .. } => {
+                let message = format!(
+                    "{message}; the virtual GPU computes the right output from the same PTX, so the machine code does \
+                     not do what the PTX says"
+                );
+                Self::Wrong { case, check: Check::MachineCode, message }
+            }
+            other => other,
+        }
+    }
+
     /// Returns the details beyond the kind.
     pub fn message(&self) -> Option<&str> {
         match self {

@@ -1,5 +1,7 @@
 //! What a workload computes: its dimensions, tensors, work and float64 oracle.
 
+use std::ops::Range;
+
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +24,14 @@ impl Dtype {
         match self {
             Self::F16 => 2,
             Self::F32 => 4,
+        }
+    }
+
+    /// Returns the largest finite value.
+    pub fn largest(self) -> f64 {
+        match self {
+            Self::F16 => 65504.0,
+            Self::F32 => f64::from(f32::MAX),
         }
     }
 
@@ -86,13 +96,34 @@ pub struct DimSpec {
 }
 
 /// Inputs unlike ordinary random ones, made from random ones.
+///
+/// Its numbers and places are drawn from continuous distributions, and heads or rows get their own. So a kernel cannot
+/// tell a probe from ordinary inputs by a sample of them.
 #[derive(Debug, Clone, Copy)]
 pub struct Probe {
     /// Name, for people.
     pub name: &'static str,
-    /// Changes the input tensors, which are in the order of [`Op::tensors`]. The same seed makes the same change. The
-    /// result is rounded to the workload's dtype afterwards.
-    pub apply: fn(&Dims, &mut [Vec<f32>], u64),
+    /// Changes the input tensors, which are in the order of [`Op::tensors`] and hold random values. The same seed makes
+    /// the same change. The result is rounded to the dtype afterwards.
+    pub apply: fn(&Dims, Dtype, &mut [Vec<f32>], u64) -> Probed,
+}
+
+/// What a probe says about its output.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Probed {
+    /// Output rows that the probe is about. They are compared with the oracle in any case.
+    pub rows: Vec<usize>,
+    /// Output rows with NaN or infinity among their inputs. Where the oracle is finite, nothing is specified there.
+    pub unspecified: Vec<Range<usize>>,
+}
+
+/// Work and memory that a device can afford for a check, however small the case is.
+#[derive(Debug, Clone, Copy)]
+pub struct Affordable {
+    /// Floating-point operations.
+    pub flop: f64,
+    /// Bytes of tensors, with elements of 4 bytes.
+    pub bytes: f64,
 }
 
 /// An operation that kernels of several families can compute.
@@ -133,12 +164,19 @@ pub trait Op: Sync + Send {
         &[]
     }
 
-    /// Returns shapes near a case that no workload names. The same source is right on them where its family's
-    /// constraints allow it. None by default.
+    /// Returns shapes that no workload names, the most telling first. The same source is right on them where its
+    /// family's constraints allow it. Some are near the case, others are drawn from the seed. Each has at most twice the
+    /// work and memory of the case, or the work and memory of `least`. None by default.
     ///
     /// Some of them may not pass [`Op::check`]: the caller must check.
-    fn hidden(&self, _dims: &Dims) -> Vec<Dims> {
+    fn hidden(&self, _dims: &Dims, _least: Affordable, _seed: u64) -> Vec<Dims> {
         Vec::new()
+    }
+
+    /// Returns how far each of the given output rows may be from the oracle (L2) because a kernel may round
+    /// intermediate results to the dtype. Zero by default.
+    fn intermediate_rounding(&self, _dims: &Dims, _dtype: Dtype, _inputs: &[Vec<f32>], rows: &[usize]) -> Vec<f64> {
+        vec![0.0; rows.len()]
     }
 
     /// Computes the given rows of the output in float64, concatenated in the order of `rows`.

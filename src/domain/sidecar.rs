@@ -49,6 +49,10 @@ pub struct Sidecar {
     pub measurement: SidecarMeasurement,
     /// The device and the software of the measurement.
     pub environment: SidecarEnvironment,
+    /// The shapes on which the source passed the acceptance checks of the session that committed it. Empty in older
+    /// files, and where the checks ran before the session was resumed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub proven_for: Vec<Dims>,
 }
 
 /// A tensor, dense and row-major.

@@ -1,10 +1,13 @@
 //! Matrix product: `c = a b`.
 
 mod probes;
+mod shapes;
 
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
 use rayon::prelude::*;
 
-use crate::domain::op::{DimSpec, Dims, Dtype, Op, Probe, TensorRole, TensorSpec};
+use crate::domain::op::{Affordable, DimSpec, Dims, Dtype, Op, Probe, TensorRole, TensorSpec};
 
 /// The product of `a[M,K]` and `b[K,N]` into `c[M,N]`, all row-major, as `torch.matmul` computes it for two contiguous
 /// matrices.
@@ -23,13 +26,8 @@ const PERIOD: i64 = 256;
 /// The same for `K`. It is larger, so that a kernel's ring of tiles wraps around and its sum has several shares.
 const SUM_PERIOD: i64 = 512;
 
-/// The most rows and columns of a hidden case, and the most terms of its sums. They give several tiles of each, checked
-/// in milliseconds.
-const MOST_HIDDEN: i64 = 1024;
-const MOST_HIDDEN_SUM: i64 = 4096;
-
-/// The most work of a hidden case relative to the original case. A kernel with time for the case then has time for the
-/// hidden case.
+/// The most work and memory of a hidden case relative to the original case. A kernel with room and time for the case
+/// then has both for the hidden case.
 const MOST_WORK: f64 = 2.0;
 
 /// Rows and columns that the oracle computes together. Their sums stay in the L1 cache while `a` and `b` stream by.
@@ -108,31 +106,12 @@ impl Op for Gemm {
         &probes::PROBES
     }
 
-    /// Returns sizes near the case, none with much more work than the case. First come sizes that end a tile one
-    /// element sooner or later, and sizes that no tile divides. Then come multiples of 8 elements, for kernels that
-    /// load 16 bytes at a time. A single row and other sizes of whole tiles follow.
-    fn hidden(&self, dims: &Dims) -> Vec<Dims> {
-        let (m, n, k) = (dims["M"].min(MOST_HIDDEN), dims["N"].min(MOST_HIDDEN), dims["K"].min(MOST_HIDDEN_SUM));
-        let near = |m: i64, n: i64, k: i64| {
-            let mut near = dims.clone();
-            for (name, size) in [("M", m), ("N", n), ("K", k)] {
-                near[name] = size.max(1);
-            }
-            near
-        };
-        // A kernel that allows no odd sizes skips the first two.
-        let eighths = |size: i64, eighths: i64| (size / 8 + eighths) * 8;
-        let mut all = vec![
-            near(m + 1, n + 1, k + 1),
-            near(m - 1, n - 1, k - 1),
-            near(m + 1, eighths(n, 1), eighths(k, 1)),
-            near((m * 3 / 4) | 1, eighths(n / 2, 3), eighths(k * 3 / 4, 5)),
-            near(1, eighths(n, -1), eighths(k, -1)),
-            near(m, n, k / 2),
-            near(m, n / 2, k),
-        ];
-        let most_flop = MOST_WORK * self.flop(dims);
-        all.retain(|near| near != dims && self.flop(near) <= most_flop);
+    fn hidden(&self, dims: &Dims, least: Affordable, seed: u64) -> Vec<Dims> {
+        let mut all = shapes::hidden(dims, &mut SmallRng::seed_from_u64(seed));
+        let bytes = |dims: &Dims| self.bytes(dims, Dtype::F32);
+        let most_flop = least.flop.max(MOST_WORK * self.flop(dims));
+        let most_bytes = least.bytes.max(MOST_WORK * bytes(dims));
+        all.retain(|other| other != dims && self.flop(other) <= most_flop && bytes(other) <= most_bytes);
         all
     }
 
@@ -223,19 +202,26 @@ mod tests {
     }
 
     #[test]
-    fn hidden_shapes_are_near_and_little_work() {
+    fn hidden_shapes_vary_parity_divisibility_and_size() {
+        let little = Affordable { flop: 4e7, bytes: 4e6 };
         for case in [dims(4096, 4096, 4096), dims(16, 8192, 8192), dims(256, 256, 512), dims(1, 8, 8)] {
-            let hidden = Gemm.hidden(&case);
-            assert!(hidden.len() >= 3, "{case:?}: {hidden:?}");
-            for near in hidden {
-                Gemm.check(&near).unwrap();
-                assert!(near != case && near.values().all(|&size| size > 0), "{near:?}");
-                assert!(Gemm.flop(&near) <= 2.0 * Gemm.flop(&case), "{near:?}");
+            let all: Vec<Dims> = (0..6).flat_map(|seed| Gemm.hidden(&case, little, seed)).collect();
+            for other in &all {
+                Gemm.check(other).unwrap();
+                assert!(*other != case && other.values().all(|&size| size > 0), "{other:?}");
+                assert!(Gemm.flop(other) <= little.flop.max(2.0 * Gemm.flop(&case)), "{other:?}");
+            }
+            let some = |what: &str, is: &dyn Fn((i64, i64, i64)) -> bool| {
+                assert!(all.iter().any(|other| is(sizes(other))), "{what} for {case:?}");
+            };
+            some("odd sizes", &|(m, n, k)| m % 2 == 1 && n % 2 == 1 && k % 2 == 1);
+            some("a single row", &|(m, _, _)| m == 1);
+            for factor in [2, 8, 16] {
+                some("a multiple and no larger one", &|(_, n, k)| {
+                    n % factor == 0 && k % factor == 0 && (n / factor % 2 == 1 || k / factor % 2 == 1)
+                });
             }
         }
-        let hidden: Vec<_> = Gemm.hidden(&dims(16, 8192, 8192)).iter().map(sizes).collect();
-        let eighths: Vec<_> = hidden.into_iter().filter(|(_, n, k)| n % 8 == 0 && k % 8 == 0).collect();
-        assert_eq!(eighths[..3], [(17, 1032, 4104), (13, 536, 3112), (1, 1016, 4088)]);
     }
 
     #[test]

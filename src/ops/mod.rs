@@ -1,6 +1,7 @@
 //! The ops that workloads can name. A new op is one file here and one line in [`ALL`].
 
 mod attention;
+mod draw;
 mod gemm;
 
 use crate::domain::names::did_you_mean;

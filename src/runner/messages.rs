@@ -114,6 +114,8 @@ pub struct AcceptanceRequest {
     pub case: PlannedCase,
     /// Cases that are not in the workload.
     pub hidden: Vec<PlannedCase>,
+    /// Whether to check inputs unlike ordinary random ones, too.
+    pub probes: bool,
     /// How to measure.
     pub measuring: Measuring,
     /// Seed of the inputs.

@@ -26,6 +26,7 @@ pub mod planning;
 mod ptxas_log;
 pub mod render;
 pub mod renderer;
+pub mod sanitizer;
 pub mod self_check;
 pub mod source_rules;
 mod subprocess;

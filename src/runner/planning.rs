@@ -6,15 +6,22 @@
 use super::messages::{CaseRequest, PlannedCase};
 use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::domain::family::Family;
+use crate::domain::op::Affordable;
 use crate::domain::plan::LaunchPlan;
 use crate::domain::proposal::Suggestion;
 use crate::domain::space::Space;
 use crate::domain::variant::Params;
 use crate::domain::workload::{Case, Workload};
 
-/// The most hidden cases of the acceptance checks. Each costs an allocation and an oracle run, and the op lists the
+/// The most hidden cases of the acceptance checks. Each costs an allocation and two oracle runs, and the op lists the
 /// most telling ones first.
-const MOST_HIDDEN: usize = 3;
+const MOST_HIDDEN: usize = 6;
+
+/// What a real GPU can afford for a hidden case, however small the case is. A naive kernel takes some 50 ms for it.
+const ON_A_GPU: Affordable = Affordable { flop: 2e9, bytes: 64e6 };
+
+/// The same for a virtual GPU, where a CPU core takes some 0.1 s.
+const ON_A_VIRTUAL_GPU: Affordable = Affordable { flop: 1e7, bytes: 2e6 };
 
 /// Fills in the plans of a suggestion, the case with the least work first, so that a wrong variant fails early.
 pub fn of_suggestion(
@@ -48,16 +55,21 @@ pub fn of_case(
     Ok(CaseRequest { case: case.clone(), plan, incumbent_ns: None, scaled })
 }
 
-/// Fills in the plans of shapes that are near a case and in no workload. The same source must be right on them.
+/// Fills in the plans of shapes that are in no workload. The same source must be right on them.
 pub fn hidden(
     family: &Family,
     params: &Params,
     case: &Case,
     workload: &Workload,
     device: &DeviceInfo,
+    seed: u64,
 ) -> Vec<PlannedCase> {
+    let least = match device.time_source() {
+        TimeSource::Measured => ON_A_GPU,
+        TimeSource::Modelled => ON_A_VIRTUAL_GPU,
+    };
     let mut hidden = Vec::new();
-    for dims in workload.op.hidden(&case.dims) {
+    for dims in workload.op.hidden(&case.dims, least, seed) {
         if hidden.len() == MOST_HIDDEN {
             break;
         }

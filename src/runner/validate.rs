@@ -1,5 +1,7 @@
 //! Compares an output with the float64 oracle.
 
+use std::ops::Range;
+
 use half::f16;
 use rand::rngs::SmallRng;
 use rand::seq::index::sample;
@@ -9,7 +11,7 @@ use rayon::prelude::*;
 use super::inputs::{decode, mix, moved};
 use crate::domain::check::Check;
 use crate::domain::correctness::Correctness;
-use crate::domain::op::{Dims, Dtype, Op};
+use crate::domain::op::{Dims, Dtype, Op, Probed};
 use crate::domain::workload::Tolerance;
 
 /// The byte that fills outputs before a check. All bits set make a NaN that no arithmetic of any dtype produces, so
@@ -28,6 +30,12 @@ const ALLOWED_MOVES: f64 = 8.0;
 /// What an FP32 addition may lose of the final sum. It loses up to 2^-24 of the running sum, rounded to nearest. On
 /// average the running sum is half of the final one.
 const SUM_ROUNDING: f64 = 1.0 / (1_u64 << 26) as f64;
+
+/// The fewest rows to compare with the oracle.
+const LEAST_ROWS: usize = 64;
+
+/// How near to the largest value of its dtype, relative to it, a result may be either finite or infinite.
+const NEAR_LARGEST: f64 = 0.01;
 
 /// What is wrong with an output.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -48,19 +56,60 @@ pub struct Expectation {
     oracle: Vec<f64>,
     /// Deviation from the oracle that each row may have beyond any tolerance; empty for none.
     allowances: Vec<f64>,
+    /// Output rows with NaN or infinity among their inputs.
+    unspecified: Vec<Range<usize>>,
+    /// Whether each row is measured against its own scale, because the scales of rows differ on purpose.
+    own_scale: bool,
     dtype: Dtype,
+}
+
+/// The deviation of one output row.
+struct RowError {
+    row: usize,
+    squared_error: f64,
+    squared_scale: f64,
 }
 
 impl Expectation {
     /// Computes the oracle's answer for as many rows as `oracle_flop` floating-point operations allow. At least 64 rows
     /// are computed, among them the first and the last.
     pub fn new(op: &dyn Op, dims: &Dims, dtype: Dtype, inputs: &[Vec<f32>], oracle_flop: f64, seed: u64) -> Self {
+        Self::of(op, dims, dtype, inputs, oracle_flop, seed, &Probed::default())
+    }
+
+    /// Does the same for the inputs of a probe. Each row is measured against its own scale.
+    pub fn of_probe(
+        op: &dyn Op,
+        dims: &Dims,
+        dtype: Dtype,
+        inputs: &[Vec<f32>],
+        oracle_flop: f64,
+        seed: u64,
+        probed: &Probed,
+    ) -> Self {
+        Self { own_scale: true, ..Self::of(op, dims, dtype, inputs, oracle_flop, seed, probed) }
+    }
+
+    fn of(
+        op: &dyn Op,
+        dims: &Dims,
+        dtype: Dtype,
+        inputs: &[Vec<f32>],
+        oracle_flop: f64,
+        seed: u64,
+        probed: &Probed,
+    ) -> Self {
         let output = op.output(dims, dtype);
         let row_count = output.elements() / output.row_len();
         let affordable = (row_count as f64 * oracle_flop / op.flop(dims)) as usize;
-        let rows = choose_rows(row_count, affordable.max(64), &mut SmallRng::seed_from_u64(seed));
+        let mut rows = choose_rows(row_count, affordable.max(LEAST_ROWS), &mut SmallRng::seed_from_u64(seed));
+        rows.extend(&probed.rows);
+        rows.sort_unstable();
+        rows.dedup();
         let oracle = op.oracle(dims, inputs, &rows);
-        Self { rows, row_len: output.row_len(), row_count, oracle, allowances: Vec::new(), dtype }
+        let unspecified = probed.unspecified.clone();
+        let row_len = output.row_len();
+        Self { rows, row_len, row_count, oracle, allowances: Vec::new(), unspecified, own_scale: false, dtype }
     }
 
     /// Allows each row a little more than the change that rounding the inputs makes in the oracle's answer.
@@ -81,7 +130,8 @@ impl Expectation {
             let other = op.oracle(dims, &moved, &self.rows);
             let rows = other.chunks_exact(self.row_len).zip(self.oracle.chunks_exact(self.row_len));
             for (allowance, (other, oracle)) in allowances.iter_mut().zip(rows) {
-                let distance = other.iter().zip(oracle).map(|(o, r)| (o - r).powi(2)).sum::<f64>().sqrt();
+                let squares = other.iter().zip(oracle).map(|(o, r)| (o - r).powi(2));
+                let distance = squares.filter(|square| square.is_finite()).sum::<f64>().sqrt();
                 *allowance = allowance.max(ALLOWED_MOVES * distance);
             }
         }
@@ -89,39 +139,76 @@ impl Expectation {
         let least = least_rounding(self.dtype) * (self.row_len as f64).sqrt();
         // Where all terms of a sum are alike, every addition may round in the same direction.
         let terms = op.flop(dims) / 2.0 / (self.row_count * self.row_len) as f64;
-        let rows = allowances.into_iter().zip(self.oracle.chunks_exact(self.row_len));
-        let allowed = |(allowance, oracle): (f64, &[f64])| {
-            let length = oracle.iter().map(|r| r * r).sum::<f64>().sqrt();
-            allowance + least + terms * SUM_ROUNDING * length
+        let intermediate = op.intermediate_rounding(dims, self.dtype, inputs, &self.rows);
+        let rows = allowances.into_iter().zip(intermediate).zip(self.oracle.chunks_exact(self.row_len));
+        let allowed = |((allowance, intermediate), oracle): ((f64, f64), &[f64])| {
+            let length = oracle.iter().filter(|r| r.is_finite()).map(|r| r * r).sum::<f64>().sqrt();
+            allowance + intermediate + least + terms * SUM_ROUNDING * length
         };
         self.allowances = rows.map(allowed).collect();
     }
 
     /// Checks the bytes of an output.
     pub fn check(&self, bytes: &[u8], tolerance: &Tolerance) -> Result<Correctness, Refusal> {
-        scan(bytes, self.dtype)?;
         let values = decode(bytes, self.dtype);
-        let row_errors: Vec<(usize, f64, f64)> = self
-            .rows
-            .par_iter()
-            .enumerate()
-            .zip(self.oracle.par_chunks_exact(self.row_len))
-            .map(|((place, &row), oracle)| {
-                let out = &values[row * self.row_len..(row + 1) * self.row_len];
-                let error: f64 = out.iter().zip(oracle).map(|(o, r)| (f64::from(*o) - r).powi(2)).sum();
-                let allowance = self.allowances.get(place).copied().unwrap_or(0.0);
-                let error = (error.sqrt() - allowance).max(0.0).powi(2);
-                let scale = oracle.iter().map(|r| r * r).sum();
-                (row, error, scale)
-            })
-            .collect();
-        let error_sum: f64 = row_errors.iter().map(|(_, error, _)| error).sum();
-        let scale_sum: f64 = row_errors.iter().map(|(_, _, scale)| scale).sum();
+        if self.oracle.iter().all(|r| !is_large(*r, self.dtype)) && self.unspecified.is_empty() {
+            scan(bytes, self.dtype)?;
+        } else {
+            self.scan_around(bytes, &values)?;
+        }
+        let rows: Vec<RowError> = self.rows.par_iter().enumerate().map(|(at, _)| self.row_error(at, &values)).collect();
+        self.judge(&rows, tolerance)
+    }
+
+    /// Checks an output whose elements need not all be finite. Compared elements must be finite where the oracle is,
+    /// and infinite or NaN where it is not. Elements of other rows must be written.
+    fn scan_around(&self, bytes: &[u8], values: &[f32]) -> Result<(), Refusal> {
+        let size = self.dtype.bytes();
+        let specified = |row: usize| !self.unspecified.iter().any(|rows| rows.contains(&row));
+        let rows = bytes.par_chunks_exact(size * self.row_len).enumerate().filter(|(row, _)| specified(*row));
+        let unwritten = rows.map(|(_, row)| row.chunks_exact(size).filter(|it| is_poison(it)).count()).sum::<usize>();
+        if unwritten > 0 {
+            return Err(unwritten_elements(unwritten, bytes.len() / size));
+        }
+        let (mut hidden, mut leaked) = (0, 0);
+        for (row, oracle) in self.rows.iter().zip(self.oracle.chunks_exact(self.row_len)) {
+            for (out, r) in values[row * self.row_len..].iter().zip(oracle) {
+                hidden += usize::from(out.is_finite() && is_infinite(*r, self.dtype));
+                leaked += usize::from(!out.is_finite() && !is_large(*r, self.dtype) && specified(*row));
+            }
+        }
+        let message = match (hidden, leaked) {
+            (0, 0) => return Ok(()),
+            (0, leaked) => format!("{leaked} elements are NaN or infinite, but depend on finite inputs only"),
+            (hidden, _) => format!("{hidden} elements are finite, but the exact result is NaN or infinite"),
+        };
+        Err(Refusal { check: Check::Finite, message })
+    }
+
+    /// Returns the deviation of the compared row at a place in the list, over the elements with a finite exact result.
+    fn row_error(&self, at: usize, values: &[f32]) -> RowError {
+        let row = self.rows[at];
+        let none = RowError { row, squared_error: 0.0, squared_scale: 0.0 };
+        if self.unspecified.iter().any(|rows| rows.contains(&row)) {
+            return none;
+        }
+        let out = &values[row * self.row_len..(row + 1) * self.row_len];
+        let oracle = &self.oracle[at * self.row_len..(at + 1) * self.row_len];
+        let finite = out.iter().zip(oracle).filter(|(_, r)| !is_large(**r, self.dtype));
+        let sums =
+            finite.fold((0.0, 0.0), |(error, scale), (o, r)| (error + (f64::from(*o) - r).powi(2), scale + r * r));
+        let allowance = self.allowances.get(at).copied().unwrap_or(0.0);
+        RowError { squared_error: (sums.0.sqrt() - allowance).max(0.0).powi(2), squared_scale: sums.1, ..none }
+    }
+
+    fn judge(&self, rows: &[RowError], tolerance: &Tolerance) -> Result<Correctness, Refusal> {
+        let error_sum: f64 = rows.iter().map(|it| it.squared_error).sum();
+        let scale_sum: f64 = rows.iter().map(|it| it.squared_scale).sum();
         // A row that happens to cancel to almost nothing is measured against a tenth of the output's scale instead.
-        let least_scale = 0.01 * scale_sum / self.rows.len() as f64;
-        let (worst, worst_row) = row_errors
-            .into_iter()
-            .map(|(row, error, scale)| (row, relative(error, scale.max(least_scale))))
+        let least_scale = if self.own_scale { 0.0 } else { 0.01 * scale_sum / self.rows.len() as f64 };
+        let (worst, worst_row) = rows
+            .iter()
+            .map(|it| (it.row, relative(it.squared_error, it.squared_scale.max(least_scale))))
             .max_by(|a, b| a.1.total_cmp(&b.1))
             .unwrap_or((0, 0.0));
         let found = Correctness {
@@ -162,15 +249,31 @@ fn least_rounding(dtype: Dtype) -> f64 {
     }
 }
 
+/// Returns whether an exact result is too large for a dtype, by more than an honest kernel's error, or is NaN.
+fn is_infinite(exact: f64, dtype: Dtype) -> bool {
+    exact.is_nan() || exact.abs() > dtype.largest() * (1.0 + NEAR_LARGEST)
+}
+
+/// Returns whether an exact result is so large for a dtype that an honest kernel may return infinity, or is NaN.
+fn is_large(exact: f64, dtype: Dtype) -> bool {
+    exact.is_nan() || exact.abs() > dtype.largest() * (1.0 - NEAR_LARGEST)
+}
+
+fn is_poison(element: &[u8]) -> bool {
+    element.iter().all(|&byte| byte == POISON)
+}
+
+fn unwritten_elements(unwritten: usize, elements: usize) -> Refusal {
+    Refusal { check: Check::Written, message: format!("{unwritten} of {elements} elements were not written") }
+}
+
 /// Checks that every element of an output is written and finite.
 pub fn scan(bytes: &[u8], dtype: Dtype) -> Result<(), Refusal> {
     let size = dtype.bytes();
     let elements = bytes.len() / size;
-    let poison = |element: &&[u8]| element.iter().all(|&byte| byte == POISON);
-    let unwritten = bytes.par_chunks_exact(size).with_min_len(4096).filter(poison).count();
+    let unwritten = bytes.par_chunks_exact(size).with_min_len(4096).filter(|element| is_poison(element)).count();
     if unwritten > 0 {
-        let message = format!("{unwritten} of {elements} elements were not written");
-        return Err(Refusal { check: Check::Written, message });
+        return Err(unwritten_elements(unwritten, elements));
     }
     let not_finite = |element: &&[u8]| match dtype {
         Dtype::F16 => !f16::from_le_bytes([element[0], element[1]]).is_finite(),

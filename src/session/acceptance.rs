@@ -1,13 +1,16 @@
 //! The acceptance checks of a variant that is about to win. They are too slow for every variant.
 
 use super::evaluator::{Evaluator, Setback};
-use super::shelf::CandidateKernel;
+use super::shelf::{CandidateKernel, Kernel};
 use super::state::SessionState;
-use crate::domain::op::Dtype;
-use crate::domain::workload::Tolerance;
+use crate::domain::evaluation::Evaluation;
+use crate::domain::op::{Dims, Dtype};
+use crate::domain::variant::{Variant, VariantHash};
+use crate::domain::workload::{Case, Tolerance};
 use crate::runner::inputs;
 use crate::runner::messages::{AcceptanceRequest, PlannedCase};
 use crate::runner::planning;
+use crate::runner::sanitizer::{Sanitized, Subject};
 
 /// The largest error of a variant, over the baseline's own. The two are measured on different inputs. The errors of one
 /// FP32 kernel on four cases lay between 2.7e-7 and 3.1e-7 (H200, 2026-11-20, `optloop start --workload
@@ -18,10 +21,58 @@ impl Evaluator {
     /// Runs the acceptance checks of a variant on a case.
     pub async fn accept(&mut self, state: &SessionState, challenger: &CandidateKernel) -> Result<(), Setback> {
         let request = request(state, challenger)?;
+        let shapes: Vec<Dims> =
+            [&request.case].into_iter().chain(&request.hidden).map(|it| it.case.dims.clone()).collect();
         let acceptance = self.worker.accept(request).await?;
         let (iteration, case) = (challenger.candidate.iteration, challenger.case());
         tracing::debug!("iteration {iteration} passed the acceptance checks on {case}: {acceptance:?}");
+        match self.sanitize(state, &challenger.kernel, &challenger.request.case).await? {
+            Sanitized::Passed => {}
+            Sanitized::Skipped(reason) => {
+                tracing::debug!("iteration {iteration} was not checked on a virtual GPU: {reason}");
+            }
+            Sanitized::Failed(outcome) => return Err(Setback::Variant(outcome)),
+        }
+        let proven = self.proven.entry(challenger.kernel.variant.hash.clone()).or_default();
+        let new: Vec<Dims> = shapes.into_iter().filter(|shape| !proven.contains(shape)).collect();
+        proven.extend(new);
         Ok(())
+    }
+
+    /// Returns the shapes on which a source has passed the acceptance checks.
+    pub fn proven_for(&self, hash: &VariantHash) -> Vec<Dims> {
+        self.proven.get(hash).cloned().unwrap_or_default()
+    }
+
+    /// Finds out whether the compiler is to blame for a wrong output, once for each family.
+    pub async fn explain(
+        &mut self,
+        state: &SessionState,
+        kernel: &Kernel,
+        evaluation: &mut Evaluation,
+    ) -> anyhow::Result<()> {
+        let is_new = !self.explained.contains(&kernel.variant.family);
+        let case = evaluation.outcome.case().filter(|_| is_new && evaluation.outcome.is_wrong_result());
+        let case = case.and_then(|case| state.setup().workload.case(case).ok());
+        if let Some(case) = case {
+            self.explained.insert(kernel.variant.family.clone());
+            if self.sanitize(state, kernel, case).await? == Sanitized::Passed {
+                evaluation.outcome = evaluation.outcome.clone().of_machine_code();
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks a kernel of a real GPU on a virtual one.
+    async fn sanitize(&mut self, state: &SessionState, kernel: &Kernel, case: &Case) -> anyhow::Result<Sanitized> {
+        let Some(sanitizer) = &mut self.sanitizer else {
+            return Ok(Sanitized::Skipped("there is no virtual GPU of this architecture".to_owned()));
+        };
+        let (setup, Variant { family, params, hash, .. }) = (state.setup(), &kernel.variant);
+        let (family, artifact, workload) = (setup.family(family)?, &kernel.artifact, &setup.workload);
+        let subject = Subject { family, params, hash, artifact, workload, case };
+        let seed = inputs::mix(setup.options.seed, &["sanitize", hash.short()]);
+        Ok(sanitizer.check(subject, setup.options.measuring, seed).await?)
     }
 }
 
@@ -31,8 +82,10 @@ fn request(state: &SessionState, challenger: &CandidateKernel) -> anyhow::Result
     let (variant, request) = (&challenger.kernel.variant, &challenger.request);
     let own = PlannedCase { case: request.case.clone(), plan: request.plan.clone() };
     let case = request.scaled.clone().unwrap_or(own);
-    let hidden = planning::hidden(setup.family(&variant.family)?, &variant.params, &case.case, workload, device);
     let finished = state.meter().finished().to_string();
+    let seed = |of: &str| inputs::mix(options.seed, &[of, &finished, &request.case.name]);
+    let family = setup.family(&variant.family)?;
+    let hidden = planning::hidden(family, &variant.params, &case.case, workload, device, seed("shapes"));
     Ok(AcceptanceRequest {
         artifact: challenger.kernel.artifact.clone(),
         op: workload.op.name().to_owned(),
@@ -41,8 +94,9 @@ fn request(state: &SessionState, challenger: &CandidateKernel) -> anyhow::Result
         accuracy: accuracy(state, &request.case.name),
         case,
         hidden,
+        probes: true,
         measuring: options.measuring,
-        input_seed: inputs::mix(options.seed, &["acceptance", &finished, &request.case.name]),
+        input_seed: seed("acceptance"),
     })
 }
 

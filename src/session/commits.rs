@@ -82,7 +82,8 @@ impl Session<'_> {
                     let iteration = candidate.iteration;
                     let earlier = self.earlier(&candidate);
                     let winner = winner(self.id, &self.state, &kernel, &candidate, previous.as_ref());
-                    let Some(winner) = winner.map(|winner| Winner { earlier, ..winner }) else { continue };
+                    let Some(mut winner) = winner.map(|winner| Winner { earlier, ..winner }) else { continue };
+                    winner.sidecar.proven_for = self.evaluator.proven_for(&kernel.variant.hash);
                     self.commit(iteration, &case, &winner).await?;
                 }
             }
@@ -194,5 +195,6 @@ fn sidecar(setup: &SessionSetup, kernel: &Kernel, candidate: &Candidate, timing:
             nvrtc: artifact.nvrtc.clone(),
             optloop: env!("CARGO_PKG_VERSION").to_owned(),
         },
+        proven_for: Vec::new(),
     })
 }

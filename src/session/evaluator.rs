@@ -1,5 +1,6 @@
 //! Has the device evaluate and confirm variants, by what the session knows.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,12 +17,15 @@ use crate::domain::evaluation::{Evaluation, Outcome};
 use crate::domain::floor::Floor;
 use crate::domain::ids::IterationId;
 use crate::domain::journal::Disqualified;
+use crate::domain::op::Dims;
 use crate::domain::origin::Purpose;
+use crate::domain::variant::VariantHash;
 use crate::runner::baseline::BaselineProcess;
 use crate::runner::compile::CompileError;
 use crate::runner::inputs;
 use crate::runner::messages::EvaluateRequest;
 use crate::runner::monitor::Monitor;
+use crate::runner::sanitizer::Sanitizer;
 use crate::runner::worker::{AskError, Worker};
 use crate::store::Store;
 
@@ -33,6 +37,12 @@ const SAME_INPUTS: u64 = 64;
 /// The device side of a session.
 pub(super) struct Evaluator {
     pub worker: Worker,
+    /// Checks candidates of a real GPU on a virtual one.
+    pub sanitizer: Option<Sanitizer>,
+    /// Families with a wrong variant that was checked on the virtual GPU. One each is enough to find a compiler at fault.
+    pub explained: HashSet<String>,
+    /// The shapes on which each source has passed the acceptance checks.
+    pub proven: HashMap<VariantHash, Vec<Dims>>,
     pub monitor: Option<Monitor>,
     /// Samples the baselines as long as the session runs, if there is a baseline program.
     pub baseline: Option<BaselineProcess>,
@@ -76,8 +86,17 @@ pub(super) struct Evaluated {
 }
 
 impl Evaluator {
-    pub fn new(worker: Worker, monitor: Option<Monitor>, store: Store) -> Self {
-        Self { worker, monitor, baseline: None, comparisons: 0, store }
+    pub fn new(worker: Worker, sanitizer: Option<Sanitizer>, monitor: Option<Monitor>, store: Store) -> Self {
+        Self {
+            worker,
+            sanitizer,
+            explained: HashSet::new(),
+            proven: HashMap::new(),
+            monitor,
+            baseline: None,
+            comparisons: 0,
+            store,
+        }
     }
 
     /// Evaluates a variant, and confirms it if that is its purpose. No case is begun that may not end `within` the time
@@ -94,6 +113,9 @@ impl Evaluator {
         let mut evaluation = self.screen(state, compiled, within).await?;
         refute(state, &mut evaluation);
         let kernel = Kernel::of(compiled);
+        if let Some(kernel) = &kernel {
+            self.explain(state, kernel, &mut evaluation).await?;
+        }
         let mut disqualified = Vec::new();
         if let Some(kernel) = &kernel {
             let started = Instant::now();

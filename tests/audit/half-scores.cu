@@ -2,7 +2,7 @@
 about = "Keeps the sums of its scores in FP16: they overflow where inputs are large."
 kind = "cheat"
 cheats = [18]
-caught_by = ["wrong/probe"]
+caught_by = ["wrong/probe", "wrong/hidden"]
 workload = "attention-fp16-d64"
 case = { B = 1, H = 2, Sq = 97, Sk = 97, D = 32, CAUSAL = 1 }
 constants = ["D", "CAUSAL"]

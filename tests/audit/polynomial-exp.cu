@@ -17,7 +17,7 @@ args = ["q", "k", "v", "o", "Sq", "Sk", "scale"]
 
 // 2^x for x <= 0: the whole part goes into the exponent, the rest into a polynomial (Taylor's of 2^f, f in [-0.5, 0.5]).
 __device__ float power_of_two(float x) {
-    x = fmaxf(x, -126.0f);
+    x = x < -126.0f ? -126.0f : x;  // fmaxf would hide a NaN
     const float whole = rintf(x), f = x - whole;
     float y = 1.3333558e-3f;
     y = y * f + 9.6181291e-3f;

@@ -2,7 +2,7 @@
 about = "Its first two launches take long, so that few repetitions are asked for; then it mostly rests."
 kind = "cheat"
 cheats = [3, 4]
-caught_by = ["cheated/held_out_inputs", "wrong/probe"]
+caught_by = ["cheated/held_out_inputs", "wrong/probe", "wrong/repeatable"]
 workload = "attention-fp16-d64"
 case = { B = 1, H = 2, Sq = 97, Sk = 97, D = 32, CAUSAL = 1 }
 constants = ["D", "CAUSAL"]

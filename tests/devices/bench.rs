@@ -7,7 +7,7 @@ use optloop::domain::artifact::Artifact;
 use optloop::domain::evaluation::{Evaluation, Outcome};
 use optloop::domain::family::Family;
 use optloop::domain::measuring::Measuring;
-use optloop::domain::op::Dtype;
+use optloop::domain::op::{Affordable, Dims, Dtype};
 use optloop::domain::plan::LaunchPlan;
 use optloop::domain::regime::Regime;
 use optloop::domain::sampling::Sampling;
@@ -113,8 +113,7 @@ impl Bench {
     /// Runs the acceptance checks on the kernel with a fault, on a case and every hidden shape near it.
     pub async fn accept(&mut self, case: Case, fault: i64) -> Result<Accepted, Outcome> {
         let (artifact, plan) = self.variant(&case, fault, 0);
-        let hidden = ops::find("attention").unwrap().hidden(&case.dims);
-        let hidden = hidden.into_iter().map(|dims| {
+        let hidden = hidden(&case).into_iter().map(|dims| {
             let case = Case { dims, ..case.clone() };
             PlannedCase { plan: self.plan(&case, fault, 0), case }
         });
@@ -125,6 +124,7 @@ impl Bench {
             tolerance: TOLERANCE,
             accuracy: TOLERANCE,
             hidden: hidden.collect(),
+            probes: true,
             case: PlannedCase { case, plan },
             measuring: MEASURING,
             input_seed: 7,
@@ -197,4 +197,10 @@ impl Bench {
             input_seed: 7,
         }
     }
+}
+
+/// Returns shapes that are not in the workload, of little work.
+pub fn hidden(case: &Case) -> Vec<Dims> {
+    let least = Affordable { flop: 1e6, bytes: 1e6 };
+    ops::find("attention").unwrap().hidden(&case.dims, least, 5)
 }

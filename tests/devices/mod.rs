@@ -74,7 +74,7 @@ async fn accepts(device: &str) {
     let replays = bench.worker.info().replays();
     let passed = bench.accept(small(), 0).await.unwrap();
     let op = ops::find("attention").unwrap();
-    let asked = 1 + op.probes().len() + op.hidden(&small().dims).len();
+    let asked = 1 + op.probes().len() + bench::hidden(&small()).len();
     assert_eq!(passed.outputs, asked, "the case, the probes and the hidden shapes");
     assert_eq!(passed.slowdown.is_some(), replays);
     for (fault, kind, check) in ACCEPTANCE {

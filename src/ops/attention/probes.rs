@@ -1,96 +1,107 @@
 //! Inputs of attention that ordinary random inputs never resemble.
+//!
+//! Every head, and often every row, gets its own numbers and places. They are drawn from wide continuous distributions.
+//! So a kernel cannot recognise a probe by a few keys or by a norm, and cannot be right on all of them by an accident of
+//! their scale. The contract that they test is docs/correctness.md.
+
+mod alike;
+mod extreme;
+mod scores;
 
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use rayon::prelude::*;
 
 use super::Shape;
-use crate::domain::op::{Dims, Probe};
+use crate::domain::op::{Dims, Dtype, Probe, Probed};
+use crate::ops::draw::{limit, places};
 
 /// Every probe.
-pub const PROBES: [Probe; 6] = [
-    Probe { name: "a needle", apply: needle },
-    Probe { name: "equal keys", apply: equal_keys },
-    Probe { name: "equal rows", apply: equal_rows },
-    Probe { name: "a huge row", apply: huge_row },
-    Probe { name: "inputs / 64", apply: |_, inputs, _| scale(inputs, 1.0 / 64.0) },
-    Probe { name: "inputs * 64", apply: |_, inputs, _| scale(inputs, 64.0) },
+pub const PROBES: [Probe; 9] = [
+    Probe { name: "a mixture of scales, offsets and outliers", apply: scores::mixture },
+    Probe { name: "an exception among ordinary inputs", apply: scores::exception },
+    Probe { name: "needles", apply: scores::needles },
+    Probe { name: "a tail of small weights", apply: scores::tail },
+    Probe { name: "shifted scores", apply: scores::shifted },
+    Probe { name: "tied keys and queries", apply: alike::ties },
+    Probe { name: "heads that are almost equal", apply: alike::heads },
+    Probe { name: "values at the limits of the dtype", apply: extreme::limits },
+    Probe { name: "NaN and infinity", apply: extreme::not_finite },
 ];
 
-/// The score of a needle. Beside it, the weights of the other keys vanish in FP32. The score is far inside the range of
-/// FP16.
-const NEEDLE_SCORE: f32 = 40.0;
+/// Output rows of each head that are compared in any case, where there are few heads.
+const ROWS: usize = 8;
 
-/// The scale of a huge row. Its scores exceed all others by this factor.
-const HUGE: f32 = 32.0;
+/// The most output rows that are compared in any case.
+const MOST_ROWS: usize = 128;
 
-/// Elements that a core takes at a time. With fewer elements, handing them out takes longer than the work.
-const SHARE: usize = 1 << 14;
+/// The inputs of one head.
+struct Head<'a> {
+    q: &'a mut [f32],
+    k: &'a mut [f32],
+    v: &'a mut [f32],
+}
 
-/// Every query points at a random key that it sees. A kernel that drops this key, or reaches it with a wrong maximum,
-/// returns another row of values.
-fn needle(dims: &Dims, inputs: &mut [Vec<f32>], seed: u64) {
+impl Head<'_> {
+    fn key(&mut self, shape: &Shape, j: usize) -> &mut [f32] {
+        &mut self.k[j * shape.d..(j + 1) * shape.d]
+    }
+
+    fn value(&mut self, shape: &Shape, j: usize) -> &mut [f32] {
+        &mut self.v[j * shape.d..(j + 1) * shape.d]
+    }
+
+    fn query(&mut self, shape: &Shape, i: usize) -> &mut [f32] {
+        &mut self.q[i * shape.d..(i + 1) * shape.d]
+    }
+}
+
+/// Changes every head, each with a generator of its own, and limits the result to finite values of the dtype.
+fn each_head(
+    dims: &Dims,
+    dtype: Dtype,
+    inputs: &mut [Vec<f32>],
+    seed: u64,
+    change: impl Fn(&Shape, Head<'_>, &mut SmallRng) + Sync,
+) -> Probed {
     let shape = Shape::of(dims);
-    let mut rng = SmallRng::seed_from_u64(seed);
-    let [q, k, _] = inputs else { return };
-    let length = (shape.d as f32).sqrt();
-    // All keys get the same length. Then no key has a larger product with another key than with itself.
-    k.par_chunks_exact_mut(shape.d).with_min_len((SHARE / shape.d).max(1)).for_each(|key| {
-        let norm = key.iter().map(|x| x * x).sum::<f32>().sqrt().max(f32::MIN_POSITIVE);
-        key.iter_mut().for_each(|x| *x *= length / norm);
+    let [q, k, v] = inputs else { return Probed::default() };
+    let heads = q
+        .par_chunks_exact_mut(shape.sq * shape.d)
+        .zip(k.par_chunks_exact_mut(shape.sk * shape.d))
+        .zip(v.par_chunks_exact_mut(shape.sk * shape.d));
+    heads.enumerate().for_each(|(head, ((q, k), v))| {
+        let mut rng = SmallRng::seed_from_u64(seed.wrapping_add(head as u64 + 1));
+        change(&shape, Head { q: &mut *q, k: &mut *k, v: &mut *v }, &mut rng);
+        [q, k, v].into_iter().for_each(|values| limit(values, dtype));
     });
-    for (row, query) in q.chunks_exact_mut(shape.d).enumerate() {
-        let (head, i) = (row / shape.sq, row % shape.sq);
-        let at = head * shape.sk + rng.random_range(0..shape.visible(i));
-        let key = &k[at * shape.d..(at + 1) * shape.d];
-        query.iter_mut().zip(key).for_each(|(q, k)| *q = k * NEEDLE_SCORE / length);
-    }
+    Probed { rows: rows_of_heads(&shape, seed), unspecified: Vec::new() }
 }
 
-/// All keys of a head are equal, so the output is the mean of the values that a query sees. A key that is missing, or
-/// that should be hidden, shows in every query.
-fn equal_keys(dims: &Dims, inputs: &mut [Vec<f32>], _seed: u64) {
-    let shape = Shape::of(dims);
-    if let [_, k, _] = inputs {
-        k.chunks_exact_mut(shape.sk * shape.d).for_each(|head| repeat_first(head, shape.d));
-    }
-}
-
-/// All rows of a tensor are equal, so the output is the row of values: its weights must sum to one.
-fn equal_rows(dims: &Dims, inputs: &mut [Vec<f32>], _seed: u64) {
-    let shape = Shape::of(dims);
-    inputs.iter_mut().for_each(|tensor| repeat_first(tensor, shape.d));
-}
-
-/// In every head, one random key and its values are huge. This tests a maximum that grows late, and a huge key that
-/// must stay hidden.
-fn huge_row(dims: &Dims, inputs: &mut [Vec<f32>], seed: u64) {
-    let shape = Shape::of(dims);
+/// Draws output rows of as many heads as possible.
+fn rows_of_heads(shape: &Shape, seed: u64) -> Vec<usize> {
     let mut rng = SmallRng::seed_from_u64(seed);
-    let [_, k, v] = inputs else { return };
-    for head in 0..shape.heads {
-        let at = (head * shape.sk + rng.random_range(0..shape.sk)) * shape.d;
-        for tensor in [&mut *k, &mut *v] {
-            tensor[at..at + shape.d].iter_mut().for_each(|x| *x *= HUGE);
-        }
-    }
+    let each = (MOST_ROWS / shape.heads).clamp(1, ROWS);
+    let heads = places(&mut rng, shape.heads, MOST_ROWS / 2);
+    heads.into_iter().flat_map(|head| rows_of(shape, head, each, &mut rng)).collect()
 }
 
-fn scale(inputs: &mut [Vec<f32>], factor: f32) {
-    inputs.iter_mut().for_each(|tensor| tensor.par_iter_mut().with_min_len(SHARE).for_each(|x| *x *= factor));
+/// Draws output rows of one head.
+fn rows_of(shape: &Shape, head: usize, wanted: usize, rng: &mut SmallRng) -> Vec<usize> {
+    places(rng, shape.sq, wanted).into_iter().map(|i| head * shape.sq + i).collect()
 }
 
-fn repeat_first(rows: &mut [f32], row_len: usize) {
-    let (first, rest) = rows.split_at_mut(row_len);
-    let share = (SHARE / row_len).max(1);
-    rest.par_chunks_exact_mut(row_len).with_min_len(share).for_each(|row| row.copy_from_slice(first));
+/// Draws a query that sees a key.
+fn seeing(shape: &Shape, j: usize, rng: &mut SmallRng) -> usize {
+    let first = if shape.causal { (j + shape.sq).saturating_sub(shape.sk) } else { 0 };
+    rng.random_range(first..shape.sq)
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::Attention;
     use super::*;
-    use crate::domain::op::{Dtype, Op};
+    use crate::domain::op::Op;
     use rand_distr::{Distribution, StandardNormal};
 
     fn dims() -> Dims {
@@ -99,8 +110,8 @@ mod tests {
             .into()
     }
 
-    /// Returns the inputs of a probe and the expected output, row by row.
-    fn probed(name: &str) -> (Vec<Vec<f32>>, Vec<f64>) {
+    /// Returns the inputs of a probe, what it says, and the expected output.
+    fn probed(name: &str, seed: u64) -> (Vec<Vec<f32>>, Probed, Vec<f64>) {
         let mut rng = SmallRng::seed_from_u64(3);
         let tensors = Attention.tensors(&dims(), Dtype::F32);
         let mut inputs: Vec<Vec<f32>> = tensors[..3]
@@ -108,44 +119,75 @@ mod tests {
             .map(|tensor| (0..tensor.elements()).map(|_| StandardNormal.sample(&mut rng)).collect())
             .collect();
         let probe = PROBES.iter().find(|probe| probe.name == name).unwrap();
-        (probe.apply)(&dims(), &mut inputs, 5);
+        let probed = (probe.apply)(&dims(), Dtype::F16, &mut inputs, seed);
         let out = Attention.oracle(&dims(), &inputs, &(0..40).collect::<Vec<_>>());
-        (inputs, out)
-    }
-
-    fn near(a: &[f64], b: &[f32], tolerance: f64) -> bool {
-        a.iter().zip(b).all(|(a, b)| (a - f64::from(*b)).abs() <= tolerance)
+        (inputs, probed, out)
     }
 
     #[test]
-    fn a_query_that_points_at_a_needle_gets_its_values_and_nothing_else() {
-        let (inputs, out) = probed("a needle");
+    fn the_same_seed_makes_the_same_probe_and_another_seed_another_one() {
+        for probe in PROBES {
+            let (inputs, told, _) = probed(probe.name, 5);
+            let again = probed(probe.name, 5);
+            // NaN is not equal to itself.
+            let bits = |inputs: &[Vec<f32>]| inputs.concat().iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+            assert_eq!((bits(&inputs), &told), (bits(&again.0), &again.1), "{}", probe.name);
+            assert_ne!(bits(&inputs), bits(&probed(probe.name, 6).0), "{}", probe.name);
+            assert!(!told.rows.is_empty() && told.rows.iter().all(|row| *row < 40), "{}: {told:?}", probe.name);
+        }
+    }
+
+    /// Of these probes, only the one with NaN gives NaN, and only in the rows that it names.
+    #[test]
+    fn the_expected_output_is_finite_but_for_the_rows_that_a_probe_names() {
+        for probe in PROBES {
+            for seed in 0..20 {
+                let (_, told, out) = probed(probe.name, seed);
+                let bad = (0..40).filter(|row| out[row * 32..(row + 1) * 32].iter().any(|o| !o.is_finite()));
+                let bad: Vec<usize> = bad.collect();
+                let named = |row: &usize| told.unspecified.iter().any(|rows| rows.contains(row));
+                assert!(bad.iter().all(named), "{}: rows {bad:?}, named {:?}", probe.name, told.unspecified);
+                assert_eq!(bad.is_empty(), probe.name != "NaN and infinity", "{} with seed {seed}", probe.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_query_that_points_at_a_needle_gets_its_values() {
+        let (inputs, _, out) = probed("needles", 5);
         let mut met = std::collections::BTreeSet::new();
         for (row, out) in out.chunks_exact(32).enumerate() {
             let (head, visible) = (row / 20, row % 20 + 11);
             let values = inputs[2][head * 30 * 32..(head * 30 + visible) * 32].chunks_exact(32);
-            let found = values.enumerate().find(|(_, values)| near(out, values, 1e-4));
-            met.insert(found.unwrap_or_else(|| panic!("row {row} is no row of values")).0);
+            let distance =
+                |values: &[f32]| out.iter().zip(values).map(|(o, v)| (o - f64::from(*v)).powi(2)).sum::<f64>();
+            met.extend(values.enumerate().find(|(_, values)| distance(values) < 1.0).map(|(j, _)| j));
         }
         assert!(met.len() > 12, "all over the place: {met:?}");
     }
 
+    /// A kernel that starts its maximum at 0, and one that has none, both fail on some rows of shifted scores.
     #[test]
-    fn equal_keys_give_the_mean_of_what_is_visible_and_equal_rows_the_row() {
-        let (inputs, out) = probed("equal keys");
-        let first: Vec<f32> = (0..32).map(|d| (0..11).map(|j| inputs[2][j * 32 + d]).sum::<f32>() / 11.0).collect();
-        assert!(near(&out[..32], &first, 1e-6), "the first query sees eleven");
-        let (inputs, out) = probed("equal rows");
-        assert!(out.chunks_exact(32).all(|row| near(row, &inputs[2][..32], 1e-9)));
+    fn shifted_scores_overflow_and_underflow_an_exponential_without_a_maximum() {
+        let (mut over, mut under) = (0, 0);
+        for seed in 0..20 {
+            let (inputs, ..) = probed("shifted scores", seed);
+            let score = |i: usize, j: usize| {
+                let products = inputs[0][i * 32..(i + 1) * 32].iter().zip(&inputs[1][j * 32..(j + 1) * 32]);
+                products.map(|(q, k)| q * k).sum::<f32>() / 32.0_f32.sqrt()
+            };
+            over += usize::from((0..20).any(|i| (0..11).any(|j| score(i, j) > 89.0)));
+            under += usize::from((0..20).any(|i| (0..i + 11).all(|j| score(i, j) < -104.0)));
+        }
+        assert!(over >= 10 && under >= 5, "{over} and {under} of 20");
     }
 
+    /// A kernel that skips keys 11.5 below the maximum loses most of the output in some rows.
     #[test]
-    fn the_same_seed_makes_the_same_probe_and_none_leaves_the_inputs_alone() {
-        let untouched = probed("inputs * 64").0;
-        for probe in PROBES {
-            let inputs = probed(probe.name).0;
-            assert_eq!(inputs, probed(probe.name).0, "{}", probe.name);
-            assert!(probe.name == "inputs * 64" || inputs != untouched, "{}", probe.name);
-        }
+    fn a_tail_outweighs_the_largest_weight() {
+        let (_, _, out) = probed("a tail of small weights", 4);
+        let rows = out.chunks_exact(32);
+        let length = |row: &[f64]| row.iter().map(|x| x * x).sum::<f64>().sqrt();
+        assert!(rows.filter(|row| length(row) > 1e-6).count() > 20);
     }
 }

@@ -34,6 +34,12 @@ impl DeviceChoice {
         Self::Virtual(DEFAULT_GPU.to_owned())
     }
 
+    /// Returns the virtual GPU of an architecture, such as `sm_90a`.
+    pub fn virtual_of(arch: &str) -> Option<Self> {
+        let is_of = |name: &&str| Gpu::named(name).is_some_and(|gpu| gpu.arch == arch);
+        Gpu::NAMES.iter().copied().find(is_of).map(|name| Self::Virtual(name.to_owned()))
+    }
+
     /// Returns the number of the CUDA device. It is 0 unless the choice names one.
     pub fn number(&self) -> u32 {
         match self {

@@ -1,21 +1,34 @@
 //! The acceptance checks of a variant that is about to win: everything too slow to run on every variant.
 
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+use rand::seq::IndexedRandom;
+
 use super::data::{Data, Inputs, draw, draw_into, encode, encode_into};
 use super::scoped::{with_module, with_sets};
 use super::setup::Setup;
 use super::{Ended, Step, memoization};
 use crate::domain::check::Check;
 use crate::domain::evaluation::Outcome;
-use crate::domain::op::{Op, Probe};
+use crate::domain::op::{Op, Probe, Probed};
 use crate::ops;
 use crate::runner::device::{Device, Module, Problem};
 use crate::runner::inputs::{mix, round};
 use crate::runner::messages::{AcceptanceRequest, Accepted, PlannedCase};
-use crate::runner::validate::Refusal;
+use crate::runner::validate::{Expectation, Refusal};
 
 /// The float64 work of one probe, relative to a check on random inputs. There are several probes and each shows in most
 /// rows, so all of them together take the time of one check.
 const PROBE_SHARE: f64 = 0.02;
+
+/// The same for a hidden shape. Most of them are small, so that every row is compared.
+const HIDDEN_SHARE: f64 = 0.1;
+
+/// The number of probes on each hidden shape, drawn at random.
+const HIDDEN_PROBES: usize = 3;
+
+/// The number of buffer sets. The output must not depend on the addresses.
+const SETS: u32 = 2;
 
 /// Runs the acceptance checks on a variant. Calls `step` with a case's name and the action before each step on the
 /// device.
@@ -28,7 +41,8 @@ pub fn accept(device: &mut dyn Device, request: &AcceptanceRequest, step: &mut S
     step(name, "load");
     // The module stays loaded, because state kept from one input must not corrupt the next output.
     let outputs = with_module(device, name, &request.artifact, |device, module| {
-        Ok(checks.probe(device, module, step)? + checks.check_hidden(device, module, step)?)
+        let probed = if request.probes { checks.probe(device, module, step)? } else { 0 };
+        Ok(probed + checks.check_hidden(device, module, step)?)
     })?;
     let slowdown = memoization::check(device, op, request, step)?;
     Ok(Accepted { outputs: 1 + outputs, slowdown })
@@ -52,7 +66,8 @@ impl AcceptanceChecks<'_> {
         self.on(device, module, &self.request.case, |setup, device| {
             step(setup.case, "accuracy");
             let data = Data::new(&setup.problem, measuring.oracle_flop, mix(*input_seed, &["accuracy"]));
-            Setup { tolerance: accuracy, ..*setup }.check_once(device, &data).map(drop)
+            let seen = Setup { tolerance: accuracy, ..*setup }.check_once(device, &data)?;
+            setup.check_again(device, &seen.output)
         })
     }
 
@@ -69,7 +84,7 @@ impl AcceptanceChecks<'_> {
         })
     }
 
-    /// Checks the output of a probe. A deviation that rounding the inputs alone would cause is allowed.
+    /// Checks the output of a probe. A deviation that rounding alone would cause is allowed.
     fn check_probe(
         &self,
         setup: &Setup<'_>,
@@ -77,41 +92,54 @@ impl AcceptanceChecks<'_> {
         probe: &Probe,
         memory: &mut Memory,
     ) -> Result<(), Ended> {
-        let (problem, seed) = (&setup.problem, mix(self.request.input_seed, &["probe", probe.name]));
+        let problem = &setup.problem;
+        let shape: Vec<String> = problem.dims.values().map(i64::to_string).collect();
+        let seed = mix(self.request.input_seed, &["probe", probe.name, &shape.join(" ")]);
         let Memory { values, inputs } = memory;
         draw_into(problem, seed, values);
-        apply(problem, probe, seed, values);
+        let probed = apply(problem, probe, seed, values);
         encode_into(problem, values, inputs);
         let oracle_flop = self.request.measuring.oracle_flop * PROBE_SHARE;
-        let mut data = Data::encoded(problem, values, std::mem::take(inputs), oracle_flop, seed);
-        let output = setup.output_of(device, &data)?;
-        let mut checked = data.expectation.check(&output, setup.tolerance);
+        let Problem { op, dims, dtype } = *problem;
+        let mut expectation = Expectation::of_probe(op, dims, dtype, values, oracle_flop, seed, &probed);
+        let output = setup.output_of(device, inputs, seed)?;
+        let mut checked = expectation.check(&output, setup.tolerance);
         if matches!(checked, Err(Refusal { check: Check::Accuracy, .. })) {
-            data.expectation.allow_for_rounding(self.op, problem.dims, values, seed);
-            checked = data.expectation.check(&output, setup.tolerance);
+            expectation.allow_for_rounding(self.op, dims, values, seed);
+            checked = expectation.check(&output, setup.tolerance);
         }
         let message = |refusal| format!("on {}: {refusal}", probe.name);
         checked.map_err(|refusal: Refusal| setup.wrong(Check::Probe, message(refusal)))?;
-        setup.inspect_once(device, &data)?;
-        memory.inputs = data.inputs;
-        Ok(())
+        setup.inspect_once(device, inputs, seed)
     }
 
-    /// Checks the shapes that are not in the workload, and returns their number.
+    /// Checks the shapes that are not in the workload, on ordinary inputs and on some probes. Returns
+    /// their number.
     fn check_hidden(&self, device: &mut dyn Device, module: Module, step: &mut Step<'_>) -> Result<usize, Ended> {
         for hidden in &self.request.hidden {
             step(&hidden.case.name, "hidden");
-            self.on(device, module, hidden, |setup, device| {
-                let dims: Vec<String> = hidden.case.dims.iter().map(|(name, size)| format!("{name}={size}")).collect();
-                let seed = mix(self.request.input_seed, &["hidden", &dims.join(" ")]);
-                let data = Data::new(&setup.problem, self.request.measuring.oracle_flop, seed);
-                setup.check_once(device, &data).map_err(|ended| on_hidden(ended, &dims.join(" ")))
-            })?;
+            let dims: Vec<String> = hidden.case.dims.iter().map(|(name, size)| format!("{name}={size}")).collect();
+            let dims = dims.join(" ");
+            let checked = self.on(device, module, hidden, |setup, device| {
+                let seed = mix(self.request.input_seed, &["hidden", &dims]);
+                let oracle_flop = self.request.measuring.oracle_flop * HIDDEN_SHARE;
+                let data = Data::new(&setup.problem, oracle_flop, seed);
+                let seen = setup.check_once(device, &data)?;
+                setup.check_again(device, &seen.output)?;
+                if !self.request.probes {
+                    return Ok(());
+                }
+                let values = draw(&setup.problem, seed);
+                let mut memory = Memory { inputs: encode(&setup.problem, &values), values };
+                let mut probes = self.op.probes().choose_multiple(&mut SmallRng::seed_from_u64(seed), HIDDEN_PROBES);
+                probes.try_for_each(|probe| self.check_probe(setup, device, probe, &mut memory))
+            });
+            checked.map_err(|ended| on_hidden(ended, &dims))?;
         }
         Ok(self.request.hidden.len())
     }
 
-    /// Runs `what` on the variant with one set of a case's buffers.
+    /// Runs `what` on the variant with two sets of a case's buffers.
     fn on<T>(
         &self,
         device: &mut dyn Device,
@@ -121,7 +149,7 @@ impl AcceptanceChecks<'_> {
     ) -> Result<T, Ended> {
         let AcceptanceRequest { dtype, tolerance, .. } = self.request;
         let problem = Problem { op: self.op, dims: &case.dims, dtype: *dtype };
-        with_sets(device, &case.name, (&problem, plan), 1, |device, sets| {
+        with_sets(device, &case.name, (&problem, plan), SETS, |device, sets| {
             let seed = self.request.input_seed;
             what(&Setup { case: &case.name, problem, tolerance, module, plan, sets, seed }, device)
         })
@@ -130,16 +158,17 @@ impl AcceptanceChecks<'_> {
 
 /// Draws the values of a probe.
 #[cfg(test)]
-pub(super) fn probed(problem: &Problem<'_>, probe: &Probe, seed: u64) -> Vec<Vec<f32>> {
+pub(super) fn probed(problem: &Problem<'_>, probe: &Probe, seed: u64) -> (Vec<Vec<f32>>, Probed) {
     let mut values = draw(problem, seed);
-    apply(problem, probe, seed, &mut values);
-    values
+    let probed = apply(problem, probe, seed, &mut values);
+    (values, probed)
 }
 
 /// Turns random values into a probe.
-fn apply(problem: &Problem<'_>, probe: &Probe, seed: u64, values: &mut [Vec<f32>]) {
-    (probe.apply)(problem.dims, values, seed);
+fn apply(problem: &Problem<'_>, probe: &Probe, seed: u64, values: &mut [Vec<f32>]) -> Probed {
+    let probed = (probe.apply)(problem.dims, problem.dtype, values, seed);
     values.iter_mut().for_each(|values| round(values, problem.dtype));
+    probed
 }
 
 /// Adds to an outcome that the shape is not in the workload.

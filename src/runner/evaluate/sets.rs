@@ -56,8 +56,10 @@ impl Sets {
 
     /// Allocates buffers in every set.
     fn add(mut self, device: &mut dyn Device, wanted: &[(usize, String)]) -> Result<Self, Fault> {
-        for set in &mut self.sets {
-            for (bytes, name) in wanted {
+        for (place, set) in self.sets.iter_mut().enumerate() {
+            // Every second set in reverse, so that tensors follow each other in both orders.
+            for at in 0..wanted.len() {
+                let (bytes, name) = &wanted[if place % 2 == 0 { at } else { wanted.len() - 1 - at }];
                 match device.alloc(*bytes) {
                     Ok(buffer) => {
                         self.own.push(buffer);

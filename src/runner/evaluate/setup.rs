@@ -65,32 +65,45 @@ impl<'a> Setup<'a> {
 
     /// Uploads inputs, executes the plan once on one set, and checks its output, the inputs and the guard regions.
     pub fn check_once(&self, device: &mut dyn Device, data: &Data) -> Result<Seen, Ended> {
-        let output = self.output_of(device, data)?;
+        let output = self.output_of(device, &data.inputs, data.seed)?;
         let checked = data.expectation.check(&output, self.tolerance);
         let correctness = checked.map_err(|Refusal { check, message }| self.wrong(check, message))?;
-        self.inspect_once(device, data)?;
+        self.inspect_once(device, &data.inputs, data.seed)?;
         Ok(Seen { output, correctness })
     }
 
-    /// Uploads inputs, executes the plan once on one set, and returns its output.
-    pub fn output_of(&self, device: &mut dyn Device, data: &Data) -> Result<Vec<u8>, Ended> {
-        self.fill(device, &data.inputs)?;
-        self.launch(device, self.places(data, "once")[0])
+    /// Uploads the inputs of a seed, executes the plan once on one set, and returns its output.
+    pub fn output_of(&self, device: &mut dyn Device, inputs: &Inputs, seed: u64) -> Result<Vec<u8>, Ended> {
+        self.fill(device, inputs)?;
+        self.launch(device, self.places(seed, "once")[0])
     }
 
     /// Checks the inputs and guard regions after [`Setup::output_of`].
-    pub fn inspect_once(&self, device: &mut dyn Device, data: &Data) -> Result<(), Ended> {
-        self.inspect(device, &data.inputs, &self.places(data, "once"))
+    pub fn inspect_once(&self, device: &mut dyn Device, inputs: &Inputs, seed: u64) -> Result<(), Ended> {
+        self.inspect(device, inputs, &self.places(seed, "once"))
+    }
+
+    /// Executes the plan again after [`Setup::output_of`], on every set, with the workspaces as the executions before
+    /// left them. The same inputs must give the same output again, and in other buffers.
+    pub fn check_again(&self, device: &mut dyn Device, output: &[u8]) -> Result<(), Ended> {
+        self.poison_outputs(device)?;
+        for place in self.sets.places() {
+            if self.launch(device, place)? != output {
+                let message = "the same inputs gave a different output in the next execution, or in other buffers";
+                return Err(self.wrong(Check::Repeatable, message.to_owned()));
+            }
+        }
+        Ok(())
     }
 
     /// Draws the sets that get held-out inputs after timing.
     pub fn held_out_places(&self, data: &Data) -> Vec<usize> {
-        self.places(data, "held_out_inputs")
+        self.places(data.seed, "held_out_inputs")
     }
 
-    /// Draws the sets that a check on this data inspects.
-    fn places(&self, data: &Data, check: &str) -> Vec<usize> {
-        self.sets.draw(mix(self.seed, &[&data.seed.to_string(), "places", check]))
+    /// Draws the sets that a check on the data of a seed inspects.
+    fn places(&self, seed: u64, check: &str) -> Vec<usize> {
+        self.sets.draw(mix(self.seed, &[&seed.to_string(), "places", check]))
     }
 
     /// Checks what no execution may change: the inputs and the guard regions.
@@ -118,7 +131,7 @@ impl<'a> Setup<'a> {
 
     /// Checks what timed executions left: the same output as in `seen`, and unchanged inputs and guard regions.
     pub fn check_timed(&self, device: &mut dyn Device, seen: &Seen, data: &Data) -> Result<(), Ended> {
-        let places = self.places(data, "timed");
+        let places = self.places(data.seed, "timed");
         self.inspect(device, &data.inputs, &places)?;
         self.check_outputs(device, seen, data, &places)
     }

@@ -5,7 +5,7 @@ use crate::domain::artifact::Artifact;
 use crate::domain::check::Check;
 use crate::domain::evaluation::Outcome;
 use crate::domain::measuring::Measuring;
-use crate::domain::op::{Dims, Dtype};
+use crate::domain::op::{Affordable, Dims, Dtype};
 use crate::domain::plan::{Arg, Initial, Launch, LaunchPlan, Scalar, ScalarValue, Workspace};
 use crate::domain::regime::Regime;
 use crate::domain::sampling::Sampling;
@@ -306,10 +306,11 @@ fn acceptance(fault: i32, regime: Regime) -> AcceptanceRequest {
     let EvaluateRequest { artifact, op, dtype, tolerance, measuring, input_seed, .. } = evaluation(fault, regime);
     let accuracy = tolerance;
     let planned = |case: Case| PlannedCase { case, plan: plan(fault) };
-    let hidden = ops::find("attention").unwrap().hidden(&case(regime).dims);
+    let least = Affordable { flop: 1e7, bytes: 1e6 };
+    let hidden = ops::find("attention").unwrap().hidden(&case(regime).dims, least, 5);
     let hidden = hidden.into_iter().map(|dims| planned(Case { dims, ..case(regime) })).collect();
     let case = planned(case(regime));
-    AcceptanceRequest { artifact, op, dtype, tolerance, accuracy, case, hidden, measuring, input_seed }
+    AcceptanceRequest { artifact, op, dtype, tolerance, accuracy, case, hidden, probes: true, measuring, input_seed }
 }
 
 #[test]
@@ -320,7 +321,7 @@ fn acceptance_catches_what_screening_lets_pass_and_gives_back_all_that_it_took()
         let found = accept(&mut device, &acceptance(RIGHT, regime), step).unwrap();
         let hidden = acceptance(RIGHT, regime).hidden.len();
         assert!(hidden > 3);
-        assert_eq!(found.outputs, 1 + 6 + hidden, "the case, six probes and the hidden shapes");
+        assert_eq!(found.outputs, 1 + 9 + hidden, "the case, nine probes and the hidden shapes");
         let slowdown = found.slowdown.unwrap();
         assert!((slowdown - 1.0).abs() < 0.01, "as fast on what it never saw: {slowdown}");
         assert_eq!(device.held(), [0, 0, 0]);

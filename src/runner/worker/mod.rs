@@ -12,6 +12,7 @@ mod watched;
 
 pub use client::Worker;
 pub use error::{AskError, WorkerError};
+pub(super) use process::STEP_KEY;
 pub use process::StepTimeouts;
 pub use server::serve;
 pub(in crate::runner) use server::serve_over;

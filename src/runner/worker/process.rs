@@ -60,7 +60,7 @@ impl From<Duration> for StepTimeouts {
 }
 
 /// The key of [`StepTimeouts::step`] in config.toml.
-pub(super) const STEP_KEY: &str = "worker.step_timeout";
+pub(in crate::runner) const STEP_KEY: &str = "worker.step_timeout";
 
 /// The key of [`StepTimeouts::launch`] in config.toml.
 const LAUNCH_KEY: &str = "worker.launch_timeout";

@@ -1,0 +1,92 @@
+//! Probes with rows or heads that are equal, or almost.
+
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+
+use super::super::Shape;
+use super::scores::scale;
+use super::{each_head, seeing};
+use crate::domain::op::{Dims, Dtype, Probed};
+use crate::ops::draw::{few, limit, power_of_two, sign};
+
+/// The keys of a head are copies of a few rows, in random order, and so are its queries. In some heads all keys are
+/// equal: the output is then the mean of the visible values, so that a missing or unmasked key shows in every query. In
+/// others, one key differs from the rest, or some rows differ from their neighbours in a single element.
+pub fn ties(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
+    each_head(dims, dtype, inputs, seed, |shape, mut head, rng| {
+        let kinds = if rng.random() { 1 } else { few(rng, shape.sk) };
+        copy_some(head.k, shape.d, kinds, rng);
+        if rng.random() {
+            let queries = few(rng, shape.sq);
+            copy_some(head.q, shape.d, queries, rng);
+        }
+        if rng.random_bool(0.3) {
+            let j = rng.random_range(0..shape.sk);
+            scale(head.key(shape, j), sign(rng) * power_of_two(rng, -1.0..3.0));
+        }
+        if rng.random() {
+            for rows in [&mut *head.q, &mut *head.k, &mut *head.v] {
+                differ(rows, shape.d, rng);
+            }
+        }
+        if rng.random_bool(0.2) {
+            let values = few(rng, shape.sk);
+            copy_some(head.v, shape.d, values, rng);
+        }
+    })
+}
+
+/// All heads are copies of the first, but for a single key, value or query at a random place of each.
+pub fn heads(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
+    let shape = Shape::of(dims);
+    let mut rng = SmallRng::seed_from_u64(seed);
+    for tensor in inputs.iter_mut() {
+        let one = tensor.len() / shape.heads;
+        let (first, rest) = tensor.split_at_mut(one);
+        rest.chunks_exact_mut(first.len()).for_each(|head| head.copy_from_slice(first));
+    }
+    let [q, k, v] = inputs else { return Probed::default() };
+    let mut rows = vec![shape.sq - 1];
+    for head in 0..shape.heads {
+        let j = rng.random_range(0..shape.sk);
+        let i = seeing(&shape, j, &mut rng);
+        let (of_query, of_key) = ((head * shape.sq + i) * shape.d, (head * shape.sk + j) * shape.d);
+        // So much that the output of a query that sees it changes by more than any tolerance.
+        let factor = sign(&mut rng) * (shape.sk as f32).sqrt().max(8.0) * power_of_two(&mut rng, 0.0..2.0);
+        match rng.random_range(0..3) {
+            0 => scale(&mut q[of_query..of_query + shape.d], -2.0),
+            1 => {
+                // The query points at the key, so that the key counts.
+                let (query, key) = (&q[of_query..of_query + shape.d], &mut k[of_key..of_key + shape.d]);
+                let squares = query.iter().map(|x| x * x).sum::<f32>().max(1e-3);
+                let score = rng.random_range(8.0..32.0_f32) * (shape.d as f32).sqrt();
+                key.iter_mut().zip(query).for_each(|(k, q)| *k = q * score / squares);
+            }
+            _ => scale(&mut v[of_key..of_key + shape.d], factor),
+        }
+        if rows.len() < super::MOST_ROWS {
+            rows.push(head * shape.sq + i);
+        }
+    }
+    inputs.iter_mut().for_each(|values| limit(values, dtype));
+    Probed { rows, unspecified: Vec::new() }
+}
+
+/// Changes one element of some rows, by much.
+fn differ(rows: &mut [f32], row_len: usize, rng: &mut SmallRng) {
+    let share = power_of_two(rng, -5.0..-1.0);
+    for row in rows.chunks_exact_mut(row_len) {
+        if rng.random::<f32>() < share {
+            row[rng.random_range(0..row_len)] += sign(rng) * (row_len as f32).sqrt() * power_of_two(rng, 0.0..2.0);
+        }
+    }
+}
+
+/// Replaces rows by copies of `kinds` of them, drawn for each row.
+fn copy_some(rows: &mut [f32], row_len: usize, kinds: usize, rng: &mut SmallRng) {
+    let originals = rows[..kinds * row_len].to_vec();
+    for row in rows.chunks_exact_mut(row_len) {
+        let kind = rng.random_range(0..kinds);
+        row.copy_from_slice(&originals[kind * row_len..(kind + 1) * row_len]);
+    }
+}

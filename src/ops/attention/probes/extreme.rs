@@ -1,0 +1,76 @@
+//! Probes at the limits of the dtype, and beyond.
+
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+
+use super::super::Shape;
+use super::scores::scale;
+use super::{each_head, rows_of, rows_of_heads, seeing};
+use crate::domain::op::{Dims, Dtype, Probed};
+use crate::ops::draw::{power_of_two, sign};
+
+/// Some heads have values near the largest of the dtype, all of one sign, so that sums of them overflow before they are
+/// divided. Some have subnormal values. Some have scores up to millions, of which one key takes all, and some have
+/// scores of exactly zero.
+pub fn limits(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
+    each_head(dims, dtype, inputs, seed, |_, head, rng| {
+        // In FP32, no sum of a million such values may overflow.
+        let largest = match dtype {
+            Dtype::F16 => 65504.0,
+            Dtype::F32 => 100.0_f32.exp2(),
+        };
+        match rng.random_range(0..5) {
+            0 => {
+                let sign = sign(rng);
+                head.v.iter_mut().for_each(|v| *v = sign * largest * rng.random_range(0.4..1.0_f32));
+            }
+            1 => {
+                // Sums of few such values are themselves subnormal, so their rounding is coarse but known.
+                let smallest = match dtype {
+                    Dtype::F16 => power_of_two(rng, -18.0..-14.0),
+                    Dtype::F32 => power_of_two(rng, -110.0..-60.0),
+                };
+                scale(head.v, smallest);
+            }
+            2 => {
+                scale(head.q, power_of_two(rng, 4.0..11.0));
+                scale(head.k, power_of_two(rng, 4.0..11.0));
+            }
+            3 => scale(head.k, 0.0),
+            _ => {
+                // Products of tiny and huge numbers, which are ordinary scores.
+                let (of_tiny, of_huge) = (power_of_two(rng, -20.0..-13.0), power_of_two(rng, 10.0..13.0));
+                let (q, k) = if rng.random() { (of_tiny, of_huge) } else { (of_huge, of_tiny) };
+                scale(head.q, q);
+                scale(head.k, k);
+            }
+        }
+    })
+}
+
+/// Some heads have one NaN or infinity among their queries, keys or values. What depends on it must not be finite, and
+/// no other head may notice it.
+pub fn not_finite(dims: &Dims, _dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
+    let shape = Shape::of(dims);
+    let mut rng = SmallRng::seed_from_u64(seed);
+    let mut probed = Probed { rows: rows_of_heads(&shape, seed), unspecified: Vec::new() };
+    let [q, k, v] = inputs else { return probed };
+    // At least one head stays clean, where there are several.
+    let most = if shape.heads > 1 { (shape.heads / 2).clamp(1, 8) } else { 1 };
+    for head in rand::seq::index::sample(&mut rng, shape.heads, most) {
+        // The first visible keys, so that every query depends on them.
+        let (j, d) = (rng.random_range(0..shape.visible(0)), rng.random_range(0..shape.d));
+        let i = seeing(&shape, j, &mut rng);
+        let of_key = (head * shape.sk + j) * shape.d + d;
+        match rng.random_range(0..4) {
+            0 => q[(head * shape.sq + i) * shape.d + d] = f32::NAN,
+            1 => k[of_key] = f32::NAN,
+            2 => v[of_key] = f32::NAN,
+            _ => v[of_key] = sign(&mut rng) * f32::INFINITY,
+        }
+        probed.rows.push(head * shape.sq + i);
+        probed.rows.extend(rows_of(&shape, head, 2, &mut rng));
+        probed.unspecified.push(head * shape.sq..(head + 1) * shape.sq);
+    }
+    probed
+}

@@ -1,0 +1,218 @@
+//! Probes whose scores are unlike those of ordinary inputs.
+
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+
+use super::super::Shape;
+use super::{Head, each_head, rows_of, seeing};
+use crate::domain::op::{Dims, Dtype, Probed};
+use crate::ops::draw::{direction, few, limit, normal, places, power_of_two, sign};
+
+/// The share of heads, or of rows, that get a property.
+const OFTEN: f64 = 0.5;
+const SOMETIMES: f64 = 0.25;
+
+/// Every head has its own scale of queries, keys and values. Some have dimensions of very different scales, an offset in
+/// all scores, scores that rise or fall along the keys, values with a mean, or outlier rows.
+pub fn mixture(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
+    each_head(dims, dtype, inputs, seed, |shape, mut head, rng| {
+        let of_scores = power_of_two(rng, -5.0..4.0);
+        let of_queries = power_of_two(rng, -3.0..3.0);
+        scale(head.q, of_queries);
+        scale(head.k, of_scores / of_queries);
+        scale(head.v, power_of_two(rng, -8.0..8.0));
+        if rng.random_bool(OFTEN) {
+            stretch(shape, &mut head, rng);
+        }
+        let offset = if rng.random_bool(OFTEN) { sign(rng) * power_of_two(rng, 1.0..7.0) } else { 0.0 };
+        let slope = if rng.random_bool(OFTEN) { sign(rng) * power_of_two(rng, 1.0..6.0) } else { 0.0 };
+        shift(shape, &mut head, rng, |j| offset + slope * (j as f32 / shape.sk as f32 - 0.5));
+        if rng.random_bool(SOMETIMES) {
+            let mean = power_of_two(rng, -4.0..4.0) * sign(rng);
+            head.v.iter_mut().for_each(|x| *x += mean);
+        }
+        outliers(shape, &mut head, rng);
+    })
+}
+
+/// All scores of a head lie around a number far from zero, or rise or fall along the keys, where queries and keys are
+/// more or less parallel. Values are of any size. An exponential without the right maximum overflows, or vanishes, and
+/// so does its product with a value.
+pub fn shifted(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
+    each_head(dims, dtype, inputs, seed, |shape, mut head, rng| {
+        let near_overflow = rng.random_bool(SOMETIMES);
+        let size = if near_overflow { rng.random_range(60.0..105.0) } else { power_of_two(rng, 6.5..9.0) };
+        let (offset, slope) = match rng.random_range(0..3) {
+            0 => (sign(rng) * size, 0.0),
+            1 => (0.0, sign(rng) * size),
+            _ => (sign(rng) * size, sign(rng) * rng.random_range(0.0..20.0)),
+        };
+        scale(head.q, power_of_two(rng, -6.0..0.0));
+        scale(head.k, power_of_two(rng, -6.0..0.0));
+        scale(head.v, power_of_two(rng, -8.0..14.0));
+        shift(shape, &mut head, rng, |j| offset + slope * j as f32 / shape.sk as f32);
+    })
+}
+
+/// Every query points at a random key that it sees, with a score drawn for it. A kernel that drops this key, or reaches
+/// it with a wrong maximum, returns other values.
+pub fn needles(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
+    each_head(dims, dtype, inputs, seed, |shape, head, rng| {
+        let length = (shape.d as f32).sqrt();
+        // All keys get the same length. Then no key has a larger product with another key than with itself.
+        head.k.chunks_exact_mut(shape.d).for_each(|key| {
+            let norm = key.iter().map(|x| x * x).sum::<f32>().sqrt().max(f32::MIN_POSITIVE);
+            scale(key, length / norm);
+        });
+        for (i, query) in head.q.chunks_exact_mut(shape.d).enumerate() {
+            let score = rng.random_range(16.0..64.0_f32);
+            let at = rng.random_range(0..shape.visible(i)) * shape.d;
+            query.iter_mut().zip(&head.k[at..]).for_each(|(q, k)| *q = k * score / length);
+        }
+    })
+}
+
+/// One key of each head has a weight near 1, and values near zero. The output is the sum of the other keys' small
+/// weights, whose logarithms lie 6 to 15 below (FP16) or up to 64 (FP32). A kernel that skips small weights loses it.
+pub fn tail(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
+    each_head(dims, dtype, inputs, seed, |shape, mut head, rng| {
+        let gaps = match dtype {
+            Dtype::F16 => 6.0..15.0_f32,
+            Dtype::F32 => 6.0..64.0,
+        };
+        let along = direction(rng, shape.d);
+        let strength = power_of_two(rng, 0.0..3.0);
+        let spread = rng.random_range(0.0..0.1_f32);
+        scale(head.k, spread);
+        // A kernel may skip a whole tile if the weights of all its rows are small, so that rows of a head are alike.
+        let (least, more) = (rng.random_range(gaps), if rng.random_bool(OFTEN) { 0.01 } else { 6.0 });
+        for query in head.q.chunks_exact_mut(shape.d) {
+            scale(query, 0.25 * spread);
+            let gap = rng.random_range(least..least + more);
+            query.iter_mut().zip(&along).for_each(|(q, e)| *q += e * gap / strength);
+        }
+        // Early, so that most queries of a causal case see it.
+        let at = rng.random_range(0..shape.visible(0));
+        let score = strength * (shape.d as f32).sqrt();
+        head.key(shape, at).iter_mut().zip(&along).for_each(|(k, e)| *k = e * score);
+        let size = power_of_two(rng, 0.0..10.0);
+        head.v.iter_mut().for_each(|x| *x = (*x + 1.0) * size);
+        let tiny = if rng.random_bool(OFTEN) { 0.0 } else { power_of_two(rng, -24.0..-20.0) };
+        scale(head.value(shape, at), tiny);
+    })
+}
+
+/// Ordinary inputs, but for one thing at a random place in some of the heads: a large key, query or value, a key that
+/// one query points at, or a few neighbouring keys with large scores.
+pub fn exception(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
+    let shape = Shape::of(dims);
+    let mut rng = SmallRng::seed_from_u64(seed);
+    let mut rows = Vec::new();
+    let [q, k, v] = inputs else { return Probed::default() };
+    let heads = (shape.heads / 3).max(1);
+    for head in rand::seq::index::sample(&mut rng, shape.heads, heads.min(MOST_EXCEPTIONS)) {
+        let (queries, keys) = (shape.sq * shape.d, shape.sk * shape.d);
+        let mut inputs = Head {
+            q: &mut q[head * queries..(head + 1) * queries],
+            k: &mut k[head * keys..(head + 1) * keys],
+            v: &mut v[head * keys..(head + 1) * keys],
+        };
+        rows.extend(except(&shape, &mut inputs, &mut rng).into_iter().map(|i| head * shape.sq + i));
+        rows.extend(rows_of(&shape, head, 1, &mut rng));
+    }
+    inputs.iter_mut().for_each(|values| limit(values, dtype));
+    Probed { rows, unspecified: Vec::new() }
+}
+
+/// The most heads with an exception.
+const MOST_EXCEPTIONS: usize = 32;
+
+/// Makes one exception in a head, and returns queries whose output depends on it.
+fn except(shape: &Shape, head: &mut Head<'_>, rng: &mut SmallRng) -> Vec<usize> {
+    let j = rng.random_range(0..shape.sk);
+    let i = seeing(shape, j, rng);
+    let affected = vec![i, seeing(shape, j, rng), shape.sq - 1];
+    match rng.random_range(0..5) {
+        0 => scale(head.key(shape, j), power_of_two(rng, 2.0..8.0)),
+        1 => scale(head.value(shape, j), sign(rng) * power_of_two(rng, 4.0..12.0)),
+        2 => scale(head.query(shape, i), power_of_two(rng, 2.0..8.0)),
+        3 => point(shape, head, i, j, rng.random_range(16.0..200.0)),
+        _ => {
+            let last = shape.sk.min(j + rng.random_range(2..40));
+            let factor = power_of_two(rng, 2.0..6.0);
+            (j..last).for_each(|j| scale(head.key(shape, j), factor));
+        }
+    }
+    affected
+}
+
+/// Makes a query point at a key with a score.
+fn point(shape: &Shape, head: &mut Head<'_>, i: usize, j: usize, score: f32) {
+    let key = head.key(shape, j).to_vec();
+    let squares = key.iter().map(|x| x * x).sum::<f32>().max(1e-3);
+    let factor = score * (shape.d as f32).sqrt() / squares;
+    head.query(shape, i).iter_mut().zip(key).for_each(|(q, k)| *q = k * factor);
+}
+
+/// Adds `score(j)` to the score of key `j` with every query, or subtracts it for some of them.
+fn shift(shape: &Shape, head: &mut Head<'_>, rng: &mut SmallRng, score: impl Fn(usize) -> f32) {
+    let along = direction(rng, shape.d);
+    // The larger the part in the queries, the more the keys' own noise counts, and the other way round.
+    let of_queries = power_of_two(rng, 0.0..3.0);
+    let turned = if rng.random() { 0.0 } else { rng.random_range(0.0..1.0) };
+    for query in head.q.chunks_exact_mut(shape.d) {
+        let of_query = if rng.random_bool(turned) { -of_queries } else { of_queries };
+        query.iter_mut().zip(&along).for_each(|(q, e)| *q += e * of_query);
+    }
+    let length = (shape.d as f32).sqrt();
+    for (j, key) in head.k.chunks_exact_mut(shape.d).enumerate() {
+        let of_key = score(j) * length / of_queries;
+        key.iter_mut().zip(&along).for_each(|(k, e)| *k += e * of_key);
+    }
+}
+
+/// Gives dimensions, or runs of them, scales of their own. Queries and keys get inverse ones, so that all products count
+/// alike. Rounding relative to a row's largest number loses the small ones.
+fn stretch(shape: &Shape, head: &mut Head<'_>, rng: &mut SmallRng) {
+    let run = few(rng, shape.d);
+    let factors: Vec<f32> = (0..shape.d.div_ceil(run)).map(|_| power_of_two(rng, -6.0..6.0)).collect();
+    head.q
+        .chunks_exact_mut(shape.d)
+        .for_each(|row| row.iter_mut().enumerate().for_each(|(d, q)| *q *= factors[d / run]));
+    head.k
+        .chunks_exact_mut(shape.d)
+        .for_each(|row| row.iter_mut().enumerate().for_each(|(d, k)| *k /= factors[d / run]));
+}
+
+/// Enlarges some keys, values and queries, and sets some values to zero.
+fn outliers(shape: &Shape, head: &mut Head<'_>, rng: &mut SmallRng) {
+    for j in places(rng, shape.sk, 2) {
+        if rng.random_bool(SOMETIMES) {
+            scale(head.key(shape, j), power_of_two(rng, 1.0..5.0));
+        }
+        if rng.random_bool(SOMETIMES) {
+            scale(head.value(shape, j), power_of_two(rng, 1.0..6.0));
+        }
+    }
+    for i in places(rng, shape.sq, 1) {
+        if rng.random_bool(SOMETIMES) {
+            scale(head.query(shape, i), power_of_two(rng, 1.0..4.0));
+        }
+    }
+    if rng.random_bool(SOMETIMES) {
+        let share = rng.random_range(0.05..0.95);
+        head.v.chunks_exact_mut(shape.d).for_each(|value| {
+            if rng.random_bool(share) {
+                scale(value, 0.0);
+            }
+        });
+    }
+    if rng.random_bool(SOMETIMES) {
+        let noise = power_of_two(rng, -6.0..0.0);
+        head.q.iter_mut().for_each(|q| *q += noise * normal(rng));
+    }
+}
+
+pub(super) fn scale(values: &mut [f32], factor: f32) {
+    values.iter_mut().for_each(|x| *x *= factor);
+}

@@ -1,0 +1,105 @@
+//! Shapes on which a source is checked, and which no workload names.
+
+use rand::Rng;
+use rand::rngs::SmallRng;
+
+use crate::domain::op::Dims;
+
+/// Batch entries, heads, queries and keys.
+type Shape = (i64, i64, i64, i64);
+
+/// More than 16 bits count, with a few more.
+const PAST_16_BITS: std::ops::Range<i64> = (1 << 16) + 1..(1 << 16) + 4096;
+
+/// Draws shapes, the most telling first. They take turns: near the case, where a kernel's last tile ends one row sooner
+/// or later, and far from it, where its indices and loops run differently. The last ones keep the case's lengths, for
+/// kernels that allow no others. Head dimension and mask vary, too, for kernels that are not rendered for them.
+pub fn hidden(dims: &Dims, rng: &mut SmallRng) -> Vec<Dims> {
+    let (sq, sk, d) = (dims["Sq"], dims["Sk"], dims["D"]);
+    let all = [
+        (3, 2, sq + 1, sk + 1),
+        many_heads(200, rng),
+        multiple_of(1, sq, sk, rng),
+        long(rng),
+        multiple_of(*pick(&[2, 4, 8], rng), sq, sk, rng),
+        short(rng),
+        past_16_bits(d, rng),
+        (1, 3, sq - 1, sk - 1),
+        multiple_of(*pick(&[16, 32, 64], rng), sq, sk, rng),
+        many_heads(40, rng),
+        (5, 1, 1, sk + rng.random_range(1..10)),
+        (2, 3, sq, sk),
+        (1, 1, sq, sk),
+        multiple_of(8, sq, sk, rng),
+        multiple_of(16, sq, sk, rng),
+        multiple_of(64, sq, sk, rng),
+        (1, 1, sq + 1, sk + 1),
+        (2, 1, (sq / 2) | 1, (sk * 3 / 4) | 1),
+        (3, 1, (sq / 3) | 1, (sk / 3) | 1),
+        (1, 1, sq - 1, sk - 1),
+        (rng.random_range(3..12), rng.random_range(1..8), sq, sk),
+    ];
+    let lengths = all.into_iter().map(|(b, h, other_sq, sk)| {
+        let mut other = dims.clone();
+        // A case with one query, as in decoding, has neighbours with one query: its kernels are made for that.
+        let sq = if sq == 1 { 1 } else { other_sq };
+        for (name, size) in [("B", b), ("H", h), ("Sq", sq), ("Sk", sk)] {
+            other[name] = size.max(1);
+        }
+        other["Sk"] = if dims["CAUSAL"] == 1 { other["Sk"].max(other["Sq"]) } else { other["Sk"] };
+        other
+    });
+    let lengths: Vec<Dims> = lengths.collect();
+    let mut other_rows = lengths[2].clone();
+    other_rows["D"] = *pick(&[d / 2 + 1, d + 1, d + 8, d * 2], rng);
+    let mut other_mask = lengths[1].clone();
+    other_mask["CAUSAL"] = 1 - dims["CAUSAL"];
+    [other_rows, other_mask].into_iter().chain(lengths).collect()
+}
+
+/// Few queries and many keys: more than an FP16 number counts, or many more.
+fn long(rng: &mut SmallRng) -> Shape {
+    let sk = if rng.random() { rng.random_range(2049..6000) } else { rng.random_range(PAST_16_BITS) };
+    let most = if sk < 6000 { 130 } else { 8 };
+    (1, rng.random_range(1..3), rng.random_range(1..most), sk)
+}
+
+/// Fewer keys than a tile has.
+fn short(rng: &mut SmallRng) -> Shape {
+    let sk = rng.random_range(1..64);
+    (rng.random_range(1..4), rng.random_range(1..10), rng.random_range(1..=sk), sk)
+}
+
+/// Many heads of up to `longest` queries, and an odd number of batch entries.
+fn many_heads(longest: i64, rng: &mut SmallRng) -> Shape {
+    let (b, h) = (rng.random_range(2..6) * 2 + 1, rng.random_range(5..18));
+    let sq = rng.random_range(3..longest);
+    (b, h, sq, sq + rng.random_range(0..10))
+}
+
+/// Lengths that are odd multiples of `factor`, below twice those of the case or below 400.
+fn multiple_of(factor: i64, sq: i64, sk: i64, rng: &mut SmallRng) -> Shape {
+    let mut length = |near: i64| {
+        let most = (near.clamp(200, 2000) * 2 / factor / 2).max(2);
+        (rng.random_range(0..most) * 2 + 1) * factor
+    };
+    let (a, b) = (length(sq), length(sk));
+    (rng.random_range(1..4), rng.random_range(1..5), a.min(b), a.max(b))
+}
+
+/// More rows in a tensor than 16 bits count, or more elements in a head.
+fn past_16_bits(d: i64, rng: &mut SmallRng) -> Shape {
+    let wanted = rng.random_range(PAST_16_BITS);
+    if rng.random() {
+        let length = rng.random_range(20..80);
+        let heads = wanted / length + 1;
+        let h = rng.random_range(16..48);
+        return (heads / h + 1, h, length, length);
+    }
+    let length = (wanted / d + 1).min(4000);
+    (1, rng.random_range(1..3), rng.random_range(1..70), length)
+}
+
+fn pick<'a, T>(choices: &'a [T], rng: &mut SmallRng) -> &'a T {
+    &choices[rng.random_range(0..choices.len())]
+}

@@ -1,0 +1,138 @@
+//! Checks candidates of a real GPU on a virtual one, as compute-sanitizer would.
+//!
+//! A race, a missing fence or a read of uninitialised memory may not show on a GPU for years. The virtual GPU executes
+//! the same PTX on the CPU and finds them by order, not by result. It also tells whether a wrong result comes from the
+//! source: if the virtual GPU computes the right one, the machine code does not do what the PTX says.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use super::device::DeviceChoice;
+use super::inputs::mix;
+use super::messages::{AcceptanceRequest, PlannedCase};
+use super::planning;
+use super::worker::{AskError, STEP_KEY, StepTimeouts, Worker, WorkerError};
+use crate::domain::artifact::Artifact;
+use crate::domain::check::Check;
+use crate::domain::device::DeviceInfo;
+use crate::domain::evaluation::Outcome;
+use crate::domain::family::Family;
+use crate::domain::measuring::Measuring;
+use crate::domain::variant::{Params, VariantHash};
+use crate::domain::workload::{Case, Workload};
+
+/// The most hidden shapes. The virtual GPU executes each several times, with other orders of blocks and warps.
+const MOST_HIDDEN: usize = 2;
+
+/// Checks kernels on a virtual GPU; see the module.
+pub struct Sanitizer {
+    worker: Worker,
+    /// The findings so far. Cases with the same source share one.
+    known: HashMap<VariantHash, Sanitized>,
+}
+
+/// What a virtual GPU found.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Sanitized {
+    /// The kernel is correct there.
+    Passed,
+    /// The kernel cannot be checked there, for this reason.
+    Skipped(String),
+    /// The kernel failed there.
+    Failed(Outcome),
+}
+
+/// A compiled variant with its case.
+#[derive(Debug, Clone, Copy)]
+pub struct Subject<'a> {
+    /// The variant's family.
+    pub family: &'a Family,
+    /// The variant's parameters.
+    pub params: &'a Params,
+    /// The hash of its source.
+    pub hash: &'a VariantHash,
+    /// The compiled variant, with its PTX.
+    pub artifact: &'a Artifact,
+    /// The workload.
+    pub workload: &'a Workload,
+    /// The case that it is about to win, or on which it was wrong.
+    pub case: &'a Case,
+}
+
+impl Sanitizer {
+    /// Starts a virtual GPU of the same architecture. The error says in one sentence why there is none.
+    pub async fn start(exe: PathBuf, device: &DeviceInfo, timeouts: StepTimeouts) -> Result<Self, String> {
+        let choice = DeviceChoice::virtual_of(&device.arch)
+            .ok_or_else(|| format!("there is no virtual GPU of the architecture {}", device.arch))?;
+        let worker = Worker::start(exe, &choice, timeouts).await.map_err(|error| error.to_string())?;
+        Ok(Self { worker, known: HashMap::new() })
+    }
+
+    /// Checks a kernel on the virtual GPU, once for each source. An error means that the machine is at fault.
+    pub async fn check(
+        &mut self,
+        subject: Subject<'_>,
+        measuring: Measuring,
+        seed: u64,
+    ) -> Result<Sanitized, WorkerError> {
+        if let Some(known) = self.known.get(subject.hash) {
+            return Ok(known.clone());
+        }
+        let sanitized = match self.request(subject, measuring, seed) {
+            Err(reason) => Sanitized::Skipped(reason),
+            Ok(request) => match self.worker.accept(request).await {
+                Ok(_) => Sanitized::Passed,
+                Err(AskError::Variant(outcome)) => judged(outcome, self.worker.info()),
+                Err(AskError::Machine(error)) => return Err(error),
+            },
+        };
+        self.known.insert(subject.hash.clone(), sanitized.clone());
+        Ok(sanitized)
+    }
+
+    fn request(&self, subject: Subject<'_>, measuring: Measuring, seed: u64) -> Result<AcceptanceRequest, String> {
+        let Subject { family, params, artifact, workload, case, .. } = subject;
+        let device = self.worker.info();
+        let planned = planning::of_case(family, params, case, workload, device, measuring.model_flop)?;
+        let case = match planned.scaled {
+            Some(scaled) => scaled,
+            None if workload.op.flop(&case.dims) > measuring.model_flop => {
+                return Err(format!(
+                    "case {} is too much work for a CPU, and the kernel takes no smaller one",
+                    case.name
+                ));
+            }
+            None => PlannedCase { case: planned.case, plan: planned.plan },
+        };
+        let mut hidden = planning::hidden(family, params, &case.case, workload, device, mix(seed, &["shapes"]));
+        hidden.truncate(MOST_HIDDEN);
+        Ok(AcceptanceRequest {
+            artifact: artifact.clone(),
+            op: workload.op.name().to_owned(),
+            dtype: workload.dtype,
+            tolerance: workload.tolerance,
+            accuracy: workload.tolerance,
+            case,
+            hidden,
+            probes: false,
+            measuring,
+            input_seed: seed,
+        })
+    }
+}
+
+/// Turns the outcome on the virtual GPU into a finding about the kernel.
+fn judged(outcome: Outcome, device: &DeviceInfo) -> Sanitized {
+    let failed = |case, message: &str| {
+        let message = format!("on the {}: {message}", device.name);
+        Sanitized::Failed(Outcome::Wrong { case, check: Check::Sanitizer, message })
+    };
+    match outcome {
+        Outcome::Crashed { case, message }
+        | Outcome::Wrong { case, message, .. }
+        | Outcome::Cheated { case, message, .. } => failed(case, &message),
+        // The virtual GPU finds kernels that never end. A busy machine may only be slow.
+        Outcome::TimedOut { case, message } if !message.contains(STEP_KEY) => failed(case, &message),
+        other => Sanitized::Skipped(other.message().unwrap_or(other.kind()).to_owned()),
+    }
+}
