@@ -19,6 +19,8 @@ mod fault_injection;
 #[cfg(target_os = "linux")]
 mod faults;
 mod gemm;
+#[cfg(target_os = "linux")]
+mod headers;
 #[cfg(unix)]
 mod hostile;
 mod hostile_parsers;

@@ -202,16 +202,15 @@ fn files(project: &Project) -> Finding {
 }
 
 /// Starts a compiler with the toolchain that is installed, if any.
-fn start_compiler() -> Option<(String, anyhow::Result<Compiler>)> {
+fn start_compiler() -> Option<(Toolchain, anyhow::Result<Compiler>)> {
     let toolchain = Toolchain::installed()?;
-    let origin = toolchain.origin.clone();
     let limit = Duration::from_secs(60);
-    let compiler = own_executable().and_then(|exe| Compiler::new(exe, toolchain, "sm_90a", &[], limit));
-    Some((origin, compiler))
+    let compiler = own_executable().and_then(|exe| Compiler::new(exe, toolchain.clone(), "sm_90a", &[], limit));
+    Some((toolchain, compiler))
 }
 
 /// Says what keeps compilers and templates away from files, programs and the network.
-fn confinement(compiler: &Option<(String, anyhow::Result<Compiler>)>) -> Finding {
+fn confinement(compiler: &Option<(Toolchain, anyhow::Result<Compiler>)>) -> Finding {
     let Some((_, Ok(compiler))) = compiler else { return Missing("there is no compiler".to_owned()) };
     let found = compiler.confinement();
     match found.holds() {
@@ -227,8 +226,8 @@ fn confinement(compiler: &Option<(String, anyhow::Result<Compiler>)>) -> Finding
     }
 }
 
-fn nvrtc(compiler: &Option<(String, anyhow::Result<Compiler>)>) -> Finding {
-    let Some((origin, opened)) = compiler else {
+fn nvrtc(compiler: &Option<(Toolchain, anyhow::Result<Compiler>)>) -> Finding {
+    let Some((toolchain, opened)) = compiler else {
         let has_pip = elsewhere(Command::new("python3").args(["-m", "pip", "--version"])).is_some();
         return Missing(match (has_pip, cache_dir()) {
             (true, Ok(cache)) => {
@@ -238,8 +237,11 @@ fn nvrtc(compiler: &Option<(String, anyhow::Result<Compiler>)>) -> Finding {
             (false, _) => "no CUDA toolkit, and no python3 with pip to fetch NVRTC: install either".to_owned(),
         });
     };
+    let origin = &toolchain.origin;
     match opened {
-        Ok(compiler) => Here(format!("{} from {origin}", compiler.nvrtc_version())),
+        Ok(compiler) => toolchain
+            .missing_headers()
+            .map_or_else(|| Here(format!("{} from {origin}", compiler.nvrtc_version())), Missing),
         Err(error) => Missing(format!("{error:#}: reinstall it ({origin})")),
     }
 }

@@ -16,10 +16,10 @@ impl ArtifactCache {
         Self { folder }
     }
 
-    /// Returns the key of a compilation: a hash over source, options, architecture and NVRTC version.
-    pub fn key(source: &str, options: &[String], arch: &str, nvrtc: &str) -> String {
+    /// Returns the key of a compilation: a hash over source, options, architecture, NVRTC version and headers.
+    pub fn key(source: &str, options: &[String], arch: &str, nvrtc: &str, headers: &str) -> String {
         let mut hasher = blake3::Hasher::new();
-        let parts = [source, arch, nvrtc].into_iter().chain(options.iter().map(String::as_str));
+        let parts = [source, arch, nvrtc, headers].into_iter().chain(options.iter().map(String::as_str));
         for part in parts {
             // The length keeps ("ab", "c") and ("a", "bc") apart.
             hasher.update(&(part.len() as u64).to_le_bytes());
@@ -80,7 +80,7 @@ mod tests {
     fn an_artifact_comes_back_without_its_compile_time_and_a_damaged_one_does_not() {
         let folder = tempfile::tempdir().unwrap();
         let cache = ArtifactCache::new(folder.path().join("artifacts"));
-        let key = ArtifactCache::key("source", &[], "sm_90a", "13.0");
+        let key = ArtifactCache::key("source", &[], "sm_90a", "13.0", "id");
         assert_eq!(cache.get(&key), None);
         cache.put(&artifact(&key));
         assert_eq!(cache.get(&key), Some(Artifact { compile_ms: 0.0, ..artifact(&key) }));
@@ -90,14 +90,17 @@ mod tests {
 
     #[test]
     fn everything_that_shapes_an_artifact_changes_its_key() {
-        let key = |source, option: &str, arch, nvrtc| ArtifactCache::key(source, &[option.to_owned()], arch, nvrtc);
+        let key = |source, option: &str, arch, nvrtc, headers| {
+            ArtifactCache::key(source, &[option.to_owned()], arch, nvrtc, headers)
+        };
         let keys = [
-            key("a", "b", "c", "d"),
-            key("A", "b", "c", "d"),
-            key("a", "B", "c", "d"),
-            key("a", "b", "C", "d"),
-            key("a", "b", "c", "D"),
-            key("ab", "", "c", "d"),
+            key("a", "b", "c", "d", "e"),
+            key("A", "b", "c", "d", "e"),
+            key("a", "B", "c", "d", "e"),
+            key("a", "b", "C", "d", "e"),
+            key("a", "b", "c", "D", "e"),
+            key("a", "b", "c", "d", "E"),
+            key("ab", "", "c", "d", "e"),
         ];
         let unique: std::collections::HashSet<_> = keys.iter().collect();
         assert_eq!(unique.len(), keys.len());

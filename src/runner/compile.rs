@@ -34,6 +34,7 @@ struct Inner {
     exe: PathBuf,
     toolchain: Toolchain,
     description: Description,
+    headers_id: String,
     idle: Mutex<Vec<CompilerProcess>>,
     cache: ArtifactCache,
     arch: String,
@@ -85,7 +86,9 @@ impl Compiler {
         let (process, description) = CompilerProcess::start(&exe, &toolchain, limits).map_err(anyhow::Error::msg)?;
         let (arch, options) = (arch.to_owned(), options.to_vec());
         let (idle, cache) = (Mutex::new(vec![process]), ArtifactCache::new(cache_dir()?.join("artifacts")));
-        Ok(Self { inner: Arc::new(Inner { exe, toolchain, description, idle, cache, arch, options, limits }) })
+        let headers_id = toolchain.headers_id();
+        let inner = Inner { exe, toolchain, description, headers_id, idle, cache, arch, options, limits };
+        Ok(Self { inner: Arc::new(inner) })
     }
 
     /// Returns NVRTC's version, such as `13.0`.
@@ -112,10 +115,10 @@ impl Compiler {
 
     /// Compiles a variant, or takes it from the cache. Blocks for 0.1 to 1 s, so call it off the async threads.
     pub fn compile(&self, variant: &Variant) -> Result<Artifact, CompileError> {
-        let Inner { description, cache, arch, options, .. } = &*self.inner;
+        let Inner { description, headers_id, cache, arch, options, .. } = &*self.inner;
         let version = &description.version;
         source_rules::check_source(&variant.source).map_err(|log| CompileError::Rejected { log })?;
-        let key = ArtifactCache::key(&variant.source, options, arch, version);
+        let key = ArtifactCache::key(&variant.source, options, arch, version, headers_id);
         if let Some(artifact) = cache.get(&key) {
             source_rules::check_ptx(&artifact.ptx).map_err(|log| CompileError::Rejected { log })?;
             return Ok(artifact);
@@ -144,7 +147,9 @@ impl Inner {
     fn run(&self, source: &str) -> Result<(Vec<u8>, String, String), CompileError> {
         let mut options = self.options.clone();
         options.push(format!("--gpu-architecture={}", self.arch));
-        options.extend(["--ptxas-options=-v", "--no-source-include"].map(str::to_owned));
+        // Not --no-source-include: with it, NVRTC does not find what headers include from beside them, either. The folder
+        // of the source is the compiler's working folder, which is that of the CUDA headers.
+        options.push("--ptxas-options=-v".to_owned());
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut process = match idle {
             Some(process) => process,

@@ -1,16 +1,11 @@
 //! Finds NVRTC and the CUDA headers: an installed toolkit, or pinned wheels fetched into the user's cache.
 
-use std::fs::{self, File};
-use std::io::Write;
+mod wheels;
+
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
-use indicatif::ProgressBar;
-
-use super::activity;
-use crate::environment;
+use anyhow::Context;
 
 /// The location of NVRTC and the headers.
 #[derive(Debug, Clone)]
@@ -19,24 +14,33 @@ pub struct Toolchain {
     pub nvrtc: PathBuf,
     /// `libnvrtc-builtins.so.N.M`, which NVRTC loads by name.
     pub builtins: PathBuf,
-    /// The folder with `cuda_fp16.h`.
+    /// The folder with `cuda_fp16.h`. All headers lie in it, though some in a [folder of their own](include_folders).
     pub include: PathBuf,
     /// The toolchain's source, for people.
     pub origin: String,
+    /// Whether optloop has fetched it.
+    is_fetched: bool,
 }
 
-/// The wheels, pinned by hash for x86_64 and aarch64. `pip` refuses anything else.
-const REQUIREMENTS: &str = "\
-nvidia-cuda-nvrtc==13.0.88 \
---hash=sha256:ad9b6d2ead2435f11cbb6868809d2adeeee302e9bb94bcf0539c7a40d80e8575 \
---hash=sha256:d27f20a0ca67a4bb34268a5e951033496c5b74870b868bacd046b1b8e0c3267b
-nvidia-cuda-runtime==13.0.96 \
---hash=sha256:7f82250d7782aa23b6cfe765ecc7db554bd3c2870c43f3d1821f1d18aebf0548 \
---hash=sha256:ef9bcbe90493a2b9d810e43d249adb3d02e98dd30200d86607d8d02687c43f55
-";
+/// Headers with a package of their own. A toolkit may lack them, and older versions of optloop did not fetch them.
+struct Part {
+    name: &'static str,
+    package: &'static str,
+    /// One of its files, where any toolkit has it.
+    files: &'static [&'static str],
+}
 
-/// The cache's folder for the wheels. Other pins have another folder.
-const WHEELS: &str = "nvrtc-13.0.88";
+const PARTS: [Part; 2] = [
+    Part {
+        name: "CCCL (for cooperative_groups.h and cuda/)",
+        package: "cuda-cccl",
+        files: &["cccl/cuda/std/type_traits", "cuda/std/type_traits"],
+    },
+    Part { name: "CRT (for mma.h)", package: "cuda-crt", files: &["crt/mma.hpp"] },
+];
+
+/// Files that state the version of the headers.
+const VERSIONS: [&str; 3] = ["cuda_runtime_api.h", "cccl/cuda/std/__cccl/version.h", "cuda/std/__cccl/version.h"];
 
 /// Returns optloop's folder for data that can be made again: `$XDG_CACHE_HOME/optloop`.
 pub fn cache_dir() -> anyhow::Result<PathBuf> {
@@ -44,21 +48,57 @@ pub fn cache_dir() -> anyhow::Result<PathBuf> {
     Ok(base.join("optloop"))
 }
 
+/// Returns the folders in which a compiler looks for headers. Since CUDA 13, CCCL lies in one of its own.
+pub fn include_folders(include: &Path) -> Vec<PathBuf> {
+    let folders = [include.to_owned(), include.join("cccl")];
+    folders.into_iter().filter(|folder| folder.is_dir()).collect()
+}
+
 impl Toolchain {
     /// Finds a toolchain without fetching anything.
     pub fn installed() -> Option<Self> {
-        toolkit_roots().iter().find_map(|root| Self::in_toolkit(root)).or_else(|| {
-            let wheels = cache_dir().ok()?.join(WHEELS);
-            Self::in_wheels(&wheels)
-        })
+        let toolkit = toolkit_roots().iter().find_map(|root| Self::in_toolkit(root));
+        toolkit.or_else(|| wheels::installed(&cache_dir().ok()?))
     }
 
-    /// Finds a toolchain, fetching the pinned wheels if there is none.
+    /// Finds a toolchain, fetching the pinned wheels if there is none, or if some of them are missing.
     pub fn find_or_fetch() -> anyhow::Result<Self> {
-        match Self::installed() {
-            Some(toolchain) => Ok(toolchain),
-            None => fetch_wheels(&cache_dir()?),
+        let toolchain = Self::installed().map_or_else(|| wheels::fetch(&cache_dir()?), Ok)?;
+        if toolchain.is_fetched && toolchain.missing().next().is_some() {
+            wheels::complete(&cache_dir()?);
         }
+        Ok(toolchain)
+    }
+
+    /// Says in one sentence which headers are missing and what provides them. `None` if there are all.
+    pub fn missing_headers(&self) -> Option<String> {
+        let (names, packages): (Vec<_>, Vec<_>) = self.missing().map(|part| (part.name, part.package)).unzip();
+        if names.is_empty() {
+            return None;
+        }
+        let remedy = match self.is_fetched {
+            true => "the next command that compiles fetches them with pip".to_owned(),
+            false => format!("install the packages {}", packages.join(" and ")),
+        };
+        Some(format!(
+            "{} could not be found in the {}, so kernels that include these headers do not compile: {remedy}",
+            names.join(" and "),
+            self.origin
+        ))
+    }
+
+    /// Returns what tells these headers from others.
+    pub fn headers_id(&self) -> String {
+        let mut hasher = blake3::Hasher::new();
+        for text in VERSIONS.map(|file| fs::read(self.include.join(file)).unwrap_or_default()) {
+            hasher.update(&(text.len() as u64).to_le_bytes());
+            hasher.update(&text);
+        }
+        hasher.finalize().to_hex().to_string()
+    }
+
+    fn missing(&self) -> impl Iterator<Item = &'static Part> {
+        PARTS.iter().filter(|part| !part.files.iter().any(|file| self.include.join(file).is_file()))
     }
 
     fn in_toolkit(root: &Path) -> Option<Self> {
@@ -72,13 +112,8 @@ impl Toolchain {
             builtins: library("libnvrtc-builtins.so.")?,
             include,
             origin: format!("CUDA toolkit in {}", root.display()),
+            is_fetched: false,
         })
-    }
-
-    fn in_wheels(root: &Path) -> Option<Self> {
-        let home = root.join("nvidia/cu13");
-        let found = Self::in_toolkit(&home)?;
-        Some(Self { origin: format!("pinned wheels in {}", root.display()), ..found })
     }
 }
 
@@ -95,80 +130,6 @@ fn newest(folder: &Path, prefix: &str) -> Option<PathBuf> {
         (*version.first()? >= 12).then_some((version, entry.path()))
     });
     versions.max().map(|(_, path)| path)
-}
-
-/// Downloads the wheels with pip, which verifies their hashes, and unpacks them. Only one process at a time does this.
-fn fetch_wheels(cache: &Path) -> anyhow::Result<Toolchain> {
-    fs::create_dir_all(cache).with_context(|| format!("Failed to create {}", cache.display()))?;
-    let lock = File::create(cache.join("fetch.lock")).context("Failed to create the lock of the download")?;
-    let waiting = activity::begin("waiting for the download of another optloop process", None);
-    lock.lock().context("Failed to wait for the download of another optloop process")?;
-    drop(waiting);
-    let home = cache.join(WHEELS);
-    if let Some(toolchain) = Toolchain::in_wheels(&home) {
-        return Ok(toolchain);
-    }
-    let started = Instant::now();
-    let _running = activity::begin("fetching NVRTC 13.0.88", None);
-    let line = ProgressBar::new_spinner();
-    line.set_message("no CUDA toolkit here: fetching NVRTC 13.0.88 and the CUDA headers (92 MB, once)");
-    line.enable_steady_tick(Duration::from_millis(120));
-    if line.is_hidden() {
-        say("no CUDA toolkit here: fetching NVRTC 13.0.88 and the CUDA headers (92 MB, once)");
-    }
-    let staging = tempdir_in(cache)?;
-    let unpacked = download_and_unpack(&staging);
-    line.finish_and_clear();
-    unpacked.and_then(|folder| {
-        let _ = fs::remove_dir_all(&home);
-        fs::rename(&folder, &home).with_context(|| format!("Failed to create {}", home.display()))
-    })?;
-    let _ = fs::remove_dir_all(&staging);
-    say(&format!("fetched NVRTC 13.0.88 in {:.0} s into {}", started.elapsed().as_secs_f64(), home.display()));
-    Toolchain::in_wheels(&home).with_context(|| format!("the wheels in {} have an unexpected layout", home.display()))
-}
-
-/// Prints a line on standard error, and ignores a closed one.
-fn say(line: &str) {
-    let _ = writeln!(std::io::stderr(), "{line}");
-}
-
-fn tempdir_in(cache: &Path) -> anyhow::Result<PathBuf> {
-    let folder = cache.join(format!("fetch-{}", std::process::id()));
-    fs::create_dir_all(&folder).with_context(|| format!("Failed to create {}", folder.display()))?;
-    Ok(folder)
-}
-
-fn download_and_unpack(staging: &Path) -> anyhow::Result<PathBuf> {
-    let (wheels, unpacked) = (staging.join("wheels"), staging.join("unpacked"));
-    let requirements = staging.join("requirements.txt");
-    fs::write(&requirements, REQUIREMENTS).context("Failed to write the list of wheels")?;
-    python(
-        staging,
-        Command::new("python3")
-            .args(["-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", "--require-hashes"])
-            .args(["--disable-pip-version-check", "--dest"])
-            .arg(&wheels)
-            .arg("--requirement")
-            .arg(&requirements),
-    )?;
-    for entry in fs::read_dir(&wheels).context("Failed to list the wheels")?.flatten() {
-        python(staging, Command::new("python3").args(["-m", "zipfile", "-e"]).arg(entry.path()).arg(&unpacked))?;
-    }
-    Ok(unpacked)
-}
-
-/// Runs Python in a folder without modules. In the project's folder it would import the project's.
-fn python(folder: &Path, command: &mut Command) -> anyhow::Result<()> {
-    let output = environment::limit_pip(command).current_dir(folder).output().context(
-        "NVRTC is missing and python3 cannot be run to fetch it: install a CUDA toolkit, or python3 with pip",
-    )?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    let last = stderr.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it printed no error message");
-    bail!("NVRTC could not be fetched with pip ({last}): install a CUDA toolkit, or fix pip and try again")
 }
 
 #[cfg(test)]

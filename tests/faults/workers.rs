@@ -1,7 +1,10 @@
 //! A worker that fails at a stage is an outcome of the current variant, and the session continues with another one.
 
 use std::fs;
+use std::io::Read;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use optloop::domain::device::DeviceInfo;
@@ -93,4 +96,25 @@ fn one_whose_pipe_is_damaged() {
 fn one_that_does_not_come_up_is_started_again() {
     let line = outcome_of("hello pass\ncheck die\nhello die\nhello cut\n", "crashed");
     assert!(line.contains("the worker died during `check`"), "{line}");
+}
+
+/// The CUDA driver prints what kernels print to file 1. It must not reach the supervisor as a reply.
+#[test]
+fn what_a_worker_prints_goes_where_its_errors_go() {
+    for device in ["fake", "virtual"] {
+        let mut worker = Command::new(env!("CARGO_BIN_EXE_optloop"));
+        worker.args(["worker", "--device", device]).env("OPTLOOP_FAKE_DEVICE", "1");
+        let worker = worker.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut worker = worker.spawn().unwrap();
+        let id = worker.id();
+        let file = |number: u32| fs::read_link(format!("/proc/{id}/fd/{number}")).unwrap();
+        let given = fs::read_link(format!("/proc/self/fd/{}", worker.stdout.as_ref().unwrap().as_raw_fd()));
+        let mut greeting = [0; 4];
+        worker.stdout.as_mut().unwrap().read_exact(&mut greeting).unwrap();
+        assert_eq!(&greeting, b"OPTL", "replies still come over the pipe");
+        assert_ne!(file(1), given.unwrap());
+        assert_eq!(file(1), file(2));
+        drop(worker.stdin.take());
+        worker.wait().unwrap();
+    }
 }

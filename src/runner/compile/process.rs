@@ -13,7 +13,7 @@ use crate::runner::confine::{self, Confinement};
 use crate::runner::frames::Message;
 use crate::runner::nvrtc::{Nvrtc, NvrtcError};
 use crate::runner::subprocess::{Limits, Subprocess};
-use crate::runner::toolchain::Toolchain;
+use crate::runner::toolchain::{Toolchain, include_folders};
 use crate::runner::{child, frames};
 
 /// A request to a compiler process.
@@ -90,9 +90,10 @@ pub fn serve(nvrtc: &Path, builtins: &Path, include: &Path, memory_bytes: u64) -
     };
     let version = nvrtc.version().to_owned();
     frames::write(&mut out, &Reply::Hello(Ok(Description { version, confinement })))?;
-    let include = include.map(|include| format!("--include-path={}", include.display()));
+    let folders = include.as_deref().map_or_else(Vec::new, include_folders);
+    let folders = folders.iter().map(|folder| format!("--include-path={}", folder.display()));
     for Request { source, mut options } in requests {
-        options.extend(include.clone());
+        options.extend(folders.clone());
         let reply = match nvrtc.compile(&source, &options) {
             Ok(compiled) => Reply::Compiled { cubin: compiled.cubin, ptx: compiled.ptx, log: compiled.log },
             Err(NvrtcError::Rejected(log)) => Reply::Rejected(log),
