@@ -20,6 +20,8 @@ mod fault_injection;
 mod faults;
 mod gemm;
 #[cfg(unix)]
+mod graphs;
+#[cfg(unix)]
 mod hostile;
 mod hostile_parsers;
 mod hostile_sources;
