@@ -20,6 +20,7 @@ use crate::domain::floor::floor_ns;
 use crate::domain::ids::CaseName;
 use crate::domain::measuring::Measuring;
 use crate::domain::regime::{self, Regime};
+use crate::domain::state::Load;
 use crate::domain::workload::{Case, Workload};
 use crate::runner::activity::{self, Limit};
 use crate::runner::baseline::{BaselineProcess, BaselineProgram, fastest};
@@ -66,6 +67,8 @@ pub struct PlannedComparison<'a> {
     pub with_baseline: bool,
     /// Whether to measure the energy of an execution, which takes over a second.
     pub energy: bool,
+    /// How busy the device is kept.
+    pub load: Load,
 }
 
 impl Bench {
@@ -108,11 +111,15 @@ impl Bench {
     /// Returns the versions of everything that the times depend on, by name.
     pub fn versions(&self) -> Vec<(String, String)> {
         let mut versions = vec![("optloop".to_owned(), env!("CARGO_PKG_VERSION").to_owned())];
-        let compiler = self.compilers.first().map(|(_, compiler)| compiler.nvrtc_version().to_owned());
-        versions.extend(compiler.map(|version| ("nvrtc".to_owned(), version)));
+        versions.push(("nvrtc".to_owned(), self.nvrtc_version()));
         versions.extend(self.device().driver.clone().map(|version| ("driver".to_owned(), version)));
         versions.extend(self.baseline.iter().flat_map(|process| process.hello().versions.clone()));
         versions
+    }
+
+    /// Returns the version of the compiler.
+    pub fn nvrtc_version(&self) -> String {
+        self.compilers.first().map(|(_, compiler)| compiler.nvrtc_version().to_owned()).unwrap_or_default()
     }
 
     /// Returns the conditions under which a subject is measured here.
@@ -208,6 +215,7 @@ impl Bench {
             floor_ns: floor_ns(workload, &case, self.device()),
             screened_ns: None,
             energy: planned.energy,
+            load: planned.load,
         };
         let entries = with_control(compiled.iter().map(entry).collect());
         let backend = self.backends.get(&(case.name.clone(), regime)).cloned().flatten();
@@ -251,6 +259,7 @@ impl Bench {
                 correctness: Some(measurement.correctness),
                 machine: None,
                 energy_j: None,
+                graph_node_ns: None,
             });
         }
         let PlannedComparison { challenger, regime, .. } = *planned;

@@ -52,7 +52,7 @@ fn a_configuration_of_a_family_is_held_against_the_reference_and_itself() {
     challenger toy HASH - # # to # # - - #% # - - - -
     baseline toy HASH - # # to # # #× (# to #) faster #% # - - - -
     control toy HASH - # # to # # #× (# to #) tied #% # - - - -
-    # rounds, group size #; # more rounds discarded because the GPU was throttled; noise #% (the challenger over its A/A control)
+    # rounds, group size #; # more rounds discarded, in which the GPU or its graphs were in another state; noise #% (the challenger over its A/A control)
     The floor is # µs, #% of the challenger's time
 
     small/s128 on fake device (no kernel was executed), warm L2, times are modelled
@@ -60,7 +60,7 @@ fn a_configuration_of_a_family_is_held_against_the_reference_and_itself() {
     challenger toy HASH - # # to # # - - #% # - - - -
     baseline toy HASH - # # to # # #× (# to #) faster #% # - - - -
     control toy HASH - # # to # # #× (# to #) tied #% # - - - -
-    # rounds, group size #; # more rounds discarded because the GPU was throttled; noise #% (the challenger over its A/A control)
+    # rounds, group size #; # more rounds discarded, in which the GPU or its graphs were in another state; noise #% (the challenger over its A/A control)
     The floor is # µs, #% of the challenger's time
 
     versions: optloop 0.2.0, nvrtc #
@@ -200,7 +200,7 @@ fn the_figure_of_a_commit_holds_and_a_false_one_does_not() {
     role what iteration µs interval samples over the challenger challenger is share of floor error SM MHz W °C mJ
     challenger toy HASH - # # to # # - - #% # - - - -
     control toy HASH - # # to # # #× (# to #) tied #% # - - - -
-    # rounds, group size #; # more rounds discarded because the GPU was throttled; noise #% (the challenger over its A/A control)
+    # rounds, group size #; # more rounds discarded, in which the GPU or its graphs were in another state; noise #% (the challenger over its A/A control)
     The floor is # µs, #% of the challenger's time
 
     case kernel regime µs, recorded µs, found ratio interval may differ by

@@ -22,6 +22,8 @@ mod gemm;
 #[cfg(target_os = "linux")]
 mod headers;
 #[cfg(unix)]
+mod graphs;
+#[cfg(unix)]
 mod hostile;
 mod hostile_parsers;
 mod hostile_sources;

@@ -23,6 +23,9 @@ PROTOCOL = 2
 DTYPES = {"f16": torch.float16, "f32": torch.float32}
 # Beyond it instantiating a graph costs more than resolution gains.
 MAX_LAUNCHES = 1000
+# What lies between two replays weighs less in a longer sample. One of twice the requested length is not so long that a
+# comparison takes fewer of them.
+SAMPLE_FACTOR = 2
 # The same two rules as optloop's own: between two calls on a set the others are over three times as large as L2, but there
 # are not so many of them that one pass takes far longer than a sample should.
 COLD_L2_SIZES = 3
@@ -32,6 +35,13 @@ EAGER_LOOPS = 10
 EAGER_CALLS = 20
 EAGER_LOOP_NS = 20e6
 
+
+# An empty kernel, which the driver compiles for its device.
+EMPTY = b".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry empty()\n{\n ret;\n}\n\0"
+# The same numbers as optloop's own (src/runner/device/cuda/graph_state.rs).
+WAITING_KERNELS = 32
+CONTROL_KERNELS = 90
+CONTROL_REPLAYS = 6
 
 # A GPU that comes out of idle takes a while to get going: the first case of a session came out 8% slower than the same case
 # later on (H200, 2026-11-21, attention of four queries of four dimensions).
@@ -55,6 +65,69 @@ class Timer:
         self.end.record()
         self.end.synchronize()
         return self.begin.elapsed_time(self.end) * 1e6
+
+
+class GraphState:
+    """Keeps this process in the state of its graphs in which replays are timed, as optloop's own processes are.
+
+    A node of a replayed graph takes longer from when another graph is uploaded until that graph is launched, or until
+    another process uses the GPU. A program with several graphs is in that state. A control, a graph of empty kernels,
+    tells the state. This calls the driver, because torch launches what it uploads.
+    """
+
+    def __init__(self):
+        self.driver = ctypes.CDLL("libcuda.so.1")
+        module = self.made("cuModuleLoadData", EMPTY)
+        self.kernel = self.made("cuModuleGetFunction", module, b"empty")
+        self.stream = self.made("cuStreamCreate", 1)
+        self.marks = [self.made("cuEventCreate", 0) for _ in range(CONTROL_REPLAYS + 1)]
+        self.waiting = None
+        self.control = self.uploaded(CONTROL_KERNELS)
+        self.call("cuGraphLaunch", self.control, self.stream)
+        self.call("cuStreamSynchronize", self.stream)
+
+    def call(self, name, *arguments):
+        status = getattr(self.driver, name)(*arguments)
+        if status != 0:
+            raise RuntimeError(f"{name} failed with CUDA error {status}")
+
+    def made(self, name, *arguments):
+        """Returns the handle that a call writes to its first argument."""
+        handle = ctypes.c_void_p()
+        self.call(name, ctypes.byref(handle), *arguments)
+        return handle
+
+    def uploaded(self, kernels):
+        """Returns a graph of empty kernels that is uploaded and not launched."""
+        self.call("cuStreamBeginCapture_v2", self.stream, 1)
+        for _ in range(kernels):
+            self.call("cuLaunchKernel", self.kernel, 1, 1, 1, 32, 1, 1, 0, self.stream, None, None)
+        captured = ctypes.c_void_p()
+        self.call("cuStreamEndCapture", self.stream, ctypes.byref(captured))
+        graph = self.made("cuGraphInstantiateWithFlags", captured, ctypes.c_ulonglong(0))
+        self.call("cuGraphDestroy", captured)
+        self.call("cuGraphUpload", graph, self.stream)
+        self.call("cuStreamSynchronize", self.stream)
+        return graph
+
+    def begin_timing(self):
+        """Uploads a new graph that waits. Returns the time of a node of the control, in nanoseconds."""
+        last, self.waiting = self.waiting, self.uploaded(WAITING_KERNELS)
+        if last is not None:
+            self.call("cuGraphExecDestroy", last)
+        self.call("cuEventRecord", self.marks[0], self.stream)
+        for mark in self.marks[1:]:
+            self.call("cuGraphLaunch", self.control, self.stream)
+            self.call("cuEventRecord", mark, self.stream)
+        self.call("cuStreamSynchronize", self.stream)
+        # The first replay is not counted.
+        times_ms = [self.elapsed_ms(begin, end) for begin, end in zip(self.marks[1:], self.marks[2:])]
+        return statistics.median(times_ms) * 1e6 / CONTROL_KERNELS
+
+    def elapsed_ms(self, begin, end):
+        elapsed = ctypes.c_float()
+        self.call("cuEventElapsedTime", ctypes.byref(elapsed), begin, end)
+        return elapsed.value
 
 
 class Case:
@@ -99,6 +172,8 @@ class Captured:
     """So many calls of one backend in a CUDA graph."""
 
     def __init__(self, case, launches):
+        # The graph has the addresses of the case's tensors, so they must live as long.
+        self.case = case
         self.launches, self.outputs = launches, [None] * len(case.sets)
         self.graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self.graph):
@@ -107,6 +182,19 @@ class Captured:
 
     def replay_ns(self, timer):
         return timer.ns(self.graph.replay)
+
+    def replays_ns(self, count):
+        """Times replays in a row. The one before them, which starts on an idle device, is not counted.
+
+        Each is launched while the one before runs. On an idle device, a replay seems to take longer by what the host
+        needs to launch it.
+        """
+        marks = [torch.cuda.Event(enable_timing=True) for _ in range(count + 1)]
+        for mark in marks:
+            self.graph.replay()
+            mark.record()
+        marks[-1].synchronize()
+        return [begin.elapsed_time(end) * 1e6 for begin, end in zip(marks, marks[1:])]
 
 
 def sets_of(regime, set_bytes, l2_bytes):
@@ -167,7 +255,7 @@ def prepare_backend(name, backend, case, request, timer):
                 case.call(index, outputs)
         torch.cuda.current_stream().wait_stream(stream)
         torch.cuda.synchronize()
-        captured = capture_enough(case, request["min_sample_ns"], timer)
+        captured = capture_enough(case, request["min_sample_ns"] * SAMPLE_FACTOR, timer)
         call_ns = captured.replay_ns(timer) / captured.launches
         said = {"name": name, "launches_per_sample": captured.launches}
         # Only who wants all backends wants to know how a user without graphs sees them.
@@ -206,6 +294,8 @@ class Session:
     def __init__(self, case, backends):
         self.case, self.backends = case, backends
         self.timer = None
+        # None where the driver cannot be called: the state is then not known.
+        self.graphs = None
         self.captured = {}
 
     def hello(self, request):
@@ -214,6 +304,10 @@ class Session:
         torch.cuda.set_device(request["device"])
         self.timer = Timer()
         warm_up()
+        try:
+            self.graphs = GraphState()
+        except (OSError, AttributeError, RuntimeError) as error:
+            print(f"the state of the graphs is not known: {sentence(error)}", file=sys.stderr)
         versions = {
             "torch": torch.__version__,
             "cuda": torch.version.cuda,
@@ -241,10 +335,10 @@ class Session:
         captured = self.captured.get(request["backend"])
         if captured is None:
             raise Refused(f"`{request['backend']}` is not ready")
-        # The first finds the caches as others left them, and does not count.
-        captured.replay_ns(self.timer)
-        times = [captured.replay_ns(self.timer) for _ in range(request["samples"])]
-        return {"samples_ns": [ns / captured.launches for ns in times]}
+        node_ns = self.graphs.begin_timing() if self.graphs else None
+        # One more finds the caches as others left them, and does not count.
+        times = captured.replays_ns(request["samples"])
+        return {"samples_ns": [ns / captured.launches for ns in times], "graph_node_ns": node_ns}
 
     def release(self, _request):
         torch.cuda.synchronize()

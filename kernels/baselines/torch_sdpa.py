@@ -1,7 +1,12 @@
-"""Times PyTorch's scaled_dot_product_attention, every backend, as optloop's baseline for attention: see graph_timing.py."""
+"""Times PyTorch's attention as optloop's baseline: scaled_dot_product_attention with every backend, and what else is installed.
+
+That is FlexAttention, which torch compiles, and FlashAttention-4 (the package flash-attn-4). See graph_timing.py.
+"""
 
 import contextlib
 import functools
+import importlib.util
+import os
 import sys
 
 import torch
@@ -12,7 +17,7 @@ from torch.nn.functional import scaled_dot_product_attention
 sys.dont_write_bytecode = True
 import graph_timing  # noqa: E402
 
-BACKENDS = {
+SDPA = {
     "flash": functools.partial(sdpa_kernel, [SDPBackend.FLASH_ATTENTION]),
     "efficient": functools.partial(sdpa_kernel, [SDPBackend.EFFICIENT_ATTENTION]),
     "cudnn": functools.partial(sdpa_kernel, [SDPBackend.CUDNN_ATTENTION]),
@@ -22,6 +27,28 @@ BACKENDS = {
 }
 # Above this the math backend's score matrix takes minutes and gigabytes, and it never wins.
 MATH_LIMIT_BYTES = 2 << 30
+# FlexAttention is compiled for each shape, which takes seconds. Shorter sequences are over in microseconds.
+FLEX_LEAST_QUERIES = 1024
+
+
+def has(package, folder=None):
+    """Tells whether a package is installed, or a folder of it, without importing it."""
+    try:
+        spec = importlib.util.find_spec(package)
+    except (ImportError, ValueError):
+        return False
+    places = spec.submodule_search_locations or [] if spec else []
+    return spec is not None and (folder is None or any(os.path.isdir(os.path.join(place, folder)) for place in places))
+
+
+def backends():
+    """Returns SDPA's backends and those that are installed beside it."""
+    found = dict(SDPA)
+    if has("triton") and has("torch.nn.attention.flex_attention"):
+        found["flex"] = contextlib.nullcontext
+    if has("flash_attn", "cute"):
+        found["fa4"] = contextlib.nullcontext
+    return found
 
 
 class Attention(graph_timing.Case):
@@ -30,6 +57,7 @@ class Attention(graph_timing.Case):
     def __init__(self, request):
         super().__init__(request)
         queries, keys = self.dims["Sq"], self.dims["Sk"]
+        self.function, self.heads_first, self.rows_first = self.sdpa, self.sets, None
         self.is_causal, self.mask = self.dims["CAUSAL"] == 1, None
         if self.is_causal and queries != keys:
             # Torch's own causal mask lets the first query see the first key only; optloop's lets the last see all.
@@ -46,10 +74,56 @@ class Attention(graph_timing.Case):
         score_bytes = self.dims["B"] * self.dims["H"] * self.dims["Sq"] * self.dims["Sk"] * 4
         if name == "math" and score_bytes > MATH_LIMIT_BYTES:
             raise graph_timing.Refused(f"its scores would take {score_bytes / (1 << 30):.1f} GiB")
+        self.function, self.sets = self.sdpa, self.heads_first
+        if name == "flex":
+            self.function = self.flex()
+        if name == "fa4":
+            self.function, self.sets = self.fa4(), self.with_rows_first()
 
     def compute(self, q, k, v):
+        return self.function(q, k, v)
+
+    def sdpa(self, q, k, v):
         return scaled_dot_product_attention(q, k, v, attn_mask=self.mask, is_causal=self.is_causal)
+
+    def flex(self):
+        """Returns FlexAttention, compiled for this case."""
+        queries, keys = self.dims["Sq"], self.dims["Sk"]
+        if queries < FLEX_LEAST_QUERIES:
+            raise graph_timing.Refused(f"it is compiled for each shape, so it is timed from {FLEX_LEAST_QUERIES} queries on")
+        # Compiling processes would outlive the compilation.
+        os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+        from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+        def is_seen(_batch, _head, query, key):
+            return key <= query + (keys - queries)
+
+        causal = self.dims["CAUSAL"] == 1
+        mask = create_block_mask(is_seen, None, None, queries, keys, device="cuda") if causal else None
+        torch._dynamo.reset()
+        compiled = torch.compile(flex_attention, dynamic=False)
+        return functools.partial(compiled, block_mask=mask)
+
+    def fa4(self):
+        """Returns FlashAttention-4, which wants the rows of a sequence before its heads."""
+        if self.dtype != torch.float16:
+            raise graph_timing.Refused("it computes no FP32")
+        from flash_attn.cute import flash_attn_func
+
+        causal = self.dims["CAUSAL"] == 1
+
+        def attention(q, k, v):
+            output = flash_attn_func(q, k, v, causal=causal)
+            output = output[0] if isinstance(output, tuple) else output
+            return output.transpose(1, 2)
+
+        return attention
+
+    def with_rows_first(self):
+        if self.rows_first is None:
+            self.rows_first = [[tensor.transpose(1, 2).contiguous() for tensor in tensors] for tensors in self.heads_first]
+        return self.rows_first
 
 
 if __name__ == "__main__":
-    graph_timing.serve(Attention, BACKENDS)
+    graph_timing.serve(Attention, backends())

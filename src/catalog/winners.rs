@@ -30,7 +30,7 @@ impl Project {
         // The sort is stable: the device's own folder first, the others in the listed order.
         folders.sort_by_key(|folder| *folder != own);
         let of_folder = |folder: &PathBuf| {
-            let winner = |case: &Case| known_winner(self.root(), folder, case, *folder == own);
+            let winner = |case: &Case| known_winner(self.root(), folder, case, device, *folder == own);
             workload.cases.iter().filter_map(winner).collect::<Vec<_>>()
         };
         folders.iter().flat_map(of_folder).collect()
@@ -87,7 +87,7 @@ fn names_in(folder: &Path) -> Vec<String> {
 }
 
 /// Reads the winner of a case. Logs and skips a sidecar that cannot be read.
-fn known_winner(root: &Path, folder: &Path, case: &Case, here: bool) -> Option<KnownWinner> {
+fn known_winner(root: &Path, folder: &Path, case: &Case, device: &DeviceInfo, here: bool) -> Option<KnownWinner> {
     let path = folder.join(format!("{}.json", case.name));
     if !path.exists() {
         return None;
@@ -100,7 +100,7 @@ fn known_winner(root: &Path, folder: &Path, case: &Case, here: bool) -> Option<K
             hash: variant.hash,
             sidecar: path.strip_prefix(root).unwrap_or(&path).to_owned(),
             device: environment.device,
-            median_us: measurement.median_us,
+            median_us: (measurement.graphs == device.graphs()).then_some(measurement.median_us),
             here,
         }),
         Err(error) => {

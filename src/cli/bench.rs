@@ -24,6 +24,7 @@ use crate::domain::comparison::{Comparison, LEAST_ROUNDS, Role};
 use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::domain::ids::CaseName;
 use crate::domain::regime::Regime;
+use crate::domain::state::Load;
 use crate::runner::compile::Compiler;
 use crate::runner::device::DeviceChoice;
 use crate::runner::self_check;
@@ -67,6 +68,10 @@ pub struct Args {
     /// Number of comparisons, each in a fresh process on fresh inputs; shows the spread of the medians
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     repeat: u32,
+
+    /// Measure under sustained load: keeps the GPU busy before and while it samples, until clocks and power settle
+    #[arg(long)]
+    sustained: bool,
 
     /// Device: auto, cuda:N, virtual or virtual:NAME [default: session.device in config.toml]
     #[arg(long)]
@@ -123,6 +128,12 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     trust::check_places(project, &config, &args.trust)?;
     let mut claims = project.claim("bench")?;
     let mut bench = open(project, config.clone(), &choice, &mut claims).await?;
+    if args.sustained && !bench.device().replays() {
+        return Err(usage_sentence(format!(
+            "the {} models times, and its model has no clocks or power that settle: omit --sustained",
+            bench.device().name
+        )));
+    }
     args.samples.into_iter().for_each(|samples| bench.take_samples(samples));
     let selection = Selection { workload: args.workload.as_deref(), cases: &args.cases };
     let challengers = bench.subjects(&what, selection).await.map_err(usage)?;
@@ -238,6 +249,7 @@ async fn play(
             input_seed,
             with_baseline: args.wants_baseline(),
             energy: args.repeat == 1,
+            load: if args.sustained { Load::Sustained } else { Load::Bursts },
         };
         let comparison = bench.measure(&planned).await?;
         if args.repeat > 1 {

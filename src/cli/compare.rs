@@ -9,6 +9,7 @@ use serde::Serialize;
 use self::side::{Recorded, Side};
 use super::error::usage_sentence;
 use super::existing_store;
+use super::measured::state;
 use super::table::{Table, figure};
 use crate::catalog::Project;
 use crate::domain::comparison::{Comparison, Participant, paired_ratio};
@@ -140,15 +141,16 @@ fn time(name: String, timing: &Timing, samples: usize) -> Time {
 }
 
 fn print(answer: &Answer, out: &mut impl Write) -> io::Result<()> {
-    let Conditions { workload, case, dims, dtype, device, regime, time_source } = &answer.conditions;
+    let Conditions { workload, case, dims, dtype, device, regime, time_source, .. } = &answer.conditions;
     let sizes: Vec<String> = dims.iter().map(|(name, size)| format!("{name}={size}")).collect();
     writeln!(
         out,
-        "{workload}/{case} ({}), {} on {device}, {} L2, {}\n",
+        "{workload}/{case} ({}), {} on {device}, {} L2, {}{}\n",
         sizes.join(" "),
         dtype.name(),
         regime.name(),
-        time_source.name()
+        time_source.name(),
+        state(&answer.conditions)
     )?;
     let mut table = Table::new(&["", "what", ">µs", "interval", ">samples"]);
     for (letter, time) in [("A", &answer.a), ("B", &answer.b)] {

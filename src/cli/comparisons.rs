@@ -99,6 +99,19 @@ fn machine(summary: Option<&MachineSummary>) -> [String; 3] {
     ]
 }
 
+/// Returns a sentence on the state of the graphs. None if no participant reports it.
+fn control(comparison: &Comparison) -> Option<String> {
+    let us = |ns: f64| format!("{:.2} µs", ns / 1e3);
+    let challenger_ns = comparison.challenger()?.graph_node_ns?;
+    let baseline = comparison.participants.iter().find(|one| one.role == Role::Baseline);
+    let beside = baseline.map(|baseline| match baseline.graph_node_ns {
+        Some(ns) => format!(" and {} in the baseline's", us(ns)),
+        None => "; the baseline does not report the state of its graphs".to_owned(),
+    });
+    let (ns, beside) = (us(challenger_ns), beside.unwrap_or_default());
+    Some(format!("An empty kernel takes {ns} as a node of a graph in the challenger's process{beside}"))
+}
+
 /// Returns the notes on a comparison, beside its rows.
 fn notes(comparison: &Comparison) -> Vec<String> {
     let mut notes = vec![if is_modelled_alone(comparison) {
@@ -110,10 +123,12 @@ fn notes(comparison: &Comparison) -> Vec<String> {
             None => "no A/A control".to_owned(),
         };
         format!(
-            "{rounds} rounds, group size {}; {} more rounds discarded because the GPU was throttled; {noise}",
+            "{rounds} rounds, group size {}; {} more rounds discarded, in which the GPU or its graphs were in another \
+             state; {noise}",
             comparison.group_size, comparison.discarded_rounds
         )
     }];
+    notes.extend(control(comparison));
     let change = comparison.winners_curse.map(format::change);
     notes.extend(
         change.map(|change| {
@@ -156,7 +171,8 @@ mod tests {
         control     tiled e2935da259            2   84.19  82.19 to 87.01         12  1.002× (0.996 to 1.003)  tied                     1.2%  1.0e-4    1980  72  64  250.00
         incumbent   tiled 9c0d3a1f22            1  105.48  102.25 to 108.72       12  1.256× (1.241 to 1.256)  faster                  0.95%  1.0e-4    1980  72  64  250.00
         baseline    torch sdpa (flash)          -   95.16  92.24 to 97.40         12  1.122× (1.122 to 1.136)  faster                   1.1%       -    1980  72  64       -
-        12 rounds, group size 1; 2 more rounds discarded because the GPU was throttled; noise 0.38% (the challenger over its A/A control)
+        12 rounds, group size 1; 2 more rounds discarded, in which the GPU or its graphs were in another state; noise 0.38% (the challenger over its A/A control)
+        An empty kernel takes 0.71 µs as a node of a graph in the challenger's process; the baseline does not report the state of its graphs
         From its screening run to this comparison, the challenger's time changed by +6.2%
         The floor is 1.000 µs, 1.2% of the challenger's time
         Other processes used the GPU: python3 (process 4242, 512 MiB)

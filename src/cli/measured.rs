@@ -12,6 +12,7 @@ use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::machine::MachineSummary;
 use crate::domain::op::Dims;
 use crate::domain::regime::Regime;
+use crate::domain::state::{Graphs, Load};
 
 /// The result of a comparison, for programs. docs/bench.md describes it.
 #[derive(Debug, Serialize)]
@@ -23,6 +24,9 @@ pub(super) struct Found {
     device: String,
     regime: Regime,
     time_source: TimeSource,
+    /// State of the graphs of the processes.
+    graphs: Graphs,
+    load: Load,
     /// The number of the repeat, from 1.
     repeat: usize,
     floor_us: Option<f64>,
@@ -54,6 +58,8 @@ struct FoundParticipant {
     share_of_floor: Option<f64>,
     machine: Option<MachineSummary>,
     energy_j: Option<f64>,
+    /// The control of its process: an empty kernel as a node of a graph.
+    graph_node_us: Option<f64>,
     relative_l2: Option<f64>,
     worst_row: Option<f64>,
 }
@@ -70,6 +76,8 @@ impl Found {
             device: conditions.device,
             regime: conditions.regime,
             time_source: conditions.time_source,
+            graphs: conditions.graphs,
+            load: conditions.load,
             repeat,
             floor_us: comparison.floor_ns.map(|ns| ns / 1e3),
             noise: comparison.against(Role::Control).map(|_| comparison.noise()),
@@ -103,6 +111,7 @@ impl FoundParticipant {
             share_of_floor: comparison.floor_ns.map(|floor_ns| floor_ns / timing.median_ns),
             machine: machine.clone(),
             energy_j: *energy_j,
+            graph_node_us: participant.graph_node_ns.map(|ns| ns / 1e3),
             relative_l2: correctness.map(|correctness| correctness.relative_l2),
             worst_row: correctness.map(|correctness| correctness.worst_row),
         }
@@ -118,7 +127,15 @@ pub(super) fn print(comparison: &Comparison, out: &mut impl Write) -> io::Result
 /// Returns a title with what was measured and the conditions.
 pub(super) fn title(comparison: &Comparison) -> String {
     let Conditions { workload, case, device, regime, time_source, .. } = &comparison.conditions;
-    format!("{workload}/{case} on {device}, {} L2, times are {}", regime.name(), time_source.name())
+    let state = state(&comparison.conditions);
+    format!("{workload}/{case} on {device}, {} L2, times are {}{state}", regime.name(), time_source.name())
+}
+
+/// Returns the state of the graphs and the load, where they are not those of times from before they were recorded.
+pub(super) fn state(conditions: &Conditions) -> String {
+    let graphs = if conditions.graphs.is_alone() { "" } else { ", graphs among others" };
+    let load = if conditions.load.is_bursts() { "" } else { ", sustained load" };
+    format!("{graphs}{load}")
 }
 
 /// Returns the versions as text.

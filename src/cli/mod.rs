@@ -17,6 +17,7 @@ mod history;
 mod measured;
 mod preflight;
 mod progress;
+mod remeasure;
 mod renderer;
 mod report;
 mod reproduce;
@@ -81,6 +82,8 @@ enum Verb {
     Bench(bench::Args),
     /// Measure a committed winner again and check that its recorded time is reproduced
     Reproduce(reproduce::Args),
+    /// Measure the committed winners of a workload again and replace the figures in their sidecars
+    Remeasure(remeasure::Args),
     /// Replay kernels that cheat or are broken, and report which were caught
     Audit(audit::Args),
     /// Compile families without a GPU, and show registers, spills and shared memory
@@ -160,6 +163,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         Verb::Resume(args) => resume::run(args, &project, &mut out).await,
         Verb::Bench(args) => or_stop(aloud(bench::run(args, &project, &mut out))).await,
         Verb::Reproduce(args) => or_stop(aloud(reproduce::run(args, &project, &mut out))).await,
+        Verb::Remeasure(args) => or_stop(aloud(remeasure::run(args, &project, &mut out))).await,
         Verb::Audit(args) => or_stop(aloud(audit::run(args, &project, &mut out))).await,
         Verb::Compile(args) => aloud(async { compile::run(args, &project, &mut out) }).await,
         Verb::Report(args) => report::run(args, &project, &existing_store(&project).await?, &mut out).await,

@@ -77,6 +77,15 @@ pub fn check_device(record: &SessionRecord, device: &DeviceInfo) -> Result<(), S
         (Some(then), Some(now)) => then == now,
         _ => then.name == device.name && then.time_source() == device.time_source(),
     };
+    if same && then.graphs() != device.graphs() {
+        return Err(format!(
+            "session {} measured in another state of the graphs ({}) than this version of optloop ({}), and the two are \
+             not comparable: start another session",
+            record.session.id,
+            then.graphs().name(),
+            device.graphs().name()
+        ));
+    }
     if same {
         return Ok(());
     }

@@ -21,6 +21,7 @@ use crate::domain::ids::CaseName;
 use crate::domain::op::Dims;
 use crate::domain::regime::Regime;
 use crate::domain::sidecar::Sidecar;
+use crate::domain::state::Load;
 use crate::domain::statistics::{Interval, Ratio};
 use crate::domain::variant::VariantHash;
 use crate::domain::workload::Workload;
@@ -118,6 +119,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
             input_seed: rand::random(),
             with_baseline: false,
             energy: true,
+            load: Load::Bursts,
         };
         let comparison = bench.measure(&planned).await?;
         if !args.json {
@@ -169,7 +171,11 @@ fn recorded(bench: &Bench, project: &Project, winner: &WinnerInCommit) -> anyhow
     let regime = figure.conditions.regime;
     let workload = project.workload(&winner.workload)?;
     let case = workload.case(&sidecar.measurement.case).map_err(anyhow::Error::msg)?;
-    bench.conditions(&workload, case, regime).like(&figure.conditions)?;
+    let here = bench.conditions(&workload, case, regime);
+    here.like(&figure.conditions).map_err(|unlike| match here.graphs == figure.conditions.graphs {
+        true => anyhow!(unlike),
+        false => anyhow!("{unlike}; `optloop remeasure {}` replaces the recorded ones", workload.name),
+    })?;
     let (arch, here) = (&sidecar.arch, &bench.device().arch);
     if arch != here {
         bail!("it is compiled for {arch}, but this device needs {here}");
@@ -193,6 +199,8 @@ fn conditions(winner: &WinnerInCommit, sidecar: &Sidecar) -> anyhow::Result<Cond
         device: sidecar.environment.device.clone(),
         regime: found.regime,
         time_source: found.time_source,
+        graphs: found.graphs,
+        load: Load::Bursts,
     })
 }
 

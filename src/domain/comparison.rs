@@ -103,6 +103,10 @@ pub struct Participant {
     pub machine: Option<MachineSummary>,
     /// Energy of one execution in joules, where it was measured.
     pub energy_j: Option<f64>,
+    /// The control of its process: the time of an empty kernel as a node of a graph, in nanoseconds, as its groups found
+    /// it. None if its program does not report it.
+    #[serde(default)]
+    pub graph_node_ns: Option<f64>,
 }
 
 /// A finished comparison.

@@ -6,6 +6,7 @@ use super::device::{DeviceInfo, TimeSource};
 use super::ids::CaseName;
 use super::op::{Dims, Dtype};
 use super::regime::Regime;
+use super::state::{Graphs, Load};
 use super::statistics::{Ratio, ratio_interval};
 use super::timing::Timing;
 use super::workload::{Case, Workload};
@@ -29,6 +30,12 @@ pub struct Conditions {
     pub regime: Regime,
     /// Whether the time is measured or modelled.
     pub time_source: TimeSource,
+    /// State of the graphs of the process.
+    #[serde(default, skip_serializing_if = "Graphs::is_alone")]
+    pub graphs: Graphs,
+    /// How busy the device was.
+    #[serde(default, skip_serializing_if = "Load::is_bursts")]
+    pub load: Load,
 }
 
 /// The differences between two conditions, one clause each.
@@ -47,6 +54,8 @@ impl Conditions {
             device: device.name.clone(),
             regime: case.regime,
             time_source: device.time_source(),
+            graphs: device.graphs(),
+            load: Load::Bursts,
         }
     }
 
@@ -67,6 +76,8 @@ impl Conditions {
         differ("the device", &self.device, &other.device);
         differ("the cache regime", self.regime.name(), other.regime.name());
         differ("the time source", self.time_source.name(), other.time_source.name());
+        differ("the state of the graphs", self.graphs.name(), other.graphs.name());
+        differ("the load", self.load.name(), other.load.name());
         if differences.is_empty() { Ok(()) } else { Err(Unlike(differences)) }
     }
 }
@@ -117,6 +128,8 @@ pub(crate) mod tests {
             device: "NVIDIA H200".to_owned(),
             regime: Regime::Warm,
             time_source: TimeSource::Measured,
+            graphs: Graphs::AmongOthers,
+            load: Load::Bursts,
         }
     }
 
@@ -151,6 +164,8 @@ pub(crate) mod tests {
             refusal(|there| there.device = "NVIDIA L4".to_owned()),
             refusal(|there| there.regime = Regime::Cold),
             refusal(|there| there.time_source = TimeSource::Modelled),
+            refusal(|there| there.graphs = Graphs::Alone),
+            refusal(|there| there.load = Load::Sustained),
         ];
         insta::assert_snapshot!(refusals.join("\n"), @r"
         the workload is attention-fp16-d64 here and attention-fp32-d64 there
@@ -160,7 +175,17 @@ pub(crate) mod tests {
         the device is NVIDIA H200 here and NVIDIA L4 there
         the cache regime is warm here and cold there
         the time source is measured here and modelled there
+        the state of the graphs is among_others here and alone there
+        the load is bursts here and sustained there
         ");
+    }
+
+    #[test]
+    fn conditions_from_before_states_were_recorded_are_alone_and_in_bursts() {
+        let mut recorded = serde_json::to_value(conditions()).unwrap();
+        assert!(recorded.as_object_mut().unwrap().remove("graphs").is_some() && recorded.get("load").is_none());
+        let read: Conditions = serde_json::from_value(recorded).unwrap();
+        assert_eq!((read.graphs, read.load), (Graphs::Alone, Load::Bursts));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::expr::Bindings;
 use super::op::Dtype;
+use super::state::Graphs;
 
 pub use key::DeviceKey;
 
@@ -33,8 +34,9 @@ impl TimeSource {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "RecordedTiming", into = "RecordedTiming")]
 pub enum TimingMode {
-    /// A real GPU replays plans and reads its clock. Samples are noisy, so variants are compared in turns.
-    Measured,
+    /// A real GPU replays plans and reads its clock. Samples are noisy, so variants are compared in turns. The replaying
+    /// process is kept in a state of its graphs.
+    Measured(Graphs),
     /// A virtual GPU computes one time from what a plan does. It has no noise and replays nothing.
     Modelled,
     /// A device for tests replays plans like a real one, with noise, but its times are made up.
@@ -47,13 +49,15 @@ struct RecordedTiming {
     time_source: TimeSource,
     #[serde(default)]
     replays: bool,
+    #[serde(default, skip_serializing_if = "Graphs::is_alone")]
+    graphs: Graphs,
 }
 
 impl From<RecordedTiming> for TimingMode {
     fn from(recorded: RecordedTiming) -> Self {
         match (recorded.time_source, recorded.replays) {
             // Early records lack the second key.
-            (TimeSource::Measured, _) => Self::Measured,
+            (TimeSource::Measured, _) => Self::Measured(recorded.graphs),
             (TimeSource::Modelled, false) => Self::Modelled,
             (TimeSource::Modelled, true) => Self::Simulated,
         }
@@ -62,7 +66,7 @@ impl From<RecordedTiming> for TimingMode {
 
 impl From<TimingMode> for RecordedTiming {
     fn from(mode: TimingMode) -> Self {
-        Self { time_source: mode.source(), replays: mode.replays() }
+        Self { time_source: mode.source(), replays: mode.replays(), graphs: mode.graphs() }
     }
 }
 
@@ -70,7 +74,7 @@ impl TimingMode {
     /// Returns where the times of this mode come from.
     pub fn source(self) -> TimeSource {
         match self {
-            Self::Measured => TimeSource::Measured,
+            Self::Measured(_) => TimeSource::Measured,
             Self::Modelled | Self::Simulated => TimeSource::Modelled,
         }
     }
@@ -78,8 +82,16 @@ impl TimingMode {
     /// Tells whether the device replays plans, with noise.
     pub fn replays(self) -> bool {
         match self {
-            Self::Measured | Self::Simulated => true,
+            Self::Measured(_) | Self::Simulated => true,
             Self::Modelled => false,
+        }
+    }
+
+    /// Returns the state of the graphs in which the device replays. Times that are made up have no such state.
+    pub fn graphs(self) -> Graphs {
+        match self {
+            Self::Measured(graphs) => graphs,
+            Self::Modelled | Self::Simulated => Graphs::Alone,
         }
     }
 }
@@ -195,6 +207,11 @@ impl DeviceInfo {
         self.timing.replays()
     }
 
+    /// Returns the state of the graphs in which the device replays.
+    pub fn graphs(&self) -> Graphs {
+        self.timing.graphs()
+    }
+
     /// Returns the kind of the device. Winners belong to a kind.
     pub fn key(&self) -> DeviceKey {
         DeviceKey::of(&self.name, self.sms, self.memory_bytes)
@@ -245,7 +262,8 @@ mod tests {
     #[test]
     fn the_way_of_timing_is_recorded_as_two_keys_and_read_from_records_that_lack_one() {
         for (timing, source, replays) in [
-            (TimingMode::Measured, "measured", true),
+            (TimingMode::Measured(Graphs::Alone), "measured", true),
+            (TimingMode::Measured(Graphs::AmongOthers), "measured", true),
             (TimingMode::Modelled, "modelled", false),
             (TimingMode::Simulated, "modelled", true),
         ] {
@@ -254,9 +272,12 @@ mod tests {
             assert_eq!((&recorded["time_source"], &recorded["replays"]), (&source.into(), &replays.into()));
             assert_eq!(serde_json::from_value::<DeviceInfo>(recorded.clone()).unwrap(), device);
             recorded.as_object_mut().unwrap().remove("replays");
-            let early: DeviceInfo = serde_json::from_value(recorded).unwrap();
+            let early: DeviceInfo = serde_json::from_value(recorded.clone()).unwrap();
             assert_eq!(early.time_source(), timing.source());
-            assert_eq!(early.replays(), timing == TimingMode::Measured, "early records are of no test device");
+            assert_eq!(early.replays(), source == "measured", "early records are of no test device");
+            recorded.as_object_mut().unwrap().remove("graphs");
+            let earlier: DeviceInfo = serde_json::from_value(recorded).unwrap();
+            assert_eq!(earlier.graphs(), Graphs::Alone);
         }
     }
 }

@@ -118,7 +118,7 @@ mod tests {
         };
         DeviceInfo {
             l2_bytes: 10_000_000,
-            timing: TimingMode::Measured,
+            timing: TimingMode::Measured(Default::default()),
             peaks,
             ..DeviceInfo::of_arch("sm_90a").unwrap()
         }

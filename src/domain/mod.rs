@@ -32,6 +32,7 @@ pub mod regime;
 pub mod sampling;
 pub mod sidecar;
 pub mod space;
+pub mod state;
 pub mod statistics;
 #[cfg(test)]
 pub(crate) mod synthetic;

@@ -16,6 +16,7 @@ use super::op::Dtype;
 use super::origin::{Origin, Purpose};
 use super::profile::Profile;
 use super::regime::Regime;
+use super::state::Graphs;
 use super::timing::Timing;
 use super::variant::{Params, VariantHash};
 use super::verdict::{Decision, Verdict};
@@ -177,6 +178,8 @@ pub struct SessionSummary {
     pub device: String,
     /// Whether times are measured or modelled.
     pub time_source: TimeSource,
+    /// State of the graphs of the processes that were timed.
+    pub graphs: Graphs,
     /// The session's status.
     pub status: Status,
     /// Why the session ended.

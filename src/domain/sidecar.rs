@@ -14,6 +14,7 @@ use super::op::{Dims, Dtype, TensorRole, TensorSpec};
 use super::plan::{Initial, Launch, LaunchPlan, Workspace};
 use super::regime::Regime;
 use super::sampling::LEAST_SAMPLES;
+use super::state::Graphs;
 use super::statistics::{Interval, Ratio};
 use super::timing::Timing;
 use super::toml_text::one_line;
@@ -109,6 +110,12 @@ pub struct SidecarMeasurement {
     pub regime: Regime,
     /// Whether the time is measured or modelled.
     pub time_source: TimeSource,
+    /// State of the graphs of the process; none in files from before it was kept, which are of the first state.
+    #[serde(default, skip_serializing_if = "Graphs::is_alone")]
+    pub graphs: Graphs,
+    /// Time of an empty kernel as a node of a graph in that state, in nanoseconds, where it was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub graph_node_ns: Option<f64>,
     /// Relative L2 error over the whole output, `‖out − ref‖₂ / ‖ref‖₂` with `ref` from the float64 oracle.
     pub relative_l2: f64,
     /// The same for the worst row.
@@ -161,6 +168,8 @@ impl SidecarMeasurement {
             launches_per_sample: timing.launches_per_sample,
             regime: conditions.regime,
             time_source: conditions.time_source,
+            graphs: conditions.graphs,
+            graph_node_ns: comparison.and_then(|comparison| comparison.challenger()?.graph_node_ns),
             relative_l2: measurement.correctness.relative_l2,
             worst_row: measurement.correctness.worst_row,
             ratio_to_baseline: baseline.map(|(participant, Ratio { estimate, interval })| SidecarRatio {
@@ -316,6 +325,8 @@ pub(crate) mod tests {
                 launches_per_sample: 3,
                 regime: Regime::Warm,
                 time_source: TimeSource::Measured,
+                graphs: Graphs::AmongOthers,
+                graph_node_ns: Some(710.0),
                 relative_l2: 2.5e-4,
                 worst_row: 1e-3,
                 ratio_to_baseline: None,
@@ -388,11 +399,12 @@ pub(crate) mod tests {
     #[test]
     fn a_file_without_the_later_fields_reads() {
         let mut value = serde_json::to_value(sidecar()).unwrap();
-        for later in ["workload", "dims", "ratio_to_baseline", "noise", "sm_clock_mhz"] {
+        for later in ["workload", "dims", "ratio_to_baseline", "noise", "sm_clock_mhz", "graphs", "graph_node_ns"] {
             assert!(value["measurement"].as_object_mut().unwrap().remove(later).is_some(), "{later}");
         }
         let read: Sidecar = serde_json::from_value(value).unwrap();
         assert_eq!((read.measurement.workload, read.measurement.dims), (None, None));
+        assert_eq!((read.measurement.graphs, read.measurement.graph_node_ns), (Graphs::Alone, None));
     }
 
     #[test]

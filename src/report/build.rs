@@ -59,6 +59,7 @@ fn session(session: &SessionSummary) -> Session {
         seed: session.seed,
         device: session.device.clone(),
         time_source: session.time_source,
+        graphs: session.graphs,
         started_at: session.started_at.clone(),
         ended_at: session.ended_at.clone(),
         budget_s: session.budget_s,

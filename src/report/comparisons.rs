@@ -27,6 +27,8 @@ pub(super) fn to_contract(deciding: &DecidingComparison<'_>) -> contract::Compar
         baseline_machine: baseline.and_then(|baseline| baseline.machine.clone()),
         energy_j: best.energy_j,
         baseline_energy_j: baseline.and_then(|baseline| baseline.energy_j),
+        graph_node_ns: best.graph_node_ns,
+        baseline_graph_node_ns: baseline.and_then(|baseline| baseline.graph_node_ns),
         others: comparison.others.clone(),
         near_ties: near_ties.map(|other| near_tie(deciding, other)).collect(),
     }

@@ -5,6 +5,8 @@ use super::format::{self, NOTHING};
 use crate::domain::device::TimeSource;
 use crate::domain::machine::MachineSummary;
 use crate::domain::record::Status;
+use crate::domain::state::Graphs;
+use crate::domain::statistics::median;
 
 /// The headings of [`rows`]. A leading `>` is for figures.
 pub(super) const HEADINGS: [&str; 11] = [
@@ -77,6 +79,7 @@ pub(super) fn notes(report: &Report) -> Vec<String> {
     let compared = || report.cases.iter().filter_map(|case| Some((case, case.comparison.as_ref()?)));
     let mut notes: Vec<String> = report.winners_curse.map(changed_since_screening).into_iter().collect();
     notes.extend(compared().flat_map(|(case, comparison)| settled(case, comparison)));
+    notes.extend(graphs(report));
     notes.extend(without_final(report));
     let disturbed = compared().filter(|(_, comparison)| !comparison.others.is_empty());
     notes.extend(disturbed.map(|(case, comparison)| {
@@ -92,6 +95,32 @@ fn changed_since_screening(WinnersCurse { winners, median, worst }: WinnersCurse
         format::change(median),
         format::change(worst)
     )
+}
+
+/// Returns the sentences on the state of the graphs. None where no time depends on it, or where it was not measured.
+fn graphs(report: &Report) -> Vec<String> {
+    let compared = || report.cases.iter().filter_map(|case| Some((case, case.comparison.as_ref()?)));
+    let us = |nodes_ns: Vec<f64>| median(&nodes_ns).map(|ns| format!("{:.2} us", ns / 1e3));
+    let ours = us(compared().filter_map(|(_, comparison)| comparison.graph_node_ns).collect());
+    let Some(ours) = ours.filter(|_| report.session.graphs == Graphs::AmongOthers) else { return Vec::new() };
+    let its = us(compared().filter_map(|(_, comparison)| comparison.baseline_graph_node_ns).collect());
+    let its = its.map(|us| format!(" and {us} in the baseline's")).unwrap_or_default();
+    let mut sentences = vec![format!(
+        "Each process had a graph that was not launched yet, as programs with several graphs do: an empty kernel took \
+         {ours} as a node of a graph in ours{its}."
+    )];
+    let unknown = compared().filter(|(case, comparison)| {
+        case.baseline.as_ref().is_some_and(|baseline| !baseline.is_initial_kernel)
+            && comparison.baseline_graph_node_ns.is_none()
+    });
+    let unknown: Vec<String> = unknown.map(|(case, _)| format!("`{}`", case.case)).collect();
+    if !unknown.is_empty() {
+        sentences.push(format!(
+            "The baseline of {} does not report the state of its graphs, so it may be the other one.",
+            unknown.join(", ")
+        ));
+    }
+    sentences
 }
 
 /// Returns a sentence on the cases that had no time for a final. None if the session did not finish.

@@ -28,6 +28,7 @@ use super::activity;
 use crate::domain::op::{Dtype, Op};
 use crate::domain::workload::{BaselineKey, Case};
 use crate::runner::confine::Reach;
+use crate::runner::messages::SampleGroup;
 
 pub use fastest::fastest;
 pub use process::{Failure, answer, meant};
@@ -256,17 +257,17 @@ impl BaselineProcess {
         .await
     }
 
-    /// Replays a prepared backend. Returns nanoseconds per execution, one value per replay.
+    /// Replays a prepared backend. Returns a group of samples, with the control of its turn if the program measures it.
     ///
     /// The program first does one replay that it does not count, because others have used the caches.
-    pub async fn sample(&mut self, backend: &str, samples: usize) -> Result<Vec<f64>, String> {
-        let Sampled { samples_ns } = self.ask(&Request::Sample { backend, samples }).await?;
+    pub async fn sample(&mut self, backend: &str, samples: usize) -> Result<SampleGroup, String> {
+        let Sampled { samples_ns, graph_node_ns } = self.ask(&Request::Sample { backend, samples }).await?;
         if samples_ns.len() != samples {
             return Err(format!("`{backend}` returned {} instead of {samples} samples", samples_ns.len()));
         }
-        match samples_ns.iter().find(|ns| !plausible(**ns)) {
+        match samples_ns.iter().chain(&graph_node_ns).find(|ns| !plausible(**ns)) {
             Some(ns) => Err(format!("`{backend}` reported an invalid time of {ns} ns")),
-            None => Ok(samples_ns),
+            None => Ok(SampleGroup { samples_ns, graph_node_ns }),
         }
     }
 

@@ -74,6 +74,7 @@ pub fn screen(
     incumbent_ns: Option<f64>,
 ) -> Result<Timing, Fault> {
     let Prepared { capture, executions, samples_ns, replay_ns } = prepared;
+    device.begin_timing()?;
     let mut samples = samples_ns.clone();
     // A long replay is no outlier. One captured to last that long has no sample yet.
     let is_far = |ns| samples.first().is_some_and(|sample_ns| *sample_ns > FAR * ns);
@@ -106,9 +107,10 @@ pub fn time(device: &mut dyn Replay, works: &[Work<'_>], samples: usize, min_sam
     timing(taken, executions)
 }
 
-/// Replays a capture and returns nanoseconds per execution, one value per replay.
+/// Replays a capture in a row and returns nanoseconds per execution, one value per replay.
 pub fn replays(device: &mut dyn Replay, capture: Capture, executions: u32, samples: usize) -> Result<Vec<f64>, Fault> {
-    (0..samples).map(|_| Ok(device.replay(capture)? / f64::from(executions))).collect()
+    let replays_ns = device.replay_in_a_row(capture, samples)?;
+    Ok(replays_ns.into_iter().map(|ns| ns / f64::from(executions)).collect())
 }
 
 /// Returns the number of samples at which to ask again whether they are enough. The answer may take a bootstrap, which

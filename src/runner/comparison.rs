@@ -18,6 +18,7 @@ use crate::domain::evaluation::Outcome;
 use crate::domain::ids::IterationId;
 use crate::domain::measuring::Measuring;
 use crate::domain::plan::LaunchPlan;
+use crate::domain::state::Load;
 use crate::domain::workload::{Case, Workload};
 
 /// What all participants of a comparison share.
@@ -36,6 +37,8 @@ pub struct Terms<'a> {
     pub screened_ns: Option<f64>,
     /// Whether to measure the energy of the challenger and the baseline, which takes over a second.
     pub energy: bool,
+    /// How busy to keep the device.
+    pub load: Load,
 }
 
 /// A variant that takes part.
@@ -98,7 +101,7 @@ pub async fn run(
 ) -> Result<Comparison, ComparisonError> {
     let begun = Instant::now();
     let _running = activity::begin(format!("the comparison on {}", terms.case.name), None);
-    let conditions = Conditions::of(terms.workload, terms.case, worker.info());
+    let conditions = Conditions { load: terms.load, ..Conditions::of(terms.workload, terms.case, worker.info()) };
     let l2_bytes = worker.info().l2_bytes;
     // Only the host draws inputs while the variants enter, so a variant that is being prepared has the device to
     // itself.
@@ -106,7 +109,7 @@ pub async fn run(
         Drawing::begin(baseline.process, terms.workload.op, terms.workload.dtype, terms.case, terms.input_seed)
     };
     let drawing = baseline.as_ref().map(drawn);
-    let mut run = ComparisonRun::new(worker, monitor, &terms.case.name);
+    let mut run = ComparisonRun::new(worker, monitor, &terms.case.name, terms.load);
     for entry in entries {
         run.enter(terms.request(entry)).await?;
     }

@@ -176,7 +176,7 @@ pub enum WorkerReply {
     Launch,
     /// Replays begin or continue, with a deadline of their own.
     Replay {
-        /// Expected duration of one replay in seconds: the time that as many separate launches took.
+        /// Expected duration of one replay, or of those in a row, in seconds: the time that as many separate launches took.
         expected_s: f64,
     },
     /// The step continues after a launch or replays. Its deadline restarts.
@@ -187,8 +187,8 @@ pub enum WorkerReply {
     Accepted(Accepted),
     /// The variant entered the comparison.
     Entered(Entered),
-    /// The participant was replayed. Nanoseconds per execution, one value per replay.
-    Sampled(Vec<f64>),
+    /// The participant was replayed.
+    Sampled(SampleGroup),
     /// The error of the participant's output, the same in every sample group.
     Checked(Correctness),
     /// The plan is timed.
@@ -230,6 +230,16 @@ pub struct Accepted {
     pub outputs: usize,
     /// Its time on held-out inputs over its time on repeated inputs; `None` where times are modelled.
     pub slowdown: Option<f64>,
+}
+
+/// A group of samples that a participant took in its turn.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SampleGroup {
+    /// Nanoseconds per execution, one value per replay.
+    pub samples_ns: Vec<f64>,
+    /// The control: the time of an empty kernel as a node of a graph in the same turn, in nanoseconds. `None` if it was
+    /// not measured.
+    pub graph_node_ns: Option<f64>,
 }
 
 /// What is known about a variant that has entered a comparison.

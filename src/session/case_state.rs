@@ -178,7 +178,8 @@ impl CaseState {
                 self.pending = Some(Pending::Kept { iteration: candidate.iteration });
                 return;
             }
-            let (known_ns, ns) = (known.median_us * 1e3, timing.median_ns);
+            // A winner whose time cannot be compared stays until it is measured again.
+            let (known_ns, ns) = (known.median_us.map_or(0.0, |us| us * 1e3), timing.median_ns);
             let is_known = self.is_known(&candidate.family, &candidate.params);
             // It is the committed winner's configuration. Its family renders another source by now, so it needs a
             // commit only if it is faster.

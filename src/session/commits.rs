@@ -17,7 +17,7 @@ use crate::domain::origin::Origin;
 use crate::domain::proposal::KnownWinner;
 use crate::domain::sidecar::{self, Sidecar, SidecarEnvironment, SidecarMeasurement, SidecarVariant};
 use crate::domain::timing::Timing;
-use crate::vcs::{BaselineTime, CommitId, Earlier, Figures, Repo, Winner};
+use crate::vcs::{BaselineTime, CommitId, Earlier, Figures, Repo, TimedBy, Winner};
 
 /// Commits winners, and remembers why it could not.
 pub(super) struct Committer {
@@ -165,8 +165,7 @@ fn winner(
         previous: previous.map(figures),
         speedup: comparison.and_then(|comparison| comparison.against(Role::Incumbent)).map(|(_, ratio)| ratio),
         baseline: BaselineTime::of(comparison, alone),
-        session,
-        iteration: candidate.iteration,
+        timed_by: TimedBy::Iteration { session, iteration: candidate.iteration },
         earlier: None,
     })
 }

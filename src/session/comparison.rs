@@ -13,6 +13,7 @@ use crate::domain::evaluation::Outcome;
 use crate::domain::floor::floor_ns;
 use crate::domain::journal::Disqualified;
 use crate::domain::measuring::Measuring;
+use crate::domain::state::Load;
 use crate::runner::baseline::BaselineProcess;
 use crate::runner::comparison::{self, BaselineEntry, ComparisonError, Terms, with_control};
 use crate::runner::inputs;
@@ -120,6 +121,7 @@ impl Evaluator {
             floor_ns: floor_ns(&setup.workload, case, &setup.device),
             screened_ns: challenger.candidate.screened_ns(),
             energy,
+            load: Load::Bursts,
         };
         let baseline_pid = self.baseline.as_ref().and_then(BaselineProcess::pid);
         let pids: Vec<u32> = self.worker.pid().into_iter().chain(baseline_pid).collect();

@@ -100,7 +100,7 @@ async fn a_comparison_never_changes() {
         "DELETE FROM participants",
         "INSERT INTO participants SELECT comparison_id, 9, role, name, iteration_id, samples, launches_per_sample, median_ns,
              ci_lo_ns, ci_hi_ns, raw_ns, groups_ns, ratio, ratio_lo, ratio_hi, relative_l2, worst_row, rows_checked, rows,
-             machine, energy_j FROM participants WHERE position = 0",
+             machine, energy_j, graph_node_ns FROM participants WHERE position = 0",
         "INSERT INTO comparisons (iteration_id, case_name, conditions, participants, group_size, rounds, discarded_rounds, noise, others)
          SELECT iteration_id, 'other', conditions, 0, group_size, rounds, 0, noise, others FROM comparisons
          WHERE iteration_id IS NOT NULL",

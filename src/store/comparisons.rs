@@ -120,6 +120,7 @@ fn participant(row: &SqliteRow) -> Result<Participant, StoreError> {
         correctness: correctness(row)?,
         machine: optional_json(row, "machine")?,
         energy_j: row.try_get("energy_j")?,
+        graph_node_ns: row.try_get("graph_node_ns")?,
     })
 }
 
@@ -175,8 +176,8 @@ async fn record_participant(
     sqlx::query(
         "INSERT INTO participants (comparison_id, position, role, name, iteration_id, samples, launches_per_sample, median_ns,
              ci_lo_ns, ci_hi_ns, raw_ns, groups_ns, ratio, ratio_lo, ratio_hi, relative_l2, worst_row, rows_checked,
-             rows, machine, energy_j)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+             rows, machine, energy_j, graph_node_ns)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     )
     .bind(comparison)
     .bind(position)
@@ -199,6 +200,7 @@ async fn record_participant(
     .bind(correctness.map(|found| signed("rows", found.rows)).transpose()?)
     .bind(participant.machine.as_ref().map(|machine| to_json("machine", machine)).transpose()?)
     .bind(participant.energy_j)
+    .bind(participant.graph_node_ns)
     .execute(connection)
     .await?;
     Ok(())

@@ -70,7 +70,7 @@ mod tests {
         DeviceInfo {
             uuid: uuid.map(str::to_owned),
             driver: Some(driver.to_owned()),
-            timing: TimingMode::Measured,
+            timing: TimingMode::Measured(Default::default()),
             ..DeviceInfo::of_arch("sm_90a").unwrap()
         }
     }

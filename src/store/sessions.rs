@@ -237,7 +237,7 @@ impl Store {
                  SELECT gains.session_id, COALESCE(p.ratio, gains.apart) AS ratio, p.ratio_lo, p.ratio_hi
                  FROM gains LEFT JOIN participants p ON p.comparison_id = gains.place / 100 AND p.position = gains.place % 100),
              top AS (SELECT session_id, MAX(ratio) AS ratio, ratio_lo, ratio_hi FROM paired GROUP BY session_id)
-             SELECT s.*, e.device_name, e.time_source,
+             SELECT s.*, e.device_name, e.time_source, e.graphs,
                     (SELECT COUNT(*) FROM resumptions WHERE session_id = s.id) AS resumptions,
                     (SELECT COUNT(*) FROM iterations WHERE session_id = s.id) AS iterations,
                     (SELECT COUNT(*) FROM iterations WHERE session_id = s.id AND ended_at IS NULL) AS unfinished,
@@ -337,6 +337,7 @@ fn summary(row: &SqliteRow) -> Result<SessionSummary, StoreError> {
         seed: row.try_get::<i64, _>("seed")?.cast_unsigned(),
         device: row.try_get("device_name")?,
         time_source: required(name(row, "time_source")?, "time_source")?,
+        graphs: required(name(row, "graphs")?, "graphs")?,
         status: required(name(row, "status")?, "status")?,
         stop_reason: row.try_get("stop_reason")?,
         started_at: row.try_get("started_at")?,

@@ -24,6 +24,7 @@ use crate::domain::origin::{Origin, Purpose};
 use crate::domain::proposal::Proposal;
 use crate::domain::record::{Environment, SessionScope};
 use crate::domain::regime::Regime;
+use crate::domain::state::{Graphs, Load};
 use crate::domain::statistics::Interval;
 use crate::domain::timing::Timing;
 use crate::domain::variant::{Variant, VariantHash};
@@ -84,7 +85,7 @@ pub(crate) fn session() -> NewSession {
     device.id = "cuda:0".to_owned();
     device.name = "NVIDIA L4".to_owned();
     device.driver = Some("13.0".to_owned());
-    device.timing = TimingMode::Measured;
+    device.timing = TimingMode::Measured(Default::default());
     NewSession {
         workload: "attention-fp16-d64".to_owned(),
         proposer: "rules".to_owned(),
@@ -188,6 +189,8 @@ pub(crate) fn comparison(case: &str, participants: Vec<Participant>) -> Comparis
             device: "NVIDIA L4".to_owned(),
             regime: Regime::Warm,
             time_source: TimeSource::Measured,
+            graphs: Graphs::AmongOthers,
+            load: Load::Bursts,
         },
         participants,
         group_size: 1,
@@ -227,6 +230,7 @@ pub(crate) fn participant(role: Role, name: &str, iteration: Option<IterationId>
             throttle: [Throttle::PowerCap].into_iter().collect(),
         }),
         energy_j: of_variant.then_some(0.25),
+        graph_node_ns: of_variant.then_some(710.0),
     }
 }
 

@@ -100,6 +100,7 @@ async fn a_session_is_told_from_start_to_end() {
       "seed": 18446744073709551615,
       "device": "NVIDIA L4",
       "time_source": "measured",
+      "graphs": "alone",
       "status": "finished",
       "stop_reason": "its time budget is spent",
       "started_at": "[instant]",

@@ -37,7 +37,7 @@ use self::files::Written;
 pub use self::found::FoundBy;
 use self::index::LockedIndex;
 use self::journal::Journal;
-pub use self::winner::{BaselineTime, Earlier, Figures, Winner};
+pub use self::winner::{BaselineTime, Earlier, Figures, TimedBy, Winner};
 pub use self::winners_of::WinnerInCommit;
 
 /// The id of a commit, as 40 hex digits.

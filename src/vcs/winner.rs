@@ -32,12 +32,24 @@ pub struct Winner {
     pub speedup: Option<Ratio>,
     /// The baseline's time, if there is one of the same time source.
     pub baseline: Option<BaselineTime>,
-    /// The session that measured it.
-    pub session: SessionId,
-    /// The iteration that measured it.
-    pub iteration: IterationId,
+    /// What measured it.
+    pub timed_by: TimedBy,
     /// Where an earlier session found the configuration. None if this session found it.
     pub earlier: Option<Earlier>,
+}
+
+/// What measured a winner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TimedBy {
+    /// An iteration of a session.
+    Iteration {
+        /// The session.
+        session: SessionId,
+        /// The iteration.
+        iteration: IterationId,
+    },
+    /// `optloop remeasure`, outside any session. It replaces the figures of a committed winner.
+    Remeasure,
 }
 
 /// The find of an earlier session.
@@ -94,6 +106,10 @@ impl Winner {
             TimeSource::Modelled => "us modelled",
         };
         let change = match &self.previous {
+            // The two may be of different states, so they are not divided.
+            Some(before) if self.timed_by == TimedBy::Remeasure => {
+                format!("{} {unit}, measured again ({} before)", us(after), us(before.median_us))
+            }
             Some(before) => {
                 let speedup = self.speedup.map_or(before.median_us / after, |speedup| speedup.estimate);
                 format!("{} -> {} {unit} ({speedup:.2}x)", us(before.median_us), us(after))
@@ -127,8 +143,12 @@ impl Winner {
         if let Some(noise) = measurement.noise {
             line("Noise", format!("{:.2}% of the variant over itself in that run", noise * 100.0));
         }
-        line("Device", format!("{}, {}", environment.device, measurement.time_source.name()));
-        let here = format!("session {}, iteration {}", self.session, self.iteration);
+        let graphs = if measurement.graphs.is_alone() { "" } else { ", graphs among others" };
+        line("Device", format!("{}, {}{graphs}", environment.device, measurement.time_source.name()));
+        let here = match self.timed_by {
+            TimedBy::Iteration { session, iteration } => format!("session {session}, iteration {iteration}"),
+            TimedBy::Remeasure => "optloop remeasure".to_owned(),
+        };
         match &self.earlier {
             None => line("Found by", here),
             Some(earlier) => {

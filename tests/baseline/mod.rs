@@ -124,7 +124,7 @@ async fn a_backend_that_fails_later_leaves_the_others() {
     assert_eq!(found.iter().map(|found| found.name.as_str()).collect::<Vec<_>>(), ["slow"]);
     // The program itself reported this, so it is still running.
     insta::assert_snapshot!(process.sample("quick", 5).await.unwrap_err(), @"a launch failed");
-    assert_eq!(process.sample("slow", 5).await.unwrap().len(), 5);
+    assert_eq!(process.sample("slow", 5).await.unwrap().samples_ns.len(), 5);
 }
 
 #[tokio::test]

@@ -24,7 +24,7 @@ pub async fn samples_in_turns(device: &str) {
         let control = bench.worker.enter(bench_participant).await.unwrap();
         assert_eq!(challenger.correctness, control.correctness, "the same output on the same inputs");
         for participant in [first, first + 1, first + 1, first] {
-            let samples = bench.worker.sample(participant, 5, &case.name).await.unwrap();
+            let samples = bench.worker.sample(participant, 5, &case.name).await.unwrap().samples_ns;
             assert_eq!(samples.len(), 5);
             assert!(samples.iter().all(|ns| *ns > 500.0 && *ns < 1e8), "{samples:?}");
             assert_eq!(bench.worker.check(participant, &case.name).await.unwrap(), challenger.correctness);
@@ -54,7 +54,7 @@ pub async fn tells_right_from_broken(device: &str) {
             let Err(AskError::Machine(WorkerError::Broken(said))) = after else { panic!("{after:?}") };
             assert_eq!(said, "the worker of a comparison has exited");
         } else {
-            assert_eq!(after.unwrap().len(), 2, "after fault {fault}");
+            assert_eq!(after.unwrap().samples_ns.len(), 2, "after fault {fault}");
             bench.worker.check(0, "small").await.unwrap();
         }
     }
@@ -73,7 +73,7 @@ pub async fn finds_out_who_has_given_up(device: &str) {
     bench.worker.sample(1, samples, "small").await.unwrap();
     let Err(AskError::Variant(checked)) = bench.worker.check(1, "small").await else { panic!("it is caught") };
     assert_eq!((checked.kind(), checked.check()), ("cheated", Some(Check::HeldOutInputs)), "{checked:?}");
-    assert_eq!(bench.worker.sample(0, 2, "small").await.unwrap().len(), 2);
+    assert_eq!(bench.worker.sample(0, 2, "small").await.unwrap().samples_ns.len(), 2);
     bench.worker.check(0, "small").await.unwrap();
 }
 

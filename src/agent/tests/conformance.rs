@@ -122,7 +122,7 @@ fn a_session_opens_with_the_reference_then_the_known_winners() {
             hash: VariantHash::of(""),
             sidecar: std::path::PathBuf::new(),
             device: "NVIDIA H200".to_owned(),
-            median_us: 1.0,
+            median_us: Some(1.0),
             here: true,
         };
         // The first two share a source. The last is no longer a configuration.
@@ -160,7 +160,7 @@ fn a_family_that_was_left_out_is_not_searched() {
             hash,
             sidecar: std::path::PathBuf::new(),
             device: "NVIDIA H200".to_owned(),
-            median_us: 1.0,
+            median_us: Some(1.0),
             here: true,
         }];
         let others = scenario(&mut scene, name, 4).into_iter().filter(|suggestion| suggestion.family == "fast").count();

@@ -14,6 +14,7 @@ use crate::domain::op::Dims;
 use crate::domain::record::{CaseRecord, IterationRecord, SessionSummary};
 use crate::domain::regime::Regime;
 use crate::domain::sidecar::{self, Sidecar};
+use crate::domain::state::Load;
 use crate::files;
 use crate::store::Store;
 
@@ -196,6 +197,8 @@ fn conditions(
         device: session.device.clone(),
         regime,
         time_source: session.time_source,
+        graphs: session.graphs,
+        load: Load::Bursts,
     })
 }
 
@@ -221,6 +224,8 @@ fn from_sidecar(path: &Path, project: &Project) -> anyhow::Result<Recorded> {
         device: sidecar.environment.device.clone(),
         regime: found.regime,
         time_source: found.time_source,
+        graphs: found.graphs,
+        load: Load::Bursts,
     };
     let name = format!("{shown} ({} {})", sidecar.variant.family, sidecar.variant.hash.short());
     Ok(Recorded { figure: Figure { conditions, name, timing: found.timing() }, samples: found.samples })

@@ -18,6 +18,7 @@ pub(crate) fn participant(role: Role, groups_ns: Vec<f64>) -> Participant {
         correctness: None,
         machine: None,
         energy_j: None,
+        graph_node_ns: None,
     }
 }
 

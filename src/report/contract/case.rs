@@ -80,7 +80,7 @@ pub struct Comparison {
     pub samples: u64,
     /// Rounds that count: a group of samples of each participant.
     pub rounds: u64,
-    /// Rounds discarded because the GPU was throttled.
+    /// Rounds discarded because the GPU was throttled, or because the graphs of two participants were in different states.
     pub discarded_rounds: u64,
     /// The distance from 1 of the challenger's interval over itself (A/A control). Null without a control.
     pub noise: Option<f64>,
@@ -92,6 +92,10 @@ pub struct Comparison {
     pub energy_j: Option<f64>,
     /// Energy of one execution of the baseline.
     pub baseline_energy_j: Option<f64>,
+    /// The control of the best variant's process: an empty kernel as a node of a graph, in nanoseconds.
+    pub graph_node_ns: Option<f64>,
+    /// The same for the baseline's. Null if its program does not report it.
+    pub baseline_graph_node_ns: Option<f64>,
     /// Other processes that were on the GPU.
     pub others: Vec<String>,
     /// For a final: the other variants that were within the noise of the earlier best.

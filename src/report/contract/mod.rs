@@ -13,6 +13,7 @@ use crate::domain::hypothesis::Score;
 use crate::domain::ids::{CaseName, IterationId, SessionId};
 use crate::domain::op::Dims;
 use crate::domain::record::Status;
+use crate::domain::state::Graphs;
 use crate::domain::variant::Params;
 use crate::domain::verdict::Verdict;
 
@@ -77,6 +78,8 @@ pub struct Session {
     pub device: String,
     /// Whether every time of the report is measured or modelled.
     pub time_source: TimeSource,
+    /// Whether the processes that were timed had a graph that waits: `among_others`, or `alone`.
+    pub graphs: Graphs,
     /// When it started, RFC 3339 in UTC.
     pub started_at: String,
     /// When it ended.

@@ -20,6 +20,7 @@ fn a_session_is_told_to_programs_as_json() {
         "seed": 1,
         "device": "NVIDIA L4",
         "time_source": "measured",
+        "graphs": "among_others",
         "started_at": "2026-11-20T10:00:00Z",
         "ended_at": "2026-11-20T10:55:00Z",
         "budget_s": 3300.0,

@@ -23,6 +23,7 @@ use crate::domain::record::{
     Baseline, BaselineKind, CaseRecord, Environment, IterationRecord, SessionRecord, SessionSummary, Status,
 };
 use crate::domain::regime::Regime;
+use crate::domain::state::Graphs;
 use crate::domain::statistics::Interval;
 use crate::domain::timing::Timing;
 use crate::domain::variant::VariantHash;
@@ -43,6 +44,7 @@ fn session(id: SessionId, wins: u64, spent: Spent) -> SessionSummary {
         seed: 1,
         device: "NVIDIA L4".to_owned(),
         time_source: TimeSource::Measured,
+        graphs: Graphs::AmongOthers,
         status: if wins == 0 { Status::Interrupted } else { Status::Finished },
         stop_reason: Some("its time budget is spent".to_owned()),
         started_at: "2026-11-20T10:00:00Z".to_owned(),

@@ -65,7 +65,7 @@ async fn in_turns<'a>(
             let (backend, taken) = &mut participants[participant];
             let Ok(so_far) = taken else { continue };
             match process.sample(&backend.name, group).await {
-                Ok(group) => so_far.extend(group),
+                Ok(group) => so_far.extend(group.samples_ns),
                 Err(reason) => *taken = Err(reason),
             }
         }

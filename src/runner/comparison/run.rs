@@ -7,12 +7,13 @@ use crate::domain::comparison::{self, Participant, Role};
 use crate::domain::correctness::Correctness;
 use crate::domain::ids::IterationId;
 use crate::domain::machine::{MachineState, MachineSummary, Throttle, energy_per_launch_j};
+use crate::domain::state::{self, Load};
 use crate::domain::statistics::median;
 use crate::domain::timing::Timing;
 use crate::domain::verdict::Policy;
 use crate::runner::baseline::Drawing;
 use crate::runner::benchmark;
-use crate::runner::messages::{EnterRequest, Entered};
+use crate::runner::messages::{EnterRequest, Entered, SampleGroup};
 use crate::runner::monitor::Monitor;
 use crate::runner::worker::{AskError, Worker, WorkerError};
 
@@ -21,6 +22,23 @@ const ENERGY_NS: f64 = 600e6;
 
 /// Discarded rounds for each permitted round, beyond which the machine is unfit for measurements.
 const MOST_DISCARDED: usize = 3;
+
+/// Rounds discarded because of the state of the graphs, beyond which it is no accident: another process that uses the
+/// GPU for a moment changes the state of one turn.
+const MOST_MIXED: usize = 6;
+
+/// Under sustained load: how long a participant is replayed before each of its groups, in nanoseconds, so that its own
+/// clocks and power are those of its samples. In the pause before, the output of the last one was checked.
+const RUN_UP_NS: f64 = 200e6;
+
+/// Under sustained load: how long each participant is replayed in a turn before the first round, in nanoseconds.
+const SETTLING_NS: f64 = 1e9;
+
+/// Under sustained load: the fewest and the most turns before the first round.
+const SETTLING_TURNS: [usize; 2] = [3, 8];
+
+/// The change of the challenger's time from one turn to the next, as a share, at which clocks and power have settled.
+const SETTLED: f64 = 0.005;
 
 /// The source of a side's samples.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -45,12 +63,14 @@ struct Side {
     samples_ns: Vec<f64>,
     groups_ns: Vec<f64>,
     states: Vec<MachineState>,
+    /// The control of each group that has one.
+    graph_nodes_ns: Vec<f64>,
     energy_j: Option<f64>,
 }
 
 /// One group of a side: its samples and the machine's state.
-struct SampleGroup {
-    samples_ns: Vec<f64>,
+struct Turn {
+    group: SampleGroup,
     state: Option<MachineState>,
 }
 
@@ -67,13 +87,14 @@ pub(super) struct ComparisonRun<'a> {
     worker: &'a mut Worker,
     monitor: Option<&'a Monitor>,
     case: &'a str,
+    load: Load,
     baseline: Option<BaselineEntry<'a>>,
     sides: Vec<Side>,
 }
 
 impl<'a> ComparisonRun<'a> {
-    pub(super) fn new(worker: &'a mut Worker, monitor: Option<&'a Monitor>, case: &'a str) -> Self {
-        Self { worker, monitor, case, baseline: None, sides: Vec::new() }
+    pub(super) fn new(worker: &'a mut Worker, monitor: Option<&'a Monitor>, case: &'a str, load: Load) -> Self {
+        Self { worker, monitor, case, load, baseline: None, sides: Vec::new() }
     }
 
     /// Adds a variant.
@@ -109,23 +130,80 @@ impl<'a> ComparisonRun<'a> {
     /// Plays rounds until there are enough samples, and returns how they went. Drift cancels in an even number of
     /// rounds.
     pub(super) async fn play(&mut self, policy: &Policy) -> Result<Played, ComparisonError> {
-        let (mut counted, mut discarded): (usize, usize) = (0, 0);
+        let (mut counted, mut throttled, mut mixed, mut discarded): (usize, usize, usize, usize) = (0, 0, 0, 0);
         self.size_groups(policy).await?;
+        if self.load == Load::Sustained {
+            self.settle().await?;
+        }
         while !counted.is_multiple_of(2) || !self.is_over(policy) {
-            let Some(groups) = self.round(counted).await? else { continue };
-            if groups.iter().flatten().any(SampleGroup::is_spoilt) {
-                discarded += 1;
-                if discarded > MOST_DISCARDED * policy.comparison.most.div_ceil(self.sides[0].group_size) {
-                    return Err(throttled());
+            let Some(turns) = self.round(counted).await? else { continue };
+            if turns.iter().flatten().any(Turn::is_spoilt) {
+                (throttled, discarded) = (throttled + 1, discarded + 1);
+                if throttled > MOST_DISCARDED * policy.comparison.most.div_ceil(self.sides[0].group_size) {
+                    return Err(throttled_always());
                 }
                 continue;
             }
-            for (side, group) in self.sides.iter_mut().zip(groups) {
-                group.into_iter().for_each(|group| side.take(group));
+            if !state::alike(turns.iter().flatten().filter_map(|turn| turn.group.graph_node_ns)) {
+                (mixed, discarded) = (mixed + 1, discarded + 1);
+                if mixed > MOST_MIXED {
+                    self.separate(&turns)?;
+                    mixed = 0;
+                }
+                continue;
+            }
+            for (side, turn) in self.sides.iter_mut().zip(turns) {
+                turn.into_iter().for_each(|turn| side.take(turn));
             }
             counted += 1;
         }
         Ok(Played { group_size: self.sides[0].group_size, discarded })
+    }
+
+    /// Leaves the baseline out of a comparison in which its graphs are in another state than the worker's. Fails if the
+    /// worker's own state changes.
+    fn separate(&mut self, turns: &[Option<Turn>]) -> Result<(), ComparisonError> {
+        let (mut ours_ns, mut its_ns) = (Vec::new(), None);
+        for (side, turn) in self.sides.iter().zip(turns) {
+            let control_ns = turn.as_ref().and_then(|turn| turn.group.graph_node_ns);
+            match side.source {
+                SideSource::Variant(_) => ours_ns.extend(control_ns),
+                SideSource::Baseline => its_ns = control_ns,
+            }
+        }
+        let (Some(its_ns), Some(ns), true) = (its_ns, median(&ours_ns), state::alike(ours_ns.iter().copied())) else {
+            return Err(two_speeds(&ours_ns));
+        };
+        tracing::warn!(
+            "a comparison on {} continues without the baseline: its graphs are in another state, in which an empty \
+             kernel takes {:.2} us as a node of a graph, and {:.2} us beside the variants",
+            self.case,
+            its_ns / 1e3,
+            ns / 1e3
+        );
+        self.drop_baseline();
+        Ok(())
+    }
+
+    /// Keeps the GPU busy with all participants in turns until the challenger's time no longer changes.
+    async fn settle(&mut self) -> Result<(), ComparisonError> {
+        let [least, most] = SETTLING_TURNS;
+        let mut last_ns = f64::INFINITY;
+        for turn in 1..=most {
+            let mut challenger_ns = None;
+            for place in 0..self.sides.len() {
+                // The baseline may have left in this turn.
+                let Some(samples) = self.sides.get(place).map(|side| side.samples_in(SETTLING_NS)) else { break };
+                let sampled = self.sample(place, samples.max(1)).await?;
+                challenger_ns = challenger_ns.or(sampled.and_then(|group| median(&group.samples_ns)));
+            }
+            let ns = challenger_ns.unwrap_or(f64::NAN);
+            if turn >= least && (ns / last_ns - 1.0).abs() <= SETTLED {
+                break;
+            }
+            last_ns = ns;
+        }
+        Ok(())
     }
 
     /// Sets every side's group size and number of rounds.
@@ -136,7 +214,7 @@ impl<'a> ComparisonRun<'a> {
             && let Some(sampled) = self.sample(last, 1).await?
         {
             let side = &mut self.sides[last];
-            side.sample_ns = Some(sampled.iter().sum::<f64>() * f64::from(side.launches));
+            side.sample_ns = Some(sampled.samples_ns.iter().sum::<f64>() * f64::from(side.launches));
         }
         let sample_ns: Vec<f64> = self.sides.iter().map(|side| side.sample_ns.unwrap_or(f64::INFINITY)).collect();
         let groups = comparison::group_sizes(policy.group_size, &policy.comparison, &sample_ns);
@@ -158,29 +236,32 @@ impl<'a> ComparisonRun<'a> {
 
     /// Samples a group of every side that takes part in a round, in the round's order. Returns `None` if the baseline
     /// left; the round then starts again without it.
-    async fn round(&mut self, number: usize) -> Result<Option<Vec<Option<SampleGroup>>>, ComparisonError> {
-        let mut groups: Vec<Option<SampleGroup>> = self.sides.iter().map(|_| None).collect();
+    async fn round(&mut self, number: usize) -> Result<Option<Vec<Option<Turn>>>, ComparisonError> {
+        let mut turns: Vec<Option<Turn>> = self.sides.iter().map(|_| None).collect();
         for place in comparison::order(self.sides.len(), number) {
             if number >= self.sides[place].rounds {
                 continue;
             }
-            let Some(samples_ns) = self.sample(place, self.sides[place].group_size).await? else { return Ok(None) };
+            let side = &self.sides[place];
+            let run_up = if self.load == Load::Sustained { side.samples_in(RUN_UP_NS) } else { 0 };
+            let Some(mut group) = self.sample(place, run_up + side.group_size).await? else { return Ok(None) };
             // Read at once, because an idle GPU changes its clocks within milliseconds.
             let state = self.monitor.map(Monitor::state);
-            groups[place] = Some(SampleGroup { samples_ns, state });
+            group.samples_ns.drain(..run_up);
+            turns[place] = Some(Turn { group, state });
         }
-        Ok(Some(groups))
+        Ok(Some(turns))
     }
 
     /// Samples a side. Returns `None` if it was the baseline, which is now gone.
-    async fn sample(&mut self, place: usize, samples: usize) -> Result<Option<Vec<f64>>, ComparisonError> {
+    async fn sample(&mut self, place: usize, samples: usize) -> Result<Option<SampleGroup>, ComparisonError> {
         match (self.sides[place].source, &mut self.baseline) {
             (SideSource::Variant(participant), _) => {
                 let sampled = self.worker.sample(participant, samples, self.case).await;
                 sampled.map(Some).map_err(|error| failed(participant, error))
             }
             (SideSource::Baseline, Some(entry)) => match entry.process.sample(&entry.backend, samples).await {
-                Ok(samples_ns) => Ok(Some(samples_ns)),
+                Ok(group) => Ok(Some(group)),
                 Err(reason) => {
                     tracing::warn!("a comparison on {} continues without the baseline: {reason}", self.case);
                     self.drop_baseline();
@@ -226,7 +307,7 @@ impl<'a> ComparisonRun<'a> {
             let after_mj = monitor.energy_mj();
             // There is one more replay than samples where the first of a group is not counted.
             let uncounted = u64::from(is_baseline || !benchmark::is_long(sample_ns));
-            let executions = (sampled.len() as u64 + uncounted) * u64::from(launches);
+            let executions = (sampled.samples_ns.len() as u64 + uncounted) * u64::from(launches);
             self.sides[place].energy_j =
                 before_mj.zip(after_mj).and_then(|(before, after)| energy_per_launch_j(before, after, executions));
         }
@@ -273,14 +354,21 @@ impl Side {
             samples_ns: Vec::new(),
             groups_ns: Vec::new(),
             states: Vec::new(),
+            graph_nodes_ns: Vec::new(),
             energy_j: None,
         }
     }
 
-    fn take(&mut self, group: SampleGroup) {
+    fn take(&mut self, Turn { group, state }: Turn) {
         self.groups_ns.extend(median(&group.samples_ns));
         self.samples_ns.extend(group.samples_ns);
-        self.states.extend(group.state);
+        self.graph_nodes_ns.extend(group.graph_node_ns);
+        self.states.extend(state);
+    }
+
+    /// Returns how many samples last this long.
+    fn samples_in(&self, ns: f64) -> usize {
+        self.sample_ns.map_or(0, |sample_ns| (ns / sample_ns).ceil() as usize)
     }
 
     fn finish(self, role: Role, name: String, iteration: Option<IterationId>) -> Option<Participant> {
@@ -293,11 +381,12 @@ impl Side {
             correctness: self.correctness,
             machine: MachineSummary::of(&self.states),
             energy_j: self.energy_j,
+            graph_node_ns: median(&self.graph_nodes_ns),
         })
     }
 }
 
-impl SampleGroup {
+impl Turn {
     fn is_spoilt(&self) -> bool {
         self.state.as_ref().is_some_and(|state| state.throttle.iter().any(|reason| Throttle::spoils_samples(*reason)))
     }
@@ -310,10 +399,20 @@ fn failed(participant: usize, error: AskError) -> ComparisonError {
     }
 }
 
-fn throttled() -> ComparisonError {
+fn throttled_always() -> ComparisonError {
     ComparisonError::Machine(WorkerError::Broken(
         "the GPU is throttled by temperature or a power brake almost all the time, so nothing can be measured: cool \
          the machine and start again"
             .to_owned(),
     ))
+}
+
+fn two_speeds(nodes_ns: &[f64]) -> ComparisonError {
+    let (least, most) = nodes_ns.iter().fold((f64::INFINITY, 0.0), |(least, most), ns| (ns.min(least), ns.max(most)));
+    ComparisonError::Machine(WorkerError::Broken(format!(
+        "graphs are replayed at two speeds, so nothing can be compared: an empty kernel takes {:.2} us as a node of a \
+         graph, or {:.2} us; end other programs that use the GPU and start again",
+        least / 1e3,
+        most / 1e3
+    )))
 }

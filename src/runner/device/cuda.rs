@@ -7,6 +7,7 @@
 
 mod argument;
 mod describe;
+mod graph_state;
 mod launch;
 mod memory;
 mod replay;
@@ -22,8 +23,10 @@ use super::{Buffer, Device, Fault, Module, Replay, Work};
 use crate::domain::artifact::Artifact;
 use crate::domain::device::DeviceInfo;
 use describe::{describe, describe_device};
+use graph_state::GraphState;
 use launch::Loaded;
 use memory::{Place, Window};
+use replay::MOST_IN_FLIGHT;
 
 /// A CUDA device with its primary context, held by this process.
 pub struct CudaDevice {
@@ -34,6 +37,10 @@ pub struct CudaDevice {
     after: sys::CUevent,
     modules: HashMap<usize, Loaded>,
     captures: HashMap<usize, sys::CUgraphExec>,
+    /// None until the first timing.
+    graphs: Option<GraphState>,
+    /// Events between replays in a row.
+    marks: Vec<sys::CUevent>,
     buffers: HashMap<usize, Place>,
     window: Window,
     /// Whether the stream has fills or writes that no call has waited for.
@@ -68,6 +75,8 @@ impl CudaDevice {
                 after: result::event::create(flags)?,
                 modules: HashMap::new(),
                 captures: HashMap::new(),
+                graphs: None,
+                marks: (0..=MOST_IN_FLIGHT).map(|_| result::event::create(flags)).collect::<Result<_, _>>()?,
                 buffers: HashMap::new(),
                 window: Window::new()?,
                 pending: false,
@@ -177,6 +186,7 @@ impl Device for CudaDevice {
 
 impl Drop for CudaDevice {
     fn drop(&mut self) {
+        self.graphs.iter_mut().for_each(GraphState::free);
         // SAFETY: each handle is released once. Errors at the end of the process change nothing.
         unsafe {
             for replay in self.captures.values() {
@@ -189,6 +199,9 @@ impl Drop for CudaDevice {
                 let _ = result::free_sync(place.allocated);
             }
             self.window.free();
+            for mark in &self.marks {
+                let _ = result::event::destroy(*mark);
+            }
             let _ = result::event::destroy(self.before);
             let _ = result::event::destroy(self.after);
             let _ = result::stream::destroy(self.stream);

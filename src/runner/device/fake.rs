@@ -409,6 +409,11 @@ impl Replay for FakeDevice {
         Ok(replay_ns)
     }
 
+    /// A test of the control gives its value.
+    fn begin_timing(&mut self) -> Result<Option<f64>, Fault> {
+        Ok(std::env::var("OPTLOOP_FAKE_GRAPH_NODE_NS").ok().and_then(|ns| ns.parse().ok()))
+    }
+
     fn release(&mut self, capture: Capture) -> Result<(), Fault> {
         self.captures.remove(&capture.0);
         Ok(())

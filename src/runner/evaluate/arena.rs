@@ -31,7 +31,7 @@ use crate::ops;
 use crate::runner::benchmark::{self, Prepared};
 use crate::runner::device::{Device, Fault, Module, Problem};
 use crate::runner::inputs::mix;
-use crate::runner::messages::{EnterRequest, Entered, TimeRequest};
+use crate::runner::messages::{EnterRequest, Entered, SampleGroup, TimeRequest};
 use crate::runner::validate::Refusal;
 
 /// The participants of a comparison, in the order of entry.
@@ -137,7 +137,7 @@ impl Arena {
         }
     }
 
-    /// Replays a participant and returns nanoseconds per execution, one value per replay.
+    /// Replays a participant and returns a group of samples, with the control of its turn.
     ///
     /// A short replay is preceded by one that is not counted. Another participant ran meanwhile and has evicted this
     /// one's instructions, and its data in the warm regime, from the caches. Outputs are poisoned before and checked
@@ -149,7 +149,7 @@ impl Arena {
         number: usize,
         samples: usize,
         step: &mut Step<'_>,
-    ) -> Result<Vec<f64>, Ended> {
+    ) -> Result<SampleGroup, Ended> {
         step(&self.participant(number)?.case.name, "sample");
         let sampled = self.participants[number].sample(device, samples);
         let Err(Ended::Outcome(Outcome::Wrong { .. } | Outcome::Cheated { .. })) = &sampled else { return sampled };
@@ -347,7 +347,7 @@ fn reload(device: &mut dyn Device, module: Module, artifact: &Artifact) -> Resul
 
 impl LoadedParticipant {
     /// Takes a group of samples and checks its outputs.
-    fn sample(&mut self, device: &mut dyn Device, samples: usize) -> Result<Vec<f64>, Ended> {
+    fn sample(&mut self, device: &mut dyn Device, samples: usize) -> Result<SampleGroup, Ended> {
         self.refuse_spoiler()?;
         self.groups += 1;
         self.ran = true;
@@ -357,8 +357,12 @@ impl LoadedParticipant {
         device.reset_caches().map_err(|fault| setup.ended(fault))?;
         let Prepared { capture, executions, replay_ns, .. } = self.prepared;
         let replays = replays(device)?;
-        let warmed = if benchmark::is_long(replay_ns) { Ok(0.0) } else { replays.replay(capture) };
-        let sampled = warmed.and_then(|_| benchmark::replays(replays, capture, executions, samples));
+        let sampled = replays.begin_timing().and_then(|graph_node_ns| {
+            let uncounted = usize::from(!benchmark::is_long(replay_ns));
+            let mut samples_ns = benchmark::replays(replays, capture, executions, uncounted + samples)?;
+            samples_ns.drain(..uncounted);
+            Ok(SampleGroup { samples_ns, graph_node_ns })
+        });
         let sampled = sampled.map_err(|fault| setup.ended(fault))?;
         setup.check_outputs(device, &self.seen, data, &places)?;
         Ok(sampled)

@@ -153,6 +153,7 @@ impl Runner<'_> {
         device.reset_caches().map_err(|fault| setup.ended(fault))?;
         let works = setup.works();
         let works = if self.regime == Regime::Cold { &works[..] } else { &works[..1] };
+        replays(device)?.begin_timing().map_err(|fault| setup.ended(fault))?;
         let timed = benchmark::time(replays(device)?, works, SAMPLES, self.request.measuring.min_sample_ns);
         timed.map(|timing| timing.median_ns).map_err(|fault| setup.ended(fault))
     }
@@ -163,6 +164,7 @@ impl Runner<'_> {
         let wanted = sample_count(&setup.problem, self.count);
         let mut samples = Vec::with_capacity(wanted);
         with_capture(device, setup.case, &setup.works(), |device, capture| {
+            replays(device)?.begin_timing().map_err(|fault| setup.ended(fault))?;
             for sample in 0..=wanted {
                 step(setup.case, "memoization");
                 let cuts = self.renew(device, pool)?;

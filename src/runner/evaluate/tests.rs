@@ -201,7 +201,7 @@ fn a_participant_stays_on_the_device_and_one_that_fails_to_enter_does_not() {
     assert_eq!(device.held(), both, "the tensors are shared, the workspace is not");
 
     for participant in [0, 1, 1, 0] {
-        assert_eq!(arena.sample(&mut device, participant, 5, step).unwrap().len(), 5);
+        assert_eq!(arena.sample(&mut device, participant, 5, step).unwrap().samples_ns.len(), 5);
         assert_eq!(arena.check(&mut device, participant, step).unwrap(), first.correctness);
     }
     assert_eq!(device.held(), both);

@@ -15,7 +15,8 @@ use crate::domain::timing::Timing;
 use crate::runner::activity::{self, Limit};
 use crate::runner::device::DeviceChoice;
 use crate::runner::messages::{
-    AcceptanceRequest, Accepted, EnterRequest, Entered, EvaluateRequest, TimeRequest, WorkerReply, WorkerRequest,
+    AcceptanceRequest, Accepted, EnterRequest, Entered, EvaluateRequest, SampleGroup, TimeRequest, WorkerReply,
+    WorkerRequest,
 };
 
 /// Pauses before consecutive starts of a worker. A GPU may need a moment after a hang. Most do not, so the first start
@@ -242,11 +243,10 @@ impl Worker {
         .await
     }
 
-    /// Replays a participant, counted from 0 in the order of entry. Returns nanoseconds per execution, one value per
-    /// replay.
-    pub async fn sample(&mut self, participant: usize, samples: usize, case: &str) -> Result<Vec<f64>, AskError> {
+    /// Replays a participant, counted from 0 in the order of entry.
+    pub async fn sample(&mut self, participant: usize, samples: usize, case: &str) -> Result<SampleGroup, AskError> {
         self.ask_once(WorkerRequest::Sample { participant, samples }, case, |reply| match reply {
-            WorkerReply::Sampled(samples_ns) => Some(samples_ns),
+            WorkerReply::Sampled(group) => Some(group),
             _ => None,
         })
         .await

@@ -152,6 +152,11 @@ impl Replay for Watched {
         Ok(capture)
     }
 
+    fn begin_timing(&mut self) -> Result<Option<f64>, Fault> {
+        self.at_work();
+        self.replays()?.begin_timing()
+    }
+
     fn replay(&mut self, capture: Capture) -> Result<f64, Fault> {
         if self.replays_told.is_none_or(|told| told.elapsed() > RETELL) {
             let expected_s = self.expected_s.get(&capture).copied().unwrap_or(0.0);
@@ -159,6 +164,13 @@ impl Replay for Watched {
             self.replays_told = Some(Instant::now());
         }
         self.replays()?.replay(capture)
+    }
+
+    fn replay_in_a_row(&mut self, capture: Capture, count: usize) -> Result<Vec<f64>, Fault> {
+        let each_s = self.expected_s.get(&capture).copied().unwrap_or(0.0);
+        self.teller.tell(&WorkerReply::Replay { expected_s: each_s * count as f64 });
+        self.replays_told = Some(Instant::now());
+        self.replays()?.replay_in_a_row(capture, count)
     }
 
     fn release(&mut self, capture: Capture) -> Result<(), Fault> {

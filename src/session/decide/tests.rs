@@ -59,7 +59,7 @@ fn each_limit_ends_the_search() {
     let told = Told::new(setup());
     assert_eq!(at(&told, 3600, 2), Action::EndSearch("its time budget (--budget) is spent"));
     let told = limited(|setup| {
-        setup.device.timing = crate::domain::device::TimingMode::Measured;
+        setup.device.timing = crate::domain::device::TimingMode::Measured(Default::default());
         setup.options.rate.gpu_usd_per_hour = 3600.0;
         setup.options.budget.max_cost_usd = Some(1.0);
     });
@@ -211,7 +211,7 @@ fn no_baseline_is_begun_that_needs_more_than_what_is_left() {
 /// A device for a dollar a second, of which so many may be spent.
 fn rented(dollars: f64) -> Told {
     limited(|setup| {
-        setup.device.timing = crate::domain::device::TimingMode::Measured;
+        setup.device.timing = crate::domain::device::TimingMode::Measured(Default::default());
         setup.options.rate.gpu_usd_per_hour = 3600.0;
         setup.options.budget.max_cost_usd = Some(dollars);
     })

@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 use super::*;
 use crate::domain::device::TimeSource;
 use crate::domain::sidecar::SidecarRatio;
+use crate::domain::state::Graphs;
 use crate::domain::statistics::{Interval, Ratio};
 use crate::domain::variant::VariantHash;
 
@@ -24,11 +25,11 @@ fn a_winner_becomes_a_commit_of_two_files() {
     Before:     123.4 us (95% interval 123.1 to 123.9, 500 samples)
     After:      98.70 us (95% interval 98.50 to 98.90, 500 samples)
     Baseline:   torch flash, 150.0 us (1.52x, not in one run)
-    Device:     NVIDIA H200, measured
+    Device:     NVIDIA H200, measured, graphs among others
     Found by:   session 3, iteration 17
 
 
-    98 0 kernels/variants/nvidia-h200-132sm-140gib/attention/b1.json
+    100 0 kernels/variants/nvidia-h200-132sm-140gib/attention/b1.json
     1 0 kernels/variants/nvidia-h200-132sm-140gib/attention/fa2-mma-00ff.cu
     ");
     assert_eq!(sandbox.read(CU), "// fast\n");
@@ -53,7 +54,7 @@ fn the_message_says_what_was_not_measured() {
     Before:     no incumbent
     After:      98.70 us (95% interval 98.50 to 98.90, 500 samples)
     Baseline:   no baseline measured
-    Device:     NVIDIA H200, measured
+    Device:     NVIDIA H200, measured, graphs among others
     Found by:   session 3, iteration 17
     ");
 }
@@ -77,7 +78,7 @@ fn ratios_of_one_run_stand_with_their_intervals_and_the_noise() {
     Speed-up:   1.250x, 95% interval 1.248 to 1.252, in one run with the previous winner
     Baseline:   torch flash, 150.0 us (1.520x, 95% interval 1.518 to 1.521, in one run)
     Noise:      0.21% of the variant over itself in that run
-    Device:     NVIDIA H200, measured
+    Device:     NVIDIA H200, measured, graphs among others
     Found by:   session 3, iteration 17
     ");
 }
@@ -87,6 +88,7 @@ fn a_modelled_winner_says_so_and_has_a_folder_of_its_own() {
     let device = DeviceKey::of("virtual H200", 132, 141_000_000_000);
     let mut winner = Winner { device, baseline: None, ..winner("// fast\n") };
     winner.sidecar.measurement.time_source = TimeSource::Modelled;
+    winner.sidecar.measurement.graphs = Graphs::Alone;
     winner.sidecar.measurement.samples = 1;
     winner.sidecar.environment.device = "virtual H200".to_owned();
     winner.previous = winner.previous.map(|before| Figures { samples: 1, ..before });

@@ -110,8 +110,7 @@ fn winner(source: &str) -> Winner {
         previous: Some(Figures { median_us: 123.4, ci_us: [123.1, 123.9], samples: 500 }),
         speedup: None,
         baseline: Some(BaselineTime { name: "torch flash".to_owned(), us: 150.0 }),
-        session: SessionId(3),
-        iteration: IterationId(17),
+        timed_by: TimedBy::Iteration { session: SessionId(3), iteration: IterationId(17) },
         earlier: None,
     }
 }

@@ -4,6 +4,7 @@ use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
 
 use crate::domain::device::{DeviceInfo, Peaks, TimingMode};
+use crate::domain::state::Graphs;
 
 /// Returns the description of a device that sessions use.
 pub(super) fn describe_device(device: sys::CUdevice, number: u32) -> Result<DeviceInfo, DriverError> {
@@ -34,7 +35,7 @@ pub(super) fn describe_device(device: sys::CUdevice, number: u32) -> Result<Devi
         memory_bytes: unsafe { result::device::total_mem(device)? } as u64,
         driver: driver_version(),
         uuid: result::device::get_uuid(device).ok().map(|uuid| uuid_text(&uuid)),
-        timing: TimingMode::Measured,
+        timing: TimingMode::Measured(Graphs::AmongOthers),
         peaks,
     })
 }

@@ -1,9 +1,13 @@
 //! Replays: executions of plans captured as CUDA graphs, timed between two events.
 
-use cudarc::driver::{result, sys};
+use cudarc::driver::result::{self, DriverError};
+use cudarc::driver::sys;
 
 use super::super::{Capture, Replay};
 use super::{CudaDevice, Fault, Work, fault};
+
+/// The most replays in a row that wait for the device at a time.
+pub(super) const MOST_IN_FLIGHT: usize = 32;
 
 impl Replay for CudaDevice {
     fn capture(&mut self, works: &[Work<'_>], executions: u32) -> Result<Capture, Fault> {
@@ -44,6 +48,19 @@ impl Replay for CudaDevice {
         elapsed_ms.map(|ms| f64::from(ms) * 1e6).map_err(|error| fault(&error))
     }
 
+    fn begin_timing(&mut self) -> Result<Option<f64>, Fault> {
+        self.join_other_graphs().map(Some)
+    }
+
+    /// Each replay is launched while the one before runs. A replay that is launched on an idle device seems to take longer
+    /// by what the host needs to launch it, and a PyTorch program needs longer than this one.
+    fn replay_in_a_row(&mut self, capture: Capture, count: usize) -> Result<Vec<f64>, Fault> {
+        let replay = *self.captures.get(&capture.0).ok_or_else(|| Fault::Broken("no such capture".to_owned()))?;
+        self.settle()?;
+        let replays_ms = self.in_a_row(replay, count).map_err(|error| fault(&error))?;
+        Ok(replays_ms.into_iter().map(|ms| f64::from(ms) * 1e6).collect())
+    }
+
     fn release(&mut self, capture: Capture) -> Result<(), Fault> {
         match self.captures.remove(&capture.0) {
             // SAFETY: the graph was just removed from the table. None of its replays is running: `replay` waits for
@@ -51,5 +68,33 @@ impl Replay for CudaDevice {
             Some(replay) => unsafe { result::graph::exec_destroy(replay) }.map_err(|error| fault(&error)),
             None => Ok(()),
         }
+    }
+}
+
+impl CudaDevice {
+    /// Returns the times of replays in a row, in milliseconds.
+    fn in_a_row(&self, replay: sys::CUgraphExec, count: usize) -> Result<Vec<f32>, DriverError> {
+        let mark = |number: usize| self.marks[number % self.marks.len()];
+        let mut replays_ms = Vec::with_capacity(count);
+        // SAFETY: graph, stream and events are alive. Two events are compared after both are recorded, and before either
+        // is recorded again.
+        unsafe {
+            let elapsed_ms = |first: usize| {
+                result::event::synchronize(mark(first + 1))?;
+                result::event::elapsed(mark(first), mark(first + 1))
+            };
+            result::event::record(mark(0), self.stream)?;
+            for number in 1..=count {
+                if number > MOST_IN_FLIGHT {
+                    replays_ms.push(elapsed_ms(number - MOST_IN_FLIGHT - 1)?);
+                }
+                result::graph::launch(replay, self.stream)?;
+                result::event::record(mark(number), self.stream)?;
+            }
+            for first in replays_ms.len()..count {
+                replays_ms.push(elapsed_ms(first)?);
+            }
+        }
+        Ok(replays_ms)
     }
 }
