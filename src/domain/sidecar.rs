@@ -339,6 +339,7 @@ pub(crate) mod tests {
                 nvrtc: "13.0".to_owned(),
                 optloop: "0.1.0".to_owned(),
             },
+            proven_for: Vec::new(),
         }
     }
 
