@@ -85,6 +85,46 @@ pub enum FaultKind {
         /// Warp of the earlier access.
         other_warp: u32,
     },
+    /// Two lanes of a warp accessed the same memory without waiting for each other in between, and at least one wrote.
+    #[error(
+        "race at {space} address {address:#x}: {access} by {}, {other_access} by {} of the same warp before, no __syncwarp (bar.warp.sync) between",
+        one(lane),
+        one(other_lane)
+    )]
+    LaneRace {
+        /// Memory space.
+        space: &'static str,
+        /// The address.
+        address: u64,
+        /// The later access.
+        access: Access,
+        /// Lane of the later access; None for all lanes together.
+        lane: Option<u8>,
+        /// The earlier access.
+        other_access: Access,
+        /// Lane of the earlier access; None for all lanes together.
+        other_lane: Option<u8>,
+    },
+    /// A warp accessed what another warp wrote to global memory, and nothing orders the two.
+    #[error(
+        "race at global address {address:#x}: {access}, {other_access} by warp {other_warp} of {} before, {}",
+        if *same_block { "the block".to_owned() } else { format!("block ({}, {}, {})", other_block[0], other_block[1], other_block[2]) },
+        if *same_block { "no barrier between" } else { "no release and acquire between (a store, __threadfence, an atomic or volatile flag, __threadfence, a load)" }
+    )]
+    GlobalRace {
+        /// The address.
+        address: u64,
+        /// The later access.
+        access: Access,
+        /// The earlier access.
+        other_access: Access,
+        /// Whether both are of one block.
+        same_block: bool,
+        /// Block of the earlier access.
+        other_block: [u32; 3],
+        /// Warp of the earlier access in its block.
+        other_warp: u32,
+    },
     /// An asynchronous read of shared memory that was written without a proxy fence.
     #[error(
         "asynchronous read by warp {warp} at shared address {address:#x}, which warp {writer} wrote, and neither has executed fence.proxy.async since"
@@ -140,6 +180,10 @@ pub enum FaultKind {
     /// Something that PTX leaves undefined or forbids.
     #[error("{0}")]
     Invalid(String),
+}
+
+fn one(lane: &Option<u8>) -> String {
+    lane.map_or("the lanes together".to_owned(), |lane| format!("lane {lane}"))
 }
 
 /// Kind of an access.

@@ -11,8 +11,9 @@ use super::warp::Warp;
 use super::{complete, constants};
 use crate::fault::{Fault, FaultKind};
 use crate::memory::SharedMemory;
+use crate::memory::order::Clock;
 use crate::memory::races::Races;
-use crate::program::Op;
+use crate::program::{Op, Semantics};
 
 /// The state that a CPU thread needs to execute clusters, one after the other.
 #[derive(Debug)]
@@ -35,7 +36,7 @@ impl<'a> Machine<'a> {
     /// Makes a runner for a launch.
     pub fn new(run: &'a Run<'a>, tally: &'a mut Tally, granule_bytes: u32, level: Level) -> Self {
         let size = run.cluster_blocks as usize;
-        let races = || run.options.races.then(|| Races::new(run.shared_bytes, run.warps, granule_bytes));
+        let races = || run.options.races.then(|| Races::new(run.shared_bytes, run.warps, granule_bytes, run.talks));
         let warps = || (0..run.warps).map(|index| Warp::new(run.kernel, index, run.threads)).collect();
         let env = Env {
             run,
@@ -46,7 +47,11 @@ impl<'a> Machine<'a> {
             mbarriers: vec![std::collections::BTreeMap::new(); size],
             transfers: std::collections::VecDeque::new(),
             cluster_arrivals: 0,
-            volatile: false,
+            across: Clock::default(),
+            semantics: Semantics::WEAK,
+            atomic: false,
+            strong: 0,
+            lanes: None,
             asynchronous: None,
         };
         Self {
@@ -89,10 +94,11 @@ impl<'a> Machine<'a> {
             self.env.tally.start_block();
         }
         self.env.transfers.clear();
+        self.env.across.clear();
         self.env.cluster_arrivals = 0;
         for rank in 0..self.blocks.len() {
             self.blocks[rank] = run.block_of(cluster, rank as u32);
-            self.env.memories[rank].reset();
+            self.env.memories[rank].reset(run.index_of(self.blocks[rank]));
             self.env.mbarriers[rank].clear();
             constants::fill(&mut self.env.constants[rank], run, self.blocks[rank], rank as u32);
             self.warps[rank].iter_mut().for_each(|warp| warp.restart(run.threads));

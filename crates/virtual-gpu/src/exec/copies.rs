@@ -9,6 +9,7 @@ use super::lanes::{W32, W64, lanes_of, mask_where, w64};
 use super::trouble::{Step, Trouble};
 use super::warp::{Copy, Warp};
 use crate::fault::{Access, FaultKind};
+use crate::memory::races::Lane;
 use crate::program::{Address, NONE, Slot, Space, Ty};
 
 /// `cp.async`: `source` is the number of bytes read (NONE for all), `ignore` a predicate that zero-fills all (or NONE).
@@ -73,7 +74,7 @@ fn check_destinations(warp: &Warp, env: &Env<'_>, to: &W64, mask: u32, bytes: u3
     if let Some(races) = &env.memories[env.rank].races {
         for lane in lanes_of(mask) {
             races
-                .check_only(warp.index, Access::Write, offsets.0[lane], bytes)
+                .check_only((warp.index, lane as Lane), Access::Write, offsets.0[lane], bytes)
                 .map_err(|kind| Trouble::at(lane, kind))?;
         }
     }
@@ -106,7 +107,7 @@ fn arrive(warp: u32, env: &mut Env<'_>, copies: &[Copy]) -> Step<()> {
         let memory = &mut env.memories[rank];
         if let Some(races) = &mut memory.races {
             races
-                .access(warp, Access::Write, copy.to, copy.bytes)
+                .access((warp, copy.lane as Lane), Access::Write, copy.to, copy.bytes)
                 .map_err(|kind: FaultKind| Trouble::at(copy.lane as usize, kind))?;
         }
         for (index, &word) in copy.data[..copy.bytes as usize / 4].iter().enumerate() {

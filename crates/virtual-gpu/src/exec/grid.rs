@@ -12,6 +12,7 @@ use crate::counters::Counters;
 use crate::fault::{Fault, LaunchError};
 use crate::gpu::Gpu;
 use crate::memory::GlobalMemory;
+use crate::memory::writers::LAUNCHES;
 use crate::program::{BulkOp, Kernel, Op, Space};
 use crate::timing::Prepared;
 
@@ -107,6 +108,10 @@ fn prepare<'a>(
         cluster_blocks: launch.cluster.iter().product(),
         shared_bytes: shared_bytes as u32,
         dynamic_offset,
+        number: memory.count_launch() % LAUNCHES + 1,
+        global_shift: granule_bytes(kernel, false).trailing_zeros(),
+        talks: talks(kernel) || launch.cluster != [1; 3],
+        flags: Mutex::default(),
         prepared: if options.counters { Prepared::all(kernel, gpu) } else { Vec::new() },
     })
 }
@@ -160,7 +165,7 @@ fn pack_arguments(kernel: &Kernel, launch: &Launch<'_>) -> Result<Vec<u8>, Strin
 
 /// Executes the clusters on several threads. Results do not depend on which thread executes a cluster.
 fn execute(run: &Run<'_>, clusters: Choice) -> Result<Counters, LaunchError> {
-    let granule = granule_bytes(run.kernel);
+    let granule = granule_bytes(run.kernel, true);
     let level = Level::detect();
     let next = AtomicU64::new(0);
     let first_fault: Mutex<Option<(u64, Box<Fault>)>> = Mutex::new(None);
@@ -206,21 +211,32 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 /// Returns the number of CPU threads to use: one when the order of the blocks can affect the results.
 fn threads_for(run: &Run<'_>, clusters: u64) -> usize {
-    let ordered = run.kernel.instructions.iter().any(|instruction| match instruction.op {
-        Op::Atom { space, .. } => !matches!(space, Space::Shared | Space::SharedCluster),
-        Op::Bulk { op: BulkOp::ReduceToGlobal { .. }, .. } => true,
-        _ => false,
-    });
-    if ordered {
+    if talks(run.kernel) {
         return 1;
     }
     let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     run.options.threads.unwrap_or_else(cores).clamp(1, usize::try_from(clusters).unwrap_or(usize::MAX).max(1))
 }
 
-/// Returns the bytes of the smallest access that may go to shared memory: the granule for race detection.
-fn granule_bytes(kernel: &Kernel) -> u32 {
-    let shared = |space: Space| matches!(space, Space::Shared | Space::SharedCluster | Space::Generic);
+/// Returns whether blocks may learn of each other: by atomics or other strong stores in global memory.
+fn talks(kernel: &Kernel) -> bool {
+    let global = |space: Space| !matches!(space, Space::Shared | Space::SharedCluster | Space::Local);
+    kernel.instructions.iter().any(|instruction| match instruction.op {
+        Op::Atom { space, .. } => global(space),
+        Op::St { space, semantics, .. } => semantics.is_strong() && global(space),
+        Op::Bulk { op: BulkOp::ReduceToGlobal { .. }, .. } => true,
+        _ => false,
+    })
+}
+
+/// Returns the bytes of the smallest access that may go to shared memory, or to global memory: the granule for race
+/// detection.
+fn granule_bytes(kernel: &Kernel, in_shared: bool) -> u32 {
+    let shared = |space: Space| match space {
+        Space::Shared | Space::SharedCluster => in_shared,
+        Space::Global | Space::Const => !in_shared,
+        _ => space == Space::Generic,
+    };
     let bytes = kernel.instructions.iter().filter_map(|instruction| match &instruction.op {
         Op::Ld { space, ty, count, .. } | Op::St { space, ty, count, .. } if shared(*space) => {
             Some(ty.bytes() * u32::from(*count))

@@ -13,6 +13,7 @@ mod constants;
 mod copies;
 mod dispatch;
 mod env;
+mod global_races;
 mod grid;
 mod groups;
 mod lanes;
@@ -61,7 +62,7 @@ pub struct Launch<'a> {
 pub struct Options {
     /// Collect [`Counters`]. Otherwise only `blocks`, `executed_blocks` and `warps_per_block` are filled in.
     pub counters: bool,
-    /// Detect shared-memory races, and asynchronous reads of data stored without a proxy fence.
+    /// Detect races in shared and global memory, and asynchronous reads of data stored without a proxy fence.
     pub races: bool,
     /// Detect reads of uninitialised memory.
     pub uninitialised: bool,

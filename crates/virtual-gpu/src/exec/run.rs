@@ -1,8 +1,11 @@
 //! The launch data that all blocks share.
 
+use std::sync::Mutex;
+
 use super::{Launch, Options};
 use crate::gpu::Gpu;
 use crate::memory::GlobalMemory;
+use crate::memory::flags::Flags;
 use crate::program::Kernel;
 use crate::timing::Prepared;
 
@@ -37,6 +40,14 @@ pub(crate) struct Run<'a> {
     pub shared_bytes: u32,
     /// Offset of the dynamic shared memory.
     pub dynamic_offset: u32,
+    /// The launch's number, to tell its writes from those of others: 1 to [`crate::memory::writers::LAUNCHES`].
+    pub number: u64,
+    /// Log2 of the bytes of the kernel's smallest access to global memory.
+    pub global_shift: u32,
+    /// Whether blocks may order each other: by flags in global memory, or in a cluster.
+    pub talks: bool,
+    /// The flags in global memory.
+    pub flags: Mutex<Flags>,
     /// The instructions in the scoreboard's form; empty without counters.
     pub prepared: Vec<Prepared>,
 }
@@ -48,6 +59,18 @@ impl Run<'_> {
         let [gx, gy] = [u64::from(self.launch.grid[0] / cx), u64::from(self.launch.grid[1] / cy)];
         let at = [(cluster % gx) as u32, (cluster / gx % gy) as u32, (cluster / gx / gy) as u32];
         [at[0] * cx + rank % cx, at[1] * cy + rank / cx % cy, at[2] * cz + rank / (cx * cy)]
+    }
+
+    /// Returns the index in the grid of a block, x first.
+    pub fn index_of(&self, [x, y, z]: [u32; 3]) -> u32 {
+        let [gx, gy, _] = self.launch.grid;
+        z.wrapping_mul(gy).wrapping_add(y).wrapping_mul(gx).wrapping_add(x)
+    }
+
+    /// Returns the place in the grid of the block with this index.
+    pub fn block_at(&self, index: u32) -> [u32; 3] {
+        let [gx, gy, _] = self.launch.grid;
+        [index % gx, index / gx % gy, index / gx / gy]
     }
 
     /// Returns the PTX instruction on a line, for messages.

@@ -6,7 +6,9 @@ use super::lanes::{W32, lanes_of, w32, w64};
 use super::run::Run;
 use super::trouble::{Step, Trouble};
 use super::warp::Warp;
-use super::{atomics, bulk, cluster_address, compare, complete, copies, matrix, pack, sync, tensor, warp_ops};
+use super::{
+    atomics, bulk, cluster_address, compare, complete, copies, global_races, matrix, pack, sync, tensor, warp_ops,
+};
 use crate::fault::FaultKind;
 use crate::program::{BarOp, Instruction, LaneSpecial, Op, Slot};
 
@@ -167,6 +169,7 @@ fn execute_rare(warp: &mut Warp, env: &mut Env<'_>, instruction: &Instruction, i
             warp.cluster_arrivals += 1;
             if let Some(races) = &mut env.memories[env.rank].races {
                 races.release_to_cluster(warp.index);
+                races.order.release_far(warp.index, &mut env.across);
             }
         }
         Op::ClusterWait => {
@@ -175,6 +178,7 @@ fn execute_rare(warp: &mut Warp, env: &mut Env<'_>, instruction: &Instruction, i
             }
             if let Some(races) = &mut env.memories[env.rank].races {
                 races.acquire_from_cluster(warp.index);
+                races.order.acquire(warp.index, &env.across);
             }
         }
         Op::Bar { op, aligned, .. } => return barrier(warp, op, aligned, index, mask),
@@ -184,9 +188,14 @@ fn execute_rare(warp: &mut Warp, env: &mut Env<'_>, instruction: &Instruction, i
         }
         Op::Exit => return Ok(exit(warp, mask)),
         Op::Trap => return Err(Trouble::of(mask, FaultKind::Trap)),
-        Op::Fence { asynchronous: true } => {
+        Op::Fence { asynchronous: true, .. } => {
             if let Some(proxies) = &mut env.memories[env.rank].proxies {
                 proxies.fence(warp.index);
+            }
+        }
+        Op::Fence { wide: true, .. } => {
+            if let Some(races) = env.memories[env.rank].races.as_mut().filter(|_| env.run.talks) {
+                races.order.fence(warp.index, &global_races::flags(env.run));
             }
         }
         Op::Fence { .. } | Op::Nop | Op::WgmmaFence | Op::WgmmaCommit | Op::WgmmaWait { .. } => {}

@@ -8,13 +8,16 @@ use crate::fault::FaultKind;
 use crate::program::{NONE, Op, ShflMode, Slot, VoteMode};
 
 /// Checks that the member mask names exactly the executing lanes. It may also name lanes that have exited.
-fn check_members(warp: &Warp, members: &W32, mask: u32, opcode: &'static str) -> Step<u32> {
+/// Then the lanes have waited for each other.
+fn check_members(warp: &Warp, env: &mut Env<'_>, members: Slot, mask: u32, opcode: &'static str) -> Step<u32> {
+    let members = env.get32(warp, members);
     let first = members.0[mask.trailing_zeros() as usize];
     let mut differ = 0;
     for lane in 0..LANES {
         differ |= if mask >> lane & 1 == 1 { members.0[lane] ^ first } else { 0 };
     }
     if first & warp.live == mask && differ == 0 {
+        env.sync_lanes(warp.index);
         return Ok(first);
     }
     Err(Trouble::of(mask, FaultKind::WrongMembers { opcode, members: first, active: mask }))
@@ -40,9 +43,9 @@ macro_rules! sources {
 
 /// `shfl.sync`
 #[inline(always)]
-pub(crate) fn shfl(warp: &mut Warp, env: &Env<'_>, op: &Op, mask: u32) -> Step<()> {
+pub(crate) fn shfl(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Step<()> {
     let &Op::Shfl { mode, d, p, a, b, c, members } = op else { return Ok(()) };
-    check_members(warp, env.get32(warp, members), mask, "shfl.sync")?;
+    check_members(warp, env, members, mask, "shfl.sync")?;
     let (a, b, c) = (env.get32(warp, a), env.get32(warp, b), env.get32(warp, c));
     let from = match mode {
         ShflMode::Up => {
@@ -65,9 +68,9 @@ pub(crate) fn shfl(warp: &mut Warp, env: &Env<'_>, op: &Op, mask: u32) -> Step<(
 }
 
 /// `vote.sync`
-pub(crate) fn vote(warp: &mut Warp, env: &Env<'_>, op: &Op, mask: u32) -> Step<()> {
+pub(crate) fn vote(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Step<()> {
     let &Op::Vote { mode, d, p, p_negated, members } = op else { return Ok(()) };
-    check_members(warp, env.get32(warp, members), mask, "vote.sync")?;
+    check_members(warp, env, members, mask, "vote.sync")?;
     let votes = warp.predicate_or_not(p, p_negated) & mask;
     let all_or_none = |holds: bool| if holds { u32::MAX } else { 0 };
     match mode {
@@ -80,9 +83,9 @@ pub(crate) fn vote(warp: &mut Warp, env: &Env<'_>, op: &Op, mask: u32) -> Step<(
 }
 
 /// `match.any.sync` and `match.all.sync`
-pub(crate) fn match_lanes(warp: &mut Warp, env: &Env<'_>, op: &Op, mask: u32) -> Step<()> {
+pub(crate) fn match_lanes(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Step<()> {
     let &Op::Match { all, ty, d, p, a, members } = op else { return Ok(()) };
-    check_members(warp, env.get32(warp, members), mask, "match.sync")?;
+    check_members(warp, env, members, mask, "match.sync")?;
     let values: [u64; LANES] = if ty.bits() == 64 { env.get64(warp, a).0 } else { env.get32(warp, a).0.map(u64::from) };
     let same = w32!(lane => mask & mask_where!(other => values[other] == values[lane]));
     if all {
@@ -96,9 +99,9 @@ pub(crate) fn match_lanes(warp: &mut Warp, env: &Env<'_>, op: &Op, mask: u32) ->
 }
 
 /// `redux.sync`
-pub(crate) fn redux(warp: &mut Warp, env: &Env<'_>, op: &Op, mask: u32) -> Step<()> {
+pub(crate) fn redux(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Step<()> {
     let &Op::Redux { op, ty, d, a, members } = op else { return Ok(()) };
-    check_members(warp, env.get32(warp, members), mask, "redux.sync")?;
+    check_members(warp, env, members, mask, "redux.sync")?;
     let a = env.get32(warp, a);
     let result = lanes_of(mask).map(|lane| a.0[lane]).reduce(|x, y| super::atomics::combine32(op, ty, x, y, 0));
     warp.set32(d, &W32::splat(result.unwrap_or(0)), mask);
@@ -106,8 +109,8 @@ pub(crate) fn redux(warp: &mut Warp, env: &Env<'_>, op: &Op, mask: u32) -> Step<
 }
 
 /// `elect.sync`: the lowest member is elected.
-pub(crate) fn elect(warp: &mut Warp, env: &Env<'_>, (d, p, members): (Slot, Slot, Slot), mask: u32) -> Step<()> {
-    let members = check_members(warp, env.get32(warp, members), mask, "elect.sync")?;
+pub(crate) fn elect(warp: &mut Warp, env: &mut Env<'_>, (d, p, members): (Slot, Slot, Slot), mask: u32) -> Step<()> {
+    let members = check_members(warp, env, members, mask, "elect.sync")?;
     let leader = (members & mask).trailing_zeros();
     if d != NONE {
         warp.set32(d, &W32::splat(leader), mask);
@@ -117,9 +120,7 @@ pub(crate) fn elect(warp: &mut Warp, env: &Env<'_>, (d, p, members): (Slot, Slot
 }
 
 /// `bar.warp.sync`: checks only the members. The lanes run in lock step here, so there is nothing to wait for.
-pub(crate) fn warp_sync(warp: &Warp, env: &Env<'_>, members: Slot, mask: u32) -> Step<()> {
+pub(crate) fn warp_sync(warp: &Warp, env: &mut Env<'_>, members: Slot, mask: u32) -> Step<()> {
     let paths = || FaultKind::Unsupported("bar.warp.sync of lanes that are on different paths".to_owned());
-    check_members(warp, env.get32(warp, members), mask, "bar.warp.sync")
-        .map(drop)
-        .map_err(|_| Trouble::of(mask, paths()))
+    check_members(warp, env, members, mask, "bar.warp.sync").map(drop).map_err(|_| Trouble::of(mask, paths()))
 }

@@ -24,13 +24,13 @@ impl SharedMemory {
         Self { bytes, words: vec![0; words], initialised: vec![0; words], races, proxies }
     }
 
-    /// Resets the memory for the next block.
-    pub fn reset(&mut self) {
+    /// Resets the memory for the block with this index in the grid.
+    pub fn reset(&mut self, block: u32) {
         // The result of reading unwritten memory must not depend on which block ran here before.
         self.words.fill(0);
         self.initialised.fill(0);
         if let Some(races) = &mut self.races {
-            races.reset();
+            races.reset(block);
         }
         if let Some(proxies) = &mut self.proxies {
             proxies.reset();
@@ -65,6 +65,15 @@ impl SharedMemory {
         let index = (address / 4) as usize;
         self.words[index] = value;
         self.initialised[index] = 15;
+    }
+
+    /// Returns whether `bytes` bytes at `address` (aligned to them, or whole words) are those of `word`s, by index.
+    pub fn holds(&self, address: u32, bytes: u32, word: impl Fn(usize) -> u32) -> bool {
+        if bytes < 4 {
+            let mask = u32::MAX >> (32 - 8 * bytes);
+            return (self.load_word(address) >> (address % 4 * 8) ^ word(0)) & mask == 0;
+        }
+        (0..bytes / 4).all(|index| self.load_word(address + 4 * index) == word(index as usize))
     }
 
     /// Returns whether `bytes` bytes at `address` (aligned to them, or whole words) were all written.
