@@ -32,6 +32,13 @@ impl Kernel {
         Self { gpu, module, data }
     }
 
+    /// Returns the words after a launch in this order.
+    fn words(&mut self, blocks: u32, threads: u32, order: Option<u64>) -> Vec<u8> {
+        self.gpu.fill(self.data, BYTES, 0).expect("it is that large");
+        self.launch(blocks, threads, &Options { order, ..Options::default() }).expect("it is clean");
+        self.gpu.read(self.data, BYTES).expect("it is that large")
+    }
+
     fn launch(&self, blocks: u32, threads: u32, options: &Options) -> Result<(), LaunchError> {
         let args = [self.data.to_le_bytes().to_vec()];
         let [grid, block] = [[blocks, 1, 1], [threads, 1, 1]];
@@ -61,7 +68,8 @@ fn between_lanes(body: &str) {
 /// A clean kernel stays clean in every order.
 fn is_clean(body: &str, blocks: u32, threads: u32) {
     let mut kernel = Kernel::new(body);
-    for options in [Options::default(), Options { threads: Some(1), ..Options::default() }] {
+    for order in [None, Some(1), Some(2), Some(3)] {
+        let options = Options { order, ..Options::default() };
         if let Err(error) = kernel.launch(blocks, threads, &options) {
             panic!("{error}: {body}");
         }
@@ -177,9 +185,9 @@ fn counters_need_no_fence_and_no_plain_store() {
     };
     let zero = "mov.u32 %r6, 0; st.global.u32 [%rd1], %r6; st.global.u32 [%rd1+4], %r6;";
     is_clean(&last(zero), 8, 32);
-    between_blocks("@%p2 st.global.u32 [%rd1], %r10; @%p1 red.global.add.u32 [%rd1], 1;", 4, 1);
+    between_blocks("@%p2 st.global.u32 [%rd1], %r10; @!%p2 red.global.add.u32 [%rd1], 1;", 4, 1);
     is_clean("red.global.add.u32 [%rd3], 1;", 4, 64);
-    between_blocks("red.global.add.u32 [%rd3], 1; ld.global.u32 %r4, [%rd3];", 4, 64);
+    between_blocks("@!%p2 ld.global.u32 %r4, [%rd3]; red.global.add.u32 [%rd3], 1;", 4, 64);
 }
 
 #[test]
@@ -256,4 +264,46 @@ fn lanes_that_store_to_one_address_must_store_the_same() {
     is_clean("st.shared.u32 [s], %r10; bar.warp.sync 0xffffffff; ld.shared.u32 %r4, [s];", 1, 32);
     between_lanes("st.shared.u32 [s], %r1;");
     between_lanes("st.global.u32 [%rd1], %r1;");
+}
+
+#[test]
+fn a_random_order_changes_what_depends_on_the_order() {
+    let dependent = [
+        // Sums of floats.
+        ".reg .f32 %f<2>; cvt.rn.f32.u32 %f1, %r3; mul.f32 %f1, %f1, 0f3DCCCCCD; red.global.add.f32 [%rd1], %f1;",
+        // Who comes first.
+        "@!%p1 bra E; atom.global.add.u32 %r4, [%rd1], 1; st.global.u32 [%rd2+4], %r4; E:",
+        // The place on the machine, and the launch.
+        "mov.u32 %r4, %smid; st.global.u32 [%rd2], %r4;",
+        "mov.u32 %r4, %warpid; st.global.u32 [%rd2], %r4;",
+        "mov.u64 %rd4, %clock64; st.global.u64 [%rd1], %rd4;",
+        "mov.u64 %rd4, %globaltimer; @!%p2 bra E; @!%p1 bra E; st.global.u64 [%rd1], %rd4; E:",
+    ];
+    for body in dependent {
+        let (blocks, threads) = if body.contains("clock") { (1, 1) } else { (16, 64) };
+        let mut kernel = Kernel::new(body);
+        let first = kernel.words(blocks, threads, Some(1));
+        let changes = (2..10).any(|seed| kernel.words(blocks, threads, Some(seed)) != first);
+        assert!(changes, "{body}");
+    }
+    let mut gridid = Kernel::new("mov.u64 %rd4, %gridid; st.global.u64 [%rd1], %rd4;");
+    assert_ne!(gridid.words(1, 1, None), gridid.words(1, 1, None));
+    let mut sum = Kernel::new("red.global.add.u32 [%rd3], %r3;");
+    let expected = sum.words(16, 64, None);
+    assert!((0..10).all(|seed| sum.words(16, 64, Some(seed)) == expected));
+}
+
+#[test]
+fn blocks_that_fit_may_wait_for_each_other() {
+    let barrier = "st.global.u32 [%rd2+256], %r3; membar.gl; bar.sync 0;
+         @!%p1 bra W;
+         red.global.add.u32 [%rd1], 1;
+         L: ld.volatile.global.u32 %r4, [%rd1]; setp.lt.u32 %p3, %r4, %r11; @%p3 bra L;
+         W: membar.gl; bar.sync 0;
+         ld.global.u32 %r5, [%rd3+256];";
+    is_clean(barrier, 24, 64);
+    let kernel = Kernel::new(barrier);
+    let options = Options { instruction_limit: 1_000_000, ..Options::default() };
+    let Err(LaunchError::Fault(fault)) = kernel.launch(2000, 1024, &options) else { panic!("it was to wait") };
+    assert!(matches!(fault.kind, FaultKind::Runaway { .. } | FaultKind::OutOfBounds { .. }), "{fault}");
 }

@@ -101,6 +101,7 @@ pub(crate) fn atom(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> St
         let (b, c) = operands[lane];
         if wide { combine64(*op, ty, old, b, c) } else { u64::from(combine32(*op, ty, old as u32, b as u32, c as u32)) }
     };
+    env.polled |= !matches!(space, Space::Shared | Space::SharedCluster);
     let (mut old, mut shared) = ([0; 32], 0);
     let mut flags = 0;
     if !matches!(space, Space::Shared | Space::SharedCluster) && env.run.options.races {
@@ -189,7 +190,7 @@ fn count(env: &mut Env<'_>, at: &W64, (mask, shared): (u32, u32), bytes: u32) {
         env.tally.counters.shared_store.add(&traffic);
     }
     if mask & !shared != 0 {
-        let traffic = count_global(env.tally, at, mask & !shared, bytes);
+        let traffic = count_global(&mut env.tally, at, mask & !shared, bytes);
         env.tally.counters.atomics.add(&traffic);
     }
 }
@@ -214,6 +215,13 @@ fn update_global(
     if env.run.options.counters {
         allocation.touch(address);
     }
+    // A block that polls by atomics changes nothing.
+    let changed = std::cell::Cell::new(false);
+    let f = |old| {
+        let new = f(old);
+        changed.set(changed.get() || new != old);
+        new
+    };
     let old = match bytes {
         4 => u64::from(allocation.update_word(address, |old| f(u64::from(old)) as u32)),
         8 => {
@@ -232,6 +240,7 @@ fn update_global(
             old
         }
     };
+    env.wrote |= changed.get();
     if env.run.options.races {
         global_races::note(env, warp, (allocation, lane), address, bytes, false);
     }

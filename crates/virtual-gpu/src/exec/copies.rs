@@ -45,7 +45,7 @@ pub(crate) fn issue(
         env.tally.restore(before);
         let read = mask & mask_where!(lane => taken(lane) > 0);
         if read != 0 {
-            let traffic = access::count_global(env.tally, &from, read, bytes);
+            let traffic = access::count_global(&mut env.tally, &from, read, bytes);
             env.tally.counters.global_load.add(&traffic);
         }
         env.tally.delay = delay;

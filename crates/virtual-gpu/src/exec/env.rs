@@ -29,9 +29,11 @@ pub(crate) struct Env<'a> {
     /// The launch.
     pub run: &'a Run<'a>,
     /// The counts so far.
-    pub tally: &'a mut Tally,
+    pub tally: Tally,
     /// The block of the cluster that is executing.
     pub rank: usize,
+    /// Index in the grid, per block of the cluster.
+    pub blocks: Vec<u32>,
     /// Shared memory, per block of the cluster.
     pub memories: Vec<SharedMemory>,
     /// Constants, per block of the cluster.
@@ -50,6 +52,10 @@ pub(crate) struct Env<'a> {
     pub atomic: bool,
     /// The number of strong accesses to global memory, with the current one.
     pub strong: Time,
+    /// Whether a warp has accessed a flag in global memory since the last pass over the warps.
+    pub polled: bool,
+    /// Whether global memory has changed since the block's last turn.
+    pub wrote: bool,
     /// The lanes that make the current access, if not each its own.
     pub lanes: Option<Lane>,
     /// When the current access was issued, if it goes through the asynchronous proxy.
@@ -57,6 +63,11 @@ pub(crate) struct Env<'a> {
 }
 
 impl Env<'_> {
+    /// Returns the index in the grid of the executing block.
+    pub fn block(&self) -> u64 {
+        u64::from(self.blocks[self.rank])
+    }
+
     /// Returns the lane that makes the current access at the address of `lane`.
     #[inline(always)]
     pub fn lane(&self, lane: usize) -> Lane {

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use super::cluster::Machine;
 use super::dispatch::Level;
 use super::run::Run;
+use super::schedule::{self, Permutation};
 use super::tally::Tally;
 use super::{Launch, Loaded, Options};
 use crate::counters::Counters;
@@ -53,18 +54,18 @@ pub(crate) fn launch(
 /// The clusters to execute: all, or a sample with one in the middle of each equal share of the grid. The sample is
 /// symmetric, so work that grows along the grid (as under a causal mask) averages out.
 #[derive(Debug, Clone, Copy)]
-struct Choice {
+pub(super) struct Choice {
     clusters: u64,
     count: u64,
 }
 
 impl Choice {
-    fn new(clusters: u64, sample: Option<u32>) -> Self {
+    pub fn new(clusters: u64, sample: Option<u32>) -> Self {
         Self { clusters, count: sample.map_or(clusters, |count| u64::from(count).min(clusters)) }
     }
 
     /// Returns the cluster at a position of the sample.
-    fn get(&self, index: u64) -> Option<u64> {
+    pub fn get(&self, index: u64) -> Option<u64> {
         let Self { clusters, count } = *self;
         // In 128 bits, because the largest grids have 2^62 blocks.
         let [all, some] = [u128::from(clusters), u128::from(count)];
@@ -93,6 +94,7 @@ fn prepare<'a>(
         let most = gpu.max_shared_bytes_per_block;
         return Err(format!("{shared_bytes} bytes of shared memory; a block of the {} has at most {most}", gpu.name));
     }
+    let launches = memory.count_launch();
     Ok(Run {
         kernel,
         memory,
@@ -108,7 +110,8 @@ fn prepare<'a>(
         cluster_blocks: launch.cluster.iter().product(),
         shared_bytes: shared_bytes as u32,
         dynamic_offset,
-        number: memory.count_launch() % LAUNCHES + 1,
+        number: launches % LAUNCHES + 1,
+        launches,
         global_shift: granule_bytes(kernel, false).trailing_zeros(),
         talks: talks(kernel) || launch.cluster != [1; 3],
         flags: Mutex::default(),
@@ -167,13 +170,19 @@ fn pack_arguments(kernel: &Kernel, launch: &Launch<'_>) -> Result<Vec<u8>, Strin
 fn execute(run: &Run<'_>, clusters: Choice) -> Result<Counters, LaunchError> {
     let granule = granule_bytes(run.kernel, true);
     let level = Level::detect();
+    if talks(run.kernel) {
+        return match schedule::take_turns(run, clusters, granule, level) {
+            Ok(tally) => Ok(tally.finish(run)),
+            Err(fault) => Err(LaunchError::Fault(fault)),
+        };
+    }
     let next = AtomicU64::new(0);
+    let order = Permutation::new(run.options.order, clusters.count);
     let first_fault: Mutex<Option<(u64, Box<Fault>)>> = Mutex::new(None);
     let total = Mutex::new(Tally::new(run));
     let work = || {
-        let mut tally = Tally::new(run);
-        let mut machine = Machine::new(run, &mut tally, granule, level);
-        while let Some(cluster) = clusters.get(next.fetch_add(1, Relaxed)) {
+        let mut machine = Machine::new(run, granule, level);
+        while let Some(cluster) = clusters.get(order.get(next.fetch_add(1, Relaxed))) {
             // Skip blocks after the first that failed; they would only report something less useful.
             if lock(&first_fault).as_ref().is_some_and(|(failed, _)| *failed < cluster) {
                 continue;
@@ -185,8 +194,7 @@ fn execute(run: &Run<'_>, clusters: Choice) -> Result<Counters, LaunchError> {
                 }
             }
         }
-        drop(machine);
-        lock(&total).add(&tally);
+        lock(&total).add(machine.tally());
     };
     let threads = threads_for(run, clusters.count);
     if threads == 1 {
@@ -209,11 +217,8 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Returns the number of CPU threads to use: one when the order of the blocks can affect the results.
+/// Returns the number of CPU threads to use.
 fn threads_for(run: &Run<'_>, clusters: u64) -> usize {
-    if talks(run.kernel) {
-        return 1;
-    }
     let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     run.options.threads.unwrap_or_else(cores).clamp(1, usize::try_from(clusters).unwrap_or(usize::MAX).max(1))
 }

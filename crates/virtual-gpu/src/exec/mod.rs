@@ -23,6 +23,7 @@ mod move_tile;
 mod pack;
 mod run;
 mod scalar;
+mod schedule;
 mod step;
 mod sync;
 mod tally;
@@ -71,6 +72,9 @@ pub struct Options {
     pub sample_blocks: Option<u32>,
     /// Warp instructions after which a warp counts as runaway.
     pub instruction_limit: u64,
+    /// Seed of a random order of blocks and warps, and of what shows their place (`%smid`, `%clock`); None for the order
+    /// of the grid. Results must not depend on it.
+    pub order: Option<u64>,
     /// CPU threads; None for all cores. Results do not depend on it.
     pub threads: Option<usize>,
 }
@@ -84,6 +88,7 @@ impl Default for Options {
             sample_blocks: None,
             // A few seconds: a thousand times what a warp of a large attention kernel executes.
             instruction_limit: 200_000_000,
+            order: None,
             threads: None,
         }
     }

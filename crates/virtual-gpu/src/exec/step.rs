@@ -15,6 +15,9 @@ use crate::program::{BarOp, Instruction, LaneSpecial, Op, Slot};
 /// Instructions after which a warp yields: it may spin on memory that another warp is about to write.
 const SLICE: u64 = 1 << 16;
 
+/// The same where it may wait for another block.
+const SHORT_SLICE: u64 = 1 << 12;
+
 /// Why a warp paused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pause {
@@ -44,7 +47,7 @@ enum Next {
 pub(crate) fn run<G: Groups>(warp: &mut Warp, env: &mut Env<'_>, board: usize) -> Step<Pause> {
     let run = env.run;
     let instructions = &run.kernel.instructions[..];
-    let slice_end = warp.executed + SLICE;
+    let slice_end = warp.executed + if run.talks { SHORT_SLICE } else { SLICE };
     loop {
         if warp.is_at_reconvergence() {
             if !warp.resume() {
@@ -261,7 +264,12 @@ fn branch_indexed(
 }
 
 fn special(warp: &mut Warp, env: &Env<'_>, (d, wide, which): (Slot, bool, LaneSpecial), mask: u32) {
-    let [x, y, _] = env.run.launch.block;
+    let run = env.run;
+    let [x, y, _] = run.launch.block;
+    // With a random order, a block's warps are anywhere on their multiprocessor, and so is its clock.
+    let chance = if matches!(which, LaneSpecial::ThreadIndex(_)) { 0 } else { run.chance(env.block()) };
+    let slots = u64::from(run.gpu.max_threads_per_multiprocessor / 32 / run.warps.max(1)).max(1);
+    let slot = chance % slots;
     let thread = |lane: usize| warp.first_thread + lane as u32;
     let value = |lane: usize| -> u64 {
         match which {
@@ -269,13 +277,14 @@ fn special(warp: &mut Warp, env: &Env<'_>, (d, wide, which): (Slot, bool, LaneSp
             LaneSpecial::ThreadIndex(1) => (thread(lane) / x % y).into(),
             LaneSpecial::ThreadIndex(_) => (thread(lane) / (x * y)).into(),
             LaneSpecial::LaneId => lane as u64,
-            LaneSpecial::WarpId => warp.index.into(),
+            LaneSpecial::WarpId => u64::from(warp.index) + slot * u64::from(run.warps),
             LaneSpecial::LaneMaskEq => 1 << lane,
             LaneSpecial::LaneMaskLe => (2u64 << lane) - 1,
             LaneSpecial::LaneMaskLt => (1u64 << lane) - 1,
             LaneSpecial::LaneMaskGe => u64::from(u32::MAX << lane),
             LaneSpecial::LaneMaskGt => u64::from(u32::MAX << lane) & !(1 << lane),
-            LaneSpecial::Clock | LaneSpecial::Clock64 | LaneSpecial::GlobalTimer => warp.executed,
+            LaneSpecial::Clock | LaneSpecial::Clock64 => warp.executed + chance % (1 << 40),
+            LaneSpecial::GlobalTimer => warp.executed + (run.launches << 20) + chance % (1 << 20),
         }
     };
     if wide {

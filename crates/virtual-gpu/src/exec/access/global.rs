@@ -72,7 +72,7 @@ pub(super) fn read(warp: u32, env: &mut Env<'_>, at: &W64, mask: u32, width: Wid
         }
     }
     if env.run.options.counters {
-        let traffic = count(env.tally, at, mask, width.bytes);
+        let traffic = count(&mut env.tally, at, mask, width.bytes);
         env.tally.counters.global_load.add(&traffic);
         env.tally.delay = env.tally.load_through_l1(at, mask, env.run.gpu.latencies.l1_miss());
     }
@@ -85,6 +85,7 @@ pub(super) fn write(warp: u32, env: &mut Env<'_>, at: &W64, mask: u32, width: Wi
         return Err(misaligned(lane, Access::Write, "global", at, width.bytes));
     }
     let races = env.run.options.races;
+    env.wrote = true;
     let mut rest = mask;
     while rest != 0 {
         let (allocation, part) = group(env, at, rest, width.bytes, Access::Write)?;
@@ -112,7 +113,7 @@ pub(super) fn write(warp: u32, env: &mut Env<'_>, at: &W64, mask: u32, width: Wi
         }
     }
     if env.run.options.counters {
-        let traffic = count(env.tally, at, mask, width.bytes);
+        let traffic = count(&mut env.tally, at, mask, width.bytes);
         env.tally.counters.global_store.add(&traffic);
     }
     Ok(())

@@ -69,6 +69,7 @@ pub(crate) fn strong<'a>(
         _ => 0,
     };
     env.semantics = semantics;
+    env.polled |= global != 0;
     if global != 0 {
         global_races::begin_strong(env, warp.index, writes);
     }
