@@ -137,6 +137,39 @@ pub enum FaultKind {
         /// The warp that wrote.
         writer: u32,
     },
+    /// An access to shared memory that an asynchronous copy still writes or reads.
+    #[error(
+        "{access} at shared address {address:#x}, which an asynchronous copy still {}: nothing has waited for it",
+        if *writes { "writes" } else { "reads" }
+    )]
+    InFlight {
+        /// The address in the block's shared memory.
+        address: u64,
+        /// The access.
+        access: Access,
+        /// Whether the copy writes there; otherwise it reads.
+        writes: bool,
+    },
+    /// A block that ends while a bulk copy uses its shared memory.
+    #[error(
+        "a bulk copy {} shared memory when its block ends: nothing has waited for it{}",
+        if *writes { "still writes" } else { "still reads" },
+        if *writes { "" } else { " (cp.async.bulk.wait_group.read)" }
+    )]
+    Abandoned {
+        /// Whether the copy writes to shared memory; otherwise it reads from there.
+        writes: bool,
+    },
+    /// An access to what the previous launch wrote, in a launch that may begin before that one has ended.
+    #[error(
+        "{access} at global address {address:#x}, which the previous launch wrote, before griddepcontrol.wait (cudaGridDependencySynchronize)"
+    )]
+    Undepended {
+        /// The address.
+        address: u64,
+        /// The access.
+        access: Access,
+    },
     /// A barrier that only some of a warp's threads reached.
     #[error("divergent barrier: {active} of the warp's {live} live threads reached it")]
     DivergentBarrier {

@@ -307,3 +307,78 @@ fn blocks_that_fit_may_wait_for_each_other() {
     let Err(LaunchError::Fault(fault)) = kernel.launch(2000, 1024, &options) else { panic!("it was to wait") };
     assert!(matches!(fault.kind, FaultKind::Runaway { .. } | FaultKind::OutOfBounds { .. }), "{fault}");
 }
+
+#[test]
+fn nothing_may_touch_what_a_copy_still_uses() {
+    let in_flight = |body: &str, writes: bool| {
+        let fault = fault(body, 1, 32);
+        assert!(matches!(fault.kind, FaultKind::InFlight { writes: found, .. } if found == writes), "{fault}: {body}");
+    };
+    let copy = "shl.b32 %r4, %r1, 2; st.shared.u32 [%r12], %r1;
+                cp.async.ca.shared.global [%r12], [%rd3], 4; cp.async.commit_group;";
+    is_clean(&format!("{copy} cp.async.wait_group 0; ld.shared.u32 %r5, [%r12];"), 1, 32);
+    in_flight(&format!("{copy} ld.shared.u32 %r5, [%r12]; cp.async.wait_group 0;"), true);
+    in_flight(&format!("{copy} st.shared.u32 [%r12], %r1; cp.async.wait_group 0;"), true);
+    in_flight(&format!("{copy} cp.async.wait_group 1; ld.shared.u32 %r5, [%r12];"), true);
+    // The copies of other lanes need a __syncwarp, too.
+    between_lanes(&format!("{copy} cp.async.wait_group 0; xor.b32 %r6, %r12, 4; ld.shared.u32 %r5, [%r6];"));
+
+    let bulk = |parity: u32, wait: &str| {
+        format!(
+            ".shared .align 8 .b8 m[8]; mov.u32 %r4, m; mov.u32 %r6, {parity}; @!%p1 bra E;
+             mbarrier.init.shared.b64 [%r4], 1; mbarrier.arrive.expect_tx.shared.b64 %rd4, [%r4], 64;
+             cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r13], [%rd1], 64, [%r4];
+             {wait} ld.shared.u32 %r5, [%r13+32]; E:"
+        )
+    };
+    let wait = "L: mbarrier.try_wait.parity.shared.b64 %p3, [%r4], %r6; @!%p3 bra L;";
+    is_clean(&bulk(0, wait), 1, 32);
+    in_flight(&bulk(1, wait), true);
+    in_flight(&bulk(0, ""), true);
+}
+
+#[test]
+fn a_block_may_not_end_while_a_bulk_copy_uses_its_shared_memory() {
+    let store = |end: &str| {
+        format!(
+            "st.shared.v4.u32 [%r13], {{%r1, %r1, %r1, %r1}}; fence.proxy.async.shared::cta;
+             cp.async.bulk.global.shared::cta.bulk_group [%rd1], [%r13], 16; {end}"
+        )
+    };
+    let committed = "cp.async.bulk.commit_group;";
+    is_clean(&store(&format!("{committed} cp.async.bulk.wait_group.read 0;")), 1, 1);
+    is_clean(&store(&format!("{committed} cp.async.bulk.wait_group 0; st.shared.u32 [%r13], %r1;")), 1, 1);
+    for end in [committed, "cp.async.bulk.wait_group 0;"] {
+        let fault = fault(&store(end), 1, 1);
+        assert!(matches!(fault.kind, FaultKind::Abandoned { writes: false }), "{fault}: {end}");
+    }
+    let fault = fault(&store(&format!("{committed} st.shared.u32 [%r13], %r1; cp.async.bulk.wait_group 0;")), 1, 1);
+    assert!(matches!(fault.kind, FaultKind::InFlight { writes: false, .. }), "{fault}");
+}
+
+#[test]
+fn a_launch_that_overlaps_waits_for_what_it_reads() {
+    let overlaps = Options { overlaps: true, ..Options::default() };
+    let kernel = |wait: &str| {
+        Kernel::new(&format!("{wait} ld.global.u32 %r4, [%rd2]; add.u32 %r4, %r4, 1; st.global.u32 [%rd2], %r4;"))
+    };
+    let waits = kernel("griddepcontrol.wait;");
+    let forgets = kernel("griddepcontrol.launch_dependents;");
+    for kernel in [&waits, &forgets] {
+        kernel.launch(2, 32, &Options::default()).expect("it has no predecessor");
+    }
+    waits.launch(2, 32, &overlaps).expect("it waits");
+    let Err(LaunchError::Fault(fault)) = forgets.launch(2, 32, &overlaps) else { panic!("it was to fault") };
+    assert!(matches!(fault.kind, FaultKind::Undepended { access: virtual_gpu::fault::Access::Read, .. }), "{fault}");
+}
+
+/// NVRTC 13.0 lets a machine convert to an 8-bit integer here. PTX says that the low byte of the half is stored.
+#[test]
+fn an_f16_is_stored_byte_by_byte_as_ptx_says() {
+    let mut kernel = Kernel::new(
+        ".reg .f32 %f<2>; mov.f32 %f1, 0f40490FDB; cvt.rn.f16.f32 %h1, %f1; st.global.u8 [%rd1], %h1;
+         shr.u16 %h2, %h1, 8; st.global.u8 [%rd1+1], %h2;",
+    );
+    let expected = half::f16::from_f32(std::f32::consts::PI).to_le_bytes();
+    assert_eq!(kernel.words(1, 1, None)[..2], expected);
+}

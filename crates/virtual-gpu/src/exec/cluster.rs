@@ -57,6 +57,7 @@ impl<'a> Machine<'a> {
             semantics: Semantics::WEAK,
             atomic: false,
             strong: 0,
+            waited: vec![false; size],
             polled: false,
             wrote: false,
             lanes: None,
@@ -97,6 +98,9 @@ impl<'a> Machine<'a> {
                 Ok(false) => return Err(self.deadlock()),
                 Err(trouble) => return Err(self.fault(0, 0, *trouble)),
             }
+        }
+        if let Some(trouble) = complete::abandoned(&self.env) {
+            return Err(self.fault(0, 0, *trouble));
         }
         // Copies to global memory still arrive if no warp waited for them.
         if let Err(trouble) = complete::complete_stores(&mut self.env, &mut self.warps[0][0], |_| true) {
@@ -146,6 +150,7 @@ impl<'a> Machine<'a> {
         self.env.cluster_arrivals = 0;
         for rank in 0..self.blocks.len() {
             self.blocks[rank] = run.block_of(cluster, rank as u32);
+            self.env.waited[rank] = false;
             self.env.blocks[rank] = run.index_of(self.blocks[rank]);
             self.env.memories[rank].reset(self.env.blocks[rank]);
             self.env.mbarriers[rank].clear();

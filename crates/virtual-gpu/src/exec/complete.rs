@@ -41,6 +41,14 @@ pub(crate) fn complete_stores(env: &mut Env<'_>, warp: &mut Warp, wanted: impl F
     Ok(())
 }
 
+/// Returns the fault of the oldest copy that nothing waited for when its cluster ended.
+pub(crate) fn abandoned(env: &Env<'_>) -> Option<Box<Trouble>> {
+    let transfer = env.transfers.front().filter(|_| env.run.options.races)?;
+    let mut trouble = Trouble::at(0, FaultKind::Abandoned { writes: !transfer.is_store() });
+    trouble.origin = Some(transfer.origin);
+    Some(trouble)
+}
+
 fn complete(env: &mut Env<'_>, warps: &mut [Warp], transfer: &Transfer) -> Step<()> {
     do_transfer(env, warps, transfer).map_err(|mut trouble| {
         trouble.origin = Some(transfer.origin);
@@ -49,6 +57,11 @@ fn complete(env: &mut Env<'_>, warps: &mut [Warp], transfer: &Transfer) -> Step<
 }
 
 fn do_transfer(env: &mut Env<'_>, warps: &mut [Warp], transfer: &Transfer) -> Step<()> {
+    transfer.uses(|writes, rank, offset, bytes| {
+        if let Some(flight) = env.memories.get_mut(rank).and_then(|memory| memory.flight.as_mut()) {
+            flight.end(writes, offset, bytes);
+        }
+    });
     let rank = std::mem::replace(&mut env.rank, transfer.rank);
     let result = move_bytes(env, &mut warps[0], transfer);
     env.rank = rank;

@@ -37,6 +37,11 @@ pub(crate) fn issue(
     let offsets = check_destinations(warp, env, &to, mask, bytes)?;
     for lane in lanes_of(mask) {
         let data = std::array::from_fn(|word| words[word].0[lane]);
+        let memory = &mut env.memories[env.rank];
+        access::check_flight(memory, lane, (Access::Write, offsets.0[lane], bytes))?;
+        if let Some(flight) = &mut memory.flight {
+            flight.begin(true, offsets.0[lane], bytes);
+        }
         warp.copies.push(Copy { to: offsets.0[lane], bytes, data, lane: lane as u32 });
     }
     if env.run.options.counters {
@@ -105,6 +110,9 @@ fn arrive(warp: u32, env: &mut Env<'_>, copies: &[Copy]) -> Step<()> {
     let rank = env.rank;
     for copy in copies {
         let memory = &mut env.memories[rank];
+        if let Some(flight) = &mut memory.flight {
+            flight.end(true, copy.to, copy.bytes);
+        }
         if let Some(races) = &mut memory.races {
             races
                 .access((warp, copy.lane as Lane), Access::Write, copy.to, copy.bytes)

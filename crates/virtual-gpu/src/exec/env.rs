@@ -52,6 +52,9 @@ pub(crate) struct Env<'a> {
     pub atomic: bool,
     /// The number of strong accesses to global memory, with the current one.
     pub strong: Time,
+    /// Per block of the cluster, whether a warp has waited for the previous launch. Then the others are taken to wait
+    /// for that warp.
+    pub waited: Vec<bool>,
     /// Whether a warp has accessed a flag in global memory since the last pass over the warps.
     pub polled: bool,
     /// Whether global memory has changed since the block's last turn.

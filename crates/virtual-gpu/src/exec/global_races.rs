@@ -30,6 +30,44 @@ pub(crate) fn flags<'a>(run: &'a Run<'_>) -> MutexGuard<'a, Flags> {
     run.flags.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Checks an access of the lanes of `mask` to what the previous launch wrote, if this launch may overlap with it.
+#[inline(always)]
+pub(crate) fn depends(
+    env: &Env<'_>,
+    access: Access,
+    allocation: &Allocation,
+    at: &W64,
+    mask: u32,
+    bytes: u32,
+) -> Step<()> {
+    match env.run.overlapped {
+        Some(previous) if env.run.options.races && !env.waited[env.rank] => {
+            check_previous((access, previous), allocation, at, mask, bytes)
+        }
+        _ => Ok(()),
+    }
+}
+
+#[inline(never)]
+fn check_previous(
+    (access, previous): (Access, u64),
+    allocation: &Allocation,
+    at: &W64,
+    mask: u32,
+    bytes: u32,
+) -> Step<()> {
+    let Some(shift) = allocation.writers.shift_of(previous) else { return Ok(()) };
+    for lane in lanes_of(mask) {
+        let address = at.0[lane];
+        let offset = address - allocation.base;
+        let written = |granule| allocation.writers.get(granule, previous).is_some();
+        if (offset >> shift..=(offset + u64::from(bytes) - 1) >> shift).any(written) {
+            return Err(Trouble::at(lane, FaultKind::Undepended { address, access }));
+        }
+    }
+    Ok(())
+}
+
 /// Checks a load of the lanes of `mask`, which are inside the allocation.
 #[inline(always)]
 pub(crate) fn read(env: &Env<'_>, warp: u32, allocation: &Allocation, at: &W64, mask: u32, bytes: u32) -> Step<()> {
@@ -124,7 +162,7 @@ pub(crate) fn note(
     let warp = u64::from(races.order.block) * u64::from(env.run.warps) + u64::from(warp);
     let written = Written { warp, lane: by, strong, several, time };
     for granule in granules(env.run, allocation, address, bytes) {
-        allocation.writers.set(granule, env.run.number, written, allocation.bytes);
+        allocation.writers.set((granule, env.run.global_shift), env.run.number, written, allocation.bytes);
     }
 }
 

@@ -112,6 +112,7 @@ fn prepare<'a>(
         dynamic_offset,
         number: launches % LAUNCHES + 1,
         launches,
+        overlapped: launches.checked_sub(1).filter(|_| options.overlaps).map(|before| before % LAUNCHES + 1),
         global_shift: granule_bytes(kernel, false).trailing_zeros(),
         talks: talks(kernel) || launch.cluster != [1; 3],
         flags: Mutex::default(),

@@ -75,6 +75,8 @@ pub struct Options {
     /// Seed of a random order of blocks and warps, and of what shows their place (`%smid`, `%clock`); None for the order
     /// of the grid. Results must not depend on it.
     pub order: Option<u64>,
+    /// Whether the launch may begin before the previous one has ended (programmatic dependent launch).
+    pub overlaps: bool,
     /// CPU threads; None for all cores. Results do not depend on it.
     pub threads: Option<usize>,
 }
@@ -89,6 +91,7 @@ impl Default for Options {
             // A few seconds: a thousand times what a warp of a large attention kernel executes.
             instruction_limit: 200_000_000,
             order: None,
+            overlaps: false,
             threads: None,
         }
     }

@@ -45,6 +45,8 @@ pub(crate) struct Run<'a> {
     pub launches: u64,
     /// The launch's number, to tell its writes from those of others: 1 to [`crate::memory::writers::LAUNCHES`].
     pub number: u64,
+    /// The previous launch's number, if this launch may begin before that has ended.
+    pub overlapped: Option<u64>,
     /// Log2 of the bytes of the kernel's smallest access to global memory.
     pub global_shift: u32,
     /// Whether blocks may order each other: by flags in global memory, or in a cluster.

@@ -201,6 +201,7 @@ fn execute_rare(warp: &mut Warp, env: &mut Env<'_>, instruction: &Instruction, i
                 races.order.fence(warp.index, &global_races::flags(env.run));
             }
         }
+        Op::GridWait => env.waited[env.rank] = true,
         Op::Fence { .. } | Op::Nop | Op::WgmmaFence | Op::WgmmaCommit | Op::WgmmaWait { .. } => {}
         Op::BulkTensor(ref copy) => tensor::issue(warp, env, copy, mask)?,
         Op::Wgmma(ref wgmma) => super::wgmma::multiply(warp, env, wgmma, mask)?,

@@ -1,6 +1,7 @@
 //! Global and shared memory, with the state of every byte.
 
 pub(crate) mod flags;
+pub(crate) mod flight;
 pub(crate) mod global;
 pub(crate) mod order;
 pub(crate) mod proxies;

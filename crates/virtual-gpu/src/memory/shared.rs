@@ -1,5 +1,6 @@
 //! Shared memory of one block.
 
+use super::flight::Flight;
 use super::proxies::Proxies;
 use super::races::Races;
 
@@ -14,6 +15,8 @@ pub(crate) struct SharedMemory {
     pub races: Option<Races>,
     /// Writes that are not visible to the asynchronous proxy, for race detection; None without it.
     pub proxies: Option<Proxies>,
+    /// What asynchronous copies still write or read, for race detection; None without it.
+    pub flight: Option<Flight>,
 }
 
 impl SharedMemory {
@@ -21,7 +24,8 @@ impl SharedMemory {
     pub fn new(bytes: u32, races: Option<Races>, warps: u32) -> Self {
         let words = bytes.div_ceil(4) as usize;
         let proxies = races.is_some().then(|| Proxies::new(words, warps));
-        Self { bytes, words: vec![0; words], initialised: vec![0; words], races, proxies }
+        let flight = races.is_some().then(|| Flight::new(words));
+        Self { bytes, words: vec![0; words], initialised: vec![0; words], races, proxies, flight }
     }
 
     /// Resets the memory for the block with this index in the grid.
@@ -34,6 +38,9 @@ impl SharedMemory {
         }
         if let Some(proxies) = &mut self.proxies {
             proxies.reset();
+        }
+        if let Some(flight) = &mut self.flight {
+            flight.reset();
         }
     }
 

@@ -59,15 +59,21 @@ type Page = OnceLock<Box<[AtomicU64]>>;
 #[derive(Debug, Default)]
 pub(crate) struct Writers {
     pages: OnceLock<Box<[Page]>>,
-    /// The last launch that wrote.
-    launch: AtomicU32,
+    /// The last launch that wrote, and in the low two bits the logarithm of its granules' bytes.
+    last: AtomicU32,
 }
 
 impl Writers {
     /// Returns whether a launch has written here.
     #[inline(always)]
     pub fn is_of(&self, launch: u64) -> bool {
-        u64::from(self.launch.load(Relaxed)) == launch
+        u64::from(self.last.load(Relaxed) >> 2) == launch
+    }
+
+    /// Returns the logarithm of the bytes of a granule in a launch, if that was the last that wrote.
+    pub fn shift_of(&self, launch: u64) -> Option<u32> {
+        let last = self.last.load(Relaxed);
+        (u64::from(last >> 2) == launch).then_some(last & 3)
     }
 
     /// Returns the last write of a granule in a launch.
@@ -78,25 +84,25 @@ impl Writers {
         (bits >> 55 == launch).then(|| Written::unpack(bits))
     }
 
-    /// Records a write of a granule, after it has happened. The allocation has `granules` granules.
+    /// Records a write of a granule of `1 << shift` bytes, after it has happened. The allocation has `bytes` bytes.
     #[inline(always)]
-    pub fn set(&self, granule: u64, launch: u64, written: Written, granules: u64) {
+    pub fn set(&self, (granule, shift): (u64, u32), launch: u64, written: Written, bytes: u64) {
         if written.warp >= WARPS {
             return;
         }
-        let pages = self.pages.get_or_init(|| (0..(granules as usize).div_ceil(PAGE)).map(|_| Page::new()).collect());
+        let pages = self.pages.get_or_init(|| (0..(bytes as usize).div_ceil(PAGE)).map(|_| Page::new()).collect());
         // The smallest access of another kernel may be smaller.
         let Some(page) = pages.get(granule as usize / PAGE) else { return };
         let page = page.get_or_init(|| (0..PAGE).map(|_| AtomicU64::new(0)).collect());
         page[granule as usize % PAGE].store(written.pack(launch), Release);
         if !self.is_of(launch) {
-            self.launch.store(launch as u32, Relaxed);
+            self.last.store((launch as u32) << 2 | shift, Relaxed);
         }
     }
 
     /// Forgets all writes.
     pub fn clear(&self) {
-        self.launch.store(0, Relaxed);
+        self.last.store(0, Relaxed);
         let pages = self.pages.get().into_iter().flatten().filter_map(Page::get);
         pages.flatten().for_each(|bits| bits.store(0, Relaxed));
     }
@@ -110,10 +116,11 @@ mod tests {
     fn a_write_comes_back_in_its_launch_only() {
         let writers = Writers::default();
         let written = Written { warp: WARPS - 1, lane: 33, strong: true, several: false, time: END };
-        writers.set(1500, LAUNCHES, written, 2000);
+        writers.set((1500, 2), LAUNCHES, written, 2000);
         assert_eq!(writers.get(1500, LAUNCHES), Some(written));
         assert_eq!((writers.get(1500, 1), writers.get(1501, LAUNCHES)), (None, None));
         assert!(writers.is_of(LAUNCHES));
+        assert_eq!((writers.shift_of(LAUNCHES), writers.shift_of(1)), (Some(2), None));
         writers.clear();
         assert_eq!(writers.get(1500, LAUNCHES), None);
     }

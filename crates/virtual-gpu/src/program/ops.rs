@@ -278,7 +278,7 @@ pub enum Op {
     Exit,
     /// `trap`
     Trap,
-    /// A no-op here: `nanosleep`, `prefetch`, `brkpt`, `pmevent`, `griddepcontrol`, `discard`, `setmaxnreg`.
+    /// A no-op here: `nanosleep`, `prefetch`, `brkpt`, `pmevent`, `griddepcontrol.launch_dependents`, `discard`, `setmaxnreg`.
     Nop,
     /// `ldmatrix.sync.aligned.m8n8.x{count}{.trans}.shared.b16`
     LdMatrix {
@@ -350,6 +350,8 @@ pub enum Op {
     },
     Wgmma(Box<Wgmma>),
     WgmmaFence,
+    /// `griddepcontrol.wait`
+    GridWait,
     WgmmaCommit,
     WgmmaWait {
         groups: u32,

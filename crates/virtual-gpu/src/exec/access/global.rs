@@ -61,6 +61,7 @@ pub(super) fn read(warp: u32, env: &mut Env<'_>, at: &W64, mask: u32, width: Wid
                 return Err(Trouble::at(lane, kind));
             }
         }
+        global_races::depends(env, Access::Read, allocation, &safe, part, width.bytes)?;
         global_races::read(env, warp, allocation, &safe, part, width.bytes)?;
         for (index, word) in words[..width.words].iter_mut().enumerate() {
             let value = w32!(lane => allocation.load_word(safe.0[lane] + 4 * index as u64));
@@ -90,6 +91,7 @@ pub(super) fn write(warp: u32, env: &mut Env<'_>, at: &W64, mask: u32, width: Wi
     while rest != 0 {
         let (allocation, part) = group(env, at, rest, width.bytes, Access::Write)?;
         rest &= !part;
+        global_races::depends(env, Access::Write, allocation, at, part, width.bytes)?;
         for lane in lanes_of(part) {
             let address = at.0[lane];
             let several =

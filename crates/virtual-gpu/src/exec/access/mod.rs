@@ -7,7 +7,9 @@ mod shared;
 
 pub(crate) use banks::count_wavefronts;
 pub(crate) use global::{count as count_global, group};
-pub(crate) use shared::{check as check_shared, offsets_of as shared_offsets, out_of_bounds as shared_out_of_bounds};
+pub(crate) use shared::{
+    check as check_shared, check_flight, offsets_of as shared_offsets, out_of_bounds as shared_out_of_bounds,
+};
 
 use super::env::Env;
 use super::global_races;

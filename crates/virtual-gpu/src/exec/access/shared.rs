@@ -110,9 +110,13 @@ pub(super) fn write(warp: u32, env: &mut Env<'_>, at: &W64, mask: u32, width: Wi
         rest &= !part;
         let offsets = offsets_of(env, rank, at, part, width.bytes, Access::Write)?;
         let races = env.run.options.races && rank == env.rank;
+        let watched = env.run.options.races && env.asynchronous.is_none();
         let memory = &mut env.memories[rank];
         for lane in lanes_of(part) {
             let offset = offsets.0[lane];
+            if watched {
+                check_flight(memory, lane, (Access::Write, offset, width.bytes))?;
+            }
             if races {
                 check_write(
                     (warp, by.unwrap_or(lane as Lane)),
@@ -173,6 +177,16 @@ fn note_proxy(warp: u32, env: &mut Env<'_>, rank: usize, offsets: &W32, mask: u3
     }
 }
 
+/// Checks that no asynchronous copy is in flight where a lane accesses memory.
+#[inline(always)]
+pub(crate) fn check_flight(memory: &SharedMemory, lane: usize, at: (Access, u32, u32)) -> Step<()> {
+    let (access, offset, bytes) = at;
+    match memory.flight.as_ref().and_then(|flight| flight.meets(access, offset, bytes)) {
+        Some(writes) => Err(Trouble::at(lane, FaultKind::InFlight { address: offset.into(), access, writes })),
+        None => Ok(()),
+    }
+}
+
 /// Checks and records a store of one lane for races, before it happens. Storing what is already there is no race.
 #[inline(always)]
 fn check_write(
@@ -214,6 +228,8 @@ pub(crate) fn check(
     let (uninitialised, volatile) =
         (env.run.options.uninitialised, env.semantics.is_strong() && access != Access::Atomic);
     let by = env.lanes;
+    // The products of `wgmma` read at once, other asynchronous accesses are the copies themselves.
+    let watched = env.asynchronous.is_none_or(|asked| asked == Moment::MAX);
     let memory = &mut env.memories[rank];
     let mut last = None;
     for lane in lanes_of(mask) {
@@ -226,6 +242,9 @@ pub(crate) fn check(
             continue;
         }
         last = Some(offset);
+        if watched {
+            check_flight(memory, lane, (access, offset, bytes))?;
+        }
         if access == Access::Read && uninitialised && !memory.is_initialised(offset, bytes) {
             let kind = FaultKind::Uninitialised { space: "shared", address: u64::from(offset), bytes };
             return Err(Trouble::at(lane, kind));
