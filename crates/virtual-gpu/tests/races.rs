@@ -246,6 +246,17 @@ fn lanes_need_to_wait_for_each_other() {
     between_lanes(&global(""));
 }
 
+/// As `cooperative_groups::tiled_partition<16>` does.
+#[test]
+fn halves_of_a_warp_may_act_on_their_own() {
+    let body = "and.b32 %r4, %r1, 16; mov.u32 %r5, 65535; shl.b32 %r5, %r5, %r4; bar.warp.sync %r5;
+                setp.eq.u32 %p3, %r1, 17; vote.sync.ballot.b32 %r6, %p3, %r5; redux.sync.add.u32 %r7, %r1, %r5;
+                elect.sync %r8|%p4, %r5; add.u32 %r6, %r6, %r7; add.u32 %r6, %r6, %r8; st.global.u32 [%rd3], %r6;";
+    let words = Kernel::new(body).words(1, 32, None);
+    let word = |lane: usize| u32::from_le_bytes(words[4 * lane..][..4].try_into().expect("four bytes"));
+    assert_eq!((word(0), word(15), word(16), word(31)), (120, 120, (1 << 17) + 376 + 16, (1 << 17) + 376 + 16));
+}
+
 #[test]
 fn rows_of_ldmatrix_come_from_other_lanes() {
     let rows = |sync: &str| {

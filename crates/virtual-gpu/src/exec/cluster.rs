@@ -4,7 +4,7 @@ use super::barrier::{BARRIERS, Barrier};
 use super::dispatch::{self, Level};
 use super::env::{Constants, Env};
 use super::run::Run;
-use super::schedule::Shuffle;
+use super::shuffle::Shuffle;
 use super::step::Pause;
 use super::tally::Tally;
 use super::trouble::{Origin, Step, Trouble};

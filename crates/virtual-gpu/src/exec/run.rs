@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use super::schedule::{Permutation, Shuffle};
+use super::shuffle::{Permutation, Shuffle};
 use super::{Launch, Options};
 use crate::gpu::Gpu;
 use crate::memory::GlobalMemory;
