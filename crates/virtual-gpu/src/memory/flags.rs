@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::order::{END, Far, Foreign, Time};
+use super::foreign::{END, Foreign, Time, Times};
 
 /// Most entries of all logs, about 100 bytes each. Beyond, every read counts as ordered after every write.
 const MOST_ENTRIES: usize = 1 << 20;
@@ -82,10 +82,10 @@ impl Flags {
         }
     }
 
-    /// Publishes a writer's work.
-    pub fn write(&mut self, address: u64, keeps: bool, block: u32, far: &Far) {
+    /// Publishes a writer's work: what its fences cover, and what it knows of other blocks.
+    pub fn write(&mut self, address: u64, keeps: bool, block: u32, (fenced, foreign): (Option<&Times>, &Foreign)) {
         // Most kernels with atomics have no fence, and then an atomic publishes nothing.
-        if self.is_full() || (!far.publishes && (keeps || !self.flags.contains_key(&address))) {
+        if self.is_full() || (fenced.is_none() && (keeps || !self.flags.contains_key(&address))) {
             return;
         }
         let flag = self.flags.entry(address).or_default();
@@ -96,7 +96,8 @@ impl Flags {
             flag.log.pop();
             self.entries -= 1;
         }
-        flag.log.push(Entry { block, times: far.fenced.as_ref().into(), foreign: far.foreign.clone() });
+        let times = fenced.map_or_else(|| Arc::from([]), |fenced| fenced.as_ref().into());
+        flag.log.push(Entry { block, times, foreign: foreign.clone() });
         self.entries += 1;
     }
 

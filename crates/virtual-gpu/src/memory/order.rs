@@ -8,53 +8,10 @@
 //! Fences are cumulative: they cover what the warp knows from barriers. In addition, a block's barrier after the strong
 //! read counts as the reader's fence, because no machine loads ahead of a barrier, and NVIDIA's own samples rely on it.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::flags::{Flags, Seen};
-
-/// A time, in releases of the block.
-pub(crate) type Time = u32;
-
-/// The last time. What happens then counts as ordered before everything, so that a long block has no false races.
-pub(crate) const END: Time = (1 << 23) - 1;
-
-/// For every warp of a block, a time.
-pub(crate) type Times = Box<[Time]>;
-
-/// What a warp knows of other blocks: by block, the time up to which each of its warps is ordered before.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Foreign(Option<Arc<BTreeMap<u32, Arc<[Time]>>>>);
-
-impl Foreign {
-    /// Returns the time of a warp of another block.
-    pub fn time(&self, block: u32, warp: u32) -> Time {
-        let times = self.0.as_ref().and_then(|known| known.get(&block));
-        times.and_then(|times| times.get(warp as usize)).copied().unwrap_or(0)
-    }
-
-    /// Adds what another knows.
-    pub fn join(&mut self, other: &Self) {
-        match (&mut self.0, &other.0) {
-            (_, None) => {}
-            (None, Some(_)) => *self = other.clone(),
-            (Some(own), Some(other)) if Arc::ptr_eq(own, other) => {}
-            (Some(_), Some(other)) => other.iter().for_each(|(block, times)| self.insert(*block, times)),
-        }
-    }
-
-    /// Adds the times of a block.
-    pub fn insert(&mut self, block: u32, times: &Arc<[Time]>) {
-        let known = Arc::make_mut(self.0.get_or_insert_default());
-        let Some(own) = known.get_mut(&block) else {
-            known.insert(block, times.clone());
-            return;
-        };
-        if own.iter().zip(&**times).any(|(own, other)| own < other) {
-            *own = own.iter().zip(&**times).map(|(own, other)| *own.max(other)).collect();
-        }
-    }
-}
+pub(crate) use super::foreign::{END, Foreign, Time, Times};
 
 /// What a warp has to do with other blocks.
 #[derive(Debug, Clone, Default)]
@@ -287,7 +244,7 @@ impl Order {
     /// released.
     pub fn write_flag(&self, warp: u32, address: u64, keeps: bool, flags: &mut Flags) {
         if let Some(far) = self.far.get(warp as usize) {
-            flags.write(address, keeps, self.block, far);
+            flags.write(address, keeps, self.block, (far.publishes.then_some(&far.fenced), &far.foreign));
         }
     }
 }
