@@ -87,8 +87,8 @@ fn a_measured_winner_is_a_suggestion_and_no_time_to_beat() {
     assert!([VIRTUAL_WINNERS, measured].iter().all(|folder| files.contains(&format!("{folder}/s128.json"))), "{files}");
 }
 
-#[test]
-fn heavy_cases_take_part_when_named_and_the_report_says_what_was_not_executed() {
+/// Makes a project with a case that is checked on a smaller one.
+fn with_a_large_case() -> Sandbox {
     let sandbox = Sandbox::with_attention();
     let large = "[[case]]\nname = \"large\"\nB = 4\nH = 4\nSq = 520\nSk = 520\nD = 16\n";
     sandbox.write("kernels/workloads/small.toml", &format!("{}\n{large}", common::WORKLOAD));
@@ -98,7 +98,12 @@ fn heavy_cases_take_part_when_named_and_the_report_says_what_was_not_executed() 
         "initial_kernel = \"attention-scalar\"",
     );
     sandbox.write("config.toml", "[virtual]\nmax_gflop = 0.01\nlaunch_gflop = 0.02\n");
+    sandbox
+}
 
+#[test]
+fn heavy_cases_take_part_when_named_and_the_report_says_what_was_not_executed() {
+    let sandbox = with_a_large_case();
     let told = said(&session(&sandbox, "1", &[]));
     assert!(told.contains("using 3 of the 4 cases of small: "), "{told}");
     assert_eq!(sandbox.report()["cases"].as_array().unwrap().len(), 3);
@@ -108,9 +113,27 @@ fn heavy_cases_take_part_when_named_and_the_report_says_what_was_not_executed() 
     let case = &report["cases"][0];
     let launch = &case["profile"]["launches"][0];
     assert!(launch["executed_blocks"].as_u64().unwrap() < launch["blocks"].as_u64().unwrap(), "{case}");
+    assert!(launch["rows_compared"].as_u64().unwrap() > 8, "{case}");
     let dims = serde_json::json!({ "B": 2, "H": 2, "CAUSAL": 1, "Sq": 264, "Sk": 264, "D": 16 });
     assert_eq!(case["profile"]["checked_on"], dims);
     assert_eq!(report["correctness"][0]["rows"], 2 * 2 * 264);
     let markdown = sandbox.succeeds(&["report"]);
     assert!(markdown.contains("was too large to execute in full"), "{markdown}");
+}
+
+/// The smaller case has four heads, the case itself sixteen.
+#[test]
+fn a_kernel_is_refused_for_what_it_does_only_on_the_case_itself() {
+    let head = "const size_t head = blockIdx.y;";
+    let refusals = [
+        ("if (blockIdx.y > 6) return;", "% of its blocks were executed, and they wrote"),
+        ("if (blockIdx.y > 6 && blockIdx.y < 15) v += D;", "on the case itself, relative error"),
+    ];
+    for (planted, reason) in refusals {
+        let sandbox = with_a_large_case();
+        sandbox.replace("templates/kernels/attention-scalar/kernel.cu.tera", head, &format!("{planted} {head}"));
+        let output = session(&sandbox, "1", &["--case", "large"]);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains("#1 wrong: ") && said.contains(reason), "{said}");
+    }
 }

@@ -5,7 +5,7 @@
 //! as the exponentials of a softmax, is not part of the floor.
 
 use super::device::DeviceInfo;
-use super::op::TensorRole;
+use super::op::{Dims, Dtype, Op, TensorRole};
 use super::regime::Regime;
 use super::workload::{Case, Workload};
 
@@ -50,19 +50,24 @@ pub const TOLERANCE: f64 = 0.03;
 impl Floor {
     /// Returns the floor of a case on a device, in the case's own cache regime.
     pub fn of(workload: &Workload, case: &Case, device: &DeviceInfo) -> Self {
-        let (op, dtype, peaks) = (workload.op, workload.dtype, &device.peaks);
-        let inputs = op.tensors(&case.dims, dtype).into_iter().filter(|tensor| tensor.role == TensorRole::Input);
+        Self::of_problem((workload.op, workload.dtype), &case.dims, case.regime, device)
+    }
+
+    /// Returns the floor of an op on a device, in a cache regime.
+    pub fn of_problem((op, dtype): (&dyn Op, Dtype), dims: &Dims, regime: Regime, device: &DeviceInfo) -> Self {
+        let peaks = &device.peaks;
+        let inputs = op.tensors(dims, dtype).into_iter().filter(|tensor| tensor.role == TensorRole::Input);
         let input_bytes: f64 = inputs.map(|tensor| tensor.bytes() as f64).sum();
-        let memory_bytes = match case.regime.on(device) {
+        let memory_bytes = match regime.on(device) {
             // The previous launch left at most as many bytes in L2 as fit. Whatever a kernel keeps there, of inputs or
             // outputs, it moves the rest over the memory bus once a launch.
-            Regime::Warm => (op.bytes(&case.dims, dtype) - device.l2_bytes as f64).max(0.0),
+            Regime::Warm => (op.bytes(dims, dtype) - device.l2_bytes as f64).max(0.0),
             // No input is in L2. Outputs may stay there beyond the end of the launch. The ceiling was measured on a
             // sweep as large as the rotated buffers, so it includes any share that L2 keeps anyway.
             Regime::Cold => input_bytes,
         };
         let limits = [
-            (Limiter::Arithmetic, op.flop(&case.dims) / peaks.flops(dtype) * 1e9),
+            (Limiter::Arithmetic, op.flop(dims) / peaks.flops(dtype) * 1e9),
             (Limiter::Memory, memory_bytes / peaks.memory_bytes_per_s * 1e9),
             // Nothing survives in a multiprocessor between launches, so every input comes from or through L2. Outputs
             // take a separate path in the other direction.

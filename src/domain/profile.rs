@@ -36,6 +36,16 @@ pub struct LaunchProfile {
     pub branches: u64,
     /// Conditional branches whose lanes went both ways.
     pub divergent_branches: u64,
+    /// Floating-point operations.
+    #[serde(default)]
+    pub flop: u64,
+    /// Atomics on global memory, as warp instructions.
+    #[serde(default)]
+    pub atomics: u64,
+    /// Rows of the output that were compared with the oracle although only a sample of the blocks was executed; none
+    /// where the output of a sample says nothing.
+    #[serde(default)]
+    pub rows_compared: Option<usize>,
     /// 32-byte sectors loaded from global memory.
     pub global_loads: Units,
     /// 32-byte sectors stored to global memory.
@@ -85,10 +95,11 @@ impl Profile {
 
     /// Describes the shortcuts of the execution; none if it executed every block of the case itself.
     pub fn shortcuts(&self) -> Option<String> {
-        let blocks =
-            self.launches.iter().filter(|launch| launch.executed_blocks < launch.blocks).map(|launch| {
-                format!("{}: {} of {} blocks counted", launch.kernel, launch.executed_blocks, launch.blocks)
-            });
+        let blocks = self.launches.iter().filter(|launch| launch.executed_blocks < launch.blocks).map(|launch| {
+            let compared = launch.rows_compared.map(|rows| format!(", {rows} rows of their output compared"));
+            let (executed, compared) = (launch.executed_blocks, compared.unwrap_or_default());
+            format!("{}: {executed} of {} blocks counted{compared}", launch.kernel, launch.blocks)
+        });
         let checked = self.checked_on.iter().map(|dims| {
             let dims: Vec<_> = dims.iter().map(|(name, value)| format!("{name}={value}")).collect();
             format!("checked on {}", dims.join(" "))
@@ -127,6 +138,9 @@ pub(crate) mod tests {
             active_lanes: 31.5,
             branches: 100,
             divergent_branches: 5,
+            flop: 1_000_000,
+            atomics: 0,
+            rows_compared: None,
             global_loads: Units { moved: 1000, ideal: 1000 },
             global_stores: Units { moved: 500, ideal: 250 },
             shared: Units { moved: 32_000, ideal: 1000 },

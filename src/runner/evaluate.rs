@@ -7,6 +7,7 @@ mod data;
 #[cfg(test)]
 mod emulation;
 mod memoization;
+mod sampled;
 mod scoped;
 mod sets;
 mod setup;

@@ -109,6 +109,14 @@ pub struct Flop {
     pub tensor64: u64,
 }
 
+impl Flop {
+    /// Returns the operations of all pipes together.
+    pub fn total(&self) -> u64 {
+        let Self { half, single, double, tensor16, tensor_tf32, tensor8, tensor64 } = self;
+        half + single + double + tensor16 + tensor_tf32 + tensor8 + tensor64
+    }
+}
+
 /// Counters of one launch. All but `blocks` and `footprint_bytes` cover only `executed_blocks`; [`Counters::scale`]
 /// extrapolates them.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -85,6 +85,46 @@ pub enum FaultKind {
         /// Warp of the earlier access.
         other_warp: u32,
     },
+    /// Two lanes of a warp accessed the same memory without waiting for each other in between, and at least one wrote.
+    #[error(
+        "race at {space} address {address:#x}: {access} by {}, {other_access} by {} of the same warp before, no __syncwarp (bar.warp.sync) between",
+        one(lane),
+        one(other_lane)
+    )]
+    LaneRace {
+        /// Memory space.
+        space: &'static str,
+        /// The address.
+        address: u64,
+        /// The later access.
+        access: Access,
+        /// Lane of the later access; None for all lanes together.
+        lane: Option<u8>,
+        /// The earlier access.
+        other_access: Access,
+        /// Lane of the earlier access; None for all lanes together.
+        other_lane: Option<u8>,
+    },
+    /// A warp accessed what another warp wrote to global memory, and nothing orders the two.
+    #[error(
+        "race at global address {address:#x}: {access}, {other_access} by warp {other_warp} of {} before, {}",
+        if *same_block { "the block".to_owned() } else { format!("block ({}, {}, {})", other_block[0], other_block[1], other_block[2]) },
+        if *same_block { "no barrier between" } else { "no release and acquire between (a store, __threadfence, an atomic or volatile flag, __threadfence, a load)" }
+    )]
+    GlobalRace {
+        /// The address.
+        address: u64,
+        /// The later access.
+        access: Access,
+        /// The earlier access.
+        other_access: Access,
+        /// Whether both are of one block.
+        same_block: bool,
+        /// Block of the earlier access.
+        other_block: [u32; 3],
+        /// Warp of the earlier access in its block.
+        other_warp: u32,
+    },
     /// An asynchronous read of shared memory that was written without a proxy fence.
     #[error(
         "asynchronous read by warp {warp} at shared address {address:#x}, which warp {writer} wrote, and neither has executed fence.proxy.async since"
@@ -96,6 +136,39 @@ pub enum FaultKind {
         warp: u32,
         /// The warp that wrote.
         writer: u32,
+    },
+    /// An access to shared memory that an asynchronous copy still writes or reads.
+    #[error(
+        "{access} at shared address {address:#x}, which an asynchronous copy still {}: nothing has waited for it",
+        if *writes { "writes" } else { "reads" }
+    )]
+    InFlight {
+        /// The address in the block's shared memory.
+        address: u64,
+        /// The access.
+        access: Access,
+        /// Whether the copy writes there; otherwise it reads.
+        writes: bool,
+    },
+    /// A block that ends while a bulk copy uses its shared memory.
+    #[error(
+        "a bulk copy {} shared memory when its block ends: nothing has waited for it{}",
+        if *writes { "still writes" } else { "still reads" },
+        if *writes { "" } else { " (cp.async.bulk.wait_group.read)" }
+    )]
+    Abandoned {
+        /// Whether the copy writes to shared memory; otherwise it reads from there.
+        writes: bool,
+    },
+    /// An access to what the previous launch wrote, in a launch that may begin before that one has ended.
+    #[error(
+        "{access} at global address {address:#x}, which the previous launch wrote, before griddepcontrol.wait (cudaGridDependencySynchronize)"
+    )]
+    Undepended {
+        /// The address.
+        address: u64,
+        /// The access.
+        access: Access,
     },
     /// A barrier that only some of a warp's threads reached.
     #[error("divergent barrier: {active} of the warp's {live} live threads reached it")]
@@ -140,6 +213,10 @@ pub enum FaultKind {
     /// Something that PTX leaves undefined or forbids.
     #[error("{0}")]
     Invalid(String),
+}
+
+fn one(lane: &Option<u8>) -> String {
+    lane.map_or("the lanes together".to_owned(), |lane| format!("lane {lane}"))
 }
 
 /// Kind of an access.

@@ -106,7 +106,8 @@ fn forgotten_memory_is_uninitialised() {
 #[test]
 fn asynchronous_copy_without_wait() {
     let bench = Bench::new("uninitialised");
-    bench.expect("copy", 128, 0, FaultKind::Uninitialised { space: "shared", address: 0, bytes: 4 });
+    let in_flight = FaultKind::InFlight { address: 0, access: Access::Read, writes: true };
+    bench.expect("copy", 128, 0, in_flight);
     bench.clean("clean_copy", 128);
 }
 

@@ -208,7 +208,7 @@ fn a_tile_may_be_reused_when_its_store_has_read_it() {
     let output = gives(&body("cp.async.bulk.wait_group.read 0;"), 64);
     assert!((0..64).all(|word| output[word] == 100 + word as u32));
     let kind = fault(&body(""), 64);
-    assert!(matches!(kind, FaultKind::Race { .. }), "{kind}");
+    assert!(matches!(kind, FaultKind::InFlight { writes: false, .. }), "{kind}");
 }
 
 /// A store must be made visible to the copy engine by a fence, from the storing thread or the copying one.

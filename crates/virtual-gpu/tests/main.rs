@@ -8,4 +8,5 @@ mod faults;
 mod hopper;
 mod loader;
 mod numeric;
+mod races;
 mod tensor;

@@ -43,6 +43,9 @@ pub struct VirtualDevice {
     buffers: HashMap<usize, (u64, u64)>,
     /// The last handle given out.
     next: usize,
+    /// Launches so far. Each runs its blocks and warps in another order, so that an output that depends on the order is
+    /// not repeatable. Sessions with the same seed make the same launches.
+    launches: u64,
 }
 
 impl VirtualDevice {
@@ -57,6 +60,7 @@ impl VirtualDevice {
             last: None,
             buffers: HashMap::new(),
             next: 0,
+            launches: 0,
         })
     }
 
@@ -156,6 +160,9 @@ impl VirtualDevice {
             active_lanes: counters.active_lanes(),
             branches: counters.branches,
             divergent_branches: counters.divergent_branches,
+            flop: counters.flop.total(),
+            atomics: counters.atomics.requests,
+            rows_compared: None,
             global_loads: units(&[&counters.global_load]),
             global_stores: units(&[&counters.global_store]),
             shared: units(&[&counters.shared_load, &counters.shared_store]),
@@ -238,8 +245,17 @@ impl Device for VirtualDevice {
     }
 
     fn launch(&mut self, work: &Work<'_>) -> Result<(), Fault> {
-        let looking = Options { counters: false, instruction_limit: limit(work), ..Options::default() };
-        work.plan.launches.iter().try_for_each(|launch| self.execute(launch, work, &looking).map(drop))
+        work.plan.launches.iter().try_for_each(|launch| {
+            self.launches += 1;
+            let looking = Options {
+                counters: false,
+                order: Some(self.launches),
+                overlaps: launch.programmatic,
+                instruction_limit: limit(work),
+                ..Options::default()
+            };
+            self.execute(launch, work, &looking).map(drop)
+        })
     }
 
     fn as_model(&mut self) -> Option<&mut dyn Model> {
@@ -259,7 +275,7 @@ fn counting(launch: &Launch, work: &Work<'_>, share: f64) -> Options {
     let wanted = (launch.ctas() as f64 * share).ceil() as u32;
     let sample_blocks = (share < 1.0).then(|| wanted.max(LEAST_SAMPLE));
     let instruction_limit = limit(work);
-    Options { counters: true, races: false, uninitialised: false, sample_blocks, instruction_limit, threads: None }
+    Options { races: false, uninitialised: false, sample_blocks, instruction_limit, ..Options::default() }
 }
 
 fn limit(work: &Work<'_>) -> u64 {

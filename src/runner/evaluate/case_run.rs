@@ -5,13 +5,16 @@ use super::scoped::{with_module, with_sets};
 use super::sets::Sets;
 use super::setup::{Seen, Setup};
 use super::stock::Stock;
-use super::{Ended, Step, replays};
+use super::{Ended, Step, replays, sampled};
+use crate::domain::check::Check;
 use crate::domain::correctness::Correctness;
 use crate::domain::evaluation::Measurement;
+use crate::domain::floor::Floor;
 use crate::domain::measuring::Measuring;
 use crate::domain::op::Op;
 use crate::domain::plan::LaunchPlan;
 use crate::domain::profile::Profile;
+use crate::domain::regime::Regime;
 use crate::domain::timing::Timing;
 use crate::domain::workload::Case;
 use crate::runner::benchmark::{self, Prepared};
@@ -25,6 +28,10 @@ const SCREENING: &str = "screening";
 /// The float64 work of the check after timing, relative to the one before. It only has to tell this output from that of
 /// other inputs.
 pub(super) const HELD_OUT_SHARE: f64 = 0.1;
+
+/// The least share of a case's floor that a modelled time may be. The model errs by up to a factor of two, so a lower
+/// time is skipped work and not an error of the model. No family's modelled time is below its floor (docs/model.md).
+const LEAST_OF_FLOOR: f64 = 0.5;
 
 /// A time, with the profile that explains it where it is modelled.
 type Timed = (Timing, Option<Profile>);
@@ -223,7 +230,7 @@ impl CaseRun<'_> {
         })
     }
 
-    /// Models the time of a share of the case's blocks on fresh inputs. Outputs are partial, so none is checked.
+    /// Models the time of a share of the case's blocks on fresh inputs, and checks what these blocks did.
     fn model_alone(
         &self,
         device: &mut dyn Device,
@@ -231,10 +238,15 @@ impl CaseRun<'_> {
         share: f64,
         step: &mut Step<'_>,
     ) -> Result<Timed, Ended> {
-        let inputs = encode(&self.problem, &draw(&self.problem, self.seed(phase)));
+        let values = draw(&self.problem, self.seed(phase));
+        let inputs = encode(&self.problem, &values);
         self.loaded(device, (step, "model"), |setup, device| {
             setup.fill(device, &inputs)?;
-            modelled(setup, device, share)
+            let (timing, mut profile) = modelled(setup, device, share)?;
+            if let Some(profile) = &mut profile {
+                sampled::check(setup, device, &values, profile)?;
+            }
+            Ok((timing, profile))
         })
     }
 
@@ -248,9 +260,24 @@ impl CaseRun<'_> {
 
 fn modelled(setup: &Setup<'_>, device: &mut dyn Device, share: f64) -> Result<Timed, Ended> {
     let machine = |what: &str| Ended::Machine(what.to_owned());
+    let info = device.info().clone();
     let device = device.as_model().ok_or_else(|| machine("the device does not model its times"))?;
     let works = setup.works();
     let work = works.first().ok_or_else(|| machine("there is no set of buffers"))?;
     let profile = device.model(work, share).map_err(|fault| setup.ended(fault))?;
-    Ok((Timing::modelled(profile.modelled_ns()), Some(profile)))
+    let Problem { op, dims, dtype } = setup.problem;
+    // The model knows no cold buffers.
+    let floor = Floor::of_problem((op, dtype), dims, Regime::Warm, &info);
+    let ns = profile.modelled_ns();
+    if ns < LEAST_OF_FLOOR * floor.ns {
+        let message = format!(
+            "modelled at {:.3} us, less than {:.0}% of the floor of {:.3} us ({}): it does not do the work",
+            ns / 1e3,
+            100.0 * LEAST_OF_FLOOR,
+            floor.ns / 1e3,
+            floor.limiter.name()
+        );
+        return Err(setup.cheated(Check::Floor, message));
+    }
+    Ok((Timing::modelled(ns), Some(profile)))
 }

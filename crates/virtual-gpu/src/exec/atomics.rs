@@ -6,12 +6,13 @@
 use super::access::{self, count_global, count_wavefronts};
 use super::cluster_address::{RANK_SHIFT, shared_end};
 use super::env::Env;
-use super::lanes::{W32, W64, lanes_of, w32};
+use super::global_races;
+use super::lanes::{W32, W64, lanes_of, mask_where, w32};
 use super::trouble::{Step, Trouble};
 use super::warp::Warp;
 use crate::fault::{Access, FaultKind};
 use crate::numeric as num;
-use crate::program::{AtomOp, NONE, Op, SHARED_WINDOW, Space, Ty};
+use crate::program::{AtomOp, NONE, Op, SHARED_WINDOW, Semantics, Space, Strength, Ty};
 
 /// Computes the new value of a 32-bit word or half word of an atomic. `c` is the new value of `cas`.
 pub(crate) fn combine32(op: AtomOp, ty: Ty, old: u32, b: u32, c: u32) -> u32 {
@@ -86,7 +87,7 @@ fn combine64(op: AtomOp, ty: Ty, old: u64, b: u64, c: u64) -> u64 {
 
 /// `atom` and `red`
 pub(crate) fn atom(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Step<()> {
-    let Op::Atom { space, op, ty, d, addr, b, c } = op else { return Ok(()) };
+    let Op::Atom { space, semantics, op, ty, d, addr, b, c } = op else { return Ok(()) };
     let (ty, bytes) = (*ty, ty.bytes());
     let at = access::addresses(warp, env, addr);
     let wide = ty.bits() == 64;
@@ -100,7 +101,14 @@ pub(crate) fn atom(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> St
         let (b, c) = operands[lane];
         if wide { combine64(*op, ty, old, b, c) } else { u64::from(combine32(*op, ty, old as u32, b as u32, c as u32)) }
     };
+    env.polled |= !matches!(space, Space::Shared | Space::SharedCluster);
     let (mut old, mut shared) = ([0; 32], 0);
+    let mut flags = 0;
+    if !matches!(space, Space::Shared | Space::SharedCluster) && env.run.options.races {
+        flags = mask & mask_where!(lane => at.0[lane] >> 40 < SHARED_WINDOW >> 40);
+        (env.semantics, env.atomic) = (*semantics, true);
+        global_races::begin_strong(env, warp.index, true);
+    }
     for lane in lanes_of(mask) {
         let address = at.0[lane];
         let is_shared = match space {
@@ -116,9 +124,13 @@ pub(crate) fn atom(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> St
             shared |= 1 << lane;
             update_shared(warp.index, env, lane, address, bytes, |value| update(lane, value))?
         } else {
-            update_global(env, lane, address, bytes, |value| update(lane, value))?
+            update_global(warp.index, env, lane, address, bytes, |value| update(lane, value))?
         };
     }
+    if flags != 0 {
+        global_races::end_strong(env, warp.index, &at, flags, (*d != NONE, true));
+    }
+    (env.semantics, env.atomic) = (Semantics::WEAK, false);
     count(env, &at, (mask, shared), bytes);
     if *d != NONE {
         if wide {
@@ -131,7 +143,21 @@ pub(crate) fn atom(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> St
 }
 
 /// Combines 16 bytes per lane with those in global memory, element by element: `cp.reduce.async.bulk`.
-pub(crate) fn reduce_chunks(env: &mut Env<'_>, (op, ty): (AtomOp, Ty), to: &W64, mask: u32, words: &[W32]) -> Step<()> {
+pub(crate) fn reduce_chunks(
+    warp: u32,
+    env: &mut Env<'_>,
+    (op, ty): (AtomOp, Ty),
+    to: &W64,
+    mask: u32,
+    words: &[W32],
+) -> Step<()> {
+    env.semantics = Semantics { strength: Strength::Relaxed, wide: true };
+    let reduced = reduce(warp, env, (op, ty), to, mask, words);
+    env.semantics = Semantics::WEAK;
+    reduced
+}
+
+fn reduce(warp: u32, env: &mut Env<'_>, (op, ty): (AtomOp, Ty), to: &W64, mask: u32, words: &[W32]) -> Step<()> {
     let bytes = ty.bytes();
     for lane in lanes_of(mask) {
         for at in (0..16_u32).step_by(bytes as usize) {
@@ -146,7 +172,7 @@ pub(crate) fn reduce_chunks(env: &mut Env<'_>, (op, ty): (AtomOp, Ty), to: &W64,
                 8 => combine64(op, ty, old, value, 0),
                 _ => u64::from(combine32(op, ty, old as u32, value as u32, 0)),
             };
-            update_global(env, lane, to.0[lane] + u64::from(at), bytes, update)?;
+            update_global(warp, env, lane, to.0[lane] + u64::from(at), bytes, update)?;
         }
     }
     Ok(())
@@ -164,22 +190,39 @@ fn count(env: &mut Env<'_>, at: &W64, (mask, shared): (u32, u32), bytes: u32) {
         env.tally.counters.shared_store.add(&traffic);
     }
     if mask & !shared != 0 {
-        let traffic = count_global(env.tally, at, mask & !shared, bytes);
+        let traffic = count_global(&mut env.tally, at, mask & !shared, bytes);
         env.tally.counters.atomics.add(&traffic);
     }
 }
 
-fn update_global(env: &mut Env<'_>, lane: usize, address: u64, bytes: u32, f: impl Fn(u64) -> u64) -> Step<u64> {
+fn update_global(
+    warp: u32,
+    env: &mut Env<'_>,
+    lane: usize,
+    address: u64,
+    bytes: u32,
+    f: impl Fn(u64) -> u64,
+) -> Step<u64> {
     let at = W64::splat(address);
     let (allocation, _) = access::group(env, &at, 1 << lane, bytes, Access::Atomic)?;
     if env.run.options.uninitialised && !allocation.is_initialised(address, bytes) {
         return Err(Trouble::at(lane, FaultKind::Uninitialised { space: "global", address, bytes }));
     }
+    if env.run.options.races {
+        global_races::check_atomic(env, warp, (allocation, lane), address, bytes)?;
+    }
     allocation.set_initialised(address, bytes);
     if env.run.options.counters {
         allocation.touch(address);
     }
-    Ok(match bytes {
+    // A block that polls by atomics changes nothing.
+    let changed = std::cell::Cell::new(false);
+    let f = |old| {
+        let new = f(old);
+        changed.set(changed.get() || new != old);
+        new
+    };
+    let old = match bytes {
         4 => u64::from(allocation.update_word(address, |old| f(u64::from(old)) as u32)),
         8 => {
             // Kernels with global atomics run on one thread, so two halves form one consistent value.
@@ -196,7 +239,12 @@ fn update_global(env: &mut Env<'_>, lane: usize, address: u64, bytes: u32, f: im
             allocation.store_bits(address, (f(old) as u32) << shift, 0xffff << shift);
             old
         }
-    })
+    };
+    env.wrote |= changed.get();
+    if env.run.options.races {
+        global_races::note(env, warp, (allocation, lane), address, bytes, false);
+    }
+    Ok(old)
 }
 
 fn update_shared(

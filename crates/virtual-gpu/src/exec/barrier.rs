@@ -1,9 +1,10 @@
 //! The 16 barriers of a block (`bar`, PTX ISA 9.7.13.1).
 
 use super::env::Env;
+use super::global_races;
 use super::lanes::{LANES, W32};
 use super::warp::Warp;
-use crate::memory::races::Clock;
+use crate::memory::order::Clock;
 use crate::program::{BarOp, Bool, NONE, Op};
 
 /// Barriers of a block.
@@ -55,7 +56,8 @@ impl Barrier {
         self.expected = expected;
         self.arrived.push(warp.index);
         if let Some(races) = &mut env.memories[env.rank].races {
-            races.release(warp.index, &mut self.clock);
+            races.order.sync(warp.index);
+            races.order.release(warp.index, &mut self.clock);
         }
         if p != NONE {
             let votes = warp.predicate_or_not(p, p_negated) & warp.live;
@@ -85,7 +87,10 @@ impl Barrier {
         for &Waiting { warp, instruction } in &self.waiting {
             self.give_result(&mut warps[warp as usize], env, instruction);
             if let Some(races) = &mut env.memories[env.rank].races {
-                races.acquire(warp, &self.clock);
+                races.order.acquire(warp, &self.clock);
+                if env.run.talks {
+                    races.order.learn(warp, &global_races::flags(env.run));
+                }
             }
         }
         self.advance_boards(env);

@@ -61,7 +61,7 @@ pub(crate) fn issue(
                 transfer
             }
         };
-        env.transfers.push_back(transfer);
+        queue(env, transfer);
     }
     Ok(())
 }
@@ -81,6 +81,16 @@ pub(crate) fn told(multicast: Slot, ranks: &[usize], barrier: (usize, u32)) -> V
         return vec![barrier];
     }
     ranks.iter().map(|&rank| (rank, barrier.1)).collect()
+}
+
+/// Queues a copy. Its shared memory is in use from now on.
+pub(crate) fn queue(env: &mut Env<'_>, transfer: Transfer) {
+    transfer.uses(|writes, rank, offset, bytes| {
+        if let Some(flight) = env.memories.get_mut(rank).and_then(|memory| memory.flight.as_mut()) {
+            flight.begin(writes, offset, bytes);
+        }
+    });
+    env.transfers.push_back(transfer);
 }
 
 /// Makes a copy that a lane issues now. It does not signal an mbarrier yet.

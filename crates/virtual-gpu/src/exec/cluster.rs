@@ -4,6 +4,7 @@ use super::barrier::{BARRIERS, Barrier};
 use super::dispatch::{self, Level};
 use super::env::{Constants, Env};
 use super::run::Run;
+use super::shuffle::Shuffle;
 use super::step::Pause;
 use super::tally::Tally;
 use super::trouble::{Origin, Step, Trouble};
@@ -11,8 +12,9 @@ use super::warp::Warp;
 use super::{complete, constants};
 use crate::fault::{Fault, FaultKind};
 use crate::memory::SharedMemory;
+use crate::memory::order::Clock;
 use crate::memory::races::Races;
-use crate::program::Op;
+use crate::program::{Op, Semantics};
 
 /// The state that a CPU thread needs to execute clusters, one after the other.
 #[derive(Debug)]
@@ -27,26 +29,38 @@ pub(crate) struct Machine<'a> {
     /// Index in the grid of each block: x, y, z.
     blocks: Vec<[u32; 3]>,
     level: Level,
+    /// The blocks and warps, in the order of their turns.
+    turns: Vec<(usize, usize)>,
+    /// Puts the turns of each pass in a random order; None for the order of the warps.
+    shuffle: Option<Shuffle>,
     /// Whether a warp used up its slice in the last pass, because it may be polling.
     polls: bool,
 }
 
 impl<'a> Machine<'a> {
     /// Makes a runner for a launch.
-    pub fn new(run: &'a Run<'a>, tally: &'a mut Tally, granule_bytes: u32, level: Level) -> Self {
+    pub fn new(run: &'a Run<'a>, granule_bytes: u32, level: Level) -> Self {
         let size = run.cluster_blocks as usize;
-        let races = || run.options.races.then(|| Races::new(run.shared_bytes, run.warps, granule_bytes));
+        let races = || run.options.races.then(|| Races::new(run.shared_bytes, run.warps, granule_bytes, run.talks));
         let warps = || (0..run.warps).map(|index| Warp::new(run.kernel, index, run.threads)).collect();
         let env = Env {
             run,
-            tally,
+            tally: Tally::new(run),
             rank: 0,
+            blocks: vec![0; size],
             memories: (0..size).map(|_| SharedMemory::new(run.shared_bytes, races(), run.warps)).collect(),
             constants: (0..size).map(|_| Constants::default()).collect(),
             mbarriers: vec![std::collections::BTreeMap::new(); size],
             transfers: std::collections::VecDeque::new(),
             cluster_arrivals: 0,
-            volatile: false,
+            across: Clock::default(),
+            semantics: Semantics::WEAK,
+            atomic: false,
+            strong: 0,
+            waited: vec![false; size],
+            polled: false,
+            wrote: false,
+            lanes: None,
             asynchronous: None,
         };
         Self {
@@ -56,6 +70,8 @@ impl<'a> Machine<'a> {
             barriers: vec![vec![Barrier::default(); BARRIERS]; size],
             blocks: vec![[0; 3]; size],
             level,
+            turns: Vec::new(),
+            shuffle: None,
             polls: false,
         }
     }
@@ -63,36 +79,80 @@ impl<'a> Machine<'a> {
     /// Executes the cluster with this index in the grid, to its end or its first fault.
     pub fn execute(&mut self, cluster: u64) -> Result<(), Box<Fault>> {
         self.start(cluster);
+        self.proceed(false).map(drop)
+    }
+
+    /// Continues the cluster to its end, and returns true. If it `yields`, it stops when its warps only poll global
+    /// memory, and returns false.
+    pub fn proceed(&mut self, yields: bool) -> Result<bool, Box<Fault>> {
         while self.warps.iter().flatten().any(|warp| !warp.is_done()) {
+            self.env.polled = false;
             if self.pass()? {
                 continue;
             }
             match complete::complete_next(&mut self.env, &mut self.warps[0]) {
                 Ok(true) => {}
+                Ok(false) if self.polls && yields && self.env.polled => return Ok(false),
                 // A warp polls; let it run until it has executed more than the limit.
                 Ok(false) if self.polls => {}
                 Ok(false) => return Err(self.deadlock()),
                 Err(trouble) => return Err(self.fault(0, 0, *trouble)),
             }
         }
+        if let Some(trouble) = complete::abandoned(&self.env) {
+            return Err(self.fault(0, 0, *trouble));
+        }
         // Copies to global memory still arrive if no warp waited for them.
         if let Err(trouble) = complete::complete_stores(&mut self.env, &mut self.warps[0][0], |_| true) {
             return Err(self.fault(0, 0, *trouble));
         }
         self.finish();
-        Ok(())
+        Ok(true)
     }
 
-    fn start(&mut self, cluster: u64) {
+    /// Returns the counts of the clusters so far.
+    pub fn tally(&self) -> &Tally {
+        &self.env.tally
+    }
+
+    /// Returns the warp instructions of the cluster so far.
+    pub fn instructions(&self) -> u64 {
+        self.warps.iter().flatten().map(|warp| warp.executed).sum()
+    }
+
+    /// Returns whether the cluster has changed global memory since it was last asked.
+    pub fn has_written(&mut self) -> bool {
+        std::mem::take(&mut self.env.wrote)
+    }
+
+    /// Returns the fault of a cluster that waits for something that does not happen.
+    pub fn runaway(&self) -> Box<Fault> {
+        let limit = self.env.run.options.instruction_limit;
+        let lasts = |warps: &Vec<Warp>| warps.iter().position(|warp| !warp.is_done());
+        let rank = self.warps.iter().position(|warps| lasts(warps).is_some()).unwrap_or(0);
+        let index = lasts(&self.warps[rank]).unwrap_or(0);
+        let lane = self.warps[rank][index].live.trailing_zeros() as usize % 32;
+        self.fault(rank, index, Trouble { lane, kind: FaultKind::Runaway { limit }, origin: None })
+    }
+
+    /// Moves to the start of the cluster with this index in the grid.
+    pub fn start(&mut self, cluster: u64) {
         let run = self.env.run;
         if run.options.counters {
             self.env.tally.start_block();
         }
+        self.shuffle = run.options.order.map(|seed| Shuffle::new(seed, cluster));
+        self.turns.clear();
+        let warps = run.warps as usize;
+        self.turns.extend((0..self.blocks.len()).flat_map(|rank| (0..warps).map(move |index| (rank, index))));
         self.env.transfers.clear();
+        self.env.across.clear();
         self.env.cluster_arrivals = 0;
         for rank in 0..self.blocks.len() {
             self.blocks[rank] = run.block_of(cluster, rank as u32);
-            self.env.memories[rank].reset();
+            self.env.waited[rank] = false;
+            self.env.blocks[rank] = run.index_of(self.blocks[rank]);
+            self.env.memories[rank].reset(self.env.blocks[rank]);
             self.env.mbarriers[rank].clear();
             constants::fill(&mut self.env.constants[rank], run, self.blocks[rank], rank as u32);
             self.warps[rank].iter_mut().for_each(|warp| warp.restart(run.threads));
@@ -116,14 +176,16 @@ impl<'a> Machine<'a> {
     fn pass(&mut self) -> Result<bool, Box<Fault>> {
         let mut progress = false;
         self.polls = false;
-        for rank in 0..self.blocks.len() {
-            for index in 0..self.warps[rank].len() {
-                if self.warps[rank][index].is_done() || self.at_barrier[rank][index] {
-                    continue;
-                }
+        let mut turns = std::mem::take(&mut self.turns);
+        if let Some(shuffle) = &mut self.shuffle {
+            shuffle.shuffle(&mut turns);
+        }
+        for &(rank, index) in &turns {
+            if !self.warps[rank][index].is_done() && !self.at_barrier[rank][index] {
                 progress |= self.run_warp(rank, index).map_err(|trouble| self.fault(rank, index, *trouble))?;
             }
         }
+        self.turns = turns;
         Ok(progress)
     }
 

@@ -13,7 +13,8 @@ use super::transfer::{End, Moved, Transfer};
 use super::trouble::{Step, Trouble};
 use super::warp::Warp;
 use crate::fault::FaultKind;
-use crate::memory::races::{self, Clock};
+use crate::memory::order::Clock;
+use crate::memory::races::APART;
 use crate::program::{AtomOp, Space, Ty};
 
 /// Executes the oldest copy. Returns false if there is none.
@@ -40,6 +41,14 @@ pub(crate) fn complete_stores(env: &mut Env<'_>, warp: &mut Warp, wanted: impl F
     Ok(())
 }
 
+/// Returns the fault of the oldest copy that nothing waited for when its cluster ended.
+pub(crate) fn abandoned(env: &Env<'_>) -> Option<Box<Trouble>> {
+    let transfer = env.transfers.front().filter(|_| env.run.options.races)?;
+    let mut trouble = Trouble::at(0, FaultKind::Abandoned { writes: !transfer.is_store() });
+    trouble.origin = Some(transfer.origin);
+    Some(trouble)
+}
+
 fn complete(env: &mut Env<'_>, warps: &mut [Warp], transfer: &Transfer) -> Step<()> {
     do_transfer(env, warps, transfer).map_err(|mut trouble| {
         trouble.origin = Some(transfer.origin);
@@ -48,6 +57,11 @@ fn complete(env: &mut Env<'_>, warps: &mut [Warp], transfer: &Transfer) -> Step<
 }
 
 fn do_transfer(env: &mut Env<'_>, warps: &mut [Warp], transfer: &Transfer) -> Step<()> {
+    transfer.uses(|writes, rank, offset, bytes| {
+        if let Some(flight) = env.memories.get_mut(rank).and_then(|memory| memory.flight.as_mut()) {
+            flight.end(writes, offset, bytes);
+        }
+    });
     let rank = std::mem::replace(&mut env.rank, transfer.rank);
     let result = move_bytes(env, &mut warps[0], transfer);
     env.rank = rank;
@@ -55,9 +69,10 @@ fn do_transfer(env: &mut Env<'_>, warps: &mut [Warp], transfer: &Transfer) -> St
     // A warp that waits for the mbarrier is ordered after the copy. Here it is also ordered after everything that the
     // issuing warp has done by now, which the machine does not promise. A race may be missed, but false races are
     // impossible.
-    let mut clock = Clock::default();
+    let (mut clock, mut far) = (Clock::default(), Clock::default());
     if let Some(races) = &mut env.memories[transfer.rank].races {
-        races.release(transfer.warp, &mut clock);
+        races.order.release(transfer.warp, &mut clock);
+        races.order.release_far(transfer.warp, &mut far);
     }
     for &(rank, offset) in &transfer.mbarriers {
         let Some(barrier) = env.mbarriers.get_mut(rank).and_then(|barriers| barriers.get_mut(&offset)) else {
@@ -65,9 +80,7 @@ fn do_transfer(env: &mut Env<'_>, warps: &mut [Warp], transfer: &Transfer) -> St
             return Err(Trouble::at(0, FaultKind::Invalid(message)));
         };
         barrier.complete_bytes(transfer.bytes);
-        if rank == transfer.rank {
-            races::join(&mut barrier.clock, &clock);
-        }
+        barrier.clock.join(if rank == transfer.rank { &clock } else { &far });
     }
     Ok(())
 }
@@ -79,11 +92,13 @@ fn move_bytes(env: &mut Env<'_>, warp: &mut Warp, transfer: &Transfer) -> Step<(
     // No load or store makes these accesses.
     let before = env.tally.traffic();
     env.asynchronous = Some(transfer.asked);
+    env.lanes = Some(APART);
     let result = match &transfer.moved {
         Moved::Line { from, to, reduce } => move_line(env, warp, (*from, to), *reduce, transfer.bytes),
         Moved::Tile(tile) => move_tile(env, warp, tile),
     };
     env.asynchronous = None;
+    env.lanes = None;
     warp.index = index;
     env.tally.restore(before);
     result
@@ -114,7 +129,7 @@ fn move_line(
             let (space, at_to) = at(env, end);
             match reduce {
                 None => access::write(warp, env, space, &at_to, mask, width, &words)?,
-                Some(reduce) => atomics::reduce_chunks(env, reduce, &at_to, mask, &words)?,
+                Some(reduce) => atomics::reduce_chunks(warp.index, env, reduce, &at_to, mask, &words)?,
             }
         }
     }

@@ -53,10 +53,10 @@ fn special_of(special: BlockSpecial, run: &Run<'_>, block: [u32; 3], rank: u32) 
         BlockSpecial::ClusterDim(a) => launch.cluster[axis(a)],
         BlockSpecial::ClusterRank => rank,
         BlockSpecial::ClusterSize => run.cluster_blocks,
-        BlockSpecial::Multiprocessor => (linear % u64::from(run.gpu.multiprocessors)) as u32,
+        BlockSpecial::Multiprocessor => run.multiprocessor_of(linear),
         BlockSpecial::Multiprocessors => run.gpu.multiprocessors,
         BlockSpecial::Warps => run.warps,
-        BlockSpecial::GridId => 0,
+        BlockSpecial::GridId => run.launches as u32 + 1,
         BlockSpecial::DynamicSharedBytes => launch.dynamic_shared_bytes,
         BlockSpecial::TotalSharedBytes => run.shared_bytes,
     }

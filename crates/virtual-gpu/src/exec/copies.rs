@@ -9,6 +9,7 @@ use super::lanes::{W32, W64, lanes_of, mask_where, w64};
 use super::trouble::{Step, Trouble};
 use super::warp::{Copy, Warp};
 use crate::fault::{Access, FaultKind};
+use crate::memory::races::Lane;
 use crate::program::{Address, NONE, Slot, Space, Ty};
 
 /// `cp.async`: `source` is the number of bytes read (NONE for all), `ignore` a predicate that zero-fills all (or NONE).
@@ -36,6 +37,11 @@ pub(crate) fn issue(
     let offsets = check_destinations(warp, env, &to, mask, bytes)?;
     for lane in lanes_of(mask) {
         let data = std::array::from_fn(|word| words[word].0[lane]);
+        let memory = &mut env.memories[env.rank];
+        access::check_flight(memory, lane, (Access::Write, offsets.0[lane], bytes))?;
+        if let Some(flight) = &mut memory.flight {
+            flight.begin(true, offsets.0[lane], bytes);
+        }
         warp.copies.push(Copy { to: offsets.0[lane], bytes, data, lane: lane as u32 });
     }
     if env.run.options.counters {
@@ -44,7 +50,7 @@ pub(crate) fn issue(
         env.tally.restore(before);
         let read = mask & mask_where!(lane => taken(lane) > 0);
         if read != 0 {
-            let traffic = access::count_global(env.tally, &from, read, bytes);
+            let traffic = access::count_global(&mut env.tally, &from, read, bytes);
             env.tally.counters.global_load.add(&traffic);
         }
         env.tally.delay = delay;
@@ -73,7 +79,7 @@ fn check_destinations(warp: &Warp, env: &Env<'_>, to: &W64, mask: u32, bytes: u3
     if let Some(races) = &env.memories[env.rank].races {
         for lane in lanes_of(mask) {
             races
-                .check_only(warp.index, Access::Write, offsets.0[lane], bytes)
+                .check_only((warp.index, lane as Lane), Access::Write, offsets.0[lane], bytes)
                 .map_err(|kind| Trouble::at(lane, kind))?;
         }
     }
@@ -104,9 +110,12 @@ fn arrive(warp: u32, env: &mut Env<'_>, copies: &[Copy]) -> Step<()> {
     let rank = env.rank;
     for copy in copies {
         let memory = &mut env.memories[rank];
+        if let Some(flight) = &mut memory.flight {
+            flight.end(true, copy.to, copy.bytes);
+        }
         if let Some(races) = &mut memory.races {
             races
-                .access(warp, Access::Write, copy.to, copy.bytes)
+                .access((warp, copy.lane as Lane), Access::Write, copy.to, copy.bytes)
                 .map_err(|kind: FaultKind| Trouble::at(copy.lane as usize, kind))?;
         }
         for (index, &word) in copy.data[..copy.bytes as usize / 4].iter().enumerate() {

@@ -9,8 +9,10 @@ use super::tally::Tally;
 use super::transfer::Transfer;
 use super::warp::Warp;
 use crate::memory::SharedMemory;
+use crate::memory::order::{Clock, Time};
 use crate::memory::proxies::Moment;
-use crate::program::{CONSTANT, Slot};
+use crate::memory::races::Lane;
+use crate::program::{CONSTANT, Semantics, Slot};
 
 /// Values of a block's constants.
 #[derive(Debug, Default)]
@@ -27,9 +29,11 @@ pub(crate) struct Env<'a> {
     /// The launch.
     pub run: &'a Run<'a>,
     /// The counts so far.
-    pub tally: &'a mut Tally,
+    pub tally: Tally,
     /// The block of the cluster that is executing.
     pub rank: usize,
+    /// Index in the grid, per block of the cluster.
+    pub blocks: Vec<u32>,
     /// Shared memory, per block of the cluster.
     pub memories: Vec<SharedMemory>,
     /// Constants, per block of the cluster.
@@ -40,13 +44,47 @@ pub(crate) struct Env<'a> {
     pub transfers: VecDeque<Transfer>,
     /// The fewest `barrier.cluster.arrive`s executed by a live warp of the cluster.
     pub cluster_arrivals: u64,
-    /// Whether the current access is volatile and therefore exempt from race checks.
-    pub volatile: bool,
+    /// What the blocks of the cluster have published at its barriers.
+    pub across: Clock,
+    /// How the current access orders others.
+    pub semantics: Semantics,
+    /// Whether the current access is an atomic.
+    pub atomic: bool,
+    /// The number of strong accesses to global memory, with the current one.
+    pub strong: Time,
+    /// Per block of the cluster, whether a warp has waited for the previous launch. Then the others are taken to wait
+    /// for that warp.
+    pub waited: Vec<bool>,
+    /// Whether a warp has accessed a flag in global memory since the last pass over the warps.
+    pub polled: bool,
+    /// Whether global memory has changed since the block's last turn.
+    pub wrote: bool,
+    /// The lanes that make the current access, if not each its own.
+    pub lanes: Option<Lane>,
     /// When the current access was issued, if it goes through the asynchronous proxy.
     pub asynchronous: Option<Moment>,
 }
 
 impl Env<'_> {
+    /// Returns the index in the grid of the executing block.
+    pub fn block(&self) -> u64 {
+        u64::from(self.blocks[self.rank])
+    }
+
+    /// Returns the lane that makes the current access at the address of `lane`.
+    #[inline(always)]
+    pub fn lane(&self, lane: usize) -> Lane {
+        self.lanes.unwrap_or(lane as Lane)
+    }
+
+    /// Orders the lanes of a warp, which have waited for each other.
+    #[inline(always)]
+    pub fn sync_lanes(&mut self, warp: u32) {
+        if let Some(races) = &mut self.memories[self.rank].races {
+            races.order.sync(warp);
+        }
+    }
+
     /// Returns whether every live warp of the cluster has arrived at its barrier this many times.
     pub fn has_cluster_arrived(&self, times: u64) -> bool {
         self.cluster_arrivals >= times

@@ -3,15 +3,19 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use super::choice::Choice;
 use super::cluster::Machine;
 use super::dispatch::Level;
 use super::run::Run;
+use super::schedule;
+use super::shuffle::Permutation;
 use super::tally::Tally;
 use super::{Launch, Loaded, Options};
 use crate::counters::Counters;
 use crate::fault::{Fault, LaunchError};
 use crate::gpu::Gpu;
 use crate::memory::GlobalMemory;
+use crate::memory::writers::LAUNCHES;
 use crate::program::{BulkOp, Kernel, Op, Space};
 use crate::timing::Prepared;
 
@@ -49,30 +53,6 @@ pub(crate) fn launch(
     Ok(counters)
 }
 
-/// The clusters to execute: all, or a sample with one in the middle of each equal share of the grid. The sample is
-/// symmetric, so work that grows along the grid (as under a causal mask) averages out.
-#[derive(Debug, Clone, Copy)]
-struct Choice {
-    clusters: u64,
-    count: u64,
-}
-
-impl Choice {
-    fn new(clusters: u64, sample: Option<u32>) -> Self {
-        Self { clusters, count: sample.map_or(clusters, |count| u64::from(count).min(clusters)) }
-    }
-
-    /// Returns the cluster at a position of the sample.
-    fn get(&self, index: u64) -> Option<u64> {
-        let Self { clusters, count } = *self;
-        // In 128 bits, because the largest grids have 2^62 blocks.
-        let [all, some] = [u128::from(clusters), u128::from(count)];
-        let place = |index: u64| (((2 * u128::from(index) + 1) * all - some) / (2 * some)) as u64;
-        let mirrored = count.checked_sub(index + 1)?;
-        Some(if index <= mirrored { place(index) } else { clusters - 1 - place(mirrored) })
-    }
-}
-
 fn prepare<'a>(
     gpu: &'a Gpu,
     memory: &'a GlobalMemory,
@@ -92,6 +72,7 @@ fn prepare<'a>(
         let most = gpu.max_shared_bytes_per_block;
         return Err(format!("{shared_bytes} bytes of shared memory; a block of the {} has at most {most}", gpu.name));
     }
+    let launches = memory.count_launch();
     Ok(Run {
         kernel,
         memory,
@@ -107,6 +88,12 @@ fn prepare<'a>(
         cluster_blocks: launch.cluster.iter().product(),
         shared_bytes: shared_bytes as u32,
         dynamic_offset,
+        number: launches % LAUNCHES + 1,
+        launches,
+        overlapped: launches.checked_sub(1).filter(|_| options.overlaps).map(|before| before % LAUNCHES + 1),
+        global_shift: granule_bytes(kernel, false).trailing_zeros(),
+        talks: talks(kernel) || launch.cluster != [1; 3],
+        flags: Mutex::default(),
         prepared: if options.counters { Prepared::all(kernel, gpu) } else { Vec::new() },
     })
 }
@@ -160,15 +147,21 @@ fn pack_arguments(kernel: &Kernel, launch: &Launch<'_>) -> Result<Vec<u8>, Strin
 
 /// Executes the clusters on several threads. Results do not depend on which thread executes a cluster.
 fn execute(run: &Run<'_>, clusters: Choice) -> Result<Counters, LaunchError> {
-    let granule = granule_bytes(run.kernel);
+    let granule = granule_bytes(run.kernel, true);
     let level = Level::detect();
+    if talks(run.kernel) {
+        return match schedule::take_turns(run, clusters, granule, level) {
+            Ok(tally) => Ok(tally.finish(run)),
+            Err(fault) => Err(LaunchError::Fault(fault)),
+        };
+    }
     let next = AtomicU64::new(0);
+    let order = Permutation::new(run.options.order, clusters.count());
     let first_fault: Mutex<Option<(u64, Box<Fault>)>> = Mutex::new(None);
     let total = Mutex::new(Tally::new(run));
     let work = || {
-        let mut tally = Tally::new(run);
-        let mut machine = Machine::new(run, &mut tally, granule, level);
-        while let Some(cluster) = clusters.get(next.fetch_add(1, Relaxed)) {
+        let mut machine = Machine::new(run, granule, level);
+        while let Some(cluster) = clusters.get(order.get(next.fetch_add(1, Relaxed))) {
             // Skip blocks after the first that failed; they would only report something less useful.
             if lock(&first_fault).as_ref().is_some_and(|(failed, _)| *failed < cluster) {
                 continue;
@@ -180,10 +173,9 @@ fn execute(run: &Run<'_>, clusters: Choice) -> Result<Counters, LaunchError> {
                 }
             }
         }
-        drop(machine);
-        lock(&total).add(&tally);
+        lock(&total).add(machine.tally());
     };
-    let threads = threads_for(run, clusters.count);
+    let threads = threads_for(run, clusters.count());
     if threads == 1 {
         work();
     } else {
@@ -204,23 +196,31 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Returns the number of CPU threads to use: one when the order of the blocks can affect the results.
+/// Returns the number of CPU threads to use.
 fn threads_for(run: &Run<'_>, clusters: u64) -> usize {
-    let ordered = run.kernel.instructions.iter().any(|instruction| match instruction.op {
-        Op::Atom { space, .. } => !matches!(space, Space::Shared | Space::SharedCluster),
-        Op::Bulk { op: BulkOp::ReduceToGlobal { .. }, .. } => true,
-        _ => false,
-    });
-    if ordered {
-        return 1;
-    }
     let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     run.options.threads.unwrap_or_else(cores).clamp(1, usize::try_from(clusters).unwrap_or(usize::MAX).max(1))
 }
 
-/// Returns the bytes of the smallest access that may go to shared memory: the granule for race detection.
-fn granule_bytes(kernel: &Kernel) -> u32 {
-    let shared = |space: Space| matches!(space, Space::Shared | Space::SharedCluster | Space::Generic);
+/// Returns whether blocks may learn of each other: by atomics or other strong stores in global memory.
+fn talks(kernel: &Kernel) -> bool {
+    let global = |space: Space| !matches!(space, Space::Shared | Space::SharedCluster | Space::Local);
+    kernel.instructions.iter().any(|instruction| match instruction.op {
+        Op::Atom { space, .. } => global(space),
+        Op::St { space, semantics, .. } => semantics.is_strong() && global(space),
+        Op::Bulk { op: BulkOp::ReduceToGlobal { .. }, .. } => true,
+        _ => false,
+    })
+}
+
+/// Returns the bytes of the smallest access that may go to shared memory, or to global memory: the granule for race
+/// detection.
+fn granule_bytes(kernel: &Kernel, in_shared: bool) -> u32 {
+    let shared = |space: Space| match space {
+        Space::Shared | Space::SharedCluster => in_shared,
+        Space::Global | Space::Const => !in_shared,
+        _ => space == Space::Generic,
+    };
     let bytes = kernel.instructions.iter().filter_map(|instruction| match &instruction.op {
         Op::Ld { space, ty, count, .. } | Op::St { space, ty, count, .. } if shared(*space) => {
             Some(ty.bytes() * u32::from(*count))
@@ -229,30 +229,4 @@ fn granule_bytes(kernel: &Kernel) -> u32 {
         _ => None,
     });
     bytes.min().unwrap_or(4).clamp(1, 4)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Choice;
-
-    fn choose(clusters: u64, sample: Option<u32>) -> Vec<u64> {
-        let choice = Choice::new(clusters, sample);
-        (0..choice.count).filter_map(|index| choice.get(index)).collect()
-    }
-
-    #[test]
-    fn a_sample_lies_symmetrically_in_the_grid() {
-        assert_eq!(choose(10, Some(4)), [0, 3, 6, 9]);
-        assert_eq!(choose(7, Some(3)), [0, 3, 6]);
-        for (clusters, count) in [(1000, 7), (64, 30), (33, 32), (5, 1)] {
-            let chosen = choose(clusters, Some(count));
-            assert!(chosen.windows(2).all(|pair| pair[0] < pair[1]), "{chosen:?}");
-            let mirrored: Vec<u64> = chosen.iter().rev().map(|index| clusters - 1 - index).collect();
-            // The middle one of an even grid has no mirror image.
-            assert!(chosen.iter().zip(&mirrored).all(|(a, b)| a.abs_diff(*b) <= 1), "{chosen:?}");
-        }
-        assert_eq!(choose(3, Some(3)), [0, 1, 2]);
-        assert_eq!(choose(4, None), [0, 1, 2, 3]);
-        assert!(choose(1 << 62, Some(5)).is_sorted());
-    }
 }

@@ -130,21 +130,25 @@ pub(super) fn cvt(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Ste
 /// `ld`
 #[inline(always)]
 pub(super) fn load(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Step<()> {
-    let Op::Ld { space, ty, count, d, addr, volatile, .. } = op else { return Ok(()) };
-    env.volatile = *volatile;
-    let done = access::load(warp, env, (*space, *ty, *count), d, addr, mask);
-    env.volatile = false;
-    done
+    let Op::Ld { space, ty, count, d, addr, semantics, .. } = op else { return Ok(()) };
+    if semantics.is_strong() {
+        return access::strong(warp, env, (*space, *semantics, false), addr, mask, |warp, env| {
+            access::load(warp, env, (*space, *ty, *count), d, addr, mask)
+        });
+    }
+    access::load(warp, env, (*space, *ty, *count), d, addr, mask)
 }
 
 /// `st`
 #[inline(always)]
 pub(super) fn store(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Step<()> {
-    let Op::St { space, ty, count, s, addr, volatile } = op else { return Ok(()) };
-    env.volatile = *volatile;
-    let done = access::store(warp, env, (*space, *ty, *count), s, addr, mask);
-    env.volatile = false;
-    done
+    let Op::St { space, ty, count, s, addr, semantics } = op else { return Ok(()) };
+    if semantics.is_strong() {
+        return access::strong(warp, env, (*space, *semantics, true), addr, mask, |warp, env| {
+            access::store(warp, env, (*space, *ty, *count), s, addr, mask)
+        });
+    }
+    access::store(warp, env, (*space, *ty, *count), s, addr, mask)
 }
 
 /// `shfl.sync`

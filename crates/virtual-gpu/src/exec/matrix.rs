@@ -6,6 +6,7 @@ use super::lanes::{LANES, W32, W64, w32};
 use super::trouble::{Step, Trouble};
 use super::warp::Warp;
 use crate::fault::FaultKind;
+use crate::memory::races::TOGETHER;
 use crate::numeric as num;
 use crate::program::{Address, Mma, NONE, Slot, Space, Ty};
 
@@ -32,7 +33,10 @@ pub(crate) fn load_matrix(
     let at = access::addresses(warp, env, address);
     let lanes = u32::MAX >> (32 - 8 * u32::from(count));
     let mut words = [W32::splat(0); access::MAX_WORDS];
-    access::read(warp, env, Space::Shared, &at, lanes, Width::of(ROW.0, ROW.1), &mut words)?;
+    env.lanes = Some(TOGETHER);
+    let read = access::read(warp, env, Space::Shared, &at, lanes, Width::of(ROW.0, ROW.1), &mut words);
+    env.lanes = None;
+    read?;
     for (matrix, &slot) in d[..usize::from(count)].iter().enumerate() {
         let value = w32!(lane => {
             let (row, pair) = (lane / 4, lane % 4);
@@ -74,7 +78,10 @@ pub(crate) fn store_matrix(
             }
         }
     }
-    access::write(warp, env, Space::Shared, &at, lanes, Width::of(ROW.0, ROW.1), &words)
+    env.lanes = Some(TOGETHER);
+    let written = access::write(warp, env, Space::Shared, &at, lanes, Width::of(ROW.0, ROW.1), &words);
+    env.lanes = None;
+    written
 }
 
 /// `mma.sync`

@@ -1,7 +1,7 @@
 //! The mbarrier object (PTX ISA 9.7.13.15): arrivals and bytes complete a phase.
 
 use super::trouble::Trouble;
-use crate::memory::races::Clock;
+use crate::memory::order::Clock;
 
 /// One mbarrier. PTX does not define its bits, so it is kept outside the shared memory that holds it on the machine.
 #[derive(Debug, Clone, Default)]

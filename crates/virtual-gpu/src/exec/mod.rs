@@ -5,6 +5,7 @@ mod alu;
 mod atomics;
 mod barrier;
 mod bulk;
+mod choice;
 mod cluster;
 mod cluster_address;
 mod compare;
@@ -13,6 +14,7 @@ mod constants;
 mod copies;
 mod dispatch;
 mod env;
+mod global_races;
 mod grid;
 mod groups;
 mod lanes;
@@ -22,6 +24,8 @@ mod move_tile;
 mod pack;
 mod run;
 mod scalar;
+mod schedule;
+mod shuffle;
 mod step;
 mod sync;
 mod tally;
@@ -61,7 +65,7 @@ pub struct Launch<'a> {
 pub struct Options {
     /// Collect [`Counters`]. Otherwise only `blocks`, `executed_blocks` and `warps_per_block` are filled in.
     pub counters: bool,
-    /// Detect shared-memory races, and asynchronous reads of data stored without a proxy fence.
+    /// Detect races in shared and global memory, and asynchronous reads of data stored without a proxy fence.
     pub races: bool,
     /// Detect reads of uninitialised memory.
     pub uninitialised: bool,
@@ -70,6 +74,11 @@ pub struct Options {
     pub sample_blocks: Option<u32>,
     /// Warp instructions after which a warp counts as runaway.
     pub instruction_limit: u64,
+    /// Seed of a random order of blocks and warps, and of what shows their place (`%smid`, `%clock`); None for the order
+    /// of the grid. Results must not depend on it.
+    pub order: Option<u64>,
+    /// Whether the launch may begin before the previous one has ended (programmatic dependent launch).
+    pub overlaps: bool,
     /// CPU threads; None for all cores. Results do not depend on it.
     pub threads: Option<usize>,
 }
@@ -83,6 +92,8 @@ impl Default for Options {
             sample_blocks: None,
             // A few seconds: a thousand times what a warp of a large attention kernel executes.
             instruction_limit: 200_000_000,
+            order: None,
+            overlaps: false,
             threads: None,
         }
     }

@@ -1,8 +1,12 @@
 //! The launch data that all blocks share.
 
+use std::sync::Mutex;
+
+use super::shuffle::{Permutation, Shuffle};
 use super::{Launch, Options};
 use crate::gpu::Gpu;
 use crate::memory::GlobalMemory;
+use crate::memory::flags::Flags;
 use crate::program::Kernel;
 use crate::timing::Prepared;
 
@@ -37,6 +41,18 @@ pub(crate) struct Run<'a> {
     pub shared_bytes: u32,
     /// Offset of the dynamic shared memory.
     pub dynamic_offset: u32,
+    /// The number of launches before.
+    pub launches: u64,
+    /// The launch's number, to tell its writes from those of others: 1 to [`crate::memory::writers::LAUNCHES`].
+    pub number: u64,
+    /// The previous launch's number, if this launch may begin before that has ended.
+    pub overlapped: Option<u64>,
+    /// Log2 of the bytes of the kernel's smallest access to global memory.
+    pub global_shift: u32,
+    /// Whether blocks may order each other: by flags in global memory, or in a cluster.
+    pub talks: bool,
+    /// The flags in global memory.
+    pub flags: Mutex<Flags>,
     /// The instructions in the scoreboard's form; empty without counters.
     pub prepared: Vec<Prepared>,
 }
@@ -48,6 +64,32 @@ impl Run<'_> {
         let [gx, gy] = [u64::from(self.launch.grid[0] / cx), u64::from(self.launch.grid[1] / cy)];
         let at = [(cluster % gx) as u32, (cluster / gx % gy) as u32, (cluster / gx / gy) as u32];
         [at[0] * cx + rank % cx, at[1] * cy + rank / cx % cy, at[2] * cz + rank / (cx * cy)]
+    }
+
+    /// Returns the multiprocessor on which a block runs: any, with a random order.
+    pub fn multiprocessor_of(&self, block: u64) -> u32 {
+        let count = u64::from(self.gpu.multiprocessors);
+        match self.options.order {
+            None => (block % count) as u32,
+            Some(seed) => Permutation::new(Some(seed), count).get(block % count) as u32,
+        }
+    }
+
+    /// Returns a number that depends on the launch's order and a place in it; 0 without a random order.
+    pub fn chance(&self, place: u64) -> u64 {
+        self.options.order.map_or(0, |seed| Shuffle::new(seed ^ self.launches, place).next())
+    }
+
+    /// Returns the index in the grid of a block, x first.
+    pub fn index_of(&self, [x, y, z]: [u32; 3]) -> u32 {
+        let [gx, gy, _] = self.launch.grid;
+        z.wrapping_mul(gy).wrapping_add(y).wrapping_mul(gx).wrapping_add(x)
+    }
+
+    /// Returns the place in the grid of the block with this index.
+    pub fn block_at(&self, index: u32) -> [u32; 3] {
+        let [gx, gy, _] = self.launch.grid;
+        [index % gx, index / gx % gy, index / gx / gy]
     }
 
     /// Returns the PTX instruction on a line, for messages.

@@ -6,12 +6,17 @@ use super::lanes::{W32, lanes_of, w32, w64};
 use super::run::Run;
 use super::trouble::{Step, Trouble};
 use super::warp::Warp;
-use super::{atomics, bulk, cluster_address, compare, complete, copies, matrix, pack, sync, tensor, warp_ops};
+use super::{
+    atomics, bulk, cluster_address, compare, complete, copies, global_races, matrix, pack, sync, tensor, warp_ops,
+};
 use crate::fault::FaultKind;
 use crate::program::{BarOp, Instruction, LaneSpecial, Op, Slot};
 
 /// Instructions after which a warp yields: it may spin on memory that another warp is about to write.
 const SLICE: u64 = 1 << 16;
+
+/// The same where it may wait for another block.
+const SHORT_SLICE: u64 = 1 << 12;
 
 /// Why a warp paused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +47,7 @@ enum Next {
 pub(crate) fn run<G: Groups>(warp: &mut Warp, env: &mut Env<'_>, board: usize) -> Step<Pause> {
     let run = env.run;
     let instructions = &run.kernel.instructions[..];
-    let slice_end = warp.executed + SLICE;
+    let slice_end = warp.executed + if run.talks { SHORT_SLICE } else { SLICE };
     loop {
         if warp.is_at_reconvergence() {
             if !warp.resume() {
@@ -167,6 +172,7 @@ fn execute_rare(warp: &mut Warp, env: &mut Env<'_>, instruction: &Instruction, i
             warp.cluster_arrivals += 1;
             if let Some(races) = &mut env.memories[env.rank].races {
                 races.release_to_cluster(warp.index);
+                races.order.release_far(warp.index, &mut env.across);
             }
         }
         Op::ClusterWait => {
@@ -175,6 +181,7 @@ fn execute_rare(warp: &mut Warp, env: &mut Env<'_>, instruction: &Instruction, i
             }
             if let Some(races) = &mut env.memories[env.rank].races {
                 races.acquire_from_cluster(warp.index);
+                races.order.acquire(warp.index, &env.across);
             }
         }
         Op::Bar { op, aligned, .. } => return barrier(warp, op, aligned, index, mask),
@@ -184,11 +191,17 @@ fn execute_rare(warp: &mut Warp, env: &mut Env<'_>, instruction: &Instruction, i
         }
         Op::Exit => return Ok(exit(warp, mask)),
         Op::Trap => return Err(Trouble::of(mask, FaultKind::Trap)),
-        Op::Fence { asynchronous: true } => {
+        Op::Fence { asynchronous: true, .. } => {
             if let Some(proxies) = &mut env.memories[env.rank].proxies {
                 proxies.fence(warp.index);
             }
         }
+        Op::Fence { wide: true, .. } => {
+            if let Some(races) = env.memories[env.rank].races.as_mut().filter(|_| env.run.talks) {
+                races.order.fence(warp.index, &global_races::flags(env.run));
+            }
+        }
+        Op::GridWait => env.waited[env.rank] = true,
         Op::Fence { .. } | Op::Nop | Op::WgmmaFence | Op::WgmmaCommit | Op::WgmmaWait { .. } => {}
         Op::BulkTensor(ref copy) => tensor::issue(warp, env, copy, mask)?,
         Op::Wgmma(ref wgmma) => super::wgmma::multiply(warp, env, wgmma, mask)?,
@@ -252,7 +265,12 @@ fn branch_indexed(
 }
 
 fn special(warp: &mut Warp, env: &Env<'_>, (d, wide, which): (Slot, bool, LaneSpecial), mask: u32) {
-    let [x, y, _] = env.run.launch.block;
+    let run = env.run;
+    let [x, y, _] = run.launch.block;
+    // With a random order, a block's warps are anywhere on their multiprocessor, and so is its clock.
+    let chance = if matches!(which, LaneSpecial::ThreadIndex(_)) { 0 } else { run.chance(env.block()) };
+    let slots = u64::from(run.gpu.max_threads_per_multiprocessor / 32 / run.warps.max(1)).max(1);
+    let slot = chance % slots;
     let thread = |lane: usize| warp.first_thread + lane as u32;
     let value = |lane: usize| -> u64 {
         match which {
@@ -260,13 +278,14 @@ fn special(warp: &mut Warp, env: &Env<'_>, (d, wide, which): (Slot, bool, LaneSp
             LaneSpecial::ThreadIndex(1) => (thread(lane) / x % y).into(),
             LaneSpecial::ThreadIndex(_) => (thread(lane) / (x * y)).into(),
             LaneSpecial::LaneId => lane as u64,
-            LaneSpecial::WarpId => warp.index.into(),
+            LaneSpecial::WarpId => u64::from(warp.index) + slot * u64::from(run.warps),
             LaneSpecial::LaneMaskEq => 1 << lane,
             LaneSpecial::LaneMaskLe => (2u64 << lane) - 1,
             LaneSpecial::LaneMaskLt => (1u64 << lane) - 1,
             LaneSpecial::LaneMaskGe => u64::from(u32::MAX << lane),
             LaneSpecial::LaneMaskGt => u64::from(u32::MAX << lane) & !(1 << lane),
-            LaneSpecial::Clock | LaneSpecial::Clock64 | LaneSpecial::GlobalTimer => warp.executed,
+            LaneSpecial::Clock | LaneSpecial::Clock64 => warp.executed + chance % (1 << 40),
+            LaneSpecial::GlobalTimer => warp.executed + (run.launches << 20) + chance % (1 << 20),
         }
     };
     if wide {

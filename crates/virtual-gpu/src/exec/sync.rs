@@ -81,16 +81,16 @@ fn change(warp: &mut Warp, env: &mut Env<'_>, op: &MbarrierOp, address: u64, lan
         MbarrierOp::ExpectTx { .. } => barrier.expect_bytes(tx),
         MbarrierOp::CompleteTx { .. } => {
             // As for bulk copies, a warp that waits is ordered after the stores of the arriving warp.
-            if let Some(races) = env.memories[rank].races.as_mut().filter(|_| own) {
-                races.release(warp.index, &mut barrier.clock);
+            if let Some(races) = &mut env.memories[env.rank].races {
+                races.order.publish(warp.index, own, &mut barrier.clock);
             }
             barrier.complete_bytes(tx);
         }
         MbarrierOp::Arrive { state, drop, .. } => {
             let before = barrier.state();
             barrier.expect_bytes(tx);
-            if let Some(races) = env.memories[rank].races.as_mut().filter(|_| own) {
-                races.release(warp.index, &mut barrier.clock);
+            if let Some(races) = &mut env.memories[env.rank].races {
+                races.order.publish(warp.index, own, &mut barrier.clock);
             }
             let arrived = if drop { barrier.drop_arrivals(count) } else { barrier.arrive(count) };
             arrived.map_err(|message| invalid(lane, message))?;
@@ -120,7 +120,8 @@ fn wait(
             if rank == env.rank
                 && let Some(races) = &mut env.memories[rank].races
             {
-                races.acquire(warp.index, &barrier.clock);
+                races.order.sync(warp.index);
+                races.order.acquire(warp.index, &barrier.clock);
             }
         }
     }
@@ -148,8 +149,8 @@ pub(crate) fn arrive_after_copies(
         let Some(barrier) = env.mbarriers.get_mut(rank).and_then(|barriers| barriers.get_mut(&offset)) else {
             return Err(invalid(lane, format!("no mbarrier was initialised at shared address {offset:#x}")));
         };
-        if let Some(races) = env.memories[rank].races.as_mut().filter(|_| own) {
-            races.release(warp.index, &mut barrier.clock);
+        if let Some(races) = &mut env.memories[env.rank].races {
+            races.order.publish(warp.index, own, &mut barrier.clock);
         }
         if !noinc {
             barrier.expect_arrival();

@@ -199,6 +199,7 @@ pub(crate) fn class_of(op: &Op) -> Class {
         | Op::Nop
         | Op::CpAsyncCommit
         | Op::BulkCommit
+        | Op::GridWait
         | Op::WgmmaFence
         | Op::WgmmaCommit => Class::Other,
     }

@@ -2,7 +2,7 @@
 //! other bulk copies.
 
 use super::access::{self, Width};
-use super::bulk::{new_transfer, receivers, told};
+use super::bulk::{new_transfer, queue, receivers, told};
 use super::cluster_address::shared_end;
 use super::env::Env;
 use super::lanes::{W32, lanes_of, w64};
@@ -66,7 +66,7 @@ pub(crate) fn issue(warp: &mut Warp, env: &mut Env<'_>, copy: &BulkTensor, mask:
         let tile = Tile { map, coordinates, load: copy.load, ranks, offset };
         let mut transfer = new_transfer((warp, lane), env, Moved::Tile(tile), bytes);
         transfer.mbarriers = mbarriers;
-        env.transfers.push_back(transfer);
+        queue(env, transfer);
     }
     Ok(())
 }

@@ -52,6 +52,24 @@ pub(crate) struct Transfer {
 }
 
 impl Transfer {
+    /// Calls a function with every part of shared memory that it uses, and whether it writes there: block, offset and
+    /// bytes.
+    pub fn uses(&self, mut each: impl FnMut(bool, usize, u32, u32)) {
+        match &self.moved {
+            Moved::Line { from, to, .. } => {
+                if let &End::Shared(rank, offset) = from {
+                    each(false, rank, offset, self.bytes);
+                }
+                for end in to {
+                    if let &End::Shared(rank, offset) = end {
+                        each(true, rank, offset, self.bytes);
+                    }
+                }
+            }
+            Moved::Tile(tile) => tile.ranks.iter().for_each(|&rank| each(tile.load, rank, tile.offset, self.bytes)),
+        }
+    }
+
     /// Returns whether its destination is global memory.
     pub fn is_store(&self) -> bool {
         match &self.moved {

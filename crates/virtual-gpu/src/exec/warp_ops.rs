@@ -7,17 +7,29 @@ use super::warp::Warp;
 use crate::fault::FaultKind;
 use crate::program::{NONE, Op, ShflMode, Slot, VoteMode};
 
-/// Checks that the member mask names exactly the executing lanes. It may also name lanes that have exited.
-fn check_members(warp: &Warp, members: &W32, mask: u32, opcode: &'static str) -> Step<u32> {
+/// Checks that each lane's member mask names it, and only lanes that execute the instruction or have exited. The halves
+/// of a warp may have masks of their own. Then the lanes have waited for each other. Returns the masks.
+fn check_members(warp: &Warp, env: &mut Env<'_>, members: Slot, mask: u32, opcode: &'static str) -> Step<W32> {
+    let members = *env.get32(warp, members);
     let first = members.0[mask.trailing_zeros() as usize];
-    let mut differ = 0;
+    let mut uniform = first & warp.live == mask;
     for lane in 0..LANES {
-        differ |= if mask >> lane & 1 == 1 { members.0[lane] ^ first } else { 0 };
+        uniform &= mask >> lane & 1 == 0 || members.0[lane] == first;
     }
-    if first & warp.live == mask && differ == 0 {
-        return Ok(first);
+    if uniform || are_groups(&members, mask, warp.live) {
+        env.sync_lanes(warp.index);
+        return Ok(members);
     }
     Err(Trouble::of(mask, FaultKind::WrongMembers { opcode, members: first, active: mask }))
+}
+
+/// Returns whether the masks divide the lanes into groups, and each lane is in its own group.
+#[cold]
+fn are_groups(members: &W32, mask: u32, live: u32) -> bool {
+    lanes_of(mask).all(|lane| {
+        let own = members.0[lane];
+        own >> lane & 1 == 1 && own & live & !mask == 0 && lanes_of(own & mask).all(|other| members.0[other] == own)
+    })
 }
 
 /// Marks a source lane outside the segment; the lane then keeps its own value.
@@ -40,9 +52,9 @@ macro_rules! sources {
 
 /// `shfl.sync`
 #[inline(always)]
-pub(crate) fn shfl(warp: &mut Warp, env: &Env<'_>, op: &Op, mask: u32) -> Step<()> {
+pub(crate) fn shfl(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Step<()> {
     let &Op::Shfl { mode, d, p, a, b, c, members } = op else { return Ok(()) };
-    check_members(warp, env.get32(warp, members), mask, "shfl.sync")?;
+    check_members(warp, env, members, mask, "shfl.sync")?;
     let (a, b, c) = (env.get32(warp, a), env.get32(warp, b), env.get32(warp, c));
     let from = match mode {
         ShflMode::Up => {
@@ -65,30 +77,32 @@ pub(crate) fn shfl(warp: &mut Warp, env: &Env<'_>, op: &Op, mask: u32) -> Step<(
 }
 
 /// `vote.sync`
-pub(crate) fn vote(warp: &mut Warp, env: &Env<'_>, op: &Op, mask: u32) -> Step<()> {
+pub(crate) fn vote(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Step<()> {
     let &Op::Vote { mode, d, p, p_negated, members } = op else { return Ok(()) };
-    check_members(warp, env.get32(warp, members), mask, "vote.sync")?;
+    let members = check_members(warp, env, members, mask, "vote.sync")?;
     let votes = warp.predicate_or_not(p, p_negated) & mask;
-    let all_or_none = |holds: bool| if holds { u32::MAX } else { 0 };
+    let own = w32!(lane => votes & members.0[lane]);
+    let all = mask_where!(lane => own.0[lane] == members.0[lane] & mask);
+    let any = mask_where!(lane => own.0[lane] != 0);
     match mode {
-        VoteMode::Ballot => warp.set32(d, &W32::splat(votes), mask),
-        VoteMode::All => warp.set_predicate(d, all_or_none(votes == mask), mask),
-        VoteMode::Any => warp.set_predicate(d, all_or_none(votes != 0), mask),
-        VoteMode::Uni => warp.set_predicate(d, all_or_none(votes == mask || votes == 0), mask),
+        VoteMode::Ballot => warp.set32(d, &own, mask),
+        VoteMode::All => warp.set_predicate(d, all, mask),
+        VoteMode::Any => warp.set_predicate(d, any, mask),
+        VoteMode::Uni => warp.set_predicate(d, all | !any, mask),
     }
     Ok(())
 }
 
 /// `match.any.sync` and `match.all.sync`
-pub(crate) fn match_lanes(warp: &mut Warp, env: &Env<'_>, op: &Op, mask: u32) -> Step<()> {
+pub(crate) fn match_lanes(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Step<()> {
     let &Op::Match { all, ty, d, p, a, members } = op else { return Ok(()) };
-    check_members(warp, env.get32(warp, members), mask, "match.sync")?;
+    let members = check_members(warp, env, members, mask, "match.sync")?;
     let values: [u64; LANES] = if ty.bits() == 64 { env.get64(warp, a).0 } else { env.get32(warp, a).0.map(u64::from) };
-    let same = w32!(lane => mask & mask_where!(other => values[other] == values[lane]));
+    let same = w32!(lane => mask & members.0[lane] & mask_where!(other => values[other] == values[lane]));
     if all {
-        let agree = same.0[mask.trailing_zeros() as usize] == mask;
-        warp.set32(d, &W32::splat(if agree { mask } else { 0 }), mask);
-        warp.set_predicate(p, if agree { u32::MAX } else { 0 }, mask);
+        let agree = mask_where!(lane => same.0[lane] == mask & members.0[lane]);
+        warp.set32(d, &w32!(lane => if agree >> lane & 1 == 1 { same.0[lane] } else { 0 }), mask);
+        warp.set_predicate(p, agree, mask);
     } else {
         warp.set32(d, &same, mask);
     }
@@ -96,30 +110,34 @@ pub(crate) fn match_lanes(warp: &mut Warp, env: &Env<'_>, op: &Op, mask: u32) ->
 }
 
 /// `redux.sync`
-pub(crate) fn redux(warp: &mut Warp, env: &Env<'_>, op: &Op, mask: u32) -> Step<()> {
+pub(crate) fn redux(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> Step<()> {
     let &Op::Redux { op, ty, d, a, members } = op else { return Ok(()) };
-    check_members(warp, env.get32(warp, members), mask, "redux.sync")?;
-    let a = env.get32(warp, a);
-    let result = lanes_of(mask).map(|lane| a.0[lane]).reduce(|x, y| super::atomics::combine32(op, ty, x, y, 0));
-    warp.set32(d, &W32::splat(result.unwrap_or(0)), mask);
+    let members = check_members(warp, env, members, mask, "redux.sync")?;
+    let a = *env.get32(warp, a);
+    let reduce =
+        |group| lanes_of(group).map(|lane| a.0[lane]).reduce(|x, y| super::atomics::combine32(op, ty, x, y, 0));
+    let first = mask & members.0[mask.trailing_zeros() as usize];
+    if first == mask {
+        warp.set32(d, &W32::splat(reduce(mask).unwrap_or(0)), mask);
+    } else {
+        warp.set32(d, &w32!(lane => reduce(mask & members.0[lane]).unwrap_or(0)), mask);
+    }
     Ok(())
 }
 
 /// `elect.sync`: the lowest member is elected.
-pub(crate) fn elect(warp: &mut Warp, env: &Env<'_>, (d, p, members): (Slot, Slot, Slot), mask: u32) -> Step<()> {
-    let members = check_members(warp, env.get32(warp, members), mask, "elect.sync")?;
-    let leader = (members & mask).trailing_zeros();
+pub(crate) fn elect(warp: &mut Warp, env: &mut Env<'_>, (d, p, members): (Slot, Slot, Slot), mask: u32) -> Step<()> {
+    let members = check_members(warp, env, members, mask, "elect.sync")?;
+    let leader = w32!(lane => (members.0[lane] & mask).trailing_zeros());
     if d != NONE {
-        warp.set32(d, &W32::splat(leader), mask);
+        warp.set32(d, &leader, mask);
     }
-    warp.set_predicate(p, 1 << leader, mask);
+    warp.set_predicate(p, mask_where!(lane => leader.0[lane] == lane as u32), mask);
     Ok(())
 }
 
 /// `bar.warp.sync`: checks only the members. The lanes run in lock step here, so there is nothing to wait for.
-pub(crate) fn warp_sync(warp: &Warp, env: &Env<'_>, members: Slot, mask: u32) -> Step<()> {
+pub(crate) fn warp_sync(warp: &Warp, env: &mut Env<'_>, members: Slot, mask: u32) -> Step<()> {
     let paths = || FaultKind::Unsupported("bar.warp.sync of lanes that are on different paths".to_owned());
-    check_members(warp, env.get32(warp, members), mask, "bar.warp.sync")
-        .map(drop)
-        .map_err(|_| Trouble::of(mask, paths()))
+    check_members(warp, env, members, mask, "bar.warp.sync").map(drop).map_err(|_| Trouble::of(mask, paths()))
 }

@@ -12,6 +12,7 @@ use super::trouble::{Step, Trouble};
 use super::warp::Warp;
 use crate::fault::FaultKind;
 use crate::memory::proxies::Moment;
+use crate::memory::races::APART;
 use crate::numeric::{self as num, Lanes};
 use crate::program::{NONE, Slot, Space, Ty, Wgmma};
 
@@ -71,8 +72,10 @@ fn fetch(warp: &mut Warp, env: &mut Env<'_>, addresses: &[u32]) -> Step<Vec<[u32
         let mask = u32::MAX >> (LANES - part.len());
         let mut words = [W32::splat(0); access::MAX_WORDS];
         env.asynchronous = Some(Moment::MAX);
+        env.lanes = Some(APART);
         let read = access::read(warp, env, Space::Shared, &at, mask, Width::of(Ty::B32, 4), &mut words);
         env.asynchronous = None;
+        env.lanes = None;
         read?;
         chunks.extend((0..part.len()).map(|lane| std::array::from_fn(|word| words[word].0[lane])));
     }

@@ -3,7 +3,9 @@
 //! Blocks run on several threads, so words are atomics with relaxed ordering. On the supported machines a relaxed load
 //! or store costs as much as a plain one, and a racing kernel stays defined behaviour here.
 
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use super::writers::{LAUNCHES, Writers};
 
 /// Address of the first allocation. Nothing is mapped below it, so small offsets from null fault.
 const FIRST_ADDRESS: u64 = 0x10_0000_0000;
@@ -41,6 +43,8 @@ pub(crate) struct Allocation {
     initialised: Box<[AtomicU32]>,
     /// One bit per sector: touched since the last [`GlobalMemory::forget_touched`].
     touched: Box<[AtomicU32]>,
+    /// The last writers, for race detection.
+    pub writers: Writers,
     freed: bool,
 }
 
@@ -61,6 +65,7 @@ impl Allocation {
             words: zeros(words)?,
             initialised: zeros(words.div_ceil(8))?,
             touched: zeros(bytes.div_ceil(SECTOR_BYTES).div_ceil(32))?,
+            writers: Writers::default(),
             freed: false,
         })
     }
@@ -167,6 +172,7 @@ pub(crate) struct GlobalMemory {
     /// In address order. Freed ones stay, so a use after free is recognised.
     allocations: Vec<Allocation>,
     live_bytes: u64,
+    launches: AtomicU64,
 }
 
 impl GlobalMemory {
@@ -196,6 +202,7 @@ impl GlobalMemory {
                     words: Box::default(),
                     initialised: Box::default(),
                     touched: Box::default(),
+                    writers: Writers::default(),
                     freed: true,
                     ..*allocation
                 };
@@ -296,6 +303,15 @@ impl GlobalMemory {
             at += count as u64;
         }
         Ok(result)
+    }
+
+    /// Counts a launch, and returns how many there were before.
+    pub fn count_launch(&self) -> u64 {
+        let before = self.launches.fetch_add(1, Relaxed);
+        if before > 0 && before.is_multiple_of(LAUNCHES) {
+            self.allocations.iter().for_each(|allocation| allocation.writers.clear());
+        }
+        before
     }
 
     /// Starts a new count of touched sectors.

@@ -1,9 +1,14 @@
 //! Global and shared memory, with the state of every byte.
 
+pub(crate) mod flags;
+pub(crate) mod flight;
+pub(crate) mod foreign;
 pub(crate) mod global;
+pub(crate) mod order;
 pub(crate) mod proxies;
 pub(crate) mod races;
 pub(crate) mod shared;
+pub(crate) mod writers;
 
 pub(crate) use global::GlobalMemory;
 pub(crate) use shared::SharedMemory;

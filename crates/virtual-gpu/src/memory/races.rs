@@ -1,171 +1,225 @@
 //! Detects shared-memory races by ordering, not by results, because a fixed order of the warps would hide them.
 //!
-//! Every warp carries a vector clock. A *release* (arriving at a barrier) advances the block's time and publishes the
-//! warp's work so far; waiting joins what others published. An access is ordered after an earlier one of another warp
-//! iff the warp has joined a later release (happens-before, as in FastTrack, Flanagan and Freund 2009). A warp counts
-//! as one thread: here its lanes run in lock step between reconvergence points.
+//! An access is ordered after an earlier one of another warp iff the warp has joined a later release ([`Order`]). It is
+//! ordered after one of another lane of its own warp iff the lanes have waited for each other in between: since Volta
+//! the lanes of a warp may run one after the other, although here they run in lock step.
 
+use super::order::{Clock, END, Order, Time};
 use crate::fault::{Access, FaultKind};
 
-/// A time, in releases of the block.
-type Time = u32;
+/// The lane or lanes that make an access.
+pub(crate) type Lane = u8;
 
-/// A warp's vector clock: for every warp, the time of its latest joined release.
-pub(crate) type Clock = Box<[Time]>;
+/// All lanes together: the bytes go to or come from others than the lane that has the address.
+pub(crate) const TOGETHER: Lane = 32;
+
+/// Not the lanes: an asynchronous copy. Lanes are not ordered by such accesses, nor in conflict with them.
+pub(crate) const APART: Lane = 33;
+
+/// Bits of a read that hold the lane.
+const LANE_BITS: u32 = 6;
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Write {
     /// 0 if never written.
     time: Time,
-    warp: u32,
+    warp: u8,
+    lane: Lane,
     atomic: bool,
+    /// Several warps or lanes wrote the same value, in no order.
+    several: bool,
 }
 
-/// The last accesses to each granule of a block's shared memory, and the clock of every warp.
+/// The last accesses to each granule of a block's shared memory, and the order of the block's accesses.
 #[derive(Debug)]
 pub(crate) struct Races {
     warps: usize,
     /// Log2 of the bytes of a granule: the kernel's smallest access, so that neighbours do not look alike.
     shift: u32,
-    now: Time,
-    clocks: Vec<Clock>,
+    /// The order of the block's accesses.
+    pub order: Order,
     writes: Vec<Write>,
-    /// Per granule and warp, the time of the last read.
-    reads: Vec<Time>,
-    /// What warps had published at their last write of a flag, by a volatile or atomic access.
-    flags: Clock,
+    /// Per granule and warp, the time of the last read and its lane.
+    reads: Vec<u32>,
     /// What the block's warps have published at barriers of the cluster.
     cluster: Clock,
 }
 
 impl Races {
     /// Makes the record for `bytes` of shared memory of a block of `warps` warps. The kernel's smallest access is
-    /// `granule_bytes`.
-    pub fn new(bytes: u32, warps: u32, granule_bytes: u32) -> Self {
+    /// `granule_bytes`. `talks`: whether blocks may order each other.
+    pub fn new(bytes: u32, warps: u32, granule_bytes: u32, talks: bool) -> Self {
         let shift = granule_bytes.trailing_zeros();
         let granules = (bytes.div_ceil(granule_bytes)) as usize;
-        let warps = warps as usize;
         Self {
-            warps,
+            warps: warps as usize,
             shift,
-            now: 1,
-            clocks: vec![vec![0; warps].into(); warps],
+            order: Order::new(warps, talks),
             writes: vec![Write::default(); granules],
-            reads: vec![0; granules * warps],
-            flags: Clock::default(),
+            reads: vec![0; granules * warps as usize],
             cluster: Clock::default(),
         }
     }
 
-    /// Clears everything for the next block.
-    pub fn reset(&mut self) {
-        self.now = 1;
-        self.clocks.iter_mut().for_each(|clock| clock.fill(0));
+    /// Clears everything for the block with this index in the grid.
+    pub fn reset(&mut self, block: u32) {
+        self.order.reset(block);
         self.writes.fill(Write::default());
         self.reads.fill(0);
-        self.flags.fill(0);
-        self.cluster.fill(0);
-    }
-
-    fn is_ordered(&self, warp: u32, other: usize, time: Time) -> bool {
-        other == warp as usize || time <= self.clocks[warp as usize][other]
+        self.cluster.clear();
     }
 
     /// Checks and records an access of `bytes` bytes at `address`.
-    pub fn access(&mut self, warp: u32, access: Access, address: u32, bytes: u32) -> Result<(), FaultKind> {
+    pub fn access(&mut self, by: (u32, Lane), access: Access, address: u32, bytes: u32) -> Result<(), FaultKind> {
         for granule in (address >> self.shift)..=((address + bytes - 1) >> self.shift) {
-            self.check(warp, access, granule)?;
-            self.note(warp, access, granule);
+            self.check(by, access, granule)?;
+            self.note(by, access, granule);
         }
         Ok(())
     }
 
     /// Checks an access without recording it, when an asynchronous copy is issued.
-    pub fn check_only(&self, warp: u32, access: Access, address: u32, bytes: u32) -> Result<(), FaultKind> {
+    pub fn check_only(&self, by: (u32, Lane), access: Access, address: u32, bytes: u32) -> Result<(), FaultKind> {
         (address >> self.shift..=(address + bytes - 1) >> self.shift)
-            .try_for_each(|granule| self.check(warp, access, granule))
+            .try_for_each(|granule| self.check(by, access, granule))
     }
 
-    fn check(&self, warp: u32, access: Access, granule: u32) -> Result<(), FaultKind> {
-        let race = |other_access, other_warp| FaultKind::Race {
-            address: u64::from(granule << self.shift),
-            access,
-            warp,
-            other_access,
-            other_warp,
-        };
+    /// Checks and records a volatile access, which only lanes of the same warp can race with: a warp that polls on
+    /// purpose waits for another warp.
+    pub fn volatile(&mut self, by: (u32, Lane), access: Access, address: u32, bytes: u32) -> Result<(), FaultKind> {
+        let (warp, lane) = by;
+        for granule in (address >> self.shift)..=((address + bytes - 1) >> self.shift) {
+            let write = self.writes[granule as usize];
+            if u32::from(write.warp) == warp && self.are_lanes_apart(warp, lane, write.lane, write.time) {
+                return Err(self.lane_race(granule, (access, lane), (Access::Write, write.lane)));
+            }
+            if access == Access::Write {
+                self.order.used = true;
+                let time = self.order.now;
+                self.writes[granule as usize] = Write { time, warp: warp as u8, lane, atomic: true, several: true };
+            }
+        }
+        Ok(())
+    }
+
+    /// Records that more lanes of a warp have read what its last read was of.
+    pub fn read_by_several(&mut self, warp: u32, address: u32, bytes: u32) {
+        for granule in (address >> self.shift)..=((address + bytes - 1) >> self.shift) {
+            let read = &mut self.reads[granule as usize * self.warps + warp as usize];
+            *read = *read >> LANE_BITS << LANE_BITS | u32::from(TOGETHER);
+        }
+    }
+
+    /// Records a store of the value that is already there. Such stores may be in any order.
+    pub fn note_same(&mut self, (warp, lane): (u32, Lane), address: u32, bytes: u32) {
+        self.order.used = true;
+        for granule in (address >> self.shift)..=((address + bytes - 1) >> self.shift) {
+            let write = &mut self.writes[granule as usize];
+            *write = Write { time: self.order.now, warp: warp as u8, lane, atomic: false, several: true };
+        }
+    }
+
+    /// Returns whether two accesses are of lanes of a warp that have not waited for each other in between.
+    #[inline(always)]
+    fn are_lanes_apart(&self, warp: u32, lane: Lane, other: Lane, time: Time) -> bool {
+        time != 0
+            && lane != APART
+            && other != APART
+            && (lane != other || lane == TOGETHER)
+            && !self.order.is_synced(warp, time)
+    }
+
+    #[inline(always)]
+    fn check(&self, (warp, lane): (u32, Lane), access: Access, granule: u32) -> Result<(), FaultKind> {
         let write = self.writes[granule as usize];
-        let both_atomic = write.atomic && access == Access::Atomic;
-        if !both_atomic && !self.is_ordered(warp, write.warp as usize, write.time) {
-            return Err(race(if write.atomic { Access::Atomic } else { Access::Write }, write.warp));
+        let other = u32::from(write.warp);
+        let harmless = write.atomic && access == Access::Atomic || write.several && access == Access::Read;
+        if !harmless {
+            let kind = if write.atomic { Access::Atomic } else { Access::Write };
+            if !self.order.is_ordered(warp, other, write.time) {
+                return Err(self.race(granule, (access, warp), (kind, other)));
+            }
+            if other == warp && self.are_lanes_apart(warp, lane, write.lane, write.time) {
+                return Err(self.lane_race(granule, (access, lane), (kind, write.lane)));
+            }
         }
         if access != Access::Read {
             let from = granule as usize * self.warps;
-            for (other, &time) in self.reads[from..from + self.warps].iter().enumerate() {
-                if !self.is_ordered(warp, other, time) {
-                    return Err(race(Access::Read, other as u32));
+            for (other, &read) in self.reads[from..from + self.warps].iter().enumerate() {
+                let (time, by) = (read >> LANE_BITS, (read & ((1 << LANE_BITS) - 1)) as Lane);
+                if !self.order.is_ordered(warp, other as u32, time) {
+                    return Err(self.race(granule, (access, warp), (Access::Read, other as u32)));
+                }
+                if other == warp as usize && self.are_lanes_apart(warp, lane, by, time) {
+                    return Err(self.lane_race(granule, (access, lane), (Access::Read, by)));
                 }
             }
         }
         Ok(())
     }
 
-    fn note(&mut self, warp: u32, access: Access, granule: u32) {
+    #[cold]
+    fn race(
+        &self,
+        granule: u32,
+        (access, warp): (Access, u32),
+        (other_access, other_warp): (Access, u32),
+    ) -> FaultKind {
+        FaultKind::Race { address: u64::from(granule << self.shift), access, warp, other_access, other_warp }
+    }
+
+    #[cold]
+    fn lane_race(
+        &self,
+        granule: u32,
+        (access, lane): (Access, Lane),
+        (other_access, other): (Access, Lane),
+    ) -> FaultKind {
+        lane_race("shared", u64::from(granule << self.shift), (access, lane), (other_access, other))
+    }
+
+    #[inline(always)]
+    fn note(&mut self, (warp, lane): (u32, Lane), access: Access, granule: u32) {
+        self.order.used = true;
+        let time = self.order.now;
         if access == Access::Read {
-            self.reads[granule as usize * self.warps + warp as usize] = self.now;
+            let read = &mut self.reads[granule as usize * self.warps + warp as usize];
+            // Nothing can be stored between the rows that `ldmatrix` reads and what it returns to every lane.
+            let lane = if lane == TOGETHER { APART } else { lane };
+            let same = *read >> LANE_BITS == time && (*read & ((1 << LANE_BITS) - 1)) as Lane != lane;
+            let lane = if same && lane != APART { TOGETHER } else { lane };
+            *read = time << LANE_BITS | u32::from(lane);
         } else {
-            self.writes[granule as usize] = Write { time: self.now, warp, atomic: access == Access::Atomic };
+            let atomic = access == Access::Atomic;
+            self.writes[granule as usize] = Write { time, warp: warp as u8, lane, atomic, several: false };
         }
-    }
-
-    /// Orders `warp` by a volatile or atomic access. A warp that reads a flag is ordered after all earlier flag
-    /// writers, because all flags of the block count as one. A kernel with several flags may hide a race; false races
-    /// are impossible.
-    pub fn order_by_flag(&mut self, warp: u32, access: Access) {
-        let mut flags = std::mem::take(&mut self.flags);
-        if access != Access::Write {
-            self.acquire(warp, &flags);
-        }
-        if access != Access::Read {
-            self.release(warp, &mut flags);
-        }
-        self.flags = flags;
-    }
-
-    /// Publishes the work and knowledge of `warp` into `clock`.
-    pub fn release(&mut self, warp: u32, clock: &mut Clock) {
-        let own = &mut self.clocks[warp as usize];
-        own[warp as usize] = self.now;
-        join(clock, own);
-        self.now += 1;
-    }
-
-    /// Joins `clock` into the clock of `warp`.
-    pub fn acquire(&mut self, warp: u32, clock: &Clock) {
-        join(&mut self.clocks[warp as usize], clock);
     }
 
     /// Publishes at `barrier.cluster.arrive`.
     pub fn release_to_cluster(&mut self, warp: u32) {
-        let mut clock = std::mem::take(&mut self.cluster);
-        self.release(warp, &mut clock);
-        self.cluster = clock;
+        self.order.sync(warp);
+        self.order.release(warp, &mut self.cluster);
     }
 
     /// Joins what the block has published into `warp` at `barrier.cluster.wait`. That may already belong to the next
     /// phase. A race may then be missed, but false races are impossible.
     pub fn acquire_from_cluster(&mut self, warp: u32) {
-        join(&mut self.clocks[warp as usize], &self.cluster);
+        self.order.sync(warp);
+        self.order.acquire(warp, &self.cluster);
     }
 }
 
-/// Joins another clock.
-pub(crate) fn join(into: &mut Clock, from: &Clock) {
-    if into.len() < from.len() {
-        *into = from.clone();
-        return;
-    }
-    for (into, &from) in into.iter_mut().zip(from) {
-        *into = (*into).max(from);
-    }
+/// Describes a race between lanes of a warp.
+#[cold]
+pub(crate) fn lane_race(
+    space: &'static str,
+    address: u64,
+    (access, lane): (Access, Lane),
+    (other_access, other): (Access, Lane),
+) -> FaultKind {
+    let one = |lane: Lane| if lane < TOGETHER { Some(lane) } else { None };
+    FaultKind::LaneRace { space, address, access, lane: one(lane), other_access, other_lane: one(other) }
 }
+
+/// A time must fit next to a lane.
+const _: () = assert!(END < 1 << (32 - LANE_BITS));

@@ -1,5 +1,6 @@
 //! Shared memory of one block.
 
+use super::flight::Flight;
 use super::proxies::Proxies;
 use super::races::Races;
 
@@ -14,6 +15,8 @@ pub(crate) struct SharedMemory {
     pub races: Option<Races>,
     /// Writes that are not visible to the asynchronous proxy, for race detection; None without it.
     pub proxies: Option<Proxies>,
+    /// What asynchronous copies still write or read, for race detection; None without it.
+    pub flight: Option<Flight>,
 }
 
 impl SharedMemory {
@@ -21,19 +24,23 @@ impl SharedMemory {
     pub fn new(bytes: u32, races: Option<Races>, warps: u32) -> Self {
         let words = bytes.div_ceil(4) as usize;
         let proxies = races.is_some().then(|| Proxies::new(words, warps));
-        Self { bytes, words: vec![0; words], initialised: vec![0; words], races, proxies }
+        let flight = races.is_some().then(|| Flight::new(words));
+        Self { bytes, words: vec![0; words], initialised: vec![0; words], races, proxies, flight }
     }
 
-    /// Resets the memory for the next block.
-    pub fn reset(&mut self) {
+    /// Resets the memory for the block with this index in the grid.
+    pub fn reset(&mut self, block: u32) {
         // The result of reading unwritten memory must not depend on which block ran here before.
         self.words.fill(0);
         self.initialised.fill(0);
         if let Some(races) = &mut self.races {
-            races.reset();
+            races.reset(block);
         }
         if let Some(proxies) = &mut self.proxies {
             proxies.reset();
+        }
+        if let Some(flight) = &mut self.flight {
+            flight.reset();
         }
     }
 
@@ -65,6 +72,15 @@ impl SharedMemory {
         let index = (address / 4) as usize;
         self.words[index] = value;
         self.initialised[index] = 15;
+    }
+
+    /// Returns whether `bytes` bytes at `address` (aligned to them, or whole words) are those of `word`s, by index.
+    pub fn holds(&self, address: u32, bytes: u32, word: impl Fn(usize) -> u32) -> bool {
+        if bytes < 4 {
+            let mask = u32::MAX >> (32 - 8 * bytes);
+            return (self.load_word(address) >> (address % 4 * 8) ^ word(0)) & mask == 0;
+        }
+        (0..bytes / 4).all(|index| self.load_word(address + 4 * index) == word(index as usize))
     }
 
     /// Returns whether `bytes` bytes at `address` (aligned to them, or whole words) were all written.

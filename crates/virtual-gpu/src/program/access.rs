@@ -49,6 +49,49 @@ pub enum LaneSpecial {
     GlobalTimer,
 }
 
+/// How an access orders others (PTX ISA, "Memory consistency model").
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[allow(missing_docs)]
+pub enum Strength {
+    /// It orders nothing.
+    #[default]
+    Weak,
+    /// It may race with others of its kind: volatile, relaxed, and loads that bypass L1.
+    Relaxed,
+    Acquire,
+    Release,
+    AcquireRelease,
+}
+
+/// Strength and scope of an access.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Semantics {
+    /// The strength.
+    pub strength: Strength,
+    /// Whether its scope is more than the block's cluster.
+    pub wide: bool,
+}
+
+impl Semantics {
+    /// An ordinary access.
+    pub const WEAK: Self = Self { strength: Strength::Weak, wide: false };
+
+    /// Returns whether it is not weak.
+    pub fn is_strong(self) -> bool {
+        self.strength != Strength::Weak
+    }
+
+    /// Returns whether it orders other blocks' earlier work before what follows.
+    pub fn acquires(self) -> bool {
+        self.wide && matches!(self.strength, Strength::Acquire | Strength::AcquireRelease)
+    }
+
+    /// Returns whether it orders earlier work before it.
+    pub fn releases(self) -> bool {
+        self.wide && matches!(self.strength, Strength::Release | Strength::AcquireRelease)
+    }
+}
+
 /// Operation of an atomic or a reduction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]

@@ -185,6 +185,7 @@ fn warp(op: &Op) -> String {
             let signs = format!("{}{}", flag(wgmma.negate_a, ".na"), flag(wgmma.negate_b, ".nb"));
             format!("wgmma.n{}k{}.{}.{}{signs}{transposes}", wgmma.n, wgmma.k, name(wgmma.d_ty), name(wgmma.ab_ty))
         }
+        Op::GridWait => "griddepcontrol.wait".to_owned(),
         Op::WgmmaFence => "wgmma.fence".to_owned(),
         Op::WgmmaCommit => "wgmma.commit".to_owned(),
         Op::WgmmaWait { groups } => format!("wgmma.wait {groups}"),

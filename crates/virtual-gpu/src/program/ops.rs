@@ -1,7 +1,7 @@
 //! The operations. Names follow the PTX ISA (version 9.0, section 9.7).
 
 use super::Slot;
-use super::access::{Address, AtomOp, BarOp, LaneSpecial, ShflMode, Space, VoteMode};
+use super::access::{Address, AtomOp, BarOp, LaneSpecial, Semantics, ShflMode, Space, VoteMode};
 use super::arithmetic::{Binary, Bool, Cmp, Ternary, Unary};
 use super::matrix::{BulkOp, BulkTensor, MbarrierOp, Mma, Wgmma};
 use super::types::{Mods, Ty};
@@ -169,7 +169,7 @@ pub enum Op {
         ty: Ty,
         count: u8,
         read_only: bool,
-        volatile: bool,
+        semantics: Semantics,
         d: [Slot; 8],
         addr: Address,
     },
@@ -178,13 +178,14 @@ pub enum Op {
         space: Space,
         ty: Ty,
         count: u8,
-        volatile: bool,
+        semantics: Semantics,
         s: [Slot; 8],
         addr: Address,
     },
     /// `atom` (or `red`, when `d` is NONE); `c` is the new value of `cas`, else NONE.
     Atom {
         space: Space,
+        semantics: Semantics,
         op: AtomOp,
         ty: Ty,
         d: Slot,
@@ -260,6 +261,8 @@ pub enum Op {
     Fence {
         /// Whether it makes writes to shared memory visible to the asynchronous proxy.
         asynchronous: bool,
+        /// Whether its scope is the GPU or the system.
+        wide: bool,
     },
     /// `bra`, to the index of an instruction. Lanes whose guard is true take it.
     Branch {
@@ -275,7 +278,7 @@ pub enum Op {
     Exit,
     /// `trap`
     Trap,
-    /// A no-op here: `nanosleep`, `prefetch`, `brkpt`, `pmevent`, `griddepcontrol`, `discard`, `setmaxnreg`.
+    /// A no-op here: `nanosleep`, `prefetch`, `brkpt`, `pmevent`, `griddepcontrol.launch_dependents`, `discard`, `setmaxnreg`.
     Nop,
     /// `ldmatrix.sync.aligned.m8n8.x{count}{.trans}.shared.b16`
     LdMatrix {
@@ -347,6 +350,8 @@ pub enum Op {
     },
     Wgmma(Box<Wgmma>),
     WgmmaFence,
+    /// `griddepcontrol.wait`
+    GridWait,
     WgmmaCommit,
     WgmmaWait {
         groups: u32,

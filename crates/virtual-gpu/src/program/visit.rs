@@ -217,6 +217,7 @@ impl Op {
             | Self::CpAsyncWait { .. }
             | Self::BulkCommit
             | Self::BulkWait { .. }
+            | Self::GridWait
             | Self::WgmmaFence
             | Self::WgmmaCommit
             | Self::WgmmaWait { .. } => {}

@@ -1,7 +1,7 @@
 use super::*;
 use crate::gpu::Gpu;
 use crate::program::{
-    Address, Binary, CONSTANT, Instruction, Kernel, Mods, NONE, Op, Slot, Space, TRUE, Ternary, Ty, Unary,
+    Address, Binary, CONSTANT, Instruction, Kernel, Mods, NONE, Op, Semantics, Slot, Space, TRUE, Ternary, Ty, Unary,
 };
 
 fn kernel(ops: Vec<Op>) -> Kernel {
@@ -33,7 +33,15 @@ fn load(d: Slot, base: Slot) -> Op {
     let mut registers = [NONE; 8];
     registers[0] = d;
     let addr = Address { base, wide: true, offset: 0 };
-    Op::Ld { space: Space::Shared, ty: Ty::F32, count: 1, read_only: false, volatile: false, d: registers, addr }
+    Op::Ld {
+        space: Space::Shared,
+        ty: Ty::F32,
+        count: 1,
+        read_only: false,
+        semantics: Semantics::WEAK,
+        d: registers,
+        addr,
+    }
 }
 
 fn run(ops: Vec<Op>) -> Times {

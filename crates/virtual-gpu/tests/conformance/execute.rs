@@ -39,7 +39,9 @@ pub fn run(module: &Module, manifest: &Manifest, case: &Case) -> Result<(Vec<u8>
         dynamic_shared_bytes: case.shared,
         args: &args,
     };
-    let counters = gpu.launch(&loaded, &case.kernel, &launch, &Options::default()).map_err(|e| e.to_string())?;
+    // Stores that count bank conflicts are of different values to the same words.
+    let options = Options { races: module.file != "banks.ptx", ..Options::default() };
+    let counters = gpu.launch(&loaded, &case.kernel, &launch, &options).map_err(|e| e.to_string())?;
     let output = gpu.read(out, before.len() as u64).map_err(|e| e.to_string())?;
     Ok((output, counters))
 }

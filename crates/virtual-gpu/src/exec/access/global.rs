@@ -3,6 +3,7 @@
 use super::{Width, first_misaligned, misaligned, shift_down};
 use crate::counters::Traffic;
 use crate::exec::env::Env;
+use crate::exec::global_races;
 use crate::exec::lanes::{W32, W64, lanes_of, mask_where, w32, w64};
 use crate::exec::tally::Tally;
 use crate::exec::trouble::{Step, Trouble};
@@ -42,7 +43,7 @@ fn locate(env: &Env<'_>, address: u64, bytes: u32, access: Access) -> Result<usi
 }
 
 #[inline(always)]
-pub(super) fn read(env: &mut Env<'_>, at: &W64, mask: u32, width: Width, words: &mut [W32]) -> Step<()> {
+pub(super) fn read(warp: u32, env: &mut Env<'_>, at: &W64, mask: u32, width: Width, words: &mut [W32]) -> Step<()> {
     if let Some(lane) = first_misaligned(at, mask, width.bytes) {
         return Err(misaligned(lane, Access::Read, "global", at, width.bytes));
     }
@@ -60,6 +61,8 @@ pub(super) fn read(env: &mut Env<'_>, at: &W64, mask: u32, width: Width, words: 
                 return Err(Trouble::at(lane, kind));
             }
         }
+        global_races::depends(env, Access::Read, allocation, &safe, part, width.bytes)?;
+        global_races::read(env, warp, allocation, &safe, part, width.bytes)?;
         for (index, word) in words[..width.words].iter_mut().enumerate() {
             let value = w32!(lane => allocation.load_word(safe.0[lane] + 4 * index as u64));
             word.set(&value, part);
@@ -70,7 +73,7 @@ pub(super) fn read(env: &mut Env<'_>, at: &W64, mask: u32, width: Width, words: 
         }
     }
     if env.run.options.counters {
-        let traffic = count(env.tally, at, mask, width.bytes);
+        let traffic = count(&mut env.tally, at, mask, width.bytes);
         env.tally.counters.global_load.add(&traffic);
         env.tally.delay = env.tally.load_through_l1(at, mask, env.run.gpu.latencies.l1_miss());
     }
@@ -78,16 +81,21 @@ pub(super) fn read(env: &mut Env<'_>, at: &W64, mask: u32, width: Width, words: 
 }
 
 #[inline(always)]
-pub(super) fn write(env: &mut Env<'_>, at: &W64, mask: u32, width: Width, words: &[W32]) -> Step<()> {
+pub(super) fn write(warp: u32, env: &mut Env<'_>, at: &W64, mask: u32, width: Width, words: &[W32]) -> Step<()> {
     if let Some(lane) = first_misaligned(at, mask, width.bytes) {
         return Err(misaligned(lane, Access::Write, "global", at, width.bytes));
     }
+    let races = env.run.options.races;
+    env.wrote = true;
     let mut rest = mask;
     while rest != 0 {
         let (allocation, part) = group(env, at, rest, width.bytes, Access::Write)?;
         rest &= !part;
+        global_races::depends(env, Access::Write, allocation, at, part, width.bytes)?;
         for lane in lanes_of(part) {
             let address = at.0[lane];
+            let several =
+                races && global_races::check_write(env, warp, (allocation, lane), address, width.bytes, words)?;
             if width.bytes < 4 {
                 let shift = address % 4 * 8;
                 let narrow = u32::MAX >> (32 - 8 * width.bytes);
@@ -98,13 +106,16 @@ pub(super) fn write(env: &mut Env<'_>, at: &W64, mask: u32, width: Width, words:
                 }
             }
             allocation.set_initialised(address, width.bytes);
+            if races {
+                global_races::note(env, warp, (allocation, lane), address, width.bytes, several);
+            }
         }
         if env.run.options.counters {
             touch(allocation, at, part);
         }
     }
     if env.run.options.counters {
-        let traffic = count(env.tally, at, mask, width.bytes);
+        let traffic = count(&mut env.tally, at, mask, width.bytes);
         env.tally.counters.global_store.add(&traffic);
     }
     Ok(())

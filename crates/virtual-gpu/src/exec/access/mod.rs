@@ -7,14 +7,17 @@ mod shared;
 
 pub(crate) use banks::count_wavefronts;
 pub(crate) use global::{count as count_global, group};
-pub(crate) use shared::{check as check_shared, offsets_of as shared_offsets, out_of_bounds as shared_out_of_bounds};
+pub(crate) use shared::{
+    check as check_shared, check_flight, offsets_of as shared_offsets, out_of_bounds as shared_out_of_bounds,
+};
 
 use super::env::Env;
+use super::global_races;
 use super::lanes::{LANES, W32, W64, lanes_of, mask_where, w32, w64};
 use super::trouble::{Step, Trouble};
 use super::warp::Warp;
 use crate::fault::{Access, FaultKind};
-use crate::program::{Address, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, Slot, Space, Ty};
+use crate::program::{Address, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, Semantics, Slot, Space, Ty};
 
 /// Maximum words that a lane loads or stores at once: 32 bytes.
 pub(crate) const MAX_WORDS: usize = 8;
@@ -49,6 +52,35 @@ pub(crate) fn addresses(warp: &Warp, env: &Env<'_>, address: &Address) -> W64 {
         // 32-bit shared addresses wrap at 32 bits.
         w64!(lane => u64::from(base.0[lane].wrapping_add(offset as u32)))
     }
+}
+
+/// Makes an access that is not weak: it may order others. `writes` tells a store from a load.
+#[inline(never)]
+pub(crate) fn strong<'a>(
+    warp: &mut Warp,
+    env: &mut Env<'a>,
+    (space, semantics, writes): (Space, Semantics, bool),
+    address: &Address,
+    mask: u32,
+    access: impl FnOnce(&mut Warp, &mut Env<'a>) -> Step<()>,
+) -> Step<()> {
+    let at = addresses(warp, env, address);
+    let global = match space {
+        Space::Global => mask,
+        Space::Generic => mask & mask_where!(lane => at.0[lane] >> 40 < SHARED_WINDOW >> 40),
+        _ => 0,
+    };
+    env.semantics = semantics;
+    env.polled |= global != 0;
+    if global != 0 {
+        global_races::begin_strong(env, warp.index, writes);
+    }
+    let done = access(warp, env);
+    if global != 0 {
+        global_races::end_strong(env, warp.index, &at, global, (!writes, writes));
+    }
+    env.semantics = Semantics::WEAK;
+    done
 }
 
 /// `ld`: loads into the destination slots.
@@ -159,7 +191,7 @@ pub(crate) fn read(
     words: &mut [W32],
 ) -> Step<()> {
     match space {
-        Space::Global | Space::Const => global::read(env, at, mask, width, words),
+        Space::Global | Space::Const => global::read(warp.index, env, at, mask, width, words),
         Space::Shared => shared::read(warp.index, env, at, mask, width, words),
         Space::Local => private::read(warp, env, at, mask, width, words),
         Space::Param | Space::SharedCluster | Space::Generic => read_generic(warp, env, space, at, mask, width, words),
@@ -181,7 +213,7 @@ fn read_generic(
             Space::Shared => shared::read(warp.index, env, &at, part, width, words)?,
             Space::Local => private::read(warp, env, &at, part, width, words)?,
             Space::Param => private::read_param(env, &at, part, width, words)?,
-            _ => global::read(env, &at, part, width, words)?,
+            _ => global::read(warp.index, env, &at, part, width, words)?,
         }
     }
     Ok(())
@@ -222,7 +254,7 @@ pub(crate) fn write(
     words: &[W32],
 ) -> Step<()> {
     match space {
-        Space::Global => global::write(env, at, mask, width, words),
+        Space::Global => global::write(warp.index, env, at, mask, width, words),
         Space::Shared => shared::write(warp.index, env, at, mask, width, words),
         _ => write_generic(warp, env, space, at, mask, width, words),
     }
@@ -249,7 +281,7 @@ fn write_generic(
                 let lane = part.trailing_zeros() as usize;
                 return Err(Trouble::at(lane, FaultKind::Invalid("store to a parameter".to_owned())));
             }
-            _ => global::write(env, &at, part, width, words)?,
+            _ => global::write(warp.index, env, &at, part, width, words)?,
         }
     }
     Ok(())

@@ -6,7 +6,9 @@ use crate::exec::env::Env;
 use crate::exec::lanes::{LANES, W32, W64, lanes_of, mask_where, w32};
 use crate::exec::trouble::{Step, Trouble};
 use crate::fault::{Access, FaultKind};
+use crate::memory::SharedMemory;
 use crate::memory::proxies::Moment;
+use crate::memory::races::Lane;
 
 /// Returns the block that owns the first lane's shared address, and the lanes of `mask` whose addresses it also owns.
 #[inline(always)]
@@ -102,16 +104,28 @@ pub(super) fn read(warp: u32, env: &mut Env<'_>, at: &W64, mask: u32, width: Wid
 #[inline(always)]
 pub(super) fn write(warp: u32, env: &mut Env<'_>, at: &W64, mask: u32, width: Width, words: &[W32]) -> Step<()> {
     let mut rest = mask;
+    let (by, volatile) = (env.lanes, env.semantics.is_strong());
     while rest != 0 {
         let (rank, part) = block_of(env, at, rest);
         rest &= !part;
         let offsets = offsets_of(env, rank, at, part, width.bytes, Access::Write)?;
-        if env.run.options.races {
-            check(warp, env, rank, &offsets, part, width.bytes, Access::Write)?;
-        }
+        let races = env.run.options.races && rank == env.rank;
+        let watched = env.run.options.races && env.asynchronous.is_none();
         let memory = &mut env.memories[rank];
         for lane in lanes_of(part) {
             let offset = offsets.0[lane];
+            if watched {
+                check_flight(memory, lane, (Access::Write, offset, width.bytes))?;
+            }
+            if races {
+                check_write(
+                    (warp, by.unwrap_or(lane as Lane)),
+                    memory,
+                    volatile,
+                    (offset, width.bytes),
+                    (words, lane),
+                )?;
+            }
             if width.bytes < 4 {
                 let shift = offset % 4 * 8;
                 let narrow = u32::MAX >> (32 - 8 * width.bytes);
@@ -121,6 +135,9 @@ pub(super) fn write(warp: u32, env: &mut Env<'_>, at: &W64, mask: u32, width: Wi
                     memory.store_word(offset + 4 * index as u32, word.0[lane]);
                 }
             }
+        }
+        if let Some(races) = memory.races.as_mut().filter(|_| races && volatile) {
+            races.order.order_by_flag(warp, false, true);
         }
         note_proxy(warp, env, rank, &offsets, part, width.bytes);
         if env.run.options.counters {
@@ -160,6 +177,42 @@ fn note_proxy(warp: u32, env: &mut Env<'_>, rank: usize, offsets: &W32, mask: u3
     }
 }
 
+/// Checks that no asynchronous copy is in flight where a lane accesses memory.
+#[inline(always)]
+pub(crate) fn check_flight(memory: &SharedMemory, lane: usize, at: (Access, u32, u32)) -> Step<()> {
+    let (access, offset, bytes) = at;
+    match memory.flight.as_ref().and_then(|flight| flight.meets(access, offset, bytes)) {
+        Some(writes) => Err(Trouble::at(lane, FaultKind::InFlight { address: offset.into(), access, writes })),
+        None => Ok(()),
+    }
+}
+
+/// Checks and records a store of one lane for races, before it happens. Storing what is already there is no race.
+#[inline(always)]
+fn check_write(
+    by: (u32, Lane),
+    memory: &mut SharedMemory,
+    volatile: bool,
+    (offset, bytes): (u32, u32),
+    (words, lane): (&[W32], usize),
+) -> Step<()> {
+    let Some(races) = &mut memory.races else { return Ok(()) };
+    let checked = if volatile {
+        races.volatile(by, Access::Write, offset, bytes)
+    } else {
+        races.access(by, Access::Write, offset, bytes)
+    };
+    if let Err(kind) = checked {
+        if !memory.holds(offset, bytes, |word| words[word].0[lane]) {
+            return Err(Trouble::at(lane, kind));
+        }
+        if let Some(races) = &mut memory.races {
+            races.note_same(by, offset, bytes);
+        }
+    }
+    Ok(())
+}
+
 /// Checks an access to shared memory for races and uninitialised reads. Races are only detected within a block.
 #[inline(never)]
 pub(crate) fn check(
@@ -172,26 +225,42 @@ pub(crate) fn check(
     access: Access,
 ) -> Step<()> {
     let own = rank == env.rank;
-    let (uninitialised, volatile) = (env.run.options.uninitialised, env.volatile && access != Access::Atomic);
+    let (uninitialised, volatile) =
+        (env.run.options.uninitialised, env.semantics.is_strong() && access != Access::Atomic);
+    let by = env.lanes;
+    // The products of `wgmma` read at once, other asynchronous accesses are the copies themselves.
+    let watched = env.asynchronous.is_none_or(|asked| asked == Moment::MAX);
     let memory = &mut env.memories[rank];
     let mut last = None;
     for lane in lanes_of(mask) {
         let offset = offsets.0[lane];
         // Broadcasts are common, and the second lane's check would have the same result.
         if last == Some(offset) {
+            if let Some(races) = memory.races.as_mut().filter(|_| own && access == Access::Read && by.is_none()) {
+                races.read_by_several(warp, offset, bytes);
+            }
             continue;
         }
         last = Some(offset);
+        if watched {
+            check_flight(memory, lane, (access, offset, bytes))?;
+        }
         if access == Access::Read && uninitialised && !memory.is_initialised(offset, bytes) {
             let kind = FaultKind::Uninitialised { space: "shared", address: u64::from(offset), bytes };
             return Err(Trouble::at(lane, kind));
         }
-        if let Some(races) = memory.races.as_mut().filter(|_| own && !volatile) {
-            races.access(warp, access, offset, bytes).map_err(|kind| Trouble::at(lane, kind))?;
+        if let Some(races) = memory.races.as_mut().filter(|_| own) {
+            let by = (warp, by.unwrap_or(lane as Lane));
+            let checked = if volatile {
+                races.volatile(by, access, offset, bytes)
+            } else {
+                races.access(by, access, offset, bytes)
+            };
+            checked.map_err(|kind| Trouble::at(lane, kind))?;
         }
     }
     if let Some(races) = memory.races.as_mut().filter(|_| own && (volatile || access == Access::Atomic)) {
-        races.order_by_flag(warp, access);
+        races.order.order_by_flag(warp, true, access != Access::Read);
     }
     Ok(())
 }

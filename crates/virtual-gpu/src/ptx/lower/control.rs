@@ -38,8 +38,9 @@ impl Lowerer<'_> {
                 self.emit(Op::Nop);
             }
             "griddepcontrol" => {
-                opcode.take_all(&["launch_dependents", "wait"]);
-                self.emit(Op::Nop);
+                let waits = opcode.take("wait");
+                opcode.take("launch_dependents");
+                self.emit(if waits { Op::GridWait } else { Op::Nop });
             }
             "setmaxnreg" => {
                 opcode.take_all(&["inc", "dec", "sync", "aligned", "u32"]);

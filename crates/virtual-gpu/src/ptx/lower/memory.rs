@@ -7,7 +7,7 @@ use super::opcode::Opcode;
 use super::operand::{padded, parts};
 use super::symbols::{Register, Symbol};
 use crate::program::visit::File;
-use crate::program::{AtomOp, Constant, MbarrierOp, NONE, Op, Slot, Space, Ty};
+use crate::program::{AtomOp, Constant, MbarrierOp, NONE, Op, Semantics, Slot, Space, Ty};
 use crate::ptx::Problem;
 use crate::ptx::syntax::Operand;
 
@@ -30,8 +30,8 @@ impl Lowerer<'_> {
     }
 
     fn ld(&mut self, opcode: &mut Opcode<'_>, operands: &[Operand<'_>]) -> Result<(), Problem> {
+        let semantics = opcode.load_semantics();
         opcode.cache_hints();
-        let volatile = opcode.semantics();
         let read_only = opcode.take("nc") || opcode.name == "ldu";
         let space = opcode.choose(space).unwrap_or(Space::Generic);
         let count = opcode.choose(vector).unwrap_or(1);
@@ -49,7 +49,7 @@ impl Lowerer<'_> {
         let slots: Vec<Slot> =
             landings.iter().map(|landing| landing.map_or(NONE, |(_, value, _)| self.operand_of(value))).collect();
         let (addr, space) = self.address(a, space)?;
-        self.emit(Op::Ld { space, ty, count, read_only, volatile, d: padded(&slots)?, addr });
+        self.emit(Op::Ld { space, ty, count, read_only, semantics, d: padded(&slots)?, addr });
         for (d, value, extension) in landings.into_iter().flatten() {
             self.extend(d, value, ty, extension);
         }
@@ -119,7 +119,7 @@ impl Lowerer<'_> {
         if opcode.take("async") {
             return self.st_async(opcode, operands);
         }
-        let volatile = opcode.semantics();
+        let semantics = opcode.semantics();
         let space = opcode.choose(space).unwrap_or(Space::Generic);
         if space == Space::Param {
             // An argument of a call. Among calls, only failed assertions get here.
@@ -139,7 +139,7 @@ impl Lowerer<'_> {
             slots.push(self.stored(source, ty)?);
         }
         let (addr, space) = self.address(a, space)?;
-        self.emit(Op::St { space, ty, count, volatile, s: padded(&slots)?, addr });
+        self.emit(Op::St { space, ty, count, semantics, s: padded(&slots)?, addr });
         Ok(())
     }
 
@@ -163,7 +163,7 @@ impl Lowerer<'_> {
         }
         let tx = self.read(&Operand::Int(i64::from(ty.bytes()) * i64::from(count)), Ty::U32)?;
         let (addr, space) = self.address(a, Space::SharedCluster)?;
-        self.emit(Op::St { space, ty, count, volatile: false, s: padded(&slots)?, addr });
+        self.emit(Op::St { space, ty, count, semantics: Semantics::WEAK, s: padded(&slots)?, addr });
         let addr = self.address(mbarrier, Space::SharedCluster)?.0;
         self.emit(Op::Mbarrier { op: MbarrierOp::CompleteTx { tx }, addr });
         Ok(())
@@ -187,7 +187,7 @@ impl Lowerer<'_> {
 
     fn atom(&mut self, opcode: &mut Opcode<'_>, operands: &[Operand<'_>]) -> Result<(), Problem> {
         opcode.cache_hints();
-        opcode.semantics();
+        let semantics = opcode.atomic_semantics();
         if opcode.take("async") {
             return Err(opcode.unsupported());
         }
@@ -212,7 +212,7 @@ impl Lowerer<'_> {
         let (addr, space) = self.address(&operands[0], space)?;
         let b = self.read(&operands[1], ty)?;
         let c = if op == AtomOp::Cas { self.read(&operands[2], ty)? } else { NONE };
-        self.emit(Op::Atom { space, op, ty, d, addr, b, c });
+        self.emit(Op::Atom { space, semantics, op, ty, d, addr, b, c });
         Ok(())
     }
 

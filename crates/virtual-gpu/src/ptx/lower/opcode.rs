@@ -1,6 +1,6 @@
 //! An opcode's modifiers, taken one by one so that none is overlooked.
 
-use crate::program::{Mods, Round, Ty};
+use crate::program::{Mods, Round, Semantics, Strength, Ty};
 use crate::ptx::Problem;
 
 /// An opcode with the modifiers that have not been taken yet.
@@ -94,11 +94,41 @@ impl<'a> Opcode<'a> {
         self.take_all(&["ca", "cg", "cs", "lu", "cv", "wb", "wt"]);
     }
 
-    /// Takes memory semantics and their scope. Returns whether the access is ordered.
-    pub fn semantics(&mut self) -> bool {
-        self.take_all(&["cta", "cluster", "gpu", "sys"]);
-        self.take("weak");
-        self.take_all(&["volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"])
+    /// Takes memory semantics and their scope.
+    pub fn semantics(&mut self) -> Semantics {
+        let narrow = self.take_all(&["cta", "cluster"]);
+        self.take_all(&["gpu", "sys", "weak"]);
+        let strength = self.choose(|part| {
+            Some(match part {
+                "volatile" | "relaxed" | "mmio" => Strength::Relaxed,
+                "acquire" => Strength::Acquire,
+                "release" => Strength::Release,
+                "acq_rel" => Strength::AcquireRelease,
+                _ => return None,
+            })
+        });
+        self.take_all(&["volatile", "relaxed", "mmio"]);
+        let strength = strength.unwrap_or_default();
+        Semantics { strength, wide: strength != Strength::Weak && !narrow }
+    }
+
+    /// Takes memory semantics of a load. Loads that bypass L1 (`.cg`, `.cv`) see what other blocks have stored, like
+    /// relaxed ones.
+    pub fn load_semantics(&mut self) -> Semantics {
+        let bypasses = self.take_all(&["cg", "cv"]);
+        let semantics = self.semantics();
+        if bypasses && !semantics.is_strong() {
+            return Semantics { strength: Strength::Relaxed, wide: true };
+        }
+        semantics
+    }
+
+    /// Takes memory semantics of an atomic, which is at least relaxed.
+    pub fn atomic_semantics(&mut self) -> Semantics {
+        let narrow = self.rest.contains(&"cta") || self.rest.contains(&"cluster");
+        let Semantics { strength, .. } = self.semantics();
+        let strength = if strength == Strength::Weak { Strength::Relaxed } else { strength };
+        Semantics { strength, wide: !narrow }
     }
 
     /// Fails if a modifier is left.

@@ -83,11 +83,13 @@ impl Lowerer<'_> {
         }
     }
 
-    /// Lowers fences. Memory is sequentially consistent here, so all fences are the same, except those for another
-    /// proxy.
+    /// Lowers fences. Memory is sequentially consistent here, so a fence changes no result. Only the checks for races
+    /// tell them apart.
     fn fence(&mut self, opcode: &mut Opcode<'_>) -> Result<(), Problem> {
-        opcode.take_all(&["cta", "cluster", "gpu", "gl", "sys", "sc", "acq_rel", "acquire", "release"]);
-        opcode.take_all(&["proxy", "alias", "sync_restrict::shared::cta", "sync_restrict::shared::cluster"]);
+        let narrow = opcode.take_all(&["cta", "cluster"]);
+        opcode.take_all(&["gpu", "gl", "sys", "sc", "acq_rel", "acquire", "release"]);
+        let proxy =
+            opcode.take_all(&["proxy", "alias", "sync_restrict::shared::cta", "sync_restrict::shared::cluster"]);
         let told = opcode.take_all(&["async", "async::generic"]);
         let asynchronous = told && !opcode.take("global");
         opcode.take_all(&[
@@ -98,7 +100,7 @@ impl Lowerer<'_> {
             "tensormap::generic",
             "mbarrier_init",
         ]);
-        self.emit(Op::Fence { asynchronous });
+        self.emit(Op::Fence { asynchronous, wide: !narrow && !proxy });
         Ok(())
     }
 }

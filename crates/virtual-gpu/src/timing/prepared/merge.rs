@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::program::{Instruction, Kernel, NONE, Op, Slot, Space, TRUE};
+use crate::program::{Instruction, Kernel, NONE, Op, Semantics, Slot, Space, TRUE};
 
 /// Maximum elements of a merged load: four 16-bit halves became one LDS.64 in every inspected kernel.
 const MOST: i32 = 4;
@@ -56,7 +56,7 @@ fn group(loads: &[(i32, usize)], bytes: i32, merged: &mut Vec<usize>) {
 
 fn narrow_load(instruction: &Instruction) -> Option<(Key, i32)> {
     match instruction.op {
-        Op::Ld { space: Space::Shared, ty, count: 1, volatile: false, addr, .. }
+        Op::Ld { space: Space::Shared, ty, count: 1, semantics: Semantics::WEAK, addr, .. }
             if instruction.guard == TRUE && ty.bits() <= 32 =>
         {
             Some(((addr.base, addr.wide, ty.bytes() as i32), addr.offset))

@@ -1,0 +1,269 @@
+//! Races in global memory: between blocks, between the warps of a block, and between the lanes of a warp.
+//!
+//! See [`crate::memory::order`] for what orders accesses. Stores of the value that is already there are no race.
+
+use std::sync::{MutexGuard, PoisonError};
+
+use super::env::Env;
+use super::lanes::{W32, W64, lanes_of};
+use super::run::Run;
+use super::trouble::{Step, Trouble};
+use crate::fault::{Access, FaultKind};
+use crate::memory::flags::Flags;
+use crate::memory::global::Allocation;
+use crate::memory::races::{APART, Lane, Races, TOGETHER, lane_race};
+use crate::memory::writers::Written;
+
+/// An access to global memory that is checked.
+#[derive(Debug, Clone, Copy)]
+struct Checked {
+    access: Access,
+    /// Warp in the block.
+    warp: u32,
+    lane: Lane,
+    /// Whether other blocks may race with it if theirs is strong, too.
+    strong: bool,
+}
+
+/// Returns the flags of the launch.
+pub(crate) fn flags<'a>(run: &'a Run<'_>) -> MutexGuard<'a, Flags> {
+    run.flags.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Checks an access of the lanes of `mask` to what the previous launch wrote, if this launch may overlap with it.
+#[inline(always)]
+pub(crate) fn depends(
+    env: &Env<'_>,
+    access: Access,
+    allocation: &Allocation,
+    at: &W64,
+    mask: u32,
+    bytes: u32,
+) -> Step<()> {
+    match env.run.overlapped {
+        Some(previous) if env.run.options.races && !env.waited[env.rank] => {
+            check_previous((access, previous), allocation, at, mask, bytes)
+        }
+        _ => Ok(()),
+    }
+}
+
+#[inline(never)]
+fn check_previous(
+    (access, previous): (Access, u64),
+    allocation: &Allocation,
+    at: &W64,
+    mask: u32,
+    bytes: u32,
+) -> Step<()> {
+    let Some(shift) = allocation.writers.shift_of(previous) else { return Ok(()) };
+    for lane in lanes_of(mask) {
+        let address = at.0[lane];
+        let offset = address - allocation.base;
+        let written = |granule| allocation.writers.get(granule, previous).is_some();
+        if (offset >> shift..=(offset + u64::from(bytes) - 1) >> shift).any(written) {
+            return Err(Trouble::at(lane, FaultKind::Undepended { address, access }));
+        }
+    }
+    Ok(())
+}
+
+/// Checks a load of the lanes of `mask`, which are inside the allocation.
+#[inline(always)]
+pub(crate) fn read(env: &Env<'_>, warp: u32, allocation: &Allocation, at: &W64, mask: u32, bytes: u32) -> Step<()> {
+    if env.run.options.races && allocation.writers.is_of(env.run.number) {
+        check_reads(env, warp, allocation, at, mask, bytes)?;
+    }
+    Ok(())
+}
+
+#[inline(never)]
+fn check_reads(env: &Env<'_>, warp: u32, allocation: &Allocation, at: &W64, mask: u32, bytes: u32) -> Step<()> {
+    let Some(races) = &env.memories[env.rank].races else { return Ok(()) };
+    let mut last = None;
+    for lane in lanes_of(mask) {
+        let address = at.0[lane];
+        if last.replace(address) == Some(address) {
+            continue;
+        }
+        let strong = env.semantics.is_strong() && env.semantics.wide;
+        let checked = Checked { access: Access::Read, warp, lane: env.lane(lane), strong };
+        for granule in granules(env.run, allocation, address, bytes) {
+            if let Some(written) = allocation.writers.get(granule, env.run.number) {
+                check(env.run, races, checked, written, address).map_err(|kind| Trouble::at(lane, kind))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Checks a store of one lane, before it happens. `words` is what it stores. Returns whether others stored the same.
+#[inline(never)]
+pub(crate) fn check_write(
+    env: &Env<'_>,
+    warp: u32,
+    (allocation, lane): (&Allocation, usize),
+    address: u64,
+    bytes: u32,
+    words: &[W32],
+) -> Step<bool> {
+    let Some(races) = &env.memories[env.rank].races else { return Ok(false) };
+    if !allocation.writers.is_of(env.run.number) {
+        return Ok(false);
+    }
+    let strong = env.semantics.is_strong() && env.semantics.wide;
+    let checked = Checked { access: Access::Write, warp, lane: env.lane(lane), strong };
+    for granule in granules(env.run, allocation, address, bytes) {
+        let Some(written) = allocation.writers.get(granule, env.run.number) else { continue };
+        if let Err(kind) = check(env.run, races, checked, written, address) {
+            return if is_same(allocation, address, bytes, lane, words) {
+                Ok(true)
+            } else {
+                Err(Trouble::at(lane, kind))
+            };
+        }
+    }
+    Ok(false)
+}
+
+/// Checks an atomic of one lane.
+pub(crate) fn check_atomic(
+    env: &Env<'_>,
+    warp: u32,
+    (allocation, lane): (&Allocation, usize),
+    address: u64,
+    bytes: u32,
+) -> Step<()> {
+    let Some(races) = &env.memories[env.rank].races else { return Ok(()) };
+    let checked = Checked { access: Access::Atomic, warp, lane: env.lane(lane), strong: env.semantics.wide };
+    for granule in granules(env.run, allocation, address, bytes) {
+        if let Some(written) = allocation.writers.get(granule, env.run.number) {
+            check(env.run, races, checked, written, address).map_err(|kind| Trouble::at(lane, kind))?;
+        }
+    }
+    Ok(())
+}
+
+/// Records a write of one lane, after it has happened.
+#[inline(always)]
+pub(crate) fn note(
+    env: &mut Env<'_>,
+    warp: u32,
+    (allocation, lane): (&Allocation, usize),
+    address: u64,
+    bytes: u32,
+    several: bool,
+) {
+    let by = env.lane(lane);
+    let strong = env.semantics.is_strong() && env.semantics.wide;
+    let Some(races) = &mut env.memories[env.rank].races else { return };
+    races.order.used = true;
+    let time = if strong { env.strong } else { races.order.now };
+    let warp = u64::from(races.order.block) * u64::from(env.run.warps) + u64::from(warp);
+    let written = Written { warp, lane: by, strong, several, time };
+    for granule in granules(env.run, allocation, address, bytes) {
+        allocation.writers.set((granule, env.run.global_shift), env.run.number, written, allocation.bytes);
+    }
+}
+
+#[inline(always)]
+fn granules(run: &Run<'_>, allocation: &Allocation, address: u64, bytes: u32) -> std::ops::RangeInclusive<u64> {
+    let offset = address - allocation.base;
+    offset >> run.global_shift..=(offset + u64::from(bytes) - 1) >> run.global_shift
+}
+
+fn check(run: &Run<'_>, races: &Races, by: Checked, written: Written, address: u64) -> Result<(), FaultKind> {
+    let Checked { access, warp, lane, strong } = by;
+    let warps = u64::from(run.warps);
+    let (block, other) = ((written.warp / warps) as u32, (written.warp % warps) as u32);
+    let order = &races.order;
+    if written.strong && strong || written.several && access == Access::Read {
+        return Ok(());
+    }
+    let other_access = if written.strong { Access::Atomic } else { Access::Write };
+    if block == order.block {
+        // Strong accesses are not timed by the block. Within a block, they are rarely wrong.
+        if written.strong {
+            return Ok(());
+        }
+        if other == warp {
+            let apart = lane != APART && written.lane != APART && (lane != written.lane || lane == TOGETHER);
+            return if apart && !order.is_synced(warp, written.time) {
+                Err(lane_race("global", address, (access, lane), (other_access, written.lane)))
+            } else {
+                Ok(())
+            };
+        }
+    }
+    let ordered = if block == order.block {
+        order.is_ordered(warp, other, written.time)
+    } else if written.strong {
+        written.time <= order.strong(warp)
+    } else {
+        order.is_ordered_far(warp, (block, other), written.time)
+    };
+    if ordered || run.talks && flags(run).is_full() {
+        return Ok(());
+    }
+    let other_block = run.block_at(block);
+    Err(FaultKind::GlobalRace {
+        address,
+        access,
+        other_access,
+        same_block: block == order.block,
+        other_block,
+        other_warp: other,
+    })
+}
+
+/// Returns whether a lane stores what is already there.
+fn is_same(allocation: &Allocation, address: u64, bytes: u32, lane: usize, words: &[W32]) -> bool {
+    if bytes < 4 {
+        let mask = u32::MAX >> (32 - 8 * bytes);
+        return (allocation.load_word(address) >> (address % 4 * 8) ^ words[0].0[lane]) & mask == 0;
+    }
+    (0..bytes / 4).all(|word| allocation.load_word(address + 4 * u64::from(word)) == words[word as usize].0[lane])
+}
+
+/// What a strong access does before it happens: it releases, and it is counted.
+pub(crate) fn begin_strong(env: &mut Env<'_>, warp: u32, writes: bool) {
+    if !env.run.talks {
+        return;
+    }
+    let run = env.run;
+    let Some(races) = &mut env.memories[env.rank].races else { return };
+    let mut flags = flags(run);
+    if env.semantics.releases() {
+        races.order.fence(warp, &flags);
+    }
+    if writes {
+        env.strong = flags.count();
+    }
+}
+
+/// What a strong access of the lanes of `mask` does once it has happened: it publishes, and it acquires.
+pub(crate) fn end_strong(env: &mut Env<'_>, warp: u32, at: &W64, mask: u32, (reads, writes): (bool, bool)) {
+    let run = env.run;
+    let Some(races) = &mut env.memories[env.rank].races else { return };
+    races.order.order_by_flag(warp, reads, writes);
+    if !run.talks || !env.semantics.wide {
+        return;
+    }
+    let mut flags = flags(run);
+    let mut last = None;
+    for lane in lanes_of(mask) {
+        let address = at.0[lane];
+        if last.replace(address) == Some(address) {
+            continue;
+        }
+        if reads {
+            races.order.read_flag(warp, address, &flags);
+        }
+        if writes {
+            races.order.write_flag(warp, address, reads || env.atomic, &mut flags);
+        }
+    }
+    if env.semantics.acquires() {
+        races.order.learn(warp, &flags);
+    }
+}

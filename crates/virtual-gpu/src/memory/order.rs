@@ -1,0 +1,261 @@
+//! Which access happens before which: the clocks of a block's warps, and what they know of other blocks.
+//!
+//! Every warp carries a vector clock of its block (happens-before, as in FastTrack, Flanagan and Freund 2009). A
+//! *release* advances the block's time and publishes the warp's work so far; waiting joins what others published.
+//!
+//! Other blocks learn of a warp's work only through global memory, by the release and acquire patterns of the PTX
+//! memory model: stores, a fence of GPU scope, a strong access to a flag; then a strong read of the flag, a fence, loads.
+//! Fences are cumulative: they cover what the warp knows from barriers. In addition, a block's barrier after the strong
+//! read counts as the reader's fence, because no machine loads ahead of a barrier, and NVIDIA's own samples rely on it.
+
+use std::sync::Arc;
+
+use super::flags::{Flags, Seen};
+pub(crate) use super::foreign::{END, Foreign, Time, Times};
+
+/// What a warp has to do with other blocks.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Far {
+    /// The work of the own block's warps that a fence of GPU scope covers.
+    pub fenced: Times,
+    /// Whether a fence has covered anything.
+    pub publishes: bool,
+    /// The work of other blocks that is ordered before.
+    pub foreign: Foreign,
+    /// Flags that were read, with no fence since.
+    pub seen: Seen,
+    /// The number of strong accesses to global memory at the last strong read.
+    pub strong: Time,
+}
+
+impl Far {
+    fn join(&mut self, other: &Self) {
+        join(&mut self.fenced, &other.fenced);
+        self.publishes |= other.publishes;
+        self.foreign.join(&other.foreign);
+        self.seen.join(&other.seen);
+        self.strong = self.strong.max(other.strong);
+    }
+}
+
+/// A clock that warps publish and others join, at a barrier, an mbarrier or a flag of one block.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Clock {
+    near: Times,
+    far: Option<Box<Far>>,
+}
+
+impl Clock {
+    /// Joins another clock of the same block.
+    pub fn join(&mut self, other: &Self) {
+        join(&mut self.near, &other.near);
+        if let Some(far) = &other.far {
+            self.far.get_or_insert_default().join(far);
+        }
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        *self = Self::default();
+    }
+}
+
+/// The clocks of a block.
+#[derive(Debug)]
+pub(crate) struct Order {
+    /// Index in the grid.
+    pub block: u32,
+    /// The time.
+    pub now: Time,
+    /// Whether there was an access at this time.
+    pub used: bool,
+    clocks: Vec<Times>,
+    /// Per warp, the time before which its lanes know of each other's accesses.
+    synced: Vec<Time>,
+    /// What warps had published at their last write of a flag, by a volatile or atomic access.
+    flags: Times,
+    /// Per warp; empty for a kernel whose blocks cannot order each other.
+    far: Vec<Far>,
+}
+
+impl Order {
+    /// Makes the clocks of a block of `warps` warps. `talks`: whether blocks may order each other.
+    pub fn new(warps: u32, talks: bool) -> Self {
+        let warps = warps as usize;
+        Self {
+            block: 0,
+            now: 1,
+            used: false,
+            clocks: vec![vec![0; warps].into(); warps],
+            synced: vec![0; warps],
+            flags: Times::default(),
+            far: vec![Far { fenced: vec![0; warps].into(), ..Far::default() }; if talks { warps } else { 0 }],
+        }
+    }
+
+    /// Clears everything for the next block.
+    pub fn reset(&mut self, block: u32) {
+        self.block = block;
+        self.now = 1;
+        self.used = false;
+        self.clocks.iter_mut().for_each(|clock| clock.fill(0));
+        self.synced.fill(0);
+        self.flags.fill(0);
+        for far in &mut self.far {
+            far.fenced.fill(0);
+            (far.foreign, far.seen, far.strong) = (Foreign::default(), Seen::default(), 0);
+            far.publishes = false;
+        }
+    }
+
+    fn advance(&mut self) {
+        // Accesses at the same time need not be told apart from those before if there were none.
+        if std::mem::take(&mut self.used) {
+            self.now = (self.now + 1).min(END);
+        }
+    }
+
+    /// Returns whether what the warp `other` of the block did at `time` is ordered before the warp's next access.
+    #[inline(always)]
+    pub fn is_ordered(&self, warp: u32, other: u32, time: Time) -> bool {
+        other == warp || time <= self.clocks[warp as usize][other as usize] || time == END
+    }
+
+    /// Returns whether what another lane of the warp did at `time` is ordered before the warp's next access.
+    #[inline(always)]
+    pub fn is_synced(&self, warp: u32, time: Time) -> bool {
+        time < self.synced[warp as usize] || time == END
+    }
+
+    /// Returns whether what a warp of another block did at `time` is ordered before the warp's next access.
+    pub fn is_ordered_far(&self, warp: u32, (block, other): (u32, u32), time: Time) -> bool {
+        let far = self.far.get(warp as usize);
+        time == END || far.is_some_and(|far| time <= far.foreign.time(block, other))
+    }
+
+    /// Returns the number of strong accesses that are ordered before the warp's next access.
+    pub fn strong(&self, warp: u32) -> Time {
+        self.far.get(warp as usize).map_or(0, |far| far.strong)
+    }
+
+    /// Orders the lanes of a warp: `bar.warp.sync`, and other instructions at which they wait for each other.
+    #[inline(always)]
+    pub fn sync(&mut self, warp: u32) {
+        self.advance();
+        self.synced[warp as usize] = self.now;
+    }
+
+    /// Publishes the work and knowledge of `warp` into `clock`.
+    pub fn release(&mut self, warp: u32, clock: &mut Clock) {
+        let own = &mut self.clocks[warp as usize];
+        own[warp as usize] = self.now;
+        join(&mut clock.near, own);
+        if let Some(far) = self.far.get(warp as usize) {
+            clock.far.get_or_insert_default().join(far);
+        }
+        self.used = true;
+        self.advance();
+    }
+
+    /// Publishes the work of `warp` to a clock of its `own` block, or of another block of the cluster.
+    pub fn publish(&mut self, warp: u32, own: bool, clock: &mut Clock) {
+        if own {
+            self.release(warp, clock);
+        } else {
+            self.release_far(warp, clock);
+        }
+    }
+
+    /// Publishes the work of `warp` to a clock of another block of the cluster.
+    pub fn release_far(&mut self, warp: u32, clock: &mut Clock) {
+        let times: Arc<[Time]> = self.all(warp).into();
+        if let Some(own) = self.far.get(warp as usize) {
+            let far = clock.far.get_or_insert_default();
+            far.foreign.join(&own.foreign);
+            far.foreign.insert(self.block, &times);
+            far.seen.join(&own.seen);
+            far.strong = far.strong.max(own.strong);
+        }
+        self.used = true;
+        self.advance();
+    }
+
+    /// Returns the warp's clock with its own work up to now.
+    fn all(&mut self, warp: u32) -> Times {
+        let own = &mut self.clocks[warp as usize];
+        own[warp as usize] = self.now;
+        own.clone()
+    }
+
+    /// Joins `clock` into the clock of `warp`.
+    pub fn acquire(&mut self, warp: u32, clock: &Clock) {
+        join(&mut self.clocks[warp as usize], &clock.near);
+        if let (Some(own), Some(far)) = (self.far.get_mut(warp as usize), &clock.far) {
+            own.join(far);
+        }
+    }
+
+    /// A fence of GPU scope: covers the work that the warp knows, and orders it after the flags that it has read.
+    pub fn fence(&mut self, warp: u32, flags: &Flags) {
+        let all = self.all(warp);
+        let Some(far) = self.far.get_mut(warp as usize) else { return };
+        join(&mut far.fenced, &all);
+        far.publishes = true;
+        self.used = true;
+        self.advance();
+        self.learn(warp, flags);
+    }
+
+    /// Orders a warp after the flags that it has read.
+    pub fn learn(&mut self, warp: u32, flags: &Flags) {
+        let block = self.block;
+        let Some(far) = self.far.get_mut(warp as usize) else { return };
+        if !far.seen.is_empty() {
+            flags.expand(&std::mem::take(&mut far.seen), block, &mut far.foreign);
+        }
+    }
+
+    /// Orders `warp` by a volatile or atomic access within its block. A warp that reads a flag is ordered after all
+    /// earlier flag writers, because all flags of the block count as one. A kernel with several flags may hide a race;
+    /// false races are impossible.
+    pub fn order_by_flag(&mut self, warp: u32, reads: bool, writes: bool) {
+        let mut flags = std::mem::take(&mut self.flags);
+        if reads {
+            join(&mut self.clocks[warp as usize], &flags);
+        }
+        if writes {
+            let own = &mut self.clocks[warp as usize];
+            own[warp as usize] = self.now;
+            join(&mut flags, own);
+            self.used = true;
+            self.advance();
+        }
+        self.flags = flags;
+    }
+
+    /// A strong read of the global flag at `address`.
+    pub fn read_flag(&mut self, warp: u32, address: u64, flags: &Flags) {
+        let Some(far) = self.far.get_mut(warp as usize) else { return };
+        far.strong = flags.strong();
+        flags.read(address, &mut far.seen);
+    }
+
+    /// A strong write of the global flag at `address`; `keeps` if it is an atomic, which continues what others
+    /// released.
+    pub fn write_flag(&self, warp: u32, address: u64, keeps: bool, flags: &mut Flags) {
+        if let Some(far) = self.far.get(warp as usize) {
+            flags.write(address, keeps, self.block, (far.publishes.then_some(&far.fenced), &far.foreign));
+        }
+    }
+}
+
+/// Joins other times.
+pub(crate) fn join(into: &mut Times, from: &[Time]) {
+    if into.len() < from.len() {
+        *into = from.into();
+        return;
+    }
+    for (into, &from) in into.iter_mut().zip(from) {
+        *into = (*into).max(from);
+    }
+}

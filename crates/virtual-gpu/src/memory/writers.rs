@@ -1,0 +1,127 @@
+//! The last writer of every granule of an allocation, to find races between blocks, warps and lanes.
+//!
+//! Only writes are recorded: an unordered pair of a write and a read shows when the write comes first, which random
+//! orders of the blocks bring about. So reads of memory that the launch does not write cost nothing.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{
+    AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
+use super::order::{END, Time};
+use super::races::Lane;
+
+/// Granules of a page, which is allocated when one of them is first written.
+const PAGE: usize = 1024;
+
+/// Launches after which their numbers are used again.
+pub(crate) const LAUNCHES: u64 = 511;
+
+/// Most warps of a launch; accesses of later ones are not recorded.
+const WARPS: u64 = 1 << 24;
+
+/// A write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Written {
+    /// Index of the warp in the launch.
+    pub warp: u64,
+    /// The lane or lanes.
+    pub lane: Lane,
+    /// Whether it was an atomic, or another strong access that other blocks may race with.
+    pub strong: bool,
+    /// Whether several warps or lanes wrote the same value, in no order.
+    pub several: bool,
+    /// The block's time, or for a strong write the number of strong accesses before.
+    pub time: Time,
+}
+
+impl Written {
+    fn pack(self, launch: u64) -> u64 {
+        let flags = u64::from(self.strong) << 1 | u64::from(self.several);
+        launch << 55 | self.warp << 31 | u64::from(self.lane) << 25 | flags << 23 | u64::from(self.time.min(END))
+    }
+
+    fn unpack(bits: u64) -> Self {
+        Self {
+            warp: bits >> 31 & (WARPS - 1),
+            lane: (bits >> 25 & 63) as Lane,
+            strong: bits >> 24 & 1 == 1,
+            several: bits >> 23 & 1 == 1,
+            time: (bits & u64::from(END)) as Time,
+        }
+    }
+}
+
+type Page = OnceLock<Box<[AtomicU64]>>;
+
+/// The writers of an allocation.
+#[derive(Debug, Default)]
+pub(crate) struct Writers {
+    pages: OnceLock<Box<[Page]>>,
+    /// The last launch that wrote, and in the low two bits the logarithm of its granules' bytes.
+    last: AtomicU32,
+}
+
+impl Writers {
+    /// Returns whether a launch has written here.
+    #[inline(always)]
+    pub fn is_of(&self, launch: u64) -> bool {
+        u64::from(self.last.load(Relaxed) >> 2) == launch
+    }
+
+    /// Returns the logarithm of the bytes of a granule in a launch, if that was the last that wrote.
+    pub fn shift_of(&self, launch: u64) -> Option<u32> {
+        let last = self.last.load(Relaxed);
+        (u64::from(last >> 2) == launch).then_some(last & 3)
+    }
+
+    /// Returns the last write of a granule in a launch.
+    #[inline(always)]
+    pub fn get(&self, granule: u64, launch: u64) -> Option<Written> {
+        let page = self.pages.get()?.get(granule as usize / PAGE)?.get()?;
+        let bits = page[granule as usize % PAGE].load(Acquire);
+        (bits >> 55 == launch).then(|| Written::unpack(bits))
+    }
+
+    /// Records a write of a granule of `1 << shift` bytes, after it has happened. The allocation has `bytes` bytes.
+    #[inline(always)]
+    pub fn set(&self, (granule, shift): (u64, u32), launch: u64, written: Written, bytes: u64) {
+        if written.warp >= WARPS {
+            return;
+        }
+        let pages = self.pages.get_or_init(|| (0..(bytes as usize).div_ceil(PAGE)).map(|_| Page::new()).collect());
+        // The smallest access of another kernel may be smaller.
+        let Some(page) = pages.get(granule as usize / PAGE) else { return };
+        let page = page.get_or_init(|| (0..PAGE).map(|_| AtomicU64::new(0)).collect());
+        page[granule as usize % PAGE].store(written.pack(launch), Release);
+        if !self.is_of(launch) {
+            self.last.store((launch as u32) << 2 | shift, Relaxed);
+        }
+    }
+
+    /// Forgets all writes.
+    pub fn clear(&self) {
+        self.last.store(0, Relaxed);
+        let pages = self.pages.get().into_iter().flatten().filter_map(Page::get);
+        pages.flatten().for_each(|bits| bits.store(0, Relaxed));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_comes_back_in_its_launch_only() {
+        let writers = Writers::default();
+        let written = Written { warp: WARPS - 1, lane: 33, strong: true, several: false, time: END };
+        writers.set((1500, 2), LAUNCHES, written, 2000);
+        assert_eq!(writers.get(1500, LAUNCHES), Some(written));
+        assert_eq!((writers.get(1500, 1), writers.get(1501, LAUNCHES)), (None, None));
+        assert!(writers.is_of(LAUNCHES));
+        assert_eq!((writers.shift_of(LAUNCHES), writers.shift_of(1)), (Some(2), None));
+        writers.clear();
+        assert_eq!(writers.get(1500, LAUNCHES), None);
+    }
+}

@@ -1,0 +1,145 @@
+//! What a sample of a case's blocks shows: whether they do the case's work, and whether what they write is right.
+//!
+//! A case that is too large to execute is checked on a scaled one. A kernel may still behave differently on the case
+//! itself, and skip heads that the scaled case does not have. The sample that is executed for its counts shows that:
+//! its floating-point operations, extrapolated, cover the case; the elements that it writes are as many as its share of
+//! the blocks should write; and they are right.
+
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+use rand::seq::index::sample;
+use rayon::prelude::*;
+
+use super::Ended;
+use super::setup::Setup;
+use crate::domain::check::Check;
+use crate::domain::profile::{LaunchProfile, Profile};
+use crate::runner::device::Device;
+use crate::runner::inputs::decode;
+use crate::runner::validate::POISON;
+
+/// The least share of the case's floating-point work that a kernel does, by extrapolation from the sample.
+const LEAST_WORK: f64 = 0.6;
+
+/// The least share of the output that a sample writes, relative to its share of the blocks. The last blocks of a grid
+/// may have less to do.
+const LEAST_WRITTEN: f64 = 0.6;
+
+/// Rows to compare. The smallest cases that are sampled have hundreds.
+const ROWS: usize = 16;
+
+/// How much more than in a whole row the error may be in the written part of one.
+const PART_OF_A_ROW: f64 = 2.0;
+
+/// Checks what the sampled blocks did for inputs with these values, and notes in the profile how many rows were
+/// compared.
+pub(super) fn check(
+    setup: &Setup<'_>,
+    device: &mut dyn Device,
+    values: &[Vec<f32>],
+    profile: &mut Profile,
+) -> Result<(), Ended> {
+    check_work(setup, profile)?;
+    // A device that models its times has only the first set.
+    let output = setup.sets.output(device, &setup.problem, 0).map_err(|fault| setup.ended(fault))?;
+    check_written(setup, &output, profile)?;
+    let earlier = profile.launches.split_last().map_or(&[][..], |(_, earlier)| earlier);
+    // The last launch of several may read what blocks outside of the sample would have written.
+    if earlier.iter().all(|launch| launch.executed_blocks == launch.blocks) {
+        let rows = compare(setup, &output, values)?;
+        if let Some(last) = profile.launches.last_mut() {
+            last.rows_compared = Some(rows);
+        }
+    }
+    Ok(())
+}
+
+fn check_work(setup: &Setup<'_>, profile: &Profile) -> Result<(), Ended> {
+    let done: f64 = profile.launches.iter().map(|launch| launch.flop as f64 / share(launch)).sum();
+    let work = done / setup.problem.op.flop(setup.problem.dims);
+    if work >= LEAST_WORK {
+        return Ok(());
+    }
+    let message = format!(
+        "the executed sample of its blocks does {:.0}% of the case's floating-point operations; at least {:.0}% are \
+         needed",
+        100.0 * work,
+        100.0 * LEAST_WORK
+    );
+    Err(setup.cheated(Check::Floor, message))
+}
+
+fn check_written(setup: &Setup<'_>, output: &[u8], profile: &Profile) -> Result<(), Ended> {
+    // Where the last block to arrive writes, a sample may write nothing.
+    if profile.launches.iter().any(|launch| launch.atomics > 0) {
+        return Ok(());
+    }
+    let size = setup.problem.dtype.bytes();
+    let written = output.par_chunks_exact(size).with_min_len(4096).filter(|element| is_written(element)).count();
+    let written = written as f64 / (output.len() / size) as f64;
+    let executed = profile.launches.iter().map(share).fold(1.0, f64::min);
+    if written >= LEAST_WRITTEN * executed {
+        return Ok(());
+    }
+    let message = format!(
+        "{:.1}% of its blocks were executed, and they wrote {:.1}% of the output; at least {:.1}% are needed",
+        100.0 * executed,
+        100.0 * written,
+        100.0 * LEAST_WRITTEN * executed
+    );
+    Err(setup.wrong(Check::Written, message))
+}
+
+/// Compares the written elements of some rows with the oracle. Returns the number of rows.
+fn compare(setup: &Setup<'_>, output: &[u8], values: &[Vec<f32>]) -> Result<usize, Ended> {
+    let problem = setup.problem;
+    let row_len = problem.output().row_len();
+    let row_bytes = row_len * problem.dtype.bytes();
+    let touched: Vec<usize> = output
+        .par_chunks_exact(row_bytes)
+        .enumerate()
+        .filter(|(_, row)| row.chunks_exact(problem.dtype.bytes()).any(is_written))
+        .map(|(index, _)| index)
+        .collect();
+    let mut rng = SmallRng::seed_from_u64(setup.seed);
+    let chosen = sample(&mut rng, touched.len(), ROWS.min(touched.len()));
+    let mut rows: Vec<usize> = chosen.into_iter().map(|place| touched[place]).collect();
+    rows.sort_unstable();
+    let oracle = problem.op.oracle(problem.dims, values, &rows);
+    for (&row, oracle) in rows.iter().zip(oracle.chunks_exact(row_len)) {
+        let error = error_of(&output[row * row_bytes..][..row_bytes], oracle, setup);
+        let most = PART_OF_A_ROW * setup.tolerance.worst_row;
+        // Written so that a NaN fails.
+        let within = error <= most;
+        if !within {
+            let message = format!(
+                "on the case itself, relative error {error:.2e} in row {row}, in what a sample of its blocks wrote \
+                 (tolerance {most:.0e})"
+            );
+            return Err(setup.wrong(Check::Accuracy, message));
+        }
+    }
+    Ok(rows.len())
+}
+
+/// Returns the error of the written elements of a row, relative to as many typical ones.
+fn error_of(row: &[u8], oracle: &[f64], setup: &Setup<'_>) -> f64 {
+    let dtype = setup.problem.dtype;
+    let values = decode(row, dtype);
+    let typical = oracle.iter().map(|it| it * it).sum::<f64>() / oracle.len() as f64;
+    let elements = row.chunks_exact(dtype.bytes()).zip(values.iter().zip(oracle));
+    let (mut squared, mut count) = (0.0, 0);
+    for (_, (value, oracle)) in elements.filter(|(bytes, _)| is_written(bytes)) {
+        squared += (f64::from(*value) - oracle).powi(2);
+        count += 1;
+    }
+    if squared == 0.0 { 0.0 } else { (squared / (typical * f64::from(count))).sqrt() }
+}
+
+fn is_written(element: &[u8]) -> bool {
+    element.iter().any(|&byte| byte != POISON)
+}
+
+fn share(launch: &LaunchProfile) -> f64 {
+    launch.executed_blocks as f64 / launch.blocks.max(1) as f64
+}
