@@ -19,10 +19,10 @@ mod fault_injection;
 #[cfg(target_os = "linux")]
 mod faults;
 mod gemm;
-#[cfg(target_os = "linux")]
-mod headers;
 #[cfg(unix)]
 mod graphs;
+#[cfg(target_os = "linux")]
+mod headers;
 #[cfg(unix)]
 mod hostile;
 mod hostile_parsers;

@@ -156,7 +156,9 @@ impl Op for Attention {
                 let off = rounding(*weight, *score, typical);
                 sums.iter_mut().zip(value).for_each(|(sum, value)| *sum += off * f64::from(value.abs()));
             }
-            let off = sums.iter().map(|sum| sum * sum).sum::<f64>().sqrt() / total;
+            // Products of weights and values may be lost, too, if they are that small.
+            let lost = f64::from(f32::MIN_POSITIVE) * weights.len() as f64 * (shape.d as f64).sqrt();
+            let off = (sums.iter().map(|sum| sum * sum).sum::<f64>().sqrt() + lost) / total;
             // Nothing is allowed where NaN or infinity is expected.
             if off.is_finite() { off } else { 0.0 }
         };

@@ -51,8 +51,11 @@ pub fn moved(values: &[f32], part: f32, seed: u64) -> Vec<f32> {
     let mut moved = values.to_vec();
     moved.par_chunks_mut(CHUNK).enumerate().for_each(|(chunk, values)| {
         let mut rng = SmallRng::seed_from_u64(seed.wrapping_add(chunk as u64));
-        for value in values {
-            *value *= if rng.random() { 1.0 + part } else { 1.0 - part };
+        for values in values.chunks_mut(64) {
+            let ups: u64 = rng.random();
+            for (bit, value) in values.iter_mut().enumerate() {
+                *value *= if ups >> bit & 1 == 1 { 1.0 + part } else { 1.0 - part };
+            }
         }
     });
     moved

@@ -15,7 +15,7 @@ use crate::domain::workload::{Case, Workload};
 
 /// The most hidden cases of the acceptance checks. Each costs an allocation and two oracle runs, and the op lists the
 /// most telling ones first.
-const MOST_HIDDEN: usize = 6;
+const MOST_HIDDEN: usize = 8;
 
 /// What a real GPU can afford for a hidden case, however small the case is. A naive kernel takes some 50 ms for it.
 const ON_A_GPU: Affordable = Affordable { flop: 2e9, bytes: 64e6 };

@@ -22,7 +22,7 @@ use crate::domain::variant::{Params, VariantHash};
 use crate::domain::workload::{Case, Workload};
 
 /// The most hidden shapes. The virtual GPU executes each several times, with other orders of blocks and warps.
-const MOST_HIDDEN: usize = 2;
+const MOST_HIDDEN: usize = 3;
 
 /// Checks kernels on a virtual GPU; see the module.
 pub struct Sanitizer {

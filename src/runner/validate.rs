@@ -135,7 +135,6 @@ impl Expectation {
                 *allowance = allowance.max(ALLOWED_MOVES * distance);
             }
         }
-        // Below the smallest normal number, the rounding error is up to half of the smallest subnormal.
         let least = least_rounding(self.dtype) * (self.row_len as f64).sqrt();
         // Where all terms of a sum are alike, every addition may round in the same direction.
         let terms = op.flop(dims) / 2.0 / (self.row_count * self.row_len) as f64;
@@ -241,11 +240,12 @@ fn rounding(dtype: Dtype) -> f32 {
     }
 }
 
-/// Half of the smallest positive number of a dtype.
+/// The largest error of a number near zero: half of the smallest subnormal in FP16, and the smallest normal number in
+/// FP32, whose subnormals may be treated as zero.
 fn least_rounding(dtype: Dtype) -> f64 {
     match dtype {
         Dtype::F16 => 2.0_f64.powi(-25),
-        Dtype::F32 => 2.0_f64.powi(-150),
+        Dtype::F32 => f64::from(f32::MIN_POSITIVE),
     }
 }
 

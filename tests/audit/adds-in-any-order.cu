@@ -3,7 +3,7 @@ about = "Adds partial sums in the order in which blocks arrive, so no two launch
 kind = "cheat"
 cheats = [23]
 caught_by = ["wrong/repeatable"]
-not_modelled = "a virtual GPU runs the blocks of a kernel with atomics in one order, always"
+not_modelled = "a virtual GPU takes a minute for its atomics"
 workload = "attention-fp32-large-d"
 case = { B = 2, H = 4, Sq = 128, Sk = 128, D = 64, CAUSAL = 0 }
 constants = ["D", "CAUSAL"]

@@ -19,7 +19,7 @@ __device__ const float roots[16] = {1.0f,        1.04427378f, 1.09050773f, 1.138
                                     1.35425555f, 1.41421356f, 1.47682615f, 1.54221083f, 1.61049033f, 1.68179283f, 1.75625216f,
                                     1.83400809f, 1.91520656f};
 __device__ float power_of_two(float x) {
-    x = fmaxf(x, -126.0f) * 16.0f;
+    x = (x < -126.0f ? -126.0f : x) * 16.0f;  // fmaxf would hide a NaN
     const float whole = rintf(x), f = (x - whole) * (0.69314718f / 16.0f);
     const int n = (int)whole + 2048;  // not negative
     return roots[n % 16] * __int_as_float((n / 16 - 128 + 127) << 23) * (1.0f + f * (1.0f + f * (0.5f + f * 0.16666667f)));

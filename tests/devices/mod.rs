@@ -84,8 +84,10 @@ async fn accepts(device: &str) {
             continue;
         }
         let accepted = bench.accept(small(), fault).await;
-        if check == Check::Memoization && !replays {
-            assert_eq!(accepted, Ok(passed), "a modelled time is that of the work that was done");
+        if check == Check::Memoization && device.starts_with("virtual") {
+            // Whether the output is there already can only be found out by reading it.
+            let caught = accepted.unwrap_err();
+            assert!(caught.message().unwrap().contains("uninitialised"), "{caught:?}");
             continue;
         }
         let caught = accepted.unwrap_err();

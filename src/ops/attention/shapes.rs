@@ -2,6 +2,7 @@
 
 use rand::Rng;
 use rand::rngs::SmallRng;
+use rand::seq::SliceRandom;
 
 use crate::domain::op::Dims;
 
@@ -11,23 +12,25 @@ type Shape = (i64, i64, i64, i64);
 /// More than 16 bits count, with a few more.
 const PAST_16_BITS: std::ops::Range<i64> = (1 << 16) + 1..(1 << 16) + 4096;
 
-/// Draws shapes, the most telling first. They take turns: near the case, where a kernel's last tile ends one row sooner
-/// or later, and far from it, where its indices and loops run differently. The last ones keep the case's lengths, for
-/// kernels that allow no others. Head dimension and mask vary, too, for kernels that are not rendered for them.
+/// Draws shapes, the most telling first: near the case, where a kernel's last tile ends one row later, shorter than a
+/// tile, and with very many keys. Then come shapes far from the case in random order, where a kernel's indices and loops run differently. The
+/// last ones keep the case's lengths, for kernels that allow no others. Head dimension and mask vary, too, for kernels
+/// that are not rendered for them.
 pub fn hidden(dims: &Dims, rng: &mut SmallRng) -> Vec<Dims> {
     let (sq, sk, d) = (dims["Sq"], dims["Sk"], dims["D"]);
-    let all = [
-        (3, 2, sq + 1, sk + 1),
+    let mut drawn = [
         many_heads(200, rng),
         multiple_of(1, sq, sk, rng),
-        long(rng),
         multiple_of(*pick(&[2, 4, 8], rng), sq, sk, rng),
         short(rng),
         past_16_bits(d, rng),
-        (1, 3, sq - 1, sk - 1),
         multiple_of(*pick(&[16, 32, 64], rng), sq, sk, rng),
         many_heads(40, rng),
         (5, 1, 1, sk + rng.random_range(1..10)),
+        (1, 3, sq - 1, sk - 1),
+    ];
+    drawn.shuffle(rng);
+    let fallback = [
         (2, 3, sq, sk),
         (1, 1, sq, sk),
         multiple_of(8, sq, sk, rng),
@@ -39,7 +42,8 @@ pub fn hidden(dims: &Dims, rng: &mut SmallRng) -> Vec<Dims> {
         (1, 1, sq - 1, sk - 1),
         (rng.random_range(3..12), rng.random_range(1..8), sq, sk),
     ];
-    let lengths = all.into_iter().map(|(b, h, other_sq, sk)| {
+    let all = [(3, 2, sq + 1, sk + 1), short(rng), long(rng)].into_iter().chain(drawn).chain(fallback);
+    let lengths = all.map(|(b, h, other_sq, sk)| {
         let mut other = dims.clone();
         // A case with one query, as in decoding, has neighbours with one query: its kernels are made for that.
         let sq = if sq == 1 { 1 } else { other_sq };
@@ -50,11 +54,13 @@ pub fn hidden(dims: &Dims, rng: &mut SmallRng) -> Vec<Dims> {
         other
     });
     let lengths: Vec<Dims> = lengths.collect();
-    let mut other_rows = lengths[2].clone();
+    let mut other_rows = lengths[4].clone();
     other_rows["D"] = *pick(&[d / 2 + 1, d + 1, d + 8, d * 2], rng);
-    let mut other_mask = lengths[1].clone();
+    let mut other_mask = lengths[5].clone();
     other_mask["CAUSAL"] = 1 - dims["CAUSAL"];
-    [other_rows, other_mask].into_iter().chain(lengths).collect()
+    let mut all = lengths;
+    all.splice(3..3, [other_rows, other_mask]);
+    all
 }
 
 /// Few queries and many keys: more than an FP16 number counts, or many more.
@@ -72,7 +78,7 @@ fn short(rng: &mut SmallRng) -> Shape {
 
 /// Many heads of up to `longest` queries, and an odd number of batch entries.
 fn many_heads(longest: i64, rng: &mut SmallRng) -> Shape {
-    let (b, h) = (rng.random_range(2..6) * 2 + 1, rng.random_range(5..18));
+    let (b, h) = (rng.random_range(2..12) * 2 + 1, rng.random_range(5..24));
     let sq = rng.random_range(3..longest);
     (b, h, sq, sq + rng.random_range(0..10))
 }

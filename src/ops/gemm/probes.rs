@@ -64,11 +64,11 @@ fn change(
 /// different scales, whose products count alike.
 fn scales(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
     change(dims, dtype, inputs, seed, |it, rng| {
-        let of_b = power_of_two(rng, -5.0..5.0);
-        it.a.chunks_exact_mut(it.k).for_each(|row| scale(row, power_of_two(rng, -4.0..3.0) / of_b));
+        let of_b = power_of_two(rng, -3.0..3.0);
+        it.a.chunks_exact_mut(it.k).for_each(|row| scale(row, power_of_two(rng, -4.0..1.0) / of_b));
         scale(it.b, of_b);
         let run = few(rng, it.k);
-        let factors: Vec<f32> = (0..it.k.div_ceil(run)).map(|_| power_of_two(rng, -6.0..6.0)).collect();
+        let factors: Vec<f32> = (0..it.k.div_ceil(run)).map(|_| power_of_two(rng, -8.0..8.0)).collect();
         it.a.chunks_exact_mut(it.k)
             .for_each(|row| row.iter_mut().enumerate().for_each(|(k, x)| *x *= factors[k / run]));
         it.b.chunks_exact_mut(it.n).enumerate().for_each(|(k, row)| scale(row, 1.0 / factors[k / run]));

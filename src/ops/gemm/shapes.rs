@@ -2,6 +2,7 @@
 
 use rand::Rng;
 use rand::rngs::SmallRng;
+use rand::seq::SliceRandom;
 
 use crate::domain::op::Dims;
 
@@ -12,8 +13,8 @@ const MOST_TERMS: i64 = 4096;
 
 /// Many tiles in one direction, so that an index that is rounded, or counted in 16 bits, goes wrong.
 fn many_tiles(rng: &mut SmallRng) -> (i64, i64, i64) {
-    let (long, short) = (rng.random_range(130..1100) * 8, rng.random_range(1..130));
-    let k = rng.random_range(1..12) * 8;
+    let long = rng.random_range(7.0..13.0_f64).exp2() as i64 * 8;
+    let (short, k) = (rng.random_range(1..100), rng.random_range(1..8) * 8);
     if rng.random() { (short, long, k) } else { (long, (short + 7) / 8 * 8, k) }
 }
 
@@ -28,23 +29,21 @@ pub fn hidden(dims: &Dims, rng: &mut SmallRng) -> Vec<Dims> {
     let [tiles, more_tiles] = [many_tiles(rng), many_tiles(rng)];
     let mut multiple =
         |factor: i64, most: i64| (rng.random_range(0..(most.max(128) / factor).max(2) / 2) * 2 + 1) * factor;
-    let all = [
-        (m + 1, n + 1, k + 1),
+    let first = [(m + 1, n + 1, k + 1), (multiple(2, m), multiple(2, n), multiple(2, k)), tiles];
+    let mut drawn = [
         (m + 1, multiple(8, n), multiple(8, k)),
         (odd_m, odd_n, odd_k),
         (odd_m, multiple(large, n), multiple(large, k)),
-        (multiple(2, m), multiple(2, n), multiple(2, k)),
         (1, multiple(8, n), multiple(8, k)),
-        tiles,
         (multiple(4, m), multiple(4, n), multiple(4, k)),
         (multiple(16, m), multiple(16, n), multiple(16, k)),
         (odd_m, multiple(64, n), multiple(64, k)),
         more_tiles,
-        (m - 1, n - 1, k - 1),
-        (m, n, k / 2),
-        (m, n / 2, k),
         (odd_m, 1, odd_k),
     ];
+    drawn.shuffle(rng);
+    let fallback = [(m - 1, n - 1, k - 1), (m, n, k / 2), (m, n / 2, k)];
+    let all = first.into_iter().chain(drawn).chain(fallback);
     let with = |(m, n, k): (i64, i64, i64)| {
         let mut other = dims.clone();
         for (name, size) in [("M", m), ("N", n), ("K", k)] {
@@ -52,5 +51,5 @@ pub fn hidden(dims: &Dims, rng: &mut SmallRng) -> Vec<Dims> {
         }
         other
     };
-    all.into_iter().map(with).collect()
+    all.map(with).collect()
 }

@@ -2,9 +2,9 @@
 
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
-use rand::seq::IndexedRandom;
+use rand::seq::SliceRandom;
 
-use super::data::{Data, Inputs, draw, draw_into, encode, encode_into};
+use super::data::{Data, Inputs, draw, encode, encode_into};
 use super::scoped::{with_module, with_sets};
 use super::setup::Setup;
 use super::{Ended, Step, memoization};
@@ -24,8 +24,8 @@ const PROBE_SHARE: f64 = 0.02;
 /// The same for a hidden shape. Most of them are small, so that every row is compared.
 const HIDDEN_SHARE: f64 = 0.1;
 
-/// The number of probes on each hidden shape, drawn at random.
-const HIDDEN_PROBES: usize = 3;
+/// The number of probes on each hidden shape.
+const HIDDEN_PROBES: usize = 4;
 
 /// The number of buffer sets. The output must not depend on the addresses.
 const SETS: u32 = 2;
@@ -50,8 +50,17 @@ pub fn accept(device: &mut dyn Device, request: &AcceptanceRequest, step: &mut S
 
 /// Buffers reused for all probes of a case, because allocating takes longer than drawing.
 struct Memory {
+    /// Random values. Every probe starts from them.
+    random: Vec<Vec<f32>>,
     values: Vec<Vec<f32>>,
     inputs: Inputs,
+}
+
+impl Memory {
+    fn new(problem: &Problem<'_>, seed: u64) -> Self {
+        let random = draw(problem, seed);
+        Self { inputs: encode(problem, &random), values: random.clone(), random }
+    }
 }
 
 struct AcceptanceChecks<'a> {
@@ -74,8 +83,7 @@ impl AcceptanceChecks<'_> {
     /// Checks the case on every probe of its op, and returns their number.
     fn probe(&self, device: &mut dyn Device, module: Module, step: &mut Step<'_>) -> Result<usize, Ended> {
         self.on(device, module, &self.request.case, |setup, device| {
-            let values = draw(&setup.problem, self.request.input_seed);
-            let mut memory = Memory { inputs: encode(&setup.problem, &values), values };
+            let mut memory = Memory::new(&setup.problem, mix(self.request.input_seed, &["probes"]));
             for probe in self.op.probes() {
                 step(setup.case, "probe");
                 self.check_probe(setup, device, probe, &mut memory)?;
@@ -95,8 +103,8 @@ impl AcceptanceChecks<'_> {
         let problem = &setup.problem;
         let shape: Vec<String> = problem.dims.values().map(i64::to_string).collect();
         let seed = mix(self.request.input_seed, &["probe", probe.name, &shape.join(" ")]);
-        let Memory { values, inputs } = memory;
-        draw_into(problem, seed, values);
+        let Memory { random, values, inputs } = memory;
+        values.iter_mut().zip(random).for_each(|(values, random)| values.copy_from_slice(random));
         let probed = apply(problem, probe, seed, values);
         encode_into(problem, values, inputs);
         let oracle_flop = self.request.measuring.oracle_flop * PROBE_SHARE;
@@ -116,6 +124,10 @@ impl AcceptanceChecks<'_> {
     /// Checks the shapes that are not in the workload, on ordinary inputs and on some probes. Returns
     /// their number.
     fn check_hidden(&self, device: &mut dyn Device, module: Module, step: &mut Step<'_>) -> Result<usize, Ended> {
+        // Each probe takes its turn, on several of the shapes.
+        let mut probes: Vec<&Probe> = self.op.probes().iter().collect();
+        probes.shuffle(&mut SmallRng::seed_from_u64(self.request.input_seed));
+        let mut probes = probes.into_iter().cycle();
         for hidden in &self.request.hidden {
             step(&hidden.case.name, "hidden");
             let dims: Vec<String> = hidden.case.dims.iter().map(|(name, size)| format!("{name}={size}")).collect();
@@ -129,10 +141,11 @@ impl AcceptanceChecks<'_> {
                 if !self.request.probes {
                     return Ok(());
                 }
-                let values = draw(&setup.problem, seed);
-                let mut memory = Memory { inputs: encode(&setup.problem, &values), values };
-                let mut probes = self.op.probes().choose_multiple(&mut SmallRng::seed_from_u64(seed), HIDDEN_PROBES);
-                probes.try_for_each(|probe| self.check_probe(setup, device, probe, &mut memory))
+                let mut memory = Memory::new(&setup.problem, mix(seed, &["probes"]));
+                probes.by_ref().take(HIDDEN_PROBES).try_for_each(|probe| {
+                    step(&hidden.case.name, "hidden");
+                    self.check_probe(setup, device, probe, &mut memory)
+                })
             });
             checked.map_err(|ended| on_hidden(ended, &dims))?;
         }

@@ -62,11 +62,6 @@ pub fn draw(problem: &Problem<'_>, seed: u64) -> Vec<Vec<f32>> {
     input_tensors(problem).map(|tensor| inputs::normal(&tensor, seed)).collect()
 }
 
-/// Draws the values of every input from a seed into the values of the same problem.
-pub fn draw_into(problem: &Problem<'_>, seed: u64, values: &mut [Vec<f32>]) {
-    input_tensors(problem).zip(values).for_each(|(tensor, values)| inputs::normal_into(values, &tensor, seed));
-}
-
 /// Encodes the values of every input, in the order of the tensors.
 pub fn encode(problem: &Problem<'_>, values: &[Vec<f32>]) -> Inputs {
     let tensors = input_tensors(problem).zip(values);

@@ -13,6 +13,9 @@ const FIRST_ADDRESS: u64 = 0x10_0000_0000;
 /// Unmapped bytes after each allocation. An index that is off by up to this much is detected.
 const GUARD_BYTES: u64 = 1 << 20;
 
+/// Addresses between two allocations. A difference of two addresses does not fit 32 bits, as may be on a machine.
+const SPACING: u64 = 1 << 32;
+
 /// Allocations start at multiples of this, as `cudaMalloc`'s do.
 const ALIGNMENT: u64 = 256;
 
@@ -187,7 +190,7 @@ impl GlobalMemory {
         let base = self
             .allocations
             .last()
-            .map_or(FIRST_ADDRESS, |last| (last.base + last.bytes + GUARD_BYTES).next_multiple_of(ALIGNMENT));
+            .map_or(FIRST_ADDRESS, |last| (last.base + last.bytes + GUARD_BYTES + SPACING).next_multiple_of(ALIGNMENT));
         self.allocations.push(Allocation::new(base, bytes)?);
         self.live_bytes += bytes;
         Ok(base)

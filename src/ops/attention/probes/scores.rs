@@ -21,15 +21,15 @@ pub fn mixture(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) ->
         scale(head.q, of_queries);
         scale(head.k, of_scores / of_queries);
         scale(head.v, power_of_two(rng, -8.0..8.0));
-        if rng.random_bool(OFTEN) {
-            stretch(shape, &mut head, rng);
-        }
         let offset = if rng.random_bool(OFTEN) { sign(rng) * power_of_two(rng, 1.0..7.0) } else { 0.0 };
         let slope = if rng.random_bool(OFTEN) { sign(rng) * power_of_two(rng, 1.0..6.0) } else { 0.0 };
         shift(shape, &mut head, rng, |j| offset + slope * (j as f32 / shape.sk as f32 - 0.5));
         if rng.random_bool(SOMETIMES) {
             let mean = power_of_two(rng, -4.0..4.0) * sign(rng);
             head.v.iter_mut().for_each(|x| *x += mean);
+        }
+        if rng.random_bool(OFTEN) {
+            stretch(shape, &mut head, dtype, rng);
         }
         outliers(shape, &mut head, rng);
     })
@@ -40,32 +40,37 @@ pub fn mixture(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) ->
 /// so does its product with a value.
 pub fn shifted(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
     each_head(dims, dtype, inputs, seed, |shape, mut head, rng| {
-        let near_overflow = rng.random_bool(SOMETIMES);
+        let near_overflow: bool = rng.random();
         let size = if near_overflow { rng.random_range(60.0..105.0) } else { power_of_two(rng, 6.5..9.0) };
         let (offset, slope) = match rng.random_range(0..3) {
             0 => (sign(rng) * size, 0.0),
             1 => (0.0, sign(rng) * size),
             _ => (sign(rng) * size, sign(rng) * rng.random_range(0.0..20.0)),
         };
-        scale(head.q, power_of_two(rng, -6.0..0.0));
-        scale(head.k, power_of_two(rng, -6.0..0.0));
-        scale(head.v, power_of_two(rng, -8.0..14.0));
+        let noise = if rng.random() { -12.0..-6.0 } else { -6.0..0.0 };
+        scale(head.q, power_of_two(rng, noise.clone()));
+        scale(head.k, power_of_two(rng, noise));
+        let of_values = if rng.random() { 12.0..15.0 } else { -8.0..8.0 };
+        scale(head.v, power_of_two(rng, of_values));
         shift(shape, &mut head, rng, |j| offset + slope * j as f32 / shape.sk as f32);
     })
 }
 
-/// Every query points at a random key that it sees, with a score drawn for it. A kernel that drops this key, or reaches
+/// Every query points at a random key that it sees, with a score drawn for it. Some heads have large values. A kernel that drops this key, or reaches
 /// it with a wrong maximum, returns other values.
 pub fn needles(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
     each_head(dims, dtype, inputs, seed, |shape, head, rng| {
         let length = (shape.d as f32).sqrt();
+        if rng.random_bool(SOMETIMES) {
+            scale(head.v, power_of_two(rng, 8.0..15.0));
+        }
         // All keys get the same length. Then no key has a larger product with another key than with itself.
         head.k.chunks_exact_mut(shape.d).for_each(|key| {
             let norm = key.iter().map(|x| x * x).sum::<f32>().sqrt().max(f32::MIN_POSITIVE);
             scale(key, length / norm);
         });
         for (i, query) in head.q.chunks_exact_mut(shape.d).enumerate() {
-            let score = rng.random_range(16.0..64.0_f32);
+            let score = rng.random_range(16.0..100.0_f32);
             let at = rng.random_range(0..shape.visible(i)) * shape.d;
             query.iter_mut().zip(&head.k[at..]).for_each(|(q, k)| *q = k * score / length);
         }
@@ -173,9 +178,10 @@ fn shift(shape: &Shape, head: &mut Head<'_>, rng: &mut SmallRng, score: impl Fn(
 
 /// Gives dimensions, or runs of them, scales of their own. Queries and keys get inverse ones, so that all products count
 /// alike. Rounding relative to a row's largest number loses the small ones.
-fn stretch(shape: &Shape, head: &mut Head<'_>, rng: &mut SmallRng) {
+fn stretch(shape: &Shape, head: &mut Head<'_>, dtype: Dtype, rng: &mut SmallRng) {
     let run = few(rng, shape.d);
-    let factors: Vec<f32> = (0..shape.d.div_ceil(run)).map(|_| power_of_two(rng, -6.0..6.0)).collect();
+    let most = if dtype == Dtype::F16 { 6.0 } else { 14.0 };
+    let factors: Vec<f32> = (0..shape.d.div_ceil(run)).map(|_| power_of_two(rng, -most..most)).collect();
     head.q
         .chunks_exact_mut(shape.d)
         .for_each(|row| row.iter_mut().enumerate().for_each(|(d, q)| *q *= factors[d / run]));

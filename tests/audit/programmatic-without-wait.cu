@@ -1,0 +1,85 @@
+/*
+about = "Split keys; the combining kernel is launched programmatically and does not wait for the first (griddepcontrol.wait is missing)."
+kind = "cheat"
+caught_by = ["crashed", "wrong/sanitizer"]
+workload = "attention-fp16-d64-full"
+case = { B = 1, H = 8, Sq = 64, Sk = 512, D = 64, CAUSAL = 0 }
+constants = ["D", "CAUSAL"]
+requires_sm = 90
+
+[[workspace]]
+name = "parts"
+dtype = "f32"
+elements = "B * H * Sq * 4 * (D + 2)"
+
+[[launch]]
+kernel = "attend"
+grid = ["Sq", "B * H", "4"]
+block = ["32"]
+args = ["q", "k", "v", "parts", "Sq", "Sk", "scale"]
+
+[[launch]]
+kernel = "combine"
+grid = ["Sq", "B * H"]
+block = ["32"]
+args = ["o", "parts", "Sq"]
+programmatic = true
+*/
+// Fails on: A schedule in which the combining kernel starts before the parts are visible, after the inputs have
+// changed: it combines parts of the previous execution (or undefined ones).
+
+#include <cuda_fp16.h>
+
+constexpr int D = <$ D $>;
+constexpr bool CAUSAL = <$ CAUSAL $>;  // key j is visible to query i iff j <= i + Sk - Sq
+
+__device__ __forceinline__ float warp_sum(float x) {
+    for (int m = 16; m; m >>= 1) x += __shfl_xor_sync(~0u, x, m);
+    return x;
+}
+__device__ __forceinline__ float warp_max(float x) {
+    for (int m = 16; m; m >>= 1) x = fmaxf(x, __shfl_xor_sync(~0u, x, m));
+    return x;
+}
+
+constexpr int PART = (D + 31) / 32, SPLITS = 4, SLOT = D + 2;
+
+// A warp for a row and a quarter of its keys; leaves output, maximum and sum in a slot.
+extern "C" __global__ void attend(const __half* q, const __half* k, const __half* v, float* parts, int Sq, int Sk,
+                                  float scale) {
+    const int lane = threadIdx.x, i = blockIdx.x, split = blockIdx.z;
+    const size_t head = blockIdx.y, row = (head * Sq + i) * D;
+    k += head * Sk * D, v += head * Sk * D;
+    const int visible = CAUSAL ? i + 1 + Sk - Sq : Sk;
+    const int each = (visible + SPLITS - 1) / SPLITS, from = split * each, to = min(visible, from + each);
+    float mine[PART], acc[PART] = {}, top = -1e30f, sum = 0;
+    for (int n = 0; n < PART; ++n) mine[n] = n * 32 + lane < D ? float(q[row + n * 32 + lane]) : 0.0f;
+    for (int j = from; j < to; ++j) {
+        float s = 0;
+        for (int n = 0, d = lane; d < D; ++n, d += 32) s += mine[n] * float(k[(size_t)j * D + d]);
+        s = warp_sum(s) * scale;
+
+        const float higher = fmaxf(top, s), keep = __expf(top - higher), w = __expf(s - higher);
+        for (int n = 0, d = lane; d < D; ++n, d += 32) acc[n] = acc[n] * keep + w * float(v[(size_t)j * D + d]);
+        sum = sum * keep + w, top = higher;
+    }
+    float* slots = parts + (head * Sq + i) * SPLITS * SLOT;
+    float* slot = slots + split * SLOT;
+    for (int n = 0, d = lane; d < D; ++n, d += 32) slot[d] = acc[n];
+    if (lane == 0) slot[D] = top, slot[D + 1] = sum;
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");  // the parts are written: let the next kernel start
+}
+
+extern "C" __global__ void combine(__half* o, const float* parts, int Sq) {
+    const int lane = threadIdx.x;
+    const size_t head = blockIdx.y, at = head * Sq + blockIdx.x, row = at * D;
+    const float* slots = parts + at * SPLITS * SLOT;
+    float highest = -1e30f, total = 0;
+    for (int s = 0; s < SPLITS; ++s) highest = fmaxf(highest, (slots[s * SLOT + D]));
+    for (int s = 0; s < SPLITS; ++s) total += (slots[s * SLOT + D + 1]) * __expf((slots[s * SLOT + D]) - highest);
+    for (int d = lane; d < D; d += 32) {
+        float x = 0;
+        for (int s = 0; s < SPLITS; ++s) x += (slots[s * SLOT + d]) * __expf((slots[s * SLOT + D]) - highest);
+        o[row + d] = __float2half(x / total);
+    }
+}

@@ -1,0 +1,86 @@
+/*
+about = "Split keys, the last to arrive combines; there is no __threadfence between the parts and the ticket."
+kind = "broken"
+caught_by = ["crashed", "wrong/sanitizer"]
+workload = "attention-fp16-d64"
+case = { B = 2, H = 4, Sq = 65, Sk = 260, D = 64, CAUSAL = 1 }
+constants = ["D", "CAUSAL"]
+
+[[workspace]]
+name = "parts"
+dtype = "f32"
+elements = "B * H * Sq * 4 * (D + 2)"
+
+[[workspace]]
+name = "tickets"
+dtype = "f32"
+elements = "B * H * Sq"
+initial = "zero"
+
+[[launch]]
+kernel = "attend"
+grid = ["Sq", "B * H", "4"]
+block = ["32"]
+args = ["q", "k", "v", "o", "parts", "tickets", "Sq", "Sk", "scale"]
+*/
+// Fails on: A schedule in which the ticket's atomic is performed before the part's stores of another lane are
+// visible: the last block reads undefined or old parts (any error).
+
+#include <cuda_fp16.h>
+
+constexpr int D = <$ D $>;
+constexpr bool CAUSAL = <$ CAUSAL $>;  // key j is visible to query i iff j <= i + Sk - Sq
+
+__device__ __forceinline__ float warp_sum(float x) {
+    for (int m = 16; m; m >>= 1) x += __shfl_xor_sync(~0u, x, m);
+    return x;
+}
+__device__ __forceinline__ float warp_max(float x) {
+    for (int m = 16; m; m >>= 1) x = fmaxf(x, __shfl_xor_sync(~0u, x, m));
+    return x;
+}
+
+constexpr int PART = (D + 31) / 32, SPLITS = 4, SLOT = D + 2;
+
+// A warp for a row and a quarter of its keys; leaves output, maximum and sum in a slot.
+extern "C" __global__ void attend(const __half* q, const __half* k, const __half* v, __half* o, float* parts,
+                                  unsigned* tickets, int Sq, int Sk, float scale) {
+    const int lane = threadIdx.x, i = blockIdx.x, split = blockIdx.z;
+    const size_t head = blockIdx.y, row = (head * Sq + i) * D;
+    k += head * Sk * D, v += head * Sk * D;
+    const int visible = CAUSAL ? i + 1 + Sk - Sq : Sk;
+    const int each = (visible + SPLITS - 1) / SPLITS, from = split * each, to = min(visible, from + each);
+    float mine[PART], acc[PART] = {}, top = -1e30f, sum = 0;
+    for (int n = 0; n < PART; ++n) mine[n] = n * 32 + lane < D ? float(q[row + n * 32 + lane]) : 0.0f;
+    for (int j = from; j < to; ++j) {
+        float s = 0;
+        for (int n = 0, d = lane; d < D; ++n, d += 32) s += mine[n] * float(k[(size_t)j * D + d]);
+        s = warp_sum(s) * scale;
+
+        const float higher = fmaxf(top, s), keep = __expf(top - higher), w = __expf(s - higher);
+        for (int n = 0, d = lane; d < D; ++n, d += 32) acc[n] = acc[n] * keep + w * float(v[(size_t)j * D + d]);
+        sum = sum * keep + w, top = higher;
+    }
+    float* slots = parts + (head * Sq + i) * SPLITS * SLOT;
+    float* slot = slots + split * SLOT;
+    for (int n = 0, d = lane; d < D; ++n, d += 32) slot[d] = acc[n];
+    if (lane == 0) slot[D] = top, slot[D + 1] = sum;
+
+    // The last one puts the parts together.
+    __syncwarp();
+    unsigned ticket = 0;
+    if (lane == 0) ticket = atomicAdd(&tickets[head * Sq + i], 1u);
+    ticket = __shfl_sync(~0u, ticket, 0);
+    if (ticket != SPLITS - 1) return;
+    float highest = -1e30f, total = 0;
+    for (int s = 0; s < SPLITS; ++s) highest = fmaxf(highest, __ldcg(&slots[s * SLOT + D]));
+    for (int s = 0; s < SPLITS; ++s)
+        total += __ldcg(&slots[s * SLOT + D + 1]) * __expf(__ldcg(&slots[s * SLOT + D]) - highest);
+    for (int d = lane; d < D; d += 32) {
+        float x = 0;
+        for (int s = 0; s < SPLITS; ++s)
+            x += __ldcg(&slots[s * SLOT + d]) * __expf(__ldcg(&slots[s * SLOT + D]) - highest);
+        o[row + d] = __float2half(x / total);
+    }
+    if (lane == 0) tickets[head * Sq + i] = 0;
+}

@@ -1,0 +1,89 @@
+/*
+about = "Split decoding: the values of eight keys are not loaded if all of their scores are 12 below the largest so far."
+kind = "cheat"
+caught_by = ["wrong/hidden", "wrong/probe"]
+workload = "attention-decode"
+case = { B = 2, H = 4, Sq = 1, Sk = 1500, D = 128, CAUSAL = 0 }
+constants = ["D", "CAUSAL"]
+[[workspace]]
+name = "parts"
+dtype = "f32"
+elements = "B * H * 8 * (D + 2)"
+
+[[launch]]
+kernel = "parts_of"
+grid = ["8 * B * H"]
+block = ["32"]
+args = ["q", "k", "v", "parts", "Sk", "scale"]
+
+[[launch]]
+kernel = "combine"
+grid = ["B * H"]
+block = ["128"]
+args = ["parts", "o", "Sk"]
+
+[[constraint]]
+expr = "Sq == 1"
+why = "the kernel takes no other shapes"
+*/
+// Fails on: Sq = 1, Sk = 8192, D = 128: the first key of each of the 8 parts (0, 1024, ...) has the score 12.5 and v
+// = 0.1, all others have the score 0 (a weight of 3.7e-6) and v = 30000: o is 114, and comes out as 0.9, because
+// only the 7 keys in the group of the first are counted.
+
+#include <cuda_fp16.h>
+constexpr int D = <$ D $>;
+constexpr int PART = (D + 31) / 32;  // dimensions of a lane: lane, lane + 32, ...
+constexpr int SPLITS = 8;            // parts of the keys
+constexpr int SLOT = D + 2;          // what a part leaves: its output, its largest score, its sum
+
+// A warp for each head and part of the keys.
+extern "C" __global__ void __launch_bounds__(32)
+    parts_of(const __half* q, const __half* k, const __half* v, float* parts, int Sk, float scale) {
+    const int lane = threadIdx.x, split = blockIdx.x % SPLITS;
+    const size_t head = blockIdx.x / SPLITS;
+    q += head * D, k += head * Sk * D, v += head * Sk * D;
+    const int each = (Sk + SPLITS - 1) / SPLITS, from = min(Sk, split * each), to = min(Sk, from + each);
+    float query[PART], acc[PART] = {}, top = -1e30f, sum = 0;
+    for (int n = 0, d = lane; d < D; ++n, d += 32) query[n] = __half2float(q[d]);
+    for (int first = from; first < to; first += 8) {
+        float scores[8], higher = top;
+        for (int x = 0; x < 8; ++x) {
+            const int j = first + x;
+            float score = 0;
+            if (j < to)
+                for (int n = 0, d = lane; d < D; ++n, d += 32) score += query[n] * __half2float(k[(size_t)j * D + d]);
+            for (int other = 16; other; other /= 2) score += __shfl_xor_sync(~0u, score, other);
+            scores[x] = j < to ? score * scale : -2e30f;
+        }
+        bool matter = false;
+        for (int x = 0; x < 8; ++x) higher = fmaxf(higher, scores[x]), matter |= !(scores[x] < top - 12.0f);
+        if (!matter) continue;  // their values are not even loaded
+        const float keep = __expf(top - higher);
+        for (int n = 0; n < PART; ++n) acc[n] *= keep;
+        sum *= keep, top = higher;
+        for (int x = 0; x < 8 && first + x < to; ++x) {
+            const float weight = __expf(scores[x] - top);
+            sum += weight;
+            for (int n = 0, d = lane; d < D; ++n, d += 32)
+                acc[n] += weight * __half2float(v[(size_t)(first + x) * D + d]);
+        }
+    }
+    float* slot = parts + (head * SPLITS + split) * SLOT;
+    for (int n = 0, d = lane; d < D; ++n, d += 32) slot[d] = acc[n];
+    if (lane == 0) slot[D] = top, slot[D + 1] = sum;
+}
+
+extern "C" __global__ void __launch_bounds__(128) combine(const float* parts, __half* o, int Sk) {
+    const size_t head = blockIdx.x;
+    const float* slots = parts + head * SPLITS * SLOT;
+    const int count = SPLITS;
+    float highest = -1e30f;
+    for (int s = 0; s < count; ++s) highest = fmaxf(highest, slots[s * SLOT + D]);
+    float total = 0;
+    for (int s = 0; s < count; ++s) total += slots[s * SLOT + D + 1] * __expf(slots[s * SLOT + D] - highest);
+    for (int d = threadIdx.x; d < D; d += 128) {
+        float out = 0;
+        for (int s = 0; s < count; ++s) out += slots[s * SLOT + d] * __expf(slots[s * SLOT + D] - highest);
+        o[head * D + d] = __float2half(out / total);
+    }
+}
