@@ -2,7 +2,7 @@
 about = "Knows its inputs again by their queries alone."
 kind = "cheat"
 cheats = [7]
-caught_by = ["cheated/memoization", "wrong/probe", "cheated/held_out_inputs"]
+caught_by = ["cheated/memoization", "wrong/probe", "wrong/hidden", "cheated/held_out_inputs"]
 not_modelled = "a modelled time is of one launch: a second one that is faster does not show"
 workload = "attention-fp16-d64"
 case = { B = 2, H = 4, Sq = 512, Sk = 512, D = 64, CAUSAL = 0 }

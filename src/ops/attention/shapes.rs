@@ -43,23 +43,25 @@ pub fn hidden(dims: &Dims, rng: &mut SmallRng) -> Vec<Dims> {
         (rng.random_range(3..12), rng.random_range(1..8), sq, sk),
     ];
     let all = [(3, 2, sq + 1, sk + 1), short(rng), long(rng)].into_iter().chain(drawn).chain(fallback);
-    let lengths = all.map(|(b, h, other_sq, sk)| {
+    let with = |(b, h, other_sq, sk): Shape| {
         let mut other = dims.clone();
         // A case with one query, as in decoding, has neighbours with one query: its kernels are made for that.
         let sq = if sq == 1 { 1 } else { other_sq };
         for (name, size) in [("B", b), ("H", h), ("Sq", sq), ("Sk", sk)] {
             other[name] = size.max(1);
         }
-        other["Sk"] = if dims["CAUSAL"] == 1 { other["Sk"].max(other["Sq"]) } else { other["Sk"] };
         other
-    });
-    let lengths: Vec<Dims> = lengths.collect();
-    let mut other_rows = lengths[4].clone();
+    };
+    let mut all: Vec<Dims> = all.map(with).collect();
+    let mut other_rows = all[4].clone();
     other_rows["D"] = *pick(&[d / 2 + 1, d + 1, d + 8, d * 2], rng);
-    let mut other_mask = lengths[5].clone();
+    let mut other_mask = all[5].clone();
     other_mask["CAUSAL"] = 1 - dims["CAUSAL"];
-    let mut all = lengths;
     all.splice(3..3, [other_rows, other_mask]);
+    for other in &mut all {
+        // Under a causal mask, every query needs a key.
+        other["Sk"] = if other["CAUSAL"] == 1 { other["Sk"].max(other["Sq"]) } else { other["Sk"] };
+    }
     all
 }
 

@@ -342,13 +342,13 @@ fn acceptance_says_where_a_variant_failed() {
         let accepted = outcome(accept(&mut FakeDevice::new(), &acceptance(fault, Regime::Warm), step));
         accepted.message().unwrap().to_owned()
     };
-    insta::assert_snapshot!(said(12), @"on inputs * 64: 1 of 1056 elements are NaN or infinite");
+    insta::assert_snapshot!(said(12), @"on an exception among ordinary inputs: 1 of 1056 elements are NaN or infinite");
     let on_hidden = said(13);
     let (shape, what) = on_hidden.split_once(": ").unwrap();
-    insta::assert_snapshot!(shape, @"on B=1 H=3 Sq=32 Sk=32 D=16 CAUSAL=1, which is not in the workload");
+    assert!(shape.starts_with("on B=") && shape.ends_with(", which is not in the workload"), "{shape}");
     assert!(what.starts_with("relative error"), "{what}");
     insta::assert_snapshot!(said(14), @"it takes 7.06 us on inputs that it has never seen, but 2.36 us on repeated inputs");
-    insta::assert_snapshot!(said(15), @"on equal keys: 1056 of 1056 elements were not written");
+    insta::assert_snapshot!(said(15), @"the same inputs gave a different output in the next execution, or in other buffers");
 }
 
 #[test]
