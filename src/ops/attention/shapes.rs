@@ -68,7 +68,7 @@ pub fn hidden(dims: &Dims, rng: &mut SmallRng) -> Vec<Dims> {
 /// Few queries and many keys: more than an FP16 number counts, or many more.
 fn long(rng: &mut SmallRng) -> Shape {
     let sk = if rng.random() { rng.random_range(2049..6000) } else { rng.random_range(PAST_16_BITS) };
-    let most = if sk < 6000 { 130 } else { 8 };
+    let most = if sk < 6000 { 130 } else { 4 };
     (1, rng.random_range(1..3), rng.random_range(1..most), sk)
 }
 
