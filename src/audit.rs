@@ -153,7 +153,9 @@ impl Audit {
         };
         match (checked, sanitized) {
             (Ok(()), Sanitized::Failed(outcome)) => Err(AskError::Variant(outcome)),
-            (Err(AskError::Variant(outcome)), Sanitized::Passed) => Err(AskError::Variant(outcome.of_machine_code())),
+            (Err(AskError::Variant(outcome)), sanitized) if sanitized.is_right_on(entry.case()) => {
+                Err(AskError::Variant(outcome.of_machine_code()))
+            }
             (checked, _) => checked,
         }
     }

@@ -18,6 +18,7 @@ use crate::domain::device::DeviceInfo;
 use crate::domain::evaluation::Outcome;
 use crate::domain::family::Family;
 use crate::domain::measuring::Measuring;
+use crate::domain::op::Dims;
 use crate::domain::variant::{Params, VariantHash};
 use crate::domain::workload::{Case, Workload};
 
@@ -35,7 +36,10 @@ pub struct Sanitizer {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Sanitized {
     /// The kernel is correct there.
-    Passed,
+    Passed {
+        /// The dimensions that were executed: those of the case, or of a scaled one.
+        on: Dims,
+    },
     /// The kernel cannot be checked there, for this reason.
     Skipped(String),
     /// The kernel failed there.
@@ -59,6 +63,14 @@ pub struct Subject<'a> {
     pub case: &'a Case,
 }
 
+impl Sanitized {
+    /// Tells whether the virtual GPU has computed the right output of a case itself, and not only of a scaled one or of
+    /// another case of the same source.
+    pub fn is_right_on(&self, case: &Case) -> bool {
+        matches!(self, Self::Passed { on } if *on == case.dims)
+    }
+}
+
 impl Sanitizer {
     /// Starts a virtual GPU of the same architecture. The error says in one sentence why there is none.
     pub async fn start(exe: PathBuf, device: &DeviceInfo, timeouts: StepTimeouts) -> Result<Self, String> {
@@ -80,11 +92,14 @@ impl Sanitizer {
         }
         let sanitized = match self.request(subject, measuring, seed) {
             Err(reason) => Sanitized::Skipped(reason),
-            Ok(request) => match self.worker.accept(request).await {
-                Ok(_) => Sanitized::Passed,
-                Err(AskError::Variant(outcome)) => judged(outcome, self.worker.info()),
-                Err(AskError::Machine(error)) => return Err(error),
-            },
+            Ok(request) => {
+                let on = request.case.case.dims.clone();
+                match self.worker.accept(request).await {
+                    Ok(_) => Sanitized::Passed { on },
+                    Err(AskError::Variant(outcome)) => judged(outcome, self.worker.info()),
+                    Err(AskError::Machine(error)) => return Err(error),
+                }
+            }
         };
         self.known.insert(subject.hash.clone(), sanitized.clone());
         Ok(sanitized)

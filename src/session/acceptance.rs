@@ -34,7 +34,7 @@ impl Evaluator {
         let (iteration, case) = (challenger.candidate.iteration, challenger.case());
         tracing::debug!("iteration {iteration} passed the acceptance checks on {case}: {acceptance:?}");
         match self.sanitize(state, &challenger.kernel, &challenger.request.case).await? {
-            Sanitized::Passed => {}
+            Sanitized::Passed { .. } => {}
             Sanitized::Skipped(reason) => {
                 tracing::debug!("iteration {iteration} was not checked on a virtual GPU: {reason}");
             }
@@ -63,7 +63,7 @@ impl Evaluator {
         let case = case.and_then(|case| state.setup().workload.case(case).ok());
         if let Some(case) = case {
             self.explained.insert(kernel.variant.family.clone());
-            if self.sanitize(state, kernel, case).await? == Sanitized::Passed {
+            if self.sanitize(state, kernel, case).await?.is_right_on(case) {
                 evaluation.outcome = evaluation.outcome.clone().of_machine_code();
             }
         }
@@ -73,7 +73,7 @@ impl Evaluator {
     /// Checks a kernel of a real GPU on a virtual one.
     async fn sanitize(&mut self, state: &SessionState, kernel: &Kernel, case: &Case) -> anyhow::Result<Sanitized> {
         let Some(sanitizer) = &mut self.sanitizer else {
-            return Ok(Sanitized::Skipped("there is no virtual GPU of this architecture".to_owned()));
+            return Ok(Sanitized::Skipped("the session has no sanitizer".to_owned()));
         };
         let (setup, Variant { family, params, hash, .. }) = (state.setup(), &kernel.variant);
         let (family, artifact, workload) = (setup.family(family)?, &kernel.artifact, &setup.workload);

@@ -13,9 +13,9 @@ type Shape = (i64, i64, i64, i64);
 const PAST_16_BITS: std::ops::Range<i64> = (1 << 16) + 1..(1 << 16) + 4096;
 
 /// Draws shapes, the most telling first: near the case, where a kernel's last tile ends one row later, shorter than a
-/// tile, and with very many keys. Then come shapes far from the case in random order, where a kernel's indices and loops run differently. The
-/// last ones keep the case's lengths, for kernels that allow no others. Head dimension and mask vary, too, for kernels
-/// that are not rendered for them.
+/// tile, and with very many keys. Then come shapes far from the case in random order, where a kernel's indices and loops
+/// run differently. The last ones keep the case's lengths, for kernels that allow no others. Head dimension and mask
+/// vary, too, for kernels that are not rendered for them.
 pub fn hidden(dims: &Dims, rng: &mut SmallRng) -> Vec<Dims> {
     let (sq, sk, d) = (dims["Sq"], dims["Sk"], dims["D"]);
     let mut drawn = [

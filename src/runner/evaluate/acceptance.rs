@@ -17,8 +17,8 @@ use crate::runner::inputs::{mix, round};
 use crate::runner::messages::{AcceptanceRequest, Accepted, PlannedCase};
 use crate::runner::validate::{Expectation, Refusal};
 
-/// The float64 work of one probe, relative to a check on random inputs. There are several probes and each shows in most
-/// rows, so all of them together take the time of one check.
+/// The float64 work of one probe, relative to a check on random inputs. A probe names the rows that it is about, and
+/// they are compared in any case.
 const PROBE_SHARE: f64 = 0.02;
 
 /// The same for a hidden shape. Most of them are small, so that every row is compared.
@@ -121,8 +121,7 @@ impl AcceptanceChecks<'_> {
         setup.inspect_once(device, inputs, seed)
     }
 
-    /// Checks the shapes that are not in the workload, on ordinary inputs and on some probes. Returns
-    /// their number.
+    /// Checks the shapes that are not in the workload, on ordinary inputs and on some probes. Returns their number.
     fn check_hidden(&self, device: &mut dyn Device, module: Module, step: &mut Step<'_>) -> Result<usize, Ended> {
         // Each probe takes its turn, on several of the shapes.
         let mut probes: Vec<&Probe> = self.op.probes().iter().collect();
