@@ -1,5 +1,7 @@
 //! The acceptance checks of a variant that is about to win. They are too slow for every variant.
 
+use std::time::Instant;
+
 use super::evaluator::{Evaluator, Setback};
 use super::shelf::{CandidateKernel, Kernel};
 use super::state::SessionState;
@@ -30,9 +32,10 @@ impl Evaluator {
         }
         let shapes: Vec<Dims> =
             [&request.case].into_iter().chain(&request.hidden).map(|it| it.case.dims.clone()).collect();
+        let started = Instant::now();
         let acceptance = self.worker.accept(request).await?;
-        let (iteration, case) = (challenger.candidate.iteration, challenger.case());
-        tracing::debug!("iteration {iteration} passed the acceptance checks on {case}: {acceptance:?}");
+        let (iteration, case, s) = (challenger.candidate.iteration, challenger.case(), started.elapsed().as_secs_f64());
+        tracing::debug!("iteration {iteration} passed the acceptance checks on {case} in {s:.2} s: {acceptance:?}");
         match self.sanitize(state, &challenger.kernel, &challenger.request.case).await? {
             Sanitized::Passed { .. } => {}
             Sanitized::Skipped(reason) => {
@@ -40,6 +43,8 @@ impl Evaluator {
             }
             Sanitized::Failed(outcome) => return Err(Setback::Variant(outcome)),
         }
+        let s = started.elapsed().as_secs_f64() - s;
+        tracing::debug!("the virtual GPU took {s:.2} s for iteration {iteration}");
         let proven = self.proven.entry(challenger.kernel.variant.hash.clone()).or_default();
         let new: Vec<Dims> = shapes.into_iter().filter(|shape| !proven.contains(shape)).collect();
         proven.extend(new);

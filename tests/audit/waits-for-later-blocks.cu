@@ -2,6 +2,7 @@
 about = "Split keys in one kernel; the blocks of the first split wait for the blocks of the others, which have larger indices."
 kind = "broken"
 caught_by = ["timed_out"]
+not_measured = "it waits for ever only on shapes with more blocks than the GPU holds, which are rarely drawn"
 workload = "attention-fp16-d64"
 case = { B = 2, H = 4, Sq = 64, Sk = 256, D = 64, CAUSAL = 1 }
 constants = ["D", "CAUSAL"]
