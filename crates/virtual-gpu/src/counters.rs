@@ -110,10 +110,14 @@ pub struct Flop {
 }
 
 impl Flop {
+    /// Returns the operations of tensor cores.
+    pub fn tensor(&self) -> u64 {
+        self.tensor16 + self.tensor_tf32 + self.tensor8 + self.tensor64
+    }
+
     /// Returns the operations of all pipes together.
     pub fn total(&self) -> u64 {
-        let Self { half, single, double, tensor16, tensor_tf32, tensor8, tensor64 } = self;
-        half + single + double + tensor16 + tensor_tf32 + tensor8 + tensor64
+        self.half + self.single + self.double + self.tensor()
     }
 }
 
@@ -169,12 +173,20 @@ pub struct Counters {
     pub hot_instructions: u64,
     /// Issue slots, summed over warps: machine instructions, as estimated from PTX ([`crate::timing::cost`]).
     pub issue_slots: u64,
-    /// The same by partition. A warp's partition is its number in the block modulo 4.
+    /// Issue slots of the busiest warp of a block, summed over executed blocks.
+    pub busiest_warp_slots: u64,
+    /// `issue_slots` by partition. A warp's partition is its number in the block modulo 4.
     pub partition_slots: [u64; 4],
     /// Cycles for which each [`crate::timing::Pipe`] of a partition was occupied, summed over warps.
     pub pipe_cycles: [u64; crate::timing::Pipe::COUNT],
     /// Sectors of global loads that missed the block's L1 ([`crate::timing::Cache`]), so L2 has to deliver them.
     pub l2_sectors: u64,
+    /// Those of them that bulk copies loaded.
+    pub bulk_l2_sectors: u64,
+    /// Bytes that bulk copies loaded from global memory. A copy to several blocks of a cluster counts once.
+    pub bulk_load_bytes: u64,
+    /// Bytes that bulk copies stored or added to global memory.
+    pub bulk_store_bytes: u64,
 }
 
 impl Counters {
@@ -223,12 +235,22 @@ impl Counters {
         self.longest_in_order_cycles = self.longest_in_order_cycles.max(other.longest_in_order_cycles);
         self.longest_dataflow_cycles = self.longest_dataflow_cycles.max(other.longest_dataflow_cycles);
         self.issue_slots += other.issue_slots;
+        self.busiest_warp_slots += other.busiest_warp_slots;
         self.l2_sectors += other.l2_sectors;
+        self.bulk_l2_sectors += other.bulk_l2_sectors;
+        self.bulk_load_bytes += other.bulk_load_bytes;
+        self.bulk_store_bytes += other.bulk_store_bytes;
     }
 
     /// Returns how many blocks of the grid an executed block represents.
     pub fn scale(&self) -> f64 {
         if self.executed_blocks == 0 { 0.0 } else { self.blocks as f64 / self.executed_blocks as f64 }
+    }
+
+    /// Returns the issue slots of a block's busiest warp over those of its average warp: 1 is balanced. 0 without
+    /// counters.
+    pub fn busiest_warp(&self) -> f64 {
+        (self.busiest_warp_slots * self.warps_per_block) as f64 / self.issue_slots.max(1) as f64
     }
 
     /// Returns the number of warp instructions.

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use virtual_gpu::counters::{Counters, Traffic};
 use virtual_gpu::fault::{FaultKind, LaunchError};
 use virtual_gpu::gpu::Gpu;
-use virtual_gpu::model::{Shape, model};
+use virtual_gpu::model::{Limiter, Shape, model};
 use virtual_gpu::program::{self, Param};
 use virtual_gpu::ptx::{self, PtxError};
 use virtual_gpu::{Fill, Loaded, MemoryError, Options, Swizzle, VirtualGpu};
@@ -149,21 +149,30 @@ impl VirtualDevice {
             spill_bytes: used.spill_store_bytes + used.spill_load_bytes,
         };
         let modelled = model(self.gpu.gpu(), &shape, &counters);
+        let loaded = counters.global_load.bytes + counters.bulk_load_bytes;
         Ok(LaunchProfile {
             kernel: launch.kernel.clone(),
             modelled_ns: modelled.time_ns,
-            limiter: format!("{:?}", modelled.limiter).to_lowercase(),
+            limiter: name(modelled.limiter),
+            parts_ns: modelled.parts_ns.iter().map(|(part, ns)| (name(*part), *ns)).collect(),
+            without: Vec::new(),
             blocks: counters.blocks,
             executed_blocks: counters.executed_blocks,
             blocks_per_sm: modelled.blocks_per_multiprocessor,
+            threads_per_block: shape.threads,
+            busiest_warp: counters.busiest_warp(),
             warp_instructions: counters.instructions(),
             active_lanes: counters.active_lanes(),
             branches: counters.branches,
             divergent_branches: counters.divergent_branches,
             flop: counters.flop.total(),
+            flop_tensor: counters.flop.tensor(),
             atomics: counters.atomics.requests,
             rows_compared: None,
             global_loads: units(&[&counters.global_load]),
+            sectors_l2: counters.l2_sectors,
+            global_load_bytes: (loaded as f64 * counters.scale()) as u64,
+            footprint_bytes: counters.footprint_bytes,
             global_stores: units(&[&counters.global_store]),
             shared: units(&[&counters.shared_load, &counters.shared_store]),
             local: units(&[&counters.local]),
@@ -323,6 +332,10 @@ fn tensor_map(map: &TensorMap, address: u64) -> Result<Vec<u8>, Fault> {
 
 fn broken(error: MemoryError) -> Fault {
     Fault::Broken(error.to_string())
+}
+
+fn name(limiter: Limiter) -> String {
+    format!("{limiter:?}").to_lowercase()
 }
 
 fn units(traffic: &[&Traffic]) -> Units {

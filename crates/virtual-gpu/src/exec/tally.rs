@@ -102,11 +102,14 @@ impl Tally {
     /// Ends a block whose warps have these scoreboards.
     pub fn end_block(&mut self, boards: std::ops::Range<usize>) {
         self.counters.executed_blocks += 1;
-        let mut end = Times::default();
+        let (mut end, mut busiest) = (Times::default(), 0);
         for (warp, board) in self.boards[boards].iter().enumerate() {
+            let totals = board.totals();
             end = end.max(board.now());
-            self.counters.add_warp(warp, &board.totals());
+            busiest = busiest.max(totals.issue_slots);
+            self.counters.add_warp(warp, &totals);
         }
+        self.counters.busiest_warp_slots += busiest;
         self.counters.add_block(end);
     }
 
