@@ -286,6 +286,7 @@ impl Bench {
             input_seed,
             own_seed: inputs::mix(input_seed, &["own"]),
             within_s: None,
+            explain: false,
         }
     }
 

@@ -15,6 +15,7 @@ pub mod confine;
 pub mod descendants;
 pub mod device;
 mod evaluate;
+pub mod explainer;
 pub mod fake_worker;
 pub mod frames;
 pub mod inputs;

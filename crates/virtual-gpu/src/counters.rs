@@ -1,6 +1,6 @@
 //! Counters of a launch, exact over the executed blocks.
 
-use crate::timing::{Times, Totals};
+use crate::timing::{Scoreboard, Supposition, Times, Totals};
 
 /// Classes of warp instructions, by the unit that executes them. They classify PTX instructions, not machine
 /// instructions.
@@ -187,6 +187,9 @@ pub struct Counters {
     pub bulk_load_bytes: u64,
     /// Bytes that bulk copies stored or added to global memory.
     pub bulk_store_bytes: u64,
+    /// The times and the usage of units under the suppositions that change when instructions can issue. Empty unless
+    /// [`crate::Options::suppose`] is set; see [`Counters::supposing`].
+    pub supposed: Vec<(Supposition, Self)>,
 }
 
 impl Counters {
@@ -195,6 +198,21 @@ impl Counters {
         self.issue_slots += totals.issue_slots;
         self.partition_slots[warp % 4] += totals.issue_slots;
         self.pipe_cycles.iter_mut().zip(totals.pipe_cycles).for_each(|(sum, cycles)| *sum += cycles);
+    }
+
+    /// Adds a block whose warps have these scoreboards. It takes as long as its slowest warp, or as the `average` one.
+    pub(crate) fn add_boards(&mut self, boards: &[Scoreboard], average: bool) {
+        let (mut slowest, mut sum, mut busiest) = (Times::default(), (0, 0), 0);
+        for (warp, board) in boards.iter().enumerate() {
+            let (now, totals) = (board.now(), board.totals());
+            slowest = slowest.max(now);
+            sum = (sum.0 + u64::from(now.in_order), sum.1 + u64::from(now.dataflow));
+            busiest = busiest.max(totals.issue_slots);
+            self.add_warp(warp, &totals);
+        }
+        self.busiest_warp_slots += busiest;
+        let mean = |sum: u64| sum.div_ceil(boards.len().max(1) as u64) as u32;
+        self.add_block(if average { Times { in_order: mean(sum.0), dataflow: mean(sum.1) } } else { slowest });
     }
 
     /// Adds the time of an executed block, which is that of its slowest warp.
@@ -240,6 +258,66 @@ impl Counters {
         self.bulk_l2_sectors += other.bulk_l2_sectors;
         self.bulk_load_bytes += other.bulk_load_bytes;
         self.bulk_store_bytes += other.bulk_store_bytes;
+    }
+
+    /// Returns the counters that the model is to see under a supposition; `None` if it was not collected.
+    pub fn supposing(&self, supposition: Supposition) -> Option<Self> {
+        let mut counters = Self { supposed: Vec::new(), ..self.clone() };
+        if supposition.changes_warps() {
+            counters.take_usage(&self.supposed.iter().find(|(of, _)| *of == supposition)?.1);
+        }
+        match supposition {
+            Supposition::NoBankConflicts => {
+                for traffic in [&mut counters.shared_load, &mut counters.shared_store] {
+                    traffic.units = traffic.ideal_units;
+                }
+            }
+            Supposition::NoScatteredAccess => {
+                for traffic in [&mut counters.global_load, &mut counters.global_store, &mut counters.atomics] {
+                    traffic.units = traffic.ideal_units;
+                }
+                counters.limit_l2(counters.global_load.ideal_units);
+            }
+            Supposition::NoCacheMisses => {
+                counters.limit_l2(0);
+                counters.limit_footprint(self.bulk_load_bytes);
+            }
+            Supposition::NoGlobalLoads => {
+                counters.l2_sectors = 0;
+                counters.limit_footprint(0);
+            }
+            // The partitions of two-warp blocks are uneven because their warps are.
+            Supposition::NoIdleWarps => counters.partition_slots = [counters.issue_slots / 4; 4],
+            Supposition::NoUnevenBlocks => {
+                counters.longest_in_order_cycles = 0;
+                counters.longest_dataflow_cycles = 0;
+            }
+            _ => {}
+        }
+        Some(counters)
+    }
+
+    /// Takes over times and the usage of units.
+    fn take_usage(&mut self, from: &Self) {
+        self.in_order_cycles = from.in_order_cycles;
+        self.dataflow_cycles = from.dataflow_cycles;
+        self.longest_in_order_cycles = from.longest_in_order_cycles;
+        self.longest_dataflow_cycles = from.longest_dataflow_cycles;
+        self.issue_slots = from.issue_slots;
+        self.busiest_warp_slots = from.busiest_warp_slots;
+        self.partition_slots = from.partition_slots;
+        self.pipe_cycles = from.pipe_cycles;
+    }
+
+    /// Limits the sectors that L2 delivers to warps.
+    fn limit_l2(&mut self, sectors: u64) {
+        self.l2_sectors = self.l2_sectors.min(self.bulk_l2_sectors + sectors);
+    }
+
+    /// Limits the footprint to what is stored, and `loaded` bytes of the executed blocks.
+    fn limit_footprint(&mut self, loaded: u64) {
+        let bytes = self.global_store.bytes + self.atomics.bytes + self.bulk_store_bytes + loaded;
+        self.footprint_bytes = self.footprint_bytes.min((bytes as f64 * self.scale()) as u64);
     }
 
     /// Returns how many blocks of the grid an executed block represents.
