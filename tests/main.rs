@@ -14,6 +14,7 @@ mod compare;
 mod devices;
 #[cfg(unix)]
 mod durability;
+mod explainer;
 mod families;
 mod fault_injection;
 #[cfg(target_os = "linux")]
