@@ -202,6 +202,7 @@ impl Audit {
             input_seed: inputs::mix(self.seed, &["screen", &entry.name]),
             own_seed: inputs::mix(self.seed, &["own", &entry.name]),
             within_s: None,
+            explain: false,
         })
     }
 

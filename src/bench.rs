@@ -1,5 +1,6 @@
 //! Measures kernels by hand, as a session would: compiles them, checks them and compares them in a fresh process.
 
+mod evidence;
 mod subject;
 mod subjects;
 
@@ -33,6 +34,7 @@ use crate::runner::renderer::Renderer;
 use crate::runner::toolchain::Toolchain;
 use crate::runner::worker::Worker;
 
+pub use evidence::Evidence;
 pub use subject::{Committed, Subject, What};
 pub use subjects::Selection;
 
@@ -286,6 +288,7 @@ impl Bench {
             input_seed,
             own_seed: inputs::mix(input_seed, &["own"]),
             within_s: None,
+            explain: false,
         }
     }
 

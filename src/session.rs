@@ -14,6 +14,7 @@ mod deadline;
 mod decide;
 mod evaluator;
 mod event;
+mod explanations;
 mod finals;
 mod meter;
 mod pipeline;
@@ -43,6 +44,7 @@ use crate::domain::workload::Workload;
 use crate::runner::activity;
 use crate::runner::baseline::BaselineProgram;
 use crate::runner::compile::Compiler;
+use crate::runner::explainer::Explainer;
 use crate::runner::monitor::Monitor;
 use crate::runner::renderer::Renderer;
 use crate::runner::sanitizer::Sanitizer;
@@ -56,6 +58,7 @@ use decide::{Action, Moment, Phase, may_compare, next_action};
 use evaluator::Evaluator;
 use event::Channel;
 pub use event::{Event, Interrupt, Observer};
+use explanations::Explanations;
 use meter::Time;
 use pipeline::{Compiled, Pipeline};
 use resume::OwnCommits;
@@ -89,6 +92,8 @@ pub struct Dependencies {
     pub worker: Worker,
     /// Checks candidates of a real GPU on a virtual one. None for other devices, or where there is no virtual GPU.
     pub sanitizer: Option<Sanitizer>,
+    /// Explains the times of a real GPU on a virtual one. None for other devices, or where there is no virtual GPU.
+    pub explainer: Option<Explainer>,
     /// Watches the device meanwhile, where NVML answers.
     pub monitor: Option<Monitor>,
     /// Records the session.
@@ -114,6 +119,7 @@ struct Session<'a> {
     pipeline: Pipeline,
     evaluator: Evaluator,
     shelf: Shelf,
+    explanations: Explanations,
     committer: Committer,
     baseline_program: Option<BaselineProgram>,
     nvrtc: String,
@@ -230,6 +236,7 @@ impl<'a> Session<'a> {
             pipeline: Pipeline::new(proposer, renderer, compiler.clone()),
             evaluator: Evaluator::new(worker, parts.sanitizer, parts.monitor, store.clone()),
             shelf: Shelf::new(compiler, store.clone()),
+            explanations: Explanations::new(parts.explainer),
             committer: Committer::new(parts.repo),
             baseline_program: parts.baseline,
             store,
@@ -288,6 +295,7 @@ impl<'a> Session<'a> {
     async fn act_until_the_end(&mut self) -> anyhow::Result<Ending> {
         let mut phase = Phase::Search;
         loop {
+            self.learn_why().await?;
             match next_action(&self.state, &phase, &self.moment()) {
                 Action::Propose => self.pipeline.propose(&mut self.state)?,
                 Action::Evaluate { within } => {

@@ -12,8 +12,10 @@ mod bench;
 mod common;
 mod compare;
 mod devices;
+mod diagnosis;
 #[cfg(unix)]
 mod durability;
+mod explainer;
 mod families;
 mod fault_injection;
 #[cfg(target_os = "linux")]

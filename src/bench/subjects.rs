@@ -201,7 +201,7 @@ impl Bench {
         })
     }
 
-    fn request(
+    pub(super) fn request(
         &self,
         family: &Family,
         params: &Params,

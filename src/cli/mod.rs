@@ -10,6 +10,7 @@ mod comparisons;
 mod compile;
 mod compiler;
 mod confined;
+mod diagnose;
 mod doctor;
 mod error;
 mod guard;
@@ -80,6 +81,8 @@ enum Verb {
     Resume(resume::Args),
     /// Measure one kernel and compare it with its baseline or with other kernels
     Bench(bench::Args),
+    /// Find out why a kernel is slow, and what to change
+    Diagnose(diagnose::Args),
     /// Measure a committed winner again and check that its recorded time is reproduced
     Reproduce(reproduce::Args),
     /// Measure the committed winners of a workload again and replace the figures in their sidecars
@@ -162,6 +165,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         Verb::Start(args) => start::run(args, &project, &mut out).await,
         Verb::Resume(args) => resume::run(args, &project, &mut out).await,
         Verb::Bench(args) => or_stop(aloud(bench::run(args, &project, &mut out))).await,
+        Verb::Diagnose(args) => or_stop(aloud(diagnose::run(args, &project, &mut out))).await,
         Verb::Reproduce(args) => or_stop(aloud(reproduce::run(args, &project, &mut out))).await,
         Verb::Remeasure(args) => or_stop(aloud(remeasure::run(args, &project, &mut out))).await,
         Verb::Audit(args) => or_stop(aloud(audit::run(args, &project, &mut out))).await,

@@ -9,12 +9,13 @@ use clap::ValueEnum;
 
 use super::alive::Killed;
 use super::store_path;
-use crate::agent::diagnosis::findings;
+use crate::agent::diagnosis::{Recorded, of_session};
 use crate::catalog::Project;
 use crate::domain::conditions::Conditions;
+use crate::domain::family::Family;
 use crate::domain::floor::floor_ns;
 use crate::domain::history::History;
-use crate::domain::ids::SessionId;
+use crate::domain::ids::{IterationId, SessionId};
 use crate::domain::record::SessionRecord;
 use crate::domain::workload::{Case, Workload};
 use crate::report::{CaseFacts, Report, ReportInput, build};
@@ -110,8 +111,21 @@ fn report(project: &Project, record: SessionRecord, mut workload: Workload) -> R
         })
         .collect();
     let all = project.families().unwrap_or_default();
-    let families: Vec<String> =
-        all.iter().filter(|family| family.fits(&workload, device)).map(|family| family.name.clone()).collect();
-    let findings = findings(&History::of(&record), &workload, device);
+    let fitting: Vec<&Family> = all.iter().filter(|family| family.fits(&workload, device)).collect();
+    let families: Vec<String> = fitting.iter().map(|family| family.name.clone()).collect();
+    let best = best(&record, &workload);
+    let recorded = Recorded { record: &record, workload: &workload, families: &fitting, best: &best };
+    let findings = of_session(recorded);
     build(&ReportInput { record: &record, facts: &facts, families: &families, findings: &findings })
+}
+
+/// Returns the iteration with the best variant of each case: the winner of its final, else its incumbent.
+fn best<'w>(record: &SessionRecord, workload: &'w Workload) -> Vec<(&'w Case, IterationId)> {
+    let history = History::of(record);
+    let final_of = |case: &Case| record.finals.iter().rev().find(|one| one.comparison.conditions.case == case.name);
+    let iteration = |case: &Case| match final_of(case) {
+        Some(settled) => Some(settled.winner),
+        None => history.incumbents.get(&case.name).map(|incumbent| incumbent.iteration),
+    };
+    workload.cases.iter().filter_map(|case| Some((case, iteration(case)?))).collect()
 }

@@ -28,6 +28,7 @@ use crate::runner::activity::{self, Limit};
 use crate::runner::baseline::BaselineProgram;
 use crate::runner::compile::Compiler;
 use crate::runner::device::DeviceChoice;
+use crate::runner::explainer::Explainer;
 use crate::runner::monitor::Monitor;
 use crate::runner::renderer::Renderer;
 use crate::runner::sanitizer::Sanitizer;
@@ -205,6 +206,7 @@ pub(super) async fn assemble(
     self_check::arm(&mut worker, &compiler).await?;
     ceilings::give(&mut worker, monitor.as_ref(), &compiler, &store).await?;
     let sanitizer = open_sanitizer(worker.info(), config).await?;
+    let explainer = open_explainer(worker.info(), config).await?;
     Ok(Dependencies {
         workload,
         families,
@@ -216,6 +218,7 @@ pub(super) async fn assemble(
         compiler,
         worker,
         sanitizer,
+        explainer,
         monitor,
         store,
         repo,
@@ -229,6 +232,16 @@ pub(super) async fn open_sanitizer(device: &DeviceInfo, config: &Config) -> anyh
     }
     let started = Sanitizer::start(own_executable()?, device, config.worker_timeouts()).await;
     let say_why = |reason| say(&format!("candidates are not checked for races on a virtual GPU: {reason}"));
+    Ok(started.map_err(say_why).ok())
+}
+
+/// Starts a virtual GPU that explains the times of a real one, or prints why it cannot.
+async fn open_explainer(device: &DeviceInfo, config: &Config) -> anyhow::Result<Option<Explainer>> {
+    if device.time_source() == TimeSource::Modelled {
+        return Ok(None);
+    }
+    let started = Explainer::start(own_executable()?, device, config.worker_timeouts()).await;
+    let say_why = |reason| say(&format!("times are not explained on a virtual GPU: {reason}"));
     Ok(started.map_err(say_why).ok())
 }
 

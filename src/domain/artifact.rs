@@ -41,6 +41,34 @@ pub struct KernelResources {
     pub spill_store_bytes: u32,
     /// Bytes read from local memory by register spills.
     pub spill_load_bytes: u32,
+    /// The instructions in its PTX; none in records from before they were counted.
+    #[serde(default)]
+    pub instructions: Option<InstructionMix>,
+}
+
+/// The instructions in a kernel's PTX. Each place in the text counts once, however often it is executed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InstructionMix {
+    /// Products on tensor cores: `mma`, `wmma` and `wgmma`.
+    pub tensor: u32,
+    /// Floating-point additions, products and fused multiply-adds.
+    pub arithmetic: u32,
+    /// Exponentials, logarithms, reciprocals, roots and trigonometric functions.
+    pub special: u32,
+    /// Loads from global memory.
+    pub global_loads: u32,
+    /// Those of 16 bytes a thread.
+    pub wide_global_loads: u32,
+    /// Asynchronous copies: `cp.async` and bulk copies.
+    pub copies: u32,
+    /// Loads from and stores to shared memory, with `ldmatrix` and `stmatrix`.
+    pub shared: u32,
+    /// Loads from and stores to local memory.
+    pub local: u32,
+    /// Block barriers.
+    pub barriers: u32,
+    /// Atomics and reductions.
+    pub atomics: u32,
 }
 
 impl Artifact {

@@ -62,6 +62,19 @@ pub struct Param {
     pub about: String,
     /// The speed-up `[low, high]` to expect from a good change of this parameter: the prior of predictions.
     pub expect: [f64; 2],
+    /// The causes of lost time against which a higher or a lower value helps, by the name of the diagnosis's rule.
+    #[serde(default)]
+    pub helps: IndexMap<String, Direction>,
+}
+
+/// Which values of a parameter help against a cause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    /// Higher values.
+    More,
+    /// Lower values.
+    Less,
 }
 
 /// A condition on parameters, dimensions and device limits, with the reason to show to users.

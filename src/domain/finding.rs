@@ -1,18 +1,124 @@
-//! What a diagnosis finds, for reports.
+//! What a diagnosis finds: why a variant is slow on a case, with the evidence for and against, and what to change.
 
-use super::ids::IterationId;
+use serde::Serialize;
 
-/// A pathology of a variant, with its evidence.
-#[derive(Debug, Clone, PartialEq)]
+use super::ids::{CaseName, IterationId};
+use super::variant::Params;
+
+/// A cause of lost time in a variant on one case.
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Finding {
-    /// The iteration that shows it.
-    pub iteration: IterationId,
+    /// The iteration that measured the variant; none for a kernel that belongs to no session.
+    pub iteration: Option<IterationId>,
     /// The variant's family.
     pub family: String,
-    /// The name of the rule that found it.
+    /// The case on which it is slow.
+    pub case: CaseName,
+    /// The name of the rule that found it, such as `bank-conflicts`.
     pub rule: &'static str,
-    /// How bad the pathology is. Comparable within a rule only; larger is worse.
-    pub severity: f64,
-    /// The figures that show it.
-    pub evidence: String,
+    /// The cause in one sentence, with its most telling figure.
+    pub cause: String,
+    /// How the cause makes the kernel slow, in one sentence.
+    pub mechanism: &'static str,
+    /// The figures that speak for the cause or against it, the most telling first.
+    pub evidence: Vec<Evidence>,
+    /// How sure the diagnosis is.
+    pub confidence: Confidence,
+    /// How many times as fast the variant could be without the cause: an upper bound, at least 1.
+    pub gain: f64,
+    /// What would remove the cause, the most promising first.
+    pub remedies: Vec<Remedy>,
+}
+
+impl Finding {
+    /// Returns the weight by which findings are ranked: the logarithm of the possible gain, less where the diagnosis is
+    /// unsure.
+    pub fn weight(&self) -> f64 {
+        self.gain.max(1.0).ln() * self.confidence.weight()
+    }
+}
+
+/// A figure that speaks for a cause or against it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Evidence {
+    /// Where the figure comes from.
+    pub source: Source,
+    /// Whether it speaks for the cause.
+    pub supports: bool,
+    /// The figure in words.
+    pub text: String,
+}
+
+/// Where a figure comes from, the most reliable first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// The hardware counters of the GPU, read by Nsight Compute.
+    HardwareCounters,
+    /// What the virtual GPU counted.
+    VirtualCounters,
+    /// An experiment that the session ran for this question.
+    Experiment,
+    /// Times of the same variant on several cases.
+    Times,
+    /// The compiler's resource report and instructions.
+    Compiler,
+    /// The launch plan, the workload and the device.
+    Launch,
+}
+
+impl Source {
+    /// Returns the words that reports use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::HardwareCounters => "hardware counters",
+            Self::VirtualCounters => "virtual counters",
+            Self::Experiment => "experiment",
+            Self::Times => "times",
+            Self::Compiler => "compiler",
+            Self::Launch => "launch",
+        }
+    }
+}
+
+/// How sure a diagnosis is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Confidence {
+    /// One indirect sign.
+    Low,
+    /// A direct figure, or several signs.
+    Medium,
+    /// A direct figure that nothing contradicts, or an experiment.
+    High,
+}
+
+impl Confidence {
+    /// Returns the word that reports use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+        }
+    }
+
+    fn weight(self) -> f64 {
+        match self {
+            Self::Low => 0.3,
+            Self::Medium => 0.6,
+            Self::High => 1.0,
+        }
+    }
+}
+
+/// A change that would remove a cause.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Remedy {
+    /// The change in words.
+    pub text: String,
+    /// The family to use; the variant's own if only parameters change.
+    pub family: String,
+    /// The configuration to try; none if the change needs a new kernel.
+    pub params: Option<Params>,
 }

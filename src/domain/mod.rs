@@ -22,6 +22,7 @@ pub mod journal;
 pub mod machine;
 pub mod measuring;
 pub mod names;
+pub mod occupancy;
 pub mod op;
 pub mod origin;
 pub mod plan;

@@ -1,8 +1,14 @@
 //! What a virtual GPU counted while it executed a plan. The modelled time follows from these counts.
 
+mod cause;
+
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::op::Dims;
+
+pub use cause::{Cause, Without};
 
 /// The counts of a plan, launch by launch. They cover the blocks that were executed.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -22,12 +28,24 @@ pub struct LaunchProfile {
     pub modelled_ns: f64,
     /// What bounds that time, such as `shared`.
     pub limiter: String,
+    /// The modelled time of each part alone in nanoseconds, by the names of the limiters. The parts overlap.
+    #[serde(default)]
+    pub parts_ns: BTreeMap<String, f64>,
+    /// The modelled time without each cause of lost time; empty unless an explanation was asked for.
+    #[serde(default)]
+    pub without: Vec<Without>,
     /// Blocks of the grid.
     pub blocks: u64,
     /// Blocks that were executed and counted.
     pub executed_blocks: u64,
     /// Blocks that fit on one multiprocessor together.
     pub blocks_per_sm: u32,
+    /// Threads of a block.
+    #[serde(default)]
+    pub threads_per_block: u32,
+    /// Issue slots of a block's busiest warp over those of its average warp: 1 is balanced. 0 if it was not counted.
+    #[serde(default)]
+    pub busiest_warp: f64,
     /// Warp instructions.
     pub warp_instructions: u64,
     /// Active lanes of a warp instruction, on average: 32 is best.
@@ -39,6 +57,9 @@ pub struct LaunchProfile {
     /// Floating-point operations.
     #[serde(default)]
     pub flop: u64,
+    /// Those of them that tensor cores did.
+    #[serde(default)]
+    pub flop_tensor: u64,
     /// Atomics on global memory, as warp instructions.
     #[serde(default)]
     pub atomics: u64,
@@ -48,6 +69,15 @@ pub struct LaunchProfile {
     pub rows_compared: Option<usize>,
     /// 32-byte sectors loaded from global memory.
     pub global_loads: Units,
+    /// 32-byte sectors of loads from global memory that missed the block's L1, so L2 delivered them.
+    #[serde(default)]
+    pub sectors_l2: u64,
+    /// Bytes that lanes and bulk copies loaded from global memory, scaled up to the whole grid.
+    #[serde(default)]
+    pub global_load_bytes: u64,
+    /// Distinct bytes of global memory that the whole grid touches, in sectors; an estimate if blocks were sampled.
+    #[serde(default)]
+    pub footprint_bytes: u64,
     /// 32-byte sectors stored to global memory.
     pub global_stores: Units,
     /// Wavefronts of shared memory, loads and stores together. Those beyond the ideal are bank conflicts.
@@ -88,6 +118,12 @@ impl Profile {
         self.launches.iter().max_by(|a, b| a.modelled_ns.total_cmp(&b.modelled_ns))
     }
 
+    /// Returns the modelled time of the whole plan without a cause of lost time, in nanoseconds; `None` unless an
+    /// explanation was asked for.
+    pub fn ns_without(&self, cause: Cause) -> Option<f64> {
+        self.launches.iter().map(|launch| launch.ns_without(cause)).sum()
+    }
+
     /// Tells whether the counts come from a sample of the blocks.
     pub fn is_sampled(&self) -> bool {
         self.launches.iter().any(|launch| launch.executed_blocks < launch.blocks)
@@ -115,6 +151,18 @@ impl LaunchProfile {
         self.global_loads.plus(self.global_stores)
     }
 
+    /// Returns the modelled time without a cause of lost time, in nanoseconds; `None` unless an explanation was asked
+    /// for.
+    pub fn ns_without(&self, cause: Cause) -> Option<f64> {
+        self.without.iter().find(|without| without.cause == cause).map(|without| without.ns)
+    }
+
+    /// Returns how often each byte of global memory that the launch touches is loaded, on average; `None` if it was not
+    /// counted.
+    pub fn redundancy(&self) -> Option<f64> {
+        (self.footprint_bytes > 0).then(|| self.global_load_bytes as f64 / self.footprint_bytes as f64)
+    }
+
     /// Returns the share of conditional branches whose lanes went both ways.
     pub fn divergence(&self) -> f64 {
         self.divergent_branches as f64 / self.branches.max(1) as f64
@@ -131,17 +179,25 @@ pub(crate) mod tests {
             kernel: kernel.to_owned(),
             modelled_ns,
             limiter: "shared".to_owned(),
+            parts_ns: BTreeMap::from([("shared".to_owned(), modelled_ns), ("launch".to_owned(), 0.1 * modelled_ns)]),
+            without: Vec::new(),
             blocks: 256,
             executed_blocks: 256,
             blocks_per_sm: 4,
+            threads_per_block: 128,
+            busiest_warp: 1.0,
             warp_instructions: 10_000,
             active_lanes: 31.5,
             branches: 100,
             divergent_branches: 5,
             flop: 1_000_000,
+            flop_tensor: 0,
             atomics: 0,
             rows_compared: None,
             global_loads: Units { moved: 1000, ideal: 1000 },
+            sectors_l2: 800,
+            global_load_bytes: 32_000,
+            footprint_bytes: 16_000,
             global_stores: Units { moved: 500, ideal: 250 },
             shared: Units { moved: 32_000, ideal: 1000 },
             local: Units::default(),
@@ -156,6 +212,29 @@ pub(crate) mod tests {
         assert_eq!((longest.kernel.as_str(), longest.shared.excess()), ("attend", Some(32.0)));
         assert_eq!((longest.global().excess(), longest.local.excess()), (Some(1.2), None));
         assert_eq!(profile.shortcuts(), None);
+    }
+
+    #[test]
+    fn a_plan_without_a_cause_is_its_launches_without_it() {
+        let without = |ns, share| Vec::from([Without { cause: Cause::BankConflicts, ns: ns * share }]);
+        let explained = |ns, share| LaunchProfile { without: without(ns, share), ..launch("attend", ns) };
+        let mut profile = Profile { launches: vec![explained(900.0, 0.5), explained(100.0, 1.0)], checked_on: None };
+        assert_eq!(profile.ns_without(Cause::BankConflicts), Some(550.0));
+        assert_eq!(profile.ns_without(Cause::Launch), None);
+        profile.launches[0].without.clear();
+        assert_eq!(profile.ns_without(Cause::BankConflicts), None, "one launch is not explained");
+    }
+
+    #[test]
+    fn a_profile_of_an_earlier_version_is_read() {
+        let mut json = serde_json::to_value(launch("attend", 900.0)).unwrap();
+        let new = ["parts_ns", "without", "threads_per_block", "busiest_warp", "flop_tensor", "sectors_l2"];
+        for field in new.into_iter().chain(["global_load_bytes", "footprint_bytes"]) {
+            json.as_object_mut().unwrap().remove(field).unwrap();
+        }
+        let read: LaunchProfile = serde_json::from_value(json).unwrap();
+        assert_eq!((read.modelled_ns, read.redundancy(), read.ns_without(Cause::Launch)), (900.0, None, None));
+        assert_eq!(launch("attend", 900.0).redundancy(), Some(2.0));
     }
 
     #[test]

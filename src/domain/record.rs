@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::artifact::KernelResources;
 use super::comparison::Comparison;
 use super::correctness::Correctness;
 use super::cost::Spent;
@@ -263,6 +264,8 @@ pub struct IterationRecord {
     pub hash: VariantHash,
     /// The iteration whose variant this one was changed from, or which it confirms.
     pub parent: Option<IterationId>,
+    /// What each of its kernels uses; empty if it did not compile.
+    pub kernels: Vec<KernelResources>,
     /// The cases to try it on.
     pub cases: Vec<Case>,
     /// When it began.
@@ -306,6 +309,8 @@ pub struct CaseRecord {
     pub comparison: Option<Comparison>,
     /// What the virtual GPU counted, where the time is modelled.
     pub profile: Option<Profile>,
+    /// What a virtual GPU counted on the case to explain a measured time, if the session asked for it.
+    pub explanation: Option<Profile>,
     /// The verdict on the case.
     pub verdict: Option<Verdict>,
     /// The incumbent's time over this variant's.
@@ -332,6 +337,7 @@ impl CaseRecord {
             confirmation,
             comparison,
             profile,
+            explanation: None,
             verdict: decision.map(|decision| decision.verdict),
             speedup: decision.and_then(|decision| decision.speedup),
             commit: None,
@@ -351,6 +357,7 @@ impl CaseRecord {
             confirmation: None,
             comparison: None,
             profile: None,
+            explanation: None,
             verdict: Some(decision.verdict),
             speedup: decision.speedup,
             commit: None,

@@ -39,7 +39,7 @@ pub fn build(input: &ReportInput<'_>) -> Report {
         remeasured: remeasured(&record.iterations),
         hypotheses: record.iterations.iter().map(claim).collect(),
         predictions: predictions(record),
-        findings: findings::group(input.findings),
+        diagnoses: findings::diagnoses(input.findings, &record.iterations),
         correctness: record.session.cases.iter().map(|name| exactness(name, record)).collect(),
         committed: committed(&record.iterations),
         cost: cost(record),

@@ -1,27 +1,53 @@
-//! Groups the findings of a diagnosis. A family shows the same pathology in many iterations.
+//! The diagnosis of the initial kernel and of the best variants, for the contract.
 
-use super::contract;
-use crate::domain::finding::Finding;
+use super::contract::{Diagnosis, DiagnosisOf, Finding};
+use crate::domain::finding;
+use crate::domain::ids::IterationId;
+use crate::domain::origin::Origin;
+use crate::domain::record::IterationRecord;
 
-/// Makes one finding per rule and family, with the worst evidence.
-pub(super) fn group(findings: &[Finding]) -> Vec<contract::Finding> {
-    let mut groups: Vec<(&Finding, u64)> = Vec::new();
-    for finding in findings {
-        match groups.iter_mut().find(|(worst, _)| worst.rule == finding.rule && worst.family == finding.family) {
-            Some((worst, iterations)) => {
-                *iterations += 1;
-                if finding.severity > worst.severity {
-                    *worst = finding;
-                }
-            }
-            None => groups.push((finding, 1)),
+/// The most findings of one variant on a case. The rest has little weight.
+const MOST: usize = 4;
+
+/// Groups findings by variant and case. Their order stays.
+pub(super) fn diagnoses(findings: &[finding::Finding], iterations: &[IterationRecord]) -> Vec<Diagnosis> {
+    let mut diagnoses: Vec<Diagnosis> = Vec::new();
+    for found in findings {
+        let Some(iteration) = found.iteration else { continue };
+        let same = |one: &&mut Diagnosis| one.iteration == iteration && one.case == found.case;
+        match diagnoses.iter_mut().find(same) {
+            Some(diagnosis) => diagnosis.findings.push(Finding::of(found)),
+            None => diagnoses.push(Diagnosis {
+                of: of(iteration, iterations),
+                iteration,
+                case: found.case.clone(),
+                family: found.family.clone(),
+                findings: vec![Finding::of(found)],
+            }),
         }
     }
-    let to_contract = |(worst, iterations): (&Finding, u64)| contract::Finding {
-        rule: worst.rule,
-        family: worst.family.clone(),
-        iterations,
-        evidence: worst.evidence.clone(),
-    };
-    groups.into_iter().map(to_contract).collect()
+    diagnoses.iter_mut().for_each(|diagnosis| diagnosis.findings.truncate(MOST));
+    diagnoses
+}
+
+fn of(id: IterationId, iterations: &[IterationRecord]) -> DiagnosisOf {
+    let is_initial = |one: &IterationRecord| one.id == id && one.origin == Origin::InitialKernel;
+    match iterations.iter().any(is_initial) {
+        true => DiagnosisOf::InitialKernel,
+        false => DiagnosisOf::BestVariant,
+    }
+}
+
+impl Finding {
+    fn of(found: &finding::Finding) -> Self {
+        Self {
+            rule: found.rule,
+            cause: found.cause.clone(),
+            mechanism: found.mechanism,
+            evidence: found.evidence.clone(),
+            confidence: found.confidence,
+            gain: found.gain,
+            remedies: found.remedies.clone(),
+        }
+    }
 }

@@ -9,6 +9,8 @@ use crate::domain::variant::{VariantHash, show_params};
 
 const TEMPLATE: &str = include_str!("../../templates/reports/report.md.tera");
 
+const DIAGNOSIS: &str = include_str!("../../templates/reports/diagnosis.md.tera");
+
 /// Renders a report.
 pub(super) fn render(report: &Report) -> Result<String, ReportError> {
     let mut tera = Tera::new();
@@ -21,7 +23,7 @@ pub(super) fn render(report: &Report) -> Result<String, ReportError> {
     register(&mut tera, "gflops", format::gflops);
     tera.register_filter("cell", cell);
     tera.register_filter("short", short);
-    tera.add_raw_template("report.md", TEMPLATE)?;
+    tera.add_raw_templates([("diagnosis.md", DIAGNOSIS), ("report.md", TEMPLATE)])?;
 
     let mut context = Context::from_serialize(report)?;
     // A template cannot keep the order of a map, so ordered data is passed as a list.

@@ -12,7 +12,7 @@ use self::process::{CompilerProcess, Description, Reply, Request};
 use super::cache::ArtifactCache;
 use super::confine::Confinement;
 use super::toolchain::{Toolchain, cache_dir};
-use super::{ptxas_log, source_rules};
+use super::{instructions, ptxas_log, source_rules};
 use crate::domain::artifact::Artifact;
 use crate::domain::variant::{Params, Variant, VariantHash};
 use crate::secrets;
@@ -119,14 +119,15 @@ impl Compiler {
         let version = &description.version;
         source_rules::check_source(&variant.source).map_err(|log| CompileError::Rejected { log })?;
         let key = ArtifactCache::key(&variant.source, options, arch, version, headers_id);
-        if let Some(artifact) = cache.get(&key) {
+        if let Some(mut artifact) = cache.get(&key) {
             source_rules::check_ptx(&artifact.ptx).map_err(|log| CompileError::Rejected { log })?;
+            instructions::count(&mut artifact);
             return Ok(artifact);
         }
         let started = Instant::now();
         let (cubin, ptx, log) = self.inner.run(&variant.source)?;
         source_rules::check_ptx(&ptx).map_err(|log| CompileError::Rejected { log })?;
-        let artifact = Artifact {
+        let mut artifact = Artifact {
             key,
             arch: arch.clone(),
             options: options.clone(),
@@ -137,6 +138,7 @@ impl Compiler {
             log: secrets::mask(&log).into_owned(),
             compile_ms: started.elapsed().as_secs_f64() * 1e3,
         };
+        instructions::count(&mut artifact);
         cache.put(&artifact);
         Ok(artifact)
     }

@@ -67,7 +67,7 @@ fn run(
     measurements: &mut Vec<Measurement>,
 ) -> Result<(), Ended> {
     let op = ops::find(&request.op).map_err(Ended::Machine)?;
-    let context = EvaluationContext { op, request, stock };
+    let context = EvaluationContext { op, request, stock, explain: request.explain };
     let (started, mut longest_s) = (Instant::now(), 0.0);
     for case in &request.cases {
         let begun_s = started.elapsed().as_secs_f64();

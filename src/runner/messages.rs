@@ -72,6 +72,9 @@ pub struct EvaluateRequest {
     /// The time for all cases, in seconds. A case that may not end within it is not begun, except for the first one.
     /// `None` is no limit.
     pub within_s: Option<f64>,
+    /// Whether a device that models its times also models them without each cause of lost time. Such times explain, and
+    /// are not confirmed. Other devices ignore it.
+    pub explain: bool,
 }
 
 /// One case of a request.

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use super::device::DeviceChoice;
 use super::inputs::mix;
-use super::messages::{AcceptanceRequest, PlannedCase};
+use super::messages::{AcceptanceRequest, CaseRequest, PlannedCase};
 use super::planning;
 use super::worker::{AskError, STEP_KEY, StepTimeouts, Worker, WorkerError};
 use crate::domain::artifact::Artifact;
@@ -71,13 +71,35 @@ impl Sanitized {
     }
 }
 
+impl Subject<'_> {
+    /// Fills in its plan on the virtual GPU `device`, with that of a scaled case if the case itself is too much work for
+    /// a CPU. The error says why it cannot be executed there.
+    pub(super) fn planned(&self, device: &DeviceInfo, measuring: Measuring) -> Result<CaseRequest, String> {
+        let Subject { family, params, workload, case, .. } = *self;
+        let planned = planning::of_case(family, params, case, workload, device, measuring.model_flop)?;
+        if planned.scaled.is_none() && workload.op.flop(&case.dims) > measuring.model_flop {
+            return Err(format!("case {} is too much work for a CPU, and the kernel takes no smaller one", case.name));
+        }
+        Ok(planned)
+    }
+}
+
+/// Starts a worker with a virtual GPU of the same architecture as `device`. The error says in one sentence why there is
+/// none.
+pub(super) async fn virtual_worker(
+    exe: PathBuf,
+    device: &DeviceInfo,
+    timeouts: StepTimeouts,
+) -> Result<Worker, String> {
+    let choice = DeviceChoice::virtual_of(&device.arch)
+        .ok_or_else(|| format!("there is no virtual GPU of the architecture {}", device.arch))?;
+    Worker::start(exe, &choice, timeouts).await.map_err(|error| error.to_string())
+}
+
 impl Sanitizer {
     /// Starts a virtual GPU of the same architecture. The error says in one sentence why there is none.
     pub async fn start(exe: PathBuf, device: &DeviceInfo, timeouts: StepTimeouts) -> Result<Self, String> {
-        let choice = DeviceChoice::virtual_of(&device.arch)
-            .ok_or_else(|| format!("there is no virtual GPU of the architecture {}", device.arch))?;
-        let worker = Worker::start(exe, &choice, timeouts).await.map_err(|error| error.to_string())?;
-        Ok(Self { worker, known: HashMap::new() })
+        Ok(Self { worker: virtual_worker(exe, device, timeouts).await?, known: HashMap::new() })
     }
 
     /// Checks a kernel on the virtual GPU, once for each source. An error means that the machine is at fault.
@@ -106,19 +128,10 @@ impl Sanitizer {
     }
 
     fn request(&self, subject: Subject<'_>, measuring: Measuring, seed: u64) -> Result<AcceptanceRequest, String> {
-        let Subject { family, params, artifact, workload, case, .. } = subject;
+        let Subject { family, params, artifact, workload, .. } = subject;
         let device = self.worker.info();
-        let planned = planning::of_case(family, params, case, workload, device, measuring.model_flop)?;
-        let case = match planned.scaled {
-            Some(scaled) => scaled,
-            None if workload.op.flop(&case.dims) > measuring.model_flop => {
-                return Err(format!(
-                    "case {} is too much work for a CPU, and the kernel takes no smaller one",
-                    case.name
-                ));
-            }
-            None => PlannedCase { case: planned.case, plan: planned.plan },
-        };
+        let planned = subject.planned(device, measuring)?;
+        let case = planned.scaled.unwrap_or(PlannedCase { case: planned.case, plan: planned.plan });
         let mut hidden = planning::hidden(family, params, &case.case, workload, device, mix(seed, &["shapes"]));
         hidden.truncate(MOST_HIDDEN);
         Ok(AcceptanceRequest {

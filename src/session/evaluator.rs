@@ -175,6 +175,7 @@ impl Evaluator {
             input_seed: inputs::mix(seed, &["screening", &(finished / SAME_INPUTS).to_string()]),
             own_seed: inputs::mix(seed, &["own", &finished.to_string()]),
             within_s: Some(within.as_secs_f64()),
+            explain: false,
         };
         self.worker.evaluate(request).await.context("Failed to evaluate a variant")
     }

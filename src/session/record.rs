@@ -1,5 +1,6 @@
 //! Records what happens, applies it to the state and tells the observer.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context;
@@ -47,13 +48,16 @@ impl Session<'_> {
         // Not before: what could not be recorded is still booked on the session when it ends.
         self.last_record = now;
         let improvements = self.improvements(begun, &concluded);
-        if let Some(kernel) = kernel {
-            self.shelf.put(begun.iteration, kernel);
+        if let Some(kernel) = &kernel {
+            self.shelf.put(begun.iteration, Arc::clone(kernel));
         }
         self.pipeline.refill();
         let record = Record::Concluded(Box::new(concluded));
         self.state.apply(&record);
         let Record::Concluded(concluded) = record else { return Ok(()) };
+        if let Some(kernel) = &kernel {
+            self.ask_why(begun, &concluded, kernel);
+        }
         self.tell_iteration(begun, &evaluation.outcome, &decisions, &improvements);
         self.tell_cut(begun, compiled, &evaluation);
         self.stand_in_for_baselines(begun, &concluded.findings).await?;

@@ -65,6 +65,11 @@ impl SessionState {
         &self.setup
     }
 
+    /// Returns what the session works on, for tasks in the background.
+    pub fn shared_setup(&self) -> Arc<SessionSetup> {
+        Arc::clone(&self.setup)
+    }
+
     /// Returns what proposers and the judge see.
     pub fn history(&self) -> &History {
         &self.history

@@ -13,6 +13,7 @@ use crate::domain::hypothesis::Score;
 use crate::domain::ids::{IterationId, SessionId};
 use crate::domain::journal::Disqualified;
 use crate::domain::plan::LaunchPlan;
+use crate::domain::profile::Profile;
 use crate::domain::proposal::Proposal;
 use crate::domain::timing::Timing;
 use crate::domain::verdict::Decision;
@@ -99,6 +100,21 @@ impl Store {
     /// the session with that variant. The first record stays.
     pub async fn disqualify(&self, out: &Disqualified) -> Result<(), StoreError> {
         self.write(async |connection| insert_disqualification(connection, out).await).await
+    }
+
+    /// Records what a virtual GPU counted to explain the time of an iteration on a case. The first record stays.
+    pub async fn explain(&self, iteration: IterationId, case: &str, profile: &Profile) -> Result<(), StoreError> {
+        sqlx::query(
+            "INSERT INTO explanations (iteration_id, case_name, profile, explained_at) VALUES (?, ?, ?, ?)
+             ON CONFLICT DO NOTHING",
+        )
+        .bind(iteration)
+        .bind(case)
+        .bind(to_json("profile", profile)?)
+        .bind(now()?)
+        .execute(&self.pool)
+        .await?;
+        Ok(())
     }
 
     /// Returns an error with the numbers of the existing iterations.

@@ -101,12 +101,13 @@ impl Store {
             Of::Iteration(id) => (None, Some(id)),
         };
         let rows = sqlx::query(
-            "SELECT i.*, h.claim, h.evidence, h.case_name, h.predicted_lo, h.predicted_hi, h.relative_to,
+            "SELECT i.*, a.kernels, h.claim, h.evidence, h.case_name, h.predicted_lo, h.predicted_hi, h.relative_to,
                     h.reference, h.actual, h.score,
                     (SELECT TOTAL(seconds) FROM costs WHERE iteration_id = i.id AND kind = 'gpu') AS gpu_s,
                     (SELECT TOTAL(usd) FROM costs WHERE iteration_id = i.id AND kind = 'gpu') AS gpu_usd,
                     (SELECT TOTAL(usd) FROM costs WHERE iteration_id = i.id AND kind = 'llm') AS llm_usd
              FROM iterations i JOIN hypotheses h ON h.iteration_id = i.id
+             LEFT JOIN artifacts a ON a.key = i.artifact_key
              WHERE i.session_id = ?1 OR i.id = ?2
              ORDER BY i.id",
         )
@@ -130,7 +131,7 @@ impl Store {
         verdicts: Verdicts,
     ) -> Result<HashMap<IterationId, Vec<CaseRecord>>, StoreError> {
         let rows = sqlx::query(
-            "SELECT m.*, c.commit_id, COALESCE(c.earlier, 0) AS earlier,
+            "SELECT m.*, x.profile AS explanation, c.commit_id, COALESCE(c.earlier, 0) AS earlier,
                     (SELECT MIN(by.session_id) FROM commits made JOIN iterations by ON by.id = made.iteration_id
                      WHERE made.commit_id = c.commit_id AND made.case_name = c.case_name AND made.earlier = 0
                        AND by.session_id < i.session_id AND c.earlier) AS found_in,
@@ -138,6 +139,7 @@ impl Store {
                               WHERE d.iteration_id = m.iteration_id AND d.case_name = m.case_name), m.verdict) AS stands
              FROM measurements m JOIN iterations i ON i.id = m.iteration_id
              LEFT JOIN commits c ON c.iteration_id = m.iteration_id AND c.case_name = m.case_name
+             LEFT JOIN explanations x ON x.iteration_id = m.iteration_id AND x.case_name = m.case_name
              WHERE i.session_id = ?1 OR i.id = ?2
              ORDER BY m.iteration_id, m.case_name",
         )
@@ -168,6 +170,7 @@ fn iteration_record(row: &SqliteRow) -> Result<IterationRecord, StoreError> {
         params: json(row, "params")?,
         hash: VariantHash(row.try_get("hash")?),
         parent: row.try_get("parent_id")?,
+        kernels: optional_json(row, "kernels")?.unwrap_or_default(),
         cases: json(row, "cases")?,
         started_at: row.try_get("started_at")?,
         ended_at: row.try_get("ended_at")?,
@@ -198,6 +201,7 @@ fn case_record(row: &SqliteRow, comparison: Option<Comparison>, verdicts: Verdic
         confirmation: timing(row, "confirmation_")?,
         comparison,
         profile: optional_json(row, "profile")?,
+        explanation: optional_json(row, "explanation")?,
         verdict: name(row, verdicts.column())?,
         speedup: row.try_get("speedup")?,
         commit: row.try_get("commit_id")?,

@@ -179,6 +179,7 @@ impl Bench {
             input_seed: 7,
             own_seed: 8,
             within_s: None,
+            explain: false,
         };
         self.worker.evaluate(request).await
     }

@@ -1,6 +1,6 @@
 //! Counters of a launch, exact over the executed blocks.
 
-use crate::timing::{Times, Totals};
+use crate::timing::{Scoreboard, Supposition, Times, Totals};
 
 /// Classes of warp instructions, by the unit that executes them. They classify PTX instructions, not machine
 /// instructions.
@@ -110,10 +110,14 @@ pub struct Flop {
 }
 
 impl Flop {
+    /// Returns the operations of tensor cores.
+    pub fn tensor(&self) -> u64 {
+        self.tensor16 + self.tensor_tf32 + self.tensor8 + self.tensor64
+    }
+
     /// Returns the operations of all pipes together.
     pub fn total(&self) -> u64 {
-        let Self { half, single, double, tensor16, tensor_tf32, tensor8, tensor64 } = self;
-        half + single + double + tensor16 + tensor_tf32 + tensor8 + tensor64
+        self.half + self.single + self.double + self.tensor()
     }
 }
 
@@ -169,12 +173,23 @@ pub struct Counters {
     pub hot_instructions: u64,
     /// Issue slots, summed over warps: machine instructions, as estimated from PTX ([`crate::timing::cost`]).
     pub issue_slots: u64,
-    /// The same by partition. A warp's partition is its number in the block modulo 4.
+    /// Issue slots of the busiest warp of a block, summed over executed blocks.
+    pub busiest_warp_slots: u64,
+    /// `issue_slots` by partition. A warp's partition is its number in the block modulo 4.
     pub partition_slots: [u64; 4],
     /// Cycles for which each [`crate::timing::Pipe`] of a partition was occupied, summed over warps.
     pub pipe_cycles: [u64; crate::timing::Pipe::COUNT],
     /// Sectors of global loads that missed the block's L1 ([`crate::timing::Cache`]), so L2 has to deliver them.
     pub l2_sectors: u64,
+    /// Those of them that bulk copies loaded.
+    pub bulk_l2_sectors: u64,
+    /// Bytes that bulk copies loaded from global memory. A copy to several blocks of a cluster counts once.
+    pub bulk_load_bytes: u64,
+    /// Bytes that bulk copies stored or added to global memory.
+    pub bulk_store_bytes: u64,
+    /// The times and the usage of units under the suppositions that change when instructions can issue. Empty unless
+    /// [`crate::Options::suppose`] is set; see [`Counters::supposing`].
+    pub supposed: Vec<(Supposition, Self)>,
 }
 
 impl Counters {
@@ -183,6 +198,21 @@ impl Counters {
         self.issue_slots += totals.issue_slots;
         self.partition_slots[warp % 4] += totals.issue_slots;
         self.pipe_cycles.iter_mut().zip(totals.pipe_cycles).for_each(|(sum, cycles)| *sum += cycles);
+    }
+
+    /// Adds a block whose warps have these scoreboards. It takes as long as its slowest warp, or as the `average` one.
+    pub(crate) fn add_boards(&mut self, boards: &[Scoreboard], average: bool) {
+        let (mut slowest, mut sum, mut busiest) = (Times::default(), (0, 0), 0);
+        for (warp, board) in boards.iter().enumerate() {
+            let (now, totals) = (board.now(), board.totals());
+            slowest = slowest.max(now);
+            sum = (sum.0 + u64::from(now.in_order), sum.1 + u64::from(now.dataflow));
+            busiest = busiest.max(totals.issue_slots);
+            self.add_warp(warp, &totals);
+        }
+        self.busiest_warp_slots += busiest;
+        let mean = |sum: u64| sum.div_ceil(boards.len().max(1) as u64) as u32;
+        self.add_block(if average { Times { in_order: mean(sum.0), dataflow: mean(sum.1) } } else { slowest });
     }
 
     /// Adds the time of an executed block, which is that of its slowest warp.
@@ -223,12 +253,82 @@ impl Counters {
         self.longest_in_order_cycles = self.longest_in_order_cycles.max(other.longest_in_order_cycles);
         self.longest_dataflow_cycles = self.longest_dataflow_cycles.max(other.longest_dataflow_cycles);
         self.issue_slots += other.issue_slots;
+        self.busiest_warp_slots += other.busiest_warp_slots;
         self.l2_sectors += other.l2_sectors;
+        self.bulk_l2_sectors += other.bulk_l2_sectors;
+        self.bulk_load_bytes += other.bulk_load_bytes;
+        self.bulk_store_bytes += other.bulk_store_bytes;
+    }
+
+    /// Returns the counters that the model is to see under a supposition; `None` if it was not collected.
+    pub fn supposing(&self, supposition: Supposition) -> Option<Self> {
+        let mut counters = Self { supposed: Vec::new(), ..self.clone() };
+        if supposition.changes_warps() {
+            counters.take_usage(&self.supposed.iter().find(|(of, _)| *of == supposition)?.1);
+        }
+        match supposition {
+            Supposition::NoBankConflicts => {
+                for traffic in [&mut counters.shared_load, &mut counters.shared_store] {
+                    traffic.units = traffic.ideal_units;
+                }
+            }
+            Supposition::NoScatteredAccess => {
+                for traffic in [&mut counters.global_load, &mut counters.global_store, &mut counters.atomics] {
+                    traffic.units = traffic.ideal_units;
+                }
+                counters.limit_l2(counters.global_load.ideal_units);
+            }
+            Supposition::NoCacheMisses => {
+                counters.limit_l2(0);
+                counters.limit_footprint(self.bulk_load_bytes);
+            }
+            Supposition::NoGlobalLoads => {
+                counters.l2_sectors = 0;
+                counters.limit_footprint(0);
+            }
+            // The partitions of two-warp blocks are uneven because their warps are.
+            Supposition::NoIdleWarps => counters.partition_slots = [counters.issue_slots / 4; 4],
+            Supposition::NoUnevenBlocks => {
+                counters.longest_in_order_cycles = 0;
+                counters.longest_dataflow_cycles = 0;
+            }
+            _ => {}
+        }
+        Some(counters)
+    }
+
+    /// Takes over times and the usage of units.
+    fn take_usage(&mut self, from: &Self) {
+        self.in_order_cycles = from.in_order_cycles;
+        self.dataflow_cycles = from.dataflow_cycles;
+        self.longest_in_order_cycles = from.longest_in_order_cycles;
+        self.longest_dataflow_cycles = from.longest_dataflow_cycles;
+        self.issue_slots = from.issue_slots;
+        self.busiest_warp_slots = from.busiest_warp_slots;
+        self.partition_slots = from.partition_slots;
+        self.pipe_cycles = from.pipe_cycles;
+    }
+
+    /// Limits the sectors that L2 delivers to warps.
+    fn limit_l2(&mut self, sectors: u64) {
+        self.l2_sectors = self.l2_sectors.min(self.bulk_l2_sectors + sectors);
+    }
+
+    /// Limits the footprint to what is stored, and `loaded` bytes of the executed blocks.
+    fn limit_footprint(&mut self, loaded: u64) {
+        let bytes = self.global_store.bytes + self.atomics.bytes + self.bulk_store_bytes + loaded;
+        self.footprint_bytes = self.footprint_bytes.min((bytes as f64 * self.scale()) as u64);
     }
 
     /// Returns how many blocks of the grid an executed block represents.
     pub fn scale(&self) -> f64 {
         if self.executed_blocks == 0 { 0.0 } else { self.blocks as f64 / self.executed_blocks as f64 }
+    }
+
+    /// Returns the issue slots of a block's busiest warp over those of its average warp: 1 is balanced. 0 without
+    /// counters.
+    pub fn busiest_warp(&self) -> f64 {
+        (self.busiest_warp_slots * self.warps_per_block) as f64 / self.issue_slots.max(1) as f64
     }
 
     /// Returns the number of warp instructions.

@@ -9,4 +9,5 @@ mod hopper;
 mod loader;
 mod numeric;
 mod races;
+mod suppositions;
 mod tensor;

@@ -1,11 +1,13 @@
 //! The JSON contract of a report, described in `docs/report-schema.md`. Fields are only ever added within a version.
 
 mod case;
+mod diagnosis;
 
 use indexmap::IndexMap;
 use serde::Serialize;
 
 pub use case::{Baseline, Case, Comparison, NearTie, Ratio, TimedBaseline, WinnersCurse};
+pub use diagnosis::{Diagnosis, DiagnosisOf, Finding};
 
 use crate::domain::cost::Spent;
 use crate::domain::device::TimeSource;
@@ -18,12 +20,12 @@ use crate::domain::variant::Params;
 use crate::domain::verdict::Verdict;
 
 /// The version of the contract.
-pub const SCHEMA: &str = "optloop.report/1";
+pub const SCHEMA: &str = "optloop.report/2";
 
 /// What a session found, what it cost and what to try next.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
-    /// The version of the contract: `optloop.report/1`.
+    /// The version of the contract: `optloop.report/2`.
     pub schema: &'static str,
     /// The session.
     pub session: Session,
@@ -47,8 +49,8 @@ pub struct Report {
     pub hypotheses: Vec<Claim>,
     /// How well the predictions held.
     pub predictions: Predictions,
-    /// What stands out in the times, a line for each rule and family. Empty if there is nothing.
-    pub findings: Vec<Finding>,
+    /// Why the initial kernel and the best variants are slow. Empty if the rules found nothing.
+    pub diagnoses: Vec<Diagnosis>,
     /// How exact the best variant of each case is.
     pub correctness: Vec<Exactness>,
     /// The winners that were committed.
@@ -214,19 +216,6 @@ pub struct Predictions {
     pub refuted: u64,
     /// Nothing to compare.
     pub untested: u64,
-}
-
-/// A pathology that a family's variants show.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Finding {
-    /// Its name.
-    pub rule: &'static str,
-    /// The family.
-    pub family: String,
-    /// Iterations that show it.
-    pub iterations: u64,
-    /// The observation in the worst of them.
-    pub evidence: String,
 }
 
 /// How exact the best variant of a case is, against the float64 oracle.

@@ -10,7 +10,7 @@ fn a_session_is_told_to_programs_as_json() {
     report.wins.drain(1..);
     insta::assert_snapshot!(report.to_json().unwrap(), @r#"
     {
-      "schema": "optloop.report/1",
+      "schema": "optloop.report/2",
       "session": {
         "id": 2,
         "status": "finished",
@@ -252,7 +252,7 @@ fn a_session_is_told_to_programs_as_json() {
         "refuted": 0,
         "untested": 2
       },
-      "findings": [],
+      "diagnoses": [],
       "correctness": [
         {
           "case": "b1h1s128",

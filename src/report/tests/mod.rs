@@ -89,6 +89,7 @@ fn iteration(
         params: IndexMap::from([("BLOCK".to_owned(), block), ("PAD".to_owned(), 8)]),
         hash: VariantHash::of(&block.to_string()),
         parent,
+        kernels: Vec::new(),
         cases: Vec::new(),
         started_at: "2026-11-20T10:00:01Z".to_owned(),
         ended_at: Some("2026-11-20T10:00:04Z".to_owned()),
@@ -112,6 +113,7 @@ fn found(case: &str, us: f64, verdict: Verdict, speedup: Option<f64>, commit: Op
         ctas: Some(2),
         comparison: None,
         profile: None,
+        explanation: None,
         // The screened time is faster than the confirmed one, which is the one to report.
         screening: Some(timing(if confirmed { us * 0.9 } else { us })),
         confirmation: confirmed.then(|| timing(us)),

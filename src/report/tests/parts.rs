@@ -1,6 +1,7 @@
 //! Parts of a report that appear only with a reason.
 
 use super::*;
+use crate::domain::finding::{Confidence, Evidence, Remedy, Source};
 
 #[test]
 fn the_start_of_a_session_is_reported_without_figures() {
@@ -12,46 +13,40 @@ fn the_start_of_a_session_is_reported_without_figures() {
     assert!(report.to_markdown().unwrap().contains("No variant was correct."));
 }
 
-/// A family shows its worst evidence. Without findings there is no section.
+/// Of each variant, the report shows the cause with its evidence and the next change.
 #[test]
-fn what_a_diagnosis_found_is_told_once_a_family() {
-    let finding = |iteration, family: &str, severity| Finding {
-        iteration,
-        family: family.to_owned(),
-        rule: "serialised-grid",
-        severity,
-        evidence: format!("the work grows {severity}-fold"),
+fn a_report_explains_the_initial_kernel_and_the_best_variants() {
+    let finding = |iteration, gain| Finding {
+        iteration: Some(iteration),
+        family: "tiled".to_owned(),
+        case: "b1h1s128".into(),
+        rule: "too-few-blocks",
+        cause: "the grid has 2 blocks on 58 SMs".to_owned(),
+        mechanism: "a multiprocessor without a block has nothing to do",
+        evidence: vec![
+            Evidence { source: Source::Launch, supports: true, text: "97% of the SMs are idle".to_owned() },
+            Evidence {
+                source: Source::Times,
+                supports: false,
+                text: "4 times the work takes 4 times as long".to_owned(),
+            },
+        ],
+        confidence: Confidence::Medium,
+        gain,
+        remedies: vec![Remedy {
+            text: "set BLOCK from 64 to 16: 8 blocks instead of 2".to_owned(),
+            family: "tiled".to_owned(),
+            params: None,
+        }],
     };
-    let found = [
-        finding(IterationId(1), "tiled", 16.0),
-        finding(IterationId(2), "tiled", 64.0),
-        finding(IterationId(3), "split-k", 8.0),
-    ];
-    let markdown = report_with(&record(), &found).to_markdown().unwrap();
-    let section = markdown.split("## ").find(|section| section.starts_with("Diagnosis")).unwrap();
-    insta::assert_snapshot!(section, @"
-    Diagnosis
-
-    - `serialised-grid` in tiled (2 iterations): the work grows 64-fold.
-    - `serialised-grid` in split-k (1 iteration): the work grows 8-fold.
-    ");
-    assert!(!report(&record()).to_markdown().unwrap().contains("Diagnosis"));
-    insta::assert_json_snapshot!(report_with(&record(), &found).findings, @r#"
-    [
-      {
-        "rule": "serialised-grid",
-        "family": "tiled",
-        "iterations": 2,
-        "evidence": "the work grows 64-fold"
-      },
-      {
-        "rule": "serialised-grid",
-        "family": "split-k",
-        "iterations": 1,
-        "evidence": "the work grows 8-fold"
-      }
-    ]
-    "#);
+    let mut record = record();
+    record.iterations[0].origin = Origin::InitialKernel;
+    let ids: Vec<_> = record.iterations.iter().map(|iteration| iteration.id).collect();
+    let found = [finding(ids[0], 29.0), finding(ids[1], 1.5)];
+    let markdown = report_with(&record, &found).to_markdown().unwrap();
+    let section = markdown.split("## ").find(|section| section.starts_with("Why kernels are slow")).unwrap();
+    insta::assert_snapshot!(section, @"");
+    assert!(!report(&record).to_markdown().unwrap().contains("Why kernels are slow"));
 }
 
 #[test]

@@ -193,6 +193,7 @@ pub trait Replay {
 pub trait Model {
     /// Executes a plan once while counting its work. Returns the counts with the modelled times.
     ///
-    /// `share` is the share of each grid to execute. Below 1, the results in memory are partial.
-    fn model(&mut self, work: &Work<'_>, share: f64) -> Result<Profile, Fault>;
+    /// `share` is the share of each grid to execute. Below 1, the results in memory are partial. If asked to `explain`
+    /// the times, the device also models them without each cause of lost time, which takes several times as long.
+    fn model(&mut self, work: &Work<'_>, share: f64, explain: bool) -> Result<Profile, Fault>;
 }

@@ -9,16 +9,17 @@ use std::collections::HashMap;
 use virtual_gpu::counters::{Counters, Traffic};
 use virtual_gpu::fault::{FaultKind, LaunchError};
 use virtual_gpu::gpu::Gpu;
-use virtual_gpu::model::{Shape, model};
+use virtual_gpu::model::{Limiter, Shape, model, model_supposing};
 use virtual_gpu::program::{self, Param};
 use virtual_gpu::ptx::{self, PtxError};
+use virtual_gpu::timing::Supposition;
 use virtual_gpu::{Fill, Loaded, MemoryError, Options, Swizzle, VirtualGpu};
 
 use super::{Buffer, Device, Fault, Model, Module, Work};
 use crate::domain::artifact::{Artifact, KernelResources};
 use crate::domain::device::{DeviceInfo, Peaks, TimingMode};
 use crate::domain::plan::{Arg, Launch, ScalarValue, TensorMap};
-use crate::domain::profile::{LaunchProfile, Profile, Units};
+use crate::domain::profile::{Cause, LaunchProfile, Profile, Units, Without};
 
 /// The fewest blocks in a sample. The executor samples symmetrically. So work that grows along the grid, as under a
 /// causal mask, is sampled at its mean for any number of blocks. This number also covers heads and splits of every
@@ -135,8 +136,8 @@ impl VirtualDevice {
     }
 
     /// Counts the work of one launch and models its time.
-    fn profile(&self, launch: &Launch, work: &Work<'_>, share: f64) -> Result<LaunchProfile, Fault> {
-        let counters = self.execute(launch, work, &counting(launch, work, share))?;
+    fn profile(&self, launch: &Launch, work: &Work<'_>, options: &Options) -> Result<LaunchProfile, Fault> {
+        let counters = self.execute(launch, work, options)?;
         let (module, resources) = self.loaded(work.module)?;
         let static_shared = module.module().kernel(&launch.kernel).map_or(0, |kernel| kernel.static_shared_bytes);
         let used = resources.iter().find(|kernel| kernel.name == launch.kernel).cloned().unwrap_or_default();
@@ -149,21 +150,30 @@ impl VirtualDevice {
             spill_bytes: used.spill_store_bytes + used.spill_load_bytes,
         };
         let modelled = model(self.gpu.gpu(), &shape, &counters);
+        let loaded = counters.global_load.bytes + counters.bulk_load_bytes;
         Ok(LaunchProfile {
             kernel: launch.kernel.clone(),
             modelled_ns: modelled.time_ns,
-            limiter: format!("{:?}", modelled.limiter).to_lowercase(),
+            limiter: name(modelled.limiter),
+            parts_ns: modelled.parts_ns.iter().map(|(part, ns)| (name(*part), *ns)).collect(),
+            without: if options.suppose { without(self.gpu.gpu(), &shape, &counters) } else { Vec::new() },
             blocks: counters.blocks,
             executed_blocks: counters.executed_blocks,
             blocks_per_sm: modelled.blocks_per_multiprocessor,
+            threads_per_block: shape.threads,
+            busiest_warp: counters.busiest_warp(),
             warp_instructions: counters.instructions(),
             active_lanes: counters.active_lanes(),
             branches: counters.branches,
             divergent_branches: counters.divergent_branches,
             flop: counters.flop.total(),
+            flop_tensor: counters.flop.tensor(),
             atomics: counters.atomics.requests,
             rows_compared: None,
             global_loads: units(&[&counters.global_load]),
+            sectors_l2: counters.l2_sectors,
+            global_load_bytes: (loaded as f64 * counters.scale()) as u64,
+            footprint_bytes: counters.footprint_bytes,
             global_stores: units(&[&counters.global_store]),
             shared: units(&[&counters.shared_load, &counters.shared_store]),
             local: units(&[&counters.local]),
@@ -264,18 +274,47 @@ impl Device for VirtualDevice {
 }
 
 impl Model for VirtualDevice {
-    fn model(&mut self, work: &Work<'_>, share: f64) -> Result<Profile, Fault> {
-        let launches = work.plan.launches.iter().map(|launch| self.profile(launch, work, share));
+    fn model(&mut self, work: &Work<'_>, share: f64, explain: bool) -> Result<Profile, Fault> {
+        let profile = |launch| self.profile(launch, work, &counting(launch, work, share, explain));
+        let launches = work.plan.launches.iter().map(profile);
         Ok(Profile { launches: launches.collect::<Result<_, Fault>>()?, checked_on: None })
     }
 }
 
 /// Returns the options for counting. An earlier launch has already looked for errors, so these options skip that.
-fn counting(launch: &Launch, work: &Work<'_>, share: f64) -> Options {
+fn counting(launch: &Launch, work: &Work<'_>, share: f64, suppose: bool) -> Options {
     let wanted = (launch.ctas() as f64 * share).ceil() as u32;
     let sample_blocks = (share < 1.0).then(|| wanted.max(LEAST_SAMPLE));
     let instruction_limit = limit(work);
-    Options { races: false, uninitialised: false, sample_blocks, instruction_limit, ..Options::default() }
+    Options { suppose, races: false, uninitialised: false, sample_blocks, instruction_limit, ..Options::default() }
+}
+
+/// Models a launch without each cause of lost time.
+fn without(gpu: &Gpu, shape: &Shape, counters: &Counters) -> Vec<Without> {
+    let without = |supposition| {
+        let modelled = model_supposing(gpu, shape, counters, supposition)?;
+        Some(Without { cause: cause_of(supposition), ns: modelled.time_ns })
+    };
+    Supposition::ALL.into_iter().filter_map(without).collect()
+}
+
+/// Returns the cause that a supposition takes away.
+fn cause_of(supposition: Supposition) -> Cause {
+    match supposition {
+        Supposition::NoBankConflicts => Cause::BankConflicts,
+        Supposition::NoScatteredAccess => Cause::ScatteredAccess,
+        Supposition::NoCacheMisses => Cause::CacheMisses,
+        Supposition::NoGlobalLoads => Cause::GlobalLoads,
+        Supposition::NoSharedAccess => Cause::SharedAccess,
+        Supposition::NoProducts => Cause::Products,
+        Supposition::NoExponentials => Cause::Exponentials,
+        Supposition::NoBarriers => Cause::Barriers,
+        Supposition::NoSpills => Cause::Spills,
+        Supposition::NoIdleWarps => Cause::IdleWarps,
+        Supposition::NoUnevenBlocks => Cause::UnevenBlocks,
+        Supposition::NoPartialWave => Cause::PartialWave,
+        Supposition::NoLaunch => Cause::Launch,
+    }
 }
 
 fn limit(work: &Work<'_>) -> u64 {
@@ -323,6 +362,10 @@ fn tensor_map(map: &TensorMap, address: u64) -> Result<Vec<u8>, Fault> {
 
 fn broken(error: MemoryError) -> Fault {
     Fault::Broken(error.to_string())
+}
+
+fn name(limiter: Limiter) -> String {
+    format!("{limiter:?}").to_lowercase()
 }
 
 fn units(traffic: &[&Traffic]) -> Units {

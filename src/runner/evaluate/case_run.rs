@@ -42,6 +42,15 @@ pub(super) struct EvaluationContext<'a> {
     pub op: &'static dyn Op,
     pub request: &'a EvaluateRequest,
     pub stock: &'a Stock,
+    /// Whether to model times without each cause of lost time, too.
+    pub explain: bool,
+}
+
+impl EvaluationContext<'_> {
+    /// Tells whether a modelled time is to be confirmed on other inputs. One that was asked for to explain it is not.
+    fn is_worth_confirming(&self, screening: &Timing, incumbent_ns: Option<f64>) -> bool {
+        !self.request.explain && self.request.measuring.policy.worth_it(screening.median_ns, incumbent_ns)
+    }
 }
 
 /// Checks a case, times it, and checks what was timed. A promising modelled time is confirmed here on fresh inputs. A
@@ -55,8 +64,7 @@ pub(super) fn measure(
     let CaseRequest { case, plan, incumbent_ns, .. } = wanted;
     CaseRun::allocated(device, context, case, plan, |run, device| {
         let (correctness, (screening, profile)) = run.screen(device, *incumbent_ns, step)?;
-        let worth_it =
-            profile.is_some() && context.request.measuring.policy.worth_it(screening.median_ns, *incumbent_ns);
+        let worth_it = profile.is_some() && context.is_worth_confirming(&screening, *incumbent_ns);
         let confirmed = worth_it.then(|| run.confirm(device, step)).transpose()?;
         Ok(measurement(wanted, correctness, (screening, profile), confirmed))
     })
@@ -72,11 +80,12 @@ pub(super) fn measure_scaled(
 ) -> Result<Measurement, Ended> {
     let request = context.request;
     let share = request.measuring.model_flop / context.op.flop(&wanted.case.dims);
-    CaseRun::allocated(device, context, &scaled.case, &scaled.plan, |small, device| {
+    let unexplained = EvaluationContext { explain: false, ..*context };
+    CaseRun::allocated(device, &unexplained, &scaled.case, &scaled.plan, |small, device| {
         let (correctness, _) = small.screen(device, None, step)?;
         CaseRun::allocated(device, context, &wanted.case, &wanted.plan, |run, device| {
             let screened = run.model_alone(device, SCREENING, share, step)?;
-            let confirmed = if request.measuring.policy.worth_it(screened.0.median_ns, wanted.incumbent_ns) {
+            let confirmed = if context.is_worth_confirming(&screened.0, wanted.incumbent_ns) {
                 small.confirm(device, step)?;
                 Some(run.model_alone(device, "confirmation", share, step)?)
             } else {
@@ -114,6 +123,7 @@ fn measurement(
 struct CaseRun<'a> {
     request: &'a EvaluateRequest,
     stock: &'a Stock,
+    explain: bool,
     case: &'a str,
     problem: Problem<'a>,
     plan: &'a LaunchPlan,
@@ -129,12 +139,12 @@ impl CaseRun<'_> {
         plan: &LaunchPlan,
         what: impl FnOnce(&CaseRun<'_>, &mut dyn Device) -> Result<T, Ended>,
     ) -> Result<T, Ended> {
-        let EvaluationContext { op, request, stock } = *context;
+        let EvaluationContext { op, request, stock, explain } = *context;
         let problem = Problem { op, dims, dtype: request.dtype };
         let count = Sets::count(device.info(), &problem, *regime)
             .map_err(|reason| Ended::Machine(format!("case `{name}`: {reason}")))?;
         with_sets(device, name, (&problem, plan), count, |device, sets| {
-            what(&CaseRun { request, stock, case: name, problem, plan, sets }, device)
+            what(&CaseRun { request, stock, explain, case: name, problem, plan, sets }, device)
         })
     }
 
@@ -185,7 +195,7 @@ impl CaseRun<'_> {
     ) -> Result<(Timed, Option<Prepared>), Ended> {
         let Measuring { policy, min_sample_ns, .. } = &self.request.measuring;
         if !device.info().replays() {
-            return modelled(setup, device, 1.0).map(|timed| (timed, None));
+            return modelled(setup, device, 1.0, self.explain).map(|timed| (timed, None));
         }
         let device = replays(device)?;
         let timed = benchmark::prepare(device, &setup.works(), *min_sample_ns).and_then(|prepared| {
@@ -224,7 +234,7 @@ impl CaseRun<'_> {
         let data = Data::new(&self.problem, self.request.measuring.oracle_flop, self.seed("confirmation"));
         self.loaded(device, (step, "confirm"), |setup, device| {
             setup.fill(device, &data.inputs)?;
-            let timed = modelled(setup, device, 1.0)?;
+            let timed = modelled(setup, device, 1.0, self.explain)?;
             setup.check_confirmed(device, &data)?;
             Ok(timed)
         })
@@ -242,7 +252,7 @@ impl CaseRun<'_> {
         let inputs = encode(&self.problem, &values);
         self.loaded(device, (step, "model"), |setup, device| {
             setup.fill(device, &inputs)?;
-            let (timing, mut profile) = modelled(setup, device, share)?;
+            let (timing, mut profile) = modelled(setup, device, share, self.explain)?;
             if let Some(profile) = &mut profile {
                 sampled::check(setup, device, &values, profile)?;
             }
@@ -258,13 +268,13 @@ impl CaseRun<'_> {
     }
 }
 
-fn modelled(setup: &Setup<'_>, device: &mut dyn Device, share: f64) -> Result<Timed, Ended> {
+fn modelled(setup: &Setup<'_>, device: &mut dyn Device, share: f64, explain: bool) -> Result<Timed, Ended> {
     let machine = |what: &str| Ended::Machine(what.to_owned());
     let info = device.info().clone();
     let device = device.as_model().ok_or_else(|| machine("the device does not model its times"))?;
     let works = setup.works();
     let work = works.first().ok_or_else(|| machine("there is no set of buffers"))?;
-    let profile = device.model(work, share).map_err(|fault| setup.ended(fault))?;
+    let profile = device.model(work, share, explain).map_err(|fault| setup.ended(fault))?;
     let Problem { op, dims, dtype } = setup.problem;
     // The model knows no cold buffers.
     let floor = Floor::of_problem((op, dtype), dims, Regime::Warm, &info);

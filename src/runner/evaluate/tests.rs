@@ -104,6 +104,7 @@ fn evaluation(fault: i32, regime: Regime) -> EvaluateRequest {
         input_seed: 7,
         own_seed: 8,
         within_s: None,
+        explain: false,
     }
 }
 

@@ -186,7 +186,7 @@ fn count(env: &mut Env<'_>, at: &W64, (mask, shared): (u32, u32), bytes: u32) {
     if shared != 0 {
         let offsets = w32!(lane => at.0[lane] as u32 & ((1 << RANK_SHIFT) - 1));
         let traffic = count_wavefronts(&offsets, shared, bytes, Access::Atomic);
-        env.tally.occupied = (traffic.units - 1) as u32;
+        env.tally.occupy_shared(&traffic);
         env.tally.counters.shared_store.add(&traffic);
     }
     if mask & !shared != 0 {

@@ -116,13 +116,8 @@ impl Barrier {
             return;
         }
         let first = env.rank * env.run.warps as usize;
-        let boards = &mut env.tally.boards;
-        let latest = self.arrived.iter().map(|&warp| boards[first + warp as usize].arrive()).reduce(|a, b| a.max(b));
-        let Some(latest) = latest else { return };
-        let at = latest.after(env.run.gpu.latencies.barrier.into());
-        for waiting in &self.waiting {
-            boards[first + waiting.warp as usize].barrier(at);
-        }
+        let waiting = self.waiting.iter().map(|waiting| waiting.warp);
+        env.tally.barrier(first, &self.arrived, waiting, env.run.gpu.latencies.barrier.into());
     }
 
     /// Describes the waiting warps, for a deadlock message; None if there are none.

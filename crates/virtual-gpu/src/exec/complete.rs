@@ -91,6 +91,7 @@ fn move_bytes(env: &mut Env<'_>, warp: &mut Warp, transfer: &Transfer) -> Step<(
     let index = std::mem::replace(&mut warp.index, transfer.warp);
     // No load or store makes these accesses.
     let before = env.tally.traffic();
+    let l2_sectors = env.tally.counters.l2_sectors;
     env.asynchronous = Some(transfer.asked);
     env.lanes = Some(APART);
     let result = match &transfer.moved {
@@ -101,6 +102,13 @@ fn move_bytes(env: &mut Env<'_>, warp: &mut Warp, transfer: &Transfer) -> Step<(
     env.lanes = None;
     warp.index = index;
     env.tally.restore(before);
+    if !env.run.options.counters {
+        return result;
+    }
+    let counters = &mut env.tally.counters;
+    counters.bulk_l2_sectors += counters.l2_sectors - l2_sectors;
+    counters.bulk_load_bytes += if transfer.is_load() { u64::from(transfer.bytes) } else { 0 };
+    counters.bulk_store_bytes += if transfer.is_store() { u64::from(transfer.bytes) } else { 0 };
     result
 }
 

@@ -46,14 +46,14 @@ pub(crate) fn issue(
     }
     if env.run.options.counters {
         // One request, however it was split. Its shared side does not count as a store; a GPU's counters omit it, too.
-        let delay = env.tally.delay;
+        let delay = env.tally.dynamic.delay;
         env.tally.restore(before);
         let read = mask & mask_where!(lane => taken(lane) > 0);
         if read != 0 {
             let traffic = access::count_global(&mut env.tally, &from, read, bytes);
             env.tally.counters.global_load.add(&traffic);
         }
-        env.tally.delay = delay;
+        env.tally.dynamic.delay = delay;
     }
     Ok(())
 }

@@ -17,7 +17,7 @@ use crate::gpu::Gpu;
 use crate::memory::GlobalMemory;
 use crate::memory::writers::LAUNCHES;
 use crate::program::{BulkOp, Kernel, Op, Space};
-use crate::timing::Prepared;
+use crate::timing::{Prepared, Supposition};
 
 /// Maximum blocks of a cluster on an H100 or H200, if the function allows more than the 8 that every GPU with clusters
 /// supports (NVIDIA's Hopper tuning guide, "Thread Block Clusters").
@@ -73,6 +73,7 @@ fn prepare<'a>(
         return Err(format!("{shared_bytes} bytes of shared memory; a block of the {} has at most {most}", gpu.name));
     }
     let launches = memory.count_launch();
+    let prepared = if options.counters { Prepared::all(kernel, gpu) } else { Vec::new() };
     Ok(Run {
         kernel,
         memory,
@@ -94,8 +95,19 @@ fn prepare<'a>(
         global_shift: granule_bytes(kernel, false).trailing_zeros(),
         talks: talks(kernel) || launch.cluster != [1; 3],
         flags: Mutex::default(),
-        prepared: if options.counters { Prepared::all(kernel, gpu) } else { Vec::new() },
+        supposed: if options.suppose && options.counters { supposed(kernel, &prepared) } else { Vec::new() },
+        prepared,
     })
+}
+
+/// Returns every supposition that changes when instructions can issue, with those that take no time under it.
+fn supposed(kernel: &Kernel, prepared: &[Prepared]) -> Vec<(Supposition, Vec<bool>)> {
+    let free = |supposition: Supposition| {
+        let instructions = kernel.instructions.iter().zip(prepared);
+        instructions.map(|(instruction, prepared)| supposition.makes_free(&instruction.op, prepared.pipe())).collect()
+    };
+    let changing = Supposition::ALL.into_iter().filter(|supposition| supposition.changes_warps());
+    changing.map(|supposition| (supposition, free(supposition))).collect()
 }
 
 /// Checks grid, block and cluster, and returns the threads of a block.

@@ -27,6 +27,7 @@ mod scalar;
 mod schedule;
 mod shuffle;
 mod step;
+mod supposed;
 mod sync;
 mod tally;
 mod tensor;
@@ -65,6 +66,9 @@ pub struct Launch<'a> {
 pub struct Options {
     /// Collect [`Counters`]. Otherwise only `blocks`, `executed_blocks` and `warps_per_block` are filled in.
     pub counters: bool,
+    /// Also collect the counters under every [`crate::timing::Supposition`], which takes several times as long. Needs
+    /// `counters`.
+    pub suppose: bool,
     /// Detect races in shared and global memory, and asynchronous reads of data stored without a proxy fence.
     pub races: bool,
     /// Detect reads of uninitialised memory.
@@ -87,6 +91,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             counters: true,
+            suppose: false,
             races: true,
             uninitialised: true,
             sample_blocks: None,

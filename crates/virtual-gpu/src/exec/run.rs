@@ -8,7 +8,7 @@ use crate::gpu::Gpu;
 use crate::memory::GlobalMemory;
 use crate::memory::flags::Flags;
 use crate::program::Kernel;
-use crate::timing::Prepared;
+use crate::timing::{Prepared, Supposition};
 
 /// The data of a launch that all its blocks share.
 #[derive(Debug)]
@@ -55,6 +55,9 @@ pub(crate) struct Run<'a> {
     pub flags: Mutex<Flags>,
     /// The instructions in the scoreboard's form; empty without counters.
     pub prepared: Vec<Prepared>,
+    /// The suppositions that change when instructions can issue, each with whether an instruction takes no time; empty
+    /// unless they are wanted.
+    pub supposed: Vec<(Supposition, Vec<bool>)>,
 }
 
 impl Run<'_> {

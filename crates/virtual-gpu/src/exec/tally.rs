@@ -2,6 +2,7 @@
 
 use super::lanes::{W64, lanes_of};
 use super::run::Run;
+use super::supposed::{Dynamic, Supposed};
 use crate::counters::{Class, Counters, Flop, Traffic};
 use crate::program::{Binary, Op, Space, Ternary, Ty, Unary};
 use crate::timing::{Cache, Layout, SECTOR_BYTES, Scoreboard, Times};
@@ -15,22 +16,21 @@ pub(crate) struct Tally {
     pub executed: Vec<(u64, u64)>,
     /// The allocation of the last access, because the next access is mostly in the same one.
     pub allocation: usize,
-    /// Cycles beyond the first for which the current access occupies its pipe.
-    pub occupied: u32,
-    /// Extra cycles before the result of the current load is ready, because it missed L1.
-    pub delay: u32,
+    /// What the current access costs.
+    pub dynamic: Dynamic,
     /// The block's L1.
     pub l1: Cache,
     /// A scoreboard per warp of the cluster; empty without counters.
     pub boards: Vec<Scoreboard>,
+    /// The warps of the cluster under suppositions; mostly empty.
+    pub supposed: Vec<Supposed>,
 }
 
 /// Counts of memory accesses.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Accesses {
     traffic: [Traffic; 4],
-    occupied: u32,
-    delay: u32,
+    dynamic: Dynamic,
 }
 
 impl Tally {
@@ -43,10 +43,10 @@ impl Tally {
             counters: Counters::default(),
             executed: vec![(0, 0); if counting { run.kernel.instructions.len() } else { 0 }],
             allocation: 0,
-            occupied: 0,
-            delay: 0,
+            dynamic: Dynamic::default(),
             l1: Cache::new(l1_bytes.max(crate::timing::LINE_BYTES * 16)),
             boards: vec![Scoreboard::new(Layout::of(run.kernel)); boards],
+            supposed: Supposed::all(run),
         }
     }
 
@@ -54,6 +54,7 @@ impl Tally {
     pub fn start_block(&mut self) {
         self.l1.reset();
         self.boards.iter_mut().for_each(Scoreboard::reset);
+        self.supposed.iter_mut().for_each(Supposed::start_block);
     }
 
     /// Records that the lanes of `mask` of the warp with this scoreboard executed an instruction.
@@ -62,9 +63,27 @@ impl Tally {
         let (warps, lanes) = &mut self.executed[instruction];
         *warps += 1;
         *lanes += u64::from(mask.count_ones());
-        self.boards[board].issue(&run.prepared[instruction], self.occupied, self.delay);
-        self.occupied = 0;
-        self.delay = 0;
+        let Dynamic { occupied, delay, .. } = self.dynamic;
+        self.boards[board].issue(&run.prepared[instruction], occupied, delay);
+        if !self.supposed.is_empty() {
+            self.issue_supposed(run, board, instruction);
+        }
+        self.dynamic = Dynamic::default();
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn issue_supposed(&mut self, run: &Run<'_>, board: usize, instruction: usize) {
+        for (supposed, (_, free)) in self.supposed.iter_mut().zip(&run.supposed) {
+            supposed.issue(board, &run.prepared[instruction], free[instruction], self.dynamic);
+        }
+    }
+
+    /// Records the cycles for which an access to shared memory occupies its pipe.
+    #[inline(always)]
+    pub fn occupy_shared(&mut self, traffic: &Traffic) {
+        self.dynamic.occupied = (traffic.units - 1) as u32;
+        self.dynamic.conflicts = (traffic.units - traffic.ideal_units) as u32;
     }
 
     /// Returns the counts of accesses so far. [`Tally::restore`] takes them after accesses that no load or store made.
@@ -72,8 +91,7 @@ impl Tally {
         let counters = &self.counters;
         Accesses {
             traffic: [counters.global_load, counters.global_store, counters.shared_load, counters.shared_store],
-            occupied: self.occupied,
-            delay: self.delay,
+            dynamic: self.dynamic,
         }
     }
 
@@ -81,8 +99,7 @@ impl Tally {
     pub fn restore(&mut self, before: Accesses) {
         let counters = &mut self.counters;
         [counters.global_load, counters.global_store, counters.shared_load, counters.shared_store] = before.traffic;
-        self.occupied = before.occupied;
-        self.delay = before.delay;
+        self.dynamic = before.dynamic;
     }
 
     /// Looks up the sectors of a load in the block's L1. Returns the extra latency: `miss` if one was missing.
@@ -102,12 +119,24 @@ impl Tally {
     /// Ends a block whose warps have these scoreboards.
     pub fn end_block(&mut self, boards: std::ops::Range<usize>) {
         self.counters.executed_blocks += 1;
-        let mut end = Times::default();
-        for (warp, board) in self.boards[boards].iter().enumerate() {
-            end = end.max(board.now());
-            self.counters.add_warp(warp, &board.totals());
+        self.supposed.iter_mut().for_each(|supposed| supposed.end_block(boards.clone()));
+        self.counters.add_boards(&self.boards[boards], false);
+    }
+
+    /// Lets the warps `waiting` continue after a block barrier at which the warps `arrived` have arrived. `first` is the
+    /// scoreboard of the block's first warp.
+    pub fn barrier(&mut self, first: usize, arrived: &[u32], waiting: impl Iterator<Item = u32>, latency: u32) {
+        let board = |warp: u32| first + warp as usize;
+        let latest = arrived.iter().map(|&warp| self.boards[board(warp)].arrive()).reduce(Times::max);
+        let Some(latest) = latest else { return };
+        let waiting: Vec<usize> = waiting.map(board).collect();
+        for &board in &waiting {
+            self.boards[board].barrier(latest.after(latency));
         }
-        self.counters.add_block(end);
+        if !self.supposed.is_empty() {
+            let arrived: Vec<usize> = arrived.iter().map(|&warp| board(warp)).collect();
+            self.supposed.iter_mut().for_each(|supposed| supposed.barrier(&arrived, &waiting, latency));
+        }
     }
 
     /// Adds another thread's tally.
@@ -117,6 +146,7 @@ impl Tally {
             sum.1 += more.1;
         }
         self.counters.add(&other.counters);
+        self.supposed.iter_mut().zip(&other.supposed).for_each(|(sum, more)| sum.add(more));
     }
 
     /// Returns the counters of the launch.
@@ -140,6 +170,7 @@ impl Tally {
             self.counters.hot_instructions = hot_instructions(&self.executed);
         }
         self.counters.warps_per_block = u64::from(run.warps);
+        self.counters.supposed = self.supposed.into_iter().map(Supposed::finish).collect();
         self.counters
     }
 }

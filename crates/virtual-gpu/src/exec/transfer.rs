@@ -70,6 +70,14 @@ impl Transfer {
         }
     }
 
+    /// Returns whether its source is global memory.
+    pub fn is_load(&self) -> bool {
+        match &self.moved {
+            Moved::Line { from, .. } => matches!(from, End::Global(_)),
+            Moved::Tile(tile) => tile.load,
+        }
+    }
+
     /// Returns whether its destination is global memory.
     pub fn is_store(&self) -> bool {
         match &self.moved {

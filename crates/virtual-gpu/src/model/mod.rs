@@ -9,7 +9,7 @@ pub use occupancy::{Occupancy, occupancy};
 
 use crate::counters::Counters;
 use crate::gpu::{Gpu, Rates};
-use crate::timing::{LINE_BYTES, Pipe, SECTOR_BYTES};
+use crate::timing::{LINE_BYTES, Pipe, SECTOR_BYTES, Supposition};
 
 /// Position of a block's time between the dataflow time (0) and the time in PTX order (1) after scheduling by ptxas, on
 /// a logarithmic scale. Fitted, docs/model.md.
@@ -91,15 +91,19 @@ struct Grid {
     busiest: f64,
     /// Waves of resident blocks. A value below one leaves multiprocessors idle.
     waves: f64,
+    /// Whether the last wave counts as full.
+    evenly: bool,
 }
 
 impl Grid {
-    fn new(gpu: &Gpu, shape: &Shape, held: u32) -> Self {
+    /// Distributes the blocks; `evenly` if every multiprocessor is to get the same number and no wave is partial.
+    fn new(gpu: &Gpu, shape: &Shape, held: u32, evenly: bool) -> Self {
         let (blocks, multiprocessors) = (shape.blocks.max(1) as f64, f64::from(gpu.multiprocessors));
         let held = f64::from(held.max(1));
         let waves = blocks / (multiprocessors * held);
-        let busiest = (blocks / multiprocessors).ceil();
-        Self { blocks, multiprocessors, resident: held.min(busiest), busiest, waves }
+        let each = blocks / multiprocessors;
+        let busiest = if evenly { each.max(1.0) } else { each.ceil() };
+        Self { blocks, multiprocessors, resident: held.min(each.ceil()), busiest, waves, evenly }
     }
 
     /// Returns the work of the busiest multiprocessor, in average blocks.
@@ -176,8 +180,27 @@ impl<'a> Block<'a> {
 
 /// Returns the modelled time of one launch with warm caches.
 pub fn model(gpu: &Gpu, shape: &Shape, counters: &Counters) -> Modelled {
+    evaluate(gpu, shape, counters, None)
+}
+
+/// Returns what the modelled time would be under a supposition; `None` if the counters were collected without it.
+///
+/// The parts of the model are not independent: a block that gets shorter may become more uneven among others. That is
+/// no reason to take longer without a cause, so such a time is the actual one.
+pub fn model_supposing(gpu: &Gpu, shape: &Shape, counters: &Counters, supposition: Supposition) -> Option<Modelled> {
+    let supposed = counters.supposing(supposition)?;
+    let mut shape = *shape;
+    let actual = model(gpu, &shape, counters);
+    if supposition == Supposition::NoSpills {
+        shape.spill_bytes = 0;
+    }
+    let modelled = evaluate(gpu, &shape, &supposed, Some(supposition));
+    Some(Modelled { time_ns: modelled.time_ns.min(actual.time_ns), ..modelled })
+}
+
+fn evaluate(gpu: &Gpu, shape: &Shape, counters: &Counters, supposition: Option<Supposition>) -> Modelled {
     let held = occupancy(gpu, shape).blocks;
-    let grid = Grid::new(gpu, shape, held);
+    let grid = Grid::new(gpu, shape, held, supposition == Some(Supposition::NoPartialWave));
     let block = Block::new(shape, counters);
     let latency = latency_cycles(&grid, &block);
     let throughput = throughput_cycles(&gpu.rates, &grid, &block);
@@ -192,7 +215,8 @@ pub fn model(gpu: &Gpu, shape: &Shape, counters: &Counters) -> Modelled {
     let footprint = counters.footprint_bytes as f64;
     let cold_bytes = if footprint > gpu.l2_bytes as f64 { footprint } else { 0.0 };
     let memory_ns = cold_bytes / gpu.rates.memory_bytes_per_s * second;
-    let launch_ns = (gpu.rates.launch_s + gpu.rates.start_s) * second;
+    let launches = if supposition == Some(Supposition::NoLaunch) { 0.0 } else { second };
+    let launch_ns = (gpu.rates.launch_s + gpu.rates.start_s) * launches;
     let overlapped = [to_ns(busiest), to_ns(latency), l2_ns].map(|ns| ns.powf(OVERLAP)).iter().sum::<f64>();
 
     let mut parts_ns: Vec<(Limiter, f64)> = throughput.iter().map(|(part, cycles)| (*part, to_ns(*cycles))).collect();
@@ -211,7 +235,7 @@ fn latency_cycles(grid: &Grid, block: &Block<'_>) -> f64 {
         return longest;
     }
     // Equal blocks come in whole waves. Unequal ones fill each other's gaps, but a long one may start last.
-    let rest = (grid.waves.ceil() - grid.waves) * (average / longest.max(1.0));
+    let rest = if grid.evenly { 0.0 } else { (grid.waves.ceil() - grid.waves) * (average / longest.max(1.0)) };
     (average * (grid.waves + rest)).max(average * (grid.waves - 1.0) + longest)
 }
 

@@ -109,3 +109,35 @@ fn the_time_grows_with_every_part() {
     assert!(time(1_000, 2_000, 10_000).time_ns > base);
     assert!(time(1_000, 1_000, 20_000).time_ns > base);
 }
+
+#[test]
+fn without_its_partial_wave_a_grid_takes_as_long_as_one_that_fills_it() {
+    let gpu = Gpu::h200();
+    let ns = |blocks, supposition| {
+        let modelled = model_supposing(&gpu, &shape(blocks), &counters(blocks, 10, 50_000), supposition);
+        modelled.unwrap().time_ns
+    };
+    let held = u64::from(time(1, 1, 1).blocks_per_multiprocessor);
+    let (full, more) = (132 * held, 132 * held + 1);
+    assert!(ns(more, Supposition::NoPartialWave) < 1.01 * time(full, 10, 50_000).time_ns);
+    assert_eq!(ns(full, Supposition::NoPartialWave), time(full, 10, 50_000).time_ns);
+}
+
+#[test]
+fn without_its_launch_a_kernel_takes_the_rest() {
+    let (gpu, blocks) = (Gpu::h200(), 132);
+    let (shape, counters) = (shape(blocks), counters(blocks, 10, 50_000));
+    let without = model_supposing(&gpu, &shape, &counters, Supposition::NoLaunch).unwrap().time_ns;
+    let launch_ns = (gpu.rates.launch_s + gpu.rates.start_s) * 1e9;
+    assert!((model(&gpu, &shape, &counters).time_ns - without - launch_ns).abs() < 1e-6);
+}
+
+#[test]
+fn data_that_is_not_loaded_needs_no_memory() {
+    let mut counters = counters(10_000, 10, 500);
+    (counters.footprint_bytes, counters.global_store.bytes) = (4_800_000_000, 0);
+    let supposed = counters.supposing(Supposition::NoGlobalLoads);
+    assert_eq!(supposed, None, "it was not executed with suppositions");
+    counters.supposed = vec![(Supposition::NoGlobalLoads, Counters::default())];
+    assert_eq!(counters.supposing(Supposition::NoGlobalLoads).unwrap().footprint_bytes, 0);
+}

@@ -124,6 +124,26 @@ impl Scoreboard {
         }
     }
 
+    /// Issues an instruction that takes no time. As any other, it waits for its operands, and later ones wait for it.
+    pub fn pass(&mut self, instruction: &Prepared) {
+        let mut start = self.start;
+        for source in &instruction.sources[..usize::from(instruction.source_count)] {
+            start = start.max(self.ready[usize::from(*source)]);
+        }
+        // One that vanishes delays nothing.
+        if instruction.cost.issue > 0 {
+            self.start.in_order = start.in_order;
+            self.last_start = self.last_start.max(start.dataflow);
+        }
+        for destination in &instruction.destinations[..usize::from(instruction.destination_count)] {
+            self.ready[usize::from(*destination)] = start;
+        }
+        self.end = self.end.max(start);
+        if instruction.effect != Effect::Plain {
+            self.take_effect(instruction, start);
+        }
+    }
+
     #[cold]
     fn take_effect(&mut self, instruction: &Prepared, end: Times) {
         for destination in &*instruction.more {

@@ -9,6 +9,7 @@ use crate::exec::tally::Tally;
 use crate::exec::trouble::{Step, Trouble};
 use crate::fault::{Access, FaultKind};
 use crate::memory::global::{Allocation, Place};
+use crate::timing::LINE_BYTES;
 
 /// Finds the allocation of the first lane of `mask` and the lanes that are also in it.
 #[inline(always)]
@@ -75,7 +76,7 @@ pub(super) fn read(warp: u32, env: &mut Env<'_>, at: &W64, mask: u32, width: Wid
     if env.run.options.counters {
         let traffic = count(&mut env.tally, at, mask, width.bytes);
         env.tally.counters.global_load.add(&traffic);
-        env.tally.delay = env.tally.load_through_l1(at, mask, env.run.gpu.latencies.l1_miss());
+        env.tally.dynamic.delay = env.tally.load_through_l1(at, mask, env.run.gpu.latencies.l1_miss());
     }
     Ok(())
 }
@@ -139,7 +140,9 @@ fn touch(allocation: &Allocation, at: &W64, mask: u32) {
 pub(crate) fn count(tally: &mut Tally, at: &W64, mask: u32, bytes: u32) -> Traffic {
     let asked = u64::from(mask.count_ones()) * u64::from(bytes);
     let sectors = distinct(at, mask, 5);
-    tally.occupied = distinct(at, mask, 7) as u32 - 1;
+    let lines = distinct(at, mask, 7) as u32;
+    tally.dynamic.occupied = lines - 1;
+    tally.dynamic.scattered = lines.saturating_sub(asked.div_ceil(LINE_BYTES) as u32);
     Traffic { requests: 1, units: sectors, ideal_units: sectors.min(asked.div_ceil(32)), bytes: asked }
 }
 

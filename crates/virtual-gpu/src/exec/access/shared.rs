@@ -94,7 +94,7 @@ pub(super) fn read(warp: u32, env: &mut Env<'_>, at: &W64, mask: u32, width: Wid
         shift_down(&mut words[0], &offsets, width, part);
         if env.run.options.counters {
             let traffic = count_wavefronts(&offsets, part, width.bytes, Access::Read);
-            env.tally.occupied = (traffic.units - 1) as u32;
+            env.tally.occupy_shared(&traffic);
             env.tally.counters.shared_load.add(&traffic);
         }
     }
@@ -142,7 +142,7 @@ pub(super) fn write(warp: u32, env: &mut Env<'_>, at: &W64, mask: u32, width: Wi
         note_proxy(warp, env, rank, &offsets, part, width.bytes);
         if env.run.options.counters {
             let traffic = count_wavefronts(&offsets, part, width.bytes, Access::Write);
-            env.tally.occupied = (traffic.units - 1) as u32;
+            env.tally.occupy_shared(&traffic);
             env.tally.counters.shared_store.add(&traffic);
         }
     }

@@ -1,0 +1,112 @@
+//! Diagnoses what a session has on record: its initial kernel and the best variant of each case.
+
+use super::rules::findings;
+use super::subject::{Point, Subject};
+use crate::domain::family::Family;
+use crate::domain::finding::{Finding, Source};
+use crate::domain::ids::IterationId;
+use crate::domain::origin::Origin;
+use crate::domain::record::{IterationRecord, SessionRecord};
+use crate::domain::workload::{Case, Workload};
+
+/// What a diagnosis of a session needs besides its record.
+#[derive(Debug, Clone, Copy)]
+pub struct Recorded<'a> {
+    /// The session.
+    pub record: &'a SessionRecord,
+    /// Its workload, with the shapes on which it ran.
+    pub workload: &'a Workload,
+    /// The families that could compute the workload on the device.
+    pub families: &'a [&'a Family],
+    /// The iteration with the best variant of each case.
+    pub best: &'a [(&'a Case, IterationId)],
+}
+
+/// Returns the findings about the initial kernel, on the case where it is farthest from the floor, and about the best
+/// variant of each case. The most important finding about a variant comes first.
+pub fn of_session(recorded: Recorded<'_>) -> Vec<Finding> {
+    let initial = initial_kernel(recorded).into_iter();
+    let best = recorded.best.iter().filter_map(|(case, id)| Some((iteration(recorded, *id)?, *case)));
+    initial.chain(best).flat_map(|(iteration, case)| of_iteration(recorded, iteration, case)).collect()
+}
+
+fn iteration<'a>(recorded: Recorded<'a>, id: IterationId) -> Option<&'a IterationRecord> {
+    recorded.record.iterations.iter().find(|iteration| iteration.id == id)
+}
+
+/// Returns the iteration that timed the initial kernel, with the case on which it has the most to gain.
+fn initial_kernel(recorded: Recorded<'_>) -> Option<(&IterationRecord, &Case)> {
+    let device = &recorded.record.environment.device;
+    let initial = recorded.record.iterations.iter().filter(|iteration| iteration.origin == Origin::InitialKernel);
+    let timed = initial.flat_map(|iteration| {
+        let times = recorded.workload.cases.iter().filter_map(|case| Some((case, time_ns(iteration, &case.name)?)));
+        times.map(move |(case, ns)| (iteration, case, ns))
+    });
+    let headroom = |case: &Case, ns: f64| ns / crate::domain::floor::floor_ns(recorded.workload, case, device);
+    let most = timed.max_by(|a, b| headroom(a.1, a.2).total_cmp(&headroom(b.1, b.2)));
+    most.map(|(iteration, case, _)| (iteration, case))
+}
+
+fn time_ns(iteration: &IterationRecord, case: &str) -> Option<f64> {
+    let found = iteration.measurements.iter().find(|found| found.case == case)?;
+    Some(found.best_timing()?.median_ns)
+}
+
+fn of_iteration(recorded: Recorded<'_>, iteration: &IterationRecord, case: &Case) -> Vec<Finding> {
+    let Recorded { record, workload, families, .. } = recorded;
+    let device = &record.environment.device;
+    let Some(family) = families.iter().find(|family| family.name == iteration.family) else { return Vec::new() };
+    let plan = family.plan(&iteration.params, case, workload.op, workload.dtype, device);
+    let (Ok(plan), Some(time_ns)) = (plan, time_ns(iteration, &case.name)) else { return Vec::new() };
+    let found = iteration.measurements.iter().find(|found| found.case == case.name);
+    let subject = Subject {
+        iteration: Some(iteration.id),
+        family: &family.name,
+        configuration: Some((family, &iteration.params)),
+        workload,
+        case,
+        device,
+        time_ns,
+        plan: &plan,
+        kernels: &iteration.kernels,
+        profile: found.and_then(|found| found.profile.as_ref().or(found.explanation.as_ref())),
+        scaling: &scaling(recorded, iteration, case),
+        families,
+        fast: &fast(recorded, case),
+    };
+    findings(&subject)
+}
+
+/// Returns the families that the session has timed on a case, the fastest first.
+fn fast(recorded: Recorded<'_>, case: &Case) -> Vec<String> {
+    let iterations = recorded.record.iterations.iter();
+    let mut timed: Vec<_> = iterations.filter_map(|one| Some((time_ns(one, &case.name)?, &one.family))).collect();
+    timed.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+    let mut families: Vec<String> = Vec::new();
+    for (_, family) in timed {
+        if !families.contains(family) {
+            families.push(family.clone());
+        }
+    }
+    families
+}
+
+/// Returns the times of the same variant on the other cases.
+fn scaling(recorded: Recorded<'_>, iteration: &IterationRecord, case: &Case) -> Vec<Point> {
+    let same = recorded.record.iterations.iter().filter(|other| other.hash == iteration.hash);
+    let mut points: Vec<Point> = Vec::new();
+    for found in same.flat_map(|other| &other.measurements).filter(|found| found.case != case.name) {
+        let timed = recorded.workload.cases.iter().find(|case| case.name == found.case);
+        let (Some(case), Some(timing), Some(ctas)) = (timed, found.best_timing(), found.ctas) else { continue };
+        if points.iter().all(|point| *point.case != *case.name) {
+            points.push(Point {
+                case: case.name.to_string(),
+                dims: case.dims.clone(),
+                time_ns: timing.median_ns,
+                ctas,
+                source: Source::Times,
+            });
+        }
+    }
+    points
+}

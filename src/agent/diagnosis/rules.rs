@@ -1,0 +1,114 @@
+//! The rules of the diagnosis. Each is a pure function from a subject to what it found, in a file of its own.
+
+mod at_the_floor;
+mod bank_conflicts;
+mod barriers;
+mod cache_misses;
+mod idle_lanes;
+mod idle_warps;
+mod latency_bound;
+mod launch_bound;
+mod partial_wave;
+mod redundant_loads;
+mod scattered_access;
+mod serialised_grid;
+mod special_functions;
+mod spills;
+mod tensor_cores_unused;
+mod too_few_blocks;
+mod uneven_blocks;
+
+use super::subject::Subject;
+use crate::domain::device::TimeSource;
+use crate::domain::finding::{Confidence, Evidence, Finding, Remedy, Source};
+
+/// A rule: its name, how its cause makes a kernel slow, and the function that looks for it.
+struct Rule {
+    name: &'static str,
+    mechanism: &'static str,
+    find: fn(&Subject<'_>) -> Option<Found>,
+}
+
+/// What a rule found.
+struct Found {
+    cause: String,
+    evidence: Vec<Evidence>,
+    confidence: Confidence,
+    /// How many times as fast the variant could be without the cause. 1 if the rule cannot tell.
+    gain: f64,
+    remedies: Vec<Remedy>,
+}
+
+/// The least gain that is worth a finding.
+const LEAST_GAIN: f64 = 1.03;
+
+const RULES: [Rule; 17] = [
+    serialised_grid::RULE,
+    too_few_blocks::RULE,
+    partial_wave::RULE,
+    uneven_blocks::RULE,
+    idle_warps::RULE,
+    idle_lanes::RULE,
+    tensor_cores_unused::RULE,
+    bank_conflicts::RULE,
+    scattered_access::RULE,
+    redundant_loads::RULE,
+    cache_misses::RULE,
+    spills::RULE,
+    barriers::RULE,
+    special_functions::RULE,
+    latency_bound::RULE,
+    launch_bound::RULE,
+    at_the_floor::RULE,
+];
+
+/// Returns what makes a variant slow on a case, the most important first.
+pub fn findings(subject: &Subject<'_>) -> Vec<Finding> {
+    let finding = |rule: &Rule| {
+        let Found { cause, evidence, confidence, gain, remedies } = (rule.find)(subject)?;
+        Some(Finding {
+            iteration: subject.iteration,
+            family: subject.family.to_owned(),
+            case: subject.case.name.clone(),
+            rule: rule.name,
+            cause,
+            mechanism: rule.mechanism,
+            evidence,
+            confidence,
+            gain: gain.clamp(1.0, subject.headroom()),
+            remedies,
+        })
+    };
+    let mut findings: Vec<Finding> = RULES.iter().filter_map(finding).collect();
+    findings.sort_by(|a, b| b.weight().total_cmp(&a.weight()));
+    findings
+}
+
+/// Returns the names of all rules.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    RULES.iter().map(|rule| rule.name)
+}
+
+/// Makes evidence for a cause.
+fn supports(source: Source, text: String) -> Evidence {
+    Evidence { source, supports: true, text }
+}
+
+/// Makes evidence against a cause.
+fn contradicts(source: Source, text: String) -> Evidence {
+    Evidence { source, supports: false, text }
+}
+
+/// Returns the confidence in figures that a virtual GPU has counted and modelled. They explain its own times. For times
+/// of a real GPU they are one remove away.
+fn modelled(subject: &Subject<'_>) -> Confidence {
+    match subject.device.time_source() {
+        TimeSource::Modelled => Confidence::High,
+        TimeSource::Measured => Confidence::Medium,
+    }
+}
+
+/// Makes the evidence of a modelled gain.
+fn without(what: &str, gain: f64) -> Evidence {
+    supports(Source::VirtualCounters, format!("without {what}, the modelled time would be {gain:.2} times shorter"))
+}

@@ -1,0 +1,28 @@
+//! Warps that wait for each other at block barriers.
+//!
+//! gain = modelled time / modelled time if no warp waited at a barrier
+
+use super::{Found, LEAST_GAIN, Rule, modelled, without};
+use crate::agent::diagnosis::remedy;
+use crate::agent::diagnosis::subject::Subject;
+use crate::domain::profile::Cause;
+
+pub(super) const RULE: Rule = Rule {
+    name: "barriers",
+    mechanism: "at a barrier every warp waits for the slowest, and nobody loads or multiplies meanwhile",
+    find,
+};
+
+fn find(subject: &Subject<'_>) -> Option<Found> {
+    let gain = subject.gain_without(Cause::Barriers)?;
+    if gain < LEAST_GAIN {
+        return None;
+    }
+    Some(Found {
+        cause: "warps wait for each other at block barriers".to_owned(),
+        evidence: vec![without("waiting at barriers", gain)],
+        confidence: modelled(subject),
+        gain,
+        remedies: remedy::by_manifest(subject, RULE.name),
+    })
+}

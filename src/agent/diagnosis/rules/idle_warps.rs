@@ -1,0 +1,41 @@
+//! Warps of a block that do little or nothing while others work.
+//!
+//! gain = modelled time / modelled time if the work were spread evenly over the warps
+
+use super::{Found, LEAST_GAIN, Rule, modelled, supports, without};
+use crate::agent::diagnosis::remedy;
+use crate::agent::diagnosis::subject::{Subject, threads};
+use crate::domain::finding::Source;
+use crate::domain::profile::Cause;
+
+pub(super) const RULE: Rule = Rule {
+    name: "idle-warps",
+    mechanism: "the busy warps of a block do all the work one after the other, while idle ones hold their registers",
+    find,
+};
+
+/// Work of the busiest warp over that of the average one, from which warps count as idle.
+const UNEVEN: f64 = 1.5;
+
+fn find(subject: &Subject<'_>) -> Option<Found> {
+    let launch = subject.longest()?;
+    let gain = subject.gain_without(Cause::IdleWarps)?;
+    if launch.busiest_warp < UNEVEN || gain < LEAST_GAIN {
+        return None;
+    }
+    let threads = subject.launch().map_or(launch.threads_per_block, threads);
+    let counted = format!(
+        "the busiest warp of `{}` executes {:.1} times the instructions of the average warp",
+        launch.kernel, launch.busiest_warp
+    );
+    Some(Found {
+        cause: format!(
+            "about {:.0} of the {threads} threads of a block do the work",
+            f64::from(threads) / launch.busiest_warp
+        ),
+        evidence: vec![supports(Source::VirtualCounters, counted), without("idle warps", gain)],
+        confidence: modelled(subject),
+        gain,
+        remedies: remedy::by_manifest(subject, RULE.name),
+    })
+}

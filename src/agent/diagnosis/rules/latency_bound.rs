@@ -1,0 +1,62 @@
+//! A chain of dependent instructions that no other work hides.
+//!
+//! gain = modelled latency / modelled time of the busiest unit, where latency is the time of the blocks one after the
+//! other if each only waited for itself
+
+use super::{Found, LEAST_GAIN, Rule, supports};
+use crate::agent::diagnosis::remedy;
+use crate::agent::diagnosis::subject::Subject;
+use crate::domain::finding::{Confidence, Source};
+
+pub(super) const RULE: Rule = Rule {
+    name: "latency-bound",
+    mechanism: "each instruction waits for the one before it, and too few warps are resident to use the units meanwhile",
+    find,
+};
+
+/// Parts of a modelled time that are units of the device. The others are latency and launch.
+const UNITS: [&str; 8] = ["issue", "fma", "alu", "mufu", "tensor", "shared", "l2", "hbm"];
+
+/// The latency over the busiest unit's time, from which a kernel counts as bound by latency.
+const DOMINANT: f64 = 1.5;
+
+fn find(subject: &Subject<'_>) -> Option<Found> {
+    let latency = subject.part("latency")?;
+    let (unit, busiest) = UNITS
+        .into_iter()
+        .map(|unit| (unit, subject.part(unit).unwrap_or_default()))
+        .max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let gain = subject.gain_of_share(latency - busiest);
+    if latency < DOMINANT * busiest || gain < LEAST_GAIN {
+        return None;
+    }
+    let mut evidence = vec![supports(
+        Source::VirtualCounters,
+        format!(
+            "the longest chain of instructions takes {:.0}% of the modelled time, and the busiest unit ({unit}) {:.0}%",
+            100.0 * latency,
+            100.0 * busiest
+        ),
+    )];
+    let resident = subject.occupancy().zip(subject.launch()).map(|(occupancy, launch)| {
+        let per_sm = launch.ctas().div_ceil(u64::from(subject.device.sms)).min(u64::from(occupancy.blocks.max(1)));
+        let warps = per_sm * u64::from(occupancy.warps / occupancy.blocks.max(1));
+        (warps, occupancy)
+    });
+    evidence.extend(resident.map(|(warps, occupancy)| {
+        let most = occupancy.most_warps;
+        let limit = match warps < u64::from(occupancy.warps) {
+            true => "the grid has no more".to_owned(),
+            false => format!("{} allow no more", occupancy.limiter.name()),
+        };
+        supports(Source::Launch, format!("{warps} of {most} warps are resident on a multiprocessor: {limit}"))
+    }));
+    Some(Found {
+        cause: "the units wait for chains of dependent instructions".to_owned(),
+        evidence,
+        // It is a symptom, too: conflicts, spills and misses lengthen the same chain, and are found by rules of their own.
+        confidence: Confidence::Low,
+        gain,
+        remedies: remedy::by_manifest(subject, RULE.name),
+    })
+}

@@ -1,0 +1,59 @@
+//! Launches that take a large part of the time.
+//!
+//! gain = time / (time - (launches - 1) * launch time) for several launches, else time / (time - launch time)
+
+use super::{Found, Rule, contradicts, supports};
+use crate::agent::diagnosis::remedy;
+use crate::agent::diagnosis::subject::Subject;
+use crate::domain::finding::{Confidence, Remedy, Source};
+
+pub(super) const RULE: Rule =
+    Rule { name: "launch-bound", mechanism: "starting a kernel takes a fixed time in which no block works", find };
+
+/// The share of the launches in the time, from which they count.
+const SHARE: f64 = 0.2;
+
+fn find(subject: &Subject<'_>) -> Option<Found> {
+    let launches = subject.plan.launches.len().max(1);
+    let each_ns = subject.device.peaks.launch_ns;
+    let share = launches as f64 * each_ns / subject.time_ns;
+    if share < SHARE {
+        return None;
+    }
+    let avoidable = if launches > 1 { launches - 1 } else { 1 };
+    let gain = subject.gain_of_share(avoidable as f64 * each_ns / subject.time_ns);
+    let mut evidence = vec![supports(
+        Source::Launch,
+        format!(
+            "an empty kernel takes {:.2} us, and {launches} launch{} take {:.0}% of the {:.2} us",
+            each_ns / 1e3,
+            if launches == 1 { "" } else { "es" },
+            100.0 * share,
+            subject.time_ns / 1e3
+        ),
+    )];
+    if launches == 1 {
+        let text = "one launch is needed in any case; only a caller that overlaps it with other work gains".to_owned();
+        evidence.push(contradicts(Source::Launch, text));
+    }
+    let fuse = |launches| Remedy {
+        text: format!("do the work of the {launches} launches in one"),
+        family: subject.family.to_owned(),
+        params: None,
+    };
+    let mut remedies = remedy::by_plan(
+        subject,
+        |plan| -(plan.launches.len() as f64),
+        |plan| format!("{} launches instead of {launches}", plan.launches.len()),
+    );
+    if launches > 1 {
+        remedies.push(fuse(launches));
+    }
+    Some(Found {
+        cause: format!("{:.0}% of the time is spent on launching", 100.0 * share.min(1.0)),
+        evidence,
+        confidence: if launches > 1 { Confidence::High } else { Confidence::Low },
+        gain,
+        remedies,
+    })
+}

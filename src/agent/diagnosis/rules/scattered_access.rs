@@ -1,0 +1,36 @@
+//! Accesses to global memory that use only a part of each sector.
+//!
+//! excess = sectors / sectors of a perfect layout; gain = modelled time / modelled time without the excess
+
+use super::{Found, LEAST_GAIN, Rule, modelled, supports, without};
+use crate::agent::diagnosis::remedy;
+use crate::agent::diagnosis::subject::Subject;
+use crate::domain::finding::Source;
+use crate::domain::profile::Cause;
+
+pub(super) const RULE: Rule = Rule {
+    name: "scattered-access",
+    mechanism: "global memory moves whole sectors of 32 bytes, so bytes that nobody asked for take up its bandwidth",
+    find,
+};
+
+/// Excess from which accesses count.
+const EXCESS: f64 = 2.0;
+
+fn find(subject: &Subject<'_>) -> Option<Found> {
+    let launch = subject.longest()?;
+    let excess = launch.global().excess()?;
+    let gain = subject.gain_without_excess(Cause::ScatteredAccess, "l2", excess);
+    if excess < EXCESS || gain < LEAST_GAIN {
+        return None;
+    }
+    let counted =
+        format!("`{}` moves {excess:.1} times as many sectors of global memory as its data needs", launch.kernel);
+    Some(Found {
+        cause: format!("accesses to global memory move {excess:.1} times as many sectors as needed"),
+        evidence: vec![supports(Source::VirtualCounters, counted), without("scattered accesses", gain)],
+        confidence: modelled(subject),
+        gain,
+        remedies: remedy::by_manifest(subject, RULE.name),
+    })
+}

@@ -1,0 +1,64 @@
+//! Products on the FMA pipes that tensor cores would do.
+//!
+//! gain = 1 / (1 - products * (1 - FMA peak / tensor peak)), where products = 1 - time without products / time
+
+use super::{Found, LEAST_GAIN, Rule, contradicts, modelled, supports, without};
+use crate::agent::diagnosis::remedy;
+use crate::agent::diagnosis::subject::Subject;
+use crate::domain::family::Family;
+use crate::domain::finding::{Confidence, Remedy, Source};
+use crate::domain::op::Dtype;
+use crate::domain::profile::Cause;
+
+pub(super) const RULE: Rule = Rule {
+    name: "tensor-cores-unused",
+    mechanism: "the FMA pipes do a sixteenth or less of the products that tensor cores do in the same time",
+    find,
+};
+
+/// FP32 products on the FMA pipes over FP16 products on tensor cores: 256 of 4096 FLOP per clock and SM on sm_90
+/// (Hopper's whitepaper). It is an eighth or more on no supported GPU.
+const FMA_SHARE: f64 = 1.0 / 16.0;
+
+fn find(subject: &Subject<'_>) -> Option<Found> {
+    if subject.uses_tensor_cores()? || subject.workload.dtype != Dtype::F16 {
+        return None;
+    }
+    let flops = subject.flop(&subject.case.dims) / subject.time_ns * 1e9;
+    let peak = subject.device.peaks.flops(subject.workload.dtype);
+    let mut evidence = vec![supports(Source::Compiler, "no kernel has an instruction for tensor cores".to_owned())];
+    let share = format!("{:.2} of {:.0} TFLOP/s", flops / 1e12, peak / 1e12);
+    let modelled_gain = subject.gain_without(Cause::Products);
+    // Without counters, only the FMA peak tells how much of the time the products may take.
+    let products = match modelled_gain {
+        Some(gain) => 1.0 - 1.0 / gain,
+        None => (flops / (peak * FMA_SHARE)).min(1.0),
+    };
+    let gain = subject.gain_of_share(products * (1.0 - FMA_SHARE));
+    if gain < LEAST_GAIN {
+        return None;
+    }
+    evidence.push(supports(Source::Times, format!("it reaches {share}")));
+    evidence.extend(modelled_gain.map(|gain| without("any product", gain)));
+    let remedies = remedy::by_family(subject, uses_tensor_cores, "which multiplies on tensor cores");
+    let excluded = remedy::excluded(subject, uses_tensor_cores);
+    let none_fits = remedies.is_empty();
+    evidence.extend(excluded.iter().map(|reason| contradicts(Source::Launch, reason.clone())));
+    let new_kernel = || Remedy {
+        text: format!("no family with tensor cores takes {}: it needs a new kernel", subject.case.name),
+        family: subject.family.to_owned(),
+        params: None,
+    };
+    Some(Found {
+        cause: "the products run on the FMA pipes, and the tensor cores are idle".to_owned(),
+        evidence,
+        confidence: if modelled_gain.is_some() { modelled(subject) } else { Confidence::Low },
+        gain,
+        remedies: if none_fits { vec![new_kernel()] } else { remedies },
+    })
+}
+
+/// Tells whether a family's template has instructions for tensor cores.
+fn uses_tensor_cores(family: &Family) -> bool {
+    ["mma.sync", "wgmma", "nvcuda::wmma"].into_iter().any(|instruction| family.template.contains(instruction))
+}

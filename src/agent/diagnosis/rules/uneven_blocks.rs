@@ -1,0 +1,28 @@
+//! Blocks of very different length, such as those of a causal mask.
+//!
+//! gain = modelled time / modelled time if the longest block took as long as the average one
+
+use super::{Found, LEAST_GAIN, Rule, modelled, without};
+use crate::agent::diagnosis::remedy;
+use crate::agent::diagnosis::subject::Subject;
+use crate::domain::profile::Cause;
+
+pub(super) const RULE: Rule = Rule {
+    name: "uneven-blocks",
+    mechanism: "the last multiprocessor still works on a long block when the others have nothing left",
+    find,
+};
+
+fn find(subject: &Subject<'_>) -> Option<Found> {
+    let gain = subject.gain_without(Cause::UnevenBlocks)?;
+    if gain < LEAST_GAIN {
+        return None;
+    }
+    Some(Found {
+        cause: "some blocks have much more work than the average one".to_owned(),
+        evidence: vec![without("the difference between the blocks", gain)],
+        confidence: modelled(subject),
+        gain,
+        remedies: remedy::by_manifest(subject, RULE.name),
+    })
+}

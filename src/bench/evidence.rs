@@ -1,0 +1,148 @@
+//! Collects the evidence for a diagnosis of one kernel: its time, what its kernels use, its times on other cases, and
+//! what a virtual GPU counts.
+
+use anyhow::{Context, bail};
+
+use super::{Bench, Subject, failure};
+use crate::domain::artifact::{Artifact, KernelResources};
+use crate::domain::evaluation::{Measurement, Outcome};
+use crate::domain::family::Family;
+use crate::domain::profile::Profile;
+use crate::domain::workload::{Case, Workload};
+use crate::runner::explainer::{Explained, Explainer};
+use crate::runner::messages::{CaseRequest, EvaluateRequest};
+use crate::runner::{inputs, sanitizer};
+
+/// The most other cases to time. They show how the time grows with the work.
+const MOST_OTHERS: usize = 6;
+
+/// The work of the heaviest other case, over that of the case itself.
+const MOST_WORK: f64 = 64.0;
+
+/// What is known about a kernel on a case.
+pub struct Evidence {
+    /// Its median time, in nanoseconds.
+    pub time_ns: f64,
+    /// What each of its kernels uses.
+    pub kernels: Vec<KernelResources>,
+    /// What a virtual GPU counted, or why it did not.
+    pub profile: Result<Profile, String>,
+    /// Other cases of the workload, with the time and the blocks of the same source on them.
+    pub others: Vec<(Case, f64, u64)>,
+}
+
+impl Bench {
+    /// Compiles a kernel, checks and times it, and has a virtual GPU explain its time.
+    pub async fn evidence(&mut self, subject: &Subject, input_seed: u64) -> anyhow::Result<Evidence> {
+        let artifact = self.compile(subject).await?;
+        // The subject's own workload has the selected cases only.
+        let workload = self.project.workload(&subject.workload.name).unwrap_or_else(|_| subject.workload.clone());
+        let requests = [vec![subject.request.clone()], self.on_other_cases(subject, &workload)].concat();
+        let measurements = self.timed(subject, &artifact, requests, input_seed).await?;
+        let mut measurements = measurements.into_iter();
+        let own = measurements.next().context("Failed to get a time")?;
+        let time_ns = own.best_timing().context("Failed to get a time")?.median_ns;
+        let cases = &workload.cases;
+        let other = |found: Measurement| {
+            let case = cases.iter().find(|case| case.name == found.case)?.clone();
+            Some((case, found.best_timing()?.median_ns, found.ctas))
+        };
+        let profile = self.explained(subject, &artifact, input_seed).await?;
+        Ok(Evidence { time_ns, kernels: artifact.kernels, profile, others: measurements.filter_map(other).collect() })
+    }
+
+    /// Returns the families of the committed winners of a kernel's workload, that of its case first, and those of this
+    /// kind of device before others.
+    pub fn winning_families(&self, subject: &Subject) -> Vec<String> {
+        let Ok(workload) = self.project.workload(&subject.workload.name) else { return Vec::new() };
+        let mut winners = self.project.known_winners(&workload, self.device());
+        winners.sort_by_key(|winner| (!winner.here, winner.case != subject.case().name));
+        winners.into_iter().map(|winner| winner.family).collect()
+    }
+
+    /// Returns the families that can compute a kernel's workload on the device.
+    pub fn families_for(&self, subject: &Subject) -> Vec<&Family> {
+        self.families.iter().filter(|family| family.fits(&subject.workload, self.worker.info())).collect()
+    }
+
+    /// Evaluates a kernel on several cases. The first is its own, and must succeed.
+    async fn timed(
+        &mut self,
+        subject: &Subject,
+        artifact: &Artifact,
+        cases: Vec<CaseRequest>,
+        input_seed: u64,
+    ) -> anyhow::Result<Vec<Measurement>> {
+        let mut measurements = Vec::with_capacity(cases.len());
+        for case in cases {
+            let request = self.evaluate_request(&Subject { request: case, ..subject.clone() }, artifact, input_seed);
+            let evaluation = self.worker.evaluate(request).await.context("Failed to evaluate a kernel")?;
+            match evaluation.outcome {
+                Outcome::Measured => measurements.extend(evaluation.measurements),
+                outcome if measurements.is_empty() => {
+                    bail!("{}", failure(&subject.name, &subject.case().name, &outcome))
+                }
+                // The kernel fails on another case. Its time here is evidence all the same.
+                _ => {}
+            }
+        }
+        Ok(measurements)
+    }
+
+    /// Returns the plans on other cases that the same source can compute.
+    fn on_other_cases(&self, subject: &Subject, workload: &Workload) -> Vec<CaseRequest> {
+        let variant = &subject.variant;
+        let Some(family) = self.families.iter().find(|family| family.name == variant.family) else { return Vec::new() };
+        let flop = |case: &Case| workload.op.flop(&case.dims);
+        let most = match self.device().replays() {
+            true => MOST_WORK * flop(subject.case()),
+            false => self.measuring.model_flop,
+        };
+        let same_source = |case: &&Case| {
+            let other = case.name != subject.case().name && flop(case) <= most;
+            other && family.specialization(case) == family.specialization(subject.case())
+        };
+        let mut cases: Vec<&Case> = workload.cases.iter().filter(same_source).collect();
+        cases.sort_by(|a, b| flop(a).total_cmp(&flop(b)));
+        let planned = cases.into_iter().filter_map(|case| self.request(family, &variant.params, case, workload).ok());
+        let mut planned: Vec<CaseRequest> = planned.collect();
+        // The lightest and the heaviest show most.
+        while planned.len() > MOST_OTHERS {
+            planned.remove(planned.len() / 2);
+        }
+        planned
+    }
+
+    /// Has a virtual GPU model the kernel with and without each cause of lost time.
+    async fn explained(
+        &mut self,
+        subject: &Subject,
+        artifact: &Artifact,
+        seed: u64,
+    ) -> anyhow::Result<Result<Profile, String>> {
+        if !self.device().replays() {
+            let request = self.evaluate_request(subject, artifact, seed);
+            let evaluation = self.worker.evaluate(EvaluateRequest { explain: true, ..request });
+            let evaluation = evaluation.await.context("Failed to explain a kernel")?;
+            let profile = evaluation.measurements.into_iter().find_map(|found| found.profile);
+            return Ok(profile.ok_or_else(|| failure(&subject.name, &subject.case().name, &evaluation.outcome)));
+        }
+        let Some(family) = self.families.iter().find(|family| family.name == subject.variant.family) else {
+            return Ok(Err(format!("there is no family `{}`", subject.variant.family)));
+        };
+        let timeouts = self.config.worker_timeouts();
+        let mut explainer = match Explainer::start(self.exe.clone(), self.worker.info(), timeouts).await {
+            Ok(explainer) => explainer,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        let (variant, workload, case) = (&subject.variant, &subject.workload, subject.case());
+        let (params, hash) = (&variant.params, &variant.hash);
+        let subject = sanitizer::Subject { family, params, hash, artifact, workload, case };
+        let seed = inputs::mix(seed, &["explain"]);
+        let explained = explainer.explain(subject, self.measuring, seed).await.context("Failed to explain a kernel")?;
+        Ok(match explained {
+            Explained::Profile(profile) => Ok(profile),
+            Explained::Skipped(reason) => Err(reason),
+        })
+    }
+}

@@ -1,0 +1,171 @@
+//! `optloop diagnose`: why a kernel is slow on a case, with the evidence, and what to change.
+
+use std::io::Write;
+
+use serde::Serialize;
+
+use super::bench;
+use super::error::{usage, usage_sentence};
+use crate::agent::diagnosis::{self, Point};
+use crate::bench::{Bench, Evidence, Selection, Subject, What};
+use crate::catalog::Project;
+use crate::config::Config;
+use crate::domain::device::TimeSource;
+use crate::domain::finding::{Finding, Source};
+use crate::domain::ids::CaseName;
+use crate::domain::variant::{Params, show_params};
+use crate::domain::workload::Case;
+
+/// The format of the JSON.
+const SCHEMA: &str = "optloop.diagnosis/1";
+
+/// The most findings to print. The JSON has all.
+const MOST: usize = 5;
+
+/// Arguments of `optloop diagnose`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Kernel to diagnose: a .cu file next to its sidecar, a sidecar, WORKLOAD/CASE for a committed winner, the number
+    /// of an iteration, or a family with its non-default parameters: attention-scalar:BR=64,BC=32
+    what: String,
+
+    /// Workload of a family or file [default: session.workload in config.toml; for a file, the workload of its folder]
+    #[arg(long)]
+    workload: Option<String>,
+
+    /// Diagnose it on this case; can be repeated
+    #[arg(long = "case", value_name = "CASE")]
+    cases: Vec<CaseName>,
+
+    /// Device: auto, cuda:N, virtual or virtual:NAME [default: session.device in config.toml]
+    #[arg(long)]
+    device: Option<String>,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// The result, for programs.
+#[derive(Serialize)]
+struct Printed {
+    schema: &'static str,
+    device: String,
+    time_source: TimeSource,
+    diagnoses: Vec<Diagnosed>,
+}
+
+/// The diagnosis of a kernel on a case.
+#[derive(Serialize)]
+struct Diagnosed {
+    workload: String,
+    case: CaseName,
+    family: String,
+    params: Params,
+    time_us: f64,
+    floor_us: f64,
+    /// What sets the floor.
+    floor_limiter: &'static str,
+    /// Why a virtual GPU could not count, if it could not.
+    no_counters: Option<String>,
+    findings: Vec<Finding>,
+}
+
+/// Measures the kernel and prints its diagnosis.
+pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
+    let config = Config::load(project.root()).map_err(usage)?;
+    let what = What::parse(&args.what).map_err(usage_sentence)?;
+    let choice = args.device.as_ref().unwrap_or(&config.session.device).parse().map_err(usage_sentence)?;
+    let mut claims = project.claim("diagnose")?;
+    let mut bench = bench::open(project, config, &choice, &mut claims).await?;
+    let selection = Selection { workload: args.workload.as_deref(), cases: &args.cases };
+    let subjects = bench.subjects(&what, selection).await.map_err(usage)?;
+    let mut diagnoses = Vec::new();
+    for subject in &subjects {
+        let evidence = bench.evidence(subject, rand::random()).await?;
+        let diagnosed = diagnose(&bench, subject, evidence);
+        if !args.json {
+            print(&diagnosed, &bench, out)?;
+        }
+        diagnoses.push(diagnosed);
+    }
+    if args.json {
+        let device = bench.device();
+        let (name, time_source) = (device.name.clone(), device.time_source());
+        let printed = Printed { schema: SCHEMA, device: name, time_source, diagnoses };
+        writeln!(out, "{}", serde_json::to_string_pretty(&printed)?)?;
+    }
+    Ok(())
+}
+
+fn diagnose(bench: &Bench, subject: &Subject, evidence: Evidence) -> Diagnosed {
+    let Evidence { time_ns, kernels, profile, others } = evidence;
+    let families = bench.families_for(subject);
+    let (variant, request) = (&subject.variant, &subject.request);
+    let family = families.iter().find(|family| family.name == variant.family);
+    let point = |(case, time_ns, ctas): &(Case, f64, u64)| Point {
+        case: case.name.to_string(),
+        dims: case.dims.clone(),
+        time_ns: *time_ns,
+        ctas: *ctas,
+        source: Source::Times,
+    };
+    let scaling: Vec<Point> = others.iter().map(point).collect();
+    let about = diagnosis::Subject {
+        iteration: subject.iteration,
+        family: &variant.family,
+        configuration: family.map(|family| (*family, &variant.params)),
+        workload: &subject.workload,
+        case: &request.case,
+        device: bench.device(),
+        time_ns,
+        plan: &request.plan,
+        kernels: &kernels,
+        profile: profile.as_ref().ok(),
+        scaling: &scaling,
+        families: &families,
+        fast: &bench.winning_families(subject),
+    };
+    let floor = about.floor();
+    Diagnosed {
+        workload: subject.workload.name.clone(),
+        case: request.case.name.clone(),
+        family: variant.family.clone(),
+        params: variant.params.clone(),
+        time_us: time_ns / 1e3,
+        floor_us: floor.ns / 1e3,
+        floor_limiter: floor.limiter.name(),
+        findings: diagnosis::findings(&about),
+        no_counters: profile.err(),
+    }
+}
+
+fn print(diagnosed: &Diagnosed, bench: &Bench, out: &mut impl Write) -> anyhow::Result<()> {
+    let Diagnosed { workload, case, family, params, time_us, floor_us, floor_limiter, .. } = diagnosed;
+    let device = bench.device();
+    writeln!(out, "{workload}/{case} on {}, times are {}", device.name, device.time_source().name())?;
+    writeln!(out, "{family} {}", show_params(params))?;
+    let factor = time_us / floor_us;
+    writeln!(out, "{time_us:.2} us, {factor:.1} times the floor of {floor_us:.2} us ({floor_limiter})")?;
+    if let Some(reason) = &diagnosed.no_counters {
+        writeln!(out, "no counts of a virtual GPU: {reason}")?;
+    }
+    if diagnosed.findings.is_empty() {
+        writeln!(out, "no rule explains its time")?;
+    }
+    for (finding, number) in diagnosed.findings.iter().take(MOST).zip(1..) {
+        let Finding { rule, cause, mechanism, gain, confidence, evidence, remedies, .. } = finding;
+        writeln!(out, "\n{number}. {cause}")?;
+        writeln!(out, "   {rule}: gain up to {gain:.2}x, confidence {}", confidence.name())?;
+        writeln!(out, "   why: {mechanism}")?;
+        for one in evidence {
+            let sign = if one.supports { "for" } else { "against" };
+            writeln!(out, "   {sign}: {} ({})", one.text, one.source.name())?;
+        }
+        for remedy in remedies {
+            writeln!(out, "   next: {}", remedy.text)?;
+        }
+    }
+    writeln!(out)?;
+    Ok(())
+}

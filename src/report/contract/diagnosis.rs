@@ -1,0 +1,50 @@
+//! Why kernels are slow, as the contract gives it.
+
+use serde::Serialize;
+
+use crate::domain::finding::{Confidence, Evidence, Remedy};
+use crate::domain::ids::{CaseName, IterationId};
+
+/// The diagnosis of a variant on a case.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Diagnosis {
+    /// Which variant it is.
+    pub of: DiagnosisOf,
+    /// The iteration that measured it.
+    pub iteration: IterationId,
+    /// The case.
+    pub case: CaseName,
+    /// The variant's family.
+    pub family: String,
+    /// What makes it slow, the most important first.
+    pub findings: Vec<Finding>,
+}
+
+/// Which variant a diagnosis is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DiagnosisOf {
+    /// The initial kernel, on the case where it is farthest from the floor.
+    InitialKernel,
+    /// The best variant of the case.
+    BestVariant,
+}
+
+/// A cause of lost time.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Finding {
+    /// The rule that found it.
+    pub rule: &'static str,
+    /// The cause in one sentence.
+    pub cause: String,
+    /// How it makes the kernel slow.
+    pub mechanism: &'static str,
+    /// What speaks for it and against it.
+    pub evidence: Vec<Evidence>,
+    /// How sure the diagnosis is.
+    pub confidence: Confidence,
+    /// How many times as fast the variant could be without it: an upper bound.
+    pub gain: f64,
+    /// What would remove it, the most promising first.
+    pub remedies: Vec<Remedy>,
+}

@@ -1,0 +1,220 @@
+//! Explains measured times in the background: a virtual GPU models the initial kernel and each incumbent without each
+//! cause of lost time, on the CPU, while the session goes on.
+//!
+//! An explanation is evidence for the diagnosis, not a fact that decides anything. What is not explained when the session
+//! ends stays unexplained.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+use anyhow::Context;
+use tokio::task::JoinHandle;
+
+use super::Session;
+use super::setup::SessionSetup;
+use super::shelf::Kernel;
+use super::state::SessionState;
+use crate::agent::diagnosis::{self, Point};
+use crate::domain::family::Family;
+use crate::domain::finding::{Finding, Source};
+use crate::domain::floor::floor_ns;
+use crate::domain::history::CaseTime;
+use crate::domain::ids::{CaseName, IterationId};
+use crate::domain::journal::{Begun, Concluded};
+use crate::domain::origin::Purpose;
+use crate::domain::profile::Profile;
+use crate::domain::variant::VariantHash;
+use crate::domain::verdict::Verdict;
+use crate::runner::explainer::{Explained, Explainer};
+use crate::runner::inputs;
+use crate::runner::messages::CaseRequest;
+use crate::runner::sanitizer::Subject;
+
+/// The explanations of a session.
+pub(super) struct Explanations {
+    /// None while it works, and where there is none.
+    explainer: Option<Explainer>,
+    running: Option<JoinHandle<Done>>,
+    /// At most one for each case, and one for the initial kernel.
+    waiting: VecDeque<Job>,
+    seen: HashSet<(VariantHash, CaseName)>,
+    /// What the rules found, for the latest explained variant of each case.
+    findings: HashMap<CaseName, Vec<Finding>>,
+}
+
+/// A variant on a case whose time is to be explained.
+#[derive(Clone)]
+struct Job {
+    iteration: IterationId,
+    purpose: Purpose,
+    kernel: Arc<Kernel>,
+    request: CaseRequest,
+}
+
+/// A job with its result.
+struct Done {
+    explainer: Explainer,
+    job: Job,
+    explained: anyhow::Result<Explained>,
+}
+
+impl Drop for Explanations {
+    fn drop(&mut self) {
+        // Its worker ends with it.
+        self.running.iter().for_each(JoinHandle::abort);
+    }
+}
+
+impl Explanations {
+    /// Makes explanations by a virtual GPU, if there is one.
+    pub fn new(explainer: Option<Explainer>) -> Self {
+        Self { explainer, running: None, waiting: VecDeque::new(), seen: HashSet::new(), findings: HashMap::new() }
+    }
+
+    /// Returns what the rules found about the latest explained variants, the most important of each case first.
+    pub fn findings(&self) -> Vec<Finding> {
+        self.findings.values().flatten().cloned().collect()
+    }
+
+    /// Asks for an explanation. A newer incumbent of a case replaces one that still waits.
+    fn ask(&mut self, job: Job, setup: &Arc<SessionSetup>) {
+        let key = (job.kernel.variant.hash.clone(), job.request.case.name.clone());
+        if (self.explainer.is_none() && self.running.is_none()) || !self.seen.insert(key) {
+            return;
+        }
+        let case = job.request.case.name.clone();
+        self.waiting.retain(|other| other.request.case.name != case || other.purpose == Purpose::Initial);
+        self.waiting.push_back(job);
+        self.start(setup);
+    }
+
+    /// Starts the next job, unless one is running.
+    fn start(&mut self, setup: &Arc<SessionSetup>) {
+        let Some(mut explainer) = self.explainer.take_if(|_| !self.waiting.is_empty()) else { return };
+        let Some(job) = self.waiting.pop_front() else { return };
+        let setup = Arc::clone(setup);
+        self.running = Some(tokio::spawn(async move {
+            let explained = explain(&mut explainer, &job, &setup).await;
+            Done { explainer, job, explained }
+        }));
+    }
+
+    /// Returns the job that has ended with its result, if one has, and starts the next one. A failure of the machine ends
+    /// the explanations, not the session.
+    async fn finished(&mut self, setup: &Arc<SessionSetup>) -> Option<(Job, Explained)> {
+        let running = self.running.take_if(|running| running.is_finished())?;
+        let ended = running.await.context("Failed to explain a time in the background");
+        match ended.and_then(|Done { explainer, job, explained }| Ok((explainer, job, explained?))) {
+            Ok((explainer, job, explained)) => {
+                self.explainer = Some(explainer);
+                self.start(setup);
+                Some((job, explained))
+            }
+            Err(error) => {
+                tracing::warn!("times are no longer explained: {error:#}");
+                None
+            }
+        }
+    }
+}
+
+impl Session<'_> {
+    /// Asks why the variant of an iteration takes its time: the initial kernel on the case where it has the most to gain,
+    /// any other variant on the cases that it has just won.
+    pub(super) fn ask_why(&mut self, begun: &Begun, concluded: &Concluded, kernel: &Arc<Kernel>) {
+        let setup = self.state.shared_setup();
+        let headroom = |request: &CaseRequest| {
+            let found = concluded.findings.iter().find(|found| found.case == request.case.name)?;
+            let ns = found.best_timing()?.median_ns;
+            Some(ns / floor_ns(&setup.workload, &request.case, &setup.device))
+        };
+        let won = |request: &&CaseRequest| {
+            let mut found = concluded.findings.iter().filter(|found| found.case == request.case.name);
+            found.any(|found| found.verdict == Some(Verdict::Improved))
+        };
+        let wanted: Vec<&CaseRequest> = match begun.purpose {
+            Purpose::Initial => {
+                let timed = kernel.requests.iter().filter_map(|request| Some((headroom(request)?, request)));
+                timed.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, request)| request).into_iter().collect()
+            }
+            _ => kernel.requests.iter().filter(won).collect(),
+        };
+        for request in wanted {
+            let (kernel, request) = (Arc::clone(kernel), request.clone());
+            let job = Job { iteration: begun.iteration, purpose: begun.purpose, kernel, request };
+            self.explanations.ask(job, &setup);
+        }
+    }
+
+    /// Records the explanations that have arrived, and applies the rules of the diagnosis to them.
+    pub(super) async fn learn_why(&mut self) -> anyhow::Result<()> {
+        let setup = self.state.shared_setup();
+        while let Some((job, explained)) = self.explanations.finished(&setup).await {
+            let case = job.request.case.name.clone();
+            match explained {
+                Explained::Profile(profile) => {
+                    let recorded = self.store.explain(job.iteration, &case, &profile).await;
+                    recorded.context("Failed to record an explanation")?;
+                    let findings = findings(&self.state, &setup, &job, &profile);
+                    self.explanations.findings.insert(case, findings);
+                }
+                Explained::Skipped(reason) => {
+                    tracing::debug!("iteration {} is not explained on {case}: {reason}", job.iteration);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn explain(explainer: &mut Explainer, job: &Job, setup: &SessionSetup) -> anyhow::Result<Explained> {
+    let Job { kernel, request, .. } = job;
+    let variant = &kernel.variant;
+    let (family, params, hash) = (setup.family(&variant.family)?, &variant.params, &variant.hash);
+    let (artifact, workload, case) = (&kernel.artifact, &setup.workload, &request.case);
+    let subject = Subject { family, params, hash, artifact, workload, case };
+    let seed = inputs::mix(setup.options.seed, &["explain", hash.short()]);
+    explainer.explain(subject, setup.options.measuring, seed).await.context("Failed to explain a time")
+}
+
+/// Applies the rules to an explained variant. Nothing is found if the variant was disqualified meanwhile.
+fn findings(state: &SessionState, setup: &SessionSetup, job: &Job, profile: &Profile) -> Vec<Finding> {
+    let Job { iteration, kernel, request, .. } = job;
+    let (history, case) = (state.history(), &request.case);
+    let finished = history.iteration(*iteration);
+    let time_ns = finished.and_then(|finished| finished.time_ns(&case.name));
+    let (Some(time_ns), Ok(family)) = (time_ns, setup.family(&kernel.variant.family)) else { return Vec::new() };
+    let searched = |family: &&Family| setup.is_searched(&family.name) && family.fits(&setup.workload, &setup.device);
+    let families: Vec<&Family> = setup.families.iter().filter(searched).collect();
+    let fast: Vec<String> = history.leaders(&case.name, usize::MAX).iter().map(|(one, _)| one.family.clone()).collect();
+    diagnosis::findings(&diagnosis::Subject {
+        iteration: Some(*iteration),
+        family: &family.name,
+        configuration: Some((family, &kernel.variant.params)),
+        workload: &setup.workload,
+        case,
+        device: &setup.device,
+        time_ns,
+        plan: &request.plan,
+        kernels: &kernel.artifact.kernels,
+        profile: Some(profile),
+        scaling: &scaling(state, setup, job),
+        families: &families,
+        fast: &fast,
+    })
+}
+
+/// Returns the times of the same variant on the other cases.
+fn scaling(state: &SessionState, setup: &SessionSetup, job: &Job) -> Vec<Point> {
+    let times = state.history().times_of(&job.kernel.variant.hash).map(|(_, time)| time);
+    let others = times.filter(|time| time.case != job.request.case.name);
+    let point = |time: &CaseTime| {
+        let case = setup.workload.case(&time.case).ok()?;
+        let (name, dims) = (case.name.to_string(), case.dims.clone());
+        Some(Point { case: name, dims, time_ns: time.median_ns, ctas: time.ctas, source: Source::Times })
+    };
+    let mut points: Vec<Point> = others.filter_map(point).collect();
+    points.sort_by(|a, b| a.case.cmp(&b.case));
+    points.dedup_by(|a, b| a.case == b.case);
+    points
+}
