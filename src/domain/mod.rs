@@ -24,6 +24,7 @@ pub mod measuring;
 pub mod names;
 pub mod op;
 pub mod origin;
+pub mod phase;
 pub mod plan;
 pub mod profile;
 pub mod proposal;

@@ -33,8 +33,10 @@ impl Evaluator {
         let shapes: Vec<Dims> =
             [&request.case].into_iter().chain(&request.hidden).map(|it| it.case.dims.clone()).collect();
         let started = Instant::now();
-        let acceptance = self.worker.accept(request).await?;
-        let (iteration, case, s) = (challenger.candidate.iteration, challenger.case(), started.elapsed().as_secs_f64());
+        let acceptance = self.worker.accept(request).await;
+        let s = started.elapsed().as_secs_f64();
+        self.steps.acceptance_s += s;
+        let (acceptance, iteration, case) = (acceptance?, challenger.candidate.iteration, challenger.case());
         tracing::debug!("iteration {iteration} passed the acceptance checks on {case} in {s:.2} s: {acceptance:?}");
         match self.sanitize(state, &challenger.kernel, &challenger.request.case).await? {
             Sanitized::Passed { .. } => {}
@@ -84,7 +86,10 @@ impl Evaluator {
         let (family, artifact, workload) = (setup.family(family)?, &kernel.artifact, &setup.workload);
         let subject = Subject { family, params, hash, artifact, workload, case };
         let seed = inputs::mix(setup.options.seed, &["sanitize", hash.short()]);
-        Ok(sanitizer.check(subject, setup.options.measuring, seed).await?)
+        let begun = Instant::now();
+        let checked = sanitizer.check(subject, setup.options.measuring, seed).await;
+        self.steps.sanitizer_s += begun.elapsed().as_secs_f64();
+        Ok(checked?)
     }
 }
 

@@ -99,6 +99,7 @@ fn iteration(
         measurements: found,
         device_s: Some(0.5),
         wall_s: Some(3.0),
+        steps: None,
         cost: Spent::default(),
     }
 }
@@ -185,6 +186,7 @@ fn record() -> SessionRecord {
             },
         ],
         finals: Vec::new(),
+        phases: Vec::new(),
         ledger: vec![self::session(SessionId(1), 0, earlier), session.clone()],
         session,
     }
