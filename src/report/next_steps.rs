@@ -1,22 +1,14 @@
 //! Suggests what to try next, by rules over the data. No rule claims more than the data shows.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::contract::{Case, Predictions, Report};
 use super::format::{percent, times};
-use super::{ReportInput, format};
+use super::{ReportInput, excluded, format};
 use crate::domain::device::TimeSource;
 use crate::domain::floor::TOLERANCE;
 use crate::domain::ids::SessionId;
-use crate::domain::record::IterationRecord;
-use crate::domain::variant::Params;
 use crate::domain::verdict::Verdict;
-
-/// The most parameters to name. More would be no advice.
-const TOP_PARAMETERS: usize = 3;
-
-/// Fewest tries of a parameter for its mean to say anything.
-const MIN_TRIES: usize = 2;
 
 /// Suggests what to try next, most important first.
 pub(super) fn suggest(report: &Report, input: &ReportInput<'_>) -> Vec<String> {
@@ -28,7 +20,6 @@ pub(super) fn suggest(report: &Report, input: &ReportInput<'_>) -> Vec<String> {
     steps.extend(report.cases.iter().filter(|case| is_start(case, report)).map(without_win));
     steps.extend(report.cases.iter().filter(|case| is_remeasured(case, report)).map(without_find));
     steps.extend(untried_families(input));
-    steps.extend(paying_parameters(&input.record.iterations));
     steps.extend(optimistic(&report.predictions));
     steps.extend(without_baseline(&report.cases));
     steps.extend(uncommitted(report));
@@ -117,48 +108,12 @@ fn untried_families(input: &ReportInput<'_>) -> Option<String> {
         .filter(|iteration| iteration.measurements.iter().any(|measurement| measurement.best_timing().is_some()))
         .map(|iteration| iteration.family.as_str())
         .collect();
-    let untried: Vec<_> =
-        input.families.iter().filter(|family| !measured.contains(family.as_str())).map(|f| format!("`{f}`")).collect();
+    // A family that no case fits is told with its reasons, as excluded.
+    let fits = |family: &str| input.record.session.cases.iter().any(|case| excluded::can_compute(input, family, case));
+    let untried = input.families.iter().map(|family| family.name.as_str());
+    let untried = untried.filter(|family| !measured.contains(family) && fits(family));
+    let untried: Vec<_> = untried.map(|family| format!("`{family}`")).collect();
     (!untried.is_empty()).then(|| format!("Never timed in this session: {}.", untried.join(", ")))
-}
-
-/// Names the parameters whose change paid off most, by the claims in which nothing else changed.
-fn paying_parameters(iterations: &[IterationRecord]) -> Option<String> {
-    let mut logs: BTreeMap<(&str, &str), Vec<f64>> = BTreeMap::new();
-    for iteration in iterations {
-        let reference =
-            iteration.hypothesis.reference.iteration().and_then(|id| iterations.iter().find(|other| other.id == id));
-        let (Some(actual), Some(reference)) = (iteration.actual, reference) else { continue };
-        if let Some(parameter) = only_change(&reference.params, &iteration.params)
-            && reference.family == iteration.family
-        {
-            logs.entry((&iteration.family, parameter)).or_default().push(actual.ln());
-        }
-    }
-    let mut means: Vec<_> = logs
-        .into_iter()
-        .filter(|(_, logs)| logs.len() >= MIN_TRIES)
-        .map(|(parameter, logs)| (parameter, (logs.iter().sum::<f64>() / logs.len() as f64).exp(), logs.len()))
-        .filter(|(_, mean, _)| *mean > 1.0)
-        .collect();
-    means.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let named: Vec<_> = means
-        .iter()
-        .take(TOP_PARAMETERS)
-        .map(|((family, parameter), mean, tries)| {
-            format!("`{parameter}` of `{family}` ({}, the geometric mean of {tries} changes)", times(*mean))
-        })
-        .collect();
-    (!named.is_empty()).then(|| format!("Most beneficial changes: {}.", named.join(", ")))
-}
-
-/// Returns the only parameter in which two configurations differ. None if several differ, or none does.
-fn only_change<'a>(before: &Params, after: &'a Params) -> Option<&'a str> {
-    let mut changed = after.iter().filter(|(name, value)| before.get(*name) != Some(value));
-    match (changed.next(), changed.next()) {
-        (Some((name, _)), None) => Some(name),
-        _ => None,
-    }
 }
 
 fn optimistic(predictions: &Predictions) -> Option<String> {

@@ -1,11 +1,17 @@
 //! The JSON contract of a report, described in `docs/report-schema.md`. Fields are only ever added within a version.
 
 mod case;
+mod explanation;
 
 use indexmap::IndexMap;
 use serde::Serialize;
 
 pub use case::{Baseline, Case, Comparison, NearTie, Ratio, TimedBaseline, WinnersCurse};
+
+pub use explanation::{
+    Change, Choice, Configuration, Excluded, Experiment, Interaction, Ladder, LadderStep, Outlook, ParameterEffect,
+    ParameterValues, Parameters, PhaseCost, Phases, Roofline, Scaling, ScalingPoint, ScalingTime,
+};
 
 use crate::domain::cost::Spent;
 use crate::domain::device::TimeSource;
@@ -18,12 +24,12 @@ use crate::domain::variant::Params;
 use crate::domain::verdict::Verdict;
 
 /// The version of the contract.
-pub const SCHEMA: &str = "optloop.report/1";
+pub const SCHEMA: &str = "optloop.report/2";
 
 /// What a session found, what it cost and what to try next.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
-    /// The version of the contract: `optloop.report/1`.
+    /// The version of the contract: `optloop.report/2`.
     pub schema: &'static str,
     /// The session.
     pub session: Session,
@@ -55,8 +61,26 @@ pub struct Report {
     pub committed: Vec<Committed>,
     /// What was spent.
     pub cost: Cost,
-    /// What to try next, most important first.
+    /// What to do next, most important first.
     pub next_steps: Vec<String>,
+    /// The session in one paragraph of Markdown.
+    pub summary: String,
+    /// How times depend on one size while all others stay the same.
+    pub scaling: Vec<Scaling>,
+    /// How the best variants of the cases with the largest gains came about.
+    pub ladders: Vec<Ladder>,
+    /// What the parameters are worth.
+    pub parameters: Parameters,
+    /// The experiment that the data recommends. Null if nothing is left to gain.
+    pub next_experiment: Option<Experiment>,
+    /// What more of the same search would gain. Null if it was too short to extrapolate from.
+    pub outlook: Option<Outlook>,
+    /// What to do after the session.
+    pub options: Vec<Choice>,
+    /// The families that cannot compute some of the cases.
+    pub excluded: Vec<Excluded>,
+    /// Time and cost by phase. Null while the session runs.
+    pub phases: Option<Phases>,
 }
 
 /// The session of a report.

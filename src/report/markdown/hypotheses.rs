@@ -1,0 +1,36 @@
+//! The hypotheses that say most: those that paid, and those that promised most and were refuted.
+
+use super::table::{shown, table};
+use crate::domain::hypothesis::Score;
+use crate::report::contract::{Claim, Report};
+use crate::report::format::times;
+
+/// Rows of each kind.
+const ROWS: usize = 4;
+
+/// Returns the table: the confirmed and exceeded claims with the largest speed-ups, then the refuted ones with the
+/// largest promises.
+pub(super) fn hypotheses(report: &Report) -> String {
+    let is_new =
+        |claim: &&Claim| report.wins.iter().any(|win| win.iteration == claim.iteration) || claim.relative_to.is_some();
+    let of = |scores: &'static [Score]| {
+        let claims = report.hypotheses.iter().filter(is_new);
+        claims.filter(move |claim| claim.verdict.is_some_and(|score| scores.contains(&score)))
+    };
+    let mut held: Vec<&Claim> = of(&[Score::Confirmed, Score::Exceeded]).collect();
+    held.sort_by(|a, b| b.actual.unwrap_or(0.0).total_cmp(&a.actual.unwrap_or(0.0)));
+    let mut failed: Vec<&Claim> = of(&[Score::Refuted]).collect();
+    failed.sort_by(|a, b| b.predicted[0].total_cmp(&a.predicted[0]));
+    let row = |claim: &&Claim| {
+        vec![
+            claim.iteration.to_string(),
+            claim.claim.clone(),
+            claim.evidence.clone(),
+            format!("{} to {}", times(claim.predicted[0]), times(claim.predicted[1])),
+            shown(claim.actual, times),
+            claim.verdict.map_or("", Score::name).to_owned(),
+        ]
+    };
+    let rows: Vec<Vec<String>> = held.iter().take(ROWS).chain(failed.iter().take(ROWS)).map(row).collect();
+    table(&[">#", "claim", "evidence before", ">predicted", ">actual", "verdict"], &rows)
+}
