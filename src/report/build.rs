@@ -66,7 +66,7 @@ fn explain(report: &mut Report, input: &ReportInput<'_>) {
     let wall_s = record.session.wall_s.unwrap_or(gains.search_to_s);
     report.scaling = scaling::of(cases, input);
     report.ladders = ladder::of(cases, input);
-    report.parameters = parameters::of(record, cases, input.families);
+    report.parameters = parameters::of(record, input.families);
     report.next_experiment = experiment::of(cases, &report.parameters.effects, input);
     report.outlook = outlook::of(&gains, cases.len(), wall_s);
     report.options = options::of(cases, report.outlook.as_ref(), input);

@@ -42,6 +42,9 @@ pub(super) fn of(samples: &[Sample<'_>], noise: Noise) -> Vec<Interaction> {
     let told = told.filter_map(|(key, logs)| Some((key, median(&logs)?, logs.len())));
     let mut told: Vec<_> = told.filter(|(_, middle, _)| middle.abs() > beyond).collect();
     told.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
+    // Other values of the same two parameters tell no more.
+    let mut named = BTreeSet::new();
+    told.retain(|((family, [first, second]), ..)| named.insert((*family, first.0, second.0)));
     told.into_iter().take(MOST).map(|(key, middle, count)| interaction(key, middle, count)).collect()
 }
 

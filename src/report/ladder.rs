@@ -16,6 +16,9 @@ const MOST_LADDERS: usize = 2;
 /// The least factor of a step. A smaller one explains nothing.
 const LEAST_STEP: f64 = 1.005;
 
+/// The most changed parameters to name in a step.
+const MOST_CHANGES: usize = 3;
+
 /// Returns the ladders of the cases that gained most over their first variant, each with another family at its end.
 pub(super) fn of(cases: &[Case], input: &ReportInput<'_>) -> Vec<Ladder> {
     let samples = samples(&input.record.iterations);
@@ -106,19 +109,22 @@ fn micros(sample: &Sample<'_>) -> f64 {
     sample.ln_ns.exp() / 1e3
 }
 
-/// Lists the parameters that changed, with what they do.
+/// Lists the parameters that changed, the first ones with what they do.
 fn changes(from: &Params, to: &Params, facts: Option<&FamilyFacts>) -> String {
-    let words = Change::between(from, to).into_iter().map(|Change { parameter, from, to }| {
-        let about = facts.and_then(|facts| facts.parameters.get(&parameter));
-        let about = about.map(|about| format!(" ({})", first_clause(about))).unwrap_or_default();
+    let all = Change::between(from, to);
+    let more = all.len().saturating_sub(MOST_CHANGES);
+    let words = all.into_iter().take(MOST_CHANGES).map(|Change { parameter, from, to }| {
+        let about = facts.and_then(|facts| facts.parameters.get(&parameter)).map(|about| first_clause(about));
+        let about = about.filter(|about| about.len() > 2).map(|about| format!(" ({about})")).unwrap_or_default();
         format!("`{parameter}` {from} → {to}{about}")
     });
-    words.collect::<Vec<_>>().join(", ")
+    let words = words.collect::<Vec<_>>().join(", ");
+    if more > 0 { format!("{words}, and {more} more") } else { words }
 }
 
-/// Returns a text up to its first colon, semicolon or full stop.
+/// Returns a text up to its first punctuation mark.
 pub(super) fn first_clause(text: &str) -> &str {
-    text.find([':', ';', '.']).map_or(text, |end| &text[..end])
+    text.find([':', ';', '.', ',', '(']).map_or(text, |end| &text[..end]).trim_end()
 }
 
 #[cfg(test)]

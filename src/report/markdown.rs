@@ -89,6 +89,7 @@ fn explain(context: &mut Context, report: &Report) {
     context.insert("most_cases", &MOST_CASES);
     context.insert("case_table", &explanations::cases(report));
     context.insert("roofline_table", &explanations::roofline(report));
+    context.insert("first_reading", &roofline::first_reading(&report.cases));
     context.insert("roofline_readings", &roofline::readings(&report.cases));
     context.insert("scaling_tables", &report.scaling.iter().map(explanations::scaling).collect::<Vec<_>>());
     context.insert("ladder_tables", &report.ladders.iter().map(explanations::ladder).collect::<Vec<_>>());

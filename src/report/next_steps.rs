@@ -15,10 +15,10 @@ pub(super) fn suggest(report: &Report, input: &ReportInput<'_>) -> Vec<String> {
     let mut steps = Vec::new();
     steps.extend(report.cases.iter().filter_map(|case| without_result(case, report.session.id)));
     steps.extend(report.cases.iter().filter_map(below_floor));
-    steps.extend(furthest_from_floor(&report.cases));
     steps.extend(report.cases.iter().filter_map(|case| slower_than_baseline(case, report.session.time_source)));
-    steps.extend(report.cases.iter().filter(|case| is_start(case, report)).map(without_win));
-    steps.extend(report.cases.iter().filter(|case| is_remeasured(case, report)).map(without_find));
+    let of = |which: fn(&Case, &Report) -> bool| report.cases.iter().filter(move |case| which(case, report));
+    steps.extend(without_win(of(is_start), "no variant was faster than the first correct one"));
+    steps.extend(without_win(of(is_remeasured), "nothing beat the winner that an earlier session committed"));
     steps.extend(untried_families(input));
     steps.extend(optimistic(&report.predictions));
     steps.extend(without_baseline(&report.cases));
@@ -46,22 +46,6 @@ fn below_floor(case: &Case) -> Option<String> {
     ))
 }
 
-fn furthest_from_floor(cases: &[Case]) -> Option<String> {
-    let share = |case: &Case| case.share_of_floor;
-    let furthest = cases
-        .iter()
-        .filter(|case| share(case).is_some())
-        .min_by(|a, b| share(a).unwrap_or(1.0).total_cmp(&share(b).unwrap_or(1.0)))?;
-    let share = furthest.share_of_floor?;
-    // Within a tenth of the floor, there is little left to gain.
-    (share < 0.9).then(|| {
-        let busy = furthest.ctas.filter(|&ctas| ctas * 2 <= u64::from(furthest.sms)).map_or_else(String::new, |ctas| {
-            format!("; it launches {ctas} blocks on {} SMs, so most of the device is idle", furthest.sms)
-        });
-        format!("`{}` is furthest from its floor: the best time is {} of it{busy}.", furthest.case, times(1.0 / share))
-    })
-}
-
 fn slower_than_baseline(case: &Case, time_source: TimeSource) -> Option<String> {
     let (ratio, baseline) = (case.ratio_to_baseline?, case.baseline.as_ref()?);
     let noise = case.comparison.as_ref().and_then(|comparison| comparison.noise).unwrap_or(0.0);
@@ -87,17 +71,15 @@ fn is_start(case: &Case, report: &Report) -> bool {
         .any(|win| win.case == case.case && win.verdict == Verdict::Start && Some(win.iteration) == case.iteration)
 }
 
-fn without_win(case: &Case) -> String {
-    format!("`{}` has no win: no variant was faster than its first correct one.", case.case)
+/// Names the cases without a win in one sentence.
+fn without_win<'a>(cases: impl Iterator<Item = &'a Case>, why: &str) -> Option<String> {
+    let named: Vec<String> = cases.map(|case| format!("`{}`", case.case)).collect();
+    (!named.is_empty()).then(|| format!("No win on {}: {why}.", named.join(", ")))
 }
 
 /// Returns whether the best variant of a case is the committed winner that the session began with.
 fn is_remeasured(case: &Case, report: &Report) -> bool {
     report.remeasured.iter().any(|again| again.case == case.case && Some(again.iteration) == case.iteration)
-}
-
-fn without_find(case: &Case) -> String {
-    format!("`{}` has no win: nothing beat the winner that an earlier session committed.", case.case)
 }
 
 fn untried_families(input: &ReportInput<'_>) -> Option<String> {

@@ -44,7 +44,7 @@ pub(super) fn of(cases: &[Case], outlook: Option<&Outlook>, input: &ReportInput<
     let little_tried = little_tried(cases, input);
     let room = room(cases);
     let recommended = recommended(outlook, &little_tried, room);
-    let mut choices = vec![stop(cases), go_on(outlook)];
+    let mut choices = vec![stop(cases), go_on(outlook, session.wall_s)];
     choices.extend(another_family(&little_tried, outlook));
     choices.extend(room.map(|room| new_kernel(cases, room)));
     let kinds = [Kind::Stop, Kind::GoOn, Kind::AnotherFamily, Kind::NewKernel];
@@ -80,24 +80,25 @@ fn choice(kind: Kind, what: String, gain: String, risk: &str) -> Choice {
 }
 
 fn stop(cases: &[Case]) -> Choice {
-    let ratios = cases.iter().filter_map(|case| Some(case.ratio_to_baseline?.estimate));
+    let measured = cases.iter().filter(|case| case.baseline.as_ref().is_some_and(|one| !one.is_initial_kernel));
+    let ratios = measured.filter_map(|case| Some(case.ratio_to_baseline?.estimate));
     let range = ratios.clone().reduce(f64::min).zip(ratios.reduce(f64::max));
     let gain = range.map_or_else(
         || "keeps what was found".to_owned(),
-        |(lo, hi)| format!("keeps {} to {} over the baseline", times(lo), times(hi)),
+        |(lo, hi)| match times(lo) == times(hi) {
+            true => format!("keeps {} over the baseline", times(lo)),
+            false => format!("keeps {} to {} over the baseline", times(lo), times(hi)),
+        },
     );
     Choice { expected: Some(1.0), minutes: Some(0.0), ..choice(Kind::Stop, "stop here".to_owned(), gain, "none") }
 }
 
-fn go_on(outlook: Option<&Outlook>) -> Choice {
+fn go_on(outlook: Option<&Outlook>, wall_s: Option<f64>) -> Choice {
     let Some(outlook) = outlook else {
         let gain = "unknown: the search was too short to extrapolate from".to_owned();
-        return choice(
-            Kind::GoOn,
-            "go on with this search".to_owned(),
-            gain,
-            "little: there is no sign yet that gains end",
-        );
+        let what = "go on with this search, for as long again".to_owned();
+        let minutes = wall_s.map(|wall_s| wall_s / 60.0);
+        return Choice { minutes, ..choice(Kind::GoOn, what, gain, "little: the search has hardly begun") };
     };
     let Outlook { more_s, expected_gains, expected_gains_ci: [few, many], factor: [lo, middle, hi], .. } = outlook;
     let gain = format!(
@@ -196,7 +197,7 @@ pub(super) fn recommendation(choices: &[Choice], source: TimeSource) -> String {
         _ => "stop here; the cases are near their floors",
     };
     let modelled = if source == TimeSource::Modelled { ", and confirm the modelled times on a GPU" } else { "" };
-    format!("{words}{modelled} (see Options)")
+    format!("{words}{modelled}")
 }
 
 #[cfg(test)]

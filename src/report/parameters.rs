@@ -1,8 +1,8 @@
 //! What the parameters of a family are worth: the effect of each change, with all else equal.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::contract::{Case, ParameterEffect, Parameters};
+use super::contract::{ParameterEffect, Parameters};
 use super::pairs::{Noise, Sample, alike, noise, samples};
 use super::{FamilyFacts, interactions};
 use crate::domain::record::SessionRecord;
@@ -18,7 +18,7 @@ const MOST_AGREE: f64 = 0.8;
 type Pair<'a> = (f64, &'a str);
 
 /// Returns the effects of all parameters of the families that were searched.
-pub(super) fn of(record: &SessionRecord, cases: &[Case], families: &[FamilyFacts]) -> Parameters {
+pub(super) fn of(record: &SessionRecord, families: &[FamilyFacts]) -> Parameters {
     let (samples, noise) = (samples(&record.iterations), noise(record));
     let names: BTreeSet<(&str, &String)> =
         samples.iter().flat_map(|sample| sample.params.keys().map(|name| (sample.family, name))).collect();
@@ -26,7 +26,7 @@ pub(super) fn of(record: &SessionRecord, cases: &[Case], families: &[FamilyFacts
     for (family, parameter) in &names {
         let of_family: Vec<Sample<'_>> = samples.iter().filter(|one| one.family == *family).copied().collect();
         let pairs = pairs(&of_family, parameter);
-        let Some(from) = usual(cases, family, parameter).or_else(|| most_paired(&pairs)) else { continue };
+        let Some(from) = usual(&of_family, parameter) else { continue };
         let about = families.iter().find(|one| one.name == *family).and_then(|one| one.parameters.get(*parameter));
         for ((_, to), pairs) in pairs.iter().filter(|((start, _), _)| *start == from) {
             effects.extend(effect((family, parameter), about, (from, *to), pairs, noise));
@@ -50,20 +50,18 @@ fn pairs<'a>(samples: &[Sample<'a>], parameter: &str) -> BTreeMap<(i64, i64), Ve
     pairs
 }
 
-/// Returns the value that a parameter has in the best variants, if they agree on one more than on any other.
-fn usual(cases: &[Case], family: &str, parameter: &str) -> Option<i64> {
-    let mut counts: BTreeMap<i64, usize> = BTreeMap::new();
-    for variant in cases.iter().filter_map(|case| case.variant.as_ref()).filter(|variant| variant.family == family) {
-        *counts.entry(*variant.params.get(parameter)?).or_default() += 1;
+/// Returns the value that a parameter has most often in the family's best configurations of each case.
+fn usual(samples: &[Sample<'_>], parameter: &str) -> Option<i64> {
+    let mut best: BTreeMap<&str, &Sample<'_>> = BTreeMap::new();
+    for sample in samples {
+        let of_case = best.entry(sample.case).or_insert(sample);
+        if sample.ln_ns < of_case.ln_ns {
+            *of_case = sample;
+        }
     }
-    counts.into_iter().max_by_key(|(value, count)| (*count, std::cmp::Reverse(*value))).map(|(value, _)| value)
-}
-
-/// Returns the value with the most pairs, for a family without a best variant.
-fn most_paired(pairs: &BTreeMap<(i64, i64), Vec<Pair<'_>>>) -> Option<i64> {
-    let mut counts: HashMap<i64, usize> = HashMap::new();
-    for ((from, _), pairs) in pairs {
-        *counts.entry(*from).or_default() += pairs.len();
+    let mut counts: BTreeMap<i64, usize> = BTreeMap::new();
+    for value in best.values().filter_map(|sample| sample.params.get(parameter)) {
+        *counts.entry(*value).or_default() += 1;
     }
     counts.into_iter().max_by_key(|(value, count)| (*count, std::cmp::Reverse(*value))).map(|(value, _)| value)
 }
@@ -107,7 +105,7 @@ fn effect(
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{found, iteration, record, report};
+    use super::super::tests::{found, iteration, record};
     use super::*;
     use crate::domain::evaluation::Outcome;
     use crate::domain::ids::IterationId;
@@ -131,13 +129,13 @@ mod tests {
             add(block, 0, us * 1.25);
             add(block, 4, us * 1.001);
         }
-        let effects = of(&record, &report(&record).cases, &[]).effects;
+        let effects = of(&record, &[]).effects;
         let told: Vec<String> = effects
             .iter()
             .filter(|one| one.parameter == "PAD")
             .map(|one| format!("{} -> {}: {:.2} of {}, {}", one.from, one.to, one.effect, one.pairs, one.verdict))
             .collect();
-        assert_eq!(told, ["0 -> 4: 1.25 of 3, helps", "0 -> 8: 1.25 of 3, helps"], "no best variant: any value");
+        assert_eq!(told, ["8 -> 0: 0.80 of 3, hurts", "8 -> 4: 1.00 of 3, tied"], "8 is the best one's");
         let blocks = effects.iter().filter(|one| one.parameter == "BLOCK");
         let told: Vec<String> = blocks.map(|one| format!("{} -> {}: {}", one.from, one.to, one.verdict)).collect();
         assert_eq!(told, ["64 -> 128: hurts", "64 -> 256: hurts"]);

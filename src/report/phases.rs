@@ -117,7 +117,13 @@ fn is_of_acceptance(check: Check) -> bool {
 fn won(record: &SessionRecord) -> String {
     let held = record.iterations.iter().filter(|one| one.purpose != Purpose::Remeasurement);
     let held: usize = held.map(|one| one.measurements.iter().filter(|found| found.comparison.is_some()).count()).sum();
-    format!("{} improvements in {held} comparisons", gains::of(record).all.len())
+    let improvements = gains::of(record).all.len();
+    // Modelled times need no comparison.
+    if held == 0 {
+        format!("{improvements} improvements")
+    } else {
+        format!("{improvements} improvements in {held} comparisons")
+    }
 }
 
 fn settled(record: &SessionRecord) -> String {

@@ -67,6 +67,38 @@ fn modelled_limiter(case: &Case) -> Option<String> {
     Some(longest.limiter.clone())
 }
 
+/// Says how near the first kernels came to the ceilings, and how far they were from the best ones. None without times.
+pub(super) fn first_reading(cases: &[Case]) -> Option<String> {
+    let known =
+        || cases.iter().filter_map(|case| Some((case.start_us? * 1e3, case.best_us? * 1e3, case.roofline.as_ref()?)));
+    let span = |of: &dyn Fn(f64, f64, &Roofline) -> Option<f64>| {
+        let shares: Vec<f64> =
+            known().filter_map(|(first_ns, best_ns, roofline)| of(first_ns, best_ns, roofline)).collect();
+        shares.iter().copied().reduce(f64::min).zip(shares.into_iter().reduce(f64::max))
+    };
+    // The shares of the best variant, scaled by the times.
+    let arithmetic = span(&|first, best, roofline| Some(roofline.share_of_arithmetic? * best / first))?;
+    let bandwidth = span(&|first, best, roofline| Some(roofline.share_of_bandwidth? * best / first))?;
+    let behind = span(&|first, best, _| Some(first / best))?;
+    let verdict = if arithmetic.1.max(bandwidth.1) < NEAR_CEILING {
+        "Neither bounds it: it waits. Faster loads or more arithmetic alone would gain little"
+    } else {
+        "The cases near the top are bound by that ceiling"
+    };
+    Some(format!(
+        "The first kernel takes {} as long as the best one. It reaches {} of the arithmetic ceiling and {} of the \
+         bandwidth, counting each byte once. {verdict}.",
+        span_of(times(behind.0), times(behind.1)),
+        span_of(percent(arithmetic.0), percent(arithmetic.1)),
+        span_of(percent(bandwidth.0), percent(bandwidth.1))
+    ))
+}
+
+/// Names a range, or one figure where both ends read the same.
+fn span_of(lo: String, hi: String) -> String {
+    if lo == hi { lo } else { format!("{lo} to {hi}") }
+}
+
 /// Says on which side of the ridge the cases are, in one sentence for each side. The seeds of this project took
 /// kernels for bound by memory because their arithmetic intensity, counted with repeated loads, was low.
 pub(super) fn readings(cases: &[Case]) -> Vec<String> {
@@ -82,17 +114,15 @@ pub(super) fn readings(cases: &[Case]) -> Vec<String> {
         let (Some(lo), Some(hi)) = (ceilings.clone().reduce(f64::min), ceilings.reduce(f64::max)) else { continue };
         let ceiling = if side == "arithmetic" { "arithmetic ceiling" } else { "bandwidth" };
         let verdict = if hi < NEAR_CEILING {
-            "so none of them is bound by that ceiling; the time goes into latency, launches or idle multiprocessors"
+            "That ceiling bounds none of them: the time goes into latency, launches or idle multiprocessors"
         } else {
-            "and those near the top are bound by it"
+            "Those near the top are bound by it"
         };
         readings.push(format!(
-            "{} of {} cases are on the {side} side of the ridge. Their best variants reach {} to {} of the {ceiling}, \
-             {verdict}.",
+            "On the {side} side of the ridge are {} of {} cases. Their best variants reach {} of the {ceiling}. {verdict}.",
             on_side.len(),
             known.len(),
-            percent(lo),
-            percent(hi)
+            span_of(percent(lo), percent(hi))
         ));
     }
     let furthest = known.iter().filter_map(|(case, roofline)| Some((case, roofline.times_of_floor?)));

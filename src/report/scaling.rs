@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::contract::{Case, Scaling, ScalingPoint, ScalingTime};
-use super::{CaseFacts, ReportInput, began, scaling_text};
+use super::scaling_text::{self, Subject};
+use super::{CaseFacts, ReportInput, began};
 use crate::domain::op::Dims;
 
-/// Fewest sizes of a table. Two times show a change, but not how it goes on.
-const LEAST_POINTS: usize = 3;
+/// Fewest sizes of a table where there are such tables. Two times show a change, but not how it goes on.
+const ENOUGH_POINTS: usize = 3;
 
 /// The most tables of a report.
 const MOST_TABLES: usize = 4;
@@ -28,7 +29,8 @@ struct Series<'a> {
 pub(super) fn of(cases: &[Case], input: &ReportInput<'_>) -> Vec<Scaling> {
     let mut all = over_independent(input);
     all.extend(over_sizes(input));
-    all.retain(|series| series.points.len() >= LEAST_POINTS);
+    let most = all.iter().map(|series| series.points.len()).max().unwrap_or_default();
+    all.retain(|series| series.points.len() >= most.clamp(2, ENOUGH_POINTS));
     // The sort is stable: of series with as many points, independent dimensions come first.
     all.sort_by_key(|series| std::cmp::Reverse(series.points.len()));
     let mut kept: Vec<Series<'_>> = Vec::new();
@@ -113,12 +115,13 @@ fn table(series: &Series<'_>, cases: &[Case], input: &ReportInput<'_>) -> Scalin
     };
     let points: Vec<ScalingPoint> = series.points.iter().map(point).collect();
     let sms = u64::from(input.record.environment.device.sms);
-    let read = |of: fn(&ScalingPoint) -> Option<ScalingTime>| {
-        scaling_text::reading(&points, of, (&series.varies, series.independent), sms)
+    let read = |of: fn(&ScalingPoint) -> Option<ScalingTime>, is_first| {
+        let Series { varies, independent, .. } = series;
+        scaling_text::reading(&points, of, Subject { varies, independent: *independent, sms, is_first })
     };
     Scaling {
-        first_reading: read(|point| point.first),
-        best_reading: read(|point| point.best),
+        first_reading: read(|point| point.first, true),
+        best_reading: read(|point| point.best, false),
         varies: series.varies.clone(),
         fixed: series.fixed.clone(),
         independent: series.independent,

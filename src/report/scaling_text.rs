@@ -15,46 +15,65 @@ const LEAST_WORK: f64 = 2.0;
 /// The share of the smallest time that a fixed part must have to be told.
 const MUCH_FIXED: f64 = 0.2;
 
-/// Returns what the times of one kernel, or of the best ones, say. None for fewer than three times, or too little
-/// growth of the work.
+/// What a reading is about.
+#[derive(Clone, Copy)]
+pub(super) struct Subject<'a> {
+    /// The size that varies.
+    pub(super) varies: &'a str,
+    /// Whether its entries are independent of each other.
+    pub(super) independent: bool,
+    /// Multiprocessors of the device.
+    pub(super) sms: u64,
+    /// Whether the times are those of the first kernel, of which a cause is sought.
+    pub(super) is_first: bool,
+}
+
+/// Returns what the times of one kernel, or of the best ones, say. None for fewer than two times, or too little growth
+/// of the work.
 pub(super) fn reading(
     points: &[ScalingPoint],
     of: fn(&ScalingPoint) -> Option<ScalingTime>,
-    (varies, independent): (&str, bool),
-    sms: u64,
+    subject: Subject<'_>,
 ) -> Option<String> {
     let timed: Vec<(&ScalingPoint, ScalingTime)> =
         points.iter().filter_map(|point| Some((point, of(point)?))).collect();
     let (first, last) = (timed.first()?, timed.last()?);
     let (work, time) = (last.0.work / first.0.work, last.1.us / first.1.us);
-    if timed.len() < 3 || work < LEAST_WORK {
+    if timed.len() < 2 || work < LEAST_WORK {
         return None;
     }
     let head = format!("{} the work for {} the time", factor(work), times(time));
-    let tail = if independent { over_independent(&timed, varies, sms) } else { over_size(&timed, varies) };
+    let tail = if subject.independent { over_independent(&timed, subject) } else { over_size(&timed, subject.varies) };
     Some(format!("{head}: {tail}"))
 }
 
-fn over_independent(timed: &[(&ScalingPoint, ScalingTime)], varies: &str, sms: u64) -> String {
+fn over_independent(timed: &[(&ScalingPoint, ScalingTime)], subject: Subject<'_>) -> String {
+    let Subject { varies, sms, is_first, .. } = subject;
     let (first, last) = (timed[0], timed[timed.len() - 1]);
     let (work, time) = (last.0.work / first.0.work, last.1.us / first.1.us);
     let blocks =
         |one: &ScalingTime| one.blocks.map_or_else(String::new, |blocks| format!(" ({blocks} blocks on {sms} SMs)"));
-    let not_serial = format!("This rules out serialisation over {varies}: the time would have grown {}", factor(work));
+    let not_serial = if is_first {
+        format!(" This rules out serialisation over {varies}: the time would have grown {}.", factor(work))
+    } else {
+        String::new()
+    };
     if time <= SAME {
-        return format!(
-            "the GPU is idle, not busy; more entries run beside the first{}. {not_serial}.",
-            blocks(&last.1)
-        );
+        return format!("the GPU is idle, not busy; more entries run beside the first{}.{not_serial}", blocks(&last.1));
     }
     if time < WITH_THE_WORK * work {
         let flat = timed.iter().rev().find(|(_, one)| one.us <= SAME * first.1.us).unwrap_or(&first);
-        let until = format!("flat up to {varies} = {}{}", flat.0.value, blocks(&flat.1));
-        return format!("{until}, then the GPU fills up. {not_serial}.");
+        return match flat.0.value == first.0.value {
+            true => format!("slower than the work, as the GPU fills up{}.{not_serial}", blocks(&last.1)),
+            false => {
+                let until = format!("flat up to {varies} = {}{}", flat.0.value, blocks(&flat.1));
+                format!("{until}, then the GPU fills up.{not_serial}")
+            }
+        };
     }
     match (first.1.blocks, last.1.blocks) {
         (Some(few), Some(as_few)) if few == as_few => {
-            format!("the grid does not grow with {varies}, so the entries are computed one after another")
+            format!("the grid does not grow with {varies}, so the entries are computed one after another.")
         }
         (Some(many), _) if many >= sms => {
             "the GPU is full from the smallest case on, so time grows with the work.".to_owned()
@@ -71,11 +90,13 @@ fn over_size(timed: &[(&ScalingPoint, ScalingTime)], varies: &str) -> String {
         return format!("the time does not depend on {varies}; launch and first loads are all of it.");
     }
     let (fixed_us, step_us) = line(timed);
-    let each = format!("each step of {varies} costs {} us", us(step_us));
-    let is_straight = timed.iter().all(|(point, one)| {
-        let on_line = fixed_us + step_us * point.value as f64;
-        (one.us / on_line).max(on_line / one.us) <= SAME
-    });
+    let each = format!("each step of {varies} costs {}", short_time(step_us));
+    // Two points are always on a line.
+    let is_straight = timed.len() > 2
+        && timed.iter().all(|(point, one)| {
+            let on_line = fixed_us + step_us * point.value as f64;
+            (one.us / on_line).max(on_line / one.us) <= SAME
+        });
     if is_straight && work > SAME * size {
         let fixed = if fixed_us >= MUCH_FIXED * first.1.us {
             format!("{} us are fixed, and {each}", us(fixed_us))
@@ -108,6 +129,11 @@ fn line(timed: &[(&ScalingPoint, ScalingTime)]) -> (f64, f64) {
     (time - step * size, step)
 }
 
+/// Formats a time that may be much less than a microsecond.
+fn short_time(time_us: f64) -> String {
+    if time_us < 0.1 { format!("{:.1} ns", time_us * 1e3) } else { format!("{} us", us(time_us)) }
+}
+
 /// Formats a factor of work: `64 times`.
 fn factor(factor: f64) -> String {
     if factor >= 10.0 { format!("{factor:.0} times") } else { format!("{factor:.1} times") }
@@ -126,7 +152,8 @@ mod tests {
                 ScalingPoint { case: "c".into(), value, work, first: Some(time), best: None }
             })
             .collect();
-        reading(&points, |point| point.first, (varies, independent), 132).unwrap()
+        let subject = Subject { varies, independent, sms: 132, is_first: true };
+        reading(&points, |point| point.first, subject).unwrap()
     }
 
     #[test]
@@ -157,5 +184,7 @@ mod tests {
     fn large_cases_grow_with_the_work() {
         let times = [(1024, 1.0, 20.0, 512), (2048, 4.0, 78.0, 1024), (4096, 16.0, 300.0, 2048)];
         insta::assert_snapshot!(read(&times, "Sq = Sk", false), @"");
+        let two = [(128, 1.0, 523.0, 64), (256, 4.0, 1173.0, 256)];
+        insta::assert_snapshot!(read(&two, "Sq = Sk", false), @"");
     }
 }

@@ -1,6 +1,6 @@
 //! The session in one paragraph.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use super::ReportInput;
 use super::contract::{Case, Report};
@@ -12,7 +12,7 @@ use crate::domain::device::TimeSource;
 
 /// Writes the summary of a report whose other parts are complete.
 pub(super) fn of(report: &Report, gains: &Gains<'_>, input: &ReportInput<'_>) -> String {
-    let mut sentences = vec![effort(report), improved(&report.cases)];
+    let mut sentences = vec![effort(report, input), improved(&report.cases)];
     sentences.extend(against_baseline(report));
     sentences.extend(idea(&report.cases, input));
     sentences.extend(last_gain(report, gains));
@@ -30,10 +30,15 @@ fn range(factors: &[f64]) -> Option<String> {
     })
 }
 
-fn effort(report: &Report) -> String {
-    let tried = report.iterations.get("total").copied().unwrap_or_default();
+fn effort(report: &Report, input: &ReportInput<'_>) -> String {
+    let iterations = &input.record.iterations;
+    let tried = iterations.iter().map(|iteration| &iteration.hash).collect::<HashSet<_>>().len();
+    let timed: usize = iterations.iter().map(|iteration| iteration.measurements.len()).sum();
     let time = report.session.wall_s.map_or_else(|| "So far".to_owned(), |wall_s| format!("In {}", duration(wall_s)));
-    format!("{time} and for {}, the session ran {tried} iterations.", usd(report.session.cost_usd))
+    format!(
+        "{time} and for {}, the session tried {tried} variants ({timed} measurements of a case).",
+        usd(report.session.cost_usd)
+    )
 }
 
 fn improved(cases: &[Case]) -> String {
@@ -97,9 +102,10 @@ fn first_sentence(text: &str) -> &str {
 /// Writes the first letter small, unless the word is an abbreviation or a name.
 fn lower(text: &str) -> String {
     let mut letters = text.chars();
-    match (letters.next(), letters.next()) {
-        (Some(first), Some(second)) if second.is_lowercase() => {
-            first.to_lowercase().chain(std::iter::once(second)).chain(letters).collect()
+    let first_word = text.split(' ').next().unwrap_or_default();
+    match letters.next() {
+        Some(first) if first_word.chars().skip(1).all(char::is_lowercase) => {
+            first.to_lowercase().chain(letters).collect()
         }
         _ => text.to_owned(),
     }
@@ -138,6 +144,7 @@ mod tests {
 
     #[test]
     fn the_first_letter_is_small_unless_it_belongs_to_a_name() {
-        assert_eq!([lower("Short sequences"), lower("FP16 products")], ["short sequences", "FP16 products"]);
+        let told = [lower("Short sequences"), lower("FP16 products"), lower("FlashAttention on")];
+        assert_eq!(told, ["short sequences", "FP16 products", "FlashAttention on"]);
     }
 }

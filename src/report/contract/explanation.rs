@@ -128,7 +128,7 @@ pub struct ParameterEffect {
     pub parameter: String,
     /// What the parameter does.
     pub about: String,
-    /// The value that the best variants have most often.
+    /// The value that the family's best configurations of the cases have most often.
     pub from: i64,
     /// Another value.
     pub to: i64,

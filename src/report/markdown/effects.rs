@@ -31,7 +31,7 @@ pub(super) fn sentences(parameters: &Parameters) -> Vec<String> {
     let named: Vec<_> = parameters.interactions.iter().take(NAMED).map(interaction).collect();
     if !named.is_empty() {
         sentences.push(format!(
-            "**Interactions** (joint effect over the product of the single ones): {}.",
+            "**Interactions** (joint effect over the product of the single ones; below 1, the two changes spoil each other): {}.",
             named.join("; ")
         ));
     }

@@ -1,7 +1,7 @@
 //! The hypotheses that say most: those that paid, and those that promised most and were refuted.
 
 use super::table::{shown, table};
-use crate::domain::hypothesis::Score;
+use crate::domain::hypothesis::{Reference, Score};
 use crate::report::contract::{Claim, Report};
 use crate::report::format::times;
 
@@ -11,8 +11,8 @@ const ROWS: usize = 4;
 /// Returns the table: the confirmed and exceeded claims with the largest speed-ups, then the refuted ones with the
 /// largest promises.
 pub(super) fn hypotheses(report: &Report) -> String {
-    let is_new =
-        |claim: &&Claim| report.wins.iter().any(|win| win.iteration == claim.iteration) || claim.relative_to.is_some();
+    // Every tuned kernel is many times as fast as the initial one, so claims over that say little.
+    let is_new = |claim: &&Claim| claim.reference != Reference::InitialKernel.name();
     let of = |scores: &'static [Score]| {
         let claims = report.hypotheses.iter().filter(is_new);
         claims.filter(move |claim| claim.verdict.is_some_and(|score| scores.contains(&score)))

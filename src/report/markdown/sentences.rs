@@ -72,7 +72,9 @@ fn machine(cases: &[Case]) -> Vec<String> {
     let mut sentences = Vec::new();
     let noise = compared().filter_map(|comparison| comparison.noise);
     if let (Some(lo), Some(hi)) = (noise.clone().reduce(f64::min), noise.reduce(f64::max)) {
-        sentences.push(format!("The A/A noise of the comparisons was {} to {}.", percent(lo), percent(hi)));
+        let (lo, hi) = (percent(lo), percent(hi));
+        let range = if lo == hi { lo } else { format!("{lo} to {hi}") };
+        sentences.push(format!("The A/A noise of the comparisons was {range}."));
     }
     let machines = || compared().filter_map(|comparison| comparison.machine.as_ref());
     let clocks = machines().filter_map(|machine| machine.sm_clock_range_mhz);
@@ -80,7 +82,7 @@ fn machine(cases: &[Case]) -> Vec<String> {
         let steady = if lo == hi { format!("steady at {lo} MHz") } else { format!("{lo} to {hi} MHz") };
         let throttled: Vec<&Throttle> = machines().flat_map(|machine| &machine.throttle).collect();
         let throttled =
-            throttled.first().map_or("no throttling".to_owned(), |one| format!("throttled by {}", one.name()));
+            throttled.first().map_or("no throttling".to_owned(), |one| format!("throttling ({})", one.name()));
         sentences.push(format!("SM clocks were {steady}, with {throttled}."));
     }
     sentences
