@@ -105,3 +105,48 @@ pub(super) fn effects(parameters: &Parameters) -> String {
         ["family", "parameter", "change", ">effect", ">middle half", ">pairs on cases", ">faster / slower", "verdict"];
     table(&headings, &parameters.effects.iter().map(row).collect::<Vec<_>>())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::contract::ParameterValues;
+
+    fn effect(parameter: &str, to: i64, effect: f64, verdict: &'static str) -> ParameterEffect {
+        let agreeing = if verdict == "tied" { 0 } else { 4 };
+        ParameterEffect {
+            family: "tiled".to_owned(),
+            parameter: parameter.to_owned(),
+            about: String::new(),
+            from: 1,
+            to,
+            effect,
+            lower_quartile: effect,
+            upper_quartile: effect,
+            pairs: 5,
+            cases: 2,
+            faster: if effect > 1.0 { agreeing } else { 0 },
+            slower: if effect > 1.0 { 0 } else { agreeing },
+            verdict,
+        }
+    }
+
+    #[test]
+    fn what_helps_what_was_refuted_what_is_tied_and_what_interacts_is_told() {
+        let values = |parameter: &str| ParameterValues { parameter: parameter.to_owned(), from: 1, to: 2 };
+        let interactions = vec![Interaction {
+            family: "tiled".to_owned(),
+            parameters: [values("WARPS"), values("STAGES")],
+            factor: 0.8,
+            quadruples: 3,
+        }];
+        let effects = vec![
+            effect("WARPS", 2, 1.2, "helps"),
+            effect("WARPS", 4, 0.5, "hurts"),
+            effect("LAZY", 2, 1.0, "tied"),
+            effect("STAGES", 2, 1.0, "tied"),
+            effect("STAGES", 3, 1.1, "mixed"),
+        ];
+        let told = sentences(&Parameters { noise: None, noise_pairs: 0, effects, interactions });
+        insta::assert_snapshot!(told.join("\n"), @"");
+    }
+}

@@ -34,3 +34,18 @@ pub(super) fn hypotheses(report: &Report) -> String {
     let rows: Vec<Vec<String>> = held.iter().take(ROWS).chain(failed.iter().take(ROWS)).map(row).collect();
     table(&[">#", "claim", "evidence before", ">predicted", ">actual", "verdict"], &rows)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests::{record, report};
+
+    #[test]
+    fn claims_that_held_come_before_claims_that_failed_and_those_over_the_initial_kernel_are_left_out() {
+        let mut report = report(&record());
+        report.hypotheses[0].verdict = Some(Score::Exceeded);
+        report.hypotheses[0].reference = Reference::InitialKernel.name();
+        report.hypotheses[1].verdict = Some(Score::Refuted);
+        insta::assert_snapshot!(hypotheses(&report), @"");
+    }
+}

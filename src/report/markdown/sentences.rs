@@ -87,3 +87,36 @@ fn machine(cases: &[Case]) -> Vec<String> {
     }
     sentences
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::contract::{Configuration, Experiment};
+    use crate::report::tests::{record, report};
+
+    #[test]
+    fn the_next_experiment_has_the_command_that_runs_it() {
+        let mut report = report(&record());
+        assert_eq!(experiment_command(&report), None, "a kernel has to be written");
+        let params = report.cases[0].variant.clone().unwrap().params;
+        report.next_experiment = Some(Experiment {
+            case: "b1h1s128".into(),
+            change: String::new(),
+            because: String::new(),
+            configuration: Some(Configuration { family: "tiled".to_owned(), params }),
+            before_us: 50.0,
+            after_us: [40.0, 45.0],
+        });
+        let command =
+            "optloop bench tiled:BLOCK=256,PAD=8 --workload attention-fp16-d64 --case b1h1s128 --against 3";
+        assert_eq!(experiment_command(&report).as_deref(), Some(command));
+    }
+
+    #[test]
+    fn the_headline_counts_improvements_and_the_standing_against_the_baseline() {
+        let mut record = record();
+        assert_eq!(headline(&report(&record)), "1 of 3 cases improved, 0 of 1 ahead of the baseline");
+        record.baselines.clear();
+        assert_eq!(headline(&report(&record)), "1 of 3 cases improved");
+    }
+}

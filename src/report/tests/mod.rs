@@ -32,7 +32,7 @@ use crate::domain::variant::VariantHash;
 use crate::domain::verdict::Verdict;
 use crate::store::testing;
 
-pub(super) fn timing(us: f64) -> Timing {
+pub(in crate::report) fn timing(us: f64) -> Timing {
     let interval_ns = Interval { lo: us * 995.0, hi: us * 1005.0 };
     Timing { samples_ns: vec![us * 1000.0; 3], launches_per_sample: 1, median_ns: us * 1000.0, interval_ns }
 }
@@ -65,7 +65,7 @@ fn session(id: SessionId, wins: u64, spent: Spent) -> SessionSummary {
     }
 }
 
-pub(super) fn iteration(
+pub(in crate::report) fn iteration(
     id: IterationId,
     block: i64,
     parent: Option<IterationId>,
@@ -106,7 +106,7 @@ pub(super) fn iteration(
     }
 }
 
-pub(super) fn found(case: &str, us: f64, verdict: Verdict, speedup: Option<f64>, commit: Option<&str>) -> CaseRecord {
+pub(in crate::report) fn found(case: &str, us: f64, verdict: Verdict, speedup: Option<f64>, commit: Option<&str>) -> CaseRecord {
     let confirmed = verdict == Verdict::Improved;
     CaseRecord {
         case: case.into(),
@@ -127,7 +127,7 @@ pub(super) fn found(case: &str, us: f64, verdict: Verdict, speedup: Option<f64>,
 }
 
 /// Makes two wins in a row on one case, a start without a win on another, and nothing correct on the third.
-pub(super) fn record() -> SessionRecord {
+pub(in crate::report) fn record() -> SessionRecord {
     let message = "all zeros".to_owned();
     let wrong = Outcome::Wrong { case: "b16h8s512".into(), check: Check::Accuracy, message };
     let spent = Spent { gpu_s: 3301.0, gpu_usd: 0.18, llm_usd: 0.75 };
@@ -194,7 +194,7 @@ pub(super) fn record() -> SessionRecord {
     }
 }
 
-pub(super) fn report(record: &SessionRecord) -> Report {
+pub(in crate::report) fn report(record: &SessionRecord) -> Report {
     report_with(record, &[])
 }
 
@@ -203,7 +203,7 @@ fn report_with(record: &SessionRecord, findings: &[Finding]) -> Report {
 }
 
 /// The facts of a case that needs 4 MFLOP and 0.5 MB, on a device with 120 TFLOP/s and 3 TB/s.
-pub(super) fn facts(case: &str) -> CaseFacts {
+pub(in crate::report) fn facts(case: &str) -> CaseFacts {
     CaseFacts {
         case: case.into(),
         conditions: testing::comparison(case, Vec::new()).conditions,
@@ -219,7 +219,7 @@ pub(super) fn facts(case: &str) -> CaseFacts {
 }
 
 /// The facts of two families.
-pub(super) fn families() -> Vec<FamilyFacts> {
+pub(in crate::report) fn families() -> Vec<FamilyFacts> {
     let family = |name: &str, about: &str| FamilyFacts {
         name: name.to_owned(),
         about: about.to_owned(),
@@ -235,7 +235,7 @@ static FACTS: LazyLock<Vec<CaseFacts>> = LazyLock::new(|| ["b1h1s128", "b8h8s512
 static FAMILIES: LazyLock<Vec<FamilyFacts>> = LazyLock::new(families);
 
 /// The input of a report without findings.
-pub(super) fn input(record: &SessionRecord) -> ReportInput<'_> {
+pub(in crate::report) fn input(record: &SessionRecord) -> ReportInput<'_> {
     ReportInput {
         record,
         facts: &FACTS,
