@@ -146,10 +146,14 @@ mod tests {
         let told: Vec<String> = ladder
             .steps
             .iter()
-            .map(|step| format!("{} {} {:.2} {}", step.what, step.us, step.factor.unwrap_or(0.0), step.mechanism))
+            .map(|step| format!("{} {:.1} {:.2} {}", step.what, step.us, step.factor.unwrap_or(0.0), step.mechanism))
             .collect();
         assert_eq!(families().len(), 2);
-        insta::assert_snapshot!(told.join("\n"), @"");
+        insta::assert_snapshot!(told.join("\n"), @"
+        first correct variant, `tiled` 80.0 0.00 Tiles of queries: keys are shared.
+        `split-k`, its first configuration 70.0 1.14 Keys are split over blocks.
+        `tiled`, the winner 50.0 1.40 `BLOCK` 64 → 256 (threads of a block)
+        ");
     }
 
     #[test]

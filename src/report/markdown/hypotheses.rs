@@ -46,6 +46,11 @@ mod tests {
         report.hypotheses[0].verdict = Some(Score::Exceeded);
         report.hypotheses[0].reference = Reference::InitialKernel.name();
         report.hypotheses[1].verdict = Some(Score::Refuted);
-        insta::assert_snapshot!(hypotheses(&report), @"");
+        insta::assert_snapshot!(hypotheses(&report), @r"
+        | # | claim | evidence before | predicted | actual | verdict |
+        |--:|---|---|--:|--:|---|
+        | 3 | 256 threads \| more warps hide latency | 2 blocks on 58 SMs | 1.10× to 1.50× | 1.28× | confirmed |
+        | 2 | 128 threads \| more warps hide latency | 2 blocks on 58 SMs | 1.10× to 1.50× | 1.25× | refuted |
+        ");
     }
 }
