@@ -2,16 +2,18 @@
 
 mod case;
 mod explanation;
+mod ratio;
 
 use indexmap::IndexMap;
 use serde::Serialize;
 
-pub use case::{Baseline, Case, Comparison, NearTie, Ratio, TimedBaseline, WinnersCurse};
+pub use case::{Baseline, Case, Comparison, NearTie, TimedBaseline, WinnersCurse};
 
 pub use explanation::{
     Change, Choice, Configuration, Excluded, Experiment, Interaction, Ladder, LadderStep, Outlook, ParameterEffect,
     ParameterValues, Parameters, PhaseCost, Phases, Roofline, Scaling, ScalingPoint, ScalingTime,
 };
+pub use ratio::Ratio;
 
 use crate::domain::cost::Spent;
 use crate::domain::device::TimeSource;

@@ -1,7 +1,7 @@
 //! The hypotheses that say most: those that paid, and those that promised most and were refuted.
 
 use super::table::{shown, table};
-use crate::domain::hypothesis::{Reference, Score};
+use crate::domain::hypothesis::Score;
 use crate::report::contract::{Claim, Report};
 use crate::report::format::times;
 
@@ -11,8 +11,8 @@ const ROWS: usize = 4;
 /// Returns the table: the confirmed and exceeded claims with the largest speed-ups, then the refuted ones with the
 /// largest promises.
 pub(super) fn hypotheses(report: &Report) -> String {
-    // Every tuned kernel is many times as fast as the initial one, so claims over that say little.
-    let is_new = |claim: &&Claim| claim.reference != Reference::InitialKernel.name();
+    // Every tuned kernel is many times as fast as the initial one, so only claims over another variant say much.
+    let is_new = |claim: &&Claim| claim.relative_to.is_some();
     let of = |scores: &'static [Score]| {
         let claims = report.hypotheses.iter().filter(is_new);
         claims.filter(move |claim| claim.verdict.is_some_and(|score| scores.contains(&score)))
@@ -44,7 +44,6 @@ mod tests {
     fn claims_that_held_come_before_claims_that_failed_and_those_over_the_initial_kernel_are_left_out() {
         let mut report = report(&record());
         report.hypotheses[0].verdict = Some(Score::Exceeded);
-        report.hypotheses[0].reference = Reference::InitialKernel.name();
         report.hypotheses[1].verdict = Some(Score::Refuted);
         insta::assert_snapshot!(hypotheses(&report), @r"
         | # | claim | evidence before | predicted | actual | verdict |
