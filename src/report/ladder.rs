@@ -68,18 +68,16 @@ fn ladder(case: &Case, record: &SessionRecord, samples: &[Sample<'_>], families:
     for (family, Tried { first, best }) in tried.into_iter().filter(|(family, _)| *family != variant.family) {
         let (first_us, us) = (micros(first), micros(best));
         if us > best_us {
-            let is_told =
-                step(&mut steps, (format!("`{family}`, its first configuration"), family, first_us), idea(family));
-            let tuned = with_idea(is_told, idea(family), changes(first.params, best.params, about(family)));
+            step(&mut steps, (format!("`{family}`, its first configuration"), family, first_us), idea(family));
+            let tuned = with_idea(&steps, family, idea(family), changes(first.params, best.params, about(family)));
             step(&mut steps, (format!("`{family}`, its best"), family, us), tuned);
         }
     }
     let family = variant.family.as_str();
     let first = samples.iter().find(|one| one.family == family && *one.case == *case.case);
     if let Some(first) = first.filter(|first| *first.params != variant.params && micros(first) > best_us) {
-        let is_told =
-            step(&mut steps, (format!("`{family}`, its first configuration"), family, micros(first)), idea(family));
-        let tuned = with_idea(is_told, idea(family), changes(first.params, &variant.params, about(family)));
+        step(&mut steps, (format!("`{family}`, its first configuration"), family, micros(first)), idea(family));
+        let tuned = with_idea(&steps, family, idea(family), changes(first.params, &variant.params, about(family)));
         step(&mut steps, (format!("`{family}`, the winner"), family, best_us), tuned);
     }
     if steps.last().is_some_and(|last| last.us > best_us) {
@@ -99,18 +97,17 @@ fn ladder(case: &Case, record: &SessionRecord, samples: &[Sample<'_>], families:
     Some(Ladder { case: case.case.clone(), steps, floor_us: case.floor_us })
 }
 
-/// Adds a step if it is faster than the last one. Returns whether it is.
-fn step(steps: &mut Vec<LadderStep>, (what, family, us): (String, &str, f64), mechanism: String) -> bool {
+/// Adds a step if it is faster than the last one.
+fn step(steps: &mut Vec<LadderStep>, (what, family, us): (String, &str, f64), mechanism: String) {
     let factor = steps.last().map(|last| last.us / us);
-    let is_faster = factor.is_none_or(|factor| factor >= LEAST_STEP);
-    if is_faster {
+    if factor.is_none_or(|factor| factor >= LEAST_STEP) {
         steps.push(LadderStep { what, family: family.to_owned(), us, factor, mechanism });
     }
-    is_faster
 }
 
 /// Joins a family's idea and its tuned parameters, unless a step before has told the idea.
-fn with_idea(is_told: bool, idea: String, tuned: String) -> String {
+fn with_idea(steps: &[LadderStep], family: &str, idea: String, tuned: String) -> String {
+    let is_told = steps.iter().any(|step| step.family == family);
     if is_told || idea.is_empty() { tuned } else { format!("{idea} Tuned: {tuned}") }
 }
 
