@@ -38,6 +38,7 @@ use crate::agent::Proposer;
 use crate::domain::device::DeviceInfo;
 use crate::domain::family::Family;
 use crate::domain::ids::{CaseName, SessionId};
+use crate::domain::phase::{self, PhaseTime};
 use crate::domain::proposal::KnownWinner;
 use crate::domain::record::{Environment, Meaning, SessionScope, Status};
 use crate::domain::workload::Workload;
@@ -340,11 +341,14 @@ impl<'a> Session<'a> {
     async fn next_compiled(&mut self, within: Duration) -> anyhow::Result<Option<Compiled>> {
         let mut interrupt = self.interrupt.clone();
         let _waiting = self.pipeline.waiting();
-        tokio::select! {
+        let begun = Instant::now();
+        let compiled = tokio::select! {
             compiled = self.pipeline.next() => compiled,
             () = interrupt.reached(1) => Ok(None),
             () = tokio::time::sleep(within) => Ok(None),
-        }
+        };
+        self.evaluator.steps.waiting_s += begun.elapsed().as_secs_f64();
+        compiled
     }
 
     /// Evaluates a variant and concludes the iteration. A request to stop at once ends it earlier, and so does the hard
@@ -383,16 +387,17 @@ impl<'a> Session<'a> {
     /// short.
     async fn hold_final(&mut self, case: &CaseName) -> anyhow::Result<()> {
         let _running = activity::begin(format!("the final of {case}"), None);
+        let begun = Instant::now();
         match self.deadline.clone().within(self.settle(case)).await {
-            Some(settled) => match settled? {
-                Some(last) => self.record_final(last).await,
-                None => Ok(()),
-            },
-            None => {
-                self.tell_given_up(&format!("the final of {case}"));
-                Ok(())
+            Some(settled) => {
+                if let Some(last) = settled? {
+                    self.record_final(last).await?;
+                }
             }
+            None => self.tell_given_up(&format!("the final of {case}")),
         }
+        let (wall_s, steps) = (begun.elapsed().as_secs_f64(), std::mem::take(&mut self.evaluator.steps));
+        self.record_phase(&PhaseTime { phase: phase::Phase::Final, case: Some(case.clone()), wall_s, steps }).await
     }
 
     /// Returns the clock's time and what is under way.

@@ -13,7 +13,7 @@ fn a_session_improves_the_initial_kernel_commits_the_winners_and_reports() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 
     let report = sandbox.report();
-    assert_eq!(report["schema"], "optloop.report/1");
+    assert_eq!(report["schema"], "optloop.report/2");
     assert_eq!(report["session"]["status"], "finished");
     assert_eq!(report["session"]["time_source"], "modelled");
     assert_eq!(report["session"]["cost_usd"], 0.0, "a modelled device costs nothing");
@@ -47,6 +47,16 @@ fn a_session_improves_the_initial_kernel_commits_the_winners_and_reports() {
     assert_eq!(sidecar["launches"][0]["grid"][1], 4);
     assert!(sidecar["measurement"]["samples"].as_u64() >= Some(40), "whole groups of them: {sidecar}");
     assert_eq!(sidecar["tensors"]["q"]["shape"], serde_json::json!([2, 2, 128, 16]));
+
+    // Every second is in one phase, and each kind of step was timed.
+    let phases = report["phases"]["rows"].as_array().unwrap();
+    let seconds = |phase: &str| phases.iter().find(|row| row["phase"] == phase).map(|row| row["seconds"].as_f64().unwrap());
+    let all: f64 = phases.iter().map(|row| row["seconds"].as_f64().unwrap()).sum();
+    assert!((all / report["session"]["wall_s"].as_f64().unwrap() - 1.0).abs() < 0.01, "{phases:?}");
+    assert_eq!(report["phases"]["complete"], true);
+    for phase in ["screening", "acceptance", "comparisons", "finals"] {
+        assert!(seconds(phase).is_some_and(|seconds| seconds > 0.0), "{phase}: {phases:?}");
+    }
 
     // The session also writes the report without being asked.
     assert!(sandbox.path(".optloop/reports/session-1.md").is_file());

@@ -1,5 +1,7 @@
 //! `optloop report`: writes the report of a session again, from the store.
 
+mod facts;
+
 use std::collections::HashMap;
 use std::io::Write;
 use std::path::PathBuf;
@@ -11,11 +13,10 @@ use super::alive::Killed;
 use super::store_path;
 use crate::agent::diagnosis::{Recorded, of_session};
 use crate::catalog::Project;
-use crate::domain::conditions::Conditions;
 use crate::domain::family::Family;
-use crate::domain::floor::floor_ns;
 use crate::domain::history::History;
 use crate::domain::ids::{IterationId, SessionId};
+use crate::domain::op::independent_dims;
 use crate::domain::record::SessionRecord;
 use crate::domain::workload::{Case, Workload};
 use crate::report::{CaseFacts, Report, ReportInput, build};
@@ -98,25 +99,22 @@ fn report(project: &Project, record: SessionRecord, mut workload: Workload) -> R
     workload.cases.extend(ran.into_values().cloned());
     workload.cases.sort_by_cached_key(|case| record.session.cases.iter().position(|name| *name == case.name));
     let device = &record.environment.device;
-    let facts: Vec<CaseFacts> = workload
-        .cases
-        .iter()
-        .filter(|case| record.session.cases.contains(&case.name))
-        .map(|case| CaseFacts {
-            case: case.name.clone(),
-            conditions: Conditions::of(&workload, case, device),
-            floor_ns: floor_ns(&workload, case, device),
-            flop: workload.op.flop(&case.dims),
-            peak_flops: device.peaks.flops(workload.dtype),
-        })
-        .collect();
+    workload.cases.retain(|case| record.session.cases.contains(&case.name));
+    let facts: Vec<CaseFacts> = workload.cases.iter().map(|case| facts::of_case(&workload, case, device)).collect();
     let all = project.families().unwrap_or_default();
+    let families = facts::of_families(&all, &workload, &record);
     let fitting: Vec<&Family> = all.iter().filter(|family| family.fits(&workload, device)).collect();
-    let families: Vec<String> = fitting.iter().map(|family| family.name.clone()).collect();
     let best = best(&record, &workload);
-    let recorded = Recorded { record: &record, workload: &workload, families: &fitting, best: &best };
-    let findings = of_session(recorded);
-    build(&ReportInput { record: &record, facts: &facts, families: &families, findings: &findings })
+    let findings =
+        of_session(Recorded { record: &record, workload: &workload, families: &fitting, best: &best });
+    build(&ReportInput {
+        record: &record,
+        facts: &facts,
+        families: &families,
+        independent_dims: &independent_dims(workload.op, workload.dtype),
+        is_valid: &|family, params, case| facts::is_valid(&all, &workload, device, (family, params, case)),
+        findings: &findings,
+    })
 }
 
 /// Returns the iteration with the best variant of each case: the winner of its final, else its incumbent.

@@ -145,7 +145,14 @@ mod tests {
             let record = scene.store.session_record(session).await.unwrap();
             let shown = figure(record.session.best_speedup, |best| format!("{best:.2}"));
             assert_eq!((record.session.wins, shown.as_str()), (wins, best), "session {number}");
-            let report = build(&ReportInput { record: &record, facts: &[], families: &[], findings: &[] });
+            let report = build(&ReportInput {
+                record: &record,
+                facts: &[],
+                families: &[],
+                independent_dims: &[],
+                is_valid: &|_, _, _| false,
+                findings: &[],
+            });
             let improved = report.wins.iter().filter(|win| win.verdict == Improved).count();
             assert_eq!(improved as u64, wins, "session {number}");
         }

@@ -290,6 +290,28 @@ impl Family {
         self.valid_bindings(params, case, dtype, device).map(|_| ())
     }
 
+    /// Returns the constraints that a configuration violates on a case and device. If it lacks some parameters, only
+    /// constraints that can be evaluated without them count. The error says what is wrong with the manifest.
+    pub fn violated(
+        &self,
+        params: &Params,
+        case: &Case,
+        dtype: Dtype,
+        device: &DeviceInfo,
+    ) -> Result<Vec<&Constraint>, ExprError> {
+        let bindings = self.bindings(params, case, dtype, device)?;
+        let mut violated = Vec::new();
+        for constraint in &self.constraints {
+            match constraint.expr.truth(&bindings) {
+                Ok(true) => {}
+                Ok(false) => violated.push(constraint),
+                Err(error) if self.is_undecided(params, &error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(violated)
+    }
+
     fn valid_bindings(
         &self,
         params: &Params,
@@ -297,8 +319,27 @@ impl Family {
         dtype: Dtype,
         device: &DeviceInfo,
     ) -> Result<Bindings, ConfigurationError> {
-        let complete = self.params.keys().all(|name| params.contains_key(name));
-        let undecided = |error: &ExprError| !complete && error.is_undefined_name();
+        let bindings = self.bindings(params, case, dtype, device)?;
+        for Constraint { expr, why } in &self.constraints {
+            match expr.truth(&bindings) {
+                Ok(true) => {}
+                Ok(false) => {
+                    return Err(ConfigurationError::Constraint { expr: expr.text().to_owned(), why: why.clone() });
+                }
+                Err(error) if self.is_undecided(params, &error) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(bindings)
+    }
+
+    /// Tells whether an expression could not be evaluated only because the configuration lacks some parameters.
+    fn is_undecided(&self, params: &Params, error: &ExprError) -> bool {
+        error.is_undefined_name() && !self.params.keys().all(|name| params.contains_key(name))
+    }
+
+    /// Returns everything that constraints may name: dimensions, limits of the device, parameters and derived values.
+    fn bindings(&self, params: &Params, case: &Case, dtype: Dtype, device: &DeviceInfo) -> Result<Bindings, ExprError> {
         let mut bindings = case.dims.clone();
         bindings.insert("elem_bytes".to_owned(), dtype.bytes() as i64);
         device.bind(&mut bindings);
@@ -306,18 +347,8 @@ impl Family {
         for (name, expr) in &self.derived {
             match expr.int(&bindings) {
                 Ok(value) => drop(bindings.insert(name.clone(), value)),
-                Err(error) if undecided(&error) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        for Constraint { expr, why } in &self.constraints {
-            match expr.truth(&bindings) {
-                Ok(true) => {}
-                Ok(false) => {
-                    return Err(ConfigurationError::Constraint { expr: expr.text().to_owned(), why: why.clone() });
-                }
-                Err(error) if undecided(&error) => {}
-                Err(error) => return Err(error.into()),
+                Err(error) if self.is_undecided(params, &error) => {}
+                Err(error) => return Err(error),
             }
         }
         Ok(bindings)

@@ -54,26 +54,8 @@ impl Floor {
     }
 
     /// Returns the floor of an op on a device, in a cache regime.
-    pub fn of_problem((op, dtype): (&dyn Op, Dtype), dims: &Dims, regime: Regime, device: &DeviceInfo) -> Self {
-        let peaks = &device.peaks;
-        let inputs = op.tensors(dims, dtype).into_iter().filter(|tensor| tensor.role == TensorRole::Input);
-        let input_bytes: f64 = inputs.map(|tensor| tensor.bytes() as f64).sum();
-        let memory_bytes = match regime.on(device) {
-            // The previous launch left at most as many bytes in L2 as fit. Whatever a kernel keeps there, of inputs or
-            // outputs, it moves the rest over the memory bus once a launch.
-            Regime::Warm => (op.bytes(dims, dtype) - device.l2_bytes as f64).max(0.0),
-            // No input is in L2. Outputs may stay there beyond the end of the launch. The ceiling was measured on a
-            // sweep as large as the rotated buffers, so it includes any share that L2 keeps anyway.
-            Regime::Cold => input_bytes,
-        };
-        let limits = [
-            (Limiter::Arithmetic, op.flop(dims) / peaks.flops(dtype) * 1e9),
-            (Limiter::Memory, memory_bytes / peaks.memory_bytes_per_s * 1e9),
-            // Nothing survives in a multiprocessor between launches, so every input comes from or through L2. Outputs
-            // take a separate path in the other direction.
-            (Limiter::L2, input_bytes / peaks.l2_bytes_per_s * 1e9),
-            (Limiter::Launch, peaks.launch_ns),
-        ];
+    pub fn of_problem(problem: (&dyn Op, Dtype), dims: &Dims, regime: Regime, device: &DeviceInfo) -> Self {
+        let limits = limits(problem, dims, regime, device);
         let (limiter, ns) = limits.into_iter().fold(limits[0], |a, b| if b.1 > a.1 { b } else { a });
         Self { ns, limiter }
     }
@@ -93,6 +75,29 @@ impl Floor {
             self.limiter.name()
         )
     }
+}
+
+/// Returns the time in nanoseconds for which each part of a device is busy at least. The floor is the largest.
+pub fn limits((op, dtype): (&dyn Op, Dtype), dims: &Dims, regime: Regime, device: &DeviceInfo) -> [(Limiter, f64); 4] {
+    let peaks = &device.peaks;
+    let inputs = op.tensors(dims, dtype).into_iter().filter(|tensor| tensor.role == TensorRole::Input);
+    let input_bytes: f64 = inputs.map(|tensor| tensor.bytes() as f64).sum();
+    let memory_bytes = match regime.on(device) {
+        // The previous launch left at most as many bytes in L2 as fit. Whatever a kernel keeps there, of inputs or
+        // outputs, it moves the rest over the memory bus once a launch.
+        Regime::Warm => (op.bytes(dims, dtype) - device.l2_bytes as f64).max(0.0),
+        // No input is in L2. Outputs may stay there beyond the end of the launch. The ceiling was measured on a
+        // sweep as large as the rotated buffers, so it includes any share that L2 keeps anyway.
+        Regime::Cold => input_bytes,
+    };
+    [
+        (Limiter::Arithmetic, op.flop(dims) / peaks.flops(dtype) * 1e9),
+        (Limiter::Memory, memory_bytes / peaks.memory_bytes_per_s * 1e9),
+        // Nothing survives in a multiprocessor between launches, so every input comes from or through L2. Outputs
+        // take a separate path in the other direction.
+        (Limiter::L2, input_bytes / peaks.l2_bytes_per_s * 1e9),
+        (Limiter::Launch, peaks.launch_ns),
+    ]
 }
 
 /// See [`Floor::refutes`].

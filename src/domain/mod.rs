@@ -25,6 +25,7 @@ pub mod names;
 pub mod occupancy;
 pub mod op;
 pub mod origin;
+pub mod phase;
 pub mod plan;
 pub mod profile;
 pub mod proposal;

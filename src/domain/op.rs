@@ -126,6 +126,22 @@ pub struct Affordable {
     pub bytes: f64,
 }
 
+/// Returns the dimensions whose entries an op computes independently of each other, such as batch and heads: the leading
+/// dimensions that all of its tensors share, without the rows' own.
+pub fn independent_dims(op: &dyn Op, dtype: Dtype) -> Vec<&'static str> {
+    // Each dimension gets a size of its own, by which it is found in the shapes.
+    let names: Vec<&'static str> = op.dims().iter().map(|dim| dim.name).collect();
+    let size = |place: usize| 11 + place as i64;
+    let dims: Dims = names.iter().enumerate().map(|(place, name)| ((*name).to_owned(), size(place))).collect();
+    let shapes: Vec<Vec<usize>> = op.tensors(&dims, dtype).into_iter().map(|tensor| tensor.shape).collect();
+    let shared = |axis: usize| {
+        let extent = *shapes.first()?.get(axis)?;
+        let is_shared = shapes.iter().all(|shape| axis + 1 < shape.len() && shape[axis] == extent);
+        is_shared.then(|| names.iter().enumerate().find(|(place, _)| size(*place) as usize == extent))?
+    };
+    (0..).map_while(shared).map(|(_, name)| *name).collect()
+}
+
 /// An operation that kernels of several families can compute.
 ///
 /// Its oracle is what every validation compares with. So the oracle is written for clarity first, in float64, and only
@@ -193,5 +209,17 @@ pub trait Op: Sync + Send {
     /// Returns the output tensor of a case.
     fn output(&self, dims: &Dims, dtype: Dtype) -> TensorSpec {
         self.tensors(dims, dtype).into_iter().find(|t| t.role == TensorRole::Output).expect("every op has one output")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops;
+
+    #[test]
+    fn batch_and_heads_are_independent_and_a_matrix_product_has_no_such_dimension() {
+        assert_eq!(independent_dims(ops::find("attention").unwrap(), Dtype::F16), ["B", "H"]);
+        assert!(independent_dims(ops::find("gemm").unwrap(), Dtype::F16).is_empty());
     }
 }

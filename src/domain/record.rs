@@ -15,6 +15,7 @@ use super::hypothesis::{Hypothesis, Score};
 use super::ids::{CaseName, IterationId, SessionId};
 use super::op::Dtype;
 use super::origin::{Origin, Purpose};
+use super::phase::{PhaseTime, StepTimes};
 use super::profile::Profile;
 use super::regime::Regime;
 use super::state::Graphs;
@@ -237,6 +238,9 @@ pub struct SessionRecord {
     pub iterations: Vec<IterationRecord>,
     /// The finals of its cases, oldest first. The last final of a case counts.
     pub finals: Vec<Final>,
+    /// How long its work took that belongs to no iteration, oldest first. Empty for sessions recorded before this was
+    /// kept.
+    pub phases: Vec<PhaseTime>,
     /// Every session up to this one, oldest first.
     pub ledger: Vec<SessionSummary>,
 }
@@ -284,8 +288,11 @@ pub struct IterationRecord {
     pub measurements: Vec<CaseRecord>,
     /// Seconds for which it occupied the device.
     pub device_s: Option<f64>,
-    /// Seconds from proposal to record.
+    /// Seconds since the previous iteration was recorded, else since the session began or was resumed.
     pub wall_s: Option<f64>,
+    /// The share of each kind of step in it; none for an iteration that never ended or was recorded before this was
+    /// kept.
+    pub steps: Option<StepTimes>,
     /// What the iteration cost.
     pub cost: Spent,
 }

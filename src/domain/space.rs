@@ -4,7 +4,7 @@ use rand::Rng;
 use rand::seq::{IndexedRandom, SliceRandom};
 
 use super::device::DeviceInfo;
-use super::family::{ConfigurationError, Family, Param};
+use super::family::{ConfigurationError, Constraint, Family, Param};
 use super::op::Dtype;
 use super::variant::Params;
 use super::workload::Case;
@@ -205,6 +205,42 @@ impl Space<'_> {
         self.family.check(params, self.case, self.dtype, self.device).err().map(|error| error.to_string())
     }
 
+    /// Returns why a family has no valid configuration on the case: the reasons of the constraints that exclude all of
+    /// them. None if it has one.
+    ///
+    /// A constraint on dimensions alone excludes every configuration. Otherwise these are the constraints that the
+    /// defaults violate and that no change of one parameter satisfies, or all that the defaults violate.
+    pub fn excluded(&self) -> Result<Option<Vec<String>>, String> {
+        let violated = |params: &Params| {
+            let violated = self.family.violated(params, self.case, self.dtype, self.device);
+            violated.map_err(|error| error.to_string())
+        };
+        if !self.family.dtypes.contains(&self.dtype) {
+            return Ok(Some(vec![format!("It does not compute in {}.", self.dtype.name())]));
+        }
+        if self.family.requires_sm > self.device.sm {
+            let (needed, there) = (f64::from(self.family.requires_sm) / 10.0, f64::from(self.device.sm) / 10.0);
+            let why = format!("It needs compute capability {needed:.1}, and the device has {there:.1}.");
+            return Ok(Some(vec![why]));
+        }
+        let whys = |constraints: &[&Constraint]| Some(constraints.iter().map(|one| one.why.clone()).collect());
+        let by_dimensions = violated(&Params::new())?;
+        if !by_dimensions.is_empty() {
+            return Ok(whys(&by_dimensions));
+        }
+        if self.start()?.is_some() {
+            return Ok(None);
+        }
+        let defaults = self.family.defaults();
+        let at_defaults = violated(&defaults)?;
+        let mut stubborn = at_defaults.clone();
+        for (_, moved) in self.moves(&defaults) {
+            let still = violated(&moved)?;
+            stubborn.retain(|one| still.iter().any(|other| std::ptr::eq(*one, *other)));
+        }
+        Ok(whys(if stubborn.is_empty() { &at_defaults } else { &stubborn }))
+    }
+
     /// Counts the steps between two configurations. One step changes a parameter to a neighbouring value.
     fn distance(&self, from: &Params, to: &Params) -> usize {
         let steps = |(name, param): (&String, &Param)| {
@@ -297,6 +333,17 @@ mod tests {
             assert_eq!(near("P1", 3), Some([3, 1, 5, 1, 1, 1]), "rather than two");
             assert_eq!(near("P5", 8), None, "three would have to");
         });
+    }
+
+    #[test]
+    fn a_family_that_cannot_compute_a_case_says_which_constraint_excludes_it() {
+        let excluded = |constraint: &str| with_space(constraint, |space| space.excluded().unwrap());
+        let made_up = Some(vec!["made up".to_owned()]);
+        assert_eq!(excluded("D == 64"), made_up, "the dimensions alone decide: D is 8");
+        assert_eq!(excluded("D == 64 && P1 > 3"), made_up, "whatever the parameters");
+        assert_eq!(excluded("P1 > 3"), None, "the defaults are not valid, but others are");
+        assert_eq!(excluded("P1 > 100"), made_up, "no value satisfies it");
+        assert_eq!(excluded("P1 + P2 > 1000"), made_up);
     }
 
     #[test]

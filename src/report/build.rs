@@ -3,22 +3,23 @@
 use indexmap::IndexMap;
 
 use super::baselines;
-use super::comparisons::{self, paired, unpaired};
+use super::comparisons::{self, paired};
 use super::contract::{
-    Case, Claim, Committed, Cost, Environment, Exactness, LedgerRow, Predictions, Ratio, Remeasured, Report, SCHEMA,
-    Session, Variant, Win,
+    Case, Claim, Committed, Cost, Environment, Exactness, LedgerRow, Parameters, Predictions, Remeasured, Report,
+    SCHEMA, Session, Variant, Win,
 };
-use super::standing::{self, Alone, Standing, winners};
-use super::{CaseFacts, ReportInput, findings, next_steps};
+use super::standing::{self, winners};
+use super::{
+    CaseFacts, ReportInput, began, excluded, experiment, findings, gains, ladder, next_steps, options, outlook,
+    parameters, phases, roofline, scaling, summary,
+};
 use crate::domain::check::Check;
 use crate::domain::comparison::Role;
-use crate::domain::conditions::Conditions;
 use crate::domain::cost::Spent;
 use crate::domain::evaluation::Outcome;
 use crate::domain::hypothesis::Score;
 use crate::domain::origin::{Origin, Purpose};
 use crate::domain::record::{CaseRecord, IterationRecord, SessionRecord, SessionSummary};
-use crate::domain::timing::Timing;
 use crate::domain::verdict::Verdict;
 
 const NS_PER_US: f64 = 1000.0;
@@ -44,9 +45,33 @@ pub fn build(input: &ReportInput<'_>) -> Report {
         committed: committed(&record.iterations),
         cost: cost(record),
         next_steps: Vec::new(),
+        summary: String::new(),
+        scaling: Vec::new(),
+        ladders: Vec::new(),
+        parameters: Parameters::default(),
+        next_experiment: None,
+        outlook: None,
+        options: Vec::new(),
+        excluded: excluded::of(input),
+        phases: phases::of(record),
     };
-    report.next_steps = next_steps::suggest(&report, input);
+    explain(&mut report, input);
     report
+}
+
+/// Adds what explains the figures, which follows from the figures.
+fn explain(report: &mut Report, input: &ReportInput<'_>) {
+    let (record, cases) = (input.record, &report.cases);
+    let gains = gains::of(record);
+    let wall_s = record.session.wall_s.unwrap_or(gains.search_to_s);
+    report.scaling = scaling::of(cases, input);
+    report.ladders = ladder::of(cases, input);
+    report.parameters = parameters::of(record, input.families);
+    report.next_experiment = experiment::of(cases, &report.parameters.effects, input);
+    report.outlook = outlook::of(&gains, cases.len(), wall_s);
+    report.options = options::of(cases, report.outlook.as_ref(), input);
+    report.next_steps = next_steps::suggest(report, input);
+    report.summary = summary::of(report, &gains, input);
 }
 
 fn session(session: &SessionSummary) -> Session {
@@ -93,16 +118,16 @@ fn case(name: &str, input: &ReportInput<'_>) -> Case {
     let standing = standing::of(name, record);
     let deciding = standing.and_then(|standing| standing.deciding);
     let best_ns = standing.map(|standing| standing.timing.median_ns);
-    let start = start(name, &record.iterations);
-    let to_start = start.zip(standing).and_then(|(start, standing)| ratio_to_start(start, &standing, conditions));
+    let start = began::first(name, &record.iterations);
+    let to_start = start.zip(standing).and_then(|(start, standing)| began::ratio(start, &standing, conditions));
     let (baseline, to_baseline) = baselines::of_case(name, record, standing.as_ref(), conditions);
     let floor_ns = deciding.and_then(|deciding| deciding.comparison.floor_ns).or(facts.map(|facts| facts.floor_ns));
     let flops = facts.zip(best_ns).map(|(facts, ns)| facts.flop / ns * 1e9);
     let measurement = standing.map(|standing| standing.measurement);
-    Case {
+    let mut case = Case {
         case: name.into(),
         regime: measurement.map(|measurement| measurement.regime).or(conditions.map(|conditions| conditions.regime)),
-        start_us: start.map(|(.., timing)| timing.median_ns / NS_PER_US),
+        start_us: start.map(|start| start.timing.median_ns / NS_PER_US),
         best_us: best_ns.map(|ns| ns / NS_PER_US),
         best_ci_us: standing.and_then(|standing| standing.timing.shown_ci_us()),
         confirmed: standing.is_some_and(|standing| standing.confirmed()),
@@ -122,32 +147,12 @@ fn case(name: &str, input: &ReportInput<'_>) -> Case {
         sms: record.environment.device.sms,
         comparison: deciding.as_ref().map(comparisons::to_contract),
         profile: measurement.and_then(|measurement| measurement.profile.clone()),
-    }
-}
-
-/// The first correct variant of a case.
-type Start<'a> = (&'a IterationRecord, &'a CaseRecord, &'a Timing);
-
-fn start<'a>(case: &str, iterations: &'a [IterationRecord]) -> Option<Start<'a>> {
-    winners(iterations)
-        .find(|(_, measurement, verdict, _)| measurement.case == case && *verdict == Verdict::Start)
-        .map(|(iteration, measurement, _, timing)| (iteration, measurement, timing))
-}
-
-/// Returns the start's time over the best one: paired if a comparison deciding both, 1 if they are the same variant.
-fn ratio_to_start(
-    (iteration, measurement, timing): Start<'_>,
-    standing: &Standing<'_>,
-    conditions: Option<&Conditions>,
-) -> Option<Ratio> {
-    if iteration.id == standing.iteration.id {
-        return Some(Ratio { estimate: 1.0, lo: Some(1.0), hi: Some(1.0), paired: true });
-    }
-    let in_comparison = standing.deciding.and_then(|deciding| deciding.over_best(deciding.of_iteration(iteration.id)?));
-    let alone = Alone { timing, regime: measurement.regime };
-    in_comparison
-        .map(paired)
-        .or_else(|| Some(unpaired(standing.compared(&alone, conditions?)?, [standing.timing, timing])))
+        change: began::change(name, record, conditions),
+        roofline: facts.map(|facts| roofline::of(facts, best_ns)),
+        limited_by: None,
+    };
+    case.limited_by = case.roofline.as_ref().and_then(|roofline| roofline::limited_by(&case, roofline));
+    case
 }
 
 fn counts(iterations: &[IterationRecord]) -> IndexMap<&'static str, u64> {

@@ -1,15 +1,34 @@
-//! Renders a report as Markdown. The words and tables are in `templates/reports/report.md.tera`.
+//! Renders a report as Markdown. The words and tables are in `templates/reports/`.
+
+mod effects;
+mod explanations;
+mod hypotheses;
+mod sentences;
+mod table;
 
 use tera::{Context, Kwargs, State, Tera, Value};
 
 use super::contract::{Case, Ratio, Win};
-use super::{Report, ReportError, format, measuring, profiles};
+use super::{Report, ReportError, format, measuring, profiles, roofline};
 use crate::domain::device::TimeSource;
 use crate::domain::variant::{VariantHash, show_params};
 
-const TEMPLATE: &str = include_str!("../../templates/reports/report.md.tera");
+/// The templates, by the names under which they include each other.
+const TEMPLATES: [(&str, &str); 10] = [
+    ("root_causes.md", include_str!("../../templates/reports/root_causes.md.tera")),
+    ("winners.md", include_str!("../../templates/reports/winners.md.tera")),
+    ("next.md", include_str!("../../templates/reports/next.md.tera")),
+    ("parameters.md", include_str!("../../templates/reports/parameters.md.tera")),
+    ("hypotheses.md", include_str!("../../templates/reports/hypotheses.md.tera")),
+    ("cost.md", include_str!("../../templates/reports/cost.md.tera")),
+    ("verified.md", include_str!("../../templates/reports/verified.md.tera")),
+    ("figures.md", include_str!("../../templates/reports/figures.md.tera")),
+    ("record.md", include_str!("../../templates/reports/record.md.tera")),
+    ("report.md", include_str!("../../templates/reports/report.md.tera")),
+];
 
-const DIAGNOSIS: &str = include_str!("../../templates/reports/diagnosis.md.tera");
+/// The most cases in the main table before it is folded. More would hide what the report says.
+const MOST_CASES: usize = 24;
 
 /// Renders a report.
 pub(super) fn render(report: &Report) -> Result<String, ReportError> {
@@ -23,7 +42,7 @@ pub(super) fn render(report: &Report) -> Result<String, ReportError> {
     register(&mut tera, "gflops", format::gflops);
     tera.register_filter("cell", cell);
     tera.register_filter("short", short);
-    tera.add_raw_templates([("diagnosis.md", DIAGNOSIS), ("report.md", TEMPLATE)])?;
+    tera.add_raw_templates(TEMPLATES)?;
 
     let mut context = Context::from_serialize(report)?;
     // A template cannot keep the order of a map, so ordered data is passed as a list.
@@ -59,7 +78,29 @@ pub(super) fn render(report: &Report) -> Result<String, ReportError> {
     context.insert("counted_headings", &profiles::HEADINGS.map(|heading| heading.trim_start_matches('>')));
     let shortcuts: Vec<_> = profiled.filter_map(|(case, profile)| Some((case, profile.shortcuts()?))).collect();
     context.insert("shortcuts", &shortcuts);
+    explain(&mut context, report);
     Ok(tera.render("report.md", &context)?)
+}
+
+/// Adds the sentences and tables that explain the figures.
+fn explain(context: &mut Context, report: &Report) {
+    context.insert("headline", &sentences::headline(report));
+    context.insert("began", sentences::began(report));
+    context.insert("most_cases", &MOST_CASES);
+    context.insert("case_table", &explanations::cases(report));
+    context.insert("roofline_table", &explanations::roofline(report));
+    context.insert("first_reading", &roofline::first_reading(&report.cases));
+    context.insert("roofline_readings", &roofline::readings(&report.cases));
+    context.insert("scaling_tables", &report.scaling.iter().map(explanations::scaling).collect::<Vec<_>>());
+    context.insert("ladder_tables", &report.ladders.iter().map(explanations::ladder).collect::<Vec<_>>());
+    context.insert("experiment_command", &sentences::experiment_command(report));
+    context.insert("option_table", &explanations::options(&report.options));
+    context.insert("effect_noise", &effects::noise(&report.parameters));
+    context.insert("effect_sentences", &effects::sentences(&report.parameters));
+    context.insert("effect_table", &effects::effects(&report.parameters));
+    context.insert("hypothesis_table", &hypotheses::hypotheses(report));
+    context.insert("phase_table", &report.phases.as_ref().map(explanations::phases));
+    context.insert("verified", &sentences::verified(report));
 }
 
 /// Formats the speed-up of a win over the incumbent of its time.
@@ -82,7 +123,7 @@ fn cell(value: &Value, _: Kwargs, _: &State) -> String {
         None if value.is_none() => format::NOTHING.to_owned(),
         None => value.to_string(),
     };
-    text.replace('|', "\\|").replace(['\n', '\r'], " ")
+    table::cell(&text)
 }
 
 /// Shortens a hash.

@@ -1,36 +1,59 @@
 //! Reports what a session found: the JSON contract, and Markdown. Pure: plain data in, text out.
 
 mod baselines;
+mod began;
 mod build;
 mod comparisons;
 pub mod contract;
+mod excluded;
+mod experiment;
 mod findings;
 pub mod format;
+mod gains;
+mod interactions;
+mod ladder;
 mod markdown;
 mod measuring;
 mod next_steps;
+mod options;
+mod outlook;
+mod pairs;
+mod parameters;
+mod phases;
 pub mod profiles;
+mod roofline;
+mod scaling;
+mod scaling_text;
 mod standing;
+mod summary;
 #[cfg(test)]
 mod tests;
 
+use indexmap::IndexMap;
+
 use crate::domain::conditions::Conditions;
 use crate::domain::finding::Finding;
+use crate::domain::floor::Limiter;
 use crate::domain::ids::CaseName;
 use crate::domain::record::SessionRecord;
+use crate::domain::variant::Params;
 
 pub use build::build;
 pub use contract::Report;
 
 /// The input of a report.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct ReportInput<'a> {
     /// The store's record of the session.
     pub record: &'a SessionRecord,
     /// Facts that follow from the workload and the device, for each case.
     pub facts: &'a [CaseFacts],
-    /// Names of the families that could have been tried.
-    pub families: &'a [String],
+    /// The families that compute the session's op, searched or not.
+    pub families: &'a [FamilyFacts],
+    /// The dimensions whose entries are independent of each other, such as batch and heads.
+    pub independent_dims: &'a [&'a str],
+    /// Tells whether a family, by name, can run a configuration on a case, by name.
+    pub is_valid: &'a dyn Fn(&str, &Params, &str) -> bool,
     /// The findings of the session's diagnosis.
     pub findings: &'a [Finding],
 }
@@ -48,6 +71,29 @@ pub struct CaseFacts {
     pub flop: f64,
     /// The device's arithmetic peak for the workload's dtype, in FLOP/s.
     pub peak_flops: f64,
+    /// Fewest bytes that the inputs and the output have.
+    pub bytes: f64,
+    /// The part of the device that delivers these bytes in the case's cache regime: L2 or memory.
+    pub bytes_from: Limiter,
+    /// Its bandwidth in bytes/s.
+    pub bandwidth: f64,
+    /// The limit that sets the floor.
+    pub floor_limiter: Limiter,
+    /// The time of an empty launch in nanoseconds.
+    pub launch_ns: f64,
+}
+
+/// Facts that follow from a family's manifest, the workload and the device.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FamilyFacts {
+    /// The family's name.
+    pub name: String,
+    /// What it does, in one sentence.
+    pub about: String,
+    /// What each of its parameters does.
+    pub parameters: IndexMap<String, String>,
+    /// The cases that it cannot compute, with the reasons.
+    pub excluded: Vec<(CaseName, Vec<String>)>,
 }
 
 /// The reason why a report cannot be written.

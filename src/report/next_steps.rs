@@ -1,34 +1,25 @@
 //! Suggests what to try next, by rules over the data. No rule claims more than the data shows.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::contract::{Case, Predictions, Report};
 use super::format::{percent, times};
-use super::{ReportInput, format};
+use super::{ReportInput, excluded, format};
 use crate::domain::device::TimeSource;
 use crate::domain::floor::TOLERANCE;
 use crate::domain::ids::SessionId;
-use crate::domain::record::IterationRecord;
-use crate::domain::variant::Params;
 use crate::domain::verdict::Verdict;
-
-/// The most parameters to name. More would be no advice.
-const TOP_PARAMETERS: usize = 3;
-
-/// Fewest tries of a parameter for its mean to say anything.
-const MIN_TRIES: usize = 2;
 
 /// Suggests what to try next, most important first.
 pub(super) fn suggest(report: &Report, input: &ReportInput<'_>) -> Vec<String> {
     let mut steps = Vec::new();
     steps.extend(report.cases.iter().filter_map(|case| without_result(case, report.session.id)));
     steps.extend(report.cases.iter().filter_map(below_floor));
-    steps.extend(furthest_from_floor(&report.cases));
     steps.extend(report.cases.iter().filter_map(|case| slower_than_baseline(case, report.session.time_source)));
-    steps.extend(report.cases.iter().filter(|case| is_start(case, report)).map(without_win));
-    steps.extend(report.cases.iter().filter(|case| is_remeasured(case, report)).map(without_find));
+    let of = |which: fn(&Case, &Report) -> bool| report.cases.iter().filter(move |case| which(case, report));
+    steps.extend(without_win(of(is_start), "no variant was faster than the first correct one"));
+    steps.extend(without_win(of(is_remeasured), "nothing beat the winner that an earlier session committed"));
     steps.extend(untried_families(input));
-    steps.extend(paying_parameters(&input.record.iterations));
     steps.extend(optimistic(&report.predictions));
     steps.extend(without_baseline(&report.cases));
     steps.extend(uncommitted(report));
@@ -53,22 +44,6 @@ fn below_floor(case: &Case) -> Option<String> {
         "`{}` is faster than its floor ({shown} of it): the measurement or the ceilings are wrong, so rely on neither.",
         case.case
     ))
-}
-
-fn furthest_from_floor(cases: &[Case]) -> Option<String> {
-    let share = |case: &Case| case.share_of_floor;
-    let furthest = cases
-        .iter()
-        .filter(|case| share(case).is_some())
-        .min_by(|a, b| share(a).unwrap_or(1.0).total_cmp(&share(b).unwrap_or(1.0)))?;
-    let share = furthest.share_of_floor?;
-    // Within a tenth of the floor, there is little left to gain.
-    (share < 0.9).then(|| {
-        let busy = furthest.ctas.filter(|&ctas| ctas * 2 <= u64::from(furthest.sms)).map_or_else(String::new, |ctas| {
-            format!("; it launches {ctas} blocks on {} SMs, so most of the device is idle", furthest.sms)
-        });
-        format!("`{}` is furthest from its floor: the best time is {} of it{busy}.", furthest.case, times(1.0 / share))
-    })
 }
 
 fn slower_than_baseline(case: &Case, time_source: TimeSource) -> Option<String> {
@@ -96,17 +71,15 @@ fn is_start(case: &Case, report: &Report) -> bool {
         .any(|win| win.case == case.case && win.verdict == Verdict::Start && Some(win.iteration) == case.iteration)
 }
 
-fn without_win(case: &Case) -> String {
-    format!("`{}` has no win: no variant was faster than its first correct one.", case.case)
+/// Names the cases without a win in one sentence.
+fn without_win<'a>(cases: impl Iterator<Item = &'a Case>, why: &str) -> Option<String> {
+    let named: Vec<String> = cases.map(|case| format!("`{}`", case.case)).collect();
+    (!named.is_empty()).then(|| format!("No win on {}: {why}.", named.join(", ")))
 }
 
 /// Returns whether the best variant of a case is the committed winner that the session began with.
 fn is_remeasured(case: &Case, report: &Report) -> bool {
     report.remeasured.iter().any(|again| again.case == case.case && Some(again.iteration) == case.iteration)
-}
-
-fn without_find(case: &Case) -> String {
-    format!("`{}` has no win: nothing beat the winner that an earlier session committed.", case.case)
 }
 
 fn untried_families(input: &ReportInput<'_>) -> Option<String> {
@@ -117,48 +90,12 @@ fn untried_families(input: &ReportInput<'_>) -> Option<String> {
         .filter(|iteration| iteration.measurements.iter().any(|measurement| measurement.best_timing().is_some()))
         .map(|iteration| iteration.family.as_str())
         .collect();
-    let untried: Vec<_> =
-        input.families.iter().filter(|family| !measured.contains(family.as_str())).map(|f| format!("`{f}`")).collect();
+    // A family that no case fits is told with its reasons, as excluded.
+    let fits = |family: &str| input.record.session.cases.iter().any(|case| excluded::can_compute(input, family, case));
+    let untried = input.families.iter().map(|family| family.name.as_str());
+    let untried = untried.filter(|family| !measured.contains(family) && fits(family));
+    let untried: Vec<_> = untried.map(|family| format!("`{family}`")).collect();
     (!untried.is_empty()).then(|| format!("Never timed in this session: {}.", untried.join(", ")))
-}
-
-/// Names the parameters whose change paid off most, by the claims in which nothing else changed.
-fn paying_parameters(iterations: &[IterationRecord]) -> Option<String> {
-    let mut logs: BTreeMap<(&str, &str), Vec<f64>> = BTreeMap::new();
-    for iteration in iterations {
-        let reference =
-            iteration.hypothesis.reference.iteration().and_then(|id| iterations.iter().find(|other| other.id == id));
-        let (Some(actual), Some(reference)) = (iteration.actual, reference) else { continue };
-        if let Some(parameter) = only_change(&reference.params, &iteration.params)
-            && reference.family == iteration.family
-        {
-            logs.entry((&iteration.family, parameter)).or_default().push(actual.ln());
-        }
-    }
-    let mut means: Vec<_> = logs
-        .into_iter()
-        .filter(|(_, logs)| logs.len() >= MIN_TRIES)
-        .map(|(parameter, logs)| (parameter, (logs.iter().sum::<f64>() / logs.len() as f64).exp(), logs.len()))
-        .filter(|(_, mean, _)| *mean > 1.0)
-        .collect();
-    means.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let named: Vec<_> = means
-        .iter()
-        .take(TOP_PARAMETERS)
-        .map(|((family, parameter), mean, tries)| {
-            format!("`{parameter}` of `{family}` ({}, the geometric mean of {tries} changes)", times(*mean))
-        })
-        .collect();
-    (!named.is_empty()).then(|| format!("Most beneficial changes: {}.", named.join(", ")))
-}
-
-/// Returns the only parameter in which two configurations differ. None if several differ, or none does.
-fn only_change<'a>(before: &Params, after: &'a Params) -> Option<&'a str> {
-    let mut changed = after.iter().filter(|(name, value)| before.get(*name) != Some(value));
-    match (changed.next(), changed.next()) {
-        (Some((name, _)), None) => Some(name),
-        _ => None,
-    }
 }
 
 fn optimistic(predictions: &Predictions) -> Option<String> {

@@ -32,10 +32,12 @@ impl Evaluator {
         }
         let shapes: Vec<Dims> =
             [&request.case].into_iter().chain(&request.hidden).map(|it| it.case.dims.clone()).collect();
-        let started = Instant::now();
-        let acceptance = self.worker.accept(request).await?;
-        let (iteration, case, s) = (challenger.candidate.iteration, challenger.case(), started.elapsed().as_secs_f64());
-        tracing::debug!("iteration {iteration} passed the acceptance checks on {case} in {s:.2} s: {acceptance:?}");
+        let begun = Instant::now();
+        let acceptance = self.worker.accept(request).await;
+        self.steps.acceptance_s += begun.elapsed().as_secs_f64();
+        let acceptance = acceptance?;
+        let (iteration, case) = (challenger.candidate.iteration, challenger.case());
+        tracing::debug!("iteration {iteration} passed the acceptance checks on {case}: {acceptance:?}");
         match self.sanitize(state, &challenger.kernel, &challenger.request.case).await? {
             Sanitized::Passed { .. } => {}
             Sanitized::Skipped(reason) => {
@@ -43,8 +45,6 @@ impl Evaluator {
             }
             Sanitized::Failed(outcome) => return Err(Setback::Variant(outcome)),
         }
-        let s = started.elapsed().as_secs_f64() - s;
-        tracing::debug!("the virtual GPU took {s:.2} s for iteration {iteration}");
         let proven = self.proven.entry(challenger.kernel.variant.hash.clone()).or_default();
         let new: Vec<Dims> = shapes.into_iter().filter(|shape| !proven.contains(shape)).collect();
         proven.extend(new);
@@ -84,7 +84,10 @@ impl Evaluator {
         let (family, artifact, workload) = (setup.family(family)?, &kernel.artifact, &setup.workload);
         let subject = Subject { family, params, hash, artifact, workload, case };
         let seed = inputs::mix(setup.options.seed, &["sanitize", hash.short()]);
-        Ok(sanitizer.check(subject, setup.options.measuring, seed).await?)
+        let begun = Instant::now();
+        let checked = sanitizer.check(subject, setup.options.measuring, seed).await;
+        self.steps.sanitizer_s += begun.elapsed().as_secs_f64();
+        Ok(checked?)
     }
 }
 

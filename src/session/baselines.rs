@@ -8,6 +8,7 @@ use super::decide::may_time_baselines;
 use super::event::{Event, Interrupt};
 use super::{BUDGET, Session};
 use crate::domain::journal::{Begun, Record};
+use crate::domain::phase::{Phase, PhaseTime};
 use crate::domain::record::{Baseline, BaselineKind, CaseRecord};
 use crate::domain::regime::Regime;
 use crate::domain::timing::Timing;
@@ -18,8 +19,15 @@ use crate::runner::baseline::{BaselineProcess, fastest};
 use crate::runner::inputs;
 
 impl Session<'_> {
-    /// Times the baselines and records them. Without a baseline, the session says why and continues.
+    /// Times the baselines, and records them and how long that took.
     pub(super) async fn time_baselines(&mut self) -> anyhow::Result<()> {
+        let begun = Instant::now();
+        self.time_each_baseline().await?;
+        self.record_phase(&PhaseTime::of(Phase::Baselines, begun.elapsed())).await
+    }
+
+    /// Times the baselines and records them. Without a baseline, the session says why and continues.
+    async fn time_each_baseline(&mut self) -> anyhow::Result<()> {
         let mut process = match self.start_baseline().await {
             Ok(process) => process,
             Err(reason) => {

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::time::Instant;
 
 use super::Session;
 use super::case_state::{Candidate, Pending};
@@ -14,6 +15,7 @@ use crate::domain::conditions::Conditions;
 use crate::domain::ids::{CaseName, IterationId, SessionId};
 use crate::domain::journal::Record;
 use crate::domain::origin::Origin;
+use crate::domain::phase::{Phase, PhaseTime};
 use crate::domain::proposal::KnownWinner;
 use crate::domain::sidecar::{self, Sidecar, SidecarEnvironment, SidecarMeasurement, SidecarVariant};
 use crate::domain::timing::Timing;
@@ -70,7 +72,17 @@ impl Session<'_> {
     /// now and free with the next winner.
     pub(super) async fn commit_pending(&mut self) -> anyhow::Result<()> {
         let pending = self.state.cases().filter_map(|(case, state)| Some((case.clone(), state.pending.clone()?)));
-        for (case, pending) in pending.collect::<Vec<_>>() {
+        let pending: Vec<_> = pending.collect();
+        if pending.is_empty() {
+            return Ok(());
+        }
+        let begun = Instant::now();
+        self.commit_each(pending).await?;
+        self.record_phase(&PhaseTime::of(Phase::Commits, begun.elapsed())).await
+    }
+
+    async fn commit_each(&mut self, pending: Vec<(CaseName, Pending)>) -> anyhow::Result<()> {
+        for (case, pending) in pending {
             if self.deadline.is_over() {
                 self.committer.cut_short = self.committer.repo.is_ok();
                 break;

@@ -103,6 +103,8 @@ impl Evaluator {
         }
     }
 
+    /// Runs a comparison and notes how long it took. This includes the start of its process, for which a session has to
+    /// wait.
     async fn run_comparison(
         &mut self,
         state: &SessionState,
@@ -111,6 +113,19 @@ impl Evaluator {
         energy: bool,
     ) -> Result<Comparison, ComparisonError> {
         let begun = Instant::now();
+        let compared = self.sample_in_turns(state, challenger, others, energy).await;
+        let wall_s = begun.elapsed().as_secs_f64();
+        self.steps.comparison_s += wall_s;
+        compared.map(|comparison| Comparison { wall_s: Some(wall_s), ..comparison })
+    }
+
+    async fn sample_in_turns(
+        &mut self,
+        state: &SessionState,
+        challenger: &CandidateKernel,
+        others: &[(Role, CandidateKernel)],
+        energy: bool,
+    ) -> Result<Comparison, ComparisonError> {
         let (setup, case) = (state.setup(), &challenger.request.case);
         let measuring = setup.options.measuring;
         let terms = Terms {
@@ -131,11 +146,7 @@ impl Evaluator {
         let backend = state.case(&case.name).and_then(|case| case.backend()).map(str::to_owned);
         let baseline = self.baseline.as_mut().zip(backend);
         let baseline = baseline.map(|(process, backend)| BaselineEntry { process, backend });
-        let mut comparison =
-            comparison::run(&mut worker, self.monitor.as_ref(), &pids, &terms, &entries, baseline).await?;
-        // This includes the start of its process, for which a session has to wait.
-        comparison.wall_s = Some(begun.elapsed().as_secs_f64());
-        Ok(comparison)
+        comparison::run(&mut worker, self.monitor.as_ref(), &pids, &terms, &entries, baseline).await
     }
 }
 

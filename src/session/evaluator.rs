@@ -19,6 +19,7 @@ use crate::domain::ids::IterationId;
 use crate::domain::journal::Disqualified;
 use crate::domain::op::Dims;
 use crate::domain::origin::Purpose;
+use crate::domain::phase::StepTimes;
 use crate::domain::variant::VariantHash;
 use crate::runner::baseline::BaselineProcess;
 use crate::runner::compile::CompileError;
@@ -48,6 +49,8 @@ pub(super) struct Evaluator {
     pub baseline: Option<BaselineProcess>,
     /// Comparisons held. Each has its own inputs.
     pub comparisons: u64,
+    /// The time of each kind of step, since an iteration or a final last took it.
+    pub steps: StepTimes,
     /// Takes disqualifications as they happen. A comparison continues without the variant, and may be cut short.
     pub store: Store,
 }
@@ -79,6 +82,8 @@ impl From<AskError> for Setback {
 /// The result of an iteration.
 pub(super) struct Evaluated {
     pub evaluation: Evaluation,
+    /// How long each kind of step took.
+    pub steps: StepTimes,
     /// Other variants that failed in its comparisons.
     pub disqualified: Vec<Disqualified>,
     /// The kernel, if it compiled and has launch plans.
@@ -95,6 +100,7 @@ impl Evaluator {
             monitor,
             baseline: None,
             comparisons: 0,
+            steps: StepTimes::default(),
             store,
         }
     }
@@ -110,7 +116,9 @@ impl Evaluator {
         within: Duration,
         may_compare: impl Fn() -> bool,
     ) -> anyhow::Result<Evaluated> {
+        let begun = Instant::now();
         let mut evaluation = self.screen(state, compiled, within).await?;
+        self.steps.screening_s += begun.elapsed().as_secs_f64();
         refute(state, &mut evaluation);
         let kernel = Kernel::of(compiled);
         if let Some(kernel) = &kernel {
@@ -138,7 +146,8 @@ impl Evaluator {
             }
             evaluation.device_s += started.elapsed().as_secs_f64();
         }
-        Ok(Evaluated { evaluation, disqualified, kernel })
+        let steps = std::mem::take(&mut self.steps);
+        Ok(Evaluated { evaluation, steps, disqualified, kernel })
     }
 
     /// Checks and times a variant, without comparisons.

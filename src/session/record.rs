@@ -15,6 +15,7 @@ use crate::domain::hypothesis::Score;
 use crate::domain::ids::CaseName;
 use crate::domain::journal::{Begun, Concluded, Disqualified, Record};
 use crate::domain::origin::{Origin, Purpose};
+use crate::domain::phase::{PhaseTime, StepTimes};
 use crate::domain::record::CaseRecord;
 use crate::domain::verdict::{Decision, Verdict, judge};
 use crate::runner::compile::CompileError;
@@ -36,7 +37,7 @@ impl Session<'_> {
         compiled: &Compiled,
         evaluated: Evaluated,
     ) -> anyhow::Result<()> {
-        let Evaluated { evaluation, disqualified, kernel } = evaluated;
+        let Evaluated { evaluation, steps, disqualified, kernel } = evaluated;
         self.disqualify(&disqualified).await?;
         let decisions = judge(&self.state.history().incumbents, &evaluation, self.state.setup().policy());
         let now = Instant::now();
@@ -44,7 +45,7 @@ impl Session<'_> {
         let spent = self.state.meter().unrecorded(&self.time());
         let concluded = Concluded::of(begun.iteration, &evaluation, &decisions, spent, wall);
         let fallout = self.state.fallout(begun, &concluded);
-        self.store_conclusion(begun, compiled, &evaluation, &decisions, &concluded, &fallout).await?;
+        self.store_conclusion(begun, compiled, (&evaluation, steps), &decisions, &concluded, &fallout).await?;
         // Not before: what could not be recorded is still booked on the session when it ends.
         self.last_record = now;
         let improvements = self.improvements(begun, &concluded);
@@ -70,11 +71,16 @@ impl Session<'_> {
         Ok(())
     }
 
+    /// Records how long work took that belongs to no iteration.
+    pub(super) async fn record_phase(&self, time: &PhaseTime) -> anyhow::Result<()> {
+        self.store.record_phase(self.id, time).await.context("Failed to record the time of a phase")
+    }
+
     async fn store_conclusion(
         &self,
         begun: &Begun,
         compiled: &Compiled,
-        evaluation: &Evaluation,
+        (evaluation, steps): (&Evaluation, StepTimes),
         decisions: &[Decision],
         concluded: &Concluded,
         disqualified: &[Disqualified],
@@ -97,6 +103,7 @@ impl Session<'_> {
             score: if begun.purpose == Purpose::Confirmation { Score::Untested } else { hypothesis.score(actual) },
             spent: concluded.spent,
             wall_s: concluded.wall.as_secs_f64(),
+            steps,
             disqualified,
         };
         self.store.finish(begun.iteration, &finish).await.context("Failed to record an iteration")

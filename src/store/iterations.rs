@@ -12,6 +12,7 @@ use crate::domain::evaluation::{Evaluation, Measurement};
 use crate::domain::hypothesis::Score;
 use crate::domain::ids::{IterationId, SessionId};
 use crate::domain::journal::Disqualified;
+use crate::domain::phase::StepTimes;
 use crate::domain::plan::LaunchPlan;
 use crate::domain::profile::Profile;
 use crate::domain::proposal::Proposal;
@@ -39,6 +40,8 @@ pub struct Finish<'a> {
     pub spent: Spent,
     /// Wall time since the previous record, in seconds: the iteration's share of the session.
     pub wall_s: f64,
+    /// How much of it each kind of step took.
+    pub steps: StepTimes,
     /// The variants that are disqualified from now on.
     pub disqualified: &'a [Disqualified],
 }
@@ -228,9 +231,11 @@ async fn record_outcome(
     finish: &Finish<'_>,
 ) -> Result<(), StoreError> {
     let outcome = &finish.evaluation.outcome;
+    let StepTimes { waiting_s, screening_s, acceptance_s, sanitizer_s, comparison_s } = finish.steps;
     sqlx::query(
         "UPDATE iterations SET ended_at = ?, outcome = ?, outcome_case = ?, outcome_check = ?, outcome_message = ?, compile_log = ?,
-                               artifact_key = ?, device_s = ?, wall_s = ?
+                               artifact_key = ?, device_s = ?, wall_s = ?, waiting_s = ?, screening_s = ?,
+                               acceptance_s = ?, sanitizer_s = ?, comparison_s = ?
          WHERE id = ?",
     )
     .bind(now()?)
@@ -242,6 +247,11 @@ async fn record_outcome(
     .bind(finish.artifact.map(|artifact| &artifact.key))
     .bind(finish.evaluation.device_s)
     .bind(finish.wall_s)
+    .bind(waiting_s)
+    .bind(screening_s)
+    .bind(acceptance_s)
+    .bind(sanitizer_s)
+    .bind(comparison_s)
     .bind(iteration)
     .execute(connection)
     .await?;

@@ -18,6 +18,7 @@ mod journal;
 mod migration_tests;
 mod migrations;
 mod peaks;
+mod phases;
 mod questions;
 mod readers;
 mod resume;

@@ -7,6 +7,7 @@ use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
 use super::columns::{correctness, count, json, name, optional_json, outcome, reference, required, timing};
+use super::phases::step_times;
 use super::sessions::cost;
 use super::{ArtifactRecord, Store, StoreError};
 use crate::domain::comparison::Comparison;
@@ -69,6 +70,7 @@ impl Store {
             baselines: self.baselines_of(id).await?,
             iterations: self.iterations(Of::Session(id)).await?,
             finals: self.finals_of(id).await?,
+            phases: self.phases_of(id).await?,
             ledger,
         })
     }
@@ -187,6 +189,7 @@ fn iteration_record(row: &SqliteRow) -> Result<IterationRecord, StoreError> {
         measurements: Vec::new(),
         device_s: row.try_get("device_s")?,
         wall_s: row.try_get("wall_s")?,
+        steps: step_times(row)?,
         cost: cost(row)?,
     })
 }

@@ -21,6 +21,7 @@ use crate::domain::ids::{CaseName, IterationId, SessionId};
 use crate::domain::machine::{MachineSummary, Throttle};
 use crate::domain::op::Dtype;
 use crate::domain::origin::{Origin, Purpose};
+use crate::domain::phase::StepTimes;
 use crate::domain::proposal::Proposal;
 use crate::domain::record::{Environment, SessionScope};
 use crate::domain::regime::Regime;
@@ -247,6 +248,7 @@ pub(crate) fn finish<'a>(evaluation: &'a Evaluation, decisions: &'a [Decision]) 
         disqualified: &[],
         spent: Spent { gpu_s: 9.0, gpu_usd: 0.01, llm_usd: 0.02 },
         wall_s: 3.0,
+        steps: StepTimes { screening_s: 0.25, acceptance_s: 0.5, ..StepTimes::default() },
     }
 }
 

@@ -8,6 +8,7 @@ use crate::domain::evaluation::{Evaluation, Outcome};
 use crate::domain::history::History;
 use crate::domain::ids::{IterationId, SessionId};
 use crate::domain::journal::{Begun, Concluded};
+use crate::domain::phase::{Phase, PhaseTime, StepTimes};
 use crate::domain::plan::{Initial, LaunchPlan, Workspace};
 use crate::domain::profile::Profile;
 use crate::domain::profile::tests::launch;
@@ -33,6 +34,25 @@ async fn what_a_virtual_gpu_counted_is_kept() {
     scene.store.finish(iteration, &finish(&evaluation, &[])).await.unwrap();
     let record = scene.store.session_record(session).await.unwrap();
     assert_eq!(record.iterations[0].measurements[0].profile, Some(profile));
+}
+
+#[tokio::test]
+async fn the_time_of_work_that_belongs_to_no_iteration_is_kept_and_never_changes() {
+    let scene = Scene::new().await;
+    let session = scene.session().await;
+    let steps = StepTimes { acceptance_s: 0.5, comparison_s: 1.25, ..StepTimes::default() };
+    let times = [
+        PhaseTime::of(Phase::Baselines, Duration::from_millis(1500)),
+        PhaseTime { phase: Phase::Final, case: Some("b1h1s128".into()), wall_s: 2.0, steps },
+    ];
+    for time in &times {
+        scene.store.record_phase(session, time).await.unwrap();
+    }
+    assert_eq!(scene.store.session_record(session).await.unwrap().phases, times);
+    for change in ["UPDATE phases SET wall_s = 0", "DELETE FROM phases"] {
+        let refused = sqlx::query(change).execute(&scene.store.pool).await.unwrap_err().to_string();
+        assert!(refused.contains("never changes"), "{refused}");
+    }
 }
 
 /// Ctrl-C drops the future, wherever it is.
@@ -215,6 +235,13 @@ async fn a_session_is_told_from_start_to_end() {
       ],
       "device_s": 0.25,
       "wall_s": 3.0,
+      "steps": {
+        "waiting_s": 0.0,
+        "screening_s": 0.25,
+        "acceptance_s": 0.5,
+        "sanitizer_s": 0.0,
+        "comparison_s": 0.0
+      },
       "cost": {
         "gpu_s": 9.0,
         "gpu_usd": 0.01,

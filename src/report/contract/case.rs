@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::Variant;
+use super::{Change, Roofline, Variant};
 use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::machine::MachineSummary;
 use crate::domain::profile::Profile;
@@ -55,6 +55,13 @@ pub struct Case {
     pub comparison: Option<Comparison>,
     /// The counts of a virtual GPU for the best variant. Null where times are measured.
     pub profile: Option<Profile>,
+    /// What the session began with, and what became of it. Null without a correct variant.
+    pub change: Option<Change>,
+    /// What the case needs, and how near the best variant comes to each ceiling. Null if the workload no longer has the
+    /// case.
+    pub roofline: Option<Roofline>,
+    /// What limits the best variant, as far as times, blocks and ceilings tell.
+    pub limited_by: Option<String>,
 }
 
 /// A time over the best variant's. Above 1, the best variant is faster.

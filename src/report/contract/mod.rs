@@ -2,12 +2,18 @@
 
 mod case;
 mod diagnosis;
+mod explanation;
 
 use indexmap::IndexMap;
 use serde::Serialize;
 
 pub use case::{Baseline, Case, Comparison, NearTie, Ratio, TimedBaseline, WinnersCurse};
 pub use diagnosis::{Diagnosis, DiagnosisOf, Finding};
+
+pub use explanation::{
+    Change, Choice, Configuration, Excluded, Experiment, Interaction, Ladder, LadderStep, Outlook, ParameterEffect,
+    ParameterValues, Parameters, PhaseCost, Phases, Roofline, Scaling, ScalingPoint, ScalingTime,
+};
 
 use crate::domain::cost::Spent;
 use crate::domain::device::TimeSource;
@@ -57,8 +63,26 @@ pub struct Report {
     pub committed: Vec<Committed>,
     /// What was spent.
     pub cost: Cost,
-    /// What to try next, most important first.
+    /// What to do next, most important first.
     pub next_steps: Vec<String>,
+    /// The session in one paragraph of Markdown.
+    pub summary: String,
+    /// How times depend on one size while all others stay the same.
+    pub scaling: Vec<Scaling>,
+    /// How the best variants of the cases with the largest gains came about.
+    pub ladders: Vec<Ladder>,
+    /// What the parameters are worth.
+    pub parameters: Parameters,
+    /// The experiment that the data recommends. Null if nothing is left to gain.
+    pub next_experiment: Option<Experiment>,
+    /// What more of the same search would gain. Null if it was too short to extrapolate from.
+    pub outlook: Option<Outlook>,
+    /// What to do after the session.
+    pub options: Vec<Choice>,
+    /// The families that cannot compute some of the cases.
+    pub excluded: Vec<Excluded>,
+    /// Time and cost by phase. Null while the session runs.
+    pub phases: Option<Phases>,
 }
 
 /// The session of a report.

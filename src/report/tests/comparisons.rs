@@ -51,7 +51,7 @@ fn section(report: &Report, from: &str, to: &str) -> String {
 #[test]
 fn the_figures_of_a_case_are_those_of_the_comparison_of_its_best_variant() {
     let report = report(&confirmed());
-    insta::assert_snapshot!(section(&report, "## Result", "## Iterations"), @r#"
+    insta::assert_snapshot!(section(&report, "Times are in microseconds, measured.", "</details>"), @r#"
     ## Result
 
     Times are in microseconds, measured. The interval is the 95% interval of the median. "Over baseline" is the baseline's time divided by ours: above 1, ours is faster. It has a 95% interval if the two were timed in turns in one run. Regime: in `warm`, the data is in L2; in `cold`, it is not.
@@ -87,7 +87,7 @@ fn the_figures_of_a_case_are_those_of_the_comparison_of_its_best_variant() {
     |---|---|---|--:|--:|--:|--:|
     | b1h1s128 | torch sdpa (flash) | warm | 25.00 | 24.88 to 25.12 | - | - |
     "#);
-    insta::assert_snapshot!(section(&report, "| # | Case", "## Correctness"), @r"
+    insta::assert_snapshot!(section(&report, "| # | Case", "Errors of the best"), @r"
     | # | Case | Verdict | Time | Speed-up | Predicted | Prediction | Variant | Claim |
     |--:|---|---|--:|--:|--:|---|---|---|
     | 1 | b1h1s128 | start | 80.00 | - | 1.10× to 1.50× | untested | tiled BLOCK=64 PAD=8 | 64 threads \| more warps hide latency |
@@ -168,7 +168,7 @@ fn a_final_settles_a_near_tie_and_gives_the_figures() {
       }
     ]
     "#);
-    insta::assert_snapshot!(section(&report, "Measurement: ", "## Iterations"), @"
+    insta::assert_snapshot!(section(&report, "Measurement: ", "</details>"), @"
     Measurement: the best variant, its A/A control and the baseline took turns, one sample group at a time. The noise is how far from 1 the interval of the ratio between the variant and its A/A control reaches. Smaller differences do not count. Energy is given for one execution, ours / baseline.
 
     | Case | Held as | Rounds | Discarded | Samples | Noise (A/A) | SM clock (MHz) | Power (W) | Temperature (°C) | Throttled by | Energy (mJ) |
@@ -271,7 +271,7 @@ fn every_baseline_is_listed_as_a_user_without_graphs_sees_it() {
     let mut record = record();
     record.baselines[0].eager_ns = Some(38_000.0);
     record.baselines[0].relative_l2 = Some(2.5e-4);
-    insta::assert_snapshot!(section(&report(&record), "Every baseline", "## Iterations"), @"
+    insta::assert_snapshot!(section(&report(&record), "Every baseline", "</details>"), @"
     Every baseline, timed separately before the first iteration. Eager is the time of a call without a CUDA graph, including the host's work.
 
     | Case | Baseline | Regime | Graph | Interval | Eager | Error |

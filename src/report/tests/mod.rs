@@ -6,6 +6,8 @@ mod markdown;
 mod modelled;
 mod parts;
 
+use std::sync::LazyLock;
+
 use indexmap::IndexMap;
 
 use super::*;
@@ -30,7 +32,7 @@ use crate::domain::variant::VariantHash;
 use crate::domain::verdict::Verdict;
 use crate::store::testing;
 
-fn timing(us: f64) -> Timing {
+pub(in crate::report) fn timing(us: f64) -> Timing {
     let interval_ns = Interval { lo: us * 995.0, hi: us * 1005.0 };
     Timing { samples_ns: vec![us * 1000.0; 3], launches_per_sample: 1, median_ns: us * 1000.0, interval_ns }
 }
@@ -63,7 +65,7 @@ fn session(id: SessionId, wins: u64, spent: Spent) -> SessionSummary {
     }
 }
 
-fn iteration(
+pub(in crate::report) fn iteration(
     id: IterationId,
     block: i64,
     parent: Option<IterationId>,
@@ -100,11 +102,12 @@ fn iteration(
         measurements: found,
         device_s: Some(0.5),
         wall_s: Some(3.0),
+        steps: None,
         cost: Spent::default(),
     }
 }
 
-fn found(case: &str, us: f64, verdict: Verdict, speedup: Option<f64>, commit: Option<&str>) -> CaseRecord {
+pub(in crate::report) fn found(case: &str, us: f64, verdict: Verdict, speedup: Option<f64>, commit: Option<&str>) -> CaseRecord {
     let confirmed = verdict == Verdict::Improved;
     CaseRecord {
         case: case.into(),
@@ -126,7 +129,7 @@ fn found(case: &str, us: f64, verdict: Verdict, speedup: Option<f64>, commit: Op
 }
 
 /// Makes two wins in a row on one case, a start without a win on another, and nothing correct on the third.
-fn record() -> SessionRecord {
+pub(in crate::report) fn record() -> SessionRecord {
     let message = "all zeros".to_owned();
     let wrong = Outcome::Wrong { case: "b16h8s512".into(), check: Check::Accuracy, message };
     let spent = Spent { gpu_s: 3301.0, gpu_usd: 0.18, llm_usd: 0.75 };
@@ -187,23 +190,60 @@ fn record() -> SessionRecord {
             },
         ],
         finals: Vec::new(),
+        phases: Vec::new(),
         ledger: vec![self::session(SessionId(1), 0, earlier), session.clone()],
         session,
     }
 }
 
-fn report(record: &SessionRecord) -> Report {
+pub(in crate::report) fn report(record: &SessionRecord) -> Report {
     report_with(record, &[])
 }
 
 fn report_with(record: &SessionRecord, findings: &[Finding]) -> Report {
-    let facts = ["b1h1s128", "b8h8s512", "b16h8s512"].map(|case| CaseFacts {
+    build(&ReportInput { findings, ..input(record) })
+}
+
+/// The facts of a case that needs 4 MFLOP and 0.5 MB, on a device with 120 TFLOP/s and 3 TB/s.
+pub(in crate::report) fn facts(case: &str) -> CaseFacts {
+    CaseFacts {
         case: case.into(),
         conditions: testing::comparison(case, Vec::new()).conditions,
         floor_ns: 1000.0,
         flop: 4.0e6,
         peak_flops: 1.2e14,
-    });
-    let families = ["tiled", "split-k"].map(str::to_owned);
-    build(&ReportInput { record, facts: &facts, families: &families, findings })
+        bytes: 5.0e5,
+        bytes_from: Limiter::L2,
+        bandwidth: 3.0e12,
+        floor_limiter: Limiter::Launch,
+        launch_ns: 1000.0,
+    }
+}
+
+/// The facts of two families.
+pub(in crate::report) fn families() -> Vec<FamilyFacts> {
+    let family = |name: &str, about: &str| FamilyFacts {
+        name: name.to_owned(),
+        about: about.to_owned(),
+        parameters: [("BLOCK", "threads of a block: more of them hide latency"), ("PAD", "padding of a row")]
+            .map(|(name, about)| (name.to_owned(), about.to_owned()))
+            .into(),
+        excluded: Vec::new(),
+    };
+    vec![family("tiled", "Tiles of queries: keys are shared."), family("split-k", "Keys are split over blocks.")]
+}
+
+static FACTS: LazyLock<Vec<CaseFacts>> = LazyLock::new(|| ["b1h1s128", "b8h8s512", "b16h8s512"].map(facts).to_vec());
+static FAMILIES: LazyLock<Vec<FamilyFacts>> = LazyLock::new(families);
+
+/// The input of a report without findings.
+pub(in crate::report) fn input(record: &SessionRecord) -> ReportInput<'_> {
+    ReportInput {
+        record,
+        facts: &FACTS,
+        families: &FAMILIES,
+        independent_dims: &["B", "H"],
+        is_valid: &|_, _, _| true,
+        findings: &[],
+    }
 }

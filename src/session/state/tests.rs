@@ -10,6 +10,7 @@ use crate::domain::evaluation::Measurement;
 use crate::domain::hypothesis::Score;
 use crate::domain::ids::SessionId;
 use crate::domain::op::Dtype;
+use crate::domain::phase::StepTimes;
 use crate::domain::record::{Baseline, BaselineKind, Environment, SessionScope};
 use crate::domain::regime::Regime;
 use crate::domain::verdict::judge;
@@ -93,6 +94,7 @@ impl Live {
             score: Score::Untested,
             spent,
             wall_s: 1.0,
+            steps: StepTimes::default(),
             disqualified: &fallout,
         };
         self.scene.store.finish(begun.iteration, &finish).await.unwrap();

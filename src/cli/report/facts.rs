@@ -1,0 +1,83 @@
+//! The facts that a report needs from the workload, the families and the device.
+
+use std::collections::HashSet;
+
+use crate::domain::conditions::Conditions;
+use crate::domain::device::DeviceInfo;
+use crate::domain::family::Family;
+use crate::domain::floor::{Floor, Limiter, limits};
+use crate::domain::ids::CaseName;
+use crate::domain::record::SessionRecord;
+use crate::domain::space::Space;
+use crate::domain::variant::Params;
+use crate::domain::workload::{Case, Workload};
+use crate::report::{CaseFacts, FamilyFacts};
+
+/// Returns the facts of a case.
+pub(super) fn of_case(workload: &Workload, case: &Case, device: &DeviceInfo) -> CaseFacts {
+    let floor = Floor::of(workload, case, device);
+    let limits = limits((workload.op, workload.dtype), &case.dims, case.regime, device);
+    let ns = |of: Limiter| limits.iter().find(|(limiter, _)| *limiter == of).map_or(0.0, |(_, ns)| *ns);
+    let from_memory = ns(Limiter::Memory) > ns(Limiter::L2);
+    let (bytes_from, bandwidth) = match from_memory {
+        true => (Limiter::Memory, device.peaks.memory_bytes_per_s),
+        false => (Limiter::L2, device.peaks.l2_bytes_per_s),
+    };
+    CaseFacts {
+        case: case.name.clone(),
+        conditions: Conditions::of(workload, case, device),
+        floor_ns: floor.ns,
+        flop: workload.op.flop(&case.dims),
+        peak_flops: device.peaks.flops(workload.dtype),
+        bytes: workload.op.bytes(&case.dims, workload.dtype),
+        bytes_from,
+        bandwidth,
+        floor_limiter: floor.limiter,
+        launch_ns: ns(Limiter::Launch),
+    }
+}
+
+/// Returns the facts of the families that compute the workload's op.
+pub(super) fn of_families(families: &[Family], workload: &Workload, record: &SessionRecord) -> Vec<FamilyFacts> {
+    let mut timed: HashSet<(&str, &CaseName)> = HashSet::new();
+    for iteration in &record.iterations {
+        timed.extend(iteration.measurements.iter().map(|found| (iteration.family.as_str(), &found.case)));
+    }
+    let of_op = families.iter().filter(|family| family.op == workload.op.name());
+    let facts = of_op.map(|family| FamilyFacts {
+        name: family.name.clone(),
+        about: family.about.clone(),
+        parameters: family.params.iter().map(|(name, param)| (name.clone(), param.about.clone())).collect(),
+        excluded: workload
+            .cases
+            .iter()
+            // What was timed is not excluded. This saves a search through the space.
+            .filter(|case| !timed.contains(&(family.name.as_str(), &case.name)))
+            .filter_map(|case| Some((case.name.clone(), excluded(family, workload, case, &record.environment.device)?)))
+            .collect(),
+    });
+    facts.collect()
+}
+
+/// Returns why a family cannot compute a case. None if it can, or if its manifest is wrong.
+fn excluded(family: &Family, workload: &Workload, case: &Case, device: &DeviceInfo) -> Option<Vec<String>> {
+    let space = Space { family, case, dtype: workload.dtype, device };
+    space.excluded().unwrap_or_else(|problem| {
+        tracing::warn!("{}: {problem}", family.name);
+        None
+    })
+}
+
+/// Tells whether a family, by name, can run a configuration on a case, by name.
+pub(super) fn is_valid(
+    families: &[Family],
+    workload: &Workload,
+    device: &DeviceInfo,
+    (family, params, case): (&str, &Params, &str),
+) -> bool {
+    let family = families.iter().find(|one| one.name == family && one.fits(workload, device));
+    let case = workload.cases.iter().find(|one| *one.name == *case);
+    family.zip(case).is_some_and(|(family, case)| {
+        Space { family, case, dtype: workload.dtype, device }.contains(params).unwrap_or(false)
+    })
+}

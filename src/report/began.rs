@@ -1,0 +1,92 @@
+//! What a session began with on a case, and how far it came from there.
+
+use super::contract::{self, Change};
+use super::standing::{Standing, winners};
+use super::{comparisons, standing};
+use crate::domain::conditions::Conditions;
+use crate::domain::record::{CaseRecord, IterationRecord, SessionRecord};
+use crate::domain::timing::Timing;
+use crate::domain::verdict::Verdict;
+
+/// A variant with its time on a case.
+#[derive(Clone, Copy)]
+pub(super) struct Timed<'a> {
+    /// The iteration that measured it.
+    pub(super) iteration: &'a IterationRecord,
+    /// Its result on the case.
+    pub(super) measurement: &'a CaseRecord,
+    /// Its time.
+    pub(super) timing: &'a Timing,
+}
+
+/// Returns the first correct variant of a case.
+pub(super) fn first<'a>(case: &str, iterations: &'a [IterationRecord]) -> Option<Timed<'a>> {
+    winners(iterations)
+        .find(|(_, measurement, verdict, _)| measurement.case == case && *verdict == Verdict::Start)
+        .map(|(iteration, measurement, _, timing)| Timed { iteration, measurement, timing })
+}
+
+/// Returns the committed winner of a case that was measured again, if it was faster than the first variant.
+pub(super) fn committed<'a>(case: &str, iterations: &'a [IterationRecord]) -> Option<Timed<'a>> {
+    winners(iterations)
+        .filter(|(iteration, found, ..)| found.case == case && iteration.origin.is_committed_winner_of(case))
+        .map(|(iteration, measurement, _, timing)| Timed { iteration, measurement, timing })
+        .min_by(|a, b| a.timing.median_ns.total_cmp(&b.timing.median_ns))
+}
+
+/// Returns how a case changed in a session. None without a correct variant.
+pub(super) fn change(case: &str, record: &SessionRecord, conditions: Option<&Conditions>) -> Option<Change> {
+    let standing = standing::of(case, record)?;
+    let committed = committed(case, &record.iterations);
+    let began = committed.or_else(|| first(case, &record.iterations))?;
+    let ratio = ratio(began, &standing, conditions);
+    let improved = began.iteration.hash != standing.iteration.hash && ratio.is_none_or(|ratio| ratio.estimate > 1.0);
+    Some(Change {
+        began_with: if committed.is_some() { "committed_winner" } else { "first_variant" },
+        began_us: began.timing.median_ns / 1e3,
+        ratio,
+        improved,
+    })
+}
+
+/// Returns a variant's time over the best one: paired if one comparison timed both, 1 if they are the same variant.
+pub(super) fn ratio(
+    timed: Timed<'_>,
+    standing: &Standing<'_>,
+    conditions: Option<&Conditions>,
+) -> Option<contract::Ratio> {
+    if timed.iteration.hash == standing.iteration.hash {
+        return Some(contract::Ratio { estimate: 1.0, lo: Some(1.0), hi: Some(1.0), paired: true });
+    }
+    let of_variant =
+        |deciding: standing::DecidingComparison<'_>| deciding.over_best(deciding.of_iteration(timed.iteration.id)?);
+    let alone = standing::Alone { timing: timed.timing, regime: timed.measurement.regime };
+    let paired = standing.deciding.and_then(of_variant).map(comparisons::paired);
+    paired.or_else(|| {
+        Some(comparisons::unpaired(standing.compared(&alone, conditions?)?, [standing.timing, timed.timing]))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::record;
+    use super::*;
+    use crate::domain::origin::{Origin, Purpose};
+
+    #[test]
+    fn a_case_without_a_committed_winner_begins_with_its_first_variant() {
+        let change = change("b1h1s128", &record(), None).unwrap();
+        assert_eq!((change.began_with, change.began_us, change.improved), ("first_variant", 80.0, true));
+        assert_eq!(super::change("b16h8s512", &record(), None), None, "nothing was correct");
+    }
+
+    #[test]
+    fn a_committed_winner_that_nothing_beats_is_no_improvement() {
+        let mut record = record();
+        record.iterations[2].origin = Origin::CommittedWinner { device: "an L4".to_owned(), cases: Vec::new() };
+        record.iterations[2].purpose = Purpose::Remeasurement;
+        let change = change("b1h1s128", &record, None).unwrap();
+        assert_eq!((change.began_with, change.began_us, change.improved), ("committed_winner", 50.0, false));
+        assert_eq!(change.ratio.map(|ratio| ratio.estimate), Some(1.0));
+    }
+}

@@ -1,0 +1,296 @@
+//! The parts of a report that explain its figures and say what to do next.
+
+use serde::Serialize;
+
+use super::Ratio;
+use crate::domain::ids::CaseName;
+use crate::domain::variant::Params;
+
+/// What a session began with on a case, and what became of it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Change {
+    /// `committed_winner`: the winner of an earlier session, measured again. `first_variant`: the first correct variant.
+    pub began_with: &'static str,
+    /// Its time.
+    pub began_us: f64,
+    /// That time over the best one. Null if the two may not be compared.
+    pub ratio: Option<Ratio>,
+    /// Whether the session has found a faster variant.
+    pub improved: bool,
+}
+
+/// What a case needs at least, and how near the best variant comes to each ceiling of the device.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Roofline {
+    /// Floating-point operations that the case needs.
+    pub flop: f64,
+    /// Fewest bytes that the inputs and the output have.
+    pub bytes: f64,
+    /// Arithmetic intensity: FLOP for each of these bytes.
+    pub intensity: f64,
+    /// The intensity from which arithmetic takes longer than the transfers.
+    pub ridge: f64,
+    /// What delivers the bytes in the case's cache regime: `L2` or `memory`.
+    pub bytes_from: &'static str,
+    /// The side of the ridge: `arithmetic` or `bytes`.
+    pub side: &'static str,
+    /// What sets the floor: `arithmetic`, `memory`, `L2` or `launch`.
+    pub floor_limiter: &'static str,
+    /// FLOP/s of the best variant.
+    pub flop_per_s: Option<f64>,
+    /// Its share of the arithmetic ceiling.
+    pub share_of_arithmetic: Option<f64>,
+    /// Bytes/s of the best variant, counting only the bytes above.
+    pub bytes_per_s: Option<f64>,
+    /// Its share of the bandwidth of `bytes_from`.
+    pub share_of_bandwidth: Option<f64>,
+    /// The share of its time that an empty launch takes.
+    pub share_of_launch: Option<f64>,
+    /// The best time over the floor: no kernel gains more than this factor.
+    pub times_of_floor: Option<f64>,
+}
+
+/// How times depend on one size of the workload while all others stay the same.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Scaling {
+    /// The size that varies, such as `Sq = Sk` or `B x H`.
+    pub varies: String,
+    /// The sizes that stay the same.
+    pub fixed: String,
+    /// Whether its entries are independent of each other, such as batch and heads.
+    pub independent: bool,
+    /// The cases, the smallest size first.
+    pub points: Vec<ScalingPoint>,
+    /// What the times of the first correct variants mean.
+    pub first_reading: Option<String>,
+    /// What the times of the best variants mean.
+    pub best_reading: Option<String>,
+}
+
+/// A case of a scaling.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ScalingPoint {
+    /// The case.
+    pub case: CaseName,
+    /// The size that varies.
+    pub value: i64,
+    /// The case's work over the first point's.
+    pub work: f64,
+    /// The first correct variant of the case.
+    pub first: Option<ScalingTime>,
+    /// The best variant of the case.
+    pub best: Option<ScalingTime>,
+}
+
+/// A time of a scaling.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct ScalingTime {
+    /// The time.
+    pub us: f64,
+    /// The time for each unit of the size that varies.
+    pub us_per_unit: f64,
+    /// Blocks of the largest launch.
+    pub blocks: Option<u64>,
+}
+
+/// How the best variant of a case came about: from the first correct variant over each family that was faster.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Ladder {
+    /// The case.
+    pub case: CaseName,
+    /// The steps, each faster than the one before it. They are in the order of their times, not of their discovery.
+    pub steps: Vec<LadderStep>,
+    /// The floor of the case.
+    pub floor_us: Option<f64>,
+}
+
+/// A step towards the best variant.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LadderStep {
+    /// What it is: the first variant, a family's first configuration, or its best one.
+    pub what: String,
+    /// The family.
+    pub family: String,
+    /// The time.
+    pub us: f64,
+    /// The time of the step before it over its own. Null for the first step. The two were seldom timed in one run.
+    pub factor: Option<f64>,
+    /// What makes it faster, in the words of the family's manifest.
+    pub mechanism: String,
+}
+
+/// What a change of one parameter does, from pairs of configurations that differ in nothing else.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ParameterEffect {
+    /// The family.
+    pub family: String,
+    /// The parameter.
+    pub parameter: String,
+    /// What the parameter does.
+    pub about: String,
+    /// The value that the family's best configurations of the cases have most often.
+    pub from: i64,
+    /// Another value.
+    pub to: i64,
+    /// The median over all pairs of the time before the change over the time after it: above 1, the change helps.
+    pub effect: f64,
+    /// A quarter of the pairs is below this.
+    pub lower_quartile: f64,
+    /// A quarter of the pairs is above this.
+    pub upper_quartile: f64,
+    /// Pairs of configurations on the same case.
+    pub pairs: u64,
+    /// Cases with such a pair.
+    pub cases: u64,
+    /// Pairs in which the change is faster beyond the noise.
+    pub faster: u64,
+    /// Pairs in which it is slower beyond the noise.
+    pub slower: u64,
+    /// `helps`, `hurts`, `tied` (within the noise), `mixed` or `few` (fewer than three pairs).
+    pub verdict: &'static str,
+}
+
+/// Two parameters whose joint effect is not the product of their single effects.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Interaction {
+    /// The family.
+    pub family: String,
+    /// The parameters with the two values of each.
+    pub parameters: [ParameterValues; 2],
+    /// The median over all quadruples of the joint effect over the product of the single effects: above 1, the two
+    /// changes help each other.
+    pub factor: f64,
+    /// Quadruples of configurations on the same case.
+    pub quadruples: u64,
+}
+
+/// Two values of a parameter.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ParameterValues {
+    /// The parameter.
+    pub parameter: String,
+    /// The first value.
+    pub from: i64,
+    /// The second value.
+    pub to: i64,
+}
+
+/// What the parameters are worth.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Parameters {
+    /// The share by which two screening runs of one variant differ at most nine times of ten. Null if none was repeated.
+    pub noise: Option<f64>,
+    /// Variants of which that is known.
+    pub noise_pairs: u64,
+    /// The effects, by family and parameter.
+    pub effects: Vec<ParameterEffect>,
+    /// The interactions, the strongest first.
+    pub interactions: Vec<Interaction>,
+}
+
+/// The experiment that the data recommends.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Experiment {
+    /// The case.
+    pub case: CaseName,
+    /// What to do.
+    pub change: String,
+    /// Why it should help.
+    pub because: String,
+    /// The family and configuration to measure. Null if a new kernel has to be written.
+    pub configuration: Option<Configuration>,
+    /// The time before.
+    pub before_us: f64,
+    /// The expected time after it, low and high.
+    pub after_us: [f64; 2],
+}
+
+/// A configuration of a family.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Configuration {
+    /// The family.
+    pub family: String,
+    /// Its parameters.
+    pub params: Params,
+}
+
+/// What to do after a session.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Choice {
+    /// `stop`, `go_on`, `another_family` or `new_kernel`.
+    pub kind: &'static str,
+    /// What to do.
+    pub what: String,
+    /// What it should gain.
+    pub gain: String,
+    /// The expected factor over all cases (geometric mean). Null if the data does not tell.
+    pub expected: Option<f64>,
+    /// Minutes of the device. Null if unknown.
+    pub minutes: Option<f64>,
+    /// US dollars for the device. Null if unknown.
+    pub usd: Option<f64>,
+    /// What may go wrong.
+    pub risk: String,
+    /// Whether the report recommends it.
+    pub recommended: bool,
+}
+
+/// The gains of the second half of a search, and what they suggest for more of it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Outlook {
+    /// Share of the session's time after its last improvement. Null without an improvement.
+    pub share_after_last_gain: Option<f64>,
+    /// Improvements in the second half of the search.
+    pub late_gains: u64,
+    /// Seconds of that half.
+    pub late_s: f64,
+    /// The median factor of one improvement. Null without one.
+    pub gain_size: Option<f64>,
+    /// Seconds to extrapolate over.
+    pub more_s: f64,
+    /// Expected improvements in that time.
+    pub expected_gains: f64,
+    /// Its 95% interval, of a Poisson count.
+    pub expected_gains_ci: [f64; 2],
+    /// The expected factor over all cases (geometric mean), low, middle and high.
+    pub factor: [f64; 3],
+}
+
+/// A family that cannot compute some of the cases.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Excluded {
+    /// The family.
+    pub family: String,
+    /// The cases.
+    pub cases: Vec<CaseName>,
+    /// Whether these are all cases of the session.
+    pub all: bool,
+    /// The reasons.
+    pub why: Vec<String>,
+}
+
+/// What a kind of work took, and what came of it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PhaseCost {
+    /// The name, such as `acceptance`.
+    pub phase: &'static str,
+    /// The name for people.
+    pub name: &'static str,
+    /// Seconds.
+    pub seconds: f64,
+    /// Share of the session's time.
+    pub share: f64,
+    /// Its share of the device's cost, in US dollars.
+    pub usd: f64,
+    /// What it gained.
+    pub gained: String,
+}
+
+/// Time and cost by phase.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Phases {
+    /// The phases. Their seconds add up to the session's.
+    pub rows: Vec<PhaseCost>,
+    /// Whether each step was timed. In sessions recorded before that was kept, screening includes the checks.
+    pub complete: bool,
+}

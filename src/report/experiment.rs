@@ -1,0 +1,197 @@
+//! The experiment that the data recommends most.
+
+use super::contract::{Case, Configuration, Experiment, ParameterEffect};
+use super::format::times;
+use super::ladder::first_clause;
+use super::pairs::{Sample, samples};
+use super::parameters::LEAST_PAIRS;
+use super::{ReportInput, excluded};
+use crate::domain::variant::Params;
+
+/// The least expected gain that is worth an experiment: one that a comparison can resolve.
+const LEAST_GAIN: f64 = 1.005;
+
+/// The least distance from the floor that is worth a new kernel.
+const LEAST_ROOM: f64 = 1.2;
+
+/// Returns the experiment with the largest expected gain. A change of a parameter comes first, because its gain was
+/// seen on other pairs of configurations. Then comes the best family of another case, then a new kernel.
+pub(super) fn of(cases: &[Case], effects: &[ParameterEffect], input: &ReportInput<'_>) -> Option<Experiment> {
+    let samples = samples(&input.record.iterations);
+    by_parameter(cases, effects, input, &samples)
+        .or_else(|| by_family(cases, input, &samples))
+        .or_else(|| by_new_kernel(cases))
+}
+
+fn is_timed(samples: &[Sample<'_>], family: &str, params: &Params, case: &str) -> bool {
+    samples.iter().any(|one| one.family == family && one.case == case && one.params == params)
+}
+
+/// Changes one parameter of a best variant as it has paid elsewhere.
+fn by_parameter(
+    cases: &[Case],
+    effects: &[ParameterEffect],
+    input: &ReportInput<'_>,
+    samples: &[Sample<'_>],
+) -> Option<Experiment> {
+    let promising = effects
+        .iter()
+        .filter(|one| one.pairs >= LEAST_PAIRS as u64 && one.verdict != "tied" && one.effect >= LEAST_GAIN);
+    let mut best: Option<(f64, Experiment)> = None;
+    for effect in promising {
+        for case in cases {
+            let (Some(variant), Some(before_us)) = (&case.variant, case.best_us) else { continue };
+            let applies =
+                variant.family == effect.family && variant.params.get(&effect.parameter) == Some(&effect.from);
+            let mut params = variant.params.clone();
+            params.insert(effect.parameter.clone(), effect.to);
+            if !applies
+                || best.as_ref().is_some_and(|(gain, _)| *gain >= effect.effect)
+                || is_timed(samples, &effect.family, &params, &case.case)
+                || !(input.is_valid)(&effect.family, &params, &case.case)
+            {
+                continue;
+            }
+            best = Some((effect.effect, changed(case, effect, params, before_us)));
+        }
+    }
+    best.map(|(_, experiment)| experiment)
+}
+
+fn changed(case: &Case, effect: &ParameterEffect, params: Params, before_us: f64) -> Experiment {
+    let ParameterEffect { family, parameter, about, from, to, .. } = effect;
+    let after = |factor: f64| before_us / factor;
+    Experiment {
+        case: case.case.clone(),
+        change: format!("`{parameter}` {from} → {to} in the best variant of `{family}` ({})", first_clause(about)),
+        because: format!(
+            "with all else equal it was {} in the median of {} pairs on {} cases (middle half: {} to {}); on this case \
+             it was not tried",
+            times(effect.effect),
+            effect.pairs,
+            effect.cases,
+            times(effect.lower_quartile),
+            times(effect.upper_quartile)
+        ),
+        configuration: Some(Configuration { family: family.clone(), params }),
+        before_us,
+        after_us: [after(effect.upper_quartile), after(effect.lower_quartile)],
+    }
+}
+
+/// Tries the best variant of one case on another. Where both best variants were timed on a third case, their ratio
+/// there is the prediction.
+fn by_family(cases: &[Case], input: &ReportInput<'_>, samples: &[Sample<'_>]) -> Option<Experiment> {
+    let time = |case: &Case, of: &Case| {
+        let variant = of.variant.as_ref()?;
+        let found = samples
+            .iter()
+            .find(|one| one.case == &*case.case && one.family == variant.family && *one.params == variant.params);
+        found.map(|one| one.ln_ns)
+    };
+    let mut best: Option<(f64, Experiment)> = None;
+    for (case, other) in cases.iter().flat_map(|case| cases.iter().map(move |other| (case, other))) {
+        let (Some(variant), Some(before_us)) = (&other.variant, case.best_us) else { continue };
+        let is_possible = case.variant.as_ref().is_some_and(|own| own.family != variant.family)
+            && excluded::can_compute(input, &variant.family, &case.case)
+            && !is_timed(samples, &variant.family, &variant.params, &case.case)
+            && (input.is_valid)(&variant.family, &variant.params, &case.case);
+        if !is_possible {
+            continue;
+        }
+        let elsewhere: Vec<f64> =
+            cases.iter().filter_map(|third| Some(time(third, case)? - time(third, other)?)).collect();
+        let (Some(lo), Some(hi)) =
+            (elsewhere.iter().copied().reduce(f64::min), elsewhere.iter().copied().reduce(f64::max))
+        else {
+            continue;
+        };
+        let gain = f64::midpoint(lo, hi).exp();
+        if gain < LEAST_GAIN || best.as_ref().is_some_and(|(most, _)| *most >= gain) {
+            continue;
+        }
+        let experiment = Experiment {
+            case: case.case.clone(),
+            change: format!("the best variant of `{}` (`{}`)", other.case, variant.family),
+            because: format!(
+                "where both were timed, it took {} to {} as long as the best variant of this case ({} cases)",
+                times((-hi).exp()),
+                times((-lo).exp()),
+                elsewhere.len()
+            ),
+            configuration: Some(Configuration { family: variant.family.clone(), params: variant.params.clone() }),
+            before_us,
+            after_us: [before_us / hi.exp(), before_us / lo.exp()],
+        };
+        best = Some((gain, experiment));
+    }
+    best.map(|(_, experiment)| experiment)
+}
+
+/// Names the case with the most room above its floor. Its floor is a bound, not a prediction.
+fn by_new_kernel(cases: &[Case]) -> Option<Experiment> {
+    let room = |case: &&Case| case.roofline.as_ref().and_then(|roofline| roofline.times_of_floor).unwrap_or(1.0);
+    let case = cases.iter().max_by(|a, b| room(a).total_cmp(&room(b))).filter(|case| room(case) >= LEAST_ROOM)?;
+    let (before_us, floor_us) = (case.best_us?, case.floor_us?);
+    let limited = case.limited_by.clone().unwrap_or_else(|| "its limit is unknown".to_owned());
+    Some(Experiment {
+        case: case.case.clone(),
+        change: format!(
+            "a new kernel, or a new parameter of `{}`, against what limits it ({limited})",
+            case.variant.as_ref()?.family
+        ),
+        because: format!(
+            "no change that was tried elsewhere promises more here, and {} is left to the floor. The range is from the \
+             floor to today's time: how much of it a kernel can reach is not known",
+            times(room(&case))
+        ),
+        configuration: None,
+        before_us,
+        after_us: [floor_us, before_us],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{input, record, report};
+    use super::*;
+
+    fn effect(to: i64, effect: f64) -> ParameterEffect {
+        ParameterEffect {
+            family: "tiled".to_owned(),
+            parameter: "PAD".to_owned(),
+            about: "padding of a row: avoids bank conflicts".to_owned(),
+            from: 8,
+            to,
+            effect,
+            lower_quartile: effect - 0.1,
+            upper_quartile: effect + 0.1,
+            pairs: 4,
+            cases: 2,
+            faster: 4,
+            slower: 0,
+            verdict: "helps",
+        }
+    }
+
+    #[test]
+    fn the_most_promising_change_that_was_not_tried_is_recommended() {
+        let record = record();
+        let cases = report(&record).cases;
+        let next = of(&cases, &[effect(4, 1.1), effect(16, 1.25)], &input(&record)).unwrap();
+        assert_eq!((&*next.case, next.before_us), ("b1h1s128", 50.0));
+        assert_eq!(next.configuration.unwrap().params["PAD"], 16);
+        assert_eq!(next.after_us.map(|us| us.round()), [37.0, 43.0]);
+        assert!(next.change.contains("`PAD` 8 → 16") && next.because.contains("4 pairs on 2 cases"));
+    }
+
+    #[test]
+    fn a_configuration_that_a_family_refuses_is_not_recommended() {
+        let record = record();
+        let cases = report(&record).cases;
+        let input = ReportInput { is_valid: &|_, _, _| false, ..input(&record) };
+        let next = of(&cases, &[effect(16, 1.25)], &input).unwrap();
+        assert_eq!((next.configuration, &*next.case), (None, "b8h8s512"), "the case with the most room");
+        assert_eq!(next.after_us, [1.0, 400.0]);
+    }
+}

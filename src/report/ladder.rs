@@ -1,0 +1,160 @@
+//! How the best variant of a case came about: from the first one over each family that was faster.
+
+use std::collections::BTreeMap;
+
+use super::began;
+use super::contract::{Case, Ladder, LadderStep};
+use super::pairs::{Sample, samples};
+use super::{FamilyFacts, ReportInput};
+use crate::domain::origin::Change;
+use crate::domain::record::SessionRecord;
+use crate::domain::variant::Params;
+
+/// The most ladders of a report.
+const MOST_LADDERS: usize = 2;
+
+/// The least factor of a step. A smaller one explains nothing.
+const LEAST_STEP: f64 = 1.005;
+
+/// The most changed parameters to name in a step.
+const MOST_CHANGES: usize = 3;
+
+/// Returns the ladders of the cases that gained most over their first variant, each with another family at its end.
+pub(super) fn of(cases: &[Case], input: &ReportInput<'_>) -> Vec<Ladder> {
+    let samples = samples(&input.record.iterations);
+    let gain = |case: &Case| case.ratio_to_start.map_or(1.0, |ratio| ratio.estimate);
+    let mut by_gain: Vec<&Case> = cases.iter().filter(|case| gain(case) > LEAST_STEP).collect();
+    by_gain.sort_by(|a, b| gain(b).total_cmp(&gain(a)));
+    let mut families = Vec::new();
+    let mut ladders = Vec::new();
+    for case in by_gain {
+        let Some(variant) = case.variant.as_ref().filter(|one| !families.contains(&one.family)) else { continue };
+        families.push(variant.family.clone());
+        ladders.extend(ladder(case, input.record, &samples, input.families));
+        if ladders.len() == MOST_LADDERS {
+            break;
+        }
+    }
+    ladders
+}
+
+/// The first configuration of a family that a case was tried with, and its fastest one.
+struct Tried<'a> {
+    first: &'a Sample<'a>,
+    best: &'a Sample<'a>,
+}
+
+fn ladder(case: &Case, record: &SessionRecord, samples: &[Sample<'_>], families: &[FamilyFacts]) -> Option<Ladder> {
+    let (variant, best_us) = (case.variant.as_ref()?, case.best_us?);
+    let start = began::first(&case.case, &record.iterations)?;
+    let about = |family: &str| families.iter().find(|facts| facts.name == family);
+    let idea = |family: &str| about(family).map_or_else(String::new, |facts| facts.about.clone());
+    let mut steps = vec![LadderStep {
+        what: format!("first correct variant, `{}`", start.iteration.family),
+        family: start.iteration.family.clone(),
+        us: start.timing.median_ns / 1e3,
+        factor: None,
+        mechanism: idea(&start.iteration.family),
+    }];
+    let mut tried: BTreeMap<&str, Tried<'_>> = BTreeMap::new();
+    for sample in samples.iter().filter(|sample| *sample.case == *case.case) {
+        let of_family = tried.entry(sample.family).or_insert(Tried { first: sample, best: sample });
+        if sample.ln_ns < of_family.best.ln_ns {
+            of_family.best = sample;
+        }
+    }
+    let mut tried: Vec<_> = tried.into_iter().collect();
+    tried.sort_by(|a, b| b.1.best.ln_ns.total_cmp(&a.1.best.ln_ns));
+    for (family, Tried { first, best }) in tried.into_iter().filter(|(family, _)| *family != variant.family) {
+        let (first_us, us) = (micros(first), micros(best));
+        if us > best_us {
+            step(&mut steps, (format!("`{family}`, its first configuration"), family, first_us), idea(family));
+            let tuned = changes(first.params, best.params, about(family));
+            step(&mut steps, (format!("`{family}`, its best"), family, us), tuned);
+        }
+    }
+    let family = variant.family.as_str();
+    let first = samples.iter().find(|one| one.family == family && *one.case == *case.case);
+    if let Some(first) = first.filter(|first| *first.params != variant.params && micros(first) > best_us) {
+        step(&mut steps, (format!("`{family}`, its first configuration"), family, micros(first)), idea(family));
+        let tuned = changes(first.params, &variant.params, about(family));
+        step(&mut steps, (format!("`{family}`, the winner"), family, best_us), tuned);
+    }
+    if steps.last().is_some_and(|last| last.us > best_us) {
+        let mechanism = if steps.last().is_some_and(|last| last.family == family) {
+            "smaller changes of its parameters".to_owned()
+        } else {
+            idea(family)
+        };
+        steps.push(LadderStep {
+            what: format!("`{family}`, the winner"),
+            family: family.to_owned(),
+            us: best_us,
+            factor: steps.last().map(|last| last.us / best_us),
+            mechanism,
+        });
+    }
+    Some(Ladder { case: case.case.clone(), steps, floor_us: case.floor_us })
+}
+
+/// Adds a step if it is faster than the last one.
+fn step(steps: &mut Vec<LadderStep>, (what, family, us): (String, &str, f64), mechanism: String) {
+    let factor = steps.last().map(|last| last.us / us);
+    if factor.is_none_or(|factor| factor >= LEAST_STEP) {
+        steps.push(LadderStep { what, family: family.to_owned(), us, factor, mechanism });
+    }
+}
+
+fn micros(sample: &Sample<'_>) -> f64 {
+    sample.ln_ns.exp() / 1e3
+}
+
+/// Lists the parameters that changed, the first ones with what they do.
+fn changes(from: &Params, to: &Params, facts: Option<&FamilyFacts>) -> String {
+    let all = Change::between(from, to);
+    let more = all.len().saturating_sub(MOST_CHANGES);
+    let words = all.into_iter().take(MOST_CHANGES).map(|Change { parameter, from, to }| {
+        let about = facts.and_then(|facts| facts.parameters.get(&parameter)).map(|about| first_clause(about));
+        let about = about.filter(|about| about.len() > 2).map(|about| format!(" ({about})")).unwrap_or_default();
+        format!("`{parameter}` {from} → {to}{about}")
+    });
+    let words = words.collect::<Vec<_>>().join(", ");
+    if more > 0 { format!("{words}, and {more} more") } else { words }
+}
+
+/// Returns a text up to its first punctuation mark.
+pub(super) fn first_clause(text: &str) -> &str {
+    text.find([':', ';', '.', ',', '(']).map_or(text, |end| &text[..end]).trim_end()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{families, found, iteration, record, report};
+    use super::*;
+    use crate::domain::evaluation::Outcome;
+    use crate::domain::ids::IterationId;
+    use crate::domain::verdict::Verdict;
+
+    #[test]
+    fn a_ladder_leads_from_the_first_variant_over_other_families_to_the_winner() {
+        let mut record = record();
+        let slower = vec![found("b1h1s128", 70.0, Verdict::Regressed, None, None)];
+        let mut other = iteration(IterationId(6), 48, None, Outcome::Measured, slower);
+        other.family = "split-k".to_owned();
+        record.iterations.push(other);
+        let ladder = &report(&record).ladders[0];
+        let told: Vec<String> = ladder
+            .steps
+            .iter()
+            .map(|step| format!("{} {} {:.2} {}", step.what, step.us, step.factor.unwrap_or(0.0), step.mechanism))
+            .collect();
+        assert_eq!(families().len(), 2);
+        insta::assert_snapshot!(told.join("\n"), @"");
+    }
+
+    #[test]
+    fn a_parameter_is_explained_by_its_first_clause() {
+        assert_eq!(first_clause("keys per copy: small chunks start sooner"), "keys per copy");
+        assert_eq!(first_clause("warps"), "warps");
+    }
+}

@@ -1,0 +1,152 @@
+//! What parameters are worth: a few sentences, and the table behind them.
+
+use std::collections::BTreeMap;
+
+use super::table::table;
+use crate::report::contract::{Interaction, ParameterEffect, Parameters};
+use crate::report::format::{percent, times};
+
+/// The most effects to name in a sentence.
+const NAMED: usize = 4;
+
+/// Returns the sentences on what helps, what is tied, what was refuted and what interacts.
+pub(super) fn sentences(parameters: &Parameters) -> Vec<String> {
+    let mut sentences = Vec::new();
+    let of = |verdict: &'static str| parameters.effects.iter().filter(move |effect| effect.verdict == verdict);
+    let mut helps: Vec<_> = of("helps").collect();
+    helps.sort_by(|a, b| b.effect.total_cmp(&a.effect));
+    if !helps.is_empty() {
+        let named: Vec<_> = helps.iter().take(NAMED).map(|effect| change(effect, effect.faster)).collect();
+        sentences.push(format!("**Helps on most pairs**: {}.", named.join("; ")));
+    }
+    let mut hurts: Vec<_> = of("hurts").collect();
+    hurts.sort_by(|a, b| a.effect.total_cmp(&b.effect));
+    if !hurts.is_empty() {
+        let named: Vec<_> = hurts.iter().take(NAMED).map(|effect| change(effect, effect.slower)).collect();
+        let more = hurts.len().saturating_sub(NAMED);
+        let more = if more > 0 { format!("; and {more} more changes") } else { String::new() };
+        sentences.push(format!("**Refuted**: {}{more}.", named.join("; ")));
+    }
+    sentences.extend(ties(&parameters.effects));
+    let named: Vec<_> = parameters.interactions.iter().take(NAMED).map(interaction).collect();
+    if !named.is_empty() {
+        sentences.push(format!(
+            "**Interactions** (joint effect over the product of the single ones; below 1, the two changes spoil each other): {}.",
+            named.join("; ")
+        ));
+    }
+    sentences
+}
+
+fn change(effect: &ParameterEffect, agreeing: u64) -> String {
+    let ParameterEffect { family, parameter, from, to, effect, pairs, .. } = effect;
+    format!("`{parameter}` {from} → {to} of `{family}`, {} ({agreeing} of {pairs})", times(*effect))
+}
+
+/// Names the parameters of which no value that was tried enough differs beyond the noise.
+fn ties(effects: &[ParameterEffect]) -> Option<String> {
+    let mut by_parameter: BTreeMap<(&str, &str), Vec<&ParameterEffect>> = BTreeMap::new();
+    for effect in effects.iter().filter(|effect| effect.verdict != "few") {
+        by_parameter.entry((&effect.family, &effect.parameter)).or_default().push(effect);
+    }
+    let tied = by_parameter.into_iter().filter(|(_, all)| all.iter().all(|effect| effect.verdict == "tied"));
+    let named: Vec<_> = tied
+        .map(|((family, parameter), all)| {
+            let pairs: u64 = all.iter().map(|effect| effect.pairs).sum();
+            format!("`{parameter}` of `{family}` (leave at {}; {pairs} pairs)", all[0].from)
+        })
+        .collect();
+    (!named.is_empty()).then(|| format!("**Within the noise**: {}.", named.join(", ")))
+}
+
+fn interaction(interaction: &Interaction) -> String {
+    let [first, second] = &interaction.parameters;
+    format!(
+        "`{}` {} → {} with `{}` {} → {} of `{}`, {} (n = {})",
+        first.parameter,
+        first.from,
+        first.to,
+        second.parameter,
+        second.from,
+        second.to,
+        interaction.family,
+        times(interaction.factor),
+        interaction.quadruples
+    )
+}
+
+/// Says how much of an effect is noise.
+pub(super) fn noise(parameters: &Parameters) -> String {
+    match parameters.noise {
+        Some(noise) => format!(
+            "Two screening runs of one variant differed by at most {} nine times of ten (n = {})",
+            percent(noise),
+            parameters.noise_pairs
+        ),
+        None => "No variant was screened often enough to know the noise".to_owned(),
+    }
+}
+
+/// Returns the table of all effects.
+pub(super) fn effects(parameters: &Parameters) -> String {
+    let row = |one: &ParameterEffect| {
+        vec![
+            one.family.clone(),
+            one.parameter.clone(),
+            format!("{} → {}", one.from, one.to),
+            times(one.effect),
+            format!("{} to {}", times(one.lower_quartile), times(one.upper_quartile)),
+            format!("{} on {}", one.pairs, one.cases),
+            format!("{} / {}", one.faster, one.slower),
+            one.verdict.to_owned(),
+        ]
+    };
+    let headings =
+        ["family", "parameter", "change", ">effect", ">middle half", ">pairs on cases", ">faster / slower", "verdict"];
+    table(&headings, &parameters.effects.iter().map(row).collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::contract::ParameterValues;
+
+    fn effect(parameter: &str, to: i64, effect: f64, verdict: &'static str) -> ParameterEffect {
+        let agreeing = if verdict == "tied" { 0 } else { 4 };
+        ParameterEffect {
+            family: "tiled".to_owned(),
+            parameter: parameter.to_owned(),
+            about: String::new(),
+            from: 1,
+            to,
+            effect,
+            lower_quartile: effect,
+            upper_quartile: effect,
+            pairs: 5,
+            cases: 2,
+            faster: if effect > 1.0 { agreeing } else { 0 },
+            slower: if effect > 1.0 { 0 } else { agreeing },
+            verdict,
+        }
+    }
+
+    #[test]
+    fn what_helps_what_was_refuted_what_is_tied_and_what_interacts_is_told() {
+        let values = |parameter: &str| ParameterValues { parameter: parameter.to_owned(), from: 1, to: 2 };
+        let interactions = vec![Interaction {
+            family: "tiled".to_owned(),
+            parameters: [values("WARPS"), values("STAGES")],
+            factor: 0.8,
+            quadruples: 3,
+        }];
+        let effects = vec![
+            effect("WARPS", 2, 1.2, "helps"),
+            effect("WARPS", 4, 0.5, "hurts"),
+            effect("LAZY", 2, 1.0, "tied"),
+            effect("STAGES", 2, 1.0, "tied"),
+            effect("STAGES", 3, 1.1, "mixed"),
+        ];
+        let told = sentences(&Parameters { noise: None, noise_pairs: 0, effects, interactions });
+        insta::assert_snapshot!(told.join("\n"), @"");
+    }
+}

@@ -1,0 +1,143 @@
+//! The tables of a report that explain its figures.
+
+use super::table::{shown, table};
+use crate::report::contract::{Case, Choice, Ladder, Phases, Report, Roofline, Scaling, ScalingPoint, ScalingTime};
+use crate::report::format::{NOTHING, duration, percent, times, us, usd};
+use crate::report::measuring;
+
+/// Returns the main table: what each case was, what it is, and what limits it.
+pub(super) fn cases(report: &Report) -> String {
+    let source = report.session.time_source;
+    let row = |case: &Case| {
+        let change = case.change.as_ref();
+        let unconfirmed = if case.best_us.is_some() && !case.confirmed { " (not confirmed)" } else { "" };
+        let baseline = case.baseline.as_ref().filter(|baseline| !baseline.is_initial_kernel);
+        vec![
+            case.case.to_string(),
+            shown(change.map(|change| change.began_us), us),
+            format!("{}{unconfirmed}", shown(case.best_us, us)),
+            measuring::ratio(change.and_then(|change| change.ratio), source),
+            baseline.map_or_else(|| NOTHING.to_owned(), |one| format!("{} ({})", us(one.us), one.name)),
+            baseline.map_or_else(|| NOTHING.to_owned(), |_| measuring::ratio(case.ratio_to_baseline, source)),
+            shown(case.floor_us, us),
+            case.limited_by.clone().unwrap_or_else(|| NOTHING.to_owned()),
+        ]
+    };
+    let headings =
+        ["case", ">before", ">now", ">before / now", ">best baseline", ">baseline / ours", ">floor", "what limits it"];
+    table(&headings, &report.cases.iter().map(row).collect::<Vec<_>>())
+}
+
+/// Returns the table of rooflines.
+pub(super) fn roofline(report: &Report) -> String {
+    let row = |case: &Case, roofline: &Roofline| {
+        vec![
+            case.case.to_string(),
+            amount(roofline.flop),
+            amount(roofline.bytes),
+            format!("{:.1}", roofline.intensity),
+            format!("{:.0} ({})", roofline.ridge, roofline.bytes_from),
+            roofline.side.to_owned(),
+            format!("{} ({})", shown(roofline.flop_per_s, amount), shown(roofline.share_of_arithmetic, percent)),
+            format!("{} ({})", shown(roofline.bytes_per_s, amount), shown(roofline.share_of_bandwidth, percent)),
+            format!("{} ({})", shown(case.floor_us, us), roofline.floor_limiter),
+            shown(roofline.times_of_floor, times),
+        ]
+    };
+    let headings = [
+        "case",
+        ">FLOP",
+        ">least bytes",
+        ">FLOP/byte",
+        ">ridge",
+        "side",
+        ">FLOP/s (of ceiling)",
+        ">bytes/s (of ceiling)",
+        ">floor (limiter)",
+        ">now / floor",
+    ];
+    let known = report.cases.iter().filter_map(|case| Some(row(case, case.roofline.as_ref()?)));
+    table(&headings, &known.collect::<Vec<_>>())
+}
+
+/// Formats an amount with a decimal prefix: `1.2 G`.
+fn amount(amount: f64) -> String {
+    let prefixes = [(1e15, " P"), (1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")];
+    let (scale, prefix) = prefixes.into_iter().find(|(scale, _)| amount >= *scale).unwrap_or((1.0, ""));
+    format!("{:.3}{prefix}", amount / scale)
+}
+
+/// Returns a scaling table, with a column for each size.
+pub(super) fn scaling(scaling: &Scaling) -> String {
+    let points = &scaling.points;
+    let mut headings = vec![scaling.varies.clone()];
+    headings.extend(points.iter().map(|point| format!(">{}", point.value)));
+    type Time = fn(&ScalingPoint) -> Option<ScalingTime>;
+    let line = |name: String, of: &dyn Fn(&ScalingPoint) -> String| {
+        let mut row = vec![name];
+        row.extend(points.iter().map(of));
+        row
+    };
+    let mut rows = vec![line("work".to_owned(), &|point| times(point.work))];
+    let kernels: [(&str, Time); 2] = [("first kernel", |point| point.first), ("best", |point| point.best)];
+    for (name, of) in kernels {
+        rows.push(line(format!("{name}, us"), &|point| shown(of(point).map(|time| time.us), us)));
+        let unit = format!("{name}, us for each of {}", scaling.varies);
+        rows.push(line(unit, &|point| shown(of(point).map(|time| time.us_per_unit), |us| format!("{us:.4}"))));
+        let blocks = |point: &ScalingPoint| {
+            shown(of(point).and_then(|time| time.blocks).map(|n| n as f64), |n| format!("{n:.0}"))
+        };
+        rows.push(line(format!("{name}, blocks"), &blocks));
+    }
+    table(&headings.iter().map(String::as_str).collect::<Vec<_>>(), &rows)
+}
+
+/// Returns the steps from the first kernel to the winner of a case.
+pub(super) fn ladder(ladder: &Ladder) -> String {
+    let mut rows: Vec<Vec<String>> = ladder
+        .steps
+        .iter()
+        .map(|step| vec![step.what.clone(), us(step.us), shown(step.factor, times), step.mechanism.clone()])
+        .collect();
+    let left = ladder.floor_us.zip(ladder.steps.last()).map(|(floor_us, last)| last.us / floor_us);
+    let left = left.map(|left| format!("{} is left", times(left))).unwrap_or_default();
+    rows.extend(ladder.floor_us.map(|floor| vec!["floor".to_owned(), us(floor), NOTHING.to_owned(), left]));
+    table(&["step", ">us", ">factor", "mechanism"], &rows)
+}
+
+/// Returns the options.
+pub(super) fn options(options: &[Choice]) -> String {
+    let row = |option: &Choice| {
+        let what = if option.recommended { format!("**{}** (recommended)", option.what) } else { option.what.clone() };
+        let minutes = option.minutes.map(|minutes| duration(minutes * 60.0));
+        let cost = match (minutes, option.usd) {
+            (None, _) => "not known".to_owned(),
+            (Some(minutes), Some(dollars)) => format!("{minutes}, {}", usd(dollars)),
+            (Some(minutes), None) => minutes,
+        };
+        vec![what, option.gain.clone(), cost, option.risk.clone()]
+    };
+    table(&["option", "expected gain", "cost", "risk"], &options.iter().map(row).collect::<Vec<_>>())
+}
+
+/// Returns time and cost by phase.
+pub(super) fn phases(phases: &Phases) -> String {
+    let rows: Vec<Vec<String>> = phases
+        .rows
+        .iter()
+        .map(|row| {
+            vec![row.name.to_owned(), duration(row.seconds), percent(row.share), usd(row.usd), row.gained.clone()]
+        })
+        .collect();
+    table(&["phase", ">time", ">share", ">$", "came of it"], &rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_have_a_prefix() {
+        assert_eq!([amount(4.2e6), amount(9.89e14), amount(512.0)], ["4.200 M", "989.000 T", "512.000"]);
+    }
+}

@@ -1,0 +1,122 @@
+//! Single sentences of a report.
+
+use crate::domain::device::TimeSource;
+use crate::domain::machine::Throttle;
+use crate::report::contract::{Case, Report};
+use crate::report::format::{percent, relative_error};
+
+/// Returns the headline: how many cases improved, and how they stand against the baseline.
+pub(super) fn headline(report: &Report) -> String {
+    let improved =
+        report.cases.iter().filter(|case| case.change.as_ref().is_some_and(|change| change.improved)).count();
+    let all = report.cases.len();
+    let measured = report.cases.iter().filter(|case| case.baseline.as_ref().is_some_and(|one| !one.is_initial_kernel));
+    let ratios: Vec<f64> = measured.filter_map(|case| Some(case.ratio_to_baseline?.estimate)).collect();
+    let ahead = ratios.iter().filter(|ratio| **ratio > 1.0).count();
+    let standing = match (ahead, ratios.len()) {
+        (_, 0) => String::new(),
+        (ahead, known) if ahead == known && known == all => ", all ahead of the baseline".to_owned(),
+        (ahead, known) => format!(", {ahead} of {known} ahead of the baseline"),
+    };
+    format!("{improved} of {all} cases improved{standing}")
+}
+
+/// Says what the session began with.
+pub(super) fn began(report: &Report) -> &'static str {
+    let began =
+        |with: &str| report.cases.iter().any(|case| case.change.as_ref().is_some_and(|one| one.began_with == with));
+    match (began("committed_winner"), began("first_variant")) {
+        (true, true) => "the committed winner of an earlier session, measured again, else the first correct kernel",
+        (true, false) => "the committed winner of an earlier session, measured again",
+        _ => "the first correct kernel",
+    }
+}
+
+/// Returns the command that runs the next experiment. None if a kernel has to be written first.
+pub(super) fn experiment_command(report: &Report) -> Option<String> {
+    let experiment = report.next_experiment.as_ref()?;
+    let configuration = experiment.configuration.as_ref()?;
+    let params: Vec<String> = configuration.params.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let (workload, case) = (&report.session.workload, &experiment.case);
+    let own = report.cases.iter().find(|one| one.case == *case).and_then(|one| one.iteration);
+    let against = own.map(|iteration| format!(" --against {iteration}")).unwrap_or_default();
+    Some(format!(
+        "optloop bench {}:{} --workload {workload} --case {case}{against}",
+        configuration.family,
+        params.join(",")
+    ))
+}
+
+/// Says what was checked, and how steady the machine was.
+pub(super) fn verified(report: &Report) -> String {
+    let worst = report.correctness.iter().filter_map(|one| one.relative_l2).reduce(f64::max);
+    let Some(worst) = worst else { return "No variant was correct.".to_owned() };
+    let confirmed = report.cases.iter().filter(|case| case.confirmed).count();
+    let mut sentences = vec![format!(
+        "Every winner was compared with a float64 oracle (worst relative error {}). {confirmed} of {} were confirmed on \
+         held-out inputs.",
+        relative_error(worst),
+        report.cases.len()
+    )];
+    if report.session.time_source == TimeSource::Measured {
+        sentences.extend(machine(&report.cases));
+    }
+    if report.cases.iter().any(|case| case.commit.is_some()) {
+        sentences.push("`optloop reproduce COMMIT` measures a winner again.".to_owned());
+    }
+    sentences.join(" ")
+}
+
+fn machine(cases: &[Case]) -> Vec<String> {
+    let compared = || cases.iter().filter_map(|case| case.comparison.as_ref());
+    let mut sentences = Vec::new();
+    let noise = compared().filter_map(|comparison| comparison.noise);
+    if let (Some(lo), Some(hi)) = (noise.clone().reduce(f64::min), noise.reduce(f64::max)) {
+        let (lo, hi) = (percent(lo), percent(hi));
+        let range = if lo == hi { lo } else { format!("{lo} to {hi}") };
+        sentences.push(format!("The A/A noise of the comparisons was {range}."));
+    }
+    let machines = || compared().filter_map(|comparison| comparison.machine.as_ref());
+    let clocks = machines().filter_map(|machine| machine.sm_clock_range_mhz);
+    if let (Some(lo), Some(hi)) = (clocks.clone().map(|[lo, _]| lo).min(), clocks.map(|[_, hi]| hi).max()) {
+        let steady = if lo == hi { format!("steady at {lo} MHz") } else { format!("{lo} to {hi} MHz") };
+        let throttled: Vec<&Throttle> = machines().flat_map(|machine| &machine.throttle).collect();
+        let throttled =
+            throttled.first().map_or("no throttling".to_owned(), |one| format!("throttling ({})", one.name()));
+        sentences.push(format!("SM clocks were {steady}, with {throttled}."));
+    }
+    sentences
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::contract::{Configuration, Experiment};
+    use crate::report::tests::{record, report};
+
+    #[test]
+    fn the_next_experiment_has_the_command_that_runs_it() {
+        let mut report = report(&record());
+        assert_eq!(experiment_command(&report), None, "a kernel has to be written");
+        let params = report.cases[0].variant.clone().unwrap().params;
+        report.next_experiment = Some(Experiment {
+            case: "b1h1s128".into(),
+            change: String::new(),
+            because: String::new(),
+            configuration: Some(Configuration { family: "tiled".to_owned(), params }),
+            before_us: 50.0,
+            after_us: [40.0, 45.0],
+        });
+        let command =
+            "optloop bench tiled:BLOCK=256,PAD=8 --workload attention-fp16-d64 --case b1h1s128 --against 3";
+        assert_eq!(experiment_command(&report).as_deref(), Some(command));
+    }
+
+    #[test]
+    fn the_headline_counts_improvements_and_the_standing_against_the_baseline() {
+        let mut record = record();
+        assert_eq!(headline(&report(&record)), "1 of 3 cases improved, 0 of 1 ahead of the baseline");
+        record.baselines.clear();
+        assert_eq!(headline(&report(&record)), "1 of 3 cases improved");
+    }
+}

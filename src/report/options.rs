@@ -1,0 +1,254 @@
+//! The options after a session: stop, go on, another family, a new kernel; what each gains and costs.
+
+use std::collections::BTreeSet;
+
+use super::contract::{Case, Choice, Outlook};
+use super::format::{duration, times};
+use super::pairs::samples;
+use super::{ReportInput, excluded};
+use crate::domain::device::TimeSource;
+
+/// The expected gain over all cases from which more of the same search is recommended, for as long again.
+const WORTH_GOING_ON: f64 = 1.005;
+
+/// The distance from the floor, as a geometric mean, from which a new kernel is recommended.
+const WORTH_A_KERNEL: f64 = 1.5;
+
+/// Share of the tried configurations below which a family counts as little tried.
+const LITTLE_TRIED: f64 = 0.05;
+
+/// How much slower than the winner the best of a little-tried family may be, to be worth more tries.
+const WITHIN_REACH: f64 = 1.5;
+
+/// The kinds of options, from the one that is recommended first.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    GoOn,
+    AnotherFamily,
+    NewKernel,
+    Stop,
+}
+
+/// A family that could win more cases if it were tried more.
+struct LittleTried<'a> {
+    name: &'a str,
+    configurations: usize,
+    /// Its best time over the winner's, on the case where it is closest. None if it was not timed.
+    behind: Option<(f64, &'a str)>,
+}
+
+/// Returns the options, with one of them recommended.
+pub(super) fn of(cases: &[Case], outlook: Option<&Outlook>, input: &ReportInput<'_>) -> Vec<Choice> {
+    let session = &input.record.session;
+    let usd_per_s = session.wall_s.filter(|wall_s| *wall_s > 0.0).map(|wall_s| session.cost.gpu_usd / wall_s);
+    let little_tried = little_tried(cases, input);
+    let room = room(cases);
+    let recommended = recommended(outlook, &little_tried, room);
+    let mut choices = vec![stop(cases), go_on(outlook, session.wall_s)];
+    choices.extend(another_family(&little_tried, outlook));
+    choices.extend(room.map(|room| new_kernel(cases, room)));
+    let kinds = [Kind::Stop, Kind::GoOn, Kind::AnotherFamily, Kind::NewKernel];
+    for choice in &mut choices {
+        choice.recommended = kinds.iter().any(|kind| *kind == recommended && name(*kind) == choice.kind);
+        choice.usd = choice.minutes.zip(usd_per_s).map(|(minutes, usd_per_s)| minutes * 60.0 * usd_per_s);
+    }
+    choices
+}
+
+fn name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Stop => "stop",
+        Kind::GoOn => "go_on",
+        Kind::AnotherFamily => "another_family",
+        Kind::NewKernel => "new_kernel",
+    }
+}
+
+fn recommended(outlook: Option<&Outlook>, little_tried: &[LittleTried<'_>], room: Option<f64>) -> Kind {
+    if outlook.is_none_or(|outlook| outlook.factor[1] >= WORTH_GOING_ON) {
+        return Kind::GoOn;
+    }
+    if !little_tried.is_empty() {
+        return Kind::AnotherFamily;
+    }
+    if room.is_some_and(|room| room >= WORTH_A_KERNEL) { Kind::NewKernel } else { Kind::Stop }
+}
+
+fn choice(kind: Kind, what: String, gain: String, risk: &str) -> Choice {
+    let risk = risk.to_owned();
+    Choice { kind: name(kind), what, gain, expected: None, minutes: None, usd: None, risk, recommended: false }
+}
+
+fn stop(cases: &[Case]) -> Choice {
+    let measured = cases.iter().filter(|case| case.baseline.as_ref().is_some_and(|one| !one.is_initial_kernel));
+    let ratios = measured.filter_map(|case| Some(case.ratio_to_baseline?.estimate));
+    let range = ratios.clone().reduce(f64::min).zip(ratios.reduce(f64::max));
+    let gain = range.map_or_else(
+        || "keeps what was found".to_owned(),
+        |(lo, hi)| match times(lo) == times(hi) {
+            true => format!("keeps {} over the baseline", times(lo)),
+            false => format!("keeps {} to {} over the baseline", times(lo), times(hi)),
+        },
+    );
+    Choice { expected: Some(1.0), minutes: Some(0.0), ..choice(Kind::Stop, "stop here".to_owned(), gain, "none") }
+}
+
+fn go_on(outlook: Option<&Outlook>, wall_s: Option<f64>) -> Choice {
+    let Some(outlook) = outlook else {
+        let gain = "unknown: the search was too short to extrapolate from".to_owned();
+        let what = "go on with this search, for as long again".to_owned();
+        let minutes = wall_s.map(|wall_s| wall_s / 60.0);
+        return Choice { minutes, ..choice(Kind::GoOn, what, gain, "little: the search has hardly begun") };
+    };
+    let Outlook { more_s, expected_gains, expected_gains_ci: [few, many], factor: [lo, middle, hi], .. } = outlook;
+    let gain = format!(
+        "{expected_gains:.1} improvements of one case ({few:.1} to {many:.1}){}; all cases {middle:.4}× ({lo:.4} to {hi:.4})",
+        outlook.gain_size.map(|size| format!(", each {}", times(size))).unwrap_or_default()
+    );
+    let risk = if outlook.late_gains == 0 { "most likely wasted" } else { "gains get smaller with time" };
+    Choice {
+        expected: Some(*middle),
+        minutes: Some(more_s / 60.0),
+        ..choice(Kind::GoOn, format!("go on with this search for {}", duration(*more_s)), gain, risk)
+    }
+}
+
+fn another_family(families: &[LittleTried<'_>], outlook: Option<&Outlook>) -> Option<Choice> {
+    let (first, rest) = families.split_first()?;
+    let told = |family: &LittleTried<'_>| match family.behind {
+        None => format!("`{}`: never timed", family.name),
+        Some((behind, case)) => format!(
+            "`{}`: {} as long as the winner of `{case}` after {} configurations",
+            family.name,
+            times(behind),
+            family.configurations
+        ),
+    };
+    let gain = [told(first)].into_iter().chain(rest.iter().map(told)).collect::<Vec<_>>().join("; ");
+    let names = families.iter().map(|family| format!("`--family {}`", family.name)).collect::<Vec<_>>().join(" ");
+    Some(Choice {
+        minutes: outlook.map(|outlook| outlook.late_s / 60.0),
+        ..choice(
+            Kind::AnotherFamily,
+            format!("search the families that were hardly tried ({names})"),
+            gain,
+            "their best may stay behind",
+        )
+    })
+}
+
+fn new_kernel(cases: &[Case], room: f64) -> Choice {
+    let factor = |case: &Case| case.roofline.as_ref().and_then(|roofline| roofline.times_of_floor);
+    let most = cases.iter().filter_map(|case| Some((factor(case)?, case))).max_by(|a, b| a.0.total_cmp(&b.0));
+    let most = most.map(|(factor, case)| format!(" (most: {} on `{}`)", times(factor), case.case)).unwrap_or_default();
+    choice(
+        Kind::NewKernel,
+        "write a new kernel (a template), and run a session like this one".to_owned(),
+        format!("at most {} over all cases{most}: the distance to the floor, which no kernel passes", times(room)),
+        "high: the floor is a bound, not a forecast; somebody has to write it",
+    )
+}
+
+/// Returns the geometric mean of the best times over the floors.
+pub(super) fn room(cases: &[Case]) -> Option<f64> {
+    geometric_mean(cases.iter().filter_map(|case| case.roofline.as_ref()?.times_of_floor))
+}
+
+/// Returns the geometric mean of positive numbers. None for none.
+pub(super) fn geometric_mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let logs: Vec<f64> = values.map(f64::ln).collect();
+    (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
+}
+
+/// Returns the families that win no case, fit at least one, and were hardly tried or are close behind.
+fn little_tried<'a>(cases: &'a [Case], input: &ReportInput<'a>) -> Vec<LittleTried<'a>> {
+    let samples = samples(&input.record.iterations);
+    let configurations = |family: Option<&str>| {
+        let of_family = samples.iter().filter(|one| family.is_none_or(|family| family == one.family));
+        of_family.map(|one| (one.family, one.params.iter().collect::<Vec<_>>())).collect::<BTreeSet<_>>().len()
+    };
+    let all = configurations(None);
+    let wins = |name: &str| cases.iter().any(|case| case.variant.as_ref().is_some_and(|one| one.family == name));
+    let candidates = input.families.iter().filter(|family| {
+        !wins(&family.name) && cases.iter().any(|case| excluded::can_compute(input, &family.name, &case.case))
+    });
+    let of = |name: &'a str| {
+        let behind = samples.iter().filter(|one| one.family == name).filter_map(|one| {
+            let case = cases.iter().find(|case| *case.case == *one.case)?;
+            Some((one.ln_ns.exp() / 1e3 / case.best_us?, &*case.case))
+        });
+        let behind = behind.min_by(|a, b| a.0.total_cmp(&b.0));
+        LittleTried { name, configurations: configurations(Some(name)), behind }
+    };
+    candidates
+        .map(|family| of(&family.name))
+        .filter(|one| one.configurations as f64 <= LITTLE_TRIED * all as f64)
+        .filter(|one| one.behind.is_none_or(|(behind, _)| behind <= WITHIN_REACH))
+        .collect()
+}
+
+/// Says in one sentence what to do, for the summary.
+pub(super) fn recommendation(choices: &[Choice], source: TimeSource) -> String {
+    let Some(chosen) = choices.iter().find(|choice| choice.recommended) else { return String::new() };
+    let words = match chosen.kind {
+        "go_on" => "go on with this search",
+        "another_family" => "stop tuning the winners; try the families that were hardly tried",
+        "new_kernel" => "stop tuning parameters; the next gain needs a new kernel idea",
+        _ => "stop here; the cases are near their floors",
+    };
+    let modelled = if source == TimeSource::Modelled { ", and confirm the modelled times on a GPU" } else { "" };
+    format!("{words}{modelled}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{input, record, report};
+    use super::*;
+
+    fn outlook(late_gains: u64, middle: f64) -> Outlook {
+        Outlook {
+            share_after_last_gain: Some(0.5),
+            late_gains,
+            late_s: 150.0,
+            gain_size: Some(1.02),
+            more_s: 300.0,
+            expected_gains: late_gains as f64 * 2.0,
+            expected_gains_ci: [0.0, 7.4],
+            factor: [1.0, middle, 1.01],
+        }
+    }
+
+    #[test]
+    fn the_recommendation_follows_from_gains_then_families_then_room() {
+        let family = || LittleTried { name: "split-k", configurations: 0, behind: None };
+        let chosen = |middle: f64, families: &[LittleTried<'_>], room| {
+            name(recommended(Some(&outlook(1, middle)), families, room))
+        };
+        assert_eq!(chosen(1.02, &[family()], Some(9.0)), "go_on");
+        assert_eq!(chosen(1.0, &[family()], Some(9.0)), "another_family");
+        assert_eq!(chosen(1.0, &[], Some(9.0)), "new_kernel");
+        assert_eq!(chosen(1.0, &[], Some(1.2)), "stop");
+        assert_eq!(name(recommended(None, &[], None)), "go_on", "a search that has hardly begun");
+    }
+
+    /// The session of 3,301 s cost $0.18 for the device.
+    #[test]
+    fn each_option_has_its_gain_and_its_cost() {
+        let record = record();
+        let choices = of(&report(&record).cases, Some(&outlook(0, 1.0)), &input(&record));
+        let told: Vec<String> = choices
+            .iter()
+            .map(|one| {
+                format!(
+                    "{}{}: {} | {:?} | {}",
+                    one.kind,
+                    if one.recommended { "*" } else { "" },
+                    one.gain,
+                    one.usd,
+                    one.risk
+                )
+            })
+            .collect();
+        insta::assert_snapshot!(told.join("\n"), @"");
+    }
+}

@@ -1,0 +1,86 @@
+//! What more of the same search would gain, extrapolated from the second half of this one.
+//!
+//! Improvements are counted as a Poisson process whose rate is that of the second half of the search. The first half
+//! has the large, early gains, which do not come again. Each improvement is taken to be as large as the median of the
+//! late ones.
+
+use super::contract::Outlook;
+use super::gains::Gains;
+use crate::domain::statistics::median;
+
+/// The shortest second half from which to extrapolate, in seconds.
+const LEAST_S: f64 = 10.0;
+
+/// Improvements from which a size is taken if the second half had none.
+const LAST_GAINS: usize = 5;
+
+/// The upper 95% limit of a Poisson mean where no event was counted: -ln(0.025).
+const NONE_COUNTED: f64 = 3.689;
+
+/// The 97.5% quantile of the normal distribution.
+const NORMAL: f64 = 1.96;
+
+/// Extrapolates over as long as this search took. None if the search was too short.
+pub(super) fn of(gains: &Gains<'_>, cases: usize, wall_s: f64) -> Option<Outlook> {
+    let more_s = gains.search_to_s - gains.search_from_s;
+    let late_s = more_s / 2.0;
+    if late_s < LEAST_S || cases == 0 {
+        return None;
+    }
+    let middle = gains.search_from_s + late_s;
+    let late: Vec<f64> = gains.all.iter().filter(|gain| gain.at_s > middle).map(|gain| gain.factor).collect();
+    let last: Vec<f64> = gains.all.iter().rev().take(LAST_GAINS).map(|gain| gain.factor).collect();
+    let gain_size = median(&late).or_else(|| median(&last));
+    let longer = more_s / late_s;
+    let expected = late.len() as f64 * longer;
+    let interval = poisson_interval(late.len()).map(|count| count * longer);
+    let factor = |count: f64| gain_size.map_or(1.0, |size| (count * size.ln() / cases as f64).exp());
+    Some(Outlook {
+        share_after_last_gain: gains.share_after_last(wall_s),
+        late_gains: late.len() as u64,
+        late_s,
+        gain_size,
+        more_s,
+        expected_gains: expected,
+        expected_gains_ci: interval,
+        factor: [factor(interval[0]), factor(expected), factor(interval[1])],
+    })
+}
+
+/// Returns the 95% interval of a Poisson mean from one count, by Byar's approximation of the exact limits (Breslow and
+/// Day, Statistical Methods in Cancer Research II, 1987, page 69).
+fn poisson_interval(count: usize) -> [f64; 2] {
+    let byar =
+        |count: f64, sign: f64| count * (1.0 - 1.0 / (9.0 * count) + sign * NORMAL / (3.0 * count.sqrt())).powi(3);
+    match count {
+        0 => [0.0, NONE_COUNTED],
+        _ => [byar(count as f64, -1.0).max(0.0), byar(count as f64 + 1.0, 1.0)],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::gains::Gain;
+    use super::*;
+
+    /// The exact limits are those of tables, such as Breslow and Day's.
+    #[test]
+    fn the_interval_of_a_count_is_that_of_the_tables() {
+        for (count, [lo, hi]) in [(0, [0.0, 3.69]), (1, [0.03, 5.57]), (4, [1.09, 10.24]), (10, [4.80, 18.39])] {
+            let found = poisson_interval(count);
+            assert!((found[0] - lo).abs() < 0.02 && (found[1] - hi).abs() < 0.03, "{count}: {found:?}");
+        }
+    }
+
+    /// 100 s of initial design and 400 s of search. Two gains of 1.02 are in the last 200 s: four more are expected.
+    #[test]
+    fn late_gains_are_extrapolated_and_early_ones_are_not() {
+        let gain = |at_s, factor| Gain { at_s, case: "c", factor };
+        let all = vec![gain(150.0, 3.0), gain(350.0, 1.02), gain(480.0, 1.02)];
+        let outlook = of(&Gains { all, search_from_s: 100.0, search_to_s: 500.0 }, 10, 500.0).unwrap();
+        assert_eq!((outlook.late_gains, outlook.more_s, outlook.expected_gains), (2, 400.0, 4.0));
+        assert!((outlook.factor[1] - 1.02_f64.powf(0.4)).abs() < 1e-9);
+        assert!(outlook.factor[0] < outlook.factor[1] && outlook.factor[1] < outlook.factor[2]);
+        assert_eq!(of(&Gains { all: Vec::new(), search_from_s: 0.0, search_to_s: 15.0 }, 10, 15.0), None);
+    }
+}

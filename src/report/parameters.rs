@@ -1,0 +1,143 @@
+//! What the parameters of a family are worth: the effect of each change, with all else equal.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::contract::{ParameterEffect, Parameters};
+use super::pairs::{Noise, Sample, alike, noise, samples};
+use super::{FamilyFacts, interactions};
+use crate::domain::record::SessionRecord;
+use crate::domain::statistics::quantile;
+
+/// Fewest pairs from which an effect is judged.
+pub(super) const LEAST_PAIRS: usize = 3;
+
+/// The share of the pairs that must agree before a change counts as helping or hurting.
+const MOST_AGREE: f64 = 0.8;
+
+/// A pair of configurations: the logarithm of the time before a change over the time after it, and the case.
+type Pair<'a> = (f64, &'a str);
+
+/// Returns the effects of all parameters of the families that were searched.
+pub(super) fn of(record: &SessionRecord, families: &[FamilyFacts]) -> Parameters {
+    let (samples, noise) = (samples(&record.iterations), noise(record));
+    let names: BTreeSet<(&str, &String)> =
+        samples.iter().flat_map(|sample| sample.params.keys().map(|name| (sample.family, name))).collect();
+    let mut effects = Vec::new();
+    for (family, parameter) in &names {
+        let of_family: Vec<Sample<'_>> = samples.iter().filter(|one| one.family == *family).copied().collect();
+        let pairs = pairs(&of_family, parameter);
+        let Some(from) = usual(&of_family, parameter) else { continue };
+        let about = families.iter().find(|one| one.name == *family).and_then(|one| one.parameters.get(*parameter));
+        for ((_, to), pairs) in pairs.iter().filter(|((start, _), _)| *start == from) {
+            effects.extend(effect((family, parameter), about, (from, *to), pairs, noise));
+        }
+    }
+    let interactions = interactions::of(&samples, noise);
+    Parameters { noise: noise.known, noise_pairs: noise.pairs as u64, effects, interactions }
+}
+
+/// Returns all pairs that differ in one parameter, by its values before and after.
+fn pairs<'a>(samples: &[Sample<'a>], parameter: &str) -> BTreeMap<(i64, i64), Vec<Pair<'a>>> {
+    let mut pairs: BTreeMap<(i64, i64), Vec<Pair<'a>>> = BTreeMap::new();
+    for group in alike(samples, &[parameter]) {
+        for before in &group {
+            for after in group.iter().filter(|after| after.params[parameter] != before.params[parameter]) {
+                let change = (before.params[parameter], after.params[parameter]);
+                pairs.entry(change).or_default().push((before.ln_ns - after.ln_ns, before.case));
+            }
+        }
+    }
+    pairs
+}
+
+/// Returns the value that a parameter has most often in the family's best configurations of each case.
+fn usual(samples: &[Sample<'_>], parameter: &str) -> Option<i64> {
+    let mut best: BTreeMap<&str, &Sample<'_>> = BTreeMap::new();
+    for sample in samples {
+        let of_case = best.entry(sample.case).or_insert(sample);
+        if sample.ln_ns < of_case.ln_ns {
+            *of_case = sample;
+        }
+    }
+    let mut counts: BTreeMap<i64, usize> = BTreeMap::new();
+    for value in best.values().filter_map(|sample| sample.params.get(parameter)) {
+        *counts.entry(*value).or_default() += 1;
+    }
+    counts.into_iter().max_by_key(|(value, count)| (*count, std::cmp::Reverse(*value))).map(|(value, _)| value)
+}
+
+fn effect(
+    (family, parameter): (&str, &str),
+    about: Option<&String>,
+    (from, to): (i64, i64),
+    pairs: &[Pair<'_>],
+    noise: Noise,
+) -> Option<ParameterEffect> {
+    let logs: Vec<f64> = pairs.iter().map(|(ln, _)| *ln).collect();
+    let at = |share: f64| quantile(&logs, share).map(f64::exp);
+    let beyond = noise.share.ln_1p();
+    let (faster, slower) =
+        (logs.iter().filter(|ln| **ln > beyond).count(), logs.iter().filter(|ln| **ln < -beyond).count());
+    let effect = at(0.5)?;
+    let agree = |count: usize| count as f64 >= MOST_AGREE * logs.len() as f64;
+    Some(ParameterEffect {
+        family: family.to_owned(),
+        parameter: parameter.to_owned(),
+        about: about.cloned().unwrap_or_default(),
+        from,
+        to,
+        effect,
+        lower_quartile: at(0.25)?,
+        upper_quartile: at(0.75)?,
+        pairs: logs.len() as u64,
+        cases: pairs.iter().map(|(_, case)| *case).collect::<BTreeSet<_>>().len() as u64,
+        faster: faster as u64,
+        slower: slower as u64,
+        verdict: match () {
+            () if logs.len() < LEAST_PAIRS => "few",
+            () if agree(faster) => "helps",
+            () if agree(slower) => "hurts",
+            () if agree(logs.len() - faster - slower) => "tied",
+            () => "mixed",
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{found, iteration, record};
+    use super::*;
+    use crate::domain::evaluation::Outcome;
+    use crate::domain::ids::IterationId;
+    use crate::domain::verdict::Verdict;
+
+    /// Of three pairs each, PAD 8 -> 0 makes nothing faster, and PAD 8 -> 4 changes nothing.
+    #[test]
+    fn an_effect_is_the_median_over_pairs_with_all_else_equal() {
+        let mut record = record();
+        record.iterations.clear();
+        let mut add = |block: i64, pad: i64, us: f64| {
+            let number = record.iterations.len() as i64 + 1;
+            let found = vec![found("b1h1s128", us, Verdict::Tied, None, None)];
+            let mut one = iteration(IterationId(number), block, None, Outcome::Measured, found);
+            one.params.insert("PAD".to_owned(), pad);
+            one.hash = crate::domain::variant::VariantHash::of(&format!("{block} {pad}"));
+            record.iterations.push(one);
+        };
+        for (block, us) in [(64, 10.0), (128, 20.0), (256, 40.0)] {
+            add(block, 8, us);
+            add(block, 0, us * 1.25);
+            add(block, 4, us * 1.001);
+        }
+        let effects = of(&record, &[]).effects;
+        let told: Vec<String> = effects
+            .iter()
+            .filter(|one| one.parameter == "PAD")
+            .map(|one| format!("{} -> {}: {:.2} of {}, {}", one.from, one.to, one.effect, one.pairs, one.verdict))
+            .collect();
+        assert_eq!(told, ["8 -> 0: 0.80 of 3, hurts", "8 -> 4: 1.00 of 3, tied"], "8 is the best one's");
+        let blocks = effects.iter().filter(|one| one.parameter == "BLOCK");
+        let told: Vec<String> = blocks.map(|one| format!("{} -> {}: {}", one.from, one.to, one.verdict)).collect();
+        assert_eq!(told, ["64 -> 128: hurts", "64 -> 256: hurts"]);
+    }
+}
