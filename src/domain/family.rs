@@ -11,6 +11,7 @@ use rules::{ArgScope, LaunchFile, LaunchRule, TensorMapFile, TensorMapRule, When
 
 use super::device::DeviceInfo;
 use super::expr::{Bindings, Expr, ExprError};
+use super::mechanism::Mechanism;
 use super::names::{is_file_name, is_identifier};
 use super::op::{Dims, Dtype, Op};
 use super::plan::LaunchPlan;
@@ -62,6 +63,9 @@ pub struct Param {
     pub about: String,
     /// The speed-up `[low, high]` to expect from a good change of this parameter: the prior of predictions.
     pub expect: [f64; 2],
+    /// How a change of it acts, to group claims by.
+    #[serde(default)]
+    pub mechanism: Mechanism,
 }
 
 /// A condition on parameters, dimensions and device limits, with the reason to show to users.
@@ -337,6 +341,9 @@ impl Param {
         }
         if !(self.expect[0] > 0.0 && self.expect[0] <= self.expect[1] && self.expect[1].is_finite()) {
             return Err(format!("parameter `{name}`: `expect` must be [low, high] with 0 < low <= high"));
+        }
+        if !self.mechanism.is_of_a_parameter() {
+            return Err(format!("parameter `{name}`: `{}` is no mechanism of a parameter", self.mechanism.name()));
         }
         Ok(())
     }

@@ -2,21 +2,19 @@
 
 use indexmap::IndexMap;
 
-use super::baselines;
 use super::comparisons::{self, paired, unpaired};
 use super::contract::{
-    Case, Claim, Committed, Cost, Environment, Exactness, LedgerRow, Predictions, Ratio, Remeasured, Report, SCHEMA,
-    Session, Variant, Win,
+    Case, Committed, Cost, Environment, Exactness, LedgerRow, Ratio, Remeasured, Report, SCHEMA, Session, Variant, Win,
 };
 use super::standing::{self, Alone, Standing, winners};
 use super::{CaseFacts, ReportInput, findings, next_steps};
+use super::{baselines, calibration};
 use crate::domain::check::Check;
 use crate::domain::comparison::Role;
 use crate::domain::conditions::Conditions;
 use crate::domain::cost::Spent;
 use crate::domain::evaluation::Outcome;
-use crate::domain::hypothesis::Score;
-use crate::domain::origin::{Origin, Purpose};
+use crate::domain::origin::Origin;
 use crate::domain::record::{CaseRecord, IterationRecord, SessionRecord, SessionSummary};
 use crate::domain::timing::Timing;
 use crate::domain::verdict::Verdict;
@@ -37,8 +35,9 @@ pub fn build(input: &ReportInput<'_>) -> Report {
         caught: caught(&record.iterations),
         wins: wins(&record.iterations),
         remeasured: remeasured(&record.iterations),
-        hypotheses: record.iterations.iter().map(claim).collect(),
-        predictions: predictions(record),
+        hypotheses: record.iterations.iter().map(calibration::claim).collect(),
+        predictions: calibration::predictions(record),
+        calibration: calibration::of(record),
         findings: findings::group(input.findings),
         correctness: record.session.cases.iter().map(|name| exactness(name, record)).collect(),
         committed: committed(&record.iterations),
@@ -190,7 +189,7 @@ fn wins(iterations: &[IterationRecord]) -> Vec<Win> {
                     .and_then(|comparison| comparison.against(Role::Incumbent))
                     .map(|(_, r)| paired(r)),
                 claim: hypothesis.claim.clone(),
-                predicted: about_this_case.then_some([hypothesis.predicted.lo, hypothesis.predicted.hi]),
+                predicted: hypothesis.prediction.filter(|_| about_this_case).map(|range| [range.lo, range.hi]),
                 score: iteration.score.filter(|_| about_this_case),
                 commit: measurement.commit.clone(),
             }
@@ -215,36 +214,6 @@ fn remeasured(iterations: &[IterationRecord]) -> Vec<Remeasured> {
         })
     });
     again.collect()
-}
-
-fn claim(iteration: &IterationRecord) -> Claim {
-    let hypothesis = &iteration.hypothesis;
-    Claim {
-        iteration: iteration.id,
-        case: hypothesis.case.clone(),
-        claim: hypothesis.claim.clone(),
-        evidence: hypothesis.evidence.clone(),
-        predicted: [hypothesis.predicted.lo, hypothesis.predicted.hi],
-        reference: hypothesis.reference.name(),
-        relative_to: hypothesis.reference.iteration(),
-        actual: iteration.actual,
-        verdict: iteration.score,
-    }
-}
-
-/// Counts the scores of the claims. A confirmation repeats a screening run's result, and predicts nothing.
-fn predictions(record: &SessionRecord) -> Predictions {
-    let mut predictions = Predictions::default();
-    let claims = record.iterations.iter().filter(|iteration| iteration.purpose != Purpose::Confirmation);
-    for score in claims.filter_map(|iteration| iteration.score) {
-        *match score {
-            Score::Confirmed => &mut predictions.confirmed,
-            Score::Exceeded => &mut predictions.exceeded,
-            Score::Refuted => &mut predictions.refuted,
-            Score::Untested => &mut predictions.untested,
-        } += 1;
-    }
-    predictions
 }
 
 fn exactness(case: &str, record: &SessionRecord) -> Exactness {

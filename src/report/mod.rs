@@ -2,6 +2,7 @@
 
 mod baselines;
 mod build;
+mod calibration;
 mod comparisons;
 pub mod contract;
 mod findings;

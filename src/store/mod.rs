@@ -5,6 +5,7 @@
 
 mod artifacts;
 mod backup;
+mod claims;
 mod columns;
 #[cfg(test)]
 mod comparison_tests;

@@ -85,7 +85,6 @@ mod tests {
     use crate::domain::origin::{Origin, Purpose};
     use crate::domain::profile::tests::launch;
     use crate::domain::profile::{Profile, Units};
-    use crate::domain::statistics::Interval;
     use crate::domain::variant::{Params, VariantHash};
 
     fn finished(launches: Vec<LaunchProfile>) -> Finished {
@@ -103,13 +102,7 @@ mod tests {
             family: "tiled".to_owned(),
             params: Params::default(),
             hash: VariantHash::of(""),
-            hypothesis: Hypothesis {
-                claim: String::new(),
-                evidence: String::new(),
-                case: "b1".into(),
-                predicted: Interval { lo: 1.0, hi: 1.0 },
-                reference: Reference::Incumbent,
-            },
+            hypothesis: Hypothesis::without_claim(String::new(), String::new(), "b1".into(), Reference::Incumbent),
             times: launches.into_iter().map(time).collect(),
         }
     }

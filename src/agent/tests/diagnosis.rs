@@ -11,7 +11,6 @@ use crate::domain::history::{CaseTime, Finished};
 use crate::domain::hypothesis::{Hypothesis, Reference};
 use crate::domain::ids::IterationId;
 use crate::domain::origin::{Origin, Purpose};
-use crate::domain::statistics::Interval;
 
 /// Diagnoses the default configuration of a family, given its times in microseconds. The blocks come from its launch
 /// plans.
@@ -26,13 +25,12 @@ fn diagnosed(workload: &str, family: &str, times_us: &[(&str, f64)]) -> Vec<Find
         let plan = family.plan(&family.defaults(), dims, workload.op, workload.dtype, &device).unwrap();
         CaseTime { case: (*case).into(), median_ns: us * 1e3, ctas: plan.ctas(), profile: None, screened_only: false }
     };
-    let hypothesis = Hypothesis {
-        claim: "a default configuration".to_owned(),
-        evidence: "none".to_owned(),
-        case: "b1h1s128".into(),
-        predicted: Interval { lo: 1.0, hi: 1.0 },
-        reference: Reference::Incumbent,
-    };
+    let hypothesis = Hypothesis::without_claim(
+        "a default configuration".to_owned(),
+        "none".to_owned(),
+        "b1h1s128".into(),
+        Reference::Incumbent,
+    );
     let times = times_us.iter().map(time).collect();
     let finished = Finished {
         iteration: IterationId(1),

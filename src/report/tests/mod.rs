@@ -16,7 +16,9 @@ use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::domain::evaluation::Outcome;
 use crate::domain::hypothesis::{Hypothesis, Reference, Score};
 use crate::domain::ids::{CaseName, IterationId, SessionId};
+use crate::domain::mechanism::Mechanism;
 use crate::domain::origin::{Origin, Purpose};
+use crate::domain::prediction::{Prediction, Strength};
 use crate::domain::profile::tests::launch;
 use crate::domain::profile::{LaunchProfile, Profile};
 use crate::domain::record::{
@@ -75,7 +77,8 @@ fn iteration(
         claim: format!("{block} threads | more warps hide latency"),
         evidence: "2 blocks on 58 SMs".to_owned(),
         case: "b1h1s128".into(),
-        predicted: Interval { lo: 1.1, hi: 1.5 },
+        mechanism: Mechanism::Threads,
+        prediction: Some(Prediction { median: Some(1.25), lo: 1.1, hi: 1.5, strength: Strength::Weak, model: None }),
         reference: parent.map_or(Reference::Incumbent, Reference::Iteration),
     };
     IterationRecord {

@@ -55,13 +55,13 @@ fn what_a_diagnosis_found_is_told_once_a_family() {
 }
 
 #[test]
-fn refuted_predictions_are_owned_up_to() {
+fn predictions_that_were_too_high_are_owned_up_to() {
     let mut record = record();
     for iteration in &mut record.iterations {
-        iteration.score = Some(Score::Refuted);
+        iteration.score = Some(Score::Below);
     }
     let steps = report(&record).next_steps.join("\n");
-    assert!(steps.contains("100% of the tested predictions were refuted"), "{steps}");
+    assert!(steps.contains("100% of the tested claims were below their predicted range"), "{steps}");
 }
 
 /// A screening run and its confirmation are two iterations of one variant.
@@ -80,7 +80,7 @@ fn a_confirmation_predicts_nothing() {
     record.iterations.extend([screened, IterationRecord { purpose: Purpose::Confirmation, ..confirmed }]);
     let counted = |record: &SessionRecord| {
         let told = report(record).predictions;
-        told.confirmed + told.exceeded + told.refuted + told.untested
+        told.in_range + told.above + told.below + told.untested
     };
     let without = SessionRecord { iterations: record.iterations[..6].to_vec(), ..record.clone() };
     assert_eq!(counted(&record), counted(&without));

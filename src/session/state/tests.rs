@@ -91,6 +91,7 @@ impl Live {
             decisions: &decisions,
             actual_speedup: None,
             score: Score::Untested,
+            crps: None,
             spent,
             wall_s: 1.0,
             disqualified: &fallout,
