@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::contract::{Calibration, Claim, Kept, Pay, Predictions, Refuted};
+use super::format::times;
 use crate::domain::history::History;
 use crate::domain::hypothesis::Score;
 use crate::domain::mechanism::Mechanism;
@@ -136,6 +137,16 @@ fn judged(kind: &'static str, band: Option<[Option<f64>; 2]>, claims: &[Tested<'
         crps_difference: [difference, limits.lo, limits.hi],
         faster: claims.iter().filter(|claim| claim.actual > 1.0).count(),
     })
+}
+
+/// Names a band of predicted speed-ups.
+pub(super) fn band(kept: &Kept) -> String {
+    match kept.band {
+        None | Some([None, None]) => "all".to_owned(),
+        Some([None, Some(hi)]) => format!("below {}", times(hi)),
+        Some([Some(lo), None]) => format!("from {}", times(lo)),
+        Some([Some(lo), Some(hi)]) => format!("{} to {}", times(lo), times(hi)),
+    }
 }
 
 /// Groups the changes of parameters by mechanism, and by family and parameter.

@@ -3,11 +3,13 @@
 use tera::{Context, Kwargs, State, Tera, Value};
 
 use super::contract::{Case, Ratio, Win};
-use super::{Report, ReportError, format, measuring, profiles};
+use super::{Report, ReportError, calibration, format, measuring, profiles};
 use crate::domain::device::TimeSource;
 use crate::domain::variant::{VariantHash, show_params};
 
 const TEMPLATE: &str = include_str!("../../templates/reports/report.md.tera");
+
+const CALIBRATION: &str = include_str!("../../templates/reports/calibration.md.tera");
 
 /// Renders a report.
 pub(super) fn render(report: &Report) -> Result<String, ReportError> {
@@ -21,7 +23,8 @@ pub(super) fn render(report: &Report) -> Result<String, ReportError> {
     register(&mut tera, "gflops", format::gflops);
     tera.register_filter("cell", cell);
     tera.register_filter("short", short);
-    tera.add_raw_template("report.md", TEMPLATE)?;
+    register(&mut tera, "score", |score| format!("{score:.3}"));
+    tera.add_raw_templates([("calibration.md", CALIBRATION), ("report.md", TEMPLATE)])?;
 
     let mut context = Context::from_serialize(report)?;
     // A template cannot keep the order of a map, so ordered data is passed as a list.
@@ -33,6 +36,7 @@ pub(super) fn render(report: &Report) -> Result<String, ReportError> {
     context.insert("remeasured_params", &again);
     let best: Vec<_> = report.cases.iter().map(|case| case.variant.as_ref().map(|v| show_params(&v.params))).collect();
     context.insert("case_params", &best);
+    context.insert("calibration_bands", &report.calibration.kept.iter().map(calibration::band).collect::<Vec<_>>());
     let source = report.session.time_source;
     let ratios = |of: fn(&Case) -> Option<Ratio>| -> Vec<String> {
         report.cases.iter().map(|case| measuring::ratio(of(case), source)).collect()

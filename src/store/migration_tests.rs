@@ -80,6 +80,8 @@ async fn a_store_of_the_first_release_is_brought_up_to_date_with_its_rows() {
     assert_eq!(record.baselines[0].timing.samples_ns, [9.0]);
     assert_eq!(record.iterations[0].measurements[0].commit.as_deref(), Some("abc"));
     assert_eq!(store.iteration(IterationId(1)).await.unwrap().artifact.unwrap().key, "k");
+    let range = record.iterations[0].hypothesis.prediction.expect("its range is kept");
+    assert_eq!((range.median, range.lo, range.hi), (None, 1.0, 2.0), "how probable it was is not known");
     assert_eq!(store.history(&Filter::default()).await.unwrap()[0].cost_usd, 0.5);
 }
 

@@ -18,6 +18,7 @@ mod journal;
 #[cfg(test)]
 mod migration_tests;
 mod migrations;
+mod paid;
 mod peaks;
 mod questions;
 mod readers;
@@ -45,6 +46,7 @@ pub use error::StoreError;
 pub use history::{Filter, HistoryRow, Sort};
 pub use iterations::Finish;
 use migrations::MIGRATIONS;
+pub use paid::{Grouping, Paid};
 pub use questions::IterationDetail;
 pub use resume::{Launched, Past};
 pub use sessions::NewSession;

@@ -9,13 +9,13 @@
 use std::collections::HashMap;
 
 use super::Question;
-use crate::domain::family::Family;
+use crate::domain::family::{Family, Param};
 use crate::domain::history::{Finished, History};
 use crate::domain::refuted::ln_speedup;
 use crate::domain::variant::Params;
 
 /// How many times near the suggestion, and as many near the reference, the process uses. Its cost grows with the cube.
-const NEAREST: usize = 48;
+const NEAREST: usize = 32;
 
 /// Prior variance of a case's part: times of two cases differ by any factor.
 const CASE: f64 = 25.0;
@@ -30,13 +30,13 @@ const FAMILY_ON_CASE: f64 = 0.1;
 const SHARED_BY_CASES: f64 = 0.7;
 
 /// Variance of the interaction, as a share of the variance of all effects.
-const INTERACTION: f64 = 0.3;
+const INTERACTION: f64 = 0.15;
 
 /// How many differing parameters it takes until the correlation of interactions has fallen to 1/e.
 const INTERACTION_RANGE: f64 = 2.0;
 
 /// How many places in a parameter's list of values it takes until the correlation of effects has fallen to 1/e.
-const VALUE_RANGE: f64 = 2.0;
+const VALUE_RANGE: f64 = 3.0;
 
 /// Variance of a screened time's logarithm that no parameter explains.
 const NOISE: f64 = 0.01 * 0.01;
@@ -62,7 +62,9 @@ pub(super) struct Process<'a> {
 
 /// The expected logarithm of a time.
 pub(super) struct Expected {
+    /// The expected logarithm of nanoseconds.
     pub mean: f64,
+    /// Its standard deviation.
     pub sd: f64,
 }
 
@@ -159,7 +161,7 @@ impl<'a> Axes<'a> {
     }
 
     fn places(&self, params: &Params) -> Option<Vec<usize>> {
-        let place = |(name, param): (&String, &crate::domain::family::Param)| {
+        let place = |(name, param): (&String, &Param)| {
             let value = params.get(name)?;
             param.values.iter().position(|other| other == value)
         };
