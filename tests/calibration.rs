@@ -33,19 +33,19 @@ fn recorded_sessions_are_predicted_as_they_went() {
         let store = runtime.block_on(Store::open_existing(Path::new(path))).unwrap();
         for session in runtime.block_on(store.sessions()).unwrap() {
             let mut record = runtime.block_on(store.session_record(session.id)).unwrap();
-            let (count, longest) = predict_again(&mut record, &families);
+            let (count, took) = predict_again(&mut record, &families);
             let input = ReportInput { record: &record, facts: &[], families: &[], findings: &[] };
-            println!("{path}, session {}: {count} predictions, the longest took {longest:?}", session.id);
+            println!("{path}, session {}: {count} predictions in {took:?}", session.id);
             print(&build(&input).calibration);
         }
     }
 }
 
-/// Replaces the prediction of every iteration by what would be predicted now. Returns their number and the time of the
-/// longest.
+/// Replaces the prediction of every iteration by what would be predicted now. Returns their number and the time
+/// that they took.
 fn predict_again(record: &mut SessionRecord, families: &[Family]) -> (usize, Duration) {
     let mut history = History::default();
-    let (mut count, mut longest, mut learnt) = (0, Duration::ZERO, 0);
+    let (mut count, mut took, mut learnt) = (0, Duration::ZERO, 0);
     for place in 0..record.iterations.len() {
         let reference = record.iterations[place].hypothesis.reference.iteration();
         let is_known = |other: usize| other + UNDER_WAY < place || Some(record.iterations[other].id) <= reference;
@@ -66,7 +66,7 @@ fn predict_again(record: &mut SessionRecord, families: &[Family]) -> (usize, Dur
                 let (params, origin) = (&iteration.params, &iteration.origin);
                 let begun = Instant::now();
                 let prediction = predict(&history, families, &Question { family, params, case, reference, origin });
-                longest = longest.max(begun.elapsed());
+                took += begun.elapsed();
                 count += usize::from(prediction.is_some());
                 prediction
             }
@@ -76,7 +76,7 @@ fn predict_again(record: &mut SessionRecord, families: &[Family]) -> (usize, Dur
         iteration.hypothesis.prediction = prediction;
         iteration.score = iteration.score.map(|_| iteration.hypothesis.score(iteration.actual));
     }
-    (count, longest)
+    (count, took)
 }
 
 fn print(calibration: &Calibration) {

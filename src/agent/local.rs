@@ -310,8 +310,8 @@ fn warm_start(context: &SearchContext<'_>, history: &History, case: &Case) -> Re
 fn drop_refuted(moves: &mut Vec<Move>, history: &History, family: &Family, case: &str, from: &Params) {
     let tries = refuted::tries(history);
     let is_refuted = |step: &Move| {
-        Change::between(from, &step.params).into_iter().all(|change| {
-            let key = SingleChange { family: family.name.clone(), change };
+        Change::between(from, &step.params).iter().all(|change| {
+            let key = SingleChange { family: &family.name, change };
             tries.get(&key).is_some_and(|tries| tries.refuted_on(case))
         })
     };

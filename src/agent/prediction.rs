@@ -10,7 +10,7 @@ use crate::domain::family::Family;
 use crate::domain::history::{Finished, History};
 use crate::domain::origin::{Change, Origin};
 use crate::domain::prediction::{Modelled, Prediction, Strength};
-use crate::domain::refuted::{SingleChange, Tries, ln_speedup};
+use crate::domain::refuted::{Tries, ln_speedup};
 use crate::domain::statistics::median;
 use crate::domain::variant::Params;
 use calibration::Calibration;
@@ -66,8 +66,7 @@ pub fn similar(history: &History, question: &Question<'_>) -> usize {
 pub fn evidence(history: &History, question: &Question<'_>, changes: &[Change]) -> String {
     let mut parts = Vec::new();
     for change in changes {
-        let key = SingleChange { family: question.family.name.clone(), change: change.clone() };
-        let tries = tries_of(history, &key);
+        let tries = tries_of(history, &question.family.name, change);
         if let Some(middle) = median(&tries.ln_speedups) {
             parts.push(format!(
                 "{} from {} to {} was faster in {} of {} tries, {:.2}x in the median",
@@ -88,17 +87,12 @@ pub fn evidence(history: &History, question: &Question<'_>, changes: &[Change]) 
     parts.join("; ")
 }
 
-/// Returns the results of one change.
-fn tries_of(history: &History, key: &SingleChange) -> Tries {
-    let mut tries = Tries::default();
-    for finished in history.finished.iter().filter(|finished| finished.family == key.family) {
-        if let ([change], Some(ln)) = (finished.origin.changes(), ln_speedup(history, finished))
-            && *change == key.change
-        {
-            tries.ln_speedups.push(ln);
-        }
-    }
-    tries
+/// Returns the results of one change of a family.
+fn tries_of(history: &History, family: &str, change: &Change) -> Tries {
+    let same =
+        |finished: &&Finished| finished.family == family && matches!(finished.origin.changes(), [one] if one == change);
+    let tried = history.finished.iter().filter(same);
+    Tries { ln_speedups: tried.filter_map(|finished| ln_speedup(history, finished)).collect(), ..Tries::default() }
 }
 
 /// Counts the parameters in which two configurations of a family differ.

@@ -337,9 +337,10 @@ mod tests {
         parent      1
         claim       128 threads fill the SMs
         evidence    2 blocks on 58 SMs
-        predicted   1.10× to 1.50× on b1h1s128 over iteration 1
+        mechanism   threads
+        predicted   1.25× (80%: 1.10× to 1.50×) on b1h1s128 over iteration 1
         actual      1.25×
-        score       confirmed
+        score       in_range
         started     2026-11-20T10:00:00.000Z
         time        3 s, 0.3 s of it on the device
         cost        $0.03 (GPU $0.01, language models $0.02)

@@ -14,13 +14,13 @@ pub const ENOUGH: usize = 3;
 /// runs of one variant differ by less in 19 of 20 cases on an H200.
 pub const NOISE: f64 = 0.02;
 
-/// A change of one parameter of a family.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SingleChange {
+/// A change of one parameter of a family. Each proposal makes a map of them, so names are not copied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SingleChange<'a> {
     /// The family.
-    pub family: String,
+    pub family: &'a str,
     /// The change.
-    pub change: Change,
+    pub change: &'a Change,
 }
 
 /// The results of a change.
@@ -57,14 +57,16 @@ impl Tries {
 
 /// Returns the results of all changes of a single parameter that a session tried. One that was a little slower or
 /// faster even once is not refuted, so a success is all the new evidence that a change needs.
-pub fn tries(history: &History) -> HashMap<SingleChange, Tries> {
-    let mut tries: HashMap<SingleChange, Tries> = HashMap::new();
+pub fn tries(history: &History) -> HashMap<SingleChange<'_>, Tries> {
+    let mut tries: HashMap<SingleChange<'_>, Tries> = HashMap::new();
     for finished in &history.finished {
-        let ([change], Some(ln)) = (finished.origin.changes(), ln_speedup(history, finished)) else { continue };
-        let key = SingleChange { family: finished.family.clone(), change: change.clone() };
-        let of_change = tries.entry(key).or_default();
+        let [change] = finished.origin.changes() else { continue };
+        let Some(ln) = ln_speedup(history, finished) else { continue };
+        let of_change = tries.entry(SingleChange { family: &finished.family, change }).or_default();
         of_change.ln_speedups.push(ln);
-        of_change.cases.insert(finished.hypothesis.case.clone());
+        if !of_change.cases.contains(&finished.hypothesis.case) {
+            of_change.cases.insert(finished.hypothesis.case.clone());
+        }
     }
     tries
 }

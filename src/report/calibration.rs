@@ -185,11 +185,12 @@ fn pays(record: &SessionRecord) -> Vec<Pay> {
 }
 
 fn refuted(record: &SessionRecord) -> Vec<Refuted> {
-    let mut changes: Vec<_> = tries(&History::of(record)).into_iter().filter(|(_, tries)| tries.refuted()).collect();
+    let history = History::of(record);
+    let mut changes: Vec<_> = tries(&history).into_iter().filter(|(_, tries)| tries.refuted()).collect();
     changes.sort_by(|(a, of_a), (b, of_b)| of_b.ln_speedups.len().cmp(&of_a.ln_speedups.len()).then(a.cmp(b)));
-    let row = |(of, tries): (SingleChange, Tries)| Refuted {
-        family: of.family,
-        parameter: of.change.parameter,
+    let row = |(of, tries): (SingleChange<'_>, Tries)| Refuted {
+        family: of.family.to_owned(),
+        parameter: of.change.parameter.clone(),
         from: of.change.from,
         to: of.change.to,
         tries: tries.ln_speedups.len(),

@@ -30,6 +30,9 @@ const BAND: f64 = 0.3;
 /// The number of claims after which the weight of an error has halved. The model gets better as it learns.
 const HALVED: f64 = 150.0;
 
+/// The number of the latest claims to use. The weight of older ones is below 2%.
+const LATEST: usize = 900;
+
 /// By how much the share outside of the range changes with a claim: it shrinks by 80% of this where the outcome was
 /// outside, and grows by 20% where it was inside.
 const STEP: f64 = 0.04;
@@ -69,7 +72,7 @@ impl Calibration {
             let same_kind = finished.origin.name() == kind;
             Some((prediction, prediction.model?, ln_speedup(history, finished)?, same_kind))
         });
-        for (age, (prediction, modelled, ln, same_kind)) in claims.enumerate() {
+        for (age, (prediction, modelled, ln, same_kind)) in claims.take(LATEST).enumerate() {
             let recency = 0.5_f64.powf(age as f64 / HALVED);
             let band = (-(modelled.mean - mean).abs() / BAND).exp();
             let weight = recency * band * if same_kind { 1.0 } else { OTHER_KIND };

@@ -17,6 +17,9 @@ use crate::domain::variant::Params;
 /// How many times near the suggestion, and as many near the reference, the process uses. Its cost grows with the cube.
 const NEAREST: usize = 32;
 
+/// How many of a family's latest iterations are searched for near ones. A proposal must stay fast in a long session.
+const LATEST: usize = 1000;
+
 /// Prior variance of a case's part: times of two cases differ by any factor.
 const CASE: f64 = 25.0;
 
@@ -142,7 +145,8 @@ impl<'a> Axes<'a> {
     fn of(history: &History, family: &'a Family) -> Self {
         let mut sums: Vec<(f64, f64)> =
             family.params.values().map(|param| (PRIOR_RESULTS * param.expect[1].ln().powi(2), PRIOR_RESULTS)).collect();
-        for finished in history.finished.iter().filter(|finished| finished.family == family.name) {
+        let of_family = history.finished.iter().rev().filter(|finished| finished.family == family.name);
+        for finished in of_family.take(LATEST) {
             let changes = finished.origin.changes();
             let Some(ln) = (!changes.is_empty()).then(|| ln_speedup(history, finished)).flatten() else { continue };
             let share = 1.0 / changes.len() as f64;
@@ -193,7 +197,8 @@ fn nearest<'a>(
     let total: f64 = axes.variances.iter().sum();
     let elsewhere = (1.0 - SHARED_BY_CASES) * total + FAMILY_ON_CASE;
     let mut near: Vec<(f64, usize, usize, Vec<usize>)> = Vec::new();
-    for (place, finished) in history.finished.iter().enumerate().filter(|(_, one)| one.family == axes.family.name) {
+    let of_family = history.finished.iter().enumerate().rev().filter(|(_, one)| one.family == axes.family.name);
+    for (place, finished) in of_family.take(LATEST) {
         let Some(places) = axes.places(&finished.params) else { continue };
         let distance = axes.distance(&places, &to.places);
         for time in times(finished, question, places == to.places) {

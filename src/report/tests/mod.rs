@@ -17,7 +17,7 @@ use crate::domain::evaluation::Outcome;
 use crate::domain::hypothesis::{Hypothesis, Reference, Score};
 use crate::domain::ids::{CaseName, IterationId, SessionId};
 use crate::domain::mechanism::Mechanism;
-use crate::domain::origin::{Origin, Purpose};
+use crate::domain::origin::{Change, Origin, Purpose};
 use crate::domain::prediction::{Prediction, Strength};
 use crate::domain::profile::tests::launch;
 use crate::domain::profile::{LaunchProfile, Profile};
@@ -87,7 +87,7 @@ fn iteration(
         ordinal: id.0,
         proposer: "rules".to_owned(),
         purpose: Purpose::Screening,
-        origin: Origin::Random,
+        origin: parent.map_or(Origin::FamilyDefault, |_| Origin::Move { changes: Vec::new() }),
         family: "tiled".to_owned(),
         params: IndexMap::from([("BLOCK".to_owned(), block), ("PAD".to_owned(), 8)]),
         hash: VariantHash::of(&block.to_string()),

@@ -85,3 +85,27 @@ fn a_confirmation_predicts_nothing() {
     let without = SessionRecord { iterations: record.iterations[..6].to_vec(), ..record.clone() };
     assert_eq!(counted(&record), counted(&without));
 }
+
+/// Sixty moves of one parameter are slower, as predicted. Three of another are slower than any prediction.
+#[test]
+fn a_slower_move_is_in_range_and_not_faster_and_a_change_that_always_fails_is_named() {
+    let mut record = record();
+    record.iterations.truncate(1);
+    for place in 0..63 {
+        let us = if place < 60 { 88.0 } else { 160.0 };
+        let measured = vec![found("b1h1s128", us, Verdict::Regressed, Some(80.0 / us), None)];
+        let (id, parent) = (IterationId(place + 2), Some(IterationId(1)));
+        let mut moved = iteration(id, 128 + place, parent, Outcome::Measured, measured);
+        let (parameter, from, to) = if place < 60 { ("BLOCK", 64, 128 + place) } else { ("PAD", 8, 16) };
+        moved.origin = Origin::Move { changes: vec![Change { parameter: parameter.to_owned(), from, to }] };
+        let claim = Prediction { median: Some(0.9), lo: 0.8, hi: 1.0, strength: Strength::Strong, model: None };
+        moved.hypothesis.prediction = Some(claim);
+        moved.score = Some(moved.hypothesis.score(moved.actual));
+        record.iterations.push(moved);
+    }
+    let report = report(&record);
+    assert_eq!((report.predictions.in_range, report.predictions.below, report.predictions.faster), (60, 3, 0));
+    let text = report.to_markdown().unwrap();
+    let from = text.find("| move |").unwrap();
+    insta::assert_snapshot!(&text[from..text.find("## Correctness").unwrap()], @"");
+}
