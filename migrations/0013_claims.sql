@@ -2,7 +2,8 @@
 -- speed-up over a named earlier time. Where nothing is predicted, there is no claim. Claims are scored by whether the
 -- range holds the outcome and by a proper score, the CRPS, beside that of the forecast "no change". Whether the variant
 -- was faster is a column of its own. To ask which kinds, mechanisms or parameters pay, see the view `claims` below:
---   SELECT kind, COUNT(*), SUM(faster), AVG(score = 'in_range'), AVG(crps), AVG(crps_no_change) FROM claims GROUP BY kind;
+--   SELECT kind, COUNT(*), SUM(faster), AVG(score = 'in_range'), AVG(crps), AVG(crps_no_change)
+--   FROM claims GROUP BY kind;
 --   SELECT c.family, p.parameter, p.from_value, p.to_value, COUNT(*), SUM(c.faster)
 --   FROM claims c JOIN changed_parameters p USING (iteration_id) GROUP BY 1, 2, 3, 4 ORDER BY SUM(c.faster) DESC;
 
@@ -26,16 +27,16 @@ CREATE TABLE hypotheses_with_claims (
     iteration_id     INTEGER PRIMARY KEY REFERENCES iterations (id),
     claim            TEXT NOT NULL,  -- what is tried, and what is expected of it
     evidence         TEXT NOT NULL,  -- what the claim rests on
-    kind             TEXT NOT NULL,  -- where the configuration comes from: the kind of iterations.origin, or `confirmation`
+    kind             TEXT NOT NULL,  -- the kind of iterations.origin, or `confirmation`
     mechanism        TEXT NOT NULL,  -- how it is expected to act, such as `tile_size`; `unspecified` if not known
     case_name        TEXT NOT NULL,  -- the case on which it is tested
     predicted_median REAL,           -- median of the predicted speed-up; NULL without a claim, and for older ranges
-    predicted_lo     REAL,           -- lower end of the range, NULL without a claim: the 10% quantile if there is a median,
-                                     -- else a range that an older optloop recorded without saying how probable it is
+    predicted_lo     REAL,           -- lower end of the range: the 10% quantile. Without a median, of a range that an
+                                     -- older optloop recorded without saying how probable it is; NULL without a claim
     predicted_hi     REAL,           -- upper end: the 90% quantile
     strength         TEXT CHECK (strength IN ('prior', 'weak', 'moderate', 'strong')),
                                      -- how much evidence there was; NULL without a claim
-    model_mean       REAL,           -- what the model expected of ln(speed-up), before calibration; NULL if none was asked
+    model_mean       REAL,           -- the model's expectation of ln(speed-up), before calibration; NULL without one
     model_sd         REAL,           -- its standard deviation
     relative_to      INTEGER REFERENCES iterations (id),  -- whose time the speed-up is over; NULL if not an iteration's
     reference        TEXT CHECK (reference IN ('initial_kernel', 'incumbent', 'baseline', 'iteration')),
@@ -46,33 +47,24 @@ CREATE TABLE hypotheses_with_claims (
     crps             REAL,           -- continuous ranked probability score of the prediction; NULL without both
     crps_no_change   REAL,           -- that of the forecast "no change", |ln(actual)|; NULL where crps is
     faster           INTEGER GENERATED ALWAYS AS (actual > 1.0) VIRTUAL,  -- whether it was faster than its reference
-    direction        TEXT GENERATED ALWAYS AS (CASE WHEN predicted_median IS NULL THEN NULL WHEN predicted_lo > 1.0 THEN 'faster'
-                         WHEN predicted_hi < 1.0 THEN 'slower' ELSE 'either' END) VIRTUAL
+    direction        TEXT GENERATED ALWAYS AS
+                     (CASE WHEN predicted_median IS NULL THEN NULL WHEN predicted_lo > 1.0 THEN 'faster'
+                           WHEN predicted_hi < 1.0 THEN 'slower' ELSE 'either' END) VIRTUAL
                                      -- the direction in which the time is claimed to change
 ) STRICT;
 
--- Older ranges stay as they were recorded, and are told from the new ones by their missing median. Of older optloops,
--- only moves, coverage samples, warm starts and family defaults predicted anything that could be scored. What the others
--- recorded as a range (a winner measured again, a random configuration, a confirmation) was no prediction.
-INSERT INTO hypotheses_with_claims (iteration_id, claim, evidence, kind, mechanism, case_name, predicted_lo, predicted_hi,
-                                    strength, relative_to, reference, actual, score)
-SELECT h.iteration_id, h.claim, h.evidence, IIF(i.purpose = 'confirmation', 'confirmation', i.origin ->> 'kind'),
-       'unspecified', h.case_name,
-       IIF(i.purpose <> 'confirmation' AND i.origin ->> 'kind' IN ('move', 'coverage', 'warm_start', 'family_default', 'unknown'),
-           h.predicted_lo, NULL),
-       IIF(i.purpose <> 'confirmation' AND i.origin ->> 'kind' IN ('move', 'coverage', 'warm_start', 'family_default', 'unknown'),
-           h.predicted_hi, NULL),
-       IIF(i.purpose <> 'confirmation' AND i.origin ->> 'kind' IN ('move', 'coverage', 'warm_start', 'family_default', 'unknown'),
-           'prior', NULL),
-       h.relative_to, h.reference, h.actual,
-       CASE WHEN h.score IS NULL THEN NULL
-            WHEN i.purpose = 'confirmation'
-                 OR i.origin ->> 'kind' NOT IN ('move', 'coverage', 'warm_start', 'family_default', 'unknown') THEN 'no_claim'
-            WHEN h.score = 'confirmed' THEN 'in_range'
-            WHEN h.score = 'exceeded' THEN 'above'
-            WHEN h.score = 'refuted' THEN 'below'
-            ELSE h.score END
-FROM hypotheses h JOIN iterations i ON i.id = h.iteration_id;
+-- Older ranges stay as they were recorded, and are told from the new ones by their missing median. Only moves, coverage
+-- samples, warm starts and family defaults predicted anything that could be scored. What the others recorded as a range
+-- (a winner measured again, a random configuration, a confirmation) was no prediction.
+INSERT INTO hypotheses_with_claims (iteration_id, claim, evidence, kind, mechanism, case_name, predicted_lo,
+                                    predicted_hi, strength, relative_to, reference, actual, score)
+SELECT iteration_id, claim, evidence, kind, 'unspecified', case_name, IIF(predicts, predicted_lo, NULL),
+       IIF(predicts, predicted_hi, NULL), IIF(predicts, 'prior', NULL), relative_to, reference, actual,
+       CASE WHEN score IS NULL THEN NULL WHEN NOT predicts THEN 'no_claim' WHEN score = 'confirmed' THEN 'in_range'
+            WHEN score = 'exceeded' THEN 'above' WHEN score = 'refuted' THEN 'below' ELSE score END
+FROM (SELECT *, kind IN ('move', 'coverage', 'warm_start', 'family_default', 'unknown') AS predicts
+      FROM (SELECT h.*, IIF(i.purpose = 'confirmation', 'confirmation', i.origin ->> 'kind') AS kind
+            FROM hypotheses h JOIN iterations i ON i.id = h.iteration_id));
 
 DROP TABLE hypotheses;
 ALTER TABLE hypotheses_with_claims RENAME TO hypotheses;
@@ -91,7 +83,8 @@ BEGIN SELECT RAISE(ABORT, 'a claim never changes after it was made'); END;
 CREATE TRIGGER changed_parameter_is_kept BEFORE DELETE ON changed_parameters
 BEGIN SELECT RAISE(ABORT, 'a claim never changes after it was made'); END;
 
--- What was tried, claimed and found, a row for each iteration that ended. Rows with the score `no_claim` predicted nothing.
+-- What was tried, claimed and found: a row for each iteration that ended. The score `no_claim` says that nothing was
+-- predicted.
 CREATE VIEW claims AS
 SELECT h.iteration_id, i.session_id, i.ordinal, i.proposer, i.family, h.case_name, h.kind, h.mechanism, h.strength,
        h.direction, h.predicted_median, h.predicted_lo, h.predicted_hi, h.reference, h.relative_to, h.actual, h.faster,

@@ -81,20 +81,18 @@ fn predict_again(record: &mut SessionRecord, families: &[Family]) -> (usize, Dur
 
 fn print(calibration: &Calibration) {
     println!(
-        "{:<12} {:<14} {:>6} {:>6} {:>13}  {:>7} {:>7}  {:>6} {:>9} {:>22} {:>7}",
-        "kind", "band", "claims", "cover", "95%", "first", "last", "crps", "no change", "difference", "faster"
+        "kind | median | claims | coverage (95%) | width, first to last | CRPS, \"no change\" | difference | faster"
     );
     for kept in &calibration.kept {
         let end = |end: Option<f64>| end.map_or_else(|| "*".to_owned(), |end| end.to_string());
         let band = kept.band.map_or_else(|| "all".to_owned(), |[lo, hi]| format!("{} to {}", end(lo), end(hi)));
-        let [difference, lo, hi] = kept.crps_difference;
+        let ([coverage_lo, coverage_hi], [difference, lo, hi]) = (kept.coverage_ci, kept.crps_difference);
         println!(
-            "{:<12} {band:<14} {:>6} {:>6.3} {:>6.3}-{:<6.3}  {:>7.3} {:>7.3}  {:>6.3} {:>9.3} {difference:>7.3} ({lo:>6.3}, {hi:>6.3}) {:>6}",
+            "{} | {band} | {} | {:.3} ({coverage_lo:.3} to {coverage_hi:.3}) | {:.3} to {:.3} | {:.3}, {:.3} | \
+             {difference:.3} ({lo:.3} to {hi:.3}) | {}",
             kept.kind,
             kept.claims,
             kept.coverage,
-            kept.coverage_ci[0],
-            kept.coverage_ci[1],
             kept.first_width,
             kept.last_width,
             kept.crps,
@@ -103,5 +101,5 @@ fn print(calibration: &Calibration) {
         );
     }
     let changes: usize = calibration.refuted.iter().map(|refuted| refuted.tries).sum();
-    println!("refuted changes: {}, tried {changes} times\n", calibration.refuted.len());
+    println!("{} refuted changes, tried {changes} times\n", calibration.refuted.len());
 }

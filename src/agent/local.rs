@@ -319,3 +319,61 @@ fn drop_refuted(moves: &mut Vec<Move>, history: &History, family: &Family, case:
         moves.retain(|step| !is_refuted(step));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::history::CaseTime;
+    use crate::domain::hypothesis::{Hypothesis, Reference};
+    use crate::domain::origin::Purpose;
+    use crate::domain::variant::VariantHash;
+
+    const MANIFEST: &str = "name = \"f\"\nabout = \"a\"\nop = \"attention\"\ndtypes = [\"f16\"]\nrequires_sm = 80\n\
+         constants = []\n[params.P]\nvalues = [1, 2, 4]\ndefault = 1\nabout = \"a\"\nexpect = [1, 2]\n\
+         [[launch]]\nkernel = \"k\"\ngrid = [\"1\"]\nblock = [\"32\"]\nargs = []\n";
+
+    fn with(value: i64) -> Params {
+        Params::from([("P".to_owned(), value)])
+    }
+
+    /// Makes a history of a variant with P = 1, and of changes of P from 1 to 2 with the given speed-ups.
+    fn history(speedups: &[f64]) -> History {
+        let finished = |(place, speedup): (usize, &f64)| {
+            let changes = Change::between(&with(1), &with(if place == 0 { 1 } else { 2 }));
+            let time =
+                CaseTime { case: "c".into(), median_ns: 1e3 / speedup, ctas: 1, profile: None, screened_only: true };
+            let reference = Reference::Iteration(IterationId(1));
+            Finished {
+                iteration: IterationId(place as i64 + 1),
+                purpose: Purpose::Screening,
+                origin: Origin::Move { changes },
+                family: "f".to_owned(),
+                params: with(2),
+                hash: VariantHash::of(""),
+                hypothesis: Hypothesis::without_claim("c".to_owned(), "e".to_owned(), "c".into(), reference),
+                times: vec![time],
+            }
+        };
+        let finished = [1.0].iter().chain(speedups).enumerate().map(finished).collect();
+        History { finished, ..History::default() }
+    }
+
+    /// Returns the values of P that a step on a case may move to.
+    fn left(history: &History, case: &str, values: &[i64]) -> Vec<i64> {
+        let family = Family::parse(MANIFEST, String::new()).unwrap();
+        let step = |value: &i64| Move { parameters: vec!["P".to_owned()], params: with(*value) };
+        let mut moves: Vec<Move> = values.iter().map(step).collect();
+        drop_refuted(&mut moves, history, &family, case, &with(1));
+        moves.iter().map(|step| step.params["P"]).collect()
+    }
+
+    #[test]
+    fn a_change_that_was_always_slower_is_left_out_until_nothing_else_is_left() {
+        let refuted = history(&[0.8, 0.9, 0.7]);
+        assert_eq!(left(&refuted, "c", &[2, 4]), [4]);
+        assert_eq!(left(&refuted, "other", &[2, 4]), [2, 4], "it was not tried there");
+        assert_eq!(left(&refuted, "c", &[2]), [2]);
+        assert_eq!(left(&history(&[0.8, 0.9]), "c", &[2, 4]), [2, 4], "two may be chance");
+        assert_eq!(left(&history(&[0.8, 0.9, 0.7, 1.1]), "c", &[2, 4]), [2, 4], "a success is new evidence");
+    }
+}

@@ -12,7 +12,7 @@ use crate::domain::record::{IterationRecord, SessionRecord};
 use crate::domain::refuted::{SingleChange, Tries, tries};
 use crate::domain::statistics::{mean_interval, median, share_interval};
 
-/// Claims below which coverage is not judged. With 50, the interval of a coverage of 80% reaches 11 points to each side.
+/// Claims below which coverage is not judged. With 50, the interval of a coverage of 80% is 22 points wide.
 const ENOUGH: usize = 50;
 
 /// At most this many claims at each end count as the first and the last.

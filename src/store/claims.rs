@@ -20,8 +20,8 @@ pub(super) async fn record(
     let Hypothesis { claim, evidence, mechanism, case, prediction, reference } = &proposal.hypothesis;
     let model = prediction.and_then(|prediction| prediction.model);
     sqlx::query(
-        "INSERT INTO hypotheses (iteration_id, claim, evidence, kind, mechanism, case_name, predicted_median, predicted_lo,
-                                 predicted_hi, strength, model_mean, model_sd, relative_to, reference)
+        "INSERT INTO hypotheses (iteration_id, claim, evidence, kind, mechanism, case_name, predicted_median,
+                                 predicted_lo, predicted_hi, strength, model_mean, model_sd, relative_to, reference)
          VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     )
     .bind(iteration)

@@ -1,9 +1,14 @@
 //! Predictions learn: their ranges narrow, cover what they say, and score better than "no change".
 
 use super::*;
+use crate::agent::prediction::{Question, predict};
 use crate::agent::proposer;
-use crate::domain::prediction::{COVERAGE, Crps};
+use crate::domain::history::Finished;
+use crate::domain::hypothesis::{Hypothesis, Reference};
+use crate::domain::origin::{Origin, Purpose};
+use crate::domain::prediction::{COVERAGE, Crps, Prediction, Strength};
 use crate::domain::refuted::ln_speedup;
+use crate::domain::variant::Params;
 
 const VALUES: &[i64] = &[1, 2, 4, 8, 16];
 const PARAMETERS: [&str; 6] = ["P1", "P2", "P3", "P4", "P5", "P6"];
@@ -21,7 +26,7 @@ fn time(suggestion: &Suggestion, case: &Case) -> f64 {
 }
 
 /// Returns the claims of a session of `local`: each with its outcome.
-fn claims(seed: u64, evaluations: usize) -> Vec<(crate::domain::prediction::Prediction, f64)> {
+fn claims(seed: u64, evaluations: usize) -> Vec<(Prediction, f64)> {
     let family = family("f", &PARAMETERS.map(|parameter| (parameter, VALUES)), "P1 > 0");
     let mut scene = Scene::new(&[("short", 64, 16), ("long", 512, 16)], vec![family]);
     let mut proposer = proposer("local", seed).unwrap();
@@ -29,9 +34,8 @@ fn claims(seed: u64, evaluations: usize) -> Vec<(crate::domain::prediction::Pred
         let suggestion = scene.propose(proposer.as_mut()).unwrap();
         scene.measure(&suggestion, time);
     }
-    let claim = |finished: &crate::domain::history::Finished| {
-        Some((finished.hypothesis.prediction?, ln_speedup(&scene.history, finished)?.exp()))
-    };
+    let claim =
+        |finished: &Finished| Some((finished.hypothesis.prediction?, ln_speedup(&scene.history, finished)?.exp()));
     scene.history.finished.iter().filter_map(claim).collect()
 }
 
@@ -43,7 +47,7 @@ fn ranges_cover_what_they_say_narrow_as_results_come_and_beat_no_change() {
     let coverage = covered as f64 / all.len() as f64;
     assert!((coverage - COVERAGE).abs() < 0.08, "{coverage:.2} of {}", all.len());
 
-    let width = |claims: &[(crate::domain::prediction::Prediction, f64)]| {
+    let width = |claims: &[(Prediction, f64)]| {
         claims.iter().map(|(prediction, _)| prediction.width().ln()).sum::<f64>() / claims.len() as f64
     };
     let (first, last): (Vec<_>, Vec<_>) =
@@ -55,4 +59,52 @@ fn ranges_cover_what_they_say_narrow_as_results_come_and_beat_no_change() {
     let (own, no_change): (Vec<_>, Vec<_>) = scores.map(|crps| (crps.prediction, crps.no_change)).unzip();
     let (own, no_change) = (own.iter().sum::<f64>(), no_change.iter().sum::<f64>());
     assert!(own < 0.7 * no_change, "{own:.2} against {no_change:.2}");
+}
+
+/// Makes a scene of two cases that do not share a source, in which a family was timed as told: `(case, P1, ns)`.
+fn timed(timed: &[(usize, i64, f64)]) -> Scene {
+    let families = ["f", "g"].map(|name| family(name, &[("P1", VALUES), ("P2", VALUES)], "P1 > 0"));
+    let mut scene = Scene::new(&[("narrow", 64, 16), ("wide", 64, 64)], families.into());
+    for (case, value, ns) in timed {
+        let case = scene.workload.cases[*case].clone();
+        let suggestion = Suggestion {
+            family: "f".to_owned(),
+            params: Params::from([("P1".to_owned(), *value), ("P2".to_owned(), 1)]),
+            hypothesis: Hypothesis::without_claim(
+                "c".to_owned(),
+                "e".to_owned(),
+                case.name.clone(),
+                Reference::Incumbent,
+            ),
+            cases: vec![case],
+            parent: None,
+            purpose: Purpose::Screening,
+            origin: Origin::Random,
+        };
+        scene.measure(&suggestion, |_, _| *ns);
+    }
+    scene
+}
+
+/// Returns what is predicted for a family with P1 = 2 on the wide case, over the first iteration there.
+fn predicted(scene: &Scene, family: &str) -> Option<Prediction> {
+    let reference = scene.history.finished.iter().find(|finished| finished.time_ns("wide").is_some())?;
+    let params = Params::from([("P1".to_owned(), 2), ("P2".to_owned(), 1)]);
+    let (family, origin) = (scene.family(family), &Origin::Random);
+    predict(&scene.history, &scene.families, &Question { family, params: &params, case: "wide", reference, origin })
+}
+
+#[test]
+fn what_a_configuration_was_worth_on_another_case_is_expected_of_it() {
+    let here = (1, 1, 1000.0);
+    let alone = predicted(&timed(&[here]), "f").unwrap();
+    assert!((alone.median.unwrap() - 1.0).abs() < 0.1 && alone.strength == Strength::Prior, "{alone:?}");
+    let twice_as_fast = predicted(&timed(&[(0, 1, 100.0), (0, 2, 50.0), here]), "f").unwrap();
+    assert!(twice_as_fast.median.unwrap() > 1.2, "{twice_as_fast:?}");
+    assert!(twice_as_fast.width() < alone.width(), "{twice_as_fast:?}");
+}
+
+#[test]
+fn nothing_is_predicted_of_a_family_that_was_never_timed() {
+    assert_eq!(predicted(&timed(&[(1, 1, 1000.0)]), "g"), None);
 }
