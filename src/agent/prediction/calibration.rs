@@ -41,7 +41,7 @@ const STEP: f64 = 0.04;
 const LEAST_OUTSIDE: f64 = 0.02;
 const MOST_OUTSIDE: f64 = 0.6;
 
-/// Half of the narrowest range, as a logarithm. Of 56 pairs of times of one variant on an H200, 43 differ by less.
+/// Half of the narrowest range, as a logarithm. Of 56 pairs of times of one variant on an H200, 41 differ by less.
 const LEAST: f64 = 0.004;
 
 /// What earlier claims say about the next one.
