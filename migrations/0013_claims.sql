@@ -1,11 +1,12 @@
 -- Claims that can fail: what is claimed, by which mechanism, on what evidence, with a median and an 80% range of the
 -- speed-up over a named earlier time. Where nothing is predicted, there is no claim. Claims are scored by whether the
 -- range holds the outcome and by a proper score, the CRPS, beside that of the forecast "no change". Whether the variant
--- was faster is a column of its own. To ask which kinds, mechanisms or parameters pay, see the view `claims` below:
---   SELECT kind, COUNT(*), SUM(faster), AVG(score = 'in_range'), AVG(crps), AVG(crps_no_change)
---   FROM claims GROUP BY kind;
---   SELECT c.family, p.parameter, p.from_value, p.to_value, COUNT(*), SUM(c.faster)
---   FROM claims c JOIN changed_parameters p USING (iteration_id) GROUP BY 1, 2, 3, 4 ORDER BY SUM(c.faster) DESC;
+-- was faster is a column of its own. To ask which kinds, mechanisms or parameters pay:
+--   SELECT kind, COUNT(actual), SUM(faster), AVG(score = 'in_range'), AVG(crps), AVG(crps_no_change)
+--   FROM hypotheses GROUP BY kind;
+--   SELECT i.family, p.parameter, p.from_value, p.to_value, COUNT(h.actual), SUM(h.faster)
+--   FROM hypotheses h JOIN iterations i ON i.id = h.iteration_id JOIN changed_parameters p USING (iteration_id)
+--   GROUP BY 1, 2, 3, 4 ORDER BY SUM(h.faster) DESC;
 
 -- The parameters that a move or coverage sampling changed.
 CREATE TABLE changed_parameters (
@@ -82,12 +83,3 @@ BEGIN SELECT RAISE(ABORT, 'a claim never changes after it was made'); END;
 
 CREATE TRIGGER changed_parameter_is_kept BEFORE DELETE ON changed_parameters
 BEGIN SELECT RAISE(ABORT, 'a claim never changes after it was made'); END;
-
--- What was tried, claimed and found: a row for each iteration that ended. The score `no_claim` says that nothing was
--- predicted.
-CREATE VIEW claims AS
-SELECT h.iteration_id, i.session_id, i.ordinal, i.proposer, i.family, h.case_name, h.kind, h.mechanism, h.strength,
-       h.direction, h.predicted_median, h.predicted_lo, h.predicted_hi, h.reference, h.relative_to, h.actual, h.faster,
-       h.score, h.crps, h.crps_no_change, i.device_s, h.claim, h.evidence
-FROM hypotheses h JOIN iterations i ON i.id = h.iteration_id
-WHERE h.score IS NOT NULL;

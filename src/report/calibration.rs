@@ -149,9 +149,12 @@ pub(super) fn band(kept: &Kept) -> String {
     }
 }
 
+/// A mechanism, and the family and parameter that acted by it; none for all of them.
+type Acting<'a> = (Mechanism, Option<(&'a str, &'a str)>);
+
 /// Groups the changes of parameters by mechanism, and by family and parameter.
 fn pays(record: &SessionRecord) -> Vec<Pay> {
-    let mut groups: BTreeMap<(Mechanism, Option<(&str, &str)>), Vec<f64>> = BTreeMap::new();
+    let mut groups: BTreeMap<Acting<'_>, Vec<f64>> = BTreeMap::new();
     for iteration in &record.iterations {
         let (changes, Some(actual)) = (iteration.origin.changes(), iteration.actual) else { continue };
         let is_screening = iteration.origin.kind(iteration.purpose) == iteration.origin.name();
@@ -166,7 +169,7 @@ fn pays(record: &SessionRecord) -> Vec<Pay> {
             groups.entry((mechanism, of_parameter)).or_default().push(actual);
         }
     }
-    let pay = |((mechanism, of), speedups): ((Mechanism, Option<(&str, &str)>), Vec<f64>)| {
+    let pay = |((mechanism, of), speedups): (Acting<'_>, Vec<f64>)| {
         (speedups.len() >= LEAST_TRIES).then_some(())?;
         Some(Pay {
             mechanism,

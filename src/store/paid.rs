@@ -21,17 +21,24 @@ pub enum Grouping {
 }
 
 impl Grouping {
-    /// The column of the view `claims` and of the changed parameters. A change of several parameters does not say which
-    /// of them acted.
+    /// The query for the scored iterations of a session. A change of several parameters does not say which of them
+    /// acted, so only changes of one parameter count for it.
     fn select(self) -> &'static str {
         match self {
-            Self::Kind => "SELECT c.kind AS what, c.* FROM claims c WHERE c.session_id = ?",
-            Self::Mechanism => "SELECT c.mechanism AS what, c.* FROM claims c WHERE c.session_id = ?",
+            Self::Kind => {
+                "SELECT h.kind AS what, h.* FROM hypotheses h JOIN iterations i ON i.id = h.iteration_id
+                 WHERE i.session_id = ? AND h.score IS NOT NULL"
+            }
+            Self::Mechanism => {
+                "SELECT h.mechanism AS what, h.* FROM hypotheses h JOIN iterations i ON i.id = h.iteration_id
+                 WHERE i.session_id = ? AND h.score IS NOT NULL"
+            }
             Self::Parameter => {
-                "SELECT c.family || ' ' || MIN(p.parameter) AS what, c.*
-                 FROM claims c JOIN changed_parameters p ON p.iteration_id = c.iteration_id
-                 WHERE c.session_id = ? AND c.kind <> 'confirmation'
-                 GROUP BY c.iteration_id HAVING COUNT(*) = 1"
+                "SELECT i.family || ' ' || MIN(p.parameter) AS what, h.*
+                 FROM hypotheses h JOIN iterations i ON i.id = h.iteration_id
+                 JOIN changed_parameters p ON p.iteration_id = h.iteration_id
+                 WHERE i.session_id = ? AND h.score IS NOT NULL AND h.kind <> 'confirmation'
+                 GROUP BY h.iteration_id HAVING COUNT(*) = 1"
             }
         }
     }

@@ -87,7 +87,7 @@ fn the_figures_of_a_case_are_those_of_the_comparison_of_its_best_variant() {
     |---|---|---|--:|--:|--:|--:|
     | b1h1s128 | torch sdpa (flash) | warm | 25.00 | 24.88 to 25.12 | - | - |
     "#);
-    insta::assert_snapshot!(section(&report, "| # | Case", "## Correctness"), @r"
+    insta::assert_snapshot!(section(&report, "| # | Case", "## Calibration"), @r"
     | # | Case | Verdict | Time | Speed-up | Predicted | Prediction | Variant | Claim |
     |--:|---|---|--:|--:|--:|---|---|---|
     | 1 | b1h1s128 | start | 80.00 | - | 1.10× to 1.50× | untested | tiled BLOCK=64 PAD=8 | 64 threads \| more warps hide latency |

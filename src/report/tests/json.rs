@@ -257,7 +257,7 @@ fn a_session_is_told_to_programs_as_json() {
           "relative_to": 1,
           "actual": 1.25,
           "score": "in_range",
-          "crps": 0.024088761510125898,
+          "crps": 0.0240887615101259,
           "crps_no_change": 0.22314355131420976
         }
       ],
@@ -278,17 +278,17 @@ fn a_session_is_told_to_programs_as_json() {
             "enough": false,
             "coverage": 1.0,
             "coverage_ci": [
-              0.34237195288961925,
+              0.3423719528896193,
               1.0
             ],
             "first_width": 1.3636363636363635,
             "last_width": 1.3636363636363635,
-            "crps": 0.02,
-            "crps_no_change": 0.2,
+            "crps": 0.02524779142427825,
+            "crps_no_change": 0.2350018146228678,
             "crps_difference": [
-              -0.2,
-              -0.2,
-              -0.2
+              -0.20975402319858955,
+              -0.22045325659309523,
+              -0.19905478980408386
             ],
             "faster": 2
           }
