@@ -155,8 +155,9 @@ impl Local {
             }
         }
         moves.retain(|step| is_new(&step.params));
-        if !self.rng.random_bool(REFUTED_SHARE) {
-            drop_refuted(&mut moves, history, family, &case.name, from);
+        let others = not_refuted(&moves, history, family, &case.name, from);
+        if (1..moves.len()).contains(&others.len()) && !self.rng.random_bool(REFUTED_SHARE) {
+            moves.retain(|step| others.contains(&step.params));
         }
         if self.rng.random_bool(BLIND_SHARE) {
             moves.shuffle(&mut self.rng);
@@ -306,18 +307,14 @@ fn warm_start(context: &SearchContext<'_>, history: &History, case: &Case) -> Re
     Ok(None)
 }
 
-/// Drops moves whose every change is refuted on a case, unless no other move is left.
-fn drop_refuted(moves: &mut Vec<Move>, history: &History, family: &Family, case: &str, from: &Params) {
+/// Returns the configurations of the moves on a case that have a change that is not refuted there.
+fn not_refuted(moves: &[Move], history: &History, family: &Family, case: &str, from: &Params) -> Vec<Params> {
     let tries = refuted::tries(history);
-    let is_refuted = |step: &Move| {
-        Change::between(from, &step.params).iter().all(|change| {
-            let key = SingleChange { family: &family.name, change };
-            tries.get(&key).is_some_and(|tries| tries.refuted_on(case))
-        })
+    let is_refuted = |change: &Change| {
+        tries.get(&SingleChange { family: &family.name, change }).is_some_and(|tries| tries.refuted_on(case))
     };
-    if moves.iter().any(|step| !is_refuted(step)) {
-        moves.retain(|step| !is_refuted(step));
-    }
+    let others = moves.iter().filter(|step| !Change::between(from, &step.params).iter().all(is_refuted));
+    others.map(|step| step.params.clone()).collect()
 }
 
 #[cfg(test)]
@@ -358,22 +355,19 @@ mod tests {
         History { finished, ..History::default() }
     }
 
-    /// Returns the values of P that a step on a case may move to.
-    fn left(history: &History, case: &str, values: &[i64]) -> Vec<i64> {
+    /// Returns the values to which a change of P from 1 is not refuted on a case.
+    fn left(history: &History, case: &str) -> Vec<i64> {
         let family = Family::parse(MANIFEST, String::new()).unwrap();
-        let step = |value: &i64| Move { parameters: vec!["P".to_owned()], params: with(*value) };
-        let mut moves: Vec<Move> = values.iter().map(step).collect();
-        drop_refuted(&mut moves, history, &family, case, &with(1));
-        moves.iter().map(|step| step.params["P"]).collect()
+        let moves = [2, 4].map(|value| Move { parameters: vec!["P".to_owned()], params: with(value) });
+        not_refuted(&moves, history, &family, case, &with(1)).iter().map(|params| params["P"]).collect()
     }
 
     #[test]
-    fn a_change_that_was_always_slower_is_left_out_until_nothing_else_is_left() {
+    fn a_change_that_was_always_slower_is_left_out_until_it_is_not() {
         let refuted = history(&[0.8, 0.9, 0.7]);
-        assert_eq!(left(&refuted, "c", &[2, 4]), [4]);
-        assert_eq!(left(&refuted, "other", &[2, 4]), [2, 4], "it was not tried there");
-        assert_eq!(left(&refuted, "c", &[2]), [2]);
-        assert_eq!(left(&history(&[0.8, 0.9]), "c", &[2, 4]), [2, 4], "two may be chance");
-        assert_eq!(left(&history(&[0.8, 0.9, 0.7, 1.1]), "c", &[2, 4]), [2, 4], "a success is new evidence");
+        assert_eq!(left(&refuted, "c"), [4]);
+        assert_eq!(left(&refuted, "other"), [2, 4], "it was not tried there");
+        assert_eq!(left(&history(&[0.8, 0.9]), "c"), [2, 4], "two may be chance");
+        assert_eq!(left(&history(&[0.8, 0.9, 0.7, 1.1]), "c"), [2, 4], "a success is new evidence");
     }
 }
