@@ -9,6 +9,7 @@ mod bad_input;
 #[cfg(unix)]
 mod baseline;
 mod bench;
+mod calibration;
 mod common;
 mod compare;
 mod devices;

@@ -14,7 +14,6 @@ use crate::domain::history::History;
 use crate::domain::hypothesis::{Hypothesis, Reference};
 use crate::domain::origin::Origin;
 use crate::domain::proposal::Suggestion;
-use crate::domain::statistics::Interval;
 use crate::domain::workload::Case;
 
 /// The share of broken kernels. It is larger than any useful proposer's.
@@ -79,11 +78,6 @@ fn is_broken(family: &Family) -> bool {
 }
 
 fn claim(family: &Family, case: &Case) -> Hypothesis {
-    Hypothesis {
-        claim: format!("{} is broken, and the session continues", family.name),
-        evidence: family.about.clone(),
-        case: case.name.clone(),
-        predicted: Interval { lo: 1.0, hi: 1.0 },
-        reference: Reference::Incumbent,
-    }
+    let claim = format!("{} is broken, and the session continues", family.name);
+    Hypothesis::without_claim(claim, family.about.clone(), case.name.clone(), Reference::Incumbent)
 }

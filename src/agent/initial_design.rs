@@ -4,13 +4,12 @@
 
 use std::collections::VecDeque;
 
-use super::SearchContext;
+use super::{SearchContext, claims};
 use crate::domain::family::Family;
 use crate::domain::history::{ConfigurationId, History};
 use crate::domain::hypothesis::{Hypothesis, Reference};
 use crate::domain::origin::{Origin, Purpose};
 use crate::domain::proposal::{KnownWinner, Suggestion};
-use crate::domain::statistics::Interval;
 
 /// The next step of an initial design.
 pub enum Next {
@@ -39,15 +38,29 @@ impl InitialDesign {
             Some(first) => first,
             None => self.first.insert(work_out(context)?),
         };
-        while let Some((suggestion, configuration)) = first.pop_front() {
+        while let Some((mut suggestion, configuration)) = first.pop_front() {
             if !history.proposed.contains(&configuration) {
                 self.screened |= suggestion.purpose == Purpose::Screening;
+                claim(context, history, &mut suggestion);
                 return Ok(Next::Suggestion(Box::new(suggestion)));
             }
         }
         self.over |= !self.screened || under_way == 0;
         Ok(if self.over { Next::Over } else { Next::Wait })
     }
+}
+
+/// Gives the default configuration of a family a claim, if by now something is known of it.
+fn claim(context: &SearchContext<'_>, history: &History, suggestion: &mut Suggestion) {
+    if suggestion.origin != Origin::FamilyDefault {
+        return;
+    }
+    let case = context.workload.cases.iter().find(|case| case.name == suggestion.hypothesis.case);
+    let claim = context
+        .family(&suggestion.family)
+        .zip(case)
+        .and_then(|of| claims::of_family_default(context, history, of, &suggestion.params));
+    suggestion.hypothesis = claim.unwrap_or_else(|| suggestion.hypothesis.clone());
 }
 
 fn work_out(context: &SearchContext<'_>) -> Result<VecDeque<(Suggestion, ConfigurationId)>, String> {
@@ -78,18 +91,12 @@ fn default_configurations<'a>(
         if suggestions.iter().any(|(_, other)| *other == configuration) {
             continue;
         }
-        let hypothesis = Hypothesis {
-            claim: match is_initial {
-                true => format!("the default configuration of {} is the initial kernel of this workload", family.name),
-                false => format!("the default configuration of {} is a good starting point", family.name),
-            },
-            evidence: family.about.clone(),
-            case: case.name.clone(),
-            // Nothing is known of another family's default configuration. The claim allows a tenth to ten times the
-            // incumbent's speed.
-            predicted: if is_initial { Interval { lo: 1.0, hi: 1.0 } } else { Interval { lo: 0.1, hi: 10.0 } },
-            reference: if is_initial { Reference::InitialKernel } else { Reference::Incumbent },
+        let (claim, reference) = match is_initial {
+            true => ("the initial kernel of this workload", Reference::InitialKernel),
+            false => ("tried because nothing is known of this family yet", Reference::Incumbent),
         };
+        let claim = format!("the default configuration of {} is {claim}", family.name);
+        let hypothesis = Hypothesis::without_claim(claim, family.about.clone(), case.name.clone(), reference);
         let (purpose, origin) = match is_initial {
             true => (Purpose::Initial, Origin::InitialKernel),
             false => (Purpose::Screening, Origin::FamilyDefault),
@@ -117,13 +124,12 @@ fn known_winner(
         return Ok(());
     }
     let configuration = ConfigurationId::new(&family.name, &family.specialization(case), &known.params);
-    let hypothesis = Hypothesis {
-        claim: format!("the committed winner of {} is faster than the default configuration", known.case),
-        evidence: format!("an earlier session confirmed it on {}", known.device),
-        case: known.case.clone(),
-        predicted: Interval { lo: 1.0, hi: 1000.0 },
-        reference: Reference::InitialKernel,
-    };
+    let hypothesis = Hypothesis::without_claim(
+        format!("the committed winner of {} is measured again", known.case),
+        format!("an earlier session confirmed it on {}", known.device),
+        known.case.clone(),
+        Reference::InitialKernel,
+    );
     let purpose = if known.here { Purpose::Remeasurement } else { Purpose::Screening };
     // One source may have won several cases. It is proposed once for all of them.
     let same = context.known.iter().filter(|other| other.is(&known.family, &known.params));

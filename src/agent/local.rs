@@ -11,14 +11,13 @@ use super::diagnosis::{Diagnosis, Headroom};
 use super::effects::Effects;
 use super::initial_design::{InitialDesign, Next};
 use super::random::Draw;
-use super::{Proposer, SearchContext, prediction};
+use super::{Proposer, SearchContext, claims};
 use crate::domain::family::Family;
 use crate::domain::history::{Finished, History};
-use crate::domain::hypothesis::{Hypothesis, Reference};
 use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::origin::{Change, Origin};
 use crate::domain::proposal::Suggestion;
-use crate::domain::statistics::Interval;
+use crate::domain::refuted::{self, SingleChange};
 use crate::domain::variant::Params;
 use crate::domain::workload::Case;
 
@@ -73,6 +72,10 @@ const BLIND_SHARE: f64 = 0.1;
 /// Log-space exploration bonus for an untried value. It decays as 1 / sqrt(n + 1) for a value tried n times.
 const EXPLORATION_BONUS: f64 = 0.2;
 
+/// The share of moves that may repeat a refuted change: one that was slower on every base so far. The next base may be
+/// different, and only a success clears the change.
+const REFUTED_SHARE: f64 = 0.05;
+
 /// Stochastic local search with restarts.
 pub struct Local {
     rng: SmallRng,
@@ -100,16 +103,11 @@ impl Local {
     }
 
     /// Chooses a case. Its chance grows with the logarithm of its distance to the floor.
-    fn focus<'a, 'd>(
-        &mut self,
-        context: &SearchContext<'a>,
-        diagnosis: &'d Diagnosis,
-    ) -> Option<(&'a Case, &'d Headroom)> {
+    fn focus<'a>(&mut self, context: &SearchContext<'a>, diagnosis: &Diagnosis) -> Option<&'a Case> {
         let weight = |headroom: &&Headroom| 0.2 + headroom.factor().max(1.0).ln();
         let known: Vec<&Headroom> = diagnosis.headroom.iter().collect();
         let headroom = *known.choose_weighted(&mut self.rng, weight).ok()?;
-        let case = context.workload.cases.iter().find(|case| case.name == headroom.case)?;
-        Some((case, headroom))
+        context.workload.cases.iter().find(|case| case.name == headroom.case)
     }
 
     /// Chooses one of the fastest variants of a case, confirmed or not, from the families that are searched.
@@ -157,6 +155,9 @@ impl Local {
             }
         }
         moves.retain(|step| is_new(&step.params));
+        if !self.rng.random_bool(REFUTED_SHARE) {
+            drop_refuted(&mut moves, history, family, &case.name, from);
+        }
         if self.rng.random_bool(BLIND_SHARE) {
             moves.shuffle(&mut self.rng);
             return Ok(moves.into_iter().next());
@@ -181,7 +182,6 @@ impl Local {
         context: &SearchContext<'_>,
         history: &History,
         case: &Case,
-        headroom: &Headroom,
     ) -> Result<Option<Suggestion>, String> {
         let Some((fastest, _)) = history.fastest(&case.name) else { return Ok(None) };
         let family = context.families.iter().find(|family| family.name == fastest.family);
@@ -192,12 +192,9 @@ impl Local {
         for (parameter, value) in unseen.into_iter().take(MOST_COVERED) {
             let near = context.space(family, case).nearest_with(&fastest.params, parameter, value)?;
             if let Some(params) = near.filter(|params| context.is_new(family, params, case, history)) {
-                let step = Move { parameters: changed(&fastest.params, &params), params };
-                let hypothesis = claim(history, family, headroom, fastest, &step);
-                let origin = Origin::Coverage { changes: Change::between(&fastest.params, &step.params) };
-                return context
-                    .suggestion(family, step.params, case, hypothesis, origin, Some(fastest.iteration))
-                    .map(Some);
+                let origin = Origin::Coverage { changes: Change::between(&fastest.params, &params) };
+                let hypothesis = claims::of_change(context, history, (family, case), (fastest, &params), &origin);
+                return context.suggestion(family, params, case, hypothesis, origin, Some(fastest.iteration)).map(Some);
             }
             self.no_room.insert(key(parameter, value));
         }
@@ -222,13 +219,13 @@ impl Proposer for Local {
             Next::Wait => return Ok(None),
             Next::Over => {}
         }
-        let Some((case, headroom)) = self.focus(context, diagnosis) else {
+        let Some(case) = self.focus(context, diagnosis) else {
             // Nothing is measured yet: the default configurations are still under way, or none of them works.
             let Some(case) = context.workload.cases.choose(&mut self.rng) else { return Ok(None) };
             return self.draw.next(context, history, &case.name, |_, _| 1.0, &mut self.rng);
         };
         if self.rng.random_bool(COVERAGE_SHARE)
-            && let Some(suggestion) = self.coverage(context, history, case, headroom)?
+            && let Some(suggestion) = self.coverage(context, history, case)?
         {
             return Ok(Some(suggestion));
         }
@@ -241,8 +238,8 @@ impl Proposer for Local {
             && let Some((leader, family)) = self.leader(context, history, case)
             && let Some(step) = self.step(context, history, family, case, &leader.params)?
         {
-            let hypothesis = claim(history, family, headroom, leader, &step);
             let origin = Origin::Move { changes: Change::between(&leader.params, &step.params) };
+            let hypothesis = claims::of_change(context, history, (family, case), (leader, &step.params), &origin);
             return context.suggestion(family, step.params, case, hypothesis, origin, Some(leader.iteration)).map(Some);
         }
         let weight = |family: &Family, case: &Case| weight(history, family, case);
@@ -296,52 +293,87 @@ fn changed(from: &Params, to: &Params) -> Vec<String> {
 /// Suggests the fastest variant of another case, if it was not tried on this one.
 fn warm_start(context: &SearchContext<'_>, history: &History, case: &Case) -> Result<Option<Suggestion>, String> {
     for other in context.workload.cases.iter().filter(|other| other.name != case.name) {
-        let Some((leader, ns)) = history.fastest(&other.name) else { continue };
+        let Some((leader, _)) = history.fastest(&other.name) else { continue };
         let Some(family) = context.families.iter().find(|family| family.name == leader.family) else { continue };
         let is_new = context.is_new(family, &leader.params, case, history);
         if !is_new || !context.space(family, case).contains(&leader.params)? {
             continue;
         }
-        let hypothesis = Hypothesis {
-            claim: format!("the fastest configuration on {} is also fast on {}", other.name, case.name),
-            evidence: format!("iteration {} takes {:.2} us there, less than all others", leader.iteration, ns / 1e3),
-            case: case.name.clone(),
-            predicted: Interval { lo: 0.5, hi: 2.0 },
-            reference: match history.fastest(&case.name) {
-                Some((fastest, _)) => Reference::Iteration(fastest.iteration),
-                None => Reference::Incumbent,
-            },
-        };
         let origin = Origin::WarmStart { case: other.name.clone() };
+        let hypothesis = claims::of_transfer(context, history, (family, case), (&other.name, leader), &origin);
         return context.suggestion(family, leader.params.clone(), case, hypothesis, origin, None).map(Some);
     }
     Ok(None)
 }
 
-/// Returns the hypothesis of a move. Its prediction is the product of the predictions for its parameters.
-fn claim(history: &History, family: &Family, headroom: &Headroom, from: &Finished, step: &Move) -> Hypothesis {
-    let ns = from.time_ns(&headroom.case).unwrap_or(headroom.best_ns);
-    let mut predicted = Interval { lo: 1.0, hi: 1.0 };
-    let (mut changes, mut evidence) = (Vec::new(), Vec::new());
-    for parameter in &step.parameters {
-        let Some(param) = family.params.get(parameter) else { continue };
-        let along = prediction::along_parameter(history, &family.name, parameter, &headroom.case, param.expect);
-        predicted = Interval { lo: predicted.lo * along.range.lo, hi: predicted.hi * along.range.hi };
-        let (old, new) = (from.params.get(parameter).copied().unwrap_or_default(), step.params[parameter]);
-        changes.push(format!("{parameter} from {old} to {new} ({})", param.about));
-        evidence.push(along.evidence);
+/// Drops moves whose every change is refuted on a case, unless no other move is left.
+fn drop_refuted(moves: &mut Vec<Move>, history: &History, family: &Family, case: &str, from: &Params) {
+    let tries = refuted::tries(history);
+    let is_refuted = |step: &Move| {
+        Change::between(from, &step.params).iter().all(|change| {
+            let key = SingleChange { family: &family.name, change };
+            tries.get(&key).is_some_and(|tries| tries.refuted_on(case))
+        })
+    };
+    if moves.iter().any(|step| !is_refuted(step)) {
+        moves.retain(|step| !is_refuted(step));
     }
-    Hypothesis {
-        claim: format!("{}: {} changes {}", family.name, changes.join(" and "), headroom.case),
-        evidence: format!(
-            "iteration {} takes {:.2} us, {:.1} times the floor; {}",
-            from.iteration,
-            ns / 1e3,
-            ns / headroom.floor_ns,
-            evidence.join("; ")
-        ),
-        case: headroom.case.clone(),
-        predicted,
-        reference: Reference::Iteration(from.iteration),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::history::CaseTime;
+    use crate::domain::hypothesis::{Hypothesis, Reference};
+    use crate::domain::origin::Purpose;
+    use crate::domain::variant::VariantHash;
+
+    const MANIFEST: &str = "name = \"f\"\nabout = \"a\"\nop = \"attention\"\ndtypes = [\"f16\"]\nrequires_sm = 80\n\
+         constants = []\n[params.P]\nvalues = [1, 2, 4]\ndefault = 1\nabout = \"a\"\nexpect = [1, 2]\n\
+         [[launch]]\nkernel = \"k\"\ngrid = [\"1\"]\nblock = [\"32\"]\nargs = []\n";
+
+    fn with(value: i64) -> Params {
+        Params::from([("P".to_owned(), value)])
+    }
+
+    /// Makes a history of a variant with P = 1, and of changes of P from 1 to 2 with the given speed-ups.
+    fn history(speedups: &[f64]) -> History {
+        let finished = |(place, speedup): (usize, &f64)| {
+            let changes = Change::between(&with(1), &with(if place == 0 { 1 } else { 2 }));
+            let time =
+                CaseTime { case: "c".into(), median_ns: 1e3 / speedup, ctas: 1, profile: None, screened_only: true };
+            let reference = Reference::Iteration(IterationId(1));
+            Finished {
+                iteration: IterationId(place as i64 + 1),
+                purpose: Purpose::Screening,
+                origin: Origin::Move { changes },
+                family: "f".to_owned(),
+                params: with(2),
+                hash: VariantHash::of(""),
+                hypothesis: Hypothesis::without_claim("c".to_owned(), "e".to_owned(), "c".into(), reference),
+                times: vec![time],
+            }
+        };
+        let finished = [1.0].iter().chain(speedups).enumerate().map(finished).collect();
+        History { finished, ..History::default() }
+    }
+
+    /// Returns the values of P that a step on a case may move to.
+    fn left(history: &History, case: &str, values: &[i64]) -> Vec<i64> {
+        let family = Family::parse(MANIFEST, String::new()).unwrap();
+        let step = |value: &i64| Move { parameters: vec!["P".to_owned()], params: with(*value) };
+        let mut moves: Vec<Move> = values.iter().map(step).collect();
+        drop_refuted(&mut moves, history, &family, case, &with(1));
+        moves.iter().map(|step| step.params["P"]).collect()
+    }
+
+    #[test]
+    fn a_change_that_was_always_slower_is_left_out_until_nothing_else_is_left() {
+        let refuted = history(&[0.8, 0.9, 0.7]);
+        assert_eq!(left(&refuted, "c", &[2, 4]), [4]);
+        assert_eq!(left(&refuted, "other", &[2, 4]), [2, 4], "it was not tried there");
+        assert_eq!(left(&refuted, "c", &[2]), [2]);
+        assert_eq!(left(&history(&[0.8, 0.9]), "c", &[2, 4]), [2, 4], "two may be chance");
+        assert_eq!(left(&history(&[0.8, 0.9, 0.7, 1.1]), "c", &[2, 4]), [2, 4], "a success is new evidence");
     }
 }

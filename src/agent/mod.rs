@@ -1,11 +1,12 @@
 //! Decides what to try next: diagnosis, hypotheses and proposers.
 
+mod claims;
 pub mod diagnosis;
 mod effects;
 mod fault_injection;
 mod initial_design;
 mod local;
-mod prediction;
+pub mod prediction;
 mod random;
 mod search_context;
 #[cfg(test)]

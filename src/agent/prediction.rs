@@ -1,80 +1,102 @@
-//! Predicts the speed-up of a suggestion from the results of similar ones, so that claims can be scored.
+//! Predicts the speed-up of a suggestion over an earlier time from the results so far, so that claims can be scored.
+//!
+//! A Gaussian process over the timed configurations ([`process`]) gives an expected logarithm and its standard
+//! deviation. The errors of earlier claims then shape the range ([`calibration`]), so that it covers what it says.
 
+mod calibration;
+mod process;
+
+use crate::domain::family::Family;
 use crate::domain::history::{Finished, History};
-use crate::domain::origin::Origin;
-use crate::domain::statistics::{Interval, median, quantile};
+use crate::domain::origin::{Change, Origin};
+use crate::domain::prediction::{Modelled, Prediction, Strength};
+use crate::domain::refuted::{Tries, ln_speedup};
+use crate::domain::statistics::median;
 use crate::domain::variant::Params;
+use calibration::Calibration;
+use process::Process;
 
-/// A prediction with its evidence.
-pub struct Prediction {
-    /// The predicted range of speed-ups.
-    pub range: Interval,
-    /// The evidence, in words.
-    pub evidence: String,
+/// How many parameters of a timed configuration may differ for it to count as similar.
+const SIMILAR: usize = 2;
+
+/// What a prediction is asked about.
+pub struct Question<'a> {
+    /// The family of the suggestion.
+    pub family: &'a Family,
+    /// Its configuration.
+    pub params: &'a Params,
+    /// The case.
+    pub case: &'a str,
+    /// The earlier iteration over whose time the speed-up is. It has a time on the case.
+    pub reference: &'a Finished,
+    /// Where the suggestion comes from.
+    pub origin: &'a Origin,
 }
 
-/// Results of one kind needed before they replace the prior.
-const ENOUGH: usize = 4;
-
-/// Predicts a move along one parameter from earlier such moves in this session, or else from the manifest's `expect`.
-/// The prediction from earlier moves is the middle half of their speed-ups. The prior `[low, high]` is what a *good*
-/// move brings. A move may also be bad, so the prediction reaches down to the reciprocal of `high`.
-pub fn along_parameter(history: &History, family: &str, parameter: &str, case: &str, expect: [f64; 2]) -> Prediction {
-    let seen: Vec<f64> =
-        history.finished.iter().filter_map(|f| parameter_effect(history, f, family, parameter, case)).collect();
-    from_record(seen, &format!("changes of {parameter}")).unwrap_or_else(|| Prediction {
-        range: Interval { lo: 1.0 / expect[1], hi: expect[1] },
-        evidence: format!(
-            "no record of {parameter} yet; the manifest expects {} to {} from a good change",
-            expect[0], expect[1]
-        ),
+/// Predicts a speed-up. `families` are those of the history; times of others are ignored. None if the reference has no
+/// time on the case, or if no configuration of the suggestion's family was ever timed: then nothing is known.
+pub fn predict(history: &History, families: &[Family], question: &Question<'_>) -> Option<Prediction> {
+    let reference_ns = question.reference.time_ns(question.case)?;
+    let process = Process::near(history, families, question)?;
+    let expected = process.ln_time(question.family, question.params, question.case)?;
+    let modelled = Modelled { mean: reference_ns.ln() - expected.mean, sd: expected.sd };
+    let range = Calibration::of(history, question.origin.name(), modelled.mean).range(modelled);
+    Some(Prediction {
+        median: Some(range.median.exp()),
+        lo: range.lo.exp(),
+        hi: range.hi.exp(),
+        strength: Strength::of(similar(history, question)),
+        model: Some(modelled),
     })
 }
 
-/// Predicts a random configuration from the results of earlier ones.
-pub fn at_random(history: &History, case: &str) -> Prediction {
-    let seen: Vec<f64> = history
-        .finished
-        .iter()
-        .filter(|finished| finished.origin == Origin::Random)
-        .filter_map(|finished| effect(history, finished, case))
-        .collect();
-    from_record(seen, "random configurations").unwrap_or_else(|| Prediction {
-        range: Interval { lo: 0.05, hi: 1.0 },
-        evidence: "no record yet; most random configurations are slower than a tuned one".to_owned(),
-    })
+/// Counts the timed configurations of the same family on the case that differ in few parameters. The reference itself
+/// does not count.
+pub fn similar(history: &History, question: &Question<'_>) -> usize {
+    let is_similar = |other: &&Finished| {
+        other.iteration != question.reference.iteration
+            && other.family == question.family.name
+            && other.time_ns(question.case).is_some()
+            && differing(&other.params, question.params) <= SIMILAR
+    };
+    history.finished.iter().filter(is_similar).count()
 }
 
-fn from_record(mut seen: Vec<f64>, what: &str) -> Option<Prediction> {
-    if seen.len() < ENOUGH {
-        return None;
+/// Describes the results that a prediction rests on.
+pub fn evidence(history: &History, question: &Question<'_>, changes: &[Change]) -> String {
+    let mut parts = Vec::new();
+    for change in changes {
+        let tries = tries_of(history, &question.family.name, change);
+        if let Some(middle) = median(&tries.ln_speedups) {
+            parts.push(format!(
+                "{} from {} to {} was faster in {} of {} tries, {:.2}x in the median",
+                change.parameter,
+                change.from,
+                change.to,
+                tries.faster(),
+                tries.ln_speedups.len(),
+                middle.exp()
+            ));
+        }
     }
-    // Sort once here: the three functions below sort again, which is fast on sorted values.
-    seen.sort_by(f64::total_cmp);
-    let range = Interval { lo: quantile(&seen, 0.25)?, hi: quantile(&seen, 0.75)? };
-    let evidence = format!("{} earlier {what} gave {:.2}x in the median", seen.len(), median(&seen)?);
-    Some(Prediction { range, evidence })
+    parts.push(match similar(history, question) {
+        0 => "no similar configuration was timed".to_owned(),
+        1 => "1 similar configuration was timed".to_owned(),
+        count => format!("{count} similar configurations were timed"),
+    });
+    parts.join("; ")
 }
 
-fn parameter_effect(history: &History, finished: &Finished, family: &str, parameter: &str, case: &str) -> Option<f64> {
-    let reference = history.iteration(finished.hypothesis.reference.iteration()?)?;
-    let same_family = finished.family == family && reference.family == family;
-    (same_family && only_moved(parameter, &reference.params, &finished.params))
-        .then(|| effect(history, finished, case))?
+/// Returns the results of one change of a family.
+fn tries_of(history: &History, family: &str, change: &Change) -> Tries {
+    let same =
+        |finished: &&Finished| finished.family == family && matches!(finished.origin.changes(), [one] if one == change);
+    let tried = history.finished.iter().filter(same);
+    Tries { ln_speedups: tried.filter_map(|finished| ln_speedup(history, finished)).collect(), ..Tries::default() }
 }
 
-/// Returns the speed-up of an iteration over the one that its hypothesis refers to. Uses the given case if both were
-/// timed on it, or else the case of the hypothesis.
-fn effect(history: &History, finished: &Finished, case: &str) -> Option<f64> {
-    let reference = history.iteration(finished.hypothesis.reference.iteration()?)?;
-    let time = |f: &Finished, case: &str| f.times.iter().find(|t| t.case == case).map(|t| t.median_ns);
-    let on = |case: &str| Some(time(reference, case)? / time(finished, case)?);
-    on(case).or_else(|| on(&finished.hypothesis.case))
-}
-
-/// Returns whether `parameter` is the only one that differs. Every proposal asks this of every iteration, so the common
-/// "no" is fast.
-fn only_moved(parameter: &str, from: &Params, to: &Params) -> bool {
-    let moved = |name: &str| from.get(name) != to.get(name);
-    from.contains_key(parameter) && moved(parameter) && from.keys().all(|name| name == parameter || !moved(name))
+/// Counts the parameters in which two configurations of a family differ.
+fn differing(one: &Params, other: &Params) -> usize {
+    // Both are in the manifest's order, so that no name needs to be looked up.
+    one.values().zip(other.values()).filter(|(a, b)| a != b).count()
 }

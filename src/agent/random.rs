@@ -8,7 +8,7 @@ use rand::{Rng, SeedableRng};
 
 use super::diagnosis::Diagnosis;
 use super::initial_design::{InitialDesign, Next};
-use super::{Proposer, SearchContext, prediction};
+use super::{Proposer, SearchContext};
 use crate::domain::family::Family;
 use crate::domain::history::History;
 use crate::domain::hypothesis::{Hypothesis, Reference};
@@ -113,14 +113,12 @@ fn suggestion<'a>(
     case: &Case,
     params: Params,
 ) -> Result<Suggestion, String> {
-    let prediction = prediction::at_random(history, &case.name);
     let incumbent = history.incumbents.get(&case.name);
-    let hypothesis = Hypothesis {
-        claim: format!("a random configuration of {} may be fast on {}", family.name, case.name),
-        evidence: prediction.evidence,
-        case: case.name.clone(),
-        predicted: prediction.range,
-        reference: incumbent.map_or(Reference::Incumbent, |incumbent| Reference::Iteration(incumbent.iteration)),
-    };
+    let hypothesis = Hypothesis::without_claim(
+        format!("a random configuration of {} is tried on {}", family.name, case.name),
+        "random configurations explore: nothing is predicted of them".to_owned(),
+        case.name.clone(),
+        incumbent.map_or(Reference::Incumbent, |incumbent| Reference::Iteration(incumbent.iteration)),
+    );
     context.suggestion(family, params, case, hypothesis, Origin::Random, None)
 }

@@ -16,7 +16,7 @@ use crate::domain::record::SessionSummary;
 use crate::domain::variant::show_params;
 use crate::domain::verdict::Verdict;
 use crate::report::format;
-use crate::store::{Filter, HistoryRow, Sort, Store};
+use crate::store::{Filter, Grouping, HistoryRow, Sort, Store};
 
 const VERDICTS: [Verdict; 5] =
     [Verdict::Start, Verdict::Improved, Verdict::Tied, Verdict::Regressed, Verdict::Rejected];
@@ -44,9 +44,23 @@ pub struct Args {
     /// Maximum number of rows
     #[arg(long)]
     pub limit: Option<u32>,
+    /// Show instead which kinds of suggestions, which mechanisms or which parameters paid
+    #[arg(long, value_enum, conflicts_with_all = ["case", "family", "outcome", "verdict", "sort", "limit"])]
+    pub by: Option<By>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// What to group a session's iterations by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum By {
+    /// Where the configurations come from
+    Kind,
+    /// How the changes were expected to act
+    Mechanism,
+    /// Family and parameter, where nothing else changed
+    Parameter,
 }
 
 /// The order of the rows.
@@ -68,6 +82,9 @@ pub async fn run(args: &Args, store: &Store, out: &mut impl Write) -> anyhow::Re
         Some(id) => store.session(id).await?,
         None => store.latest_session().await?,
     };
+    if let Some(by) = args.by {
+        return paid(by, &session, store, args.json, out).await;
+    }
     let rows = store.history(&filter(args, session.id)).await?;
     if rows.is_empty() {
         check_names(args, &session, store).await?;
@@ -77,6 +94,47 @@ pub async fn run(args: &Args, store: &Store, out: &mut impl Write) -> anyhow::Re
         return Ok(());
     }
     print(&rows, &session, out)?;
+    Ok(())
+}
+
+/// Prints which groups of a session's iterations paid.
+async fn paid(by: By, session: &SessionSummary, store: &Store, json: bool, out: &mut impl Write) -> anyhow::Result<()> {
+    let (grouping, heading) = match by {
+        By::Kind => (Grouping::Kind, "kind"),
+        By::Mechanism => (Grouping::Mechanism, "mechanism"),
+        By::Parameter => (Grouping::Parameter, "parameter"),
+    };
+    let rows = store.paid(session.id, grouping).await?;
+    if json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&rows)?)?;
+        return Ok(());
+    }
+    let mut table = Table::new(&[
+        heading,
+        ">tries",
+        ">faster",
+        ">median",
+        ">best",
+        ">claims",
+        ">in range",
+        ">score",
+        ">\"no change\"",
+    ]);
+    for row in rows {
+        let score = |place: usize| figure(row.crps, |crps| format!("{:.3}", crps[place]));
+        table.row([
+            row.what.clone(),
+            row.tries.to_string(),
+            row.faster.to_string(),
+            format::times(row.median),
+            format::times(row.best),
+            row.claims.to_string(),
+            row.in_range.to_string(),
+            score(0),
+            score(1),
+        ]);
+    }
+    table.print(out)?;
     Ok(())
 }
 
@@ -200,17 +258,30 @@ mod tests {
         insta::assert_snapshot!(printed(&scene, &[]).await.unwrap(), @"
         #  case      outcome     verdict   µs, measured  speed-up  prediction   cost  variant          note
         1  b1h1s128  measured    start           101.02         -  untested    $0.03  tiled BLOCK=64   64 threads fill the SMs
-        2  b1h1s128  measured    improved         80.00     1.25×  confirmed   $0.03  tiled BLOCK=128  commit 0123456789
+        2  b1h1s128  measured    improved         80.00     1.25×  in_range    $0.03  tiled BLOCK=128  commit 0123456789
         3  b1h1s128  wrong       rejected             -         -  untested    $0.03  tiled BLOCK=256  all zeros
         4  -         unfinished  -                    -         -  -           $0.00  tiled BLOCK=512  512 threads fill the SMs
         ");
         insta::assert_snapshot!(printed(&scene, &["1", "--sort", "time", "--limit", "1"]).await.unwrap(), @"
         #  case      outcome   verdict   µs, measured  speed-up  prediction   cost  variant          note
-        2  b1h1s128  measured  improved         80.00     1.25×  confirmed   $0.03  tiled BLOCK=128  commit 0123456789
+        2  b1h1s128  measured  improved         80.00     1.25×  in_range    $0.03  tiled BLOCK=128  commit 0123456789
         ");
         let json = printed(&scene, &["--json", "--verdict", "improved"]).await.unwrap();
         let rows: serde_json::Value = serde_json::from_str(&json).unwrap();
         assert_eq!((rows[0]["best_ns"].as_f64(), rows[1].as_object()), (Some(80_000.0), None));
+    }
+
+    #[tokio::test]
+    async fn a_session_tells_what_paid() {
+        let scene = scene().await;
+        insta::assert_snapshot!(printed(&scene, &["--by", "kind"]).await.unwrap(), @"
+        kind    tries  faster  median   best  claims  in range  score  \"no change\"
+        random      1       1   1.25×  1.25×       1         1  0.024        0.223
+        ");
+        let json: serde_json::Value =
+            serde_json::from_str(&printed(&scene, &["--by", "mechanism", "--json"]).await.unwrap()).unwrap();
+        assert_eq!((&json[0]["what"], &json[0]["faster"]), (&"threads".into(), &1.into()));
+        assert_eq!(printed(&scene, &["--by", "parameter"]).await.unwrap().lines().count(), 1, "only the headings");
     }
 
     #[tokio::test]

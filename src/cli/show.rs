@@ -136,13 +136,17 @@ fn hide_intervals(json: &mut Value) {
 fn facts(detail: &IterationDetail, out: &mut impl Write) -> io::Result<()> {
     let IterationDetail { iteration, session, .. } = detail;
     let (hypothesis, cost) = (&iteration.hypothesis, &iteration.cost);
-    let predicted = format!(
-        "{} to {} on {} over {}",
-        format::times(hypothesis.predicted.lo),
-        format::times(hypothesis.predicted.hi),
-        hypothesis.case,
-        hypothesis.reference.describe()
-    );
+    let predicted = match hypothesis.prediction {
+        None => "no claim".to_owned(),
+        Some(prediction) => format!(
+            "{}{} to {} on {} over {}",
+            prediction.median.map(|median| format!("{} (80%: ", format::times(median))).unwrap_or_default(),
+            format::times(prediction.lo),
+            format::times(prediction.hi) + if prediction.median.is_some() { ")" } else { "" },
+            hypothesis.case,
+            hypothesis.reference.describe()
+        ),
+    };
     let spent = format!(
         "{} (GPU {}, language models {})",
         format::usd(cost.total_usd()),
@@ -172,6 +176,7 @@ fn facts(detail: &IterationDetail, out: &mut impl Write) -> io::Result<()> {
         ("parent", figure(iteration.parent, |id| id.to_string())),
         ("claim", hypothesis.claim.clone()),
         ("evidence", hypothesis.evidence.clone()),
+        ("mechanism", hypothesis.mechanism.name().to_owned()),
         ("predicted", predicted),
         ("actual", figure(iteration.actual, format::times)),
         ("score", figure(iteration.score, |score| score.name().to_owned())),
@@ -332,9 +337,10 @@ mod tests {
         parent      1
         claim       128 threads fill the SMs
         evidence    2 blocks on 58 SMs
-        predicted   1.10× to 1.50× on b1h1s128 over iteration 1
+        mechanism   threads
+        predicted   1.25× (80%: 1.10× to 1.50×) on b1h1s128 over iteration 1
         actual      1.25×
-        score       confirmed
+        score       in_range
         started     2026-11-20T10:00:00.000Z
         time        3 s, 0.3 s of it on the device
         cost        $0.03 (GPU $0.01, language models $0.02)

@@ -11,6 +11,7 @@ use rules::{ArgScope, LaunchFile, LaunchRule, TensorMapFile, TensorMapRule, When
 
 use super::device::DeviceInfo;
 use super::expr::{Bindings, Expr, ExprError};
+use super::mechanism::Mechanism;
 use super::names::{is_file_name, is_identifier};
 use super::op::{Dims, Dtype, Op};
 use super::plan::LaunchPlan;
@@ -64,13 +65,16 @@ pub struct Param {
     pub expect: [f64; 2],
     /// The causes of lost time against which a higher or a lower value helps, by the name of the diagnosis's rule.
     #[serde(default)]
-    pub helps: IndexMap<String, Direction>,
+    pub helps: IndexMap<String, Helps>,
+    /// How a change of it acts, to group claims by.
+    #[serde(default)]
+    pub mechanism: Mechanism,
 }
 
 /// Which values of a parameter help against a cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Direction {
+pub enum Helps {
     /// Higher values.
     More,
     /// Lower values.
@@ -381,6 +385,9 @@ impl Param {
         }
         if !(self.expect[0] > 0.0 && self.expect[0] <= self.expect[1] && self.expect[1].is_finite()) {
             return Err(format!("parameter `{name}`: `expect` must be [low, high] with 0 < low <= high"));
+        }
+        if !self.mechanism.is_of_a_parameter() {
+            return Err(format!("parameter `{name}`: `{}` is no mechanism of a parameter", self.mechanism.name()));
         }
         Ok(())
     }

@@ -3,19 +3,24 @@
 use serde::{Deserialize, Serialize};
 
 use super::ids::{CaseName, IterationId};
-use super::statistics::Interval;
+use super::mechanism::Mechanism;
+use super::prediction::{Direction, Prediction};
 
-/// A claim with its evidence and a predicted speed-up, made before the experiment.
+/// What an iteration is meant to show, with its evidence. Where something is known, it claims a speed-up.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Hypothesis {
-    /// What is expected to help, and why.
+    /// What is tried, and what is expected of it.
     pub claim: String,
     /// What the claim rests on.
     pub evidence: String,
+    /// How it is expected to act.
+    #[serde(default)]
+    pub mechanism: Mechanism,
     /// The case on which it is tested.
     pub case: CaseName,
-    /// The predicted speed-up over the reference, as a range.
-    pub predicted: Interval,
+    /// The predicted speed-up over the reference. None if nothing is predicted: then there is no claim to score.
+    #[serde(rename = "predicted")]
+    pub prediction: Option<Prediction>,
     /// What the prediction is relative to.
     #[serde(flatten)]
     pub reference: Reference,
@@ -106,61 +111,81 @@ impl Reference {
     }
 }
 
-/// The score of a hypothesis.
+/// Where the outcome of a claim lies. A score says how good the prediction was, not whether the variant was fast: a
+/// variant that is slower, as predicted, is in range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Score {
     /// The speed-up lies in the predicted range.
-    Confirmed,
+    InRange,
     /// The speed-up is above the predicted range.
-    Exceeded,
+    Above,
     /// The speed-up is below the predicted range.
-    Refuted,
+    Below,
     /// There is no speed-up: the variant, or what it is relative to, was not measured on the case.
     Untested,
+    /// Nothing was predicted.
+    NoClaim,
 }
 
 impl Score {
     /// Returns the name that the store and the reports use.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Confirmed => "confirmed",
-            Self::Exceeded => "exceeded",
-            Self::Refuted => "refuted",
+            Self::InRange => "in_range",
+            Self::Above => "above",
+            Self::Below => "below",
             Self::Untested => "untested",
+            Self::NoClaim => "no_claim",
         }
     }
 }
 
 impl Hypothesis {
+    /// Makes a hypothesis that predicts nothing: it only says what is run, and why.
+    pub fn without_claim(claim: String, evidence: String, case: CaseName, reference: Reference) -> Self {
+        Self { claim, evidence, mechanism: Mechanism::default(), case, prediction: None, reference }
+    }
+
     /// Scores the hypothesis against the measured speed-up.
     pub fn score(&self, actual: Option<f64>) -> Score {
-        match actual {
-            None => Score::Untested,
-            Some(actual) if actual < self.predicted.lo => Score::Refuted,
-            Some(actual) if actual > self.predicted.hi => Score::Exceeded,
-            Some(_) => Score::Confirmed,
+        match (self.prediction, actual) {
+            (None, _) => Score::NoClaim,
+            (_, None) => Score::Untested,
+            (Some(predicted), Some(actual)) if actual < predicted.lo => Score::Below,
+            (Some(predicted), Some(actual)) if actual > predicted.hi => Score::Above,
+            _ => Score::InRange,
         }
+    }
+
+    /// Returns the direction in which the claim expects the time to change. None without a claim.
+    pub fn direction(&self) -> Option<Direction> {
+        self.prediction.map(|prediction| prediction.direction())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::prediction::Strength;
 
     #[test]
     fn a_claim_is_scored_by_where_the_actual_speedup_falls() {
+        let prediction = Prediction { median: Some(1.4), lo: 1.3, hi: 1.5, strength: Strength::Prior, model: None };
         let claim = Hypothesis {
             claim: "padding removes bank conflicts".to_owned(),
             evidence: "64 columns on 32 banks".to_owned(),
+            mechanism: Mechanism::MemoryAccess,
             case: "b8h8s128".into(),
-            predicted: Interval { lo: 1.3, hi: 1.5 },
+            prediction: Some(prediction),
             reference: Reference::Iteration(IterationId(1)),
         };
-        assert_eq!(claim.score(Some(1.4)), Score::Confirmed);
-        assert_eq!(claim.score(Some(1.6)), Score::Exceeded);
-        assert_eq!(claim.score(Some(0.9)), Score::Refuted);
+        assert_eq!(claim.score(Some(1.4)), Score::InRange);
+        assert_eq!(claim.score(Some(1.6)), Score::Above);
+        assert_eq!(claim.score(Some(0.9)), Score::Below);
         assert_eq!(claim.score(None), Score::Untested);
+        let none = Hypothesis { prediction: None, ..claim };
+        assert_eq!((none.score(Some(1.4)), none.score(None)), (Score::NoClaim, Score::NoClaim));
     }
 
     #[test]

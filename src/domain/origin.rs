@@ -71,7 +71,7 @@ pub enum Origin {
 }
 
 /// A parameter that differs between two configurations.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Change {
     /// The parameter's name.
     pub parameter: String,
@@ -94,6 +94,34 @@ impl Change {
 }
 
 impl Origin {
+    /// Returns the name of the kind, as in the stored form.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::InitialKernel => "initial_kernel",
+            Self::CommittedWinner { .. } => "committed_winner",
+            Self::FamilyDefault => "family_default",
+            Self::Move { .. } => "move",
+            Self::Coverage { .. } => "coverage",
+            Self::WarmStart { .. } => "warm_start",
+            Self::Random => "random",
+            Self::InjectedFault => "injected_fault",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// Returns the kind of an iteration's hypothesis: that of its origin, or `confirmation`.
+    pub fn kind(&self, purpose: Purpose) -> &'static str {
+        if purpose == Purpose::Confirmation { "confirmation" } else { self.name() }
+    }
+
+    /// Returns the parameters that a move or coverage sampling changes. Empty for all other origins.
+    pub fn changes(&self) -> &[Change] {
+        match self {
+            Self::Move { changes } | Self::Coverage { changes } => changes,
+            _ => &[],
+        }
+    }
+
     /// Tells whether an earlier session has committed the configuration for a case. Then it is no find of this session.
     /// Records from before the cases were kept count as committed for every case.
     pub fn is_committed_winner_of(&self, case: &str) -> bool {
@@ -107,5 +135,21 @@ impl Origin {
     /// begins.
     pub fn is_initial_design(&self) -> bool {
         matches!(self, Self::InitialKernel | Self::CommittedWinner { .. } | Self::FamilyDefault)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_kind_is_the_stored_one() {
+        let change = Change { parameter: "BR".to_owned(), from: 1, to: 2 };
+        let moved = Origin::Move { changes: vec![change] };
+        for origin in [&moved, &Origin::Random, &Origin::WarmStart { case: "c".into() }, &Origin::InjectedFault] {
+            assert_eq!(serde_json::to_value(origin).unwrap()["kind"], origin.name());
+        }
+        assert_eq!(moved.kind(Purpose::Confirmation), "confirmation");
+        assert_eq!(moved.changes().len(), 1);
     }
 }

@@ -109,6 +109,36 @@ pub fn ratio_interval(over: (f64, Interval), under: (f64, Interval)) -> Interval
     }
 }
 
+/// Returns the 95% interval of a share, `successes` out of `count` (Wilson, 1927). `None` for a count of 0.
+pub fn share_interval(successes: usize, count: usize) -> Option<Interval> {
+    const Z: f64 = 1.96;
+    if count == 0 {
+        return None;
+    }
+    let (n, share) = (count as f64, successes as f64 / count as f64);
+    let middle = share + Z * Z / (2.0 * n);
+    let reach = Z * (share * (1.0 - share) / n + Z * Z / (4.0 * n * n)).sqrt();
+    let scale = 1.0 + Z * Z / n;
+    Some(Interval { lo: ((middle - reach) / scale).max(0.0), hi: ((middle + reach) / scale).min(1.0) })
+}
+
+/// Returns the mean with its 95% percentile-bootstrap interval. `None` for no values. The resampling is seeded by a
+/// constant, as in [`median_interval`].
+pub fn mean_interval(values: &[f64]) -> Option<(f64, Interval)> {
+    if values.is_empty() {
+        return None;
+    }
+    let mut rng = SmallRng::seed_from_u64(0x0b00_7574_7261_7000);
+    let resampled = |_| {
+        let sum: f64 = (0..values.len()).map(|_| values[rng.random_range(0..values.len())]).sum();
+        sum / values.len() as f64
+    };
+    let mut means: Vec<f64> = (0..RESAMPLES).map(resampled).collect();
+    means.sort_by(f64::total_cmp);
+    let at = |share: f64| means[((RESAMPLES - 1) as f64 * share).round() as usize];
+    Some((values.iter().sum::<f64>() / values.len() as f64, Interval { lo: at(0.025), hi: at(0.975) }))
+}
+
 /// Returns the value below which `share` (0 to 1) of the samples lie, by linear interpolation. `None` for no samples.
 pub fn quantile(samples: &[f64], share: f64) -> Option<f64> {
     let mut sorted = samples.to_vec();

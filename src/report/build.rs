@@ -2,23 +2,21 @@
 
 use indexmap::IndexMap;
 
-use super::baselines;
 use super::comparisons::{self, paired};
 use super::contract::{
-    Case, Claim, Committed, Cost, Environment, Exactness, LedgerRow, Parameters, Predictions, Remeasured, Report,
-    SCHEMA, Session, Variant, Win,
+    Case, Committed, Cost, Environment, Exactness, LedgerRow, Parameters, Remeasured, Report, SCHEMA, Session, Variant,
+    Win,
 };
 use super::standing::{self, winners};
 use super::{
-    CaseFacts, ReportInput, began, excluded, experiment, findings, gains, ladder, next_steps, options, outlook,
-    parameters, phases, roofline, scaling, summary,
+    CaseFacts, ReportInput, baselines, began, calibration, excluded, experiment, findings, gains, ladder, next_steps,
+    options, outlook, parameters, phases, roofline, scaling, summary,
 };
 use crate::domain::check::Check;
 use crate::domain::comparison::Role;
 use crate::domain::cost::Spent;
 use crate::domain::evaluation::Outcome;
-use crate::domain::hypothesis::Score;
-use crate::domain::origin::{Origin, Purpose};
+use crate::domain::origin::Origin;
 use crate::domain::record::{CaseRecord, IterationRecord, SessionRecord, SessionSummary};
 use crate::domain::verdict::Verdict;
 
@@ -38,8 +36,9 @@ pub fn build(input: &ReportInput<'_>) -> Report {
         caught: caught(&record.iterations),
         wins: wins(&record.iterations),
         remeasured: remeasured(&record.iterations),
-        hypotheses: record.iterations.iter().map(claim).collect(),
-        predictions: predictions(record),
+        hypotheses: record.iterations.iter().map(calibration::claim).collect(),
+        predictions: calibration::predictions(record),
+        calibration: calibration::of(record),
         diagnoses: findings::diagnoses(input.findings, &record.iterations),
         correctness: record.session.cases.iter().map(|name| exactness(name, record)).collect(),
         committed: committed(&record.iterations),
@@ -195,7 +194,7 @@ fn wins(iterations: &[IterationRecord]) -> Vec<Win> {
                     .and_then(|comparison| comparison.against(Role::Incumbent))
                     .map(|(_, r)| paired(r)),
                 claim: hypothesis.claim.clone(),
-                predicted: about_this_case.then_some([hypothesis.predicted.lo, hypothesis.predicted.hi]),
+                predicted: hypothesis.prediction.filter(|_| about_this_case).map(|range| [range.lo, range.hi]),
                 score: iteration.score.filter(|_| about_this_case),
                 commit: measurement.commit.clone(),
             }
@@ -220,36 +219,6 @@ fn remeasured(iterations: &[IterationRecord]) -> Vec<Remeasured> {
         })
     });
     again.collect()
-}
-
-fn claim(iteration: &IterationRecord) -> Claim {
-    let hypothesis = &iteration.hypothesis;
-    Claim {
-        iteration: iteration.id,
-        case: hypothesis.case.clone(),
-        claim: hypothesis.claim.clone(),
-        evidence: hypothesis.evidence.clone(),
-        predicted: [hypothesis.predicted.lo, hypothesis.predicted.hi],
-        reference: hypothesis.reference.name(),
-        relative_to: hypothesis.reference.iteration(),
-        actual: iteration.actual,
-        verdict: iteration.score,
-    }
-}
-
-/// Counts the scores of the claims. A confirmation repeats a screening run's result, and predicts nothing.
-fn predictions(record: &SessionRecord) -> Predictions {
-    let mut predictions = Predictions::default();
-    let claims = record.iterations.iter().filter(|iteration| iteration.purpose != Purpose::Confirmation);
-    for score in claims.filter_map(|iteration| iteration.score) {
-        *match score {
-            Score::Confirmed => &mut predictions.confirmed,
-            Score::Exceeded => &mut predictions.exceeded,
-            Score::Refuted => &mut predictions.refuted,
-            Score::Untested => &mut predictions.untested,
-        } += 1;
-    }
-    predictions
 }
 
 fn exactness(case: &str, record: &SessionRecord) -> Exactness {

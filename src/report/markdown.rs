@@ -9,12 +9,13 @@ mod table;
 use tera::{Context, Kwargs, State, Tera, Value};
 
 use super::contract::{Case, Ratio, Win};
-use super::{Report, ReportError, format, measuring, profiles, roofline};
+use super::{Report, ReportError, calibration, format, measuring, profiles, roofline};
 use crate::domain::device::TimeSource;
 use crate::domain::variant::{VariantHash, show_params};
 
 /// The templates, by the names under which they include each other.
-const TEMPLATES: [(&str, &str); 10] = [
+const TEMPLATES: [(&str, &str); 11] = [
+    ("calibration.md", include_str!("../../templates/reports/calibration.md.tera")),
     ("root_causes.md", include_str!("../../templates/reports/root_causes.md.tera")),
     ("winners.md", include_str!("../../templates/reports/winners.md.tera")),
     ("next.md", include_str!("../../templates/reports/next.md.tera")),
@@ -42,6 +43,7 @@ pub(super) fn render(report: &Report) -> Result<String, ReportError> {
     register(&mut tera, "gflops", format::gflops);
     tera.register_filter("cell", cell);
     tera.register_filter("short", short);
+    register(&mut tera, "score", |score| format!("{score:.3}"));
     tera.add_raw_templates(TEMPLATES)?;
 
     let mut context = Context::from_serialize(report)?;
@@ -54,6 +56,7 @@ pub(super) fn render(report: &Report) -> Result<String, ReportError> {
     context.insert("remeasured_params", &again);
     let best: Vec<_> = report.cases.iter().map(|case| case.variant.as_ref().map(|v| show_params(&v.params))).collect();
     context.insert("case_params", &best);
+    context.insert("calibration_bands", &report.calibration.kept.iter().map(calibration::band).collect::<Vec<_>>());
     let source = report.session.time_source;
     let ratios = |of: fn(&Case) -> Option<Ratio>| -> Vec<String> {
         report.cases.iter().map(|case| measuring::ratio(of(case), source)).collect()

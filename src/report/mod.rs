@@ -3,6 +3,7 @@
 mod baselines;
 mod began;
 mod build;
+mod calibration;
 mod comparisons;
 pub mod contract;
 mod excluded;

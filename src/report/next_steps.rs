@@ -99,10 +99,10 @@ fn untried_families(input: &ReportInput<'_>) -> Option<String> {
 }
 
 fn optimistic(predictions: &Predictions) -> Option<String> {
-    let tested = predictions.confirmed + predictions.exceeded + predictions.refuted;
-    (predictions.refuted * 2 > tested).then(|| {
-        let share = percent(predictions.refuted as f64 / tested as f64);
-        format!("{share} of the tested predictions were refuted: reduce the manifests' `expect` ranges.")
+    let tested = predictions.in_range + predictions.above + predictions.below;
+    (predictions.below * 2 > tested).then(|| {
+        let share = percent(predictions.below as f64 / tested as f64);
+        format!("{share} of the tested claims were below their predicted range: the predictions are too optimistic.")
     })
 }
 

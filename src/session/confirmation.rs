@@ -9,10 +9,6 @@ use crate::domain::hypothesis::{Hypothesis, Reference};
 use crate::domain::ids::IterationId;
 use crate::domain::origin::Purpose;
 use crate::domain::proposal::Proposal;
-use crate::domain::statistics::Interval;
-
-/// The relative difference that a screening run's time may have from the time in a confirmation.
-const SCREENING_NOISE: f64 = 0.03;
 
 impl Session<'_> {
     /// Prepares a confirmation that is due.
@@ -48,14 +44,12 @@ impl Session<'_> {
     fn claim(&self, iteration: IterationId, case: &str) -> Option<Hypothesis> {
         let candidate = self.state.case(case)?.candidate(iteration)?;
         let ns = candidate.screened_ns()?;
-        let speedup = self.state.incumbent_screened_ns(case)? / ns;
         let family = &self.state.history().iteration(iteration)?.family;
-        Some(Hypothesis {
-            claim: format!("{family} is the fastest variant so far on {case}"),
-            evidence: format!("it took {:.2} us in iteration {iteration}", ns / 1e3),
-            case: case.into(),
-            predicted: Interval { lo: speedup * (1.0 - SCREENING_NOISE), hi: speedup * (1.0 + SCREENING_NOISE) },
-            reference: Reference::Incumbent,
-        })
+        Some(Hypothesis::without_claim(
+            format!("{family} is the fastest variant so far on {case}"),
+            format!("it took {:.2} us in iteration {iteration}", ns / 1e3),
+            case.into(),
+            Reference::Incumbent,
+        ))
     }
 }

@@ -11,11 +11,11 @@ use super::pipeline::Compiled;
 use super::state::Gain;
 use super::{BUDGET, Session};
 use crate::domain::evaluation::{Evaluation, Outcome};
-use crate::domain::hypothesis::Score;
 use crate::domain::ids::CaseName;
 use crate::domain::journal::{Begun, Concluded, Disqualified, Record};
-use crate::domain::origin::{Origin, Purpose};
+use crate::domain::origin::Origin;
 use crate::domain::phase::{PhaseTime, StepTimes};
+use crate::domain::prediction::Crps;
 use crate::domain::record::CaseRecord;
 use crate::domain::verdict::{Decision, Verdict, judge};
 use crate::runner::compile::CompileError;
@@ -99,8 +99,8 @@ impl Session<'_> {
             evaluation,
             decisions,
             actual_speedup: actual,
-            // A confirmation claims the time that a screening run has shown, which is no prediction.
-            score: if begun.purpose == Purpose::Confirmation { Score::Untested } else { hypothesis.score(actual) },
+            score: hypothesis.score(actual),
+            crps: Crps::of(hypothesis.prediction, actual),
             spent: concluded.spent,
             wall_s: concluded.wall.as_secs_f64(),
             steps,

@@ -61,9 +61,9 @@ mod tests {
     use crate::domain::hypothesis::Score;
     use crate::domain::journal::Record;
     use crate::domain::origin::Purpose;
+    use crate::domain::prediction::{Prediction, Strength};
     use crate::domain::record::{Baseline, BaselineKind};
     use crate::domain::regime::Regime;
-    use crate::domain::statistics::Interval;
     use crate::domain::verdict::judge;
     use crate::session::synthetic::{CASES, Told, evaluation, measurement, setup};
     use crate::store::testing::timing;
@@ -90,20 +90,23 @@ mod tests {
             let found = evaluation(Outcome::Measured, vec![measurement(CASES[0], us, None)]);
             let decisions = judge(&told.state.history().incumbents, &found, told.state.setup().policy());
             let claim = Hypothesis {
-                claim: "c".to_owned(),
-                evidence: "e".to_owned(),
-                case: CASES[0].into(),
-                predicted: Interval { lo: 1.0, hi: 1000.0 },
-                reference,
+                prediction: Some(Prediction {
+                    median: Some(10.0),
+                    lo: 1.0,
+                    hi: 1000.0,
+                    strength: Strength::Prior,
+                    model: None,
+                }),
+                ..Hypothesis::without_claim("c".to_owned(), "e".to_owned(), CASES[0].into(), reference)
             };
             let actual = told.state.actual_speedup(&claim, &found, &decisions);
             (actual.map(|actual| (actual * 100.0).round() / 100.0), claim.score(actual))
         };
         for (reference, actual, score) in [
-            (Reference::InitialKernel, 50.0, Score::Confirmed),
-            (Reference::Iteration(parent), 5.0, Score::Confirmed),
-            (Reference::Baseline, 1.0, Score::Confirmed),
-            (Reference::Incumbent, 0.5, Score::Refuted),
+            (Reference::InitialKernel, 50.0, Score::InRange),
+            (Reference::Iteration(parent), 5.0, Score::InRange),
+            (Reference::Baseline, 1.0, Score::InRange),
+            (Reference::Incumbent, 0.5, Score::Below),
         ] {
             assert_eq!(scored(&told, 20, reference), (Some(actual), score), "{reference:?}");
         }

@@ -4,7 +4,7 @@ use sqlx::{Row, SqliteConnection};
 
 use super::columns::{now, pack, signed, text, to_json};
 use super::sessions::{known, record_cost};
-use super::{Store, StoreError, artifacts, comparisons, resume};
+use super::{Store, StoreError, artifacts, claims, comparisons, resume};
 use crate::domain::artifact::Artifact;
 use crate::domain::check::Check;
 use crate::domain::cost::Spent;
@@ -14,6 +14,7 @@ use crate::domain::ids::{IterationId, SessionId};
 use crate::domain::journal::Disqualified;
 use crate::domain::phase::StepTimes;
 use crate::domain::plan::LaunchPlan;
+use crate::domain::prediction::Crps;
 use crate::domain::profile::Profile;
 use crate::domain::proposal::Proposal;
 use crate::domain::timing::Timing;
@@ -36,6 +37,8 @@ pub struct Finish<'a> {
     pub actual_speedup: Option<f64>,
     /// The score of the hypothesis.
     pub score: Score,
+    /// The proper scores of its prediction. None if nothing was predicted or found.
+    pub crps: Option<Crps>,
     /// The cost of the iteration: its own share, not the session's.
     pub spent: Spent,
     /// Wall time since the previous record, in seconds: the iteration's share of the session.
@@ -175,22 +178,7 @@ async fn insert(
     .fetch_one(&mut *connection)
     .await?;
     let iteration: IterationId = row.try_get("id")?;
-    let hypothesis = &proposal.hypothesis;
-    sqlx::query(
-        "INSERT INTO hypotheses (iteration_id, claim, evidence, case_name, predicted_lo, predicted_hi, relative_to,
-                                 reference)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-    )
-    .bind(iteration)
-    .bind(text(&hypothesis.claim))
-    .bind(text(&hypothesis.evidence))
-    .bind(&hypothesis.case)
-    .bind(hypothesis.predicted.lo)
-    .bind(hypothesis.predicted.hi)
-    .bind(hypothesis.reference.iteration())
-    .bind(hypothesis.reference.name())
-    .execute(&mut *connection)
-    .await?;
+    claims::record(connection, iteration, proposal).await?;
     Ok(iteration)
 }
 
@@ -215,12 +203,7 @@ async fn complete(
         }
     }
     record_outcome(connection, iteration, finish).await?;
-    sqlx::query("UPDATE hypotheses SET actual = ?, score = ? WHERE iteration_id = ?")
-        .bind(finish.actual_speedup)
-        .bind(finish.score.name())
-        .bind(iteration)
-        .execute(&mut *connection)
-        .await?;
+    claims::score(connection, iteration, finish).await?;
     record_cost(connection, session, Some(iteration), finish.spent).await?;
     Ok(())
 }

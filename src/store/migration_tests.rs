@@ -7,7 +7,7 @@ use super::testing::{comparison, participant};
 use super::*;
 use crate::domain::check::Check;
 use crate::domain::comparison::Role;
-use crate::domain::hypothesis::Reference;
+use crate::domain::hypothesis::{Reference, Score};
 use crate::domain::ids::{IterationId, SessionId};
 use crate::domain::origin::Origin;
 use crate::domain::record::Final;
@@ -80,6 +80,8 @@ async fn a_store_of_the_first_release_is_brought_up_to_date_with_its_rows() {
     assert_eq!(record.baselines[0].timing.samples_ns, [9.0]);
     assert_eq!(record.iterations[0].measurements[0].commit.as_deref(), Some("abc"));
     assert_eq!(store.iteration(IterationId(1)).await.unwrap().artifact.unwrap().key, "k");
+    let range = record.iterations[0].hypothesis.prediction.expect("its range is kept");
+    assert_eq!((range.median, range.lo, range.hi), (None, 1.0, 2.0), "how probable it was is not known");
     assert_eq!(store.history(&Filter::default()).await.unwrap()[0].cost_usd, 0.5);
 }
 
@@ -228,4 +230,61 @@ async fn a_full_disk_and_another_writer_are_told_apart() {
     sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut other).await.unwrap();
     let locked = write().bind("").execute(&store.pool).await.unwrap_err();
     insta::assert_snapshot!(StoreError::from(locked), @"another process keeps the store locked for longer than store.busy_timeout in config.toml: wait for it or end it; `optloop resume` continues a session that this ended");
+}
+
+/// Iterations of the last schema that took every range for a prediction.
+const BEFORE_CLAIMS: &str = r#"
+INSERT INTO iterations (session_id, ordinal, proposer, family, params, hash, source, cases, started_at, purpose, origin)
+VALUES (1, 2, 'local', 'tiled', '{}', 'w', 's', '[]', '2026-11-22T00:00:03Z', 'screening',
+        '{"kind":"move","changes":[{"parameter":"BR","from":1,"to":2}]}'),
+       (1, 3, 'local', 'tiled', '{}', 'x', 's', '[]', '2026-11-22T00:00:04Z', 'screening', '{"kind":"random"}'),
+       (1, 4, 'local', 'tiled', '{}', 'y', 's', '[]', '2026-11-22T00:00:05Z', 'confirmation', '{"kind":"random"}'),
+       (1, 5, 'local', 'tiled', '{}', 'z', 's', '[]', '2026-11-22T00:00:06Z', 'screening',
+        '{"kind":"coverage","changes":[{"parameter":"BR","from":1,"to":4},{"parameter":"BC","from":8,"to":4}]}');
+INSERT INTO hypotheses (iteration_id, claim, evidence, case_name, predicted_lo, predicted_hi, relative_to, reference,
+                        actual, score)
+VALUES (2, 'c', 'e', 'a', 0.5, 2.0, 1, 'iteration', 0.9, 'confirmed'), (3, 'c', 'e', 'a', 0.05, 1.0, 1, 'iteration', 0.2, 'confirmed'),
+       (4, 'c', 'e', 'a', 1.0, 1.1, NULL, 'incumbent', NULL, 'untested'), (5, 'c', 'e', 'a', 1.0, 1.1, 1, 'iteration', 1.2, 'exceeded');
+"#;
+
+#[tokio::test]
+async fn older_ranges_are_kept_and_not_taken_for_claims() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("store.db");
+    let mut connection = plain_connection(&path).await;
+    MIGRATIONS.run_to(1, &mut connection).await.unwrap();
+    sqlx::raw_sql(POPULATED).execute(&mut connection).await.unwrap();
+    MIGRATIONS.run_to(10, &mut connection).await.unwrap();
+    sqlx::raw_sql(BEFORE_CLAIMS).execute(&mut connection).await.unwrap();
+    connection.close().await.unwrap();
+
+    let store = Store::open(&path).await.unwrap();
+    let record = store.session_record(SessionId(1)).await.unwrap();
+    let scored: Vec<_> = record.iterations[1..]
+        .iter()
+        .map(|one| (one.hypothesis.prediction.map(|old| (old.median, old.lo, old.hi)), one.score.unwrap()))
+        .collect();
+    assert_eq!(
+        scored,
+        [
+            (Some((None, 0.5, 2.0)), Score::InRange),
+            (None, Score::NoClaim),
+            (None, Score::NoClaim),
+            (Some((None, 1.0, 1.1)), Score::Above),
+        ]
+    );
+    let changed: Vec<(i64, String, i64)> =
+        sqlx::query_as("SELECT iteration_id, parameter, to_value FROM changed_parameters ORDER BY 1, 2")
+            .fetch_all(&store.pool)
+            .await
+            .unwrap();
+    assert_eq!(changed, [(2, "BR".to_owned(), 2), (5, "BC".to_owned(), 4), (5, "BR".to_owned(), 4)]);
+    let by_kind = store.paid(SessionId(1), Grouping::Kind).await.unwrap();
+    let tried: Vec<_> = by_kind.iter().map(|paid| (paid.what.as_str(), paid.tries, paid.faster, paid.claims)).collect();
+    assert_eq!(tried, [("coverage", 1, 1, 0), ("move", 1, 0, 0), ("random", 1, 0, 0)]);
+    // The triggers that protect rows were migrated, too.
+    for sql in ["UPDATE hypotheses SET score = 'above'", "UPDATE changed_parameters SET to_value = 1"] {
+        let error = sqlx::query(sql).execute(&store.pool).await.unwrap_err();
+        assert!(matches!(StoreError::from(error), StoreError::Refused(_)), "{sql}");
+    }
 }

@@ -5,6 +5,7 @@
 
 mod artifacts;
 mod backup;
+mod claims;
 mod columns;
 #[cfg(test)]
 mod comparison_tests;
@@ -17,6 +18,7 @@ mod journal;
 #[cfg(test)]
 mod migration_tests;
 mod migrations;
+mod paid;
 mod peaks;
 mod phases;
 mod questions;
@@ -45,6 +47,7 @@ pub use error::StoreError;
 pub use history::{Filter, HistoryRow, Sort};
 pub use iterations::Finish;
 use migrations::MIGRATIONS;
+pub use paid::{Grouping, Paid};
 pub use questions::IterationDetail;
 pub use resume::{Launched, Past};
 pub use sessions::NewSession;

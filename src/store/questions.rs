@@ -6,15 +6,13 @@ use serde::Serialize;
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
-use super::columns::{correctness, count, json, name, optional_json, outcome, reference, required, timing};
+use super::columns::{correctness, count, json, name, optional_json, outcome, required, timing};
 use super::phases::step_times;
 use super::sessions::cost;
-use super::{ArtifactRecord, Store, StoreError};
+use super::{ArtifactRecord, Store, StoreError, claims};
 use crate::domain::comparison::Comparison;
-use crate::domain::hypothesis::Hypothesis;
 use crate::domain::ids::{IterationId, SessionId};
 use crate::domain::record::{CaseRecord, IterationRecord, SessionRecord, SessionSummary};
-use crate::domain::statistics::Interval;
 use crate::domain::variant::VariantHash;
 
 /// An iteration with everything that is known about it.
@@ -103,8 +101,8 @@ impl Store {
             Of::Iteration(id) => (None, Some(id)),
         };
         let rows = sqlx::query(
-            "SELECT i.*, a.kernels, h.claim, h.evidence, h.case_name, h.predicted_lo, h.predicted_hi, h.relative_to,
-                    h.reference, h.actual, h.score,
+            "SELECT i.*, a.kernels, h.claim, h.evidence, h.mechanism, h.case_name, h.predicted_median, h.predicted_lo,
+                    h.predicted_hi, h.strength, h.model_mean, h.model_sd, h.relative_to, h.reference, h.actual, h.score,
                     (SELECT TOTAL(seconds) FROM costs WHERE iteration_id = i.id AND kind = 'gpu') AS gpu_s,
                     (SELECT TOTAL(usd) FROM costs WHERE iteration_id = i.id AND kind = 'gpu') AS gpu_usd,
                     (SELECT TOTAL(usd) FROM costs WHERE iteration_id = i.id AND kind = 'llm') AS llm_usd
@@ -177,13 +175,7 @@ fn iteration_record(row: &SqliteRow) -> Result<IterationRecord, StoreError> {
         started_at: row.try_get("started_at")?,
         ended_at: row.try_get("ended_at")?,
         outcome: outcome(row)?,
-        hypothesis: Hypothesis {
-            claim: row.try_get("claim")?,
-            evidence: row.try_get("evidence")?,
-            case: row.try_get("case_name")?,
-            predicted: Interval { lo: row.try_get("predicted_lo")?, hi: row.try_get("predicted_hi")? },
-            reference: reference(row)?,
-        },
+        hypothesis: claims::hypothesis(row)?,
         actual: row.try_get("actual")?,
         score: name(row, "score")?,
         measurements: Vec::new(),

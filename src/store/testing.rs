@@ -19,9 +19,11 @@ use crate::domain::evaluation::{Evaluation, Measurement, Outcome};
 use crate::domain::hypothesis::{Hypothesis, Reference, Score};
 use crate::domain::ids::{CaseName, IterationId, SessionId};
 use crate::domain::machine::{MachineSummary, Throttle};
+use crate::domain::mechanism::Mechanism;
 use crate::domain::op::Dtype;
 use crate::domain::origin::{Origin, Purpose};
 use crate::domain::phase::StepTimes;
+use crate::domain::prediction::{Crps, Modelled, Prediction, Strength};
 use crate::domain::proposal::Proposal;
 use crate::domain::record::{Environment, SessionScope};
 use crate::domain::regime::Regime;
@@ -74,7 +76,13 @@ impl Scene {
         let artifact = artifact(block);
         let score = proposal.hypothesis.score(speedup);
         let end = finish(&evaluation, &decisions);
-        let finish = Finish { artifact: Some(&artifact), actual_speedup: speedup, score, ..end };
+        let finish = Finish {
+            artifact: Some(&artifact),
+            actual_speedup: speedup,
+            score,
+            crps: Crps::of(proposal.hypothesis.prediction, speedup),
+            ..end
+        };
         self.store.finish(iteration, &finish).await.unwrap();
         iteration
     }
@@ -114,6 +122,12 @@ fn case() -> Case {
     Case { name: "b1h1s128".into(), dims: IndexMap::from([("S".to_owned(), 128)]), regime: Regime::Warm }
 }
 
+/// Makes a prediction of a model.
+pub(crate) fn prediction() -> Prediction {
+    let model = Some(Modelled { mean: 0.25, sd: 0.125 });
+    Prediction { median: Some(1.25), lo: 1.1, hi: 1.5, strength: Strength::Weak, model }
+}
+
 /// Makes a variant whose only parameter is its number of threads.
 pub(crate) fn proposal(block: i64, parent: Option<IterationId>) -> Proposal {
     let source = format!("__launch_bounds__({block})\n");
@@ -130,7 +144,8 @@ pub(crate) fn proposal(block: i64, parent: Option<IterationId>) -> Proposal {
             claim: format!("{block} threads fill the SMs"),
             evidence: "2 blocks on 58 SMs".to_owned(),
             case: "b1h1s128".into(),
-            predicted: Interval { lo: 1.1, hi: 1.5 },
+            mechanism: Mechanism::Threads,
+            prediction: Some(prediction()),
             reference: parent.map_or(Reference::Incumbent, Reference::Iteration),
         },
         parent,
@@ -245,6 +260,7 @@ pub(crate) fn finish<'a>(evaluation: &'a Evaluation, decisions: &'a [Decision]) 
         decisions,
         actual_speedup: None,
         score: Score::Untested,
+        crps: None,
         disqualified: &[],
         spent: Spent { gpu_s: 9.0, gpu_usd: 0.01, llm_usd: 0.02 },
         wall_s: 3.0,

@@ -177,16 +177,23 @@ async fn a_session_is_told_from_start_to_end() {
       "hypothesis": {
         "claim": "128 threads fill the SMs",
         "evidence": "2 blocks on 58 SMs",
+        "mechanism": "threads",
         "case": "b1h1s128",
         "predicted": {
+          "median": 1.25,
           "lo": 1.1,
-          "hi": 1.5
+          "hi": 1.5,
+          "strength": "weak",
+          "model": {
+            "mean": 0.25,
+            "sd": 0.125
+          }
         },
         "reference": "iteration",
         "relative_to": 1
       },
       "actual": 1.25,
-      "score": "confirmed",
+      "score": "in_range",
       "measurements": [
         {
           "case": "b1h1s128",
@@ -333,7 +340,7 @@ async fn what_is_finished_never_changes() {
         "DELETE FROM measurements",
         "UPDATE commits SET commit_id = 'def'",
         "UPDATE hypotheses SET predicted_lo = 0",
-        "UPDATE hypotheses SET score = 'exceeded'",
+        "UPDATE hypotheses SET score = 'above'",
     ] {
         let error = sqlx::query(sql).execute(&store.pool).await.unwrap_err();
         assert!(matches!(StoreError::from(error), StoreError::Refused(_)), "{sql}");

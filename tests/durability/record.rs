@@ -10,10 +10,11 @@ use tempfile::TempDir;
 use crate::common::Sandbox;
 
 /// Queries for rows that must never change.
-const LASTING: [(&str, &str); 9] = [
+const LASTING: [(&str, &str); 10] = [
     ("iterations", "WHERE ended_at IS NOT NULL"),
     ("measurements", ""),
     ("hypotheses", "WHERE score IS NOT NULL"),
+    ("changed_parameters", ""),
     ("comparisons", ""),
     ("participants", ""),
     ("commits", ""),

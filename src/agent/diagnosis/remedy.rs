@@ -1,7 +1,7 @@
 //! Finds changes that would remove a cause: other configurations of the family, or other families.
 
 use super::subject::Subject;
-use crate::domain::family::{Direction, Family};
+use crate::domain::family::{Family, Helps};
 use crate::domain::finding::Remedy;
 use crate::domain::plan::LaunchPlan;
 use crate::domain::space::Space;
@@ -19,8 +19,8 @@ pub(super) fn by_manifest(subject: &Subject<'_>, cause: &str) -> Vec<Remedy> {
     for (name, param) in &family.params {
         let (Some(direction), Some(now)) = (param.helps.get(cause), params.get(name).copied()) else { continue };
         let helps = |value: &&i64| match direction {
-            Direction::More => **value > now,
-            Direction::Less => **value < now,
+            Helps::More => **value > now,
+            Helps::Less => **value < now,
         };
         let mut values: Vec<i64> = param.values.iter().filter(helps).copied().collect();
         values.sort_by_key(|value| value.abs_diff(now));

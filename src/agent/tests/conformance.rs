@@ -4,6 +4,8 @@ use std::collections::HashSet;
 
 use super::*;
 use crate::agent::{PROPOSERS, proposer};
+use crate::domain::hypothesis::Reference;
+use crate::domain::prediction::Prediction;
 use crate::domain::space::Space;
 use crate::domain::variant::Params;
 
@@ -89,12 +91,18 @@ fn a_suggestion_is_valid_on_all_its_cases_and_they_share_a_source() {
 }
 
 #[test]
-fn a_claim_has_words_evidence_a_range_and_one_of_the_suggestions_cases() {
+fn a_hypothesis_has_words_evidence_and_one_of_the_suggestions_cases_and_a_claim_has_a_range_over_an_iteration() {
     for name in PROPOSERS {
         for suggestion in scenario(&mut scene(), name, 2) {
             let claim = &suggestion.hypothesis;
             assert!(!claim.claim.is_empty() && !claim.evidence.is_empty(), "{name}: {claim:?}");
-            assert!(claim.predicted.lo > 0.0 && claim.predicted.lo <= claim.predicted.hi, "{name}: {claim:?}");
+            if let Some(Prediction { lo, median: Some(median), hi, .. }) = claim.prediction {
+                assert!(0.0 < lo && lo < median && median < hi, "{name}: {claim:?}");
+                assert!(matches!(claim.reference, Reference::Iteration(_)), "{name}: {claim:?}");
+            }
+            let makes_none = ["initial_kernel", "committed_winner", "random", "injected_fault"];
+            let claims_nothing = makes_none.contains(&suggestion.origin.name());
+            assert!(!claims_nothing || claim.prediction.is_none(), "{name}: {suggestion:?}");
             assert!(suggestion.cases.iter().any(|case| case.name == claim.case), "{name}: {suggestion:?}");
         }
     }

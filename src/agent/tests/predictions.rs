@@ -1,65 +1,110 @@
-//! Predictions use the manifest at first and earlier results later.
+//! Predictions learn: their ranges narrow, cover what they say, and score better than "no change".
 
 use super::*;
-use crate::agent::prediction::{along_parameter, at_random};
+use crate::agent::prediction::{Question, predict};
+use crate::agent::proposer;
+use crate::domain::history::Finished;
 use crate::domain::hypothesis::{Hypothesis, Reference};
-use crate::domain::ids::IterationId;
 use crate::domain::origin::{Origin, Purpose};
-use crate::domain::statistics::Interval;
+use crate::domain::prediction::{COVERAGE, Crps, Prediction, Strength};
+use crate::domain::refuted::ln_speedup;
 use crate::domain::variant::Params;
 
-/// Makes a history in which iteration 1 takes 1000 ns with BR = 1. Each later iteration changes one parameter and has
-/// one of the given speed-ups.
-fn history(parameter: &str, origin: &Origin, speedups: &[f64]) -> History {
-    let mut scene = Scene::new(&[("c", 64, 16)], vec![family("f", &[("BR", &[1, 2]), ("BC", &[1, 2])], "BR > 0")]);
-    let first = Params::from([("BR".to_owned(), 1), ("BC".to_owned(), 1)]);
-    for (index, speedup) in [1.0].iter().chain(speedups).enumerate() {
-        let mut params = first.clone();
-        if index > 0 {
-            params.insert(parameter.to_owned(), 2);
-        }
-        let hypothesis = Hypothesis {
-            claim: "c".to_owned(),
-            evidence: "e".to_owned(),
-            case: "c".into(),
-            predicted: Interval { lo: 1.0, hi: 1.0 },
-            reference: if index > 0 { Reference::Iteration(IterationId(1)) } else { Reference::Incumbent },
-        };
-        let cases = scene.workload.cases.clone();
-        let (family, purpose, origin) = ("f".to_owned(), Purpose::Screening, origin.clone());
-        let suggestion = Suggestion { family, params, cases, hypothesis, parent: None, purpose, origin };
-        scene.measure(&suggestion, |_, _| 1000.0 / speedup);
+const VALUES: &[i64] = &[1, 2, 4, 8, 16];
+const PARAMETERS: [&str; 6] = ["P1", "P2", "P3", "P4", "P5", "P6"];
+
+/// Parameters of very different effects, an interaction, and 1% of noise that is always the same for a configuration.
+fn time(suggestion: &Suggestion, case: &Case) -> f64 {
+    let rank = |parameter: &str| VALUES.iter().position(|value| *value == suggestion.params[parameter]).unwrap() as f64;
+    let worth: f64 = [("P1", 3.0, 0.4), ("P2", 1.0, 0.1), ("P3", 2.0, 0.02), ("P4", 2.0, 0.0)]
+        .iter()
+        .map(|(parameter, best, effect)| 1.0 + effect * (rank(parameter) - best).abs())
+        .product();
+    let valley = 1.0 + 0.3 * (rank("P5") - rank("P6")).abs();
+    let hash = suggestion.params.values().fold(7_i64, |sum, value| sum.wrapping_mul(31).wrapping_add(*value));
+    1e3 * case.dims["Sq"] as f64 * worth * valley * (1.0 + 0.01 * ((hash % 100) as f64 / 50.0 - 1.0))
+}
+
+/// Returns the claims of a session of `local`: each with its outcome.
+fn claims(seed: u64, evaluations: usize) -> Vec<(Prediction, f64)> {
+    let family = family("f", &PARAMETERS.map(|parameter| (parameter, VALUES)), "P1 > 0");
+    let mut scene = Scene::new(&[("short", 64, 16), ("long", 512, 16)], vec![family]);
+    let mut proposer = proposer("local", seed).unwrap();
+    for _ in 0..evaluations {
+        let suggestion = scene.propose(proposer.as_mut()).unwrap();
+        scene.measure(&suggestion, time);
     }
-    scene.history
-}
-
-fn along(history: &History, parameter: &str) -> (f64, f64, String) {
-    let prediction = along_parameter(history, "f", parameter, "c", [1.3, 2.0]);
-    (prediction.range.lo, prediction.range.hi, prediction.evidence)
+    let claim =
+        |finished: &Finished| Some((finished.hypothesis.prediction?, ln_speedup(&scene.history, finished)?.exp()));
+    scene.history.finished.iter().filter_map(claim).collect()
 }
 
 #[test]
-fn three_moves_leave_the_prior_and_four_replace_it_by_their_middle_half() {
-    let three = history("BR", &Origin::Move { changes: Vec::new() }, &[0.5, 1.0, 1.5]);
-    let prior = "no record of BR yet; the manifest expects 1.3 to 2 from a good change";
-    assert_eq!(along(&three, "BR"), (0.5, 2.0, prior.to_owned()));
+fn ranges_cover_what_they_say_narrow_as_results_come_and_beat_no_change() {
+    let sessions: Vec<_> = (0..8).map(|seed| claims(seed, 150)).collect();
+    let all: Vec<_> = sessions.iter().flatten().collect();
+    let covered = all.iter().filter(|(prediction, actual)| prediction.covers(*actual)).count();
+    let coverage = covered as f64 / all.len() as f64;
+    assert!((coverage - COVERAGE).abs() < 0.08, "{coverage:.2} of {}", all.len());
 
-    // The middle half of 0.5, 1.0, 1.5, 2.0, 4.0 lies between the second and the fourth.
-    let (lo, hi, evidence) =
-        along(&history("BR", &Origin::Move { changes: Vec::new() }, &[0.5, 4.0, 1.0, 2.0, 1.5]), "BR");
-    assert!((lo - 1.0).abs() < 1e-9 && (hi - 2.0).abs() < 1e-9, "{lo} to {hi}");
-    assert_eq!(evidence, "5 earlier changes of BR gave 1.50x in the median");
+    let width = |claims: &[(Prediction, f64)]| {
+        claims.iter().map(|(prediction, _)| prediction.width().ln()).sum::<f64>() / claims.len() as f64
+    };
+    let (first, last): (Vec<_>, Vec<_>) =
+        sessions.iter().map(|claims| (width(&claims[..15]), width(&claims[claims.len() - 15..]))).unzip();
+    let (first, last) = (first.iter().sum::<f64>(), last.iter().sum::<f64>());
+    assert!(last < 0.5 * first, "{first:.2} at first, {last:.2} at last");
+
+    let scores = all.iter().filter_map(|(prediction, actual)| Crps::of(Some(*prediction), Some(*actual)));
+    let (own, no_change): (Vec<_>, Vec<_>) = scores.map(|crps| (crps.prediction, crps.no_change)).unzip();
+    let (own, no_change) = (own.iter().sum::<f64>(), no_change.iter().sum::<f64>());
+    assert!(own < 0.7 * no_change, "{own:.2} against {no_change:.2}");
+}
+
+/// Makes a scene of two cases that do not share a source, in which a family was timed as told: `(case, P1, ns)`.
+fn timed(timed: &[(usize, i64, f64)]) -> Scene {
+    let families = ["f", "g"].map(|name| family(name, &[("P1", VALUES), ("P2", VALUES)], "P1 > 0"));
+    let mut scene = Scene::new(&[("narrow", 64, 16), ("wide", 64, 64)], families.into());
+    for (case, value, ns) in timed {
+        let case = scene.workload.cases[*case].clone();
+        let suggestion = Suggestion {
+            family: "f".to_owned(),
+            params: Params::from([("P1".to_owned(), *value), ("P2".to_owned(), 1)]),
+            hypothesis: Hypothesis::without_claim(
+                "c".to_owned(),
+                "e".to_owned(),
+                case.name.clone(),
+                Reference::Incumbent,
+            ),
+            cases: vec![case],
+            parent: None,
+            purpose: Purpose::Screening,
+            origin: Origin::Random,
+        };
+        scene.measure(&suggestion, |_, _| *ns);
+    }
+    scene
+}
+
+/// Returns what is predicted for a family with P1 = 2 on the wide case, over the first iteration there.
+fn predicted(scene: &Scene, family: &str) -> Option<Prediction> {
+    let reference = scene.history.finished.iter().find(|finished| finished.time_ns("wide").is_some())?;
+    let params = Params::from([("P1".to_owned(), 2), ("P2".to_owned(), 1)]);
+    let (family, origin) = (scene.family(family), &Origin::Random);
+    predict(&scene.history, &scene.families, &Question { family, params: &params, case: "wide", reference, origin })
 }
 
 #[test]
-fn a_parameter_learns_nothing_from_moves_along_another() {
-    let (lo, hi, _) = along(&history("BR", &Origin::Move { changes: Vec::new() }, &[3.0; 6]), "BC");
-    assert_eq!((lo, hi), (0.5, 2.0));
+fn what_a_configuration_was_worth_on_another_case_is_expected_of_it() {
+    let here = (1, 1, 1000.0);
+    let alone = predicted(&timed(&[here]), "f").unwrap();
+    assert!((alone.median.unwrap() - 1.0).abs() < 0.1 && alone.strength == Strength::Prior, "{alone:?}");
+    let twice_as_fast = predicted(&timed(&[(0, 1, 100.0), (0, 2, 50.0), here]), "f").unwrap();
+    assert!(twice_as_fast.median.unwrap() > 1.2, "{twice_as_fast:?}");
+    assert!(twice_as_fast.width() < alone.width(), "{twice_as_fast:?}");
 }
 
 #[test]
-fn random_configurations_learn_from_random_configurations_only() {
-    let range = |origin| at_random(&history("BR", &origin, &[0.5, 0.25, 0.5, 0.5]), "c").range;
-    assert_eq!(range(Origin::Move { changes: Vec::new() }), Interval { lo: 0.05, hi: 1.0 });
-    assert_eq!(range(Origin::Random), Interval { lo: 0.4375, hi: 0.5 });
+fn nothing_is_predicted_of_a_family_that_was_never_timed() {
+    assert_eq!(predicted(&timed(&[(1, 1, 1000.0)]), "g"), None);
 }

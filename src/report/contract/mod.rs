@@ -3,17 +3,18 @@
 mod case;
 mod diagnosis;
 mod explanation;
+mod predictions;
 
 use indexmap::IndexMap;
 use serde::Serialize;
 
 pub use case::{Baseline, Case, Comparison, NearTie, Ratio, TimedBaseline, WinnersCurse};
 pub use diagnosis::{Diagnosis, DiagnosisOf, Finding};
-
 pub use explanation::{
     Change, Choice, Configuration, Excluded, Experiment, Interaction, Ladder, LadderStep, Outlook, ParameterEffect,
     ParameterValues, Parameters, PhaseCost, Phases, Roofline, Scaling, ScalingPoint, ScalingTime,
 };
+pub use predictions::{Calibration, Claim, Kept, Pay, Predictions, Refuted};
 
 use crate::domain::cost::Spent;
 use crate::domain::device::TimeSource;
@@ -53,8 +54,10 @@ pub struct Report {
     pub remeasured: Vec<Remeasured>,
     /// Every claim, oldest first.
     pub hypotheses: Vec<Claim>,
-    /// How well the predictions held.
+    /// How many claims were in range, and how many variants were faster.
     pub predictions: Predictions,
+    /// How well the predicted ranges held, by kind and by predicted speed-up.
+    pub calibration: Calibration,
     /// Why the initial kernel and the best variants are slow. Empty if the rules found nothing.
     pub diagnoses: Vec<Diagnosis>,
     /// How exact the best variant of each case is.
@@ -204,42 +207,6 @@ pub struct Remeasured {
     pub commit: Option<String>,
     /// The session that found it, if it is in the same store.
     pub session: Option<SessionId>,
-}
-
-/// A claim and its score.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Claim {
-    /// The iteration that tested it.
-    pub iteration: IterationId,
-    /// The case on which it is tested.
-    pub case: CaseName,
-    /// What was expected to help, and why.
-    pub claim: String,
-    /// The evidence for it.
-    pub evidence: String,
-    /// The predicted speed-up over the reference, low and high.
-    pub predicted: [f64; 2],
-    /// What the prediction is over: `initial_kernel`, `incumbent`, `baseline` or `iteration`.
-    pub reference: &'static str,
-    /// That iteration.
-    pub relative_to: Option<IterationId>,
-    /// The actual speed-up over the reference.
-    pub actual: Option<f64>,
-    /// `confirmed`, `exceeded`, `refuted`, `untested`; null if the iteration never ended.
-    pub verdict: Option<Score>,
-}
-
-/// The number of claims by score.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Predictions {
-    /// In the predicted range.
-    pub confirmed: u64,
-    /// Above it.
-    pub exceeded: u64,
-    /// Below it.
-    pub refuted: u64,
-    /// Nothing to compare.
-    pub untested: u64,
 }
 
 /// How exact the best variant of a case is, against the float64 oracle.

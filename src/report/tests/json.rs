@@ -8,6 +8,7 @@ fn a_session_is_told_to_programs_as_json() {
     // One row of each kind is enough to show the contract.
     report.hypotheses.drain(2..);
     report.wins.drain(1..);
+    report.calibration.kept.drain(1..);
     insta::assert_snapshot!(report.to_json().unwrap(), @r#"
     {
       "schema": "optloop.report/2",
@@ -220,37 +221,80 @@ fn a_session_is_told_to_programs_as_json() {
         {
           "iteration": 1,
           "case": "b1h1s128",
+          "kind": "family_default",
+          "mechanism": "threads",
           "claim": "64 threads | more warps hide latency",
           "evidence": "2 blocks on 58 SMs",
+          "strength": "weak",
           "predicted": [
             1.1,
             1.5
           ],
+          "predicted_median": 1.25,
+          "direction": "faster",
           "reference": "incumbent",
           "relative_to": null,
           "actual": null,
-          "verdict": "untested"
+          "score": "untested",
+          "crps": null,
+          "crps_no_change": null
         },
         {
           "iteration": 2,
           "case": "b1h1s128",
+          "kind": "move",
+          "mechanism": "threads",
           "claim": "128 threads | more warps hide latency",
           "evidence": "2 blocks on 58 SMs",
+          "strength": "weak",
           "predicted": [
             1.1,
             1.5
           ],
+          "predicted_median": 1.25,
+          "direction": "faster",
           "reference": "iteration",
           "relative_to": 1,
           "actual": 1.25,
-          "verdict": "confirmed"
+          "score": "in_range",
+          "crps": 0.0240887615101259,
+          "crps_no_change": 0.22314355131420976
         }
       ],
       "predictions": {
-        "confirmed": 2,
-        "exceeded": 0,
-        "refuted": 0,
-        "untested": 2
+        "in_range": 2,
+        "above": 0,
+        "below": 0,
+        "untested": 2,
+        "no_claim": 0,
+        "faster": 2
+      },
+      "calibration": {
+        "kept": [
+          {
+            "kind": "move",
+            "band": null,
+            "claims": 2,
+            "enough": false,
+            "coverage": 1.0,
+            "coverage_ci": [
+              0.3423719528896193,
+              1.0
+            ],
+            "first_width": 1.3636363636363635,
+            "last_width": 1.3636363636363635,
+            "crps": 0.02524779142427825,
+            "crps_no_change": 0.2350018146228678,
+            "crps_difference": [
+              -0.20975402319858955,
+              -0.22045325659309523,
+              -0.19905478980408386
+            ],
+            "faster": 2
+          }
+        ],
+        "pays": [],
+        "refuted": []
       },
       "diagnoses": [],
       "correctness": [

@@ -55,7 +55,7 @@ fn a_session_reads_as_markdown() {
 
     ## Iterations
 
-    5 iterations: 1 unfinished, 3 measured, 1 wrong. Wrong or cheating variants by the check that caught them: 1 accuracy. Predictions: 2 confirmed, 0 exceeded, 0 refuted, 2 untested.
+    5 iterations: 1 unfinished, 3 measured, 1 wrong. Wrong or cheating variants by the check that caught them: 1 accuracy. Claims with an outcome: 2, of which 2 in the predicted range, 0 above it, 0 below it; 2 were faster than their reference. 2 claims were not tested, and 0 iterations claimed nothing.
 
     The first correct variant of each case and every confirmed improvement that this session found. Times are in microseconds, measured. The speed-up is over the incumbent at that time.
 
@@ -63,8 +63,17 @@ fn a_session_reads_as_markdown() {
     |--:|---|---|--:|--:|--:|---|---|---|
     | 1 | b1h1s128 | start | 80.00 | - | 1.10× to 1.50× | untested | tiled BLOCK=64 PAD=8 | 64 threads \| more warps hide latency |
     | 1 | b8h8s512 | start | 400.00 | - | - | - | tiled BLOCK=64 PAD=8 | 64 threads \| more warps hide latency |
-    | 2 | b1h1s128 | improved | 64.00 | 1.25× (not in one run) | 1.10× to 1.50× | confirmed | tiled BLOCK=128 PAD=8 | 128 threads \| more warps hide latency |
-    | 3 | b1h1s128 | improved | 50.00 | 1.28× (not in one run) | 1.10× to 1.50× | confirmed | tiled BLOCK=256 PAD=8 | 256 threads \| more warps hide latency |
+    | 2 | b1h1s128 | improved | 64.00 | 1.25× (not in one run) | 1.10× to 1.50× | in range | tiled BLOCK=128 PAD=8 | 128 threads \| more warps hide latency |
+    | 3 | b1h1s128 | improved | 50.00 | 1.28× (not in one run) | 1.10× to 1.50× | in range | tiled BLOCK=256 PAD=8 | 256 threads \| more warps hide latency |
+
+    ## Calibration of the predictions
+
+    A claim predicts the speed-up over a named earlier iteration: a median, and a range that should hold the outcome in 80% of all cases. Coverage has its 95% interval (Wilson), and is judged from 50 claims on. The width is the median factor between the ends of the ranges, of the first and of the last claims (25 each, or half of them). The CRPS, the continuous ranked probability score of the logarithm of the speed-up, is compared with that of the forecast "no change", with a bootstrap interval: below 0, the predictions are better. An outcome in the range says that the prediction was good, not that the variant was: that is the last column.
+
+    | Kind | Predicted speed-up | Claims | Coverage | Width, first to last | CRPS | "No change" | Difference | Faster |
+    |---|---|--:|---|---|--:|--:|---|--:|
+    | move | all | 2 | 100% (34% to 100%), too few to judge | 1.36× to 1.36× | 0.025 | 0.235 | -0.210 (-0.220 to -0.199) | 2 of 2 |
+    | move | from 1.05× | 2 | 100% (34% to 100%), too few to judge | 1.36× to 1.36× | 0.025 | 0.235 | -0.210 (-0.220 to -0.199) | 2 of 2 |
 
     ## Correctness
 

@@ -18,7 +18,9 @@ use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::domain::evaluation::Outcome;
 use crate::domain::hypothesis::{Hypothesis, Reference, Score};
 use crate::domain::ids::{CaseName, IterationId, SessionId};
-use crate::domain::origin::{Origin, Purpose};
+use crate::domain::mechanism::Mechanism;
+use crate::domain::origin::{Change, Origin, Purpose};
+use crate::domain::prediction::{Prediction, Strength};
 use crate::domain::profile::tests::launch;
 use crate::domain::profile::{LaunchProfile, Profile};
 use crate::domain::record::{
@@ -77,7 +79,8 @@ pub(in crate::report) fn iteration(
         claim: format!("{block} threads | more warps hide latency"),
         evidence: "2 blocks on 58 SMs".to_owned(),
         case: "b1h1s128".into(),
-        predicted: Interval { lo: 1.1, hi: 1.5 },
+        mechanism: Mechanism::Threads,
+        prediction: Some(Prediction { median: Some(1.25), lo: 1.1, hi: 1.5, strength: Strength::Weak, model: None }),
         reference: parent.map_or(Reference::Incumbent, Reference::Iteration),
     };
     IterationRecord {
@@ -86,7 +89,7 @@ pub(in crate::report) fn iteration(
         ordinal: id.0,
         proposer: "rules".to_owned(),
         purpose: Purpose::Screening,
-        origin: Origin::Random,
+        origin: parent.map_or(Origin::FamilyDefault, |_| Origin::Move { changes: Vec::new() }),
         family: "tiled".to_owned(),
         params: IndexMap::from([("BLOCK".to_owned(), block), ("PAD".to_owned(), 8)]),
         hash: VariantHash::of(&block.to_string()),

@@ -92,6 +92,7 @@ impl Live {
             decisions: &decisions,
             actual_speedup: None,
             score: Score::Untested,
+            crps: None,
             spent,
             wall_s: 1.0,
             steps: StepTimes::default(),

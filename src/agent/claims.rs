@@ -1,0 +1,106 @@
+//! Writes the hypotheses of suggestions: what is tried, how it acts, and what the results so far predict.
+
+use super::SearchContext;
+use super::prediction::{self, Question};
+use crate::domain::family::Family;
+use crate::domain::history::{Finished, History};
+use crate::domain::hypothesis::{Hypothesis, Reference};
+use crate::domain::mechanism::Mechanism;
+use crate::domain::origin::{Change, Origin};
+use crate::domain::prediction::{Direction, Prediction};
+use crate::domain::variant::Params;
+use crate::domain::workload::Case;
+
+/// Claims what a change of parameters does to the time of `from` on a case.
+pub(super) fn of_change(
+    context: &SearchContext<'_>,
+    history: &History,
+    (family, case): (&Family, &Case),
+    (from, params): (&Finished, &Params),
+    origin: &Origin,
+) -> Hypothesis {
+    let changes = origin.changes();
+    let params_of = |change: &Change| family.params.get(&change.parameter);
+    let question = Question { family, params, case: &case.name, reference: from, origin };
+    let prediction = prediction::predict(history, context.all, &question);
+    let what = |change: &Change| {
+        let about = params_of(change).map_or("", |param| &param.about);
+        format!("{} from {} to {} ({about})", change.parameter, change.from, change.to)
+    };
+    let changed: Vec<String> = changes.iter().map(what).collect();
+    let us = from.time_ns(&case.name).unwrap_or_default() / 1e3;
+    Hypothesis {
+        claim: format!("{}: {} {}", family.name, changed.join(" and "), expectation(prediction, &case.name)),
+        evidence: format!(
+            "iteration {} takes {us:.2} us; {}",
+            from.iteration,
+            prediction::evidence(history, &question, changes)
+        ),
+        mechanism: Mechanism::of_all(changes.iter().filter_map(params_of).map(|param| param.mechanism)),
+        case: case.name.clone(),
+        prediction,
+        reference: Reference::Iteration(from.iteration),
+    }
+}
+
+/// Claims how a configuration that is fast on another case compares with the fastest variant of this one.
+pub(super) fn of_transfer(
+    context: &SearchContext<'_>,
+    history: &History,
+    (family, case): (&Family, &Case),
+    (other, leader): (&str, &Finished),
+    origin: &Origin,
+) -> Hypothesis {
+    let us = leader.time_ns(other).unwrap_or_default() / 1e3;
+    let evidence = format!("iteration {} takes {us:.2} us there, less than all others", leader.iteration);
+    let Some((fastest, _)) = history.fastest(&case.name) else {
+        let claim = format!("the fastest configuration on {other} is tried on {}", case.name);
+        return Hypothesis::without_claim(claim, evidence, case.name.clone(), Reference::Incumbent);
+    };
+    let question = Question { family, params: &leader.params, case: &case.name, reference: fastest, origin };
+    let prediction = prediction::predict(history, context.all, &question);
+    Hypothesis {
+        claim: format!("the fastest configuration on {other} {}", expectation(prediction, &case.name)),
+        evidence: format!("{evidence}; {}", prediction::evidence(history, &question, &[])),
+        mechanism: Mechanism::Transfer,
+        case: case.name.clone(),
+        prediction,
+        reference: Reference::Iteration(fastest.iteration),
+    }
+}
+
+/// Claims how the default configuration of a family compares with the fastest variant of a case, if the family was
+/// timed on another case.
+pub(super) fn of_family_default(
+    context: &SearchContext<'_>,
+    history: &History,
+    (family, case): (&Family, &Case),
+    params: &Params,
+) -> Option<Hypothesis> {
+    let (fastest, ns) = history.fastest(&case.name)?;
+    let question = Question { family, params, case: &case.name, reference: fastest, origin: &Origin::FamilyDefault };
+    let prediction = Some(prediction::predict(history, context.all, &question)?);
+    Some(Hypothesis {
+        claim: format!("the default configuration of {} {}", family.name, expectation(prediction, &case.name)),
+        evidence: format!(
+            "iteration {} takes {:.2} us; {} was timed on other cases: {}",
+            fastest.iteration,
+            ns / 1e3,
+            family.name,
+            family.about
+        ),
+        mechanism: Mechanism::Algorithm,
+        case: case.name.clone(),
+        prediction,
+        reference: Reference::Iteration(fastest.iteration),
+    })
+}
+
+/// Says what is expected of a case, as the rest of a sentence.
+fn expectation(prediction: Option<Prediction>, case: &str) -> String {
+    match prediction.map(|prediction| prediction.direction()) {
+        Some(Direction::Faster) => format!("makes {case} faster"),
+        Some(Direction::Slower) => format!("makes {case} slower"),
+        Some(Direction::Either) | None => format!("may make {case} faster or slower"),
+    }
+}

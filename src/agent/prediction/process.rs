@@ -1,0 +1,292 @@
+//! A Gaussian process over timed configurations: the expected logarithm of a time, with its standard deviation.
+//!
+//! The logarithm of a time is taken as a sum of a part of the case, a part of the family, an effect of each parameter's
+//! value, and an interaction of all values. Each part has a prior variance. The effects of a parameter have the
+//! variance that its changes had so far, with the manifest's `expect` as a weak prior. Values that are close in the
+//! manifest's order have similar effects, and cases share a part of theirs. (Rasmussen and Williams, Gaussian Processes
+//! for Machine Learning, 2006, chapter 2.)
+
+use std::collections::HashMap;
+
+use super::Question;
+use crate::domain::family::{Family, Param};
+use crate::domain::history::{Finished, History};
+use crate::domain::refuted::ln_speedup;
+use crate::domain::variant::Params;
+
+/// How many times near the suggestion, and as many near the reference, the process uses. Its cost grows with the cube.
+const NEAREST: usize = 32;
+
+/// How many of a family's latest iterations are searched for near ones. A proposal must stay fast in a long session.
+const LATEST: usize = 1000;
+
+/// Prior variance of a case's part: times of two cases differ by any factor.
+const CASE: f64 = 25.0;
+
+/// Prior variance of a family's part that is the same on all cases.
+const FAMILY: f64 = 1.0;
+
+/// Prior variance of a family's part that differs from case to case.
+const FAMILY_ON_CASE: f64 = 0.1;
+
+/// The share of the variance of effects and interactions that two cases have in common.
+const SHARED_BY_CASES: f64 = 0.7;
+
+/// Variance of the interaction, as a share of the variance of all effects.
+const INTERACTION: f64 = 0.15;
+
+/// How many differing parameters it takes until the correlation of interactions has fallen to 1/e.
+const INTERACTION_RANGE: f64 = 2.0;
+
+/// How many places in a parameter's list of values it takes until the correlation of effects has fallen to 1/e.
+const VALUE_RANGE: f64 = 3.0;
+
+/// Variance of a screened time's logarithm that no parameter explains.
+const NOISE: f64 = 0.01 * 0.01;
+
+/// Weight of the manifest's `expect`, in results.
+const PRIOR_RESULTS: f64 = 2.0;
+
+/// The largest logarithm of a speed-up that counts for a parameter's variance. One that is slower by more says nothing
+/// about ordinary changes.
+const MOST: f64 = 1.5;
+
+/// A process that is conditioned on the times near a question.
+pub(super) struct Process<'a> {
+    axes: HashMap<&'a str, Axes<'a>>,
+    points: Vec<Point<'a>>,
+    /// The lower triangle of the Cholesky factor of the covariance, row by row.
+    factor: Vec<f64>,
+    /// The inverse of the covariance times the centred logarithms of the times.
+    weights: Vec<f64>,
+    /// What the logarithms were centred by.
+    centre: f64,
+}
+
+/// The expected logarithm of a time.
+pub(super) struct Expected {
+    /// The expected logarithm of nanoseconds.
+    pub mean: f64,
+    /// Its standard deviation.
+    pub sd: f64,
+}
+
+/// The parameters of a family: the prior variance of each one's effects.
+struct Axes<'a> {
+    family: &'a Family,
+    variances: Vec<f64>,
+}
+
+/// A configuration on a case.
+struct Point<'a> {
+    family: &'a str,
+    case: &'a str,
+    /// Place of each value in its parameter's list.
+    places: Vec<usize>,
+    ln_ns: f64,
+}
+
+impl<'a> Process<'a> {
+    /// Conditions a process on the times that say most about a question. None if the suggestion's family was never
+    /// timed.
+    pub fn near(history: &'a History, families: &'a [Family], question: &Question<'a>) -> Option<Self> {
+        let mut axes: HashMap<&str, Axes<'_>> = HashMap::new();
+        for name in [question.family.name.as_str(), question.reference.family.as_str()] {
+            let family = families.iter().find(|family| family.name == name)?;
+            axes.entry(&family.name).or_insert_with(|| Axes::of(history, family));
+        }
+        let own = &axes[question.family.name.as_str()];
+        let asked = own.point(question.params, question.case, 0.0)?;
+        let of_reference = &axes[question.reference.family.as_str()];
+        let reference = of_reference.point(
+            &question.reference.params,
+            question.case,
+            question.reference.time_ns(question.case)?,
+        )?;
+        let mut points = nearest(history, own, &asked, question);
+        if points.is_empty() {
+            return None;
+        }
+        let around_reference = nearest(history, of_reference, &reference, question);
+        for (key, point) in around_reference {
+            if !points.iter().any(|(other, _)| *other == key) {
+                points.push((key, point));
+            }
+        }
+        let points: Vec<Point<'_>> = points.into_iter().map(|(_, point)| point).collect();
+        let centre = reference.ln_ns;
+        let (mut factor, mut weights) = (Vec::new(), Vec::new());
+        for (row, point) in points.iter().enumerate() {
+            let mut covariances: Vec<f64> = points[..row].iter().map(|other| covariance(&axes, point, other)).collect();
+            covariances.push(covariance(&axes, point, point) + NOISE);
+            extend_factor(&mut factor, covariances);
+            weights.push(point.ln_ns - centre);
+        }
+        solve_lower(&factor, &mut weights);
+        solve_upper(&factor, &mut weights);
+        Some(Self { axes, points, factor, weights, centre })
+    }
+
+    /// Returns the expected logarithm of the time of a configuration on a case.
+    pub fn ln_time(&self, family: &Family, params: &Params, case: &str) -> Option<Expected> {
+        let (name, axes) = self.axes.get_key_value(family.name.as_str())?;
+        let asked = Point { family: name, case, places: axes.places(params)?, ln_ns: 0.0 };
+        let mut covariances: Vec<f64> = self.points.iter().map(|point| covariance(&self.axes, point, &asked)).collect();
+        let mean = self.centre + covariances.iter().zip(&self.weights).map(|(k, weight)| k * weight).sum::<f64>();
+        let prior = covariance(&self.axes, &asked, &asked) + NOISE;
+        solve_lower(&self.factor, &mut covariances);
+        let explained: f64 = covariances.iter().map(|value| value * value).sum();
+        Some(Expected { mean, sd: (prior - explained).max(2.0 * NOISE).sqrt() })
+    }
+}
+
+impl<'a> Axes<'a> {
+    /// Learns the variance of each parameter's effects from the changes of it that were tried.
+    fn of(history: &History, family: &'a Family) -> Self {
+        let mut sums: Vec<(f64, f64)> =
+            family.params.values().map(|param| (PRIOR_RESULTS * param.expect[1].ln().powi(2), PRIOR_RESULTS)).collect();
+        let of_family = history.finished.iter().rev().filter(|finished| finished.family == family.name);
+        for finished in of_family.take(LATEST) {
+            let changes = finished.origin.changes();
+            let Some(ln) = (!changes.is_empty()).then(|| ln_speedup(history, finished)).flatten() else { continue };
+            let share = 1.0 / changes.len() as f64;
+            for change in changes {
+                let Some((place, _, param)) = family.params.get_full(&change.parameter) else { continue };
+                let at = |value: i64| param.values.iter().position(|other| *other == value).unwrap_or(0);
+                // Two values whose effects have a correlation of r differ with 2 (1 - r) of the variance.
+                let spread = 2.0 * (1.0 - alike(at(change.from), at(change.to)));
+                let (sum, count) = &mut sums[place];
+                *sum += share * share * ln.clamp(-MOST, MOST).powi(2) / spread.max(0.1);
+                *count += share;
+            }
+        }
+        let variances = sums.into_iter().map(|(sum, count)| (sum / count).max(1e-5)).collect();
+        Self { family, variances }
+    }
+
+    fn places(&self, params: &Params) -> Option<Vec<usize>> {
+        let place = |(name, param): (&String, &Param)| {
+            let value = params.get(name)?;
+            param.values.iter().position(|other| other == value)
+        };
+        self.family.params.iter().map(place).collect()
+    }
+
+    fn point<'p>(&self, params: &Params, case: &'p str, ns: f64) -> Option<Point<'p>>
+    where
+        'a: 'p,
+    {
+        Some(Point { family: &self.family.name, case, places: self.places(params)?, ln_ns: ns.ln() })
+    }
+
+    /// Returns how far two configurations are apart: the variance of the difference of their effects.
+    fn distance(&self, one: &[usize], other: &[usize]) -> f64 {
+        let parts = one.iter().zip(other).zip(&self.variances);
+        parts.map(|((a, b), variance)| variance * (1.0 - alike(*a, *b))).sum()
+    }
+}
+
+/// Returns the times of a family that are nearest to a point, at most `NEAREST`, each with the place of its iteration
+/// and case.
+fn nearest<'a>(
+    history: &'a History,
+    axes: &Axes<'a>,
+    to: &Point<'_>,
+    question: &Question<'_>,
+) -> Vec<((usize, usize), Point<'a>)> {
+    let total: f64 = axes.variances.iter().sum();
+    let elsewhere = (1.0 - SHARED_BY_CASES) * total + FAMILY_ON_CASE;
+    let mut near: Vec<(f64, usize, usize, Vec<usize>)> = Vec::new();
+    let of_family = history.finished.iter().enumerate().rev().filter(|(_, one)| one.family == axes.family.name);
+    for (place, finished) in of_family.take(LATEST) {
+        let Some(places) = axes.places(&finished.params) else { continue };
+        let distance = axes.distance(&places, &to.places);
+        for time in times(finished, question, places == to.places) {
+            let away = if finished.times[time].case == question.case { 0.0 } else { elsewhere };
+            near.push((distance + away, place, time, places.clone()));
+        }
+    }
+    let last = near.len().min(NEAREST);
+    if near.len() > NEAREST {
+        near.select_nth_unstable_by(NEAREST, |a, b| a.0.total_cmp(&b.0).then((a.1, a.2).cmp(&(b.1, b.2))));
+    }
+    near.truncate(last);
+    let point = |(_, place, time, places): (f64, usize, usize, Vec<usize>)| {
+        let time_of = &history.finished[place].times[time];
+        let point = Point { family: &axes.family.name, case: &time_of.case, places, ln_ns: time_of.median_ns.ln() };
+        ((place, time), point)
+    };
+    near.into_iter().map(point).collect()
+}
+
+/// Returns the places of the times of an iteration to use: the one on the case, or else its first; of the very
+/// configuration asked about, all.
+fn times(finished: &Finished, question: &Question<'_>, is_same: bool) -> Vec<usize> {
+    let here = finished.times.iter().position(|time| time.case == question.case);
+    match here {
+        Some(here) => vec![here],
+        None if is_same || finished.params == question.reference.params => (0..finished.times.len()).collect(),
+        None => (0..finished.times.len().min(1)).collect(),
+    }
+}
+
+/// Returns the correlation of the effects of two values, by their places in the manifest.
+fn alike(one: usize, other: usize) -> f64 {
+    (-(one.abs_diff(other) as f64) / VALUE_RANGE).exp()
+}
+
+/// Returns the prior covariance of the logarithms of two times.
+fn covariance(axes: &HashMap<&str, Axes<'_>>, one: &Point<'_>, other: &Point<'_>) -> f64 {
+    let same_case = one.case == other.case;
+    let case = if same_case { CASE } else { 0.0 };
+    if one.family != other.family {
+        return case;
+    }
+    let family = FAMILY + if same_case { FAMILY_ON_CASE } else { 0.0 };
+    let (mut effects, mut total, mut differing) = (0.0, 0.0, 0.0);
+    for ((a, b), variance) in one.places.iter().zip(&other.places).zip(&axes[one.family].variances) {
+        let alike = if a == b { 1.0 } else { alike(*a, *b) };
+        effects += variance * alike;
+        total += variance;
+        differing += 1.0 - alike;
+    }
+    let interaction = INTERACTION * total * (-differing / INTERACTION_RANGE).exp();
+    case + family + (effects + interaction) * if same_case { 1.0 } else { SHARED_BY_CASES }
+}
+
+/// Appends a row to a Cholesky factor: the covariances of a new point with the earlier ones, and its own variance.
+fn extend_factor(factor: &mut Vec<f64>, mut row: Vec<f64>) {
+    let last = row.len() - 1;
+    for column in 0..=last {
+        let start = column * (column + 1) / 2;
+        let above: f64 = if column == last {
+            row[..last].iter().map(|value| value * value).sum()
+        } else {
+            factor[start..start + column].iter().zip(&row).map(|(a, b)| a * b).sum()
+        };
+        let rest = row[column] - above;
+        row[column] = if column == last { rest.max(1e-12).sqrt() } else { rest / factor[start + column] };
+    }
+    factor.extend(row);
+}
+
+/// Solves `L x = b` in place.
+fn solve_lower(factor: &[f64], values: &mut [f64]) {
+    for row in 0..values.len() {
+        let start = row * (row + 1) / 2;
+        let sum: f64 = factor[start..start + row].iter().zip(&values[..row]).map(|(a, b)| a * b).sum();
+        values[row] = (values[row] - sum) / factor[start + row];
+    }
+}
+
+/// Solves `Lᵀ x = b` in place.
+fn solve_upper(factor: &[f64], values: &mut [f64]) {
+    for row in (0..values.len()).rev() {
+        let start = row * (row + 1) / 2;
+        values[row] /= factor[start + row];
+        let value = values[row];
+        for (column, entry) in values[..row].iter_mut().enumerate() {
+            *entry -= factor[start + column] * value;
+        }
+    }
+}

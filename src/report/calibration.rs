@@ -1,0 +1,204 @@
+//! Judges the claims of a session: coverage and score of the predictions, what paid, and what was refuted.
+
+use std::collections::BTreeMap;
+
+use super::contract::{Calibration, Claim, Kept, Pay, Predictions, Refuted};
+use super::format::times;
+use crate::domain::history::History;
+use crate::domain::hypothesis::Score;
+use crate::domain::mechanism::Mechanism;
+use crate::domain::prediction::{Crps, Prediction};
+use crate::domain::record::{IterationRecord, SessionRecord};
+use crate::domain::refuted::{SingleChange, Tries, tries};
+use crate::domain::statistics::{mean_interval, median, share_interval};
+
+/// Claims below which coverage is not judged. With 50, the interval of a coverage of 80% is 22 points wide.
+const ENOUGH: usize = 50;
+
+/// At most this many claims at each end count as the first and the last.
+const ENDS: usize = 25;
+
+/// Limits between bands of predicted medians. Most outcomes near 1 are within the noise of screening.
+const BANDS: [f64; 4] = [0.5, 0.8, 0.95, 1.05];
+
+/// Tries below which a parameter or a mechanism is left out.
+const LEAST_TRIES: usize = 3;
+
+/// A claim with its outcome.
+#[derive(Clone, Copy)]
+struct Tested<'a> {
+    iteration: &'a IterationRecord,
+    prediction: Prediction,
+    median: f64,
+    actual: f64,
+    crps: Crps,
+}
+
+/// Describes what an iteration was to show.
+pub(super) fn claim(iteration: &IterationRecord) -> Claim {
+    let hypothesis = &iteration.hypothesis;
+    let prediction = hypothesis.prediction;
+    let median = prediction.and_then(|prediction| prediction.median);
+    let crps = Crps::of(prediction, iteration.actual);
+    Claim {
+        iteration: iteration.id,
+        case: hypothesis.case.clone(),
+        kind: iteration.origin.kind(iteration.purpose),
+        mechanism: hypothesis.mechanism,
+        claim: hypothesis.claim.clone(),
+        evidence: hypothesis.evidence.clone(),
+        strength: prediction.map(|prediction| prediction.strength),
+        predicted: prediction.map(|prediction| [prediction.lo, prediction.hi]),
+        predicted_median: median,
+        direction: median.and(hypothesis.direction()),
+        reference: hypothesis.reference.name(),
+        relative_to: hypothesis.reference.iteration(),
+        actual: iteration.actual,
+        score: iteration.score,
+        crps: crps.map(|crps| crps.prediction),
+        crps_no_change: crps.map(|crps| crps.no_change),
+    }
+}
+
+/// Counts the scores of the claims, and the faster variants among them.
+pub(super) fn predictions(record: &SessionRecord) -> Predictions {
+    let mut predictions = Predictions::default();
+    for (iteration, score) in record.iterations.iter().filter_map(|iteration| Some((iteration, iteration.score?))) {
+        *match score {
+            Score::InRange => &mut predictions.in_range,
+            Score::Above => &mut predictions.above,
+            Score::Below => &mut predictions.below,
+            Score::Untested => &mut predictions.untested,
+            Score::NoClaim => &mut predictions.no_claim,
+        } += 1;
+        let is_faster = iteration.actual.is_some_and(|actual| actual > 1.0);
+        predictions.faster += u64::from(is_faster && !matches!(score, Score::Untested | Score::NoClaim));
+    }
+    predictions
+}
+
+/// Judges the claims of a session.
+pub(super) fn of(record: &SessionRecord) -> Calibration {
+    let tested: Vec<Tested<'_>> = record.iterations.iter().filter_map(tested).collect();
+    Calibration { kept: kept(&tested), pays: pays(record), refuted: refuted(record) }
+}
+
+fn tested(iteration: &IterationRecord) -> Option<Tested<'_>> {
+    let (prediction, actual) = iteration.hypothesis.prediction.zip(iteration.actual)?;
+    let crps = Crps::of(Some(prediction), Some(actual))?;
+    Some(Tested { iteration, prediction, median: prediction.median?, actual, crps })
+}
+
+fn kept(tested: &[Tested<'_>]) -> Vec<Kept> {
+    let mut kinds: Vec<&'static str> = Vec::new();
+    for claim in tested {
+        let kind = claim.iteration.origin.name();
+        if !kinds.contains(&kind) {
+            kinds.push(kind);
+        }
+    }
+    let mut rows = Vec::new();
+    for kind in kinds {
+        let of_kind: Vec<_> = tested.iter().copied().filter(|claim| claim.iteration.origin.name() == kind).collect();
+        rows.extend(judged(kind, None, &of_kind));
+        for band in 0..=BANDS.len() {
+            let (lo, hi) = (band.checked_sub(1).map(|below| BANDS[below]), BANDS.get(band).copied());
+            let is_in =
+                |claim: &&Tested<'_>| lo.is_none_or(|lo| claim.median >= lo) && hi.is_none_or(|hi| claim.median < hi);
+            let in_band: Vec<_> = of_kind.iter().filter(is_in).copied().collect();
+            rows.extend(judged(kind, Some([lo, hi]), &in_band));
+        }
+    }
+    rows
+}
+
+fn judged(kind: &'static str, band: Option<[Option<f64>; 2]>, claims: &[Tested<'_>]) -> Option<Kept> {
+    let covered = claims.iter().filter(|claim| claim.prediction.covers(claim.actual)).count();
+    let interval = share_interval(covered, claims.len())?;
+    // The ends do not overlap.
+    let ends = ENDS.min(claims.len().div_ceil(2));
+    let width = |claims: &[Tested<'_>]| {
+        median(&claims.iter().map(|claim| claim.prediction.width()).collect::<Vec<_>>()).unwrap_or(1.0)
+    };
+    let mean = |of: fn(&Tested<'_>) -> f64| claims.iter().map(of).sum::<f64>() / claims.len() as f64;
+    let differences: Vec<f64> = claims.iter().map(|claim| claim.crps.prediction - claim.crps.no_change).collect();
+    let (difference, limits) = mean_interval(&differences)?;
+    Some(Kept {
+        kind,
+        band,
+        claims: claims.len(),
+        enough: claims.len() >= ENOUGH,
+        coverage: covered as f64 / claims.len() as f64,
+        coverage_ci: [interval.lo, interval.hi],
+        first_width: width(&claims[..ends]),
+        last_width: width(&claims[claims.len() - ends..]),
+        crps: mean(|claim| claim.crps.prediction),
+        crps_no_change: mean(|claim| claim.crps.no_change),
+        crps_difference: [difference, limits.lo, limits.hi],
+        faster: claims.iter().filter(|claim| claim.actual > 1.0).count(),
+    })
+}
+
+/// Names a band of predicted speed-ups.
+pub(super) fn band(kept: &Kept) -> String {
+    match kept.band {
+        None | Some([None, None]) => "all".to_owned(),
+        Some([None, Some(hi)]) => format!("below {}", times(hi)),
+        Some([Some(lo), None]) => format!("from {}", times(lo)),
+        Some([Some(lo), Some(hi)]) => format!("{} to {}", times(lo), times(hi)),
+    }
+}
+
+/// A mechanism, and the family and parameter that acted by it; none for all of them.
+type Acting<'a> = (Mechanism, Option<(&'a str, &'a str)>);
+
+/// Groups the changes of parameters by mechanism, and by family and parameter.
+fn pays(record: &SessionRecord) -> Vec<Pay> {
+    let mut groups: BTreeMap<Acting<'_>, Vec<f64>> = BTreeMap::new();
+    for iteration in &record.iterations {
+        let (changes, Some(actual)) = (iteration.origin.changes(), iteration.actual) else { continue };
+        let is_screening = iteration.origin.kind(iteration.purpose) == iteration.origin.name();
+        if changes.is_empty() || !is_screening {
+            continue;
+        }
+        let mechanism = iteration.hypothesis.mechanism;
+        groups.entry((mechanism, None)).or_default().push(actual);
+        // A change of several parameters does not say which of them acted.
+        if let [change] = changes {
+            let of_parameter = Some((iteration.family.as_str(), change.parameter.as_str()));
+            groups.entry((mechanism, of_parameter)).or_default().push(actual);
+        }
+    }
+    let pay = |((mechanism, of), speedups): (Acting<'_>, Vec<f64>)| {
+        (speedups.len() >= LEAST_TRIES).then_some(())?;
+        Some(Pay {
+            mechanism,
+            family: of.map(|(family, _)| family.to_owned()),
+            parameter: of.map(|(_, parameter)| parameter.to_owned()),
+            tries: speedups.len(),
+            faster: speedups.iter().filter(|speedup| **speedup > 1.0).count(),
+            median: median(&speedups)?,
+            best: speedups.iter().copied().fold(0.0, f64::max),
+        })
+    };
+    let mut pays: Vec<Pay> = groups.into_iter().filter_map(pay).collect();
+    let share = |pay: &Pay| pay.faster as f64 / pay.tries as f64;
+    pays.sort_by(|a, b| a.parameter.is_some().cmp(&b.parameter.is_some()).then(share(b).total_cmp(&share(a))));
+    pays
+}
+
+fn refuted(record: &SessionRecord) -> Vec<Refuted> {
+    let history = History::of(record);
+    let mut changes: Vec<_> = tries(&history).into_iter().filter(|(_, tries)| tries.refuted()).collect();
+    changes.sort_by(|(a, of_a), (b, of_b)| of_b.ln_speedups.len().cmp(&of_a.ln_speedups.len()).then(a.cmp(b)));
+    let row = |(of, tries): (SingleChange<'_>, Tries)| Refuted {
+        family: of.family.to_owned(),
+        parameter: of.change.parameter.clone(),
+        from: of.change.from,
+        to: of.change.to,
+        tries: tries.ln_speedups.len(),
+        median: median(&tries.ln_speedups).unwrap_or_default().exp(),
+        cases: tries.cases.into_iter().collect(),
+    };
+    changes.into_iter().map(row).collect()
+}

@@ -1,0 +1,105 @@
+//! Replays recorded sessions through the predictions: each suggestion is predicted from the results before it, as a
+//! session would, and the claims are judged as a report judges them.
+//!
+//! `OPTLOOP_STORES=a.db:b.db cargo test --test integration calibration:: -- --ignored --nocapture` prints, for each
+//! session of the stores, the coverage, the widths and the scores by kind and by predicted speed-up.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use optloop::agent::prediction::{Question, predict};
+use optloop::catalog::Project;
+use optloop::domain::family::Family;
+use optloop::domain::history::History;
+use optloop::domain::journal::{Begun, Concluded};
+use optloop::domain::origin::Purpose;
+use optloop::domain::record::SessionRecord;
+use optloop::report::contract::Calibration;
+use optloop::report::{ReportInput, build};
+use optloop::store::Store;
+
+/// Suggestions that are made before the result of the oldest of them is known: as many as a host of 16 cores compiles
+/// at once.
+const UNDER_WAY: usize = 16;
+
+/// Predictions whose configuration has been changed by a newer manifest are left out.
+#[test]
+#[ignore = "needs recorded stores, named by OPTLOOP_STORES"]
+fn recorded_sessions_are_predicted_as_they_went() {
+    let stores = std::env::var("OPTLOOP_STORES").expect("OPTLOOP_STORES names stores, separated by colons");
+    let families = Project::find(Some(Path::new(env!("CARGO_MANIFEST_DIR")))).unwrap().families().unwrap();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    for path in stores.split(':') {
+        let store = runtime.block_on(Store::open_existing(Path::new(path))).unwrap();
+        for session in runtime.block_on(store.sessions()).unwrap() {
+            let mut record = runtime.block_on(store.session_record(session.id)).unwrap();
+            let (count, took) = predict_again(&mut record, &families);
+            let input = ReportInput { record: &record, facts: &[], families: &[], findings: &[] };
+            println!("{path}, session {}: {count} predictions in {took:?}", session.id);
+            print(&build(&input).calibration);
+        }
+    }
+}
+
+/// Replaces the prediction of every iteration by what would be predicted now. Returns their number and the time
+/// that they took.
+fn predict_again(record: &mut SessionRecord, families: &[Family]) -> (usize, Duration) {
+    let mut history = History::default();
+    let (mut count, mut took, mut learnt) = (0, Duration::ZERO, 0);
+    for place in 0..record.iterations.len() {
+        let reference = record.iterations[place].hypothesis.reference.iteration();
+        let is_known = |other: usize| other + UNDER_WAY < place || Some(record.iterations[other].id) <= reference;
+        while learnt < place && is_known(learnt) {
+            let iteration = &record.iterations[learnt];
+            if let Some(concluded) = Concluded::recorded(iteration, iteration.measurements.clone()) {
+                history.learn(&Begun::recorded(iteration), &concluded);
+            }
+            learnt += 1;
+        }
+        let iteration = &record.iterations[place];
+        let makes_claims = ["move", "coverage", "warm_start"].contains(&iteration.origin.name());
+        let family = families.iter().find(|family| family.name == iteration.family);
+        let reference = reference.and_then(|reference| history.iteration(reference));
+        let prediction = match (family, reference) {
+            (Some(family), Some(reference)) if makes_claims && iteration.purpose != Purpose::Confirmation => {
+                let case = &iteration.hypothesis.case;
+                let (params, origin) = (&iteration.params, &iteration.origin);
+                let begun = Instant::now();
+                let prediction = predict(&history, families, &Question { family, params, case, reference, origin });
+                took += begun.elapsed();
+                count += usize::from(prediction.is_some());
+                prediction
+            }
+            _ => None,
+        };
+        let iteration = &mut record.iterations[place];
+        iteration.hypothesis.prediction = prediction;
+        iteration.score = iteration.score.map(|_| iteration.hypothesis.score(iteration.actual));
+    }
+    (count, took)
+}
+
+fn print(calibration: &Calibration) {
+    println!(
+        "kind | median | claims | coverage (95%) | width, first to last | CRPS, \"no change\" | difference | faster"
+    );
+    for kept in &calibration.kept {
+        let end = |end: Option<f64>| end.map_or_else(|| "*".to_owned(), |end| end.to_string());
+        let band = kept.band.map_or_else(|| "all".to_owned(), |[lo, hi]| format!("{} to {}", end(lo), end(hi)));
+        let ([coverage_lo, coverage_hi], [difference, lo, hi]) = (kept.coverage_ci, kept.crps_difference);
+        println!(
+            "{} | {band} | {} | {:.3} ({coverage_lo:.3} to {coverage_hi:.3}) | {:.3} to {:.3} | {:.3}, {:.3} | \
+             {difference:.3} ({lo:.3} to {hi:.3}) | {}",
+            kept.kind,
+            kept.claims,
+            kept.coverage,
+            kept.first_width,
+            kept.last_width,
+            kept.crps,
+            kept.crps_no_change,
+            kept.faster,
+        );
+    }
+    let changes: usize = calibration.refuted.iter().map(|refuted| refuted.tries).sum();
+    println!("{} refuted changes, tried {changes} times\n", calibration.refuted.len());
+}
