@@ -14,9 +14,11 @@ mod deadline;
 mod decide;
 mod evaluator;
 mod event;
+mod evidence;
 mod finals;
 mod meter;
 mod pipeline;
+mod profiling;
 mod record;
 mod resume;
 mod score;
@@ -44,6 +46,7 @@ use crate::runner::activity;
 use crate::runner::baseline::BaselineProgram;
 use crate::runner::compile::Compiler;
 use crate::runner::monitor::Monitor;
+use crate::runner::ncu::Profiler;
 use crate::runner::renderer::Renderer;
 use crate::runner::sanitizer::Sanitizer;
 use crate::runner::worker::Worker;
@@ -91,6 +94,8 @@ pub struct Dependencies {
     pub sanitizer: Option<Sanitizer>,
     /// Watches the device meanwhile, where NVML answers.
     pub monitor: Option<Monitor>,
+    /// Reads hardware counters.
+    pub profiler: Profiler,
     /// Records the session.
     pub store: Store,
     /// Commits the winners. The error says why it cannot, and is reported with the first winner.
@@ -116,6 +121,7 @@ struct Session<'a> {
     shelf: Shelf,
     committer: Committer,
     baseline_program: Option<BaselineProgram>,
+    profiler: Profiler,
     nvrtc: String,
     observer: &'a Channel<'a>,
     interrupt: Interrupt,
@@ -232,6 +238,7 @@ impl<'a> Session<'a> {
             shelf: Shelf::new(compiler, store.clone()),
             committer: Committer::new(parts.repo),
             baseline_program: parts.baseline,
+            profiler: parts.profiler,
             store,
             observer,
             interrupt,
@@ -302,6 +309,7 @@ impl<'a> Session<'a> {
                         self.iterate(compiled?).await?;
                     }
                 }
+                Action::Profile(due) => self.profile(&due).await?,
                 Action::EndSearch(reason) => {
                     self.tell_too_slow();
                     phase = Phase::Finals { queue: self.state.finals(), held: false, reason };
@@ -344,7 +352,7 @@ impl<'a> Session<'a> {
     async fn iterate(&mut self, compiled: Compiled) -> anyhow::Result<()> {
         let begun = self.begin(&compiled).await?;
         let _running = activity::begin(format!("iteration {}", begun.iteration), None);
-        let left = self.state.meter().left(&self.state.setup().options.budget, &self.time(), self.state.finals_time());
+        let left = self.state.meter().left(&self.state.setup().options.budget, &self.time(), self.state.closing_time());
         let evaluated = {
             let (state, shelf, interrupt) = (&self.state, &mut self.shelf, &self.interrupt);
             let (started, last_record) = (self.started, self.last_record);

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::counters::{Counted, Counters};
 use super::evaluation::Outcome;
 use super::hypothesis::Hypothesis;
 use super::ids::{CaseName, IterationId};
@@ -96,6 +97,8 @@ pub struct History {
     pub incumbents: Incumbents,
     /// The fastest variant of each case, confirmed or not: its iteration and its time in nanoseconds.
     pub(crate) fastest: HashMap<CaseName, (IterationId, f64)>,
+    /// The hardware counters that were read, and why others were not, oldest first.
+    pub counters: Vec<Counted>,
     /// Configurations proposed so far, including those in flight. None is proposed twice.
     pub proposed: HashSet<ConfigurationId>,
 }
@@ -107,6 +110,15 @@ impl History {
         for iteration in &record.iterations {
             if let Some(concluded) = Concluded::recorded(iteration, iteration.measurements.clone()) {
                 history.learn(&Begun::recorded(iteration), &concluded);
+            }
+            for found in &iteration.measurements {
+                let counters = found.counters.clone().map(Ok);
+                history.counters.extend(counters.map(|counters| Counted {
+                    iteration: iteration.id,
+                    case: found.case.clone(),
+                    counters,
+                    wall_s: 0.0,
+                }));
             }
         }
         history
@@ -156,6 +168,14 @@ impl History {
             profile: found.profile.clone(),
             screened_only: !is_best && found.comparison.is_none(),
         })
+    }
+
+    /// Returns the hardware counters of a variant on a case, if they were read.
+    pub fn counters_of(&self, hash: &VariantHash, case: &str) -> Option<&Counters> {
+        let is_of = |counted: &&Counted| {
+            counted.case == case && self.iteration(counted.iteration).is_some_and(|finished| finished.hash == *hash)
+        };
+        self.counters.iter().filter(is_of).find_map(|counted| counted.counters.as_ref().ok())
     }
 
     /// Returns the fastest variant timed on a case, confirmed or not, with its time.

@@ -8,6 +8,7 @@ pub mod conditions;
 pub mod corpus;
 pub mod correctness;
 pub mod cost;
+pub mod counters;
 pub mod device;
 pub mod evaluation;
 pub mod expr;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::comparison::Comparison;
 use super::correctness::Correctness;
 use super::cost::Spent;
+use super::counters::Counters;
 use super::device::{DeviceInfo, TimeSource};
 use super::evaluation::{Measurement, Outcome};
 use super::family::Family;
@@ -236,6 +237,8 @@ pub struct SessionRecord {
     pub iterations: Vec<IterationRecord>,
     /// The finals of its cases, oldest first. The last final of a case counts.
     pub finals: Vec<Final>,
+    /// Why there are no hardware counters, or no more of them. None if nothing went wrong.
+    pub no_counters: Option<String>,
     /// Every session up to this one, oldest first.
     pub ledger: Vec<SessionSummary>,
 }
@@ -306,6 +309,8 @@ pub struct CaseRecord {
     pub comparison: Option<Comparison>,
     /// What the virtual GPU counted, where the time is modelled.
     pub profile: Option<Profile>,
+    /// The hardware counters, where a real GPU was asked for them.
+    pub counters: Option<Counters>,
     /// The verdict on the case.
     pub verdict: Option<Verdict>,
     /// The incumbent's time over this variant's.
@@ -332,6 +337,7 @@ impl CaseRecord {
             confirmation,
             comparison,
             profile,
+            counters: None,
             verdict: decision.map(|decision| decision.verdict),
             speedup: decision.and_then(|decision| decision.speedup),
             commit: None,
@@ -351,6 +357,7 @@ impl CaseRecord {
             confirmation: None,
             comparison: None,
             profile: None,
+            counters: None,
             verdict: Some(decision.verdict),
             speedup: decision.speedup,
             commit: None,

@@ -106,6 +106,7 @@ impl SessionState {
             Record::Disqualified(out) => self.disqualify(out),
             Record::Final(last) => self.settle(last),
             Record::Committed { iteration, case } => self.case_mut(case).committed(*iteration),
+            Record::Counted(counted) => self.history.counters.push(counted.as_ref().clone()),
             Record::Booked(spent) => self.meter.book(*spent),
         }
     }

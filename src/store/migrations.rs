@@ -9,7 +9,7 @@ use sqlx::migrate::{Migration, MigrationType, Migrator};
 
 /// Every file of migrations/, in order. A store keeps the SHA-384 of each text that it has applied, so a text never
 /// changes.
-const FILES: [(&str, &str); 10] = [
+const FILES: [(&str, &str); 11] = [
     ("0001_initial.sql", include_str!("../../migrations/0001_initial.sql")),
     ("0002_profiles.sql", include_str!("../../migrations/0002_profiles.sql")),
     ("0003_peaks.sql", include_str!("../../migrations/0003_peaks.sql")),
@@ -20,6 +20,7 @@ const FILES: [(&str, &str); 10] = [
     ("0008_references.sql", include_str!("../../migrations/0008_references.sql")),
     ("0009_earlier_commits.sql", include_str!("../../migrations/0009_earlier_commits.sql")),
     ("0010_graphs.sql", include_str!("../../migrations/0010_graphs.sql")),
+    ("0014_counters.sql", include_str!("../../migrations/0014_counters.sql")),
 ];
 
 /// The migrations of this program.

@@ -9,6 +9,7 @@ mod columns;
 #[cfg(test)]
 mod comparison_tests;
 mod comparisons;
+mod counters;
 mod error;
 mod history;
 mod ids;

@@ -112,6 +112,7 @@ fn found(case: &str, us: f64, verdict: Verdict, speedup: Option<f64>, commit: Op
         ctas: Some(2),
         comparison: None,
         profile: None,
+        counters: None,
         // The screened time is faster than the confirmed one, which is the one to report.
         screening: Some(timing(if confirmed { us * 0.9 } else { us })),
         confirmation: confirmed.then(|| timing(us)),
@@ -185,6 +186,7 @@ fn record() -> SessionRecord {
             },
         ],
         finals: Vec::new(),
+        no_counters: None,
         ledger: vec![self::session(SessionId(1), 0, earlier), session.clone()],
         session,
     }
