@@ -15,12 +15,14 @@ mod decide;
 mod evaluator;
 mod event;
 mod evidence;
+mod experiments;
 mod finals;
 mod meter;
 mod pipeline;
 mod profiling;
 mod record;
 mod resume;
+mod scaling;
 mod score;
 mod settle;
 mod setup;
@@ -305,6 +307,12 @@ impl<'a> Session<'a> {
                 Action::Confirm(due) => {
                     // What comes back from the store may have to be compiled again.
                     let prepared = self.deadline.clone().within(self.confirmation(&due)).await;
+                    if let Some(compiled) = prepared {
+                        self.iterate(compiled?).await?;
+                    }
+                }
+                Action::Experiment(due) => {
+                    let prepared = self.deadline.clone().within(self.experiment(&due)).await;
                     if let Some(compiled) = prepared {
                         self.iterate(compiled?).await?;
                     }

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::counters::{Counted, Counters};
 use super::evaluation::Outcome;
+use super::experiment::Experiment;
 use super::hypothesis::Hypothesis;
 use super::ids::{CaseName, IterationId};
 use super::incumbent::{Incumbent, Incumbents};
@@ -99,6 +100,8 @@ pub struct History {
     pub(crate) fastest: HashMap<CaseName, (IterationId, f64)>,
     /// The hardware counters that were read, and why others were not, oldest first.
     pub counters: Vec<Counted>,
+    /// What experiments have shown, oldest first. Their times are in no other list.
+    pub experiments: Vec<Experiment>,
     /// Configurations proposed so far, including those in flight. None is proposed twice.
     pub proposed: HashSet<ConfigurationId>,
 }
@@ -128,6 +131,10 @@ impl History {
     pub fn learn(&mut self, begun: &Begun, concluded: &Concluded) {
         // A variant that is wrong on one case may be fast on another because of that bug. Its times are ignored.
         if concluded.outcome != Outcome::Measured {
+            return;
+        }
+        if begun.purpose == Purpose::Experiment {
+            self.experiments.extend(experiment(begun, concluded));
             return;
         }
         let times: Vec<CaseTime> =
@@ -225,4 +232,18 @@ impl History {
         let place = self.finished.binary_search_by_key(&iteration, |finished| finished.iteration).ok()?;
         self.finished.get(place)
     }
+}
+
+/// Returns what an experiment has shown.
+fn experiment(begun: &Begun, concluded: &Concluded) -> Option<Experiment> {
+    let Origin::ScaledCase(scaling) = &begun.origin else { return None };
+    let found = concluded.findings.first()?;
+    Some(Experiment {
+        iteration: begun.iteration,
+        scaling: scaling.clone(),
+        case: begun.cases.iter().find(|case| case.name == found.case)?.clone(),
+        hash: begun.hash.clone(),
+        time_ns: found.best_timing()?.median_ns,
+        ctas: found.ctas?,
+    })
 }

@@ -11,6 +11,7 @@ pub mod cost;
 pub mod counters;
 pub mod device;
 pub mod evaluation;
+pub mod experiment;
 pub mod expr;
 pub mod family;
 pub mod finding;

@@ -37,7 +37,7 @@ pub fn build(input: &ReportInput<'_>) -> Report {
         caught: caught(&record.iterations),
         wins: wins(&record.iterations),
         remeasured: remeasured(&record.iterations),
-        hypotheses: record.iterations.iter().map(claim).collect(),
+        hypotheses: record.iterations.iter().filter(|one| one.purpose != Purpose::Experiment).map(claim).collect(),
         predictions: predictions(record),
         findings: findings::group(input.findings),
         correctness: record.session.cases.iter().map(|name| exactness(name, record)).collect(),
@@ -232,10 +232,12 @@ fn claim(iteration: &IterationRecord) -> Claim {
     }
 }
 
-/// Counts the scores of the claims. A confirmation repeats a screening run's result, and predicts nothing.
+/// Counts the scores of the claims. A confirmation repeats a screening run's result, and predicts nothing. Neither does an
+/// experiment.
 fn predictions(record: &SessionRecord) -> Predictions {
     let mut predictions = Predictions::default();
-    let claims = record.iterations.iter().filter(|iteration| iteration.purpose != Purpose::Confirmation);
+    let predicts = |purpose| !matches!(purpose, Purpose::Confirmation | Purpose::Experiment);
+    let claims = record.iterations.iter().filter(|iteration| predicts(iteration.purpose));
     for score in claims.filter_map(|iteration| iteration.score) {
         *match score {
             Score::Confirmed => &mut predictions.confirmed,

@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::evidence::ProfileDue;
 use super::finals::Need;
 use super::meter::{Reserve, Time};
+use super::scaling::ExperimentDue;
 use super::state::SessionState;
 use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::record::Status;
@@ -67,7 +68,7 @@ pub(super) struct Moment {
 }
 
 /// The next thing to do.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) enum Action {
     /// Ask the proposer for another variant, and have it compiled.
     Propose,
@@ -78,6 +79,8 @@ pub(super) enum Action {
     },
     /// Confirm a candidate.
     Confirm(Due),
+    /// Time a variant on more or less work than a case has.
+    Experiment(ExperimentDue),
     /// Read the hardware counters of a variant.
     Profile(ProfileDue),
     /// End the search.
@@ -131,6 +134,9 @@ fn search(state: &SessionState, moment: &Moment) -> Action {
     }
     if let Some(due) = due_confirmation(state, moment, closing_time) {
         return Action::Confirm(due);
+    }
+    if let Some(due) = is_settled.then(|| state.experiment(time, under_way.proposals == 0)).flatten() {
+        return Action::Experiment(due);
     }
     if under_way.proposals == 0 {
         return Action::EndSearch("there is nothing new left to try");

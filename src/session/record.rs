@@ -37,7 +37,11 @@ impl Session<'_> {
     ) -> anyhow::Result<()> {
         let Evaluated { evaluation, disqualified, kernel } = evaluated;
         self.disqualify(&disqualified).await?;
-        let decisions = judge(&self.state.history().incumbents, &evaluation, self.state.setup().policy());
+        let decisions = match begun.purpose {
+            // Its case is none of the workload's, so there is nothing to decide.
+            Purpose::Experiment => Vec::new(),
+            _ => judge(&self.state.history().incumbents, &evaluation, self.state.setup().policy()),
+        };
         let now = Instant::now();
         let wall = now - self.last_record;
         let spent = self.state.meter().unrecorded(&self.time());
@@ -90,7 +94,10 @@ impl Session<'_> {
             decisions,
             actual_speedup: actual,
             // A confirmation claims the time that a screening run has shown, which is no prediction.
-            score: if begun.purpose == Purpose::Confirmation { Score::Untested } else { hypothesis.score(actual) },
+            score: match begun.purpose {
+                Purpose::Confirmation | Purpose::Experiment => Score::Untested,
+                _ => hypothesis.score(actual),
+            },
             spent: concluded.spent,
             wall_s: concluded.wall.as_secs_f64(),
             disqualified,
