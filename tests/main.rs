@@ -11,6 +11,8 @@ mod baseline;
 mod bench;
 mod common;
 mod compare;
+#[cfg(target_os = "linux")]
+mod counters;
 mod devices;
 #[cfg(unix)]
 mod durability;
