@@ -10,6 +10,7 @@ mod comparisons;
 mod compile;
 mod compiler;
 mod confined;
+mod counters;
 mod doctor;
 mod error;
 mod guard;
