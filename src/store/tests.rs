@@ -210,6 +210,7 @@ async fn a_session_is_told_from_start_to_end() {
           },
           "comparison": null,
           "profile": null,
+          "counters": null,
           "verdict": "improved",
           "speedup": 1.25,
           "commit": "abc123",
