@@ -44,6 +44,8 @@ pub struct Config {
     pub benchmark: BenchmarkConfig,
     /// How baselines are timed.
     pub baseline: BaselineConfig,
+    /// How hardware counters are read.
+    pub counters: CountersConfig,
     /// What virtual GPUs execute.
     #[serde(rename = "virtual")]
     pub virtual_gpu: VirtualGpuConfig,
@@ -134,6 +136,16 @@ pub struct BaselineConfig {
     /// Samples of each backend.
     pub samples: usize,
     /// The longest that one answer of the program may take before the program is stopped.
+    pub timeout: String,
+}
+
+/// `[counters]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct CountersConfig {
+    /// The largest share of the time budget that reading hardware counters may take. 0 for no counters.
+    pub budget_share: f64,
+    /// The longest that reading the counters of one variant on one case may take.
     pub timeout: String,
 }
 
@@ -238,6 +250,12 @@ impl Default for BaselineConfig {
     }
 }
 
+impl Default for CountersConfig {
+    fn default() -> Self {
+        Self { budget_share: 0.05, timeout: "60s".to_owned() }
+    }
+}
+
 impl Default for VirtualGpuConfig {
     fn default() -> Self {
         Self { max_gflop: 0.25, launch_gflop: 0.07 }
@@ -326,6 +344,10 @@ impl Config {
         }
         if ![benchmark.screening_error, benchmark.confirmation_error].iter().all(|error| (1e-6..0.5).contains(error)) {
             bail!("benchmark.screening_error and confirmation_error must be between 0.000001 and 0.5");
+        }
+        duration("counters.timeout", &self.counters.timeout)?;
+        if !(0.0..=0.5).contains(&self.counters.budget_share) {
+            bail!("counters.budget_share must be between 0 and 0.5; 0 means no counters");
         }
         if !(1..=1000).contains(&benchmark.group_size) {
             bail!("benchmark.group_size must be between 1 and 1000");
@@ -428,6 +450,11 @@ impl Config {
         let BaselineConfig { python, env, read, write, timeout, .. } = self.baseline.clone();
         let timeout = duration("baseline.timeout", &timeout).unwrap_or(Duration::from_secs(120));
         baseline::Settings { python, env, read, write, timeout }
+    }
+
+    /// Returns the longest time for reading the counters of one variant on one case.
+    pub fn counters_timeout(&self) -> Duration {
+        duration("counters.timeout", &self.counters.timeout).unwrap_or(Duration::from_secs(60))
     }
 
     /// Returns the limits of one compilation.

@@ -15,11 +15,15 @@ mod decide;
 mod evaluator;
 mod event;
 mod explanations;
+mod evidence;
+mod experiments;
 mod finals;
 mod meter;
 mod pipeline;
+mod profiling;
 mod record;
 mod resume;
+mod scaling;
 mod score;
 mod settle;
 mod setup;
@@ -47,6 +51,7 @@ use crate::runner::baseline::BaselineProgram;
 use crate::runner::compile::Compiler;
 use crate::runner::explainer::Explainer;
 use crate::runner::monitor::Monitor;
+use crate::runner::ncu::Profiler;
 use crate::runner::renderer::Renderer;
 use crate::runner::sanitizer::Sanitizer;
 use crate::runner::worker::Worker;
@@ -97,6 +102,8 @@ pub struct Dependencies {
     pub explainer: Option<Explainer>,
     /// Watches the device meanwhile, where NVML answers.
     pub monitor: Option<Monitor>,
+    /// Reads hardware counters.
+    pub profiler: Profiler,
     /// Records the session.
     pub store: Store,
     /// Commits the winners. The error says why it cannot, and is reported with the first winner.
@@ -123,6 +130,7 @@ struct Session<'a> {
     explanations: Explanations,
     committer: Committer,
     baseline_program: Option<BaselineProgram>,
+    profiler: Profiler,
     nvrtc: String,
     observer: &'a Channel<'a>,
     interrupt: Interrupt,
@@ -240,6 +248,7 @@ impl<'a> Session<'a> {
             explanations: Explanations::new(parts.explainer),
             committer: Committer::new(parts.repo),
             baseline_program: parts.baseline,
+            profiler: parts.profiler,
             store,
             observer,
             interrupt,
@@ -311,6 +320,13 @@ impl<'a> Session<'a> {
                         self.iterate(compiled?).await?;
                     }
                 }
+                Action::Experiment(due) => {
+                    let prepared = self.deadline.clone().within(self.experiment(&due)).await;
+                    if let Some(compiled) = prepared {
+                        self.iterate(compiled?).await?;
+                    }
+                }
+                Action::Profile(due) => self.profile(&due).await?,
                 Action::EndSearch(reason) => {
                     self.tell_too_slow();
                     phase = Phase::Finals { queue: self.state.finals(), held: false, reason };
@@ -356,7 +372,7 @@ impl<'a> Session<'a> {
     async fn iterate(&mut self, compiled: Compiled) -> anyhow::Result<()> {
         let begun = self.begin(&compiled).await?;
         let _running = activity::begin(format!("iteration {}", begun.iteration), None);
-        let left = self.state.meter().left(&self.state.setup().options.budget, &self.time(), self.state.finals_time());
+        let left = self.state.meter().left(&self.state.setup().options.budget, &self.time(), self.state.closing_time());
         let evaluated = {
             let (state, shelf, interrupt) = (&self.state, &mut self.shelf, &self.interrupt);
             let (started, last_record) = (self.started, self.last_record);

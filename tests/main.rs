@@ -12,6 +12,8 @@ mod bench;
 mod calibration;
 mod common;
 mod compare;
+#[cfg(target_os = "linux")]
+mod counters;
 mod devices;
 mod diagnosis;
 #[cfg(unix)]

@@ -19,6 +19,7 @@ use crate::runner::baseline::interpreter;
 use crate::runner::compile::Compiler;
 use crate::runner::device::DeviceChoice;
 use crate::runner::monitor::Monitor;
+use crate::runner::ncu::Profiler;
 use crate::runner::peaks;
 use crate::runner::self_check;
 use crate::runner::toolchain::{Toolchain, cache_dir};
@@ -86,6 +87,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
             },
         ),
         ("NVRTC and headers", nvrtc(&compiler)),
+        ("hardware counters", hardware_counters(device.as_ref().ok(), &compiler, config.as_ref().ok()).await),
         ("confinement", confinement(&compiler)),
         ("trust", trusted(args, project, config.as_ref().ok())),
         ("PyTorch", torch(project, config.as_ref().ok())),
@@ -207,6 +209,29 @@ fn start_compiler() -> Option<(Toolchain, anyhow::Result<Compiler>)> {
     let limit = Duration::from_secs(60);
     let compiler = own_executable().and_then(|exe| Compiler::new(exe, toolchain.clone(), "sm_90a", &[], limit));
     Some((toolchain, compiler))
+}
+
+/// Says whether ncu reads the counters of a real GPU.
+async fn hardware_counters(
+    worker: Option<&Worker>,
+    compiler: &Option<(Toolchain, anyhow::Result<Compiler>)>,
+    config: Option<&Config>,
+) -> Finding {
+    let Some(worker) = worker.filter(|worker| worker.info().replays()) else {
+        return Missing("there is no GPU that has any".to_owned());
+    };
+    let Some((toolchain, Ok(_))) = compiler else { return Missing("there is no compiler".to_owned()) };
+    let limit = config.map_or_else(|| Config::default().counters_timeout(), Config::counters_timeout);
+    let made = own_executable().and_then(|exe| {
+        // The kernel that ncu is tried on is for this GPU's architecture.
+        let compiler = Compiler::new(exe.clone(), toolchain.clone(), &worker.info().arch, &[], limit)?;
+        Ok((Profiler::new(exe, worker.choice().clone(), limit), compiler))
+    });
+    let answered = match made {
+        Ok((profiler, compiler)) => profiler.check(&compiler).await,
+        Err(error) => Err(format!("{error:#}")),
+    };
+    answered.map_or_else(|reason| Missing(format!("{reason}. Diagnoses do without")), Here)
 }
 
 /// Says what keeps compilers and templates away from files, programs and the network.

@@ -10,6 +10,7 @@ mod comparisons;
 mod compile;
 mod compiler;
 mod confined;
+mod counters;
 mod diagnose;
 mod doctor;
 mod error;
@@ -17,6 +18,7 @@ mod guard;
 mod history;
 mod measured;
 mod preflight;
+mod profiled;
 mod progress;
 mod remeasure;
 mod renderer;
@@ -116,6 +118,9 @@ enum Verb {
     /// Become a program that is confined to a few files and no network (started by a guard)
     #[command(hide = true)]
     Confined(confined::Args),
+    /// Launch a variant for a profiler (started by a session)
+    #[command(hide = true)]
+    Profiled(profiled::Args),
     /// Render templates (started by a session)
     #[command(hide = true)]
     Renderer,
@@ -135,6 +140,9 @@ pub fn main() -> ExitCode {
         Verb::Worker(args) => return finish(threads::compute_on_every_core().and_then(|()| worker::run(args))),
         Verb::Compiler(args) => return finish(compiler::run(args)),
         Verb::Confined(args) => return confined::run(args),
+        Verb::Profiled(args) => {
+            return finish(threads::compute_on_every_core().and_then(|()| profiled::run(args)));
+        }
         Verb::Renderer => return finish(renderer::run()),
         Verb::Guard(args) => return guard::run(args),
         _ => {}
@@ -185,7 +193,12 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         Verb::Doctor(args) => or_stop(aloud(doctor::run(args, &project, &mut out))).await,
         Verb::Trust(args) => trust::run(args, &project, &mut out),
         // These child processes have already run by now, without a runtime.
-        Verb::Worker(_) | Verb::Compiler(_) | Verb::Confined(_) | Verb::Renderer | Verb::Guard(_) => Ok(()),
+        Verb::Worker(_)
+        | Verb::Compiler(_)
+        | Verb::Confined(_)
+        | Verb::Profiled(_)
+        | Verb::Renderer
+        | Verb::Guard(_) => Ok(()),
     }
 }
 

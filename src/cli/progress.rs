@@ -94,6 +94,10 @@ impl<'a, W: Write> Progress<'a, W> {
             Event::Baseline { case, name, us, time_source } => {
                 self.say(&format!("{case}: {name} takes {us:.2} {}", unit(*time_source)));
             }
+            Event::Counters { case, iteration } => {
+                self.say(&format!("{case}: the hardware counters of iteration {iteration} are on record"));
+            }
+            Event::NoCounters { reason } => self.say(&format!("no hardware counters: {reason}")),
             Event::NoBaseline { reason } => self.say(&format!("no baseline: {reason}")),
             Event::Iteration { iteration, finished, outcome, hypothesis, wins, elapsed_s, cost_usd, .. } => {
                 let status = format!("/ {}  ${cost_usd:.2}  iteration {finished}  {}", span(self.budget_s), self.best);

@@ -17,6 +17,7 @@ use crate::domain::family::Family;
 use crate::domain::history::History;
 use crate::domain::ids::{IterationId, SessionId};
 use crate::domain::op::independent_dims;
+use crate::domain::origin::Purpose;
 use crate::domain::record::SessionRecord;
 use crate::domain::workload::{Case, Workload};
 use crate::report::{CaseFacts, Report, ReportInput, build};
@@ -94,7 +95,8 @@ pub async fn write_reports(
 /// that can no longer be read are left out of the next steps.
 fn report(project: &Project, record: SessionRecord, mut workload: Workload) -> Report {
     let mut ran: HashMap<&str, &Case> = HashMap::new();
-    ran.extend(record.iterations.iter().flat_map(|iteration| &iteration.cases).map(|case| (case.name.as_str(), case)));
+    let tried = record.iterations.iter().filter(|iteration| iteration.purpose != Purpose::Experiment);
+    ran.extend(tried.flat_map(|iteration| &iteration.cases).map(|case| (case.name.as_str(), case)));
     workload.cases.retain(|case| !ran.contains_key(case.name.as_str()));
     workload.cases.extend(ran.into_values().cloned());
     workload.cases.sort_by_cached_key(|case| record.session.cases.iter().position(|name| *name == case.name));

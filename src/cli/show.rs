@@ -8,6 +8,7 @@ use similar::TextDiff;
 
 use super::alive::Killed;
 use super::comparisons;
+use super::counters;
 use super::measured::Found;
 use super::table::{Table, figure};
 use crate::domain::comparison::{Comparison, Role};
@@ -47,6 +48,11 @@ pub(super) async fn run(args: &Args, store: &Store, killed: &Killed, out: &mut i
         let conditions = &comparison.conditions;
         writeln!(out, "\nComparison on {} ({} L2):", conditions.case, conditions.regime.name())?;
         comparisons::print(comparison, out)?;
+    }
+    for found in &detail.iteration.measurements {
+        if let Some(counted) = &found.counters {
+            counters::print(&found.case, counted, out)?;
+        }
     }
     counts(&detail, out)?;
     if let Some(artifact) = &detail.artifact {

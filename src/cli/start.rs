@@ -30,6 +30,7 @@ use crate::runner::compile::Compiler;
 use crate::runner::device::DeviceChoice;
 use crate::runner::explainer::Explainer;
 use crate::runner::monitor::Monitor;
+use crate::runner::ncu::Profiler;
 use crate::runner::renderer::Renderer;
 use crate::runner::sanitizer::Sanitizer;
 use crate::runner::self_check;
@@ -207,6 +208,7 @@ pub(super) async fn assemble(
     ceilings::give(&mut worker, monitor.as_ref(), &compiler, &store).await?;
     let sanitizer = open_sanitizer(worker.info(), config).await?;
     let explainer = open_explainer(worker.info(), config).await?;
+    let profiler = Profiler::new(own_executable()?, worker.choice().clone(), config.counters_timeout());
     Ok(Dependencies {
         workload,
         families,
@@ -220,6 +222,7 @@ pub(super) async fn assemble(
         sanitizer,
         explainer,
         monitor,
+        profiler,
         store,
         repo,
     })
@@ -282,6 +285,7 @@ pub(super) fn options_under(config: &Config, budget: Budget, seed: u64) -> anyho
         grace: config.grace(),
         rate: Rate { gpu_usd_per_hour: config.cost.gpu_usd_per_hour },
         measuring: config.measuring(),
+        counters_share: config.counters.budget_share,
         compile_ahead: config.parallel_compilations(),
         seed,
         config: serde_json::to_value(config).context("Failed to record the configuration")?,

@@ -2,7 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::counters::{Counted, Counters};
 use super::evaluation::Outcome;
+use super::experiment::Experiment;
 use super::hypothesis::Hypothesis;
 use super::ids::{CaseName, IterationId};
 use super::incumbent::{Incumbent, Incumbents};
@@ -96,6 +98,10 @@ pub struct History {
     pub incumbents: Incumbents,
     /// The fastest variant of each case, confirmed or not: its iteration and its time in nanoseconds.
     pub(crate) fastest: HashMap<CaseName, (IterationId, f64)>,
+    /// The hardware counters that were read, and why others were not, oldest first.
+    pub counters: Vec<Counted>,
+    /// What experiments have shown, oldest first. Their times are in no other list.
+    pub experiments: Vec<Experiment>,
     /// Configurations proposed so far, including those in flight. None is proposed twice.
     pub proposed: HashSet<ConfigurationId>,
 }
@@ -108,6 +114,15 @@ impl History {
             if let Some(concluded) = Concluded::recorded(iteration, iteration.measurements.clone()) {
                 history.learn(&Begun::recorded(iteration), &concluded);
             }
+            for found in &iteration.measurements {
+                let counters = found.counters.clone().map(Ok);
+                history.counters.extend(counters.map(|counters| Counted {
+                    iteration: iteration.id,
+                    case: found.case.clone(),
+                    counters,
+                    wall_s: 0.0,
+                }));
+            }
         }
         history
     }
@@ -116,6 +131,10 @@ impl History {
     pub fn learn(&mut self, begun: &Begun, concluded: &Concluded) {
         // A variant that is wrong on one case may be fast on another because of that bug. Its times are ignored.
         if concluded.outcome != Outcome::Measured {
+            return;
+        }
+        if begun.purpose == Purpose::Experiment {
+            self.experiments.extend(experiment(begun, concluded));
             return;
         }
         let times: Vec<CaseTime> =
@@ -156,6 +175,14 @@ impl History {
             profile: found.profile.clone(),
             screened_only: !is_best && found.comparison.is_none(),
         })
+    }
+
+    /// Returns the hardware counters of a variant on a case, if they were read.
+    pub fn counters_of(&self, hash: &VariantHash, case: &str) -> Option<&Counters> {
+        let is_of = |counted: &&Counted| {
+            counted.case == case && self.iteration(counted.iteration).is_some_and(|finished| finished.hash == *hash)
+        };
+        self.counters.iter().filter(is_of).find_map(|counted| counted.counters.as_ref().ok())
     }
 
     /// Returns the fastest variant timed on a case, confirmed or not, with its time.
@@ -205,4 +232,18 @@ impl History {
         let place = self.finished.binary_search_by_key(&iteration, |finished| finished.iteration).ok()?;
         self.finished.get(place)
     }
+}
+
+/// Returns what an experiment has shown.
+fn experiment(begun: &Begun, concluded: &Concluded) -> Option<Experiment> {
+    let Origin::ScaledCase(scaling) = &begun.origin else { return None };
+    let found = concluded.findings.first()?;
+    Some(Experiment {
+        iteration: begun.iteration,
+        scaling: scaling.clone(),
+        case: begun.cases.iter().find(|case| case.name == found.case)?.clone(),
+        hash: begun.hash.clone(),
+        time_ns: found.best_timing()?.median_ns,
+        ctas: found.ctas?,
+    })
 }

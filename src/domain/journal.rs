@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use super::cost::Spent;
+use super::counters::Counted;
 use super::evaluation::{Evaluation, Outcome};
 use super::hypothesis::Hypothesis;
 use super::ids::{CaseName, IterationId};
@@ -41,6 +42,8 @@ pub enum Record {
         /// The case.
         case: CaseName,
     },
+    /// Hardware counters have been read, or could not be.
+    Counted(Box<Counted>),
     /// Money and device time that belong to no single iteration.
     Booked(Spent),
 }

@@ -142,6 +142,34 @@ pub fn independent_dims(op: &dyn Op, dtype: Dtype) -> Vec<&'static str> {
     (0..).map_while(shared).map(|(_, name)| *name).collect()
 }
 
+/// Which work of a case is changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Axis {
+    /// Work that blocks share out among each other, such as batch entries, heads or rows of the output.
+    Independent,
+    /// Work that each block does one step after the other, such as the keys of a query or the terms of a sum.
+    Sequential,
+}
+
+impl Axis {
+    /// Returns the name that the store uses.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Independent => "independent",
+            Self::Sequential => "sequential",
+        }
+    }
+}
+
+/// Multiplies a dimension. None if the result is not a whole number above 0.
+pub fn multiplied(dims: &Dims, name: &str, factor: f64) -> Option<Dims> {
+    let size = dims[name] as f64 * factor;
+    let mut resized = dims.clone();
+    resized[name] = (size >= 1.0 && size.fract() == 0.0 && size < i64::MAX as f64).then_some(size as i64)?;
+    Some(resized)
+}
+
 /// An operation that kernels of several families can compute.
 ///
 /// Its oracle is what every validation compares with. So the oracle is written for clarity first, in float64, and only
@@ -173,6 +201,12 @@ pub trait Op: Sync + Send {
     /// A kernel may be invalid on some of them, and some may not pass [`Op::check`]: the caller must check both.
     fn scaled(&self, _dims: &Dims) -> Vec<Dims> {
         Vec::new()
+    }
+
+    /// Returns the dimensions with `factor` times as much work along an axis. None if they would not be whole, or if the op
+    /// has no such axis. The result may be out of range or not pass [`Op::check`]: the caller must check both.
+    fn resized(&self, _dims: &Dims, _axis: Axis, _factor: f64) -> Option<Dims> {
+        None
     }
 
     /// Returns the probes that every winner must pass. None by default.

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::experiment::Scaling;
 use super::ids::CaseName;
 use super::variant::Params;
 
@@ -17,6 +18,8 @@ pub enum Purpose {
     Screening,
     /// Runs the acceptance checks and the comparison for the fastest screened variant.
     Confirmation,
+    /// Times a variant on more or less work than a case has, to learn what its time depends on. It wins nothing.
+    Experiment,
 }
 
 impl Purpose {
@@ -27,6 +30,7 @@ impl Purpose {
             Self::Remeasurement => "remeasurement",
             Self::Screening => "screening",
             Self::Confirmation => "confirmation",
+            Self::Experiment => "experiment",
         }
     }
 }
@@ -62,6 +66,8 @@ pub enum Origin {
         /// That case.
         case: CaseName,
     },
+    /// The configuration of an earlier iteration, on more or less work than a case has.
+    ScaledCase(Scaling),
     /// A random configuration.
     Random,
     /// A kernel that is broken on purpose.

@@ -8,6 +8,7 @@ use super::artifact::KernelResources;
 use super::comparison::Comparison;
 use super::correctness::Correctness;
 use super::cost::Spent;
+use super::counters::Counters;
 use super::device::{DeviceInfo, TimeSource};
 use super::evaluation::{Measurement, Outcome};
 use super::family::Family;
@@ -241,6 +242,8 @@ pub struct SessionRecord {
     /// How long its work took that belongs to no iteration, oldest first. Empty for sessions recorded before this was
     /// kept.
     pub phases: Vec<PhaseTime>,
+    /// Why there are no hardware counters, or no more of them. None if nothing went wrong.
+    pub no_counters: Option<String>,
     /// Every session up to this one, oldest first.
     pub ledger: Vec<SessionSummary>,
 }
@@ -318,6 +321,8 @@ pub struct CaseRecord {
     pub profile: Option<Profile>,
     /// What a virtual GPU counted on the case to explain a measured time, if the session asked for it.
     pub explanation: Option<Profile>,
+    /// The hardware counters, where a real GPU was asked for them.
+    pub counters: Option<Counters>,
     /// The verdict on the case.
     pub verdict: Option<Verdict>,
     /// The incumbent's time over this variant's.
@@ -345,6 +350,7 @@ impl CaseRecord {
             comparison,
             profile,
             explanation: None,
+            counters: None,
             verdict: decision.map(|decision| decision.verdict),
             speedup: decision.and_then(|decision| decision.speedup),
             commit: None,
@@ -365,6 +371,7 @@ impl CaseRecord {
             comparison: None,
             profile: None,
             explanation: None,
+            counters: None,
             verdict: Some(decision.verdict),
             speedup: decision.speedup,
             commit: None,

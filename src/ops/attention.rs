@@ -7,7 +7,7 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use rayon::prelude::*;
 
-use crate::domain::op::{Affordable, DimSpec, Dims, Dtype, Op, Probe, TensorRole, TensorSpec};
+use crate::domain::op::{Affordable, Axis, DimSpec, Dims, Dtype, Op, Probe, TensorRole, TensorSpec, multiplied};
 
 /// Attention over `q[B,H,Sq,D]`, `k[B,H,Sk,D]`, `v[B,H,Sk,D]` into `o[B,H,Sq,D]`.
 ///
@@ -116,6 +116,15 @@ impl Op for Attention {
         all.dedup();
         all.retain(|scaled| scaled != dims);
         all
+    }
+
+    /// Heads or batch entries are independent. A query takes its keys one after the other; in causal attention the further
+    /// keys lie before the first query, so the mean query sees more than `factor` times as many.
+    fn resized(&self, dims: &Dims, axis: Axis, factor: f64) -> Option<Dims> {
+        match axis {
+            Axis::Independent => multiplied(dims, "H", factor).or_else(|| multiplied(dims, "B", factor)),
+            Axis::Sequential => multiplied(dims, "Sk", factor),
+        }
     }
 
     fn probes(&self) -> &'static [Probe] {

@@ -7,7 +7,7 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use rayon::prelude::*;
 
-use crate::domain::op::{Affordable, DimSpec, Dims, Dtype, Op, Probe, TensorRole, TensorSpec};
+use crate::domain::op::{Affordable, Axis, DimSpec, Dims, Dtype, Op, Probe, TensorRole, TensorSpec, multiplied};
 
 /// The product of `a[M,K]` and `b[K,N]` into `c[M,N]`, all row-major, as `torch.matmul` computes it for two contiguous
 /// matrices.
@@ -100,6 +100,15 @@ impl Op for Gemm {
         all.dedup();
         all.retain(|scaled| scaled != dims);
         all
+    }
+
+    /// Tiles of the output are independent: the longer side has more of them. Each sums over `K` step by step.
+    fn resized(&self, dims: &Dims, axis: Axis, factor: f64) -> Option<Dims> {
+        let (longer, shorter) = if dims["N"] > dims["M"] { ("N", "M") } else { ("M", "N") };
+        match axis {
+            Axis::Independent => multiplied(dims, longer, factor).or_else(|| multiplied(dims, shorter, factor)),
+            Axis::Sequential => multiplied(dims, "K", factor),
+        }
     }
 
     fn probes(&self) -> &'static [Probe] {

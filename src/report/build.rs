@@ -16,7 +16,7 @@ use crate::domain::check::Check;
 use crate::domain::comparison::Role;
 use crate::domain::cost::Spent;
 use crate::domain::evaluation::Outcome;
-use crate::domain::origin::Origin;
+use crate::domain::origin::{Origin, Purpose};
 use crate::domain::record::{CaseRecord, IterationRecord, SessionRecord, SessionSummary};
 use crate::domain::verdict::Verdict;
 
@@ -36,7 +36,7 @@ pub fn build(input: &ReportInput<'_>) -> Report {
         caught: caught(&record.iterations),
         wins: wins(&record.iterations),
         remeasured: remeasured(&record.iterations),
-        hypotheses: record.iterations.iter().map(calibration::claim).collect(),
+        hypotheses: claimed(record).map(calibration::claim).collect(),
         predictions: calibration::predictions(record),
         calibration: calibration::of(record),
         diagnoses: findings::diagnoses(input.findings, &record.iterations),
@@ -219,6 +219,11 @@ fn remeasured(iterations: &[IterationRecord]) -> Vec<Remeasured> {
         })
     });
     again.collect()
+}
+
+/// Returns the iterations that test something. An experiment is evidence for a diagnosis.
+fn claimed(record: &SessionRecord) -> impl Iterator<Item = &IterationRecord> {
+    record.iterations.iter().filter(|one| one.purpose != Purpose::Experiment)
 }
 
 fn exactness(case: &str, record: &SessionRecord) -> Exactness {

@@ -6,6 +6,7 @@ mod case_run;
 mod data;
 #[cfg(test)]
 mod emulation;
+mod executed;
 mod memoization;
 mod sampled;
 mod scoped;
@@ -25,6 +26,7 @@ use crate::ops;
 pub(super) use acceptance::accept;
 pub(super) use arena::{Arena, time};
 use case_run::EvaluationContext;
+pub(super) use executed::execute;
 pub(super) use stock::Stock;
 
 /// Called before each step on the device with the case's name and the action.

@@ -159,6 +159,35 @@ pub struct TimeRequest {
     pub min_sample_ns: f64,
 }
 
+/// A plan to execute for a profiler.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct LaunchRequest {
+    /// The compiled kernels.
+    pub artifact: Artifact,
+    /// The launches.
+    pub plan: LaunchPlan,
+    /// The problem that the plan solves. `None` if it uses workspaces only.
+    pub problem: Option<ProblemRequest>,
+    /// Whether to profile it with empty caches.
+    pub cold: bool,
+    /// Seed of the inputs.
+    pub seed: u64,
+}
+
+/// The session sends no secrets.
+impl Message for LaunchRequest {}
+
+/// The problem of a plan.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ProblemRequest {
+    /// Name of the op.
+    pub op: String,
+    /// Element type of the tensors.
+    pub dtype: Dtype,
+    /// The case.
+    pub case: Case,
+}
+
 /// A reply of a worker.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum WorkerReply {

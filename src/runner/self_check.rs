@@ -28,7 +28,7 @@ pub async fn arm(worker: &mut Worker, compiler: &Compiler) -> Result<(), ArmErro
 }
 
 /// Returns the kernel as a variant for the compiler.
-fn variant() -> Variant {
+pub(super) fn variant() -> Variant {
     let source = SOURCE.to_owned();
     Variant { family: KERNEL.to_owned(), params: Params::new(), hash: VariantHash::of(&source), source }
 }

@@ -117,7 +117,8 @@ impl Toolchain {
     }
 }
 
-fn toolkit_roots() -> Vec<PathBuf> {
+/// Returns the folders in which a CUDA toolkit may be installed.
+pub(super) fn toolkit_roots() -> Vec<PathBuf> {
     let named = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(std::env::var_os).map(PathBuf::from);
     named.chain([PathBuf::from("/usr/local/cuda"), PathBuf::from("/opt/cuda")]).collect()
 }

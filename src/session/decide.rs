@@ -6,8 +6,10 @@ mod tests;
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
+use super::evidence::ProfileDue;
 use super::finals::Need;
 use super::meter::{Reserve, Time};
+use super::scaling::ExperimentDue;
 use super::state::SessionState;
 use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::record::Status;
@@ -66,7 +68,7 @@ pub(super) struct Moment {
 }
 
 /// The next thing to do.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) enum Action {
     /// Ask the proposer for another variant, and have it compiled.
     Propose,
@@ -77,6 +79,10 @@ pub(super) enum Action {
     },
     /// Confirm a candidate.
     Confirm(Due),
+    /// Time a variant on more or less work than a case has.
+    Experiment(ExperimentDue),
+    /// Read the hardware counters of a variant.
+    Profile(ProfileDue),
     /// End the search.
     EndSearch(&'static str),
     /// Hold the final comparison of a case.
@@ -100,15 +106,19 @@ pub(super) fn next_action(state: &SessionState, phase: &Phase, moment: &Moment) 
         (_, 2..) => Action::Stop(Status::Interrupted, "it was interrupted twice"),
         (_, 1) => Action::Stop(Status::Interrupted, "it was interrupted"),
         (Phase::Search, 0) => search(state, moment),
-        (Phase::Finals { queue, held, reason }, 0) => settle(state, queue.front(), *held, reason, &moment.time),
+        (Phase::Finals { queue, held, reason }, 0) => {
+            // A final may take the rest of the time.
+            let profile = if *held { None } else { state.incumbent_profile(&moment.time) };
+            profile.map_or_else(|| settle(state, queue.front(), *held, reason, &moment.time), Action::Profile)
+        }
     }
 }
 
 fn search(state: &SessionState, moment: &Moment) -> Action {
     let options = &state.setup().options;
     let (time, under_way) = (&moment.time, moment.under_way);
-    let finals_time = state.finals_time();
-    let kept = Reserve { time: finals_time, device_time: state.finals_device_time(), iterations: 0 };
+    let closing_time = state.closing_time();
+    let kept = Reserve { time: closing_time, device_time: state.finals_device_time(), iterations: 0 };
     if let Some(stop) = state.meter().exhausted(&options.budget, time, &kept) {
         return Action::EndSearch(stop.reason());
     }
@@ -117,13 +127,21 @@ fn search(state: &SessionState, moment: &Moment) -> Action {
     if under_way.proposals < depth && !under_way.is_dry {
         return Action::Propose;
     }
-    if let Some(due) = due_confirmation(state, moment, finals_time) {
+    // Once the initial design is measured, the proposer may use the initial kernel's.
+    let is_settled = under_way.initial == 0;
+    if let Some(due) = is_settled.then(|| state.initial_profile(time)).flatten() {
+        return Action::Profile(due);
+    }
+    if let Some(due) = due_confirmation(state, moment, closing_time) {
         return Action::Confirm(due);
+    }
+    if let Some(due) = is_settled.then(|| state.experiment(time, under_way.proposals == 0)).flatten() {
+        return Action::Experiment(due);
     }
     if under_way.proposals == 0 {
         return Action::EndSearch("there is nothing new left to try");
     }
-    Action::Evaluate { within: state.meter().left(&options.budget, time, finals_time) }
+    Action::Evaluate { within: state.meter().left(&options.budget, time, closing_time) }
 }
 
 /// A final that settles a case may end after the budget, but not after the hard end. One that begins after the budget
@@ -162,7 +180,7 @@ fn skipped(state: &SessionState, need: Need, held: bool, takes: Duration, time: 
 /// Returns whether a comparison may begin: there is time left beside the finals, and a confirmation as long as those
 /// before ends before the session has to.
 pub(super) fn may_compare(state: &SessionState, moment: &Moment) -> bool {
-    let left = state.meter().left(&state.setup().options.budget, &moment.time, state.finals_time());
+    let left = state.meter().left(&state.setup().options.budget, &moment.time, state.closing_time());
     let until = state.meter().elapsed(&moment.time) + state.meter().confirmation_time();
     moment.interrupts == 0 && !left.is_zero() && until <= state.hard_end()
 }
@@ -177,8 +195,8 @@ pub(super) fn may_time_baselines(left: Duration, longest: Duration) -> bool {
 /// A comparison takes as long as many screening runs, and a search finds many variants that are the fastest for a
 /// moment. So the fastest is confirmed once nothing faster has come for a while. It is confirmed earlier when it needs
 /// the rest of the budget, or when nothing else is left to do.
-fn due_confirmation(state: &SessionState, moment: &Moment, finals_time: Duration) -> Option<Due> {
-    let pressed = moment.under_way.proposals == 0 || is_pressed(state, &moment.time, finals_time);
+fn due_confirmation(state: &SessionState, moment: &Moment, closing_time: Duration) -> Option<Due> {
+    let pressed = moment.under_way.proposals == 0 || is_pressed(state, &moment.time, closing_time);
     if moment.under_way.initial > 0 && !pressed {
         // There may be a faster family.
         return None;
@@ -203,12 +221,12 @@ fn due_confirmation(state: &SessionState, moment: &Moment, finals_time: Duration
 }
 
 /// Returns whether the rest of the budget is needed to confirm the candidates.
-fn is_pressed(state: &SessionState, time: &Time, finals_time: Duration) -> bool {
+fn is_pressed(state: &SessionState, time: &Time, closing_time: Duration) -> bool {
     let candidates: Vec<&VariantHash> =
         state.cases().filter_map(|(_, case)| Some(&case.best_candidate.as_ref()?.hash)).collect();
     let needed = state.meter().confirmation_time().saturating_mul(candidates.len() as u32);
     let variants = candidates.iter().collect::<HashSet<_>>().len() as u64;
     let device_time = needed.saturating_add(state.finals_device_time());
-    let reserve = Reserve { time: finals_time + needed, device_time, iterations: variants };
+    let reserve = Reserve { time: closing_time + needed, device_time, iterations: variants };
     variants > 0 && state.meter().exhausted(&state.setup().options.budget, time, &reserve).is_some()
 }

@@ -21,6 +21,7 @@ use crate::domain::op::Dims;
 use crate::domain::origin::Purpose;
 use crate::domain::phase::StepTimes;
 use crate::domain::variant::VariantHash;
+use crate::domain::workload::Case;
 use crate::runner::baseline::BaselineProcess;
 use crate::runner::compile::CompileError;
 use crate::runner::inputs;
@@ -119,7 +120,7 @@ impl Evaluator {
         let begun = Instant::now();
         let mut evaluation = self.screen(state, compiled, within).await?;
         self.steps.screening_s += begun.elapsed().as_secs_f64();
-        refute(state, &mut evaluation);
+        refute(state, &compiled.proposal.cases, &mut evaluation);
         let kernel = Kernel::of(compiled);
         if let Some(kernel) = &kernel {
             self.explain(state, kernel, &mut evaluation).await?;
@@ -170,7 +171,11 @@ impl Evaluator {
             Err(message) => return Ok(Evaluation::without_device(Outcome::Pruned { message: message.clone() })),
         };
         for case in &mut cases {
-            case.incumbent_ns = state.to_beat_ns(&case.case.name, compiled.proposal.purpose);
+            case.incumbent_ns = match compiled.proposal.purpose {
+                // Nothing is to beat, and a modelled time needs no confirmation.
+                Purpose::Experiment => (!state.setup().samples_times()).then_some(0.0),
+                purpose => state.to_beat_ns(&case.case.name, purpose),
+            };
         }
         let (setup, finished) = (state.setup(), state.meter().finished());
         let (workload, seed) = (&setup.workload, setup.options.seed);
@@ -223,6 +228,9 @@ fn due<'s>(
     purpose: Purpose,
     may_compare: impl Fn() -> bool,
 ) -> Option<Due<'s>> {
+    if purpose == Purpose::Experiment {
+        return None;
+    }
     if !state.setup().samples_times() {
         // The evaluation has modelled its time once more.
         let is_confirmed = candidate.measurement.confirmation.is_some();
@@ -231,7 +239,7 @@ fn due<'s>(
     let case = &candidate.measurement.case;
     let screening = candidate.measurement.screening.as_ref()?;
     let is_due = match purpose {
-        Purpose::Screening => false,
+        Purpose::Screening | Purpose::Experiment => false,
         Purpose::Confirmation => true,
         Purpose::Initial | Purpose::Remeasurement => {
             state.setup().policy().promising(screening, state.incumbent_screened_ns(case))
@@ -242,13 +250,13 @@ fn due<'s>(
 }
 
 /// Turns an evaluation with a time below the floor into a cheat. Either the work was not done, or the time is wrong.
-fn refute(state: &SessionState, evaluation: &mut Evaluation) {
+fn refute(state: &SessionState, cases: &[Case], evaluation: &mut Evaluation) {
     let setup = state.setup();
     if setup.device.time_source() == TimeSource::Modelled || evaluation.outcome != Outcome::Measured {
         return;
     }
     for measurement in &evaluation.measurements {
-        let case = setup.workload.case(&measurement.case).ok();
+        let case = cases.iter().find(|case| case.name == measurement.case);
         let floor = case.map(|case| Floor::of(&setup.workload, case, &setup.device));
         let timing = measurement.best_timing();
         if let Some((floor, timing)) = floor.zip(timing).filter(|(floor, timing)| floor.refutes(timing.median_ns)) {

@@ -165,6 +165,18 @@ pub enum Event<'a> {
         /// The reason, and what stands instead.
         reason: &'a str,
     },
+    /// The hardware counters of a variant on a case are on record.
+    Counters {
+        /// The case.
+        case: &'a str,
+        /// The iteration that measured the variant.
+        iteration: IterationId,
+    },
+    /// There are no hardware counters, or no more of them.
+    NoCounters {
+        /// The reason.
+        reason: &'a str,
+    },
     /// A winner is committed.
     Committed {
         /// The case.

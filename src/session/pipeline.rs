@@ -10,9 +10,11 @@ use super::setup::SessionSetup;
 use super::state::SessionState;
 use crate::agent::{Proposer, SearchContext, diagnosis};
 use crate::domain::artifact::Artifact;
+use crate::domain::family::Family;
 use crate::domain::history::ConfigurationId;
+use crate::domain::op::{Dims, Dtype};
 use crate::domain::proposal::{Proposal, Suggestion};
-use crate::domain::variant::{Variant, VariantHash};
+use crate::domain::variant::{Params, Variant, VariantHash};
 use crate::runner::activity::{self, Limit, Running};
 use crate::runner::compile::{CompileError, Compiler};
 use crate::runner::messages::CaseRequest;
@@ -94,15 +96,7 @@ impl Pipeline {
         let is_initial = suggestion.origin.is_initial_design();
         let proposer = self.proposer.name().to_owned();
         let compilation = tokio::task::spawn_blocking(move || {
-            let (variant, artifact) = match renderer.render(&family, &specialization, dtype, &suggestion.params) {
-                Ok(variant) => {
-                    let artifact = compiler.compile(&variant);
-                    (variant, artifact)
-                }
-                // A template may fail for some configurations only. Such a variant has no source, and is named by its
-                // error.
-                Err(log) => (without_source(&suggestion, &log), Err(CompileError::Rejected { log })),
-            };
+            let (variant, artifact) = made(&renderer, &compiler, &family, &specialization, dtype, &suggestion.params);
             let Suggestion { cases: on, hypothesis, parent, purpose, origin, .. } = suggestion;
             let proposal = Proposal { proposer, variant, cases: on, hypothesis, parent, purpose, origin };
             Compiled { proposal, cases, artifact }
@@ -110,6 +104,23 @@ impl Pipeline {
         self.queue.push_back(Compiling { family: family_name, is_initial, compilation });
         state.note_proposed(configuration);
         Ok(())
+    }
+
+    /// Renders and compiles a configuration that was not proposed.
+    pub async fn compile(
+        &self,
+        family: &Family,
+        specialization: &Dims,
+        dtype: Dtype,
+        params: &Params,
+    ) -> anyhow::Result<Made> {
+        let (renderer, compiler) = (self.renderer.clone(), self.compiler.clone());
+        let (family, specialization, params) = (family.clone(), specialization.clone(), params.clone());
+        let limit = Limit::new("compile.timeout", self.compiler.limits().timeout);
+        let _running = activity::begin(format!("compiling {}", family.name), limit);
+        let compiled =
+            tokio::task::spawn_blocking(move || made(&renderer, &compiler, &family, &specialization, dtype, &params));
+        compiled.await.context("Failed to compile in the background")
     }
 
     /// Says that the oldest proposal is waited for, until the guard is dropped.
@@ -128,7 +139,28 @@ impl Pipeline {
     }
 }
 
-fn without_source(suggestion: &Suggestion, problem: &str) -> Variant {
-    let (family, params) = (suggestion.family.clone(), suggestion.params.clone());
-    Variant { family, params, hash: VariantHash::of(problem), source: String::new() }
+/// A rendered variant, with what became of its compilation.
+type Made = (Variant, Result<Artifact, CompileError>);
+
+/// Renders and compiles a configuration.
+fn made(
+    renderer: &Renderer,
+    compiler: &Compiler,
+    family: &Family,
+    specialization: &Dims,
+    dtype: Dtype,
+    params: &Params,
+) -> Made {
+    match renderer.render(family, specialization, dtype, params) {
+        Ok(variant) => {
+            let artifact = compiler.compile(&variant);
+            (variant, artifact)
+        }
+        // A template may fail for some configurations only. Such a variant has no source, and is named by its error.
+        Err(log) => {
+            let (family, params) = (family.name.clone(), params.clone());
+            let variant = Variant { family, params, hash: VariantHash::of(&log), source: String::new() };
+            (variant, Err(CompileError::Rejected { log }))
+        }
+    }
 }

@@ -39,7 +39,11 @@ impl Session<'_> {
     ) -> anyhow::Result<()> {
         let Evaluated { evaluation, steps, disqualified, kernel } = evaluated;
         self.disqualify(&disqualified).await?;
-        let decisions = judge(&self.state.history().incumbents, &evaluation, self.state.setup().policy());
+        let decisions = match begun.purpose {
+            // Its case is none of the workload's, so there is nothing to decide.
+            Purpose::Experiment => Vec::new(),
+            _ => judge(&self.state.history().incumbents, &evaluation, self.state.setup().policy()),
+        };
         let now = Instant::now();
         let wall = now - self.last_record;
         let spent = self.state.meter().unrecorded(&self.time());

@@ -25,6 +25,8 @@ pub struct Options {
     pub rate: Rate,
     /// How to measure, and when a faster time counts.
     pub measuring: Measuring,
+    /// The largest share of the time budget for reading hardware counters.
+    pub counters_share: f64,
     /// Compilations under way at once.
     pub compile_ahead: usize,
     /// The seed of proposals and inputs.

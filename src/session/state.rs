@@ -15,11 +15,12 @@ use super::meter::Meter;
 use super::setup::SessionSetup;
 use crate::domain::comparison::Role;
 use crate::domain::evaluation::Outcome;
+use crate::domain::experiment::Scaling;
 use crate::domain::history::{ConfigurationId, History};
 use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::incumbent::Incumbent;
 use crate::domain::journal::{Begun, Concluded, Disqualified, Record};
-use crate::domain::origin::Purpose;
+use crate::domain::origin::{Origin, Purpose};
 use crate::domain::record::{CaseRecord, Final};
 use crate::domain::timing::Timing;
 use crate::domain::verdict::Verdict;
@@ -44,6 +45,8 @@ pub(super) struct SessionState {
     meter: Meter,
     /// Iterations that have begun and not ended.
     in_flight: BTreeMap<IterationId, Begun>,
+    /// The experiments that have begun. None is tried twice.
+    experiments: Vec<Scaling>,
     /// The number of processes that died while a configuration was in flight.
     deaths: HashMap<ConfigurationId, u32>,
 }
@@ -57,7 +60,15 @@ impl SessionState {
         };
         let cases = setup.workload.cases.iter().map(|of| case(&of.name)).collect();
         let meter = Meter::new(setup.rate());
-        Self { setup, cases, history: History::default(), meter, in_flight: BTreeMap::new(), deaths: HashMap::new() }
+        Self {
+            setup,
+            cases,
+            history: History::default(),
+            meter,
+            in_flight: BTreeMap::new(),
+            experiments: Vec::new(),
+            deaths: HashMap::new(),
+        }
     }
 
     /// Returns what the session works on.
@@ -83,6 +94,11 @@ impl SessionState {
     /// Returns the elapsed time at which a step that still runs is given up.
     pub fn hard_end(&self) -> Duration {
         self.meter.hard_end(&self.setup.options.budget, self.setup.options.grace)
+    }
+
+    /// Returns the experiments that have begun.
+    pub fn experiments(&self) -> &[Scaling] {
+        &self.experiments
     }
 
     /// Returns what is known about a case.
@@ -111,6 +127,7 @@ impl SessionState {
             Record::Disqualified(out) => self.disqualify(out),
             Record::Final(last) => self.settle(last),
             Record::Committed { iteration, case } => self.case_mut(case).committed(*iteration),
+            Record::Counted(counted) => self.history.counters.push(counted.as_ref().clone()),
             Record::Booked(spent) => self.meter.book(*spent),
         }
     }
@@ -119,6 +136,9 @@ impl SessionState {
     fn resume(&mut self, used: Duration) {
         self.meter.resume(used);
         for begun in std::mem::take(&mut self.in_flight).into_values() {
+            if begun.purpose == Purpose::Experiment {
+                continue;
+            }
             let Some(configuration) = self.configuration(&begun) else { continue };
             let deaths = self.deaths.entry(configuration).or_default();
             *deaths += 1;
@@ -130,7 +150,11 @@ impl SessionState {
     }
 
     fn begin(&mut self, begun: &Begun) {
-        self.history.proposed.extend(self.configuration(begun));
+        match &begun.origin {
+            // Its configuration is that of an earlier iteration.
+            Origin::ScaledCase(scaling) => self.experiments.push(scaling.clone()),
+            _ => self.history.proposed.extend(self.configuration(begun)),
+        }
         if begun.purpose == Purpose::Confirmation {
             for case in &begun.cases {
                 self.case_mut(&case.name).begin_confirmation(&begun.hash);
@@ -142,6 +166,10 @@ impl SessionState {
     fn conclude(&mut self, concluded: &Concluded) {
         let Some(begun) = self.in_flight.remove(&concluded.iteration) else { return };
         self.meter.conclude(&begun, concluded);
+        if begun.purpose == Purpose::Experiment {
+            self.history.learn(&begun, concluded);
+            return;
+        }
         for found in &concluded.findings {
             self.take_winner(&begun, found);
         }

@@ -58,6 +58,7 @@ pub(super) fn setup() -> SessionSetup {
             grace: Duration::from_secs(10),
             rate: Rate { gpu_usd_per_hour: 0.0 },
             measuring,
+            counters_share: 0.0,
             compile_ahead: 2,
             seed: 1,
             config: serde_json::Value::Null,

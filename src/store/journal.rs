@@ -8,6 +8,7 @@ use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
 use super::columns::{name, required};
+use super::counters::ByCase;
 use super::questions::Verdicts;
 use super::sessions::cost;
 use super::{Store, StoreError};
@@ -28,6 +29,7 @@ enum Kind {
     Final,
     Committed,
     Booked,
+    Counted,
 }
 
 /// The facts to which the rows of a journal refer.
@@ -43,6 +45,7 @@ struct Referents<'r> {
     /// By the number of the resumption.
     used: HashMap<String, Duration>,
     reasons: HashMap<(IterationId, CaseName), String>,
+    counters: ByCase,
 }
 
 impl Store {
@@ -61,6 +64,7 @@ impl Store {
             booked: self.booked(session).await?,
             used: self.used(session).await?,
             reasons: self.reasons(session).await?,
+            counters: self.counters(Some(session), None).await?,
         };
         rows.iter().map(|row| referents.record_of(row)).collect()
     }
@@ -132,6 +136,10 @@ impl<'r> Referents<'r> {
             }
             Kind::Final => Record::Final(Box::new(required(self.finals.remove(&detail()?), "detail")?)),
             Kind::Committed => Record::Committed { iteration: self.iteration(row)?.id, case: case()? },
+            Kind::Counted => {
+                let key = (self.iteration(row)?.id, case()?);
+                Record::Counted(Box::new(required(self.counters.remove(&key), "iteration_id")?))
+            }
             Kind::Booked => Record::Booked(required(self.booked.remove(&detail()?), "detail")?),
         })
     }

@@ -288,3 +288,37 @@ async fn older_ranges_are_kept_and_not_taken_for_claims() {
         assert!(matches!(StoreError::from(error), StoreError::Refused(_)), "{sql}");
     }
 }
+
+#[tokio::test]
+async fn purposes_and_the_journal_outlast_new_kinds_of_both() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("store.db");
+    let mut connection = plain_connection(&path).await;
+    MIGRATIONS.run_to(1, &mut connection).await.unwrap();
+    sqlx::raw_sql(POPULATED).execute(&mut connection).await.unwrap();
+    MIGRATIONS.run_to(10, &mut connection).await.unwrap();
+    let insert = "INSERT INTO iterations (session_id, ordinal, proposer, family, params, hash, source, cases, started_at, purpose)
+                  VALUES (1, 2, 'rules', 'tiled', '{}', 'w', 'source', '[]', '2026-11-20T00:00:03Z', 'confirmation');";
+    sqlx::raw_sql(insert).execute(&mut connection).await.unwrap();
+    let journal = "SELECT seq || kind FROM journal ORDER BY seq";
+    let before: Vec<String> = sqlx::query_scalar(journal).fetch_all(&mut connection).await.unwrap();
+    connection.close().await.unwrap();
+
+    let store = Store::open(&path).await.unwrap();
+    let purposes: Vec<String> =
+        sqlx::query_scalar("SELECT purpose FROM iterations ORDER BY id").fetch_all(&store.pool).await.unwrap();
+    assert_eq!(purposes, ["screening", "confirmation"]);
+    let after: Vec<String> = sqlx::query_scalar(journal).fetch_all(&store.pool).await.unwrap();
+    assert_eq!((after.len(), &after), (before.len(), &before));
+    let execute = async |statement: &'static str| sqlx::raw_sql(statement).execute(&store.pool).await;
+    assert!(execute("UPDATE journal SET kind = 'begun'").await.is_err(), "the journal never changes");
+    assert!(execute("UPDATE iterations SET purpose = 'x' WHERE id = 2").await.is_err(), "no such purpose");
+    execute("UPDATE iterations SET purpose = 'experiment' WHERE id = 2").await.unwrap();
+    let begin =
+        "INSERT INTO iterations (session_id, ordinal, proposer, family, params, hash, source, cases, started_at)
+                 VALUES (1, 3, 'rules', 'tiled', '{}', 'x', 'source', '[]', '2026-11-20T00:00:04Z')";
+    execute(begin).await.unwrap();
+    let last: String =
+        sqlx::query_scalar("SELECT kind FROM journal ORDER BY seq DESC LIMIT 1").fetch_one(&store.pool).await.unwrap();
+    assert_eq!(last, "begun", "the triggers write the new table");
+}

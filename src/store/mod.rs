@@ -10,6 +10,7 @@ mod columns;
 #[cfg(test)]
 mod comparison_tests;
 mod comparisons;
+mod counters;
 mod error;
 mod history;
 mod ids;

@@ -69,6 +69,7 @@ impl Store {
             iterations: self.iterations(Of::Session(id)).await?,
             finals: self.finals_of(id).await?,
             phases: self.phases_of(id).await?,
+            no_counters: self.no_counters(id).await?,
             ledger,
         })
     }
@@ -149,10 +150,16 @@ impl Store {
         .await?;
         let mut by_iteration: HashMap<IterationId, Vec<CaseRecord>> = HashMap::new();
         let mut comparisons = self.comparisons(session, iteration).await?;
+        let mut counters = self.counters(session, iteration).await?;
         for row in &rows {
             let id: IterationId = row.try_get("iteration_id")?;
             let comparison = comparisons.remove(&(id, row.try_get("case_name")?));
-            by_iteration.entry(id).or_default().push(case_record(row, comparison, verdicts)?);
+            let counted = counters.remove(&(id, row.try_get("case_name")?));
+            let counters = counted.and_then(|counted| counted.counters.ok());
+            by_iteration
+                .entry(id)
+                .or_default()
+                .push(CaseRecord { counters, ..case_record(row, comparison, verdicts)? });
         }
         Ok(by_iteration)
     }
@@ -197,6 +204,7 @@ fn case_record(row: &SqliteRow, comparison: Option<Comparison>, verdicts: Verdic
         comparison,
         profile: optional_json(row, "profile")?,
         explanation: optional_json(row, "explanation")?,
+        counters: None,
         verdict: name(row, verdicts.column())?,
         speedup: row.try_get("speedup")?,
         commit: row.try_get("commit_id")?,

@@ -4,10 +4,14 @@ use super::testing::{Scene, evaluation, finish, proposal, session, timing, wrong
 use super::*;
 use crate::domain::check::Check;
 use crate::domain::cost::Spent;
+use crate::domain::counters::{Counted, Counters, LaunchCounters, Resource};
 use crate::domain::evaluation::{Evaluation, Outcome};
+use crate::domain::experiment::Scaling;
 use crate::domain::history::History;
 use crate::domain::ids::{IterationId, SessionId};
-use crate::domain::journal::{Begun, Concluded};
+use crate::domain::journal::{Begun, Concluded, Record};
+use crate::domain::op::Axis;
+use crate::domain::origin::{Origin, Purpose};
 use crate::domain::phase::{Phase, PhaseTime, StepTimes};
 use crate::domain::plan::{Initial, LaunchPlan, Workspace};
 use crate::domain::profile::Profile;
@@ -476,4 +480,69 @@ async fn a_variant_is_kept_with_the_way_it_was_launched() {
     }
     let kept: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM plans").fetch_one(&scene.store.pool).await.unwrap();
     assert_eq!(kept, 1, "the same plan is kept once");
+}
+
+#[tokio::test]
+async fn hardware_counters_are_kept_launch_by_launch_and_so_is_why_there_are_none() {
+    let scene = Scene::new().await;
+    let session = scene.session().await;
+    let iteration = scene.measured(session, 64, None, 100_000.0, Verdict::Start).await;
+    let launch = |kernel: &str, tensor_pct| LaunchCounters {
+        kernel: kernel.to_owned(),
+        tensor_pct,
+        blocks_by: [(Resource::SharedMemory, 2.0)].into(),
+        warp_states: [("wait".to_owned(), 7.0)].into(),
+        ..LaunchCounters::default()
+    };
+    let launches = vec![launch("first", Some(81.25)), launch("second", None)];
+    let found = Counters { tool: "ncu 2025.3.1.0".to_owned(), launches };
+    let counted = Counted { iteration, case: "b1h1s128".into(), counters: Ok(found.clone()), wall_s: 2.5 };
+    let spent = Spent { gpu_s: 2.5, gpu_usd: 0.25, llm_usd: 0.0 };
+    scene.store.record_counters(session, &counted, spent).await.unwrap();
+
+    let record = scene.store.session_record(session).await.unwrap();
+    assert_eq!(record.iterations[0].measurements[0].counters, Some(found.clone()));
+    assert_eq!((record.no_counters, record.session.cost.gpu_s), (None, 11.5));
+    let shown = scene.store.iteration(iteration).await.unwrap();
+    assert_eq!(shown.iteration.measurements[0].counters, Some(found));
+    let column = sqlx::query_scalar::<_, Option<f64>>("SELECT tensor_pct FROM counters ORDER BY launch");
+    assert_eq!(column.fetch_all(&scene.store.pool).await.unwrap(), [Some(81.25), None]);
+
+    let other = scene.measured(session, 128, None, 90_000.0, Verdict::Tied).await;
+    let none = Counted { iteration: other, case: "b1h1s128".into(), counters: Err("no ncu".to_owned()), wall_s: 0.5 };
+    scene.store.record_counters(session, &none, Spent::default()).await.unwrap();
+    let record = scene.store.session_record(session).await.unwrap();
+    assert_eq!(record.no_counters.as_deref(), Some("no ncu"));
+    let journal = scene.store.journal(&record).await.unwrap();
+    let recorded = journal.iter().filter_map(|record| match record {
+        Record::Counted(counted) => Some(counted.as_ref().clone()),
+        _ => None,
+    });
+    assert_eq!(recorded.collect::<Vec<_>>(), [counted, none]);
+    assert_eq!(History::of(&record).counters.len(), 1);
+    // A process that died now has used the time of the counters, too.
+    assert_eq!(scene.store.past(session).await.unwrap().used, Duration::from_secs_f64(3.0 + 3.0 + 2.5 + 0.5));
+}
+
+#[tokio::test]
+async fn an_experiment_is_no_win_and_is_read_back_apart() {
+    let scene = Scene::new().await;
+    let session = scene.session().await;
+    let start = scene.measured(session, 64, None, 100_000.0, Verdict::Start).await;
+    let scaling = Scaling { of: start, case: "b1h1s128".into(), axis: Axis::Sequential, factor: 0.5 };
+    let mut proposal = proposal(64, Some(start));
+    (proposal.purpose, proposal.origin) = (Purpose::Experiment, Origin::ScaledCase(scaling.clone()));
+    proposal.cases[0].name = scaling.case_name();
+    let iteration = scene.store.begin(session, &proposal).await.unwrap();
+    let mut found = evaluation(10_000.0, true);
+    found.measurements[0].case = scaling.case_name();
+    scene.store.finish(iteration, &finish(&found, &[])).await.unwrap();
+
+    let record = scene.store.session_record(session).await.unwrap();
+    assert_eq!((record.session.wins, record.session.best_speedup), (0, None));
+    let history = History::of(&record);
+    let [seen] = &history.experiments[..] else { panic!("{:?}", history.experiments) };
+    assert_eq!((seen.iteration, &seen.scaling, seen.time_ns, seen.ctas), (iteration, &scaling, 10_000.0, 2));
+    assert_eq!(history.finished.len(), 1, "the start");
+    assert!(history.fastest(&scaling.case_name()).is_none());
 }

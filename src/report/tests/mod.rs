@@ -120,6 +120,7 @@ pub(in crate::report) fn found(case: &str, us: f64, verdict: Verdict, speedup: O
         comparison: None,
         profile: None,
         explanation: None,
+        counters: None,
         // The screened time is faster than the confirmed one, which is the one to report.
         screening: Some(timing(if confirmed { us * 0.9 } else { us })),
         confirmation: confirmed.then(|| timing(us)),
@@ -194,6 +195,7 @@ pub(in crate::report) fn record() -> SessionRecord {
         ],
         finals: Vec::new(),
         phases: Vec::new(),
+        no_counters: None,
         ledger: vec![self::session(SessionId(1), 0, earlier), session.clone()],
         session,
     }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::{Buffer, Device, Fault, Work};
 use crate::domain::artifact::Artifact;
 use crate::domain::device::TimeSource;
-use crate::domain::plan::{Arg, Launch, LaunchPlan, Scalar, ScalarValue};
+use crate::domain::plan::{Arg, Initial, Launch, LaunchPlan, Scalar, ScalarValue, Workspace};
 
 /// The name of the self-check's kernel. Devices that execute nothing recognise it by this name.
 pub(in crate::runner) const KERNEL: &str = "self_check";
@@ -75,6 +75,13 @@ fn plan(elements: usize) -> LaunchPlan {
         args: vec![workspace("from"), workspace("to"), Arg::Scalar(number)],
     };
     LaunchPlan { workspaces: Vec::new(), launches: vec![launch] }
+}
+
+/// Returns a plan that launches the kernel on memory of its own.
+pub(in crate::runner) fn own_plan() -> LaunchPlan {
+    let bytes = ELEMENTS as usize * size_of::<u32>();
+    let workspace = |name: &str| Workspace { name: name.to_owned(), bytes, initial: Initial::Zero };
+    LaunchPlan { workspaces: ["from", "to"].map(workspace).into(), ..plan(ELEMENTS as usize) }
 }
 
 /// Computes the kernel's result for one element.

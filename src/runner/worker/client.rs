@@ -115,6 +115,11 @@ impl Worker {
         &self.info
     }
 
+    /// Returns the choice of the device, which another process needs to open it.
+    pub fn choice(&self) -> &DeviceChoice {
+        &self.program.choice
+    }
+
     /// Returns the worker's process ID, which tells it from other processes on the device.
     pub fn pid(&self) -> Option<u32> {
         self.process.as_ref().and_then(WorkerProcess::pid)

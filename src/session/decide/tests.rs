@@ -1,9 +1,12 @@
 use super::*;
 use crate::domain::cost::Spent;
+use crate::domain::counters::{Counted, Counters};
 use crate::domain::evaluation::Outcome;
+use crate::domain::experiment::Scaling;
 use crate::domain::ids::{CaseName, IterationId};
-use crate::domain::journal::Record;
-use crate::domain::origin::Purpose;
+use crate::domain::journal::{Concluded, Record};
+use crate::domain::op::Axis;
+use crate::domain::origin::{Origin, Purpose};
 use crate::session::setup::SessionSetup;
 use crate::session::synthetic::{CASES, Told, evaluation, measurement, setup};
 
@@ -269,4 +272,108 @@ fn an_interrupt_ends_every_phase() {
             assert_eq!(next_action(&told.state, &phase, &moment), Action::Stop(Status::Interrupted, reason));
         }
     }
+}
+
+/// Counters of an iteration on a case that took this long, or none.
+fn counted(told: &mut Told, iteration: IterationId, case: &str, wall_s: f64, works: bool) {
+    let counters = if works { Ok(Counters::default()) } else { Err("ncu is not installed".to_owned()) };
+    let counted = Counted { iteration, case: case.into(), counters, wall_s };
+    told.state.apply(&Record::Counted(Box::new(counted)));
+}
+
+#[test]
+fn the_initial_kernel_is_profiled_once_on_its_slowest_case() {
+    let mut told = limited(|setup| setup.options.counters_share = 0.05);
+    assert!(matches!(at(&told, 0, 2), Action::Evaluate { .. }), "nothing is measured yet");
+    let initial = told.screened(0, Purpose::Initial, [100, 300]);
+    assert_eq!(at(&told, 10, 2), Action::Profile(ProfileDue { iteration: initial, case: "b".into() }));
+    let in_design = Moment { under_way: UnderWay { proposals: 2, initial: 1, is_dry: false }, ..moment(10, 2) };
+    assert!(matches!(next_action(&told.state, &Phase::Search, &in_design), Action::Evaluate { .. }));
+    counted(&mut told, initial, "b", 3.0, true);
+    assert!(matches!(at(&told, 20, 2), Action::Evaluate { .. }));
+    // No share, no profile.
+    let mut told = limited(|setup| setup.options.counters_share = 0.0);
+    told.screened(0, Purpose::Initial, [100, 300]);
+    assert!(matches!(at(&told, 10, 2), Action::Evaluate { .. }));
+}
+
+#[test]
+fn incumbents_are_profiled_before_the_finals_until_the_share_is_used_or_the_tool_fails() {
+    let finals = |told: &Told| Phase::Finals { queue: told.state.finals(), held: false, reason: "r" };
+    let next = |told: &Told| next_action(&told.state, &finals(told), &moment(3000, 0));
+    let mut told = with_start(limited(|setup| setup.options.counters_share = 0.05));
+    let initial = IterationId(1);
+    counted(&mut told, initial, "a", 50.0, true);
+    // Case a's incumbent is the initial kernel, which has its counters.
+    assert_eq!(next(&told), Action::Profile(ProfileDue { iteration: initial, case: "b".into() }));
+    let faster = told.confirmed(1, 50);
+    counted(&mut told, initial, "b", 50.0, true);
+    assert_eq!(next(&told), Action::Profile(ProfileDue { iteration: faster, case: "a".into() }));
+    // 180 s are the share of an hour.
+    counted(&mut told, IterationId(77), "b", 50.0, true);
+    assert!(matches!(next(&told), Action::Final(_)));
+    let mut told = with_start(limited(|setup| setup.options.counters_share = 0.05));
+    counted(&mut told, initial, "a", 1.0, false);
+    assert!(matches!(next(&told), Action::Final(_)));
+}
+
+#[test]
+fn time_for_the_profiles_is_kept_until_the_tool_has_failed() {
+    let mut told = with_start(limited(|setup| setup.options.counters_share = 0.05));
+    let kept = told.state.closing_time() - told.state.finals_time();
+    assert_eq!(kept, 12 * SECOND, "two cases of 4 s, and one more");
+    counted(&mut told, IterationId(1), "a", 1.0, false);
+    assert_eq!(told.state.closing_time(), told.state.finals_time());
+}
+
+/// Runs the experiment that is due, if there is one. It takes as long as the work that it has.
+fn experiment(told: &mut Told, seconds: u64) -> Option<(Scaling, Vec<i64>)> {
+    let due = told.state.experiment(&moment(seconds, 2).time, false)?;
+    let mut begun = told.begin(0, Purpose::Experiment);
+    begun.origin = Origin::ScaledCase(due.scaling.clone());
+    begun.cases = vec![due.case.clone()];
+    told.state.apply(&Record::Begun(Box::new(begun.clone())));
+    let found = measurement(&due.case.name, 77, None);
+    told.state.apply(&Record::Concluded(Box::new(Concluded::of(
+        begun.iteration,
+        &evaluation(Outcome::Measured, vec![found]),
+        &[],
+        Spent::default(),
+        SECOND,
+    ))));
+    Some((due.scaling, ["H", "Sk"].map(|name| due.case.dims[name]).into()))
+}
+
+#[test]
+fn experiments_take_a_tenth_of_the_iterations_and_win_nothing() {
+    let mut told = with_start(Told::new(setup()));
+    (1..9).for_each(|number| _ = told.screened(number, Purpose::Screening, [90, 90]));
+    assert_eq!(experiment(&mut told, 10), None, "nine iterations");
+    told.screened(9, Purpose::Screening, [90, 90]);
+    let before = told.state.history().clone();
+    let (scaling, dims) = experiment(&mut told, 10).unwrap();
+    assert_eq!((scaling.of, scaling.axis, scaling.factor), (IterationId(1), Axis::Independent, 2.0));
+    assert_eq!(dims, [2, 64]);
+    assert_eq!(experiment(&mut told, 10), None, "eleven iterations are enough for one");
+
+    // It is in the list of its own, and nowhere else.
+    let history = told.state.history();
+    let [seen] = &history.experiments[..] else { panic!("{:?}", history.experiments) };
+    assert_eq!((&seen.scaling, seen.time_ns, seen.ctas), (&scaling, 77.0 * 1024.0, 1));
+    assert_eq!((&history.finished, &history.incumbents), (&before.finished, &before.incumbents));
+    assert_eq!((&history.fastest, &history.proposed), (&before.fastest, &before.proposed));
+    assert_eq!(told.state.cases().count(), CASES.len());
+}
+
+#[test]
+fn the_incumbent_is_explained_late_and_with_time_left() {
+    let mut told = with_start(Told::new(setup()));
+    let incumbent = told.confirmed(1, 50);
+    (2..100).for_each(|number| _ = told.screened(number, Purpose::Screening, [60, 90]));
+    // Case b has the most headroom for both kernels; its incumbent is the initial kernel, which is explained already.
+    let done: Vec<_> = std::iter::from_fn(|| experiment(&mut told, 10)).map(|(scaling, _)| scaling.factor).collect();
+    assert_eq!(done, [2.0, 2.0], "no half head");
+    assert_eq!(experiment(&mut told, 3000), None, "b's incumbent is the initial kernel");
+    let _ = incumbent;
+    assert_eq!(told.state.experiment(&moment(3300, 2).time, true), None, "under a tenth of the time is left");
 }

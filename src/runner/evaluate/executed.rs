@@ -1,0 +1,37 @@
+//! Executes a plan without checking or timing it, for a profiler.
+
+use super::data::{draw, encode};
+use super::scoped::with_module;
+use super::sets::Sets;
+use super::{Ended, ended};
+use crate::ops;
+use crate::runner::device::{Device, Fault, Problem};
+use crate::runner::messages::LaunchRequest;
+
+/// Executes a plan some times on random inputs. Workspaces are reset before each execution.
+pub fn execute(device: &mut dyn Device, request: &LaunchRequest, executions: usize) -> Result<(), Ended> {
+    let LaunchRequest { artifact, plan, problem, seed, .. } = request;
+    let asked = problem.as_ref();
+    let op = asked.map(|asked| ops::find(&asked.op).map_err(Ended::Machine)).transpose()?;
+    let problem = asked.zip(op).map(|(asked, op)| Problem { op, dims: &asked.case.dims, dtype: asked.dtype });
+    let case = asked.map_or("", |asked| asked.case.name.as_str());
+    with_module(device, case, artifact, |device, module| {
+        let run = |device: &mut dyn Device| -> Result<(), Fault> {
+            let sets = Sets::allocate(device, problem.as_ref(), plan, 1)?;
+            if let Some(problem) = &problem {
+                sets.upload(device, &encode(problem, &draw(problem, *seed)))?;
+            }
+            for _ in 0..executions {
+                sets.reset(device, plan)?;
+                if let Some(problem) = &problem {
+                    sets.poison_outputs(device, problem)?;
+                }
+                for work in sets.works(module, plan, problem) {
+                    device.launch(&work)?;
+                }
+            }
+            sets.free(device)
+        };
+        run(device).map_err(|fault| ended(case, fault))
+    })
+}

@@ -1,0 +1,204 @@
+//! Reads hardware counters with NVIDIA's `ncu` (Nsight Compute).
+//!
+//! `ncu` runs [`optloop profiled`](super::profiled), which launches a plan twice, and profiles the second time. It is a
+//! program of the user's installation and never one of the project. Where it is missing, is not permitted or hangs, the
+//! answer is one sentence.
+
+mod metrics;
+mod output;
+#[cfg(test)]
+mod tests;
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+#[cfg(unix)]
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+use tokio::io::AsyncReadExt;
+use tokio::process::{Child, Command};
+use tokio::time::timeout;
+
+use super::activity::{self, Limit};
+use super::compile::Compiler;
+use super::device::{DeviceChoice, self_check};
+use super::messages::LaunchRequest;
+use super::{child, descendants, frames, toolchain};
+use crate::domain::counters::{Counters, LaunchCounters};
+use crate::domain::plan::Launch;
+use crate::environment;
+
+/// The key of the time limit in config.toml.
+const TIMEOUT_KEY: &str = "counters.timeout";
+
+/// How long a guard may take to end all that it has started.
+const END_TIMEOUT: Duration = Duration::from_secs(8);
+
+/// How long `ncu --version` may take. It takes 0.2 s.
+const VERSION_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The most that is read of what ncu prints. A launch takes some 16 KiB.
+const MAX_OUTPUT_BYTES: u64 = 16 << 20;
+
+/// Reads the hardware counters of launches.
+#[derive(Debug, Clone)]
+pub struct Profiler {
+    /// optloop's executable.
+    exe: PathBuf,
+    /// The program, or why there is none.
+    ncu: Result<PathBuf, String>,
+    choice: DeviceChoice,
+    timeout: Duration,
+}
+
+impl Profiler {
+    /// Makes a profiler of a device, with the longest time for one case.
+    pub fn new(exe: PathBuf, choice: DeviceChoice, timeout: Duration) -> Self {
+        let path = std::env::var_os("PATH");
+        Self { exe, ncu: find(path.as_deref(), &toolchain::toolkit_roots()), choice, timeout }
+    }
+
+    /// Profiles one execution of a plan. The error says in one sentence why there are no counters.
+    pub async fn count(&self, request: &LaunchRequest) -> Result<Counters, String> {
+        let ncu = self.ncu.as_ref().map_err(Clone::clone)?;
+        let _running = activity::begin("ncu", Limit::new(TIMEOUT_KEY, self.timeout));
+        let folder = tempfile::tempdir().map_err(|error| format!("ncu has no temporary folder: {error}"))?;
+        let path = folder.path().join("request");
+        let written = frames::encode(request).and_then(|frame| std::fs::write(&path, frame));
+        written.map_err(|error| format!("ncu's request cannot be written: {error}"))?;
+        let version = self.version(ncu, &folder).await;
+        let printed = self.run(self.command(ncu, request, &folder), self.timeout).await?;
+        let launches = matched(output::parse(&printed)?, request)?;
+        Ok(Counters { tool: version, launches })
+    }
+
+    /// Profiles the kernel of the [self-check](super::self_check), and returns ncu's version.
+    pub async fn check(&self, compiler: &Compiler) -> Result<String, String> {
+        let artifact = compiler.compile(&super::self_check::variant()).map_err(|error| error.to_string())?;
+        let request = LaunchRequest { artifact, plan: self_check::own_plan(), problem: None, cold: false, seed: 1 };
+        let counters = self.count(&request).await?;
+        Ok(format!("{} reads the GPU's hardware counters", counters.tool))
+    }
+
+    /// Returns the program with its version, or without it where it does not say.
+    async fn version(&self, ncu: &Path, folder: &TempDir) -> String {
+        let mut command = self.guarded(ncu, folder);
+        command.arg("--version");
+        let printed = self.run(command, VERSION_TIMEOUT.min(self.timeout)).await.unwrap_or_default();
+        let version = printed.lines().find_map(|line| line.strip_prefix("Version "));
+        let number = version.and_then(|version| version.split_ascii_whitespace().next());
+        number.map_or_else(|| "ncu".to_owned(), |number| format!("ncu {}", child::sentence(number)))
+    }
+
+    /// Makes the command that profiles the second execution of a plan.
+    fn command(&self, ncu: &Path, request: &LaunchRequest, folder: &TempDir) -> Command {
+        let launches = request.plan.launches.len().to_string();
+        let mut command = self.guarded(ncu, folder);
+        command
+            .args(["--csv", "--page", "raw", "--print-units", "base"])
+            // The clocks stay as they are when times are measured. Changing them needs root, and others share the GPU.
+            .args(["--clock-control", "none"])
+            .args(["--cache-control", if request.cold { "all" } else { "none" }])
+            .args(["--target-processes", "all"])
+            .args(["--launch-skip", &launches, "--launch-count", &launches])
+            .args(["--metrics", &metrics::asked()])
+            .arg(&self.exe)
+            .args(["profiled", "--device", &self.choice.to_string(), "--request"])
+            .arg(folder.path().join("request"));
+        command
+    }
+
+    /// Makes a command that runs ncu under a [guard](super::baseline::guard), so that nothing of it outlives optloop.
+    fn guarded(&self, ncu: &Path, folder: &TempDir) -> Command {
+        let mut command = Command::new(&self.exe);
+        command.args(["guard", "--"]).arg(ncu);
+        environment::limit(command.as_std_mut());
+        command.envs(self.choice.environment());
+        // ncu keeps a lock in one of them, and copies its sections to the other. Files of another user would stop it.
+        command.env("TMPDIR", folder.path()).env("HOME", folder.path()).env_remove("XDG_CONFIG_HOME");
+        command
+    }
+
+    /// Runs a command within a time limit, and returns what it printed.
+    async fn run(&self, mut command: Command, limit: Duration) -> Result<String, String> {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // A Ctrl-C at the terminal must reach the session only.
+        #[cfg(unix)]
+        command.process_group(0);
+        if let Err(error) = descendants::adopt() {
+            tracing::warn!("processes that lose their guard may be left: {error}");
+        }
+        let mut running = Running(command.spawn().map_err(|error| format!("ncu's guard cannot be run: {error}"))?);
+        let (Some(output), Some(errors)) = (running.0.stdout.take(), running.0.stderr.take()) else {
+            return Err("ncu's process has no pipes".to_owned());
+        };
+        let last_line = tokio::spawn(child::last_line(errors));
+        let mut printed = Vec::new();
+        let mut output = output.take(MAX_OUTPUT_BYTES);
+        let read = timeout(limit, output.read_to_end(&mut printed)).await;
+        // The guard ends what is left. The next user of the device must not begin before.
+        running.end().await;
+        match read {
+            Err(_) => Err(format!("ncu took over {} ({TIMEOUT_KEY})", humantime::format_duration(limit))),
+            Ok(Err(error)) => Err(format!("ncu's output cannot be read: {error}")),
+            Ok(Ok(_)) => {
+                // What the profiled process says when it fails comes last.
+                let said = timeout(END_TIMEOUT, last_line).await.ok().and_then(Result::ok).unwrap_or_default();
+                Ok(format!("{}\n{said}", String::from_utf8_lossy(&printed)))
+            }
+        }
+    }
+}
+
+/// A guard and all that it has started. Dropping it ends them.
+struct Running(Child);
+
+impl Running {
+    /// Ends all, and waits until they are gone.
+    async fn end(&mut self) {
+        self.tell();
+        if timeout(END_TIMEOUT, self.0.wait()).await.is_err() {
+            tracing::warn!("ncu's guard has not exited {END_TIMEOUT:?} after it was told to");
+        }
+    }
+
+    /// Tells the guard to end. Killed itself, it could not end the others.
+    fn tell(&self) {
+        #[cfg(unix)]
+        if let Some(guard) = self.0.id().and_then(|pid| Pid::from_raw(pid.cast_signed())) {
+            // A stopped guard has to go on first.
+            let _ = kill_process(guard, Signal::TERM).and_then(|()| kill_process(guard, Signal::CONT));
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.tell();
+    }
+}
+
+/// Finds ncu in the folders of `PATH`, then in CUDA toolkits. Relative folders may belong to a project and are left out.
+fn find(path: Option<&OsStr>, toolkits: &[PathBuf]) -> Result<PathBuf, String> {
+    let on_path = path.map(|path| std::env::split_paths(path).collect::<Vec<_>>()).unwrap_or_default();
+    let folders = on_path.into_iter().chain(toolkits.iter().map(|root| root.join("bin")));
+    let found =
+        folders.filter(|folder| folder.is_absolute()).map(|folder| folder.join("ncu")).find(|ncu| ncu.is_file());
+    found.ok_or_else(|| "ncu (NVIDIA Nsight Compute) is not installed, or not in PATH".to_owned())
+}
+
+/// Checks that the profiled launches are those of the plan.
+fn matched(launches: Vec<LaunchCounters>, request: &LaunchRequest) -> Result<Vec<LaunchCounters>, String> {
+    let planned = &request.plan.launches;
+    let is_same = |(counted, launch): (&LaunchCounters, &Launch)| {
+        counted.kernel.split('(').next() == Some(launch.kernel.as_str())
+    };
+    if launches.len() != planned.len() || !launches.iter().zip(planned).all(is_same) {
+        let counted: Vec<_> = launches.iter().map(|launch| launch.kernel.as_str()).collect();
+        return Err(format!("ncu profiled other launches than those of the plan: {}", counted.join(", ")));
+    }
+    let named = launches.into_iter().zip(planned);
+    Ok(named.map(|(counters, launch)| LaunchCounters { kernel: launch.kernel.clone(), ..counters }).collect())
+}

@@ -1,0 +1,114 @@
+//! Which variants get their hardware counters read, when, and how much of the budget that may take. It is pure.
+
+use std::time::Duration;
+
+use super::meter::Time;
+use super::state::SessionState;
+use crate::domain::evaluation::Measurement;
+use crate::domain::floor::floor_ns;
+use crate::domain::ids::{CaseName, IterationId};
+
+/// The estimated time of one profile, until profiles have shown it. That of the initial kernel of b8h16s512, 9.3 ms a
+/// launch, took 3.7 s (H200, 2026-11-22, `optloop start`), of which `ncu` takes 1.7 s to start and end.
+const PROFILE_TIME: Duration = Duration::from_secs(4);
+
+/// The most profiles of a session: of the initial kernel, and of the incumbents that are furthest from their floors.
+const MOST_PROFILES: usize = 4;
+
+/// A variant whose hardware counters are to be read on a case.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ProfileDue {
+    /// The iteration that measured it.
+    pub iteration: IterationId,
+    /// The case.
+    pub case: CaseName,
+}
+
+impl SessionState {
+    /// Returns the time that is kept for the profiles of the incumbents, and for one more: the last iteration of the search
+    /// may end late.
+    pub fn profiles_time(&self) -> Duration {
+        let open = MOST_PROFILES.saturating_sub(self.profiles()).min(self.setup().workload.cases.len());
+        let wanted = self.profile_time().saturating_mul(open as u32 + 1);
+        if self.may_profile() { wanted.min(self.profiles_share()) } else { Duration::ZERO }
+    }
+
+    /// Returns the time that is kept for what comes after the search: the profiles of the incumbents, and the finals.
+    pub fn closing_time(&self) -> Duration {
+        self.finals_time() + self.profiles_time()
+    }
+
+    /// Returns the profile of the initial kernel that is due: on the case where it is the slowest.
+    pub fn initial_profile(&self, time: &Time) -> Option<ProfileDue> {
+        if self.profiles() > 0 {
+            return None;
+        }
+        let measured = self.cases().filter_map(|(name, case)| Some((name, case.initial_kernel.as_ref()?)));
+        let timed = measured.filter_map(|(name, initial)| Some((name, initial, initial.screened_ns()?)));
+        let (case, initial, _) = timed.max_by(|(_, _, a), (_, _, b)| a.total_cmp(b))?;
+        let due = ProfileDue { iteration: initial.iteration, case: case.clone() };
+        self.has_room_for_profile(time).then_some(due)
+    }
+
+    /// Returns the next profile of an incumbent that is due: that of the one furthest from the floor of its case.
+    pub fn incumbent_profile(&self, time: &Time) -> Option<ProfileDue> {
+        let setup = self.setup();
+        let headroom = |name: &CaseName, found: &Measurement| {
+            let case = setup.workload.case(name).ok()?;
+            Some(found.best_timing()?.median_ns / floor_ns(&setup.workload, case, &setup.device))
+        };
+        let incumbents = self.cases().filter_map(|(name, _)| Some((name, self.incumbent(name)?)));
+        let open = incumbents.filter(|(name, incumbent)| {
+            let counted = |hash| self.history().counters_of(hash, name).is_some();
+            !counted(&incumbent.hash)
+        });
+        let ranked = open
+            .filter_map(|(name, incumbent)| Some((name, incumbent.iteration, headroom(name, &incumbent.measurement)?)));
+        let (case, iteration, _) = ranked.max_by(|(_, _, a), (_, _, b)| a.total_cmp(b))?;
+        let due = ProfileDue { iteration, case: case.clone() };
+        self.has_room_for_profile(time).then_some(due)
+    }
+
+    /// Returns whether a profile fits into its share of the budget, and into what is left beside the finals.
+    fn has_room_for_profile(&self, time: &Time) -> bool {
+        let (budget, takes) = (&self.setup().options.budget, self.profile_time());
+        let left = self.meter().left(budget, time, self.finals_time());
+        let affords = self.meter().affords(budget, time, takes + self.finals_device_time());
+        self.may_profile() && affords && takes <= left && takes <= self.profiles_share()
+    }
+
+    /// Returns whether more profiles may be asked for. One failure is enough: it is the tool's, since the variant has
+    /// passed its checks.
+    fn may_profile(&self) -> bool {
+        let has_failed = self.history().counters.iter().any(|counted| counted.counters.is_err());
+        self.setup().options.counters_share > 0.0
+            && self.setup().samples_times()
+            && !has_failed
+            && self.profiles() < MOST_PROFILES
+    }
+
+    /// Returns the number of profiles so far.
+    fn profiles(&self) -> usize {
+        self.history().counters.len()
+    }
+
+    /// Returns what is left of the profiles' share of the budget.
+    fn profiles_share(&self) -> Duration {
+        let share = self.setup().options.budget.wall.mul_f64(self.setup().options.counters_share);
+        share.saturating_sub(self.profiled())
+    }
+
+    /// Returns the time of all profiles so far.
+    fn profiled(&self) -> Duration {
+        let walls = self.history().counters.iter().map(|counted| counted.wall_s);
+        Duration::try_from_secs_f64(walls.sum()).unwrap_or_default()
+    }
+
+    /// Returns the estimated time of a profile.
+    fn profile_time(&self) -> Duration {
+        match u32::try_from(self.profiles()) {
+            Ok(profiles @ 1..) => self.profiled() / profiles,
+            _ => PROFILE_TIME,
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Prepares experiments, as iterations of their own.
+
+use anyhow::Context;
+
+use super::Session;
+use super::pipeline::Compiled;
+use super::scaling::ExperimentDue;
+use crate::domain::experiment::Scaling;
+use crate::domain::hypothesis::{Hypothesis, Reference};
+use crate::domain::origin::{Origin, Purpose};
+use crate::domain::proposal::Proposal;
+use crate::domain::statistics::Interval;
+use crate::runner::planning;
+
+impl Session<'_> {
+    /// Prepares an experiment. The variant is rendered anew only if the changed dimension is part of its source.
+    pub(super) async fn experiment(&mut self, due: &ExperimentDue) -> anyhow::Result<Compiled> {
+        let ExperimentDue { scaling, case } = due;
+        let setup = self.state.setup();
+        let original = setup.workload.case(&scaling.case).map_err(anyhow::Error::msg)?;
+        let variant = self.state.history().iteration(scaling.of).context("Failed to find the variant to explain")?;
+        let (family, params) = (setup.family(&variant.family)?, &variant.params);
+        let model_flop = setup.options.measuring.model_flop;
+        let request = planning::of_case(family, params, case, &setup.workload, &setup.device, model_flop);
+        let specialization = family.specialization(case);
+        let (variant, artifact) = if specialization == family.specialization(original) {
+            let kernel = self.shelf.kernel(setup, scaling.of).await?;
+            (kernel.variant.clone(), Ok(kernel.artifact.clone()))
+        } else {
+            self.pipeline.compile(family, &specialization, setup.workload.dtype, params).await?
+        };
+        let Scaling { of, axis, factor, case: name } = scaling;
+        let proposal = Proposal {
+            proposer: self.pipeline.proposer().to_owned(),
+            variant,
+            cases: vec![case.clone()],
+            hypothesis: Hypothesis {
+                claim: format!("an experiment: {factor} times the {} work of {name}", axis.name()),
+                evidence: format!("it shows what the time of iteration {of} depends on, and predicts nothing"),
+                case: case.name.clone(),
+                predicted: Interval { lo: 1.0, hi: 1.0 },
+                reference: Reference::Iteration(*of),
+            },
+            parent: Some(*of),
+            purpose: Purpose::Experiment,
+            origin: Origin::ScaledCase(scaling.clone()),
+        };
+        Ok(Compiled { proposal, cases: request.map(|request| vec![request]), artifact })
+    }
+}

@@ -1,0 +1,135 @@
+//! Which experiments are due: a variant on more or less work than a case of the workload has. It is pure.
+//!
+//! They tell a diagnosis what a time depends on. They win nothing, and no case of the workload sees their times.
+
+use std::time::Duration;
+
+use super::meter::Time;
+use super::state::SessionState;
+use crate::domain::experiment::Scaling;
+use crate::domain::floor::floor_ns;
+use crate::domain::history::Finished;
+use crate::domain::ids::CaseName;
+use crate::domain::op::Axis;
+use crate::domain::workload::Case;
+use crate::runner::planning;
+
+/// What is tried with the initial kernel: whether it fills the device, and whether its time is that of its steps.
+const OF_INITIAL: [(Axis, f64); 3] = [(Axis::Independent, 2.0), (Axis::Sequential, 2.0), (Axis::Independent, 0.5)];
+
+/// What is tried with an incumbent.
+const OF_INCUMBENT: [(Axis, f64); 5] = [
+    (Axis::Independent, 2.0),
+    (Axis::Sequential, 2.0),
+    (Axis::Independent, 0.5),
+    (Axis::Sequential, 0.5),
+    (Axis::Independent, 4.0),
+];
+
+/// Iterations of a session for each experiment, so that a short session spends its time on the search.
+const ITERATIONS_PER_EXPERIMENT: u64 = 10;
+
+/// The share of the budget after which the incumbent counts as the one to explain.
+const INCUMBENT_FROM: f64 = 0.6;
+
+/// The share of the budget that must be left.
+const LEAST_LEFT: f64 = 0.1;
+
+/// The longest expected time of a launch. A screening run takes some ten of them.
+const LONGEST_LAUNCH_NS: f64 = 100e6;
+
+/// The largest share of the device's memory for the tensors of an experiment.
+const MEMORY_SHARE: f64 = 0.1;
+
+/// An experiment that is due.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct ExperimentDue {
+    /// What to change.
+    pub scaling: Scaling,
+    /// The changed case.
+    pub case: Case,
+}
+
+impl SessionState {
+    /// Returns the next experiment that is due. `is_over`: nothing else is left to try.
+    pub fn experiment(&self, time: &Time, is_over: bool) -> Option<ExperimentDue> {
+        let begun = self.experiments();
+        if begun.len() as u64 >= self.meter().finished() / ITERATIONS_PER_EXPERIMENT || !self.has_time_left(time) {
+            return None;
+        }
+        let (case, initial) = self.furthest(|state, case| {
+            let initial = state.initial_kernel(case)?;
+            state.history().iteration(initial)
+        })?;
+        let of_initial = OF_INITIAL.iter().find_map(|(axis, factor)| self.open(initial, case, *axis, *factor));
+        of_initial.or_else(|| {
+            // Once one is explained, it stays the one to explain.
+            let explained = begun.iter().find(|scaling| scaling.of != initial.iteration);
+            let (case, incumbent) = match explained {
+                Some(scaling) => (&scaling.case, self.history().iteration(scaling.of)?),
+                None if is_over || self.is_late(time) => self.furthest(|state, case| {
+                    state.history().iteration(state.history().incumbents.get(case)?.iteration)
+                })?,
+                None => return None,
+            };
+            let open = |(axis, factor): &(Axis, f64)| self.open(incumbent, case, *axis, *factor);
+            if incumbent.iteration == initial.iteration { None } else { OF_INCUMBENT.iter().find_map(open) }
+        })
+    }
+
+    /// Returns an experiment, unless it has begun before, is too large, or the variant is not valid there.
+    fn open(&self, variant: &Finished, case: &CaseName, axis: Axis, factor: f64) -> Option<ExperimentDue> {
+        let scaling = Scaling { of: variant.iteration, case: case.clone(), axis, factor };
+        if self.experiments().contains(&scaling) {
+            return None;
+        }
+        let setup = self.setup();
+        let (workload, device) = (&setup.workload, &setup.device);
+        let original = workload.case(case).ok()?;
+        let dims = workload.op.resized(&original.dims, axis, factor)?;
+        let in_range = workload.op.dims().iter().all(|dim| (dim.range.0..=dim.range.1).contains(&dims[dim.name]));
+        if !in_range || workload.op.check(&dims).is_err() {
+            return None;
+        }
+        let work = workload.op.flop(&dims) / workload.op.flop(&original.dims);
+        let bytes = workload.op.bytes(&dims, workload.dtype);
+        if variant.time_ns(case)? * work > LONGEST_LAUNCH_NS || bytes > MEMORY_SHARE * device.memory_bytes as f64 {
+            return None;
+        }
+        let resized = Case { name: scaling.case_name(), dims, regime: original.regime };
+        let family = setup.family(&variant.family).ok()?;
+        let model_flop = setup.options.measuring.model_flop;
+        let planned = planning::of_case(family, &variant.params, &resized, workload, device, model_flop).ok()?;
+        let too_much = !setup.samples_times() && workload.op.flop(&resized.dims) > model_flop;
+        (!too_much || planned.scaled.is_some()).then_some(ExperimentDue { scaling, case: resized })
+    }
+
+    /// Returns the case on which a variant is furthest from the floor, with the variant.
+    fn furthest<'s>(
+        &'s self,
+        variant: impl Fn(&'s Self, &CaseName) -> Option<&'s Finished>,
+    ) -> Option<(&'s CaseName, &'s Finished)> {
+        let setup = self.setup();
+        let found = setup.workload.cases.iter().filter_map(|case| {
+            let variant = variant(self, &case.name)?;
+            let headroom = variant.time_ns(&case.name)? / floor_ns(&setup.workload, case, &setup.device);
+            Some((&case.name, variant, headroom))
+        });
+        let (case, variant, _) = found.max_by(|(_, _, a), (_, _, b)| a.total_cmp(b))?;
+        Some((case, variant))
+    }
+
+    fn has_time_left(&self, time: &Time) -> bool {
+        let budget = &self.setup().options.budget;
+        let left = self.meter().left(budget, time, self.closing_time());
+        left >= budget.wall.mul_f64(LEAST_LEFT) && left > Duration::ZERO
+    }
+
+    /// Returns whether most of the search is over.
+    fn is_late(&self, time: &Time) -> bool {
+        let budget = &self.setup().options.budget;
+        let iterations = budget.max_iterations.map_or(0.0, |most| self.meter().finished() as f64 / most as f64);
+        let elapsed = self.meter().elapsed(time).as_secs_f64() / budget.wall.as_secs_f64();
+        elapsed.max(iterations) >= INCUMBENT_FROM
+    }
+}

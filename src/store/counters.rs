@@ -1,0 +1,102 @@
+//! Hardware counters of variants, launch by launch, or why there are none.
+
+use std::collections::HashMap;
+
+use sqlx::Row;
+use sqlx::sqlite::SqliteRow;
+
+use super::columns::{now, optional_json, required, signed, text, to_json};
+use super::sessions::record_cost;
+use super::{Store, StoreError};
+use crate::domain::cost::Spent;
+use crate::domain::counters::{Counted, Counters, LaunchCounters};
+use crate::domain::ids::{CaseName, IterationId, SessionId};
+
+/// Counters by iteration and case.
+pub(super) type ByCase = HashMap<(IterationId, CaseName), Counted>;
+
+impl Store {
+    /// Records the counters of a variant on a case, or why there are none, with what they cost the session.
+    pub async fn record_counters(&self, session: SessionId, counted: &Counted, spent: Spent) -> Result<(), StoreError> {
+        let Counted { iteration, case, counters, wall_s } = counted;
+        let (tool, problem) = (counters.as_ref().ok().map(|found| &found.tool), counters.as_ref().err());
+        let none = [None];
+        let launches: Vec<Option<&LaunchCounters>> = match counters {
+            Ok(found) => found.launches.iter().map(Some).collect(),
+            Err(_) => none.into(),
+        };
+        self.write(async |connection| {
+            for (place, launch) in launches.iter().enumerate() {
+                sqlx::query(
+                    "INSERT INTO counters (iteration_id, case_name, launch, tool, kernel, metrics, problem, begun, wall_s,
+                                           counted_at)
+                     SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, COALESCE(MAX(ordinal), 0), ?8, ?9
+                     FROM iterations WHERE session_id = ?10",
+                )
+                .bind(iteration)
+                .bind(case)
+                .bind(signed("launch", place)?)
+                .bind(tool)
+                .bind(launch.map(|launch| &launch.kernel))
+                .bind(launch.map(|launch| to_json("metrics", launch)).transpose()?)
+                .bind(problem.map(|problem| text(problem)))
+                .bind(if place == 0 { *wall_s } else { 0.0 })
+                .bind(now()?)
+                .bind(session)
+                .execute(&mut *connection)
+                .await?;
+            }
+            record_cost(connection, session, None, spent).await
+        })
+        .await
+    }
+
+    /// Returns why a session has no counters, or no more of them.
+    pub(super) async fn no_counters(&self, session: SessionId) -> Result<Option<String>, StoreError> {
+        let problem = sqlx::query_scalar(
+            "SELECT c.problem FROM counters c JOIN iterations i ON i.id = c.iteration_id
+             WHERE i.session_id = ? AND c.problem IS NOT NULL ORDER BY c.rowid DESC LIMIT 1",
+        );
+        Ok(problem.bind(session).fetch_optional(&self.pool).await?)
+    }
+
+    /// Reads the counters of a session, or of one iteration.
+    pub(super) async fn counters(
+        &self,
+        session: Option<SessionId>,
+        iteration: Option<IterationId>,
+    ) -> Result<ByCase, StoreError> {
+        let rows = sqlx::query(
+            "SELECT c.* FROM counters c JOIN iterations i ON i.id = c.iteration_id
+             WHERE i.session_id = ?1 OR i.id = ?2
+             ORDER BY c.iteration_id, c.case_name, c.launch",
+        )
+        .bind(session)
+        .bind(iteration)
+        .fetch_all(&self.pool)
+        .await?;
+        let mut found = ByCase::new();
+        rows.iter().try_for_each(|row| add(&mut found, row))?;
+        Ok(found)
+    }
+}
+
+/// Adds a launch to the counters of its variant on its case.
+fn add(found: &mut ByCase, row: &SqliteRow) -> Result<(), StoreError> {
+    let (iteration, case): (IterationId, CaseName) = (row.try_get("iteration_id")?, row.try_get("case_name")?);
+    let problem: Option<String> = row.try_get("problem")?;
+    let counted = match found.entry((iteration, case.clone())) {
+        std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
+        std::collections::hash_map::Entry::Vacant(entry) => {
+            let none =
+                Counters { tool: row.try_get::<Option<_>, _>("tool")?.unwrap_or_default(), launches: Vec::new() };
+            let counters = problem.map_or(Ok(none), Err);
+            entry.insert(Counted { iteration, case, counters, wall_s: 0.0 })
+        }
+    };
+    counted.wall_s += row.try_get::<f64, _>("wall_s")?;
+    if let Ok(counters) = &mut counted.counters {
+        counters.launches.push(required(optional_json(row, "metrics")?, "metrics")?);
+    }
+    Ok(())
+}
