@@ -14,9 +14,9 @@ mod deadline;
 mod decide;
 mod evaluator;
 mod event;
-mod explanations;
 mod evidence;
 mod experiments;
+mod explanations;
 mod finals;
 mod meter;
 mod pipeline;
@@ -297,7 +297,7 @@ impl<'a> Session<'a> {
             self.recall(&past, &own).await?;
         }
         // Only the first one. A baseline's eager calls are timed on the host, which more compilers would load.
-        self.pipeline.propose(&mut self.state)?;
+        self.pipeline.propose(&mut self.state, Vec::new())?;
         self.time_baselines().await
     }
 
@@ -307,7 +307,7 @@ impl<'a> Session<'a> {
         loop {
             self.learn_why().await?;
             match next_action(&self.state, &phase, &self.moment()) {
-                Action::Propose => self.pipeline.propose(&mut self.state)?,
+                Action::Propose => self.pipeline.propose(&mut self.state, self.explanations.findings())?,
                 Action::Evaluate { within } => {
                     if let Some(compiled) = self.next_compiled(within).await? {
                         self.iterate(compiled).await?;

@@ -34,7 +34,14 @@ fn recorded_sessions_are_predicted_as_they_went() {
         for session in runtime.block_on(store.sessions()).unwrap() {
             let mut record = runtime.block_on(store.session_record(session.id)).unwrap();
             let (count, took) = predict_again(&mut record, &families);
-            let input = ReportInput { record: &record, facts: &[], families: &[], findings: &[] };
+            let input = ReportInput {
+                record: &record,
+                facts: &[],
+                families: &[],
+                independent_dims: &[],
+                is_valid: &|_, _, _| false,
+                findings: &[],
+            };
             println!("{path}, session {}: {count} predictions in {took:?}", session.id);
             print(&build(&input).calibration);
         }

@@ -82,3 +82,11 @@ fn experiments_are_few_and_neither_wins_nor_cases() {
     assert_eq!(cases, ["s4d4", "s64", "s128"]);
     assert!(!report.to_string().contains("an experiment"), "its claim predicts nothing");
 }
+
+/// Profiles the self-check's kernel: `cargo nextest run --run-ignored all -E 'test(a_real_ncu)'`.
+#[test]
+#[ignore = "needs a GPU whose counters ncu may read"]
+fn a_real_ncu_reads_the_counters_of_a_real_gpu() {
+    let told = Sandbox::new().succeeds(&["doctor"]);
+    assert!(told.contains("ok       hardware counters: ncu "), "{told}");
+}

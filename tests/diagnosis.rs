@@ -52,7 +52,7 @@ const PLANTED: [Planted; 7] = [
         case: "b1h1s128",
         kernel: "attention-scalar:BR=64,TPR=2,THREADS=128,VEC=8,PAD=8,QREG=1,KEYS=4",
         rule: "too-few-blocks",
-        next: "set BR from 64 to 16",
+        next: "set BR from 64 to ",
     },
     // A block for each row loads all keys and values of its head.
     Planted {

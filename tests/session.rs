@@ -50,7 +50,8 @@ fn a_session_improves_the_initial_kernel_commits_the_winners_and_reports() {
 
     // Every second is in one phase, and each kind of step was timed.
     let phases = report["phases"]["rows"].as_array().unwrap();
-    let seconds = |phase: &str| phases.iter().find(|row| row["phase"] == phase).map(|row| row["seconds"].as_f64().unwrap());
+    let seconds =
+        |phase: &str| phases.iter().find(|row| row["phase"] == phase).map(|row| row["seconds"].as_f64().unwrap());
     let all: f64 = phases.iter().map(|row| row["seconds"].as_f64().unwrap()).sum();
     assert!((all / report["session"]["wall_s"].as_f64().unwrap() - 1.0).abs() < 0.01, "{phases:?}");
     assert_eq!(report["phases"]["complete"], true);

@@ -96,6 +96,27 @@ pub(super) fn of_family_default(
     })
 }
 
+/// Claims how a configuration of another family compares with `from` on a case.
+pub(super) fn of_family(
+    context: &SearchContext<'_>,
+    history: &History,
+    (family, case): (&Family, &Case),
+    (from, params): (&Finished, &Params),
+    origin: &Origin,
+) -> Hypothesis {
+    let question = Question { family, params, case: &case.name, reference: from, origin };
+    let prediction = prediction::predict(history, context.all, &question);
+    let us = from.time_ns(&case.name).unwrap_or_default() / 1e3;
+    Hypothesis {
+        claim: format!("{} {}", family.name, expectation(prediction, &case.name)),
+        evidence: format!("iteration {} takes {us:.2} us; {}", from.iteration, family.about),
+        mechanism: Mechanism::Algorithm,
+        case: case.name.clone(),
+        prediction,
+        reference: Reference::Iteration(from.iteration),
+    }
+}
+
 /// Says what is expected of a case, as the rest of a sentence.
 fn expectation(prediction: Option<Prediction>, case: &str) -> String {
     match prediction.map(|prediction| prediction.direction()) {

@@ -10,6 +10,7 @@ mod subject;
 use std::collections::HashMap;
 
 use crate::domain::device::DeviceInfo;
+use crate::domain::finding::Finding;
 use crate::domain::floor::floor_ns;
 use crate::domain::history::{Finished, History};
 use crate::domain::ids::{CaseName, IterationId};
@@ -24,6 +25,8 @@ pub use subject::{Point, Subject};
 pub struct Diagnosis {
     /// Each measured case's distance to its floor.
     pub headroom: Vec<Headroom>,
+    /// What makes the explained variants slow, the most important of each case first.
+    pub findings: Vec<Finding>,
 }
 
 /// The distance of a case's fastest variant, confirmed or not, to the floor.
@@ -60,7 +63,7 @@ pub fn diagnose(history: &History, workload: &Workload, device: &DeviceInfo) -> 
             Some(Headroom { case: case.name.clone(), best_ns, floor_ns: floor_ns(workload, case, device), ctas })
         })
         .collect();
-    Diagnosis { headroom }
+    Diagnosis { headroom, findings: Vec::new() }
 }
 
 fn ctas_by_case(finished: &Finished) -> HashMap<&str, u64> {

@@ -13,7 +13,9 @@ use super::initial_design::{InitialDesign, Next};
 use super::random::Draw;
 use super::{Proposer, SearchContext, claims};
 use crate::domain::family::Family;
+use crate::domain::finding::Remedy;
 use crate::domain::history::{Finished, History};
+use crate::domain::hypothesis::Hypothesis;
 use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::origin::{Change, Origin};
 use crate::domain::proposal::Suggestion;
@@ -71,6 +73,9 @@ const BLIND_SHARE: f64 = 0.1;
 
 /// Log-space exploration bonus for an untried value. It decays as 1 / sqrt(n + 1) for a value tried n times.
 const EXPLORATION_BONUS: f64 = 0.2;
+
+/// The share of suggestions that follow the diagnosis, as long as it proposes anything new.
+const REMEDY_SHARE: f64 = 0.5;
 
 /// The share of moves that may repeat a refuted change: one that was slower on every base so far. The next base may be
 /// different, and only a success clears the change.
@@ -155,8 +160,9 @@ impl Local {
             }
         }
         moves.retain(|step| is_new(&step.params));
-        if !self.rng.random_bool(REFUTED_SHARE) {
-            drop_refuted(&mut moves, history, family, &case.name, from);
+        let others = not_refuted(&moves, history, family, &case.name, from);
+        if (1..moves.len()).contains(&others.len()) && !self.rng.random_bool(REFUTED_SHARE) {
+            moves.retain(|step| others.contains(&step.params));
         }
         if self.rng.random_bool(BLIND_SHARE) {
             moves.shuffle(&mut self.rng);
@@ -224,6 +230,11 @@ impl Proposer for Local {
             let Some(case) = context.workload.cases.choose(&mut self.rng) else { return Ok(None) };
             return self.draw.next(context, history, &case.name, |_, _| 1.0, &mut self.rng);
         };
+        if self.rng.random_bool(REMEDY_SHARE)
+            && let Some(suggestion) = remedy(context, diagnosis, history, case)?
+        {
+            return Ok(Some(suggestion));
+        }
         if self.rng.random_bool(COVERAGE_SHARE)
             && let Some(suggestion) = self.coverage(context, history, case)?
         {
@@ -290,6 +301,39 @@ fn changed(from: &Params, to: &Params) -> Vec<String> {
         .collect()
 }
 
+/// Suggests what the diagnosis proposes for a case and was not tried yet, the most important cause first.
+fn remedy(
+    context: &SearchContext<'_>,
+    diagnosis: &Diagnosis,
+    history: &History,
+    case: &Case,
+) -> Result<Option<Suggestion>, String> {
+    for finding in diagnosis.findings.iter().filter(|finding| finding.case == case.name) {
+        let explained = finding.iteration.and_then(|iteration| history.iteration(iteration));
+        let Some(from) = explained.filter(|from| from.time_ns(&case.name).is_some()) else { continue };
+        for Remedy { family, params, text } in &finding.remedies {
+            let family = context.families.iter().find(|other| other.name == *family);
+            let (Some(family), Some(params)) = (family, params) else { continue };
+            if !context.is_new(family, params, case, history) || !context.space(family, case).contains(params)? {
+                continue;
+            }
+            let is_change = family.name == from.family;
+            let changes = if is_change { Change::between(&from.params, params) } else { Vec::new() };
+            let origin = Origin::Remedy { rule: finding.rule.to_owned(), changes };
+            let hypothesis = match is_change {
+                true => claims::of_change(context, history, (family, case), (from, params), &origin),
+                false => claims::of_family(context, history, (family, case), (from, params), &origin),
+            };
+            let claim = format!("against {}: {text}; {}", finding.rule, hypothesis.claim);
+            let hypothesis = Hypothesis { claim, ..hypothesis };
+            return context
+                .suggestion(family, params.clone(), case, hypothesis, origin, Some(from.iteration))
+                .map(Some);
+        }
+    }
+    Ok(None)
+}
+
 /// Suggests the fastest variant of another case, if it was not tried on this one.
 fn warm_start(context: &SearchContext<'_>, history: &History, case: &Case) -> Result<Option<Suggestion>, String> {
     for other in context.workload.cases.iter().filter(|other| other.name != case.name) {
@@ -306,25 +350,21 @@ fn warm_start(context: &SearchContext<'_>, history: &History, case: &Case) -> Re
     Ok(None)
 }
 
-/// Drops moves whose every change is refuted on a case, unless no other move is left.
-fn drop_refuted(moves: &mut Vec<Move>, history: &History, family: &Family, case: &str, from: &Params) {
+/// Returns the configurations of the moves on a case that have a change that is not refuted there.
+fn not_refuted(moves: &[Move], history: &History, family: &Family, case: &str, from: &Params) -> Vec<Params> {
     let tries = refuted::tries(history);
-    let is_refuted = |step: &Move| {
-        Change::between(from, &step.params).iter().all(|change| {
-            let key = SingleChange { family: &family.name, change };
-            tries.get(&key).is_some_and(|tries| tries.refuted_on(case))
-        })
+    let is_refuted = |change: &Change| {
+        tries.get(&SingleChange { family: &family.name, change }).is_some_and(|tries| tries.refuted_on(case))
     };
-    if moves.iter().any(|step| !is_refuted(step)) {
-        moves.retain(|step| !is_refuted(step));
-    }
+    let others = moves.iter().filter(|step| !Change::between(from, &step.params).iter().all(is_refuted));
+    others.map(|step| step.params.clone()).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::domain::history::CaseTime;
-    use crate::domain::hypothesis::{Hypothesis, Reference};
+    use crate::domain::hypothesis::Reference;
     use crate::domain::origin::Purpose;
     use crate::domain::variant::VariantHash;
 
@@ -358,22 +398,19 @@ mod tests {
         History { finished, ..History::default() }
     }
 
-    /// Returns the values of P that a step on a case may move to.
-    fn left(history: &History, case: &str, values: &[i64]) -> Vec<i64> {
+    /// Returns the values to which a change of P from 1 is not refuted on a case.
+    fn left(history: &History, case: &str) -> Vec<i64> {
         let family = Family::parse(MANIFEST, String::new()).unwrap();
-        let step = |value: &i64| Move { parameters: vec!["P".to_owned()], params: with(*value) };
-        let mut moves: Vec<Move> = values.iter().map(step).collect();
-        drop_refuted(&mut moves, history, &family, case, &with(1));
-        moves.iter().map(|step| step.params["P"]).collect()
+        let moves = [2, 4].map(|value| Move { parameters: vec!["P".to_owned()], params: with(value) });
+        not_refuted(&moves, history, &family, case, &with(1)).iter().map(|params| params["P"]).collect()
     }
 
     #[test]
-    fn a_change_that_was_always_slower_is_left_out_until_nothing_else_is_left() {
+    fn a_change_that_was_always_slower_is_left_out_until_it_is_not() {
         let refuted = history(&[0.8, 0.9, 0.7]);
-        assert_eq!(left(&refuted, "c", &[2, 4]), [4]);
-        assert_eq!(left(&refuted, "other", &[2, 4]), [2, 4], "it was not tried there");
-        assert_eq!(left(&refuted, "c", &[2]), [2]);
-        assert_eq!(left(&history(&[0.8, 0.9]), "c", &[2, 4]), [2, 4], "two may be chance");
-        assert_eq!(left(&history(&[0.8, 0.9, 0.7, 1.1]), "c", &[2, 4]), [2, 4], "a success is new evidence");
+        assert_eq!(left(&refuted, "c"), [4]);
+        assert_eq!(left(&refuted, "other"), [2, 4], "it was not tried there");
+        assert_eq!(left(&history(&[0.8, 0.9]), "c"), [2, 4], "two may be chance");
+        assert_eq!(left(&history(&[0.8, 0.9, 0.7, 1.1]), "c"), [2, 4], "a success is new evidence");
     }
 }

@@ -122,6 +122,7 @@ fn diagnose(bench: &Bench, subject: &Subject, evidence: Evidence) -> Diagnosed {
         plan: &request.plan,
         kernels: &kernels,
         profile: profile.as_ref().ok(),
+        counters: None,
         scaling: &scaling,
         families: &families,
         fast: &bench.winning_families(subject),

@@ -107,8 +107,7 @@ fn report(project: &Project, record: SessionRecord, mut workload: Workload) -> R
     let families = facts::of_families(&all, &workload, &record);
     let fitting: Vec<&Family> = all.iter().filter(|family| family.fits(&workload, device)).collect();
     let best = best(&record, &workload);
-    let findings =
-        of_session(Recorded { record: &record, workload: &workload, families: &fitting, best: &best });
+    let findings = of_session(Recorded { record: &record, workload: &workload, families: &fitting, best: &best });
     build(&ReportInput {
         record: &record,
         facts: &facts,

@@ -105,7 +105,7 @@ impl Confidence {
 
     fn weight(self) -> f64 {
         match self {
-            Self::Low => 0.3,
+            Self::Low => 0.15,
             Self::Medium => 0.6,
             Self::High => 1.0,
         }

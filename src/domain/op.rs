@@ -126,8 +126,8 @@ pub struct Affordable {
     pub bytes: f64,
 }
 
-/// Returns the dimensions whose entries an op computes independently of each other, such as batch and heads: the leading
-/// dimensions that all of its tensors share, without the rows' own.
+/// Returns the dimensions whose entries an op computes independently of each other, such as batch and heads: the
+/// leading dimensions that all of its tensors share, without the rows' own.
 pub fn independent_dims(op: &dyn Op, dtype: Dtype) -> Vec<&'static str> {
     // Each dimension gets a size of its own, by which it is found in the shapes.
     let names: Vec<&'static str> = op.dims().iter().map(|dim| dim.name).collect();

@@ -61,6 +61,13 @@ pub enum Origin {
         /// The parameters that changed.
         changes: Vec<Change>,
     },
+    /// What the diagnosis proposes against a cause of lost time.
+    Remedy {
+        /// The rule that found the cause.
+        rule: String,
+        /// The parameters that changed. Empty if another family is proposed.
+        changes: Vec<Change>,
+    },
     /// The fastest configuration of another case.
     WarmStart {
         /// That case.
@@ -111,6 +118,8 @@ impl Origin {
             Self::WarmStart { .. } => "warm_start",
             Self::Random => "random",
             Self::InjectedFault => "injected_fault",
+            Self::Remedy { .. } => "remedy",
+            Self::ScaledCase(_) => "scaled_case",
             Self::Unknown => "unknown",
         }
     }
@@ -120,10 +129,10 @@ impl Origin {
         if purpose == Purpose::Confirmation { "confirmation" } else { self.name() }
     }
 
-    /// Returns the parameters that a move or coverage sampling changes. Empty for all other origins.
+    /// Returns the parameters that a move, coverage sampling or a remedy changes. Empty for all other origins.
     pub fn changes(&self) -> &[Change] {
         match self {
-            Self::Move { changes } | Self::Coverage { changes } => changes,
+            Self::Move { changes } | Self::Coverage { changes } | Self::Remedy { changes, .. } => changes,
             _ => &[],
         }
     }

@@ -69,7 +69,7 @@ fn ladder(case: &Case, record: &SessionRecord, samples: &[Sample<'_>], families:
         let (first_us, us) = (micros(first), micros(best));
         if us > best_us {
             step(&mut steps, (format!("`{family}`, its first configuration"), family, first_us), idea(family));
-            let tuned = changes(first.params, best.params, about(family));
+            let tuned = with_idea(&steps, family, idea(family), changes(first.params, best.params, about(family)));
             step(&mut steps, (format!("`{family}`, its best"), family, us), tuned);
         }
     }
@@ -77,7 +77,7 @@ fn ladder(case: &Case, record: &SessionRecord, samples: &[Sample<'_>], families:
     let first = samples.iter().find(|one| one.family == family && *one.case == *case.case);
     if let Some(first) = first.filter(|first| *first.params != variant.params && micros(first) > best_us) {
         step(&mut steps, (format!("`{family}`, its first configuration"), family, micros(first)), idea(family));
-        let tuned = changes(first.params, &variant.params, about(family));
+        let tuned = with_idea(&steps, family, idea(family), changes(first.params, &variant.params, about(family)));
         step(&mut steps, (format!("`{family}`, the winner"), family, best_us), tuned);
     }
     if steps.last().is_some_and(|last| last.us > best_us) {
@@ -103,6 +103,12 @@ fn step(steps: &mut Vec<LadderStep>, (what, family, us): (String, &str, f64), me
     if factor.is_none_or(|factor| factor >= LEAST_STEP) {
         steps.push(LadderStep { what, family: family.to_owned(), us, factor, mechanism });
     }
+}
+
+/// Joins a family's idea and its tuned parameters, unless a step before has told the idea.
+fn with_idea(steps: &[LadderStep], family: &str, idea: String, tuned: String) -> String {
+    let is_told = steps.iter().any(|step| step.family == family);
+    if is_told || idea.is_empty() { tuned } else { format!("{idea} Tuned: {tuned}") }
 }
 
 fn micros(sample: &Sample<'_>) -> f64 {
@@ -146,10 +152,14 @@ mod tests {
         let told: Vec<String> = ladder
             .steps
             .iter()
-            .map(|step| format!("{} {} {:.2} {}", step.what, step.us, step.factor.unwrap_or(0.0), step.mechanism))
+            .map(|step| format!("{} {:.1} {:.2} {}", step.what, step.us, step.factor.unwrap_or(0.0), step.mechanism))
             .collect();
         assert_eq!(families().len(), 2);
-        insta::assert_snapshot!(told.join("\n"), @"");
+        insta::assert_snapshot!(told.join("\n"), @"
+        first correct variant, `tiled` 80.0 0.00 Tiles of queries: keys are shared.
+        `split-k`, its first configuration 70.0 1.14 Keys are split over blocks.
+        `tiled`, the winner 50.0 1.40 `BLOCK` 64 → 256 (threads of a block)
+        ");
     }
 
     #[test]

@@ -167,7 +167,17 @@ mod tests {
         let told = phases.rows.iter().map(|row| {
             format!("{}: {} s, {:.0}%, ${:.3} | {}", row.name, row.seconds, row.share * 100.0, row.usd, row.gained)
         });
-        insta::assert_snapshot!(told.collect::<Vec<_>>().join("\n"), @"");
+        insta::assert_snapshot!(told.collect::<Vec<_>>().join("\n"), @"
+        baselines: 2 s, 10%, $0.020 | 1 times
+        initial kernel and committed winners: 2 s, 10%, $0.020 | what speed-ups refer to
+        screening (search): 3 s, 15%, $0.030 | 3 variants, 2 times
+        acceptance checks: 2.5 s, 12%, $0.025 | 0 candidates refused
+        sanitizer (virtual GPU): 1 s, 5%, $0.010 | 0 candidates refused
+        comparisons: 3 s, 15%, $0.030 | 2 improvements
+        finals: 1.5 s, 8%, $0.015 | 0 cases settled, 0 with another winner
+        waiting for the compiler: 1 s, 5%, $0.010 | 
+        commits, records and the rest: 4 s, 20%, $0.040 | 1 commits
+        ");
     }
 
     #[test]

@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn a_kernel_that_leaves_the_gpu_idle_takes_no_longer_for_more_heads() {
         let told = read(&[(1, 1.0, 518.0, 2), (16, 16.0, 518.0, 32), (64, 64.0, 522.0, 128)], "B × H", true);
-        insta::assert_snapshot!(told, @"");
+        insta::assert_snapshot!(told, @"64 times the work for 1.01× the time: the GPU is idle, not busy; more entries run beside the first (128 blocks on 132 SMs). This rules out serialisation over B × H: the time would have grown 64 times.");
     }
 
     /// The bug of the third version in the first notebooks: a grid without batch and heads.
@@ -168,7 +168,11 @@ mod tests {
         let serial = read(&[(8, 1.0, 6.8, 8), (64, 8.0, 54.0, 8), (128, 16.0, 117.2, 8)], "B × H", true);
         let full = read(&[(8, 1.0, 6.8, 512), (64, 8.0, 54.0, 4096), (128, 16.0, 109.0, 8192)], "B × H", true);
         let filling = read(&[(1, 1.0, 3.0, 4), (16, 16.0, 3.1, 64), (64, 64.0, 9.0, 256)], "B × H", true);
-        insta::assert_snapshot!([serial, full, filling].join("\n"), @"");
+        insta::assert_snapshot!([serial, full, filling].join("\n"), @"
+        16 times the work for 17.24× the time: the grid does not grow with B × H, so the entries are computed one after another.
+        16 times the work for 16.03× the time: the GPU is full from the smallest case on, so time grows with the work.
+        64 times the work for 3.00× the time: flat up to B × H = 16 (64 blocks on 132 SMs), then the GPU fills up. This rules out serialisation over B × H: the time would have grown 64 times.
+        ");
     }
 
     #[test]
@@ -177,14 +181,18 @@ mod tests {
         let fixed = [(64, 1.0, 2.1, 1), (128, 4.0, 2.4, 2), (256, 16.0, 2.93, 4), (512, 64.0, 4.09, 8)];
         let flat = [(64, 1.0, 2.1, 1), (128, 4.0, 2.1, 2), (256, 16.0, 2.2, 4)];
         let told = [&times[..], &fixed, &flat].map(|points| read(points, "Sq = Sk", false));
-        insta::assert_snapshot!(told.join("\n"), @"");
+        insta::assert_snapshot!(told.join("\n"), @"
+        64 times the work for 7.80× the time: each step of Sq = Sk costs 3.975 us, whatever the size. The work of a step grows and its time does not, so the time is a chain of dependent steps. Bandwidth or arithmetic would grow with the work.
+        64 times the work for 1.95× the time: 1.818 us are fixed, and each step of Sq = Sk costs 4.4 ns, whatever the size. The work of a step grows and its time does not, so the time is a chain of dependent steps. Bandwidth or arithmetic would grow with the work.
+        16 times the work for 1.05× the time: the time does not depend on Sq = Sk; launch and first loads are all of it.
+        ");
     }
 
     #[test]
     fn large_cases_grow_with_the_work() {
         let times = [(1024, 1.0, 20.0, 512), (2048, 4.0, 78.0, 1024), (4096, 16.0, 300.0, 2048)];
-        insta::assert_snapshot!(read(&times, "Sq = Sk", false), @"");
+        insta::assert_snapshot!(read(&times, "Sq = Sk", false), @"16 times the work for 15.00× the time: time grows with the work.");
         let two = [(128, 1.0, 523.0, 64), (256, 4.0, 1173.0, 256)];
-        insta::assert_snapshot!(read(&two, "Sq = Sk", false), @"");
+        insta::assert_snapshot!(read(&two, "Sq = Sk", false), @"4.0 times the work for 2.24× the time: time grows with the power 1.2 of Sq = Sk, the work with 2.0; part of the time is fixed or runs in parallel.");
     }
 }

@@ -60,6 +60,7 @@ ptxas info    : Used 255 registers, used 1 barriers, 16 bytes cumulative stack s
                 stack_bytes: 0,
                 spill_store_bytes: 0,
                 spill_load_bytes: 0,
+                instructions: None,
             },
             KernelResources {
                 name: "partial",
@@ -68,6 +69,7 @@ ptxas info    : Used 255 registers, used 1 barriers, 16 bytes cumulative stack s
                 stack_bytes: 16,
                 spill_store_bytes: 24,
                 spill_load_bytes: 32,
+                instructions: None,
             },
         ]
         "#);

@@ -9,7 +9,6 @@ use crate::domain::experiment::Scaling;
 use crate::domain::hypothesis::{Hypothesis, Reference};
 use crate::domain::origin::{Origin, Purpose};
 use crate::domain::proposal::Proposal;
-use crate::domain::statistics::Interval;
 use crate::runner::planning;
 
 impl Session<'_> {
@@ -34,13 +33,12 @@ impl Session<'_> {
             proposer: self.pipeline.proposer().to_owned(),
             variant,
             cases: vec![case.clone()],
-            hypothesis: Hypothesis {
-                claim: format!("an experiment: {factor} times the {} work of {name}", axis.name()),
-                evidence: format!("it shows what the time of iteration {of} depends on, and predicts nothing"),
-                case: case.name.clone(),
-                predicted: Interval { lo: 1.0, hi: 1.0 },
-                reference: Reference::Iteration(*of),
-            },
+            hypothesis: Hypothesis::without_claim(
+                format!("an experiment: {factor} times the {} work of {name}", axis.name()),
+                format!("it shows what the time of iteration {of} depends on"),
+                case.name.clone(),
+                Reference::Iteration(*of),
+            ),
             parent: Some(*of),
             purpose: Purpose::Experiment,
             origin: Origin::ScaledCase(scaling.clone()),

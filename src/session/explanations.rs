@@ -198,6 +198,7 @@ fn findings(state: &SessionState, setup: &SessionSetup, job: &Job, profile: &Pro
         plan: &request.plan,
         kernels: &kernel.artifact.kernels,
         profile: Some(profile),
+        counters: None,
         scaling: &scaling(state, setup, job),
         families: &families,
         fast: &fast,

@@ -8,9 +8,11 @@ use tokio::task::JoinHandle;
 use super::decide::UnderWay;
 use super::setup::SessionSetup;
 use super::state::SessionState;
-use crate::agent::{Proposer, SearchContext, diagnosis};
+use crate::agent::diagnosis::{self, Diagnosis};
+use crate::agent::{Proposer, SearchContext};
 use crate::domain::artifact::Artifact;
 use crate::domain::family::Family;
+use crate::domain::finding::Finding;
 use crate::domain::history::ConfigurationId;
 use crate::domain::op::{Dims, Dtype};
 use crate::domain::proposal::{Proposal, Suggestion};
@@ -66,11 +68,11 @@ impl Pipeline {
         self.is_dry = false;
     }
 
-    /// Asks the proposer for a variant, and compiles it in the background.
-    pub fn propose(&mut self, state: &mut SessionState) -> anyhow::Result<()> {
+    /// Asks the proposer for a variant, and compiles it in the background. `findings` are those about explained variants.
+    pub fn propose(&mut self, state: &mut SessionState, findings: Vec<Finding>) -> anyhow::Result<()> {
         let SessionSetup { workload, families, searched, known, device, .. } = state.setup();
         let context = SearchContext::new(workload, families, searched, known, device);
-        let diagnosis = diagnosis::diagnose(state.history(), workload, device);
+        let diagnosis = Diagnosis { findings, ..diagnosis::diagnose(state.history(), workload, device) };
         let suggestion = self.proposer.propose(&context, &diagnosis, state.history(), self.queue.len());
         match suggestion.map_err(|problem| anyhow::anyhow!("Failed to propose a variant: {problem}"))? {
             Some(suggestion) => self.submit(suggestion, state),

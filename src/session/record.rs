@@ -13,7 +13,7 @@ use super::{BUDGET, Session};
 use crate::domain::evaluation::{Evaluation, Outcome};
 use crate::domain::ids::CaseName;
 use crate::domain::journal::{Begun, Concluded, Disqualified, Record};
-use crate::domain::origin::Origin;
+use crate::domain::origin::{Origin, Purpose};
 use crate::domain::phase::{PhaseTime, StepTimes};
 use crate::domain::prediction::Crps;
 use crate::domain::record::CaseRecord;

@@ -5,10 +5,9 @@ use sqlx::{Row, SqliteConnection};
 
 use super::StoreError;
 use super::columns::{name, reference, required, text};
-use super::iterations::Finish;
-use crate::domain::hypothesis::Hypothesis;
+use crate::domain::hypothesis::{Hypothesis, Score};
 use crate::domain::ids::IterationId;
-use crate::domain::prediction::{Modelled, Prediction};
+use crate::domain::prediction::{Crps, Modelled, Prediction};
 use crate::domain::proposal::Proposal;
 
 /// Records what an iteration claims, before its experiment.
@@ -58,13 +57,15 @@ pub(super) async fn record(
 pub(super) async fn score(
     connection: &mut SqliteConnection,
     iteration: IterationId,
-    finish: &Finish<'_>,
+    actual: Option<f64>,
+    score: Score,
+    crps: Option<Crps>,
 ) -> Result<(), StoreError> {
     sqlx::query("UPDATE hypotheses SET actual = ?, score = ?, crps = ?, crps_no_change = ? WHERE iteration_id = ?")
-        .bind(finish.actual_speedup)
-        .bind(finish.score.name())
-        .bind(finish.crps.map(|crps| crps.prediction))
-        .bind(finish.crps.map(|crps| crps.no_change))
+        .bind(actual)
+        .bind(score.name())
+        .bind(crps.map(|crps| crps.prediction))
+        .bind(crps.map(|crps| crps.no_change))
         .bind(iteration)
         .execute(connection)
         .await?;

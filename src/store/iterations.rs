@@ -203,7 +203,7 @@ async fn complete(
         }
     }
     record_outcome(connection, iteration, finish).await?;
-    claims::score(connection, iteration, finish).await?;
+    claims::score(connection, iteration, finish.actual_speedup, finish.score, finish.crps).await?;
     record_cost(connection, session, Some(iteration), finish.spent).await?;
     Ok(())
 }

@@ -164,6 +164,17 @@ async fn a_session_is_told_from_start_to_end() {
       },
       "hash": "e2935da259580704f68c029b824df9ed",
       "parent": 1,
+      "kernels": [
+        {
+          "name": "tiled",
+          "registers": 64,
+          "shared_bytes": 0,
+          "stack_bytes": 0,
+          "spill_store_bytes": 0,
+          "spill_load_bytes": 0,
+          "instructions": null
+        }
+      ],
       "cases": [
         {
           "name": "b1h1s128",
@@ -237,6 +248,8 @@ async fn a_session_is_told_from_start_to_end() {
           },
           "comparison": null,
           "profile": null,
+          "explanation": null,
+          "counters": null,
           "verdict": "improved",
           "speedup": 1.25,
           "commit": "abc123",

@@ -70,6 +70,7 @@ fn of_iteration(recorded: Recorded<'_>, iteration: &IterationRecord, case: &Case
         plan: &plan,
         kernels: &iteration.kernels,
         profile: found.and_then(|found| found.profile.as_ref().or(found.explanation.as_ref())),
+        counters: found.and_then(|found| found.counters.as_ref()),
         scaling: &scaling(recorded, iteration, case),
         families,
         fast: &fast(recorded, case),
@@ -91,10 +92,10 @@ fn fast(recorded: Recorded<'_>, case: &Case) -> Vec<String> {
     families
 }
 
-/// Returns the times of the same variant on the other cases.
+/// Returns the times of the same variant on other shapes: those of the experiments about it, then those on other cases.
 fn scaling(recorded: Recorded<'_>, iteration: &IterationRecord, case: &Case) -> Vec<Point> {
     let same = recorded.record.iterations.iter().filter(|other| other.hash == iteration.hash);
-    let mut points: Vec<Point> = Vec::new();
+    let mut points = experiments(recorded, iteration, case);
     for found in same.flat_map(|other| &other.measurements).filter(|found| found.case != case.name) {
         let timed = recorded.workload.cases.iter().find(|case| case.name == found.case);
         let (Some(case), Some(timing), Some(ctas)) = (timed, found.best_timing(), found.ctas) else { continue };
@@ -109,4 +110,21 @@ fn scaling(recorded: Recorded<'_>, iteration: &IterationRecord, case: &Case) -> 
         }
     }
     points
+}
+
+/// Returns what the experiments about a variant on a case have shown.
+fn experiments(recorded: Recorded<'_>, iteration: &IterationRecord, case: &Case) -> Vec<Point> {
+    let point = |other: &IterationRecord| {
+        let Origin::ScaledCase(scaling) = &other.origin else { return None };
+        let (scaled, found) = (other.cases.first()?, other.measurements.first()?);
+        let about = scaling.of == iteration.id && scaling.case == case.name;
+        about.then_some(Point {
+            case: scaled.name.to_string(),
+            dims: scaled.dims.clone(),
+            time_ns: found.best_timing()?.median_ns,
+            ctas: found.ctas?,
+            source: Source::Experiment,
+        })
+    };
+    recorded.record.iterations.iter().filter_map(point).collect()
 }

@@ -26,8 +26,8 @@ pub(super) fn by_manifest(subject: &Subject<'_>, cause: &str) -> Vec<Remedy> {
         values.sort_by_key(|value| value.abs_diff(now));
         let nearest =
             values.into_iter().find_map(|value| Some((value, space.nearest_with(params, name, value).ok().flatten()?)));
-        if let Some((value, configuration)) = nearest {
-            let text = format!("set {name} from {now} to {value}: {}", param.about);
+        if let Some((_, configuration)) = nearest {
+            let text = format!("{}: {}", change(name, params, &configuration), param.about);
             remedies.push(Remedy { text, family: family.name.clone(), params: Some(configuration) });
         }
     }
@@ -35,31 +35,43 @@ pub(super) fn by_manifest(subject: &Subject<'_>, cause: &str) -> Vec<Remedy> {
     remedies
 }
 
-/// Returns the neighbouring configurations whose launch plan has the largest value, if that is more than the current
-/// plan's. `why` describes a plan.
+/// Returns the configurations with another value of one parameter whose launch plan is worth most, if that is more than
+/// the current plan's. Other parameters change where a constraint requires it. `why` describes a plan.
 pub(super) fn by_plan(
     subject: &Subject<'_>,
-    value: impl Fn(&LaunchPlan) -> f64,
+    worth: impl Fn(&LaunchPlan) -> f64,
     why: impl Fn(&LaunchPlan) -> String,
 ) -> Vec<Remedy> {
     let Some((family, params)) = subject.configuration else { return Vec::new() };
     let space = space(subject, family);
-    let now = value(subject.plan);
+    let now = worth(subject.plan);
     let Subject { workload, case, device, .. } = *subject;
-    let mut better: Vec<(f64, Remedy)> = space
-        .neighbours(params)
-        .unwrap_or_default()
-        .into_iter()
-        .filter_map(|(name, configuration)| {
-            let plan = family.plan(&configuration, case, workload.op, workload.dtype, device).ok()?;
-            let text = format!("set {name} from {} to {}: {}", params.get(&name)?, configuration[&name], why(&plan));
-            Some((value(&plan), Remedy { text, family: family.name.clone(), params: Some(configuration) }))
-        })
-        .filter(|(value, _)| *value > now)
-        .collect();
-    better.sort_by(|(a, _), (b, _)| b.total_cmp(a));
-    better.truncate(MOST);
-    better.into_iter().map(|(_, remedy)| remedy).collect()
+    let remedy = |(name, moved): (String, Params)| {
+        let configuration = space.nearest_with(params, &name, moved[&name]).ok().flatten()?;
+        let plan = family.plan(&configuration, case, workload.op, workload.dtype, device).ok()?;
+        let text = format!("{}: {}", change(&name, params, &configuration), why(&plan));
+        let changed = configuration.iter().filter(|(name, value)| params.get(*name) != Some(value)).count();
+        Some((worth(&plan), changed, Remedy { text, family: family.name.clone(), params: Some(configuration) }))
+    };
+    let mut better: Vec<_> = space.moves(params).into_iter().filter_map(remedy).filter(|it| it.0 > now).collect();
+    // Of plans that are worth the same, that with the fewest changes comes first.
+    better.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    let mut remedies: Vec<Remedy> = better.into_iter().map(|(.., remedy)| remedy).collect();
+    remedies.dedup_by(|a, b| a.params == b.params);
+    remedies.truncate(MOST);
+    remedies
+}
+
+/// Says how a configuration differs from another: in one parameter, and in those that had to give way.
+fn change(name: &str, from: &Params, to: &Params) -> String {
+    let set = |name: &str| format!("{name} from {} to {}", from[name], to[name]);
+    let others = to.iter().filter(|(other, value)| *other != name && from.get(*other) != Some(value));
+    let others: Vec<String> = others.map(|(other, _)| set(other)).collect();
+    if others.is_empty() {
+        format!("set {}", set(name))
+    } else {
+        format!("set {}, with {}", set(name), others.join(", "))
+    }
 }
 
 /// Returns the default configurations of the other families that satisfy a condition and can take the case.

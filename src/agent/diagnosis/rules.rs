@@ -14,6 +14,7 @@ mod scattered_access;
 mod serialised_grid;
 mod special_functions;
 mod spills;
+mod stalls;
 mod tensor_cores_unused;
 mod too_few_blocks;
 mod uneven_blocks;
@@ -42,7 +43,7 @@ struct Found {
 /// The least gain that is worth a finding.
 const LEAST_GAIN: f64 = 1.03;
 
-const RULES: [Rule; 17] = [
+const RULES: [Rule; 18] = [
     serialised_grid::RULE,
     too_few_blocks::RULE,
     partial_wave::RULE,
@@ -57,6 +58,7 @@ const RULES: [Rule; 17] = [
     spills::RULE,
     barriers::RULE,
     special_functions::RULE,
+    stalls::RULE,
     latency_bound::RULE,
     launch_bound::RULE,
     at_the_floor::RULE,

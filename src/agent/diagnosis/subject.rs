@@ -1,6 +1,7 @@
 //! What a diagnosis is about: a variant on a case, with everything that is known about it there.
 
 use crate::domain::artifact::KernelResources;
+use crate::domain::counters::{Counters, LaunchCounters};
 use crate::domain::device::DeviceInfo;
 use crate::domain::family::Family;
 use crate::domain::finding::Source;
@@ -37,6 +38,8 @@ pub struct Subject<'a> {
     pub kernels: &'a [KernelResources],
     /// What a virtual GPU counted on the case.
     pub profile: Option<&'a Profile>,
+    /// The hardware counters on the case, where a real GPU was asked for them.
+    pub counters: Option<&'a Counters>,
     /// The times of the same variant on other shapes.
     pub scaling: &'a [Point],
     /// The families that could compute the workload on the device.
@@ -82,6 +85,12 @@ impl Subject<'_> {
     /// Returns the profile of the launch that takes longest.
     pub fn longest(&self) -> Option<&LaunchProfile> {
         self.profile?.longest()
+    }
+
+    /// Returns the hardware counters of that launch.
+    pub fn counted(&self) -> Option<&LaunchCounters> {
+        let launch = self.launch()?;
+        self.counters?.launches.iter().find(|counted| counted.kernel == launch.kernel)
     }
 
     /// Returns what the kernel of that launch uses.

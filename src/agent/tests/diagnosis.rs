@@ -1,1 +1,145 @@
+//! Tests the rules with launch plans of this project's families and times of an H200, 2026-11-20, `attention-fp16-d64`.
 
+use std::path::Path;
+
+use super::*;
+use crate::agent::diagnosis::{self, Point, Subject};
+use crate::catalog::Project;
+use crate::domain::artifact::{InstructionMix, KernelResources};
+use crate::domain::finding::{Confidence, Finding, Source};
+
+/// Diagnoses the default configuration of a family on its first case, given its times in microseconds. The blocks come
+/// from its launch plans.
+fn diagnosed(workload: &str, family: &str, times_us: &[(&str, f64)], kernels: &[KernelResources]) -> Vec<Finding> {
+    let project = Project::find(Some(Path::new(env!("CARGO_MANIFEST_DIR")))).unwrap();
+    let workload = project.workload(workload).unwrap();
+    let families = [project.families().unwrap(), project.planted_bugs().unwrap()].concat();
+    let family = families.iter().find(|other| other.name == family).unwrap();
+    let device = DeviceInfo::of_arch("sm_90a").unwrap();
+    let params = family.defaults();
+    let plan = |case: &str| {
+        let case = workload.case(case).unwrap();
+        family.plan(&params, case, workload.op, workload.dtype, &device).unwrap()
+    };
+    let point = |(case, us): &(&str, f64)| Point {
+        case: (*case).to_owned(),
+        dims: workload.case(case).unwrap().dims.clone(),
+        time_ns: us * 1e3,
+        ctas: plan(case).ctas(),
+        source: Source::Times,
+    };
+    let (case, us) = times_us[0];
+    let scaling: Vec<Point> = times_us[1..].iter().map(point).collect();
+    let fitting: Vec<&Family> = families.iter().filter(|family| family.fits(&workload, &device)).collect();
+    diagnosis::findings(&Subject {
+        iteration: None,
+        family: &family.name,
+        configuration: Some((family, &params)),
+        workload: &workload,
+        case: workload.case(case).unwrap(),
+        device: &device,
+        time_ns: us * 1e3,
+        plan: &plan(case),
+        kernels,
+        profile: None,
+        counters: None,
+        scaling: &scaling,
+        families: &fitting,
+        fast: &["attention-wgmma".to_owned()],
+    })
+}
+
+fn rules(findings: &[Finding]) -> Vec<&str> {
+    findings.iter().map(|finding| finding.rule).collect()
+}
+
+const CAUSAL: &str = "attention-fp16-d64";
+
+const GRID_BUG: [(&str, f64); 4] =
+    [("b8h8s128", 2531.0), ("b1h1s128", 41.04), ("b4h1s128", 160.39), ("b4h4s128", 635.55)];
+
+#[test]
+fn a_grid_without_batch_and_heads_is_the_first_finding() {
+    let findings = diagnosed(CAUSAL, "attention-grid-bug", &GRID_BUG, &[]);
+    let first = &findings[0];
+    assert_eq!((first.rule, first.confidence, first.gain), ("serialised-grid", Confidence::High, 64.0));
+    insta::assert_snapshot!(first.evidence[0].text, @"from b1h1s128 to b8h8s128 the work grows 64-fold and the time 61.7-fold, but the grid stays at 2 blocks on 132 SMs");
+}
+
+#[test]
+fn a_slow_kernel_that_fills_the_grid_is_not_serialised() {
+    let times = [("b8h8s128", 521.92), ("b1h1s128", 517.49), ("b4h4s128", 518.83), ("b8h8s256", 1174.9)];
+    assert_eq!(rules(&diagnosed(CAUSAL, "attention-scalar", &times, &[])), [""; 0]);
+}
+
+/// It takes twice as long for 64 times the work: the blocks are few, but they share the work well.
+#[test]
+fn a_fixed_grid_whose_time_does_not_follow_the_work_is_not_serialised() {
+    let findings = diagnosed(CAUSAL, "attention-grid-bug", &[("b8h8s128", 82.0), ("b1h1s128", 41.0)], &[]);
+    assert_eq!(rules(&findings), ["too-few-blocks"]);
+}
+
+/// Each query has four times the keys, with the same 8 blocks. No independent work is done in sequence.
+#[test]
+fn a_longer_walk_over_the_keys_is_not_serialised() {
+    let times = [("b1h1s512", 4000.0), ("b4h1s128", 1000.0)];
+    assert_eq!(rules(&diagnosed("attention-fp16-d64-full", "attention-scalar", &times, &[])), ["too-few-blocks"]);
+}
+
+#[test]
+fn few_blocks_are_certain_where_more_work_takes_no_longer() {
+    let times = [("b1h1s128", 517.49), ("b4h4s128", 518.83)];
+    let findings = diagnosed(CAUSAL, "attention-scalar", &times, &[]);
+    assert_eq!((findings[0].rule, findings[0].confidence), ("too-few-blocks", Confidence::High));
+    insta::assert_snapshot!(findings[0].remedies[0].text, @"set BR from 64 to 1, with THREADS from 256 to 128, TPR from 1 to 32: 128 blocks instead of 2");
+    let alone = diagnosed(CAUSAL, "attention-scalar", &times[..1], &[]);
+    assert_eq!((alone[0].rule, alone[0].confidence), ("too-few-blocks", Confidence::Medium));
+}
+
+/// Without counts, only the rate of the FMA pipes tells how much of the time the products take.
+#[test]
+fn idle_tensor_cores_are_found_from_the_instructions_with_the_family_that_would_use_them() {
+    let mix = InstructionMix { arithmetic: 100, ..InstructionMix::default() };
+    let kernel = KernelResources { name: "attention".to_owned(), instructions: Some(mix), ..Default::default() };
+    let findings = diagnosed(CAUSAL, "attention-scalar", &[("b16h8s512", 150.0)], std::slice::from_ref(&kernel));
+    let found = findings.iter().find(|finding| finding.rule == "tensor-cores-unused").unwrap();
+    assert_eq!(found.remedies[0].family, "attention-wgmma", "known to be fast");
+    let tensor = KernelResources { instructions: Some(InstructionMix { tensor: 8, ..mix }), ..kernel };
+    let findings = diagnosed(CAUSAL, "attention-scalar", &[("b16h8s512", 150.0)], &[tensor]);
+    assert!(!rules(&findings).contains(&"tensor-cores-unused"));
+}
+
+#[test]
+fn spills_are_found_in_the_compilers_report() {
+    let kernel = KernelResources {
+        name: "attention".to_owned(),
+        registers: 64,
+        spill_store_bytes: 120,
+        spill_load_bytes: 180,
+        ..Default::default()
+    };
+    let findings = diagnosed(CAUSAL, "attention-scalar", &[("b8h8s128", 521.92)], &[kernel]);
+    assert_eq!(rules(&findings), ["spills"]);
+    assert_eq!(findings[0].gain, 1.0, "how often they run is not known");
+}
+
+#[test]
+fn a_time_near_the_floor_is_no_fault() {
+    let findings = diagnosed("attention-fp16-long", "attention-wgmma", &[("b4h16s4096d64-full", 350.0)], &[]);
+    assert_eq!(findings.last().unwrap().rule, "at-the-floor");
+    assert!(findings.last().unwrap().remedies.is_empty());
+}
+
+/// A manifest can name only causes that a rule finds.
+#[test]
+fn every_cause_in_a_manifest_has_a_rule() {
+    let project = Project::find(Some(Path::new(env!("CARGO_MANIFEST_DIR")))).unwrap();
+    let names: Vec<&str> = diagnosis::names().collect();
+    for family in project.families().unwrap() {
+        for (parameter, param) in &family.params {
+            for cause in param.helps.keys() {
+                assert!(names.contains(&cause.as_str()), "{}: {parameter} helps against {cause}", family.name);
+            }
+        }
+    }
+}

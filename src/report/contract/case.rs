@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Change, Roofline, Variant};
+use super::{Change, Ratio, Roofline, Variant};
 use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::machine::MachineSummary;
 use crate::domain::profile::Profile;
@@ -62,20 +62,6 @@ pub struct Case {
     pub roofline: Option<Roofline>,
     /// What limits the best variant, as far as times, blocks and ceilings tell.
     pub limited_by: Option<String>,
-}
-
-/// A time over the best variant's. Above 1, the best variant is faster.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Ratio {
-    /// The estimate.
-    pub estimate: f64,
-    /// Lower end of its 95% interval. Null if a side that was timed alone has too few samples.
-    pub lo: Option<f64>,
-    /// Upper end.
-    pub hi: Option<f64>,
-    /// Whether one run sampled both in turns. If not, changes of the machine in between are in the estimate and not in
-    /// the interval.
-    pub paired: bool,
 }
 
 /// The comparison behind a case's figures.

@@ -9,7 +9,8 @@ use crate::domain::variant::Params;
 /// What a session began with on a case, and what became of it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Change {
-    /// `committed_winner`: the winner of an earlier session, measured again. `first_variant`: the first correct variant.
+    /// `committed_winner`: the winner of an earlier session, measured again. `first_variant`: the first correct
+    /// variant.
     pub began_with: &'static str,
     /// Its time.
     pub began_us: f64,
@@ -178,7 +179,8 @@ pub struct ParameterValues {
 /// What the parameters are worth.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Parameters {
-    /// The share by which two screening runs of one variant differ at most nine times of ten. Null if none was repeated.
+    /// The share by which two screening runs of one variant differ at most nine times of ten. Null if too few were
+    /// repeated.
     pub noise: Option<f64>,
     /// Variants of which that is known.
     pub noise_pairs: u64,

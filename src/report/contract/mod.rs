@@ -4,17 +4,19 @@ mod case;
 mod diagnosis;
 mod explanation;
 mod predictions;
+mod ratio;
 
 use indexmap::IndexMap;
 use serde::Serialize;
 
-pub use case::{Baseline, Case, Comparison, NearTie, Ratio, TimedBaseline, WinnersCurse};
+pub use case::{Baseline, Case, Comparison, NearTie, TimedBaseline, WinnersCurse};
 pub use diagnosis::{Diagnosis, DiagnosisOf, Finding};
 pub use explanation::{
     Change, Choice, Configuration, Excluded, Experiment, Interaction, Ladder, LadderStep, Outlook, ParameterEffect,
     ParameterValues, Parameters, PhaseCost, Phases, Roofline, Scaling, ScalingPoint, ScalingTime,
 };
 pub use predictions::{Calibration, Claim, Kept, Pay, Predictions, Refuted};
+pub use ratio::Ratio;
 
 use crate::domain::cost::Spent;
 use crate::domain::device::TimeSource;

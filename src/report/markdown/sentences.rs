@@ -107,8 +107,7 @@ mod tests {
             before_us: 50.0,
             after_us: [40.0, 45.0],
         });
-        let command =
-            "optloop bench tiled:BLOCK=256,PAD=8 --workload attention-fp16-d64 --case b1h1s128 --against 3";
+        let command = "optloop bench tiled:BLOCK=256,PAD=8 --workload attention-fp16-d64 --case b1h1s128 --against 3";
         assert_eq!(experiment_command(&report).as_deref(), Some(command));
     }
 

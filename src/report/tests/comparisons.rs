@@ -52,8 +52,6 @@ fn section(report: &Report, from: &str, to: &str) -> String {
 fn the_figures_of_a_case_are_those_of_the_comparison_of_its_best_variant() {
     let report = report(&confirmed());
     insta::assert_snapshot!(section(&report, "Times are in microseconds, measured.", "</details>"), @r#"
-    ## Result
-
     Times are in microseconds, measured. The interval is the 95% interval of the median. "Over baseline" is the baseline's time divided by ours: above 1, ours is faster. It has a 95% interval if the two were timed in turns in one run. Regime: in `warm`, the data is in L2; in `cold`, it is not.
 
     | Case | Regime | Ours | Interval | Baseline | Over baseline | Floor | Share of floor | SM clock (MHz), ours / baseline |
@@ -200,7 +198,7 @@ fn a_start_that_nothing_beat_is_no_win_however_well_it_was_measured() {
     let report = report(&record);
     assert!(report.cases[1].confirmed);
     let steps = report.next_steps.join("\n");
-    assert!(steps.contains("`b8h8s512` has no win"), "{steps}");
+    assert!(steps.contains("No win on `b8h8s512`: no variant was faster"), "{steps}");
     assert!(steps.contains("not committed: `b1h1s128` (iteration 3)."), "{steps}");
 }
 

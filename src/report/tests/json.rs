@@ -92,7 +92,34 @@ fn a_session_is_told_to_programs_as_json() {
           "ctas": 2,
           "sms": 58,
           "comparison": null,
-          "profile": null
+          "profile": null,
+          "change": {
+            "began_with": "first_variant",
+            "began_us": 80.0,
+            "ratio": {
+              "estimate": 1.6,
+              "lo": 1.5887260686618034,
+              "hi": 1.6113539335049172,
+              "paired": false
+            },
+            "improved": true
+          },
+          "roofline": {
+            "flop": 4000000.0,
+            "bytes": 500000.0,
+            "intensity": 8.0,
+            "ridge": 40.0,
+            "bytes_from": "L2",
+            "side": "bytes",
+            "floor_limiter": "launch",
+            "flop_per_s": 80000000000.0,
+            "share_of_arithmetic": 0.0006666666666666666,
+            "bytes_per_s": 10000000000.0,
+            "share_of_bandwidth": 0.0033333333333333335,
+            "share_of_launch": 0.02,
+            "times_of_floor": 50.0
+          },
+          "limited_by": "idle SMs: 2 blocks on 58"
         },
         {
           "case": "b8h8s512",
@@ -131,7 +158,34 @@ fn a_session_is_told_to_programs_as_json() {
           "ctas": 2,
           "sms": 58,
           "comparison": null,
-          "profile": null
+          "profile": null,
+          "change": {
+            "began_with": "first_variant",
+            "began_us": 400.0,
+            "ratio": {
+              "estimate": 1.0,
+              "lo": 1.0,
+              "hi": 1.0,
+              "paired": true
+            },
+            "improved": false
+          },
+          "roofline": {
+            "flop": 4000000.0,
+            "bytes": 500000.0,
+            "intensity": 8.0,
+            "ridge": 40.0,
+            "bytes_from": "L2",
+            "side": "bytes",
+            "floor_limiter": "launch",
+            "flop_per_s": 10000000000.0,
+            "share_of_arithmetic": 0.00008333333333333333,
+            "bytes_per_s": 1250000000.0,
+            "share_of_bandwidth": 0.0004166666666666667,
+            "share_of_launch": 0.0025,
+            "times_of_floor": 400.0
+          },
+          "limited_by": "idle SMs: 2 blocks on 58"
         },
         {
           "case": "b16h8s512",
@@ -155,7 +209,24 @@ fn a_session_is_told_to_programs_as_json() {
           "ctas": null,
           "sms": 58,
           "comparison": null,
-          "profile": null
+          "profile": null,
+          "change": null,
+          "roofline": {
+            "flop": 4000000.0,
+            "bytes": 500000.0,
+            "intensity": 8.0,
+            "ridge": 40.0,
+            "bytes_from": "L2",
+            "side": "bytes",
+            "floor_limiter": "launch",
+            "flop_per_s": null,
+            "share_of_arithmetic": null,
+            "bytes_per_s": null,
+            "share_of_bandwidth": null,
+            "share_of_launch": null,
+            "times_of_floor": null
+          },
+          "limited_by": null
         }
       ],
       "baselines": [
@@ -376,14 +447,149 @@ fn a_session_is_told_to_programs_as_json() {
       },
       "next_steps": [
         "`b16h8s512` has no correct variant yet: see `optloop history 2 --case b16h8s512` for why.",
-        "`b8h8s512` is furthest from its floor: the best time is 400× of it; it launches 2 blocks on 58 SMs, so most of the device is idle.",
         "`b1h1s128` still takes 2.00× as long as torch sdpa (flash) (not in one run).",
-        "`b8h8s512` has no win: no variant was faster than its first correct one.",
+        "No win on `b8h8s512`: no variant was faster than the first correct one.",
         "Never timed in this session: `split-k`.",
-        "Most beneficial changes: `BLOCK` of `tiled` (1.26×, the geometric mean of 2 changes).",
         "No baseline was timed for `b8h8s512`, `b16h8s512`, so it is unknown how these cases compare with the usual implementation.",
         "Winners that are not committed: `b1h1s128` (iteration 3)."
-      ]
+      ],
+      "summary": "In 55 min and for $0.93, the session tried 5 variants (4 measurements of a case). It improved 1 of 2 cases over their first correct kernel, by 1.60×. 0 of 1 cases are ahead of the fastest baseline; baseline / ours is 0.50×. The largest gains came from `tiled` (tiles of queries: keys are shared): 100% of them, on 1 case. The last improvement (1.28× on `b1h1s128`) came after 9 s; the last 100% of the time brought none. **Recommendation: go on with this search.**",
+      "scaling": [],
+      "ladders": [
+        {
+          "case": "b1h1s128",
+          "steps": [
+            {
+              "what": "first correct variant, `tiled`",
+              "family": "tiled",
+              "us": 80.0,
+              "factor": null,
+              "mechanism": "Tiles of queries: keys are shared."
+            },
+            {
+              "what": "`tiled`, the winner",
+              "family": "tiled",
+              "us": 50.0,
+              "factor": 1.6,
+              "mechanism": "`BLOCK` 64 → 256 (threads of a block)"
+            }
+          ],
+          "floor_us": 1.0
+        }
+      ],
+      "parameters": {
+        "noise": null,
+        "noise_pairs": 0,
+        "effects": [
+          {
+            "family": "tiled",
+            "parameter": "BLOCK",
+            "about": "threads of a block: more of them hide latency",
+            "from": 64,
+            "to": 128,
+            "effect": 1.3888888888888882,
+            "lower_quartile": 1.3888888888888882,
+            "upper_quartile": 1.3888888888888882,
+            "pairs": 1,
+            "cases": 1,
+            "faster": 1,
+            "slower": 0,
+            "verdict": "few"
+          },
+          {
+            "family": "tiled",
+            "parameter": "BLOCK",
+            "about": "threads of a block: more of them hide latency",
+            "from": 64,
+            "to": 256,
+            "effect": 1.7777777777777772,
+            "lower_quartile": 1.7777777777777772,
+            "upper_quartile": 1.7777777777777772,
+            "pairs": 1,
+            "cases": 1,
+            "faster": 1,
+            "slower": 0,
+            "verdict": "few"
+          }
+        ],
+        "interactions": []
+      },
+      "next_experiment": {
+        "case": "b8h8s512",
+        "change": "a new kernel, or a new parameter of `tiled`, against what limits it (idle SMs: 2 blocks on 58)",
+        "because": "no change that was tried elsewhere promises more here, and 400× is left to the floor. The range is from the floor to today's time: how much of it a kernel can reach is not known",
+        "configuration": null,
+        "before_us": 400.0,
+        "after_us": [
+          1.0,
+          400.0
+        ]
+      },
+      "outlook": null,
+      "options": [
+        {
+          "kind": "stop",
+          "what": "stop here",
+          "gain": "keeps 0.50× over the baseline",
+          "expected": 1.0,
+          "minutes": 0.0,
+          "usd": 0.0,
+          "risk": "none",
+          "recommended": false
+        },
+        {
+          "kind": "go_on",
+          "what": "go on with this search, for as long again",
+          "gain": "unknown: the search was too short to extrapolate from",
+          "expected": null,
+          "minutes": 55.016666666666666,
+          "usd": 0.18,
+          "risk": "little: the search has hardly begun",
+          "recommended": true
+        },
+        {
+          "kind": "another_family",
+          "what": "search the families that were hardly tried (`--family split-k`)",
+          "gain": "`split-k`: never timed",
+          "expected": null,
+          "minutes": null,
+          "usd": null,
+          "risk": "their best may stay behind",
+          "recommended": false
+        },
+        {
+          "kind": "new_kernel",
+          "what": "write a new kernel (a template), and run a session like this one",
+          "gain": "at most 141× over all cases (most: 400× on `b8h8s512`): the distance to the floor, which no kernel passes",
+          "expected": null,
+          "minutes": null,
+          "usd": null,
+          "risk": "high: the floor is a bound, not a forecast; somebody has to write it",
+          "recommended": false
+        }
+      ],
+      "excluded": [],
+      "phases": {
+        "rows": [
+          {
+            "phase": "screening",
+            "name": "screening (search)",
+            "seconds": 2.0,
+            "share": 0.0006058770069675856,
+            "usd": 0.00010905786125416541,
+            "gained": "4 variants, 4 times"
+          },
+          {
+            "phase": "other",
+            "name": "commits, records and the rest",
+            "seconds": 3299.0,
+            "share": 0.9993941229930324,
+            "usd": 0.17989094213874582,
+            "gained": "1 commits"
+          }
+        ],
+        "complete": false
+      }
     }
     "#);
 }

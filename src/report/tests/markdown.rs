@@ -5,31 +5,123 @@ use super::*;
 #[test]
 fn a_session_reads_as_markdown() {
     insta::assert_snapshot!(report(&record()).to_markdown().unwrap(), @r#"
-    # Session 2: attention-fp16-d64 on NVIDIA L4
+    # attention-fp16-d64 on NVIDIA L4: 1 of 3 cases improved, 0 of 1 ahead of the baseline
 
-    **Status**: finished, its time budget is spent  
-    **Started**: 2026-11-20T10:00:00Z  
-    **Time**: 55 min of 55 min  
-    **Cost**: $0.93 (GPU $0.18, language models $0.75)
+    In 55 min and for $0.93, the session tried 5 variants (4 measurements of a case). It improved 1 of 2 cases over their first correct kernel, by 1.60×. 0 of 1 cases are ahead of the fastest baseline; baseline / ours is 0.50×. The largest gains came from `tiled` (tiles of queries: keys are shared): 100% of them, on 1 case. The last improvement (1.28× on `b1h1s128`) came after 9 s; the last 100% of the time brought none. **Recommendation: go on with this search.**
 
-    Every time below is **measured** on the device.
+    Session 2, finished (its time budget is spent). Started 2026-11-20T10:00:00Z, 55 min of 55 min. Every time below is **measured** on the device, in microseconds. "Before" is what the session began with: the first correct kernel. A ratio above 1 means that ours is faster. It has a 95% interval if both sides took turns in one run.
 
-    ## Objective
+    | case | before | now | before / now | best baseline | baseline / ours | floor | what limits it |
+    |---|--:|--:|--:|--:|--:|--:|---|
+    | b1h1s128 | 80.00 | 50.00 | 1.60× (not in one run) | 25.00 (torch sdpa (flash)) | 0.50× (not in one run) | 1.000 | idle SMs: 2 blocks on 58 |
+    | b8h8s512 | 400.00 | 400.00 (not confirmed) | 1.00× | - | - | 1.000 | idle SMs: 2 blocks on 58 |
+    | b16h8s512 | - | - | - | - | - | 1.000 | - |
 
-    Bring every case of `attention-fp16-d64` as close to its floor as possible, and compare it with its first correct variant and with the baseline that a user would use instead.
+    ## What was slow, and why
 
-    ## Environment
+    - The first kernel takes 1.00× to 1.60× as long as the best one. It reaches 0.01% to 0.04% of the arithmetic ceiling and 0.04% to 0.21% of the bandwidth, counting each byte once. Neither bounds it: it waits. Faster loads or more arithmetic alone would gain little.
 
-    | | |
-    |---|---|
-    | Device | NVIDIA L4 (sm_89, 58 SMs) |
-    | Driver, NVRTC | 13.0, 13.0 |
-    | PyTorch | 2.9.0 |
-    | Host | Linux, 16 cores |
-    | optloop | 0.1.0, proposer rules, seed 1 |
-    | Ceilings | derived from the driver's clocks (1700 MHz SM, 2600 MHz memory, 5120-bit bus) |
+    ## What won, and why
 
-    ## Result
+    `b1h1s128`, from the first kernel to the winner. Steps are in the order of their times. The two times of a factor come from different runs.
+
+    | step | us | factor | mechanism |
+    |---|--:|--:|---|
+    | first correct variant, `tiled` | 80.00 | - | Tiles of queries: keys are shared. |
+    | `tiled`, the winner | 50.00 | 1.60× | `BLOCK` 64 → 256 (threads of a block) |
+    | floor | 1.000 | - | 50.00× is left |
+
+    - On the bytes side of the ridge are 3 of 3 cases. Their best variants reach 0.04% to 0.33% of the bandwidth. That ceiling bounds none of them: the time goes into latency, launches or idle multiprocessors.
+    - `b8h8s512` is furthest from its floor: 400×. No kernel gains more than that.
+
+    ## What to try next
+
+    **Next experiment** on `b8h8s512`: a new kernel, or a new parameter of `tiled`, against what limits it (idle SMs: 2 blocks on 58). Expected: 400.00 us before, 1.000 to 400.00 us after. Why: no change that was tried elsewhere promises more here, and 400× is left to the floor. The range is from the floor to today's time: how much of it a kernel can reach is not known.
+
+    | option | expected gain | cost | risk |
+    |---|---|---|---|
+    | stop here | keeps 0.50× over the baseline | 0 s, $0.00 | none |
+    | **go on with this search, for as long again** (recommended) | unknown: the search was too short to extrapolate from | 55 min, $0.18 | little: the search has hardly begun |
+    | search the families that were hardly tried (`--family split-k`) | `split-k`: never timed | not known | their best may stay behind |
+    | write a new kernel (a template), and run a session like this one | at most 141× over all cases (most: 400× on `b8h8s512`): the distance to the floor, which no kernel passes | not known | high: the floor is a bound, not a forecast; somebody has to write it |
+
+    - `b16h8s512` has no correct variant yet: see `optloop history 2 --case b16h8s512` for why.
+    - `b1h1s128` still takes 2.00× as long as torch sdpa (flash) (not in one run).
+    - No win on `b8h8s512`: no variant was faster than the first correct one.
+    - Never timed in this session: `split-k`.
+    - No baseline was timed for `b8h8s512`, `b16h8s512`, so it is unknown how these cases compare with the usual implementation.
+    - Winners that are not committed: `b1h1s128` (iteration 3).
+
+    ## What the parameters are worth
+
+    From pairs of configurations that the session timed on the same case and that differ in one parameter only. An effect is the median of time before / time after. No variant was screened often enough to know the noise. The search stays near fast variants, so the effects hold near these.
+
+
+    <details><summary>All 2 effects</summary>
+
+    | family | parameter | change | effect | middle half | pairs on cases | faster / slower | verdict |
+    |---|---|---|--:|--:|--:|--:|---|
+    | tiled | BLOCK | 64 → 128 | 1.39× | 1.39× to 1.39× | 1 on 1 | 1 / 0 | few |
+    | tiled | BLOCK | 64 → 256 | 1.78× | 1.78× to 1.78× | 1 on 1 | 1 / 0 | few |
+
+    </details>
+
+    ## Hypotheses
+
+    2 claims were tested: 2 outcomes lie in the predicted range, 0 above it and 0 below it. 2 variants were faster than their reference. 2 claims were not tested, and 0 iterations claimed nothing. The claims that paid most, and those that promised most and were slower:
+
+    | # | claim | evidence before | predicted | actual | score |
+    |--:|---|---|--:|--:|---|
+    | 3 | 256 threads \| more warps hide latency | 2 blocks on 58 SMs | 1.10× to 1.50× | 1.28× | in range |
+    | 2 | 128 threads \| more warps hide latency | 2 blocks on 58 SMs | 1.10× to 1.50× | 1.25× | in range |
+
+
+    ## Calibration of the predictions
+
+    A claim predicts the speed-up over a named earlier iteration: a median, and a range that should hold the outcome in 80% of all cases. Coverage has its 95% interval (Wilson), and is judged from 50 claims on. The width is the median factor between the ends of the ranges, of the first and of the last claims (25 each, or half of them). The CRPS, the continuous ranked probability score of the logarithm of the speed-up, is compared with that of the forecast "no change", with a bootstrap interval: below 0, the predictions are better. An outcome in the range says that the prediction was good, not that the variant was: that is the last column.
+
+    | Kind | Predicted speed-up | Claims | Coverage | Width, first to last | CRPS | "No change" | Difference | Faster |
+    |---|---|--:|---|---|--:|--:|---|--:|
+    | move | all | 2 | 100% (34% to 100%), too few to judge | 1.36× to 1.36× | 0.025 | 0.235 | -0.210 (-0.220 to -0.199) | 2 of 2 |
+    | move | from 1.05× | 2 | 100% (34% to 100%), too few to judge | 1.36× to 1.36× | 0.025 | 0.235 | -0.210 (-0.220 to -0.199) | 2 of 2 |
+
+
+    ## Time and cost
+
+    | phase | time | share | $ | came of it |
+    |---|--:|--:|--:|---|
+    | screening (search) | 2 s | 0.06% | $0.0001 | 4 variants, 4 times |
+    | commits, records and the rest | 55 min | 100% | $0.18 | 1 commits |
+
+    This session: $0.93 (GPU $0.18, language models $0.75). All sessions so far: $4.53. The steps were not timed when this session was recorded: screening includes the acceptance checks and the sanitizer.
+
+    ## Verified
+
+    Every winner was compared with a float64 oracle (worst relative error 1.2e-4). 1 of 3 were confirmed on held-out inputs.
+
+    ## Figures
+
+    <details><summary>Scaling: how times depend on one size</summary>
+
+    Each table varies one size and keeps all others. Compare only times of one case: a time of one case over that of another is never a speed-up, because the work differs. (The first notebooks of this project once reported 41x that way.)
+
+    No two cases differ in one size only.
+
+    </details>
+
+    <details><summary>Roofline: work, ceilings and floors</summary>
+
+    FLOP and bytes are the least that the case needs: each input read once, each output written once. Loads that a kernel repeats are not counted. The ridge is the intensity from which arithmetic takes longer than the transfers.
+
+    | case | FLOP | least bytes | FLOP/byte | ridge | side | FLOP/s (of ceiling) | bytes/s (of ceiling) | floor (limiter) | now / floor |
+    |---|--:|--:|--:|--:|---|--:|--:|--:|--:|
+    | b1h1s128 | 4.000 M | 500.000 k | 8.0 | 40 (L2) | bytes | 80.000 G (0.07%) | 10.000 G (0.33%) | 1.000 (launch) | 50.00× |
+    | b8h8s512 | 4.000 M | 500.000 k | 8.0 | 40 (L2) | bytes | 10.000 G (0.01%) | 1.250 G (0.04%) | 1.000 (launch) | 400× |
+    | b16h8s512 | 4.000 M | 500.000 k | 8.0 | 40 (L2) | bytes | - (-) | - (-) | 1.000 (launch) | - |
+
+    </details>
+
+    <details><summary>Intervals, baselines, clocks, energy</summary>
 
     Times are in microseconds, measured. The interval is the 95% interval of the median. "Over baseline" is the baseline's time divided by ours: above 1, ours is faster. It has a 95% interval if the two were timed in turns in one run. Regime: in `warm`, the data is in L2; in `cold`, it is not.
 
@@ -53,9 +145,11 @@ fn a_session_reads_as_markdown() {
     |---|---|---|--:|--:|--:|--:|
     | b1h1s128 | torch sdpa (flash) | warm | 25.00 | 24.88 to 25.12 | - | - |
 
-    ## Iterations
+    </details>
 
-    5 iterations: 1 unfinished, 3 measured, 1 wrong. Wrong or cheating variants by the check that caught them: 1 accuracy. Claims with an outcome: 2, of which 2 in the predicted range, 0 above it, 0 below it; 2 were faster than their reference. 2 claims were not tested, and 0 iterations claimed nothing.
+    <details><summary>Iterations, correctness, environment, ledger, commits</summary>
+
+    5 iterations: 1 unfinished, 3 measured, 1 wrong. Wrong or cheating variants by the check that caught them: 1 accuracy.
 
     The first correct variant of each case and every confirmed improvement that this session found. Times are in microseconds, measured. The speed-up is over the incumbent at that time.
 
@@ -66,17 +160,6 @@ fn a_session_reads_as_markdown() {
     | 2 | b1h1s128 | improved | 64.00 | 1.25× (not in one run) | 1.10× to 1.50× | in range | tiled BLOCK=128 PAD=8 | 128 threads \| more warps hide latency |
     | 3 | b1h1s128 | improved | 50.00 | 1.28× (not in one run) | 1.10× to 1.50× | in range | tiled BLOCK=256 PAD=8 | 256 threads \| more warps hide latency |
 
-    ## Calibration of the predictions
-
-    A claim predicts the speed-up over a named earlier iteration: a median, and a range that should hold the outcome in 80% of all cases. Coverage has its 95% interval (Wilson), and is judged from 50 claims on. The width is the median factor between the ends of the ranges, of the first and of the last claims (25 each, or half of them). The CRPS, the continuous ranked probability score of the logarithm of the speed-up, is compared with that of the forecast "no change", with a bootstrap interval: below 0, the predictions are better. An outcome in the range says that the prediction was good, not that the variant was: that is the last column.
-
-    | Kind | Predicted speed-up | Claims | Coverage | Width, first to last | CRPS | "No change" | Difference | Faster |
-    |---|---|--:|---|---|--:|--:|---|--:|
-    | move | all | 2 | 100% (34% to 100%), too few to judge | 1.36× to 1.36× | 0.025 | 0.235 | -0.210 (-0.220 to -0.199) | 2 of 2 |
-    | move | from 1.05× | 2 | 100% (34% to 100%), too few to judge | 1.36× to 1.36× | 0.025 | 0.235 | -0.210 (-0.220 to -0.199) | 2 of 2 |
-
-    ## Correctness
-
     Errors of the best variants against a float64 oracle, relative to the scale of the output.
 
     | Case | Whole output | Worst row | Rows checked |
@@ -85,7 +168,15 @@ fn a_session_reads_as_markdown() {
     | b8h8s512 | 1.2e-4 | 3.4e-4 | 64 of 128 |
     | b16h8s512 | - | - | - |
 
-    ## Cost
+
+    | | |
+    |---|---|
+    | Device | NVIDIA L4 (sm_89, 58 SMs) |
+    | Driver, NVRTC | 13.0, 13.0 |
+    | PyTorch | 2.9.0 |
+    | Host | Linux, 16 cores |
+    | optloop | 0.1.0, proposer rules, seed 1 |
+    | Ceilings | derived from the driver's clocks (1700 MHz SM, 2600 MHz memory, 5120-bit bus) |
 
     | Session | Workload | Time | GPU | Language models | Total | Result |
     |--:|---|--:|--:|--:|--:|---|
@@ -93,19 +184,10 @@ fn a_session_reads_as_markdown() {
     | 2 | attention-fp16-d64 | 55 min | $0.18 | $0.75 | $0.93 | 2 wins, best 1.60× over what it began with (measured, not in one run) |
     | **Total** | | | $0.78 | $3.75 | $4.53 | |
 
-    ## Committed
 
     - `0123456789`: iteration 2 on b1h1s128
 
-    ## Next steps
 
-    - `b16h8s512` has no correct variant yet: see `optloop history 2 --case b16h8s512` for why.
-    - `b8h8s512` is furthest from its floor: the best time is 400× of it; it launches 2 blocks on 58 SMs, so most of the device is idle.
-    - `b1h1s128` still takes 2.00× as long as torch sdpa (flash) (not in one run).
-    - `b8h8s512` has no win: no variant was faster than its first correct one.
-    - Never timed in this session: `split-k`.
-    - Most beneficial changes: `BLOCK` of `tiled` (1.26×, the geometric mean of 2 changes).
-    - No baseline was timed for `b8h8s512`, `b16h8s512`, so it is unknown how these cases compare with the usual implementation.
-    - Winners that are not committed: `b1h1s128` (iteration 3).
+    </details>
     "#);
 }

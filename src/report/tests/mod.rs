@@ -110,7 +110,13 @@ pub(in crate::report) fn iteration(
     }
 }
 
-pub(in crate::report) fn found(case: &str, us: f64, verdict: Verdict, speedup: Option<f64>, commit: Option<&str>) -> CaseRecord {
+pub(in crate::report) fn found(
+    case: &str,
+    us: f64,
+    verdict: Verdict,
+    speedup: Option<f64>,
+    commit: Option<&str>,
+) -> CaseRecord {
     let confirmed = verdict == Verdict::Improved;
     CaseRecord {
         case: case.into(),

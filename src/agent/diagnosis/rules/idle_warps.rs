@@ -20,7 +20,7 @@ const UNEVEN: f64 = 1.5;
 fn find(subject: &Subject<'_>) -> Option<Found> {
     let launch = subject.longest()?;
     let gain = subject.gain_without(Cause::IdleWarps)?;
-    if launch.busiest_warp < UNEVEN || gain < LEAST_GAIN {
+    if launch.busiest_warp < UNEVEN || launch.atomics > 0 || gain < LEAST_GAIN {
         return None;
     }
     let threads = subject.launch().map_or(launch.threads_per_block, threads);

@@ -51,7 +51,7 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
     let busy = |plan: &LaunchPlan| plan.ctas().min(sms) as f64;
     let blocks = |plan: &LaunchPlan| format!("{} blocks instead of {ctas}", plan.ctas());
     Some(Found {
-        cause: format!("the grid has {ctas} blocks on {sms} SMs"),
+        cause: format!("the grid has {ctas} block{} on {sms} SMs", if ctas == 1 { "" } else { "s" }),
         evidence,
         confidence,
         gain,

@@ -15,7 +15,9 @@ pub(super) const RULE: Rule = Rule {
 
 fn find(subject: &Subject<'_>) -> Option<Found> {
     let gain = subject.gain_without(Cause::UnevenBlocks)?;
-    if gain < LEAST_GAIN {
+    // Blocks that take their work from a counter are modelled wrongly: those of the sample do the work of all.
+    let takes_work = subject.longest().is_some_and(|launch| launch.atomics > 0);
+    if takes_work || gain < LEAST_GAIN {
         return None;
     }
     Some(Found {
