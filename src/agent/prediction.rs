@@ -1,7 +1,7 @@
 //! Predicts the speed-up of a suggestion over an earlier time from the results so far, so that claims can be scored.
 //!
-//! A Gaussian process over the timed configurations ([`process`]) gives an expected logarithm and its standard
-//! deviation. The errors of earlier claims then shape the range ([`calibration`]), so that it covers what it says.
+//! A Gaussian process over the timed configurations (`process`) gives an expected logarithm and its standard
+//! deviation. The errors of earlier claims then shape the range (`calibration`), so that it covers what it says.
 
 mod calibration;
 mod process;
