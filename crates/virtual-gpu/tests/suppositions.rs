@@ -189,7 +189,7 @@ fn supposing_changes_neither_results_nor_counters() {
     let (plain, supposing) = (executed(4, 64, body, false), executed(4, 64, body, true));
     assert_eq!(plain.bytes, supposing.bytes);
     assert_eq!(plain.counters, Counters { supposed: Vec::new(), ..supposing.counters.clone() });
-    assert_eq!(plain.counters.supposing(Supposition::NoBarriers), None, "nobody asked for it");
+    assert_eq!(plain.counters.supposing(Supposition::NoBarriers), None, "it was not requested");
     for supposition in Supposition::ALL {
         assert!(supposing.ns(supposition) <= supposing.actual_ns(), "{supposition:?}");
     }

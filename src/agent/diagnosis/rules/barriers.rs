@@ -9,7 +9,7 @@ use crate::domain::profile::Cause;
 
 pub(super) const RULE: Rule = Rule {
     name: "barriers",
-    mechanism: "at a barrier every warp waits for the slowest, and nobody loads or multiplies meanwhile",
+    mechanism: "at a barrier every warp waits for the slowest, and no warp loads or multiplies meanwhile",
     find,
 };
 

@@ -10,7 +10,7 @@ use crate::domain::profile::Cause;
 
 pub(super) const RULE: Rule = Rule {
     name: "scattered-access",
-    mechanism: "global memory moves whole sectors of 32 bytes, so bytes that nobody asked for take up its bandwidth",
+    mechanism: "global memory moves whole sectors of 32 bytes, so unused bytes take up its bandwidth",
     find,
 };
 
