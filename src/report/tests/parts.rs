@@ -50,7 +50,7 @@ fn a_report_explains_the_initial_kernel_and_the_best_variants() {
 
     - The first kernel takes 1.00× to 1.60× as long as the best one. It reaches 0.01% to 0.04% of the arithmetic ceiling and 0.04% to 0.21% of the bandwidth, counting each byte once. Neither bounds it: it waits. Faster loads or more arithmetic alone would gain little.
 
-    The gain of a cause is an upper bound: how many times as fast the kernel could be without it.
+    The gain of a cause is an estimate: how many times as fast the kernel could be without it.
 
     **The initial kernel** (tiled, iteration 1, b1h1s128):
 
