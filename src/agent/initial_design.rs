@@ -107,7 +107,7 @@ fn default_configurations<'a>(
     Ok(())
 }
 
-/// Adds the winner of an earlier session. It needs no screening: its comparison with the initial kernel makes it the
+/// Adds the winner of an earlier session. On the cases that it has won, its comparison with the initial kernel makes it the
 /// incumbent.
 fn known_winner(
     context: &SearchContext<'_>,

@@ -227,17 +227,20 @@ pub fn rounds(sample_ns: &[f64]) -> Vec<usize> {
 }
 
 /// Tells whether a comparison is complete, given each participant's samples, launches per sample and group size. It is
-/// complete once every participant has enough samples or one may take no more, but not before [`LEAST_ROUNDS`] rounds.
-/// Smaller groups need as many rounds, so fewer samples.
+/// complete once every participant with groups of full size has enough samples or one participant may take no more, but
+/// not before [`LEAST_ROUNDS`] rounds.
+///
+/// A participant with smaller groups is more than twice as slow as the challenger. Its ratio need not be precise. Waiting
+/// for its precision made comparisons with an initial kernel of some ms take 6 to 8 s instead of one (H200, 2026-11-22,
+/// `optloop start --workload attention-fp16-d64`).
 pub fn is_over(samples_ns: &[impl AsRef<[f64]>], launches: &[u32], group_sizes: &[usize], sampling: &Sampling) -> bool {
     let largest = group_sizes.iter().copied().max().unwrap_or(1);
-    let participants = || {
-        let series = samples_ns.iter().map(AsRef::as_ref).zip(launches);
-        series.zip(group_sizes).map(|(series, &group_size)| (series, group_size, sampling.share(group_size, largest)))
-    };
-    participants().all(|((samples, _), group_size, _)| samples.len() >= LEAST_ROUNDS * group_size)
-        && (participants().any(|((samples, &launches), _, sampling)| sampling.is_exhausted(samples, launches))
-            || participants().all(|((samples, _), _, sampling)| sampling.is_enough(samples)))
+    let participants = || samples_ns.iter().map(AsRef::as_ref).zip(launches).zip(group_sizes.iter().copied());
+    let has_least = |samples: &[f64], group_size| samples.len() >= LEAST_ROUNDS * group_size;
+    participants().all(|((samples, _), group_size)| has_least(samples, group_size))
+        && (participants().any(|((samples, &launches), group_size)| {
+            sampling.share(group_size, largest).is_exhausted(samples, launches)
+        }) || participants().all(|((samples, _), group_size)| group_size < largest || sampling.is_enough(samples)))
 }
 
 /// Returns the order in which participants sample in a round: forwards, then backwards. The first and the last

@@ -6,6 +6,7 @@ mod tests;
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
+use super::case_state::CaseState;
 use super::evidence::ProfileDue;
 use super::finals::Need;
 use super::meter::{Reserve, Time};
@@ -204,7 +205,12 @@ fn due_confirmation(state: &SessionState, moment: &Moment, closing_time: Duratio
     let settled = SETTLED * state.setup().options.compile_ahead as u64;
     let cases = || state.setup().workload.cases.iter().map(|case| &case.name);
     let is_due = |case: &&CaseName| {
-        let best_candidate = state.case(case).and_then(|case| case.best_candidate.as_ref());
+        let case = state.case(case);
+        if moment.under_way.initial > 0 && case.is_some_and(CaseState::awaits_remeasurement) {
+            // The committed winner comes first, because other variants must beat it.
+            return false;
+        }
+        let best_candidate = case.and_then(|case| case.best_candidate.as_ref());
         best_candidate
             .is_some_and(|best_candidate| pressed || state.meter().finished() >= best_candidate.since + settled)
     };

@@ -241,8 +241,10 @@ fn due<'s>(
     let is_due = match purpose {
         Purpose::Screening | Purpose::Experiment => false,
         Purpose::Confirmation => true,
+        // On the other cases, it is a candidate like any other. One comparison of the fastest variant is enough there.
         Purpose::Initial | Purpose::Remeasurement => {
-            state.setup().policy().promising(screening, state.incumbent_screened_ns(case))
+            let is_own = state.case(case).is_some_and(|of| of.is_known(&candidate.family, &candidate.params));
+            is_own && state.setup().policy().promising(screening, state.incumbent_screened_ns(case))
         }
     };
     let incumbent = state.incumbent(case).filter(|_| is_due && may_compare())?;

@@ -190,8 +190,9 @@ fn a_comparison_goes_on_until_every_participant_is_precise_or_one_may_take_no_mo
     assert!(over(&[&precise, &vague], &[1, 500_000]), "2,000 ns of 500,000 launches each are a second");
     assert!(!over(&[&precise, &vague], &[1, 499_999]));
     let sampling = Sampling { least: 60, most: 200, ..sampling };
-    let slow = |fast, slow| is_over(&[vec![100.0; fast], vec![1e5; slow]], &[1, 1], &[4, 2], &sampling);
-    assert!(!slow(60, 29) && slow(60, 30), "a participant with half the group needs half the samples");
+    let slow = |slow: &[f64]| is_over(&[vec![100.0; 60], slow.to_vec()], &[1, 1], &[4, 2], &sampling);
+    assert!(!slow(&[1e5; 23]) && slow(&[1e5; 24]), "a slow participant needs only the least rounds");
+    assert!(slow(&[[0.9e5, 1.1e5]; 12].concat()), "its time need not be precise");
     let endless = Sampling { max_ns: 1.0, ..sampling };
     let rounds = |rounds| is_over(&[vec![100.0; rounds * 4]], &[1], &[4], &endless);
     assert!(!rounds(LEAST_ROUNDS - 1) && rounds(LEAST_ROUNDS), "time does not end it before there is an interval");
