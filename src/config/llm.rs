@@ -177,7 +177,9 @@ impl LlmConfig {
         if let Some(price) = self.prices.get(model) {
             return Ok(price.price());
         }
-        let bundled = (self.base_url == AUTO).then(|| bundled_price(self.provider, model)).flatten();
+        // Tokens are estimated before a call, and a prompt may turn out to have a few more.
+        let prompt_tokens = u64::from(self.context_tokens) * 3 / 2;
+        let bundled = (self.base_url == AUTO).then(|| bundled_price(self.provider, model, prompt_tokens)).flatten();
         bundled.ok_or_else(|| {
             format!(
                 "the price of the model `{model}` is not known: set input and output in [llm.prices.{model:?}], in US \

@@ -11,10 +11,14 @@ use crate::domain::model_call::ModelRequest;
 /// The version of the API, a header of each request.
 pub(super) const VERSION: &str = "2023-06-01";
 
-/// Returns the body of a request. The answer is the input of a tool that the model has to call.
+/// Returns the body of a request. The answer is the input of a tool that the model has to call, or is told to.
 pub(super) fn body(request: &ModelRequest, dialect: Dialect) -> Value {
     let ModelRequest { answer, .. } = request;
-    let form = if dialect.is_plain { described(answer) } else { String::new() };
+    let form = match dialect {
+        Dialect { is_plain: true, .. } => described(answer),
+        Dialect { has_free_choice: true, .. } => format!("\n\nAnswer by calling the tool `{}` once.", answer.name),
+        _ => String::new(),
+    };
     let mut content = Vec::new();
     // An empty block is an error of the API.
     if !request.cached.is_empty() {
@@ -37,6 +41,8 @@ pub(super) fn body(request: &ModelRequest, dialect: Dialect) -> Value {
     if !dialect.is_plain {
         let tool = json!({ "name": answer.name, "description": answer.description, "input_schema": answer.schema });
         body["tools"] = json!([tool]);
+    }
+    if !dialect.is_plain && !dialect.has_free_choice {
         body["tool_choice"] = json!({ "type": "tool", "name": answer.name, "disable_parallel_tool_use": true });
     }
     body

@@ -14,6 +14,8 @@ use crate::domain::model_call::{AnswerForm, ModelRequest};
 /// What a server has shown not to accept, for one model.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Dialect {
+    /// It lets no request demand that a tool is called. Anthropic's models do not since 2026-09, because they think first.
+    pub has_free_choice: bool,
     /// It takes neither tools nor schemas, so the form of the answer is described in the prompt.
     pub is_plain: bool,
     /// It names the limit of the output as OpenAI's newer models do.
@@ -38,6 +40,9 @@ impl Dialect {
         }
         if sent.get("stream_options").is_some() && about(&["stream_options", "include_usage"]) {
             return Some(Self { has_no_stream_options: true, ..self });
+        }
+        if sent.get("tool_choice").is_some() && about(&["tool_choice", "tool choice", "forced tool", "forces tool"]) {
+            return Some(Self { has_free_choice: true, ..self });
         }
         let is_structured = sent.get("tools").or_else(|| sent.get("response_format")).is_some();
         let about_form = about(&["response_format", "json_schema", "tool", "schema", "grammar", "structured"]);

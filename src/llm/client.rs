@@ -42,8 +42,8 @@ const FIRST_WAIT: Duration = Duration::from_secs(1);
 /// An endpoint and what is known of it.
 #[derive(Debug)]
 pub(super) struct Client {
-    http: reqwest::Client,
-    settings: Settings,
+    pub(super) http: reqwest::Client,
+    pub(super) settings: Settings,
     key: Option<Key>,
     dialects: Mutex<HashMap<String, Dialect>>,
     turns: Semaphore,
@@ -154,7 +154,7 @@ impl Client {
     }
 
     /// Reads the body of an answer whose status is an error.
-    async fn status(&self, mut response: Response, deadline: Instant) -> Failure {
+    pub(super) async fn status(&self, mut response: Response, deadline: Instant) -> Failure {
         let status = response.status().as_u16();
         let asked = response.headers().get(RETRY_AFTER).and_then(|header| header.to_str().ok());
         let asked = asked.and_then(|header| retry::retry_after(header, OffsetDateTime::now_utc()));
@@ -171,7 +171,7 @@ impl Client {
     }
 
     /// Waits for the next sign of the server.
-    async fn in_time<T>(&self, deadline: Instant, next: impl Future<Output = T>) -> Result<T, Failure> {
+    pub(super) async fn in_time<T>(&self, deadline: Instant, next: impl Future<Output = T>) -> Result<T, Failure> {
         let idle = Instant::now() + self.settings.idle_timeout;
         timeout_at(deadline.min(idle), next).await.map_err(|_| {
             let key = if idle < deadline { "idle_timeout" } else { "timeout" };
@@ -214,7 +214,7 @@ impl Client {
     }
 
     /// Masks the key, and the other secrets of the environment.
-    fn masked(&self, text: &str) -> String {
+    pub(super) fn masked(&self, text: &str) -> String {
         let text = secrets::mask(text);
         self.key.as_ref().map_or_else(|| text.clone().into_owned(), |key| key.masked(&text))
     }

@@ -88,9 +88,11 @@ fn count(partial: &mut Partial, usage: Option<&Value>) {
     let Some(usage) = usage.filter(|usage| usage.is_object()) else { return };
     let number = |path: &str| usage.pointer(path).and_then(Value::as_u64);
     let cached = number("/prompt_tokens_details/cached_tokens").unwrap_or(0);
-    // More cached tokens than tokens cannot be, so the input stays unknown.
-    partial.counts.input = number("/prompt_tokens").and_then(|prompt| prompt.checked_sub(cached));
-    partial.counts.cached = Some(cached);
+    // Some gateways to models with a price for it report this.
+    let written = number("/prompt_tokens_details/cache_write_tokens").unwrap_or(0);
+    // A part that is more than the whole cannot be, so the input stays unknown.
+    partial.counts.input = number("/prompt_tokens").and_then(|all| all.checked_sub(cached)?.checked_sub(written));
+    (partial.counts.cached, partial.counts.cache_write) = (Some(cached), Some(written));
     partial.counts.output = number("/completion_tokens");
 }
 
