@@ -1,7 +1,7 @@
 //! `[llm]`: which language models propose kernels, and how they are reached.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path};
 
 use anyhow::{bail, ensure};
 use serde::{Deserialize, Serialize};
@@ -93,6 +93,16 @@ pub struct PriceConfig {
     pub cache_write: Option<f64>,
     /// Output.
     pub output: f64,
+}
+
+impl Send {
+    /// Returns the name in `config.toml`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Parameters => "parameters",
+            Self::Source => "source",
+        }
+    }
 }
 
 impl Default for LlmConfig {
@@ -193,15 +203,6 @@ impl LlmConfig {
         self.models.iter().map(|model| Ok((model.clone(), self.price_of(model)?))).collect()
     }
 
-    /// Returns the folders that the configuration names: for recording, and for replaying.
-    pub fn folders(&self, project: &Path) -> Vec<PathBuf> {
-        [&self.record, &self.replay]
-            .into_iter()
-            .filter(|path| !path.is_empty())
-            .map(|path| project.join(path))
-            .collect()
-    }
-
     /// Checks the section. `baseline_env` lists the variables that baselines get. The error is one sentence that names
     /// the key.
     pub(super) fn check(&self, baseline_env: &[String]) -> anyhow::Result<()> {
@@ -215,6 +216,11 @@ impl LlmConfig {
         self.check_numbers()?;
         if !self.record.is_empty() && !self.replay.is_empty() {
             bail!("llm.record and llm.replay exclude each other: remove one of them");
+        }
+        for (key, path) in [("record", &self.record), ("replay", &self.replay)] {
+            // An absolute path is the user's own choice: it needs `optloop trust`.
+            let leaves = Path::new(path).components().any(|part| part == Component::ParentDir);
+            ensure!(!leaves, "llm.{key} must stay inside the project: use a path without `..`, or an absolute one");
         }
         Ok(())
     }
@@ -272,3 +278,6 @@ impl LlmConfig {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -114,15 +114,22 @@ impl Client {
         let post = self.http.post(address.url(api::path(address.provider())));
         let sent = post.header(CONTENT_TYPE, "application/json").body(body.to_string()).send();
         let response = self.in_time(deadline, sent).await?.map_err(|error| Failure::of_transport(&error))?;
-        partial.request_id = request_id(response.headers());
+        partial.request_id = request_id(response.headers()).map(|id| self.masked(&id));
         if !response.status().is_success() {
             return Err(self.status(response, deadline).await);
         }
         let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         if !kind.trim_start().to_ascii_lowercase().starts_with("text/event-stream") {
-            return Err(Failure::protocol(&format!("its answer is no stream of events but {:?}", short(kind))));
+            return Err(Failure::protocol(&format!(
+                "its answer is no stream of events but {:?}",
+                short(&self.masked(kind))
+            )));
         }
-        self.read(response, deadline, partial).await?;
+        let read = self.read(response, deadline, partial).await;
+        // A server that repeats the key may have divided it among events.
+        partial.text = self.without_key(&partial.text);
+        partial.arguments = self.without_key(&partial.arguments);
+        read?;
         if let Some(failure) = Failure::of_stop(partial) {
             return Err(failure);
         }
@@ -143,7 +150,9 @@ impl Client {
                 Err(error) => return Err(Failure::of_transport(&error)),
             };
             bytes += piece.len();
-            for event in decoder.take(&piece).map_err(|_| too_large())? {
+            for mut event in decoder.take(&piece).map_err(|_| too_large())? {
+                // Before a message in it is shortened, since half a key is not found.
+                event.data = self.without_key(&event.data);
                 api::take(provider, partial, &event)?;
             }
             if bytes > MOST_STREAM || partial.bytes() > MOST_ANSWER {
@@ -215,8 +224,11 @@ impl Client {
 
     /// Masks the key, and the other secrets of the environment.
     pub(super) fn masked(&self, text: &str) -> String {
-        let text = secrets::mask(text);
-        self.key.as_ref().map_or_else(|| text.clone().into_owned(), |key| key.masked(&text))
+        self.without_key(&secrets::mask(text))
+    }
+
+    fn without_key(&self, text: &str) -> String {
+        self.key.as_ref().map_or_else(|| text.to_owned(), |key| key.masked(text))
     }
 }
 

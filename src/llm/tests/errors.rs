@@ -28,7 +28,7 @@ async fn after_the_last_attempt_the_error_says_so() {
         let asked = ask(provider, std::iter::repeat_n(Reply::status(529, "Overloaded."), 4)).await;
         let error = asked.error();
         assert_eq!((error.kind(), error.attempts, error.may_be_billed), ("server_error", 3, false));
-        insta::assert_snapshot!(error, @"the endpoint answered with status 529: Overloaded");
+        assert_eq!(error.to_string(), "the endpoint answered with status 529: Overloaded");
     }
 }
 
@@ -60,7 +60,10 @@ async fn other_statuses_are_final() {
         }
         let elsewhere = [("location".to_owned(), "http://127.0.0.1:1/".to_owned())].into();
         let asked = ask(provider, [Reply { headers: elsewhere, ..Reply::status(307, "") }, answer()]).await;
-        insta::assert_snapshot!(asked.error(), @"the endpoint redirects elsewhere (status 307), which is not followed: correct llm.base_url");
+        assert_eq!(
+            asked.error().to_string(),
+            "the endpoint redirects elsewhere (status 307), which is not followed: correct llm.base_url"
+        );
     }
 }
 
@@ -116,10 +119,10 @@ async fn a_server_that_stops_sending_is_left() {
             let reply = Reply { end, ..answer() };
             let quick = Duration::from_millis(100);
             let asked = ask_with(provider, [reply.clone()], |with| with.idle_timeout = quick).await;
-            insta::assert_snapshot!(asked.error(), @"the endpoint did not answer within llm.idle_timeout");
+            assert_eq!(asked.error().to_string(), "the endpoint did not answer within llm.idle_timeout");
             assert_eq!((asked.error().kind(), asked.error().may_be_billed), ("timed_out", true));
             let asked = ask_with(provider, [reply], |with| with.timeout = quick).await;
-            insta::assert_snapshot!(asked.error(), @"the endpoint did not answer within llm.timeout");
+            assert_eq!(asked.error().to_string(), "the endpoint did not answer within llm.timeout");
         }
     }
 }

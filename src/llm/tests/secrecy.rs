@@ -31,6 +31,7 @@ async fn a_server_that_repeats_the_key_does_not_get_it_shown() {
             Reply { stream_error: Some(said.clone()), ..Reply::text(&said) },
             Reply { content_type: Some(format!("text/{KEY}")), ..Reply::default() },
             Reply::text(&said),
+            Reply { events: 200, ..Reply::text(&said) },
         ];
         for reply in replies {
             let asked = ask(provider, [reply.clone()]).await;
@@ -39,6 +40,9 @@ async fn a_server_that_repeats_the_key_does_not_get_it_shown() {
             assert!(!shown.contains(&KEY[..12]), "{provider:?}: {shown}");
             assert!(shown.len() < 4000, "{shown}");
         }
+        let echoed = Reply { events: 9, ..Reply::answer(json!({ "text": KEY })) };
+        let shown = format!("{:?}", ask(provider, [echoed]).await.reply());
+        assert!(shown.contains("********") && !shown.contains(KEY), "{shown}");
     }
 }
 
