@@ -36,22 +36,33 @@ const PRICE: &str = "[llm.prices.m]\ninput = 3\noutput = 15\n";
 fn doctor_checks_the_endpoint_without_spending() {
     let none = Sandbox::without_repository();
     let nowhere = server([]);
-    insta::assert_snapshot!(doctor(&none, &nowhere, &[]), @"");
+    insta::assert_snapshot!(doctor(&none, &nowhere, &[]), @"0: ok       language models: none is named in llm.models, and sessions do without (docs/models.md)");
 
     let server = server([]);
     let project = sandbox(&server, PRICE);
-    insta::assert_snapshot!(doctor(&project, &server, &[]), @"");
+    insta::assert_snapshot!(doctor(&project, &server, &[]), @"0: missing  language models: [llm] in config.toml is not trusted, so the endpoint was not asked");
     assert!(server.requests().is_empty(), "without trust, nothing is sent");
     project.trust();
-    insta::assert_snapshot!(doctor(&project, &server, &[]), @"");
+    insta::assert_snapshot!(doctor(&project, &server, &[]), @"0: ok       language models: URL/v1 answers with the key in SOME_API_KEY: m ($3 for input and $15 for output per million tokens)");
     assert!(server.requests().iter().all(|request| request.method == "GET"));
 
-    insta::assert_snapshot!(doctor(&sandbox_trusted(&server, ""), &server, &[]), @"");
+    insta::assert_snapshot!(doctor(&sandbox_trusted(&server, ""), &server, &[]), @r#"0: missing  language models: the price of the model `m` is not known: set input and output in [llm.prices."m"], in US dollars per million tokens (0 for a model of your own)"#);
     let other = "[llm.prices.m]\ninput = 0\noutput = 0\n";
     let renamed = sandbox_trusted(&server, other);
     renamed.replace("config.toml", "'m'", "'m', 'n'");
     renamed.replace("config.toml", "[llm.prices.m]", "[llm.prices.n]\ninput = 0\noutput = 0\n[llm.prices.m]");
-    insta::assert_snapshot!(doctor(&renamed, &server, &[]), @"");
+    insta::assert_snapshot!(doctor(&renamed, &server, &[]), @"0: missing  language models: URL/v1 does not list n: correct llm.models");
+}
+
+#[test]
+fn a_key_that_is_not_set_is_named() {
+    let server = server([]);
+    let project = sandbox_trusted(&server, PRICE);
+    let told = project.command(&["doctor"]).env_remove("SOME_API_KEY").output().unwrap().stdout;
+    let told = String::from_utf8(told).unwrap();
+    let line = told.lines().find(|line| line.contains("language models")).unwrap();
+    insta::assert_snapshot!(line, @"missing  language models: the variable SOME_API_KEY is not set: set it to the key of the language model");
+    assert!(server.requests().is_empty());
 }
 
 fn sandbox_trusted(server: &Server, more: &str) -> Sandbox {
@@ -74,12 +85,14 @@ fn doctor_makes_one_paid_call_and_says_what_it_cost() {
         let told = doctor(&project, &server, &["--llm"]);
         let paid = told.split_once('\n').unwrap().1.to_owned();
         // The time differs.
-        let (before, after) = paid.split_once(" ms").unwrap_or((&paid, ""));
-        format!("{}{after}", before.trim_end_matches(char::is_numeric))
+        match paid.split_once(" in ").zip(paid.split_once(" ms")) {
+            Some(((before, _), (_, after))) => format!("{before}{after}"),
+            None => paid,
+        }
     };
-    insta::assert_snapshot!(call(), @"");
-    insta::assert_snapshot!(call(), @"");
-    insta::assert_snapshot!(call(), @"");
-    insta::assert_snapshot!(call(), @"");
+    insta::assert_snapshot!(call(), @"paid     m: it answered; 200 tokens of input, 20 of output; $0.0009");
+    insta::assert_snapshot!(call(), @"paid     m: it answered, and did not count its tokens; at most $0.038247");
+    insta::assert_snapshot!(call(), @"error: Failed to call m: the endpoint does not accept the key (status 401): no such key: ***********************. Check the variable in llm.key_env. It cost nothing");
+    insta::assert_snapshot!(call(), @"error: Failed to call m: the connection ended before the answer was whole: unexpected EOF during chunk size line. It may have cost up to $0.038247");
     assert_eq!(server.requests().iter().filter(|request| request.method == "POST").count(), 4);
 }

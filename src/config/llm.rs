@@ -18,7 +18,8 @@ const AUTO: &str = "auto";
 /// The longest name of a model, in bytes. Names in paths of files, as of llama.cpp, are the longest in use.
 const LONGEST_NAME: usize = 256;
 
-/// The highest price in US dollars per million tokens: a thousand times that of the dearest model. A higher one is a slip.
+/// The highest price in US dollars per million tokens: a thousand times that of the dearest model. A higher one is a
+/// slip.
 const HIGHEST_PRICE: f64 = 1e6;
 
 /// What of a kernel a prompt may contain.
@@ -181,8 +182,8 @@ impl LlmConfig {
         })
     }
 
-    /// Returns the price of a model: that of the configuration, else the bundled one at the provider's own endpoint. The
-    /// error is one sentence that says which key to set.
+    /// Returns the price of a model: that of the configuration, else the bundled one at the provider's own endpoint.
+    /// The error is one sentence that says which key to set.
     pub fn price_of(&self, model: &str) -> Result<Price, String> {
         if let Some(price) = self.prices.get(model) {
             return Ok(price.price());

@@ -55,7 +55,7 @@ pub struct CallError {
     /// How often the request was sent. All attempts but the last were refused before they cost anything.
     pub attempts: u32,
     /// The provider's name for the call.
-    pub request_id: Option<String>,
+    pub request_id: Option<Box<str>>,
 }
 
 impl CallErrorKind {

@@ -87,8 +87,8 @@ impl Price {
     /// The price of a model that costs nothing, such as one on the user's own machine.
     pub const FREE: Self = Self { input: 0.0, cached: 0.0, cache_write: 0.0, output: 0.0 };
 
-    /// Returns what tokens cost, rounded up to a micro-dollar once. Prices count in steps of a millionth of a dollar per
-    /// million tokens, so that the sum is exact.
+    /// Returns what tokens cost, rounded up to a micro-dollar once. Prices count in steps of a millionth of a dollar
+    /// per million tokens, so that the sum is exact.
     pub fn cost(&self, usage: &Usage) -> MicroUsd {
         let parts = [
             (usage.input_tokens, self.input),

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use reqwest::Url;
 
-use super::settings::Provider;
+use super::provider::Provider;
 
 /// The checked address of an endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,8 +84,8 @@ fn is_loopback(url: &Url) -> bool {
     }
 }
 
-/// Tells whether a host is on this machine or in a private network (RFC 1918, RFC 4193). A name other than `localhost` may
-/// lead anywhere.
+/// Tells whether a host is on this machine or in a private network (RFC 1918, RFC 4193). A name other than `localhost`
+/// may lead anywhere.
 fn is_private(url: &Url) -> bool {
     is_loopback(url)
         || match ip(url) {

@@ -1,8 +1,8 @@
-//! Anthropic's Messages API (https://docs.claude.com/en/api/messages, version 2023-06-01).
+//! Anthropic's Messages API (<https://docs.claude.com/en/api/messages>, version 2023-06-01).
 
 use serde_json::{Value, json};
 
-use super::api::{Dialect, described};
+use super::dialect::{Dialect, described};
 use super::failure::Failure;
 use super::partial::{Partial, Stop};
 use super::sse::Event;

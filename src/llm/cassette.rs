@@ -1,7 +1,7 @@
 //! Cassettes: calls that were recorded, to be answered again without network.
 //!
-//! A folder has one file for each purpose, such as `plan.jsonl`, with one JSON object a line. No headers are recorded, and
-//! secrets are masked. The last of several entries with the same ordinal counts.
+//! A folder has one file for each purpose, such as `plan.jsonl`, with one JSON object a line. No headers are recorded,
+//! and secrets are masked. The last of several entries with the same ordinal counts.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};

@@ -12,7 +12,8 @@ use time::OffsetDateTime;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::api::{self, Dialect};
+use super::api;
+use super::dialect::Dialect;
 use super::extract::json_object;
 use super::failure::{Failure, short};
 use super::key::Key;
@@ -217,7 +218,7 @@ impl Client {
             text: secrets::mask(partial.written()).into_owned(),
             latency_ms: millis(latency),
             attempts,
-            request_id: partial.request_id,
+            request_id: partial.request_id.map(String::into_boxed_str),
             ..CallError::new(failure.kind, "")
         }
     }

@@ -24,8 +24,8 @@ enum Source {
 }
 
 impl Endpoint {
-    /// Prepares an endpoint, with the key from the environment. Nothing is sent yet. A cassette needs no key. The error is
-    /// one sentence that says what to do.
+    /// Prepares an endpoint, with the key from the environment. Nothing is sent yet. A cassette needs no key. The error
+    /// is one sentence that says what to do.
     pub fn open(settings: &Settings) -> Result<Self, String> {
         let variable = settings.key_variable.as_deref().filter(|_| settings.replay.is_none());
         Self::with_key(settings, variable.map(Key::of_variable).transpose()?)
@@ -40,8 +40,8 @@ impl Endpoint {
         Ok(Self { source, recorder: settings.record.as_deref().map(Recorder::new).transpose()? })
     }
 
-    /// Asks a model. Requests beyond `concurrency` wait for their turn. A cassette answers at once, with the tokens that
-    /// were counted when it was recorded.
+    /// Asks a model. Requests beyond `concurrency` wait for their turn. A cassette answers at once, with the tokens
+    /// that were counted when it was recorded.
     pub async fn ask(&self, request: &ModelRequest) -> Result<ModelReply, CallError> {
         match &self.source {
             Source::Server(client) => client.ask(request).await,
@@ -62,8 +62,8 @@ impl Endpoint {
         }
     }
 
-    /// Records a call if the settings name a folder for it. `asked_after` and `answered_after` count the iterations that
-    /// had ended when the model was asked, and when its answer was taken. The error is one sentence.
+    /// Records a call if the settings name a folder for it. `asked_after` and `answered_after` count the iterations
+    /// that had ended when the model was asked, and when its answer was taken. The error is one sentence.
     pub fn record(
         &self,
         request: &ModelRequest,

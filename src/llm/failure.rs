@@ -97,7 +97,7 @@ impl Failure {
             return Self::new(CallErrorKind::TimedOut, "the endpoint did not answer in time");
         }
         if error.is_body() || error.is_decode() {
-            return Self::new(CallErrorKind::Cut, format!("the connection ended before the answer: {cause}"));
+            return Self::new(CallErrorKind::Cut, format!("the connection ended before the answer was whole: {cause}"));
         }
         Self::new(CallErrorKind::Unreachable, format!("the connection ended before the request was answered: {cause}"))
     }
@@ -111,7 +111,7 @@ impl Failure {
                 Some(Self::new(CallErrorKind::Truncated, message))
             }
             Some(Stop::Refused) => Some(Self::new(CallErrorKind::Refused, "the model declined to answer")),
-            None => Some(Self::new(CallErrorKind::Cut, "the connection ended before the answer")),
+            None => Some(Self::new(CallErrorKind::Cut, "the connection ended before the answer was whole")),
         }
     }
 }

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::client::Client;
 use super::failure::Failure;
-use super::settings::Provider;
+use super::provider::Provider;
 use crate::domain::model_error::CallError;
 
 /// The largest list, in bytes. That of a gateway with hundreds of models has a few hundred kilobytes.

@@ -1,8 +1,9 @@
-//! Chat completions (https://platform.openai.com/docs/api-reference/chat), as OpenAI, vLLM, Ollama and llama.cpp speak them.
+//! Chat completions (<https://platform.openai.com/docs/api-reference/chat>), as OpenAI, vLLM, Ollama and llama.cpp
+//! speak them.
 
 use serde_json::{Value, json};
 
-use super::api::{Dialect, described};
+use super::dialect::{Dialect, described};
 use super::failure::Failure;
 use super::partial::{Partial, Stop};
 use super::sse::Event;

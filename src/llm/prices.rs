@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use super::settings::Provider;
+use super::provider::Provider;
 use crate::domain::money::Price;
 
 /// The table of prices.toml.

@@ -18,7 +18,7 @@ const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(120);
 /// sent again: each further attempt could otherwise cost as much as the reserve of the call. `base` is the longest wait
 /// after the first attempt; `random` is between 0 and 1.
 ///
-/// Exponential backoff with full jitter: https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter
+/// Exponential backoff with full jitter: <https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter>
 pub(super) fn wait(failure: &Failure, attempts: u32, retries: u32, base: Duration, random: f64) -> Option<Duration> {
     if !failure.may_pass || failure.may_be_billed || attempts > retries {
         return None;

@@ -11,7 +11,11 @@ pub(crate) fn stream(reply: &Reply, request: &Value) -> String {
         Form::Tool => true,
         Form::Text => false,
     };
-    let chunk = |choices: Value| json!({ "id": "chatcmpl-scripted", "object": "chat.completion.chunk", "model": request["model"], "choices": choices });
+    let chunk = |choices: Value| {
+        let mut chunk = json!({ "id": "chatcmpl-scripted", "object": "chat.completion.chunk", "choices": choices });
+        chunk["model"] = request["model"].clone();
+        chunk
+    };
     let delta =
         |delta: Value, finish: Option<&str>| chunk(json!([{ "index": 0, "delta": delta, "finish_reason": finish }]));
     let mut events = vec![delta(json!({ "role": "assistant", "content": "" }), None)];
@@ -26,7 +30,7 @@ pub(crate) fn stream(reply: &Reply, request: &Value) -> String {
             (true, _) => delta(json!({ "tool_calls": [{ "index": 0, "function": { "arguments": part } }] }), None),
         });
     }
-    let mut stream: String = String::new();
+    let mut stream = String::new();
     match &reply.stream_error {
         Some(message) => events.push(error(message)),
         None => {

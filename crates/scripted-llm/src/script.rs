@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// A script. Each request gets the next reply of the first rule that matches it and has one left, else the next of `replies`.
+/// A script. Each request gets the next reply of the first rule that matches it and has one left, else the next of
+/// `replies`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Script {
