@@ -89,6 +89,12 @@ pub fn limit_pip(command: &mut Command) -> &mut Command {
     give(command, &|name, value| is_for_pip(name) || (is_for_all(name) && !secrets::is_secret(name, value)))
 }
 
+/// Tells whether some child process gets the variable of this name if it is set. Baselines also get those of their
+/// configuration.
+pub fn is_for_a_child(name: &str) -> bool {
+    is_for_pip(name) || (is_for_all(name) && !secrets::looks_secret(name))
+}
+
 fn give<'a>(command: &'a mut Command, may_have: &dyn Fn(&str, &str) -> bool) -> &'a mut Command {
     let text = |text: &OsStr| text.to_string_lossy().into_owned();
     let given = std::env::vars_os().filter(|(name, value)| may_have(&text(name), &text(value)));

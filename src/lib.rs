@@ -13,6 +13,7 @@ pub mod config;
 pub mod domain;
 pub mod environment;
 pub mod files;
+pub mod llm;
 pub mod ops;
 pub mod report;
 pub mod runner;

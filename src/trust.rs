@@ -1,4 +1,4 @@
-//! What a project chooses and the user has to agree to: programs that run, and places outside the project.
+//! What a project chooses and the user has to agree to: programs that run, places outside the project, and models.
 //!
 //! A project may come from a stranger. So each of its programs is bound to its command line and to the contents of its
 //! files. A change of any of these needs the user's consent again. Programs that optloop ships need none.
@@ -12,7 +12,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-pub use items::{of_baseline, of_interpreter, of_project, of_store};
+pub use items::{of_baseline, of_interpreter, of_models, of_project, of_store};
 pub use known::Known;
 
 /// One thing that a project chooses.
@@ -51,6 +51,12 @@ pub enum Kind {
     /// A store outside the project.
     #[serde(rename = "store.path")]
     Store,
+    /// Language models: the endpoint, the variable with the key, and what they are sent.
+    #[serde(rename = "llm")]
+    Models,
+    /// Cassettes outside the project.
+    #[serde(rename = "llm.record")]
+    Cassettes,
 }
 
 /// How an item compares with what the user has agreed to.
@@ -114,6 +120,16 @@ impl fmt::Display for Item {
             }
             Kind::Read => write!(f, "reading {} by baselines (baseline.read in config.toml)", show(&self.command)),
             Kind::Write => write!(f, "writing {} by baselines (baseline.write in config.toml)", show(&self.command)),
+            Kind::Models => {
+                write!(
+                    f,
+                    "language models (endpoint, key, what is sent): {} ([llm] in config.toml)",
+                    show(&self.command)
+                )
+            }
+            Kind::Cassettes => {
+                write!(f, "cassettes outside the project, {} (llm.record or llm.replay)", show(&self.command))
+            }
             Kind::Store => {
                 write!(f, "a store outside the project, {} (store.path in config.toml)", show(&self.command))
             }

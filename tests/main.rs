@@ -35,6 +35,8 @@ mod hostile_sources;
 #[cfg(unix)]
 mod limits;
 mod links;
+#[cfg(unix)]
+mod llm;
 mod model;
 mod peaks;
 mod sanitizer;

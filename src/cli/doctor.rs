@@ -1,5 +1,7 @@
 //! `optloop doctor`: reports what is installed, what is missing, and how to fix it.
 
+mod models;
+
 use std::io::Write;
 use std::process::Command;
 use std::time::Duration;
@@ -33,6 +35,10 @@ pub struct Args {
     /// Measure the GPU's ceilings (bandwidths, arithmetic rates, launch time) again and store them
     #[arg(long)]
     measure: bool,
+
+    /// Call the first language model of config.toml once, and say what it cost
+    #[arg(long)]
+    llm: bool,
 
     #[command(flatten)]
     trust: TrustArgs,
@@ -90,6 +96,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
         ("hardware counters", hardware_counters(device.as_ref().ok(), &compiler, config.as_ref().ok()).await),
         ("confinement", confinement(&compiler)),
         ("trust", trusted(args, project, config.as_ref().ok())),
+        ("language models", models::check(project, config.as_ref().ok()).await),
         ("PyTorch", torch(project, config.as_ref().ok())),
         (
             "git",
@@ -111,6 +118,9 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
             Here(text) => writeln!(out, "ok       {what}: {text}")?,
             Missing(text) => writeln!(out, "missing  {what}: {text}")?,
         }
+    }
+    if args.llm {
+        models::call(&args.trust, project, &config.map_err(usage)?, out).await?;
     }
     Ok(())
 }

@@ -109,24 +109,27 @@ pub(super) fn admit(project: &Project, args: &TrustArgs, items: impl IntoIterato
 
 /// Refuses places to write to that a project leads out of it, before anything is written.
 pub(super) fn check_places(project: &Project, config: &Config, args: &TrustArgs) -> anyhow::Result<()> {
-    let places = [".optloop/session.lock", ".optloop/reports", "kernels/variants", &config.store.path];
-    for place in places.map(Path::new).into_iter().filter(|place| place.is_relative()) {
+    let places =
+        [".optloop/session.lock", ".optloop/reports", "kernels/variants", &config.store.path, &config.llm.record];
+    let given = places.into_iter().filter(|place| !place.is_empty()).map(Path::new);
+    for place in given.filter(|place| place.is_relative()) {
         files::check_place(project.root(), place).map_err(usage)?;
     }
     admit(project, args, trust::of_store(project.root(), config))
 }
 
-/// Returns what a session runs with the user's trust. Beside modelled times no baseline runs.
+/// Returns what a session runs or asks with the user's trust. Beside modelled times no baseline runs.
 pub(super) fn of_session(
     project: &Project,
     config: &Config,
     workload: &Workload,
     device: &DeviceChoice,
 ) -> anyhow::Result<Vec<Item>> {
-    if matches!(device, DeviceChoice::Virtual(_)) {
-        return Ok(Vec::new());
+    let mut items = trust::of_models(project.root(), config);
+    if !matches!(device, DeviceChoice::Virtual(_)) {
+        items.extend(trust::of_baseline(project.root(), config, workload).map_err(usage)?);
     }
-    trust::of_baseline(project.root(), config, workload).map_err(usage)
+    Ok(items)
 }
 
 /// Returns whether the user has agreed to an item, before or with `--trust`.

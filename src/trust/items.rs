@@ -13,6 +13,7 @@ pub fn of_project(project: &Path, config: &Config, workloads: &[Workload]) -> an
     let mut items: Vec<Item> = of_store(project, config).into_iter().collect();
     items.extend(of_interpreter(project, config)?);
     items.extend(additions(project, config));
+    items.extend(of_models(project, config));
     for workload in workloads {
         items.extend(baseline(project, config, workload)?);
     }
@@ -65,6 +66,24 @@ pub fn of_store(project: &Path, config: &Config) -> Option<Item> {
     let command = vec![config.store.path.clone()];
     let item = Item { kind: Kind::Store, workload: String::new(), command, files: Default::default() };
     (path.is_absolute() && !inside).then_some(item)
+}
+
+/// Returns what the use of language models needs. They cost money, get the user's key, and are sent the project's work.
+pub fn of_models(project: &Path, config: &Config) -> Vec<Item> {
+    let llm = &config.llm;
+    let item = |kind, command| Item { kind, workload: String::new(), command, files: Default::default() };
+    let mut items = Vec::new();
+    // A cassette sends nothing.
+    if llm.is_on() && llm.replay.is_empty() {
+        let address = llm.address().map_or_else(|problem| problem, |address| address.to_string());
+        let key = llm.key_variable().unwrap_or("no key");
+        items.push(item(Kind::Models, vec![address, key.to_owned(), llm.send.name().to_owned()]));
+    }
+    let folders = [&llm.record, &llm.replay].into_iter().filter(|path| Path::new(path).is_absolute());
+    let outside =
+        folders.filter(|path| !project.canonicalize().is_ok_and(|project| Path::new(path).starts_with(project)));
+    items.extend(outside.map(|path| item(Kind::Cassettes, vec![path.clone()])));
+    items
 }
 
 /// Returns the baseline of a workload, unless optloop ships it.
