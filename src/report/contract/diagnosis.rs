@@ -43,7 +43,7 @@ pub struct Finding {
     pub evidence: Vec<Evidence>,
     /// How sure the diagnosis is.
     pub confidence: Confidence,
-    /// How many times as fast the variant could be without it: an upper bound.
+    /// How many times as fast the variant could be without it: an estimate.
     pub gain: f64,
     /// What would remove it, the most promising first.
     pub remedies: Vec<Remedy>,
