@@ -127,7 +127,8 @@ impl Confidence {
         }
     }
 
-    fn weight(self) -> f64 {
+    /// Returns the weight of a gain that is so sure.
+    pub fn weight(self) -> f64 {
         match self {
             Self::Low => 0.15,
             Self::Medium => 0.6,

@@ -21,10 +21,17 @@ pub fn times(ratio: f64) -> String {
     }
 }
 
-/// Formats a ratio with its interval: `1.256× (1.241 to 1.256)`. Comparisons resolve differences below 1%.
+/// Formats a ratio with its interval: `1.256× (1.241 to 1.256)`. Comparisons resolve differences below 1%. An interval
+/// without a width at these digits is left out.
 pub fn ratio(estimate: f64, lo: f64, hi: f64) -> String {
     let show = |ratio: f64| if ratio < 10.0 { format!("{ratio:.3}") } else { format!("{ratio:.1}") };
-    format!("{}× ({} to {})", show(estimate), show(lo), show(hi))
+    let (lo, hi) = (show(lo), show(hi));
+    if lo == hi { format!("{}×", show(estimate)) } else { format!("{}× ({lo} to {hi})", show(estimate)) }
+}
+
+/// Formats the two ends of a range, or one of them where both read the same.
+pub fn either(lo: String, hi: String) -> String {
+    if lo == hi { lo } else { format!("{lo} to {hi}") }
 }
 
 /// Formats a change: `+6.3%`.
@@ -79,8 +86,8 @@ mod tests {
         assert_eq!([us(1.2345), us(85.678), us(23_900.04)], ["1.234", "85.68", "23900.0"]);
         assert_eq!([times(1.254), times(0.0151), times(240.2)], ["1.25×", "0.0151×", "240×"]);
         assert_eq!(
-            [ratio(1.2557, 1.2412, 1.26), ratio(41.23, 40.0, 42.0)],
-            ["1.256× (1.241 to 1.260)", "41.2× (40.0 to 42.0)"]
+            [ratio(1.2557, 1.2412, 1.26), ratio(41.23, 40.0, 42.0), ratio(1.8821, 1.8819, 1.8823)],
+            ["1.256× (1.241 to 1.260)", "41.2× (40.0 to 42.0)", "1.882×"]
         );
         assert_eq!([change(1.0625), change(0.98)], ["+6.2%", "-2.0%"]);
         assert_eq!([percent(0.000_2), percent(0.012), percent(0.88)], ["0.02%", "1.2%", "88%"]);

@@ -1,0 +1,67 @@
+//! What to do about a cause of lost time: a change that was not tried, or why nothing is left to try.
+
+use super::format::times;
+use crate::domain::finding::{Finding, Remedy};
+use crate::domain::ids::IterationId;
+use crate::domain::origin::Purpose;
+use crate::domain::record::IterationRecord;
+use crate::domain::tested::screened_ns;
+
+/// What is left to do about a cause.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Next<'a> {
+    /// A configuration that the session did not try on the case.
+    Try(&'a Remedy),
+    /// Something that no configuration does: a kernel has to be written or changed.
+    Write(&'a Remedy),
+    /// Every configuration that should remove the cause was tried. This is the one that came out best.
+    Tried {
+        /// The iteration that tried it.
+        iteration: IterationId,
+        /// The explained variant's time over its own. None if it has no time on the case.
+        speedup: Option<f64>,
+    },
+    /// The diagnosis knows no change against the cause.
+    Nothing,
+}
+
+/// Returns what is left to do about a cause.
+pub(super) fn of<'a>(finding: &'a Finding, iterations: &[IterationRecord]) -> Next<'a> {
+    let mut tried: Option<(IterationId, Option<f64>)> = None;
+    let explained = iterations.iter().find(|one| Some(one.id) == finding.iteration);
+    let before_ns = explained.and_then(|explained| screened_ns(explained, &finding.case));
+    for remedy in finding.remedies.iter().filter(|remedy| remedy.params.is_some()) {
+        let Some(trial) = iterations.iter().find(|one| is_trial(one, remedy, &finding.case)) else {
+            return Next::Try(remedy);
+        };
+        let speedup = before_ns.zip(screened_ns(trial, &finding.case)).map(|(before, after)| before / after);
+        if tried.is_none_or(|(_, best)| speedup > best) {
+            tried = Some((trial.id, speedup));
+        }
+    }
+    match (tried, finding.remedies.first()) {
+        (Some((iteration, speedup)), _) => Next::Tried { iteration, speedup },
+        (None, Some(remedy)) => Next::Write(remedy),
+        (None, None) => Next::Nothing,
+    }
+}
+
+/// Tells whether an iteration tried the configuration of a remedy on a case, with whatever outcome.
+fn is_trial(one: &IterationRecord, remedy: &Remedy, case: &str) -> bool {
+    let on_case = one.cases.iter().any(|own| own.name == *case) || one.measurements.iter().any(|own| own.case == *case);
+    let ended = one.outcome.is_some() && one.purpose != Purpose::Experiment;
+    ended && on_case && one.family == remedy.family && Some(&one.params) == remedy.params.as_ref()
+}
+
+impl Next<'_> {
+    /// Returns the phrase for a cause that a rule has found.
+    pub(super) fn text(self, rule: &str) -> String {
+        match self {
+            Self::Try(remedy) | Self::Write(remedy) => remedy.text.clone(),
+            Self::Tried { iteration, speedup: Some(by) } => format!("tried: iteration {iteration}, {}", times(by)),
+            Self::Tried { iteration, speedup: None } => format!("tried: iteration {iteration}, not correct"),
+            Self::Nothing if rule == "at-the-floor" => "nothing: the floor is near".to_owned(),
+            Self::Nothing => "no parameter of this family changes it".to_owned(),
+        }
+    }
+}
