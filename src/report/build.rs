@@ -39,7 +39,7 @@ pub fn build(input: &ReportInput<'_>) -> Report {
         hypotheses: claimed(record).map(calibration::claim).collect(),
         predictions: calibration::predictions(record),
         calibration: calibration::of(record),
-        diagnoses: findings::diagnoses(input.findings, &record.iterations),
+        diagnoses: findings::diagnoses(input),
         correctness: record.session.cases.iter().map(|name| exactness(name, record)).collect(),
         committed: committed(&record.iterations),
         cost: cost(record),

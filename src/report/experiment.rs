@@ -7,11 +7,12 @@ use super::next_change::{self, Next};
 use super::pairs::{Sample, samples};
 use super::parameters::LEAST_PAIRS;
 use super::{ReportInput, excluded};
-use crate::domain::finding::Finding;
+use crate::domain::finding::{Finding, Remedy};
+use crate::domain::prediction::Prediction;
 use crate::domain::variant::Params;
 
 /// The least expected gain that is worth an experiment: one that a comparison can resolve.
-const LEAST_GAIN: f64 = 1.005;
+pub(super) const LEAST_GAIN: f64 = 1.005;
 
 /// Returns the experiment that promises most. Remedies against causes of lost time come first. Then comes a change of a
 /// parameter that has paid on other pairs of configurations, then the best variant of another case. None if nothing
@@ -24,18 +25,39 @@ pub(super) fn promising(cases: &[Case], effects: &[ParameterEffect], input: &Rep
 }
 
 /// Takes the remedy that was not tried of the finding about a best variant with the highest expected gain: its gain,
-/// weighted by the confidence.
+/// weighted by the confidence. Remedies that the prediction model expects to fail are left out.
 fn by_remedy(cases: &[Case], input: &ReportInput<'_>) -> Option<Experiment> {
-    let candidates = input.findings.iter().filter_map(|finding| {
-        let case = cases.iter().find(|case| case.case == finding.case && case.iteration == finding.iteration)?;
-        let Next::Try(remedy) = next_change::of(finding, &input.record.iterations) else { return None };
+    let of_best = |finding: &&Finding| {
+        cases.iter().any(|case| case.case == finding.case && case.iteration == finding.iteration)
+            && finding.weight().exp() >= LEAST_GAIN
+    };
+    let mut findings: Vec<&Finding> = input.findings.iter().filter(of_best).collect();
+    findings.sort_by(|a, b| b.weight().total_cmp(&a.weight()));
+    findings.into_iter().find_map(|finding| {
+        let case = cases.iter().find(|case| case.case == finding.case)?;
+        let Next::Try(remedy, prediction) = next_change::of(finding, input) else { return None };
         let params = remedy.params.clone()?;
-        let before_us = case.best_us?;
-        ((input.is_valid)(&remedy.family, &params, &case.case) && finding.weight().exp() >= LEAST_GAIN)
-            .then_some((finding, remedy, params, before_us))
-    });
-    let (finding, remedy, params, before_us) = candidates.max_by(|a, b| a.0.weight().total_cmp(&b.0.weight()))?;
+        let is_hopeless = prediction.is_some_and(next_change::is_hopeless);
+        let is_possible = !is_hopeless && (input.is_valid)(&remedy.family, &params, &case.case);
+        is_possible.then(|| remedied(finding, remedy, prediction, params, case.best_us)).flatten()
+    })
+}
+
+fn remedied(
+    finding: &Finding,
+    remedy: &Remedy,
+    prediction: Option<Prediction>,
+    params: Params,
+    before_us: Option<f64>,
+) -> Option<Experiment> {
     let Finding { case, rule, cause, gain, confidence, .. } = finding;
+    let before_us = before_us?;
+    let of_diagnosis =
+        format!("the diagnosis expects {} without the cause ({} confidence)", times(*gain), confidence.name());
+    let (factors, expected_from) = match prediction {
+        Some(Prediction { lo, hi, .. }) => ([hi, lo], format!("the prediction model's 80% range; {of_diagnosis}")),
+        None => ([*gain, finding.weight().exp()], format!("{of_diagnosis}; the other end is weighted by it")),
+    };
     Some(Experiment {
         kind: "remedy",
         case: case.clone(),
@@ -43,12 +65,8 @@ fn by_remedy(cases: &[Case], input: &ReportInput<'_>) -> Option<Experiment> {
         because: format!("against what the diagnosis found in its best variant: {cause} (`{rule}`)"),
         configuration: Some(Configuration { family: remedy.family.clone(), params }),
         before_us,
-        after_us: Some([before_us / gain, before_us / finding.weight().exp()]),
-        expected_from: format!(
-            "the diagnosis: {} if the whole cause goes; the other end is that gain weighted by its {} confidence",
-            times(*gain),
-            confidence.name()
-        ),
+        after_us: Some(factors.map(|factor| before_us / factor)),
+        expected_from,
     })
 }
 

@@ -53,10 +53,11 @@ pub fn usd(usd: f64) -> String {
     if usd > 0.0 && usd < 0.01 { format!("${usd:.4}") } else { format!("${usd:.2}") }
 }
 
-/// Formats a duration: `55 min`, `4 h 5 min`, `12.5 s`.
+/// Formats a duration: `55 min`, `4 h 5 min`, `12.5 s`. Below ten minutes it stays in seconds, so that parts of a short
+/// session add up.
 pub fn duration(seconds: f64) -> String {
     let minutes = (seconds / 60.0).round() as u64;
-    if seconds < 120.0 {
+    if seconds < 600.0 {
         format!("{} s", (seconds * 10.0).round() / 10.0)
     } else if minutes < 60 {
         format!("{minutes} min")
@@ -93,8 +94,8 @@ mod tests {
         assert_eq!([percent(0.000_2), percent(0.012), percent(0.88)], ["0.02%", "1.2%", "88%"]);
         assert_eq!([usd(0.0), usd(0.004_12), usd(11.15)], ["$0.00", "$0.0041", "$11.15"]);
         assert_eq!(
-            [duration(12.54), duration(3300.0), duration(14_400.0), duration(3900.0)],
-            ["12.5 s", "55 min", "4 h", "1 h 5 min"]
+            [duration(12.54), duration(150.0), duration(3300.0), duration(14_400.0), duration(3900.0)],
+            ["12.5 s", "150 s", "55 min", "4 h", "1 h 5 min"]
         );
         assert_eq!([relative_error(1.23e-4), gflops(7.21), gflops(26_312.6)], ["1.2e-4", "7.2", "26313"]);
     }

@@ -8,6 +8,9 @@ use crate::domain::floor::Limiter;
 /// The share of a time from which an empty launch explains much of it.
 const MUCH_LAUNCH: f64 = 0.25;
 
+/// Blocks for each multiprocessor from which none of them counts as idle.
+const MOST_BLOCKS: f64 = 0.8;
+
 /// Returns the most important cause of lost time in the best variant of a case. None if the diagnosis found none.
 pub(super) fn first_cause<'a>(case: &Case, diagnoses: &'a [Diagnosis]) -> Option<&'a Finding> {
     let own = diagnoses.iter().find(|one| one.case == case.case && Some(one.iteration) == case.iteration);
@@ -36,7 +39,7 @@ fn by_ceilings(case: &Case, roofline: &Roofline) -> Option<String> {
         let share = percent(launch);
         return Some(format!("{}: an empty launch is {share} of the time", Limiter::Launch.name()));
     }
-    let idle = case.ctas.filter(|blocks| *blocks < u64::from(case.sms));
+    let idle = case.ctas.filter(|blocks| (*blocks as f64) < MOST_BLOCKS * f64::from(case.sms));
     Some(match idle {
         Some(blocks) => format!("idle SMs: {blocks} blocks on {}", case.sms),
         None => {

@@ -9,7 +9,7 @@ mod table;
 use tera::{Context, Kwargs, State, Tera, Value};
 
 use super::contract::{Case, Diagnosis, Ratio, Scaling, Win};
-use super::{Report, ReportError, calibration, format, limiter, measuring, profiles, roofline};
+use super::{Report, ReportError, calibration, format, measuring, profiles, roofline};
 use crate::domain::device::TimeSource;
 use crate::domain::variant::{VariantHash, show_params};
 
@@ -31,6 +31,9 @@ const TEMPLATES: [(&str, &str); 12] = [
 
 /// The most cases in the main table before it is folded. More would hide what the report says.
 const MOST_CASES: usize = 24;
+
+/// The most remarks on the first page.
+const MOST_REMARKS: usize = 3;
 
 /// The most causes of lost time in best variants on the first page.
 const MOST_CAUSES: usize = 6;
@@ -111,13 +114,16 @@ fn explain(context: &mut Context, report: &Report) {
     };
     context.insert("tested", &report.diagnoses.iter().map(tested).collect::<Vec<_>>());
     context.insert("cause_order", sentences::CAUSE_ORDER);
-    let causes = report.cases.iter().filter(|case| limiter::first_cause(case, &report.diagnoses).is_some()).count();
+    let causes = report.cases.iter().filter(|case| case.best_us.is_some()).count();
     context.insert("winner_causes", &explanations::causes(report, MOST_CAUSES));
     context.insert("more_causes", &causes.saturating_sub(MOST_CAUSES));
     context.insert("recommended_head", sentences::recommended_head(report));
     let after = report.next_experiment.as_ref().and_then(|next| next.after_us);
     context.insert("expected_after", &after.map(|[lo, hi]| format::either(format::us(lo), format::us(hi))));
     context.insert("command", &sentences::command(report));
+    let (first_remarks, remarks) = report.next_steps.split_at(report.next_steps.len().min(MOST_REMARKS));
+    context.insert("first_remarks", first_remarks);
+    context.insert("remarks", remarks);
     context.insert("option_table", &explanations::options(&report.options));
     context.insert("effect_noise", &effects::noise(&report.parameters));
     context.insert("effect_sentences", &effects::sentences(&report.parameters));

@@ -1,17 +1,20 @@
 //! What to do about a cause of lost time: a change that was not tried, or why nothing is left to try.
 
-use super::format::times;
+use super::ReportInput;
+use super::experiment::LEAST_GAIN;
+use super::format::{either, times};
 use crate::domain::finding::{Finding, Remedy};
 use crate::domain::ids::IterationId;
 use crate::domain::origin::Purpose;
+use crate::domain::prediction::Prediction;
 use crate::domain::record::IterationRecord;
 use crate::domain::tested::screened_ns;
 
 /// What is left to do about a cause.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Next<'a> {
-    /// A configuration that the session did not try on the case.
-    Try(&'a Remedy),
+    /// A configuration that the session did not try on the case, and its predicted speed-up.
+    Try(&'a Remedy, Option<Prediction>),
     /// Something that no configuration does: a kernel has to be written or changed.
     Write(&'a Remedy),
     /// Every configuration that should remove the cause was tried. This is the one that came out best.
@@ -26,13 +29,14 @@ pub(super) enum Next<'a> {
 }
 
 /// Returns what is left to do about a cause.
-pub(super) fn of<'a>(finding: &'a Finding, iterations: &[IterationRecord]) -> Next<'a> {
+pub(super) fn of<'a>(finding: &'a Finding, input: &ReportInput<'_>) -> Next<'a> {
+    let iterations = &input.record.iterations;
     let mut tried: Option<(IterationId, Option<f64>)> = None;
     let explained = iterations.iter().find(|one| Some(one.id) == finding.iteration);
     let before_ns = explained.and_then(|explained| screened_ns(explained, &finding.case));
     for remedy in finding.remedies.iter().filter(|remedy| remedy.params.is_some()) {
         let Some(trial) = iterations.iter().find(|one| is_trial(one, remedy, &finding.case)) else {
-            return Next::Try(remedy);
+            return Next::Try(remedy, (input.predict)(finding, remedy));
         };
         let speedup = before_ns.zip(screened_ns(trial, &finding.case)).map(|(before, after)| before / after);
         if tried.is_none_or(|(_, best)| speedup > best) {
@@ -53,11 +57,20 @@ fn is_trial(one: &IterationRecord, remedy: &Remedy, case: &str) -> bool {
     ended && on_case && one.family == remedy.family && Some(&one.params) == remedy.params.as_ref()
 }
 
+/// Tells whether no outcome in a predicted range is worth an experiment.
+pub(super) fn is_hopeless(prediction: Prediction) -> bool {
+    prediction.hi < LEAST_GAIN
+}
+
 impl Next<'_> {
     /// Returns the phrase for a cause that a rule has found.
     pub(super) fn text(self, rule: &str) -> String {
         match self {
-            Self::Try(remedy) | Self::Write(remedy) => remedy.text.clone(),
+            Self::Try(remedy, Some(prediction)) if is_hopeless(prediction) => {
+                let range = either(times(prediction.lo), times(prediction.hi));
+                format!("{}; but the prediction model expects {range}", remedy.text)
+            }
+            Self::Try(remedy, _) | Self::Write(remedy) => remedy.text.clone(),
             Self::Tried { iteration, speedup: Some(by) } => format!("tried: iteration {iteration}, {}", times(by)),
             Self::Tried { iteration, speedup: None } => format!("tried: iteration {iteration}, not correct"),
             Self::Nothing if rule == "at-the-floor" => "nothing: the floor is near".to_owned(),

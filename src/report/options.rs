@@ -119,7 +119,7 @@ fn stop(cases: &[Case]) -> Choice {
 
 fn go_on(outlook: Option<&Outlook>, wall_s: Option<f64>) -> Choice {
     let Some(outlook) = outlook else {
-        let gain = "unknown: the search was too short to extrapolate from".to_owned();
+        let gain = "not known, because the search was too short to extrapolate from".to_owned();
         let what = "go on with this search, for as long again".to_owned();
         let minutes = wall_s.map(|wall_s| wall_s / 60.0);
         return Choice { minutes, ..choice(Kind::GoOn, what, gain, "little: the search has hardly begun") };

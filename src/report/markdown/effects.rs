@@ -26,7 +26,8 @@ pub(super) fn sentences(parameters: &Parameters) -> Vec<String> {
     hurts.sort_by(|a, b| a.effect.total_cmp(&b.effect));
     sentences.extend(told("Hurts wherever it was tried", &hurts, &|effect| change(effect, effect.slower)));
     let mut depends: Vec<_> = of("depends").collect();
-    depends.sort_by_key(|effect| std::cmp::Reverse(effect.pairs));
+    let spread = |effect: &ParameterEffect| effect.by_case.iter().map(|one| one.effect.ln().abs()).fold(0.0, f64::max);
+    depends.sort_by(|a, b| spread(b).total_cmp(&spread(a)));
     sentences.extend(told("Depends on the case", &depends, &by_case));
     sentences.extend(ties(&parameters.effects));
     let named: Vec<_> = parameters.interactions.iter().take(NAMED).map(interaction).collect();

@@ -144,27 +144,33 @@ pub(super) fn phases(phases: &Phases) -> String {
     table(&["phase", ">wall time", ">share", ">$", "came of it"], &rows)
 }
 
-/// Returns the causes of lost time in the best variants, the first one of each case. `most` limits the rows: those with
-/// the most to gain stay.
+/// Returns what limits the best variants, the first cause of each. `most` limits the rows: those with the most to gain
+/// stay.
 pub(super) fn causes(report: &Report, most: usize) -> String {
-    let of_winners =
-        report.cases.iter().filter_map(|case| Some((case, limiter::first_cause(case, &report.diagnoses)?)));
-    let mut causes: Vec<_> = of_winners.collect();
     let weight = |finding: &Finding| finding.gain.max(1.0).ln() * finding.confidence.weight();
-    causes.sort_by(|a, b| weight(b.1).total_cmp(&weight(a.1)));
-    let row = |(case, finding): &(&Case, &Finding)| {
-        let family = case.variant.as_ref().map_or_else(String::new, |variant| variant.family.clone());
+    let cause = |case: &Case| limiter::first_cause(case, &report.diagnoses);
+    let mut cases: Vec<&Case> = report.cases.iter().filter(|case| case.best_us.is_some()).collect();
+    let place = |case: &Case| cause(case).map_or(-1.0, weight);
+    cases.sort_by(|a, b| place(b).total_cmp(&place(a)));
+    let row = |case: &&Case| {
+        let limit = case.limited_by.clone().unwrap_or_default();
+        let finding = cause(case);
+        let gain = finding.map(|finding| format!("{}, {}", times(finding.gain), finding.confidence.name()));
+        let tested = finding.map(|finding| sentences::tested(&finding.tested, &case.case));
+        let next = finding.map_or_else(|| "the diagnosis found no cause".to_owned(), |finding| finding.next.clone());
+        let nothing = || NOTHING.to_owned();
+        let family = case.variant.as_ref().map(|variant| variant.family.clone());
         vec![
             case.case.to_string(),
-            family,
-            case.limited_by.clone().unwrap_or_default(),
-            format!("{}, {}", times(finding.gain), finding.confidence.name()),
-            sentences::tested(&finding.tested, &case.case),
-            finding.next.clone(),
+            family.unwrap_or_else(nothing),
+            limit,
+            gain.unwrap_or_else(nothing),
+            tested.unwrap_or_else(nothing),
+            next,
         ]
     };
     let headings = ["case", "best variant", "what limits it", "possible gain, confidence", "experiment", "next"];
-    table(&headings, &causes.iter().take(most).map(row).collect::<Vec<_>>())
+    table(&headings, &cases.iter().take(most).map(row).collect::<Vec<_>>())
 }
 
 #[cfg(test)]
