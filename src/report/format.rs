@@ -34,6 +34,11 @@ pub fn either(lo: String, hi: String) -> String {
     if lo == hi { lo } else { format!("{lo} to {hi}") }
 }
 
+/// Formats the possible gain of a cause. A rule that cannot tell the gain gives 1.
+pub fn gain(gain: f64) -> String {
+    if gain > 1.0 { times(gain) } else { "not known".to_owned() }
+}
+
 /// Formats a change: `+6.3%`.
 pub fn change(ratio: f64) -> String {
     format!("{:+.1}%", (ratio - 1.0) * 100.0)

@@ -43,6 +43,7 @@ pub(super) fn render(report: &Report) -> Result<String, ReportError> {
     let mut tera = Tera::new();
     register(&mut tera, "us", format::us);
     register(&mut tera, "times", format::times);
+    register(&mut tera, "gain", format::gain);
     register(&mut tera, "percent", format::percent);
     register(&mut tera, "usd", format::usd);
     register(&mut tera, "duration", format::duration);

@@ -251,10 +251,10 @@ mod tests {
             })
             .collect();
         insta::assert_snapshot!(told.join("\n"), @"
+        go_on: all cases 1.000× (1.000 to 1.010): 0.0 improvements (0.0 to 7.4), each 1.02× on one case | 0.0164 | most likely wasted
+        another_family: `split-k`: never timed | 0.0164 | their best may stay behind
+        new_kernel: not known; at most 141× over all cases (most: 400× on `b8h8s512`), the distance to the floor | - | high: a kernel has to be written, and may reach little of it
         stop: keeps 0.50× over the baseline | 0.0000 | none
-        go_on: 0.0 improvements of one case (0.0 to 7.4), each 1.02×; all cases 1.0000× (1.0000 to 1.0100) | 0.0164 | most likely wasted
-        another_family*: `split-k`: never timed | 0.0082 | their best may stay behind
-        new_kernel: at most 141× over all cases (most: 400× on `b8h8s512`): the distance to the floor, which no kernel passes | - | high: the floor is a bound, not a forecast; somebody has to write it
         ");
     }
 }

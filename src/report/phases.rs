@@ -177,7 +177,7 @@ mod tests {
         comparisons: 3 s, 15%, $0.030 | 2 improvements
         finals: 1.5 s, 8%, $0.015 | 0 cases settled, 0 with another winner
         waiting for the compiler: 1 s, 5%, $0.010 | 
-        commits, records and the rest: 4 s, 20%, $0.040 | 1 commits
+        the rest: start, rendering, records, report: 4 s, 20%, $0.040 |
         ");
     }
 

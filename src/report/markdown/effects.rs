@@ -166,8 +166,9 @@ mod tests {
         ];
         let told = sentences(&Parameters { noise: None, noise_pairs: 0, effects, interactions });
         insta::assert_snapshot!(told.join("\n"), @"
-        **Helps on most pairs**: `WARPS` 1 → 2 of `tiled`, 1.20× (4 of 5).
-        **Refuted**: `WARPS` 1 → 4 of `tiled`, 0.50× (4 of 5).
+        **Helps**: `WARPS` 1 → 2 of `tiled`, 1.20× (4 of 5 pairs, on `short`, `long`).
+        **Hurts wherever it was tried**: `WARPS` 1 → 4 of `tiled`, 0.50× (4 of 5 pairs, on `short`, `long`).
+        **Depends on the case**: `MT` 1 → 2 of `tiled`, 0.80× on `short`, 0.80× on `long` (its best on `long` has 2).
         **Within the noise**: `LAZY` of `tiled` (leave at 1; 5 pairs).
         **Interactions** (joint effect over the product of the single ones; below 1, the two changes spoil each other): `WARPS` 1 → 2 with `STAGES` 1 → 2 of `tiled`, 0.80× (n = 3).
         ");

@@ -5,7 +5,7 @@ use super::table::{shown, table};
 use crate::report::contract::{
     Case, Choice, Finding, Ladder, PhaseCost, Phases, Report, Roofline, Scaling, ScalingPoint, ScalingTime,
 };
-use crate::report::format::{NOTHING, duration, percent, times, us, usd};
+use crate::report::format::{NOTHING, duration, gain, percent, times, us, usd};
 use crate::report::{limiter, measuring};
 
 /// Returns the main table: what each case was, what it is, and what limits it.
@@ -155,7 +155,7 @@ pub(super) fn causes(report: &Report, most: usize) -> String {
     let row = |case: &&Case| {
         let limit = case.limited_by.clone().unwrap_or_default();
         let finding = cause(case);
-        let gain = finding.map(|finding| format!("{}, {}", times(finding.gain), finding.confidence.name()));
+        let possible = finding.map(|finding| format!("{}, {}", gain(finding.gain), finding.confidence.name()));
         let tested = finding.map(|finding| sentences::tested(&finding.tested, &case.case));
         let next = finding.map_or_else(|| "the diagnosis found no cause".to_owned(), |finding| finding.next.clone());
         let nothing = || NOTHING.to_owned();
@@ -164,7 +164,7 @@ pub(super) fn causes(report: &Report, most: usize) -> String {
             case.case.to_string(),
             family.unwrap_or_else(nothing),
             limit,
-            gain.unwrap_or_else(nothing),
+            possible.unwrap_or_else(nothing),
             tested.unwrap_or_else(nothing),
             next,
         ]

@@ -61,11 +61,12 @@ pub(super) fn tested(tested: &Tested, case: &str) -> String {
     let (Some(iteration), Some(speedup)) = (iteration, speedup) else { return "not tested".to_owned() };
     let elsewhere = tested.case.as_ref().filter(|other| **other != *case);
     let on = elsewhere.map(|other| format!(" on `{other}`")).unwrap_or_default();
-    let (gained, expected) = (times(*speedup), times(*expected));
+    let gained = times(*speedup);
+    let expected = if *expected > 1.0 { format!(", {} expected", times(*expected)) } else { String::new() };
     match status {
-        Status::Confirmed => format!("confirmed by iteration {iteration}: {gained}{on}, {expected} expected"),
+        Status::Confirmed => format!("confirmed by iteration {iteration}: {gained}{on}{expected}"),
         Status::NotConfirmed => {
-            format!("not confirmed: iteration {iteration} removed it and gained {gained}{on}, {expected} expected")
+            format!("not confirmed: iteration {iteration} removed it and gained {gained}{on}{expected}")
         }
         Status::NotTested => "not tested".to_owned(),
     }
