@@ -116,9 +116,10 @@ fn confirmed(report: &Report) -> Option<String> {
     let winners: Vec<&Diagnosis> = report.diagnoses.iter().filter(|one| one.of == DiagnosisOf::BestVariant).collect();
     let is_confirmed = |one: &&&Diagnosis| one.findings.iter().any(|found| found.tested.status == Status::Confirmed);
     let confirmed = winners.iter().filter(is_confirmed).count();
+    let cases = report.cases.iter().filter(|case| case.best_us.is_some()).count();
     match (confirmed, winners.len()) {
         (_, 0) => None,
-        (0, 1) => Some("No cause of lost time in the winner was confirmed by an experiment.".to_owned()),
+        (0, _) if cases == 1 => Some("No cause of lost time in the winner was confirmed by an experiment.".to_owned()),
         (0, _) => Some("No cause of lost time in the winners was confirmed by an experiment.".to_owned()),
         (some, all) => {
             Some(format!("Experiments confirmed a cause of lost time in {some} of {all} winners that were diagnosed."))
