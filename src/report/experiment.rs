@@ -3,16 +3,13 @@
 use super::contract::{Case, Configuration, Experiment, ParameterEffect};
 use super::format::times;
 use super::ladder::first_clause;
-use super::next_change::{self, Next};
+use super::next_change::{self, LEAST_GAIN, Next};
 use super::pairs::{Sample, samples};
 use super::parameters::LEAST_PAIRS;
 use super::{ReportInput, excluded};
 use crate::domain::finding::{Finding, Remedy};
 use crate::domain::prediction::Prediction;
 use crate::domain::variant::Params;
-
-/// The least expected gain that is worth an experiment: one that a comparison can resolve.
-pub(super) const LEAST_GAIN: f64 = 1.005;
 
 /// Returns the experiment that promises most. Remedies against causes of lost time come first. Then comes a change of a
 /// parameter that has paid on other pairs of configurations, then the best variant of another case. None if nothing

@@ -1,7 +1,6 @@
 //! What to do about a cause of lost time: a change that was not tried, or why nothing is left to try.
 
 use super::ReportInput;
-use super::experiment::LEAST_GAIN;
 use super::format::{either, times};
 use crate::domain::finding::{Finding, Remedy};
 use crate::domain::ids::IterationId;
@@ -9,6 +8,9 @@ use crate::domain::origin::Purpose;
 use crate::domain::prediction::Prediction;
 use crate::domain::record::IterationRecord;
 use crate::domain::tested::screened_ns;
+
+/// The least expected gain that is worth an experiment: one that a comparison can resolve.
+pub(super) const LEAST_GAIN: f64 = 1.005;
 
 /// What is left to do about a cause.
 #[derive(Debug, Clone, Copy, PartialEq)]
