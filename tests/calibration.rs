@@ -41,6 +41,7 @@ fn recorded_sessions_are_predicted_as_they_went() {
                 independent_dims: &[],
                 is_valid: &|_, _, _| false,
                 findings: &[],
+                predict: &|_, _| None,
             };
             println!("{path}, session {}: {count} predictions in {took:?}", session.id);
             print(&build(&input).calibration);

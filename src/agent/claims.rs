@@ -77,23 +77,11 @@ pub(super) fn of_family_default(
     (family, case): (&Family, &Case),
     params: &Params,
 ) -> Option<Hypothesis> {
-    let (fastest, ns) = history.fastest(&case.name)?;
-    let question = Question { family, params, case: &case.name, reference: fastest, origin: &Origin::FamilyDefault };
-    let prediction = Some(prediction::predict(history, context.all, &question)?);
-    Some(Hypothesis {
-        claim: format!("the default configuration of {} {}", family.name, expectation(prediction, &case.name)),
-        evidence: format!(
-            "iteration {} takes {:.2} us; {} was timed on other cases: {}",
-            fastest.iteration,
-            ns / 1e3,
-            family.name,
-            family.about
-        ),
-        mechanism: Mechanism::Algorithm,
-        case: case.name.clone(),
-        prediction,
-        reference: Reference::Iteration(fastest.iteration),
-    })
+    let (fastest, _) = history.fastest(&case.name)?;
+    let why = format!("{} was timed on other cases: {}", family.name, family.about);
+    let claim = of_algorithm(context, history, (family, case), (fastest, params), &Origin::FamilyDefault, &why);
+    claim.prediction?;
+    Some(Hypothesis { claim: format!("the default configuration of {}", claim.claim), ..claim })
 }
 
 /// Claims how a configuration of another family compares with `from` on a case.
@@ -104,12 +92,24 @@ pub(super) fn of_family(
     (from, params): (&Finished, &Params),
     origin: &Origin,
 ) -> Hypothesis {
+    of_algorithm(context, history, (family, case), (from, params), origin, &family.about)
+}
+
+/// Claims how another algorithm compares with `from` on a case. `why` ends the evidence.
+fn of_algorithm(
+    context: &SearchContext<'_>,
+    history: &History,
+    (family, case): (&Family, &Case),
+    (from, params): (&Finished, &Params),
+    origin: &Origin,
+    why: &str,
+) -> Hypothesis {
     let question = Question { family, params, case: &case.name, reference: from, origin };
     let prediction = prediction::predict(history, context.all, &question);
     let us = from.time_ns(&case.name).unwrap_or_default() / 1e3;
     Hypothesis {
         claim: format!("{} {}", family.name, expectation(prediction, &case.name)),
-        evidence: format!("iteration {} takes {us:.2} us; {}", from.iteration, family.about),
+        evidence: format!("iteration {} takes {us:.2} us; {why}", from.iteration),
         mechanism: Mechanism::Algorithm,
         case: case.name.clone(),
         prediction,

@@ -108,6 +108,7 @@ fn report(project: &Project, record: SessionRecord, mut workload: Workload) -> R
     let fitting: Vec<&Family> = all.iter().filter(|family| family.fits(&workload, device)).collect();
     let best = best(&record, &workload);
     let findings = of_session(Recorded { record: &record, workload: &workload, families: &fitting, best: &best });
+    let history = History::of(&record);
     build(&ReportInput {
         record: &record,
         facts: &facts,
@@ -115,6 +116,7 @@ fn report(project: &Project, record: SessionRecord, mut workload: Workload) -> R
         independent_dims: &independent_dims(workload.op, workload.dtype),
         is_valid: &|family, params, case| facts::is_valid(&all, &workload, device, (family, params, case)),
         findings: &findings,
+        predict: &|finding, remedy| facts::predict(&all, &history, finding, remedy),
     })
 }
 

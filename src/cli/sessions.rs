@@ -152,6 +152,7 @@ mod tests {
                 independent_dims: &[],
                 is_valid: &|_, _, _| false,
                 findings: &[],
+                predict: &|_, _| None,
             });
             let improved = report.wins.iter().filter(|win| win.verdict == Improved).count();
             assert_eq!(improved as u64, wins, "session {number}");

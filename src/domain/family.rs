@@ -11,8 +11,9 @@ use rules::{ArgScope, LaunchFile, LaunchRule, TensorMapFile, TensorMapRule, When
 
 use super::device::DeviceInfo;
 use super::expr::{Bindings, Expr, ExprError};
+use super::finding::RULES;
 use super::mechanism::Mechanism;
-use super::names::{is_file_name, is_identifier};
+use super::names::{did_you_mean, is_file_name, is_identifier};
 use super::op::{Dims, Dtype, Op};
 use super::plan::LaunchPlan;
 use super::toml_text;
@@ -385,6 +386,10 @@ impl Param {
         }
         if !(self.expect[0] > 0.0 && self.expect[0] <= self.expect[1] && self.expect[1].is_finite()) {
             return Err(format!("parameter `{name}`: `expect` must be [low, high] with 0 < low <= high"));
+        }
+        if let Some(rule) = self.helps.keys().find(|rule| !RULES.contains(&rule.as_str())) {
+            let hint = did_you_mean(rule, RULES);
+            return Err(format!("parameter `{name}`: `helps` names `{rule}`, which is no rule of the diagnosis{hint}"));
         }
         if !self.mechanism.is_of_a_parameter() {
             return Err(format!("parameter `{name}`: `{}` is no mechanism of a parameter", self.mechanism.name()));

@@ -5,6 +5,29 @@ use serde::Serialize;
 use super::ids::{CaseName, IterationId};
 use super::variant::Params;
 
+/// The names of the rules of the diagnosis, which findings, remedies and manifests use. The rules themselves are the
+/// agent's.
+pub const RULES: [&str; 18] = [
+    "serialised-grid",
+    "too-few-blocks",
+    "partial-wave",
+    "uneven-blocks",
+    "idle-warps",
+    "idle-lanes",
+    "tensor-cores-unused",
+    "bank-conflicts",
+    "scattered-access",
+    "redundant-loads",
+    "cache-misses",
+    "spills",
+    "barriers",
+    "special-functions",
+    "stalls",
+    "latency-bound",
+    "launch-bound",
+    "at-the-floor",
+];
+
 /// A cause of lost time in a variant on one case.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Finding {
@@ -24,7 +47,8 @@ pub struct Finding {
     pub evidence: Vec<Evidence>,
     /// How sure the diagnosis is.
     pub confidence: Confidence,
-    /// How many times as fast the variant could be without the cause: an upper bound, at least 1.
+    /// How many times as fast the variant could be without the cause: an estimate, at least 1. For modelled times it is an
+    /// upper bound.
     pub gain: f64,
     /// What would remove the cause, the most promising first.
     pub remedies: Vec<Remedy>,
@@ -103,7 +127,8 @@ impl Confidence {
         }
     }
 
-    fn weight(self) -> f64 {
+    /// Returns the weight of a gain that is so sure.
+    pub fn weight(self) -> f64 {
         match self {
             Self::Low => 0.15,
             Self::Medium => 0.6,

@@ -46,6 +46,7 @@ pub mod state;
 pub mod statistics;
 #[cfg(test)]
 pub(crate) mod synthetic;
+pub mod tested;
 pub mod timing;
 pub mod toml_text;
 pub mod variant;

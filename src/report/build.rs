@@ -9,8 +9,8 @@ use super::contract::{
 };
 use super::standing::{self, winners};
 use super::{
-    CaseFacts, ReportInput, baselines, began, calibration, excluded, experiment, findings, gains, ladder, next_steps,
-    options, outlook, parameters, phases, roofline, scaling, summary,
+    CaseFacts, ReportInput, baselines, began, calibration, credits, decision, excluded, findings, gains, ladder,
+    limiter, next_steps, outlook, parameters, phases, roofline, scaling, summary,
 };
 use crate::domain::check::Check;
 use crate::domain::comparison::Role;
@@ -39,7 +39,7 @@ pub fn build(input: &ReportInput<'_>) -> Report {
         hypotheses: claimed(record).map(calibration::claim).collect(),
         predictions: calibration::predictions(record),
         calibration: calibration::of(record),
-        diagnoses: findings::diagnoses(input.findings, &record.iterations),
+        diagnoses: findings::diagnoses(input),
         correctness: record.session.cases.iter().map(|name| exactness(name, record)).collect(),
         committed: committed(&record.iterations),
         cost: cost(record),
@@ -47,6 +47,7 @@ pub fn build(input: &ReportInput<'_>) -> Report {
         summary: String::new(),
         scaling: Vec::new(),
         ladders: Vec::new(),
+        credits: Vec::new(),
         parameters: Parameters::default(),
         next_experiment: None,
         outlook: None,
@@ -60,15 +61,21 @@ pub fn build(input: &ReportInput<'_>) -> Report {
 
 /// Adds what explains the figures, which follows from the figures.
 fn explain(report: &mut Report, input: &ReportInput<'_>) {
-    let (record, cases) = (input.record, &report.cases);
+    let record = input.record;
     let gains = gains::of(record);
     let wall_s = record.session.wall_s.unwrap_or(gains.search_to_s);
+    for case in &mut report.cases {
+        case.limited_by = limiter::of(case, &report.diagnoses);
+    }
+    let cases = &report.cases;
     report.scaling = scaling::of(cases, input);
     report.ladders = ladder::of(cases, input);
+    report.credits = credits::of(cases, input);
     report.parameters = parameters::of(record, input.families);
-    report.next_experiment = experiment::of(cases, &report.parameters.effects, input);
     report.outlook = outlook::of(&gains, cases.len(), wall_s);
-    report.options = options::of(cases, report.outlook.as_ref(), input);
+    let decision = decision::decide(cases, &report.parameters.effects, report.outlook.as_ref(), input);
+    report.next_experiment = decision.experiment;
+    report.options = decision.options;
     report.next_steps = next_steps::suggest(report, input);
     report.summary = summary::of(report, &gains, input);
 }
@@ -123,7 +130,7 @@ fn case(name: &str, input: &ReportInput<'_>) -> Case {
     let floor_ns = deciding.and_then(|deciding| deciding.comparison.floor_ns).or(facts.map(|facts| facts.floor_ns));
     let flops = facts.zip(best_ns).map(|(facts, ns)| facts.flop / ns * 1e9);
     let measurement = standing.map(|standing| standing.measurement);
-    let mut case = Case {
+    Case {
         case: name.into(),
         regime: measurement.map(|measurement| measurement.regime).or(conditions.map(|conditions| conditions.regime)),
         start_us: start.map(|start| start.timing.median_ns / NS_PER_US),
@@ -149,9 +156,7 @@ fn case(name: &str, input: &ReportInput<'_>) -> Case {
         change: began::change(name, record, conditions),
         roofline: facts.map(|facts| roofline::of(facts, best_ns)),
         limited_by: None,
-    };
-    case.limited_by = case.roofline.as_ref().and_then(|roofline| roofline::limited_by(&case, roofline));
-    case
+    }
 }
 
 fn counts(iterations: &[IterationRecord]) -> IndexMap<&'static str, u64> {

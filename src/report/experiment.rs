@@ -3,24 +3,68 @@
 use super::contract::{Case, Configuration, Experiment, ParameterEffect};
 use super::format::times;
 use super::ladder::first_clause;
+use super::next_change::{self, LEAST_GAIN, Next};
 use super::pairs::{Sample, samples};
 use super::parameters::LEAST_PAIRS;
 use super::{ReportInput, excluded};
+use crate::domain::finding::{Finding, Remedy};
+use crate::domain::prediction::Prediction;
 use crate::domain::variant::Params;
 
-/// The least expected gain that is worth an experiment: one that a comparison can resolve.
-const LEAST_GAIN: f64 = 1.005;
-
-/// The least distance from the floor that is worth a new kernel.
-const LEAST_ROOM: f64 = 1.2;
-
-/// Returns the experiment with the largest expected gain. A change of a parameter comes first, because its gain was
-/// seen on other pairs of configurations. Then comes the best family of another case, then a new kernel.
-pub(super) fn of(cases: &[Case], effects: &[ParameterEffect], input: &ReportInput<'_>) -> Option<Experiment> {
+/// Returns the experiment that promises most. Remedies against causes of lost time come first. Then comes a change of a
+/// parameter that has paid on other pairs of configurations, then the best variant of another case. None if nothing
+/// promises a gain that a comparison can resolve.
+pub(super) fn promising(cases: &[Case], effects: &[ParameterEffect], input: &ReportInput<'_>) -> Option<Experiment> {
     let samples = samples(&input.record.iterations);
-    by_parameter(cases, effects, input, &samples)
+    by_remedy(cases, input)
+        .or_else(|| by_parameter(cases, effects, input, &samples))
         .or_else(|| by_family(cases, input, &samples))
-        .or_else(|| by_new_kernel(cases))
+}
+
+/// Takes the remedy that was not tried of the finding about a best variant with the highest expected gain: its gain,
+/// weighted by the confidence. Remedies that the prediction model expects to fail are left out.
+fn by_remedy(cases: &[Case], input: &ReportInput<'_>) -> Option<Experiment> {
+    let of_best = |finding: &&Finding| {
+        cases.iter().any(|case| case.case == finding.case && case.iteration == finding.iteration)
+            && finding.weight().exp() >= LEAST_GAIN
+    };
+    let mut findings: Vec<&Finding> = input.findings.iter().filter(of_best).collect();
+    findings.sort_by(|a, b| b.weight().total_cmp(&a.weight()));
+    findings.into_iter().find_map(|finding| {
+        let case = cases.iter().find(|case| case.case == finding.case)?;
+        let Next::Try(remedy, prediction) = next_change::of(finding, input) else { return None };
+        let params = remedy.params.clone()?;
+        let is_hopeless = prediction.is_some_and(next_change::is_hopeless);
+        let is_possible = !is_hopeless && (input.is_valid)(&remedy.family, &params, &case.case);
+        is_possible.then(|| remedied(finding, remedy, prediction, params, case.best_us)).flatten()
+    })
+}
+
+fn remedied(
+    finding: &Finding,
+    remedy: &Remedy,
+    prediction: Option<Prediction>,
+    params: Params,
+    before_us: Option<f64>,
+) -> Option<Experiment> {
+    let Finding { case, rule, cause, gain, confidence, .. } = finding;
+    let before_us = before_us?;
+    let of_diagnosis =
+        format!("the diagnosis expects {} without the cause ({} confidence)", times(*gain), confidence.name());
+    let (factors, expected_from) = match prediction {
+        Some(Prediction { lo, hi, .. }) => ([hi, lo], format!("the prediction model's 80% range; {of_diagnosis}")),
+        None => ([*gain, finding.weight().exp()], format!("{of_diagnosis}; the other end is weighted by it")),
+    };
+    Some(Experiment {
+        kind: "remedy",
+        case: case.clone(),
+        change: remedy.text.clone(),
+        because: format!("against what the diagnosis found in its best variant: {cause} (`{rule}`)"),
+        configuration: Some(Configuration { family: remedy.family.clone(), params }),
+        before_us,
+        after_us: Some(factors.map(|factor| before_us / factor)),
+        expected_from,
+    })
 }
 
 fn is_timed(samples: &[Sample<'_>], family: &str, params: &Params, case: &str) -> bool {
@@ -43,9 +87,12 @@ fn by_parameter(
             let (Some(variant), Some(before_us)) = (&case.variant, case.best_us) else { continue };
             let applies =
                 variant.family == effect.family && variant.params.get(&effect.parameter) == Some(&effect.from);
+            // What the change does on the case itself counts more than what it does elsewhere.
+            let hurts_here = effect.by_case.iter().any(|own| own.case == case.case && own.verdict != "helps");
             let mut params = variant.params.clone();
             params.insert(effect.parameter.clone(), effect.to);
             if !applies
+                || hurts_here
                 || best.as_ref().is_some_and(|(gain, _)| *gain >= effect.effect)
                 || is_timed(samples, &effect.family, &params, &case.case)
                 || !(input.is_valid)(&effect.family, &params, &case.case)
@@ -62,20 +109,22 @@ fn changed(case: &Case, effect: &ParameterEffect, params: Params, before_us: f64
     let ParameterEffect { family, parameter, about, from, to, .. } = effect;
     let after = |factor: f64| before_us / factor;
     Experiment {
+        kind: "parameter",
         case: case.case.clone(),
-        change: format!("`{parameter}` {from} → {to} in the best variant of `{family}` ({})", first_clause(about)),
+        change: format!(
+            "set {parameter} from {from} to {to} in the best variant of `{family}`: {}",
+            first_clause(about)
+        ),
         because: format!(
-            "with all else equal it was {} in the median of {} pairs on {} cases (middle half: {} to {}); on this case \
-             it was not tried",
+            "with all else equal it was {} in the median of {} pairs on {} cases; this configuration was not tried here",
             times(effect.effect),
             effect.pairs,
-            effect.cases,
-            times(effect.lower_quartile),
-            times(effect.upper_quartile)
+            effect.cases
         ),
         configuration: Some(Configuration { family: family.clone(), params }),
         before_us,
-        after_us: [after(effect.upper_quartile), after(effect.lower_quartile)],
+        after_us: Some([after(effect.upper_quartile), after(effect.lower_quartile)]),
+        expected_from: "the middle half of these pairs".to_owned(),
     }
 }
 
@@ -111,8 +160,9 @@ fn by_family(cases: &[Case], input: &ReportInput<'_>, samples: &[Sample<'_>]) ->
             continue;
         }
         let experiment = Experiment {
+            kind: "transfer",
             case: case.case.clone(),
-            change: format!("the best variant of `{}` (`{}`)", other.case, variant.family),
+            change: format!("use the best variant of `{}` (`{}`)", other.case, variant.family),
             because: format!(
                 "where both were timed, it took {} to {} as long as the best variant of this case ({} cases)",
                 times((-hi).exp()),
@@ -121,33 +171,34 @@ fn by_family(cases: &[Case], input: &ReportInput<'_>, samples: &[Sample<'_>]) ->
             ),
             configuration: Some(Configuration { family: variant.family.clone(), params: variant.params.clone() }),
             before_us,
-            after_us: [before_us / hi.exp(), before_us / lo.exp()],
+            after_us: Some([before_us / hi.exp(), before_us / lo.exp()]),
+            expected_from: "these ratios".to_owned(),
         };
         best = Some((gain, experiment));
     }
     best.map(|(_, experiment)| experiment)
 }
 
-/// Names the case with the most room above its floor. Its floor is a bound, not a prediction.
-fn by_new_kernel(cases: &[Case]) -> Option<Experiment> {
+/// Names the case with the most room above its floor for a new kernel. What it would reach is not known.
+pub(super) fn new_kernel(cases: &[Case]) -> Option<Experiment> {
     let room = |case: &&Case| case.roofline.as_ref().and_then(|roofline| roofline.times_of_floor).unwrap_or(1.0);
-    let case = cases.iter().max_by(|a, b| room(a).total_cmp(&room(b))).filter(|case| room(case) >= LEAST_ROOM)?;
-    let (before_us, floor_us) = (case.best_us?, case.floor_us?);
+    let case = cases.iter().max_by(|a, b| room(a).total_cmp(&room(b)))?;
     let limited = case.limited_by.clone().unwrap_or_else(|| "its limit is unknown".to_owned());
     Some(Experiment {
+        kind: "new_kernel",
         case: case.case.clone(),
         change: format!(
-            "a new kernel, or a new parameter of `{}`, against what limits it ({limited})",
+            "write a new kernel, or a new parameter of `{}`, against what limits it ({limited})",
             case.variant.as_ref()?.family
         ),
         because: format!(
-            "no change that was tried elsewhere promises more here, and {} is left to the floor. The range is from the \
-             floor to today's time: how much of it a kernel can reach is not known",
+            "no known change promises a gain, and the best variant takes {} of the floor",
             times(room(&case))
         ),
         configuration: None,
-        before_us,
-        after_us: [floor_us, before_us],
+        before_us: case.best_us?,
+        after_us: None,
+        expected_from: String::new(),
     })
 }
 
@@ -171,6 +222,8 @@ mod tests {
             faster: 4,
             slower: 0,
             verdict: "helps",
+            by_case: Vec::new(),
+            used_on: Vec::new(),
         }
     }
 
@@ -178,11 +231,11 @@ mod tests {
     fn the_most_promising_change_that_was_not_tried_is_recommended() {
         let record = record();
         let cases = report(&record).cases;
-        let next = of(&cases, &[effect(4, 1.1), effect(16, 1.25)], &input(&record)).unwrap();
+        let next = promising(&cases, &[effect(4, 1.1), effect(16, 1.25)], &input(&record)).unwrap();
         assert_eq!((&*next.case, next.before_us), ("b1h1s128", 50.0));
         assert_eq!(next.configuration.unwrap().params["PAD"], 16);
-        assert_eq!(next.after_us.map(|us| us.round()), [37.0, 43.0]);
-        assert!(next.change.contains("`PAD` 8 → 16") && next.because.contains("4 pairs on 2 cases"));
+        assert_eq!(next.after_us.unwrap().map(|us| us.round()), [37.0, 43.0]);
+        assert!(next.change.contains("set PAD from 8 to 16") && next.because.contains("4 pairs on 2 cases"));
     }
 
     #[test]
@@ -190,8 +243,9 @@ mod tests {
         let record = record();
         let cases = report(&record).cases;
         let input = ReportInput { is_valid: &|_, _, _| false, ..input(&record) };
-        let next = of(&cases, &[effect(16, 1.25)], &input).unwrap();
-        assert_eq!((next.configuration, &*next.case), (None, "b8h8s512"), "the case with the most room");
-        assert_eq!(next.after_us, [1.0, 400.0]);
+        assert_eq!(promising(&cases, &[effect(16, 1.25)], &input), None);
+        let kernel = new_kernel(&cases).unwrap();
+        assert_eq!((kernel.configuration, &*kernel.case), (None, "b8h8s512"), "the case with the most room");
+        assert_eq!(kernel.after_us, None, "what a kernel would reach is not known");
     }
 }

@@ -1,32 +1,33 @@
 //! The diagnosis of the initial kernel and of the best variants, for the contract.
 
 use super::contract::{Diagnosis, DiagnosisOf, Finding};
-use crate::domain::finding;
+use super::{ReportInput, next_change};
 use crate::domain::ids::IterationId;
 use crate::domain::origin::Origin;
 use crate::domain::record::IterationRecord;
+use crate::domain::{finding, tested};
 
 /// The most findings of one variant on a case. The rest has little weight.
 const MOST: usize = 4;
 
 /// Groups findings by variant and case. Their order stays.
-pub(super) fn diagnoses(findings: &[finding::Finding], iterations: &[IterationRecord]) -> Vec<Diagnosis> {
+pub(super) fn diagnoses(input: &ReportInput<'_>) -> Vec<Diagnosis> {
     let mut diagnoses: Vec<Diagnosis> = Vec::new();
-    for found in findings {
+    for found in input.findings {
         let Some(iteration) = found.iteration else { continue };
         let same = |one: &&mut Diagnosis| one.iteration == iteration && one.case == found.case;
         match diagnoses.iter_mut().find(same) {
-            Some(diagnosis) => diagnosis.findings.push(Finding::of(found)),
+            Some(diagnosis) if diagnosis.findings.len() >= MOST => {}
+            Some(diagnosis) => diagnosis.findings.push(Finding::of(found, input)),
             None => diagnoses.push(Diagnosis {
-                of: of(iteration, iterations),
+                of: of(iteration, &input.record.iterations),
                 iteration,
                 case: found.case.clone(),
                 family: found.family.clone(),
-                findings: vec![Finding::of(found)],
+                findings: vec![Finding::of(found, input)],
             }),
         }
     }
-    diagnoses.iter_mut().for_each(|diagnosis| diagnosis.findings.truncate(MOST));
     diagnoses
 }
 
@@ -39,7 +40,7 @@ fn of(id: IterationId, iterations: &[IterationRecord]) -> DiagnosisOf {
 }
 
 impl Finding {
-    fn of(found: &finding::Finding) -> Self {
+    fn of(found: &finding::Finding, input: &ReportInput<'_>) -> Self {
         Self {
             rule: found.rule,
             cause: found.cause.clone(),
@@ -48,6 +49,8 @@ impl Finding {
             confidence: found.confidence,
             gain: found.gain,
             remedies: found.remedies.clone(),
+            tested: tested::judge(found, &input.record.iterations),
+            next: next_change::of(found, input).text(found.rule),
         }
     }
 }

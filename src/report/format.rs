@@ -21,10 +21,22 @@ pub fn times(ratio: f64) -> String {
     }
 }
 
-/// Formats a ratio with its interval: `1.256× (1.241 to 1.256)`. Comparisons resolve differences below 1%.
+/// Formats a ratio with its interval: `1.256× (1.241 to 1.256)`. Comparisons resolve differences below 1%. An interval
+/// without a width at these digits is left out.
 pub fn ratio(estimate: f64, lo: f64, hi: f64) -> String {
     let show = |ratio: f64| if ratio < 10.0 { format!("{ratio:.3}") } else { format!("{ratio:.1}") };
-    format!("{}× ({} to {})", show(estimate), show(lo), show(hi))
+    let (lo, hi) = (show(lo), show(hi));
+    if lo == hi { format!("{}×", show(estimate)) } else { format!("{}× ({lo} to {hi})", show(estimate)) }
+}
+
+/// Formats the two ends of a range, or one of them where both read the same.
+pub fn either(lo: String, hi: String) -> String {
+    if lo == hi { lo } else { format!("{lo} to {hi}") }
+}
+
+/// Formats the possible gain of a cause. A rule that cannot tell the gain gives 1.
+pub fn gain(gain: f64) -> String {
+    if gain > 1.0 { times(gain) } else { "not known".to_owned() }
 }
 
 /// Formats a change: `+6.3%`.
@@ -46,10 +58,11 @@ pub fn usd(usd: f64) -> String {
     if usd > 0.0 && usd < 0.01 { format!("${usd:.4}") } else { format!("${usd:.2}") }
 }
 
-/// Formats a duration: `55 min`, `4 h 5 min`, `12.5 s`.
+/// Formats a duration: `55 min`, `4 h 5 min`, `12.5 s`. Below ten minutes it stays in seconds, so that parts of a short
+/// session add up.
 pub fn duration(seconds: f64) -> String {
     let minutes = (seconds / 60.0).round() as u64;
-    if seconds < 120.0 {
+    if seconds < 600.0 {
         format!("{} s", (seconds * 10.0).round() / 10.0)
     } else if minutes < 60 {
         format!("{minutes} min")
@@ -79,15 +92,15 @@ mod tests {
         assert_eq!([us(1.2345), us(85.678), us(23_900.04)], ["1.234", "85.68", "23900.0"]);
         assert_eq!([times(1.254), times(0.0151), times(240.2)], ["1.25×", "0.0151×", "240×"]);
         assert_eq!(
-            [ratio(1.2557, 1.2412, 1.26), ratio(41.23, 40.0, 42.0)],
-            ["1.256× (1.241 to 1.260)", "41.2× (40.0 to 42.0)"]
+            [ratio(1.2557, 1.2412, 1.26), ratio(41.23, 40.0, 42.0), ratio(1.8821, 1.8819, 1.8823)],
+            ["1.256× (1.241 to 1.260)", "41.2× (40.0 to 42.0)", "1.882×"]
         );
         assert_eq!([change(1.0625), change(0.98)], ["+6.2%", "-2.0%"]);
         assert_eq!([percent(0.000_2), percent(0.012), percent(0.88)], ["0.02%", "1.2%", "88%"]);
         assert_eq!([usd(0.0), usd(0.004_12), usd(11.15)], ["$0.00", "$0.0041", "$11.15"]);
         assert_eq!(
-            [duration(12.54), duration(3300.0), duration(14_400.0), duration(3900.0)],
-            ["12.5 s", "55 min", "4 h", "1 h 5 min"]
+            [duration(12.54), duration(150.0), duration(3300.0), duration(14_400.0), duration(3900.0)],
+            ["12.5 s", "150 s", "55 min", "4 h", "1 h 5 min"]
         );
         assert_eq!([relative_error(1.23e-4), gflops(7.21), gflops(26_312.6)], ["1.2e-4", "7.2", "26313"]);
     }

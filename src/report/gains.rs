@@ -16,7 +16,8 @@ pub(super) struct Gain<'a> {
     pub(super) factor: f64,
 }
 
-/// The improvements of a session, and when it began to search.
+/// The improvements of a session, and when it began to search. All times are wall time since the session began, without
+/// the time between an interruption and its resumption.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Gains<'a> {
     /// The improvements, oldest first.
@@ -47,14 +48,6 @@ pub(super) fn of(record: &SessionRecord) -> Gains<'_> {
     gains
 }
 
-impl Gains<'_> {
-    /// Returns the share of the session's time after the last improvement. None without an improvement.
-    pub(super) fn share_after_last(&self, wall_s: f64) -> Option<f64> {
-        let last = self.all.last()?;
-        Some((1.0 - last.at_s / wall_s).clamp(0.0, 1.0))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::tests::record;
@@ -69,6 +62,5 @@ mod tests {
         let told: Vec<(f64, f64)> = gains.all.iter().map(|gain| (gain.at_s, gain.factor)).collect();
         assert_eq!(told, [(6.0, 1.25), (9.0, 1.28)], "each iteration took 3 s");
         assert_eq!((gains.search_from_s, gains.search_to_s), (3.0, 15.0));
-        assert_eq!(gains.share_after_last(18.0), Some(0.5));
     }
 }

@@ -7,7 +7,6 @@ use super::contract::{Case, Ladder, LadderStep};
 use super::pairs::{Sample, samples};
 use super::{FamilyFacts, ReportInput};
 use crate::domain::origin::Change;
-use crate::domain::record::SessionRecord;
 use crate::domain::variant::Params;
 
 /// The most ladders of a report.
@@ -16,8 +15,12 @@ const MOST_LADDERS: usize = 2;
 /// The least factor of a step. A smaller one explains nothing.
 const LEAST_STEP: f64 = 1.005;
 
-/// The most changed parameters to name in a step.
-const MOST_CHANGES: usize = 3;
+/// The most changed parameters to explain in a step. The others are only named.
+const MOST_EXPLAINED: usize = 3;
+
+/// The least share of a case's configurations that a family must have to be a step. The search leaves a family behind
+/// that does not suit the case, such as one for decoding on a long sequence. No later step builds on it.
+const LEAST_SHARE: f64 = 0.05;
 
 /// Returns the ladders of the cases that gained most over their first variant, each with another family at its end.
 pub(super) fn of(cases: &[Case], input: &ReportInput<'_>) -> Vec<Ladder> {
@@ -30,7 +33,7 @@ pub(super) fn of(cases: &[Case], input: &ReportInput<'_>) -> Vec<Ladder> {
     for case in by_gain {
         let Some(variant) = case.variant.as_ref().filter(|one| !families.contains(&one.family)) else { continue };
         families.push(variant.family.clone());
-        ladders.extend(ladder(case, input.record, &samples, input.families));
+        ladders.extend(of_case(case, input, &samples));
         if ladders.len() == MOST_LADDERS {
             break;
         }
@@ -38,34 +41,45 @@ pub(super) fn of(cases: &[Case], input: &ReportInput<'_>) -> Vec<Ladder> {
     ladders
 }
 
-/// The first configuration of a family that a case was tried with, and its fastest one.
+/// The first configuration of a family that a case was tried with, its fastest one, and their number.
 struct Tried<'a> {
     first: &'a Sample<'a>,
     best: &'a Sample<'a>,
+    count: usize,
 }
 
-fn ladder(case: &Case, record: &SessionRecord, samples: &[Sample<'_>], families: &[FamilyFacts]) -> Option<Ladder> {
+/// Returns the families that were tried on a case and not left behind, the slowest first.
+fn tried<'a>(case: &str, samples: &'a [Sample<'a>]) -> Vec<(&'a str, Tried<'a>)> {
+    let mut tried: BTreeMap<&str, Tried<'_>> = BTreeMap::new();
+    for sample in samples.iter().filter(|sample| sample.case == case) {
+        let of_family = tried.entry(sample.family).or_insert(Tried { first: sample, best: sample, count: 0 });
+        of_family.count += 1;
+        if sample.ln_ns < of_family.best.ln_ns {
+            of_family.best = sample;
+        }
+    }
+    let all: usize = tried.values().map(|one| one.count).sum();
+    let mut tried: Vec<_> = tried.into_iter().filter(|(_, one)| one.count as f64 >= LEAST_SHARE * all as f64).collect();
+    tried.sort_by(|a, b| b.1.best.ln_ns.total_cmp(&a.1.best.ln_ns));
+    tried
+}
+
+/// Returns the steps of a case from its first variant to its best one. None without a correct variant.
+pub(super) fn of_case(case: &Case, input: &ReportInput<'_>, samples: &[Sample<'_>]) -> Option<Ladder> {
     let (variant, best_us) = (case.variant.as_ref()?, case.best_us?);
-    let start = began::first(&case.case, &record.iterations)?;
-    let about = |family: &str| families.iter().find(|facts| facts.name == family);
+    let start = began::first(&case.case, &input.record.iterations)?;
+    let about = |family: &str| input.families.iter().find(|facts| facts.name == family);
     let idea = |family: &str| about(family).map_or_else(String::new, |facts| facts.about.clone());
     let mut steps = vec![LadderStep {
         what: format!("first correct variant, `{}`", start.iteration.family),
+        kind: "start",
         family: start.iteration.family.clone(),
         us: start.timing.median_ns / 1e3,
         factor: None,
         mechanism: idea(&start.iteration.family),
     }];
-    let mut tried: BTreeMap<&str, Tried<'_>> = BTreeMap::new();
-    for sample in samples.iter().filter(|sample| *sample.case == *case.case) {
-        let of_family = tried.entry(sample.family).or_insert(Tried { first: sample, best: sample });
-        if sample.ln_ns < of_family.best.ln_ns {
-            of_family.best = sample;
-        }
-    }
-    let mut tried: Vec<_> = tried.into_iter().collect();
-    tried.sort_by(|a, b| b.1.best.ln_ns.total_cmp(&a.1.best.ln_ns));
-    for (family, Tried { first, best }) in tried.into_iter().filter(|(family, _)| *family != variant.family) {
+    let others = tried(&case.case, samples).into_iter().filter(|(family, _)| *family != variant.family);
+    for (family, Tried { first, best, .. }) in others {
         let (first_us, us) = (micros(first), micros(best));
         if us > best_us {
             step(&mut steps, (format!("`{family}`, its first configuration"), family, first_us), idea(family));
@@ -88,6 +102,7 @@ fn ladder(case: &Case, record: &SessionRecord, samples: &[Sample<'_>], families:
         };
         steps.push(LadderStep {
             what: format!("`{family}`, the winner"),
+            kind: kind(&steps, family),
             family: family.to_owned(),
             us: best_us,
             factor: steps.last().map(|last| last.us / best_us),
@@ -101,8 +116,13 @@ fn ladder(case: &Case, record: &SessionRecord, samples: &[Sample<'_>], families:
 fn step(steps: &mut Vec<LadderStep>, (what, family, us): (String, &str, f64), mechanism: String) {
     let factor = steps.last().map(|last| last.us / us);
     if factor.is_none_or(|factor| factor >= LEAST_STEP) {
-        steps.push(LadderStep { what, family: family.to_owned(), us, factor, mechanism });
+        steps.push(LadderStep { what, kind: kind(steps, family), family: family.to_owned(), us, factor, mechanism });
     }
+}
+
+/// Returns the kind of the next step: that of a family which an earlier step had is tuning.
+fn kind(steps: &[LadderStep], family: &str) -> &'static str {
+    if steps.iter().any(|step| step.family == family) { "tuning" } else { "family" }
 }
 
 /// Joins a family's idea and its tuned parameters, unless a step before has told the idea.
@@ -117,15 +137,12 @@ fn micros(sample: &Sample<'_>) -> f64 {
 
 /// Lists the parameters that changed, the first ones with what they do.
 fn changes(from: &Params, to: &Params, facts: Option<&FamilyFacts>) -> String {
-    let all = Change::between(from, to);
-    let more = all.len().saturating_sub(MOST_CHANGES);
-    let words = all.into_iter().take(MOST_CHANGES).map(|Change { parameter, from, to }| {
+    let words = Change::between(from, to).into_iter().enumerate().map(|(place, Change { parameter, from, to })| {
         let about = facts.and_then(|facts| facts.parameters.get(&parameter)).map(|about| first_clause(about));
-        let about = about.filter(|about| about.len() > 2).map(|about| format!(" ({about})")).unwrap_or_default();
-        format!("`{parameter}` {from} → {to}{about}")
+        let about = about.filter(|about| about.len() > 2 && place < MOST_EXPLAINED);
+        format!("`{parameter}` {from} → {to}{}", about.map(|about| format!(" ({about})")).unwrap_or_default())
     });
-    let words = words.collect::<Vec<_>>().join(", ");
-    if more > 0 { format!("{words}, and {more} more") } else { words }
+    words.collect::<Vec<_>>().join(", ")
 }
 
 /// Returns a text up to its first punctuation mark.

@@ -8,16 +8,17 @@ mod table;
 
 use tera::{Context, Kwargs, State, Tera, Value};
 
-use super::contract::{Case, Ratio, Win};
+use super::contract::{Case, Diagnosis, Ratio, Scaling, Win};
 use super::{Report, ReportError, calibration, format, measuring, profiles, roofline};
 use crate::domain::device::TimeSource;
 use crate::domain::variant::{VariantHash, show_params};
 
 /// The templates, by the names under which they include each other.
-const TEMPLATES: [(&str, &str); 11] = [
+const TEMPLATES: [(&str, &str); 12] = [
     ("calibration.md", include_str!("../../templates/reports/calibration.md.tera")),
     ("root_causes.md", include_str!("../../templates/reports/root_causes.md.tera")),
     ("winners.md", include_str!("../../templates/reports/winners.md.tera")),
+    ("evidence.md", include_str!("../../templates/reports/evidence.md.tera")),
     ("next.md", include_str!("../../templates/reports/next.md.tera")),
     ("parameters.md", include_str!("../../templates/reports/parameters.md.tera")),
     ("hypotheses.md", include_str!("../../templates/reports/hypotheses.md.tera")),
@@ -31,11 +32,18 @@ const TEMPLATES: [(&str, &str); 11] = [
 /// The most cases in the main table before it is folded. More would hide what the report says.
 const MOST_CASES: usize = 24;
 
+/// The most remarks on the first page.
+const MOST_REMARKS: usize = 3;
+
+/// The most causes of lost time in best variants on the first page.
+const MOST_CAUSES: usize = 6;
+
 /// Renders a report.
 pub(super) fn render(report: &Report) -> Result<String, ReportError> {
     let mut tera = Tera::new();
     register(&mut tera, "us", format::us);
     register(&mut tera, "times", format::times);
+    register(&mut tera, "gain", format::gain);
     register(&mut tera, "percent", format::percent);
     register(&mut tera, "usd", format::usd);
     register(&mut tera, "duration", format::duration);
@@ -96,7 +104,27 @@ fn explain(context: &mut Context, report: &Report) {
     context.insert("roofline_readings", &roofline::readings(&report.cases));
     context.insert("scaling_tables", &report.scaling.iter().map(explanations::scaling).collect::<Vec<_>>());
     context.insert("ladder_tables", &report.ladders.iter().map(explanations::ladder).collect::<Vec<_>>());
-    context.insert("experiment_command", &sentences::experiment_command(report));
+    let readings = |head: &str, of: fn(&Scaling) -> &Option<String>| -> Vec<String> {
+        let known = report.scaling.iter().filter_map(|one| Some((one, of(one).as_ref()?)));
+        known.map(|(one, reading)| format!("{head} over {} ({}): {reading}", one.varies, one.fixed)).collect()
+    };
+    context.insert("first_scalings", &readings("First kernel", |scaling| &scaling.first_reading));
+    context.insert("best_scalings", &readings("Best variants", |scaling| &scaling.best_reading));
+    let tested = |diagnosis: &Diagnosis| -> Vec<String> {
+        diagnosis.findings.iter().map(|finding| sentences::tested(&finding.tested, &diagnosis.case)).collect()
+    };
+    context.insert("tested", &report.diagnoses.iter().map(tested).collect::<Vec<_>>());
+    context.insert("cause_order", sentences::CAUSE_ORDER);
+    let causes = report.cases.iter().filter(|case| case.best_us.is_some()).count();
+    context.insert("winner_causes", &explanations::causes(report, MOST_CAUSES));
+    context.insert("more_causes", &causes.saturating_sub(MOST_CAUSES));
+    context.insert("recommended_head", sentences::recommended_head(report));
+    let after = report.next_experiment.as_ref().and_then(|next| next.after_us);
+    context.insert("expected_after", &after.map(|[lo, hi]| format::either(format::us(lo), format::us(hi))));
+    context.insert("command", &sentences::command(report));
+    let (first_remarks, remarks) = report.next_steps.split_at(report.next_steps.len().min(MOST_REMARKS));
+    context.insert("first_remarks", first_remarks);
+    context.insert("remarks", remarks);
     context.insert("option_table", &explanations::options(&report.options));
     context.insert("effect_noise", &effects::noise(&report.parameters));
     context.insert("effect_sentences", &effects::sentences(&report.parameters));

@@ -6,6 +6,8 @@ mod build;
 mod calibration;
 mod comparisons;
 pub mod contract;
+mod credits;
+mod decision;
 mod excluded;
 mod experiment;
 mod findings;
@@ -13,8 +15,10 @@ pub mod format;
 mod gains;
 mod interactions;
 mod ladder;
+mod limiter;
 mod markdown;
 mod measuring;
+mod next_change;
 mod next_steps;
 mod options;
 mod outlook;
@@ -33,9 +37,10 @@ mod tests;
 use indexmap::IndexMap;
 
 use crate::domain::conditions::Conditions;
-use crate::domain::finding::Finding;
+use crate::domain::finding::{Finding, Remedy};
 use crate::domain::floor::Limiter;
 use crate::domain::ids::CaseName;
+use crate::domain::prediction::Prediction;
 use crate::domain::record::SessionRecord;
 use crate::domain::variant::Params;
 
@@ -57,6 +62,8 @@ pub struct ReportInput<'a> {
     pub is_valid: &'a dyn Fn(&str, &Params, &str) -> bool,
     /// The findings of the session's diagnosis.
     pub findings: &'a [Finding],
+    /// Predicts the speed-up of a finding's remedy over the variant that the finding explains.
+    pub predict: &'a dyn Fn(&Finding, &Remedy) -> Option<Prediction>,
 }
 
 /// Facts that follow from a case and a device. The caller computes them, because the store knows no ops.

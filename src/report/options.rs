@@ -1,18 +1,14 @@
-//! The options after a session: stop, go on, another family, a new kernel; what each gains and costs.
+//! The options after a session: an experiment, going on, another family, a new kernel, stopping; what each gains and
+//! costs.
 
 use std::collections::BTreeSet;
 
-use super::contract::{Case, Choice, Outlook};
-use super::format::{duration, times};
+use super::contract::{Case, Choice, Experiment, Outlook};
+use super::format::{duration, either, times};
 use super::pairs::samples;
 use super::{ReportInput, excluded};
-use crate::domain::device::TimeSource;
-
-/// The expected gain over all cases from which more of the same search is recommended, for as long again.
-const WORTH_GOING_ON: f64 = 1.005;
-
-/// The distance from the floor, as a geometric mean, from which a new kernel is recommended.
-const WORTH_A_KERNEL: f64 = 1.5;
+use crate::domain::record::SessionRecord;
+use crate::domain::statistics::median;
 
 /// Share of the tried configurations below which a family counts as little tried.
 const LITTLE_TRIED: f64 = 0.05;
@@ -21,8 +17,9 @@ const LITTLE_TRIED: f64 = 0.05;
 const WITHIN_REACH: f64 = 1.5;
 
 /// The kinds of options, from the one that is recommended first.
-#[derive(Clone, Copy, PartialEq)]
-enum Kind {
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Kind {
+    Experiment,
     GoOn,
     AnotherFamily,
     NewKernel,
@@ -30,53 +27,83 @@ enum Kind {
 }
 
 /// A family that could win more cases if it were tried more.
-struct LittleTried<'a> {
-    name: &'a str,
-    configurations: usize,
+pub(super) struct LittleTried<'a> {
+    pub(super) name: &'a str,
+    pub(super) configurations: usize,
     /// Its best time over the winner's, on the case where it is closest. None if it was not timed.
-    behind: Option<(f64, &'a str)>,
+    pub(super) behind: Option<(f64, &'a str)>,
 }
 
-/// Returns the options, with one of them recommended.
-pub(super) fn of(cases: &[Case], outlook: Option<&Outlook>, input: &ReportInput<'_>) -> Vec<Choice> {
+/// Returns the options with their gains and costs. Which one is recommended is not decided here.
+pub(super) fn of(
+    cases: &[Case],
+    experiment: Option<&Experiment>,
+    outlook: Option<&Outlook>,
+    (little_tried, room): (&[LittleTried<'_>], Option<f64>),
+    input: &ReportInput<'_>,
+) -> Vec<Choice> {
     let session = &input.record.session;
     let usd_per_s = session.wall_s.filter(|wall_s| *wall_s > 0.0).map(|wall_s| session.cost.gpu_usd / wall_s);
-    let little_tried = little_tried(cases, input);
-    let room = room(cases);
-    let recommended = recommended(outlook, &little_tried, room);
-    let mut choices = vec![stop(cases), go_on(outlook, session.wall_s)];
-    choices.extend(another_family(&little_tried, outlook));
+    let mut choices: Vec<Choice> =
+        experiment.map(|experiment| one_experiment(experiment, cases, input.record)).into_iter().collect();
+    choices.push(go_on(outlook, session.wall_s));
+    choices.extend(another_family(little_tried, outlook));
     choices.extend(room.map(|room| new_kernel(cases, room)));
-    let kinds = [Kind::Stop, Kind::GoOn, Kind::AnotherFamily, Kind::NewKernel];
+    choices.push(stop(cases));
     for choice in &mut choices {
-        choice.recommended = kinds.iter().any(|kind| *kind == recommended && name(*kind) == choice.kind);
         choice.usd = choice.minutes.zip(usd_per_s).map(|(minutes, usd_per_s)| minutes * 60.0 * usd_per_s);
     }
     choices
 }
 
-fn name(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Stop => "stop",
-        Kind::GoOn => "go_on",
-        Kind::AnotherFamily => "another_family",
-        Kind::NewKernel => "new_kernel",
+impl Kind {
+    /// Returns the name in the contract.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Experiment => "experiment",
+            Self::GoOn => "go_on",
+            Self::AnotherFamily => "another_family",
+            Self::NewKernel => "new_kernel",
+            Self::Stop => "stop",
+        }
     }
-}
-
-fn recommended(outlook: Option<&Outlook>, little_tried: &[LittleTried<'_>], room: Option<f64>) -> Kind {
-    if outlook.is_none_or(|outlook| outlook.factor[1] >= WORTH_GOING_ON) {
-        return Kind::GoOn;
-    }
-    if !little_tried.is_empty() {
-        return Kind::AnotherFamily;
-    }
-    if room.is_some_and(|room| room >= WORTH_A_KERNEL) { Kind::NewKernel } else { Kind::Stop }
 }
 
 fn choice(kind: Kind, what: String, gain: String, risk: &str) -> Choice {
     let risk = risk.to_owned();
-    Choice { kind: name(kind), what, gain, expected: None, minutes: None, usd: None, risk, recommended: false }
+    Choice {
+        kind: kind.name(),
+        what,
+        families: Vec::new(),
+        gain,
+        expected: None,
+        minutes: None,
+        usd: None,
+        risk,
+        recommended: false,
+        then: false,
+    }
+}
+
+/// Describes the next experiment. It costs as much as a comparison of this session, or as an iteration without one.
+fn one_experiment(experiment: &Experiment, cases: &[Case], record: &SessionRecord) -> Choice {
+    let iterations = &record.iterations;
+    let comparisons = iterations.iter().flat_map(|one| &one.measurements);
+    let comparisons: Vec<f64> = comparisons.filter_map(|found| found.comparison.as_ref()?.wall_s).collect();
+    let whole: Vec<f64> = iterations.iter().filter_map(|one| one.wall_s).collect();
+    let seconds = median(&comparisons).or_else(|| median(&whole));
+    let Experiment { case, before_us, after_us, .. } = experiment;
+    // One case of all, as a geometric mean.
+    let expected = after_us.map(|[_, hi]| ((before_us / hi).ln() / cases.len() as f64).exp());
+    let gain = after_us.map_or_else(
+        || "not known".to_owned(),
+        |[lo, hi]| format!("`{case}` {}", either(times(before_us / hi), times(before_us / lo))),
+    );
+    Choice {
+        expected,
+        minutes: seconds.map(|seconds| seconds / 60.0),
+        ..choice(Kind::Experiment, "the next experiment (above)".to_owned(), gain, "it may change nothing")
+    }
 }
 
 fn stop(cases: &[Case]) -> Choice {
@@ -85,31 +112,28 @@ fn stop(cases: &[Case]) -> Choice {
     let range = ratios.clone().reduce(f64::min).zip(ratios.reduce(f64::max));
     let gain = range.map_or_else(
         || "keeps what was found".to_owned(),
-        |(lo, hi)| match times(lo) == times(hi) {
-            true => format!("keeps {} over the baseline", times(lo)),
-            false => format!("keeps {} to {} over the baseline", times(lo), times(hi)),
-        },
+        |(lo, hi)| format!("keeps {} over the baseline", either(times(lo), times(hi))),
     );
     Choice { expected: Some(1.0), minutes: Some(0.0), ..choice(Kind::Stop, "stop here".to_owned(), gain, "none") }
 }
 
 fn go_on(outlook: Option<&Outlook>, wall_s: Option<f64>) -> Choice {
     let Some(outlook) = outlook else {
-        let gain = "unknown: the search was too short to extrapolate from".to_owned();
+        let gain = "not known, because the search was too short to extrapolate from".to_owned();
         let what = "go on with this search, for as long again".to_owned();
         let minutes = wall_s.map(|wall_s| wall_s / 60.0);
         return Choice { minutes, ..choice(Kind::GoOn, what, gain, "little: the search has hardly begun") };
     };
     let Outlook { more_s, expected_gains, expected_gains_ci: [few, many], factor: [lo, middle, hi], .. } = outlook;
     let gain = format!(
-        "{expected_gains:.1} improvements of one case ({few:.1} to {many:.1}){}; all cases {middle:.4}× ({lo:.4} to {hi:.4})",
-        outlook.gain_size.map(|size| format!(", each {}", times(size))).unwrap_or_default()
+        "all cases {middle:.3}× ({lo:.3} to {hi:.3}): {expected_gains:.1} improvements ({few:.1} to {many:.1}){}",
+        outlook.gain_size.map(|size| format!(", each {} on one case", times(size))).unwrap_or_default()
     );
     let risk = if outlook.late_gains == 0 { "most likely wasted" } else { "gains get smaller with time" };
     Choice {
         expected: Some(*middle),
         minutes: Some(more_s / 60.0),
-        ..choice(Kind::GoOn, format!("go on with this search for {}", duration(*more_s)), gain, risk)
+        ..choice(Kind::GoOn, format!("go on with this search: another session of {}", duration(*more_s)), gain, risk)
     }
 }
 
@@ -127,7 +151,8 @@ fn another_family(families: &[LittleTried<'_>], outlook: Option<&Outlook>) -> Op
     let gain = [told(first)].into_iter().chain(rest.iter().map(told)).collect::<Vec<_>>().join("; ");
     let names = families.iter().map(|family| format!("`--family {}`", family.name)).collect::<Vec<_>>().join(" ");
     Some(Choice {
-        minutes: outlook.map(|outlook| outlook.late_s / 60.0),
+        families: families.iter().map(|family| family.name.to_owned()).collect(),
+        minutes: outlook.map(|outlook| outlook.more_s / 60.0),
         ..choice(
             Kind::AnotherFamily,
             format!("search the families that were hardly tried ({names})"),
@@ -144,8 +169,8 @@ fn new_kernel(cases: &[Case], room: f64) -> Choice {
     choice(
         Kind::NewKernel,
         "write a new kernel (a template), and run a session like this one".to_owned(),
-        format!("at most {} over all cases{most}: the distance to the floor, which no kernel passes", times(room)),
-        "high: the floor is a bound, not a forecast; somebody has to write it",
+        format!("not known; at most {} over all cases{most}, the distance to the floor", times(room)),
+        "high: a kernel has to be written, and may reach little of it",
     )
 }
 
@@ -161,7 +186,7 @@ pub(super) fn geometric_mean(values: impl Iterator<Item = f64>) -> Option<f64> {
 }
 
 /// Returns the families that win no case, fit at least one, and were hardly tried or are close behind.
-fn little_tried<'a>(cases: &'a [Case], input: &ReportInput<'a>) -> Vec<LittleTried<'a>> {
+pub(super) fn little_tried<'a>(cases: &'a [Case], input: &ReportInput<'a>) -> Vec<LittleTried<'a>> {
     let samples = samples(&input.record.iterations);
     let configurations = |family: Option<&str>| {
         let of_family = samples.iter().filter(|one| family.is_none_or(|family| family == one.family));
@@ -187,19 +212,6 @@ fn little_tried<'a>(cases: &'a [Case], input: &ReportInput<'a>) -> Vec<LittleTri
         .collect()
 }
 
-/// Says in one sentence what to do, for the summary.
-pub(super) fn recommendation(choices: &[Choice], source: TimeSource) -> String {
-    let Some(chosen) = choices.iter().find(|choice| choice.recommended) else { return String::new() };
-    let words = match chosen.kind {
-        "go_on" => "go on with this search",
-        "another_family" => "stop tuning the winners; try the families that were hardly tried",
-        "new_kernel" => "stop tuning parameters; the next gain needs a new kernel idea",
-        _ => "stop here; the cases are near their floors",
-    };
-    let modelled = if source == TimeSource::Modelled { ", and confirm the modelled times on a GPU" } else { "" };
-    format!("{words}{modelled}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::tests::{input, record, report};
@@ -209,6 +221,7 @@ mod tests {
         Outlook {
             share_after_last_gain: Some(0.5),
             late_gains,
+            late_from_s: 150.0,
             late_s: 150.0,
             gain_size: Some(1.02),
             more_s: 300.0,
@@ -218,31 +231,19 @@ mod tests {
         }
     }
 
-    #[test]
-    fn the_recommendation_follows_from_gains_then_families_then_room() {
-        let family = || LittleTried { name: "split-k", configurations: 0, behind: None };
-        let chosen = |middle: f64, families: &[LittleTried<'_>], room| {
-            name(recommended(Some(&outlook(1, middle)), families, room))
-        };
-        assert_eq!(chosen(1.02, &[family()], Some(9.0)), "go_on");
-        assert_eq!(chosen(1.0, &[family()], Some(9.0)), "another_family");
-        assert_eq!(chosen(1.0, &[], Some(9.0)), "new_kernel");
-        assert_eq!(chosen(1.0, &[], Some(1.2)), "stop");
-        assert_eq!(name(recommended(None, &[], None)), "go_on", "a search that has hardly begun");
-    }
-
     /// The session of 3,301 s cost $0.18 for the device.
     #[test]
     fn each_option_has_its_gain_and_its_cost() {
         let record = record();
-        let choices = of(&report(&record).cases, Some(&outlook(0, 1.0)), &input(&record));
+        let (input, cases) = (input(&record), report(&record).cases);
+        let families = little_tried(&cases, &input);
+        let choices = of(&cases, None, Some(&outlook(0, 1.0)), (&families, room(&cases)), &input);
         let told: Vec<String> = choices
             .iter()
             .map(|one| {
                 format!(
-                    "{}{}: {} | {} | {}",
+                    "{}: {} | {} | {}",
                     one.kind,
-                    if one.recommended { "*" } else { "" },
                     one.gain,
                     one.usd.map_or_else(|| "-".to_owned(), |usd| format!("{usd:.4}")),
                     one.risk
@@ -250,10 +251,10 @@ mod tests {
             })
             .collect();
         insta::assert_snapshot!(told.join("\n"), @"
+        go_on: all cases 1.000× (1.000 to 1.010): 0.0 improvements (0.0 to 7.4), each 1.02× on one case | 0.0164 | most likely wasted
+        another_family: `split-k`: never timed | 0.0164 | their best may stay behind
+        new_kernel: not known; at most 141× over all cases (most: 400× on `b8h8s512`), the distance to the floor | - | high: a kernel has to be written, and may reach little of it
         stop: keeps 0.50× over the baseline | 0.0000 | none
-        go_on: 0.0 improvements of one case (0.0 to 7.4), each 1.02×; all cases 1.0000× (1.0000 to 1.0100) | 0.0164 | most likely wasted
-        another_family*: `split-k`: never timed | 0.0082 | their best may stay behind
-        new_kernel: at most 141× over all cases (most: 400× on `b8h8s512`): the distance to the floor, which no kernel passes | - | high: the floor is a bound, not a forecast; somebody has to write it
         ");
     }
 }

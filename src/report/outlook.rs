@@ -20,10 +20,11 @@ const NONE_COUNTED: f64 = 3.689;
 /// The 97.5% quantile of the normal distribution.
 const NORMAL: f64 = 1.96;
 
-/// Extrapolates over as long as this search took. None if the search was too short.
+/// Extrapolates over another session as long as this one, which took `wall_s` seconds and would search as long. None if
+/// the search was too short.
 pub(super) fn of(gains: &Gains<'_>, cases: usize, wall_s: f64) -> Option<Outlook> {
-    let more_s = gains.search_to_s - gains.search_from_s;
-    let late_s = more_s / 2.0;
+    let search_s = gains.search_to_s - gains.search_from_s;
+    let late_s = search_s / 2.0;
     if late_s < LEAST_S || cases == 0 {
         return None;
     }
@@ -31,16 +32,17 @@ pub(super) fn of(gains: &Gains<'_>, cases: usize, wall_s: f64) -> Option<Outlook
     let late: Vec<f64> = gains.all.iter().filter(|gain| gain.at_s > middle).map(|gain| gain.factor).collect();
     let last: Vec<f64> = gains.all.iter().rev().take(LAST_GAINS).map(|gain| gain.factor).collect();
     let gain_size = median(&late).or_else(|| median(&last));
-    let longer = more_s / late_s;
+    let longer = search_s / late_s;
     let expected = late.len() as f64 * longer;
     let interval = poisson_interval(late.len()).map(|count| count * longer);
     let factor = |count: f64| gain_size.map_or(1.0, |size| (count * size.ln() / cases as f64).exp());
     Some(Outlook {
-        share_after_last_gain: gains.share_after_last(wall_s),
+        share_after_last_gain: gains.all.last().map(|last| (1.0 - last.at_s / wall_s).clamp(0.0, 1.0)),
         late_gains: late.len() as u64,
+        late_from_s: middle,
         late_s,
         gain_size,
-        more_s,
+        more_s: wall_s,
         expected_gains: expected,
         expected_gains_ci: interval,
         factor: [factor(interval[0]), factor(expected), factor(interval[1])],
@@ -78,7 +80,9 @@ mod tests {
         let gain = |at_s, factor| Gain { at_s, case: "c", factor };
         let all = vec![gain(150.0, 3.0), gain(350.0, 1.02), gain(480.0, 1.02)];
         let outlook = of(&Gains { all, search_from_s: 100.0, search_to_s: 500.0 }, 10, 500.0).unwrap();
-        assert_eq!((outlook.late_gains, outlook.more_s, outlook.expected_gains), (2, 400.0, 4.0));
+        assert_eq!((outlook.late_gains, outlook.more_s, outlook.expected_gains), (2, 500.0, 4.0));
+        assert_eq!(outlook.late_from_s, 300.0);
+        assert!((outlook.share_after_last_gain.unwrap() - 0.04).abs() < 1e-9);
         assert!((outlook.factor[1] - 1.02_f64.powf(0.4)).abs() < 1e-9);
         assert!(outlook.factor[0] < outlook.factor[1] && outlook.factor[1] < outlook.factor[2]);
         assert_eq!(of(&Gains { all: Vec::new(), search_from_s: 0.0, search_to_s: 15.0 }, 10, 15.0), None);

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::contract::{ParameterEffect, Parameters};
+use super::contract::{CaseEffect, ParameterEffect, Parameters};
 use super::pairs::{Noise, Sample, alike, noise, samples};
 use super::{FamilyFacts, interactions};
+use crate::domain::ids::CaseName;
 use crate::domain::record::SessionRecord;
 use crate::domain::statistics::quantile;
 
@@ -26,10 +27,13 @@ pub(super) fn of(record: &SessionRecord, families: &[FamilyFacts]) -> Parameters
     for (family, parameter) in &names {
         let of_family: Vec<Sample<'_>> = samples.iter().filter(|one| one.family == *family).copied().collect();
         let pairs = pairs(&of_family, parameter);
-        let Some(from) = usual(&of_family, parameter) else { continue };
+        let best = best_of(&of_family);
+        let Some(from) = usual(&best, parameter) else { continue };
         let about = families.iter().find(|one| one.name == *family).and_then(|one| one.parameters.get(*parameter));
         for ((_, to), pairs) in pairs.iter().filter(|((start, _), _)| *start == from) {
-            effects.extend(effect((family, parameter), about, (from, *to), pairs, noise));
+            let used_on = best.iter().filter(|(_, one)| one.params.get(*parameter) == Some(to));
+            let used_on = used_on.map(|(case, _)| CaseName::from(*case)).collect();
+            effects.extend(effect((family, parameter), about, (from, *to), pairs, used_on, noise));
         }
     }
     let interactions = interactions::of(&samples, noise);
@@ -50,8 +54,8 @@ fn pairs<'a>(samples: &[Sample<'a>], parameter: &str) -> BTreeMap<(i64, i64), Ve
     pairs
 }
 
-/// Returns the value that a parameter has most often in the family's best configurations of each case.
-fn usual(samples: &[Sample<'_>], parameter: &str) -> Option<i64> {
+/// Returns the fastest configuration of each case.
+fn best_of<'s, 'a>(samples: &'s [Sample<'a>]) -> BTreeMap<&'a str, &'s Sample<'a>> {
     let mut best: BTreeMap<&str, &Sample<'_>> = BTreeMap::new();
     for sample in samples {
         let of_case = best.entry(sample.case).or_insert(sample);
@@ -59,6 +63,11 @@ fn usual(samples: &[Sample<'_>], parameter: &str) -> Option<i64> {
             *of_case = sample;
         }
     }
+    best
+}
+
+/// Returns the value that a parameter has most often in the best configurations of the cases.
+fn usual(best: &BTreeMap<&str, &Sample<'_>>, parameter: &str) -> Option<i64> {
     let mut counts: BTreeMap<i64, usize> = BTreeMap::new();
     for value in best.values().filter_map(|sample| sample.params.get(parameter)) {
         *counts.entry(*value).or_default() += 1;
@@ -71,6 +80,7 @@ fn effect(
     about: Option<&String>,
     (from, to): (i64, i64),
     pairs: &[Pair<'_>],
+    used_on: Vec<CaseName>,
     noise: Noise,
 ) -> Option<ParameterEffect> {
     let logs: Vec<f64> = pairs.iter().map(|(ln, _)| *ln).collect();
@@ -78,29 +88,62 @@ fn effect(
     let beyond = noise.share.ln_1p();
     let (faster, slower) =
         (logs.iter().filter(|ln| **ln > beyond).count(), logs.iter().filter(|ln| **ln < -beyond).count());
-    let effect = at(0.5)?;
-    let agree = |count: usize| count as f64 >= MOST_AGREE * logs.len() as f64;
+    let by_case = by_case(pairs, beyond);
     Some(ParameterEffect {
         family: family.to_owned(),
         parameter: parameter.to_owned(),
         about: about.cloned().unwrap_or_default(),
         from,
         to,
-        effect,
+        effect: at(0.5)?,
         lower_quartile: at(0.25)?,
         upper_quartile: at(0.75)?,
         pairs: logs.len() as u64,
-        cases: pairs.iter().map(|(_, case)| *case).collect::<BTreeSet<_>>().len() as u64,
+        cases: by_case.len() as u64,
         faster: faster as u64,
         slower: slower as u64,
-        verdict: match () {
-            () if logs.len() < LEAST_PAIRS => "few",
-            () if agree(faster) => "helps",
-            () if agree(slower) => "hurts",
-            () if agree(logs.len() - faster - slower) => "tied",
-            () => "mixed",
-        },
+        verdict: verdict((faster, slower, logs.len()), &by_case, &used_on),
+        by_case,
+        used_on,
     })
+}
+
+/// Returns the effect on each case.
+fn by_case(pairs: &[Pair<'_>], beyond: f64) -> Vec<CaseEffect> {
+    let mut logs: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for (ln, case) in pairs {
+        logs.entry(case).or_default().push(*ln);
+    }
+    let effect = |(case, logs): (&str, Vec<f64>)| {
+        let ln = quantile(&logs, 0.5)?;
+        let verdict = match () {
+            () if ln > beyond => "helps",
+            () if ln < -beyond => "hurts",
+            () => "tied",
+        };
+        Some(CaseEffect { case: case.into(), effect: ln.exp(), pairs: logs.len() as u64, verdict })
+    };
+    logs.into_iter().filter_map(effect).collect()
+}
+
+/// Judges a change over all pairs, unless the cases disagree. A value that the family's best configuration of a case uses
+/// is not called harmful over all cases.
+fn verdict(
+    (faster, slower, pairs): (usize, usize, usize),
+    by_case: &[CaseEffect],
+    used_on: &[CaseName],
+) -> &'static str {
+    let agree = |count: usize| count as f64 >= MOST_AGREE * pairs as f64;
+    let says = |verdict: &str| by_case.iter().any(|one| one.verdict == verdict);
+    match () {
+        () if pairs < LEAST_PAIRS => "few",
+        () if says("helps") && says("hurts") => "depends",
+        () if says("hurts") && !used_on.is_empty() => "depends",
+        () if agree(faster) => "helps",
+        () if agree(slower) => "hurts",
+        () if agree(pairs - faster - slower) => "tied",
+        () => "mixed",
+    }
 }
 
 #[cfg(test)]
@@ -109,6 +152,7 @@ mod tests {
     use super::*;
     use crate::domain::evaluation::Outcome;
     use crate::domain::ids::IterationId;
+    use crate::domain::variant::Params;
     use crate::domain::verdict::Verdict;
 
     /// Of three pairs each, PAD 8 -> 0 makes nothing faster, and PAD 8 -> 4 changes nothing.
@@ -139,5 +183,36 @@ mod tests {
         let blocks = effects.iter().filter(|one| one.parameter == "BLOCK");
         let told: Vec<String> = blocks.map(|one| format!("{} -> {}: {}", one.from, one.to, one.verdict)).collect();
         assert_eq!(told, ["64 -> 128: hurts", "64 -> 256: hurts"]);
+    }
+
+    /// PAD 8 -> 0 is slower on one case and faster on the other, whose best configuration has it.
+    #[test]
+    fn a_change_on_which_the_cases_disagree_depends_on_the_case() {
+        let params = |block: i64, pad: i64| Params::from([("BLOCK".to_owned(), block), ("PAD".to_owned(), pad)]);
+        let all: Vec<Params> = [64, 128].iter().flat_map(|block| [8, 0].map(|pad| params(*block, pad))).collect();
+        let time = |case: &str, params: &Params| match (case, params["PAD"]) {
+            ("large", 0) => 1.25 * params["BLOCK"] as f64,
+            ("small", 0) => 0.5 * params["BLOCK"] as f64,
+            _ => params["BLOCK"] as f64,
+        };
+        let all = &all;
+        let samples: Vec<Sample<'_>> = ["large", "small"]
+            .into_iter()
+            .flat_map(|case| all.iter().map(move |params| Sample::new("f", case, params, time(case, params).ln())))
+            .collect();
+        let pairs = pairs(&samples, "PAD");
+        let of = |used_on| {
+            let noise = Noise { known: None, pairs: 0, share: 0.01 };
+            effect(("f", "PAD"), None, (8, 0), &pairs[&(8, 0)], used_on, noise).unwrap()
+        };
+        let told = of(vec!["small".into()]);
+        let by_case: Vec<(&str, u64, &str)> =
+            told.by_case.iter().map(|one| (&*one.case, one.pairs, one.verdict)).collect();
+        assert_eq!((told.verdict, by_case), ("depends", vec![("large", 2, "hurts"), ("small", 2, "helps")]));
+        let hurts = |used_on: &[CaseName]| {
+            let alone = CaseEffect { case: "large".into(), effect: 0.8, pairs: 4, verdict: "hurts" };
+            verdict((0, 4, 4), &[alone], used_on)
+        };
+        assert_eq!([hurts(&[]), hurts(&["small".into()])], ["hurts", "depends"], "a best configuration uses it");
     }
 }

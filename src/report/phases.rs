@@ -44,7 +44,8 @@ pub(super) fn of(record: &SessionRecord) -> Option<Phases> {
         row("comparisons", "comparisons", comparisons, won(record)),
         row("finals", "finals", finals, settled(record)),
         row("waiting", "waiting for the compiler", waiting, String::new()),
-        row("other", "commits, records and the rest", commits + (wall_s - known).max(0.0), committed(record)),
+        row("commits", "commits", commits, committed(record)),
+        row("other", "the rest: start, rendering, records, report", (wall_s - known).max(0.0), String::new()),
     ];
     let complete = record.iterations.iter().all(|one| one.steps.is_some() || one.outcome.is_none());
     Some(Phases { rows: rows.into_iter().filter(|row| row.seconds > 0.0).collect(), complete })
@@ -176,7 +177,7 @@ mod tests {
         comparisons: 3 s, 15%, $0.030 | 2 improvements
         finals: 1.5 s, 8%, $0.015 | 0 cases settled, 0 with another winner
         waiting for the compiler: 1 s, 5%, $0.010 | 
-        commits, records and the rest: 4 s, 20%, $0.040 | 1 commits
+        the rest: start, rendering, records, report: 4 s, 20%, $0.040 |
         ");
     }
 

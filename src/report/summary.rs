@@ -1,22 +1,31 @@
 //! The session in one paragraph.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
 use super::ReportInput;
-use super::contract::{Case, Report};
-use super::format::{duration, percent, times, usd};
+use super::contract::{Case, Credit, Diagnosis, DiagnosisOf, Report};
+use super::decision::recommendation;
+use super::format::{duration, times, usd};
 use super::gains::Gains;
 use super::ladder::first_clause;
-use super::options::{geometric_mean, recommendation};
+use super::options::geometric_mean;
 use crate::domain::device::TimeSource;
+use crate::domain::tested::Status;
+
+/// The most steps to name.
+const NAMED: usize = 3;
+
+/// The least factor of a step that is named.
+const LEAST_NAMED: f64 = 1.02;
 
 /// Writes the summary of a report whose other parts are complete.
 pub(super) fn of(report: &Report, gains: &Gains<'_>, input: &ReportInput<'_>) -> String {
     let mut sentences = vec![effort(report, input), improved(&report.cases)];
     sentences.extend(against_baseline(report));
-    sentences.extend(idea(&report.cases, input));
+    sentences.extend(steps(report));
     sentences.extend(last_gain(report, gains));
-    sentences.push(format!("**Recommendation: {}.**", recommendation(&report.options, report.session.time_source)));
+    sentences.extend(confirmed(report));
+    sentences.push(format!("**Recommendation: {}.**", recommendation(report)));
     sentences.join(" ")
 }
 
@@ -73,26 +82,49 @@ fn against_baseline(report: &Report) -> Option<String> {
     Some(format!("{ahead} of {} cases are ahead of the fastest baseline; baseline / ours is {range}.", ratios.len()))
 }
 
-/// Names the family with the largest share of the gains, with its idea.
-fn idea(cases: &[Case], input: &ReportInput<'_>) -> Option<String> {
-    let mut gains: BTreeMap<&str, (f64, usize)> = BTreeMap::new();
-    for case in cases {
-        let (Some(change), Some(variant)) = (&case.change, &case.variant) else { continue };
-        let factor = change.ratio.map(|ratio| ratio.estimate).filter(|factor| change.improved && *factor > 1.0);
-        let Some(factor) = factor else { continue };
-        let (sum, cases) = gains.entry(&variant.family).or_default();
-        *sum += factor.ln();
-        *cases += 1;
+/// Names the largest steps with their factors, which multiply to the whole gain.
+fn steps(report: &Report) -> Option<String> {
+    let credits = &report.credits;
+    let whole: f64 = credits.iter().map(|credit| credit.factor).product();
+    let improved =
+        report.cases.iter().filter(|case| case.change.as_ref().is_some_and(|change| change.improved)).count();
+    let (named, rest): (Vec<_>, Vec<_>) =
+        credits.iter().enumerate().partition(|(place, credit)| *place < NAMED && credit.factor >= LEAST_NAMED);
+    credits.first()?;
+    let step = |(_, Credit { family, kind, factor, cases, mechanism }): &(usize, &Credit)| {
+        let what = if *kind == "tuning" { format!("tuning `{family}`") } else { format!("`{family}`") };
+        let about = lower(first_sentence(mechanism));
+        let on = if *cases == improved as u64 { String::new() } else { format!("on {cases} of {improved} cases") };
+        let notes = [about, on].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(", ");
+        let notes = if notes.is_empty() { notes } else { format!(" ({notes})") };
+        format!("{what} {}{notes}", times(*factor))
+    };
+    if let [only] = credits.as_slice() {
+        let what = if only.kind == "tuning" { "tuning " } else { "" };
+        return Some(format!("All of the gain came from {what}`{}`.", only.family));
     }
-    let all: f64 = gains.values().map(|(sum, _)| sum).sum();
-    let (family, (sum, cases)) = gains.into_iter().max_by(|a, b| a.1.0.total_cmp(&b.1.0))?;
-    let facts = input.families.iter().find(|facts| facts.name == family);
-    let about = facts.map(|facts| format!(" ({})", lower(first_sentence(&facts.about)))).unwrap_or_default();
-    Some(format!(
-        "The largest gains came from `{family}`{about}: {} of them, on {cases} case{}.",
-        percent(sum / all),
-        if cases == 1 { "" } else { "s" }
-    ))
+    let mut words: Vec<String> = named.iter().map(step).collect();
+    if !rest.is_empty() {
+        words.push(format!("all other steps {}", times(rest.iter().map(|(_, credit)| credit.factor).product())));
+    }
+    let mean = if improved > 1 { ", in geometric means over the improved cases" } else { "" };
+    Some(format!("The gain of {} is the product of its steps{mean}: {}.", times(whole), words.join("; ")))
+}
+
+/// Says whether experiments have confirmed causes of lost time in the winners.
+fn confirmed(report: &Report) -> Option<String> {
+    let winners: Vec<&Diagnosis> = report.diagnoses.iter().filter(|one| one.of == DiagnosisOf::BestVariant).collect();
+    let is_confirmed = |one: &&&Diagnosis| one.findings.iter().any(|found| found.tested.status == Status::Confirmed);
+    let confirmed = winners.iter().filter(is_confirmed).count();
+    let cases = report.cases.iter().filter(|case| case.best_us.is_some()).count();
+    match (confirmed, winners.len()) {
+        (_, 0) => None,
+        (0, _) if cases == 1 => Some("No cause of lost time in the winner was confirmed by an experiment.".to_owned()),
+        (0, _) => Some("No cause of lost time in the winners was confirmed by an experiment.".to_owned()),
+        (some, all) => {
+            Some(format!("Experiments confirmed a cause of lost time in {some} of {all} winners that were diagnosed."))
+        }
+    }
 }
 
 fn first_sentence(text: &str) -> &str {
@@ -114,14 +146,13 @@ fn lower(text: &str) -> String {
 fn last_gain(report: &Report, gains: &Gains<'_>) -> Option<String> {
     let wall_s = report.session.wall_s?;
     let Some(last) = gains.all.last() else { return Some("It found no improvement.".to_owned()) };
-    let after = gains.share_after_last(wall_s)?;
     let source = if report.session.time_source == TimeSource::Modelled { ", modelled" } else { "" };
     Some(format!(
-        "The last improvement ({} on `{}`{source}) came after {}; the last {} of the time brought none.",
+        "The last improvement ({} on `{}`{source}) came {} after the start, and the {} after it brought none.",
         times(last.factor),
         first_clause(last.case),
         duration(last.at_s),
-        percent(after)
+        duration((wall_s - last.at_s).max(0.0))
     ))
 }
 
@@ -132,7 +163,7 @@ mod tests {
 
     #[test]
     fn a_session_is_told_in_one_paragraph() {
-        insta::assert_snapshot!(report(&record()).summary, @"In 55 min and for $0.93, the session tried 5 variants (4 measurements of a case). It improved 1 of 2 cases over their first correct kernel, by 1.60×. 0 of 1 cases are ahead of the fastest baseline; baseline / ours is 0.50×. The largest gains came from `tiled` (tiles of queries: keys are shared): 100% of them, on 1 case. The last improvement (1.28× on `b1h1s128`) came after 9 s; the last 100% of the time brought none. **Recommendation: go on with this search.**");
+        insta::assert_snapshot!(report(&record()).summary, @"In 55 min and for $0.93, the session tried 5 variants (4 measurements of a case). It improved 1 of 2 cases over their first correct kernel, by 1.60×. 0 of 1 cases are ahead of the fastest baseline; baseline / ours is 0.50×. All of the gain came from tuning `tiled`. The last improvement (1.28× on `b1h1s128`) came 9 s after the start, and the 55 min after it brought none. **Recommendation: go on with this search.**");
     }
 
     #[test]

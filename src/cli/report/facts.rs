@@ -2,11 +2,16 @@
 
 use std::collections::HashSet;
 
+use crate::agent::prediction::{self, Question};
 use crate::domain::conditions::Conditions;
 use crate::domain::device::DeviceInfo;
 use crate::domain::family::Family;
+use crate::domain::finding::{Finding, Remedy};
 use crate::domain::floor::{Floor, Limiter, limits};
+use crate::domain::history::History;
 use crate::domain::ids::CaseName;
+use crate::domain::origin::{Change, Origin};
+use crate::domain::prediction::Prediction;
 use crate::domain::record::SessionRecord;
 use crate::domain::space::Space;
 use crate::domain::variant::Params;
@@ -80,4 +85,23 @@ pub(super) fn is_valid(
     family.zip(case).is_some_and(|(family, case)| {
         Space { family, case, dtype: workload.dtype, device }.contains(params).unwrap_or(false)
     })
+}
+
+/// Predicts the speed-up of a remedy over the variant that a finding explains, as the proposer would.
+pub(super) fn predict(
+    families: &[Family],
+    history: &History,
+    finding: &Finding,
+    remedy: &Remedy,
+) -> Option<Prediction> {
+    let family = families.iter().find(|family| family.name == remedy.family)?;
+    let reference = history.iteration(finding.iteration?)?;
+    let changes = match family.name == reference.family {
+        true => Change::between(&reference.params, remedy.params.as_ref()?),
+        false => Vec::new(),
+    };
+    let origin = Origin::Remedy { rule: finding.rule.to_owned(), changes };
+    let params = remedy.params.as_ref()?;
+    let question = Question { family, params, case: &finding.case, reference, origin: &origin };
+    prediction::predict(history, families, &question)
 }

@@ -123,6 +123,13 @@ fn a_map_that_the_driver_would_refuse_is_refused_with_the_reason() {
 }
 
 #[test]
+fn a_parameter_helps_only_against_causes_that_a_rule_finds() {
+    let helps = |rule: &str| format!("expect = [1.0, 1.0]\nhelps = {{ {rule} = \"more\" }}");
+    assert!(plan("expect = [1.0, 1.0]", &helps("bank-conflicts")).is_ok());
+    insta::assert_snapshot!(refused("expect = [1.0, 1.0]", &helps("bank-conflict")), @"parameter `BC`: `helps` names `bank-conflict`, which is no rule of the diagnosis (did you mean `bank-conflicts`?)");
+}
+
+#[test]
 fn a_name_means_one_thing() {
     insta::assert_snapshot!(refused(r#"name = "k_map""#, r#"name = "BC""#), @"`BC` names two things: give the workspace or tensor map another name");
     insta::assert_snapshot!(refused(r#"name = "k_map""#, r#"name = "partial""#), @"`partial` names two things: give the workspace or tensor map another name");

@@ -60,7 +60,7 @@ pub struct Case {
     /// What the case needs, and how near the best variant comes to each ceiling. Null if the workload no longer has the
     /// case.
     pub roofline: Option<Roofline>,
-    /// What limits the best variant, as far as times, blocks and ceilings tell.
+    /// What limits the best variant: its first cause of lost time, else the nearest ceiling.
     pub limited_by: Option<String>,
 }
 

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::domain::finding::{Confidence, Evidence, Remedy};
 use crate::domain::ids::{CaseName, IterationId};
+use crate::domain::tested::Tested;
 
 /// The diagnosis of a variant on a case.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -43,8 +44,12 @@ pub struct Finding {
     pub evidence: Vec<Evidence>,
     /// How sure the diagnosis is.
     pub confidence: Confidence,
-    /// How many times as fast the variant could be without it: an upper bound.
+    /// How many times as fast the variant could be without it: an estimate.
     pub gain: f64,
     /// What would remove it, the most promising first.
     pub remedies: Vec<Remedy>,
+    /// What experiments of the session say about it.
+    pub tested: Tested,
+    /// What to do about it in one phrase: a change that was not tried, or why there is none.
+    pub next: String,
 }

@@ -4,7 +4,6 @@ use serde::Serialize;
 
 use super::Ratio;
 use crate::domain::ids::CaseName;
-use crate::domain::variant::Params;
 
 /// What a session began with on a case, and what became of it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -33,7 +32,7 @@ pub struct Roofline {
     pub ridge: f64,
     /// What delivers the bytes in the case's cache regime: `L2` or `memory`.
     pub bytes_from: &'static str,
-    /// The side of the ridge: `arithmetic` or `bytes`.
+    /// The side of the ridge: `arithmetic`, or `bytes` if the transfers take longer than the arithmetic.
     pub side: &'static str,
     /// What sets the floor: `arithmetic`, `memory`, `L2` or `launch`.
     pub floor_limiter: &'static str,
@@ -105,11 +104,29 @@ pub struct Ladder {
     pub floor_us: Option<f64>,
 }
 
+/// What one kind of step contributed to the gains of the session. The factors of all credits multiply to the geometric
+/// mean of the gains of the improved cases.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Credit {
+    /// The family.
+    pub family: String,
+    /// `family`: the family replaced a slower one. `tuning`: its parameters were tuned.
+    pub kind: &'static str,
+    /// The factor, as a geometric mean over all improved cases. A case without such a step counts as 1.
+    pub factor: f64,
+    /// The improved cases with such a step.
+    pub cases: u64,
+    /// What the family does; empty for tuning.
+    pub mechanism: String,
+}
+
 /// A step towards the best variant.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LadderStep {
     /// What it is: the first variant, a family's first configuration, or its best one.
     pub what: String,
+    /// `start`, `family` if the family replaced a slower one, or `tuning`.
+    pub kind: &'static str,
     /// The family.
     pub family: String,
     /// The time.
@@ -147,7 +164,24 @@ pub struct ParameterEffect {
     pub faster: u64,
     /// Pairs in which it is slower beyond the noise.
     pub slower: u64,
-    /// `helps`, `hurts`, `tied` (within the noise), `mixed` or `few` (fewer than three pairs).
+    /// `helps`, `hurts`, `tied` (within the noise), `depends` (on the case), `mixed` or `few` (fewer than three pairs).
+    pub verdict: &'static str,
+    /// The same for each case.
+    pub by_case: Vec<CaseEffect>,
+    /// The cases on which the family's best configuration has the other value.
+    pub used_on: Vec<CaseName>,
+}
+
+/// What a change of one parameter does on one case.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CaseEffect {
+    /// The case.
+    pub case: CaseName,
+    /// The median over its pairs of the time before the change over the time after it.
+    pub effect: f64,
+    /// Pairs of configurations.
+    pub pairs: u64,
+    /// `helps`, `hurts` or `tied`, by the median and the noise.
     pub verdict: &'static str,
 }
 
@@ -188,74 +222,6 @@ pub struct Parameters {
     pub effects: Vec<ParameterEffect>,
     /// The interactions, the strongest first.
     pub interactions: Vec<Interaction>,
-}
-
-/// The experiment that the data recommends.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Experiment {
-    /// The case.
-    pub case: CaseName,
-    /// What to do.
-    pub change: String,
-    /// Why it should help.
-    pub because: String,
-    /// The family and configuration to measure. Null if a new kernel has to be written.
-    pub configuration: Option<Configuration>,
-    /// The time before.
-    pub before_us: f64,
-    /// The expected time after it, low and high.
-    pub after_us: [f64; 2],
-}
-
-/// A configuration of a family.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Configuration {
-    /// The family.
-    pub family: String,
-    /// Its parameters.
-    pub params: Params,
-}
-
-/// What to do after a session.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Choice {
-    /// `stop`, `go_on`, `another_family` or `new_kernel`.
-    pub kind: &'static str,
-    /// What to do.
-    pub what: String,
-    /// What it should gain.
-    pub gain: String,
-    /// The expected factor over all cases (geometric mean). Null if the data does not tell.
-    pub expected: Option<f64>,
-    /// Minutes of the device. Null if unknown.
-    pub minutes: Option<f64>,
-    /// US dollars for the device. Null if unknown.
-    pub usd: Option<f64>,
-    /// What may go wrong.
-    pub risk: String,
-    /// Whether the report recommends it.
-    pub recommended: bool,
-}
-
-/// The gains of the second half of a search, and what they suggest for more of it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Outlook {
-    /// Share of the session's time after its last improvement. Null without an improvement.
-    pub share_after_last_gain: Option<f64>,
-    /// Improvements in the second half of the search.
-    pub late_gains: u64,
-    /// Seconds of that half.
-    pub late_s: f64,
-    /// The median factor of one improvement. Null without one.
-    pub gain_size: Option<f64>,
-    /// Seconds to extrapolate over.
-    pub more_s: f64,
-    /// Expected improvements in that time.
-    pub expected_gains: f64,
-    /// Its 95% interval, of a Poisson count.
-    pub expected_gains_ci: [f64; 2],
-    /// The expected factor over all cases (geometric mean), low, middle and high.
-    pub factor: [f64; 3],
 }
 
 /// A family that cannot compute some of the cases.

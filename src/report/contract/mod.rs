@@ -1,5 +1,6 @@
 //! The JSON contract of a report, described in `docs/report-schema.md`. Fields are only ever added within a version.
 
+mod advice;
 mod case;
 mod diagnosis;
 mod explanation;
@@ -9,11 +10,12 @@ mod ratio;
 use indexmap::IndexMap;
 use serde::Serialize;
 
+pub use advice::{Choice, Configuration, Experiment, Outlook};
 pub use case::{Baseline, Case, Comparison, NearTie, TimedBaseline, WinnersCurse};
 pub use diagnosis::{Diagnosis, DiagnosisOf, Finding};
 pub use explanation::{
-    Change, Choice, Configuration, Excluded, Experiment, Interaction, Ladder, LadderStep, Outlook, ParameterEffect,
-    ParameterValues, Parameters, PhaseCost, Phases, Roofline, Scaling, ScalingPoint, ScalingTime,
+    CaseEffect, Change, Credit, Excluded, Interaction, Ladder, LadderStep, ParameterEffect, ParameterValues,
+    Parameters, PhaseCost, Phases, Roofline, Scaling, ScalingPoint, ScalingTime,
 };
 pub use predictions::{Calibration, Claim, Kept, Pay, Predictions, Refuted};
 pub use ratio::Ratio;
@@ -29,12 +31,12 @@ use crate::domain::variant::Params;
 use crate::domain::verdict::Verdict;
 
 /// The version of the contract.
-pub const SCHEMA: &str = "optloop.report/2";
+pub const SCHEMA: &str = "optloop.report/3";
 
 /// What a session found, what it cost and what to try next.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
-    /// The version of the contract: `optloop.report/2`.
+    /// The version of the contract: `optloop.report/3`.
     pub schema: &'static str,
     /// The session.
     pub session: Session,
@@ -76,9 +78,11 @@ pub struct Report {
     pub scaling: Vec<Scaling>,
     /// How the best variants of the cases with the largest gains came about.
     pub ladders: Vec<Ladder>,
+    /// Which steps the gains came from, the largest first.
+    pub credits: Vec<Credit>,
     /// What the parameters are worth.
     pub parameters: Parameters,
-    /// The experiment that the data recommends. Null if nothing is left to gain.
+    /// The experiment that the report recommends. Null if it recommends something else: see `options`.
     pub next_experiment: Option<Experiment>,
     /// What more of the same search would gain. Null if it was too short to extrapolate from.
     pub outlook: Option<Outlook>,

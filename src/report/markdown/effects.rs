@@ -4,29 +4,31 @@ use std::collections::BTreeMap;
 
 use super::table::table;
 use crate::report::contract::{Interaction, ParameterEffect, Parameters};
-use crate::report::format::{percent, times};
+use crate::report::format::{either, percent, times};
 
 /// The most effects to name in a sentence.
 const NAMED: usize = 4;
 
-/// Returns the sentences on what helps, what is tied, what was refuted and what interacts.
+/// Returns the sentences on what helps, what hurts, what depends on the case, what is tied and what interacts.
 pub(super) fn sentences(parameters: &Parameters) -> Vec<String> {
     let mut sentences = Vec::new();
     let of = |verdict: &'static str| parameters.effects.iter().filter(move |effect| effect.verdict == verdict);
+    let told = |head: &str, effects: &[&ParameterEffect], tell: &dyn Fn(&ParameterEffect) -> String| {
+        let named: Vec<_> = effects.iter().take(NAMED).map(|effect| tell(effect)).collect();
+        let others = effects.len().saturating_sub(NAMED);
+        let others = if others > 0 { format!("; {others} other changes are in the table") } else { String::new() };
+        (!named.is_empty()).then(|| format!("**{head}**: {}{others}.", named.join("; ")))
+    };
     let mut helps: Vec<_> = of("helps").collect();
     helps.sort_by(|a, b| b.effect.total_cmp(&a.effect));
-    if !helps.is_empty() {
-        let named: Vec<_> = helps.iter().take(NAMED).map(|effect| change(effect, effect.faster)).collect();
-        sentences.push(format!("**Helps on most pairs**: {}.", named.join("; ")));
-    }
+    sentences.extend(told("Helps", &helps, &|effect| change(effect, effect.faster)));
     let mut hurts: Vec<_> = of("hurts").collect();
     hurts.sort_by(|a, b| a.effect.total_cmp(&b.effect));
-    if !hurts.is_empty() {
-        let named: Vec<_> = hurts.iter().take(NAMED).map(|effect| change(effect, effect.slower)).collect();
-        let more = hurts.len().saturating_sub(NAMED);
-        let more = if more > 0 { format!("; and {more} more changes") } else { String::new() };
-        sentences.push(format!("**Refuted**: {}{more}.", named.join("; ")));
-    }
+    sentences.extend(told("Hurts wherever it was tried", &hurts, &|effect| change(effect, effect.slower)));
+    let mut depends: Vec<_> = of("depends").collect();
+    let spread = |effect: &ParameterEffect| effect.by_case.iter().map(|one| one.effect.ln().abs()).fold(0.0, f64::max);
+    depends.sort_by(|a, b| spread(b).total_cmp(&spread(a)));
+    sentences.extend(told("Depends on the case", &depends, &by_case));
     sentences.extend(ties(&parameters.effects));
     let named: Vec<_> = parameters.interactions.iter().take(NAMED).map(interaction).collect();
     if !named.is_empty() {
@@ -39,8 +41,19 @@ pub(super) fn sentences(parameters: &Parameters) -> Vec<String> {
 }
 
 fn change(effect: &ParameterEffect, agreeing: u64) -> String {
-    let ParameterEffect { family, parameter, from, to, effect, pairs, .. } = effect;
-    format!("`{parameter}` {from} → {to} of `{family}`, {} ({agreeing} of {pairs})", times(*effect))
+    let ParameterEffect { family, parameter, from, to, effect, pairs, by_case, .. } = effect;
+    let cases: Vec<String> = by_case.iter().map(|one| format!("`{}`", one.case)).collect();
+    let on = if cases.len() <= NAMED { cases.join(", ") } else { format!("{} cases", cases.len()) };
+    format!("`{parameter}` {from} → {to} of `{family}`, {} ({agreeing} of {pairs} pairs, on {on})", times(*effect))
+}
+
+/// Tells the effect on each case, and which best configurations use the value.
+fn by_case(effect: &ParameterEffect) -> String {
+    let ParameterEffect { family, parameter, from, to, by_case, used_on, .. } = effect;
+    let cases: Vec<String> = by_case.iter().map(|one| format!("{} on `{}`", times(one.effect), one.case)).collect();
+    let used: Vec<String> = used_on.iter().map(|case| format!("`{case}`")).collect();
+    let used = if used.is_empty() { String::new() } else { format!(" (its best on {} has {to})", used.join(", ")) };
+    format!("`{parameter}` {from} → {to} of `{family}`, {}{used}", cases.join(", "))
 }
 
 /// Names the parameters of which no value that was tried enough differs beyond the noise.
@@ -95,7 +108,7 @@ pub(super) fn effects(parameters: &Parameters) -> String {
             one.parameter.clone(),
             format!("{} → {}", one.from, one.to),
             times(one.effect),
-            format!("{} to {}", times(one.lower_quartile), times(one.upper_quartile)),
+            either(times(one.lower_quartile), times(one.upper_quartile)),
             format!("{} on {}", one.pairs, one.cases),
             format!("{} / {}", one.faster, one.slower),
             one.verdict.to_owned(),
@@ -109,7 +122,7 @@ pub(super) fn effects(parameters: &Parameters) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::contract::ParameterValues;
+    use crate::report::contract::{CaseEffect, ParameterValues};
 
     fn effect(parameter: &str, to: i64, effect: f64, verdict: &'static str) -> ParameterEffect {
         let agreeing = if verdict == "tied" { 0 } else { 4 };
@@ -127,6 +140,10 @@ mod tests {
             faster: if effect > 1.0 { agreeing } else { 0 },
             slower: if effect > 1.0 { 0 } else { agreeing },
             verdict,
+            by_case: ["short", "long"]
+                .map(|case| CaseEffect { case: case.into(), effect, pairs: 2, verdict: "tied" })
+                .into(),
+            used_on: if verdict == "depends" { vec!["long".into()] } else { Vec::new() },
         }
     }
 
@@ -145,11 +162,13 @@ mod tests {
             effect("LAZY", 2, 1.0, "tied"),
             effect("STAGES", 2, 1.0, "tied"),
             effect("STAGES", 3, 1.1, "mixed"),
+            effect("MT", 2, 0.8, "depends"),
         ];
         let told = sentences(&Parameters { noise: None, noise_pairs: 0, effects, interactions });
         insta::assert_snapshot!(told.join("\n"), @"
-        **Helps on most pairs**: `WARPS` 1 → 2 of `tiled`, 1.20× (4 of 5).
-        **Refuted**: `WARPS` 1 → 4 of `tiled`, 0.50× (4 of 5).
+        **Helps**: `WARPS` 1 → 2 of `tiled`, 1.20× (4 of 5 pairs, on `short`, `long`).
+        **Hurts wherever it was tried**: `WARPS` 1 → 4 of `tiled`, 0.50× (4 of 5 pairs, on `short`, `long`).
+        **Depends on the case**: `MT` 1 → 2 of `tiled`, 0.80× on `short`, 0.80× on `long` (its best on `long` has 2).
         **Within the noise**: `LAZY` of `tiled` (leave at 1; 5 pairs).
         **Interactions** (joint effect over the product of the single ones; below 1, the two changes spoil each other): `WARPS` 1 → 2 with `STAGES` 1 → 2 of `tiled`, 0.80× (n = 3).
         ");

@@ -1,9 +1,12 @@
 //! The tables of a report that explain its figures.
 
+use super::sentences;
 use super::table::{shown, table};
-use crate::report::contract::{Case, Choice, Ladder, Phases, Report, Roofline, Scaling, ScalingPoint, ScalingTime};
-use crate::report::format::{NOTHING, duration, percent, times, us, usd};
-use crate::report::measuring;
+use crate::report::contract::{
+    Case, Choice, Finding, Ladder, PhaseCost, Phases, Report, Roofline, Scaling, ScalingPoint, ScalingTime,
+};
+use crate::report::format::{NOTHING, duration, gain, percent, times, us, usd};
+use crate::report::{limiter, measuring};
 
 /// Returns the main table: what each case was, what it is, and what limits it.
 pub(super) fn cases(report: &Report) -> String {
@@ -37,7 +40,7 @@ pub(super) fn roofline(report: &Report) -> String {
             amount(roofline.bytes),
             format!("{:.1}", roofline.intensity),
             format!("{:.0} ({})", roofline.ridge, roofline.bytes_from),
-            roofline.side.to_owned(),
+            if roofline.side == "arithmetic" { "compute-bound" } else { "memory-bound" }.to_owned(),
             format!("{} ({})", shown(roofline.flop_per_s, amount), shown(roofline.share_of_arithmetic, percent)),
             format!("{} ({})", shown(roofline.bytes_per_s, amount), shown(roofline.share_of_bandwidth, percent)),
             format!("{} ({})", shown(case.floor_us, us), roofline.floor_limiter),
@@ -50,7 +53,7 @@ pub(super) fn roofline(report: &Report) -> String {
         ">least bytes",
         ">FLOP/byte",
         ">ridge",
-        "side",
+        "by its roofline",
         ">FLOP/s (of ceiling)",
         ">bytes/s (of ceiling)",
         ">floor (limiter)",
@@ -108,7 +111,11 @@ pub(super) fn ladder(ladder: &Ladder) -> String {
 /// Returns the options.
 pub(super) fn options(options: &[Choice]) -> String {
     let row = |option: &Choice| {
-        let what = if option.recommended { format!("**{}** (recommended)", option.what) } else { option.what.clone() };
+        let what = match (option.recommended, option.then) {
+            (true, _) => format!("**{}** (recommended)", option.what),
+            (_, true) => format!("{} (then this)", option.what),
+            _ => option.what.clone(),
+        };
         let minutes = option.minutes.map(|minutes| duration(minutes * 60.0));
         let cost = match (minutes, option.usd) {
             (None, _) => "not known".to_owned(),
@@ -120,16 +127,50 @@ pub(super) fn options(options: &[Choice]) -> String {
     table(&["option", "expected gain", "cost", "risk"], &options.iter().map(row).collect::<Vec<_>>())
 }
 
-/// Returns time and cost by phase.
+/// Returns time and cost by phase, with their sum.
 pub(super) fn phases(phases: &Phases) -> String {
-    let rows: Vec<Vec<String>> = phases
+    let seconds = |seconds: f64| format!("{seconds:.1} s");
+    let mut rows: Vec<Vec<String>> = phases
         .rows
         .iter()
         .map(|row| {
-            vec![row.name.to_owned(), duration(row.seconds), percent(row.share), usd(row.usd), row.gained.clone()]
+            vec![row.name.to_owned(), seconds(row.seconds), percent(row.share), usd(row.usd), row.gained.clone()]
         })
         .collect();
-    table(&["phase", ">time", ">share", ">$", "came of it"], &rows)
+    let sum = |of: fn(&PhaseCost) -> f64| phases.rows.iter().map(of).sum::<f64>();
+    let total = [seconds(sum(|row| row.seconds)), percent(sum(|row| row.share)), usd(sum(|row| row.usd))];
+    let total = total.map(|figure| format!("**{figure}**"));
+    rows.push([vec!["**whole session**".to_owned()], total.to_vec(), vec![String::new()]].concat());
+    table(&["phase", ">wall time", ">share", ">$", "came of it"], &rows)
+}
+
+/// Returns what limits the best variants, the first cause of each. `most` limits the rows: those with the most to gain
+/// stay.
+pub(super) fn causes(report: &Report, most: usize) -> String {
+    let weight = |finding: &Finding| finding.gain.max(1.0).ln() * finding.confidence.weight();
+    let cause = |case: &Case| limiter::first_cause(case, &report.diagnoses);
+    let mut cases: Vec<&Case> = report.cases.iter().filter(|case| case.best_us.is_some()).collect();
+    let place = |case: &Case| cause(case).map_or(-1.0, weight);
+    cases.sort_by(|a, b| place(b).total_cmp(&place(a)));
+    let row = |case: &&Case| {
+        let limit = case.limited_by.clone().unwrap_or_default();
+        let finding = cause(case);
+        let possible = finding.map(|finding| format!("{}, {}", gain(finding.gain), finding.confidence.name()));
+        let tested = finding.map(|finding| sentences::tested(&finding.tested, &case.case));
+        let next = finding.map_or_else(|| "the diagnosis found no cause".to_owned(), |finding| finding.next.clone());
+        let nothing = || NOTHING.to_owned();
+        let family = case.variant.as_ref().map(|variant| variant.family.clone());
+        vec![
+            case.case.to_string(),
+            family.unwrap_or_else(nothing),
+            limit,
+            possible.unwrap_or_else(nothing),
+            tested.unwrap_or_else(nothing),
+            next,
+        ]
+    };
+    let headings = ["case", "best variant", "what limits it", "possible gain, confidence", "experiment", "next"];
+    table(&headings, &cases.iter().take(most).map(row).collect::<Vec<_>>())
 }
 
 #[cfg(test)]

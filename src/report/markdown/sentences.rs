@@ -2,8 +2,12 @@
 
 use crate::domain::device::TimeSource;
 use crate::domain::machine::Throttle;
+use crate::domain::tested::{Status, Tested};
 use crate::report::contract::{Case, Report};
-use crate::report::format::{percent, relative_error};
+use crate::report::format::{percent, relative_error, times};
+
+/// The most cases to name in a command. With more of them, it searches all cases of the workload.
+const MOST_CASES: usize = 6;
 
 /// Returns the headline: how many cases improved, and how they stand against the baseline.
 pub(super) fn headline(report: &Report) -> String {
@@ -32,8 +36,8 @@ pub(super) fn began(report: &Report) -> &'static str {
     }
 }
 
-/// Returns the command that runs the next experiment. None if a kernel has to be written first.
-pub(super) fn experiment_command(report: &Report) -> Option<String> {
+/// Returns the command that runs the next experiment.
+fn experiment_command(report: &Report) -> Option<String> {
     let experiment = report.next_experiment.as_ref()?;
     let configuration = experiment.configuration.as_ref()?;
     let params: Vec<String> = configuration.params.iter().map(|(name, value)| format!("{name}={value}")).collect();
@@ -45,6 +49,51 @@ pub(super) fn experiment_command(report: &Report) -> Option<String> {
         configuration.family,
         params.join(",")
     ))
+}
+
+/// How causes of lost time are ranked, and what their gain is.
+pub(super) const CAUSE_ORDER: &str = "Causes are ranked by possible gain times confidence. The possible gain is an \
+                                      estimate: how many times as fast the kernel would be without the cause.";
+
+/// Says what experiments have shown about a cause that was found on a case.
+pub(super) fn tested(tested: &Tested, case: &str) -> String {
+    let Tested { status, iteration, speedup, expected, .. } = tested;
+    let (Some(iteration), Some(speedup)) = (iteration, speedup) else { return "not tested".to_owned() };
+    let elsewhere = tested.case.as_ref().filter(|other| **other != *case);
+    let on = elsewhere.map(|other| format!(" on `{other}`")).unwrap_or_default();
+    let gained = times(*speedup);
+    let expected = if *expected > 1.0 { format!(", {} expected", times(*expected)) } else { String::new() };
+    match status {
+        Status::Confirmed => format!("confirmed by iteration {iteration}: {gained}{on}{expected}"),
+        Status::NotConfirmed => {
+            format!("not confirmed: iteration {iteration} removed it and gained {gained}{on}{expected}")
+        }
+        Status::NotTested => "not tested".to_owned(),
+    }
+}
+
+/// Names the kind of the recommended option.
+pub(super) fn recommended_head(report: &Report) -> &'static str {
+    let kind = report.options.iter().find(|option| option.recommended).map(|option| option.kind);
+    if kind == Some("experiment") { "Next experiment" } else { "Recommended" }
+}
+
+/// Returns the command of the recommended option. None if there is nothing to run.
+pub(super) fn command(report: &Report) -> Option<String> {
+    let recommended = report.options.iter().find(|option| option.recommended)?;
+    let search = |families: &[String]| {
+        let cases: Vec<String> = report.cases.iter().map(|case| format!(" --case {}", case.case)).collect();
+        let cases = if cases.len() <= MOST_CASES { cases.concat() } else { String::new() };
+        let families: Vec<String> = families.iter().map(|family| format!(" --family {family}")).collect();
+        let budget = report.session.budget_s.round();
+        format!("optloop start --workload {}{cases}{} --budget {budget}s", report.session.workload, families.concat())
+    };
+    match recommended.kind {
+        "experiment" => experiment_command(report),
+        "go_on" => Some(search(&[])),
+        "another_family" => Some(search(&recommended.families)),
+        _ => None,
+    }
 }
 
 /// Says what was checked, and how steady the machine was.
@@ -97,7 +146,8 @@ mod tests {
     #[test]
     fn the_next_experiment_has_the_command_that_runs_it() {
         let mut report = report(&record());
-        assert_eq!(experiment_command(&report), None, "a kernel has to be written");
+        let go_on = "optloop start --workload attention-fp16-d64 --case b1h1s128 --case b8h8s512 --case b16h8s512 --budget 3300s";
+        assert_eq!(command(&report).as_deref(), Some(go_on), "the search has hardly begun");
         let params = report.cases[0].variant.clone().unwrap().params;
         report.next_experiment = Some(Experiment {
             case: "b1h1s128".into(),
@@ -105,7 +155,9 @@ mod tests {
             because: String::new(),
             configuration: Some(Configuration { family: "tiled".to_owned(), params }),
             before_us: 50.0,
-            after_us: [40.0, 45.0],
+            after_us: None,
+            kind: "parameter",
+            expected_from: String::new(),
         });
         let command = "optloop bench tiled:BLOCK=256,PAD=8 --workload attention-fp16-d64 --case b1h1s128 --against 3";
         assert_eq!(experiment_command(&report).as_deref(), Some(command));

@@ -11,7 +11,7 @@ fn a_session_is_told_to_programs_as_json() {
     report.calibration.kept.drain(1..);
     insta::assert_snapshot!(report.to_json().unwrap(), @r#"
     {
-      "schema": "optloop.report/2",
+      "schema": "optloop.report/3",
       "session": {
         "id": 2,
         "status": "finished",
@@ -453,7 +453,7 @@ fn a_session_is_told_to_programs_as_json() {
         "No baseline was timed for `b8h8s512`, `b16h8s512`, so it is unknown how these cases compare with the usual implementation.",
         "Winners that are not committed: `b1h1s128` (iteration 3)."
       ],
-      "summary": "In 55 min and for $0.93, the session tried 5 variants (4 measurements of a case). It improved 1 of 2 cases over their first correct kernel, by 1.60×. 0 of 1 cases are ahead of the fastest baseline; baseline / ours is 0.50×. The largest gains came from `tiled` (tiles of queries: keys are shared): 100% of them, on 1 case. The last improvement (1.28× on `b1h1s128`) came after 9 s; the last 100% of the time brought none. **Recommendation: go on with this search.**",
+      "summary": "In 55 min and for $0.93, the session tried 5 variants (4 measurements of a case). It improved 1 of 2 cases over their first correct kernel, by 1.60×. 0 of 1 cases are ahead of the fastest baseline; baseline / ours is 0.50×. All of the gain came from tuning `tiled`. The last improvement (1.28× on `b1h1s128`) came 9 s after the start, and the 55 min after it brought none. **Recommendation: go on with this search.**",
       "scaling": [],
       "ladders": [
         {
@@ -461,6 +461,7 @@ fn a_session_is_told_to_programs_as_json() {
           "steps": [
             {
               "what": "first correct variant, `tiled`",
+              "kind": "start",
               "family": "tiled",
               "us": 80.0,
               "factor": null,
@@ -468,6 +469,7 @@ fn a_session_is_told_to_programs_as_json() {
             },
             {
               "what": "`tiled`, the winner",
+              "kind": "tuning",
               "family": "tiled",
               "us": 50.0,
               "factor": 1.6,
@@ -475,6 +477,15 @@ fn a_session_is_told_to_programs_as_json() {
             }
           ],
           "floor_us": 1.0
+        }
+      ],
+      "credits": [
+        {
+          "family": "tiled",
+          "kind": "tuning",
+          "factor": 1.6,
+          "cases": 1,
+          "mechanism": ""
         }
       ],
       "parameters": {
@@ -494,7 +505,16 @@ fn a_session_is_told_to_programs_as_json() {
             "cases": 1,
             "faster": 1,
             "slower": 0,
-            "verdict": "few"
+            "verdict": "few",
+            "by_case": [
+              {
+                "case": "b1h1s128",
+                "effect": 1.3888888888888882,
+                "pairs": 1,
+                "verdict": "helps"
+              }
+            ],
+            "used_on": []
           },
           {
             "family": "tiled",
@@ -509,63 +529,74 @@ fn a_session_is_told_to_programs_as_json() {
             "cases": 1,
             "faster": 1,
             "slower": 0,
-            "verdict": "few"
+            "verdict": "few",
+            "by_case": [
+              {
+                "case": "b1h1s128",
+                "effect": 1.7777777777777772,
+                "pairs": 1,
+                "verdict": "helps"
+              }
+            ],
+            "used_on": [
+              "b1h1s128"
+            ]
           }
         ],
         "interactions": []
       },
-      "next_experiment": {
-        "case": "b8h8s512",
-        "change": "a new kernel, or a new parameter of `tiled`, against what limits it (idle SMs: 2 blocks on 58)",
-        "because": "no change that was tried elsewhere promises more here, and 400× is left to the floor. The range is from the floor to today's time: how much of it a kernel can reach is not known",
-        "configuration": null,
-        "before_us": 400.0,
-        "after_us": [
-          1.0,
-          400.0
-        ]
-      },
+      "next_experiment": null,
       "outlook": null,
       "options": [
         {
-          "kind": "stop",
-          "what": "stop here",
-          "gain": "keeps 0.50× over the baseline",
-          "expected": 1.0,
-          "minutes": 0.0,
-          "usd": 0.0,
-          "risk": "none",
-          "recommended": false
-        },
-        {
           "kind": "go_on",
           "what": "go on with this search, for as long again",
-          "gain": "unknown: the search was too short to extrapolate from",
+          "families": [],
+          "gain": "not known, because the search was too short to extrapolate from",
           "expected": null,
           "minutes": 55.016666666666666,
           "usd": 0.18,
           "risk": "little: the search has hardly begun",
-          "recommended": true
+          "recommended": true,
+          "then": false
         },
         {
           "kind": "another_family",
           "what": "search the families that were hardly tried (`--family split-k`)",
+          "families": [
+            "split-k"
+          ],
           "gain": "`split-k`: never timed",
           "expected": null,
           "minutes": null,
           "usd": null,
           "risk": "their best may stay behind",
-          "recommended": false
+          "recommended": false,
+          "then": false
         },
         {
           "kind": "new_kernel",
           "what": "write a new kernel (a template), and run a session like this one",
-          "gain": "at most 141× over all cases (most: 400× on `b8h8s512`): the distance to the floor, which no kernel passes",
+          "families": [],
+          "gain": "not known; at most 141× over all cases (most: 400× on `b8h8s512`), the distance to the floor",
           "expected": null,
           "minutes": null,
           "usd": null,
-          "risk": "high: the floor is a bound, not a forecast; somebody has to write it",
-          "recommended": false
+          "risk": "high: a kernel has to be written, and may reach little of it",
+          "recommended": false,
+          "then": false
+        },
+        {
+          "kind": "stop",
+          "what": "stop here",
+          "families": [],
+          "gain": "keeps 0.50× over the baseline",
+          "expected": 1.0,
+          "minutes": 0.0,
+          "usd": 0.0,
+          "risk": "none",
+          "recommended": false,
+          "then": false
         }
       ],
       "excluded": [],
@@ -581,11 +612,11 @@ fn a_session_is_told_to_programs_as_json() {
           },
           {
             "phase": "other",
-            "name": "commits, records and the rest",
+            "name": "the rest: start, rendering, records, report",
             "seconds": 3299.0,
             "share": 0.9993941229930324,
             "usd": 0.17989094213874582,
-            "gained": "1 commits"
+            "gained": ""
           }
         ],
         "complete": false

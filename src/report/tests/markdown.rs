@@ -7,9 +7,9 @@ fn a_session_reads_as_markdown() {
     insta::assert_snapshot!(report(&record()).to_markdown().unwrap(), @r#"
     # attention-fp16-d64 on NVIDIA L4: 1 of 3 cases improved, 0 of 1 ahead of the baseline
 
-    In 55 min and for $0.93, the session tried 5 variants (4 measurements of a case). It improved 1 of 2 cases over their first correct kernel, by 1.60×. 0 of 1 cases are ahead of the fastest baseline; baseline / ours is 0.50×. The largest gains came from `tiled` (tiles of queries: keys are shared): 100% of them, on 1 case. The last improvement (1.28× on `b1h1s128`) came after 9 s; the last 100% of the time brought none. **Recommendation: go on with this search.**
+    In 55 min and for $0.93, the session tried 5 variants (4 measurements of a case). It improved 1 of 2 cases over their first correct kernel, by 1.60×. 0 of 1 cases are ahead of the fastest baseline; baseline / ours is 0.50×. All of the gain came from tuning `tiled`. The last improvement (1.28× on `b1h1s128`) came 9 s after the start, and the 55 min after it brought none. **Recommendation: go on with this search.**
 
-    Session 2, finished (its time budget is spent). Started 2026-11-20T10:00:00Z, 55 min of 55 min. Every time below is **measured** on the device, in microseconds. "Before" is what the session began with: the first correct kernel. A ratio above 1 means that ours is faster. It has a 95% interval if both sides took turns in one run.
+    Session 2, finished (its time budget is spent). Times of kernels are **measured**, in microseconds. Durations of the session are wall time since its start. "Before" is what the session began with: the first correct kernel. A ratio above 1 means that ours is faster. It has a 95% interval if both sides took turns in one run and the interval is wide enough to show. The floor is the time that no correct kernel beats: the largest of FLOP / peak, bytes / bandwidth and an empty launch.
 
     | case | before | now | before / now | best baseline | baseline / ours | floor | what limits it |
     |---|--:|--:|--:|--:|--:|--:|---|
@@ -19,11 +19,11 @@ fn a_session_reads_as_markdown() {
 
     ## What was slow, and why
 
-    - The first kernel takes 1.00× to 1.60× as long as the best one. It reaches 0.01% to 0.04% of the arithmetic ceiling and 0.04% to 0.21% of the bandwidth, counting each byte once. Neither bounds it: it waits. Faster loads or more arithmetic alone would gain little.
+    - The first kernel takes 1.00× to 1.60× as long as the best one. It reaches 0.01% to 0.04% of the arithmetic ceiling and 0.04% to 0.21% of the bandwidth, counting each byte once. Neither ceiling bounds it: it waits.
 
     ## What won, and why
 
-    `b1h1s128`, from the first kernel to the winner. Steps are in the order of their times. The two times of a factor come from different runs.
+    `b1h1s128`, from the first kernel to the winner. Steps are in the order of their times, and their factors multiply to the whole. The two times of a factor come from different runs. A family with less than 5% of the configurations that were tried on the case is no step.
 
     | step | us | factor | mechanism |
     |---|--:|--:|---|
@@ -31,38 +31,57 @@ fn a_session_reads_as_markdown() {
     | `tiled`, the winner | 50.00 | 1.60× | `BLOCK` 64 → 256 (threads of a block) |
     | floor | 1.000 | - | 50.00× is left |
 
-    - On the bytes side of the ridge are 3 of 3 cases. Their best variants reach 0.04% to 0.33% of the bandwidth. That ceiling bounds none of them: the time goes into latency, launches or idle multiprocessors.
-    - `b8h8s512` is furthest from its floor: 400×. No kernel gains more than that.
+    **What limits the winners now.** Causes are ranked by possible gain times confidence. The possible gain is an estimate: how many times as fast the kernel would be without the cause.
+
+    | case | best variant | what limits it | possible gain, confidence | experiment | next |
+    |---|---|---|---|---|---|
+    | b1h1s128 | tiled | idle SMs: 2 blocks on 58 | - | - | the diagnosis found no cause |
+    | b8h8s512 | tiled | idle SMs: 2 blocks on 58 | - | - | the diagnosis found no cause |
 
     ## What to try next
 
-    **Next experiment** on `b8h8s512`: a new kernel, or a new parameter of `tiled`, against what limits it (idle SMs: 2 blocks on 58). Expected: 400.00 us before, 1.000 to 400.00 us after. Why: no change that was tried elsewhere promises more here, and 400× is left to the floor. The range is from the floor to today's time: how much of it a kernel can reach is not known.
+    **Recommended**: go on with this search, for as long again. Expected: not known, because the search was too short to extrapolate from.
+
+    ```
+    optloop start --workload attention-fp16-d64 --case b1h1s128 --case b8h8s512 --case b16h8s512 --budget 3300s
+    ```
 
     | option | expected gain | cost | risk |
     |---|---|---|---|
-    | stop here | keeps 0.50× over the baseline | 0 s, $0.00 | none |
-    | **go on with this search, for as long again** (recommended) | unknown: the search was too short to extrapolate from | 55 min, $0.18 | little: the search has hardly begun |
+    | **go on with this search, for as long again** (recommended) | not known, because the search was too short to extrapolate from | 55 min, $0.18 | little: the search has hardly begun |
     | search the families that were hardly tried (`--family split-k`) | `split-k`: never timed | not known | their best may stay behind |
-    | write a new kernel (a template), and run a session like this one | at most 141× over all cases (most: 400× on `b8h8s512`): the distance to the floor, which no kernel passes | not known | high: the floor is a bound, not a forecast; somebody has to write it |
+    | write a new kernel (a template), and run a session like this one | not known; at most 141× over all cases (most: 400× on `b8h8s512`), the distance to the floor | not known | high: a kernel has to be written, and may reach little of it |
+    | stop here | keeps 0.50× over the baseline | 0 s, $0.00 | none |
+
+    This session took 55 min and cost $0.93. All sessions so far cost $4.53.
 
     - `b16h8s512` has no correct variant yet: see `optloop history 2 --case b16h8s512` for why.
     - `b1h1s128` still takes 2.00× as long as torch sdpa (flash) (not in one run).
     - No win on `b8h8s512`: no variant was faster than the first correct one.
+
+    ---
+
+    # Details
+
+    ## Evidence
+
+    - By their roofline, 3 of 3 cases are memory-bound: 8 FLOP per byte, and the device's ridge is at 40. Their best variants reach 0.04% to 0.33% of the bandwidth. That ceiling limits none of them.
+    - `b8h8s512` is furthest from its floor: 400×. No kernel gains more than that.
     - Never timed in this session: `split-k`.
     - No baseline was timed for `b8h8s512`, `b16h8s512`, so it is unknown how these cases compare with the usual implementation.
     - Winners that are not committed: `b1h1s128` (iteration 3).
 
     ## What the parameters are worth
 
-    From pairs of configurations that the session timed on the same case and that differ in one parameter only. An effect is the median of time before / time after. No variant was screened often enough to know the noise. The search stays near fast variants, so the effects hold near these.
+    From pairs of configurations that the session timed on the same case and that differ in one parameter only. An effect is the median of time before / time after, above 1 if the change helps. No variant was screened often enough to know the noise. The search stays near fast variants, so the effects hold near these.
 
 
     <details><summary>All 2 effects</summary>
 
     | family | parameter | change | effect | middle half | pairs on cases | faster / slower | verdict |
     |---|---|---|--:|--:|--:|--:|---|
-    | tiled | BLOCK | 64 → 128 | 1.39× | 1.39× to 1.39× | 1 on 1 | 1 / 0 | few |
-    | tiled | BLOCK | 64 → 256 | 1.78× | 1.78× to 1.78× | 1 on 1 | 1 / 0 | few |
+    | tiled | BLOCK | 64 → 128 | 1.39× | 1.39× | 1 on 1 | 1 / 0 | few |
+    | tiled | BLOCK | 64 → 256 | 1.78× | 1.78× | 1 on 1 | 1 / 0 | few |
 
     </details>
 
@@ -88,10 +107,13 @@ fn a_session_reads_as_markdown() {
 
     ## Time and cost
 
-    | phase | time | share | $ | came of it |
+    All times are wall time. They add up to the session's.
+
+    | phase | wall time | share | $ | came of it |
     |---|--:|--:|--:|---|
-    | screening (search) | 2 s | 0.06% | $0.0001 | 4 variants, 4 times |
-    | commits, records and the rest | 55 min | 100% | $0.18 | 1 commits |
+    | screening (search) | 2.0 s | 0.06% | $0.0001 | 4 variants, 4 times |
+    | the rest: start, rendering, records, report | 3299.0 s | 100% | $0.18 |  |
+    | **whole session** | **3301.0 s** | **100%** | **$0.18** |  |
 
     This session: $0.93 (GPU $0.18, language models $0.75). All sessions so far: $4.53. The steps were not timed when this session was recorded: screening includes the acceptance checks and the sanitizer.
 
@@ -111,13 +133,13 @@ fn a_session_reads_as_markdown() {
 
     <details><summary>Roofline: work, ceilings and floors</summary>
 
-    FLOP and bytes are the least that the case needs: each input read once, each output written once. Loads that a kernel repeats are not counted. The ridge is the intensity from which arithmetic takes longer than the transfers.
+    FLOP and bytes are the least that the case needs: each input read once, each output written once. Loads that a kernel repeats are not counted. The ridge is the intensity from which arithmetic takes longer than the transfers: cases below it are memory-bound by their roofline.
 
-    | case | FLOP | least bytes | FLOP/byte | ridge | side | FLOP/s (of ceiling) | bytes/s (of ceiling) | floor (limiter) | now / floor |
+    | case | FLOP | least bytes | FLOP/byte | ridge | by its roofline | FLOP/s (of ceiling) | bytes/s (of ceiling) | floor (limiter) | now / floor |
     |---|--:|--:|--:|--:|---|--:|--:|--:|--:|
-    | b1h1s128 | 4.000 M | 500.000 k | 8.0 | 40 (L2) | bytes | 80.000 G (0.07%) | 10.000 G (0.33%) | 1.000 (launch) | 50.00× |
-    | b8h8s512 | 4.000 M | 500.000 k | 8.0 | 40 (L2) | bytes | 10.000 G (0.01%) | 1.250 G (0.04%) | 1.000 (launch) | 400× |
-    | b16h8s512 | 4.000 M | 500.000 k | 8.0 | 40 (L2) | bytes | - (-) | - (-) | 1.000 (launch) | - |
+    | b1h1s128 | 4.000 M | 500.000 k | 8.0 | 40 (L2) | memory-bound | 80.000 G (0.07%) | 10.000 G (0.33%) | 1.000 (launch) | 50.00× |
+    | b8h8s512 | 4.000 M | 500.000 k | 8.0 | 40 (L2) | memory-bound | 10.000 G (0.01%) | 1.250 G (0.04%) | 1.000 (launch) | 400× |
+    | b16h8s512 | 4.000 M | 500.000 k | 8.0 | 40 (L2) | memory-bound | - (-) | - (-) | 1.000 (launch) | - |
 
     </details>
 
@@ -148,6 +170,8 @@ fn a_session_reads_as_markdown() {
     </details>
 
     <details><summary>Iterations, correctness, environment, ledger, commits</summary>
+
+    Started 2026-11-20T10:00:00Z, 55 min of 55 min.
 
     5 iterations: 1 unfinished, 3 measured, 1 wrong. Wrong or cheating variants by the check that caught them: 1 accuracy.
 

@@ -5,6 +5,7 @@ mod json;
 mod markdown;
 mod modelled;
 mod parts;
+mod tested;
 
 use std::sync::LazyLock;
 
@@ -256,5 +257,6 @@ pub(in crate::report) fn input(record: &SessionRecord) -> ReportInput<'_> {
         independent_dims: &["B", "H"],
         is_valid: &|_, _, _| true,
         findings: &[],
+        predict: &|_, _| None,
     }
 }

@@ -34,6 +34,8 @@ fn what_a_virtual_gpu_counted_is_told_of_the_best_variants() {
 
     <details><summary>Iterations, correctness, environment, ledger, commits</summary>
 
+    Started 2026-11-20T10:00:00Z, 55 min of 55 min.
+
     5 iterations: 1 unfinished, 3 modelled, 1 wrong. Wrong or cheating variants by the check that caught them: 1 accuracy.
 
     The first correct variant of each case and every confirmed improvement that this session found. Times are in microseconds, modelled. The speed-up is over the incumbent at that time.

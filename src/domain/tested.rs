@@ -1,0 +1,103 @@
+//! Whether an experiment has confirmed a cause of lost time: a change that removes the cause makes the variant faster.
+
+use serde::Serialize;
+
+use super::evaluation::Outcome;
+use super::finding::Finding;
+use super::ids::{CaseName, IterationId};
+use super::origin::{Origin, Purpose};
+use super::record::IterationRecord;
+
+/// The speed-up that confirms a cause whose gain is not known. Two screening runs of one kernel spanned 2.7% on an H200.
+const LEAST_SPEEDUP: f64 = 1.03;
+
+/// The share of the expected gain, as a logarithm, that confirms a cause. Few changes remove the whole cause.
+const ENOUGH: f64 = 0.5;
+
+/// What experiments say about a cause of lost time.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Tested {
+    /// Whether the cause has survived.
+    pub status: Status,
+    /// The iteration that removed the cause: of several, the one with the largest speed-up. None if none did.
+    pub iteration: Option<IterationId>,
+    /// The case on which it was timed: the finding's, else another one that both variants were timed on.
+    pub case: Option<CaseName>,
+    /// The explained variant's time over that iteration's.
+    pub speedup: Option<f64>,
+    /// The gain that the finding expects.
+    pub expected: f64,
+}
+
+/// Whether a cause has survived its experiments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// Without the cause, the variant was faster by at least half of the expected gain.
+    Confirmed,
+    /// Without the cause, the variant was not that much faster.
+    NotConfirmed,
+    /// No iteration removed the cause.
+    NotTested,
+}
+
+/// Judges a cause by the iterations that removed it: remedies of its rule that were derived from the explained variant,
+/// and configurations of the same family that the finding itself proposes.
+pub fn judge(finding: &Finding, iterations: &[IterationRecord]) -> Tested {
+    let explained = iterations.iter().find(|one| Some(one.id) == finding.iteration);
+    let trials = explained.into_iter().flat_map(|explained| {
+        let removing = iterations.iter().filter(move |one| removes(finding, explained, one, iterations));
+        removing.filter_map(move |one| trial(finding, explained, one))
+    });
+    let rank = |trial: &(IterationId, CaseName, f64)| (trial.1 == finding.case, trial.2);
+    let best = trials.max_by(|a, b| rank(a).0.cmp(&rank(b).0).then(rank(a).1.total_cmp(&rank(b).1)));
+    let status = match &best {
+        None => Status::NotTested,
+        Some((.., speedup)) if *speedup >= needed(finding.gain) => Status::Confirmed,
+        Some(_) => Status::NotConfirmed,
+    };
+    let (iteration, case, speedup) = best.map_or((None, None, None), |(id, case, by)| (Some(id), Some(case), Some(by)));
+    Tested { status, iteration, case, speedup, expected: finding.gain }
+}
+
+/// Returns the speed-up that confirms a cause with an expected gain.
+fn needed(gain: f64) -> f64 {
+    if gain > 1.0 { gain.powf(ENOUGH) } else { LEAST_SPEEDUP }
+}
+
+/// Tells whether an iteration removed a finding's cause from the explained variant.
+fn removes(
+    finding: &Finding,
+    explained: &IterationRecord,
+    one: &IterationRecord,
+    iterations: &[IterationRecord],
+) -> bool {
+    let same_variant = |other: &IterationRecord| other.family == explained.family && other.params == explained.params;
+    let parent = || iterations.iter().find(|other| Some(other.id) == one.parent);
+    let is_remedy = matches!(&one.origin, Origin::Remedy { rule, .. } if *rule == finding.rule);
+    let is_proposed = || {
+        let own = finding.remedies.iter().filter(|remedy| remedy.family == explained.family);
+        one.family == explained.family && own.into_iter().any(|remedy| remedy.params.as_ref() == Some(&one.params))
+    };
+    let is_timed = one.purpose == Purpose::Screening && one.outcome == Some(Outcome::Measured);
+    is_timed && ((is_remedy && parent().is_some_and(same_variant)) || is_proposed())
+}
+
+/// Returns the speed-up of an iteration over the explained variant: on the finding's case, else on the first case that
+/// both were timed on.
+fn trial(
+    finding: &Finding,
+    explained: &IterationRecord,
+    one: &IterationRecord,
+) -> Option<(IterationId, CaseName, f64)> {
+    let on = |case: &CaseName| Some(screened_ns(explained, case)? / screened_ns(one, case)?);
+    let others = one.measurements.iter().map(|found| &found.case);
+    let mut cases = std::iter::once(&finding.case).chain(others);
+    cases.find_map(|case| Some((one.id, case.clone(), on(case)?)))
+}
+
+/// Returns the time of an iteration on a case: its screening run, which every iteration has, else its only time.
+pub fn screened_ns(iteration: &IterationRecord, case: &str) -> Option<f64> {
+    let found = iteration.measurements.iter().find(|found| found.case == case)?;
+    Some(found.screening.as_ref().or_else(|| found.best_timing())?.median_ns)
+}

@@ -1,0 +1,136 @@
+//! What to do after a session. One decision gives the recommendation, the next experiment and the options, so that they
+//! never disagree.
+
+use super::contract::{Case, Choice, Experiment, Outlook, ParameterEffect, Report};
+use super::format::times;
+use super::options::{self, Kind, LittleTried};
+use super::{ReportInput, experiment};
+use crate::domain::device::TimeSource;
+
+/// The expected gain over all cases from which more of the same search is recommended, for as long again.
+const WORTH_GOING_ON: f64 = 1.005;
+
+/// The distance from the floor, as a geometric mean, from which a new kernel is recommended.
+const WORTH_A_KERNEL: f64 = 1.5;
+
+/// What to do after a session.
+pub(super) struct Decision {
+    /// The next experiment, if the recommended option is one: a configuration to measure, or a kernel to write.
+    pub(super) experiment: Option<Experiment>,
+    /// The options. One of them is recommended.
+    pub(super) options: Vec<Choice>,
+}
+
+/// Decides what to do. An experiment that should pay comes first: it takes seconds, and a search profits from what it
+/// shows. Then come more of this search, the families that were hardly tried, a new kernel, and an end.
+pub(super) fn decide(
+    cases: &[Case],
+    effects: &[ParameterEffect],
+    outlook: Option<&Outlook>,
+    input: &ReportInput<'_>,
+) -> Decision {
+    let promising = experiment::promising(cases, effects, input);
+    let little_tried = options::little_tried(cases, input);
+    let room = options::room(cases);
+    let recommended = recommended(promising.is_some(), outlook, &little_tried, room);
+    let then = recommended_without_experiment(outlook, &little_tried, room);
+    let options = options::of(cases, promising.as_ref(), outlook, (&little_tried, room), input)
+        .into_iter()
+        .map(|choice| Choice {
+            recommended: choice.kind == recommended.name(),
+            then: choice.kind == then.name() && then != recommended,
+            ..choice
+        })
+        .collect();
+    let experiment = match recommended {
+        Kind::Experiment => promising,
+        Kind::NewKernel => experiment::new_kernel(cases),
+        Kind::GoOn | Kind::AnotherFamily | Kind::Stop => None,
+    };
+    Decision { experiment, options }
+}
+
+fn recommended(
+    has_experiment: bool,
+    outlook: Option<&Outlook>,
+    little_tried: &[LittleTried<'_>],
+    room: Option<f64>,
+) -> Kind {
+    if has_experiment { Kind::Experiment } else { recommended_without_experiment(outlook, little_tried, room) }
+}
+
+fn recommended_without_experiment(
+    outlook: Option<&Outlook>,
+    little_tried: &[LittleTried<'_>],
+    room: Option<f64>,
+) -> Kind {
+    if outlook.is_none_or(|outlook| outlook.factor[1] >= WORTH_GOING_ON) {
+        return Kind::GoOn;
+    }
+    if !little_tried.is_empty() {
+        return Kind::AnotherFamily;
+    }
+    if room.is_some_and(|room| room >= WORTH_A_KERNEL) { Kind::NewKernel } else { Kind::Stop }
+}
+
+/// Says in one sentence what to do, for the summary.
+pub(super) fn recommendation(report: &Report) -> String {
+    let words = |choice: &Choice| match choice.kind {
+        "experiment" => report.next_experiment.as_ref().map(first_experiment).unwrap_or_default(),
+        "go_on" => "go on with this search".to_owned(),
+        "another_family" => "stop tuning the winners, and try the families that were hardly tried".to_owned(),
+        "new_kernel" => "stop tuning parameters: the next gain needs a new kernel idea".to_owned(),
+        _ => "stop: the cases are near their floors".to_owned(),
+    };
+    let first = report.options.iter().find(|choice| choice.recommended).map(words);
+    let then = report.options.iter().find(|choice| choice.then).map(words);
+    let said = [first, then].into_iter().flatten().collect::<Vec<_>>().join(", then ");
+    match report.session.time_source {
+        TimeSource::Modelled => format!("{said}; confirm the modelled times on a GPU"),
+        TimeSource::Measured => said,
+    }
+}
+
+fn first_experiment(experiment: &Experiment) -> String {
+    let Experiment { case, change, before_us, after_us, .. } = experiment;
+    // The phrase is up to the explanation of the change.
+    let change = change.split(": ").next().unwrap_or(change);
+    let expected = after_us.map(|[lo, hi]| {
+        let (least, most) = (times(before_us / hi), times(before_us / lo));
+        if least == most { format!(", expected {most}") } else { format!(", expected {least} to {most}") }
+    });
+    format!("try one change on `{case}` ({change}{})", expected.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outlook(middle: f64) -> Outlook {
+        Outlook {
+            share_after_last_gain: Some(0.5),
+            late_gains: 1,
+            late_from_s: 150.0,
+            late_s: 150.0,
+            gain_size: Some(1.02),
+            more_s: 300.0,
+            expected_gains: 2.0,
+            expected_gains_ci: [0.0, 7.4],
+            factor: [1.0, middle, 1.01],
+        }
+    }
+
+    #[test]
+    fn experiments_come_first_then_gains_then_families_then_room() {
+        let family = || LittleTried { name: "split-k", configurations: 0, behind: None };
+        let chosen = |experiment, middle: f64, families: &[LittleTried<'_>], room| {
+            recommended(experiment, Some(&outlook(middle)), families, room).name()
+        };
+        assert_eq!(chosen(true, 1.02, &[family()], Some(9.0)), "experiment");
+        assert_eq!(chosen(false, 1.02, &[family()], Some(9.0)), "go_on");
+        assert_eq!(chosen(false, 1.0, &[family()], Some(9.0)), "another_family");
+        assert_eq!(chosen(false, 1.0, &[], Some(9.0)), "new_kernel");
+        assert_eq!(chosen(false, 1.0, &[], Some(1.2)), "stop");
+        assert_eq!(recommended(false, None, &[], None).name(), "go_on", "a search that has hardly begun");
+    }
+}

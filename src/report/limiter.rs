@@ -1,0 +1,77 @@
+//! What limits the best variant of a case. All tables and sentences take it from here.
+
+use super::contract::{Case, Diagnosis, Finding, Roofline};
+use super::format::percent;
+use super::roofline::NEAR_CEILING;
+use crate::domain::floor::Limiter;
+
+/// The share of a time from which an empty launch explains much of it.
+const MUCH_LAUNCH: f64 = 0.25;
+
+/// Blocks for each multiprocessor from which none of them counts as idle.
+const MOST_BLOCKS: f64 = 0.8;
+
+/// Returns the most important cause of lost time in the best variant of a case. None if the diagnosis found none.
+pub(super) fn first_cause<'a>(case: &Case, diagnoses: &'a [Diagnosis]) -> Option<&'a Finding> {
+    let own = diagnoses.iter().find(|one| one.case == case.case && Some(one.iteration) == case.iteration);
+    own.and_then(|diagnosis| diagnosis.findings.first())
+}
+
+/// Says what limits the best variant of a case: its most important cause of lost time, else the nearest ceiling, the
+/// launch or idle multiprocessors. None without a time.
+pub(super) fn of(case: &Case, diagnoses: &[Diagnosis]) -> Option<String> {
+    let cause = first_cause(case, diagnoses).map(|finding| finding.cause.clone());
+    cause.or_else(|| by_ceilings(case, case.roofline.as_ref()?))
+}
+
+fn by_ceilings(case: &Case, roofline: &Roofline) -> Option<String> {
+    let (arithmetic, bandwidth) = (roofline.share_of_arithmetic?, roofline.share_of_bandwidth?);
+    let from = roofline.bytes_from;
+    if arithmetic.max(bandwidth) >= NEAR_CEILING {
+        let named = if arithmetic >= bandwidth { "arithmetic" } else { from };
+        return Some(format!("{named}: {} of the ceiling", percent(arithmetic.max(bandwidth))));
+    }
+    if let Some(limiter) = modelled_limiter(case) {
+        return Some(format!("{limiter} (modelled)"));
+    }
+    let launch = roofline.share_of_launch?;
+    if launch >= MUCH_LAUNCH {
+        let share = percent(launch);
+        return Some(format!("{}: an empty launch is {share} of the time", Limiter::Launch.name()));
+    }
+    let idle = case.ctas.filter(|blocks| (*blocks as f64) < MOST_BLOCKS * f64::from(case.sms));
+    Some(match idle {
+        Some(blocks) => format!("idle SMs: {blocks} blocks on {}", case.sms),
+        None => {
+            let (arithmetic, bandwidth) = (percent(arithmetic), percent(bandwidth));
+            format!("no ceiling: {arithmetic} of arithmetic, {bandwidth} of {from}; latency inside the kernel")
+        }
+    })
+}
+
+/// Returns what bounds the longest launch, if a virtual GPU has counted it.
+fn modelled_limiter(case: &Case) -> Option<String> {
+    let launches = &case.profile.as_ref()?.launches;
+    let longest = launches.iter().max_by(|a, b| a.modelled_ns.total_cmp(&b.modelled_ns))?;
+    Some(longest.limiter.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::roofline;
+    use super::super::tests::{facts, record, report};
+    use super::*;
+
+    #[test]
+    fn without_a_cause_the_nearest_ceiling_then_launch_then_blocks_limit_a_variant() {
+        let report = report(&record());
+        let limited = |best_ns: f64, ctas: u64| {
+            let roofline = Some(roofline::of(&facts("b1h1s128"), Some(best_ns)));
+            of(&Case { ctas: Some(ctas), roofline, ..report.cases[0].clone() }, &[]).unwrap()
+        };
+        assert_eq!(limited(250.0, 500), "L2: 67% of the ceiling");
+        assert_eq!(limited(2000.0, 2), "launch: an empty launch is 50% of the time");
+        assert_eq!(limited(50_000.0, 2), "idle SMs: 2 blocks on 58");
+        assert!(limited(50_000.0, 500).starts_with("no ceiling: 0.07% of arithmetic"));
+    }
+}

@@ -1,0 +1,124 @@
+//! Causes of lost time: whether experiments have confirmed them, and what is left to try.
+
+use super::*;
+use crate::domain::finding::{Confidence, Finding, Remedy};
+use crate::domain::tested::{Status, judge};
+use crate::report::next_change;
+
+/// A finding about iteration 3, the best variant of b1h1s128: 256 threads, 50 us. Its remedy has 512 threads.
+fn finding(gain: f64) -> Finding {
+    let params = IndexMap::from([("BLOCK".to_owned(), 512), ("PAD".to_owned(), 8)]);
+    let remedy =
+        Remedy { text: "set BLOCK from 256 to 512".to_owned(), family: "tiled".to_owned(), params: Some(params) };
+    Finding {
+        iteration: Some(IterationId(3)),
+        family: "tiled".to_owned(),
+        case: "b1h1s128".into(),
+        rule: "too-few-blocks",
+        cause: "the grid has 2 blocks on 58 SMs".to_owned(),
+        mechanism: "an idle multiprocessor does nothing",
+        evidence: Vec::new(),
+        confidence: Confidence::Medium,
+        gain,
+        remedies: vec![remedy],
+    }
+}
+
+/// The record without iterations 4 and 5, and with a trial of a change by iteration 6.
+fn with_trial(block: i64, us: f64, origin: Origin, parent: i64) -> SessionRecord {
+    let mut record = record();
+    record.iterations.truncate(3);
+    let measured = vec![found("b1h1s128", us, Verdict::Regressed, None, None)];
+    let trial = iteration(IterationId(6), block, Some(IterationId(parent)), Outcome::Measured, measured);
+    record.iterations.push(IterationRecord { origin, ..trial });
+    record
+}
+
+fn remedy(rule: &str) -> Origin {
+    Origin::Remedy { rule: rule.to_owned(), changes: Vec::new() }
+}
+
+/// Iteration 3 was screened in 45 us.
+#[test]
+fn a_cause_survives_if_its_removal_brings_half_of_the_expected_gain() {
+    let moved = || Origin::Move { changes: Vec::new() };
+    let table = [
+        ("half of 1.44x is 1.2x", 96, 37.0, remedy("too-few-blocks"), 3, 1.44, Status::Confirmed),
+        ("1.15x is less than half of it", 96, 39.1, remedy("too-few-blocks"), 3, 1.44, Status::NotConfirmed),
+        ("no gain known, 3% faster", 96, 43.5, remedy("too-few-blocks"), 3, 1.0, Status::Confirmed),
+        ("no gain known, 2% faster", 96, 44.1, remedy("too-few-blocks"), 3, 1.0, Status::NotConfirmed),
+        ("of another rule", 96, 37.0, remedy("spills"), 3, 1.44, Status::NotTested),
+        ("of another variant", 96, 37.0, remedy("too-few-blocks"), 2, 1.44, Status::NotTested),
+        ("the finding's own remedy, however it was found", 512, 37.0, moved(), 2, 1.44, Status::Confirmed),
+        ("another configuration", 96, 37.0, moved(), 3, 1.44, Status::NotTested),
+    ];
+    for (why, block, us, origin, parent, gain, status) in table {
+        let record = with_trial(block, us, origin, parent);
+        let tested = judge(&finding(gain), &record.iterations);
+        assert_eq!(tested.status, status, "{why}: {tested:?}");
+        assert_eq!(tested.iteration.is_some(), status != Status::NotTested, "{why}");
+    }
+}
+
+#[test]
+fn a_wrong_variant_and_an_experiment_on_other_shapes_test_nothing() {
+    let mut record = with_trial(96, 37.0, remedy("too-few-blocks"), 3);
+    record.iterations[3].purpose = Purpose::Confirmation;
+    assert_eq!(judge(&finding(1.44), &record.iterations).status, Status::NotTested);
+    record.iterations[3].purpose = Purpose::Screening;
+    record.iterations[3].outcome = Some(Outcome::Crashed { case: "b1h1s128".into(), message: String::new() });
+    assert_eq!(judge(&finding(1.44), &record.iterations).status, Status::NotTested);
+}
+
+#[test]
+fn what_is_left_to_do_is_a_change_or_why_there_is_none() {
+    let record = with_trial(512, 44.5, remedy("too-few-blocks"), 3);
+    let next = |finding: &Finding, record: &SessionRecord| next_change::of(finding, &input(record)).text(finding.rule);
+    let mut before = record.clone();
+    before.iterations.truncate(3);
+    assert_eq!(next(&finding(1.4), &before), "set BLOCK from 256 to 512");
+    assert_eq!(next(&finding(1.4), &record), "tried: iteration 6, 1.01×");
+    let without = |remedies| Finding { remedies, ..finding(1.4) };
+    assert_eq!(next(&without(Vec::new()), &record), "no parameter of this family changes it");
+    let write = Remedy { text: "write a kernel".to_owned(), family: "tiled".to_owned(), params: None };
+    assert_eq!(next(&without(vec![write]), &record), "write a kernel");
+    assert_eq!(next(&Finding { rule: "at-the-floor", ..without(Vec::new()) }, &record), "nothing: the floor is near");
+}
+
+/// The recommended option, the next experiment, its command and the summary come from one decision.
+#[test]
+fn an_untried_remedy_is_the_recommendation_and_the_next_experiment() {
+    let mut record = record();
+    record.iterations.truncate(3);
+    let findings = [finding(1.44)];
+    let report = build(&ReportInput { findings: &findings, ..input(&record) });
+    let next = report.next_experiment.clone().unwrap();
+    assert_eq!((next.kind, &*next.case, next.configuration.unwrap().params["BLOCK"]), ("remedy", "b1h1s128", 512));
+    // 50 us / 1.44, and by the gain that is weighted with 0.6.
+    assert_eq!(next.after_us.unwrap().map(|us| us.round()), [35.0, 40.0]);
+    let chosen: Vec<(&str, bool)> = report
+        .options
+        .iter()
+        .filter(|one| one.recommended || one.then)
+        .map(|one| (one.kind, one.recommended))
+        .collect();
+    assert_eq!(chosen, [("experiment", true), ("go_on", false)]);
+    assert!(report.summary.contains("**Recommendation: try one change on `b1h1s128` (set BLOCK from 256 to 512, expected 1.24× to 1.44×), then go on with this search.**"), "{}", report.summary);
+    assert_eq!(report.cases[0].limited_by.as_deref(), Some("the grid has 2 blocks on 58 SMs"));
+    assert!(report.summary.contains("No cause of lost time in the winners was confirmed by an experiment."));
+}
+
+/// A prediction below 1 takes the experiment out of the decision, and says so.
+#[test]
+fn a_remedy_that_the_model_expects_to_fail_is_not_recommended() {
+    let mut record = record();
+    record.iterations.truncate(3);
+    let findings = [finding(1.44)];
+    let slower = Prediction { median: Some(0.8), lo: 0.7, hi: 0.9, strength: Strength::Strong, model: None };
+    let predict = |_: &Finding, _: &Remedy| Some(slower);
+    let report = build(&ReportInput { findings: &findings, predict: &predict, ..input(&record) });
+    assert_eq!(report.next_experiment, None);
+    assert!(report.options.iter().any(|one| one.recommended && one.kind == "go_on"));
+    let told = &report.diagnoses[0].findings[0].next;
+    assert_eq!(told, "set BLOCK from 256 to 512; but the prediction model expects 0.70× to 0.90×");
+}
