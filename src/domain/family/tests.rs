@@ -1,5 +1,7 @@
 //! Tensor maps, programmatic launches and `when` in a manifest: what is filled in, and the messages of what is refused.
 
+mod mistakes;
+
 use super::Family;
 use crate::domain::device::DeviceInfo;
 use crate::domain::op::Dtype;
