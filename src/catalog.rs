@@ -12,7 +12,7 @@ use anyhow::{Context, bail};
 
 use crate::claim::Claims;
 use crate::domain::corpus::CorpusEntry;
-use crate::domain::family::Family;
+use crate::domain::family::{FRAGMENTS_FOLDER, Family};
 use crate::domain::names::did_you_mean;
 use crate::domain::workload::{BaselineKey, Workload};
 use crate::files;
@@ -97,7 +97,7 @@ impl Project {
         let mut families = Vec::new();
         for entry in fs::read_dir(&folder).with_context(|| format!("Failed to list {}", folder.display()))? {
             let path = entry.with_context(|| format!("Failed to list {}", folder.display()))?.path();
-            if path.ends_with(fragments::FOLDER) {
+            if path.ends_with(FRAGMENTS_FOLDER) {
                 fragments::check_folder(&path)?;
             } else if path.is_dir() {
                 families.push(read_family(&self.root, &path)?);
@@ -165,16 +165,8 @@ fn read_family(root: &Path, folder: &Path) -> anyhow::Result<Family> {
     let template = fragments::template(root, folder)?;
     let template = headers::inline(root, folder, &text, template)
         .with_context(|| format!("Failed to insert the headers of {}", manifest.display()))?;
-    let family =
-        Family::parse(&text, template).map_err(|problem| anyhow::anyhow!("{}: {problem}", manifest.display()))?;
-    let op = ops::find(&family.op).map_err(|problem| anyhow::anyhow!("{}: {problem}", manifest.display()))?;
-    if let Some(dim) = op.dims().iter().find(|dim| family.params.contains_key(dim.name)) {
-        bail!("{}: parameter `{}` hides the dimension of that name: rename it", manifest.display(), dim.name);
-    }
-    if let Some(name) = family.constants.iter().find(|name| !op.dims().iter().any(|dim| dim.name == *name)) {
-        let hint = did_you_mean(name, op.dims().iter().map(|dim| dim.name));
-        bail!("{}: `constants` names `{name}`, which is not a dimension of {}{hint}", manifest.display(), family.op);
-    }
+    let family = Family::parse_with_op(&text, template, ops::find)
+        .map_err(|mistakes| anyhow::anyhow!("{}: {}", manifest.display(), mistakes.join("; ")))?;
     if folder.file_name().and_then(|name| name.to_str()) != Some(family.name.as_str()) {
         bail!("{}: its name is `{}`: call its folder the same", manifest.display(), family.name);
     }

@@ -99,14 +99,14 @@ fn families_that_cannot_work_are_refused_before_anything_is_spent() {
         said
     };
     insta::assert_snapshot!(broken("expr = \"TILE * THREADS <= 8192\"", "expr = \"TILE <= 0\""), @"2 error: case `s4d4` has no valid configuration in any family: toy (`TILE <= 0` does not hold: a made-up limit); select other cases with --case, or add values to a family");
-    insta::assert_snapshot!(broken("expr = \"TILE * THREADS <= 8192\"", "expr = \"TILE * THREDS <= 8192\""), @"2 error: family `toy`: expression `TILE * THREDS <= 8192`: Variable not found: THREDS (line 1, position 8)");
+    insta::assert_snapshot!(broken("expr = \"TILE * THREADS <= 8192\"", "expr = \"TILE * THREDS <= 8192\""), @"2 error: PROJECT/templates/kernels/toy/family.toml: expression `TILE * THREDS <= 8192`: there is no `THREDS` (did you mean `THREADS`?)");
     insta::assert_snapshot!(broken("expr = \"TILE * THREADS <= 8192\"", "expr = \"TILE * \""), @"2 error: PROJECT/templates/kernels/toy/family.toml: expression `TILE * `: Script is incomplete (line 1, position 8)");
     insta::assert_snapshot!(broken("ceil_div(Sq, TILE)", "Sq / 0"), @"2 error: family `toy` has no launch plan on case `s4d4`: expression `Sq / 0`: Division by zero: 4 / 0 (line 1, position 4)");
-    insta::assert_snapshot!(broken("\"scale\"", "\"scael\""), @"2 error: family `toy` has no launch plan on case `s4d4`: launch argument `scael` names nothing (did you mean `scale`?)");
+    insta::assert_snapshot!(broken("\"scale\"", "\"scael\""), @"2 error: PROJECT/templates/kernels/toy/family.toml: launch argument `scael` names nothing (did you mean `scale`?)");
     insta::assert_snapshot!(broken("default = 64", "default = 65"), @"2 error: PROJECT/templates/kernels/toy/family.toml: parameter `TILE`: its default 65 is not among its values");
     insta::assert_snapshot!(broken("dtypes = [\"f16\", \"f32\"]", "dtypes = [\"f32\"]"), @"2 error: no family can compute workload `small` (attention, f16) on fake device (no kernel was executed) (sm_90): add one to templates/kernels/");
 
-    insta::assert_snapshot!(broken("[params.FAULT]", "[params.H]"), @"2 error: PROJECT/templates/kernels/toy/family.toml: parameter `H` hides the dimension of that name: rename it");
+    insta::assert_snapshot!(broken("[params.FAULT]", "[params.H]"), @"2 error: PROJECT/templates/kernels/toy/family.toml: parameter `H` hides the dimension of that name: rename it; launch argument `FAULT` names nothing (did you mean `CAUSAL`?)");
 
     let sandbox = Sandbox::new();
     sandbox.replace("templates/kernels/toy/kernel.cu.tera", "<$ TILE $>", "<$ TIEL $>");
@@ -183,7 +183,7 @@ fn absurd_numbers_are_refused() {
     // Without a GPU, `compile` reports the same.
     insta::assert_snapshot!(sandbox.fails(&["compile", "--workload", "small"]), @"2 error: family `toy` has no launch plan on case `s4d4`: launch `toy`: grid `9000000000` = 9000000000, not 1 to 2147483647");
     insta::assert_snapshot!(manifest("\"B * H\"]", "\"65536\"]"), @"2 error: family `toy` has no launch plan on case `s4d4`: launch `toy`: grid `65536` = 65536, not 1 to 65535");
-    insta::assert_snapshot!(manifest("[params.FAULT]", "[params.sm]"), @"2 error: PROJECT/templates/kernels/toy/family.toml: `sm` is a reserved name: rename your value");
+    insta::assert_snapshot!(manifest("[params.FAULT]", "[params.sm]"), @"2 error: PROJECT/templates/kernels/toy/family.toml: `sm` is a reserved name: rename your value; launch argument `FAULT` names nothing (did you mean `CAUSAL`?)");
     insta::assert_snapshot!(manifest("constants = [\"D\"]", "constants = [\"D\", \"Dd\"]"), @"2 error: PROJECT/templates/kernels/toy/family.toml: `constants` names `Dd`, which is not a dimension of attention (did you mean `D`?)");
     insta::assert_snapshot!(manifest("expect = [1.0, 1.0]", "expect = [1.0, inf]"), @"2 error: PROJECT/templates/kernels/toy/family.toml: parameter `FAULT`: `expect` must be [low, high] with 0 < low <= high");
     sandbox.write("templates/kernels/toy/family.toml", common::MANIFEST);

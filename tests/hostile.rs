@@ -189,7 +189,7 @@ fn names_that_are_more_than_names_are_refused() {
         refused(&sandbox, Path::new("/nowhere"))
     };
     insta::assert_snapshot!(manifest("name = \"toy\"", "name = \"../toy\""), @"2 error: PROJECT/templates/kernels/toy/family.toml: name `../toy`: use 1 to 64 of a-z, 0-9 and `-`, because it is a folder name");
-    insta::assert_snapshot!(manifest("[params.FAULT]", "[params.\"A\\nB\"]"), @r"2 error: PROJECT/templates/kernels/toy/family.toml: `A\nB`: use 1 to 64 letters, digits and `_`, because it is used in the source");
+    insta::assert_snapshot!(manifest("[params.FAULT]", "[params.\"A\\nB\"]"), @r"2 error: PROJECT/templates/kernels/toy/family.toml: `A\nB`: use 1 to 64 letters, digits and `_`, because it is used in the source; launch argument `FAULT` names nothing (did you mean `CAUSAL`?)");
     insta::assert_snapshot!(manifest("kernel = \"toy\"", "kernel = \"toy\\u0000\""), @r"2 error: PROJECT/templates/kernels/toy/family.toml: `toy\u{0}`: use 1 to 64 letters, digits and `_`, because it is used in the source");
 }
 

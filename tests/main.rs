@@ -20,6 +20,7 @@ mod diagnosis;
 mod durability;
 mod explainer;
 mod families;
+mod family_page;
 mod fault_injection;
 #[cfg(target_os = "linux")]
 mod faults;

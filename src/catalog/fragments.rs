@@ -9,11 +9,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 
+use crate::domain::family::FRAGMENTS_FOLDER as FOLDER;
 use crate::domain::names::did_you_mean;
 use crate::files;
-
-/// The folder of the fragments, beside those of the families.
-pub(super) const FOLDER: &str = "common";
 
 /// The ending of a fragment's file name.
 const ENDING: &str = ".cu.tera";

@@ -286,6 +286,7 @@ fn commit(
         baseline: BaselineTime::of(Some(comparison), None),
         timed_by: TimedBy::Remeasure,
         earlier: Some(Earlier { device: then.environment.device.clone(), commit: introduced }),
+        family: None,
         sidecar,
     };
     Ok(repo.commit_winner(&winner)?.0)

@@ -116,7 +116,8 @@ impl CorpusEntry {
         }
         template += source.trim_start();
         // Line numbers in these messages would refer to the combined text.
-        let family = Family::parse(&manifest, template).map_err(|error| without_line(&error))?;
+        let family = Family::parse_with_op(&manifest, template, |_| Ok(workload.op))
+            .map_err(|mistakes| mistakes.iter().map(|mistake| without_line(mistake)).collect::<Vec<_>>().join("; "))?;
         let Header { about, kind, cheats, caught_by, not_modelled, not_measured, .. } = header;
         let name = name.to_owned();
         Ok(Self { name, about, kind, cheats, caught_by, workload, family, not_modelled, not_measured })

@@ -5,9 +5,11 @@
 
 use std::sync::LazyLock;
 
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 use rhai::packages::{ArithmeticPackage, LogicPackage, Package};
-use rhai::{AST, Dynamic, Engine, EvalAltResult, Scope};
+use rhai::{AST, ASTNode, Dynamic, Engine, EvalAltResult, Scope};
+
+use super::names::did_you_mean;
 
 /// The names that an expression may use, with their values. Later names may be derived from earlier ones.
 pub type Bindings = IndexMap<String, i64>;
@@ -22,19 +24,55 @@ pub struct Expr {
     ast: AST,
 }
 
+/// What an expression must evaluate to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    /// An integer, for [`Expr::int`].
+    Int,
+    /// True or false, for [`Expr::truth`].
+    Truth,
+    /// True, false or an integer, for [`Expr::flag`].
+    Flag,
+}
+
 /// Why an expression could not be parsed or evaluated, with its text.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("expression `{text}`: {problem}")]
 pub struct ExprError {
     text: String,
     problem: String,
-    undefined: bool,
+    cause: Cause,
+}
+
+/// What an error depends on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cause {
+    /// The text.
+    Syntax,
+    /// A name that is not bound.
+    Name,
+    /// The types of values, or a function that does not exist. Other numbers do not help.
+    Type,
+    /// The numbers, as in a division by zero.
+    Numbers,
+}
+
+impl Cause {
+    fn of(error: &EvalAltResult) -> Self {
+        match error {
+            EvalAltResult::ErrorVariableNotFound(..) => Self::Name,
+            EvalAltResult::ErrorFunctionNotFound(..)
+            | EvalAltResult::ErrorMismatchDataType(..)
+            | EvalAltResult::ErrorMismatchOutputType(..) => Self::Type,
+            _ => Self::Numbers,
+        }
+    }
 }
 
 impl ExprError {
     /// Tells whether the expression failed only because a name in it is not bound.
     pub fn is_undefined_name(&self) -> bool {
-        self.undefined
+        self.cause == Cause::Name
     }
 }
 
@@ -50,6 +88,17 @@ static ENGINE: LazyLock<Engine> = LazyLock::new(|| {
     engine.register_fn("is_pow2", |a: i64| a > 0 && a & (a - 1) == 0);
     engine
 });
+
+/// The functions beside rhai's own.
+const FUNCTIONS: [&str; 5] = ["ceil_div", "round_up", "min", "max", "is_pow2"];
+
+/// Returns the function that is nearest to one that does not exist.
+fn function_hint(error: &EvalAltResult) -> String {
+    let EvalAltResult::ErrorFunctionNotFound(signature, _) = error else { return String::new() };
+    let name = signature.split(' ').next().unwrap_or_default();
+    // A known function may have arguments of the wrong type or number.
+    if FUNCTIONS.contains(&name) { String::new() } else { did_you_mean(name, FUNCTIONS) }
+}
 
 fn ceil_div(a: i64, b: i64) -> Result<i64, Box<EvalAltResult>> {
     match b {
@@ -71,7 +120,7 @@ impl Expr {
         let ast = ENGINE.compile_expression(text).map_err(|error| ExprError {
             text: text.to_owned(),
             problem: error.to_string(),
-            undefined: false,
+            cause: Cause::Syntax,
         })?;
         Ok(Self { text: text.to_owned(), ast })
     }
@@ -79,6 +128,31 @@ impl Expr {
     /// Returns the expression's source text.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// Returns the names that the expression uses, in order.
+    pub fn names(&self) -> IndexSet<String> {
+        let mut names = IndexSet::new();
+        self.ast.walk(&mut |path: &[ASTNode<'_>]| {
+            if let Some(ASTNode::Expr(rhai::Expr::Variable(variable, ..))) = path.last() {
+                names.insert(variable.1.to_string());
+            }
+            true
+        });
+        names
+    }
+
+    /// Finds the mistakes that do not depend on the values of names: an unknown function, or a result of another type
+    /// than `wanted`.
+    pub fn check_type(&self, wanted: Wanted) -> Result<(), ExprError> {
+        // Any number will do, because errors that depend on numbers do not count.
+        let bindings = self.names().into_iter().map(|name| (name, 1)).collect();
+        let evaluated = match wanted {
+            Wanted::Int => self.int(&bindings).map(drop),
+            Wanted::Truth => self.truth(&bindings).map(drop),
+            Wanted::Flag => self.flag(&bindings).map(drop),
+        };
+        evaluated.or_else(|error| if error.cause == Cause::Type { Err(error) } else { Ok(()) })
     }
 
     /// Evaluates the expression to an integer.
@@ -105,14 +179,15 @@ impl Expr {
         for (name, value) in bindings {
             scope.push_constant(name.as_str(), *value);
         }
-        ENGINE.eval_ast_with_scope::<Dynamic>(&mut scope, &self.ast).map_err(|error| {
-            let undefined = matches!(*error, EvalAltResult::ErrorVariableNotFound(..));
-            ExprError { text: self.text.clone(), problem: error.to_string(), undefined }
+        ENGINE.eval_ast_with_scope::<Dynamic>(&mut scope, &self.ast).map_err(|error| ExprError {
+            text: self.text.clone(),
+            problem: format!("{error}{}", function_hint(&error)),
+            cause: Cause::of(&error),
         })
     }
 
     fn wrong_kind(&self, wanted: &str, got: &str) -> ExprError {
-        ExprError { text: self.text.clone(), problem: format!("gives a {got}, not {wanted}"), undefined: false }
+        ExprError { text: self.text.clone(), problem: format!("gives a {got}, not {wanted}"), cause: Cause::Type }
     }
 }
 
@@ -153,11 +228,32 @@ mod tests {
         insta::assert_snapshot!(at("9223372036854775807 + A"), @"expression `9223372036854775807 + A`: Addition overflow: 9223372036854775807 + 1 (line 1, position 21)");
     }
 
+    #[test]
+    fn the_names_of_an_expression_are_found_wherever_they_are() {
+        let names = |text: &str| Expr::parse(text).unwrap().names().into_iter().collect::<Vec<_>>().join(" ");
+        assert_eq!(names("if A > 0 { min(B, ceil_div(C, 2)) } else { -D }"), "A B C D");
+        assert_eq!(names("A == 1 || !(A < B) && \"E\" == \"F\""), "A B");
+        assert_eq!(names("1 + 2"), "");
+    }
+
+    #[test]
+    fn mistakes_that_no_value_can_repair_are_found_without_values() {
+        let check = |text: &str, wanted| Expr::parse(text).unwrap().check_type(wanted).map_err(|e| e.to_string());
+        assert_eq!(check("A / (B - 1) + ceil_div(A, B - 1)", Wanted::Int), Ok(()));
+        assert_eq!(check("A - B", Wanted::Flag), Ok(()));
+        insta::assert_snapshot!(check("ceildiv(A, 2)", Wanted::Int).unwrap_err(), @"expression `ceildiv(A, 2)`: Function not found: ceildiv (i64, i64) (line 1, position 1) (did you mean `ceil_div`?)");
+        insta::assert_snapshot!(check("A + 1", Wanted::Truth).unwrap_err(), @"expression `A + 1`: gives a i64, not true or false");
+        insta::assert_snapshot!(check("A == 1", Wanted::Int).unwrap_err(), @"expression `A == 1`: gives a bool, not an integer");
+        insta::assert_snapshot!(check("A && B > 0", Wanted::Truth).unwrap_err(), @"expression `A && B > 0`: Data type incorrect: i64 (expecting bool) (line 1, position 1)");
+        insta::assert_snapshot!(check("if A > 1 { 3 }", Wanted::Int).unwrap_err(), @"expression `if A > 1 { 3 }`: gives a (), not an integer");
+    }
+
     proptest! {
         #[test]
         fn arbitrary_text_never_panics(text in "\\PC{0,60}") {
             if let Ok(expr) = Expr::parse(&text) {
                 let _ = expr.int(&bindings(&[("A", 3)]));
+                let _ = expr.check_type(Wanted::Flag);
             }
         }
 

@@ -1,5 +1,9 @@
 //! Families: a CUDA template with its search space, constraints and launch plan, as `family.toml` gives them.
 
+mod draft;
+mod entries;
+mod fields;
+mod names;
 mod rules;
 #[cfg(test)]
 mod tests;
@@ -7,21 +11,24 @@ mod tests;
 use indexmap::IndexMap;
 use serde::Deserialize;
 
-use rules::{ArgScope, LaunchFile, LaunchRule, TensorMapFile, TensorMapRule, When, WorkspaceFile, WorkspaceRule};
+use draft::Draft;
+use fields::Notes;
+use rules::{ArgScope, LaunchRule, TensorMapRule, When, WorkspaceRule};
 
 use super::device::DeviceInfo;
 use super::expr::{Bindings, Expr, ExprError};
-use super::finding::RULES;
 use super::mechanism::Mechanism;
-use super::names::{did_you_mean, is_file_name, is_identifier};
 use super::op::{Dims, Dtype, Op};
 use super::plan::LaunchPlan;
 use super::toml_text;
 use super::variant::Params;
 use super::workload::{Case, Workload};
 
-/// Names bound beside parameters and dimensions. A manifest must not use them for its own values.
-const RESERVED: [&str; 6] = ["elem_bytes", "smem_limit", "max_threads", "sms", "sm", "DTYPE"];
+/// The folder of the fragments that families share, beside those of the families.
+pub const FRAGMENTS_FOLDER: &str = "common";
+
+/// The longest file of a family, in bytes, as for every file of a project.
+pub const MAX_FILE_BYTES: usize = 1 << 20;
 
 /// A CUDA source template with all that is needed to instantiate and launch it.
 #[derive(Debug, Clone)]
@@ -44,6 +51,10 @@ pub struct Family {
     pub constraints: Vec<Constraint>,
     /// The CUDA template (Tera), with its included fragments expanded.
     pub template: String,
+    /// The text of its manifest.
+    pub manifest: String,
+    /// The folders of its C++ headers. The template has their text by now.
+    pub headers: Vec<String>,
     /// A hash of every byte of the manifest and the template, and so of every included fragment.
     pub meaning: String,
     derived: IndexMap<String, Expr>,
@@ -53,8 +64,7 @@ pub struct Family {
 }
 
 /// One parameter of a search space.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone)]
 pub struct Param {
     /// The values to choose from, ordered so that neighbours are alike.
     pub values: Vec<i64>,
@@ -65,10 +75,8 @@ pub struct Param {
     /// The speed-up `[low, high]` to expect from a good change of this parameter: the prior of predictions.
     pub expect: [f64; 2],
     /// The causes of lost time against which a higher or a lower value helps, by the name of the diagnosis's rule.
-    #[serde(default)]
     pub helps: IndexMap<String, Helps>,
     /// How a change of it acts, to group claims by.
-    #[serde(default)]
     pub mechanism: Mechanism,
 }
 
@@ -113,102 +121,47 @@ impl From<ExprError> for ConfigurationError {
     }
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct FamilyFile {
-    name: String,
-    about: String,
-    op: String,
-    dtypes: Vec<Dtype>,
-    requires_sm: u32,
-    constants: Vec<String>,
-    /// Folders whose headers are in the template by now (`catalog/headers.rs`).
-    #[serde(default, rename = "headers")]
-    _headers: Vec<String>,
-    params: IndexMap<String, Param>,
-    #[serde(default)]
-    derived: IndexMap<String, String>,
-    #[serde(default, rename = "constraint")]
-    constraints: Vec<ConstraintFile>,
-    #[serde(default, rename = "workspace")]
-    workspaces: Vec<WorkspaceFile>,
-    #[serde(default, rename = "tensor_map")]
-    tensor_maps: Vec<TensorMapFile>,
-    #[serde(rename = "launch")]
-    launches: Vec<LaunchFile>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ConstraintFile {
-    expr: String,
-    why: String,
-}
-
 impl Family {
-    /// Parses and validates a manifest. `template` is the text of `kernel.cu.tera` beside it, with its fragments.
-    /// Errors are one sentence.
+    /// Parses and validates a manifest. `template` is the text of `kernel.cu.tera` beside it, with its fragments. The
+    /// error has one sentence for each mistake, all in one line.
     pub fn parse(manifest: &str, template: String) -> Result<Self, String> {
-        let mut hasher = blake3::Hasher::new();
-        // The length separates the manifest from the template.
-        hasher.update(&manifest.len().to_le_bytes()).update(manifest.as_bytes()).update(template.as_bytes());
-        let meaning = hasher.finalize().to_hex().to_string();
-        toml_text::parse(manifest).and_then(|file| Self::of(file, template, meaning)).map_err(toml_text::one_line)
+        Self::read(manifest, template, |_| Ok(None)).map_err(|mistakes| mistakes.join("; "))
     }
 
-    fn of(file: FamilyFile, template: String, meaning: String) -> Result<Self, String> {
-        if !is_file_name(&file.name) {
-            return Err(format!("name `{}`: use 1 to 64 of a-z, 0-9 and `-`, because it is a folder name", file.name));
-        }
-        for (name, param) in &file.params {
-            param.check(name)?;
-        }
-        let buffers = file.workspaces.iter().map(|w| &w.name).chain(file.tensor_maps.iter().map(|map| &map.name));
-        let own = file.params.keys().chain(file.derived.keys()).chain(buffers.clone());
-        let mut named = own.clone().chain(file.launches.iter().map(|launch| &launch.kernel));
-        if let Some(name) = named.find(|name| !is_identifier(name)) {
-            return Err(format!("`{name}`: use 1 to 64 letters, digits and `_`, because it is used in the source"));
-        }
-        if let Some(name) = own.clone().find(|name| RESERVED.contains(&name.as_str())) {
-            return Err(format!("`{name}` is a reserved name: rename your value"));
-        }
-        if let Some(name) = file.derived.keys().find(|name| file.params.contains_key(*name)) {
-            return Err(format!("`{name}` is both a parameter and derived: rename one"));
-        }
-        let all: Vec<&String> = own.collect();
-        if let Some(name) = buffers.into_iter().find(|name| all.iter().filter(|other| other == &name).count() > 1) {
-            return Err(format!("`{name}` names two things: give the workspace or tensor map another name"));
-        }
-        if file.launches.is_empty() {
-            return Err("it has no [[launch]]: add at least one".to_owned());
-        }
-        let parse = |text: &String| Expr::parse(text).map_err(|error| error.to_string());
-        let derived =
-            file.derived.iter().map(|(name, text)| Ok((name.clone(), parse(text)?))).collect::<Result<_, String>>()?;
-        let constraints = file
-            .constraints
-            .into_iter()
-            .map(|c| Ok(Constraint { expr: parse(&c.expr)?, why: c.why }))
-            .collect::<Result<_, String>>()?;
-        let workspaces = file.workspaces.into_iter().map(WorkspaceRule::parse).collect::<Result<_, String>>()?;
-        let tensor_maps = file.tensor_maps.into_iter().map(TensorMapRule::parse).collect::<Result<_, String>>()?;
-        let launches = file.launches.into_iter().map(LaunchRule::parse).collect::<Result<_, String>>()?;
-        Ok(Self {
-            name: file.name,
-            about: file.about,
-            op: file.op,
-            dtypes: file.dtypes,
-            requires_sm: file.requires_sm,
-            constants: file.constants,
-            params: file.params,
-            constraints,
-            template,
-            meaning,
-            derived,
-            workspaces,
-            tensor_maps,
-            launches,
-        })
+    /// Does the same, and also checks the names that belong to the op: dimensions, tensors and scalars. `find_op`
+    /// returns an op by name. The error has all mistakes, each in one sentence.
+    pub fn parse_with_op(
+        manifest: &str,
+        template: String,
+        find_op: impl Fn(&str) -> Result<&'static dyn Op, String>,
+    ) -> Result<Self, Vec<String>> {
+        Self::read(manifest, template, |name| find_op(name).map(Some))
+    }
+
+    fn read(
+        manifest: &str,
+        template: String,
+        find_op: impl Fn(&str) -> Result<Option<&'static dyn Op>, String>,
+    ) -> Result<Self, Vec<String>> {
+        let syntax = |error| vec![toml_text::one_line(toml_text::describe(manifest, &error))];
+        let document = toml::de::DeTable::parse(manifest).map_err(syntax)?;
+        let notes = Notes::new(manifest);
+        let draft = Draft::read(document, &notes);
+        let op = draft.op.as_deref().and_then(|name| {
+            find_op(name).unwrap_or_else(|problem| {
+                notes.add(problem);
+                None
+            })
+        });
+        names::check(&draft, op, &notes);
+        let family = draft.into_family(manifest, template);
+        let mistakes = notes.into_mistakes();
+        family.filter(|_| mistakes.is_empty()).ok_or(mistakes)
+    }
+
+    /// Returns the numbers of launches and of workspaces in the manifest.
+    pub fn plan_entries(&self) -> (usize, usize) {
+        (self.launches.len(), self.workspaces.len())
     }
 
     /// Returns the family's default configuration.
@@ -360,6 +313,14 @@ impl Family {
     }
 }
 
+/// Hashes every byte of a manifest and a template.
+fn meaning_of(manifest: &str, template: &str) -> String {
+    let mut hasher = blake3::Hasher::new();
+    // The length separates the manifest from the template.
+    hasher.update(&manifest.len().to_le_bytes()).update(manifest.as_bytes()).update(template.as_bytes());
+    hasher.finalize().to_hex().to_string()
+}
+
 /// Separates the entries of a manifest that apply to a configuration from those that do not.
 fn there<'a, Rule>(
     rules: &'a [Rule],
@@ -371,29 +332,4 @@ fn there<'a, Rule>(
         if when(rule).holds(bindings)? { there.push(rule) } else { left_out.push(rule) }
     }
     Ok((there, left_out))
-}
-
-impl Param {
-    fn check(&self, name: &str) -> Result<(), String> {
-        if !self.values.contains(&self.default) {
-            return Err(format!("parameter `{name}`: its default {} is not among its values", self.default));
-        }
-        let mut unique = self.values.clone();
-        unique.sort_unstable();
-        unique.dedup();
-        if unique.len() != self.values.len() {
-            return Err(format!("parameter `{name}`: a value occurs twice"));
-        }
-        if !(self.expect[0] > 0.0 && self.expect[0] <= self.expect[1] && self.expect[1].is_finite()) {
-            return Err(format!("parameter `{name}`: `expect` must be [low, high] with 0 < low <= high"));
-        }
-        if let Some(rule) = self.helps.keys().find(|rule| !RULES.contains(&rule.as_str())) {
-            let hint = did_you_mean(rule, RULES);
-            return Err(format!("parameter `{name}`: `helps` names `{rule}`, which is no rule of the diagnosis{hint}"));
-        }
-        if !self.mechanism.is_of_a_parameter() {
-            return Err(format!("parameter `{name}`: `{}` is no mechanism of a parameter", self.mechanism.name()));
-        }
-        Ok(())
-    }
 }

@@ -15,6 +15,14 @@ pub const MAX_MAP_STRIDE_BYTES: u64 = (1 << 40) - 1;
 /// See [`MAX_MAP_SIZE`].
 pub const MAX_BOX: u64 = 256;
 
+/// The swizzles of a tensor map, in bytes.
+pub const SWIZZLES_BYTES: [u32; 4] = [0, 32, 64, 128];
+
+/// Says that the first launch of a plan is programmatic.
+pub fn no_launch_precedes(kernel: &str) -> String {
+    format!("launch `{kernel}`: the first launch of a plan cannot be programmatic, because no launch precedes it")
+}
+
 /// Kernels to launch in order on one stream, with their shared scratch memory.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LaunchPlan {
@@ -84,9 +92,7 @@ impl LaunchPlan {
     /// be wrong. The error is one sentence.
     pub fn check(&self, tensors: &[TensorSpec]) -> Result<(), String> {
         if let Some(Launch { kernel, .. }) = self.launches.first().filter(|first| first.programmatic) {
-            return Err(format!(
-                "launch `{kernel}`: the first launch of a plan cannot be programmatic, because no launch precedes it"
-            ));
+            return Err(no_launch_precedes(kernel));
         }
         let is_tensor = |workspace: &&Workspace| tensors.iter().any(|tensor| tensor.name == workspace.name);
         if let Some(Workspace { name, .. }) = self.workspaces.iter().find(is_tensor) {

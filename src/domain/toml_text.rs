@@ -7,17 +7,23 @@ use super::names::did_you_mean;
 /// Parses a document. The error is one sentence that begins with `line N:`. For an unknown key, it names the nearest
 /// known one.
 pub fn parse<T: DeserializeOwned>(text: &str) -> Result<T, String> {
-    toml::from_str(text).map_err(|error| {
-        let message = error.message().lines().next().unwrap_or("is malformed").to_owned();
-        let hint = unknown_key(&message).map(|(key, known)| did_you_mean(key, known)).unwrap_or_default();
-        match error.span() {
-            Some(span) => {
-                let line = text[..span.start.min(text.len())].matches('\n').count() + 1;
-                format!("line {line}: {message}{hint}")
-            }
-            None => format!("{message}{hint}"),
-        }
-    })
+    toml::from_str(text).map_err(|error| describe(text, &error))
+}
+
+/// Says in one sentence what is wrong with a document, or with a value of it.
+pub fn describe(text: &str, error: &toml::de::Error) -> String {
+    let message = error.message().lines().next().unwrap_or("is malformed").to_owned();
+    let hint = unknown_key(&message).map(|(key, known)| did_you_mean(key, known)).unwrap_or_default();
+    match error.span() {
+        Some(span) => at(text, span.start, &format!("{message}{hint}")),
+        None => format!("{message}{hint}"),
+    }
+}
+
+/// Adds the line of a byte of a document to a message.
+pub fn at(text: &str, byte: usize, message: &str) -> String {
+    let line = text.as_bytes()[..byte.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1;
+    format!("line {line}: {message}")
 }
 
 /// Returns an error that names the new key, if a document still has a renamed one. `renamed` has pairs of old and new

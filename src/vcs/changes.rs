@@ -31,8 +31,8 @@ impl FileChange {
 impl Repo {
     /// Returns the files that a winner changes in a tree. Checks their paths and stores their contents.
     ///
-    /// These are its sidecar and its source. The source of the winner that it replaces is removed if no other case
-    /// needs it.
+    /// These are its sidecar, its source, and its family if that is new. The source of the winner that it replaces is
+    /// removed if no other case needs it.
     pub(super) fn changes(&self, winner: &Winner, base: &Tree<'_>) -> Result<Vec<FileChange>, VcsError> {
         let device = winner.device.to_string();
         let sidecar = Path::new("kernels/variants").join(&device).join(&winner.workload);
@@ -44,14 +44,19 @@ impl Repo {
         }
         files::check_way(&self.workdir, &sidecar)?;
         let orphan = self.orphan(base, &sidecar, &source).map(|path| FileChange { path, after: None });
-        let write = |path: PathBuf, text: &str| {
-            let blob = self.git.blob(text.as_bytes()).map_err(VcsError::git("store the winner"))?;
-            Ok(FileChange { path, after: Some(Contents { bytes: text.into(), blob }) })
-        };
         let text = winner.sidecar.to_json().map_err(VcsError::Json)?;
-        let mut changes = vec![write(source, &winner.source)?, write(sidecar, &text)?];
+        let mut changes = vec![self.written(source, &winner.source)?, self.written(sidecar, &text)?];
         changes.extend(orphan);
+        if let Some(family) = &winner.family {
+            changes.extend(self.family_changes(family, base)?);
+        }
         Ok(changes)
+    }
+
+    /// Stores the contents of a file that is written.
+    pub(super) fn written(&self, path: PathBuf, text: &str) -> Result<FileChange, VcsError> {
+        let blob = self.git.blob(text.as_bytes()).map_err(VcsError::git("store the winner"))?;
+        Ok(FileChange { path, after: Some(Contents { bytes: text.into(), blob }) })
     }
 
     /// Returns the source that a tree's sidecar names, if no sidecar would name it after the replacement.

@@ -43,6 +43,22 @@ pub enum VcsError {
         /// What it is, such as `is a symbolic link`.
         obstacle: &'static str,
     },
+    /// The project has another family of that name, or other files in its folder.
+    #[error("`{folder}` {how}: rename the folder or move it away, because the winner's family has that name")]
+    FamilyTaken {
+        /// The folder, relative to the repository.
+        folder: String,
+        /// What is there, such as `holds another family`.
+        how: &'static str,
+    },
+    /// The project could not read the family of the winner back.
+    #[error("the family `{name}` of the winner cannot be committed: {problem}")]
+    Family {
+        /// The family.
+        name: String,
+        /// The reason.
+        problem: String,
+    },
     /// The name of a workload or a case cannot be a file name.
     #[error("`{0}` cannot name a file: use letters, digits, `-`, `_` and `.`, and begin with a letter or digit")]
     Name(String),

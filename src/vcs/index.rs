@@ -1,7 +1,9 @@
 //! The index under git's own lock. Some entries are replaced, all others stay as they are.
 
+use std::ffi::OsString;
 use std::fs::{self, File, Metadata};
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -80,6 +82,12 @@ impl LockedIndex {
             }
         }
         Ok(self.copy.get_path(path, 0).map(|entry| entry.id))
+    }
+
+    /// Returns the paths that are staged below a folder, in conflict or not.
+    pub(super) fn staged_below(&self, folder: &Path) -> Vec<PathBuf> {
+        let path = |entry: IndexEntry| PathBuf::from(OsString::from_vec(entry.path));
+        self.copy.iter().map(path).filter(|path| path.starts_with(folder)).collect()
     }
 
     /// Stages a file of the working tree whose blob is `id`.

@@ -1,8 +1,10 @@
 //! The journal of a commit, with which a later process can undo it.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
@@ -33,9 +35,10 @@ impl Journal {
         let about = format!("optloop (process {}) is committing {}", std::process::id(), shown.join(" and "));
         let written = |change: &FileChange| Some((change.path.clone().into(), change.blob()?.to_string()));
         let removed = changes.iter().filter(|change| change.after.is_none()).map(|change| change.path.clone().into());
-        // All of them are in one folder.
-        let above = changes.first().into_iter().flat_map(|change| files::folders_above(&change.path));
-        let folders = above.filter(|folder| !repo.workdir.join(folder).exists()).map(Into::into).collect();
+        let above = changes.iter().flat_map(|change| files::folders_above(&change.path));
+        let made: BTreeSet<&Path> = above.filter(|folder| !repo.workdir.join(folder).exists()).collect();
+        // A folder sorts before what is in it.
+        let folders = made.into_iter().rev().map(Into::into).collect();
         Self {
             about,
             reference: reference.to_owned(),

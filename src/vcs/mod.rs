@@ -2,7 +2,8 @@
 //!
 //! A winner is two files below the project, in `kernels/variants/<device>/<workload>/`: the sidecar `<case>.json`, and
 //! the source that it names. Cases may share a source. A source that no sidecar of the folder names any more is removed
-//! in the same commit.
+//! in the same commit. If a language model wrote the winner's family in this session, the commit has two more files:
+//! `templates/kernels/<family>/family.toml` and `kernel.cu.tera`.
 //!
 //! The commit consists of HEAD and these files, never of what the user has staged. The index gets their entries and
 //! keeps all others. Ignore rules and `.gitattributes` filters are not consulted: the bytes in the commit are those
@@ -10,11 +11,13 @@
 
 mod changes;
 mod error;
+mod family;
 mod files;
 mod found;
 mod index;
 mod journal;
 mod links;
+mod new_family;
 mod recovery;
 #[cfg(test)]
 mod tests;
@@ -33,6 +36,7 @@ use git2::{
 
 use self::changes::FileChange;
 pub use self::error::VcsError;
+pub use self::family::FamilyFiles;
 use self::files::Written;
 pub use self::found::FoundBy;
 use self::index::LockedIndex;
@@ -130,6 +134,9 @@ impl Repo {
         for change in &changes {
             self.check_untouched(change, &base, &index)?;
         }
+        if let Some(family) = &winner.family {
+            self.check_nothing_else_staged(&changes, family, &index)?;
+        }
         let tree = self.tree_with(&base, &changes)?;
         if let Some(commit) = head.commit.as_ref().filter(|_| tree.id() == base.id()) {
             return Ok(CommitId(commit.id().to_string()));
@@ -137,7 +144,11 @@ impl Repo {
 
         // Nothing refers to this object yet. The files go before the index, which records their times. The reference
         // goes last, because that step alone makes the commit.
-        let commit = self.commit(winner, &tree, head.commit.as_ref())?;
+        let has_new_family = winner.family.as_ref().is_some_and(|family| {
+            let folder = self.project.join(family.folder());
+            changes.iter().any(|change| change.path.starts_with(&folder))
+        });
+        let commit = self.commit(&winner.message(has_new_family), &tree, head.commit.as_ref())?;
         let mut written = Written::default();
         for FileChange { path, after } in &changes {
             let file = self.workdir.join(path);
@@ -259,10 +270,10 @@ impl Repo {
             .map_err(VcsError::git("add the winner to the tree of HEAD"))
     }
 
-    fn commit(&self, winner: &Winner, tree: &Tree<'_>, parent: Option<&Commit<'_>>) -> Result<Oid, VcsError> {
+    fn commit(&self, message: &str, tree: &Tree<'_>, parent: Option<&Commit<'_>>) -> Result<Oid, VcsError> {
         let create = || {
             let who = self.signature()?;
-            self.git.commit(None, &who, &who, &winner.message(), tree, parent.as_slice())
+            self.git.commit(None, &who, &who, message, tree, parent.as_slice())
         };
         create().map_err(VcsError::git("create the commit"))
     }

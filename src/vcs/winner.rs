@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::CommitId;
+use super::{CommitId, FamilyFiles};
 use crate::domain::comparison::{Comparison, Role};
 use crate::domain::device::{DeviceKey, TimeSource};
 use crate::domain::ids::{IterationId, SessionId};
@@ -36,6 +36,8 @@ pub struct Winner {
     pub timed_by: TimedBy,
     /// Where an earlier session found the configuration. None if this session found it.
     pub earlier: Option<Earlier>,
+    /// Its family, if a language model wrote that. The commit adds it to a project that does not have it.
+    pub family: Option<FamilyFiles>,
 }
 
 /// What measured a winner.
@@ -119,8 +121,8 @@ impl Winner {
         format!("{}/{}: {change}", self.workload, self.case())
     }
 
-    /// Returns the commit message.
-    pub fn message(&self) -> String {
+    /// Returns the commit message. `has_new_family` tells whether the commit adds the family.
+    pub fn message(&self, has_new_family: bool) -> String {
         let Sidecar { variant, measurement, environment, .. } = &self.sidecar;
         let after = self.after();
         let mut text = format!("{}\n\n", self.summary());
@@ -128,7 +130,8 @@ impl Winner {
             // Writing to a string cannot fail.
             let _ = writeln!(text, "{:<12}{value}", format!("{label}:"));
         };
-        line("Family", variant.family.clone());
+        let new = if has_new_family { ", new: committed with its family, which a language model wrote" } else { "" };
+        line("Family", format!("{}{new}", variant.family));
         line("Parameters", show_params(&variant.params));
         line("Variant", variant.hash.to_string());
         line("Before", self.previous.map_or("no incumbent".to_owned(), |before| before.describe(self.time_source())));

@@ -3,25 +3,19 @@
 //!
 //! Each entry may have a `when`. Where it does not hold, the plan omits the entry.
 
-use serde::Deserialize;
-
 use super::ConfigurationError;
 use crate::domain::expr::{Bindings, Expr};
 use crate::domain::names::did_you_mean;
 use crate::domain::op::{Dtype, TensorSpec};
 use crate::domain::plan::{
-    Arg, Initial, Launch, MAX_BOX, MAX_MAP_SIZE, MAX_MAP_STRIDE_BYTES, Scalar, ScalarValue, TensorMap, Workspace,
+    self, Arg, Initial, Launch, MAX_BOX, MAX_MAP_SIZE, MAX_MAP_STRIDE_BYTES, Scalar, ScalarValue, TensorMap, Workspace,
 };
 
 /// The configurations to which an entry applies: all, or those for which an expression holds.
 #[derive(Debug, Clone)]
-pub(super) struct When(Option<Expr>);
+pub(super) struct When(pub(super) Option<Expr>);
 
 impl When {
-    fn parse(text: Option<&str>) -> Result<Self, String> {
-        text.map(Expr::parse).transpose().map(Self).map_err(|error| error.to_string())
-    }
-
     pub(super) fn holds(&self, bindings: &Bindings) -> Result<bool, ConfigurationError> {
         self.0.as_ref().map_or(Ok(true), |expr| expr.flag(bindings)).map_err(ConfigurationError::from)
     }
@@ -35,85 +29,35 @@ impl When {
 pub(super) struct WorkspaceRule {
     pub(super) name: String,
     pub(super) when: When,
-    dtype: Dtype,
-    elements: Expr,
-    initial: Initial,
+    pub(super) dtype: Dtype,
+    pub(super) elements: Expr,
+    pub(super) initial: Initial,
 }
 
 #[derive(Debug, Clone)]
 pub(super) struct LaunchRule {
-    kernel: String,
+    pub(super) kernel: String,
     pub(super) when: When,
-    grid: Vec<Expr>,
-    block: Vec<Expr>,
-    shared: Option<Expr>,
-    cluster: Option<Vec<Expr>>,
-    programmatic: bool,
-    args: Vec<String>,
+    pub(super) grid: Vec<Expr>,
+    pub(super) block: Vec<Expr>,
+    pub(super) shared: Option<Expr>,
+    pub(super) cluster: Option<Vec<Expr>>,
+    pub(super) programmatic: bool,
+    pub(super) args: Vec<String>,
 }
 
 #[derive(Debug, Clone)]
 pub(super) struct TensorMapRule {
     pub(super) name: String,
     pub(super) when: When,
-    tensor: String,
-    sizes: Vec<Expr>,
-    strides: Vec<Expr>,
-    box_sizes: Vec<Expr>,
-    swizzle_bytes: u32,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct WorkspaceFile {
-    pub(super) name: String,
-    dtype: Dtype,
-    elements: String,
-    #[serde(default = "undefined")]
-    initial: Initial,
-    when: Option<String>,
-}
-
-fn undefined() -> Initial {
-    Initial::Undefined
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct LaunchFile {
-    pub(super) kernel: String,
-    grid: Vec<String>,
-    block: Vec<String>,
-    shared: Option<String>,
-    cluster: Option<Vec<String>>,
-    #[serde(default)]
-    programmatic: bool,
-    when: Option<String>,
-    args: Vec<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct TensorMapFile {
-    pub(super) name: String,
-    tensor: String,
-    sizes: Vec<String>,
-    #[serde(default)]
-    strides: Vec<String>,
-    #[serde(rename = "box")]
-    box_sizes: Vec<String>,
-    #[serde(default)]
-    swizzle: u32,
-    when: Option<String>,
+    pub(super) tensor: String,
+    pub(super) sizes: Vec<Expr>,
+    pub(super) strides: Vec<Expr>,
+    pub(super) box_sizes: Vec<Expr>,
+    pub(super) swizzle_bytes: u32,
 }
 
 impl WorkspaceRule {
-    pub(super) fn parse(file: WorkspaceFile) -> Result<Self, String> {
-        let elements = Expr::parse(&file.elements).map_err(|error| error.to_string())?;
-        let when = When::parse(file.when.as_deref())?;
-        Ok(Self { name: file.name, when, dtype: file.dtype, elements, initial: file.initial })
-    }
-
     pub(super) fn fill(&self, bindings: &Bindings) -> Result<Workspace, ConfigurationError> {
         let elements = self.elements.int(bindings)?;
         let bytes = usize::try_from(elements)
@@ -128,21 +72,6 @@ impl WorkspaceRule {
 }
 
 impl TensorMapRule {
-    pub(super) fn parse(file: TensorMapFile) -> Result<Self, String> {
-        let exprs = |texts: &[String]| -> Result<Vec<Expr>, String> {
-            texts.iter().map(|text| Expr::parse(text).map_err(|error| error.to_string())).collect()
-        };
-        Ok(Self {
-            sizes: exprs(&file.sizes)?,
-            strides: exprs(&file.strides)?,
-            box_sizes: exprs(&file.box_sizes)?,
-            swizzle_bytes: file.swizzle,
-            when: When::parse(file.when.as_deref())?,
-            name: file.name,
-            tensor: file.tensor,
-        })
-    }
-
     /// Fills in the numbers. [`LaunchPlan::check`](crate::domain::plan::LaunchPlan::check) decides whether they make a
     /// valid map.
     fn fill(&self, scope: &ArgScope<'_>) -> Result<TensorMap, ConfigurationError> {
@@ -237,24 +166,9 @@ const MAX_GRID: [u32; 3] = [i32::MAX.cast_unsigned(), 65535, 65535];
 const MAX_BLOCK: [u32; 3] = [1024, 1024, 64];
 
 impl LaunchRule {
-    pub(super) fn parse(file: LaunchFile) -> Result<Self, String> {
-        let parse = |text: &String| Expr::parse(text).map_err(|error| error.to_string());
-        let extents = |what: &str, texts: &[String]| -> Result<Vec<Expr>, String> {
-            if texts.is_empty() || texts.len() > 3 {
-                return Err(format!("launch `{}`: `{what}` needs one to three extents", file.kernel));
-            }
-            texts.iter().map(parse).collect()
-        };
-        Ok(Self {
-            grid: extents("grid", &file.grid)?,
-            block: extents("block", &file.block)?,
-            cluster: file.cluster.as_deref().map(|texts| extents("cluster", texts)).transpose()?,
-            shared: file.shared.as_ref().map(parse).transpose()?,
-            when: When::parse(file.when.as_deref())?,
-            kernel: file.kernel,
-            programmatic: file.programmatic,
-            args: file.args,
-        })
+    /// Returns what is wrong with a launch that is the first of its manifest.
+    pub(super) fn check_first(&self) -> Option<String> {
+        self.programmatic.then(|| plan::no_launch_precedes(&self.kernel))
     }
 
     pub(super) fn fill(&self, scope: &ArgScope<'_>) -> Result<Launch, ConfigurationError> {

@@ -1,5 +1,8 @@
 //! Tensor maps, programmatic launches and `when` in a manifest: what is filled in, and the messages of what is refused.
 
+mod mistakes;
+mod page;
+
 use super::Family;
 use crate::domain::device::DeviceInfo;
 use crate::domain::op::Dtype;

@@ -45,7 +45,7 @@ fn a_winner_becomes_a_commit_of_two_files() {
 #[test]
 fn the_message_says_what_was_not_measured() {
     let winner = Winner { previous: None, baseline: None, ..winner("") };
-    insta::assert_snapshot!(winner.message(), @"
+    insta::assert_snapshot!(winner.message(false), @"
     attention/b1: 98.70 us, the first winner
 
     Family:     fa2-mma
@@ -67,7 +67,7 @@ fn ratios_of_one_run_stand_with_their_intervals_and_the_noise() {
     found.noise = Some(0.0021);
     found.ratio_to_baseline =
         Some(SidecarRatio { name: "torch flash".to_owned(), estimate: 1.5198, lo: 1.5177, hi: 1.5211 });
-    insta::assert_snapshot!(winner.message(), @"
+    insta::assert_snapshot!(winner.message(false), @"
     attention/b1: 123.4 -> 98.70 us (1.25x)
 
     Family:     fa2-mma
@@ -92,7 +92,7 @@ fn a_modelled_winner_says_so_and_has_a_folder_of_its_own() {
     winner.sidecar.measurement.samples = 1;
     winner.sidecar.environment.device = "virtual H200".to_owned();
     winner.previous = winner.previous.map(|before| Figures { samples: 1, ..before });
-    insta::assert_snapshot!(winner.message(), @"
+    insta::assert_snapshot!(winner.message(false), @"
     attention/b1: 123.4 -> 98.70 us modelled (1.25x)
 
     Family:     fa2-mma

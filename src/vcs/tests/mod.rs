@@ -1,6 +1,7 @@
 //! Scenarios of commits in temporary repositories, checked with the `git` command.
 
 mod commits;
+mod families;
 mod recoveries;
 mod refusals;
 mod sources;
@@ -112,5 +113,6 @@ fn winner(source: &str) -> Winner {
         baseline: Some(BaselineTime { name: "torch flash".to_owned(), us: 150.0 }),
         timed_by: TimedBy::Iteration { session: SessionId(3), iteration: IterationId(17) },
         earlier: None,
+        family: None,
     }
 }

@@ -1,5 +1,6 @@
 //! Repairs after a process was killed in the middle of a commit.
 
+use super::families::with_family;
 use super::sources::{source, won};
 use super::*;
 use crate::domain::ids::{IterationId, SessionId};
@@ -26,6 +27,9 @@ fn die_half_way(sandbox: &Sandbox, winner: &Winner) {
         }
     }
     sandbox.git("add kernels");
+    if winner.family.is_some() {
+        sandbox.git("add templates");
+    }
     sandbox.write("kernels/variants/nvidia-h200-132sm-140gib/attention/.b1.json.optloop-tmp", "{");
     sandbox.write(".git/.index.lock.1.optloop-tmp", "{");
     sandbox.write(".git/index.lock", &serde_json::to_string(&journal).unwrap());
@@ -47,6 +51,23 @@ fn what_a_killed_commit_has_left_is_undone() {
     sandbox.repo().recover().unwrap();
     assert_eq!(sandbox.git("status --porcelain"), "");
     assert_eq!(sandbox.read(CU), "// first\n");
+}
+
+#[test]
+fn a_family_that_a_killed_commit_has_left_is_undone() {
+    let sandbox = Sandbox::new();
+    die_half_way(&sandbox, &with_family("// never committed\n"));
+    assert!(sandbox.path("templates/kernels/found/family.toml").exists());
+    sandbox.write("templates/kernels/found/.kernel.cu.tera.optloop-tmp", "//");
+    sandbox.repo().recover().unwrap();
+    assert_eq!(sandbox.git("status --porcelain --untracked-files=all"), "");
+    assert!(!sandbox.path("kernels").exists() && !sandbox.path("templates").exists());
+
+    die_half_way(&sandbox, &with_family("// never committed\n"));
+    sandbox.write("templates/kernels/mine/family.toml", "mine\n");
+    let id = sandbox.repo().commit_winner(&with_family("// fast\n")).unwrap();
+    assert_eq!(sandbox.git("rev-parse main").trim(), id.0);
+    assert_eq!(sandbox.git("status --porcelain"), "?? templates/kernels/mine/\n");
 }
 
 #[test]
