@@ -7,8 +7,9 @@ use super::options::{self, Kind, LittleTried};
 use super::{ReportInput, experiment};
 use crate::domain::device::TimeSource;
 
-/// The expected gain over all cases from which more of the same search is recommended, for as long again.
-const WORTH_GOING_ON: f64 = 1.005;
+/// The expected gain over all cases from which more of the same search is recommended, for as long again: the least
+/// speed-up that is worth a commit.
+const WORTH_GOING_ON: f64 = 1.01;
 
 /// The distance from the floor, as a geometric mean, from which a new kernel is recommended.
 const WORTH_A_KERNEL: f64 = 1.5;

@@ -4,6 +4,7 @@ use super::contract::{Case, Diagnosis, Finding, Roofline};
 use super::format::percent;
 use super::roofline::NEAR_CEILING;
 use crate::domain::floor::Limiter;
+use crate::domain::tested::Status;
 
 /// The share of a time from which an empty launch explains much of it.
 const MUCH_LAUNCH: f64 = 0.25;
@@ -11,10 +12,11 @@ const MUCH_LAUNCH: f64 = 0.25;
 /// Blocks for each multiprocessor from which none of them counts as idle.
 const MOST_BLOCKS: f64 = 0.8;
 
-/// Returns the most important cause of lost time in the best variant of a case. None if the diagnosis found none.
+/// Returns the most important cause of lost time in the best variant of a case that no experiment has refuted. None if the
+/// diagnosis found none.
 pub(super) fn first_cause<'a>(case: &Case, diagnoses: &'a [Diagnosis]) -> Option<&'a Finding> {
     let own = diagnoses.iter().find(|one| one.case == case.case && Some(one.iteration) == case.iteration);
-    own.and_then(|diagnosis| diagnosis.findings.first())
+    own.and_then(|diagnosis| diagnosis.findings.iter().find(|one| one.tested.status != Status::NotConfirmed))
 }
 
 /// Says what limits the best variant of a case: its most important cause of lost time, else the nearest ceiling, the

@@ -118,6 +118,7 @@ fn explain(context: &mut Context, report: &Report) {
     let causes = report.cases.iter().filter(|case| case.best_us.is_some()).count();
     context.insert("winner_causes", &explanations::causes(report, MOST_CAUSES));
     context.insert("more_causes", &causes.saturating_sub(MOST_CAUSES));
+    context.insert("why", &sentences::why(report));
     context.insert("recommended_head", sentences::recommended_head(report));
     let after = report.next_experiment.as_ref().and_then(|next| next.after_us);
     context.insert("expected_after", &after.map(|[lo, hi]| format::either(format::us(lo), format::us(hi))));

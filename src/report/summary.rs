@@ -23,6 +23,7 @@ pub(super) fn of(report: &Report, gains: &Gains<'_>, input: &ReportInput<'_>) ->
     let mut sentences = vec![effort(report, input), improved(&report.cases)];
     sentences.extend(against_baseline(report));
     sentences.extend(steps(report));
+    sentences.extend(winners(report));
     sentences.extend(last_gain(report, gains));
     sentences.extend(confirmed(report));
     sentences.push(format!("**Recommendation: {}.**", recommendation(report)));
@@ -109,6 +110,20 @@ fn steps(report: &Report) -> Option<String> {
     }
     let mean = if improved > 1 { ", in geometric means over the improved cases" } else { "" };
     Some(format!("The gain of {} is the product of its steps{mean}: {}.", times(whole), words.join("; ")))
+}
+
+/// Names the families of the best variants, the most frequent first.
+fn winners(report: &Report) -> Option<String> {
+    let mut families: Vec<(&str, usize)> = Vec::new();
+    for variant in report.cases.iter().filter_map(|case| case.variant.as_ref()) {
+        match families.iter_mut().find(|(family, _)| *family == variant.family) {
+            Some((_, cases)) => *cases += 1,
+            None => families.push((&variant.family, 1)),
+        }
+    }
+    families.sort_by_key(|(_, cases)| std::cmp::Reverse(*cases));
+    let words: Vec<String> = families.iter().map(|(family, cases)| format!("`{family}` on {cases}")).collect();
+    (families.len() > 1).then(|| format!("The best variants are of {}.", words.join(", ")))
 }
 
 /// Says whether experiments have confirmed causes of lost time in the winners.

@@ -4,7 +4,7 @@ use crate::domain::device::TimeSource;
 use crate::domain::machine::Throttle;
 use crate::domain::tested::{Status, Tested};
 use crate::report::contract::{Case, Report};
-use crate::report::format::{percent, relative_error, times};
+use crate::report::format::{duration, percent, relative_error, times};
 
 /// The most cases to name in a command. With more of them, it searches all cases of the workload.
 const MOST_CASES: usize = 6;
@@ -51,6 +51,9 @@ fn experiment_command(report: &Report) -> Option<String> {
     ))
 }
 
+/// The power of the expected gain from which a speed-up must have other causes, too.
+const FAR_MORE: f64 = 2.0;
+
 /// How causes of lost time are ranked, and what their gain is.
 pub(super) const CAUSE_ORDER: &str = "Causes are ranked by possible gain times confidence. The possible gain is an \
                                       estimate: how many times as fast the kernel would be without the cause.";
@@ -62,14 +65,42 @@ pub(super) fn tested(tested: &Tested, case: &str) -> String {
     let elsewhere = tested.case.as_ref().filter(|other| **other != *case);
     let on = elsewhere.map(|other| format!(" on `{other}`")).unwrap_or_default();
     let gained = times(*speedup);
-    let expected = if *expected > 1.0 { format!(", {} expected", times(*expected)) } else { String::new() };
+    let expects = if *expected > 1.0 { format!(", {} expected", times(*expected)) } else { String::new() };
     match status {
-        Status::Confirmed => format!("confirmed by iteration {iteration}: {gained}{on}{expected}"),
-        Status::NotConfirmed => {
-            format!("not confirmed: iteration {iteration} removed it and gained {gained}{on}{expected}")
+        // Few changes act on one cause alone.
+        Status::Confirmed if *speedup > expected.powf(FAR_MORE) && *expected > 1.0 => {
+            format!(
+                "confirmed by iteration {iteration}: {gained}{on}{expects}, so its change helped in other ways, too"
+            )
         }
+        Status::Confirmed => format!("confirmed by iteration {iteration}: {gained}{on}{expects}"),
+        Status::NotConfirmed if *speedup < 1.0 => {
+            let slower = times(1.0 / speedup);
+            format!("refuted: iteration {iteration} removed it and took {slower} as long{on}{expects}")
+        }
+        Status::NotConfirmed => format!("refuted: iteration {iteration} removed it and gained {gained}{on}{expects}"),
         Status::NotTested => "not tested".to_owned(),
     }
+}
+
+/// Says why the recommended option is recommended, if it is no experiment.
+pub(super) fn why(report: &Report) -> Option<String> {
+    let kind = report.options.iter().find(|option| option.recommended).map(|option| option.kind)?;
+    let outlook = report.outlook.as_ref();
+    let late = outlook.map(|outlook| {
+        let each = outlook.gain_size.map_or(String::new(), |size| format!(" of {} each", times(size)));
+        format!("the last {} of the search brought {} improvements{each}", duration(outlook.late_s), outlook.late_gains)
+    });
+    Some(match (kind, late) {
+        ("go_on", Some(late)) => format!("{late}, so the search is not exhausted"),
+        ("go_on", None) => "the search has hardly begun".to_owned(),
+        ("another_family", Some(late)) => format!("{late}, and some families were hardly tried"),
+        ("new_kernel", Some(late)) => {
+            format!("{late}, so the parameters of these families are nearly exhausted, far from the floor")
+        }
+        ("stop", _) => "more of the same search is expected to gain less than a comparison resolves".to_owned(),
+        _ => return None,
+    })
 }
 
 /// Names the kind of the recommended option.

@@ -40,7 +40,7 @@ fn a_session_reads_as_markdown() {
 
     ## What to try next
 
-    **Recommended**: go on with this search, for as long again. Expected: not known, because the search was too short to extrapolate from.
+    **Recommended**: go on with this search, for as long again. Expected: not known, because the search was too short to extrapolate from. Why: the search has hardly begun.
 
     ```
     optloop start --workload attention-fp16-d64 --case b1h1s128 --case b8h8s512 --case b16h8s512 --budget 3300s
