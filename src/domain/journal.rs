@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use super::call_record::{CallBegun, CallEnded};
 use super::cost::Spent;
 use super::counters::Counted;
 use super::evaluation::{Evaluation, Outcome};
@@ -46,6 +47,10 @@ pub enum Record {
     Counted(Box<Counted>),
     /// Money and device time that belong to no single iteration.
     Booked(Spent),
+    /// A call of a language model has begun.
+    CallBegun(Box<CallBegun>),
+    /// A call of a language model has ended. What it cost is booked by a record of its own.
+    CallEnded(Box<CallEnded>),
 }
 
 /// An iteration that begins: recorded before the device is touched.

@@ -36,6 +36,23 @@ pub enum Mechanism {
 }
 
 impl Mechanism {
+    /// Every mechanism.
+    pub const ALL: [Self; 13] = [
+        Self::TileSize,
+        Self::WorkSplit,
+        Self::Threads,
+        Self::Occupancy,
+        Self::Pipelining,
+        Self::MemoryAccess,
+        Self::DataReuse,
+        Self::Arithmetic,
+        Self::Scheduling,
+        Self::Several,
+        Self::Transfer,
+        Self::Algorithm,
+        Self::Unspecified,
+    ];
+
     /// Returns the name that the store and the reports use.
     pub fn name(self) -> &'static str {
         match self {

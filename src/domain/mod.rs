@@ -1,7 +1,9 @@
 //! Plain data and pure rules, without database, device or runtime.
 
+pub mod approach;
 pub mod artifact;
 pub mod budget;
+pub mod call_record;
 pub mod check;
 pub mod comparison;
 pub mod conditions;
@@ -26,6 +28,7 @@ pub mod measuring;
 pub mod mechanism;
 pub mod model_call;
 pub mod model_error;
+pub mod model_terms;
 pub mod money;
 pub mod names;
 pub mod occupancy;

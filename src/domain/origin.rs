@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::approach::Form;
+use super::call_record::CallId;
 use super::experiment::Scaling;
 use super::ids::CaseName;
 use super::variant::Params;
@@ -75,6 +77,15 @@ pub enum Origin {
     },
     /// The configuration of an earlier iteration, on more or less work than a case has.
     ScaledCase(Scaling),
+    /// What a language model proposed.
+    Model {
+        /// The call whose answer it is.
+        call: CallId,
+        /// The provider's name of the model.
+        model: String,
+        /// The form of the answer.
+        form: Form,
+    },
     /// A random configuration.
     Random,
     /// A kernel that is broken on purpose.
@@ -116,6 +127,7 @@ impl Origin {
             Self::Move { .. } => "move",
             Self::Coverage { .. } => "coverage",
             Self::WarmStart { .. } => "warm_start",
+            Self::Model { .. } => "model",
             Self::Random => "random",
             Self::InjectedFault => "injected_fault",
             Self::Remedy { .. } => "remedy",

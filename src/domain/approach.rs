@@ -1,0 +1,156 @@
+//! An approach that a language model proposes: what it would change, why, and what it expects.
+
+use std::fmt;
+
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+
+use super::hypothesis::{Hypothesis, Reference};
+use super::ids::CaseName;
+use super::mechanism::Mechanism;
+use super::prediction::{Prediction, Strength};
+
+/// Predicted speed-ups outside this range are not taken for predictions. No change of a kernel that is worth trying has
+/// made it slower or faster by more.
+const PLAUSIBLE: [f64; 2] = [0.05, 100.0];
+
+/// The longest claim, in characters. A longer one is cut.
+const LONGEST_TEXT: usize = 500;
+
+/// The form of an answer, the cheapest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Form {
+    /// A configuration of a family that exists.
+    Parameters,
+    /// Search-and-replace edits of a family's template. The search space stays.
+    Edits,
+    /// A whole kernel with its launch plan and no parameters.
+    Kernel,
+    /// A new family: a template and a manifest with a search space.
+    Family,
+}
+
+impl Form {
+    /// All forms, the cheapest first.
+    pub const ALL: [Self; 4] = [Self::Parameters, Self::Edits, Self::Kernel, Self::Family];
+
+    /// Returns the name that the store, prompts and reports use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Parameters => "parameters",
+            Self::Edits => "edits",
+            Self::Kernel => "kernel",
+            Self::Family => "family",
+        }
+    }
+}
+
+impl fmt::Display for Form {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A change that a language model proposes for a case, before it is written.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Approach {
+    /// What the model expects, in one sentence.
+    pub claim: String,
+    /// How the change is to act. An unknown name becomes `unspecified`.
+    #[serde(default, deserialize_with = "known_mechanism")]
+    pub mechanism: Mechanism,
+    /// The case to try it on first.
+    pub case: CaseName,
+    /// The predicted range of the speed-up over the case's incumbent: what the model expects in 8 of 10 attempts.
+    pub speedup_low: f64,
+    /// See `speedup_low`.
+    pub speedup_high: f64,
+    /// The form of the answer.
+    pub form: Form,
+    /// The family that is changed. Ignored for a kernel or a family of its own.
+    #[serde(default)]
+    pub family: String,
+    /// The configuration: of that family, or of the changed one. Parameters that are missing keep the incumbent's value,
+    /// or their default.
+    #[serde(default)]
+    pub parameters: IndexMap<String, i64>,
+    /// How to write it, for the second call.
+    #[serde(default)]
+    pub how: String,
+}
+
+impl Approach {
+    /// Returns the predicted speed-up. None for a range that is no prediction, such as one from 3 to 1.
+    pub fn prediction(&self) -> Option<Prediction> {
+        let [least, most] = PLAUSIBLE;
+        let (lo, hi) = (self.speedup_low, self.speedup_high);
+        let plausible = lo >= least && hi <= most && lo < hi;
+        // Any comparison with a number that is not one is false.
+        plausible.then(|| Prediction { median: Some((lo * hi).sqrt()), lo, hi, strength: Strength::Prior, model: None })
+    }
+
+    /// Returns the hypothesis that the first iteration of the approach tests, about a speed-up over `reference`.
+    pub fn hypothesis(&self, model: &str, reference: Reference) -> Hypothesis {
+        Hypothesis {
+            claim: cut(&self.claim),
+            evidence: cut(&format!("{model} proposed it: {}", self.how)),
+            mechanism: self.mechanism,
+            case: self.case.clone(),
+            prediction: self.prediction(),
+            reference,
+        }
+    }
+
+    /// Returns the expected logarithm of the speed-up, if it is a prediction. A change that is slower is not kept, so the
+    /// part of the range below 1 counts as no change.
+    pub fn expected_ln_gain(&self) -> f64 {
+        self.prediction().map_or(0.0, |range| f64::midpoint(range.lo.max(1.0).ln(), range.hi.max(1.0).ln()))
+    }
+}
+
+/// Returns a text as one line of bounded length. Models write as much as they like.
+fn cut(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(LONGEST_TEXT) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
+}
+
+fn known_mechanism<'de, D: serde::Deserializer<'de>>(input: D) -> Result<Mechanism, D::Error> {
+    let name = serde_json::Value::deserialize(input)?;
+    Ok(serde_json::from_value(name).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn approach(lo: f64, hi: f64) -> Approach {
+        serde_json::from_value(serde_json::json!({
+            "claim": "a  claim\nover lines", "mechanism": "magic", "case": "s64", "speedup_low": lo, "speedup_high": hi,
+            "form": "edits", "family": "f"
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_range_that_cannot_be_is_no_prediction() {
+        let prediction = approach(1.1, 1.6).prediction().unwrap();
+        assert_eq!((prediction.lo, prediction.hi, prediction.strength), (1.1, 1.6, Strength::Prior));
+        for (lo, hi) in [(1.6, 1.1), (1.1, 1e9), (-1.0, 2.0), (0.0, 1.0), (1.1, 1.1)] {
+            assert_eq!(approach(lo, hi).prediction(), None, "{lo} to {hi}");
+        }
+        assert_eq!(approach(0.5, 0.9).expected_ln_gain(), 0.0);
+        assert!(approach(1.0, 1.2).expected_ln_gain() < approach(1.1, 1.2).expected_ln_gain());
+    }
+
+    #[test]
+    fn what_a_model_writes_becomes_one_line_of_bounded_length() {
+        let long = Approach { claim: "x".repeat(1000), ..approach(1.1, 1.2) };
+        assert_eq!(approach(1.1, 1.2).hypothesis("m", Reference::Incumbent).claim, "a claim over lines");
+        assert_eq!(long.hypothesis("m", Reference::Incumbent).claim.chars().count(), LONGEST_TEXT + 1);
+        assert_eq!(approach(1.1, 1.2).mechanism, Mechanism::Unspecified);
+    }
+}

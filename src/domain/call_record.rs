@@ -1,0 +1,223 @@
+//! Calls of language models, as a session records them.
+
+use serde::{Deserialize, Serialize};
+
+use super::approach::Approach;
+use super::ids::IterationId;
+use super::model_call::{Purpose, Usage};
+use super::money::MicroUsd;
+
+/// The number of a call, unique over all sessions of a store and increasing with time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct CallId(pub i64);
+
+impl std::fmt::Display for CallId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What a call asks for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Subject {
+    /// Approaches, ranked.
+    Plan,
+    /// The code of an approach.
+    Code {
+        /// The approach.
+        approach: Box<Approach>,
+    },
+    /// A correction of an earlier answer.
+    Repair {
+        /// The approach.
+        approach: Box<Approach>,
+        /// The call whose answer failed.
+        answer: CallId,
+        /// How it failed: a mistake in the answer, the compiler's message or where outputs differ.
+        problem: String,
+        /// The iteration that failed. None if the answer came to none.
+        iteration: Option<IterationId>,
+        /// Counts the corrections of one approach, from 1.
+        round: u32,
+    },
+}
+
+impl Subject {
+    /// Returns the purpose of such a call.
+    pub fn purpose(&self) -> Purpose {
+        match self {
+            Self::Plan => Purpose::Plan,
+            Self::Code { .. } => Purpose::Code,
+            Self::Repair { .. } => Purpose::Repair,
+        }
+    }
+
+    /// Returns the approach that a call is about. None for a plan.
+    pub fn approach(&self) -> Option<&Approach> {
+        match self {
+            Self::Plan => None,
+            Self::Code { approach } | Self::Repair { approach, .. } => Some(approach),
+        }
+    }
+
+    /// Returns how many corrections the approach has had with this call.
+    pub fn round(&self) -> u32 {
+        match self {
+            Self::Repair { round, .. } => *round,
+            _ => 0,
+        }
+    }
+}
+
+/// A call that begins: recorded before anything is sent.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CallBegun {
+    /// Its number.
+    pub call: CallId,
+    /// Counts the session's calls for this purpose.
+    pub ordinal: u64,
+    /// The provider's name of the model.
+    pub model: String,
+    /// What it asks for.
+    pub subject: Subject,
+    /// The most that it may cost. As much is kept of the budget until it has ended.
+    pub reserve: MicroUsd,
+    /// Iterations that had ended.
+    pub after: u64,
+    /// Whether it repeats a call whose answer never came.
+    pub is_retry: bool,
+}
+
+/// A call that has ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CallEnded {
+    /// Its number.
+    pub call: CallId,
+    /// The answer, or why there is none.
+    pub outcome: CallOutcome,
+    /// What it cost. The reserve if that is not known.
+    pub cost: MicroUsd,
+    /// Whether the cost is known. It is not if the answer never came, or the provider's counts cannot be right.
+    pub cost_is_known: bool,
+    /// The tokens, as far as the provider counted them.
+    pub usage: Option<Usage>,
+    /// From the first attempt to the end of the answer.
+    pub latency_ms: u64,
+    /// How often the request was sent.
+    pub attempts: u32,
+    /// Iterations that had ended.
+    pub after: u64,
+}
+
+/// How a call ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum CallOutcome {
+    /// The model answered.
+    Answered {
+        /// The answer: a JSON object that is not checked.
+        answer: serde_json::Value,
+        /// What the model wrote.
+        text: String,
+    },
+    /// The call failed.
+    Failed {
+        /// The kind of failure, as the store names it.
+        kind: String,
+        /// One sentence.
+        message: String,
+        /// Whether the endpoint cannot be used for the rest of the session, as without a key.
+        is_final: bool,
+    },
+    /// Its process died, or the session ended, before an answer came.
+    Lost,
+}
+
+impl CallOutcome {
+    /// Returns the name that the store and the reports use.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Answered { .. } => "answered",
+            Self::Failed { .. } => "failed",
+            Self::Lost => "lost",
+        }
+    }
+}
+
+/// A recorded call, for people and programs. docs/models.md describes the fields.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CallSummary {
+    /// Its number.
+    pub call: CallId,
+    /// What it was for.
+    pub purpose: Purpose,
+    /// Counts the session's calls for this purpose.
+    pub ordinal: u64,
+    /// The provider's name of the model.
+    pub model: String,
+    /// The claim of the approach that it was about. None for a plan.
+    pub claim: Option<String>,
+    /// Whether it repeats a call whose answer never came.
+    pub is_retry: bool,
+    /// Iterations that had ended when it began.
+    pub asked_after: u64,
+    /// How it ended. None while it runs, or if its process died.
+    pub status: Option<&'static str>,
+    /// The kind of failure.
+    pub error_kind: Option<String>,
+    /// Why it failed, in a sentence.
+    pub message: Option<String>,
+    /// The tokens, as far as the provider counted them.
+    pub usage: Option<Usage>,
+    /// The most that it could cost.
+    pub reserve_micro_usd: MicroUsd,
+    /// What it cost. The reserve if that is not known.
+    pub cost_micro_usd: MicroUsd,
+    /// Whether the cost is known.
+    pub cost_is_known: bool,
+    /// From the first attempt to the end of the answer.
+    pub latency_ms: Option<u64>,
+    /// How often the request was sent.
+    pub attempts: Option<u32>,
+    /// Iterations that had ended when its answer was taken.
+    pub answered_after: Option<u64>,
+}
+
+impl CallSummary {
+    /// Sums up a call. One that has not ended counts at its reserve.
+    pub fn of(begun: &CallBegun, ended: Option<&CallEnded>) -> Self {
+        let (error_kind, message) = match ended.map(|ended| &ended.outcome) {
+            Some(CallOutcome::Failed { kind, message, .. }) => (Some(kind.clone()), Some(message.clone())),
+            _ => (None, None),
+        };
+        Self {
+            call: begun.call,
+            purpose: begun.subject.purpose(),
+            ordinal: begun.ordinal,
+            model: begun.model.clone(),
+            claim: begun.subject.approach().map(|approach| approach.claim.clone()),
+            is_retry: begun.is_retry,
+            asked_after: begun.after,
+            status: ended.map(|ended| ended.outcome.name()),
+            error_kind,
+            message,
+            usage: ended.and_then(|ended| ended.usage),
+            reserve_micro_usd: begun.reserve,
+            cost_micro_usd: ended.map_or(begun.reserve, |ended| ended.cost),
+            cost_is_known: ended.is_some_and(|ended| ended.cost_is_known),
+            latency_ms: ended.map(|ended| ended.latency_ms),
+            attempts: ended.map(|ended| ended.attempts),
+            answered_after: ended.map(|ended| ended.after),
+        }
+    }
+}
+
+/// The text of a call: what was sent, and what came back.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Transcript {
+    /// The request.
+    pub request: super::model_call::ModelRequest,
+    /// What the model wrote. None if it did not answer.
+    pub text: Option<String>,
+}
