@@ -31,7 +31,7 @@ pub struct FaultInjection {
 impl FaultInjection {
     /// Makes a proposer whose random choices are determined by `seed`.
     pub fn new(seed: u64) -> Self {
-        Self { rng: SmallRng::seed_from_u64(seed), local: Local::new(seed) }
+        Self { rng: SmallRng::seed_from_u64(seed), local: Local::new("local", seed) }
     }
 
     /// Draws a configuration of a family that is broken on purpose, searched or not. Returns `Ok(None)` if none is

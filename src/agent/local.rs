@@ -83,6 +83,7 @@ const REFUTED_SHARE: f64 = 0.05;
 
 /// Stochastic local search with restarts.
 pub struct Local {
+    name: &'static str,
     rng: SmallRng,
     initial_design: InitialDesign,
     draw: Draw,
@@ -97,9 +98,10 @@ struct Move {
 }
 
 impl Local {
-    /// Makes a proposer whose random choices are determined by `seed`.
-    pub fn new(seed: u64) -> Self {
+    /// Makes a proposer of a name. Its random choices are determined by `seed`.
+    pub fn new(name: &'static str, seed: u64) -> Self {
         Self {
+            name,
             rng: SmallRng::seed_from_u64(seed),
             initial_design: InitialDesign::default(),
             draw: Draw::default(),
@@ -210,7 +212,7 @@ impl Local {
 
 impl Proposer for Local {
     fn name(&self) -> &'static str {
-        "local"
+        self.name
     }
 
     fn propose(

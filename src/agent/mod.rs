@@ -5,6 +5,7 @@ pub mod diagnosis;
 mod effects;
 mod fault_injection;
 mod initial_design;
+pub mod llm;
 mod local;
 pub mod prediction;
 mod random;
@@ -39,12 +40,16 @@ pub trait Proposer: Send {
 pub const FAULT_INJECTION: &str = "fault-injection";
 
 /// The names of all proposers.
-pub const PROPOSERS: [&str; 3] = ["local", "random", FAULT_INJECTION];
+pub const PROPOSERS: [&str; 4] = ["local", LLM, "random", FAULT_INJECTION];
+
+/// The name of the proposer that follows language models. Where they have nothing to try, it searches like `local`.
+pub const LLM: &str = "llm";
 
 /// Makes a proposer by name. The error names the nearest one.
 pub fn proposer(name: &str, seed: u64) -> Result<Box<dyn Proposer>, String> {
     match name {
-        "local" => Ok(Box::new(local::Local::new(seed))),
+        "local" => Ok(Box::new(local::Local::new("local", seed))),
+        LLM => Ok(Box::new(local::Local::new(LLM, seed))),
         "random" => Ok(Box::new(random::Random::new(seed))),
         FAULT_INJECTION => Ok(Box::new(fault_injection::FaultInjection::new(seed))),
         "drill" => Err(format!("the proposer `drill` was renamed to `{FAULT_INJECTION}` in optloop 0.2")),

@@ -1,0 +1,150 @@
+//! The answers of language models: their JSON schemas, and how they are read.
+//!
+//! An answer is untrusted text. Reading it never fails the session: what is wrong with it is a sentence, which the model may
+//! get back.
+
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::edits::Edit;
+use crate::domain::approach::{Approach, Form};
+use crate::domain::mechanism::Mechanism;
+use crate::domain::model_call::AnswerForm;
+
+/// The most approaches of one plan that are kept.
+pub const MOST_APPROACHES: usize = 6;
+
+/// The code of an approach.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Code {
+    /// The form of the answer.
+    pub form: Form,
+    /// A short name of the change, such as `double-buffer`.
+    #[serde(default)]
+    pub name: String,
+    /// One sentence about it.
+    #[serde(default)]
+    pub about: String,
+    /// The configuration to try first.
+    #[serde(default)]
+    pub parameters: IndexMap<String, i64>,
+    /// For `edits`: the changes of the family's template.
+    #[serde(default)]
+    pub edits: Vec<Edit>,
+    /// For `kernel` and `family`: the text of family.toml.
+    #[serde(default)]
+    pub manifest: String,
+    /// For `kernel` and `family`: the CUDA source, or the template.
+    #[serde(default)]
+    pub source: String,
+}
+
+/// Returns the form in which a plan is asked for.
+pub fn plan_form() -> AnswerForm {
+    let mechanisms: Vec<&str> = Mechanism::ALL.iter().map(|mechanism| mechanism.name()).collect();
+    let forms: Vec<&str> = Form::ALL.iter().map(|form| form.name()).collect();
+    let approach = json!({
+        "type": "object",
+        "properties": {
+            "claim": { "type": "string", "description": "what is faster and why, in one sentence" },
+            "mechanism": { "type": "string", "enum": mechanisms },
+            "case": { "type": "string", "description": "the case to try it on first" },
+            "speedup_low": { "type": "number", "description": "10% quantile of the speed-up over the incumbent" },
+            "speedup_high": { "type": "number", "description": "90% quantile of the speed-up over the incumbent" },
+            "form": { "type": "string", "enum": forms },
+            "family": { "type": "string", "description": "the family to configure or to edit" },
+            "parameters": { "type": "object", "additionalProperties": { "type": "integer" } },
+            "how": { "type": "string", "description": "what to change where; the code is asked for later" }
+        },
+        "required": ["claim", "mechanism", "case", "speedup_low", "speedup_high", "form", "family", "how"]
+    });
+    AnswerForm {
+        name: "submit_plan".to_owned(),
+        description: "Submits hypotheses about what would make the kernel faster, the most promising first.".to_owned(),
+        schema: json!({
+            "type": "object",
+            "properties": { "hypotheses": { "type": "array", "items": approach } },
+            "required": ["hypotheses"]
+        }),
+    }
+}
+
+/// Returns the form in which code is asked for.
+pub fn code_form() -> AnswerForm {
+    let forms: Vec<&str> = Form::ALL.iter().map(|form| form.name()).collect();
+    let edit = json!({
+        "type": "object",
+        "properties": { "search": { "type": "string" }, "replace": { "type": "string" } },
+        "required": ["search", "replace"]
+    });
+    AnswerForm {
+        name: "submit_code".to_owned(),
+        description: "Submits the code of one hypothesis.".to_owned(),
+        schema: json!({
+            "type": "object",
+            "properties": {
+                "form": { "type": "string", "enum": forms },
+                "name": { "type": "string", "description": "2 to 4 words for the change, joined by -" },
+                "about": { "type": "string", "description": "one sentence" },
+                "parameters": { "type": "object", "additionalProperties": { "type": "integer" } },
+                "edits": { "type": "array", "items": edit },
+                "manifest": { "type": "string", "description": "the text of family.toml, for kernel and family" },
+                "source": { "type": "string", "description": "the CUDA source or template, for kernel and family" }
+            },
+            "required": ["form", "name", "about"]
+        }),
+    }
+}
+
+/// Reads a plan. Returns the approaches that can be read and are about one of the cases, the most promising first, and
+/// what is wrong with the others.
+pub fn plan(answer: &Value, cases: &[&str]) -> (Vec<Approach>, Vec<String>) {
+    let (mut approaches, mut problems) = (Vec::new(), Vec::new());
+    let Some(items) = answer.get("hypotheses").and_then(Value::as_array) else {
+        return (approaches, vec!["the answer has no list `hypotheses`".to_owned()]);
+    };
+    for (place, item) in items.iter().take(MOST_APPROACHES).enumerate() {
+        match serde_json::from_value::<Approach>(item.clone()) {
+            Ok(approach) if cases.contains(&approach.case.as_str()) => approaches.push(approach),
+            Ok(approach) => {
+                problems.push(format!("hypothesis {}: there is no case `{}`", place + 1, approach.case));
+            }
+            Err(error) => problems.push(format!("hypothesis {}: {error}", place + 1)),
+        }
+    }
+    approaches.sort_by(|a, b| b.expected_ln_gain().total_cmp(&a.expected_ln_gain()));
+    (approaches, problems)
+}
+
+/// Reads code.
+pub fn code(answer: &Value) -> Result<Code, String> {
+    serde_json::from_value(answer.clone()).map_err(|error| format!("the answer does not fit its schema: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_keeps_what_can_be_read_and_ranks_it() {
+        let item = |case: &str, hi: f64| {
+            json!({"claim": "c", "mechanism": "tile_size", "case": case, "speedup_low": 1.0, "speedup_high": hi,
+                   "form": "parameters", "family": "f", "how": "h"})
+        };
+        let answer = json!({ "hypotheses": [item("a", 1.1), item("x", 2.0), item("b", 1.5), 7] });
+        let (approaches, problems) = plan(&answer, &["a", "b"]);
+        assert_eq!(approaches.iter().map(|one| one.case.as_str()).collect::<Vec<_>>(), ["b", "a"]);
+        assert_eq!(problems.len(), 2, "{problems:?}");
+        assert_eq!(plan(&json!({}), &["a"]).1, ["the answer has no list `hypotheses`"]);
+        let many = json!({ "hypotheses": vec![item("a", 1.1); 100] });
+        assert_eq!(plan(&many, &["a"]).0.len(), MOST_APPROACHES);
+    }
+
+    #[test]
+    fn code_that_does_not_fit_is_a_sentence() {
+        assert_eq!(code(&json!({"form": "edits", "edits": []})).unwrap().form, Form::Edits);
+        let error = code(&json!({"form": "poem"})).unwrap_err();
+        assert!(error.starts_with("the answer does not fit its schema: unknown variant `poem`"), "{error}");
+    }
+}

@@ -1,0 +1,95 @@
+//! Search-and-replace edits of a template.
+
+use serde::{Deserialize, Serialize};
+
+/// The most edits of one answer. More than that is a new kernel.
+const MOST_EDITS: usize = 40;
+
+/// Replaces one passage of a text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Edit {
+    /// The passage: it must occur exactly once.
+    pub search: String,
+    /// What to put in its place.
+    pub replace: String,
+}
+
+/// Applies edits in order. Each sees the result of the ones before. The error lists every edit that does not apply, since
+/// the model gets it back only a few times.
+pub fn apply(text: &str, edits: &[Edit]) -> Result<String, String> {
+    if edits.is_empty() {
+        return Err("there are no edits: give at least one".to_owned());
+    }
+    if edits.len() > MOST_EDITS {
+        return Err(format!("there are {} edits, and at most {MOST_EDITS} are allowed", edits.len()));
+    }
+    let (mut edited, mut problems) = (text.to_owned(), Vec::new());
+    for (place, Edit { search, replace }) in edits.iter().enumerate() {
+        match find(&edited, search) {
+            Ok(range) => edited.replace_range(range, replace),
+            Err(problem) => problems.push(format!("edit {}: {problem}", place + 1)),
+        }
+    }
+    if problems.is_empty() { Ok(edited) } else { Err(problems.join("; ")) }
+}
+
+/// Finds the only occurrence of a passage. Where it does not occur exactly, blanks at the ends of lines are ignored.
+fn find(text: &str, search: &str) -> Result<std::ops::Range<usize>, String> {
+    if search.trim().is_empty() {
+        return Err("`search` is empty: copy a passage of the template".to_owned());
+    }
+    let found: Vec<usize> = text.match_indices(search).map(|(at, _)| at).collect();
+    match found[..] {
+        [at] => Ok(at..at + search.len()),
+        [] => loosely(text, search),
+        _ => Err(format!("`search` occurs {} times: copy more lines around it", found.len())),
+    }
+}
+
+/// Finds whole lines that differ from the passage only in blanks at their ends.
+fn loosely(text: &str, search: &str) -> Result<std::ops::Range<usize>, String> {
+    let wanted: Vec<&str> = search.trim_matches('\n').lines().map(str::trim_end).collect();
+    let mut lines = Vec::new();
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        lines.push((at, line.trim_end()));
+        at += line.len();
+    }
+    let is_at = |start: &usize| lines[*start..].iter().zip(&wanted).filter(|((_, have), want)| have == *want).count();
+    let starts: Vec<usize> =
+        (0..(lines.len() + 1).saturating_sub(wanted.len())).filter(|start| is_at(start) == wanted.len()).collect();
+    match starts[..] {
+        [start] => {
+            let (last_at, last) = lines[start + wanted.len() - 1];
+            Ok(lines[start].0..last_at + last.len())
+        }
+        [] => Err("`search` does not occur in the template: copy a passage exactly".to_owned()),
+        _ => Err(format!("`search` occurs {} times: copy more lines around it", starts.len())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn edit(search: &str, replace: &str) -> Edit {
+        Edit { search: search.to_owned(), replace: replace.to_owned() }
+    }
+
+    #[test]
+    fn edits_replace_the_only_occurrence_and_see_earlier_ones() {
+        let text = "int a = 1;\nint b = 2;  \nint c = a;\n";
+        let edits = [edit("int b = 2;", "int b = 3;"), edit("b = 3", "b = 4")];
+        assert_eq!(apply(text, &edits).unwrap(), "int a = 1;\nint b = 4;  \nint c = a;\n");
+        let over_lines = [edit("int b = 2;\nint c = a;\n", "int d;")];
+        assert_eq!(apply(text, &over_lines).unwrap(), "int a = 1;\nint d;\n", "blanks at ends of lines do not count");
+    }
+
+    #[test]
+    fn every_edit_that_does_not_apply_is_named() {
+        let error = |edits: &[Edit]| apply("a a b\n", edits).unwrap_err();
+        insta::assert_snapshot!(error(&[edit("a", "x"), edit("b", "c"), edit("z", "y"), edit(" ", "y")]), @"edit 1: `search` occurs 2 times: copy more lines around it; edit 3: `search` does not occur in the template: copy a passage exactly; edit 4: `search` is empty: copy a passage of the template");
+        insta::assert_snapshot!(error(&[]), @"there are no edits: give at least one");
+        insta::assert_snapshot!(error(&vec![edit("b", "b"); 41]), @"there are 41 edits, and at most 40 are allowed");
+    }
+}

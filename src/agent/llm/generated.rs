@@ -1,0 +1,288 @@
+//! Turns the code of a language model into a family and a configuration.
+//!
+//! Everything here is text from a stranger. The family gets a name that optloop chooses, no headers but those that the
+//! source rules allow, and limits. What it computes is checked like any other variant.
+
+use std::collections::BTreeSet;
+
+use super::answer::Code;
+use super::edits;
+use crate::domain::approach::{Approach, Form};
+use crate::domain::device::DeviceInfo;
+use crate::domain::family::Family;
+use crate::domain::space::Space;
+use crate::domain::variant::Params;
+use crate::domain::workload::{Case, Workload};
+
+/// The most bytes of a template, with those of fragments that an edited one contains. The largest of the shipped ones has
+/// 33 KB.
+const MOST_SOURCE_BYTES: usize = 128 << 10;
+
+/// The most bytes of a manifest. The largest of the shipped ones has 12 KB.
+const MOST_MANIFEST_BYTES: usize = 32 << 10;
+
+/// The most parameters of a search space, and values of a parameter. The shipped families have up to 17 and 10.
+const MOST_PARAMS: usize = 24;
+const MOST_VALUES: usize = 32;
+
+/// The most launches of a plan, and the most workspaces. The shipped families have up to 2 of each.
+const MOST_LAUNCHES: usize = 8;
+
+/// The length of the hash in a name.
+const HASH_DIGITS: usize = 8;
+
+/// What the names of generated families begin with, so that people know where they come from.
+pub const PREFIX: &str = "llm-";
+
+/// The longest part of a name that a model chooses.
+const LONGEST_NAME: usize = 32;
+
+/// A configuration to try, of a family that exists or of a new one.
+#[derive(Debug, Clone)]
+pub struct Generated {
+    /// The new family. None for a configuration of one that exists.
+    pub family: Option<Family>,
+    /// The name of the family.
+    pub name: String,
+    /// The configuration to try first.
+    pub params: Params,
+}
+
+/// What exists when code arrives.
+pub struct Existing<'a> {
+    /// Every family, with earlier generated ones.
+    pub families: &'a [Family],
+    /// The configuration of the case's incumbent.
+    pub incumbent: Option<&'a Params>,
+    /// The workload.
+    pub workload: &'a Workload,
+    /// The case of the approach.
+    pub case: &'a Case,
+    /// The device.
+    pub device: &'a DeviceInfo,
+}
+
+/// Makes a configuration of an approach that needs no code.
+pub fn of_parameters(approach: &Approach, existing: &Existing<'_>) -> Result<Generated, String> {
+    let family = existing.family(&approach.family)?;
+    let params = existing.configuration(family, &approach.parameters)?;
+    Ok(Generated { family: None, name: family.name.clone(), params })
+}
+
+/// Makes a configuration of code. The error lists what is wrong, for the model.
+pub fn of_code(code: &Code, approach: &Approach, existing: &Existing<'_>) -> Result<Generated, String> {
+    let family = match code.form {
+        Form::Parameters => {
+            let family = existing.family(&approach.family)?;
+            let params = existing.configuration(family, &code.parameters)?;
+            return Ok(Generated { family: None, name: family.name.clone(), params });
+        }
+        Form::Edits => {
+            let base = existing.family(&approach.family)?;
+            let template = edits::apply(&base.template, &code.edits)?;
+            existing.made(code, &base.manifest, template)?
+        }
+        Form::Kernel => existing.made(code, &code.manifest, literal(&code.source)?)?,
+        Form::Family => existing.made(code, &code.manifest, code.source.clone())?,
+    };
+    let params = existing.configuration(&family, &code.parameters)?;
+    Ok(Generated { name: family.name.clone(), family: Some(family), params })
+}
+
+impl Existing<'_> {
+    fn family(&self, name: &str) -> Result<&Family, String> {
+        self.families.iter().find(|family| family.name == name).ok_or_else(|| {
+            let known: Vec<&str> = self.families.iter().map(|family| family.name.as_str()).collect();
+            format!("there is no family `{name}`; there are: {}", known.join(", "))
+        })
+    }
+
+    /// Makes a family of a manifest and a template.
+    fn made(&self, code: &Code, manifest: &str, template: String) -> Result<Family, String> {
+        check_sizes(manifest, &template)?;
+        check_template(&template)?;
+        let name = name(&code.name, manifest, &template);
+        let own = self.workload.op;
+        let find_op = |op: &str| {
+            let other = || format!("its op is `{op}`, and the workload's is `{}`", own.name());
+            if op == own.name() { Ok(own) } else { Err(other()) }
+        };
+        let family = Family::parse_with_op(&renamed(manifest, &name, &code.about)?, template, find_op);
+        let family = family.map_err(|mistakes| mistakes.join("; "))?;
+        let problems = check_family(&family);
+        if !problems.is_empty() {
+            return Err(problems.join("; "));
+        }
+        let (own, own_space) = (normalised(&family.template), family.params.keys().collect::<Vec<_>>());
+        let same = self
+            .families
+            .iter()
+            .find(|other| normalised(&other.template) == own && other.params.keys().collect::<Vec<_>>() == own_space);
+        match same {
+            Some(other) => Err(format!("it is the same as the family `{}` but for blanks and comments", other.name)),
+            None => Ok(family),
+        }
+    }
+
+    /// Completes a configuration: what it lacks is as in the incumbent if that is of the same parameters, else the
+    /// default.
+    fn configuration(&self, family: &Family, given: &Params) -> Result<Params, String> {
+        let mut problems = Vec::new();
+        for (name, value) in given {
+            match family.params.get(name) {
+                None => problems.push(format!("`{}` has no parameter `{name}`", family.name)),
+                Some(param) if !param.values.contains(value) => {
+                    problems.push(format!("`{name}` = {value} is not one of {:?}", param.values));
+                }
+                Some(_) => {}
+            }
+        }
+        if !problems.is_empty() {
+            return Err(problems.join("; "));
+        }
+        let value = |name: &String, default: i64| {
+            let kept = || self.incumbent.and_then(|params| params.get(name).copied());
+            let kept = || kept().filter(|value| family.params[name].values.contains(value));
+            given.get(name).copied().or_else(kept).unwrap_or(default)
+        };
+        let params: Params =
+            family.params.iter().map(|(name, param)| (name.clone(), value(name, param.default))).collect();
+        let space = Space { family, case: self.case, dtype: self.workload.dtype, device: self.device };
+        match space.why_not(&params) {
+            None => Ok(params),
+            // The incumbent's values need not suit another template. Its defaults may.
+            Some(_) if given.is_empty() && space.why_not(&family.defaults()).is_none() => Ok(family.defaults()),
+            Some(why) => Err(why),
+        }
+    }
+}
+
+fn check_sizes(manifest: &str, template: &str) -> Result<(), String> {
+    if template.len() > MOST_SOURCE_BYTES {
+        return Err(format!("the source has {} bytes, and at most {MOST_SOURCE_BYTES} are allowed", template.len()));
+    }
+    if template.trim().is_empty() {
+        return Err("`source` is empty: give the CUDA source".to_owned());
+    }
+    if manifest.len() > MOST_MANIFEST_BYTES {
+        return Err(format!(
+            "the manifest has {} bytes, and at most {MOST_MANIFEST_BYTES} are allowed",
+            manifest.len()
+        ));
+    }
+    Ok(())
+}
+
+/// Refuses statements that only files have. Fragments are in the templates that a model sees.
+fn check_template(template: &str) -> Result<(), String> {
+    let statement =
+        |rest: &str| rest.trim_start_matches(['-', ' ', '\t', '\n']).split_whitespace().next().map(str::to_owned);
+    let statements = template.split("<%").skip(1).filter_map(statement);
+    let allowed = ["if", "elif", "else", "endif", "for", "endfor", "set", "set_global", "raw", "endraw"];
+    let unknown: BTreeSet<String> = statements.filter(|word| !allowed.contains(&word.as_str())).collect();
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    let unknown: Vec<String> = unknown.into_iter().collect();
+    Err(format!("the template uses `{}`: only if, for, set and raw are allowed", unknown.join("`, `")))
+}
+
+/// Returns a source as a template that renders to it.
+fn literal(source: &str) -> Result<String, String> {
+    if source.contains("endraw") {
+        return Err("the source contains `endraw`: remove it".to_owned());
+    }
+    let is_plain = !["<$", "<%", "<#"].iter().any(|opening| source.contains(opening));
+    Ok(if is_plain { source.to_owned() } else { format!("<% raw %>{source}<% endraw %>") })
+}
+
+/// Returns the name of a generated family: the model's, and a hash, so that no two are the same.
+fn name(given: &str, manifest: &str, template: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    let words: String = given.chars().map(plain).collect();
+    let words: Vec<&str> = words.split('-').filter(|word| !word.is_empty()).collect();
+    let mut words = words.join("-");
+    words.truncate(LONGEST_NAME);
+    let hash = blake3::hash(format!("{manifest}\0{template}").as_bytes()).to_hex();
+    let words = if words.is_empty() { "kernel".to_owned() } else { words };
+    format!("{PREFIX}{}-{}", words.trim_end_matches('-'), &hash[..HASH_DIGITS])
+}
+
+/// Gives a manifest its name. Headers are left out: they are folders of the project, which a model does not choose.
+fn renamed(manifest: &str, name: &str, about: &str) -> Result<String, String> {
+    let mut table: toml::Table =
+        toml::from_str(manifest).map_err(|error| format!("the manifest is no TOML: {}", error.message()))?;
+    table.insert("name".to_owned(), name.into());
+    if !about.trim().is_empty() {
+        table.insert("about".to_owned(), about.split_whitespace().collect::<Vec<_>>().join(" ").into());
+    }
+    table.remove("headers");
+    toml::to_string(&table).map_err(|error| format!("the manifest cannot be written: {error}"))
+}
+
+/// Lists what is wrong with a family that can be parsed.
+fn check_family(family: &Family) -> Vec<String> {
+    let mut problems = Vec::new();
+    if family.params.len() > MOST_PARAMS {
+        problems.push(format!("it has {} parameters, and at most {MOST_PARAMS} are allowed", family.params.len()));
+    }
+    let long = family.params.iter().filter(|(_, param)| param.values.len() > MOST_VALUES);
+    problems.extend(long.map(|(name, _)| format!("`{name}` has more than {MOST_VALUES} values")));
+    let (launches, workspaces) = family.plan_entries();
+    if launches > MOST_LAUNCHES || workspaces > MOST_LAUNCHES {
+        problems.push(format!("at most {MOST_LAUNCHES} launches and as many workspaces are allowed"));
+    }
+    problems
+}
+
+/// Returns a source without comments and blanks, to find near-duplicates.
+fn normalised(source: &str) -> String {
+    let mut kept = String::with_capacity(source.len());
+    let mut rest = source;
+    while let Some(c) = rest.chars().next() {
+        if let Some(comment) = rest.strip_prefix("//") {
+            rest = comment.find('\n').map_or("", |end| &comment[end..]);
+        } else if let Some(comment) = rest.strip_prefix("/*") {
+            rest = comment.find("*/").map_or("", |end| &comment[end + 2..]);
+        } else {
+            if !c.is_whitespace() {
+                kept.push(c);
+            }
+            rest = &rest[c.len_utf8()..];
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_and_blanks_make_no_difference() {
+        assert_eq!(normalised("int a; // one\n/* two */ int b;"), normalised("int a;\nint  b;"));
+        assert_ne!(normalised("int a = 1;"), normalised("int a = 2;"));
+    }
+
+    #[test]
+    fn a_name_is_a_folder_name_whatever_the_model_says() {
+        let of = |given: &str| name(given, "m", "t");
+        assert!(of("Double Buffer").starts_with("llm-double-buffer-"), "{}", of("Double Buffer"));
+        assert!(of("../../etc/passwd").starts_with("llm-etc-passwd-"));
+        assert!(of("").starts_with("llm-kernel-"));
+        assert!(of(&"x-".repeat(100)).len() <= 64);
+        assert_ne!(name("a", "m", "t"), name("a", "m", "u"));
+    }
+
+    #[test]
+    fn a_plain_source_is_rendered_as_it_stands() {
+        assert_eq!(literal("a << b;").unwrap(), "a << b;");
+        assert_eq!(literal("x<$y").unwrap(), "<% raw %>x<$y<% endraw %>");
+        assert!(literal("<% endraw %>").is_err());
+        assert!(check_template("<% if A == 1 %>x<% endif %>").is_ok());
+        assert_eq!(
+            check_template("<% include \"a\" %><%- import \"b\" %>").unwrap_err(),
+            "the template uses `import`, `include`: only if, for, set and raw are allowed"
+        );
+    }
+}
