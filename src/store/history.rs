@@ -53,6 +53,8 @@ pub struct HistoryRow {
     pub iteration: IterationId,
     /// Number of its session.
     pub session: SessionId,
+    /// Where its configuration comes from, such as `move` or `model`.
+    pub origin: String,
     /// The variant's family.
     pub family: String,
     /// The variant's parameters.
@@ -101,7 +103,7 @@ impl Store {
             Sort::Cost => "cost",
         };
         let rows = sqlx::query(
-            "SELECT i.id, i.session_id, i.family, i.params, i.hash, i.outcome, i.outcome_message, m.case_name,
+            "SELECT i.id, i.session_id, i.origin_kind, i.family, i.params, i.hash, i.outcome, i.outcome_message, m.case_name,
                     m.best_ns, m.confirmation_median_ns IS NOT NULL AS confirmed, m.speedup,
                     COALESCE((SELECT 'rejected' FROM disqualifications d
                               WHERE d.iteration_id = m.iteration_id AND d.case_name = m.case_name), m.verdict) AS stands,
@@ -149,6 +151,7 @@ fn history_row(row: &SqliteRow) -> Result<HistoryRow, StoreError> {
     Ok(HistoryRow {
         iteration: row.try_get("id")?,
         session: row.try_get("session_id")?,
+        origin: row.try_get("origin_kind")?,
         family: row.try_get("family")?,
         params: json(row, "params")?,
         hash: VariantHash(row.try_get("hash")?),

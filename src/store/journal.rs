@@ -12,6 +12,7 @@ use super::counters::ByCase;
 use super::questions::Verdicts;
 use super::sessions::cost;
 use super::{Store, StoreError};
+use crate::domain::call_record::{CallBegun, CallEnded};
 use crate::domain::cost::Spent;
 use crate::domain::ids::{CaseName, IterationId, SessionId};
 use crate::domain::journal::{Begun, Concluded, Disqualified, Record};
@@ -30,6 +31,8 @@ enum Kind {
     Committed,
     Booked,
     Counted,
+    CallBegun,
+    CallEnded,
 }
 
 /// The facts to which the rows of a journal refer.
@@ -46,6 +49,8 @@ struct Referents<'r> {
     used: HashMap<String, Duration>,
     reasons: HashMap<(IterationId, CaseName), String>,
     counters: ByCase,
+    /// By the id of the call.
+    calls: HashMap<String, (CallBegun, Option<CallEnded>)>,
 }
 
 impl Store {
@@ -65,6 +70,7 @@ impl Store {
             used: self.used(session).await?,
             reasons: self.reasons(session).await?,
             counters: self.counters(Some(session), None).await?,
+            calls: self.calls_by_id(session).await?,
         };
         rows.iter().map(|row| referents.record_of(row)).collect()
     }
@@ -139,6 +145,14 @@ impl<'r> Referents<'r> {
             Kind::Counted => {
                 let key = (self.iteration(row)?.id, case()?);
                 Record::Counted(Box::new(required(self.counters.remove(&key), "iteration_id")?))
+            }
+            Kind::CallBegun => {
+                let (begun, _) = required(self.calls.get(&detail()?), "detail")?;
+                Record::CallBegun(Box::new(begun.clone()))
+            }
+            Kind::CallEnded => {
+                let (_, ended) = required(self.calls.remove(&detail()?), "detail")?;
+                Record::CallEnded(Box::new(required(ended, "status")?))
             }
             Kind::Booked => Record::Booked(required(self.booked.remove(&detail()?), "detail")?),
         })

@@ -5,6 +5,7 @@
 
 mod artifacts;
 mod backup;
+mod calls;
 mod claims;
 mod columns;
 #[cfg(test)]
@@ -44,6 +45,7 @@ use tempfile::TempDir;
 
 pub use artifacts::ArtifactRecord;
 pub use backup::Copied;
+pub use calls::NewCall;
 pub use error::StoreError;
 pub use history::{Filter, HistoryRow, Sort};
 pub use iterations::Finish;
