@@ -6,6 +6,7 @@
 
 mod acceptance;
 mod baselines;
+mod calls;
 mod case_state;
 mod commits;
 mod comparison;
@@ -18,9 +19,11 @@ mod evidence;
 mod experiments;
 mod explanations;
 mod finals;
+mod llm;
 mod meter;
 mod pipeline;
 mod profiling;
+mod questions;
 mod record;
 mod resume;
 mod scaling;
@@ -46,6 +49,7 @@ use crate::domain::phase::{self, PhaseTime};
 use crate::domain::proposal::KnownWinner;
 use crate::domain::record::{Environment, Meaning, SessionScope, Status};
 use crate::domain::workload::Workload;
+use crate::llm::Endpoint;
 use crate::runner::activity;
 use crate::runner::baseline::BaselineProgram;
 use crate::runner::compile::Compiler;
@@ -65,6 +69,7 @@ use evaluator::Evaluator;
 use event::Channel;
 pub use event::{Event, Interrupt, Observer};
 use explanations::Explanations;
+use llm::Models;
 use meter::Time;
 use pipeline::{Compiled, Pipeline};
 use resume::OwnCommits;
@@ -100,6 +105,8 @@ pub struct Dependencies {
     pub sanitizer: Option<Sanitizer>,
     /// Explains the times of a real GPU on a virtual one. None for other devices, or where there is no virtual GPU.
     pub explainer: Option<Explainer>,
+    /// Answers for language models. None for a session without them.
+    pub models: Option<Endpoint>,
     /// Watches the device meanwhile, where NVML answers.
     pub monitor: Option<Monitor>,
     /// Reads hardware counters.
@@ -128,6 +135,7 @@ struct Session<'a> {
     evaluator: Evaluator,
     shelf: Shelf,
     explanations: Explanations,
+    models: Models,
     committer: Committer,
     baseline_program: Option<BaselineProgram>,
     profiler: Profiler,
@@ -236,7 +244,8 @@ impl<'a> Session<'a> {
         let deadline = Deadline::new(interrupt.clone(), options.budget.wall.saturating_sub(used) + options.grace);
         let Dependencies { workload, families, searched, known, proposer, renderer, compiler, worker, store, .. } =
             parts;
-        let setup = SessionSetup { workload, families, searched, known, device: worker.info().clone(), options };
+        let (generated, device) = (Vec::new(), worker.info().clone());
+        let setup = SessionSetup { workload, families, searched, generated, known, device, options };
         let started = Instant::now();
         Self {
             id,
@@ -246,6 +255,7 @@ impl<'a> Session<'a> {
             evaluator: Evaluator::new(worker, parts.sanitizer, parts.monitor, store.clone()),
             shelf: Shelf::new(compiler, store.clone()),
             explanations: Explanations::new(parts.explainer),
+            models: Models::new(parts.models),
             committer: Committer::new(parts.repo),
             baseline_program: parts.baseline,
             profiler: parts.profiler,
@@ -275,6 +285,8 @@ impl<'a> Session<'a> {
             Ok(()) => self.act_until_the_end().await,
             Err(error) => Err(error),
         };
+        let lost = self.lose_open_calls().await;
+        let ended = ended.and_then(|ended| lost.map(|()| ended));
         // Wins are committed even if something failed later.
         let committed = self.commit_pending().await;
         let ended = ended.and_then(|ended| committed.map(|()| self.unless_pending(ended)));
@@ -306,8 +318,11 @@ impl<'a> Session<'a> {
         let mut phase = Phase::Search;
         loop {
             self.learn_why().await?;
+            self.take_answers().await?;
             match next_action(&self.state, &phase, &self.moment()) {
-                Action::Propose => self.pipeline.propose(&mut self.state, self.explanations.findings())?,
+                Action::Propose => self.propose()?,
+                Action::Ask(due) => self.ask_model(due).await?,
+                Action::AwaitAnswer { within } => self.await_answer(within).await?,
                 Action::Evaluate { within } => {
                     if let Some(compiled) = self.next_compiled(within).await? {
                         self.iterate(compiled).await?;
@@ -418,7 +433,12 @@ impl<'a> Session<'a> {
 
     /// Returns the clock's time and what is under way.
     fn moment(&self) -> Moment {
-        Moment { time: self.time(), interrupts: self.interrupt.count(), under_way: self.pipeline.under_way() }
+        Moment {
+            time: self.time(),
+            interrupts: self.interrupt.count(),
+            under_way: self.pipeline.under_way(),
+            may_ask: self.models.may_ask(),
+        }
     }
 
     fn time(&self) -> Time {

@@ -179,7 +179,7 @@ fn winner(
         baseline: BaselineTime::of(comparison, alone),
         timed_by: TimedBy::Iteration { session, iteration: candidate.iteration },
         earlier: None,
-        family: None,
+        family: setup.family_to_commit(&candidate.family),
     })
 }
 

@@ -10,6 +10,7 @@ use super::case_state::CaseState;
 use super::evidence::ProfileDue;
 use super::finals::Need;
 use super::meter::{Reserve, Time};
+use super::questions::{QuestionDue, is_turn, question_due};
 use super::scaling::ExperimentDue;
 use super::state::SessionState;
 use crate::domain::ids::{CaseName, IterationId};
@@ -66,6 +67,8 @@ pub(super) struct Moment {
     pub interrupts: u32,
     /// What is under way.
     pub under_way: UnderWay,
+    /// Whether a language model can be asked, as far as the endpoint and the money go.
+    pub may_ask: bool,
 }
 
 /// The next thing to do.
@@ -73,6 +76,13 @@ pub(super) struct Moment {
 pub(super) enum Action {
     /// Ask the proposer for another variant, and have it compiled.
     Propose,
+    /// Ask a language model.
+    Ask(QuestionDue),
+    /// Wait for the answer of a language model, for want of anything else to do.
+    AwaitAnswer {
+        /// The rest of the budget.
+        within: Duration,
+    },
     /// Evaluate the oldest proposal as soon as it is compiled, if that is within the rest of the budget.
     Evaluate {
         /// The rest of the budget.
@@ -124,8 +134,11 @@ fn search(state: &SessionState, moment: &Moment) -> Action {
         return Action::EndSearch(stop.reason());
     }
     let iterations = options.budget.max_iterations.map_or(u64::MAX, |most| most - state.meter().finished());
+    if let Some(due) = question_due(state, time, under_way.initial, moment.may_ask) {
+        return Action::Ask(due);
+    }
     let depth = usize::try_from(iterations).unwrap_or(usize::MAX).min(options.compile_ahead);
-    if under_way.proposals < depth && !under_way.is_dry {
+    if under_way.proposals < depth && (!under_way.is_dry || is_turn(state)) {
         return Action::Propose;
     }
     // Once the initial design is measured, the proposer may use the initial kernel's.
@@ -139,10 +152,14 @@ fn search(state: &SessionState, moment: &Moment) -> Action {
     if let Some(due) = is_settled.then(|| state.experiment(time, under_way.proposals == 0)).flatten() {
         return Action::Experiment(due);
     }
+    let within = state.meter().left(&options.budget, time, closing_time);
+    if under_way.proposals == 0 && state.calls().open().len() > 0 {
+        return Action::AwaitAnswer { within };
+    }
     if under_way.proposals == 0 {
         return Action::EndSearch("there is nothing new left to try");
     }
-    Action::Evaluate { within: state.meter().left(&options.budget, time, closing_time) }
+    Action::Evaluate { within }
 }
 
 /// A final that settles a case may end after the budget, but not after the hard end. One that begins after the budget

@@ -7,10 +7,12 @@ use std::time::Instant;
 use serde::Serialize;
 
 use super::BUDGET;
+use crate::domain::call_record::CallId;
 use crate::domain::device::TimeSource;
 use crate::domain::evaluation::Outcome;
 use crate::domain::hypothesis::Hypothesis;
 use crate::domain::ids::{IterationId, SessionId};
+use crate::domain::model_call::Purpose as ModelPurpose;
 use crate::domain::record::Status;
 use crate::domain::statistics::Ratio;
 use crate::domain::verdict::Decision;
@@ -53,6 +55,51 @@ pub enum Event<'a> {
         finished: u64,
         /// US dollars spent so far.
         cost_usd: f64,
+    },
+    /// A language model is asked.
+    ModelAsked {
+        /// The call's number.
+        call: CallId,
+        /// What the call is for.
+        purpose: ModelPurpose,
+        /// The provider's name of the model.
+        model: &'a str,
+    },
+    /// A call of a language model has ended.
+    ModelAnswered {
+        /// The call's number.
+        call: CallId,
+        /// The provider's name of the model.
+        model: &'a str,
+        /// How it ended: `answered`, `failed` or `lost`.
+        status: &'a str,
+        /// Why it failed.
+        message: Option<&'a str>,
+        /// What it cost, in US dollars.
+        cost_usd: f64,
+        /// Whether that is known. If not, it is the most that the call could cost.
+        cost_is_known: bool,
+    },
+    /// A language model has written a family. It is searched from now on.
+    FamilyAdded {
+        /// Its name.
+        family: &'a str,
+        /// One sentence about it.
+        about: &'a str,
+    },
+    /// No more language models are asked. The session goes on without them.
+    ModelsStopped {
+        /// Why.
+        reason: &'a str,
+    },
+    /// A request differs from the one that a cassette recorded.
+    ReplayDiffers {
+        /// What the call is for.
+        purpose: ModelPurpose,
+        /// Counts the calls for this purpose.
+        ordinal: u64,
+        /// The first difference.
+        difference: &'a str,
     },
     /// A case's baseline is timed.
     Baseline {

@@ -96,6 +96,12 @@ impl Meter {
         budget.max_cost_usd.is_none_or(|most| usd <= most)
     }
 
+    /// Tells whether the money allows spending a sum beside so much device time.
+    pub fn affords_usd(&self, budget: &Budget, time: &Time, device_time: Duration, usd: f64) -> bool {
+        let spent_usd = self.spent(time).total_usd() + self.cost(device_time).total_usd();
+        budget.max_cost_usd.is_none_or(|most| spent_usd + usd <= most)
+    }
+
     /// Returns the device time that a sum pays for. Without limit where the device costs nothing.
     pub fn device_time_for(&self, usd: f64) -> Duration {
         let usd_per_second = self.cost(Duration::from_secs(1)).total_usd();

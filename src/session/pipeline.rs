@@ -84,7 +84,7 @@ impl Pipeline {
     }
 
     /// Has a suggestion rendered and compiled in the background.
-    fn submit(&mut self, suggestion: Suggestion, state: &mut SessionState) -> anyhow::Result<()> {
+    pub fn submit(&mut self, suggestion: Suggestion, state: &mut SessionState) -> anyhow::Result<()> {
         let setup = state.setup();
         let (workload, device) = (&setup.workload, &setup.device);
         let family = setup.family(&suggestion.family)?;

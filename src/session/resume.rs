@@ -55,6 +55,7 @@ impl Session<'_> {
                 self.observer.event(&Event::Committed { case, commit: &commit.0 });
             }
         }
+        self.lose_open_calls().await?;
         self.recall_baselines(past).await?;
         self.commit_pending().await
     }

@@ -1,4 +1,4 @@
-//! What a session works on and by which rules. It never changes during a session.
+//! What a session works on and by which rules. During a session, only families that language models write are added.
 
 use std::time::Duration;
 
@@ -9,10 +9,12 @@ use crate::domain::cost::Rate;
 use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::domain::family::Family;
 use crate::domain::measuring::Measuring;
+use crate::domain::model_terms::Terms;
 use crate::domain::proposal::KnownWinner;
 use crate::domain::variant::Params;
 use crate::domain::verdict::Policy;
 use crate::domain::workload::Workload;
+use crate::vcs::FamilyFiles;
 
 /// The options of a session.
 #[derive(Debug, Clone)]
@@ -31,12 +33,14 @@ pub struct Options {
     pub compile_ahead: usize,
     /// The seed of proposals and inputs.
     pub seed: u64,
+    /// On which terms language models are used.
+    pub llm: Terms,
     /// Every setting in force, for the record.
     pub config: serde_json::Value,
 }
 
 /// The workload, the families, the device and the options.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct SessionSetup {
     /// What to optimize, with the selected cases.
     pub workload: Workload,
@@ -44,6 +48,8 @@ pub(super) struct SessionSetup {
     pub families: Vec<Family>,
     /// The names of the families to search.
     pub searched: Vec<String>,
+    /// The names of the families that language models have written in this session.
+    pub generated: Vec<String>,
     /// The winners of earlier sessions.
     pub known: Vec<KnownWinner>,
     /// The device, with its ceilings.
@@ -57,6 +63,19 @@ impl SessionSetup {
     pub fn family(&self, name: &str) -> anyhow::Result<&Family> {
         let family = self.families.iter().find(|family| family.name == name);
         family.with_context(|| format!("Failed to find the family `{name}`"))
+    }
+
+    /// Adds a family that a language model has written. From then on, it is searched like the others.
+    pub fn add_family(&mut self, family: Family) {
+        self.searched.push(family.name.clone());
+        self.generated.push(family.name.clone());
+        self.families.push(family);
+    }
+
+    /// Returns a family that must be committed with its first winner: one that a language model has written.
+    pub fn family_to_commit(&self, name: &str) -> Option<FamilyFiles> {
+        let is_generated = self.generated.iter().any(|generated| generated == name);
+        self.family(name).ok().filter(|_| is_generated).map(FamilyFiles::of)
     }
 
     /// Tells whether a family is searched. Only winners of such families are committed.

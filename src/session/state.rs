@@ -10,9 +10,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::calls::Calls;
 use super::case_state::{BestCandidate, Candidate, CaseState, MOST_DEATHS};
 use super::meter::Meter;
 use super::setup::SessionSetup;
+use crate::domain::call_record::CallEnded;
 use crate::domain::comparison::Role;
 use crate::domain::evaluation::Outcome;
 use crate::domain::experiment::Scaling;
@@ -47,6 +49,8 @@ pub(super) struct SessionState {
     in_flight: BTreeMap<IterationId, Begun>,
     /// The experiments that have begun. None is tried twice.
     experiments: Vec<Scaling>,
+    /// The calls of language models.
+    calls: Calls,
     /// The number of processes that died while a configuration was in flight.
     deaths: HashMap<ConfigurationId, u32>,
 }
@@ -67,6 +71,7 @@ impl SessionState {
             meter,
             in_flight: BTreeMap::new(),
             experiments: Vec::new(),
+            calls: Calls::default(),
             deaths: HashMap::new(),
         }
     }
@@ -101,6 +106,11 @@ impl SessionState {
         &self.experiments
     }
 
+    /// Returns what is known of calls to language models.
+    pub fn calls(&self) -> &Calls {
+        &self.calls
+    }
+
     /// Returns what is known about a case.
     pub fn case(&self, name: &str) -> Option<&CaseState> {
         self.cases.get(name)
@@ -117,6 +127,12 @@ impl SessionState {
         self.history.proposed.insert(configuration);
     }
 
+    /// Notes that the oldest configuration of a model was submitted, or that it cannot be tried. A resumed session does not
+    /// know it, and finds out again.
+    pub fn note_submitted(&mut self, can_be_tried: bool) {
+        self.calls.note_submitted(can_be_tried);
+    }
+
     /// Applies one fact.
     pub fn apply(&mut self, record: &Record) {
         match record {
@@ -129,6 +145,14 @@ impl SessionState {
             Record::Committed { iteration, case } => self.case_mut(case).committed(*iteration),
             Record::Counted(counted) => self.history.counters.push(counted.as_ref().clone()),
             Record::Booked(spent) => self.meter.book(*spent),
+            Record::CallBegun(begun) => self.calls.begin(begun),
+            Record::CallEnded(ended) => self.end_call(ended),
+        }
+    }
+
+    fn end_call(&mut self, ended: &CallEnded) {
+        if let Some(family) = self.calls.end(ended, &self.setup, &self.history) {
+            Arc::make_mut(&mut self.setup).add_family(family);
         }
     }
 
@@ -144,6 +168,7 @@ impl SessionState {
             *deaths += 1;
             if *deaths < MOST_DEATHS && begun.purpose != Purpose::Confirmation {
                 self.history.proposed.remove(&configuration);
+                self.calls.restore(begun.iteration);
             }
         }
         self.cases.values_mut().for_each(CaseState::resume);
@@ -160,6 +185,7 @@ impl SessionState {
                 self.case_mut(&case.name).begin_confirmation(&begun.hash);
             }
         }
+        self.calls.iteration_begun(begun);
         self.in_flight.insert(begun.iteration, begun.clone());
     }
 
@@ -170,6 +196,8 @@ impl SessionState {
             self.history.learn(&begun, concluded);
             return;
         }
+        let before_ns = self.history.fastest(&begun.hypothesis.case).map(|(_, ns)| ns);
+        self.calls.iteration_concluded(&begun, concluded, before_ns, &self.setup);
         for found in &concluded.findings {
             self.take_winner(&begun, found);
         }

@@ -17,6 +17,7 @@ use crate::domain::hypothesis::{Hypothesis, Reference};
 use crate::domain::ids::IterationId;
 use crate::domain::journal::{Begun, Concluded, Record};
 use crate::domain::measuring::Measuring;
+use crate::domain::model_terms::Terms;
 use crate::domain::origin::{Origin, Purpose};
 use crate::domain::proposal::Proposal;
 use crate::domain::regime::Regime;
@@ -51,6 +52,7 @@ pub(super) fn setup() -> SessionSetup {
         workload: Workload::parse(&workload, ops::find).unwrap(),
         families: vec![Family::parse(manifest, String::new()).unwrap()],
         searched: vec!["toy".to_owned()],
+        generated: Vec::new(),
         known: Vec::new(),
         device,
         options: Options {
@@ -61,6 +63,7 @@ pub(super) fn setup() -> SessionSetup {
             counters_share: 0.0,
             compile_ahead: 2,
             seed: 1,
+            llm: Terms::none(),
             config: serde_json::Value::Null,
         },
     }

@@ -19,7 +19,7 @@ fn at(told: &Told, seconds: u64, proposals: usize) -> Action {
 
 fn moment(seconds: u64, proposals: usize) -> Moment {
     let time = Time { running: Duration::from_secs(seconds), since_record: SECOND };
-    Moment { time, interrupts: 0, under_way: UnderWay { proposals, initial: 0, is_dry: false } }
+    Moment { time, interrupts: 0, under_way: UnderWay { proposals, initial: 0, is_dry: false }, may_ask: false }
 }
 
 fn limited(limit: impl FnOnce(&mut SessionSetup)) -> Told {

@@ -1,0 +1,371 @@
+//! What a session knows of its calls to language models. Pure: it changes by records only, so that a resumed session knows
+//! what a killed one knew.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use super::setup::SessionSetup;
+use crate::agent::llm::answer;
+use crate::agent::llm::bandit::Worth;
+use crate::agent::llm::generated::{self, Existing, Generated};
+use crate::domain::approach::{Approach, Form};
+use crate::domain::call_record::{CallBegun, CallEnded, CallId, CallOutcome, Subject};
+use crate::domain::evaluation::Outcome;
+use crate::domain::family::Family;
+use crate::domain::history::History;
+use crate::domain::ids::IterationId;
+use crate::domain::journal::{Begun, Concluded};
+use crate::domain::model_call::Purpose;
+use crate::domain::money::MicroUsd;
+use crate::domain::origin::{Origin, Purpose as Why};
+use crate::domain::variant::Params;
+
+/// Calls that fail one after the other before the models are given up.
+const MOST_FAILURES: u32 = 3;
+
+/// The latest failed attempts that prompts tell of.
+const MOST_FAILED: usize = 12;
+
+/// Something to ask a model.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Question {
+    pub subject: Subject,
+    /// Whether it repeats a call whose answer never came.
+    pub is_retry: bool,
+}
+
+/// A configuration that a model proposed and that has not begun as an iteration.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Ready {
+    /// The call whose answer it is.
+    pub call: CallId,
+    pub model: String,
+    pub approach: Approach,
+    pub family: String,
+    pub params: Params,
+    /// Corrections so far.
+    pub round: u32,
+    /// Whether it is being compiled. Not recorded: a resumed session submits it again.
+    pub is_submitted: bool,
+}
+
+/// A failed attempt, for prompts.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Failed {
+    pub claim: String,
+    pub problem: String,
+}
+
+/// See the module's documentation.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Calls {
+    all: BTreeMap<CallId, CallBegun>,
+    answers: BTreeMap<CallId, String>,
+    open: BTreeMap<CallId, CallBegun>,
+    counts: HashMap<Purpose, u64>,
+    questions: VecDeque<Question>,
+    ready: VecDeque<Ready>,
+    /// The attempts whose iteration is under way or has been.
+    tried: BTreeMap<IterationId, Ready>,
+    worth: HashMap<String, Worth>,
+    failed: VecDeque<Failed>,
+    failures: u32,
+    given_up: Option<String>,
+    /// Iterations of variants that models proposed.
+    iterations: u64,
+    /// When the last plan was asked for, in iterations that had ended.
+    planned: Option<u64>,
+}
+
+impl Calls {
+    /// Returns the calls without an answer.
+    pub fn open(&self) -> impl ExactSizeIterator<Item = &CallBegun> {
+        self.open.values()
+    }
+
+    /// Returns what is kept of the budget for the calls without an answer.
+    pub fn reserved(&self) -> MicroUsd {
+        self.open.values().map(|call| call.reserve).sum()
+    }
+
+    /// Returns why no more calls are made. None if they are.
+    pub fn given_up(&self) -> Option<&str> {
+        self.given_up.as_deref()
+    }
+
+    /// Returns what to ask next, if anything waits.
+    pub fn next_question(&self) -> Option<&Question> {
+        self.questions.front()
+    }
+
+    /// Returns the oldest configuration that is to be tried.
+    pub fn next_ready(&self) -> Option<&Ready> {
+        self.ready.iter().find(|ready| !ready.is_submitted)
+    }
+
+    /// Returns the number of configurations that have not begun as iterations.
+    pub fn waiting(&self) -> usize {
+        self.ready.len()
+    }
+
+    /// Notes that the oldest configuration is being compiled, or drops it if it cannot be tried.
+    pub fn note_submitted(&mut self, can_be_tried: bool) {
+        let Some(place) = self.ready.iter().position(|ready| !ready.is_submitted) else { return };
+        match can_be_tried {
+            true => self.ready[place].is_submitted = true,
+            false => {
+                if let Some(ready) = self.ready.remove(place) {
+                    self.settle(&ready.model, 0.0);
+                    self.failed_attempt(ready.approach.claim, "the configuration was tried before".to_owned());
+                }
+            }
+        }
+    }
+
+    /// Returns the iterations of variants that models proposed.
+    pub fn iterations(&self) -> u64 {
+        self.iterations
+    }
+
+    /// Returns after how many iterations the last plan was asked for.
+    pub fn planned(&self) -> Option<u64> {
+        self.planned
+    }
+
+    /// Returns the number of the next call for a purpose.
+    pub fn ordinal(&self, purpose: Purpose) -> u64 {
+        self.counts.get(&purpose).copied().unwrap_or(0) + 1
+    }
+
+    /// Returns what is known of a model.
+    pub fn worth(&self, model: &str) -> Worth {
+        self.worth.get(model).copied().unwrap_or_default()
+    }
+
+    /// Returns the latest failed attempts, the newest first.
+    pub fn failed(&self) -> impl Iterator<Item = &Failed> {
+        self.failed.iter().rev()
+    }
+
+    /// Returns the model of a call.
+    pub fn model_of(&self, call: CallId) -> Option<&str> {
+        self.all.get(&call).map(|begun| begun.model.as_str())
+    }
+
+    /// Returns the text of an answer.
+    pub fn answer(&self, call: CallId) -> Option<&str> {
+        self.answers.get(&call).map(String::as_str)
+    }
+
+    /// Applies the beginning of a call.
+    pub fn begin(&mut self, begun: &CallBegun) {
+        *self.counts.entry(begun.subject.purpose()).or_default() += 1;
+        if begun.subject == Subject::Plan {
+            self.planned = Some(begun.after);
+        }
+        let asked = self.questions.iter().position(|question| question.subject == begun.subject);
+        asked.and_then(|place| self.questions.remove(place));
+        self.open.insert(begun.call, begun.clone());
+        self.all.insert(begun.call, begun.clone());
+    }
+
+    /// Applies the end of a call. Returns a family that the answer adds.
+    pub fn end(&mut self, ended: &CallEnded, setup: &SessionSetup, history: &History) -> Option<Family> {
+        let begun = self.open.remove(&ended.call)?;
+        self.worth.entry(begun.model.clone()).or_default().usd += ended.cost.usd();
+        match &ended.outcome {
+            CallOutcome::Answered { answer, text } => {
+                self.failures = 0;
+                self.answers.insert(ended.call, text.clone());
+                self.take_answer(&begun, answer, setup, history)
+            }
+            CallOutcome::Failed { kind, message, is_final } => {
+                self.fail(&begun, kind, message, *is_final, !ended.cost_is_known);
+                None
+            }
+            CallOutcome::Lost => {
+                self.retry(&begun);
+                None
+            }
+        }
+    }
+
+    fn fail(&mut self, begun: &CallBegun, kind: &str, message: &str, is_final: bool, is_unknown: bool) {
+        self.failures += 1;
+        if is_final || self.failures >= MOST_FAILURES {
+            self.given_up.get_or_insert_with(|| message.to_owned());
+        } else if is_unknown {
+            self.retry(begun);
+        } else if begun.subject.approach().is_some() {
+            self.settle(&begun.model, 0.0);
+            self.note_failure(&begun.subject, &format!("the call failed ({kind}): {message}"));
+        }
+    }
+
+    /// Asks once more what was never answered.
+    fn retry(&mut self, begun: &CallBegun) {
+        if !begun.is_retry {
+            self.questions.push_front(Question { subject: begun.subject.clone(), is_retry: true });
+        }
+    }
+
+    fn take_answer(
+        &mut self,
+        begun: &CallBegun,
+        answer: &serde_json::Value,
+        setup: &SessionSetup,
+        history: &History,
+    ) -> Option<Family> {
+        let Some(approach) = begun.subject.approach() else {
+            self.take_plan(begun, answer, setup, history);
+            return None;
+        };
+        let made = existing(setup, history, approach).and_then(|existing| {
+            let code = answer::code(answer)?;
+            generated::of_code(&code, approach, &existing)
+        });
+        match made {
+            Ok(made) => self.take_configuration(begun, approach, made),
+            Err(problem) => {
+                self.correct(begun, approach, begun.call, problem, None, setup.options.llm.repair_rounds);
+                None
+            }
+        }
+    }
+
+    fn take_plan(&mut self, begun: &CallBegun, answer: &serde_json::Value, setup: &SessionSetup, history: &History) {
+        let cases: Vec<&str> = setup.workload.cases.iter().map(|case| case.name.as_str()).collect();
+        let (approaches, problems) = answer::plan(answer, &cases);
+        problems.iter().for_each(|problem| self.note_failure(&begun.subject, problem));
+        for approach in approaches {
+            if approach.form != Form::Parameters {
+                if setup.options.llm.sends_source {
+                    let subject = Subject::Code { approach: Box::new(approach) };
+                    self.questions.push_back(Question { subject, is_retry: false });
+                }
+                continue;
+            }
+            let made =
+                existing(setup, history, &approach).and_then(|existing| generated::of_parameters(&approach, &existing));
+            match made {
+                Ok(made) => drop(self.take_configuration(begun, &approach, made)),
+                Err(problem) => {
+                    self.settle(&begun.model, 0.0);
+                    self.failed_attempt(approach.claim.clone(), problem);
+                }
+            }
+        }
+    }
+
+    fn take_configuration(&mut self, begun: &CallBegun, approach: &Approach, made: Generated) -> Option<Family> {
+        self.ready.push_back(Ready {
+            call: begun.call,
+            model: begun.model.clone(),
+            approach: approach.clone(),
+            family: made.name,
+            params: made.params,
+            round: begun.subject.round(),
+            is_submitted: false,
+        });
+        made.family
+    }
+
+    /// Has a model correct an answer, unless it has had enough rounds.
+    fn correct(
+        &mut self,
+        begun: &CallBegun,
+        approach: &Approach,
+        answer: CallId,
+        problem: String,
+        iteration: Option<IterationId>,
+        rounds: u32,
+    ) {
+        self.failed_attempt(approach.claim.clone(), problem.clone());
+        let round = begun.subject.round() + 1;
+        if round > rounds {
+            self.settle(&begun.model, 0.0);
+            return;
+        }
+        let subject = Subject::Repair { approach: Box::new(approach.clone()), answer, problem, iteration, round };
+        self.questions.push_front(Question { subject, is_retry: false });
+    }
+
+    fn note_failure(&mut self, subject: &Subject, problem: &str) {
+        let claim = subject.approach().map_or("a plan", |approach| &approach.claim).to_owned();
+        self.failed_attempt(claim, problem.to_owned());
+    }
+
+    fn failed_attempt(&mut self, claim: String, problem: String) {
+        self.failed.push_back(Failed { claim, problem });
+        if self.failed.len() > MOST_FAILED {
+            self.failed.pop_front();
+        }
+    }
+
+    fn settle(&mut self, model: &str, ln_gain: f64) {
+        let worth = self.worth.entry(model.to_owned()).or_default();
+        worth.settled += 1;
+        worth.ln_gain += ln_gain.max(0.0);
+    }
+
+    /// Applies the beginning of an iteration: what a model proposed is no longer to be tried.
+    pub fn iteration_begun(&mut self, begun: &Begun) {
+        let Origin::Model { call, .. } = begun.origin else { return };
+        if begun.purpose != Why::Screening {
+            return;
+        }
+        self.iterations += 1;
+        let is_of = |ready: &Ready| ready.call == call && ready.family == begun.family && ready.params == begun.params;
+        let place = self.ready.iter().position(is_of);
+        if let Some(ready) = place.and_then(|place| self.ready.remove(place)) {
+            self.tried.insert(begun.iteration, ready);
+        }
+    }
+
+    /// Has a configuration tried again whose iteration was in flight when a process died.
+    pub fn restore(&mut self, iteration: IterationId) {
+        self.ready.extend(self.tried.remove(&iteration).map(|ready| Ready { is_submitted: false, ..ready }));
+    }
+
+    /// Applies the end of an iteration. `fastest_ns`: the fastest time of its case before.
+    pub fn iteration_concluded(
+        &mut self,
+        begun: &Begun,
+        concluded: &Concluded,
+        fastest_ns: Option<f64>,
+        setup: &SessionSetup,
+    ) {
+        let Origin::Model { call, .. } = begun.origin else { return };
+        if begun.purpose != Why::Screening {
+            return;
+        }
+        let Some(tried) = self.tried.get(&begun.iteration).cloned() else { return };
+        if concluded.outcome == Outcome::Measured {
+            let of_case = concluded.findings.iter().find(|found| found.case == tried.approach.case);
+            let own_ns = of_case.and_then(|found| found.best_timing()).map(|timing| timing.median_ns);
+            let gain = fastest_ns.zip(own_ns).map_or(0.0, |(before, own)| (before / own).ln());
+            self.settle(&tried.model, gain);
+            return;
+        }
+        let outcome = &concluded.outcome;
+        let problem = format!("{}: {}", outcome.kind(), outcome.message().unwrap_or_default());
+        // A kernel that cheats is not given a second chance, and parameters need no code.
+        let is_mended = tried.approach.form != Form::Parameters && !matches!(outcome, Outcome::Cheated { .. });
+        match self.all.get(&call).cloned() {
+            Some(asked) if is_mended => {
+                let rounds = setup.options.llm.repair_rounds;
+                self.correct(&asked, &tried.approach, call, problem, Some(begun.iteration), rounds);
+            }
+            _ => {
+                self.settle(&tried.model, 0.0);
+                self.failed_attempt(tried.approach.claim, problem);
+            }
+        }
+    }
+}
+
+/// Returns what exists, for an approach. The error names a case that does not.
+fn existing<'a>(setup: &'a SessionSetup, history: &'a History, approach: &Approach) -> Result<Existing<'a>, String> {
+    let case = setup.workload.case(&approach.case)?;
+    let incumbent = history.fastest(&case.name).map(|(fastest, _)| &fastest.params);
+    Ok(Existing { families: &setup.families, incumbent, workload: &setup.workload, case, device: &setup.device })
+}

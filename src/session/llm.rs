@@ -1,0 +1,347 @@
+//! Asks language models beside the search, and takes their answers.
+//!
+//! A call is recorded before it is sent and when its answer is taken. Answers are taken between iterations only. So the
+//! course of a session depends on the number of iterations after which an answer came, which a cassette records.
+
+mod material;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use tokio::task::JoinHandle;
+
+use super::Session;
+use super::calls::Ready;
+use super::event::Event;
+use super::questions::{QuestionDue, is_turn};
+use super::setup::SessionSetup;
+use crate::agent::SearchContext;
+use crate::agent::diagnosis::{self, Diagnosis};
+use crate::agent::llm::answer;
+use crate::agent::llm::prompt::Prompt;
+use crate::domain::call_record::{CallBegun, CallEnded, CallOutcome};
+use crate::domain::cost::Spent;
+use crate::domain::hypothesis::Reference;
+use crate::domain::journal::Record;
+use crate::domain::model_call::{ModelReply, ModelRequest, Purpose};
+use crate::domain::model_error::{CallError, CallErrorKind};
+use crate::domain::money::{MicroUsd, Price};
+use crate::domain::origin::Origin;
+use crate::domain::proposal::Suggestion;
+use crate::llm::Endpoint;
+use crate::store::NewCall;
+
+/// The endpoint, and the calls that run.
+pub(super) struct Models {
+    endpoint: Option<Arc<Endpoint>>,
+    running: VecDeque<Running>,
+    /// Iterations that had ended when answers were last taken.
+    taken_after: Option<u64>,
+    /// Whether the money did not suffice for a call.
+    is_unaffordable: bool,
+    /// Whether it has been said that no more calls are made.
+    said: bool,
+}
+
+/// A call that runs.
+struct Running {
+    begun: CallBegun,
+    request: ModelRequest,
+    price: Price,
+    task: JoinHandle<Result<ModelReply, CallError>>,
+    /// Iterations after which a cassette says that the answer was taken.
+    hold: Option<u64>,
+}
+
+impl Drop for Models {
+    fn drop(&mut self) {
+        self.running.iter().for_each(|running| running.task.abort());
+    }
+}
+
+impl Models {
+    /// Makes the models of an endpoint. None for a session without language models.
+    pub fn new(endpoint: Option<Endpoint>) -> Self {
+        let endpoint = endpoint.map(Arc::new);
+        Self { endpoint, running: VecDeque::new(), taken_after: None, is_unaffordable: false, said: false }
+    }
+
+    /// Tells whether a call may be made, as far as the endpoint and the money go.
+    pub fn may_ask(&self) -> bool {
+        self.endpoint.is_some() && !self.is_unaffordable
+    }
+
+    /// Removes the next call whose answer is to be taken, the oldest first. `finished`: iterations that have ended.
+    fn next_ended(&mut self, finished: u64) -> Option<Running> {
+        let is_due = |running: &Running| match running.hold {
+            // A cassette answers at once. The answer is waited for, so that it is taken where it was taken before.
+            Some(hold) => hold <= finished,
+            None => running.task.is_finished(),
+        };
+        let place = self.running.iter().position(is_due)?;
+        self.running.remove(place)
+    }
+}
+
+impl Session<'_> {
+    /// Asks a model, if the money suffices for the most that the answer may cost.
+    pub(super) async fn ask_model(&mut self, due: QuestionDue) -> anyhow::Result<()> {
+        let Some(endpoint) = self.models.endpoint.clone() else { return Ok(()) };
+        let setup = self.state.shared_setup();
+        let terms = &setup.options.llm;
+        let price = *terms.price(&due.model).context("Failed to find the price of a model")?;
+        let request = self.request(&due)?;
+        let reserve = price.worst_case(request.prompt_tokens_upper_bound(), u64::from(request.max_output_tokens));
+        if !self.affords(reserve) {
+            self.models.is_unaffordable = true;
+            self.tell_stopped("--max-cost leaves no money for another call");
+            return Ok(());
+        }
+        let after = self.state.meter().finished();
+        let new = NewCall {
+            request: &request,
+            subject: &due.question.subject,
+            reserve,
+            is_retry: due.question.is_retry,
+            after,
+        };
+        let call = self.store.begin_call(self.id, &new).await.context("Failed to record a call of a language model")?;
+        let begun = CallBegun {
+            call,
+            ordinal: request.ordinal,
+            model: request.model.clone(),
+            subject: due.question.subject,
+            reserve,
+            after,
+            is_retry: due.question.is_retry,
+        };
+        self.state.apply(&Record::CallBegun(Box::new(begun.clone())));
+        self.observer.event(&Event::ModelAsked { call, purpose: request.purpose, model: &request.model });
+        let recorded = endpoint.recorded(&request);
+        let hold = recorded.as_ref().map(|recorded| recorded.answered_after);
+        if let Some(difference) = recorded.and_then(|recorded| recorded.difference) {
+            self.observer.event(&Event::ReplayDiffers {
+                purpose: request.purpose,
+                ordinal: request.ordinal,
+                difference: &difference,
+            });
+        }
+        let asked = request.clone();
+        let task = tokio::spawn(async move { endpoint.ask(&asked).await });
+        self.models.running.push_back(Running { begun, request, price, task, hold });
+        Ok(())
+    }
+
+    /// Asks the proposer for a variant, or takes one that a model proposed if it is its turn.
+    pub(super) fn propose(&mut self) -> anyhow::Result<()> {
+        if is_turn(&self.state) {
+            let suggestion = self.of_model()?;
+            self.state.note_submitted(suggestion.is_some());
+            // One that was tried before is dropped, and the next action decides again.
+            return suggestion.map_or(Ok(()), |suggestion| self.pipeline.submit(suggestion, &mut self.state));
+        }
+        self.pipeline.propose(&mut self.state, self.explanations.findings())
+    }
+
+    /// Returns the oldest configuration that a model proposed. None if it was tried before.
+    fn of_model(&self) -> anyhow::Result<Option<Suggestion>> {
+        let context = self.search_context();
+        let history = self.state.history();
+        let Some(Ready { call, model, approach, family, params, .. }) = self.state.calls().next_ready() else {
+            return Ok(None);
+        };
+        let (Some(family), Ok(case)) = (context.family(family), context.workload.case(&approach.case)) else {
+            return Ok(None);
+        };
+        if !context.is_new(family, params, case, history) {
+            return Ok(None);
+        }
+        let fastest = history.fastest(&case.name).map(|(fastest, _)| fastest.iteration);
+        let reference = fastest.map_or(Reference::Incumbent, Reference::Iteration);
+        let origin = Origin::Model { call: *call, model: model.clone(), form: approach.form };
+        let hypothesis = approach.hypothesis(model, reference);
+        let suggestion = context.suggestion(family, params.clone(), case, hypothesis, origin, fastest);
+        suggestion.map(Some).map_err(|problem| anyhow::anyhow!("Failed to propose a variant: {problem}"))
+    }
+
+    fn search_context(&self) -> SearchContext<'_> {
+        let SessionSetup { workload, families, searched, known, device, .. } = self.state.setup();
+        SearchContext::new(workload, families, searched, known, device)
+    }
+
+    /// Takes the answers that have come, once after each iteration.
+    pub(super) async fn take_answers(&mut self) -> anyhow::Result<()> {
+        let finished = self.state.meter().finished();
+        if self.models.taken_after.replace(finished) == Some(finished) {
+            return Ok(());
+        }
+        while let Some(mut running) = self.models.next_ended(finished) {
+            let result = (&mut running.task).await.context("Failed to wait for a language model")?;
+            self.take(running, result).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits for an answer when nothing else is left to do. Does nothing once the time is over.
+    pub(super) async fn await_answer(&mut self, within: Duration) -> anyhow::Result<()> {
+        let Some(mut running) = self.models.running.pop_front() else { return Ok(()) };
+        let deadline = self.deadline.clone();
+        match tokio::time::timeout(within, deadline.within(&mut running.task)).await {
+            Ok(Some(result)) => {
+                let result = result.context("Failed to wait for a language model")?;
+                self.take(running, result).await
+            }
+            _ => {
+                self.models.running.push_front(running);
+                Ok(())
+            }
+        }
+    }
+
+    /// Records the calls that are still open as lost: at the end, and those of a killed process.
+    pub(super) async fn lose_open_calls(&mut self) -> anyhow::Result<()> {
+        for running in self.models.running.drain(..) {
+            running.task.abort();
+        }
+        let open: Vec<CallBegun> = self.state.calls().open().cloned().collect();
+        for begun in open {
+            let ended = CallEnded {
+                call: begun.call,
+                outcome: CallOutcome::Lost,
+                cost: begun.reserve,
+                cost_is_known: false,
+                usage: None,
+                latency_ms: 0,
+                attempts: 0,
+                after: self.state.meter().finished(),
+            };
+            self.end_call(&begun.model, ended).await?;
+        }
+        Ok(())
+    }
+
+    async fn take(&mut self, running: Running, result: Result<ModelReply, CallError>) -> anyhow::Result<()> {
+        let Running { begun, request, price, .. } = running;
+        let after = self.state.meter().finished();
+        if let Some(endpoint) = &self.models.endpoint
+            && let Err(problem) = endpoint.record(&request, &result, begun.after, after)
+        {
+            tracing::warn!("a call is not recorded: {problem}");
+        }
+        self.end_call(&begun.model, ended(&begun, &price, result, after)).await
+    }
+
+    async fn end_call(&mut self, model: &str, ended: CallEnded) -> anyhow::Result<()> {
+        self.store.end_call(self.id, &ended).await.context("Failed to record the end of a call")?;
+        // The store has a row of its own for the cost.
+        self.state.apply(&Record::Booked(Spent { llm_usd: ended.cost.usd(), ..Spent::default() }));
+        let families = self.state.setup().families.len();
+        let record = Record::CallEnded(Box::new(ended));
+        self.state.apply(&record);
+        let Record::CallEnded(ended) = record else { return Ok(()) };
+        self.observer.event(&Event::ModelAnswered {
+            call: ended.call,
+            model,
+            status: ended.outcome.name(),
+            message: match &ended.outcome {
+                CallOutcome::Failed { message, .. } => Some(message),
+                _ => None,
+            },
+            cost_usd: ended.cost.usd(),
+            cost_is_known: ended.cost_is_known,
+        });
+        for family in &self.state.setup().families[families..] {
+            self.observer.event(&Event::FamilyAdded { family: &family.name, about: &family.about });
+        }
+        self.pipeline.refill();
+        if let Some(reason) = self.state.calls().given_up().map(str::to_owned) {
+            self.tell_stopped(&reason);
+        }
+        Ok(())
+    }
+
+    fn tell_stopped(&mut self, reason: &str) {
+        if !std::mem::replace(&mut self.models.said, true) {
+            self.observer.event(&Event::ModelsStopped { reason });
+        }
+    }
+
+    /// Tells whether the money suffices for a call beside what is kept for the finals and for the calls under way.
+    fn affords(&self, reserve: MicroUsd) -> bool {
+        let reserved_usd = (self.state.calls().reserved() + reserve).usd();
+        let (meter, options) = (self.state.meter(), &self.state.setup().options);
+        meter.affords_usd(&options.budget, &self.time(), self.state.finals_device_time(), reserved_usd)
+    }
+
+    fn request(&self, due: &QuestionDue) -> anyhow::Result<ModelRequest> {
+        let setup = self.state.setup();
+        let terms = &setup.options.llm;
+        let subject = &due.question.subject;
+        let context = self.search_context();
+        let findings = self.explanations.findings();
+        let diagnosis =
+            Diagnosis { findings, ..diagnosis::diagnose(self.state.history(), &setup.workload, &setup.device) };
+        let purpose = subject.purpose();
+        let Prompt { system, shared, request } =
+            material::prompt(&self.state, &context, &diagnosis, subject, self.wall_left())
+                .map_err(|problem| anyhow::anyhow!("Failed to write a prompt: {problem}"))?;
+        let is_plan = purpose == Purpose::Plan;
+        Ok(ModelRequest {
+            purpose,
+            ordinal: self.state.calls().ordinal(purpose),
+            model: due.model.clone(),
+            system,
+            cached: shared,
+            prompt: request,
+            answer: if is_plan { answer::plan_form() } else { answer::code_form() },
+            max_output_tokens: terms.max_output_tokens,
+            temperature: None,
+        })
+    }
+}
+
+/// Returns how a call ended.
+fn ended(begun: &CallBegun, price: &Price, result: Result<ModelReply, CallError>, after: u64) -> CallEnded {
+    match result {
+        Ok(reply) => CallEnded {
+            call: begun.call,
+            cost: if reply.usage_is_known { price.cost(&reply.usage) } else { begun.reserve },
+            cost_is_known: reply.usage_is_known,
+            usage: reply.usage_is_known.then_some(reply.usage),
+            latency_ms: reply.latency_ms,
+            attempts: reply.attempts,
+            outcome: CallOutcome::Answered { answer: reply.answer, text: reply.text },
+            after,
+        },
+        Err(error) => {
+            let cost = match error.usage {
+                Some(usage) => price.cost(&usage),
+                None if error.may_be_billed => begun.reserve,
+                None => MicroUsd::ZERO,
+            };
+            CallEnded {
+                call: begun.call,
+                cost,
+                cost_is_known: error.usage.is_some() || !error.may_be_billed,
+                usage: error.usage,
+                latency_ms: error.latency_ms,
+                attempts: error.attempts,
+                outcome: CallOutcome::Failed {
+                    kind: error.kind.name().to_owned(),
+                    is_final: is_final(error.kind),
+                    message: error.message,
+                },
+                after,
+            }
+        }
+    }
+}
+
+/// Tells whether no later call can succeed. An endpoint that is down may be up again; the models are given up after a few
+/// such calls in a row.
+fn is_final(kind: CallErrorKind) -> bool {
+    use CallErrorKind::{NotRecorded, Protocol, Rejected, Unauthorized};
+    matches!(kind, Unauthorized | Rejected | Protocol | NotRecorded)
+}

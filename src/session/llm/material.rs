@@ -1,0 +1,291 @@
+//! Gathers what a prompt tells a model: the task, and what is known now, the most useful first. Pure.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use crate::agent::SearchContext;
+use crate::agent::diagnosis::Diagnosis;
+use crate::agent::llm::prompt::{self, Ask, Prompt, Section, Task, block};
+use crate::domain::approach::{Approach, Form};
+use crate::domain::call_record::Subject;
+use crate::domain::family::Family;
+use crate::domain::finding::Finding;
+use crate::domain::floor::Floor;
+use crate::domain::history::Finished;
+use crate::domain::ids::CaseName;
+use crate::domain::refuted::ln_speedup;
+use crate::domain::variant::show_params;
+use crate::session::state::SessionState;
+
+/// The findings of each case that a prompt tells.
+const FINDINGS_PER_CASE: usize = 3;
+
+/// The cases whose findings a plan tells: those farthest from their floors.
+const FINDINGS_OF_CASES: usize = 4;
+
+/// The attempts that a prompt tells: the latest of each kind.
+const ATTEMPTS: usize = 12;
+
+/// How a manifest is written, for models.
+const MANUAL: &str = include_str!("../../../docs/family.md");
+
+/// The marks around the part of that page that prompts contain.
+const MANUAL_MARKS: [&str; 2] = ["<!-- prompt -->", "<!-- /prompt -->"];
+
+/// Writes the prompt of a question.
+pub(super) fn prompt(
+    state: &SessionState,
+    context: &SearchContext<'_>,
+    diagnosis: &Diagnosis,
+    subject: &Subject,
+    left: Duration,
+) -> Result<Prompt, String> {
+    let terms = &state.setup().options.llm;
+    let material = Material { state, context, diagnosis };
+    let task = material.task();
+    let tokens = terms.context_tokens;
+    match subject {
+        Subject::Plan => {
+            let forms: &[Form] = if terms.sends_source { &Form::ALL } else { &Form::ALL[..1] };
+            let budget = material.budget(left);
+            prompt::render(&task, &material.of_plan(), Ask::Plan { forms, budget: &budget }, tokens)
+        }
+        Subject::Code { approach } => {
+            prompt::render(&task, &material.of_code(approach), Ask::Code { approach }, tokens)
+        }
+        Subject::Repair { approach, answer, problem, round, .. } => {
+            let answer = state.calls().answer(*answer).unwrap_or_default();
+            let rounds = terms.repair_rounds;
+            let ask = Ask::Repair { approach, answer, problem, round: *round, rounds };
+            prompt::render(&task, &material.of_code(approach), ask, tokens)
+        }
+    }
+}
+
+struct Material<'a> {
+    state: &'a SessionState,
+    context: &'a SearchContext<'a>,
+    diagnosis: &'a Diagnosis,
+}
+
+impl Material<'_> {
+    fn task(&self) -> Task {
+        let (workload, device) = (self.context.workload, self.context.device);
+        let peaks = &device.peaks;
+        let [begin, end] = MANUAL_MARKS;
+        let manual = MANUAL.split_once(begin).and_then(|(_, rest)| rest.split_once(end)).map_or("", |(text, _)| text);
+        let sends_source = self.state.setup().options.llm.sends_source;
+        Task {
+            workload: workload.name.clone(),
+            op: workload.op.name().to_owned(),
+            dtype: workload.dtype.name().to_owned(),
+            about: workload.about.clone(),
+            device: format!(
+                "{}, {} SMs, compute capability {}.{}, {} KiB of shared memory per block, ceilings {:.0} TFLOP/s, {:.2} \
+                 TB/s of memory, {:.2} us for an empty launch",
+                device.name,
+                device.sms,
+                device.sm / 10,
+                device.sm % 10,
+                device.smem_limit_bytes / 1024,
+                peaks.flops(workload.dtype) / 1e12,
+                peaks.memory_bytes_per_s / 1e12,
+                peaks.launch_ns / 1e3
+            ),
+            cases: self.cases(),
+            families: self.context.families.iter().map(|family| about(family)).collect(),
+            manual: if sends_source { manual.trim().to_owned() } else { String::new() },
+        }
+    }
+
+    fn cases(&self) -> String {
+        let mut table = "| case | dimensions | floor (us) | set by |\n|---|---|--:|---|\n".to_owned();
+        for case in &self.context.workload.cases {
+            let floor = Floor::of(self.context.workload, case, self.context.device);
+            let dims: Vec<String> = case.dims.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+            let _ = writeln!(
+                table,
+                "| {} | {} | {:.3} | {} |",
+                case.name,
+                dims.join(", "),
+                floor.ns / 1e3,
+                floor.limiter.name()
+            );
+        }
+        table
+    }
+
+    fn of_plan(&self) -> Vec<Section> {
+        let mut sections = vec![self.standing(), self.tried(), self.refused()];
+        if let Some(diagnosis) = self.diagnosis(None) {
+            sections.insert(1, diagnosis);
+        }
+        sections.extend(self.template(self.farthest().and_then(|case| self.fastest_family(&case))));
+        sections.extend(self.farthest().and_then(|case| self.profile(&case)));
+        sections.extend(self.lessons());
+        sections.into_iter().filter(|section| !section.text.is_empty()).collect()
+    }
+
+    fn of_code(&self, approach: &Approach) -> Vec<Section> {
+        let named = self.context.families.iter().find(|family| family.name == approach.family).copied();
+        let base = named.or_else(|| self.fastest_family(&approach.case));
+        let mut sections: Vec<Section> = self.template(base).into_iter().collect();
+        sections.extend(self.diagnosis(Some(&approach.case)));
+        sections.push(self.standing());
+        sections.push(self.refused());
+        sections.extend(self.profile(&approach.case));
+        sections.into_iter().filter(|section| !section.text.is_empty()).collect()
+    }
+
+    /// Where each case stands.
+    fn standing(&self) -> Section {
+        let mut text =
+            "| case | fastest (us) | times the floor | over the initial kernel | best baseline / fastest | by |\n\
+                        |---|--:|--:|--:|--:|---|\n"
+                .to_owned();
+        for headroom in &self.diagnosis.headroom {
+            let Some((fastest, ns)) = self.state.history().fastest(&headroom.case) else { continue };
+            let state = self.state.case(&headroom.case);
+            let ratio = |of: Option<f64>| of.map_or("unknown".to_owned(), |of| format!("{:.2}x", of / ns));
+            let _ = writeln!(
+                text,
+                "| {} | {:.2} | {:.2} | {} | {} | `{}` {} |",
+                headroom.case,
+                ns / 1e3,
+                headroom.factor(),
+                ratio(state.and_then(|state| state.start_ns)),
+                ratio(state.and_then(|state| state.baseline()).map(|baseline| baseline.timing.median_ns)),
+                fastest.family,
+                show_params(&fastest.params)
+            );
+        }
+        Section { title: "Where it stands", text }
+    }
+
+    /// Why the fastest variants are slow, by the rules of the diagnosis.
+    fn diagnosis(&self, of: Option<&CaseName>) -> Option<Section> {
+        if !self.state.setup().options.llm.diagnosis {
+            return None;
+        }
+        let mut headroom: Vec<_> = self.diagnosis.headroom.iter().collect();
+        headroom.sort_by(|a, b| b.factor().total_cmp(&a.factor()));
+        let cases = headroom.iter().map(|headroom| &headroom.case).filter(|case| of.is_none_or(|of| of == *case));
+        let mut text = String::new();
+        for case in cases.take(FINDINGS_OF_CASES) {
+            let findings = self.diagnosis.findings.iter().filter(|finding| finding.case == *case);
+            findings.take(FINDINGS_PER_CASE).for_each(|finding| text.push_str(&told(finding)));
+        }
+        (!text.is_empty()).then_some(Section { title: "Diagnosis of the fastest variants", text })
+    }
+
+    /// What was tried, with the prediction and the outcome.
+    fn tried(&self) -> Section {
+        let history = self.state.history();
+        let mut outcomes: Vec<(&Finished, f64)> = history
+            .finished
+            .iter()
+            .filter(|finished| finished.hypothesis.prediction.is_some())
+            .filter_map(|finished| Some((finished, ln_speedup(history, finished)?)))
+            .collect();
+        outcomes.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+        let (best, worst) = outcomes.split_at(outcomes.len().min(ATTEMPTS));
+        let worst = worst.iter().rev().take(ATTEMPTS / 2);
+        let lines: String = best.iter().chain(worst).map(|(finished, ln)| outcome(finished, *ln)).collect();
+        let text = if lines.is_empty() { lines } else { block("records of attempts", &lines) };
+        Section { title: "What was tried, the best first", text }
+    }
+
+    /// What failed of what models proposed.
+    fn refused(&self) -> Section {
+        let failed = self.state.calls().failed();
+        let lines: String = failed.map(|failed| format!("- {}: {}\n", failed.claim, failed.problem)).collect();
+        let text = if lines.is_empty() { lines } else { block("failed attempts", &lines) };
+        Section { title: "Attempts of language models that failed", text }
+    }
+
+    /// The template and the manifest of a family, with the fragments that it includes.
+    fn template(&self, family: Option<&Family>) -> Option<Section> {
+        let family = family.filter(|_| self.state.setup().options.llm.sends_source)?;
+        let manifest = block(&format!("family.toml of {}", family.name), &family.manifest);
+        let template = block(&format!("template of {}", family.name), &family.template);
+        Some(Section { title: "The family to start from", text: format!("{manifest}\n\n{template}") })
+    }
+
+    /// What was counted of the fastest variant of a case.
+    fn profile(&self, case: &str) -> Option<Section> {
+        if !self.state.setup().options.llm.profiling {
+            return None;
+        }
+        let (fastest, _) = self.state.history().fastest(case)?;
+        let mut text = String::new();
+        if let Some(counters) = self.state.history().counters_of(&fastest.hash, case) {
+            let counters = serde_json::to_string(&counters.launches).unwrap_or_default();
+            text.push_str(&block("hardware counters of each launch", &counters));
+        }
+        let modelled = fastest.times.iter().find(|time| time.case == case)?.profile.as_ref();
+        if let Some(profile) = modelled {
+            let profile = serde_json::to_string(profile).unwrap_or_default();
+            text.push_str(&block("counters of the virtual GPU", &profile));
+        }
+        (!text.is_empty()).then_some(Section { title: "Profile of the fastest variant", text })
+    }
+
+    fn lessons(&self) -> Option<Section> {
+        let lessons = &self.state.setup().options.llm.lessons;
+        let lines: String = lessons.iter().map(|lesson| format!("- {lesson}\n")).collect();
+        (!lines.is_empty()).then(|| Section { title: "Lessons of earlier sessions", text: block("lessons", &lines) })
+    }
+
+    fn budget(&self, left: Duration) -> String {
+        format!("{} s of the session are left.", left.as_secs())
+    }
+
+    /// Returns the case whose fastest variant is farthest from its floor.
+    fn farthest(&self) -> Option<CaseName> {
+        let farthest = self.diagnosis.headroom.iter().max_by(|a, b| a.factor().total_cmp(&b.factor()));
+        farthest.map(|headroom| headroom.case.clone())
+    }
+
+    fn fastest_family(&self, case: &str) -> Option<&Family> {
+        let (fastest, _) = self.state.history().fastest(case)?;
+        self.context.all.iter().find(|family| family.name == fastest.family)
+    }
+}
+
+/// Describes a family and its search space in a few lines.
+fn about(family: &Family) -> String {
+    let params = family.params.iter().map(|(name, param)| format!("{name} {:?}", param.values));
+    let params: Vec<String> = params.collect();
+    format!("- `{}`: {} Parameters: {}.\n", family.name, family.about, params.join(", "))
+}
+
+fn told(finding: &Finding) -> String {
+    let Finding { case, family, cause, mechanism, evidence, confidence, gain, remedies, .. } = finding;
+    let mut text = format!(
+        "- {case} (`{family}`): {cause} (confidence {}, estimated gain {gain:.2}x): {mechanism}.\n",
+        confidence.name()
+    );
+    for one in evidence {
+        let side = if one.supports { "for" } else { "against" };
+        let _ = writeln!(text, "  - {side}: {} ({})", one.text, one.source.name());
+    }
+    for remedy in remedies.iter().take(1) {
+        let _ = writeln!(text, "  - the rules would: {}", remedy.text);
+    }
+    text
+}
+
+fn outcome(finished: &Finished, ln: f64) -> String {
+    let Finished { hypothesis, family, params, .. } = finished;
+    let predicted = hypothesis
+        .prediction
+        .map_or(String::new(), |range| format!(", predicted {:.2}x to {:.2}x", range.lo, range.hi));
+    format!(
+        "- {}: {} -> {:.3}x over {}{predicted} (`{family}` {})\n",
+        hypothesis.case,
+        hypothesis.claim,
+        ln.exp(),
+        hypothesis.reference.describe(),
+        show_params(params)
+    )
+}
