@@ -4,6 +4,7 @@ mod alive;
 mod audit;
 mod backup;
 mod bench;
+mod calls;
 mod ceilings;
 mod compare;
 mod comparisons;
@@ -17,6 +18,7 @@ mod error;
 mod guard;
 mod history;
 mod measured;
+mod models;
 mod preflight;
 mod profiled;
 mod progress;
@@ -101,6 +103,8 @@ enum Verb {
     History(history::Args),
     /// Show everything about one iteration
     Show(show::Args),
+    /// List the calls of language models with their cost, or print one
+    Calls(calls::Args),
     /// Compare two recorded times, if their conditions are the same
     Compare(compare::Args),
     /// Copy the store, even while a session writes to it
@@ -184,6 +188,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
             sessions::run(args, &store, &Killed::of(&store, &store_path(&project)?).await?, &mut out).await
         }
         Verb::History(args) => history::run(args, &existing_store(&project).await?, &mut out).await,
+        Verb::Calls(args) => calls::run(args, &existing_store(&project).await?, &mut out).await,
         Verb::Show(args) => {
             let store = existing_store(&project).await?;
             show::run(args, &store, &Killed::of(&store, &store_path(&project)?).await?, &mut out).await

@@ -91,6 +91,27 @@ impl<'a, W: Write> Progress<'a, W> {
                     span(*budget_s)
                 ));
             }
+            Event::ModelAsked { call, purpose, model } => {
+                if self.line.is_hidden() {
+                    say(&format!("call {call}: {model} is asked for a {purpose}"));
+                }
+            }
+            Event::ModelAnswered { call, model, status, message, cost_usd, cost_is_known } => {
+                let why = message.map_or_else(String::new, |message| format!(": {message}"));
+                let unknown = if *cost_is_known { "" } else { " (its cost is unknown: this is the most it can be)" };
+                self.say(&format!("call {call}: {model} {status}, ${cost_usd:.4}{unknown}{why}"));
+            }
+            Event::FamilyAdded { family, about } => {
+                self.say(&format!(
+                    "{family}: a new family by a language model, which is searched from now on: {about}"
+                ));
+            }
+            Event::ModelsStopped { reason } => {
+                self.say(&format!("no more language models are asked, and the session goes on without them: {reason}"));
+            }
+            Event::ReplayDiffers { purpose, ordinal, difference } => {
+                self.say(&format!("the {purpose} request {ordinal} differs from the recorded one: {difference}"));
+            }
             Event::Baseline { case, name, us, time_source } => {
                 self.say(&format!("{case}: {name} takes {us:.2} {}", unit(*time_source)));
             }

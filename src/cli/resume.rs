@@ -6,10 +6,11 @@ use super::error::{usage, usage_sentence};
 use super::preflight::{check_device, check_initial_kernel, check_meaning, check_shapes};
 use super::progress::Progress;
 use super::signals;
-use super::start::{StartRequest, assemble, conclude, options_under, start_worker};
+use super::start::{StartRequest, assemble, conclude, known_lessons, options_under, start_worker};
 use super::ticker::Ticker;
 use super::trust::{self, TrustArgs};
 use crate::agent;
+use crate::agent::llm::generated::PREFIX;
 use crate::catalog::Project;
 use crate::config::{self, Config};
 use crate::domain::budget::Budget;
@@ -71,7 +72,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     };
     // Choices and inputs must differ from those of the first run.
     let seed = inputs::mix(summary.seed, &["resumption", &(summary.resumptions + 1).to_string()]);
-    let options = options_under(&config, budget, seed)?;
+    let mut options = options_under(&config, budget, seed, &summary.proposer)?;
     let mut asked = asked(&past, project, seed)?;
     check_meaning(&past, &asked.workload, &asked.families).map_err(usage_sentence)?;
     // The settings come from the store, which a stranger may have made.
@@ -82,7 +83,8 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     asked.workload = asked.workload.on(worker.info()).map_err(usage_sentence)?;
     check_shapes(&past, &asked.workload).map_err(usage_sentence)?;
     let workload = asked.workload.clone();
-    let parts = signals::or_stop(assemble(asked, project, &config, worker, store.clone())).await?;
+    options.llm.lessons = known_lessons(&config, &store, &workload).await?;
+    let parts = signals::or_stop(assemble(asked, project, &config, &options.llm, worker, store.clone())).await?;
     let interrupt = signals::listen();
     let (then, now) = (&past.record.environment.nvrtc, parts.compiler.nvrtc_version());
     if then != now {
@@ -120,6 +122,8 @@ fn asked(past: &Past, project: &Project, seed: u64) -> anyhow::Result<StartReque
     let workload = project.workload(&summary.workload).map_err(usage)?;
     let workload = workload.select(&summary.cases).map_err(usage_sentence)?;
     let mut families = project.families().map_err(usage)?;
+    // Those that the session itself has committed come from its journal.
+    families.retain(|family| !family.name.starts_with(PREFIX) || past.asked.families.contains(&family.name));
     let searched = Project::searched(&families, &past.asked.families).map_err(usage)?;
     check_initial_kernel(&workload, &families).map_err(usage_sentence)?;
     let proposer = agent::proposer(&summary.proposer, seed).map_err(usage_sentence)?;

@@ -6,6 +6,7 @@ use anyhow::Context;
 
 use super::ceilings;
 use super::error::{usage, usage_sentence};
+use super::models;
 use super::preflight::{check_initial_kernel, check_spaces};
 use super::progress::Progress;
 use super::report::write_reports;
@@ -23,6 +24,7 @@ use crate::domain::cost::Rate;
 use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::domain::family::Family;
 use crate::domain::ids::CaseName;
+use crate::domain::model_terms::Terms;
 use crate::domain::workload::Workload;
 use crate::runner::activity::{self, Limit};
 use crate::runner::baseline::BaselineProgram;
@@ -74,10 +76,14 @@ pub struct Args {
     #[arg(long)]
     device: Option<String>,
 
-    /// Proposer: local, random, or fault-injection, which adds broken kernels to test that a session survives them
-    /// [default: session.proposer in config.toml]
+    /// Proposer: local, llm (language models, docs/models.md), random, or fault-injection, which adds broken kernels to
+    /// test that a session survives them [default: session.proposer in config.toml]
     #[arg(long)]
     proposer: Option<String>,
+
+    /// Print what the session may cost, and stop
+    #[arg(long)]
+    estimate: bool,
 
     /// Print progress as one JSON object per line on standard output
     #[arg(long)]
@@ -100,7 +106,10 @@ pub(super) struct StartRequest {
 pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
     let config = Config::load(project.root()).map_err(usage)?;
     let ticker = Ticker::start();
-    let options = options(args, &config)?;
+    let mut options = options(args, &config)?;
+    if args.estimate {
+        return print_estimate(&config, &options, out);
+    }
     let mut asked = asked(args, project, &config, options.seed)?;
     let path = project.root().join(&config.store.path);
     store::check_path(&path).map_err(usage)?;
@@ -119,7 +128,8 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     check_spaces(&workload, &asked.families, &asked.searched, worker.info(), &renderer).map_err(usage_sentence)?;
     drop(checked);
     let store = Store::open_within(&path, &config.store.limits()).await?;
-    let parts = signals::or_stop(assemble(asked, project, &config, worker, store.clone())).await?;
+    options.llm.lessons = known_lessons(&config, &store, &workload).await?;
+    let parts = signals::or_stop(assemble(asked, project, &config, &options.llm, worker, store.clone())).await?;
 
     // This comes before the session is on record: no signal may leave a recorded session that never ran.
     let interrupt = signals::listen();
@@ -179,6 +189,7 @@ pub(super) async fn assemble(
     asked: StartRequest,
     project: &Project,
     config: &Config,
+    terms: &Terms,
     mut worker: Worker,
     store: Store,
 ) -> anyhow::Result<Dependencies> {
@@ -221,11 +232,29 @@ pub(super) async fn assemble(
         worker,
         sanitizer,
         explainer,
+        models: models::open(project, config, terms)?,
         monitor,
         profiler,
         store,
         repo,
     })
+}
+
+/// Returns what earlier sessions of the workload have taught, if prompts may contain it.
+pub(super) async fn known_lessons(config: &Config, store: &Store, workload: &Workload) -> anyhow::Result<Vec<String>> {
+    match config.llm.is_on() && config.llm.lessons {
+        true => Ok(models::lessons(store, &workload.name).await?),
+        false => Ok(Vec::new()),
+    }
+}
+
+fn print_estimate(config: &Config, options: &Options, out: &mut impl Write) -> anyhow::Result<()> {
+    let wall = options.budget.wall;
+    let gpu_usd = wall.as_secs_f64() / 3600.0 * config.cost.gpu_usd_per_hour;
+    for line in models::estimate(config, &options.llm, wall, gpu_usd) {
+        writeln!(out, "{line}")?;
+    }
+    Ok(())
 }
 
 /// Starts a virtual GPU that checks candidates of a real one, or prints why it cannot.
@@ -264,7 +293,7 @@ fn options(args: &Args, config: &Config) -> anyhow::Result<Options> {
         if !(most > 0.0 && most.is_finite()) {
             return Err(usage_sentence("--max-cost must be a number of US dollars above 0, such as 5.00"));
         }
-        if config.cost.gpu_usd_per_hour == 0.0 {
+        if config.cost.gpu_usd_per_hour == 0.0 && !config.llm.is_on() {
             return Err(usage_sentence(
                 "--max-cost has no effect because the GPU costs nothing: set cost.gpu_usd_per_hour in config.toml to \
                  its price",
@@ -275,11 +304,13 @@ fn options(args: &Args, config: &Config) -> anyhow::Result<Options> {
         return Err(usage_sentence("--iterations must be a number from 1 to 1000000000"));
     }
     let budget = Budget { wall, max_cost_usd: args.max_cost, max_iterations: args.iterations };
-    options_under(config, budget, args.seed.unwrap_or_else(rand::random))
+    let proposer = args.proposer.as_ref().unwrap_or(&config.session.proposer);
+    options_under(config, budget, args.seed.unwrap_or_else(rand::random), proposer)
 }
 
 /// Makes the options of a session under the settings of a configuration.
-pub(super) fn options_under(config: &Config, budget: Budget, seed: u64) -> anyhow::Result<Options> {
+pub(super) fn options_under(config: &Config, budget: Budget, seed: u64, proposer: &str) -> anyhow::Result<Options> {
+    let llm = models::terms(config, proposer)?;
     Ok(Options {
         budget,
         grace: config.grace(),
@@ -288,7 +319,8 @@ pub(super) fn options_under(config: &Config, budget: Budget, seed: u64) -> anyho
         counters_share: config.counters.budget_share,
         compile_ahead: config.parallel_compilations(),
         seed,
-        config: serde_json::to_value(config).context("Failed to record the configuration")?,
+        config: models::with_prices(config, &llm)?,
+        llm,
     })
 }
 

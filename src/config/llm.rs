@@ -134,6 +134,12 @@ impl Default for LlmConfig {
     }
 }
 
+impl From<Price> for PriceConfig {
+    fn from(Price { input, cached, cache_write, output }: Price) -> Self {
+        Self { input, cached: Some(cached), cache_write: Some(cache_write), output }
+    }
+}
+
 impl PriceConfig {
     fn price(self) -> Price {
         let Self { input, cached, cache_write, output } = self;

@@ -1,0 +1,106 @@
+//! `optloop calls`: the calls of language models, what they cost, and what was said.
+
+use std::io::Write;
+
+use super::error::usage_sentence;
+use super::table::{Table, figure};
+use crate::domain::call_record::{CallId, CallSummary, Transcript};
+use crate::domain::ids::SessionId;
+use crate::domain::money::MicroUsd;
+use crate::secrets;
+use crate::store::Store;
+
+/// Arguments of `optloop calls`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Number of a call: prints what was sent, and what came back
+    call: Option<i64>,
+
+    /// Number of the session [default: the latest]
+    #[arg(long)]
+    session: Option<SessionId>,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Lists calls, or prints one.
+pub(super) async fn run(args: &Args, store: &Store, out: &mut impl Write) -> anyhow::Result<()> {
+    if let Some(call) = args.call {
+        let Some(transcript) = store.transcript(CallId(call)).await? else {
+            return Err(usage_sentence(format!("there is no call {call}: `optloop calls` lists those of a session")));
+        };
+        return print(&transcript, args.json, out);
+    }
+    let session = match args.session {
+        Some(id) => store.session(id).await?,
+        None => store.latest_session().await?,
+    };
+    let calls = store.calls(session.id).await?;
+    let calls: Vec<CallSummary> = calls.iter().map(|(begun, ended)| CallSummary::of(begun, ended.as_ref())).collect();
+    if args.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&calls)?)?;
+        return Ok(());
+    }
+    if calls.is_empty() {
+        writeln!(out, "session {} has asked no language model", session.id)?;
+        return Ok(());
+    }
+    list(&calls, out)
+}
+
+fn list(calls: &[CallSummary], out: &mut impl Write) -> anyhow::Result<()> {
+    let mut table =
+        Table::new(&[">call", "purpose", "model", "status", ">input", ">cached", ">output", ">cost", ">s", "about"]);
+    for call in calls {
+        let tokens =
+            |of: fn(&crate::domain::model_call::Usage) -> u64| figure(call.usage.as_ref().map(of), |n| n.to_string());
+        let unknown = if call.cost_is_known { "" } else { " at most" };
+        table.row([
+            call.call.to_string(),
+            call.purpose.to_string(),
+            call.model.clone(),
+            call.error_kind.clone().unwrap_or_else(|| call.status.unwrap_or("unanswered").to_owned()),
+            tokens(|usage| usage.input_tokens + usage.cache_write_tokens),
+            tokens(|usage| usage.cached_tokens),
+            tokens(|usage| usage.output_tokens),
+            format!("{}{unknown}", call.cost_micro_usd),
+            figure(call.latency_ms, |ms| format!("{:.1}", ms as f64 / 1e3)),
+            call.claim.clone().unwrap_or_default(),
+        ]);
+    }
+    table.print(out)?;
+    let (known, unknown): (Vec<_>, Vec<_>) = calls.iter().partition(|call| call.cost_is_known);
+    let sum = |calls: &[&CallSummary]| calls.iter().map(|call| call.cost_micro_usd).sum::<MicroUsd>();
+    writeln!(out, "\n{} calls: {}", calls.len(), sum(&known))?;
+    if !unknown.is_empty() {
+        writeln!(out, "and at most {} for {} whose cost is unknown", sum(&unknown), unknown.len())?;
+    }
+    Ok(())
+}
+
+fn print(transcript: &Transcript, as_json: bool, out: &mut impl Write) -> anyhow::Result<()> {
+    let Transcript { request, text } = transcript;
+    if as_json {
+        let json = serde_json::json!({ "request": request, "text": text });
+        writeln!(out, "{}", serde_json::to_string_pretty(&json)?)?;
+        return Ok(());
+    }
+    let parts = [
+        ("system", request.system.as_str()),
+        ("task", &request.cached),
+        ("request", &request.prompt),
+        ("answer", text.as_deref().unwrap_or("(none)")),
+    ];
+    for (name, part) in parts {
+        writeln!(out, "--- {name}\n{}\n", visible(part))?;
+    }
+    Ok(())
+}
+
+/// Returns a text without control characters that a terminal would obey.
+fn visible(text: &str) -> String {
+    let masked = secrets::mask(text);
+    masked.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
+}
