@@ -39,6 +39,8 @@ mod links;
 #[cfg(unix)]
 mod llm;
 mod model;
+#[cfg(unix)]
+mod models;
 mod peaks;
 mod sanitizer;
 #[cfg(target_os = "linux")]

@@ -1,0 +1,123 @@
+//! What becomes of answers: parameters, edits, kernels, families, and their corrections.
+
+use serde_json::json;
+
+use super::{APIS, FIRST_PASS, MANIFEST, Scenario, TEMPLATE, code, one_pass, plan, script};
+
+/// The template of one pass, with the block's size as a parameter.
+fn family() -> (String, String) {
+    let manifest = MANIFEST
+        .replace("params = {}\n", "")
+        .replace("[[launch]]", "[params.THREADS]\nvalues = [8, 16, 32]\ndefault = 32\nabout = \"threads\"\nexpect = [1.0, 2.0]\n[[launch]]")
+        .replace("ceil_div(Sq, 32)", "ceil_div(Sq, THREADS)")
+        .replace("block = [\"32\"]", "block = [\"THREADS\"]");
+    (manifest, TEMPLATE.replace("blockIdx.x * 32", "blockIdx.x * <$ THREADS $>"))
+}
+
+#[test]
+fn an_edit_that_improves_a_kernel_is_committed_with_its_family() {
+    for api in APIS {
+        let scenario = Scenario::new(api, script(vec![plan("edits", json!({}))], vec![code("edits", one_pass())]), "");
+        let ended = scenario.ends_well(&["--iterations", "2"]);
+        assert_eq!(
+            (ended.course().as_str(), ended.tried()),
+            ("plan answered, code answered", vec!["measured".to_owned()])
+        );
+        let case = &ended.report["cases"][0];
+        assert!(case["variant"]["family"].as_str().unwrap().starts_with("llm-one-pass-"), "{case}");
+        assert!(case["commit"].is_string(), "{case}");
+        let family = case["variant"]["family"].as_str().unwrap();
+        let files = scenario.sandbox.git(&["ls-files", "templates/kernels"]);
+        assert!(files.contains(&format!("templates/kernels/{family}/family.toml")), "{files}");
+        let shown = scenario.sandbox.succeeds(&["show", &case["iteration"].to_string()]);
+        assert!(shown.contains("One pass over the keys"), "{shown}");
+    }
+}
+
+#[test]
+fn a_whole_kernel_is_tried_unless_its_machine_code_was() {
+    for api in APIS {
+        let source = TEMPLATE.replace("<$ D $>", "16").replace("<$ CAUSAL $>", "true");
+        let kernel = |source: String| code("kernel", json!({ "manifest": MANIFEST, "source": source }));
+        let renamed = kernel(source.replace("most", "largest"));
+        let other = kernel(source.replace(FIRST_PASS, "").replace("expf(score * scale - most)", "expf(score * scale)"));
+        let codes = vec![renamed, other];
+        let scenario = Scenario::new(api, script(vec![plan("kernel", json!({}))], codes), "");
+        let ended = scenario.ends_well(&["--iterations", "3"]);
+        assert_eq!(ended.tried()[0], "pruned", "{}", ended.said);
+        assert_eq!(ended.tried().len(), 2, "{}", ended.said);
+        let shown = scenario.sandbox.succeeds(&["show", "2"]);
+        assert!(shown.contains("it has the machine code and the launches of iteration 1"), "{shown}");
+    }
+}
+
+#[test]
+fn a_new_family_is_searched_by_the_program() {
+    for api in APIS {
+        let (manifest, source) = family();
+        let answer = code("family", json!({ "manifest": manifest, "source": source }));
+        let scenario = Scenario::new(api, script(vec![plan("family", json!({}))], vec![answer]), "");
+        let ended = scenario.ends_well(&["--iterations", "4"]);
+        let of_family = ended.iterations.iter().filter(|one| one["family"].as_str().unwrap().starts_with("llm-"));
+        let (own, others): (Vec<_>, Vec<_>) = of_family.partition(|one| one["origin"] == "model");
+        assert!(own.len() == 1 && !others.is_empty(), "{own:?} and {others:?}: {}", ended.said);
+    }
+}
+
+#[test]
+fn parameters_need_no_second_call() {
+    for api in APIS {
+        let (manifest, source) = family();
+        let asked = plan("parameters", json!({ "family": "wide", "parameters": { "THREADS": 8 } }));
+        let scenario = Scenario::new(api, script(vec![asked], vec![]), "");
+        scenario
+            .sandbox
+            .write("templates/kernels/wide/family.toml", &manifest.replace("name = \"plain\"", "name = \"wide\""));
+        scenario.sandbox.write("templates/kernels/wide/kernel.cu.tera", &source);
+        let ended = scenario.ends_well(&["--iterations", "4"]);
+        assert_eq!(ended.course().split(", ").next(), Some("plan answered"));
+        assert_eq!(ended.tried(), ["measured"], "{}", ended.said);
+    }
+}
+
+#[test]
+fn compile_errors_and_wrong_results_go_back_until_they_are_mended_or_given_up() {
+    for api in APIS {
+        let broken = |with: &str| code("edits", json!({ "edits": [{ "search": "float sum = 0", "replace": with }] }));
+        let codes = vec![broken("float sum = x"), broken("float sum = 1"), code("edits", one_pass())];
+        let scenario = Scenario::new(api, script(vec![plan("edits", json!({}))], codes), "");
+        let ended = scenario.ends_well(&["--iterations", "4"]);
+        assert_eq!(ended.tried(), ["rejected_by_compiler", "wrong", "measured"], "{}", ended.said);
+        assert!(
+            ended.course().starts_with("plan answered, code answered, repair answered, repair answered"),
+            "{}",
+            ended.course()
+        );
+        let repairs = scenario.server.requests();
+        let sent =
+            repairs.iter().map(|request| request.body.to_string()).find(|body| body.contains("correction 1 of 3"));
+        assert!(sent.unwrap().contains("identifier"), "the compiler's message is in the prompt");
+
+        let codes = (0..9).map(|n| broken(&format!("float sum = x{n}"))).collect();
+        let scenario = Scenario::new(api, script(vec![plan("edits", json!({}))], codes), "repair_rounds = 2");
+        let ended = scenario.ends_well(&["--iterations", "8"]);
+        assert_eq!(ended.tried(), ["rejected_by_compiler"; 3], "two corrections, and no more: {}", ended.said);
+    }
+}
+
+#[test]
+fn what_cannot_be_applied_goes_back_without_an_iteration() {
+    for api in APIS {
+        let missing = code("edits", json!({ "edits": [{ "search": "no such line", "replace": "" }] }));
+        let same =
+            code("edits", json!({ "edits": [{ "search": "float sum = 0", "replace": "float  sum = 0 /* zero */" }] }));
+        let codes = vec![missing, same, code("edits", one_pass())];
+        let scenario = Scenario::new(api, script(vec![plan("edits", json!({}))], codes), "");
+        let ended = scenario.ends_well(&["--iterations", "2"]);
+        assert_eq!(ended.tried(), ["measured"], "{}", ended.said);
+        assert_eq!(ended.course(), "plan answered, code answered, repair answered, repair answered");
+        let bodies: Vec<String> = scenario.server.requests().iter().map(|request| request.body.to_string()).collect();
+        assert!(bodies.iter().any(|body| body.contains("does not occur in the template")));
+        assert!(bodies.iter().any(|body| body.contains("it is the same as the family `plain`")));
+    }
+}

@@ -1,0 +1,71 @@
+//! Endpoints that fail. None of this ends a session.
+
+use scripted_llm::{End, Reply};
+use serde_json::json;
+
+use super::{APIS, Scenario, code, one_pass, plan, script, tokens};
+
+/// Runs a session whose first plan is answered like this. Later plans are empty.
+fn course(api: &str, first: Reply) -> (Scenario, super::Ended) {
+    let scenario =
+        Scenario::new(api, script(vec![first, plan("edits", json!({}))], vec![code("edits", one_pass())]), "");
+    let ended = scenario.ends_well(&["--iterations", "2", "--budget", "40s"]);
+    (scenario, ended)
+}
+
+#[test]
+fn answers_that_cannot_be_used_are_counted_and_the_session_goes_on() {
+    for api in APIS {
+        let empty = || Reply::answer(json!({ "hypotheses": [] }));
+        let refusal = if api == "anthropic" { "refusal" } else { "content_filter" };
+        let cases = [
+            ("truncated", Reply::text("{\"hypotheses\": [{\"claim\": \"x"), "plan failed (unparsable)"),
+            ("refused", Reply { stop: Some(refusal.to_owned()), ..empty() }, "plan failed (refused)"),
+            ("huge", Reply { times: 6 << 20, ..Reply::text("x") }, "plan failed (too_large)"),
+        ];
+        for (name, reply, expected) in cases {
+            let (_, ended) = course(api, tokens(reply));
+            assert!(ended.course().starts_with(expected), "{api}, {name}: {}", ended.course());
+        }
+    }
+}
+
+#[test]
+fn an_answer_that_never_came_counts_at_its_reserve_and_is_asked_for_once_more() {
+    for api in APIS {
+        let cut = Reply { end: End::CutAfter(20), ..plan("edits", json!({})) };
+        let (_, ended) = course(api, cut);
+        assert!(ended.course().starts_with("plan failed (cut), again plan answered"), "{api}: {}", ended.course());
+        let first = &ended.calls[0];
+        assert_eq!((&first["cost_is_known"], &first["cost_micro_usd"]), (&json!(false), &first["reserve_micro_usd"]));
+    }
+}
+
+#[test]
+fn busy_servers_are_asked_again_and_dead_ones_given_up() {
+    for api in APIS {
+        let mut busy = Reply::status(429, "slow down");
+        busy.headers.insert("retry-after".to_owned(), "0".to_owned());
+        let (scenario, ended) = course(api, busy);
+        // The second reply is the plan.
+        assert!(ended.course().starts_with("plan answered, code answered"), "{api}: {}", ended.course());
+        assert!(scenario.server.requests().len() > ended.calls.len());
+
+        let refused = Reply::status(401, "no such key");
+        let (_, ended) = course(api, refused);
+        assert_eq!(ended.course(), "plan failed (unauthorized)");
+        assert_eq!(ended.said.matches("no more language models are asked").count(), 1, "{}", ended.said);
+    }
+}
+
+#[test]
+fn streams_in_small_pieces_and_slow_ones_are_read_whole() {
+    for api in APIS {
+        let pieces = Reply { piece_bytes: 7, events: 12, ..plan("edits", json!({})) };
+        let (_, ended) = course(api, pieces);
+        assert!(ended.course().starts_with("plan answered, code answered"), "{api}: {}", ended.course());
+        let prose = Reply::text(format!("Here is my plan:\n```json\n{}\n```\nGood luck!", json!({ "hypotheses": [] })));
+        let (_, ended) = course(api, tokens(Reply { pause_ms: 20, events: 5, ..prose }));
+        assert!(ended.course().starts_with("plan answered"), "{api}: {}", ended.course());
+    }
+}

@@ -1,0 +1,70 @@
+//! Money: exact costs, reserves, limits, and what is told before a session.
+
+use scripted_llm::{Reply, Tokens};
+use serde_json::json;
+
+use super::{APIS, Scenario, code, one_pass, plan, script};
+
+#[test]
+fn costs_agree_with_the_tokens_to_the_micro_dollar() {
+    for api in APIS {
+        let scenario = Scenario::new(api, script(vec![plan("edits", json!({}))], vec![code("edits", one_pass())]), "");
+        let ended = scenario.ends_well(&["--iterations", "2"]);
+        for call in &ended.calls {
+            // 1234 tokens at 3, 100 from the cache at 0.3, 321 of output at 15 dollars per million.
+            assert_eq!(
+                (&call["cost_micro_usd"], &call["cost_is_known"]),
+                (&json!(1234 * 3 + 30 + 321 * 15), &json!(true)),
+                "{api}: {call}"
+            );
+        }
+    }
+}
+
+#[test]
+fn counts_that_cannot_be_and_missing_ones_count_at_the_reserve() {
+    for api in APIS {
+        let none = Reply { usage: None, ..plan("edits", json!({})) };
+        let absurd = Reply {
+            usage: Some(Tokens { input: 0, output: u64::from(u32::MAX), ..Tokens::default() }),
+            ..plan("edits", json!({}))
+        };
+        for reply in [none, absurd] {
+            let scenario = Scenario::new(api, script(vec![reply], vec![code("edits", one_pass())]), "");
+            let ended = scenario.ends_well(&["--iterations", "2"]);
+            let first = &ended.calls[0];
+            assert_eq!(
+                (&first["cost_is_known"], &first["cost_micro_usd"]),
+                (&json!(false), &first["reserve_micro_usd"]),
+                "{api}"
+            );
+            assert!(ended.said.contains("its cost is unknown"), "{}", ended.said);
+        }
+    }
+}
+
+#[test]
+fn a_call_that_the_money_may_not_suffice_for_is_not_made() {
+    for api in APIS {
+        let scenario = Scenario::new(api, script(vec![plan("edits", json!({}))], vec![code("edits", one_pass())]), "");
+        let ended = scenario.ends_well(&["--iterations", "2", "--max-cost", "0.01", "--budget", "30s"]);
+        assert!(ended.calls.is_empty() && scenario.server.requests().is_empty());
+        assert!(ended.said.contains("--max-cost leaves no money for another call"), "{}", ended.said);
+    }
+}
+
+#[test]
+fn an_estimate_and_what_leaves_the_machine_are_told_before_a_call() {
+    let scenario = Scenario::new("openai", script(vec![], vec![]), "");
+    let estimate = scenario.start(&["--estimate"]);
+    let estimate = String::from_utf8(estimate.stdout).unwrap();
+    assert!(estimate.contains("m: a call costs at most $") && scenario.server.requests().is_empty(), "{estimate}");
+    let ended = scenario.ends_well(&["--iterations", "1"]);
+    assert!(ended.said.contains("sources of kernels, shapes, times"), "{}", ended.said);
+    scenario.sandbox.replace("config.toml", "retries = 2", "retries = 2\nsend = 'parameters'");
+    scenario.sandbox.trust();
+    let ended = scenario.ends_well(&["--iterations", "2"]);
+    assert!(ended.said.contains("no source"), "{}", ended.said);
+    let last = scenario.server.requests().pop().unwrap().body.to_string();
+    assert!(!last.contains("__half2float"), "no source is sent");
+}
