@@ -30,6 +30,9 @@ pub const FRAGMENTS_FOLDER: &str = "common";
 /// The longest file of a family, in bytes, as for every file of a project.
 pub const MAX_FILE_BYTES: usize = 1 << 20;
 
+/// The most bytes of all workspaces of a plan. A virtual GPU has them in the host's memory.
+const MAX_WORKSPACE_BYTES: usize = 8 << 30;
+
 /// A CUDA source template with all that is needed to instantiate and launch it.
 #[derive(Debug, Clone)]
 pub struct Family {
@@ -233,6 +236,12 @@ impl Family {
         let launches = launches.iter().map(|rule| rule.fill(&scope)).collect::<Result<Vec<_>, _>>()?;
         let plan = LaunchPlan { workspaces, launches };
         plan.check(&tensors).map_err(ConfigurationError::Manifest)?;
+        let bytes = plan.workspaces.iter().fold(0_usize, |sum, workspace| sum.saturating_add(workspace.bytes));
+        if bytes > MAX_WORKSPACE_BYTES {
+            return Err(ConfigurationError::Manifest(format!(
+                "its workspaces have {bytes} bytes together, and at most {MAX_WORKSPACE_BYTES} are allowed"
+            )));
+        }
         Ok(plan)
     }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use super::setup::SessionSetup;
 use crate::agent::llm::answer;
-use crate::agent::llm::bandit::Worth;
+use crate::agent::llm::bandit::{self, Worth};
 use crate::agent::llm::generated::{self, Existing, Generated};
 use crate::domain::approach::{Approach, Form};
 use crate::domain::call_record::{CallBegun, CallEnded, CallId, CallOutcome, Subject};
@@ -67,6 +67,7 @@ pub(super) struct Calls {
     /// The attempts whose iteration is under way or has been.
     tried: BTreeMap<IterationId, Ready>,
     worth: HashMap<String, Worth>,
+    worth_of_forms: HashMap<Form, Worth>,
     failed: VecDeque<Failed>,
     failures: u32,
     given_up: Option<String>,
@@ -92,9 +93,19 @@ impl Calls {
         self.given_up.as_deref()
     }
 
-    /// Returns what to ask next, if anything waits.
+    /// Returns what to ask next, if anything waits: corrections and repeated calls first, then the code of the approach
+    /// that is most worth it.
     pub fn next_question(&self) -> Option<&Question> {
-        self.questions.front()
+        let is_first = |question: &&Question| question.is_retry || !matches!(question.subject, Subject::Code { .. });
+        let worth = |question: &Question| {
+            question.subject.approach().map_or(0.0, |approach| {
+                let form = self.worth_of_forms.get(&approach.form).copied().unwrap_or_default();
+                bandit::worth_of_code(approach.expected_ln_gain(), &form)
+            })
+        };
+        // The last of equals that `max_by` would return is the first one here.
+        let best = || self.questions.iter().rev().max_by(|a, b| worth(a).total_cmp(&worth(b)));
+        self.questions.iter().find(is_first).or_else(best)
     }
 
     /// Returns the oldest configuration that is to be tried.
@@ -114,7 +125,7 @@ impl Calls {
             true => self.ready[place].is_submitted = true,
             false => {
                 if let Some(ready) = self.ready.remove(place) {
-                    self.settle(&ready.model, 0.0);
+                    self.settle(&ready.model, ready.approach.form, 0.0);
                     self.failed_attempt(ready.approach.claim, "the configuration was tried before".to_owned());
                 }
             }
@@ -172,6 +183,9 @@ impl Calls {
     pub fn end(&mut self, ended: &CallEnded, setup: &SessionSetup, history: &History) -> Option<Family> {
         let begun = self.open.remove(&ended.call)?;
         self.worth.entry(begun.model.clone()).or_default().usd += ended.cost.usd();
+        if let Some(approach) = begun.subject.approach() {
+            self.worth_of_forms.entry(approach.form).or_default().usd += ended.cost.usd();
+        }
         match &ended.outcome {
             CallOutcome::Answered { answer, text } => {
                 self.failures = 0;
@@ -195,8 +209,8 @@ impl Calls {
             self.given_up.get_or_insert_with(|| message.to_owned());
         } else if is_unknown {
             self.retry(begun);
-        } else if begun.subject.approach().is_some() {
-            self.settle(&begun.model, 0.0);
+        } else if let Some(approach) = begun.subject.approach() {
+            self.settle(&begun.model, approach.form, 0.0);
             self.note_failure(&begun.subject, &format!("the call failed ({kind}): {message}"));
         }
     }
@@ -249,7 +263,7 @@ impl Calls {
             match made {
                 Ok(made) => drop(self.take_configuration(begun, &approach, made)),
                 Err(problem) => {
-                    self.settle(&begun.model, 0.0);
+                    self.settle(&begun.model, approach.form, 0.0);
                     self.failed_attempt(approach.claim.clone(), problem);
                 }
             }
@@ -282,7 +296,7 @@ impl Calls {
         self.failed_attempt(approach.claim.clone(), problem.clone());
         let round = begun.subject.round() + 1;
         if round > rounds {
-            self.settle(&begun.model, 0.0);
+            self.settle(&begun.model, approach.form, 0.0);
             return;
         }
         let subject = Subject::Repair { approach: Box::new(approach.clone()), answer, problem, iteration, round };
@@ -301,10 +315,13 @@ impl Calls {
         }
     }
 
-    fn settle(&mut self, model: &str, ln_gain: f64) {
-        let worth = self.worth.entry(model.to_owned()).or_default();
-        worth.settled += 1;
-        worth.ln_gain += ln_gain.max(0.0);
+    /// Counts what an approach has gained at last.
+    fn settle(&mut self, model: &str, form: Form, ln_gain: f64) {
+        let (of_model, of_form) = (self.worth.entry(model.to_owned()), self.worth_of_forms.entry(form));
+        for worth in [of_model.or_default(), of_form.or_default()] {
+            worth.settled += 1;
+            worth.ln_gain += ln_gain.max(0.0);
+        }
     }
 
     /// Applies the beginning of an iteration: what a model proposed is no longer to be tried.
@@ -343,7 +360,7 @@ impl Calls {
             let of_case = concluded.findings.iter().find(|found| found.case == tried.approach.case);
             let own_ns = of_case.and_then(|found| found.best_timing()).map(|timing| timing.median_ns);
             let gain = fastest_ns.zip(own_ns).map_or(0.0, |(before, own)| (before / own).ln());
-            self.settle(&tried.model, gain);
+            self.settle(&tried.model, tried.approach.form, gain);
             return;
         }
         let outcome = &concluded.outcome;
@@ -356,7 +373,7 @@ impl Calls {
                 self.correct(&asked, &tried.approach, call, problem, Some(begun.iteration), rounds);
             }
             _ => {
-                self.settle(&tried.model, 0.0);
+                self.settle(&tried.model, tried.approach.form, 0.0);
                 self.failed_attempt(tried.approach.claim, problem);
             }
         }

@@ -82,3 +82,17 @@ fn unknown_cases_families_and_parameters_come_to_nothing() {
         assert!(ended.tried().is_empty() && ended.course() == "plan answered", "{}", ended.course());
     }
 }
+
+#[test]
+fn a_workspace_without_bounds_is_refused_before_it_is_allocated() {
+    for api in APIS {
+        let workspace = "[[workspace]]\nname = \"scratch\"\ndtype = \"f32\"\nelements = \"1000000000 * 1000\"\n";
+        let manifest = format!("{MANIFEST}{workspace}");
+        let kernel = code("kernel", json!({ "manifest": manifest, "source": TEMPLATE }));
+        let scenario = Scenario::new(api, script(vec![plan("kernel", json!({}))], vec![kernel]), "repair_rounds = 1");
+        let ended = scenario.ends_well(&["--iterations", "2", "--budget", "30s"]);
+        assert!(ended.tried().is_empty(), "{}", ended.said);
+        let sent = scenario.server.requests().pop().unwrap().body.to_string();
+        assert!(sent.contains("its workspaces have 4000000000000 bytes together"), "{sent}");
+    }
+}

@@ -1,6 +1,6 @@
-//! Chooses the model for the next call: a bandit on the logarithm of gain per dollar.
+//! Chooses the model and the form of the next answer: a bandit on the logarithm of gain per dollar.
 
-/// What is known of one model.
+/// What is known of one model, or of one form of answers.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Worth {
     /// Approaches that have been tried or given up.
@@ -54,6 +54,11 @@ pub fn choose(models: &[Worth]) -> Option<usize> {
     (0..models.len()).rev().max_by(|a, b| score(&models[*a]).total_cmp(&score(&models[*b])))
 }
 
+/// Returns how much an approach is worth its code: the gain that it predicts, by the gain per dollar of its form so far.
+pub fn worth_of_code(predicted_ln_gain: f64, form: &Worth) -> f64 {
+    (predicted_ln_gain + LEAST_LN_GAIN) * form.rate()
+}
+
 /// Tells whether no model may be expected to gain what a comparison resolves.
 pub fn is_spent(models: &[Worth]) -> bool {
     !models.is_empty()
@@ -88,6 +93,13 @@ mod tests {
             models[place].usd += [0.5, 0.05][place];
         }
         assert!(asked[1] > 2 * asked[0] && asked[0] > 0, "{asked:?}");
+    }
+
+    #[test]
+    fn a_form_that_pays_is_coded_before_one_that_predicts_a_little_more() {
+        let (edits, family) = (worth(4, 1.2, 0.2), worth(4, 1.0, 0.8));
+        assert!(worth_of_code(1.1_f64.ln(), &edits) > worth_of_code(1.3_f64.ln(), &family));
+        assert!(worth_of_code(1.3_f64.ln(), &Worth::default()) > worth_of_code(1.1_f64.ln(), &Worth::default()));
     }
 
     #[test]

@@ -10,7 +10,6 @@ use super::edits;
 use crate::domain::approach::{Approach, Form};
 use crate::domain::device::DeviceInfo;
 use crate::domain::family::Family;
-use crate::domain::space::Space;
 use crate::domain::variant::Params;
 use crate::domain::workload::{Case, Workload};
 
@@ -147,13 +146,18 @@ impl Existing<'_> {
         };
         let params: Params =
             family.params.iter().map(|(name, param)| (name.clone(), value(name, param.default))).collect();
-        let space = Space { family, case: self.case, dtype: self.workload.dtype, device: self.device };
-        match space.why_not(&params) {
+        match self.why_not(family, &params) {
             None => Ok(params),
             // The incumbent's values need not suit another template. Its defaults may.
-            Some(_) if given.is_empty() && space.why_not(&family.defaults()).is_none() => Ok(family.defaults()),
+            Some(_) if given.is_empty() && self.why_not(family, &family.defaults()).is_none() => Ok(family.defaults()),
             Some(why) => Err(why),
         }
+    }
+
+    /// Returns why a configuration cannot run on the case: a constraint, or its launch plan.
+    fn why_not(&self, family: &Family, params: &Params) -> Option<String> {
+        let Workload { op, dtype, .. } = self.workload;
+        family.plan(params, self.case, *op, *dtype, self.device).err().map(|error| error.to_string())
     }
 }
 
