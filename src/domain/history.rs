@@ -193,7 +193,7 @@ impl History {
 
     /// Returns at most `most` variants timed on a case, the fastest first.
     pub fn leaders(&self, case: &str, most: usize) -> Vec<(&Finished, f64)> {
-        let mut leaders: Vec<(&Finished, f64)> = Vec::with_capacity(most + 1);
+        let mut leaders: Vec<(&Finished, f64)> = Vec::new();
         for (finished, ns) in self.finished.iter().filter_map(|finished| Some((finished, finished.time_ns(case)?))) {
             let place = leaders.partition_point(|(_, other)| *other <= ns);
             if place < most {
