@@ -199,7 +199,12 @@ impl Lock {
         let path = index.with_extension("lock");
         let mut file = File::options().read(true).write(true).open(&path).ok()?;
         let journal = Journal::read(&mut file)?;
-        file.try_lock().ok()?;
+        // A child that another thread has just forked holds it, too, until it becomes another program.
+        let is_free = (0..LOCK_TRIES).any(|tries| {
+            thread::sleep(LOCK_PAUSE * tries.min(1));
+            file.try_lock().is_ok()
+        });
+        is_free.then_some(())?;
         // Another process may have taken it over and made a new one since it was opened.
         let same = fs::metadata(&path).ok()?.ino() == file.metadata().ok()?.ino();
         same.then(|| (Self { path, copy: temporary(index), stays: true, _held: file }, journal))
