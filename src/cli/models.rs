@@ -23,7 +23,7 @@ const LEAST_TRIES: usize = 5;
 /// Lessons of each session.
 const LESSONS: usize = 8;
 
-/// Characters of a plan's and a code's prompt beyond what is known before a session: a guess for the estimate.
+/// Calls for each approach, for the estimate. A guess: a plan serves several approaches, and code may need corrections.
 const CALLS_PER_APPROACH: f64 = 1.5;
 
 /// Returns on which terms a session with a proposer uses language models.

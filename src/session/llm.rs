@@ -268,11 +268,10 @@ impl Session<'_> {
         }
     }
 
-    /// Tells whether the money suffices for a call beside what is kept for the finals and for the calls under way.
+    /// Tells whether the money suffices for a call beside what is kept for the finals.
     fn affords(&self, reserve: MicroUsd) -> bool {
-        let reserved_usd = (self.state.calls().reserved() + reserve).usd();
         let (meter, options) = (self.state.meter(), &self.state.setup().options);
-        meter.affords_usd(&options.budget, &self.time(), self.state.finals_device_time(), reserved_usd)
+        meter.affords_usd(&options.budget, &self.time(), self.state.finals_device_time(), reserve.usd())
     }
 
     fn request(&self, due: &QuestionDue) -> anyhow::Result<ModelRequest> {

@@ -26,6 +26,8 @@ pub(super) struct Meter {
     finished: u64,
     /// Money and device time on record.
     spent: Spent,
+    /// What is kept for the calls of language models that are under way, in US dollars.
+    reserved_usd: f64,
     /// The time of all confirmations so far, and their number of cases.
     confirmations: (Duration, u32),
 }
@@ -54,7 +56,7 @@ impl Meter {
     /// Makes a meter at zero.
     pub fn new(rate: Option<Rate>) -> Self {
         let (used, finished, spent) = (Duration::ZERO, 0, Spent::default());
-        Self { rate, used, finished, spent, confirmations: (Duration::ZERO, 0) }
+        Self { rate, used, finished, spent, reserved_usd: 0.0, confirmations: (Duration::ZERO, 0) }
     }
 
     /// Returns the iterations that have ended.
@@ -86,20 +88,24 @@ impl Meter {
 
     /// Returns the limit that is reached if `reserve` is kept for later.
     pub fn exhausted(&self, budget: &Budget, time: &Time, reserve: &Reserve) -> Option<Stop> {
-        let spent_usd = self.spent(time).total_usd() + self.cost(reserve.device_time).total_usd();
+        let spent_usd = self.committed_usd(time) + self.cost(reserve.device_time).total_usd();
         budget.exhausted(self.elapsed(time) + reserve.time, spent_usd, self.finished + reserve.iterations)
+    }
+
+    /// Returns what was spent, with what the calls of language models under way may cost.
+    fn committed_usd(&self, time: &Time) -> f64 {
+        self.spent(time).total_usd() + self.reserved_usd
     }
 
     /// Tells whether the money allows holding the device for so much longer.
     pub fn affords(&self, budget: &Budget, time: &Time, device_time: Duration) -> bool {
-        let usd = self.spent(time).total_usd() + self.cost(device_time).total_usd();
-        budget.max_cost_usd.is_none_or(|most| usd <= most)
+        self.affords_usd(budget, time, device_time, 0.0)
     }
 
     /// Tells whether the money allows spending a sum beside so much device time.
     pub fn affords_usd(&self, budget: &Budget, time: &Time, device_time: Duration, usd: f64) -> bool {
-        let spent_usd = self.spent(time).total_usd() + self.cost(device_time).total_usd();
-        budget.max_cost_usd.is_none_or(|most| spent_usd + usd <= most)
+        let committed_usd = self.committed_usd(time) + self.cost(device_time).total_usd();
+        budget.max_cost_usd.is_none_or(|most| committed_usd + usd <= most)
     }
 
     /// Returns the device time that a sum pays for. Without limit where the device costs nothing.
@@ -140,6 +146,11 @@ impl Meter {
         self.spent += spent;
     }
 
+    /// Keeps a sum for the calls of language models that are under way.
+    pub fn reserve(&mut self, usd: f64) {
+        self.reserved_usd = usd;
+    }
+
     /// Continues from the wall time that was used before the session was resumed.
     pub fn resume(&mut self, used: Duration) {
         self.used = used;
@@ -147,5 +158,24 @@ impl Meter {
 
     fn cost(&self, held: Duration) -> Spent {
         self.rate.map_or_else(Spent::default, |rate| Spent::holding(held.as_secs_f64(), rate))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_open_calls_may_cost_is_kept_of_the_money() {
+        let budget = Budget { wall: Duration::from_secs(60), max_cost_usd: Some(1.0), max_iterations: None };
+        let (mut meter, time) = (Meter::new(None), Time::default());
+        meter.reserve(0.75);
+        assert!(meter.affords_usd(&budget, &time, Duration::ZERO, 0.25));
+        assert!(!meter.affords_usd(&budget, &time, Duration::ZERO, 0.5));
+        assert_eq!(meter.exhausted(&budget, &time, &Reserve::default()), None);
+        meter.reserve(1.0);
+        assert_eq!(meter.exhausted(&budget, &time, &Reserve::default()), Some(Stop::Cost));
+        meter.reserve(0.0);
+        assert!(meter.affords_usd(&budget, &time, Duration::ZERO, 1.0));
     }
 }

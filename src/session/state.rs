@@ -145,13 +145,18 @@ impl SessionState {
             Record::Committed { iteration, case } => self.case_mut(case).committed(*iteration),
             Record::Counted(counted) => self.history.counters.push(counted.as_ref().clone()),
             Record::Booked(spent) => self.meter.book(*spent),
-            Record::CallBegun(begun) => self.calls.begin(begun),
+            Record::CallBegun(begun) => {
+                self.calls.begin(begun);
+                self.meter.reserve(self.calls.reserved().usd());
+            }
             Record::CallEnded(ended) => self.end_call(ended),
         }
     }
 
     fn end_call(&mut self, ended: &CallEnded) {
-        if let Some(family) = self.calls.end(ended, &self.setup, &self.history) {
+        let family = self.calls.end(ended, &self.setup, &self.history);
+        self.meter.reserve(self.calls.reserved().usd());
+        if let Some(family) = family {
             Arc::make_mut(&mut self.setup).add_family(family);
         }
     }
