@@ -5,6 +5,7 @@ use std::path::Path;
 
 use sqlx::sqlite::SqliteConnectOptions;
 
+use super::columns::{count, required};
 use super::readers::vacuum_into;
 use super::{Store, StoreError};
 
@@ -14,7 +15,7 @@ pub struct Copied {
     /// The size of the file.
     pub bytes: u64,
     /// The number of sessions.
-    pub sessions: i64,
+    pub sessions: usize,
 }
 
 impl Store {
@@ -28,13 +29,17 @@ impl Store {
             return Err(exists());
         }
         let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        if !folder.is_dir() {
+            return Err(StoreError::NoFolder(folder.to_owned()));
+        }
         let staged =
             tempfile::Builder::new().prefix(".optloop-backup-").tempfile_in(folder).map_err(StoreError::of_io)?;
         let staged = staged.into_temp_path();
         vacuum_into(&self.pool, &staged).await?;
         let copy = Self::pool(SqliteConnectOptions::new().filename(&staged).read_only(true)).await?;
         let found: String = sqlx::query_scalar("PRAGMA integrity_check").fetch_one(&copy).await?;
-        let sessions = sqlx::query_scalar("SELECT COUNT(*) FROM sessions").fetch_one(&copy).await?;
+        let row = sqlx::query("SELECT COUNT(*) AS sessions FROM sessions").fetch_one(&copy).await?;
+        let sessions = required(count(&row, "sessions")?, "sessions")?;
         copy.close().await;
         if found != "ok" {
             return Err(StoreError::Damaged(found));

@@ -8,7 +8,7 @@ use sqlx::sqlite::SqliteRow;
 use super::columns::{count, json, name, now, optional_json, required, signed, text, to_json};
 use super::sessions::record_cost;
 use super::{Store, StoreError};
-use crate::domain::call_record::{CallBegun, CallEnded, CallId, CallOutcome, Subject, Transcript};
+use crate::domain::call_record::{CallBegun, CallEnded, CallId, CallOutcome, CallSubject, Transcript};
 use crate::domain::cost::Spent;
 use crate::domain::ids::SessionId;
 use crate::domain::model_call::{ModelRequest, Usage};
@@ -19,7 +19,7 @@ pub struct NewCall<'a> {
     /// What is sent.
     pub request: &'a ModelRequest,
     /// What it asks for.
-    pub subject: &'a Subject,
+    pub subject: &'a CallSubject,
     /// The most that it may cost.
     pub reserve: MicroUsd,
     /// Whether it repeats a call whose answer never came.

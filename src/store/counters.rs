@@ -69,7 +69,7 @@ impl Store {
         let rows = sqlx::query(
             "SELECT c.* FROM counters c JOIN iterations i ON i.id = c.iteration_id
              WHERE i.session_id = ?1 OR i.id = ?2
-             ORDER BY c.iteration_id, c.case_name, c.launch",
+             ORDER BY c.iteration_id, c.case_name COLLATE natural_order, c.launch",
         )
         .bind(session)
         .bind(iteration)

@@ -23,6 +23,9 @@ pub enum StoreError {
     /// The target file exists already.
     #[error("{} already exists: move it away, or choose another file", .0.display())]
     Exists(PathBuf),
+    /// The folder of the target file does not exist.
+    #[error("there is no folder {}: make it, or choose another file", .0.display())]
+    NoFolder(PathBuf),
     /// A copy does not pass SQLite's integrity check.
     #[error("the copy is damaged and was deleted ({0}): the store may be damaged, too")]
     Damaged(String),
@@ -115,9 +118,9 @@ pub enum StoreError {
         /// Why it cannot be parsed.
         message: String,
     },
-    /// Any other error of SQLite.
+    /// Any other error of SQLite, whose text says what caused it.
     #[error("the store failed: {0}")]
-    Other(#[source] sqlx::Error),
+    Other(sqlx::Error),
 }
 
 // Primary result codes of SQLite, https://www.sqlite.org/rescode.html.

@@ -27,6 +27,7 @@ mod questions;
 mod readers;
 mod resume;
 mod sessions;
+mod sources;
 mod stranger;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -42,6 +43,8 @@ use sqlx::pool::PoolConnection;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions, Sqlite, SqliteConnection, SqlitePool};
 use tempfile::TempDir;
+
+use crate::domain::names::natural;
 
 pub use artifacts::ArtifactRecord;
 pub use backup::Copied;
@@ -173,6 +176,7 @@ impl Store {
         // The file may come from a stranger: functions with side effects stay out of its schema, and damaged pages are
         // found before they are used.
         let options = options.pragma("trusted_schema", "OFF").pragma("cell_size_check", "ON");
+        let options = options.collation("natural_order", natural);
         Ok(SqlitePoolOptions::new().max_connections(1).connect_with(options).await?)
     }
 

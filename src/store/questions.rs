@@ -142,7 +142,7 @@ impl Store {
              LEFT JOIN commits c ON c.iteration_id = m.iteration_id AND c.case_name = m.case_name
              LEFT JOIN explanations x ON x.iteration_id = m.iteration_id AND x.case_name = m.case_name
              WHERE i.session_id = ?1 OR i.id = ?2
-             ORDER BY m.iteration_id, m.case_name",
+             ORDER BY m.iteration_id, m.case_name COLLATE natural_order",
         )
         .bind(session)
         .bind(iteration)

@@ -54,14 +54,15 @@ async fn connect(options: SqliteConnectOptions) -> Result<(SqlitePool, i64), Sto
 /// Reads the version of the store's last migration, and refuses a store that another program has made. 0 for a store
 /// that was never finished.
 pub(super) async fn version(pool: &SqlitePool) -> Result<i64, StoreError> {
-    stranger::check_views(pool).await?;
+    stranger::check_list(pool).await?;
     let last = last_migration(pool).await?;
-    stranger::check_triggers(pool, last).await?;
+    stranger::check_actors(pool, last).await?;
     Ok(last)
 }
 
 async fn last_migration(pool: &SqlitePool) -> Result<i64, StoreError> {
-    let tables: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM sqlite_master WHERE name = '_sqlx_migrations'")
+    let tables: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM sqlite_master WHERE name = ?")
+        .bind(stranger::MIGRATIONS_TABLE)
         .fetch_one(pool)
         .await?;
     if tables == 0 {

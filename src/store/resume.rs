@@ -26,6 +26,10 @@ pub struct Past {
     pub config: serde_json::Value,
     /// Wall time that it has used.
     pub used: Duration,
+    /// The reference that gets the commit of its winners, `none` if there is to be none. None if it is not on record.
+    pub commit_to: Option<String>,
+    /// The reference that keeps its winners until then.
+    pub kept_under: Option<String>,
 }
 
 impl Past {
@@ -56,7 +60,7 @@ impl Store {
         let record = self.session_record(id).await?;
         // Not computed from instants: clocks jump, and the time of a process's death is unknown.
         let row = sqlx::query(
-            "SELECT s.asked, s.config,
+            "SELECT s.asked, s.config, s.commit_to, s.kept_under,
                     COALESCE(s.wall_s, COALESCE(r.used_s, 0)
                         + (SELECT TOTAL(wall_s) FROM iterations
                            WHERE session_id = s.id AND ordinal > COALESCE(r.begun, 0))
@@ -72,7 +76,8 @@ impl Store {
         let asked = optional_json(&row, "asked")?.ok_or(StoreError::TooOld { id })?;
         let used = Duration::try_from_secs_f64(row.try_get("used_s")?).unwrap_or(Duration::MAX);
         let journal = self.journal(&record).await?;
-        Ok(Past { record, journal, asked, config: json(&row, "config")?, used })
+        let (commit_to, kept_under) = (row.try_get("commit_to")?, row.try_get("kept_under")?);
+        Ok(Past { record, journal, asked, config: json(&row, "config")?, used, commit_to, kept_under })
     }
 
     /// Records that a session is resumed, with the time used so far and the budget from now on.

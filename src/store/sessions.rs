@@ -1,9 +1,10 @@
 //! Sessions: when and where they ran, on which budget, and what they cost.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
+use sqlx::{AssertSqlSafe, Row};
 
 use super::columns::{count, json, name, now, pack, required, signed, text, timing, to_json};
 use super::{Store, StoreError};
@@ -106,6 +107,31 @@ impl Store {
         .await
     }
 
+    /// Records where the winners of a session go: the reference that gets their commit (`none` if the user wants none), and
+    /// the reference that keeps them until then.
+    pub async fn note_target(
+        &self,
+        session: SessionId,
+        commit_to: &str,
+        kept_under: Option<&str>,
+    ) -> Result<(), StoreError> {
+        sqlx::query("UPDATE sessions SET commit_to = ?, kept_under = ? WHERE id = ?")
+            .bind(commit_to)
+            .bind(kept_under)
+            .bind(session)
+            .execute(&self.pool)
+            .await?;
+        Ok(())
+    }
+
+    /// Returns the references under which sessions keep or have kept their winners, the oldest session first.
+    pub async fn kept_under(&self) -> Result<Vec<(SessionId, String)>, StoreError> {
+        let rows = sqlx::query("SELECT id, kept_under FROM sessions WHERE kept_under IS NOT NULL ORDER BY id")
+            .fetch_all(&self.pool)
+            .await?;
+        rows.iter().map(|row| Ok((row.try_get("id")?, row.try_get("kept_under")?))).collect()
+    }
+
     /// Replaces the environment of a session, once more is known about it.
     pub async fn amend_environment(&self, session: SessionId, environment: &Environment) -> Result<(), StoreError> {
         let environment = self.environment_id(environment).await?;
@@ -132,6 +158,13 @@ impl Store {
     /// Returns every session, oldest first.
     pub async fn sessions(&self) -> Result<Vec<SessionSummary>, StoreError> {
         self.summaries(None).await
+    }
+
+    /// Returns the sessions that have not ended, whether they have a process or not.
+    pub async fn unended(&self) -> Result<BTreeSet<SessionId>, StoreError> {
+        let ids: Vec<SessionId> =
+            sqlx::query_scalar("SELECT id FROM sessions WHERE status = 'running'").fetch_all(&self.pool).await?;
+        Ok(ids.into_iter().collect())
     }
 
     /// Reads a session by its number.
@@ -180,10 +213,12 @@ impl Store {
 
     /// Reads the baselines of a session, the fastest of each case first.
     pub(super) async fn baselines_of(&self, session: SessionId) -> Result<Vec<Baseline>, StoreError> {
-        let rows = sqlx::query("SELECT * FROM baselines WHERE session_id = ? ORDER BY case_name, median_ns")
-            .bind(session)
-            .fetch_all(&self.pool)
-            .await?;
+        let rows = sqlx::query(
+            "SELECT * FROM baselines WHERE session_id = ? ORDER BY case_name COLLATE natural_order, median_ns",
+        )
+        .bind(session)
+        .fetch_all(&self.pool)
+        .await?;
         rows.iter()
             .map(|row| {
                 Ok(Baseline {
@@ -200,27 +235,35 @@ impl Store {
     }
 
     async fn summaries(&self, id: Option<SessionId>) -> Result<Vec<SessionSummary>, StoreError> {
-        let rows = sqlx::query(
+        // Of one session, all iterations are few. Of all sessions, the wins are few.
+        let from = match id {
+            Some(_) => "iterations i CROSS JOIN measurements m ON m.iteration_id = i.id",
+            None => "measurements m CROSS JOIN iterations i INDEXED BY iterations_facts ON i.id = m.iteration_id",
+        };
+        let of_session = if id.is_some() { "i.session_id = ?1" } else { "?1 IS NULL" };
+        let rows = sqlx::query(AssertSqlSafe(format!(
             // A committed winner that was measured again is not a win, nor is what it beat later: that was on the way to it.
             // See `is_win` of the report, which follows the same rule.
-            "WITH found AS (
+            // Without MATERIALIZED, SQLite computes them again for each session.
+            "WITH found AS MATERIALIZED (
                  SELECT i.session_id, i.id, i.purpose, m.case_name, m.verdict, m.best_ns,
-                        COALESCE(i.origin_kind = 'committed_winner'
-                                 AND (COALESCE(json_array_length(i.origin, '$.cases'), 0) = 0
-                                      OR EXISTS (SELECT 1 FROM json_each(i.origin, '$.cases') WHERE value = m.case_name)),
-                                 0) AS remeasured
-                 FROM measurements m JOIN iterations i ON i.id = m.iteration_id
-                 WHERE (?1 IS NULL OR i.session_id = ?1) AND m.verdict IN ('start', 'improved')
+                        CASE WHEN i.origin_kind = 'committed_winner'
+                             THEN (SELECT COALESCE(json_array_length(o.origin, '$.cases'), 0) = 0
+                                          OR EXISTS (SELECT 1 FROM json_each(o.origin, '$.cases') WHERE value = m.case_name)
+                                   FROM iterations o WHERE o.id = i.id)
+                             ELSE 0 END AS remeasured
+                 FROM {from}
+                 WHERE {of_session} AND m.verdict IN ('start', 'improved')
                    AND NOT EXISTS (SELECT 1 FROM disqualifications d
                                    WHERE d.iteration_id = m.iteration_id AND d.case_name = m.case_name)),
-             wins AS (
+             wins AS MATERIALIZED (
                  SELECT * FROM found w WHERE verdict = 'improved' AND NOT remeasured
                    AND NOT (purpose = 'remeasurement'
                             AND EXISTS (SELECT 1 FROM found k
                                         WHERE k.session_id = w.session_id AND k.case_name = w.case_name
                                           AND k.remeasured AND k.verdict = 'improved' AND k.id > w.id))),
-             best AS (SELECT session_id, case_name, id, MIN(best_ns) AS ns FROM wins GROUP BY session_id, case_name),
-             began AS (SELECT session_id, case_name, id, MIN(best_ns) AS ns FROM found
+             best AS MATERIALIZED (SELECT session_id, case_name, id, MIN(best_ns) AS ns FROM wins GROUP BY session_id, case_name),
+             began AS MATERIALIZED (SELECT session_id, case_name, id, MIN(best_ns) AS ns FROM found
                        WHERE verdict = 'start' OR remeasured GROUP BY session_id, case_name),
              gains AS (
                  SELECT best.session_id, began.ns / best.ns AS apart,
@@ -236,20 +279,23 @@ impl Store {
              paired AS (
                  SELECT gains.session_id, COALESCE(p.ratio, gains.apart) AS ratio, p.ratio_lo, p.ratio_hi
                  FROM gains LEFT JOIN participants p ON p.comparison_id = gains.place / 100 AND p.position = gains.place % 100),
-             top AS (SELECT session_id, MAX(ratio) AS ratio, ratio_lo, ratio_hi FROM paired GROUP BY session_id)
+             top AS MATERIALIZED
+                 (SELECT session_id, MAX(ratio) AS ratio, ratio_lo, ratio_hi FROM paired GROUP BY session_id),
+             won AS MATERIALIZED (SELECT session_id, COUNT(*) AS wins FROM wins GROUP BY session_id)
              SELECT s.*, e.device_name, e.time_source, e.graphs,
                     (SELECT COUNT(*) FROM resumptions WHERE session_id = s.id) AS resumptions,
                     (SELECT COUNT(*) FROM iterations WHERE session_id = s.id) AS iterations,
                     (SELECT COUNT(*) FROM iterations WHERE session_id = s.id AND ended_at IS NULL) AS unfinished,
-                    (SELECT COUNT(*) FROM wins WHERE session_id = s.id) AS wins,
+                    COALESCE(won.wins, 0) AS wins,
                     top.ratio AS best_speedup, top.ratio_lo AS best_lo, top.ratio_hi AS best_hi,
                     (SELECT TOTAL(seconds) FROM costs WHERE session_id = s.id AND kind = 'gpu') AS gpu_s,
                     (SELECT TOTAL(usd) FROM costs WHERE session_id = s.id AND kind = 'gpu') AS gpu_usd,
                     (SELECT TOTAL(usd) FROM costs WHERE session_id = s.id AND kind = 'llm') AS llm_usd
              FROM sessions s JOIN environments e ON e.id = s.environment_id LEFT JOIN top ON top.session_id = s.id
+             LEFT JOIN won ON won.session_id = s.id
              WHERE ?1 IS NULL OR s.id = ?1
-             ORDER BY s.id",
-        )
+             ORDER BY s.id"
+        )))
         .bind(id)
         .fetch_all(&self.pool)
         .await?;

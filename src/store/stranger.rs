@@ -14,6 +14,9 @@ use super::{MIGRATIONS, Store, StoreError};
 /// The end of a rollback journal that names another file.
 const NAMES_A_FILE: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
 
+/// Where sqlx lists the migrations of a store.
+pub(super) const MIGRATIONS_TABLE: &str = "_sqlx_migrations";
+
 /// Something in a schema that acts: a trigger, a view or a virtual table.
 type Actor = (String, String, String);
 
@@ -41,14 +44,16 @@ pub(super) fn check_files(store: &Path) -> Result<(), StoreError> {
     if read.is_ok() && end == NAMES_A_FILE { Err(StoreError::HostileJournal(journal)) } else { Ok(()) }
 }
 
-/// Refuses views and virtual tables. Reading one runs what it says. This comes before any other query.
-pub(super) async fn check_views(pool: &SqlitePool) -> Result<(), StoreError> {
-    let found = actors(pool).await?.into_iter().find(|(kind, ..)| kind != "trigger");
+/// Refuses a view or a virtual table in the place of the list of migrations, which is read first. Reading one runs what it
+/// says.
+pub(super) async fn check_list(pool: &SqlitePool) -> Result<(), StoreError> {
+    let found = actors(pool).await?.into_iter().find(|(kind, name, _)| kind != "trigger" && name == MIGRATIONS_TABLE);
     found.map_or(Ok(()), |(kind, name, _)| Err(StoreError::Foreign { kind, name }))
 }
 
-/// Refuses triggers that the migrations up to a version have not made.
-pub(super) async fn check_triggers(pool: &SqlitePool, version: i64) -> Result<(), StoreError> {
+/// Refuses triggers, views and virtual tables that the migrations up to a version have not made. This comes before any
+/// query but that for the version.
+pub(super) async fn check_actors(pool: &SqlitePool, version: i64) -> Result<(), StoreError> {
     let found = actors(pool).await?;
     if found.is_empty() {
         return Ok(());

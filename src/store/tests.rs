@@ -325,8 +325,18 @@ async fn a_history_is_filtered_and_sorted() {
         rows.iter().map(|row| row.iteration).collect::<Vec<_>>()
     };
     assert_eq!(numbers(Filter::default()).await, [slow, fast, refused]);
-    assert_eq!(numbers(Filter { sort: Sort::Time, ..Filter::default() }).await, [fast, slow, refused]);
-    assert_eq!(numbers(Filter { sort: Sort::Speedup, ..Filter::default() }).await, [fast, slow, refused]);
+    assert_eq!(numbers(Filter { sort: Sort::Time, ..Filter::default() }).await, [fast, slow], "what has a time");
+    assert_eq!(numbers(Filter { sort: Sort::Speedup, ..Filter::default() }).await, [fast], "what has a speed-up");
+    let of_session = Filter { session: Some(session), ..Filter::default() };
+    assert_eq!(numbers(Filter { sort: Sort::Time, ..of_session.clone() }).await, [fast, slow]);
+    assert_eq!(numbers(Filter { reverse: true, limit: Some(2), ..of_session.clone() }).await, [refused, fast]);
+    assert_eq!(numbers(Filter { offset: 1, limit: Some(1), ..of_session }).await, [fast]);
+    assert_eq!(numbers(Filter { sort: Sort::Time, reverse: true, ..Filter::default() }).await, [slow, fast]);
+    assert_eq!(numbers(Filter { origin: Some("family_default".to_owned()), ..Filter::default() }).await, [slow]);
+    assert_eq!(numbers(Filter { proposer: Some("rules".to_owned()), ..Filter::default() }).await.len(), 3);
+    assert_eq!(numbers(Filter { proposer: Some("llm".to_owned()), ..Filter::default() }).await, []);
+    let since = |instant: &str| Filter { since: Some(instant.to_owned()), ..Filter::default() };
+    assert_eq!((numbers(since("2020-01-01")).await.len(), numbers(since("3020-01-01T00:00")).await.len()), (3, 0));
     assert_eq!(numbers(Filter { sort: Sort::Cost, limit: Some(2), ..Filter::default() }).await, [slow, fast]);
     assert_eq!(numbers(Filter { verdict: Some(Verdict::Improved), ..Filter::default() }).await, [fast]);
     assert_eq!(
