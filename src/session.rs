@@ -19,6 +19,7 @@ mod evidence;
 mod experiments;
 mod explanations;
 mod finals;
+mod gains;
 mod llm;
 mod meter;
 mod pipeline;
@@ -35,7 +36,9 @@ mod standings;
 mod state;
 #[cfg(test)]
 mod synthetic;
+mod target;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -44,10 +47,11 @@ use anyhow::Context;
 use crate::agent::Proposer;
 use crate::domain::device::DeviceInfo;
 use crate::domain::family::Family;
+use crate::domain::gain::CaseGain;
 use crate::domain::ids::{CaseName, SessionId};
 use crate::domain::phase::{self, PhaseTime};
 use crate::domain::proposal::KnownWinner;
-use crate::domain::record::{Environment, Meaning, SessionScope, Status};
+use crate::domain::record::{ContentHashes, Environment, SessionScope, Status};
 use crate::domain::workload::Workload;
 use crate::llm::Endpoint;
 use crate::runner::activity;
@@ -60,7 +64,6 @@ use crate::runner::renderer::Renderer;
 use crate::runner::sanitizer::Sanitizer;
 use crate::runner::worker::Worker;
 use crate::store::{NewSession, Past, Store};
-use crate::vcs::Repo;
 
 use commits::Committer;
 use deadline::Deadline;
@@ -77,6 +80,7 @@ pub use setup::Options;
 use setup::SessionSetup;
 use shelf::Shelf;
 use state::SessionState;
+pub use target::{NoCommit, Target};
 
 /// The limit that ends a session's time, as messages name it.
 const BUDGET: &str = "--budget";
@@ -113,8 +117,8 @@ pub struct Dependencies {
     pub profiler: Profiler,
     /// Records the session.
     pub store: Store,
-    /// Commits the winners. The error says why it cannot, and is reported with the first winner.
-    pub repo: Result<Repo, String>,
+    /// Where the winners go.
+    pub target: Target,
 }
 
 /// How a session ended.
@@ -141,6 +145,8 @@ struct Session<'a> {
     profiler: Profiler,
     nvrtc: String,
     observer: &'a Channel<'a>,
+    /// What the observer was told about each case.
+    told: HashMap<CaseName, CaseGain>,
     interrupt: Interrupt,
     deadline: Deadline,
     started: Instant,
@@ -148,7 +154,7 @@ struct Session<'a> {
 }
 
 /// Records a session and returns its number.
-pub async fn begin(parts: &Dependencies, options: &Options) -> anyhow::Result<SessionId> {
+pub async fn begin(parts: &mut Dependencies, options: &Options) -> anyhow::Result<SessionId> {
     let new = NewSession {
         workload: parts.workload.name.clone(),
         proposer: parts.proposer.name().to_owned(),
@@ -158,12 +164,14 @@ pub async fn begin(parts: &Dependencies, options: &Options) -> anyhow::Result<Se
             families: parts.searched.clone(),
             dtype: parts.workload.dtype,
             cases: parts.workload.cases.clone(),
-            meaning: Some(Meaning::of(&parts.workload, &parts.families, &parts.searched)),
+            meaning: Some(ContentHashes::of(&parts.workload, &parts.families, &parts.searched)),
         },
         config: options.config.clone(),
         environment: environment(parts.worker.info().clone(), parts.compiler.nvrtc_version(), None),
     };
-    parts.store.begin_session(&new).await.context("Failed to record the session")
+    let id = parts.store.begin_session(&new).await.context("Failed to record the session")?;
+    parts.target.record(id, &parts.store).await.context("Failed to record where the winners go")?;
+    Ok(id)
 }
 
 /// Runs a session that has begun, however it ends.
@@ -181,6 +189,8 @@ pub async fn run(
         device: &info.name,
         time_source: info.time_source(),
         budget_s: options.budget.wall.as_secs_f64(),
+        max_cost_usd: options.budget.max_cost_usd,
+        max_iterations: options.budget.max_iterations,
     });
     let channel = Channel::new(observer);
     let session = Session::new(id, parts, options, Duration::ZERO, interrupt, &channel);
@@ -199,6 +209,7 @@ pub async fn resume(
     let id = summary.id;
     let recorded = parts.store.resume_session(id, past.used, options.budget.wall).await;
     recorded.context("Failed to record that the session was resumed")?;
+    parts.target.record(id, &parts.store).await.context("Failed to record where the winners go")?;
     observer.event(&Event::Resumed {
         session: id,
         resumption: summary.resumptions + 1,
@@ -206,11 +217,13 @@ pub async fn resume(
         device: &parts.worker.info().name,
         time_source: parts.worker.info().time_source(),
         budget_s: options.budget.wall.as_secs_f64(),
+        max_cost_usd: options.budget.max_cost_usd,
+        max_iterations: options.budget.max_iterations,
         used_s: past.used.as_secs_f64(),
         finished: summary.iterations - summary.unfinished,
         cost_usd: summary.cost.total_usd(),
     });
-    let own = OwnCommits::of(&parts.repo, id, &past.record);
+    let own = OwnCommits::of(&parts.target, id, &past.record);
     own.mark_replaced(&mut parts.known);
     let channel = Channel::new(observer);
     let session = Session::new(id, parts, options, past.used, interrupt, &channel);
@@ -256,11 +269,12 @@ impl<'a> Session<'a> {
             shelf: Shelf::new(compiler, store.clone()),
             explanations: Explanations::new(parts.explainer),
             models: Models::new(parts.models),
-            committer: Committer::new(parts.repo),
+            committer: Committer::new(parts.target),
             baseline_program: parts.baseline,
             profiler: parts.profiler,
             store,
             observer,
+            told: HashMap::new(),
             interrupt,
             deadline,
             started,
@@ -287,8 +301,8 @@ impl<'a> Session<'a> {
         };
         let lost = self.lose_open_calls().await;
         let ended = ended.and_then(|ended| lost.map(|()| ended));
-        // Wins are committed even if something failed later.
-        let committed = self.commit_pending().await;
+        // Winners are committed even if something failed later.
+        let committed = self.commit_winners().await;
         let ended = ended.and_then(|ended| committed.map(|()| self.unless_pending(ended)));
         self.end(ended).await
     }
@@ -469,6 +483,7 @@ impl<'a> Session<'a> {
             (None, Err(error)) => Some(anyhow::Error::new(error).context("Failed to record the end of the session")),
             (None, Ok(())) => None,
         };
+        let cases = self.state.gains();
         self.observer.event(&Event::Ended {
             session: self.id,
             status,
@@ -476,6 +491,7 @@ impl<'a> Session<'a> {
             iterations: meter.finished(),
             wall_s: wall.as_secs_f64(),
             cost_usd: spent.total_usd(),
+            cases: &cases,
         });
         End { session: self.id, error }
     }

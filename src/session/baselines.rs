@@ -7,6 +7,7 @@ use anyhow::Context;
 use super::decide::may_time_baselines;
 use super::event::{Event, Interrupt};
 use super::{BUDGET, Session};
+use crate::domain::ids::CaseName;
 use crate::domain::journal::{Begun, Record};
 use crate::domain::phase::{Phase, PhaseTime};
 use crate::domain::record::{Baseline, BaselineKind, CaseRecord};
@@ -106,7 +107,9 @@ impl Session<'_> {
             let Some(Baseline { case, name, timing, .. }) = of_case.first() else { continue };
             self.observer.event(&Event::Baseline { case, name, us: timing.median_ns / 1e3, time_source });
         }
+        let cases: Vec<CaseName> = found.iter().map(|baseline| baseline.case.clone()).collect();
         found.into_iter().for_each(|baseline| self.state.apply(&Record::Baseline(baseline)));
+        self.tell_gains(&cases);
         Ok(())
     }
 

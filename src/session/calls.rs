@@ -5,30 +5,30 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use super::setup::SessionSetup;
 use crate::agent::llm::answer;
-use crate::agent::llm::bandit::{self, Worth};
+use crate::agent::llm::bandit::{self, TrackRecord};
 use crate::agent::llm::generated::{self, Existing, Generated};
 use crate::domain::approach::{Approach, Form};
-use crate::domain::call_record::{CallBegun, CallEnded, CallId, CallOutcome, Subject};
+use crate::domain::call_record::{CallBegun, CallEnded, CallId, CallOutcome, CallSubject};
 use crate::domain::evaluation::Outcome;
 use crate::domain::family::Family;
 use crate::domain::history::History;
 use crate::domain::ids::IterationId;
 use crate::domain::journal::{Begun, Concluded};
-use crate::domain::model_call::Purpose;
+use crate::domain::model_call::CallPurpose;
 use crate::domain::money::MicroUsd;
 use crate::domain::origin::{Origin, Purpose as Why};
 use crate::domain::variant::Params;
 
 /// Calls that fail one after the other before the models are given up.
-const MOST_FAILURES: u32 = 3;
+const MAX_FAILURES: u32 = 3;
 
 /// The latest failed attempts that prompts tell of.
-const MOST_FAILED: usize = 12;
+const MAX_FAILED: usize = 12;
 
 /// Something to ask a model.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Question {
-    pub subject: Subject,
+    pub subject: CallSubject,
     /// Whether it repeats a call whose answer never came.
     pub is_retry: bool,
 }
@@ -61,13 +61,13 @@ pub(super) struct Calls {
     all: BTreeMap<CallId, CallBegun>,
     answers: BTreeMap<CallId, String>,
     open: BTreeMap<CallId, CallBegun>,
-    counts: HashMap<Purpose, u64>,
+    counts: HashMap<CallPurpose, u64>,
     questions: VecDeque<Question>,
     ready: VecDeque<Ready>,
     /// The attempts whose iteration is under way or has been.
     tried: BTreeMap<IterationId, Ready>,
-    worth: HashMap<String, Worth>,
-    worth_of_forms: HashMap<Form, Worth>,
+    worth: HashMap<String, TrackRecord>,
+    worth_of_forms: HashMap<Form, TrackRecord>,
     failed: VecDeque<Failed>,
     failures: u32,
     given_up: Option<String>,
@@ -96,11 +96,12 @@ impl Calls {
     /// Returns what to ask next, if anything waits: corrections and repeated calls first, then the code of the approach
     /// that is most worth it.
     pub fn next_question(&self) -> Option<&Question> {
-        let is_first = |question: &&Question| question.is_retry || !matches!(question.subject, Subject::Code { .. });
+        let is_first =
+            |question: &&Question| question.is_retry || !matches!(question.subject, CallSubject::Code { .. });
         let worth = |question: &Question| {
             question.subject.approach().map_or(0.0, |approach| {
                 let form = self.worth_of_forms.get(&approach.form).copied().unwrap_or_default();
-                bandit::worth_of_code(approach.expected_ln_gain(), &form)
+                bandit::code_score(approach.expected_ln_gain(), &form)
             })
         };
         // The last of equals that `max_by` would return is the first one here.
@@ -143,12 +144,12 @@ impl Calls {
     }
 
     /// Returns the number of the next call for a purpose.
-    pub fn ordinal(&self, purpose: Purpose) -> u64 {
+    pub fn ordinal(&self, purpose: CallPurpose) -> u64 {
         self.counts.get(&purpose).copied().unwrap_or(0) + 1
     }
 
     /// Returns what is known of a model.
-    pub fn worth(&self, model: &str) -> Worth {
+    pub fn worth(&self, model: &str) -> TrackRecord {
         self.worth.get(model).copied().unwrap_or_default()
     }
 
@@ -170,7 +171,7 @@ impl Calls {
     /// Applies the beginning of a call.
     pub fn begin(&mut self, begun: &CallBegun) {
         *self.counts.entry(begun.subject.purpose()).or_default() += 1;
-        if begun.subject == Subject::Plan {
+        if begun.subject == CallSubject::Plan {
             self.planned = Some(begun.after);
         }
         let asked = self.questions.iter().position(|question| question.subject == begun.subject);
@@ -205,7 +206,7 @@ impl Calls {
 
     fn fail(&mut self, begun: &CallBegun, kind: &str, message: &str, is_final: bool, is_unknown: bool) {
         self.failures += 1;
-        if is_final || self.failures >= MOST_FAILURES {
+        if is_final || self.failures >= MAX_FAILURES {
             self.given_up.get_or_insert_with(|| message.to_owned());
         } else if is_unknown {
             self.retry(begun);
@@ -253,7 +254,7 @@ impl Calls {
         for approach in approaches {
             if approach.form != Form::Parameters {
                 if setup.options.llm.sends_source {
-                    let subject = Subject::Code { approach: Box::new(approach) };
+                    let subject = CallSubject::Code { approach: Box::new(approach) };
                     self.questions.push_back(Question { subject, is_retry: false });
                 }
                 continue;
@@ -299,18 +300,18 @@ impl Calls {
             self.settle(&begun.model, approach.form, 0.0);
             return;
         }
-        let subject = Subject::Repair { approach: Box::new(approach.clone()), answer, problem, iteration, round };
+        let subject = CallSubject::Repair { approach: Box::new(approach.clone()), answer, problem, iteration, round };
         self.questions.push_front(Question { subject, is_retry: false });
     }
 
-    fn note_failure(&mut self, subject: &Subject, problem: &str) {
+    fn note_failure(&mut self, subject: &CallSubject, problem: &str) {
         let claim = subject.approach().map_or("a plan", |approach| &approach.claim).to_owned();
         self.failed_attempt(claim, problem.to_owned());
     }
 
     fn failed_attempt(&mut self, claim: String, problem: String) {
         self.failed.push_back(Failed { claim, problem });
-        if self.failed.len() > MOST_FAILED {
+        if self.failed.len() > MAX_FAILED {
             self.failed.pop_front();
         }
     }

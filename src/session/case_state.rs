@@ -7,16 +7,16 @@ use crate::domain::comparison::{Comparison, near_tie};
 use crate::domain::evaluation::Measurement;
 use crate::domain::ids::IterationId;
 use crate::domain::proposal::KnownWinner;
-use crate::domain::record::{Baseline, BaselineKind};
+use crate::domain::record::{Baseline, BaselineKind, Final};
 use crate::domain::timing::Timing;
 use crate::domain::variant::{Params, VariantHash};
 
 /// The most variants that a final settles between. Each costs the time of a confirmation.
-pub(super) const MOST_NEAR_TIES: usize = 4;
+pub(super) const MAX_NEAR_TIES: usize = 4;
 
 /// The most near ties of a case that are kept beside its incumbent. A final takes half of them. The rest replace near
 /// ties that fail. On a plateau of the search space every second variant is one.
-const MOST_KEPT: usize = 2 * MOST_NEAR_TIES;
+const MAX_KEPT: usize = 2 * MAX_NEAR_TIES;
 
 /// How far two sessions may be apart on the same kernel. Of 18 committed winners that were measured again on another H200
 /// (2026-11-21, `optloop reproduce`), the furthest differed by 2.5%.
@@ -24,7 +24,7 @@ const BETWEEN_SESSIONS: f64 = 1.025;
 
 /// Deaths of the process during a configuration's iterations after which it is not tried again. Two deaths are hardly
 /// an accident: the configuration may crash the machine.
-pub(super) const MOST_DEATHS: u32 = 2;
+pub(super) const MAX_DEATHS: u32 = 2;
 
 /// A variant that was measured on the case and may take part in its comparisons.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,34 +55,21 @@ pub(super) struct BestCandidate {
     pub since: u64,
 }
 
-/// A winner that is not committed yet.
+/// A winner that the session has not committed yet.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Pending {
-    /// It has no commit yet.
-    New {
-        /// The winner.
-        candidate: Box<Candidate>,
-        /// The time that it has beaten.
-        previous: Option<Timing>,
-    },
-    /// An earlier session has committed it. Only the link to that commit is missing.
-    Kept {
-        /// The iteration that measured it again.
-        iteration: IterationId,
-    },
+pub(super) struct Uncommitted {
+    /// The winner.
+    pub candidate: Candidate,
+    /// The time that it has beaten.
+    pub previous: Option<Timing>,
 }
 
-impl Pending {
-    pub fn iteration(&self) -> IterationId {
-        match self {
-            Self::New { candidate, .. } => candidate.iteration,
-            Self::Kept { iteration } => *iteration,
-        }
-    }
-
-    fn is_of(&self, hash: &VariantHash) -> bool {
-        matches!(self, Self::New { candidate, .. } if candidate.hash == *hash)
-    }
+/// A committed winner of an earlier session, as this session has measured it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Remeasured {
+    pub iteration: IterationId,
+    pub hash: VariantHash,
+    pub ns: f64,
 }
 
 /// The progress of a variant's confirmation.
@@ -110,8 +97,17 @@ pub(super) struct CaseState {
     pub initial_kernel: Option<Candidate>,
     /// The fastest unconfirmed variant, and since when.
     pub best_candidate: Option<BestCandidate>,
-    /// The winner that is not committed yet.
-    pub pending: Option<Pending>,
+    /// The session's winners since its last commit, the newest last. If that one fails later, the one before it is the
+    /// winner.
+    pub uncommitted: Vec<Uncommitted>,
+    /// The sources that the session has committed.
+    pub committed: Vec<VariantHash>,
+    /// The iteration that measured the committed winner again, until it is linked to that winner's commit.
+    pub unlinked: Option<IterationId>,
+    /// What the session began with: the committed winner, as measured again.
+    pub before: Option<Remeasured>,
+    /// The last final.
+    pub last_final: Option<Final>,
     /// The winner that an earlier session committed for this device, until another one replaces it.
     pub known: Option<KnownWinner>,
     /// Whether this session has measured that winner.
@@ -145,9 +141,9 @@ impl CaseState {
 
     /// Returns whether the kernel of an iteration may take part in a comparison or a commit.
     pub fn needs_kernel(&self, iteration: IterationId) -> bool {
-        let is_pending = |pending: &Pending| pending.iteration() == iteration;
-        let kept = self.candidates.iter().chain(&self.initial_kernel);
-        self.pending.as_ref().is_some_and(is_pending) || kept.into_iter().any(|one| one.iteration == iteration)
+        let winner = self.winner().map(|winner| &winner.candidate);
+        let kept = self.candidates.iter().chain(&self.initial_kernel).chain(winner);
+        kept.into_iter().any(|one| one.iteration == iteration)
     }
 
     /// Keeps a variant that later comparisons may need. Drops those that have fallen behind the incumbent.
@@ -161,7 +157,7 @@ impl CaseState {
         let ns = |candidate: &Candidate| candidate.screened_ns().unwrap_or(f64::MAX);
         self.candidates.retain(|candidate| is_incumbent(candidate) || near_tie(ns(candidate), best_ns));
         self.candidates.sort_by(|a, b| (!is_incumbent(a)).cmp(&!is_incumbent(b)).then(ns(a).total_cmp(&ns(b))));
-        self.candidates.truncate(1 + MOST_KEPT);
+        self.candidates.truncate(1 + MAX_KEPT);
     }
 
     /// Returns whether a configuration is that of the committed winner, however its family's source has changed since.
@@ -175,7 +171,9 @@ impl CaseState {
         let Some(timing) = candidate.measurement.best_timing() else { return };
         if let Some(known) = &self.known {
             if known.hash == candidate.hash {
-                self.pending = Some(Pending::Kept { iteration: candidate.iteration });
+                // It is the best again, and HEAD has it.
+                self.uncommitted.clear();
+                self.unlinked = Some(candidate.iteration);
                 return;
             }
             // A winner whose time cannot be compared stays until it is measured again.
@@ -184,37 +182,54 @@ impl CaseState {
             // It is the committed winner's configuration. Its family renders another source by now, so it needs a
             // commit only if it is faster.
             if is_known && known_ns < ns * BETWEEN_SESSIONS {
+                self.uncommitted.clear();
                 return;
             }
             // It is faster than the initial kernel, but not than the committed winner, which has yet to be measured
             // again.
-            if !is_known && !self.remeasured && known_ns <= ns {
+            if !is_known && self.awaits_remeasurement() && known_ns <= ns {
                 return;
             }
         }
         if is_searched {
-            self.pending = Some(Pending::New { candidate: Box::new(candidate), previous });
+            self.uncommitted.push(Uncommitted { candidate, previous });
         }
+    }
+
+    /// Returns the winner that is not committed yet.
+    pub fn winner(&self) -> Option<&Uncommitted> {
+        self.uncommitted.last()
     }
 
     /// Tells whether the committed winner of the case is yet to be measured again.
     pub fn awaits_remeasurement(&self) -> bool {
-        self.known.is_some() && !self.remeasured
+        self.known.is_some() && !self.remeasured && self.uncommitted.is_empty()
+    }
+
+    /// Notes that a committed winner of an earlier session was measured again. The fastest counts.
+    pub fn note_remeasured(&mut self, found: Remeasured) {
+        if self.before.as_ref().is_none_or(|before| found.ns < before.ns) {
+            self.before = Some(found);
+        }
     }
 
     /// Records the commit of a winner.
     pub fn committed(&mut self, iteration: IterationId) {
-        let Some(pending) = self.pending.take_if(|pending| pending.iteration() == iteration) else { return };
-        if let Pending::New { .. } = pending {
-            // HEAD no longer holds the earlier winner.
-            self.known = None;
+        if self.unlinked.take_if(|unlinked| *unlinked == iteration).is_some() {
+            return;
         }
+        let place = self.uncommitted.iter().position(|winner| winner.candidate.iteration == iteration);
+        let Some(place) = place else { return };
+        self.committed.extend(self.uncommitted.drain(..=place).map(|winner| winner.candidate.hash));
+        // HEAD no longer holds the earlier winner.
+        self.known = None;
     }
 
     /// Disqualifies a variant on this case.
     pub fn disqualify(&mut self, hash: &VariantHash) {
         self.candidates.retain(|candidate| candidate.hash != *hash);
-        self.pending.take_if(|pending| pending.is_of(hash));
+        self.uncommitted.retain(|winner| winner.candidate.hash != *hash);
+        self.before.take_if(|before| before.hash == *hash);
     }
 
     /// Records how long a comparison took.
@@ -248,7 +263,7 @@ impl CaseState {
 
     /// Returns whether a variant's confirmation was asked for. One request is enough, unless there was no time for it.
     pub fn is_confirmation_asked(&self, hash: &VariantHash) -> bool {
-        let requested = |one: &Confirmation| one.in_this_run || one.settled || one.deaths >= MOST_DEATHS;
+        let requested = |one: &Confirmation| one.in_this_run || one.settled || one.deaths >= MAX_DEATHS;
         self.confirmations.get(hash).is_some_and(requested)
     }
 }

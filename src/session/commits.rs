@@ -1,15 +1,16 @@
-//! Commits the winners of a session to git.
+//! Keeps the winners of a session in git while it runs, and commits them at its end.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Instant;
 
 use super::Session;
-use super::case_state::{Candidate, Pending};
+use super::case_state::{Candidate, Uncommitted};
 use super::event::Event;
 use super::setup::SessionSetup;
 use super::shelf::Kernel;
 use super::state::SessionState;
+use super::target::{NoCommit, Target};
 use crate::domain::comparison::Role;
 use crate::domain::conditions::Conditions;
 use crate::domain::ids::{CaseName, IterationId, SessionId};
@@ -19,13 +20,23 @@ use crate::domain::phase::{Phase, PhaseTime};
 use crate::domain::proposal::KnownWinner;
 use crate::domain::sidecar::{self, Sidecar, SidecarEnvironment, SidecarMeasurement, SidecarVariant};
 use crate::domain::timing::Timing;
-use crate::vcs::{BaselineTime, CommitId, Earlier, Figures, Repo, TimedBy, Winner};
+use crate::domain::variant::VariantHash;
+use crate::vcs::{
+    BaselineTime, CommitId, Destination, Earlier, Figures, Repo, SessionCommit, SessionCommitted, SessionWinner,
+    TimedBy, VcsError, Winner,
+};
 
-/// Commits winners, and remembers why it could not.
+/// Keeps and commits winners, and remembers what git has.
+///
+/// The store knows every winner. What git keeps is not on record: the reference is the truth about it.
 pub(super) struct Committer {
-    /// The repository, or the reason why there is none to commit to.
-    repo: Result<Repo, String>,
-    /// The reason why a case's winner was last not committed, so that it is reported once.
+    target: Target,
+    /// The winner that is kept for each case: the iteration that measured it, and its source. Iterations of another
+    /// store may have the same number.
+    kept: HashMap<CaseName, (IterationId, VariantHash)>,
+    /// The commit that keeps them.
+    tip: Option<CommitId>,
+    /// The reason why a case's winner was last not kept, so that it is reported once.
     refusals: HashMap<CaseName, String>,
     /// Whether there was no time for the last winners.
     cut_short: bool,
@@ -33,14 +44,59 @@ pub(super) struct Committer {
     introduced: HashMap<PathBuf, Option<CommitId>>,
 }
 
+/// The parts of a target that commits.
+struct Way<'a> {
+    repo: &'a Repo,
+    destination: &'a Destination,
+    kept_under: &'a str,
+}
+
 impl Committer {
-    pub fn new(repo: Result<Repo, String>) -> Self {
-        Self { repo, refusals: HashMap::new(), cut_short: false, introduced: HashMap::new() }
+    pub fn new(target: Target) -> Self {
+        let (kept, refusals, introduced) = (HashMap::new(), HashMap::new(), HashMap::new());
+        Self { target, kept, tip: None, refusals, cut_short: false, introduced }
+    }
+
+    fn way(&self) -> Option<Way<'_>> {
+        let Target { repo, destination, kept_under } = &self.target;
+        let (repo, destination) = (repo.as_ref()?, destination.as_ref().ok()?);
+        Some(Way { repo, destination, kept_under: kept_under.as_deref()? })
+    }
+
+    /// Returns whether winners go to git at all.
+    fn keeps(&self) -> bool {
+        self.way().is_some()
+    }
+
+    /// Reads what is kept, if this process did not put it there.
+    fn refresh(&mut self, session: SessionId) -> Result<(), VcsError> {
+        let Some(Way { repo, kept_under, .. }) = self.way() else { return Ok(()) };
+        if repo.commit_at(kept_under) == self.tip {
+            return Ok(());
+        }
+        let kept = repo.kept(kept_under, session)?;
+        self.tip = kept.tip;
+        // The newest of a case comes first.
+        self.kept =
+            kept.winners.into_iter().rev().map(|winner| (winner.case, (winner.iteration, winner.variant))).collect();
+        Ok(())
+    }
+
+    fn has(&self, case: &CaseName, winner: &Candidate) -> bool {
+        self.kept.get(case).is_some_and(|(iteration, hash)| *iteration == winner.iteration && *hash == winner.hash)
+    }
+
+    fn keep(&mut self, case: &CaseName, iteration: IterationId, winner: &Winner) -> Result<(), VcsError> {
+        let Some(Way { repo, destination, kept_under }) = self.way() else { return Ok(()) };
+        let tip = repo.keep(kept_under, destination, winner)?;
+        self.tip = Some(tip);
+        self.kept.insert(case.clone(), (iteration, winner.sidecar.variant.hash.clone()));
+        Ok(())
     }
 
     /// Returns the commit that introduced a committed winner, if HEAD has the winner.
     fn introduced(&mut self, known: &KnownWinner) -> Option<CommitId> {
-        let Ok(repo) = &self.repo else { return None };
+        let repo = self.target.repo.as_ref()?;
         let find = || match repo.introduced(&known.sidecar, &known.hash) {
             Ok(commit) => commit,
             Err(reason) => {
@@ -51,12 +107,7 @@ impl Committer {
         self.introduced.entry(known.sidecar.clone()).or_insert_with(find).clone()
     }
 
-    fn commit(&self, winner: &Winner) -> Result<String, String> {
-        let repo = self.repo.as_ref().map_err(Clone::clone)?;
-        repo.commit_winner(winner).map(|commit| commit.0).map_err(|error| error.to_string())
-    }
-
-    /// Returns whether winners wait for a resumption, because there was no time to commit them.
+    /// Returns whether winners wait for a resumption, because there was no time to keep them.
     pub fn is_cut_short(&self) -> bool {
         self.cut_short
     }
@@ -68,59 +119,144 @@ impl Committer {
 }
 
 impl Session<'_> {
-    /// Commits the winners that have no commit yet. One that cannot be committed stays pending: the index may be locked
-    /// now and free with the next winner.
-    pub(super) async fn commit_pending(&mut self) -> anyhow::Result<()> {
-        let pending = self.state.cases().filter_map(|(case, state)| Some((case.clone(), state.pending.clone()?)));
-        let pending: Vec<_> = pending.collect();
-        if pending.is_empty() {
+    /// Keeps the winners in git that are not kept yet. One that cannot be kept is tried again with the next winner.
+    pub(super) async fn keep_winners(&mut self) -> anyhow::Result<()> {
+        if let Err(reason) = self.committer.refresh(self.id) {
+            tracing::warn!("what is kept in git is not known: {reason}");
+        }
+        let winner = |case: &CaseName, winner: &Uncommitted| {
+            let is_due = self.committer.keeps() && !self.committer.has(case, &winner.candidate);
+            is_due.then(|| (case.clone(), winner.clone()))
+        };
+        let due: Vec<_> = self.state.cases().filter_map(|(case, state)| winner(case, state.winner()?)).collect();
+        let unlinked: Vec<_> =
+            self.state.cases().filter_map(|(case, state)| Some((case.clone(), state.unlinked?))).collect();
+        if due.is_empty() && unlinked.is_empty() {
             return Ok(());
         }
         let begun = Instant::now();
-        self.commit_each(pending).await?;
+        for (case, iteration) in unlinked {
+            self.link_remeasured(iteration, &case).await?;
+        }
+        for (case, winner) in due {
+            if self.deadline.is_over() {
+                self.committer.cut_short = true;
+                break;
+            }
+            self.keep(&case, winner).await?;
+        }
         self.record_phase(&PhaseTime::of(Phase::Commits, begun.elapsed())).await
     }
 
-    async fn commit_each(&mut self, pending: Vec<(CaseName, Pending)>) -> anyhow::Result<()> {
-        for (case, pending) in pending {
-            if self.deadline.is_over() {
-                self.committer.cut_short = self.committer.repo.is_ok();
-                break;
+    async fn keep(&mut self, case: &CaseName, winner: Uncommitted) -> anyhow::Result<()> {
+        let Uncommitted { candidate, previous } = winner;
+        let kernel = self.shelf.kernel(self.state.setup(), candidate.iteration).await?;
+        let earlier = self.earlier(&candidate);
+        let Some(winner) = self::winner(self.id, &self.state, &kernel, &candidate, previous.as_ref()) else {
+            return Ok(());
+        };
+        let mut winner = Winner { earlier, ..winner };
+        winner.sidecar.proven_for = self.evaluator.proven_for(&kernel.variant.hash);
+        match self.committer.keep(case, candidate.iteration, &winner) {
+            Ok(()) => {
+                if let (Some(commit), Some(reference)) = (&self.committer.tip, &self.committer.target.kept_under) {
+                    self.observer.event(&Event::Kept { case, commit: &commit.0, reference });
+                }
             }
-            match pending {
-                Pending::Kept { iteration } => self.link_kept(iteration, &case).await?,
-                Pending::New { candidate, previous } => {
-                    let kernel = self.shelf.kernel(self.state.setup(), candidate.iteration).await?;
-                    let iteration = candidate.iteration;
-                    let earlier = self.earlier(&candidate);
-                    let winner = winner(self.id, &self.state, &kernel, &candidate, previous.as_ref());
-                    let Some(mut winner) = winner.map(|winner| Winner { earlier, ..winner }) else { continue };
-                    winner.sidecar.proven_for = self.evaluator.proven_for(&kernel.variant.hash);
-                    self.commit(iteration, &case, &winner).await?;
+            Err(reason) => {
+                let reason = reason.to_string();
+                if self.committer.is_new_refusal(case, &reason) {
+                    self.observer.event(&Event::NotKept { case, reason: &reason });
                 }
             }
         }
         Ok(())
     }
 
-    async fn commit(&mut self, iteration: IterationId, case: &CaseName, winner: &Winner) -> anyhow::Result<()> {
-        match self.committer.commit(winner) {
-            Ok(commit) => {
-                self.record_commit(iteration, case, &commit).await?;
-                self.observer.event(&Event::Committed { case, commit: &commit });
-            }
-            Err(reason) => {
-                if self.committer.is_new_refusal(case, &reason) {
-                    self.observer.event(&Event::NotCommitted { case, reason: &reason });
+    /// Commits the winners at the end of the session, all in one commit.
+    pub(super) async fn commit_winners(&mut self) -> anyhow::Result<()> {
+        self.keep_winners().await?;
+        let begun = Instant::now();
+        let committed = match self.commit_kept() {
+            Ok(Some(committed)) => committed,
+            Ok(None) => return Ok(()),
+            Err((reason, cases)) => SessionCommitted { refused: vec![(reason, cases)], ..SessionCommitted::default() },
+        };
+        if let Some(commit) = &committed.commit {
+            for case in &committed.cases {
+                let winner = self.state.case(case).and_then(|case| case.winner());
+                if let Some(iteration) = winner.map(|winner| winner.candidate.iteration) {
+                    self.record_commit(iteration, case, &commit.0).await?;
                 }
             }
+            self.tell_committed(&commit.0, &committed.cases);
         }
-        Ok(())
+        for (reason, cases) in &committed.refused {
+            let kept_under = self.committer.way().filter(|way| way.repo.commit_at(way.kept_under).is_some());
+            let kept_under = kept_under.map(|way| way.kept_under);
+            self.observer.event(&Event::NotCommitted { cases, reason, kept_under });
+        }
+        self.record_phase(&PhaseTime::of(Phase::Commits, begun.elapsed())).await
+    }
+
+    /// Commits what is kept. None if there is nothing to commit. An error is about all of the cases.
+    fn commit_kept(&mut self) -> Result<Option<SessionCommitted>, (String, Vec<CaseName>)> {
+        // In the workload's order, as in every table.
+        let names = self.state.setup().workload.cases.iter().map(|case| &case.name);
+        let winner = |case: &CaseName| Some((case.clone(), self.state.case(case)?.winner()?.candidate.clone()));
+        let won: Vec<(CaseName, Candidate)> = names.filter_map(winner).collect();
+        let cases = || won.iter().map(|(case, _)| case.clone()).collect();
+        if let Err(NoCommit::Impossible(reason)) = &self.committer.target.destination
+            && !won.is_empty()
+        {
+            return Err((reason.clone(), cases()));
+        }
+        let kept = won.iter().filter(|(case, winner)| self.committer.has(case, winner)).cloned();
+        let winners =
+            kept.collect::<Vec<_>>().into_iter().filter_map(|(case, winner)| self.session_winner(&case, &winner));
+        let winners: Vec<SessionWinner> = winners.collect();
+        let Some(Way { repo, destination, kept_under }) = self.committer.way() else { return Ok(None) };
+        if winners.is_empty() {
+            // Those that were kept have failed since, or are committed.
+            let dropped = if won.is_empty() { repo.drop_kept(kept_under) } else { Ok(()) };
+            dropped.unwrap_or_else(|reason| tracing::warn!("{kept_under} is not removed: {reason}"));
+            return Ok(None);
+        }
+        let setup = self.state.setup();
+        let commit = SessionCommit {
+            session: self.id,
+            workload: &setup.workload.name,
+            device: setup.device.key(),
+            device_name: &setup.device.name,
+            time_source: setup.device.time_source(),
+            graphs: setup.device.graphs(),
+            kept_under,
+            winners,
+        };
+        repo.commit_session(destination, &commit).map(Some).map_err(|reason| (reason.to_string(), cases()))
+    }
+
+    fn session_winner(&mut self, case: &CaseName, winner: &Candidate) -> Option<SessionWinner> {
+        let known = self.state.setup().known.iter().filter(|known| known.case == *case).map(|known| known.hash.clone());
+        let own = self.state.case(case)?.committed.iter().cloned();
+        Some(SessionWinner {
+            iteration: winner.iteration,
+            gain: self.state.gain_of(case, winner)?,
+            beaten: known.chain(own).collect(),
+            family: self.state.setup().family_to_commit(&winner.family),
+            earlier: self.earlier(winner),
+        })
+    }
+
+    /// Tells the observer of a commit.
+    pub(super) fn tell_committed(&self, commit: &str, cases: &[CaseName]) {
+        let branch = self.committer.target.destination.as_ref().map_or("HEAD", |destination| destination.name());
+        self.observer.event(&Event::Committed { commit, branch, cases });
     }
 
     /// Links a committed winner that was measured again to the commit that introduced it. Without such a commit in HEAD,
     /// there is no link.
-    async fn link_kept(&mut self, iteration: IterationId, case: &CaseName) -> anyhow::Result<()> {
+    async fn link_remeasured(&mut self, iteration: IterationId, case: &CaseName) -> anyhow::Result<()> {
         let known = self.state.case(case).and_then(|case| case.known.clone());
         if let Some(commit) = known.and_then(|known| self.committer.introduced(&known)) {
             self.store.link_earlier_commit(iteration, case, &commit.0).await?;

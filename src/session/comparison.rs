@@ -23,7 +23,7 @@ use crate::runner::inputs;
 const CHECK_SHARE: f64 = 0.1;
 
 /// The longest that the initial kernel may sample in a comparison where it stands in for the baseline, in nanoseconds.
-const MOST_INITIAL_KERNEL_NS: f64 = 5e9;
+const MAX_INITIAL_KERNEL_NS: f64 = 5e9;
 
 /// The participants of a comparison other than the challenger.
 pub(super) type Others = Vec<(Role, CandidateKernel)>;
@@ -181,7 +181,7 @@ async fn stand_in(
     let initial = state.case(challenger.case()).and_then(|case| case.initial_kernel.as_ref());
     let initial = initial.filter(|initial| {
         let sample_ns = initial.screened_ns().map(|ns| ns.max(measuring.min_sample_ns));
-        let affordable = |ns| ns * measuring.policy.comparison.least as f64 <= MOST_INITIAL_KERNEL_NS;
+        let affordable = |ns| ns * measuring.policy.comparison.min_samples as f64 <= MAX_INITIAL_KERNEL_NS;
         sample_ns.is_some_and(affordable) && initial.hash != challenger.candidate.hash
     });
     match initial {

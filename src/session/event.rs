@@ -10,13 +10,14 @@ use super::BUDGET;
 use crate::domain::call_record::CallId;
 use crate::domain::device::TimeSource;
 use crate::domain::evaluation::Outcome;
+use crate::domain::gain::CaseGain;
 use crate::domain::hypothesis::Hypothesis;
-use crate::domain::ids::{IterationId, SessionId};
-use crate::domain::model_call::Purpose as ModelPurpose;
+use crate::domain::ids::{CaseName, IterationId, SessionId};
+use crate::domain::model_call::CallPurpose;
 use crate::domain::record::Status;
 use crate::domain::statistics::Ratio;
 use crate::domain::verdict::Decision;
-use crate::runner::activity::{self, Pace};
+use crate::runner::activity::{self, ReportInterval};
 
 /// An event of a session. docs/events.md describes the JSON form.
 #[derive(Debug, Clone, Serialize)]
@@ -34,6 +35,10 @@ pub enum Event<'a> {
         time_source: TimeSource,
         /// The wall time allowed, in seconds.
         budget_s: f64,
+        /// US dollars allowed. None if unlimited.
+        max_cost_usd: Option<f64>,
+        /// Iterations allowed. None if unlimited.
+        max_iterations: Option<u64>,
     },
     /// A session that ended before it was finished continues.
     Resumed {
@@ -49,6 +54,10 @@ pub enum Event<'a> {
         time_source: TimeSource,
         /// The wall time allowed over the whole session, in seconds.
         budget_s: f64,
+        /// US dollars allowed over the whole session. None if unlimited.
+        max_cost_usd: Option<f64>,
+        /// Iterations allowed over the whole session. None if unlimited.
+        max_iterations: Option<u64>,
         /// The wall time used so far, in seconds.
         used_s: f64,
         /// Iterations finished so far.
@@ -61,7 +70,7 @@ pub enum Event<'a> {
         /// The call's number.
         call: CallId,
         /// What the call is for.
-        purpose: ModelPurpose,
+        purpose: CallPurpose,
         /// The provider's name of the model.
         model: &'a str,
     },
@@ -95,7 +104,7 @@ pub enum Event<'a> {
     /// A request differs from the one that a cassette recorded.
     ReplayDiffers {
         /// What the call is for.
-        purpose: ModelPurpose,
+        purpose: CallPurpose,
         /// Counts the calls for this purpose.
         ordinal: u64,
         /// The first difference.
@@ -136,6 +145,8 @@ pub enum Event<'a> {
         /// US dollars spent.
         cost_usd: f64,
     },
+    /// What a session has gained on a case has changed. After a resumption, every case is told.
+    Case(&'a CaseGain),
     /// A step ends early or undone, because there is no time left for it.
     CutShort {
         /// The step, such as `iteration 12`.
@@ -224,15 +235,33 @@ pub enum Event<'a> {
         /// The reason.
         reason: &'a str,
     },
-    /// A winner is committed.
-    Committed {
+    /// A winner is kept in git, under a reference of the session's own, until the session ends.
+    Kept {
         /// The case.
         case: &'a str,
+        /// The commit that keeps it, with those before it.
+        commit: &'a str,
+        /// The reference.
+        reference: &'a str,
+    },
+    /// A winner is not kept in git. It is in the store, and is tried again with the next winner.
+    NotKept {
+        /// The case.
+        case: &'a str,
+        /// The reason, and what to do.
+        reason: &'a str,
+    },
+    /// The winners are committed.
+    Committed {
         /// The commit.
         commit: &'a str,
+        /// The branch that has it, or `HEAD` if that is detached.
+        branch: &'a str,
+        /// The cases whose winners it has.
+        cases: &'a [CaseName],
     },
     /// A variant failed after it had been judged on the case, on inputs that were new to it. Its earlier time no longer
-    /// counts. Its commit stays in the history until another winner replaces it.
+    /// counts, and it is not committed.
     Disqualified {
         /// The case.
         case: &'a str,
@@ -241,12 +270,14 @@ pub enum Event<'a> {
         /// The failure.
         reason: &'a str,
     },
-    /// A winner is not committed. It is in the store, and is tried again with the next winner.
+    /// Winners are not committed. They are in the store.
     NotCommitted {
-        /// The case.
-        case: &'a str,
-        /// The reason, and what to do.
+        /// The cases.
+        cases: &'a [CaseName],
+        /// The reason.
         reason: &'a str,
+        /// The reference that still keeps them in git, if any.
+        kept_under: Option<&'a str>,
     },
     /// The session has ended.
     Ended {
@@ -262,6 +293,8 @@ pub enum Event<'a> {
         wall_s: f64,
         /// US dollars it cost.
         cost_usd: f64,
+        /// What it has gained on each case.
+        cases: &'a [CaseGain],
     },
 }
 
@@ -291,7 +324,7 @@ impl<'a> Channel<'a> {
     /// Reports what is under way whenever nothing else was reported for a while. `until` is the hard end of the
     /// session's time. Never ends.
     pub async fn report_long_steps(&self, until: Instant) -> Infallible {
-        let pace = Pace::default();
+        let pace = ReportInterval::default();
         loop {
             tokio::time::sleep(pace.period() / 10).await;
             let now = Instant::now();

@@ -13,7 +13,7 @@ use crate::domain::ids::{CaseName, IterationId};
 const PROFILE_TIME: Duration = Duration::from_secs(4);
 
 /// The most profiles of a session: of the initial kernel, and of the incumbents that are furthest from their floors.
-const MOST_PROFILES: usize = 4;
+const MAX_PROFILES: usize = 4;
 
 /// A variant whose hardware counters are to be read on a case.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +28,7 @@ impl SessionState {
     /// Returns the time that is kept for the profiles of the incumbents, and for one more: the last iteration of the search
     /// may end late.
     pub fn profiles_time(&self) -> Duration {
-        let open = MOST_PROFILES.saturating_sub(self.profiles()).min(self.setup().workload.cases.len());
+        let open = MAX_PROFILES.saturating_sub(self.profiles()).min(self.setup().workload.cases.len());
         let wanted = self.profile_time().saturating_mul(open as u32 + 1);
         if self.may_profile() { wanted.min(self.profiles_share()) } else { Duration::ZERO }
     }
@@ -84,7 +84,7 @@ impl SessionState {
         self.setup().options.counters_share > 0.0
             && self.setup().samples_times()
             && !has_failed
-            && self.profiles() < MOST_PROFILES
+            && self.profiles() < MAX_PROFILES
     }
 
     /// Returns the number of profiles so far.

@@ -16,7 +16,7 @@ use super::shelf::Kernel;
 use super::state::SessionState;
 use crate::agent::diagnosis::{self, Point};
 use crate::domain::family::Family;
-use crate::domain::finding::{Finding, Source};
+use crate::domain::finding::{EvidenceSource, Finding};
 use crate::domain::floor::floor_ns;
 use crate::domain::history::CaseTime;
 use crate::domain::ids::{CaseName, IterationId};
@@ -35,7 +35,7 @@ pub(super) struct Explanations {
     /// None while it works, and where there is none.
     explainer: Option<Explainer>,
     running: Option<JoinHandle<Done>>,
-    /// At most one for each case, and one for the initial kernel.
+    /// At most one for each case, and those that the session begins with.
     waiting: VecDeque<Job>,
     seen: HashSet<(VariantHash, CaseName)>,
     /// What the rules found, for the latest explained variant of each case.
@@ -49,6 +49,13 @@ struct Job {
     purpose: Purpose,
     kernel: Arc<Kernel>,
     request: CaseRequest,
+}
+
+impl Job {
+    /// Tells whether the variant is what a session begins with. A report compares the best variant with it.
+    fn is_beginning(&self) -> bool {
+        matches!(self.purpose, Purpose::Initial | Purpose::Remeasurement)
+    }
 }
 
 /// A job with its result.
@@ -83,7 +90,7 @@ impl Explanations {
             return;
         }
         let case = job.request.case.name.clone();
-        self.waiting.retain(|other| other.request.case.name != case || other.purpose == Purpose::Initial);
+        self.waiting.retain(|other| other.request.case.name != case || other.is_beginning());
         self.waiting.push_back(job);
         self.start(setup);
     }
@@ -212,7 +219,7 @@ fn scaling(state: &SessionState, setup: &SessionSetup, job: &Job) -> Vec<Point> 
     let point = |time: &CaseTime| {
         let case = setup.workload.case(&time.case).ok()?;
         let (name, dims) = (case.name.to_string(), case.dims.clone());
-        Some(Point { case: name, dims, time_ns: time.median_ns, ctas: time.ctas, source: Source::Times })
+        Some(Point { case: name, dims, time_ns: time.median_ns, ctas: time.ctas, source: EvidenceSource::Times })
     };
     let mut points: Vec<Point> = others.filter_map(point).collect();
     points.sort_by(|a, b| a.case.cmp(&b.case));

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::case_state::MOST_NEAR_TIES;
+use super::case_state::MAX_NEAR_TIES;
 use super::state::SessionState;
 use crate::domain::ids::CaseName;
 
@@ -15,7 +15,7 @@ const PARTICIPANT_TIME: Duration = Duration::from_millis(170);
 const ENERGY_TIME: Duration = Duration::from_millis(1200);
 
 /// The participants of a final beside the near ties: the challenger, its A/A control and the baseline.
-const LEAST_PARTICIPANTS: u32 = 3;
+const MIN_PARTICIPANTS: u32 = 3;
 
 /// The largest share of the budget, in time and in money, that is kept for the finals.
 const FINALS_SHARE: f64 = 0.2;
@@ -57,7 +57,7 @@ impl SessionState {
     /// Returns the estimated time of a case's final, from its last comparison.
     pub fn final_time(&self, case: &str) -> Duration {
         let ties = self.incumbent(case).and_then(|incumbent| self.near_ties(case, incumbent));
-        let participants = LEAST_PARTICIPANTS + ties.map_or(0, |ties| ties.count().min(MOST_NEAR_TIES)) as u32;
+        let participants = MIN_PARTICIPANTS + ties.map_or(0, |ties| ties.count().min(MAX_NEAR_TIES)) as u32;
         let each = self.case(case).and_then(|case| case.participant_time).unwrap_or(PARTICIPANT_TIME);
         let held = each.saturating_mul(participants).saturating_add(ENERGY_TIME);
         // An unconfirmed variant must pass the acceptance checks first, or win once more.

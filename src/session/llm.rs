@@ -25,7 +25,7 @@ use crate::domain::call_record::{CallBegun, CallEnded, CallOutcome};
 use crate::domain::cost::Spent;
 use crate::domain::hypothesis::Reference;
 use crate::domain::journal::Record;
-use crate::domain::model_call::{ModelReply, ModelRequest, Purpose};
+use crate::domain::model_call::{CallPurpose, ModelReply, ModelRequest};
 use crate::domain::model_error::{CallError, CallErrorKind};
 use crate::domain::money::{MicroUsd, Price};
 use crate::domain::origin::Origin;
@@ -286,7 +286,7 @@ impl Session<'_> {
         let Prompt { system, shared, request } =
             material::prompt(&self.state, &context, &diagnosis, subject, self.wall_left())
                 .map_err(|problem| anyhow::anyhow!("Failed to write a prompt: {problem}"))?;
-        let is_plan = purpose == Purpose::Plan;
+        let is_plan = purpose == CallPurpose::Plan;
         Ok(ModelRequest {
             purpose,
             ordinal: self.state.calls().ordinal(purpose),

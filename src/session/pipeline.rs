@@ -17,7 +17,7 @@ use crate::domain::history::ConfigurationId;
 use crate::domain::op::{Dims, Dtype};
 use crate::domain::proposal::{Proposal, Suggestion};
 use crate::domain::variant::{Params, Variant, VariantHash};
-use crate::runner::activity::{self, Limit, Running};
+use crate::runner::activity::{self, Limit, RunningStep};
 use crate::runner::compile::{CompileError, Compiler};
 use crate::runner::messages::CaseRequest;
 use crate::runner::planning;
@@ -126,7 +126,7 @@ impl Pipeline {
     }
 
     /// Says that the oldest proposal is waited for, until the guard is dropped.
-    pub fn waiting(&self) -> Option<Running> {
+    pub fn waiting(&self) -> Option<RunningStep> {
         let oldest = self.queue.front()?;
         let limit = Limit::new("compile.timeout", self.compiler.limits().timeout);
         Some(activity::begin(format!("compiling {}", oldest.family), limit))

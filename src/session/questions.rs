@@ -4,8 +4,8 @@ use super::calls::Question;
 use super::meter::Time;
 use super::state::SessionState;
 use crate::agent::diagnosis;
-use crate::agent::llm::bandit::{self, Worth};
-use crate::domain::call_record::Subject;
+use crate::agent::llm::bandit::{self, TrackRecord};
+use crate::domain::call_record::CallSubject;
 
 /// Iterations between the ends of two plans' questions, at least. A plan that follows at once has learnt nothing new.
 const BETWEEN_PLANS: u64 = 5;
@@ -15,7 +15,7 @@ const BETWEEN_PLANS: u64 = 5;
 const NEAR_FLOOR: f64 = 1.1;
 
 /// The part of the time budget that must be left for a call, so that its answer can be tried.
-const LEAST_TIME_SHARE: f64 = 0.05;
+const MIN_TIME_SHARE: f64 = 0.05;
 
 /// A question with the model to ask.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,34 +31,34 @@ pub(super) fn question_due(state: &SessionState, time: &Time, initial: usize, ma
     let terms = &options.llm;
     let is_over = calls.given_up().is_some() || !may_ask;
     let left = state.meter().left(&options.budget, time, state.closing_time());
-    if is_over || calls.open().len() >= terms.concurrency || left < options.budget.wall.mul_f64(LEAST_TIME_SHARE) {
+    if is_over || calls.open().len() >= terms.concurrency || left < options.budget.wall.mul_f64(MIN_TIME_SHARE) {
         return None;
     }
     // Before that, nothing is known that could be asked about.
     if initial > 0 || state.history().finished.is_empty() {
         return None;
     }
-    let worth: Vec<Worth> = terms.models.iter().map(|(model, _)| calls.worth(model)).collect();
+    let worth: Vec<TrackRecord> = terms.models.iter().map(|(model, _)| calls.worth(model)).collect();
     let question = match calls.next_question() {
         Some(question) => question.clone(),
-        None if is_plan_due(state, &worth) => Question { subject: Subject::Plan, is_retry: false },
+        None if is_plan_due(state, &worth) => Question { subject: CallSubject::Plan, is_retry: false },
         None => return None,
     };
     // A correction goes to the model that made the mistake: it has the rest of the approach in mind.
     let same = match &question.subject {
-        Subject::Repair { answer, .. } => calls.model_of(*answer).map(str::to_owned),
+        CallSubject::Repair { answer, .. } => calls.model_of(*answer).map(str::to_owned),
         _ => None,
     };
     let model = same.or_else(|| bandit::choose(&worth).map(|place| terms.models[place].0.clone()))?;
     Some(QuestionDue { question, model })
 }
 
-fn is_plan_due(state: &SessionState, worth: &[Worth]) -> bool {
+fn is_plan_due(state: &SessionState, worth: &[TrackRecord]) -> bool {
     let calls = state.calls();
     let finished = state.meter().finished();
     let is_idle = calls.open().len() == 0 && calls.waiting() == 0;
     let is_later = calls.planned().is_none_or(|planned| finished >= planned + BETWEEN_PLANS);
-    is_idle && is_later && !bandit::is_spent(worth) && has_room(state)
+    is_idle && is_later && !bandit::has_no_expected_gain(worth) && has_room(state)
 }
 
 /// Tells whether a case is still far from its floor.

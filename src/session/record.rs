@@ -30,7 +30,7 @@ impl Session<'_> {
         Ok(begun)
     }
 
-    /// Judges an evaluation, records it and commits the winners.
+    /// Judges an evaluation, records it and keeps the winners.
     pub(super) async fn conclude(
         &mut self,
         begun: &Begun,
@@ -66,11 +66,12 @@ impl Session<'_> {
         self.tell_iteration(begun, &evaluation.outcome, &decisions, &improvements);
         self.tell_cut(begun, compiled, &evaluation);
         self.stand_in_for_baselines(begun, &concluded.findings).await?;
+        self.tell_gains(concluded.findings.iter().map(|found| &found.case));
         improvements.iter().for_each(|improvement| self.tell_improvement(begun, improvement));
         self.apply_disqualified(&fallout);
         self.shelf.tidy(&self.state);
         if decisions.iter().any(|decision| decision.verdict == Verdict::Improved) {
-            self.commit_pending().await?;
+            self.keep_winners().await?;
         }
         Ok(())
     }
@@ -128,6 +129,18 @@ impl Session<'_> {
             self.state.apply(&Record::Disqualified(out.clone()));
             let Disqualified { iteration, case, reason, .. } = out;
             self.observer.event(&Event::Disqualified { case, iteration: *iteration, reason });
+        }
+        self.tell_gains(disqualified.iter().map(|out| &out.case));
+    }
+
+    /// Tells the observer what the session has gained on cases, if that has changed since it was told.
+    pub(super) fn tell_gains<'c>(&mut self, cases: impl IntoIterator<Item = &'c CaseName>) {
+        for case in cases {
+            let gain = self.state.gain_on(case).filter(|gain| self.told.get(case) != Some(gain));
+            if let Some(gain) = gain {
+                self.observer.event(&Event::Case(&gain));
+                self.told.insert(case.clone(), gain);
+            }
         }
     }
 

@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 
 use super::Session;
-use super::event::Event;
-use crate::domain::ids::SessionId;
+use super::target::Target;
+use crate::domain::ids::{CaseName, SessionId};
 use crate::domain::journal::Record;
 use crate::domain::proposal::KnownWinner;
 use crate::domain::record::SessionRecord;
 use crate::store::Past;
-use crate::vcs::{FoundBy, Repo};
+use crate::vcs::{CommitId, FoundBy};
 
 /// The commits of a session that git holds.
 pub(super) struct OwnCommits(Vec<FoundBy>);
@@ -17,9 +17,9 @@ pub(super) struct OwnCommits(Vec<FoundBy>);
 impl OwnCommits {
     /// Returns the commits that a session has made. Sessions of other projects and stores have the same numbers, so
     /// each commit is checked against the record.
-    pub fn of(repo: &Result<Repo, String>, session: SessionId, record: &SessionRecord) -> Self {
-        let Ok(repo) = repo else { return Self(Vec::new()) };
-        let mut commits = repo.commits_of(session).unwrap_or_else(|reason| {
+    pub fn of(target: &Target, session: SessionId, record: &SessionRecord) -> Self {
+        let (Some(repo), Ok(destination)) = (&target.repo, &target.destination) else { return Self(Vec::new()) };
+        let mut commits = repo.commits_of(session, destination.reference()).unwrap_or_else(|reason| {
             tracing::warn!("commits of this session cannot be searched for: {reason}");
             Vec::new()
         });
@@ -42,22 +42,36 @@ impl OwnCommits {
 }
 
 impl Session<'_> {
-    /// Applies the session's records. Links the commits that a killed process did not link, and commits the winners
-    /// that it did not commit.
+    /// Applies the session's records. Links the commits that a killed process did not link, and keeps the winners that it
+    /// did not keep.
     pub(super) async fn recall(&mut self, past: &Past, own: &OwnCommits) -> anyhow::Result<()> {
         past.journal.iter().for_each(|record| self.state.apply(record));
         self.state.apply(&Record::Resumed { used: past.used });
+        self.link_own(past, own).await?;
+        self.lose_open_calls().await?;
+        self.recall_baselines(past).await?;
+        let cases: Vec<CaseName> = self.state.cases().map(|(case, _)| case.clone()).collect();
+        self.tell_gains(&cases);
+        self.keep_winners().await
+    }
+
+    async fn link_own(&mut self, past: &Past, own: &OwnCommits) -> anyhow::Result<()> {
+        let mut linked: Vec<(&CommitId, Vec<CaseName>)> = Vec::new();
         for FoundBy { commit, iteration, case, .. } in &own.0 {
             let iterations = past.record.iterations.iter().filter(|other| other.id == *iteration);
             let mut findings = iterations.flat_map(|other| &other.measurements).filter(|found| found.case == *case);
             if findings.all(|found| found.commit.is_none()) {
                 self.record_commit(*iteration, case, &commit.0).await?;
-                self.observer.event(&Event::Committed { case, commit: &commit.0 });
+                match linked.iter_mut().find(|(other, _)| *other == commit) {
+                    Some((_, cases)) => cases.push(case.clone()),
+                    None => linked.push((commit, vec![case.clone()])),
+                }
             }
         }
-        self.lose_open_calls().await?;
-        self.recall_baselines(past).await?;
-        self.commit_pending().await
+        for (commit, cases) in linked {
+            self.tell_committed(&commit.0, &cases);
+        }
+        Ok(())
     }
 
     /// Records the initial kernel as the baseline if its process died before it could.

@@ -33,10 +33,10 @@ const ITERATIONS_PER_EXPERIMENT: u64 = 10;
 const INCUMBENT_FROM: f64 = 0.6;
 
 /// The share of the budget that must be left.
-const LEAST_LEFT: f64 = 0.1;
+const MIN_LEFT: f64 = 0.1;
 
 /// The longest expected time of a launch. A screening run takes some ten of them.
-const LONGEST_LAUNCH_NS: f64 = 100e6;
+const MAX_LAUNCH_NS: f64 = 100e6;
 
 /// The largest share of the device's memory for the tensors of an experiment.
 const MEMORY_SHARE: f64 = 0.1;
@@ -93,7 +93,7 @@ impl SessionState {
         }
         let work = workload.op.flop(&dims) / workload.op.flop(&original.dims);
         let bytes = workload.op.bytes(&dims, workload.dtype);
-        if variant.time_ns(case)? * work > LONGEST_LAUNCH_NS || bytes > MEMORY_SHARE * device.memory_bytes as f64 {
+        if variant.time_ns(case)? * work > MAX_LAUNCH_NS || bytes > MEMORY_SHARE * device.memory_bytes as f64 {
             return None;
         }
         let resized = Case { name: scaling.case_name(), dims, regime: original.regime };
@@ -122,7 +122,7 @@ impl SessionState {
     fn has_time_left(&self, time: &Time) -> bool {
         let budget = &self.setup().options.budget;
         let left = self.meter().left(budget, time, self.closing_time());
-        left >= budget.wall.mul_f64(LEAST_LEFT) && left > Duration::ZERO
+        left >= budget.wall.mul_f64(MIN_LEFT) && left > Duration::ZERO
     }
 
     /// Returns whether most of the search is over.

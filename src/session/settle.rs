@@ -48,7 +48,9 @@ impl Session<'_> {
             noise: comparison.noise(),
             time_source: comparison.conditions.time_source,
         });
+        let case = comparison.conditions.case.clone();
         self.state.apply(&Record::Final(Box::new(last)));
+        self.tell_gains([&case]);
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! How the variants of a case compare with each other.
 
-use super::case_state::{Candidate, MOST_NEAR_TIES};
+use super::case_state::{Candidate, MAX_NEAR_TIES};
 use super::state::SessionState;
 use crate::domain::comparison::near_tie;
 use crate::domain::evaluation::Outcome;
@@ -66,7 +66,7 @@ impl SessionState {
         let ns = |candidate: &Candidate| candidate.screened_ns().unwrap_or(f64::MAX);
         let mut near_ties: Vec<Candidate> = self.near_ties(case, best).into_iter().flatten().cloned().collect();
         near_ties.sort_by(|a, b| ns(a).total_cmp(&ns(b)));
-        near_ties.truncate(MOST_NEAR_TIES);
+        near_ties.truncate(MAX_NEAR_TIES);
         near_ties
     }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::calls::Calls;
-use super::case_state::{BestCandidate, Candidate, CaseState, MOST_DEATHS};
+use super::case_state::{BestCandidate, Candidate, CaseState, MAX_DEATHS, Remeasured};
 use super::meter::Meter;
 use super::setup::SessionSetup;
 use crate::domain::call_record::CallEnded;
@@ -171,7 +171,7 @@ impl SessionState {
             let Some(configuration) = self.configuration(&begun) else { continue };
             let deaths = self.deaths.entry(configuration).or_default();
             *deaths += 1;
-            if *deaths < MOST_DEATHS && begun.purpose != Purpose::Confirmation {
+            if *deaths < MAX_DEATHS && begun.purpose != Purpose::Confirmation {
                 self.history.proposed.remove(&configuration);
                 self.calls.restore(begun.iteration);
             }
@@ -225,6 +225,11 @@ impl SessionState {
         let is_searched = self.setup.is_searched(&begun.family);
         let case = self.case_mut(&found.case);
         case.remeasured |= case.is_known(&begun.family, &begun.params);
+        let won = matches!(found.verdict, Some(Verdict::Start | Verdict::Improved));
+        if won && begun.origin.is_committed_winner_of(&found.case) {
+            let (iteration, hash) = (begun.iteration, begun.hash.clone());
+            case.note_remeasured(Remeasured { iteration, hash, ns: timing.median_ns });
+        }
         match found.verdict {
             Some(Verdict::Start) => drop(case.start_ns.get_or_insert(timing.median_ns)),
             Some(Verdict::Improved) => {
@@ -273,6 +278,7 @@ impl SessionState {
         let is_new = incumbent.is_none_or(|incumbent| incumbent.iteration != last.winner);
         let state = self.case_mut(case);
         state.time_comparison(comparison);
+        state.last_final = Some(last.clone());
         let winner = state.candidate(last.winner).cloned();
         let (true, Some(mut winner)) = (is_new, winner) else { return };
         winner.measurement.confirm(comparison.clone());

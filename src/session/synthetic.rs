@@ -43,7 +43,7 @@ pub(super) fn setup() -> SessionSetup {
     let manifest = "name = \"toy\"\nabout = \"a\"\nop = \"attention\"\ndtypes = [\"f16\"]\nrequires_sm = 80\n\
                     constants = [\"D\"]\n[params.N]\nvalues = [0, 1]\ndefault = 0\nabout = \"a\"\nexpect = [1.0, 2.0]\n\
                     [[launch]]\nkernel = \"k\"\ngrid = [\"1\"]\nblock = [\"1\"]\nargs = []\n";
-    let sampling = Sampling { least: 3, most: 5, relative_error: 0.01, max_ns: 1e10 };
+    let sampling = Sampling { min_samples: 3, max_samples: 5, relative_error: 0.01, max_ns: 1e10 };
     let policy = Policy { min_speedup: 1.01, screening: sampling, comparison: sampling, group_size: 1 };
     let measuring = Measuring { policy, min_sample_ns: 1.0, baseline_samples: 3, oracle_flop: 1e9, model_flop: 1e9 };
     let mut device = DeviceInfo::of_arch("sm_90a").unwrap();

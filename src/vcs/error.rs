@@ -22,7 +22,7 @@ pub enum VcsError {
     #[error("`{}` leads out of the repository's folder, and commits would be written there: remove the link", .0.display())]
     Linked(PathBuf),
     /// The user is in the middle of a git operation.
-    #[error("a {0} is in progress: finish it or abort it, then commit the winner again")]
+    #[error("a {0} is in progress: finish it or abort it")]
     Busy(&'static str),
     /// Another process holds a lock, or died with it.
     #[error("`{}` exists: wait for the other git process, or delete the file if none is running", .0.display())]
@@ -62,6 +62,45 @@ pub enum VcsError {
     /// The name of a workload or a case cannot be a file name.
     #[error("`{0}` cannot name a file: use letters, digits, `-`, `_` and `.`, and begin with a letter or digit")]
     Name(String),
+    /// The name is not one of a branch.
+    #[error("`{0}` is not a valid name of a branch: use one like `optloop` or `kernels/h200`, without `refs/heads/`")]
+    BranchName(String),
+    /// A new branch has nothing to begin at.
+    #[error("the repository has no commit yet, at which branch `{0}` could begin: make a first commit")]
+    Unborn(String),
+    /// Another working tree would no longer match its branch.
+    #[error(
+        "branch `{branch}` is checked out in `{}`, whose files would no longer match it: choose another branch with \
+         --commit-to", path.display()
+    )]
+    CheckedOut {
+        /// The branch.
+        branch: String,
+        /// The other working tree.
+        path: PathBuf,
+    },
+    /// The reference is gone.
+    #[error("`{0}` was deleted during the session")]
+    Gone(String),
+    /// HEAD was detached when the session began.
+    #[error("HEAD was detached when the session began, and is on branch `{}` now", .0.trim_start_matches("refs/heads/"))]
+    Attached(String),
+    /// Another winner of the case was committed.
+    #[error("`{path}` has another winner by now ({us:.3} us), with which this one was not compared")]
+    Unbeaten {
+        /// The sidecar, relative to the repository.
+        path: String,
+        /// The recorded time of the other winner, in microseconds.
+        us: f64,
+    },
+    /// A winner is missing from what is kept.
+    #[error("the winner of `{case}` is not under `{reference}`")]
+    NotKept {
+        /// The case.
+        case: String,
+        /// The reference of the session.
+        reference: String,
+    },
     /// There is no such commit.
     #[error("there is no commit `{0}`: `git log -- kernels` lists those of winners")]
     NoCommit(String),
@@ -100,6 +139,11 @@ fn hint(error: &io::Error) -> &'static str {
 }
 
 impl VcsError {
+    /// Returns the error about a reference that was there before.
+    pub(super) fn gone(reference: &str) -> Self {
+        Self::Gone(reference.strip_prefix("refs/heads/").unwrap_or(reference).to_owned())
+    }
+
     /// Returns a function that adds what was being done to an error of libgit2.
     pub(super) fn git(doing: &'static str) -> impl FnOnce(git2::Error) -> Self {
         move |error| Self::Git { doing, error }

@@ -11,7 +11,7 @@ use crate::domain::variant::VariantHash;
 
 /// The most commits that are searched for a session's own, or for the one that introduced a winner. Those of a session
 /// are among the newest, and a walk over so many takes a second.
-const MOST_COMMITS: usize = 20_000;
+const MAX_COMMITS: usize = 20_000;
 
 /// A winner that a session has committed, as a commit's message says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,25 +27,27 @@ pub struct FoundBy {
 }
 
 impl Repo {
-    /// Returns the commits below HEAD whose messages say that the session measured their winners, newest first.
+    /// Returns the winners that a session has committed onto a reference or onto HEAD, as the commits' messages say,
+    /// newest first.
     ///
-    /// Sessions of another project or store have the same numbers, so the caller checks each commit against its own
+    /// Sessions of another project or store have the same numbers, so the caller checks each winner against its own
     /// records.
-    pub fn commits_of(&self, session: SessionId) -> Result<Vec<FoundBy>, VcsError> {
-        let doing = || VcsError::git("read the history of HEAD");
-        if self.head().is_none() {
-            return Ok(Vec::new());
-        }
+    pub fn commits_of(&self, session: SessionId, reference: &str) -> Result<Vec<FoundBy>, VcsError> {
+        let doing = || VcsError::git("read the history");
+        let tips = [self.tip(reference)?, self.head_commit()?];
         let mut walk = self.git.revwalk().map_err(doing())?;
-        walk.push_head().map_err(doing())?;
+        for tip in tips.into_iter().flatten() {
+            walk.push(tip.id()).map_err(doing())?;
+        }
         let mut found = Vec::new();
-        for id in walk.take(MOST_COMMITS) {
+        for id in walk.take(MAX_COMMITS) {
             let commit = id.and_then(|id| self.git.find_commit(id)).map_err(doing())?;
-            if let Some(told) = told(&commit, session)
-                && self.winners_in(&commit).map_err(doing())?.iter().any(|winner| winner.case == told.case)
-            {
-                found.push(told);
+            let told = told(&commit, session);
+            if told.is_empty() {
+                continue;
             }
+            let changed = self.winners_in(&commit).map_err(doing())?;
+            found.extend(told.into_iter().filter(|told| changed.iter().any(|winner| winner.case == told.case)));
         }
         Ok(found)
     }
@@ -65,7 +67,7 @@ impl Repo {
             return Ok(None);
         }
         let introduced = blob(&commit)?;
-        for _ in 0..MOST_COMMITS {
+        for _ in 0..MAX_COMMITS {
             let mut same = None;
             for parent in commit.parents() {
                 if blob(&parent)? == introduced {
@@ -82,20 +84,34 @@ impl Repo {
     }
 }
 
-/// Parses a commit's message, if it is one of the session's: see [`super::Winner::message`].
-fn told(commit: &Commit<'_>, session: SessionId) -> Option<FoundBy> {
-    let message = commit.message().ok()?;
+/// Parses a commit's message, if it is one of the session's: see [`super::Winner::message`] for a commit of one winner, and
+/// [`super::SessionCommit`] for one of all of them.
+pub(super) fn told(commit: &Commit<'_>, session: SessionId) -> Vec<FoundBy> {
+    let Ok(message) = commit.message() else { return Vec::new() };
     let line = |label: &str| message.lines().find_map(|line| line.strip_prefix(label)).map(str::trim);
-    // A winner that an earlier session found has the second line, which says who measured it again.
-    let (measured_by, iteration) = line("Timed by:").or(line("Found by:"))?.split_once(", iteration ")?;
-    if measured_by.strip_prefix("session ")?.parse::<SessionId>().ok()? != session {
-        return None;
+    let is_ours = |number: &str| number.parse() == Ok(session);
+    let one = |case: &str, iteration: &str, variant: &str| {
+        Some(FoundBy {
+            commit: CommitId(commit.id().to_string()),
+            iteration: iteration.parse().ok()?,
+            case: case.into(),
+            variant: VariantHash(variant.to_owned()),
+        })
+    };
+    if line("Session:").is_some_and(is_ours) {
+        let winners = message.lines().skip_while(|line| *line != "Winners:").skip(1);
+        let winner = |line: &str| {
+            let (case, rest) = line.trim().split_once(": iteration ")?;
+            let (iteration, rest) = rest.split_once(", variant ")?;
+            one(case, iteration, rest.split_once(',')?.0)
+        };
+        return winners.filter_map(winner).collect();
     }
-    let (_, case) = message.lines().next()?.split_once(": ")?.0.split_once('/')?;
-    Some(FoundBy {
-        commit: CommitId(commit.id().to_string()),
-        iteration: iteration.parse().ok()?,
-        case: case.into(),
-        variant: VariantHash(line("Variant:")?.to_owned()),
-    })
+    let winner = || {
+        // A winner that an earlier session found has the second line, which says who measured it again.
+        let (measured_by, iteration) = line("Timed by:").or(line("Found by:"))?.split_once(", iteration ")?;
+        let (_, case) = message.lines().next()?.split_once(": ")?.0.split_once('/')?;
+        one(case, iteration, line("Variant:")?).filter(|_| measured_by.strip_prefix("session ").is_some_and(is_ours))
+    };
+    winner().into_iter().collect()
 }

@@ -13,7 +13,14 @@ use super::{Repo, VcsError, files};
 impl Repo {
     /// Returns the files of a family that a tree lacks: none of them if the tree has the same family. Refuses a folder of that
     /// name with anything else in it.
-    pub(super) fn family_changes(&self, family: &FamilyFiles, base: &Tree<'_>) -> Result<Vec<FileChange>, VcsError> {
+    /// `here` tells whether they are written into the working tree, too.
+    pub(super) fn family_changes(
+        &self,
+        winner: usize,
+        family: &FamilyFiles,
+        base: &Tree<'_>,
+        here: bool,
+    ) -> Result<Vec<FileChange>, VcsError> {
         family.check()?;
         let folder = self.project.join(family.folder());
         let taken = |how| Err(VcsError::FamilyTaken { folder: folder.display().to_string(), how });
@@ -21,22 +28,25 @@ impl Repo {
             let same = |(name, text): (&str, &str)| self.text_in(base, &folder.join(name)).as_deref() == Some(text);
             return if family.files().into_iter().all(same) { Ok(Vec::new()) } else { taken("holds another family") };
         }
+        if here && self.has_other_files(family, &folder)? {
+            return taken("holds files that are not committed");
+        }
+        family.files().into_iter().map(|(name, text)| self.written(winner, folder.join(name), text)).collect()
+    }
+
+    /// Tells whether the working tree has other files in the folder of a family. Files with the names of the family's are
+    /// compared later, with those of the winner.
+    fn has_other_files(&self, family: &FamilyFiles, folder: &Path) -> Result<bool, VcsError> {
         files::check_way(&self.workdir, &folder.join("family.toml"))?;
-        let here = self.workdir.join(&folder);
+        let here = self.workdir.join(folder);
         let ours = |path: &Path| {
             family.files().iter().any(|(name, _)| path == here.join(name) || path == files::temporary(&here.join(name)))
         };
         match fs::read_dir(&here) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(VcsError::file("list", &here)(error)),
-            // Files with our names are compared later, with those of the winner.
-            Ok(entries) => {
-                if entries.filter_map(Result::ok).any(|entry| !ours(&entry.path())) {
-                    return taken("holds files that are not committed");
-                }
-            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(VcsError::file("list", &here)(error)),
+            Ok(entries) => Ok(entries.filter_map(Result::ok).any(|entry| !ours(&entry.path()))),
         }
-        family.files().into_iter().map(|(name, text)| self.written(folder.join(name), text)).collect()
     }
 
     /// Refuses a family's folder in which other files are staged.

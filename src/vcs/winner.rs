@@ -7,7 +7,7 @@ use crate::domain::comparison::{Comparison, Role};
 use crate::domain::device::{DeviceKey, TimeSource};
 use crate::domain::ids::{IterationId, SessionId};
 use crate::domain::record::Baseline;
-use crate::domain::sampling::LEAST_SAMPLES;
+use crate::domain::sampling::MIN_SAMPLES;
 use crate::domain::sidecar::Sidecar;
 use crate::domain::statistics::Ratio;
 use crate::domain::variant::show_params;
@@ -189,7 +189,7 @@ impl Winner {
 }
 
 impl Earlier {
-    fn describe(&self) -> String {
+    pub(super) fn describe(&self) -> String {
         let commit = self.commit.as_ref().map(|commit| format!(", commit {commit}")).unwrap_or_default();
         format!("an earlier session on {}{commit}", self.device)
     }
@@ -198,7 +198,7 @@ impl Earlier {
 impl Figures {
     fn describe(&self, time_source: TimeSource) -> String {
         let Self { median_us, ci_us: [lo, hi], samples } = *self;
-        if samples < LEAST_SAMPLES {
+        if samples < MIN_SAMPLES {
             let what = match (time_source, samples) {
                 (TimeSource::Modelled, _) => "modelled".to_owned(),
                 (TimeSource::Measured, 1) => "1 sample".to_owned(),
@@ -216,7 +216,7 @@ fn ratio(estimate: f64, lo: f64, hi: f64) -> String {
 }
 
 /// Formats microseconds with four significant digits or more. Medians repeat to about 0.1%.
-fn us(value: f64) -> String {
+pub(super) fn us(value: f64) -> String {
     match value {
         100.0.. => format!("{value:.1}"),
         10.0.. => format!("{value:.2}"),

@@ -7,7 +7,7 @@ use crate::agent::SearchContext;
 use crate::agent::diagnosis::Diagnosis;
 use crate::agent::llm::prompt::{self, Ask, Prompt, Section, Task, block};
 use crate::domain::approach::{Approach, Form};
-use crate::domain::call_record::Subject;
+use crate::domain::call_record::CallSubject;
 use crate::domain::family::Family;
 use crate::domain::finding::Finding;
 use crate::domain::floor::Floor;
@@ -37,7 +37,7 @@ pub(super) fn prompt(
     state: &SessionState,
     context: &SearchContext<'_>,
     diagnosis: &Diagnosis,
-    subject: &Subject,
+    subject: &CallSubject,
     left: Duration,
 ) -> Result<Prompt, String> {
     let terms = &state.setup().options.llm;
@@ -45,15 +45,15 @@ pub(super) fn prompt(
     let task = material.task();
     let tokens = terms.context_tokens;
     match subject {
-        Subject::Plan => {
+        CallSubject::Plan => {
             let forms: &[Form] = if terms.sends_source { &Form::ALL } else { &Form::ALL[..1] };
             let budget = material.budget(left);
             prompt::render(&task, &material.of_plan(), Ask::Plan { forms, budget: &budget }, tokens)
         }
-        Subject::Code { approach } => {
+        CallSubject::Code { approach } => {
             prompt::render(&task, &material.of_code(approach), Ask::Code { approach }, tokens)
         }
-        Subject::Repair { approach, answer, problem, round, .. } => {
+        CallSubject::Repair { approach, answer, problem, round, .. } => {
             let answer = state.calls().answer(*answer).unwrap_or_default();
             let rounds = terms.repair_rounds;
             let ask = Ask::Repair { approach, answer, problem, round: *round, rounds };

@@ -122,9 +122,9 @@ impl Live {
     }
 
     async fn commit(&mut self) {
-        let pending = self.state.cases().filter_map(|(case, state)| Some((case.clone(), state.pending.clone()?)));
-        for (case, pending) in pending.collect::<Vec<_>>() {
-            let iteration = pending.iteration();
+        let iteration = |case: &CaseState| case.unlinked.or(case.winner().map(|winner| winner.candidate.iteration));
+        let due = self.state.cases().filter_map(|(case, state)| Some((case.clone(), iteration(state)?)));
+        for (case, iteration) in due.collect::<Vec<_>>() {
             self.scene.store.link_commit(iteration, &case, "abc").await.unwrap();
             self.state.apply(&Record::Committed { iteration, case });
         }
@@ -176,7 +176,7 @@ async fn a_session_that_is_rebuilt_from_its_journal_knows_what_the_live_one_knew
             }
         }
         let rebuilt = live.rebuilt().await;
-        wins += live.state.cases.values().filter(|case| case.pending.is_some()).count();
+        wins += live.state.cases.values().filter(|case| case.winner().is_some()).count();
         assert_eq!(rebuilt.history, live.state.history, "seed {seed}");
         assert_eq!(rebuilt.cases, live.state.cases, "seed {seed}");
         assert_eq!(rebuilt.meter, live.state.meter, "seed {seed}");
@@ -258,6 +258,6 @@ fn a_committed_winner_that_renders_to_another_source_is_committed_again_only_if_
         told.confirmed(1, 50);
         let case = told.state.case("a").unwrap();
         assert!(case.remeasured);
-        assert_eq!(case.pending.is_some(), is_news, "recorded {recorded_us:?} us");
+        assert_eq!(case.winner().is_some(), is_news, "recorded {recorded_us:?} us");
     }
 }

@@ -163,7 +163,10 @@ fn a_committed_family_renders_to_the_same_sources() {
     let read = Project::find(Some(sandbox.root.path())).unwrap().families().unwrap();
     assert_eq!(read.len(), generated.len());
     for (read, family) in read.iter().zip(&generated) {
-        assert_eq!((&read.name, &read.template, &read.meaning), (&family.name, &family.template, &family.meaning));
+        assert_eq!(
+            (&read.name, &read.template, &read.content_hash),
+            (&family.name, &family.template, &family.content_hash)
+        );
         assert_eq!(source(read).hash, source(family).hash);
     }
 }

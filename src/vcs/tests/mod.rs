@@ -1,9 +1,11 @@
 //! Scenarios of commits in temporary repositories, checked with the `git` command.
 
 mod commits;
+mod destinations;
 mod families;
 mod recoveries;
 mod refusals;
+mod sessions;
 mod sources;
 
 use std::fs;

@@ -9,8 +9,9 @@ use crate::vcs::journal::Journal;
 
 /// Returns the changes of a winner's commit.
 fn changes(repo: &Repo, winner: &Winner) -> Vec<FileChange> {
-    let head = repo.head_commit().unwrap();
-    repo.changes(winner, &repo.tree_of(head.as_ref()).unwrap()).unwrap()
+    let (head, files) = (repo.head_commit().unwrap(), repo.files_of(winner).unwrap());
+    let changes = repo.changes(&[&files], &repo.tree_of(head.as_ref()).unwrap(), true);
+    changes.unwrap_or_else(|refused| panic!("{refused:?}"))
 }
 
 /// Leaves the locks, the files and the index of a process that was killed before it moved HEAD.
@@ -18,7 +19,7 @@ fn die_half_way(sandbox: &Sandbox, winner: &Winner) {
     let repo = sandbox.repo();
     let changes = changes(&repo, winner);
     let journal = Journal::of(&repo, "refs/heads/main", &changes);
-    for FileChange { path, after } in &changes {
+    for FileChange { path, after, .. } in &changes {
         match after {
             Some(contents) => {
                 sandbox.write(path.to_str().unwrap(), std::str::from_utf8(&contents.bytes).unwrap());
@@ -172,10 +173,10 @@ fn a_commit_whose_process_lives_is_not_undone() {
     assert!(matches!(sandbox.repo().commit_winner(&winner("// fast\n")), Err(VcsError::Locked(_))));
     drop(alive);
     let id = sandbox.repo().commit_winner(&winner("// fast\n")).unwrap();
-    let found = sandbox.repo().commits_of(SessionId(3)).unwrap();
+    let found = sandbox.repo().commits_of(SessionId(3), "refs/heads/main").unwrap();
     assert_eq!(
         (&found[0].commit, found[0].iteration, found[0].case.as_str(), found.len()),
         (&id, IterationId(17), "b1", 1)
     );
-    assert_eq!(sandbox.repo().commits_of(SessionId(4)).unwrap(), []);
+    assert_eq!(sandbox.repo().commits_of(SessionId(4), "refs/heads/main").unwrap(), []);
 }

@@ -37,7 +37,7 @@ fn a_failure_at_the_last_step_puts_everything_back() {
     let index = fs::read(sandbox.path(".git/index")).unwrap();
     let error = sandbox.repo().commit_winner(&winner("// faster\n")).unwrap_err().to_string();
     assert!(fs::read(sandbox.path(".git/index")).unwrap() == index);
-    assert!(error.starts_with("could not move HEAD to the commit: cannot create reflog"), "{error}");
+    assert!(error.starts_with("could not move the branch to the commit: cannot create reflog"), "{error}");
     assert_eq!(sandbox.read(CU), "// fast\n");
     assert_eq!(sandbox.git("status --porcelain --untracked-files=all"), "M  staged.txt\n");
     sandbox.refused(&winner("// faster\n"));
@@ -67,11 +67,11 @@ fn locks_and_unfinished_operations_are_respected() {
     fs::remove_file(sandbox.path(".git/refs/heads/main.lock")).unwrap();
 
     sandbox.write(".git/MERGE_HEAD", &sandbox.git("rev-parse HEAD"));
-    insta::assert_snapshot!(sandbox.refused(&winner("// fast\n")), @"a merge is in progress: finish it or abort it, then commit the winner again");
+    insta::assert_snapshot!(sandbox.refused(&winner("// fast\n")), @"a merge is in progress: finish it or abort it");
     fs::remove_file(sandbox.path(".git/MERGE_HEAD")).unwrap();
 
     fs::create_dir(sandbox.path(".git/rebase-merge")).unwrap();
-    insta::assert_snapshot!(sandbox.refused(&winner("// fast\n")), @"a rebase is in progress: finish it or abort it, then commit the winner again");
+    insta::assert_snapshot!(sandbox.refused(&winner("// fast\n")), @"a rebase is in progress: finish it or abort it");
 }
 
 #[test]

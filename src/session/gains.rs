@@ -1,0 +1,164 @@
+//! What a session has gained on each case so far.
+//!
+//! The figures are those of the case's final, else of the comparison that the best variant won, else those of its own
+//! run: the same as the report's.
+
+use super::case_state::{Candidate, CaseState};
+use super::state::SessionState;
+use crate::domain::comparison::{Comparison, Participant, Role, paired_ratio};
+use crate::domain::gain::{CaseGain, GainResult};
+use crate::domain::ids::{CaseName, IterationId};
+use crate::domain::record::{Baseline, BaselineKind};
+use crate::domain::statistics::Ratio;
+use crate::domain::variant::VariantHash;
+
+/// The best variant of a case, with the comparison that gave its time.
+struct Best<'a> {
+    iteration: IterationId,
+    hash: &'a VariantHash,
+    ns: f64,
+    deciding: Option<(&'a Comparison, &'a Participant)>,
+}
+
+/// What the session began with on a case.
+struct Began {
+    iteration: Option<IterationId>,
+    hash: Option<VariantHash>,
+    ns: f64,
+}
+
+impl SessionState {
+    /// Returns what the session has gained on each case, in the workload's order.
+    pub fn gains(&self) -> Vec<CaseGain> {
+        self.setup().workload.cases.iter().filter_map(|case| self.gain_on(&case.name)).collect()
+    }
+
+    /// Returns what the session has gained on a case. None if there is no such case.
+    pub fn gain_on(&self, name: &CaseName) -> Option<CaseGain> {
+        let case = self.case(name)?;
+        Some(self.gain_with(name, case, self.best(name, case)))
+    }
+
+    /// Returns what the session has gained on a case with a winner that it commits.
+    pub fn gain_of(&self, name: &CaseName, winner: &Candidate) -> Option<CaseGain> {
+        let case = self.case(name)?;
+        // Usually the incumbent, unless that is of a family that is not searched.
+        let best = self.best(name, case).filter(|best| best.iteration == winner.iteration);
+        let own = || {
+            let deciding = winner.measurement.comparison.as_ref();
+            let deciding = deciding.and_then(|comparison| Some((comparison, comparison.challenger()?)));
+            let ns = winner.measurement.best_timing()?.median_ns;
+            Some(Best { iteration: winner.iteration, hash: &winner.hash, ns, deciding })
+        };
+        Some(self.gain_with(name, case, best.or_else(own)))
+    }
+
+    fn gain_with(&self, name: &CaseName, case: &CaseState, best: Option<Best<'_>>) -> CaseGain {
+        let began = self.began(name, case);
+        let gain = best.as_ref().zip(began.as_ref()).map(|(best, began)| best.over(began));
+        let alone = || {
+            let baseline = case.baseline()?;
+            let (name, kind, ns) = (baseline.name.clone(), baseline.kind, baseline.timing.median_ns);
+            let ratio = best.as_ref().map(|best| Quotient { estimate: ns / best.ns, interval: None });
+            Some(Beside { name, kind, ns, ratio })
+        };
+        let beside = best.as_ref().and_then(|best| self.in_comparison(best, case)).or_else(alone);
+        let over_baseline = beside.as_ref().and_then(|beside| beside.ratio);
+        let is_new =
+            best.as_ref().zip(began.as_ref()).is_some_and(|(best, began)| began.hash.as_ref() != Some(best.hash));
+        CaseGain {
+            case: name.clone(),
+            initial_us: case.start_ns.map(|ns| ns / 1e3),
+            before_us: case.before.as_ref().map(|before| before.ns / 1e3),
+            now_us: best.as_ref().map(|best| best.ns / 1e3),
+            iteration: best.as_ref().map(|best| best.iteration),
+            gain: gain.map(|gain| gain.estimate),
+            gain_ci: gain.and_then(|gain| gain.interval),
+            baseline: beside.as_ref().map(|beside| beside.name.clone()),
+            baseline_kind: beside.as_ref().map(|beside| beside.kind),
+            baseline_us: beside.as_ref().map(|beside| beside.ns / 1e3),
+            over_baseline: over_baseline.map(|ratio| ratio.estimate),
+            over_baseline_ci: over_baseline.and_then(|ratio| ratio.interval),
+            result: match (&best, gain) {
+                (Some(_), Some(gain)) if is_new && gain.estimate > 1.0 => GainResult::Improved,
+                (Some(_), _) => GainResult::Unchanged,
+                (None, _) => GainResult::Unmeasured,
+            },
+        }
+    }
+
+    /// Returns the baseline in the comparison that gave the best variant's time.
+    fn in_comparison(&self, best: &Best<'_>, case: &CaseState) -> Option<Beside> {
+        let (baseline, ratio) = best.paired(|other| other.role == Role::Baseline)?;
+        // A variant that stands in is the initial kernel.
+        let initial = case.initial_kernel.as_ref().filter(|_| baseline.iteration.is_some());
+        let times = self.setup().device.time_source();
+        let (name, kind) = match initial {
+            Some(initial) => (Baseline::initial_kernel_name(times, &initial.family), BaselineKind::InitialKernel),
+            None => (baseline.name.clone(), BaselineKind::Program),
+        };
+        Some(Beside { name, kind, ns: baseline.timing.median_ns, ratio: Some(Quotient::paired(ratio)) })
+    }
+
+    fn best<'a>(&'a self, name: &CaseName, case: &'a CaseState) -> Option<Best<'a>> {
+        let incumbent = self.history().incumbents.get(name)?;
+        let is_own = |participant: &&Participant| {
+            participant.iteration == Some(incumbent.iteration) && participant.role != Role::Control
+        };
+        let last = case.last_final.as_ref().filter(|last| last.winner == incumbent.iteration);
+        let last = last.map(|last| &last.comparison);
+        let won = || case.candidate(incumbent.iteration)?.measurement.comparison.as_ref();
+        let deciding = last.or_else(won);
+        let deciding = deciding.and_then(|comparison| Some((comparison, comparison.participants.iter().find(is_own)?)));
+        let ns = deciding.map_or(incumbent.timing.median_ns, |(_, own)| own.timing.median_ns);
+        Some(Best { iteration: incumbent.iteration, hash: &incumbent.hash, ns, deciding })
+    }
+
+    fn began(&self, name: &CaseName, case: &CaseState) -> Option<Began> {
+        if let Some(before) = &case.before {
+            return Some(Began { iteration: Some(before.iteration), hash: Some(before.hash.clone()), ns: before.ns });
+        }
+        let iteration = self.initial_kernel(name);
+        let initial = case.initial_kernel.as_ref().map(|initial| initial.hash.clone());
+        Some(Began { iteration, hash: initial, ns: case.start_ns? })
+    }
+}
+
+/// The baseline of a case, with its time over the best variant's.
+struct Beside {
+    name: String,
+    kind: BaselineKind,
+    ns: f64,
+    ratio: Option<Quotient>,
+}
+
+/// A ratio of two times. It has an interval if one run timed both.
+#[derive(Clone, Copy)]
+struct Quotient {
+    estimate: f64,
+    interval: Option<[f64; 2]>,
+}
+
+impl Quotient {
+    fn paired(ratio: Ratio) -> Self {
+        Self { estimate: ratio.estimate, interval: Some([ratio.interval.lo, ratio.interval.hi]) }
+    }
+}
+
+impl Best<'_> {
+    fn over(&self, began: &Began) -> Quotient {
+        if began.hash.as_ref() == Some(self.hash) {
+            return Quotient { estimate: 1.0, interval: Some([1.0, 1.0]) };
+        }
+        let is_began = |other: &&Participant| other.iteration == began.iteration && other.role != Role::Control;
+        let paired = began.iteration.and_then(|_| self.paired(is_began));
+        paired.map_or(Quotient { estimate: began.ns / self.ns, interval: None }, |(_, ratio)| Quotient::paired(ratio))
+    }
+
+    /// Returns a participant of the deciding comparison, with its time over the best's.
+    fn paired(&self, is_it: impl FnMut(&&Participant) -> bool) -> Option<(&Participant, Ratio)> {
+        let (comparison, own) = self.deciding?;
+        let other = comparison.participants.iter().find(is_it)?;
+        Some((other, paired_ratio(&other.groups_ns, &own.groups_ns)?))
+    }
+}
