@@ -72,7 +72,7 @@ fn a_committed_winner_is_compared_by_its_interval_whatever_it_is_called() {
 }
 
 #[test]
-fn unlike_times_are_refused_with_what_differs() {
+fn incomparable_times_are_refused_with_the_differences() {
     let sandbox = sandbox();
     let refused = |change: &dyn Fn(&mut Value)| {
         changed(&sandbox, change);
@@ -96,7 +96,7 @@ fn unlike_times_are_refused_with_what_differs() {
 }
 
 #[test]
-fn what_names_no_time_is_answered_with_what_would() {
+fn an_argument_that_names_no_time_gets_the_valid_forms() {
     let sandbox = Sandbox::new();
     let output = sandbox.session("6", &[]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -104,9 +104,9 @@ fn what_names_no_time_is_answered_with_what_would() {
     let rows: Value = serde_json::from_str(&sandbox.succeeds(&["history", "--case", "s128", "--json"])).unwrap();
     let several = rows[0]["iteration"].to_string();
     let said = |a: &str, more: &[&str]| sandbox.fails(&[&["compare", a, &several], more].concat());
-    insta::assert_snapshot!(said(&several, &[]), @"2 error: iteration 2 was timed on several cases: add --case, one of s128, s64");
-    insta::assert_snapshot!(said(&several, &["--case", "s12"]), @"2 error: iteration 2 was not timed on `s12` (did you mean `s128`?); it was on s128, s64");
-    insta::assert_snapshot!(said("99", &[]), @"1 error: there is no iteration 99; the iterations are 1 to 6");
+    insta::assert_snapshot!(said(&several, &[]), @"2 error: iteration 2 was timed on several cases: add --case, one of s64, s128");
+    insta::assert_snapshot!(said(&several, &["--case", "s12"]), @"2 error: iteration 2 was not timed on `s12` (did you mean `s128`?); it was on s64, s128");
+    insta::assert_snapshot!(said("99", &[]), @"2 error: there is no iteration 99; the iterations are 1 to 6");
     insta::assert_snapshot!(said("winner", &[]), @"2 error: `winner` does not name a time: write an iteration's number, <workload>/<case>, a winner's .json or .cu, or baseline:<session>/<case>");
     insta::assert_snapshot!(said("small/s999", &["--case", "s128"]), @"2 error: `small/s999` has no committed winner in kernels/variants/");
     insta::assert_snapshot!(said("baseline:s128", &[]), @"2 error: `baseline:s128` does not name a baseline: write baseline:<session>/<case>, such as baseline:3/b1h1s128");

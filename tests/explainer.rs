@@ -1,5 +1,5 @@
-//! The time of a shipped kernel is explained: what it would take without each cause of lost time.
-//! `cargo test --test integration explainer:: -- --nocapture` prints the shares of each cause.
+//! Explains the time of a shipped kernel: the modelled time without each cause of lost time. `cargo test --test
+//! integration explainer:: -- --nocapture` prints the shares of each cause.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use optloop::runner::sanitizer::Subject;
 use optloop::runner::toolchain::Toolchain;
 use optloop::runner::worker::StepTimeouts;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const STEP_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The tools to explain configurations on the virtual GPU of an H200.
 struct Lab {
@@ -37,8 +37,8 @@ impl Lab {
         Self {
             workload: project.workload("attention-fp16-d64").unwrap(),
             project,
-            compiler: Compiler::new(exe.clone(), toolchain, "sm_90a", &options, PATIENCE).unwrap(),
-            explainer: Explainer::start(exe, &device, StepTimeouts::from(PATIENCE)).await.unwrap(),
+            compiler: Compiler::new(exe.clone(), toolchain, "sm_90a", &options, STEP_TIMEOUT).unwrap(),
+            explainer: Explainer::start(exe, &device, StepTimeouts::from(STEP_TIMEOUT)).await.unwrap(),
         }
     }
 
@@ -95,7 +95,7 @@ async fn rows_without_padding_lose_their_time_to_bank_conflicts() {
     assert!(lost(&conflicts, Cause::BankConflicts) > 0.2);
     let padded = lab.profile("attention-scalar", &[&VECTORS[..], &[("PAD", 8)]].concat(), "b8h8s256").await;
     assert!(lost(&padded, Cause::BankConflicts) < 0.05);
-    // What was supposed is what the padding gains, but for its own costs.
+    // The modelled gain without conflicts equals the gain of padding, apart from the cost of padding.
     let supposed = conflicts.ns_without(Cause::BankConflicts).unwrap() / padded.modelled_ns();
     assert!((0.95..1.05).contains(&supposed), "{supposed:.2}");
 }

@@ -9,8 +9,8 @@ use super::contract::{
 };
 use super::standing::{self, winners};
 use super::{
-    CaseFacts, ReportInput, baselines, began, calibration, credits, decision, excluded, findings, gains, ladder,
-    limiter, next_steps, outlook, parameters, phases, roofline, scaling, summary,
+    CaseFacts, ReportInput, advantage, baselines, began, calibration, credits, decision, excluded, findings, gains,
+    ladder, limiter, next_steps, outlook, parameters, phases, pictures, roofline, scaling, summary,
 };
 use crate::domain::check::Check;
 use crate::domain::comparison::Role;
@@ -47,6 +47,7 @@ pub fn build(input: &ReportInput<'_>) -> Report {
         summary: String::new(),
         scaling: Vec::new(),
         ladders: Vec::new(),
+        advantages: Vec::new(),
         credits: Vec::new(),
         parameters: Parameters::default(),
         next_experiment: None,
@@ -54,6 +55,9 @@ pub fn build(input: &ReportInput<'_>) -> Report {
         options: Vec::new(),
         excluded: excluded::of(input),
         phases: phases::of(record),
+        progress: Vec::new(),
+        distributions: pictures::distributions(record),
+        lineages: Vec::new(),
     };
     explain(&mut report, input);
     report
@@ -68,10 +72,13 @@ fn explain(report: &mut Report, input: &ReportInput<'_>) {
         case.limited_by = limiter::of(case, &report.diagnoses);
     }
     let cases = &report.cases;
+    report.progress = pictures::progress(record, cases);
+    report.lineages = pictures::lineages(cases, input);
     report.scaling = scaling::of(cases, input);
-    report.ladders = ladder::of(cases, input);
-    report.credits = credits::of(cases, input);
     report.parameters = parameters::of(record, input.families);
+    report.ladders = ladder::of(cases, &report.parameters.effects, input);
+    report.advantages = advantage::of(cases, input);
+    report.credits = credits::of(cases, input);
     report.outlook = outlook::of(&gains, cases.len(), wall_s);
     let decision = decision::decide(cases, &report.parameters.effects, report.outlook.as_ref(), input);
     report.next_experiment = decision.experiment;
@@ -264,18 +271,7 @@ fn cost(record: &SessionRecord) -> Cost {
     for session in &record.ledger {
         cumulative += session.cost;
     }
-    let row = |session: &SessionSummary| LedgerRow {
-        session: session.id,
-        workload: session.workload.clone(),
-        status: session.status,
-        time_source: session.time_source,
-        wall_s: session.wall_s,
-        cost: session.cost,
-        wins: session.wins,
-        best_speedup: session.best_speedup,
-        best_speedup_ci: session.best_speedup_ci,
-    };
-    Cost { session: record.session.cost, ledger: record.ledger.iter().map(row).collect(), cumulative }
+    Cost { session: record.session.cost, ledger: record.ledger.iter().map(LedgerRow::from).collect(), cumulative }
 }
 
 fn variant(iteration: &IterationRecord) -> Variant {

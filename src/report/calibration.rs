@@ -22,7 +22,7 @@ const ENDS: usize = 25;
 const BANDS: [f64; 4] = [0.5, 0.8, 0.95, 1.05];
 
 /// Tries below which a parameter or a mechanism is left out.
-const LEAST_TRIES: usize = 3;
+const MIN_TRIES: usize = 3;
 
 /// A claim with its outcome.
 #[derive(Clone, Copy)]
@@ -170,7 +170,7 @@ fn pays(record: &SessionRecord) -> Vec<Pay> {
         }
     }
     let pay = |((mechanism, of), speedups): (Acting<'_>, Vec<f64>)| {
-        (speedups.len() >= LEAST_TRIES).then_some(())?;
+        (speedups.len() >= MIN_TRIES).then_some(())?;
         Some(Pay {
             mechanism,
             family: of.map(|(family, _)| family.to_owned()),

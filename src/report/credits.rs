@@ -45,7 +45,7 @@ fn steps(case: &Case, input: &ReportInput<'_>, samples: &[Sample<'_>]) -> Option
         let kind = if began.iteration.family == variant.family { "tuning" } else { "family" };
         return Some(vec![(variant.family.clone(), kind, gain.ln())]);
     }
-    let ladder = ladder::of_case(case, input, samples)?;
+    let ladder = ladder::of_case(case, &[], input, samples)?;
     let mut steps: Vec<Step> =
         ladder.steps.into_iter().filter_map(|step| Some((step.family, step.kind, step.factor?.ln()))).collect();
     // The gain may come from a comparison, while the steps have other times of the same variants.

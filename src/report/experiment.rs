@@ -3,9 +3,9 @@
 use super::contract::{Case, Configuration, Experiment, ParameterEffect};
 use super::format::times;
 use super::ladder::first_clause;
-use super::next_change::{self, LEAST_GAIN, Next};
+use super::next_change::{self, MIN_GAIN, Next};
 use super::pairs::{Sample, samples};
-use super::parameters::LEAST_PAIRS;
+use super::parameters::MIN_PAIRS;
 use super::{ReportInput, excluded};
 use crate::domain::finding::{Finding, Remedy};
 use crate::domain::prediction::Prediction;
@@ -26,7 +26,7 @@ pub(super) fn promising(cases: &[Case], effects: &[ParameterEffect], input: &Rep
 fn by_remedy(cases: &[Case], input: &ReportInput<'_>) -> Option<Experiment> {
     let of_best = |finding: &&Finding| {
         cases.iter().any(|case| case.case == finding.case && case.iteration == finding.iteration)
-            && finding.weight().exp() >= LEAST_GAIN
+            && finding.weight().exp() >= MIN_GAIN
     };
     let mut findings: Vec<&Finding> = input.findings.iter().filter(of_best).collect();
     findings.sort_by(|a, b| b.weight().total_cmp(&a.weight()));
@@ -78,9 +78,8 @@ fn by_parameter(
     input: &ReportInput<'_>,
     samples: &[Sample<'_>],
 ) -> Option<Experiment> {
-    let promising = effects
-        .iter()
-        .filter(|one| one.pairs >= LEAST_PAIRS as u64 && one.verdict != "tied" && one.effect >= LEAST_GAIN);
+    let promising =
+        effects.iter().filter(|one| one.pairs >= MIN_PAIRS as u64 && one.verdict != "tied" && one.effect >= MIN_GAIN);
     let mut best: Option<(f64, Experiment)> = None;
     for effect in promising {
         for case in cases {
@@ -156,7 +155,7 @@ fn by_family(cases: &[Case], input: &ReportInput<'_>, samples: &[Sample<'_>]) ->
             continue;
         };
         let gain = f64::midpoint(lo, hi).exp();
-        if gain < LEAST_GAIN || best.as_ref().is_some_and(|(most, _)| *most >= gain) {
+        if gain < MIN_GAIN || best.as_ref().is_some_and(|(most, _)| *most >= gain) {
             continue;
         }
         let experiment = Experiment {

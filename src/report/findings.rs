@@ -8,7 +8,7 @@ use crate::domain::record::IterationRecord;
 use crate::domain::{finding, tested};
 
 /// The most findings of one variant on a case. The rest has little weight.
-const MOST: usize = 4;
+const MAX: usize = 4;
 
 /// Groups findings by variant and case. Their order stays.
 pub(super) fn diagnoses(input: &ReportInput<'_>) -> Vec<Diagnosis> {
@@ -17,7 +17,7 @@ pub(super) fn diagnoses(input: &ReportInput<'_>) -> Vec<Diagnosis> {
         let Some(iteration) = found.iteration else { continue };
         let same = |one: &&mut Diagnosis| one.iteration == iteration && one.case == found.case;
         match diagnoses.iter_mut().find(same) {
-            Some(diagnosis) if diagnosis.findings.len() >= MOST => {}
+            Some(diagnosis) if diagnosis.findings.len() >= MAX => {}
             Some(diagnosis) => diagnosis.findings.push(Finding::of(found, input)),
             None => diagnoses.push(Diagnosis {
                 of: of(iteration, &input.record.iterations),

@@ -78,6 +78,11 @@ pub fn relative_error(error: f64) -> String {
     format!("{error:.1e}")
 }
 
+/// Counts things: `1 session`, `2 sessions`.
+pub fn counted(number: usize, thing: &str) -> String {
+    if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
+}
+
 /// Formats a rate: `26313`, `7.2`.
 pub fn gflops(rate: f64) -> String {
     if rate < 100.0 { format!("{rate:.1}") } else { format!("{rate:.0}") }
@@ -102,6 +107,7 @@ mod tests {
             [duration(12.54), duration(150.0), duration(3300.0), duration(14_400.0), duration(3900.0)],
             ["12.5 s", "150 s", "55 min", "4 h", "1 h 5 min"]
         );
+        assert_eq!([0, 1, 2].map(|number| counted(number, "session")), ["0 sessions", "1 session", "2 sessions"]);
         assert_eq!([relative_error(1.23e-4), gflops(7.21), gflops(26_312.6)], ["1.2e-4", "7.2", "26313"]);
     }
 }

@@ -7,16 +7,16 @@ use super::pairs::{Noise, Sample, alike};
 use crate::domain::statistics::median;
 
 /// Fewest quadruples of configurations from which an interaction is told.
-const LEAST_QUADRUPLES: usize = 3;
+const MIN_QUADRUPLES: usize = 3;
 
 /// Four noisy times make an interaction, two make an effect: it is twice as noisy.
 const NOISE_OF_FOUR: f64 = 2.0;
 
 /// The most interactions to tell.
-const MOST: usize = 10;
+const MAX: usize = 10;
 
 /// The most quadruples to look at for one pair of parameters. The median of so many does not change.
-const MOST_QUADRUPLES: usize = 2000;
+const MAX_QUADRUPLES: usize = 2000;
 
 /// The family, and the two values of each of two parameters.
 type Key<'a> = (&'a str, [(&'a str, i64, i64); 2]);
@@ -38,14 +38,14 @@ pub(super) fn of(samples: &[Sample<'_>], noise: Noise) -> Vec<Interaction> {
         }
     }
     let beyond = NOISE_OF_FOUR * noise.share.ln_1p();
-    let told = found.into_iter().filter(|(_, logs)| logs.len() >= LEAST_QUADRUPLES);
+    let told = found.into_iter().filter(|(_, logs)| logs.len() >= MIN_QUADRUPLES);
     let told = told.filter_map(|(key, logs)| Some((key, median(&logs)?, logs.len())));
     let mut told: Vec<_> = told.filter(|(_, middle, _)| middle.abs() > beyond).collect();
     told.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
     // Other values of the same two parameters tell no more.
     let mut named = BTreeSet::new();
     told.retain(|((family, [first, second]), ..)| named.insert((*family, first.0, second.0)));
-    told.into_iter().take(MOST).map(|(key, middle, count)| interaction(key, middle, count)).collect()
+    told.into_iter().take(MAX).map(|(key, middle, count)| interaction(key, middle, count)).collect()
 }
 
 fn varies(samples: &[Sample<'_>], name: &str) -> bool {
@@ -66,7 +66,7 @@ fn quadruples<'a>(
         for (&(x, y), &both_after) in at.range((a + 1, i64::MIN)..).filter(|((x, y), _)| *x > a && *y > b) {
             let (Some(first), Some(second)) = (at.get(&(x, b)), at.get(&(a, y))) else { continue };
             let logs = found.entry((family, [(names[0], a, x), (names[1], b, y)])).or_default();
-            if logs.len() < MOST_QUADRUPLES {
+            if logs.len() < MAX_QUADRUPLES {
                 // The joint effect over the product of the single effects.
                 logs.push((both_before - both_after) - (both_before - first) - (both_before - second));
             }

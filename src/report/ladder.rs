@@ -3,38 +3,39 @@
 use std::collections::BTreeMap;
 
 use super::began;
-use super::contract::{Case, Ladder, LadderStep};
+use super::contract::{Case, Ladder, LadderStep, ParameterEffect};
+use super::format::times;
 use super::pairs::{Sample, samples};
 use super::{FamilyFacts, ReportInput};
 use crate::domain::origin::Change;
 use crate::domain::variant::Params;
 
 /// The most ladders of a report.
-const MOST_LADDERS: usize = 2;
+const MAX_LADDERS: usize = 2;
 
 /// The least factor of a step. A smaller one explains nothing.
-const LEAST_STEP: f64 = 1.005;
+const MIN_STEP: f64 = 1.005;
 
 /// The most changed parameters to explain in a step. The others are only named.
-const MOST_EXPLAINED: usize = 3;
+const MAX_EXPLAINED: usize = 3;
 
 /// The least share of a case's configurations that a family must have to be a step. The search leaves a family behind
 /// that does not suit the case, such as one for decoding on a long sequence. No later step builds on it.
-const LEAST_SHARE: f64 = 0.05;
+const MIN_SHARE: f64 = 0.05;
 
 /// Returns the ladders of the cases that gained most over their first variant, each with another family at its end.
-pub(super) fn of(cases: &[Case], input: &ReportInput<'_>) -> Vec<Ladder> {
+pub(super) fn of(cases: &[Case], effects: &[ParameterEffect], input: &ReportInput<'_>) -> Vec<Ladder> {
     let samples = samples(&input.record.iterations);
     let gain = |case: &Case| case.ratio_to_start.map_or(1.0, |ratio| ratio.estimate);
-    let mut by_gain: Vec<&Case> = cases.iter().filter(|case| gain(case) > LEAST_STEP).collect();
+    let mut by_gain: Vec<&Case> = cases.iter().filter(|case| gain(case) > MIN_STEP).collect();
     by_gain.sort_by(|a, b| gain(b).total_cmp(&gain(a)));
     let mut families = Vec::new();
     let mut ladders = Vec::new();
     for case in by_gain {
         let Some(variant) = case.variant.as_ref().filter(|one| !families.contains(&one.family)) else { continue };
         families.push(variant.family.clone());
-        ladders.extend(of_case(case, input, &samples));
-        if ladders.len() == MOST_LADDERS {
+        ladders.extend(of_case(case, effects, input, &samples));
+        if ladders.len() == MAX_LADDERS {
             break;
         }
     }
@@ -59,17 +60,24 @@ fn tried<'a>(case: &str, samples: &'a [Sample<'a>]) -> Vec<(&'a str, Tried<'a>)>
         }
     }
     let all: usize = tried.values().map(|one| one.count).sum();
-    let mut tried: Vec<_> = tried.into_iter().filter(|(_, one)| one.count as f64 >= LEAST_SHARE * all as f64).collect();
+    let mut tried: Vec<_> = tried.into_iter().filter(|(_, one)| one.count as f64 >= MIN_SHARE * all as f64).collect();
     tried.sort_by(|a, b| b.1.best.ln_ns.total_cmp(&a.1.best.ln_ns));
     tried
 }
 
-/// Returns the steps of a case from its first variant to its best one. None without a correct variant.
-pub(super) fn of_case(case: &Case, input: &ReportInput<'_>, samples: &[Sample<'_>]) -> Option<Ladder> {
+/// Returns the steps of a case from its first variant to its best one. None without a correct variant. The effects of
+/// single parameters say what each of them contributes to a step.
+pub(super) fn of_case(
+    case: &Case,
+    effects: &[ParameterEffect],
+    input: &ReportInput<'_>,
+    samples: &[Sample<'_>],
+) -> Option<Ladder> {
     let (variant, best_us) = (case.variant.as_ref()?, case.best_us?);
     let start = began::first(&case.case, &input.record.iterations)?;
     let about = |family: &str| input.families.iter().find(|facts| facts.name == family);
     let idea = |family: &str| about(family).map_or_else(String::new, |facts| facts.about.clone());
+    let worth = |family| Worth { family, case: &case.case, effects };
     let mut steps = vec![LadderStep {
         what: format!("first correct variant, `{}`", start.iteration.family),
         kind: "start",
@@ -83,7 +91,12 @@ pub(super) fn of_case(case: &Case, input: &ReportInput<'_>, samples: &[Sample<'_
         let (first_us, us) = (micros(first), micros(best));
         if us > best_us {
             step(&mut steps, (format!("`{family}`, its first configuration"), family, first_us), idea(family));
-            let tuned = with_idea(&steps, family, idea(family), changes(first.params, best.params, about(family)));
+            let tuned = with_idea(
+                &steps,
+                family,
+                idea(family),
+                changes(first.params, best.params, worth(family), about(family)),
+            );
             step(&mut steps, (format!("`{family}`, its best"), family, us), tuned);
         }
     }
@@ -91,7 +104,12 @@ pub(super) fn of_case(case: &Case, input: &ReportInput<'_>, samples: &[Sample<'_
     let first = samples.iter().find(|one| one.family == family && *one.case == *case.case);
     if let Some(first) = first.filter(|first| *first.params != variant.params && micros(first) > best_us) {
         step(&mut steps, (format!("`{family}`, its first configuration"), family, micros(first)), idea(family));
-        let tuned = with_idea(&steps, family, idea(family), changes(first.params, &variant.params, about(family)));
+        let tuned = with_idea(
+            &steps,
+            family,
+            idea(family),
+            changes(first.params, &variant.params, worth(family), about(family)),
+        );
         step(&mut steps, (format!("`{family}`, the winner"), family, best_us), tuned);
     }
     if steps.last().is_some_and(|last| last.us > best_us) {
@@ -115,7 +133,7 @@ pub(super) fn of_case(case: &Case, input: &ReportInput<'_>, samples: &[Sample<'_
 /// Adds a step if it is faster than the last one.
 fn step(steps: &mut Vec<LadderStep>, (what, family, us): (String, &str, f64), mechanism: String) {
     let factor = steps.last().map(|last| last.us / us);
-    if factor.is_none_or(|factor| factor >= LEAST_STEP) {
+    if factor.is_none_or(|factor| factor >= MIN_STEP) {
         steps.push(LadderStep { what, kind: kind(steps, family), family: family.to_owned(), us, factor, mechanism });
     }
 }
@@ -135,14 +153,48 @@ fn micros(sample: &Sample<'_>) -> f64 {
     sample.ln_ns.exp() / 1e3
 }
 
-/// Lists the parameters that changed, the first ones with what they do.
-fn changes(from: &Params, to: &Params, facts: Option<&FamilyFacts>) -> String {
-    let words = Change::between(from, to).into_iter().enumerate().map(|(place, Change { parameter, from, to })| {
+/// What the values of a family's parameters are worth on a case.
+#[derive(Clone, Copy)]
+struct Worth<'a> {
+    family: &'a str,
+    case: &'a str,
+    effects: &'a [ParameterEffect],
+}
+
+impl Worth<'_> {
+    /// Returns the median effect of a change on the case, with all else equal. None if it was not measured.
+    fn of(&self, Change { parameter, from, to }: &Change) -> Option<f64> {
+        // The effects are those of changes of the value that the family's best configurations have most often.
+        let own = || self.effects.iter().filter(|one| one.family == self.family && one.parameter == *parameter);
+        let value = |value: i64| match own().next()?.from == value {
+            true => Some(1.0),
+            false => {
+                let effect = own().find(|one| one.to == value)?;
+                Some(effect.by_case.iter().find(|of_case| *of_case.case == *self.case)?.effect)
+            }
+        };
+        Some(value(*to)? / value(*from)?)
+    }
+}
+
+/// Lists the parameters that changed: those with the largest effects first, with what they do.
+fn changes(from: &Params, to: &Params, worth: Worth<'_>, facts: Option<&FamilyFacts>) -> String {
+    let mut changes: Vec<(Option<f64>, Change)> =
+        Change::between(from, to).into_iter().map(|change| (worth.of(&change), change)).collect();
+    changes.sort_by(|(a, _), (b, _)| size(*b).total_cmp(&size(*a)));
+    let words = changes.into_iter().enumerate().map(|(place, (effect, Change { parameter, from, to }))| {
         let about = facts.and_then(|facts| facts.parameters.get(&parameter)).map(|about| first_clause(about));
-        let about = about.filter(|about| about.len() > 2 && place < MOST_EXPLAINED);
-        format!("`{parameter}` {from} → {to}{}", about.map(|about| format!(" ({about})")).unwrap_or_default())
+        let about = about.filter(|about| about.len() > 2 && place < MAX_EXPLAINED).map(str::to_owned);
+        let notes: Vec<String> =
+            effect.map(|effect| format!("{} alone", times(effect))).into_iter().chain(about).collect();
+        let notes = if notes.is_empty() { String::new() } else { format!(" ({})", notes.join("; ")) };
+        format!("`{parameter}` {from} → {to}{notes}")
     });
     words.collect::<Vec<_>>().join(", ")
+}
+
+fn size(effect: Option<f64>) -> f64 {
+    effect.map_or(0.0, |effect| effect.ln().abs())
 }
 
 /// Returns a text up to its first punctuation mark.
@@ -175,7 +227,7 @@ mod tests {
         insta::assert_snapshot!(told.join("\n"), @"
         first correct variant, `tiled` 80.0 0.00 Tiles of queries: keys are shared.
         `split-k`, its first configuration 70.0 1.14 Keys are split over blocks.
-        `tiled`, the winner 50.0 1.40 `BLOCK` 64 → 256 (threads of a block)
+        `tiled`, the winner 50.0 1.40 `BLOCK` 64 → 256 (1.78× alone; threads of a block)
         ");
     }
 

@@ -4,19 +4,19 @@ use super::contract::{Case, Diagnosis, Finding, Roofline};
 use super::format::percent;
 use super::roofline::NEAR_CEILING;
 use crate::domain::floor::Limiter;
-use crate::domain::tested::Status;
+use crate::domain::tested::CauseStatus;
 
 /// The share of a time from which an empty launch explains much of it.
 const MUCH_LAUNCH: f64 = 0.25;
 
 /// Blocks for each multiprocessor from which none of them counts as idle.
-const MOST_BLOCKS: f64 = 0.8;
+const MAX_BLOCKS: f64 = 0.8;
 
 /// Returns the most important cause of lost time in the best variant of a case that no experiment has refuted. None if the
 /// diagnosis found none.
 pub(super) fn first_cause<'a>(case: &Case, diagnoses: &'a [Diagnosis]) -> Option<&'a Finding> {
     let own = diagnoses.iter().find(|one| one.case == case.case && Some(one.iteration) == case.iteration);
-    own.and_then(|diagnosis| diagnosis.findings.iter().find(|one| one.tested.status != Status::NotConfirmed))
+    own.and_then(|diagnosis| diagnosis.findings.iter().find(|one| one.tested.status != CauseStatus::NotConfirmed))
 }
 
 /// Says what limits the best variant of a case: its most important cause of lost time, else the nearest ceiling, the
@@ -41,7 +41,7 @@ fn by_ceilings(case: &Case, roofline: &Roofline) -> Option<String> {
         let share = percent(launch);
         return Some(format!("{}: an empty launch is {share} of the time", Limiter::Launch.name()));
     }
-    let idle = case.ctas.filter(|blocks| (*blocks as f64) < MOST_BLOCKS * f64::from(case.sms));
+    let idle = case.ctas.filter(|blocks| (*blocks as f64) < MAX_BLOCKS * f64::from(case.sms));
     Some(match idle {
         Some(blocks) => format!("idle SMs: {blocks} blocks on {}", case.sms),
         None => {

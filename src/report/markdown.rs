@@ -14,7 +14,7 @@ use crate::domain::device::TimeSource;
 use crate::domain::variant::{VariantHash, show_params};
 
 /// The templates, by the names under which they include each other.
-const TEMPLATES: [(&str, &str); 12] = [
+const TEMPLATES: [(&str, &str); 13] = [
     ("calibration.md", include_str!("../../templates/reports/calibration.md.tera")),
     ("root_causes.md", include_str!("../../templates/reports/root_causes.md.tera")),
     ("winners.md", include_str!("../../templates/reports/winners.md.tera")),
@@ -26,20 +26,37 @@ const TEMPLATES: [(&str, &str); 12] = [
     ("verified.md", include_str!("../../templates/reports/verified.md.tera")),
     ("figures.md", include_str!("../../templates/reports/figures.md.tera")),
     ("record.md", include_str!("../../templates/reports/record.md.tera")),
+    ("details.md", include_str!("../../templates/reports/details.md.tera")),
     ("report.md", include_str!("../../templates/reports/report.md.tera")),
 ];
 
 /// The most cases in the main table before it is folded. More would hide what the report says.
-const MOST_CASES: usize = 24;
+const MAX_CASES: usize = 24;
 
 /// The most remarks on the first page.
-const MOST_REMARKS: usize = 3;
+const MAX_REMARKS: usize = 3;
 
 /// The most causes of lost time in best variants on the first page.
-const MOST_CAUSES: usize = 6;
+const MAX_CAUSES: usize = 6;
 
-/// Renders a report.
-pub(super) fn render(report: &Report) -> Result<String, ReportError> {
+/// Renders the summary of a report.
+pub(super) fn summary(report: &Report) -> Result<String, ReportError> {
+    render("report.md", report)
+}
+
+/// Renders everything that the summary leaves out.
+pub(super) fn details(report: &Report) -> Result<String, ReportError> {
+    render("details.md", report)
+}
+
+fn render(template: &str, report: &Report) -> Result<String, ReportError> {
+    let mut tera = engine();
+    tera.add_raw_templates(TEMPLATES)?;
+    Ok(tera.render(template, &context(report)?)?)
+}
+
+/// Returns an engine without templates, with the filters that format figures.
+pub(super) fn engine() -> Tera {
     let mut tera = Tera::new();
     register(&mut tera, "us", format::us);
     register(&mut tera, "times", format::times);
@@ -52,8 +69,11 @@ pub(super) fn render(report: &Report) -> Result<String, ReportError> {
     tera.register_filter("cell", cell);
     tera.register_filter("short", short);
     register(&mut tera, "score", |score| format!("{score:.3}"));
-    tera.add_raw_templates(TEMPLATES)?;
+    tera
+}
 
+/// Returns the figures, sentences and tables that the templates use.
+pub(super) fn context(report: &Report) -> Result<Context, ReportError> {
     let mut context = Context::from_serialize(report)?;
     // A template cannot keep the order of a map, so ordered data is passed as a list.
     let outcomes: Vec<_> = report.iterations.iter().filter(|(name, count)| **name != "total" && **count > 0).collect();
@@ -90,20 +110,21 @@ pub(super) fn render(report: &Report) -> Result<String, ReportError> {
     let shortcuts: Vec<_> = profiled.filter_map(|(case, profile)| Some((case, profile.shortcuts()?))).collect();
     context.insert("shortcuts", &shortcuts);
     explain(&mut context, report);
-    Ok(tera.render("report.md", &context)?)
+    Ok(context)
 }
 
 /// Adds the sentences and tables that explain the figures.
 fn explain(context: &mut Context, report: &Report) {
     context.insert("headline", &sentences::headline(report));
     context.insert("began", sentences::began(report));
-    context.insert("most_cases", &MOST_CASES);
+    context.insert("most_cases", &MAX_CASES);
     context.insert("case_table", &explanations::cases(report));
     context.insert("roofline_table", &explanations::roofline(report));
     context.insert("first_reading", &roofline::first_reading(&report.cases));
     context.insert("roofline_readings", &roofline::readings(&report.cases));
     context.insert("scaling_tables", &report.scaling.iter().map(explanations::scaling).collect::<Vec<_>>());
     context.insert("ladder_tables", &report.ladders.iter().map(explanations::ladder).collect::<Vec<_>>());
+    context.insert("advantage_table", &report.advantages.first().map(explanations::advantage));
     let readings = |head: &str, of: fn(&Scaling) -> &Option<String>| -> Vec<String> {
         let known = report.scaling.iter().filter_map(|one| Some((one, of(one).as_ref()?)));
         known.map(|(one, reading)| format!("{head} over {} ({}): {reading}", one.varies, one.fixed)).collect()
@@ -116,14 +137,14 @@ fn explain(context: &mut Context, report: &Report) {
     context.insert("tested", &report.diagnoses.iter().map(tested).collect::<Vec<_>>());
     context.insert("cause_order", sentences::CAUSE_ORDER);
     let causes = report.cases.iter().filter(|case| case.best_us.is_some()).count();
-    context.insert("winner_causes", &explanations::causes(report, MOST_CAUSES));
-    context.insert("more_causes", &causes.saturating_sub(MOST_CAUSES));
+    context.insert("winner_causes", &explanations::causes(report, MAX_CAUSES));
+    context.insert("more_causes", &causes.saturating_sub(MAX_CAUSES));
     context.insert("why", &sentences::why(report));
     context.insert("recommended_head", sentences::recommended_head(report));
     let after = report.next_experiment.as_ref().and_then(|next| next.after_us);
     context.insert("expected_after", &after.map(|[lo, hi]| format::either(format::us(lo), format::us(hi))));
     context.insert("command", &sentences::command(report));
-    let (first_remarks, remarks) = report.next_steps.split_at(report.next_steps.len().min(MOST_REMARKS));
+    let (first_remarks, remarks) = report.next_steps.split_at(report.next_steps.len().min(MAX_REMARKS));
     context.insert("first_remarks", first_remarks);
     context.insert("remarks", remarks);
     context.insert("option_table", &explanations::options(&report.options));
@@ -161,4 +182,11 @@ fn cell(value: &Value, _: Kwargs, _: &State) -> String {
 /// Shortens a hash.
 fn short(value: &Value, _: Kwargs, _: &State) -> String {
     value.as_str().map_or_else(|| format::NOTHING.to_owned(), |hash| VariantHash(hash.to_owned()).short().to_owned())
+}
+
+/// Writes a table of plain text.
+pub(super) fn of_table(table: &super::table::Table) -> String {
+    let mark = |heading: &super::table::Heading| format!("{}{}", if heading.figures { ">" } else { "" }, heading.name);
+    let headings: Vec<String> = table.headings.iter().map(mark).collect();
+    table::table(&headings.iter().map(String::as_str).collect::<Vec<_>>(), &table.rows)
 }

@@ -1,5 +1,6 @@
 //! Reports what a session found: the JSON contract, and Markdown. Pure: plain data in, text out.
 
+mod advantage;
 mod baselines;
 mod began;
 mod build;
@@ -7,14 +8,17 @@ mod calibration;
 mod comparisons;
 pub mod contract;
 mod credits;
+pub mod csv;
 mod decision;
 mod excluded;
 mod experiment;
 mod findings;
 pub mod format;
 mod gains;
+mod html;
 mod interactions;
 mod ladder;
+pub mod ledger;
 mod limiter;
 mod markdown;
 mod measuring;
@@ -25,21 +29,25 @@ mod outlook;
 mod pairs;
 mod parameters;
 mod phases;
+mod pictures;
+mod plots;
 pub mod profiles;
 mod roofline;
 mod scaling;
 mod scaling_text;
 mod standing;
 mod summary;
+mod table;
 #[cfg(test)]
 mod tests;
+pub mod two;
 
 use indexmap::IndexMap;
 
 use crate::domain::conditions::Conditions;
 use crate::domain::finding::{Finding, Remedy};
 use crate::domain::floor::Limiter;
-use crate::domain::ids::CaseName;
+use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::prediction::Prediction;
 use crate::domain::record::SessionRecord;
 use crate::domain::variant::Params;
@@ -62,6 +70,8 @@ pub struct ReportInput<'a> {
     pub is_valid: &'a dyn Fn(&str, &Params, &str) -> bool,
     /// The findings of the session's diagnosis.
     pub findings: &'a [Finding],
+    /// The sources of the best variants and of the iterations that they were changed from, by iteration.
+    pub sources: &'a [(IterationId, String)],
     /// Predicts the speed-up of a finding's remedy over the variant that the finding explains.
     pub predict: &'a dyn Fn(&Finding, &Remedy) -> Option<Prediction>,
 }
@@ -107,12 +117,18 @@ pub struct FamilyFacts {
 /// The reason why a report cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
-    /// The Markdown template does not render.
+    /// A template does not render.
     #[error("the report's template does not render: {0}")]
     Template(#[from] tera::Error),
     /// The report cannot be serialised.
     #[error("the report does not serialise: {0}")]
     Json(#[from] serde_json::Error),
+    /// The report cannot be written as comma-separated values.
+    #[error("the report cannot be written as CSV: {0}")]
+    Csv(#[from] ::csv::Error),
+    /// The report cannot be written.
+    #[error("the report cannot be written: {0}")]
+    Io(#[from] std::io::Error),
 }
 
 impl Report {
@@ -121,8 +137,18 @@ impl Report {
         Ok(serde_json::to_string_pretty(self)? + "\n")
     }
 
-    /// Writes the report as Markdown.
+    /// Writes a summary of at most two pages as Markdown, with links to the details.
     pub fn to_markdown(&self) -> Result<String, ReportError> {
-        markdown::render(self)
+        markdown::summary(self)
+    }
+
+    /// Writes the details that the summary leaves out, as Markdown.
+    pub fn to_markdown_details(&self) -> Result<String, ReportError> {
+        markdown::details(self)
+    }
+
+    /// Writes the report as one HTML file, with pictures.
+    pub fn to_html(&self) -> Result<String, ReportError> {
+        html::render(self)
     }
 }

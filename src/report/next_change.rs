@@ -10,7 +10,7 @@ use crate::domain::record::IterationRecord;
 use crate::domain::tested::screened_ns;
 
 /// The least expected gain that is worth an experiment: one that a comparison can resolve.
-pub(super) const LEAST_GAIN: f64 = 1.005;
+pub(super) const MIN_GAIN: f64 = 1.005;
 
 /// What is left to do about a cause.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -61,7 +61,7 @@ fn is_trial(one: &IterationRecord, remedy: &Remedy, case: &str) -> bool {
 
 /// Tells whether no outcome in a predicted range is worth an experiment.
 pub(super) fn is_hopeless(prediction: Prediction) -> bool {
-    prediction.hi < LEAST_GAIN
+    prediction.hi < MIN_GAIN
 }
 
 impl Next<'_> {

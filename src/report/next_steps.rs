@@ -132,3 +132,22 @@ fn uncommitted(report: &Report) -> Option<String> {
         .collect();
     (!missing.is_empty()).then(|| format!("Winners that are not committed: {}.", missing.join(", ")))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{families, input, record};
+    use super::*;
+
+    #[test]
+    fn a_family_that_cannot_compute_any_case_is_not_suggested() {
+        let record = record();
+        let mut families = families();
+        let untried = |families: &[_]| untried_families(&ReportInput { families, ..input(&record) });
+        assert_eq!(untried(&families).as_deref(), Some("Never timed in this session: `split-k`."));
+        let why = |case: &str| (case.into(), vec!["D must be 64".to_owned()]);
+        families[1].excluded = vec![why("b1h1s128"), why("b8h8s512")];
+        assert!(untried(&families).is_some(), "it fits one case");
+        families[1].excluded = record.session.cases.iter().map(|case| why(case)).collect();
+        assert_eq!(untried(&families), None);
+    }
+}

@@ -9,7 +9,7 @@ use super::gains::Gains;
 use crate::domain::statistics::median;
 
 /// The shortest second half from which to extrapolate, in seconds.
-const LEAST_S: f64 = 10.0;
+const MIN_S: f64 = 10.0;
 
 /// Improvements from which a size is taken if the second half had none.
 const LAST_GAINS: usize = 5;
@@ -25,7 +25,7 @@ const NORMAL: f64 = 1.96;
 pub(super) fn of(gains: &Gains<'_>, cases: usize, wall_s: f64) -> Option<Outlook> {
     let search_s = gains.search_to_s - gains.search_from_s;
     let late_s = search_s / 2.0;
-    if late_s < LEAST_S || cases == 0 {
+    if late_s < MIN_S || cases == 0 {
         return None;
     }
     let middle = gains.search_from_s + late_s;

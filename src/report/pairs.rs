@@ -15,10 +15,10 @@ use crate::domain::verdict::Verdict;
 const UNKNOWN_NOISE: f64 = 0.027;
 
 /// The smallest noise of a measured time, in shares: what a comparison resolves.
-const LEAST_NOISE: f64 = 0.002;
+const MIN_NOISE: f64 = 0.002;
 
 /// Fewest repeated variants from which the noise is taken.
-const LEAST_REPEATED: usize = 5;
+const MIN_REPEATED: usize = 5;
 
 /// A configuration with its time on a case.
 #[derive(Clone, Copy)]
@@ -104,10 +104,10 @@ pub(super) fn noise(record: &SessionRecord) -> Noise {
         }
     }
     if record.session.time_source == TimeSource::Modelled {
-        return Noise { known: None, pairs: 0, share: LEAST_NOISE };
+        return Noise { known: None, pairs: 0, share: MIN_NOISE };
     }
-    let known = quantile(&spread, 0.9).filter(|_| spread.len() >= LEAST_REPEATED);
-    Noise { known, pairs: spread.len(), share: known.unwrap_or(UNKNOWN_NOISE).max(LEAST_NOISE) }
+    let known = quantile(&spread, 0.9).filter(|_| spread.len() >= MIN_REPEATED);
+    Noise { known, pairs: spread.len(), share: known.unwrap_or(UNKNOWN_NOISE).max(MIN_NOISE) }
 }
 
 /// Groups samples that agree in family, case and all parameters but the `left_out` ones. Samples without these are

@@ -10,10 +10,10 @@ use crate::domain::record::SessionRecord;
 use crate::domain::statistics::quantile;
 
 /// Fewest pairs from which an effect is judged.
-pub(super) const LEAST_PAIRS: usize = 3;
+pub(super) const MIN_PAIRS: usize = 3;
 
 /// The share of the pairs that must agree before a change counts as helping or hurting.
-const MOST_AGREE: f64 = 0.8;
+const MAX_AGREE: f64 = 0.8;
 
 /// A pair of configurations: the logarithm of the time before a change over the time after it, and the case.
 type Pair<'a> = (f64, &'a str);
@@ -133,10 +133,10 @@ fn verdict(
     by_case: &[CaseEffect],
     used_on: &[CaseName],
 ) -> &'static str {
-    let agree = |count: usize| count as f64 >= MOST_AGREE * pairs as f64;
+    let agree = |count: usize| count as f64 >= MAX_AGREE * pairs as f64;
     let says = |verdict: &str| by_case.iter().any(|one| one.verdict == verdict);
     match () {
-        () if pairs < LEAST_PAIRS => "few",
+        () if pairs < MIN_PAIRS => "few",
         () if says("helps") && says("hurts") => "depends",
         () if says("hurts") && !used_on.is_empty() => "depends",
         () if agree(faster) => "helps",

@@ -1,5 +1,7 @@
 //! Time and cost by phase: what each kind of work took and what came of it.
 
+use std::collections::BTreeSet;
+
 use super::contract::{PhaseCost, Phases};
 use super::gains;
 use crate::domain::check::Check;
@@ -137,9 +139,12 @@ fn settled(record: &SessionRecord) -> String {
 }
 
 fn committed(record: &SessionRecord) -> String {
-    let commits = record.iterations.iter().flat_map(|one| &one.measurements);
-    let commits = commits.filter(|found| found.commit.is_some() && !found.is_earlier).count();
-    format!("{commits} commits")
+    let winners = record.iterations.iter().flat_map(|one| &one.measurements);
+    let winners: Vec<&str> =
+        winners.filter(|found| !found.is_earlier).filter_map(|found| found.commit.as_deref()).collect();
+    let commits: BTreeSet<&str> = winners.iter().copied().collect();
+    let plural = |count: usize| if count == 1 { "" } else { "s" };
+    format!("{} winner{} in {} commit{}", winners.len(), plural(winners.len()), commits.len(), plural(commits.len()))
 }
 
 #[cfg(test)]

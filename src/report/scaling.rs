@@ -11,10 +11,10 @@ use crate::domain::op::Dims;
 const ENOUGH_POINTS: usize = 3;
 
 /// The most tables of a report.
-const MOST_TABLES: usize = 4;
+const MAX_TABLES: usize = 4;
 
 /// The most sizes that change together, such as the numbers of queries and keys.
-const MOST_TOGETHER: u32 = 2;
+const MAX_TOGETHER: u32 = 2;
 
 /// Some cases that differ in one size only.
 struct Series<'a> {
@@ -40,7 +40,7 @@ pub(super) fn of(cases: &[Case], input: &ReportInput<'_>) -> Vec<Scaling> {
             kept.push(series);
         }
     }
-    kept.into_iter().take(MOST_TABLES).map(|series| table(&series, cases, input)).collect()
+    kept.into_iter().take(MAX_TABLES).map(|series| table(&series, cases, input)).collect()
 }
 
 /// Returns the series over the product of the independent dimensions, with all other dimensions equal.
@@ -68,7 +68,7 @@ fn over_sizes<'a>(input: &ReportInput<'a>) -> Vec<Series<'a>> {
     });
     let mut all = Vec::new();
     for subset in 1_u32..1 << names.len().min(16) {
-        if subset.count_ones() > MOST_TOGETHER {
+        if subset.count_ones() > MAX_TOGETHER {
             continue;
         }
         let chosen: Vec<&str> =

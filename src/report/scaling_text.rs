@@ -10,7 +10,7 @@ const SAME: f64 = 1.15;
 const WITH_THE_WORK: f64 = 0.75;
 
 /// The least growth of the work from which a reading is made.
-const LEAST_WORK: f64 = 2.0;
+const MIN_WORK: f64 = 2.0;
 
 /// The share of the smallest time that a fixed part must have to be told.
 const MUCH_FIXED: f64 = 0.2;
@@ -39,7 +39,7 @@ pub(super) fn reading(
         points.iter().filter_map(|point| Some((point, of(point)?))).collect();
     let (first, last) = (timed.first()?, timed.last()?);
     let (work, time) = (last.0.work / first.0.work, last.1.us / first.1.us);
-    if timed.len() < 2 || work < LEAST_WORK {
+    if timed.len() < 2 || work < MIN_WORK {
         return None;
     }
     let head = format!("{} the work for {} the time", factor(work), times(time));

@@ -2,7 +2,7 @@
 //! alone.
 
 use crate::domain::comparison::{Comparison, Participant, Role, paired_ratio};
-use crate::domain::conditions::{Conditions, Figure, compare};
+use crate::domain::conditions::{Conditions, RecordedTime, compare};
 use crate::domain::ids::IterationId;
 use crate::domain::origin::Purpose;
 use crate::domain::record::{CaseRecord, IterationRecord, SessionRecord};
@@ -136,7 +136,7 @@ impl Standing<'_> {
     /// Returns another time over the best variant's, if two runs took them and they may be compared. `conditions` are
     /// the case's, in any regime.
     pub(super) fn compared(&self, other: &Alone<'_>, conditions: &Conditions) -> Option<Ratio> {
-        let figure = |timing: &Timing, regime| Figure {
+        let figure = |timing: &Timing, regime| RecordedTime {
             conditions: Conditions { regime, ..conditions.clone() },
             name: String::new(),
             timing: timing.clone(),

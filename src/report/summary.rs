@@ -10,13 +10,13 @@ use super::gains::Gains;
 use super::ladder::first_clause;
 use super::options::geometric_mean;
 use crate::domain::device::TimeSource;
-use crate::domain::tested::Status;
+use crate::domain::tested::CauseStatus;
 
 /// The most steps to name.
 const NAMED: usize = 3;
 
 /// The least factor of a step that is named.
-const LEAST_NAMED: f64 = 1.02;
+const MIN_NAMED: f64 = 1.02;
 
 /// Writes the summary of a report whose other parts are complete.
 pub(super) fn of(report: &Report, gains: &Gains<'_>, input: &ReportInput<'_>) -> String {
@@ -90,7 +90,7 @@ fn steps(report: &Report) -> Option<String> {
     let improved =
         report.cases.iter().filter(|case| case.change.as_ref().is_some_and(|change| change.improved)).count();
     let (named, rest): (Vec<_>, Vec<_>) =
-        credits.iter().enumerate().partition(|(place, credit)| *place < NAMED && credit.factor >= LEAST_NAMED);
+        credits.iter().enumerate().partition(|(place, credit)| *place < NAMED && credit.factor >= MIN_NAMED);
     credits.first()?;
     let step = |(_, Credit { family, kind, factor, cases, mechanism }): &(usize, &Credit)| {
         let what = if *kind == "tuning" { format!("tuning `{family}`") } else { format!("`{family}`") };
@@ -129,7 +129,8 @@ fn winners(report: &Report) -> Option<String> {
 /// Says whether experiments have confirmed causes of lost time in the winners.
 fn confirmed(report: &Report) -> Option<String> {
     let winners: Vec<&Diagnosis> = report.diagnoses.iter().filter(|one| one.of == DiagnosisOf::BestVariant).collect();
-    let is_confirmed = |one: &&&Diagnosis| one.findings.iter().any(|found| found.tested.status == Status::Confirmed);
+    let is_confirmed =
+        |one: &&&Diagnosis| one.findings.iter().any(|found| found.tested.status == CauseStatus::Confirmed);
     let confirmed = winners.iter().filter(is_confirmed).count();
     let cases = report.cases.iter().filter(|case| case.best_us.is_some()).count();
     match (confirmed, winners.len()) {

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::domain::finding::{Confidence, Evidence, Remedy};
 use crate::domain::ids::{CaseName, IterationId};
-use crate::domain::tested::Tested;
+use crate::domain::tested::CauseTest;
 
 /// The diagnosis of a variant on a case.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -49,7 +49,7 @@ pub struct Finding {
     /// What would remove it, the most promising first.
     pub remedies: Vec<Remedy>,
     /// What experiments of the session say about it.
-    pub tested: Tested,
+    pub tested: CauseTest,
     /// What to do about it in one phrase: a change that was not tried, or why there is none.
     pub next: String,
 }

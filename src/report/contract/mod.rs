@@ -1,15 +1,18 @@
 //! The JSON contract of a report, described in `docs/report-schema.md`. Fields are only ever added within a version.
 
+mod advantage;
 mod advice;
 mod case;
 mod diagnosis;
 mod explanation;
+mod pictures;
 mod predictions;
 mod ratio;
 
 use indexmap::IndexMap;
 use serde::Serialize;
 
+pub use advantage::{Advantage, Count, Counted};
 pub use advice::{Choice, Configuration, Experiment, Outlook};
 pub use case::{Baseline, Case, Comparison, NearTie, TimedBaseline, WinnersCurse};
 pub use diagnosis::{Diagnosis, DiagnosisOf, Finding};
@@ -17,6 +20,7 @@ pub use explanation::{
     CaseEffect, Change, Credit, Excluded, Interaction, Ladder, LadderStep, ParameterEffect, ParameterValues,
     Parameters, PhaseCost, Phases, Roofline, Scaling, ScalingPoint, ScalingTime,
 };
+pub use pictures::{Diff, Distribution, Lineage, LineageStep, Progress, ProgressStep, Sampled, Tried};
 pub use predictions::{Calibration, Claim, Kept, Pay, Predictions, Refuted};
 pub use ratio::Ratio;
 
@@ -78,6 +82,8 @@ pub struct Report {
     pub scaling: Vec<Scaling>,
     /// How the best variants of the cases with the largest gains came about.
     pub ladders: Vec<Ladder>,
+    /// Why the best variants of the improved cases are faster, the largest gain first. Empty without counts.
+    pub advantages: Vec<Advantage>,
     /// Which steps the gains came from, the largest first.
     pub credits: Vec<Credit>,
     /// What the parameters are worth.
@@ -92,6 +98,12 @@ pub struct Report {
     pub excluded: Vec<Excluded>,
     /// Time and cost by phase. Null while the session runs.
     pub phases: Option<Phases>,
+    /// How the best time of each case developed.
+    pub progress: Vec<Progress>,
+    /// The samples behind the figures of each case. Cases whose times are modelled have none.
+    pub distributions: Vec<Distribution>,
+    /// How the sources of the winners of the cases with the largest gains came about.
+    pub lineages: Vec<Lineage>,
 }
 
 /// The session of a report.

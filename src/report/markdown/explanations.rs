@@ -3,7 +3,7 @@
 use super::sentences;
 use super::table::{shown, table};
 use crate::report::contract::{
-    Case, Choice, Finding, Ladder, PhaseCost, Phases, Report, Roofline, Scaling, ScalingPoint, ScalingTime,
+    Advantage, Case, Choice, Finding, Ladder, PhaseCost, Phases, Report, Roofline, Scaling, ScalingPoint, ScalingTime,
 };
 use crate::report::format::{NOTHING, duration, gain, percent, times, us, usd};
 use crate::report::{limiter, measuring};
@@ -106,6 +106,36 @@ pub(super) fn ladder(ladder: &Ladder) -> String {
     let left = left.map(|left| format!("{} is left", times(left))).unwrap_or_default();
     rows.extend(ladder.floor_us.map(|floor| vec!["floor".to_owned(), us(floor), NOTHING.to_owned(), left]));
     table(&["step", ">us", ">factor", "mechanism"], &rows)
+}
+
+/// Returns the counts of what a session began with on a case, and of the winner.
+pub(super) fn advantage(advantage: &Advantage) -> String {
+    let Advantage { before, after, factor, modelled_factor, counts, .. } = advantage;
+    let mut rows = vec![vec!["time, us".to_owned(), us(before.us), us(after.us), times(*factor)]];
+    rows.push(vec![
+        "the same by the model".to_owned(),
+        NOTHING.to_owned(),
+        NOTHING.to_owned(),
+        times(*modelled_factor),
+    ]);
+    rows.extend(counts.iter().map(|count| {
+        let (what, show): (&str, fn(f64) -> String) = match count.name {
+            "warp_instructions" => ("warp instructions", amount),
+            "shared_wavefronts" => ("wavefronts of shared memory", amount),
+            "global_load_bytes" => ("bytes loaded from global memory", amount),
+            "chain_ns" => ("longest chain of dependent instructions, us (modelled)", |ns| us(ns / 1e3)),
+            "tensor_share" => ("arithmetic on tensor cores", percent),
+            "blocks" => ("blocks of the largest launch", whole),
+            _ => ("launches", whole),
+        };
+        let factor = if count.name.ends_with("share") { None } else { count.factor() };
+        vec![what.to_owned(), show(count.before), show(count.after), shown(factor, times)]
+    }));
+    table(&["", ">began with", ">winner", ">began / winner"], &rows)
+}
+
+fn whole(count: f64) -> String {
+    format!("{count:.0}")
 }
 
 /// Returns the options.

@@ -2,12 +2,12 @@
 
 use crate::domain::device::TimeSource;
 use crate::domain::machine::Throttle;
-use crate::domain::tested::{Status, Tested};
+use crate::domain::tested::{CauseStatus, CauseTest};
 use crate::report::contract::{Case, Report};
 use crate::report::format::{duration, percent, relative_error, times};
 
 /// The most cases to name in a command. With more of them, it searches all cases of the workload.
-const MOST_CASES: usize = 6;
+const MAX_CASES: usize = 6;
 
 /// Returns the headline: how many cases improved, and how they stand against the baseline.
 pub(super) fn headline(report: &Report) -> String {
@@ -59,8 +59,8 @@ pub(super) const CAUSE_ORDER: &str = "Causes are ranked by possible gain times c
                                       estimate: how many times as fast the kernel would be without the cause.";
 
 /// Says what experiments have shown about a cause that was found on a case.
-pub(super) fn tested(tested: &Tested, case: &str) -> String {
-    let Tested { status, iteration, speedup, expected, .. } = tested;
+pub(super) fn tested(tested: &CauseTest, case: &str) -> String {
+    let CauseTest { status, iteration, speedup, expected, .. } = tested;
     let (Some(iteration), Some(speedup)) = (iteration, speedup) else { return "not tested".to_owned() };
     let elsewhere = tested.case.as_ref().filter(|other| **other != *case);
     let on = elsewhere.map(|other| format!(" on `{other}`")).unwrap_or_default();
@@ -68,18 +68,20 @@ pub(super) fn tested(tested: &Tested, case: &str) -> String {
     let expects = if *expected > 1.0 { format!(", {} expected", times(*expected)) } else { String::new() };
     match status {
         // Few changes act on one cause alone.
-        Status::Confirmed if *speedup > expected.powf(FAR_MORE) && *expected > 1.0 => {
+        CauseStatus::Confirmed if *speedup > expected.powf(FAR_MORE) && *expected > 1.0 => {
             format!(
                 "confirmed by iteration {iteration}: {gained}{on}{expects}, so its change helped in other ways, too"
             )
         }
-        Status::Confirmed => format!("confirmed by iteration {iteration}: {gained}{on}{expects}"),
-        Status::NotConfirmed if *speedup < 1.0 => {
+        CauseStatus::Confirmed => format!("confirmed by iteration {iteration}: {gained}{on}{expects}"),
+        CauseStatus::NotConfirmed if *speedup < 1.0 => {
             let slower = times(1.0 / speedup);
             format!("refuted: iteration {iteration} removed it and took {slower} as long{on}{expects}")
         }
-        Status::NotConfirmed => format!("refuted: iteration {iteration} removed it and gained {gained}{on}{expects}"),
-        Status::NotTested => "not tested".to_owned(),
+        CauseStatus::NotConfirmed => {
+            format!("refuted: iteration {iteration} removed it and gained {gained}{on}{expects}")
+        }
+        CauseStatus::NotTested => "not tested".to_owned(),
     }
 }
 
@@ -114,7 +116,7 @@ pub(super) fn command(report: &Report) -> Option<String> {
     let recommended = report.options.iter().find(|option| option.recommended)?;
     let search = |families: &[String]| {
         let cases: Vec<String> = report.cases.iter().map(|case| format!(" --case {}", case.case)).collect();
-        let cases = if cases.len() <= MOST_CASES { cases.concat() } else { String::new() };
+        let cases = if cases.len() <= MAX_CASES { cases.concat() } else { String::new() };
         let families: Vec<String> = families.iter().map(|family| format!(" --family {family}")).collect();
         let budget = report.session.budget_s.round();
         format!("optloop start --workload {}{cases}{} --budget {budget}s", report.session.workload, families.concat())

@@ -43,7 +43,7 @@ fn settled() -> SessionRecord {
 }
 
 fn section(report: &Report, from: &str, to: &str) -> String {
-    let markdown = report.to_markdown().unwrap();
+    let markdown = report.to_markdown_details().unwrap();
     let rest = markdown.split_once(from).unwrap_or_else(|| panic!("no {from:?} in {markdown}")).1;
     format!("{from}{}", rest.split_once(to).unwrap().0)
 }
@@ -236,7 +236,7 @@ fn without_pytorch_the_report_says_what_the_baseline_is() {
     let baseline = &mut record.baselines[0];
     baseline.name = Baseline::initial_kernel_name(TimeSource::Measured, "tiled");
     baseline.kind = BaselineKind::InitialKernel;
-    let markdown = report(&record).to_markdown().unwrap();
+    let markdown = report(&record).to_markdown_details().unwrap();
     let said = "No baseline program could be timed for `b1h1s128`, because PyTorch is not installed. The workload's \
                 initial kernel is the baseline instead.";
     assert!(markdown.contains(said), "{markdown}");
@@ -258,7 +258,7 @@ fn an_initial_kernel_that_stood_for_the_baseline_in_a_comparison_is_called_so() 
     assert!(ratio.paired && (ratio.estimate - 1.6).abs() < 0.05, "the start was in the same comparison: {ratio:?}");
     assert!(
         report
-            .to_markdown()
+            .to_markdown_details()
             .unwrap()
             .contains("could be timed for `b1h1s128`. The workload's initial kernel is the baseline")
     );

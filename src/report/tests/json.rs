@@ -473,12 +473,13 @@ fn a_session_is_told_to_programs_as_json() {
               "family": "tiled",
               "us": 50.0,
               "factor": 1.6,
-              "mechanism": "`BLOCK` 64 → 256 (threads of a block)"
+              "mechanism": "`BLOCK` 64 → 256 (1.78× alone; threads of a block)"
             }
           ],
           "floor_us": 1.0
         }
       ],
+      "advantages": [],
       "credits": [
         {
           "family": "tiled",
@@ -620,7 +621,200 @@ fn a_session_is_told_to_programs_as_json() {
           }
         ],
         "complete": false
-      }
+      },
+      "progress": [
+        {
+          "case": "b1h1s128",
+          "steps": [
+            {
+              "kind": "start",
+              "at_s": 3.0,
+              "cost_usd": 0.0,
+              "us": 80.0,
+              "iteration": 1,
+              "family": "tiled"
+            },
+            {
+              "kind": "improved",
+              "at_s": 6.0,
+              "cost_usd": 0.0,
+              "us": 64.0,
+              "iteration": 2,
+              "family": "tiled"
+            },
+            {
+              "kind": "improved",
+              "at_s": 9.0,
+              "cost_usd": 0.0,
+              "us": 50.0,
+              "iteration": 3,
+              "family": "tiled"
+            }
+          ],
+          "tried": [
+            {
+              "at_s": 3.0,
+              "cost_usd": 0.0,
+              "us": 80.0
+            },
+            {
+              "at_s": 6.0,
+              "cost_usd": 0.0,
+              "us": 64.0
+            },
+            {
+              "at_s": 9.0,
+              "cost_usd": 0.0,
+              "us": 50.0
+            }
+          ],
+          "tried_in_all": 3
+        },
+        {
+          "case": "b8h8s512",
+          "steps": [
+            {
+              "kind": "start",
+              "at_s": 3.0,
+              "cost_usd": 0.0,
+              "us": 400.0,
+              "iteration": 1,
+              "family": "tiled"
+            }
+          ],
+          "tried": [
+            {
+              "at_s": 3.0,
+              "cost_usd": 0.0,
+              "us": 400.0
+            }
+          ],
+          "tried_in_all": 1
+        }
+      ],
+      "distributions": [
+        {
+          "case": "b1h1s128",
+          "from": "apart",
+          "sampled": [
+            {
+              "role": "best",
+              "name": "tiled ae4c80b6f6",
+              "samples": 3,
+              "quantiles_us": [
+                50.0,
+                50.0,
+                50.0,
+                50.0,
+                50.0
+              ],
+              "some_us": [
+                50.0,
+                50.0,
+                50.0
+              ]
+            },
+            {
+              "role": "baseline",
+              "name": "torch sdpa (flash)",
+              "samples": 3,
+              "quantiles_us": [
+                25.0,
+                25.0,
+                25.0,
+                25.0,
+                25.0
+              ],
+              "some_us": [
+                25.0,
+                25.0,
+                25.0
+              ]
+            }
+          ]
+        },
+        {
+          "case": "b8h8s512",
+          "from": "apart",
+          "sampled": [
+            {
+              "role": "best",
+              "name": "tiled 67df4d5f39",
+              "samples": 3,
+              "quantiles_us": [
+                400.0,
+                400.0,
+                400.0,
+                400.0,
+                400.0
+              ],
+              "some_us": [
+                400.0,
+                400.0,
+                400.0
+              ]
+            }
+          ]
+        }
+      ],
+      "lineages": [
+        {
+          "case": "b1h1s128",
+          "left_out": 0,
+          "steps": [
+            {
+              "iteration": 1,
+              "kind": "family_default",
+              "family": "tiled",
+              "changes": [
+                "BLOCK=64 PAD=8"
+              ],
+              "claim": "64 threads | more warps hide latency",
+              "us": 80.0,
+              "diff": null
+            },
+            {
+              "iteration": 2,
+              "kind": "move",
+              "family": "tiled",
+              "changes": [
+                "BLOCK 64 → 128"
+              ],
+              "claim": "128 threads | more warps hide latency",
+              "us": 64.0,
+              "diff": null
+            },
+            {
+              "iteration": 3,
+              "kind": "move",
+              "family": "tiled",
+              "changes": [
+                "BLOCK 128 → 256"
+              ],
+              "claim": "256 threads | more warps hide latency",
+              "us": 50.0,
+              "diff": null
+            }
+          ]
+        },
+        {
+          "case": "b8h8s512",
+          "left_out": 0,
+          "steps": [
+            {
+              "iteration": 1,
+              "kind": "family_default",
+              "family": "tiled",
+              "changes": [
+                "BLOCK=64 PAD=8"
+              ],
+              "claim": "64 threads | more warps hide latency",
+              "us": 400.0,
+              "diff": null
+            }
+          ]
+        }
+      ]
     }
     "#);
 }

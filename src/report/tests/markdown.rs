@@ -2,9 +2,19 @@
 
 use super::*;
 
+/// Two pages of a printed report have about 1,000 words.
+#[test]
+fn the_summary_of_a_large_report_has_at_most_two_pages() {
+    let report = full::full();
+    let summary = report.to_markdown().unwrap();
+    assert!(summary.split_whitespace().count() < 1000, "{summary}");
+    assert!(summary.contains("](session-2.html)") && !summary.contains("| 16 | "), "{summary}");
+}
+
 #[test]
 fn a_session_reads_as_markdown() {
-    insta::assert_snapshot!(report(&record()).to_markdown().unwrap(), @r#"
+    let report = report(&record());
+    insta::assert_snapshot!([report.to_markdown().unwrap(), report.to_markdown_details().unwrap()].concat(), @r#"
     # attention-fp16-d64 on NVIDIA L4: 1 of 3 cases improved, 0 of 1 ahead of the baseline
 
     In 55 min and for $0.93, the session tried 5 variants (4 measurements of a case). It improved 1 of 2 cases over their first correct kernel, by 1.60×. 0 of 1 cases are ahead of the fastest baseline; baseline / ours is 0.50×. All of the gain came from tuning `tiled`. The last improvement (1.28× on `b1h1s128`) came 9 s after the start, and the 55 min after it brought none. **Recommendation: go on with this search.**
@@ -23,12 +33,12 @@ fn a_session_reads_as_markdown() {
 
     ## What won, and why
 
-    `b1h1s128`, from the first kernel to the winner. Steps are in the order of their times, and their factors multiply to the whole. The two times of a factor come from different runs. A family with less than 5% of the configurations that were tried on the case is no step.
+    `b1h1s128`, from the first kernel to the winner. Steps are in the order of their times, and their factors multiply to the whole. *Alone* is the effect of one parameter with all else equal, the median over pairs on this case. The two times of a factor come from different runs. A family with less than 5% of the configurations that were tried on the case is no step.
 
     | step | us | factor | mechanism |
     |---|--:|--:|---|
     | first correct variant, `tiled` | 80.00 | - | Tiles of queries: keys are shared. |
-    | `tiled`, the winner | 50.00 | 1.60× | `BLOCK` 64 → 256 (threads of a block) |
+    | `tiled`, the winner | 50.00 | 1.60× | `BLOCK` 64 → 256 (1.78× alone; threads of a block) |
     | floor | 1.000 | - | 50.00× is left |
 
     **What limits the winners now.** Causes are ranked by possible gain times confidence. The possible gain is an estimate: how many times as fast the kernel would be without the cause.
@@ -59,9 +69,16 @@ fn a_session_reads_as_markdown() {
     - `b1h1s128` still takes 2.00× as long as torch sdpa (flash) (not in one run).
     - No win on `b8h8s512`: no variant was faster than the first correct one.
 
+    ## Verified
+
+    Every winner was compared with a float64 oracle (worst relative error 1.2e-4). 1 of 3 were confirmed on held-out inputs.
+
     ---
 
-    # Details
+    **Details:** [with pictures](session-2.html) (one HTML file), [as Markdown](session-2-details.md), [for programs](session-2.json). `optloop report 2 --format html` writes them again.
+    # attention-fp16-d64 on NVIDIA L4: details of session 2
+
+    [Summary](session-2.md), [pictures](session-2.html)
 
     ## Evidence
 
@@ -116,10 +133,6 @@ fn a_session_reads_as_markdown() {
     | **whole session** | **3301.0 s** | **100%** | **$0.18** |  |
 
     This session: $0.93 (GPU $0.18, language models $0.75). All sessions so far: $4.53. The steps were not timed when this session was recorded: screening includes the acceptance checks and the sanitizer.
-
-    ## Verified
-
-    Every winner was compared with a float64 oracle (worst relative error 1.2e-4). 1 of 3 were confirmed on held-out inputs.
 
     ## Figures
 

@@ -1,6 +1,7 @@
 //! A synthetic session and its report.
 
 mod comparisons;
+pub(in crate::report) mod full;
 mod json;
 mod markdown;
 mod modelled;
@@ -257,6 +258,7 @@ pub(in crate::report) fn input(record: &SessionRecord) -> ReportInput<'_> {
         independent_dims: &["B", "H"],
         is_valid: &|_, _, _| true,
         findings: &[],
+        sources: &[],
         predict: &|_, _| None,
     }
 }

@@ -6,7 +6,8 @@ use super::*;
 fn modelled_times_say_so() {
     let mut record = record();
     record.session.time_source = TimeSource::Modelled;
-    let markdown = report(&record).to_markdown().unwrap();
+    let report = report(&record);
+    let markdown = [report.to_markdown().unwrap(), report.to_markdown_details().unwrap()].concat();
     assert!(markdown.contains("**modelled**") && !markdown.contains("µs, measured"), "{markdown}");
 }
 
@@ -19,7 +20,7 @@ fn what_a_virtual_gpu_counted_is_told_of_the_best_variants() {
     let checked_on = Some(IndexMap::from([("S".to_owned(), 256)]));
     record.iterations[0].measurements[1].profile = Some(Profile { launches: vec![launch], checked_on });
     let report = report(&record);
-    let markdown = report.to_markdown().unwrap();
+    let markdown = report.to_markdown_details().unwrap();
     let section = markdown.split("Counters of").nth(1).and_then(|rest| rest.split("## ").next()).unwrap();
     insta::assert_snapshot!(section, @r"
      the best variants, and the limiter of the modelled time of each launch.

@@ -1,7 +1,7 @@
 //! Parts of a report that appear only with a reason.
 
 use super::*;
-use crate::domain::finding::{Confidence, Evidence, Remedy, Source};
+use crate::domain::finding::{Confidence, Evidence, EvidenceSource, Remedy};
 
 #[test]
 fn the_start_of_a_session_is_reported_without_figures() {
@@ -24,9 +24,9 @@ fn a_report_explains_the_initial_kernel_and_the_best_variants() {
         cause: "the grid has 2 blocks on 58 SMs".to_owned(),
         mechanism: "a multiprocessor without a block has nothing to do",
         evidence: vec![
-            Evidence { source: Source::Launch, supports: true, text: "97% of the SMs are idle".to_owned() },
+            Evidence { source: EvidenceSource::Launch, supports: true, text: "97% of the SMs are idle".to_owned() },
             Evidence {
-                source: Source::Times,
+                source: EvidenceSource::Times,
                 supports: false,
                 text: "4 times the work takes 4 times as long".to_owned(),
             },
@@ -117,7 +117,7 @@ fn a_slower_move_is_in_range_and_not_faster_and_a_change_that_always_fails_is_na
     }
     let report = report(&record);
     assert_eq!((report.predictions.in_range, report.predictions.below, report.predictions.faster), (60, 3, 0));
-    let text = report.to_markdown().unwrap();
+    let text = report.to_markdown_details().unwrap();
     let from = text.find("| move |").unwrap();
     insta::assert_snapshot!(&text[from..text.find("## Time and cost").unwrap()].trim_end(), @"
     | move | all | 63 | 95% (87% to 98%) | 1.25× to 1.25× | 0.043 | 0.124 | -0.081 (-0.085 to -0.077) | 0 of 63 |

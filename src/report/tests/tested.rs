@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::domain::finding::{Confidence, Finding, Remedy};
-use crate::domain::tested::{Status, judge};
+use crate::domain::tested::{CauseStatus, judge};
 use crate::report::next_change;
 
 /// A finding about iteration 3, the best variant of b1h1s128: 256 threads, 50 us. Its remedy has 512 threads.
@@ -43,20 +43,20 @@ fn remedy(rule: &str) -> Origin {
 fn a_cause_survives_if_its_removal_brings_half_of_the_expected_gain() {
     let moved = || Origin::Move { changes: Vec::new() };
     let table = [
-        ("half of 1.44x is 1.2x", 96, 37.0, remedy("too-few-blocks"), 3, 1.44, Status::Confirmed),
-        ("1.15x is less than half of it", 96, 39.1, remedy("too-few-blocks"), 3, 1.44, Status::NotConfirmed),
-        ("no gain known, 3% faster", 96, 43.5, remedy("too-few-blocks"), 3, 1.0, Status::Confirmed),
-        ("no gain known, 2% faster", 96, 44.1, remedy("too-few-blocks"), 3, 1.0, Status::NotConfirmed),
-        ("of another rule", 96, 37.0, remedy("spills"), 3, 1.44, Status::NotTested),
-        ("of another variant", 96, 37.0, remedy("too-few-blocks"), 2, 1.44, Status::NotTested),
-        ("the finding's own remedy, however it was found", 512, 37.0, moved(), 2, 1.44, Status::Confirmed),
-        ("another configuration", 96, 37.0, moved(), 3, 1.44, Status::NotTested),
+        ("half of 1.44x is 1.2x", 96, 37.0, remedy("too-few-blocks"), 3, 1.44, CauseStatus::Confirmed),
+        ("1.15x is less than half of it", 96, 39.1, remedy("too-few-blocks"), 3, 1.44, CauseStatus::NotConfirmed),
+        ("no gain known, 3% faster", 96, 43.5, remedy("too-few-blocks"), 3, 1.0, CauseStatus::Confirmed),
+        ("no gain known, 2% faster", 96, 44.1, remedy("too-few-blocks"), 3, 1.0, CauseStatus::NotConfirmed),
+        ("of another rule", 96, 37.0, remedy("spills"), 3, 1.44, CauseStatus::NotTested),
+        ("of another variant", 96, 37.0, remedy("too-few-blocks"), 2, 1.44, CauseStatus::NotTested),
+        ("the finding's own remedy, however it was found", 512, 37.0, moved(), 2, 1.44, CauseStatus::Confirmed),
+        ("another configuration", 96, 37.0, moved(), 3, 1.44, CauseStatus::NotTested),
     ];
     for (why, block, us, origin, parent, gain, status) in table {
         let record = with_trial(block, us, origin, parent);
         let tested = judge(&finding(gain), &record.iterations);
         assert_eq!(tested.status, status, "{why}: {tested:?}");
-        assert_eq!(tested.iteration.is_some(), status != Status::NotTested, "{why}");
+        assert_eq!(tested.iteration.is_some(), status != CauseStatus::NotTested, "{why}");
     }
 }
 
@@ -64,10 +64,10 @@ fn a_cause_survives_if_its_removal_brings_half_of_the_expected_gain() {
 fn a_wrong_variant_and_an_experiment_on_other_shapes_test_nothing() {
     let mut record = with_trial(96, 37.0, remedy("too-few-blocks"), 3);
     record.iterations[3].purpose = Purpose::Confirmation;
-    assert_eq!(judge(&finding(1.44), &record.iterations).status, Status::NotTested);
+    assert_eq!(judge(&finding(1.44), &record.iterations).status, CauseStatus::NotTested);
     record.iterations[3].purpose = Purpose::Screening;
     record.iterations[3].outcome = Some(Outcome::Crashed { case: "b1h1s128".into(), message: String::new() });
-    assert_eq!(judge(&finding(1.44), &record.iterations).status, Status::NotTested);
+    assert_eq!(judge(&finding(1.44), &record.iterations).status, CauseStatus::NotTested);
 }
 
 #[test]

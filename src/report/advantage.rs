@@ -1,0 +1,222 @@
+//! Why the best variant of a case is faster than what the session began with: what a virtual GPU counted for both.
+
+use super::contract::{Advantage, Case, Count, Counted};
+use super::format::{percent, times};
+use super::{ReportInput, began};
+use crate::domain::device::TimeSource;
+use crate::domain::profile::{LaunchProfile, Profile};
+use crate::domain::record::{CaseRecord, IterationRecord};
+
+/// The most counts that a sentence names.
+const MAX_NAMED: usize = 3;
+
+/// A count is named if its logarithm has fallen by at least this share of the gain's.
+const MIN_SHARE: f64 = 0.25;
+
+/// The factor from which a count that has grown is named.
+const MIN_GROWTH: f64 = 1.3;
+
+/// The share of the measured gain, as a logarithm, from which the model is said to agree. Below its inverse, too.
+const MIN_AGREEMENT: f64 = 0.5;
+
+/// The shares of the arithmetic on tensor cores from which a variant counts as using them, and up to which it does not.
+const MIN_TENSOR_SHARE: f64 = 0.5;
+const MAX_SCALAR_SHARE: f64 = 0.05;
+
+/// Returns why the best variants of the improved cases are faster, the largest gain first. Cases without counts are left
+/// out.
+pub(super) fn of(cases: &[Case], input: &ReportInput<'_>) -> Vec<Advantage> {
+    let improved = cases.iter().filter(|case| case.change.as_ref().is_some_and(|change| change.improved));
+    let mut advantages: Vec<Advantage> = improved.filter_map(|case| of_case(case, input)).collect();
+    advantages.sort_by(|a, b| b.factor.total_cmp(&a.factor));
+    advantages
+}
+
+/// A variant with its time and its counts on a case.
+struct Known<'a> {
+    iteration: &'a IterationRecord,
+    us: f64,
+    profile: &'a Profile,
+}
+
+fn known<'a>(iteration: &'a IterationRecord, case: &str) -> Option<Known<'a>> {
+    let found = iteration.measurements.iter().find(|found| found.case == case)?;
+    Some(Known { iteration, us: found.best_timing()?.median_ns / 1e3, profile: counts(found)? })
+}
+
+fn counts(found: &CaseRecord) -> Option<&Profile> {
+    found.profile.as_ref().or(found.explanation.as_ref())
+}
+
+fn of_case(case: &Case, input: &ReportInput<'_>) -> Option<Advantage> {
+    let iterations = &input.record.iterations;
+    let best = iterations.iter().find(|one| Some(one.id) == case.iteration)?;
+    // The same machine code has the same counts, whichever iteration asked for them.
+    let after = iterations.iter().filter(|one| one.hash == best.hash).find_map(|one| known(one, &case.case))?;
+    let after = Known { us: case.best_us?, iteration: best, ..after };
+    let began = began::committed(&case.case, iterations).or_else(|| began::first(&case.case, iterations))?;
+    let of_began = iterations.iter().filter(|one| one.hash == began.iteration.hash);
+    let before = of_began.filter_map(|one| known(one, &case.case)).next().or_else(|| slowest(case, iterations))?;
+    (before.iteration.hash != best.hash && before.us > after.us).then(|| compare(case, &before, &after, input))
+}
+
+fn slowest<'a>(case: &Case, iterations: &'a [IterationRecord]) -> Option<Known<'a>> {
+    let all = iterations.iter().filter_map(|one| known(one, &case.case));
+    all.max_by(|a, b| a.us.total_cmp(&b.us))
+}
+
+fn compare(case: &Case, before: &Known<'_>, after: &Known<'_>, input: &ReportInput<'_>) -> Advantage {
+    let factor = before.us / after.us;
+    let modelled_factor = before.profile.modelled_ns() / after.profile.modelled_ns().max(1.0);
+    let counts = count(before.profile, after.profile);
+    let is_model = input.record.session.time_source == TimeSource::Modelled;
+    let reading = [Some(reasons(&counts, factor)), (!is_model).then(|| agreement(factor, modelled_factor))];
+    let counted =
+        |of: &Known<'_>| Counted { iteration: of.iteration.id, family: of.iteration.family.clone(), us: of.us };
+    Advantage {
+        case: case.case.clone(),
+        before: counted(before),
+        after: counted(after),
+        factor,
+        modelled_factor,
+        reading: reading.into_iter().flatten().collect::<Vec<_>>().join(" "),
+        counts,
+    }
+}
+
+/// Counts for the whole grid, from the blocks that were executed.
+fn count(before: &Profile, after: &Profile) -> Vec<Count> {
+    let scaled =
+        |launch: &LaunchProfile, count: u64| count as f64 * launch.blocks as f64 / launch.executed_blocks.max(1) as f64;
+    let sum = |of: &Profile, count: &dyn Fn(&LaunchProfile) -> f64| of.launches.iter().map(count).sum::<f64>();
+    let flop = |of: &Profile| sum(of, &|launch| scaled(launch, launch.flop)).max(1.0);
+    let both = |name, of: &dyn Fn(&Profile) -> f64| Count { name, before: of(before), after: of(after) };
+    vec![
+        both("warp_instructions", &|of| sum(of, &|launch| scaled(launch, launch.warp_instructions))),
+        both("shared_wavefronts", &|of| sum(of, &|launch| scaled(launch, launch.shared.moved))),
+        both("global_load_bytes", &|of| sum(of, &|launch| launch.global_load_bytes as f64)),
+        both("chain_ns", &|of| sum(of, &|launch| launch.parts_ns.get("latency").copied().unwrap_or_default())),
+        both("tensor_share", &|of| sum(of, &|launch| scaled(launch, launch.flop_tensor)) / flop(of)),
+        both("blocks", &|of| of.launches.iter().map(|launch| launch.blocks).max().unwrap_or_default() as f64),
+        both("launches", &|of| of.launches.len() as f64),
+    ]
+}
+
+/// Names the counts that have fallen with the time, the most first, and those that have grown meanwhile.
+fn reasons(counts: &[Count], factor: f64) -> String {
+    let phrase = |count: &Count, by: f64| {
+        let (by, has_fallen) = if by > 1.0 { (fold(by), true) } else { (fold(1.0 / by), false) };
+        Some(match (count.name, has_fallen) {
+            ("warp_instructions", true) => format!("executes {by} fewer instructions"),
+            ("warp_instructions", false) => format!("executes {by} more instructions"),
+            ("shared_wavefronts", true) => format!("takes {by} fewer wavefronts of shared memory"),
+            ("shared_wavefronts", false) => format!("takes {by} more wavefronts of shared memory"),
+            ("global_load_bytes", true) => format!("loads {by} fewer bytes from global memory"),
+            ("global_load_bytes", false) => format!("loads {by} more bytes from global memory"),
+            ("chain_ns", true) => format!("has a chain of dependent instructions that is {by} shorter"),
+            ("chain_ns", false) => format!("has a chain of dependent instructions that is {by} longer"),
+            _ => return None,
+        })
+    };
+    let mut changed: Vec<(f64, &Count)> = counts.iter().filter_map(|one| Some((one.factor()?, one))).collect();
+    changed.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let fallen = changed.iter().filter(|(by, _)| by.ln() >= MIN_SHARE * factor.ln());
+    let fallen: Vec<String> = fallen.filter_map(|(by, count)| phrase(count, *by)).take(MAX_NAMED).collect();
+    let grown = changed.iter().rev().filter(|(by, _)| *by <= 1.0 / MIN_GROWTH);
+    let grown: Vec<String> = grown.filter_map(|(by, count)| phrase(count, *by)).take(1).collect();
+    let tensor = counts.iter().find(|one| one.name == "tensor_share");
+    let tensor = tensor.filter(|one| one.before <= MAX_SCALAR_SHARE && one.after >= MIN_TENSOR_SHARE);
+    let mut parts: Vec<String> = tensor
+        .map(|one| format!("does {} of its arithmetic on tensor cores", percent(one.after)))
+        .into_iter()
+        .collect();
+    parts.extend(fallen);
+    let but = grown.first().map(|grown| format!(", but {grown}")).unwrap_or_default();
+    match parts.split_last() {
+        None => format!("No count has fallen with the time{but}."),
+        Some((only, [])) => format!("It {only}{but}."),
+        Some((last, others)) => format!("It {}, and {last}{but}.", others.join(", ")),
+    }
+}
+
+/// Formats a factor in a sentence: `2.1 times`, `20 times`.
+fn fold(factor: f64) -> String {
+    if factor < 10.0 { format!("{factor:.1} times") } else { format!("{factor:.0} times") }
+}
+
+/// Says how much of a measured gain the model derives from the counts.
+fn agreement(factor: f64, modelled: f64) -> String {
+    let share = modelled.ln() / factor.ln();
+    let (factor, modelled) = (times(factor), times(modelled));
+    match share {
+        agrees if (MIN_AGREEMENT..=1.0 / MIN_AGREEMENT).contains(&agrees) => {
+            format!("From these counts the model derives {modelled}; {factor} was measured.")
+        }
+        more if more > MIN_AGREEMENT => {
+            format!("From these counts the model derives {modelled}, but only {factor} was measured.")
+        }
+        part if part > 0.0 => {
+            format!("That explains a part: the model derives {modelled}, and {factor} was measured.")
+        }
+        _ => format!(
+            "The counts do not explain the gain: the model derives {modelled} from them, and {factor} was measured. The \
+             cause is something that the model does not count."
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{input, record, report};
+    use super::*;
+    use crate::domain::profile::Units;
+    use crate::domain::profile::tests::launch;
+
+    /// The session's record, with counts of the first variant of `b1h1s128` (80 us) and of its best one (50 us).
+    fn counted(after: impl Fn(&mut LaunchProfile)) -> Vec<Advantage> {
+        let mut record = record();
+        let profile = |change: &dyn Fn(&mut LaunchProfile)| {
+            let mut one = launch("attend", 1000.0);
+            one.parts_ns.insert("latency".to_owned(), 800.0);
+            change(&mut one);
+            Some(Profile { launches: vec![one], checked_on: None })
+        };
+        record.iterations[0].measurements[0].explanation = profile(&|_| {});
+        record.iterations[2].measurements[0].explanation = profile(&after);
+        let cases = report(&record).cases;
+        of(&cases, &input(&record))
+    }
+
+    #[test]
+    fn counts_that_fall_with_the_time_explain_a_gain() {
+        let advantages = counted(|launch| {
+            launch.modelled_ns = 600.0;
+            launch.flop_tensor = launch.flop;
+            launch.warp_instructions /= 20;
+            launch.shared = Units { moved: 16_000, ideal: 1000 };
+            launch.global_load_bytes *= 2;
+        });
+        let [one] = &*advantages else { panic!("one case has counts: {advantages:?}") };
+        assert_eq!((&*one.case, one.before.us, one.after.us), ("b1h1s128", 80.0, 50.0));
+        insta::assert_snapshot!(one.reading, @"It does 100% of its arithmetic on tensor cores, executes 20 times fewer instructions, and takes 2.0 times fewer wavefronts of shared memory, but loads 2.0 times more bytes from global memory. From these counts the model derives 1.67×; 1.60× was measured.");
+    }
+
+    #[test]
+    fn a_gain_without_a_count_behind_it_is_not_explained() {
+        let advantages = counted(|launch| launch.modelled_ns = 1010.0);
+        insta::assert_snapshot!(advantages[0].reading, @"No count has fallen with the time. The counts do not explain the gain: the model derives 0.99× from them, and 1.60× was measured. The cause is something that the model does not count.");
+    }
+
+    #[test]
+    fn counts_of_sampled_blocks_stand_for_the_whole_grid() {
+        let advantages = counted(|launch| (launch.executed_blocks, launch.warp_instructions) = (64, 2500));
+        let instructions = advantages[0].counts.iter().find(|one| one.name == "warp_instructions").unwrap();
+        assert_eq!(instructions.factor(), Some(1.0));
+    }
+
+    #[test]
+    fn without_counts_nothing_is_claimed() {
+        let record = record();
+        assert_eq!(of(&report(&record).cases, &input(&record)), Vec::new());
+    }
+}
