@@ -44,7 +44,7 @@ pub(super) fn of_change(
 }
 
 /// Claims how a configuration that is fast on another case compares with the fastest variant of this one.
-pub(super) fn of_transfer(
+pub(super) fn of_warm_start(
     context: &SearchContext<'_>,
     history: &History,
     (family, case): (&Family, &Case),

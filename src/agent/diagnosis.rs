@@ -1,4 +1,4 @@
-//! Diagnoses from measurements what is slow and why.
+//! Diagnoses from measurements why variants are slow.
 //!
 //! [`diagnose`] is quick, and precedes every proposal. [`findings`] applies the rules to one variant on one case.
 
@@ -20,12 +20,12 @@ pub use recorded::{Recorded, of_session};
 pub use rules::{findings, names};
 pub use subject::{Point, Subject};
 
-/// What a session's history says about where time can still be saved.
+/// Where time can still be saved, according to a session's history.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Diagnosis {
     /// Each measured case's distance to its floor.
     pub headroom: Vec<Headroom>,
-    /// What makes the explained variants slow, the most important of each case first.
+    /// The causes of lost time of the explained variants, the most important of each case first.
     pub findings: Vec<Finding>,
 }
 
@@ -51,7 +51,7 @@ impl Headroom {
 
 /// Diagnoses the session so far.
 pub fn diagnose(history: &History, workload: &Workload, device: &DeviceInfo) -> Diagnosis {
-    // One look at each iteration, not at each pair of cases. Many cases have the same fastest variant.
+    // Visits each iteration once, not for each pair of cases. Many cases have the same fastest variant.
     let mut blocks: HashMap<IterationId, HashMap<&str, u64>> = HashMap::new();
     let headroom = workload
         .cases

@@ -9,19 +9,20 @@ use crate::domain::family::Family;
 use crate::domain::history::History;
 use crate::domain::variant::Params;
 
-/// The number of a family's latest iterations to use. It is enough for about ten parameters and takes hardly any time.
+/// The number of a family's latest iterations to use. This is enough for about ten parameters and takes hardly any
+/// time.
 const LATEST: usize = 400;
 
 /// How often each effect is re-estimated given the others.
 const PASSES: usize = 6;
 
 /// The weight of a time on another case. A value's effect depends on the shape, but mostly only a little.
-const ELSEWHERE: f64 = 0.25;
+const OTHER_CASE_WEIGHT: f64 = 0.25;
 
-/// Observations of no effect that are added to those of each value. A value tried once says little.
-const SHRINKAGE: f64 = 1.0;
+/// Observations of no effect that are added to those of each value, because a value tried once says little.
+const PRIOR_OBSERVATIONS: f64 = 1.0;
 
-/// What is known about values, by index of the parameter and value.
+/// The effects of values, by index of the parameter and value.
 pub struct Effects {
     /// Effect of each value: the logarithm of its factor on the time.
     effects: HashMap<(usize, i64), f64>,
@@ -47,7 +48,7 @@ impl Effects {
             .take(LATEST)
             .filter_map(|finished| {
                 let here = finished.times.iter().find(|time| time.case == case);
-                let weight = if here.is_some() { 1.0 } else { ELSEWHERE };
+                let weight = if here.is_some() { 1.0 } else { OTHER_CASE_WEIGHT };
                 let time = here.or(finished.times.first())?;
                 let values = family
                     .params
@@ -106,9 +107,12 @@ fn settle(rows: &mut [Row<'_>], parameter: usize, effects: &mut HashMap<(usize, 
     }
     for row in rows {
         let (sum, count) = sums[&row.values[parameter]];
-        let (effect, new) =
-            (effects.get(&(parameter, row.values[parameter])).copied().unwrap_or_default(), sum / (count + SHRINKAGE));
+        let (effect, new) = (
+            effects.get(&(parameter, row.values[parameter])).copied().unwrap_or_default(),
+            sum / (count + PRIOR_OBSERVATIONS),
+        );
         row.rest -= new - effect;
     }
-    effects.extend(sums.into_iter().map(|(value, (sum, count))| ((parameter, value), sum / (count + SHRINKAGE))));
+    effects
+        .extend(sums.into_iter().map(|(value, (sum, count))| ((parameter, value), sum / (count + PRIOR_OBSERVATIONS))));
 }

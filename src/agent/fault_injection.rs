@@ -1,6 +1,6 @@
 //! The proposer of fault injection: suggestions of `local`, mixed with kernels that are broken on purpose.
 //!
-//! A session must survive them. Each gets its outcome, and later kernels are measured as if nothing had happened.
+//! A session must survive them. Each gets an outcome, and later kernels are measured as usual.
 
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;

@@ -18,7 +18,7 @@ pub enum Next {
     /// Wait: results of the initial design are still under way.
     Wait,
     /// The initial design is over.
-    Over,
+    Done,
 }
 
 /// The initial kernel, the winners of earlier sessions and the other families' default configurations, each for every
@@ -36,7 +36,7 @@ impl InitialDesign {
     pub fn next(&mut self, context: &SearchContext<'_>, history: &History, under_way: usize) -> Result<Next, String> {
         let first = match &mut self.first {
             Some(first) => first,
-            None => self.first.insert(work_out(context)?),
+            None => self.first.insert(initial_suggestions(context)?),
         };
         while let Some((mut suggestion, configuration)) = first.pop_front() {
             if !history.proposed.contains(&configuration) {
@@ -46,11 +46,11 @@ impl InitialDesign {
             }
         }
         self.over |= !self.screened || under_way == 0;
-        Ok(if self.over { Next::Over } else { Next::Wait })
+        Ok(if self.over { Next::Done } else { Next::Wait })
     }
 }
 
-/// Gives the default configuration of a family a claim, if by now something is known of it.
+/// Gives the default configuration of a family a claim if the family has been timed by now.
 fn claim(context: &SearchContext<'_>, history: &History, suggestion: &mut Suggestion) {
     if suggestion.origin != Origin::FamilyDefault {
         return;
@@ -63,7 +63,7 @@ fn claim(context: &SearchContext<'_>, history: &History, suggestion: &mut Sugges
     suggestion.hypothesis = claim.unwrap_or_else(|| suggestion.hypothesis.clone());
 }
 
-fn work_out(context: &SearchContext<'_>) -> Result<VecDeque<(Suggestion, ConfigurationId)>, String> {
+fn initial_suggestions(context: &SearchContext<'_>) -> Result<VecDeque<(Suggestion, ConfigurationId)>, String> {
     let is_initial_kernel = |family: &&&Family| family.name == context.workload.initial_kernel;
     let mut suggestions = VecDeque::new();
     // Included whether searched or not, so that speed-ups refer to the same start in every session.
@@ -107,8 +107,8 @@ fn default_configurations<'a>(
     Ok(())
 }
 
-/// Adds the winner of an earlier session. On the cases that it has won, its comparison with the initial kernel makes it the
-/// incumbent.
+/// Adds the winner of an earlier session. On the cases that it has won, its comparison with the initial kernel makes it
+/// the incumbent.
 fn known_winner(
     context: &SearchContext<'_>,
     known: &KnownWinner,

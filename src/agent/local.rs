@@ -23,18 +23,18 @@ use crate::domain::refuted::{self, SingleChange};
 use crate::domain::variant::Params;
 use crate::domain::workload::Case;
 
-/// The initial share of random configurations. They leave the basin of a bad start and teach what values are worth.
+/// The initial share of random configurations. They leave the basin of a bad start and show the effects of values.
 const RANDOM_SHARE: f64 = 0.4;
 
-/// Iterations after which the share has halved. The better the best variants are, the rarer is a faster random
-/// configuration.
+/// Iterations after which the share has halved. As the best variants improve, a faster random configuration becomes
+/// rarer.
 const RANDOM_HALVED: f64 = 30.0;
 
 /// The lower limit of the share of random configurations.
-const LEAST_RANDOM_SHARE: f64 = 0.1;
+const MIN_RANDOM_SHARE: f64 = 0.1;
 
-/// The share of warm starts, as long as there are any: suggestions that take over the fastest variant of another case.
-/// What is good on one shape is rarely bad on the next.
+/// The share of warm starts while there are any: suggestions that reuse the fastest variant of another case. A
+/// configuration that is fast on one shape is rarely slow on the next.
 const WARM_START_SHARE: f64 = 0.3;
 
 /// How many of the fastest variants of a case moves start from. The fastest alone may be lucky or a dead end.
@@ -45,7 +45,7 @@ const NEXT_LEADER: f64 = 0.5;
 
 /// Exponent of the weight of a family, or of a variant to move from. The base is the best time on a case over the
 /// family's or variant's own. With the cube, one that takes twice as long has an eighth of the weight. A family that is
-/// a hundred times slower costs a hundred times as much, and gets nothing.
+/// a hundred times slower costs a hundred times as much, and gets almost no weight.
 const FAMILY_POWER: f64 = 3.0;
 
 /// The weight of a family that was not timed on a case, only on others.
@@ -53,32 +53,31 @@ const UNSEEN: f64 = 0.3;
 
 /// The number of neighbours from which moves go on to a second parameter. They find valleys that run diagonally (tile
 /// size with threads).
-const HALFWAY: usize = 8;
+const SECOND_STEPS: usize = 8;
 
-/// The share of coverage sampling, as long as there is anything to sample: suggestions of values not yet tried near the
+/// The share of coverage sampling while there is anything to sample: suggestions of values not yet tried near the
 /// fastest variant. A value's effect elsewhere in the space says little. If parameters share a resource, no single move
 /// leads to such a value.
 const COVERAGE_SHARE: f64 = 0.1;
 
 /// Values that coverage sampling may try without finding a configuration. Each takes hundreds of checks.
-const MOST_COVERED: usize = 3;
+const MAX_COVERAGE_TRIES: usize = 3;
 
-/// How many other parameters of a configuration may differ from the fastest variant, for a value to count as tried near
-/// it.
-const BESIDE: usize = 2;
+/// How many other parameters may differ from the fastest variant's for a value to count as tried near it.
+const MAX_DISTANCE: usize = 2;
 
-/// The share of moves to a random neighbour, whatever is known of its values. That knowledge may come from elsewhere in
-/// the space.
+/// The share of moves to a random neighbour, regardless of the estimated effects of its values. These estimates may
+/// come from elsewhere in the space.
 const BLIND_SHARE: f64 = 0.1;
 
 /// Log-space exploration bonus for an untried value. It decays as 1 / sqrt(n + 1) for a value tried n times.
 const EXPLORATION_BONUS: f64 = 0.2;
 
-/// The share of suggestions that follow the diagnosis, as long as it proposes anything new.
+/// The share of suggestions that follow the diagnosis while it proposes anything new.
 const REMEDY_SHARE: f64 = 0.5;
 
 /// The share of moves that may repeat a refuted change: one that was slower on every base so far. The next base may be
-/// different, and only a success clears the change.
+/// different, and only a success rehabilitates the change.
 const REFUTED_SHARE: f64 = 0.05;
 
 /// Stochastic local search with restarts.
@@ -87,7 +86,8 @@ pub struct Local {
     rng: SmallRng,
     initial_design: InitialDesign,
     draw: Draw,
-    /// Values without a new configuration near a variant on a case, by the variant's iteration. Finding out takes long.
+    /// Values without a new configuration near a variant on a case, by the variant's iteration. They are cached because
+    /// the search is slow.
     no_room: HashSet<(CaseName, IterationId, String, i64)>,
 }
 
@@ -110,7 +110,7 @@ impl Local {
     }
 
     /// Chooses a case. Its chance grows with the logarithm of its distance to the floor.
-    fn focus<'a>(&mut self, context: &SearchContext<'a>, diagnosis: &Diagnosis) -> Option<&'a Case> {
+    fn choose_case<'a>(&mut self, context: &SearchContext<'a>, diagnosis: &Diagnosis) -> Option<&'a Case> {
         let weight = |headroom: &&Headroom| 0.2 + headroom.factor().max(1.0).ln();
         let known: Vec<&Headroom> = diagnosis.headroom.iter().collect();
         let headroom = *known.choose_weighted(&mut self.rng, weight).ok()?;
@@ -118,7 +118,7 @@ impl Local {
     }
 
     /// Chooses one of the fastest variants of a case, confirmed or not, from the families that are searched.
-    fn leader<'a, 'h>(
+    fn choose_leader<'a, 'h>(
         &mut self,
         context: &SearchContext<'a>,
         history: &'h History,
@@ -152,7 +152,7 @@ impl Local {
         let mut moves = Vec::new();
         // The intermediate configuration need not be valid: if parameters share a resource, one makes room for the
         // other.
-        for (first, params) in halfway.iter().take(HALFWAY) {
+        for (first, params) in halfway.iter().take(SECOND_STEPS) {
             let further = space.neighbours(params)?.into_iter().filter(|(second, _)| second != first);
             moves.extend(further.map(|(second, params)| Move { parameters: vec![first.clone(), second], params }));
         }
@@ -194,10 +194,10 @@ impl Local {
         let Some((fastest, _)) = history.fastest(&case.name) else { return Ok(None) };
         let family = context.families.iter().find(|family| family.name == fastest.family);
         let Some(family) = family else { return Ok(None) };
-        let mut unseen = unseen(history, family, case, fastest);
+        let mut untried_values = untried_values(history, family, case, fastest);
         let key = |parameter: &str, value| (case.name.clone(), fastest.iteration, parameter.to_owned(), value);
-        unseen.retain(|(parameter, value)| !self.no_room.contains(&key(parameter, *value)));
-        for (parameter, value) in unseen.into_iter().take(MOST_COVERED) {
+        untried_values.retain(|(parameter, value)| !self.no_room.contains(&key(parameter, *value)));
+        for (parameter, value) in untried_values.into_iter().take(MAX_COVERAGE_TRIES) {
             let near = context.space(family, case).nearest_with(&fastest.params, parameter, value)?;
             if let Some(params) = near.filter(|params| context.is_new(family, params, case, history)) {
                 let origin = Origin::Coverage { changes: Change::between(&fastest.params, &params) };
@@ -225,9 +225,9 @@ impl Proposer for Local {
         match self.initial_design.next(context, history, under_way)? {
             Next::Suggestion(suggestion) => return Ok(Some(*suggestion)),
             Next::Wait => return Ok(None),
-            Next::Over => {}
+            Next::Done => {}
         }
-        let Some(case) = self.focus(context, diagnosis) else {
+        let Some(case) = self.choose_case(context, diagnosis) else {
             // Nothing is measured yet: the default configurations are still under way, or none of them works.
             let Some(case) = context.workload.cases.choose(&mut self.rng) else { return Ok(None) };
             return self.draw.next(context, history, &case.name, |_, _| 1.0, &mut self.rng);
@@ -248,7 +248,7 @@ impl Proposer for Local {
             return Ok(Some(suggestion));
         }
         if !self.rng.random_bool(random_share(history.finished.len()))
-            && let Some((leader, family)) = self.leader(context, history, case)
+            && let Some((leader, family)) = self.choose_leader(context, history, case)
             && let Some(step) = self.step(context, history, family, case, &leader.params)?
         {
             let origin = Origin::Move { changes: Change::between(&leader.params, &step.params) };
@@ -270,17 +270,22 @@ fn weight(history: &History, family: &Family, case: &Case) -> f64 {
 
 /// Returns the share of random configurations after `finished` iterations.
 fn random_share(finished: usize) -> f64 {
-    f64::max(RANDOM_SHARE * RANDOM_HALVED / (RANDOM_HALVED + finished as f64), LEAST_RANDOM_SHARE)
+    f64::max(RANDOM_SHARE * RANDOM_HALVED / (RANDOM_HALVED + finished as f64), MIN_RANDOM_SHARE)
 }
 
 /// Returns the values that no configuration near the fastest variant of a case has had, in the order to try them.
-fn unseen<'f>(history: &History, family: &'f Family, case: &Case, fastest: &Finished) -> Vec<(&'f String, i64)> {
+fn untried_values<'f>(
+    history: &History,
+    family: &'f Family,
+    case: &Case,
+    fastest: &Finished,
+) -> Vec<(&'f String, i64)> {
     let of_family = history.finished.iter().filter(|other| other.family == family.name);
     let beside: Vec<&Finished> = of_family
         .filter(|other| other.time_ns(&case.name).is_some())
-        .filter(|other| changed(&fastest.params, &other.params).len() <= 1 + BESIDE)
+        .filter(|other| changed(&fastest.params, &other.params).len() <= 1 + MAX_DISTANCE)
         .collect();
-    let mut unseen: Vec<(usize, f64, &String, i64)> = Vec::new();
+    let mut untried_values: Vec<(usize, f64, &String, i64)> = Vec::new();
     for (parameter, param) in &family.params {
         let place = |value: i64| param.values.iter().position(|other| *other == value).unwrap_or(0);
         let here = place(fastest.params.get(parameter).copied().unwrap_or(param.default));
@@ -289,10 +294,10 @@ fn unseen<'f>(history: &History, family: &'f Family, case: &Case, fastest: &Fini
         values.sort_by_key(|value| place(*value).abs_diff(here));
         let seen = param.values.len() - values.len();
         let turns = values.into_iter().enumerate();
-        unseen.extend(turns.map(|(later, value)| (seen + later, param.expect[1], parameter, value)));
+        untried_values.extend(turns.map(|(later, value)| (seen + later, param.expect[1], parameter, value)));
     }
-    unseen.sort_by(|(a, of_a, ..), (b, of_b, ..)| a.cmp(b).then(of_b.total_cmp(of_a)));
-    unseen.into_iter().map(|(_, _, parameter, value)| (parameter, value)).collect()
+    untried_values.sort_by(|(a, of_a, ..), (b, of_b, ..)| a.cmp(b).then(of_b.total_cmp(of_a)));
+    untried_values.into_iter().map(|(_, _, parameter, value)| (parameter, value)).collect()
 }
 
 /// Returns the parameters in which two configurations of a family differ.
@@ -303,7 +308,7 @@ fn changed(from: &Params, to: &Params) -> Vec<String> {
         .collect()
 }
 
-/// Suggests what the diagnosis proposes for a case and was not tried yet, the most important cause first.
+/// Suggests an untried remedy of the diagnosis for a case, the most important cause first.
 fn remedy(
     context: &SearchContext<'_>,
     diagnosis: &Diagnosis,
@@ -346,7 +351,7 @@ fn warm_start(context: &SearchContext<'_>, history: &History, case: &Case) -> Re
             continue;
         }
         let origin = Origin::WarmStart { case: other.name.clone() };
-        let hypothesis = claims::of_transfer(context, history, (family, case), (&other.name, leader), &origin);
+        let hypothesis = claims::of_warm_start(context, history, (family, case), (&other.name, leader), &origin);
         return context.suggestion(family, leader.params.clone(), case, hypothesis, origin, None).map(Some);
     }
     Ok(None)

@@ -1,5 +1,6 @@
 //! Decides what to try next: diagnosis, hypotheses and proposers.
 
+mod bayes;
 mod claims;
 pub mod diagnosis;
 mod effects;
@@ -10,6 +11,7 @@ mod local;
 pub mod prediction;
 mod random;
 mod search_context;
+mod surrogate;
 #[cfg(test)]
 mod tests;
 
@@ -40,7 +42,7 @@ pub trait Proposer: Send {
 pub const FAULT_INJECTION: &str = "fault-injection";
 
 /// The names of all proposers.
-pub const PROPOSERS: [&str; 4] = ["local", LLM, "random", FAULT_INJECTION];
+pub const PROPOSERS: [&str; 5] = ["local", "bayes", LLM, "random", FAULT_INJECTION];
 
 /// The name of the proposer that follows language models. Where they have nothing to try, it searches like `local`.
 pub const LLM: &str = "llm";
@@ -50,6 +52,7 @@ pub fn proposer(name: &str, seed: u64) -> Result<Box<dyn Proposer>, String> {
     match name {
         "local" => Ok(Box::new(local::Local::new("local", seed))),
         LLM => Ok(Box::new(local::Local::new(LLM, seed))),
+        "bayes" => Ok(Box::new(bayes::Bayes::new(seed))),
         "random" => Ok(Box::new(random::Random::new(seed))),
         FAULT_INJECTION => Ok(Box::new(fault_injection::FaultInjection::new(seed))),
         "drill" => Err(format!("the proposer `drill` was renamed to `{FAULT_INJECTION}` in optloop 0.2")),

@@ -47,14 +47,14 @@ impl Proposer for Random {
         match self.initial_design.next(context, history, under_way)? {
             Next::Suggestion(suggestion) => return Ok(Some(*suggestion)),
             Next::Wait => return Ok(None),
-            Next::Over => {}
+            Next::Done => {}
         }
         let Some(case) = context.workload.cases.choose(&mut self.rng) else { return Ok(None) };
         self.draw.next(context, history, &case.name, |_, _| 1.0, &mut self.rng)
     }
 }
 
-/// Draws new configurations at random. Remembers which spaces have none left, since finding out takes long.
+/// Draws new configurations at random. Remembers which spaces have none left, because the search is slow.
 #[derive(Default)]
 pub(super) struct Draw {
     /// Family and case of each space without new configurations.
@@ -62,8 +62,8 @@ pub(super) struct Draw {
 }
 
 impl Draw {
-    /// Draws a new configuration of a random family, chosen by weight. It prefers the given case and takes another one
-    /// if nothing is left there. Returns `Ok(None)` if nothing is left anywhere.
+    /// Draws a new configuration of a random family, chosen by weight. It prefers the given case, and takes another one
+    /// if the case has no new configuration. Returns `Ok(None)` if no case has one.
     pub(super) fn next(
         &mut self,
         context: &SearchContext<'_>,
@@ -116,7 +116,7 @@ fn suggestion<'a>(
     let incumbent = history.incumbents.get(&case.name);
     let hypothesis = Hypothesis::without_claim(
         format!("a random configuration of {} is tried on {}", family.name, case.name),
-        "random configurations explore: nothing is predicted of them".to_owned(),
+        "random configurations explore: nothing is predicted about them".to_owned(),
         case.name.clone(),
         incumbent.map_or(Reference::Incumbent, |incumbent| Reference::Iteration(incumbent.iteration)),
     );

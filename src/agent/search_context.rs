@@ -17,7 +17,7 @@ pub struct SearchContext<'a> {
     pub workload: &'a Workload,
     /// The families to search: those that fit the workload and the device, without those that the user excluded.
     pub families: Vec<&'a Family>,
-    /// Every family. The winners of earlier sessions need them: they must be beaten whatever is searched.
+    /// Every family. The winners of earlier sessions need them: they must be beaten in every search.
     pub all: &'a [Family],
     /// The winners of earlier sessions.
     pub known: &'a [KnownWinner],

@@ -7,7 +7,7 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use rayon::prelude::*;
 
-use crate::domain::op::{Affordable, Axis, DimSpec, Dims, Dtype, Op, Probe, TensorRole, TensorSpec, multiplied};
+use crate::domain::op::{Axis, CheckLimits, DimSpec, Dims, Dtype, Op, Probe, TensorRole, TensorSpec, multiplied};
 
 /// Attention over `q[B,H,Sq,D]`, `k[B,H,Sk,D]`, `v[B,H,Sk,D]` into `o[B,H,Sq,D]`.
 ///
@@ -29,7 +29,7 @@ const PERIOD: i64 = 256;
 
 /// The most work and memory of a hidden case relative to the original case. A kernel with room and time for the case
 /// then has both for the hidden case.
-const MOST_WORK: f64 = 2.0;
+const MAX_HIDDEN_WORK: f64 = 2.0;
 
 /// The dimensions of a case as fields.
 struct Shape {
@@ -118,8 +118,8 @@ impl Op for Attention {
         all
     }
 
-    /// Heads or batch entries are independent. A query takes its keys one after the other; in causal attention the further
-    /// keys lie before the first query, so the mean query sees more than `factor` times as many.
+    /// Heads or batch entries are independent. A query takes its keys one after the other; in causal attention the
+    /// further keys lie before the first query, so the mean query sees more than `factor` times as many.
     fn resized(&self, dims: &Dims, axis: Axis, factor: f64) -> Option<Dims> {
         match axis {
             Axis::Independent => multiplied(dims, "H", factor).or_else(|| multiplied(dims, "B", factor)),
@@ -131,12 +131,12 @@ impl Op for Attention {
         &probes::PROBES
     }
 
-    fn hidden(&self, dims: &Dims, least: Affordable, seed: u64) -> Vec<Dims> {
+    fn hidden(&self, dims: &Dims, least: CheckLimits, seed: u64) -> Vec<Dims> {
         let mut all = shapes::hidden(dims, &mut SmallRng::seed_from_u64(seed));
         // The ratio of sizes does not depend on the dtype.
         let bytes = |dims: &Dims| self.tensors(dims, Dtype::F32).iter().map(TensorSpec::bytes).sum::<usize>() as f64;
-        let most_flop = least.flop.max(MOST_WORK * self.flop(dims));
-        let most_bytes = least.bytes.max(MOST_WORK * bytes(dims));
+        let most_flop = least.flop.max(MAX_HIDDEN_WORK * self.flop(dims));
+        let most_bytes = least.bytes.max(MAX_HIDDEN_WORK * bytes(dims));
         all.retain(|other| other != dims && self.flop(other) <= most_flop && bytes(other) <= most_bytes);
         all
     }
@@ -181,7 +181,7 @@ impl Op for Attention {
         out.par_chunks_mut(shape.d).zip(rows).for_each(|(out, &row)| {
             let (head, i) = (row / shape.sq, row % shape.sq);
             let keys = head * shape.sk * shape.d..(head + 1) * shape.sk * shape.d;
-            attend(&shape, i, &q[row * shape.d..(row + 1) * shape.d], &k[keys.clone()], &v[keys], out);
+            attention_row(&shape, i, &q[row * shape.d..(row + 1) * shape.d], &k[keys.clone()], &v[keys], out);
         });
         out
     }
@@ -202,7 +202,7 @@ fn weights(scores: &[f64]) -> (Vec<f64>, f64) {
 }
 
 /// Computes one output row from the keys and values of its head.
-fn attend(shape: &Shape, i: usize, q: &[f32], k: &[f32], v: &[f32], out: &mut [f64]) {
+fn attention_row(shape: &Shape, i: usize, q: &[f32], k: &[f32], v: &[f32], out: &mut [f64]) {
     let (weights, total) = weights(&scores(shape, i, q, k));
     for (weight, value) in weights.iter().zip(v.chunks_exact(shape.d)) {
         let weight = weight / total;
@@ -313,7 +313,7 @@ mod tests {
 
     #[test]
     fn hidden_shapes_are_valid_and_no_more_work_than_allowed() {
-        let little = Affordable { flop: 2e7, bytes: 4e6 };
+        let little = CheckLimits { flop: 2e7, bytes: 4e6 };
         let cases = [
             dims(8, 8, 128, 128, 64, 1),
             dims(1, 1, 4, 4, 4, 1),
@@ -336,11 +336,11 @@ mod tests {
         }
     }
 
-    /// Among the shapes of a few seeds are odd ones, ones of every divisibility that kernels depend on, many heads, and
-    /// more rows than 16 bits count.
+    /// The shapes of a few seeds include odd ones, ones of every divisibility that kernels depend on, many heads, and
+    /// more rows than 16 bits can index.
     #[test]
     fn hidden_shapes_vary_parity_divisibility_heads_and_size() {
-        let large = Affordable { flop: 4e9, bytes: 1e8 };
+        let large = CheckLimits { flop: 4e9, bytes: 1e8 };
         let case = dims(1, 1, 64, 64, 64, 1);
         let all: Vec<Dims> = (0..5).flat_map(|seed| Attention.hidden(&case, large, seed)).collect();
         let some = |what: &str, is: &dyn Fn(&Dims) -> bool| assert!(all.iter().any(is), "{what}");

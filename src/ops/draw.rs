@@ -29,13 +29,13 @@ pub fn direction(rng: &mut SmallRng, length: usize) -> Vec<f32> {
     direction
 }
 
-/// Draws a number of things from 1 to `most`, few as often as many.
-pub fn few(rng: &mut SmallRng, most: usize) -> usize {
+/// Draws a count from 1 to `most`, log-uniformly.
+pub fn log_uniform_count(rng: &mut SmallRng, most: usize) -> usize {
     (power_of_two(rng, 0.0..(most as f32).log2().max(0.01)) as usize).clamp(1, most)
 }
 
-/// Draws up to `wanted` places of `0..count`, with the last one among them. The last row of an output often depends on
-/// more than the others.
+/// Draws up to `wanted` places of `0..count`, including the last one. The last row of an output often depends on more
+/// than the others.
 pub fn places(rng: &mut SmallRng, count: usize, wanted: usize) -> Vec<usize> {
     let mut places = rand::seq::index::sample(rng, count, wanted.min(count)).into_vec();
     places.push(count - 1);

@@ -7,7 +7,7 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use rayon::prelude::*;
 
-use crate::domain::op::{Affordable, Axis, DimSpec, Dims, Dtype, Op, Probe, TensorRole, TensorSpec, multiplied};
+use crate::domain::op::{Axis, CheckLimits, DimSpec, Dims, Dtype, Op, Probe, TensorRole, TensorSpec, multiplied};
 
 /// The product of `a[M,K]` and `b[K,N]` into `c[M,N]`, all row-major, as `torch.matmul` computes it for two contiguous
 /// matrices.
@@ -23,12 +23,12 @@ const DIMS: [DimSpec; 3] = [
 /// the last tile stays as full as it was.
 const PERIOD: i64 = 256;
 
-/// The same for `K`. It is larger, so that a kernel's ring of tiles wraps around and its sum has several shares.
+/// The same for `K`. It is larger, so that a kernel's ring of tiles wraps around and a split sum has several parts.
 const SUM_PERIOD: i64 = 512;
 
 /// The most work and memory of a hidden case relative to the original case. A kernel with room and time for the case
 /// then has both for the hidden case.
-const MOST_WORK: f64 = 2.0;
+const MAX_HIDDEN_WORK: f64 = 2.0;
 
 /// Rows and columns that the oracle computes together. Their sums stay in the L1 cache while `a` and `b` stream by.
 const BLOCK_ROWS: usize = 32;
@@ -115,11 +115,11 @@ impl Op for Gemm {
         &probes::PROBES
     }
 
-    fn hidden(&self, dims: &Dims, least: Affordable, seed: u64) -> Vec<Dims> {
+    fn hidden(&self, dims: &Dims, least: CheckLimits, seed: u64) -> Vec<Dims> {
         let mut all = shapes::hidden(dims, &mut SmallRng::seed_from_u64(seed));
         let bytes = |dims: &Dims| self.bytes(dims, Dtype::F32);
-        let most_flop = least.flop.max(MOST_WORK * self.flop(dims));
-        let most_bytes = least.bytes.max(MOST_WORK * bytes(dims));
+        let most_flop = least.flop.max(MAX_HIDDEN_WORK * self.flop(dims));
+        let most_bytes = least.bytes.max(MAX_HIDDEN_WORK * bytes(dims));
         all.retain(|other| other != dims && self.flop(other) <= most_flop && bytes(other) <= most_bytes);
         all
     }
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn hidden_shapes_vary_parity_divisibility_and_size() {
-        let little = Affordable { flop: 4e7, bytes: 4e6 };
+        let little = CheckLimits { flop: 4e7, bytes: 4e6 };
         for case in [dims(4096, 4096, 4096), dims(16, 8192, 8192), dims(256, 256, 512), dims(1, 8, 8)] {
             let all: Vec<Dims> = (0..6).flat_map(|seed| Gemm.hidden(&case, little, seed)).collect();
             for other in &all {

@@ -3,12 +3,16 @@
 mod attention;
 mod draw;
 mod gemm;
+mod recorded;
 
 use crate::domain::names::did_you_mean;
 use crate::domain::op::Op;
 
 /// Every op.
 pub static ALL: [&dyn Op; 2] = [&attention::Attention, &gemm::Gemm];
+
+/// The op of recorded search spaces. Workload files cannot name it, because it computes nothing.
+pub static RECORDED: &dyn Op = &recorded::Recorded;
 
 /// Finds an op by name; the error names the nearest one.
 pub fn find(name: &str) -> Result<&'static dyn Op, String> {

@@ -1,15 +1,15 @@
-//! Diagnoses what a session has on record: its initial kernel and the best variant of each case.
+//! Diagnoses the record of a session: its initial kernel and the best variant of each case.
 
 use super::rules::findings;
 use super::subject::{Point, Subject};
 use crate::domain::family::Family;
-use crate::domain::finding::{Finding, Source};
+use crate::domain::finding::{EvidenceSource, Finding};
 use crate::domain::ids::IterationId;
 use crate::domain::origin::Origin;
 use crate::domain::record::{IterationRecord, SessionRecord};
 use crate::domain::workload::{Case, Workload};
 
-/// What a diagnosis of a session needs besides its record.
+/// The record of a session, with everything else that its diagnosis needs.
 #[derive(Debug, Clone, Copy)]
 pub struct Recorded<'a> {
     /// The session.
@@ -105,14 +105,14 @@ fn scaling(recorded: Recorded<'_>, iteration: &IterationRecord, case: &Case) -> 
                 dims: case.dims.clone(),
                 time_ns: timing.median_ns,
                 ctas,
-                source: Source::Times,
+                source: EvidenceSource::Times,
             });
         }
     }
     points
 }
 
-/// Returns what the experiments about a variant on a case have shown.
+/// Returns the results of the experiments about a variant on a case.
 fn experiments(recorded: Recorded<'_>, iteration: &IterationRecord, case: &Case) -> Vec<Point> {
     let point = |other: &IterationRecord| {
         let Origin::ScaledCase(scaling) = &other.origin else { return None };
@@ -123,7 +123,7 @@ fn experiments(recorded: Recorded<'_>, iteration: &IterationRecord, case: &Case)
             dims: scaled.dims.clone(),
             time_ns: found.best_timing()?.median_ns,
             ctas: found.ctas?,
-            source: Source::Experiment,
+            source: EvidenceSource::Experiment,
         })
     };
     recorded.record.iterations.iter().filter_map(point).collect()

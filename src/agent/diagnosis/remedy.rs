@@ -8,9 +8,9 @@ use crate::domain::space::Space;
 use crate::domain::variant::Params;
 
 /// The most configurations to name for one cause.
-const MOST: usize = 3;
+const MAX_REMEDIES: usize = 3;
 
-/// Returns the configurations that differ in a parameter of which the manifest says that it helps against the cause, the
+/// Returns the configurations that differ in a parameter that helps against the cause, according to the manifest, the
 /// nearest first.
 pub(super) fn by_manifest(subject: &Subject<'_>, cause: &str) -> Vec<Remedy> {
     let Some((family, params)) = subject.configuration else { return Vec::new() };
@@ -31,12 +31,12 @@ pub(super) fn by_manifest(subject: &Subject<'_>, cause: &str) -> Vec<Remedy> {
             remedies.push(Remedy { text, family: family.name.clone(), params: Some(configuration) });
         }
     }
-    remedies.truncate(MOST);
+    remedies.truncate(MAX_REMEDIES);
     remedies
 }
 
-/// Returns the configurations with another value of one parameter whose launch plan is worth most, if that is more than
-/// the current plan's. Other parameters change where a constraint requires it. `why` describes a plan.
+/// Returns the configurations with another value of one parameter whose launch plan scores highest, if that is higher
+/// than the current plan. Other parameters change where a constraint requires it. `why` describes a plan.
 pub(super) fn by_plan(
     subject: &Subject<'_>,
     worth: impl Fn(&LaunchPlan) -> f64,
@@ -54,15 +54,15 @@ pub(super) fn by_plan(
         Some((worth(&plan), changed, Remedy { text, family: family.name.clone(), params: Some(configuration) }))
     };
     let mut better: Vec<_> = space.moves(params).into_iter().filter_map(remedy).filter(|it| it.0 > now).collect();
-    // Of plans that are worth the same, that with the fewest changes comes first.
+    // Among plans with the same score, the one with the fewest changes comes first.
     better.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
     let mut remedies: Vec<Remedy> = better.into_iter().map(|(.., remedy)| remedy).collect();
     remedies.dedup_by(|a, b| a.params == b.params);
-    remedies.truncate(MOST);
+    remedies.truncate(MAX_REMEDIES);
     remedies
 }
 
-/// Says how a configuration differs from another: in one parameter, and in those that had to give way.
+/// Describes how a configuration differs from another: in one parameter, and in those that had to change with it.
 fn change(name: &str, from: &Params, to: &Params) -> String {
     let set = |name: &str| format!("{name} from {} to {}", from[name], to[name]);
     let others = to.iter().filter(|(other, value)| *other != name && from.get(*other) != Some(value));
@@ -74,7 +74,7 @@ fn change(name: &str, from: &Params, to: &Params) -> String {
     }
 }
 
-/// Returns the default configurations of the other families that satisfy a condition and can take the case.
+/// Returns the default configurations of the other families that satisfy a condition and can compute the case.
 pub(super) fn by_family(subject: &Subject<'_>, wanted: impl Fn(&Family) -> bool, why: &str) -> Vec<Remedy> {
     let mut others: Vec<&&Family> =
         subject.families.iter().filter(|family| family.name != subject.family && wanted(family)).collect();
@@ -85,10 +85,10 @@ pub(super) fn by_family(subject: &Subject<'_>, wanted: impl Fn(&Family) -> bool,
         let text = format!("use the family {}, {why}", family.name);
         Some(Remedy { text, family: family.name.clone(), params: Some(params) })
     };
-    others.into_iter().filter_map(remedy).take(MOST).collect()
+    others.into_iter().filter_map(remedy).take(MAX_REMEDIES).collect()
 }
 
-/// Returns the families that satisfy a condition but cannot take the case, each with the reason.
+/// Returns the families that satisfy a condition but cannot compute the case, each with the reason.
 pub(super) fn excluded(subject: &Subject<'_>, wanted: impl Fn(&Family) -> bool) -> Vec<String> {
     let Subject { workload, case, device, .. } = *subject;
     let fitting = subject.families.iter().filter(|family| wanted(family));

@@ -1,4 +1,4 @@
-//! The rules of the diagnosis. Each is a pure function from a subject to what it found, in a file of its own.
+//! The rules of the diagnosis. Each is a pure function from a subject to its findings, in a file of its own.
 
 mod at_the_floor;
 mod bank_conflicts;
@@ -21,7 +21,7 @@ mod uneven_blocks;
 
 use super::subject::Subject;
 use crate::domain::device::TimeSource;
-use crate::domain::finding::{Confidence, Evidence, Finding, Remedy, Source};
+use crate::domain::finding::{Confidence, Evidence, EvidenceSource, Finding, Remedy};
 
 /// A rule: its name, how its cause makes a kernel slow, and the function that looks for it.
 struct Rule {
@@ -30,7 +30,7 @@ struct Rule {
     find: fn(&Subject<'_>) -> Option<Found>,
 }
 
-/// What a rule found.
+/// The result of a rule.
 struct Found {
     cause: String,
     evidence: Vec<Evidence>,
@@ -41,7 +41,7 @@ struct Found {
 }
 
 /// The least gain that is worth a finding.
-const LEAST_GAIN: f64 = 1.03;
+const MIN_GAIN: f64 = 1.03;
 
 const RULES: [Rule; 18] = [
     serialised_grid::RULE,
@@ -64,7 +64,7 @@ const RULES: [Rule; 18] = [
     at_the_floor::RULE,
 ];
 
-/// Returns what makes a variant slow on a case, the most important first.
+/// Returns the causes of a variant's lost time on a case, the most important first.
 pub fn findings(subject: &Subject<'_>) -> Vec<Finding> {
     let finding = |rule: &Rule| {
         let Found { cause, evidence, confidence, gain, remedies } = (rule.find)(subject)?;
@@ -92,17 +92,17 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// Makes evidence for a cause.
-fn supports(source: Source, text: String) -> Evidence {
+fn supports(source: EvidenceSource, text: String) -> Evidence {
     Evidence { source, supports: true, text }
 }
 
 /// Makes evidence against a cause.
-fn contradicts(source: Source, text: String) -> Evidence {
+fn contradicts(source: EvidenceSource, text: String) -> Evidence {
     Evidence { source, supports: false, text }
 }
 
-/// Returns the confidence in figures that a virtual GPU has counted and modelled. They explain its own times. For times
-/// of a real GPU they are one remove away.
+/// Returns the confidence in figures that a virtual GPU has counted and modelled. They explain modelled times directly,
+/// and times of a real GPU only indirectly.
 fn modelled(subject: &Subject<'_>) -> Confidence {
     match subject.device.time_source() {
         TimeSource::Modelled => Confidence::High,
@@ -112,5 +112,8 @@ fn modelled(subject: &Subject<'_>) -> Confidence {
 
 /// Makes the evidence of a modelled gain.
 fn without(what: &str, gain: f64) -> Evidence {
-    supports(Source::VirtualCounters, format!("without {what}, the modelled time would be {gain:.2} times shorter"))
+    supports(
+        EvidenceSource::VirtualCounters,
+        format!("without {what}, the modelled time would be {gain:.2} times shorter"),
+    )
 }

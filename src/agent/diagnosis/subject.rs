@@ -1,10 +1,10 @@
-//! What a diagnosis is about: a variant on a case, with everything that is known about it there.
+//! The subject of a diagnosis: a variant on a case, with all evidence about it.
 
 use crate::domain::artifact::KernelResources;
 use crate::domain::counters::{Counters, LaunchCounters};
 use crate::domain::device::DeviceInfo;
 use crate::domain::family::Family;
-use crate::domain::finding::Source;
+use crate::domain::finding::EvidenceSource;
 use crate::domain::floor::Floor;
 use crate::domain::ids::IterationId;
 use crate::domain::occupancy::{self, Occupancy};
@@ -24,7 +24,7 @@ pub struct Subject<'a> {
     /// The family's manifest and the configuration; none for a kernel from elsewhere. Without them, remedies name no
     /// parameters.
     pub configuration: Option<(&'a Family, &'a Params)>,
-    /// What it computes.
+    /// The workload that it computes.
     pub workload: &'a Workload,
     /// The case.
     pub case: &'a Case,
@@ -34,11 +34,11 @@ pub struct Subject<'a> {
     pub time_ns: f64,
     /// How it is launched.
     pub plan: &'a LaunchPlan,
-    /// What each of its kernels uses; empty if that is not known.
+    /// The resources of each of its kernels; empty if they are not known.
     pub kernels: &'a [KernelResources],
-    /// What a virtual GPU counted on the case.
+    /// The counts of a virtual GPU on the case.
     pub profile: Option<&'a Profile>,
-    /// The hardware counters on the case, where a real GPU was asked for them.
+    /// The hardware counters on the case, if they were read.
     pub counters: Option<&'a Counters>,
     /// The times of the same variant on other shapes.
     pub scaling: &'a [Point],
@@ -60,7 +60,7 @@ pub struct Point {
     /// Blocks of the largest launch.
     pub ctas: u64,
     /// Whether it comes from a case of the workload or from an experiment.
-    pub source: Source,
+    pub source: EvidenceSource,
 }
 
 impl Subject<'_> {
@@ -93,7 +93,7 @@ impl Subject<'_> {
         self.counters?.launches.iter().find(|counted| counted.kernel == launch.kernel)
     }
 
-    /// Returns what the kernel of that launch uses.
+    /// Returns the resources of the kernel of that launch.
     pub fn resources(&self) -> Option<&KernelResources> {
         let launch = self.launch()?;
         self.kernels.iter().find(|kernel| kernel.name == launch.kernel)
@@ -104,7 +104,8 @@ impl Subject<'_> {
         Some(occupancy::occupancy(self.launch()?, self.resources()?, self.device))
     }
 
-    /// Returns how many times as fast the variant would be without a cause, by the model of the virtual GPU, at least 1.
+    /// Returns how many times as fast the variant would be without a cause, by the model of the virtual GPU, at least
+    /// 1.
     pub fn gain_without(&self, cause: Cause) -> Option<f64> {
         let profile = self.profile?;
         let gain = profile.modelled_ns() / profile.ns_without(cause)?.max(1.0);
@@ -118,7 +119,7 @@ impl Subject<'_> {
         self.gain_without(cause).unwrap_or_else(by_share)
     }
 
-    /// Returns how many times as fast the variant would be if a share of its modelled time were gone, at least 1.
+    /// Returns how many times as fast the variant would be without a share of its modelled time, at least 1.
     pub fn gain_of_share(&self, share: f64) -> f64 {
         (1.0 / (1.0 - share.clamp(0.0, 0.999))).min(self.headroom())
     }

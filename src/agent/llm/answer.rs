@@ -1,6 +1,6 @@
 //! The answers of language models: their JSON schemas, and how they are read.
 //!
-//! An answer is untrusted text. Reading it never fails the session: what is wrong with it is a sentence, which the model may
+//! An answer is untrusted text. A wrong answer never fails the session: its error is one sentence, which the model may
 //! get back.
 
 use indexmap::IndexMap;
@@ -13,7 +13,7 @@ use crate::domain::mechanism::Mechanism;
 use crate::domain::model_call::AnswerForm;
 
 /// The most approaches of one plan that are kept.
-pub const MOST_APPROACHES: usize = 6;
+pub const MAX_APPROACHES: usize = 6;
 
 /// The code of an approach.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -40,7 +40,7 @@ pub struct Code {
     pub source: String,
 }
 
-/// Returns the form in which a plan is asked for.
+/// Returns the requested form of a plan.
 pub fn plan_form() -> AnswerForm {
     let mechanisms: Vec<&str> = Mechanism::ALL.iter().map(|mechanism| mechanism.name()).collect();
     let forms: Vec<&str> = Form::ALL.iter().map(|form| form.name()).collect();
@@ -70,7 +70,7 @@ pub fn plan_form() -> AnswerForm {
     }
 }
 
-/// Returns the form in which code is asked for.
+/// Returns the requested form of code.
 pub fn code_form() -> AnswerForm {
     let forms: Vec<&str> = Form::ALL.iter().map(|form| form.name()).collect();
     let edit = json!({
@@ -97,14 +97,14 @@ pub fn code_form() -> AnswerForm {
     }
 }
 
-/// Reads a plan. Returns the approaches that can be read and are about one of the cases, the most promising first, and
-/// what is wrong with the others.
+/// Reads a plan. Returns the valid approaches for one of the cases, the most promising first, and the errors of the
+/// others.
 pub fn plan(answer: &Value, cases: &[&str]) -> (Vec<Approach>, Vec<String>) {
     let (mut approaches, mut problems) = (Vec::new(), Vec::new());
     let Some(items) = answer.get("hypotheses").and_then(Value::as_array) else {
         return (approaches, vec!["the answer has no list `hypotheses`".to_owned()]);
     };
-    for (place, item) in items.iter().take(MOST_APPROACHES).enumerate() {
+    for (place, item) in items.iter().take(MAX_APPROACHES).enumerate() {
         match serde_json::from_value::<Approach>(item.clone()) {
             Ok(approach) if cases.contains(&approach.case.as_str()) => approaches.push(approach),
             Ok(approach) => {
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plan_keeps_what_can_be_read_and_ranks_it() {
+    fn a_plan_keeps_the_valid_approaches_ranked() {
         let item = |case: &str, hi: f64| {
             json!({"claim": "c", "mechanism": "tile_size", "case": case, "speedup_low": 1.0, "speedup_high": hi,
                    "form": "parameters", "family": "f", "how": "h"})
@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(problems.len(), 2, "{problems:?}");
         assert_eq!(plan(&json!({}), &["a"]).1, ["the answer has no list `hypotheses`"]);
         let many = json!({ "hypotheses": vec![item("a", 1.1); 100] });
-        assert_eq!(plan(&many, &["a"]).0.len(), MOST_APPROACHES);
+        assert_eq!(plan(&many, &["a"]).0.len(), MAX_APPROACHES);
     }
 
     #[test]

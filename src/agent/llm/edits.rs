@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// The most edits of one answer. More than that is a new kernel.
-const MOST_EDITS: usize = 40;
+const MAX_EDITS: usize = 40;
 
 /// Replaces one passage of a text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,14 +14,14 @@ pub struct Edit {
     pub replace: String,
 }
 
-/// Applies edits in order. Each sees the result of the ones before. The error lists every edit that does not apply, since
-/// the model gets it back only a few times.
+/// Applies edits in order. Each sees the result of the earlier ones. The error lists every edit that does not apply,
+/// because the model has only a few attempts to correct them.
 pub fn apply(text: &str, edits: &[Edit]) -> Result<String, String> {
     if edits.is_empty() {
         return Err("there are no edits: give at least one".to_owned());
     }
-    if edits.len() > MOST_EDITS {
-        return Err(format!("there are {} edits, and at most {MOST_EDITS} are allowed", edits.len()));
+    if edits.len() > MAX_EDITS {
+        return Err(format!("there are {} edits, and at most {MAX_EDITS} are allowed", edits.len()));
     }
     let (mut edited, mut problems) = (text.to_owned(), Vec::new());
     for (place, Edit { search, replace }) in edits.iter().enumerate() {
@@ -33,7 +33,7 @@ pub fn apply(text: &str, edits: &[Edit]) -> Result<String, String> {
     if problems.is_empty() { Ok(edited) } else { Err(problems.join("; ")) }
 }
 
-/// Finds the only occurrence of a passage. Where it does not occur exactly, blanks at the ends of lines are ignored.
+/// Finds the only occurrence of a passage. If there is no exact match, trailing blanks are ignored.
 fn find(text: &str, search: &str) -> Result<std::ops::Range<usize>, String> {
     if search.trim().is_empty() {
         return Err("`search` is empty: copy a passage of the template".to_owned());
@@ -41,13 +41,13 @@ fn find(text: &str, search: &str) -> Result<std::ops::Range<usize>, String> {
     let found: Vec<usize> = text.match_indices(search).map(|(at, _)| at).collect();
     match found[..] {
         [at] => Ok(at..at + search.len()),
-        [] => loosely(text, search),
+        [] => find_ignoring_trailing_blanks(text, search),
         _ => Err(format!("`search` occurs {} times: copy more lines around it", found.len())),
     }
 }
 
-/// Finds whole lines that differ from the passage only in blanks at their ends.
-fn loosely(text: &str, search: &str) -> Result<std::ops::Range<usize>, String> {
+/// Finds whole lines that differ from the passage only in trailing blanks.
+fn find_ignoring_trailing_blanks(text: &str, search: &str) -> Result<std::ops::Range<usize>, String> {
     let wanted: Vec<&str> = search.trim_matches('\n').lines().map(str::trim_end).collect();
     let mut lines = Vec::new();
     let mut at = 0;

@@ -1,7 +1,7 @@
 //! Turns the code of a language model into a family and a configuration.
 //!
-//! Everything here is text from a stranger. The family gets a name that optloop chooses, no headers but those that the
-//! source rules allow, and limits. What it computes is checked like any other variant.
+//! All of this text is untrusted. The family gets a name that optloop chooses, only the headers that the source rules
+//! allow, and limits. Its output is checked like that of any other variant.
 
 use std::collections::BTreeSet;
 
@@ -13,28 +13,28 @@ use crate::domain::family::Family;
 use crate::domain::variant::Params;
 use crate::domain::workload::{Case, Workload};
 
-/// The most bytes of a template, with those of fragments that an edited one contains. The largest of the shipped ones has
-/// 33 KB.
-const MOST_SOURCE_BYTES: usize = 128 << 10;
+/// The most bytes of a template, with those of fragments that an edited one contains. The largest of the shipped ones
+/// has 33 KB.
+const MAX_SOURCE_BYTES: usize = 128 << 10;
 
 /// The most bytes of a manifest. The largest of the shipped ones has 12 KB.
-const MOST_MANIFEST_BYTES: usize = 32 << 10;
+const MAX_MANIFEST_BYTES: usize = 32 << 10;
 
 /// The most parameters of a search space, and values of a parameter. The shipped families have up to 17 and 10.
-const MOST_PARAMS: usize = 24;
-const MOST_VALUES: usize = 32;
+const MAX_PARAMS: usize = 24;
+const MAX_VALUES: usize = 32;
 
 /// The most launches of a plan, and the most workspaces. The shipped families have up to 2 of each.
-const MOST_LAUNCHES: usize = 8;
+const MAX_LAUNCHES: usize = 8;
 
 /// The length of the hash in a name.
 const HASH_DIGITS: usize = 8;
 
-/// What the names of generated families begin with, so that people know where they come from.
+/// The prefix of the names of generated families, which shows where they come from.
 pub const PREFIX: &str = "llm-";
 
 /// The longest part of a name that a model chooses.
-const LONGEST_NAME: usize = 32;
+const MAX_NAME_CHARS: usize = 32;
 
 /// A configuration to try, of a family that exists or of a new one.
 #[derive(Debug, Clone)]
@@ -47,7 +47,7 @@ pub struct Generated {
     pub params: Params,
 }
 
-/// What exists when code arrives.
+/// The families and the incumbent when code arrives.
 pub struct Existing<'a> {
     /// Every family, with earlier generated ones.
     pub families: &'a [Family],
@@ -61,14 +61,14 @@ pub struct Existing<'a> {
     pub device: &'a DeviceInfo,
 }
 
-/// Makes a configuration of an approach that needs no code.
+/// Makes a configuration from an approach that needs no code.
 pub fn of_parameters(approach: &Approach, existing: &Existing<'_>) -> Result<Generated, String> {
     let family = existing.family(&approach.family)?;
     let params = existing.configuration(family, &approach.parameters)?;
     Ok(Generated { family: None, name: family.name.clone(), params })
 }
 
-/// Makes a configuration of code. The error lists what is wrong, for the model.
+/// Makes a configuration from code. The error lists all mistakes, for the model.
 pub fn of_code(code: &Code, approach: &Approach, existing: &Existing<'_>) -> Result<Generated, String> {
     let family = match code.form {
         Form::Parameters => {
@@ -96,7 +96,7 @@ impl Existing<'_> {
         })
     }
 
-    /// Makes a family of a manifest and a template.
+    /// Makes a family from a manifest and a template.
     fn made(&self, code: &Code, manifest: &str, template: String) -> Result<Family, String> {
         check_sizes(manifest, &template)?;
         check_template(&template)?;
@@ -118,13 +118,13 @@ impl Existing<'_> {
             .iter()
             .find(|other| normalised(&other.template) == own && other.params.keys().collect::<Vec<_>>() == own_space);
         match same {
-            Some(other) => Err(format!("it is the same as the family `{}` but for blanks and comments", other.name)),
+            Some(other) => Err(format!("it is the same as the family `{}` except for blanks and comments", other.name)),
             None => Ok(family),
         }
     }
 
-    /// Completes a configuration: what it lacks is as in the incumbent if that is of the same parameters, else the
-    /// default.
+    /// Completes a configuration. Missing values are taken from the incumbent if it has the same parameters, else from
+    /// the defaults.
     fn configuration(&self, family: &Family, given: &Params) -> Result<Params, String> {
         let mut problems = Vec::new();
         for (name, value) in given {
@@ -148,7 +148,7 @@ impl Existing<'_> {
             family.params.iter().map(|(name, param)| (name.clone(), value(name, param.default))).collect();
         match self.why_not(family, &params) {
             None => Ok(params),
-            // The incumbent's values need not suit another template. Its defaults may.
+            // The incumbent's values need not suit another template, but its defaults may.
             Some(_) if given.is_empty() && self.why_not(family, &family.defaults()).is_none() => Ok(family.defaults()),
             Some(why) => Err(why),
         }
@@ -162,22 +162,20 @@ impl Existing<'_> {
 }
 
 fn check_sizes(manifest: &str, template: &str) -> Result<(), String> {
-    if template.len() > MOST_SOURCE_BYTES {
-        return Err(format!("the source has {} bytes, and at most {MOST_SOURCE_BYTES} are allowed", template.len()));
+    if template.len() > MAX_SOURCE_BYTES {
+        return Err(format!("the source has {} bytes, and at most {MAX_SOURCE_BYTES} are allowed", template.len()));
     }
     if template.trim().is_empty() {
         return Err("`source` is empty: give the CUDA source".to_owned());
     }
-    if manifest.len() > MOST_MANIFEST_BYTES {
-        return Err(format!(
-            "the manifest has {} bytes, and at most {MOST_MANIFEST_BYTES} are allowed",
-            manifest.len()
-        ));
+    if manifest.len() > MAX_MANIFEST_BYTES {
+        return Err(format!("the manifest has {} bytes, and at most {MAX_MANIFEST_BYTES} are allowed", manifest.len()));
     }
     Ok(())
 }
 
-/// Refuses statements that only files have. Fragments are in the templates that a model sees.
+/// Refuses statements that only template files may have. The templates that a model sees already contain their
+/// fragments.
 fn check_template(template: &str) -> Result<(), String> {
     let statement =
         |rest: &str| rest.trim_start_matches(['-', ' ', '\t', '\n']).split_whitespace().next().map(str::to_owned);
@@ -200,22 +198,22 @@ fn literal(source: &str) -> Result<String, String> {
     Ok(if is_plain { source.to_owned() } else { format!("<% raw %>{source}<% endraw %>") })
 }
 
-/// Returns the name of a generated family: the model's, and a hash, so that no two are the same.
+/// Returns the name of a generated family: the model's name for it and a hash, so that names are unique.
 fn name(given: &str, manifest: &str, template: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
     let words: String = given.chars().map(plain).collect();
     let words: Vec<&str> = words.split('-').filter(|word| !word.is_empty()).collect();
     let mut words = words.join("-");
-    words.truncate(LONGEST_NAME);
+    words.truncate(MAX_NAME_CHARS);
     let hash = blake3::hash(format!("{manifest}\0{template}").as_bytes()).to_hex();
     let words = if words.is_empty() { "kernel".to_owned() } else { words };
     format!("{PREFIX}{}-{}", words.trim_end_matches('-'), &hash[..HASH_DIGITS])
 }
 
-/// Gives a manifest its name. Headers are left out: they are folders of the project, which a model does not choose.
+/// Sets the name of a manifest. Headers are removed: they are folders of the project, which a model does not choose.
 fn renamed(manifest: &str, name: &str, about: &str) -> Result<String, String> {
     let mut table: toml::Table =
-        toml::from_str(manifest).map_err(|error| format!("the manifest is no TOML: {}", error.message()))?;
+        toml::from_str(manifest).map_err(|error| format!("the manifest is not TOML: {}", error.message()))?;
     table.insert("name".to_owned(), name.into());
     if !about.trim().is_empty() {
         table.insert("about".to_owned(), about.split_whitespace().collect::<Vec<_>>().join(" ").into());
@@ -224,17 +222,17 @@ fn renamed(manifest: &str, name: &str, about: &str) -> Result<String, String> {
     toml::to_string(&table).map_err(|error| format!("the manifest cannot be written: {error}"))
 }
 
-/// Lists what is wrong with a family that can be parsed.
+/// Lists the limits that a parsed family exceeds.
 fn check_family(family: &Family) -> Vec<String> {
     let mut problems = Vec::new();
-    if family.params.len() > MOST_PARAMS {
-        problems.push(format!("it has {} parameters, and at most {MOST_PARAMS} are allowed", family.params.len()));
+    if family.params.len() > MAX_PARAMS {
+        problems.push(format!("it has {} parameters, and at most {MAX_PARAMS} are allowed", family.params.len()));
     }
-    let long = family.params.iter().filter(|(_, param)| param.values.len() > MOST_VALUES);
-    problems.extend(long.map(|(name, _)| format!("`{name}` has more than {MOST_VALUES} values")));
+    let long = family.params.iter().filter(|(_, param)| param.values.len() > MAX_VALUES);
+    problems.extend(long.map(|(name, _)| format!("`{name}` has more than {MAX_VALUES} values")));
     let (launches, workspaces) = family.plan_entries();
-    if launches > MOST_LAUNCHES || workspaces > MOST_LAUNCHES {
-        problems.push(format!("at most {MOST_LAUNCHES} launches and as many workspaces are allowed"));
+    if launches > MAX_LAUNCHES || workspaces > MAX_LAUNCHES {
+        problems.push(format!("at most {MAX_LAUNCHES} launches and as many workspaces are allowed"));
     }
     problems
 }
@@ -269,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_a_folder_name_whatever_the_model_says() {
+    fn a_generated_name_is_always_a_folder_name() {
         let of = |given: &str| name(given, "m", "t");
         assert!(of("Double Buffer").starts_with("llm-double-buffer-"), "{}", of("Double Buffer"));
         assert!(of("../../etc/passwd").starts_with("llm-etc-passwd-"));

@@ -1,4 +1,4 @@
-//! What language models are asked, and what becomes of their answers. Pure: no network, no files.
+//! Prompts of language models, and the families and configurations from their answers. Pure: no network, no files.
 
 pub mod answer;
 pub mod bandit;

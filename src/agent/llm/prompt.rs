@@ -1,7 +1,7 @@
 //! Renders the prompts of language models (templates/prompts/).
 //!
-//! Text that comes from kernels, compilers and records stands between `<data>` and `</data>`. Such text cannot close the
-//! mark, so it cannot pass for instructions.
+//! Text from kernels, compilers and records stands between `<data>` and `</data>`. Such text cannot close the tag, so
+//! it cannot pass for instructions.
 
 use std::sync::LazyLock;
 
@@ -11,8 +11,8 @@ use tera::{Context, Tera};
 use super::answer;
 use crate::domain::approach::{Approach, Form};
 
-/// Bytes of a token, at least: prompts are mostly code, of which tokenizers make tokens of three to four bytes. With fewer
-/// bytes a token, a prompt would be longer than `context_tokens`.
+/// The smallest mean number of bytes per token. Prompts are mostly code, which tokenizers split into tokens of three to
+/// four bytes. With fewer bytes per token, a prompt would exceed `context_tokens`.
 const BYTES_PER_TOKEN: usize = 3;
 
 static TEMPLATES: LazyLock<Result<Tera, String>> = LazyLock::new(|| {
@@ -33,22 +33,22 @@ static TEMPLATES: LazyLock<Result<Tera, String>> = LazyLock::new(|| {
 pub struct Prompt {
     /// The rules. The same in every session.
     pub system: String,
-    /// The task. The same in every call of a session until a family is added, so a provider may cache it.
+    /// The task. It is the same in every call of a session until a family is added, so a provider may cache it.
     pub shared: String,
-    /// What is known now, and what to do.
+    /// The current results, and the request.
     pub request: String,
 }
 
-/// A part of what is known. Parts are given in the order of their use to the model.
+/// A part of the current results. The most useful parts come first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Section {
     /// Its heading.
     pub title: &'static str,
-    /// Its text. `<data>` marks must be around what is not optloop's own.
+    /// Its text. `<data>` tags must enclose text that is not optloop's own.
     pub text: String,
 }
 
-/// What the shared part says.
+/// The contents of the shared part.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Task {
     /// The workload's name.
@@ -69,14 +69,14 @@ pub struct Task {
     pub manual: String,
 }
 
-/// What a request asks for.
+/// The request at the end of a prompt.
 #[derive(Debug, Clone, Copy)]
 pub enum Ask<'a> {
     /// Approaches.
     Plan {
         /// The forms in which they may be tried.
         forms: &'a [Form],
-        /// What is left of the budget, in a sentence.
+        /// The remaining budget, in a sentence.
         budget: &'a str,
     },
     /// The code of an approach.
@@ -99,7 +99,7 @@ pub enum Ask<'a> {
     },
 }
 
-/// Renders a prompt of at most `tokens` tokens. Sections that do not fit are left out, the last ones first.
+/// Renders a prompt of at most `tokens` tokens. Sections that do not fit are omitted, the last ones first.
 pub fn render(task: &Task, sections: &[Section], ask: Ask<'_>, tokens: usize) -> Result<Prompt, String> {
     let templates = TEMPLATES.as_ref().map_err(Clone::clone)?;
     let filled = |name: &str, context: &Context| templates.render(name, context).map_err(|error| error.to_string());
@@ -131,7 +131,7 @@ fn request(ask: Ask<'_>) -> (&'static str, Context) {
             let forms: Vec<Described> =
                 forms.iter().map(|form| Described { name: form.name(), about: about_form(*form) }).collect();
             context.insert("forms", &forms);
-            context.insert("most", &answer::MOST_APPROACHES);
+            context.insert("most", &answer::MAX_APPROACHES);
             context.insert("budget", budget);
             "plan"
         }
@@ -169,7 +169,7 @@ pub fn block(name: &str, text: &str) -> String {
     format!("<data name=\"{}\">\n{}\n</data>", data(name).replace('"', "'"), data(text).trim_end())
 }
 
-/// Returns a text that can stand between the marks: it contains none.
+/// Removes the tags from a text, so that it can stand between them.
 fn data(text: &str) -> String {
     text.replace("<data", "<\u{200b}data").replace("</data", "<\u{200b}/data")
 }

@@ -2,7 +2,7 @@
 //!
 //! An error is standardised: how far the outcome was from what the model expected, in its standard deviations. The
 //! quantiles of earlier errors, of claims of the same kind and of a similar expectation, replace those of a normal
-//! distribution. So the ranges cover what they say even where the model is wrong about its own errors (conformal
+//! distribution. So the ranges have their stated coverage even where the model is wrong about its own errors (conformal
 //! prediction with weights: Tibshirani et al., Conformal Prediction Under Covariate Shift, 2019). A heavy-tailed prior
 //! makes the first ranges wide.
 //!
@@ -24,10 +24,15 @@ const PRIOR: [f64; 10] = [-1.752, -0.832, -0.490, -0.267, -0.085, 0.085, 0.267, 
 /// Weight of the errors of claims of another kind.
 const OTHER_KIND: f64 = 0.5;
 
-/// The difference of expected logarithms at which the weight of an error has fallen to 1/e. Claims of about no change are
-/// better known than others: with 0.3, their ranges covered 85% of the outcomes of three sessions of 7 minutes (H200,
-/// 2026-11-23, 271 claims). Replayed with 0.1 and a `STEP` of 0.08, they cover 83% of 255 (`tests/calibration.rs`).
-const BAND: f64 = 0.1;
+/// The expected logarithm at which similarity turns from a matter of differences into one of ratios. Claims of almost no
+/// change have smaller errors than others, and claims of a large change are rare. On a linear scale, no length suited
+/// both: with 0.3, ranges near no change covered 85% of their outcomes, and with 0.1, ranges below 0.5x covered 71% (three
+/// sessions of 7 minutes on an H200, 2026-11-23; the second figure is a replay by `tests/calibration.rs`).
+const NEAR_NO_CHANGE: f64 = 0.1;
+
+/// The distance on the scale of [`size_of_change`] at which the weight of an error has fallen to 1/e. The range from 0.95x
+/// to 1.05x is 1.6 of these distances wide, and the one from 0.5x to 0.8x is 1.8 wide.
+const SIMILAR: f64 = 0.5;
 
 /// The number of claims after which the weight of an error has halved. The model gets better as it learns.
 const HALVED: f64 = 150.0;
@@ -40,13 +45,13 @@ const LATEST: usize = 900;
 const STEP: f64 = 0.08;
 
 /// Limits of the share outside of the range.
-const LEAST_OUTSIDE: f64 = 0.02;
-const MOST_OUTSIDE: f64 = 0.6;
+const MIN_OUTSIDE: f64 = 0.02;
+const MAX_OUTSIDE: f64 = 0.6;
 
 /// Half of the narrowest range, as a logarithm. Of 56 pairs of times of one variant on an H200, 41 differ by less.
-const LEAST: f64 = 0.004;
+const MIN_HALF_WIDTH: f64 = 0.004;
 
-/// What earlier claims say about the next one.
+/// The errors of earlier claims, weighted for the next one.
 pub(super) struct Calibration {
     /// Errors of earlier claims, standardised, each with its weight. Sorted by error.
     errors: Vec<(f64, f64)>,
@@ -76,14 +81,14 @@ impl Calibration {
         });
         for (age, (prediction, modelled, ln, same_kind)) in claims.take(LATEST).enumerate() {
             let recency = 0.5_f64.powf(age as f64 / HALVED);
-            let band = (-(modelled.mean - mean).abs() / BAND).exp();
-            let weight = recency * band * if same_kind { 1.0 } else { OTHER_KIND };
+            let similarity = (-(size_of_change(modelled.mean) - size_of_change(mean)).abs() / SIMILAR).exp();
+            let weight = recency * similarity * if same_kind { 1.0 } else { OTHER_KIND };
             errors.push(((ln - modelled.mean) / modelled.sd, weight));
             let missed = if prediction.covers(ln.exp()) { 0.0 } else { 1.0 };
             outside += STEP * weight * (1.0 - COVERAGE - missed);
         }
         errors.sort_by(|(a, _), (b, _)| a.total_cmp(b));
-        Self { errors, outside: outside.clamp(LEAST_OUTSIDE, MOST_OUTSIDE) }
+        Self { errors, outside: outside.clamp(MIN_OUTSIDE, MAX_OUTSIDE) }
     }
 
     /// Returns the range of a claim.
@@ -91,7 +96,7 @@ impl Calibration {
         let tail = self.outside / 2.0;
         let at = |share: f64| modelled.mean + modelled.sd * self.quantile(share);
         let median = at(0.5);
-        Range { lo: at(tail).min(median - LEAST), median, hi: at(1.0 - tail).max(median + LEAST) }
+        Range { lo: at(tail).min(median - MIN_HALF_WIDTH), median, hi: at(1.0 - tail).max(median + MIN_HALF_WIDTH) }
     }
 
     /// Returns a weighted quantile, interpolated between the middles of the weights.
@@ -110,6 +115,12 @@ impl Calibration {
         }
         previous.map_or(0.0, |(_, error)| error)
     }
+}
+
+/// Maps an expected logarithm to a scale on which claims with the same distance are equally similar: linear near no
+/// change, logarithmic far from it.
+fn size_of_change(mean: f64) -> f64 {
+    mean.signum() * (mean.abs() / NEAR_NO_CHANGE).ln_1p()
 }
 
 #[cfg(test)]
@@ -138,6 +149,6 @@ mod tests {
             even.iter().map(|(error, _)| (*error, if *error > 0.0 { 9.0 } else { 1.0 })).collect();
         assert!(of(&above, 0.2).median > 0.3);
         // A model that was exact still leaves room for the noise of two runs.
-        assert!((of(&[(0.0, 1.0)], 0.2).hi - LEAST).abs() < 1e-12);
+        assert!((of(&[(0.0, 1.0)], 0.2).hi - MIN_HALF_WIDTH).abs() < 1e-12);
     }
 }

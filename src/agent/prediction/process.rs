@@ -1,10 +1,10 @@
 //! A Gaussian process over timed configurations: the expected logarithm of a time, with its standard deviation.
 //!
-//! The logarithm of a time is taken as a sum of a part of the case, a part of the family, an effect of each parameter's
-//! value, and an interaction of all values. Each part has a prior variance. The effects of a parameter have the
-//! variance that its changes had so far, with the manifest's `expect` as a weak prior. Values that are close in the
-//! manifest's order have similar effects, and cases share a part of theirs. (Rasmussen and Williams, Gaussian Processes
-//! for Machine Learning, 2006, chapter 2.)
+//! The logarithm of a time is modelled as a sum: a part of the case, a part of the family, an effect of each
+//! parameter's value, and an interaction of all values. Each part has a prior variance. The effects of a parameter have
+//! the variance that its changes had so far, with the manifest's `expect` as a weak prior. Values that are close in the
+//! manifest's order have similar effects, and cases have a part of their effects in common. (Rasmussen and Williams,
+//! Gaussian Processes for Machine Learning, 2006, chapter 2.)
 
 use std::collections::HashMap;
 
@@ -35,10 +35,10 @@ const SHARED_BY_CASES: f64 = 0.7;
 /// Variance of the interaction, as a share of the variance of all effects.
 const INTERACTION: f64 = 0.15;
 
-/// How many differing parameters it takes until the correlation of interactions has fallen to 1/e.
+/// The number of differing parameters at which the correlation of interactions has fallen to 1/e.
 const INTERACTION_RANGE: f64 = 2.0;
 
-/// How many places in a parameter's list of values it takes until the correlation of effects has fallen to 1/e.
+/// The distance in a parameter's list of values at which the correlation of effects has fallen to 1/e.
 const VALUE_RANGE: f64 = 3.0;
 
 /// Variance of a screened time's logarithm that no parameter explains.
@@ -47,9 +47,9 @@ const NOISE: f64 = 0.01 * 0.01;
 /// Weight of the manifest's `expect`, in results.
 const PRIOR_RESULTS: f64 = 2.0;
 
-/// The largest logarithm of a speed-up that counts for a parameter's variance. One that is slower by more says nothing
-/// about ordinary changes.
-const MOST: f64 = 1.5;
+/// The largest logarithm of a speed-up that counts for a parameter's variance. A larger slowdown says nothing about
+/// ordinary changes.
+const MAX_LN_SPEEDUP: f64 = 1.5;
 
 /// A process that is conditioned on the times near a question.
 pub(super) struct Process<'a> {
@@ -59,7 +59,7 @@ pub(super) struct Process<'a> {
     factor: Vec<f64>,
     /// The inverse of the covariance times the centred logarithms of the times.
     weights: Vec<f64>,
-    /// What the logarithms were centred by.
+    /// The mean that was subtracted from the logarithms.
     centre: f64,
 }
 
@@ -87,8 +87,8 @@ struct Point<'a> {
 }
 
 impl<'a> Process<'a> {
-    /// Conditions a process on the times that say most about a question. None if the suggestion's family was never
-    /// timed.
+    /// Conditions a process on the times that are most informative about a question. None if the suggestion's family
+    /// was never timed.
     pub fn near(history: &'a History, families: &'a [Family], question: &Question<'a>) -> Option<Self> {
         let mut axes: HashMap<&str, Axes<'_>> = HashMap::new();
         for name in [question.family.name.as_str(), question.reference.family.as_str()] {
@@ -156,7 +156,7 @@ impl<'a> Axes<'a> {
                 // Two values whose effects have a correlation of r differ with 2 (1 - r) of the variance.
                 let spread = 2.0 * (1.0 - alike(at(change.from), at(change.to)));
                 let (sum, count) = &mut sums[place];
-                *sum += share * share * ln.clamp(-MOST, MOST).powi(2) / spread.max(0.1);
+                *sum += share * share * ln.clamp(-MAX_LN_SPEEDUP, MAX_LN_SPEEDUP).powi(2) / spread.max(0.1);
                 *count += share;
             }
         }
@@ -219,8 +219,8 @@ fn nearest<'a>(
     near.into_iter().map(point).collect()
 }
 
-/// Returns the places of the times of an iteration to use: the one on the case, or else its first; of the very
-/// configuration asked about, all.
+/// Returns the indices of the times of an iteration to use: the one on the case, else its first. If it has the
+/// configuration in question, all of them.
 fn times(finished: &Finished, question: &Question<'_>, is_same: bool) -> Vec<usize> {
     let here = finished.times.iter().position(|time| time.case == question.case);
     match here {

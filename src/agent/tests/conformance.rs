@@ -1,4 +1,4 @@
-//! Rules that every proposer keeps, whatever its strategy.
+//! Rules that every proposer follows, whatever its strategy.
 
 use std::collections::HashSet;
 
@@ -67,7 +67,7 @@ fn all_configurations(scene: &Scene) -> usize {
 }
 
 #[test]
-fn a_small_space_is_told_in_full_and_no_configuration_twice() {
+fn a_small_space_is_proposed_completely_and_without_repeats() {
     for (name, seed) in PROPOSERS.iter().flat_map(|name| (0..20).map(move |seed| (name, seed))) {
         let mut scene = scene();
         let suggestions = scenario(&mut scene, name, seed);
@@ -176,7 +176,7 @@ fn a_family_that_was_left_out_is_not_searched() {
     }
 }
 
-/// Speed-ups over the initial kernel mean the same in every session, whatever it searches.
+/// Speed-ups over the initial kernel have the same meaning in every session.
 #[test]
 fn the_initial_kernel_is_proposed_first_even_if_its_family_is_not_searched() {
     for name in PROPOSERS {

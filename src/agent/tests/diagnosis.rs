@@ -6,7 +6,7 @@ use super::*;
 use crate::agent::diagnosis::{self, Point, Subject};
 use crate::catalog::Project;
 use crate::domain::artifact::{InstructionMix, KernelResources};
-use crate::domain::finding::{Confidence, Finding, RULES, Source};
+use crate::domain::finding::{Confidence, EvidenceSource, Finding, RULES};
 
 /// Diagnoses the default configuration of a family on its first case, given its times in microseconds. The blocks come
 /// from its launch plans.
@@ -26,7 +26,7 @@ fn diagnosed(workload: &str, family: &str, times_us: &[(&str, f64)], kernels: &[
         dims: workload.case(case).unwrap().dims.clone(),
         time_ns: us * 1e3,
         ctas: plan(case).ctas(),
-        source: Source::Times,
+        source: EvidenceSource::Times,
     };
     let (case, us) = times_us[0];
     let scaling: Vec<Point> = times_us[1..].iter().map(point).collect();
@@ -72,7 +72,7 @@ fn a_slow_kernel_that_fills_the_grid_is_not_serialised() {
     assert_eq!(rules(&diagnosed(CAUSAL, "attention-scalar", &times, &[])), [""; 0]);
 }
 
-/// It takes twice as long for 64 times the work: the blocks are few, but they share the work well.
+/// It takes twice as long for 64 times the work: there are few blocks, but the work is well distributed among them.
 #[test]
 fn a_fixed_grid_whose_time_does_not_follow_the_work_is_not_serialised() {
     let findings = diagnosed(CAUSAL, "attention-grid-bug", &[("b8h8s128", 82.0), ("b1h1s128", 41.0)], &[]);
@@ -96,7 +96,17 @@ fn few_blocks_are_certain_where_more_work_takes_no_longer() {
     assert_eq!((alone[0].rule, alone[0].confidence), ("too-few-blocks", Confidence::Medium));
 }
 
-/// Without counts, only the rate of the FMA pipes tells how much of the time the products take.
+/// Half of the time stays even where each block has an eighth of the work, so more blocks cannot divide it.
+#[test]
+fn more_blocks_divide_only_the_time_that_follows_their_work() {
+    let times = [("b1h1s512", 4.0), ("b1h1s64", 2.0), ("b1h1s128", 2.5)];
+    let findings = diagnosed(CAUSAL, "attention-scalar", &times, &[]);
+    let found = findings.iter().find(|finding| finding.rule == "too-few-blocks").unwrap();
+    assert!((found.gain - 1.89).abs() < 0.01, "{}", found.gain);
+    insta::assert_snapshot!(found.evidence[1].text, @"b1h1s64 has 63 times less work and still takes 50% of the time, which more blocks would not divide");
+}
+
+/// Without counts, the share of the products in the time follows only from the rate of the FMA pipes.
 #[test]
 fn idle_tensor_cores_are_found_from_the_instructions_with_the_family_that_would_use_them() {
     let mix = InstructionMix { arithmetic: 100, ..InstructionMix::default() };
@@ -124,7 +134,7 @@ fn spills_are_found_in_the_compilers_report() {
 }
 
 #[test]
-fn a_time_near_the_floor_is_no_fault() {
+fn a_time_near_the_floor_is_not_an_error() {
     let findings = diagnosed("attention-fp16-long", "attention-wgmma", &[("b4h16s4096d64-full", 350.0)], &[]);
     assert_eq!(findings.last().unwrap().rule, "at-the-floor");
     assert!(findings.last().unwrap().remedies.is_empty());

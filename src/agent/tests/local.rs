@@ -168,7 +168,7 @@ fn time_of_coupled_or_slow(suggestion: &Suggestion, case: &Case) -> f64 {
 /// An earlier version reached 1.053 times the optimum, a mean of 60 sessions. Every third of its suggestions was a
 /// random configuration, it moved through valid configurations only, and it took effects from all shapes alike.
 #[test]
-fn where_parameters_share_a_resource_and_shapes_differ_local_search_finds_what_is_best_on_each() {
+fn local_search_finds_the_best_of_each_shape_with_coupled_parameters() {
     let local = coupled_after(100);
     let mean = local.iter().map(|over| over.ln()).sum::<f64>() / 4.0;
     assert!(mean.exp() < 1.04, "{local:.3?} times the optimum");

@@ -27,8 +27,8 @@ use crate::ops;
 
 const POLICY: Policy = Policy {
     min_speedup: 1.01,
-    screening: Sampling { least: 5, most: 5, relative_error: 0.005, max_ns: 1e9 },
-    comparison: Sampling { least: 10, most: 10, relative_error: 0.002, max_ns: 1e10 },
+    screening: Sampling { min_samples: 5, max_samples: 5, relative_error: 0.005, max_ns: 1e9 },
+    comparison: Sampling { min_samples: 10, max_samples: 10, relative_error: 0.002, max_ns: 1e10 },
     group_size: 10,
 };
 

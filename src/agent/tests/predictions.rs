@@ -1,4 +1,4 @@
-//! Predictions learn: their ranges narrow, cover what they say, and score better than "no change".
+//! Predictions learn: their ranges become narrower, have their stated coverage, and score better than "no change".
 
 use super::*;
 use crate::agent::prediction::{Question, predict};
@@ -40,7 +40,7 @@ fn claims(seed: u64, evaluations: usize) -> Vec<(Prediction, f64)> {
 }
 
 #[test]
-fn ranges_cover_what_they_say_narrow_as_results_come_and_beat_no_change() {
+fn ranges_have_their_stated_coverage_become_narrower_and_beat_no_change() {
     let sessions: Vec<_> = (0..8).map(|seed| claims(seed, 150)).collect();
     let all: Vec<_> = sessions.iter().flatten().collect();
     let covered = all.iter().filter(|(prediction, actual)| prediction.covers(*actual)).count();
@@ -61,7 +61,7 @@ fn ranges_cover_what_they_say_narrow_as_results_come_and_beat_no_change() {
     assert!(own < 0.7 * no_change, "{own:.2} against {no_change:.2}");
 }
 
-/// Makes a scene of two cases that do not share a source, in which a family was timed as told: `(case, P1, ns)`.
+/// Makes a scene of two cases that do not share a source, in which a family has these times: `(case, P1, ns)`.
 fn timed(timed: &[(usize, i64, f64)]) -> Scene {
     let families = ["f", "g"].map(|name| family(name, &[("P1", VALUES), ("P2", VALUES)], "P1 > 0"));
     let mut scene = Scene::new(&[("narrow", 64, 16), ("wide", 64, 64)], families.into());

@@ -1,8 +1,8 @@
 //! Inputs of attention that ordinary random inputs never resemble.
 //!
 //! Every head, and often every row, gets its own numbers and places. They are drawn from wide continuous distributions.
-//! So a kernel cannot recognise a probe by a few keys or by a norm, and cannot be right on all of them by an accident of
-//! their scale. The contract that they test is docs/correctness.md.
+//! So a kernel cannot recognise a probe by a few keys or by a norm, and cannot be right on all of them by coincidence.
+//! The contract that they test is docs/correctness.md.
 
 mod alike;
 mod extreme;
@@ -29,11 +29,11 @@ pub const PROBES: [Probe; 9] = [
     Probe { name: "NaN and infinity", apply: extreme::not_finite },
 ];
 
-/// Output rows of each head that are compared in any case, where there are few heads.
+/// Output rows of each head that are always compared, if there are few heads.
 const ROWS: usize = 8;
 
-/// The most output rows that are compared in any case.
-const MOST_ROWS: usize = 128;
+/// The most output rows that are always compared.
+const MAX_ROWS: usize = 128;
 
 /// The inputs of one head.
 struct Head<'a> {
@@ -56,7 +56,7 @@ impl Head<'_> {
     }
 }
 
-/// Changes every head, each with a generator of its own, and limits the result to finite values of the dtype.
+/// Changes every head, each with its own random generator, and limits the result to finite values of the dtype.
 fn each_head(
     dims: &Dims,
     dtype: Dtype,
@@ -81,8 +81,8 @@ fn each_head(
 /// Draws output rows of as many heads as possible.
 fn rows_of_heads(shape: &Shape, seed: u64) -> Vec<usize> {
     let mut rng = SmallRng::seed_from_u64(seed);
-    let each = (MOST_ROWS / shape.heads).clamp(1, ROWS);
-    let heads = places(&mut rng, shape.heads, MOST_ROWS / 2);
+    let each = (MAX_ROWS / shape.heads).clamp(1, ROWS);
+    let heads = places(&mut rng, shape.heads, MAX_ROWS / 2);
     heads.into_iter().flat_map(|head| rows_of(shape, head, each, &mut rng)).collect()
 }
 
@@ -92,7 +92,7 @@ fn rows_of(shape: &Shape, head: usize, wanted: usize, rng: &mut SmallRng) -> Vec
 }
 
 /// Draws a query that sees a key.
-fn seeing(shape: &Shape, j: usize, rng: &mut SmallRng) -> usize {
+fn query_that_sees(shape: &Shape, j: usize, rng: &mut SmallRng) -> usize {
     let first = if shape.causal { (j + shape.sq).saturating_sub(shape.sk) } else { 0 };
     rng.random_range(first..shape.sq)
 }
@@ -110,7 +110,7 @@ mod tests {
             .into()
     }
 
-    /// Returns the inputs of a probe, what it says, and the expected output.
+    /// Returns the inputs of a probe, its result, and the expected output.
     fn probed(name: &str, seed: u64) -> (Vec<Vec<f32>>, Probed, Vec<f64>) {
         let mut rng = SmallRng::seed_from_u64(3);
         let tensors = Attention.tensors(&dims(), Dtype::F32);
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_that_points_at_a_needle_gets_its_values() {
+    fn a_query_that_points_at_a_key_gets_its_values() {
         let (inputs, _, out) = probed("needles", 5);
         let mut met = std::collections::BTreeSet::new();
         for (row, out) in out.chunks_exact(32).enumerate() {

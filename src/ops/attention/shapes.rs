@@ -1,4 +1,4 @@
-//! Shapes on which a source is checked, and which no workload names.
+//! Hidden shapes: shapes that no workload names, on which a source is checked.
 
 use rand::Rng;
 use rand::rngs::SmallRng;
@@ -9,22 +9,22 @@ use crate::domain::op::Dims;
 /// Batch entries, heads, queries and keys.
 type Shape = (i64, i64, i64, i64);
 
-/// More than 16 bits count, with a few more.
+/// Sizes a little beyond 16 bits.
 const PAST_16_BITS: std::ops::Range<i64> = (1 << 16) + 1..(1 << 16) + 4096;
 
 /// Draws shapes, the most telling first: near the case, where a kernel's last tile ends one row later, shorter than a
-/// tile, and with very many keys. Then come shapes far from the case in random order, where a kernel's indices and loops
-/// run differently. The last ones keep the case's lengths, for kernels that allow no others. Head dimension and mask
-/// vary, too, for kernels that are not rendered for them.
+/// tile, and with very many keys. Then come shapes far from the case in random order, where a kernel's indices and
+/// loops run differently. The last ones keep the case's lengths, for kernels that allow no others. Head dimension and
+/// mask vary, too, for kernels that are not rendered for them.
 pub fn hidden(dims: &Dims, rng: &mut SmallRng) -> Vec<Dims> {
     let (sq, sk, d) = (dims["Sq"], dims["Sk"], dims["D"]);
     let mut drawn = [
         many_heads(200, rng),
         multiple_of(1, sq, sk, rng),
-        multiple_of(*pick(&[2, 4, 8], rng), sq, sk, rng),
+        multiple_of(*choose(&[2, 4, 8], rng), sq, sk, rng),
         short(rng),
         past_16_bits(d, rng),
-        multiple_of(*pick(&[16, 32, 64], rng), sq, sk, rng),
+        multiple_of(*choose(&[16, 32, 64], rng), sq, sk, rng),
         many_heads(40, rng),
         (5, 1, 1, sk + rng.random_range(1..10)),
         (1, 3, sq - 1, sk - 1),
@@ -54,7 +54,7 @@ pub fn hidden(dims: &Dims, rng: &mut SmallRng) -> Vec<Dims> {
     };
     let mut all: Vec<Dims> = all.map(with).collect();
     let mut other_rows = all[4].clone();
-    other_rows["D"] = *pick(&[d / 2 + 1, d + 1, d + 8, d * 2], rng);
+    other_rows["D"] = *choose(&[d / 2 + 1, d + 1, d + 8, d * 2], rng);
     let mut other_mask = all[5].clone();
     other_mask["CAUSAL"] = 1 - dims["CAUSAL"];
     all.splice(3..3, [other_rows, other_mask]);
@@ -65,7 +65,7 @@ pub fn hidden(dims: &Dims, rng: &mut SmallRng) -> Vec<Dims> {
     all
 }
 
-/// Few queries and many keys: more than an FP16 number counts, or many more.
+/// Few queries and many keys: more than the largest FP16 integer, or many more.
 fn long(rng: &mut SmallRng) -> Shape {
     let sk = if rng.random() { rng.random_range(2049..6000) } else { rng.random_range(PAST_16_BITS) };
     let most = if sk < 6000 { 130 } else { 4 };
@@ -95,7 +95,7 @@ fn multiple_of(factor: i64, sq: i64, sk: i64, rng: &mut SmallRng) -> Shape {
     (rng.random_range(1..4), rng.random_range(1..5), a.min(b), a.max(b))
 }
 
-/// More rows in a tensor than 16 bits count, or more elements in a head.
+/// More rows in a tensor, or more elements in a head, than 16 bits can index.
 fn past_16_bits(d: i64, rng: &mut SmallRng) -> Shape {
     let wanted = rng.random_range(PAST_16_BITS);
     if rng.random() {
@@ -108,6 +108,6 @@ fn past_16_bits(d: i64, rng: &mut SmallRng) -> Shape {
     (1, rng.random_range(1..3), rng.random_range(1..70), length)
 }
 
-fn pick<'a, T>(choices: &'a [T], rng: &mut SmallRng) -> &'a T {
+fn choose<'a, T>(choices: &'a [T], rng: &mut SmallRng) -> &'a T {
     &choices[rng.random_range(0..choices.len())]
 }

@@ -1,15 +1,15 @@
 //! Inputs of matrix products that ordinary random inputs never resemble.
 //!
 //! Rows and columns get their own numbers and places, drawn from wide continuous distributions, so that a kernel cannot
-//! recognise a probe by a sample. But for the last two, none overflows FP16: the largest sums of 2^20 random products
-//! are 5,000. The contract that they test is docs/correctness.md.
+//! recognise a probe by a sample. Only the last two overflow FP16: the largest sums of 2^20 random products are 5,000.
+//! The contract that they test is docs/correctness.md.
 
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use super::Shape;
 use crate::domain::op::{Dims, Dtype, Probe, Probed};
-use crate::ops::draw::{few, limit, normal, places, power_of_two, sign};
+use crate::ops::draw::{limit, log_uniform_count, normal, places, power_of_two, sign};
 
 /// Every probe.
 pub const PROBES: [Probe; 9] = [
@@ -24,7 +24,7 @@ pub const PROBES: [Probe; 9] = [
     Probe { name: "NaN and infinity", apply: not_finite },
 ];
 
-/// Output rows that are compared in any case.
+/// Output rows that are always compared.
 const ROWS: usize = 16;
 
 /// The largest sum that a probe aims at, where none is to overflow FP16.
@@ -60,14 +60,14 @@ fn change(
     Probed { rows, unspecified: Vec::new() }
 }
 
-/// Every row of `a` has its own scale, and all of `b` another. The terms of a sum, or runs of them, have factors of very
-/// different scales, whose products count alike.
+/// Every row of `a` has its own scale, and all of `b` another. The terms of a sum, or runs of them, have factors of
+/// very different scales, whose products have the same weight.
 fn scales(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
     change(dims, dtype, inputs, seed, |it, rng| {
         let of_b = power_of_two(rng, -3.0..3.0);
         it.a.chunks_exact_mut(it.k).for_each(|row| scale(row, power_of_two(rng, -4.0..1.0) / of_b));
         scale(it.b, of_b);
-        let run = few(rng, it.k);
+        let run = log_uniform_count(rng, it.k);
         let factors: Vec<f32> = (0..it.k.div_ceil(run)).map(|_| power_of_two(rng, -8.0..8.0)).collect();
         it.a.chunks_exact_mut(it.k)
             .for_each(|row| row.iter_mut().enumerate().for_each(|(k, x)| *x *= factors[k / run]));
@@ -88,8 +88,8 @@ fn selection(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> P
     })
 }
 
-/// All factors have a mean, so that nothing averages out. Sums with few bits stop growing. A missing product shows in
-/// every element.
+/// All factors have a non-zero mean, so that nothing averages out. Sums with few bits stop growing. A missing product
+/// affects every element.
 fn coherent(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
     change(dims, dtype, inputs, seed, |it, rng| {
         let noise = if rng.random() { 0.0 } else { power_of_two(rng, -6.0..-1.0) };
@@ -114,8 +114,8 @@ fn huge_product(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -
     })
 }
 
-/// One matrix is regular: constant, zero, equal rows, equal columns, periodic, diagonal, or whole numbers. A few numbers
-/// at random places are exceptions, each large enough to change its rows or columns.
+/// One matrix is regular: constant, zero, equal rows, equal columns, periodic, diagonal, or whole numbers. A few
+/// numbers at random places are exceptions, each large enough to change its rows or columns.
 fn exception(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
     change(dims, dtype, inputs, seed, |it, rng| {
         let in_a: bool = rng.random();
@@ -125,7 +125,7 @@ fn exception(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> P
             it.a.iter_mut().chain(it.b.iter_mut()).for_each(|x| *x = (*x * 4.0).round());
         }
         let matrix = if in_a { &mut *it.a } else { &mut *it.b };
-        let period = few(rng, columns.min(64));
+        let period = log_uniform_count(rng, columns.min(64));
         let pattern: Vec<f32> = (0..columns).map(|_| normal(rng)).collect();
         for (i, row) in matrix.chunks_exact_mut(columns).enumerate() {
             for (j, x) in row.iter_mut().enumerate() {
@@ -171,7 +171,7 @@ fn sparse(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Prob
                 *x = if tile < kept { *x } else { 0.0 };
             }
         }
-        // At least one element is left.
+        // At least one element stays non-zero.
         let at = rng.random_range(0..matrix.len());
         matrix[at] = 1.0;
         if in_a { vec![at / columns] } else { Vec::new() }
@@ -209,7 +209,7 @@ fn overflow(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Pr
     })
 }
 
-/// Some elements are NaN or infinite. What depends on them must not be finite, and nothing else may notice.
+/// Some elements are NaN or infinite. Outputs that depend on them must not be finite, and no others may be affected.
 fn not_finite(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
     let Shape { n, k } = Shape::of(dims);
     let mut rng = SmallRng::seed_from_u64(seed);

@@ -6,10 +6,10 @@ use rand::seq::SliceRandom;
 
 use crate::domain::op::Dims;
 
-/// The most rows and columns of a hidden case, and the most terms of its sums, unless a case is meant to be large. They
+/// The most rows and columns of a hidden case, and the most terms of its sums, unless a case is large on purpose. They
 /// give several tiles of each, checked in milliseconds.
-const MOST: i64 = 1024;
-const MOST_TERMS: i64 = 4096;
+const MAX_SIDE: i64 = 1024;
+const MAX_TERMS: i64 = 4096;
 
 /// Many tiles in one direction, so that an index that is rounded, or counted in 16 bits, goes wrong.
 fn many_tiles(rng: &mut SmallRng) -> (i64, i64, i64) {
@@ -22,7 +22,7 @@ fn many_tiles(rng: &mut SmallRng) -> (i64, i64, i64) {
 /// number and of no larger one, have a single row or column, or more elements than 16 bits count. Kernels that load 16
 /// bytes at a time allow only multiples of 8.
 pub fn hidden(dims: &Dims, rng: &mut SmallRng) -> Vec<Dims> {
-    let (m, n, k) = (dims["M"].min(MOST), dims["N"].min(MOST), dims["K"].min(MOST_TERMS));
+    let (m, n, k) = (dims["M"].min(MAX_SIDE), dims["N"].min(MAX_SIDE), dims["K"].min(MAX_TERMS));
     let mut odd = |most: i64| rng.random_range(0..most.clamp(16, 400) / 2) * 2 + 1;
     let [odd_m, odd_n, odd_k] = [m, n, k].map(&mut odd);
     let large = [16, 32, 64][rng.random_range(0..3)];

@@ -4,7 +4,7 @@
 
 use super::{Found, Rule, supports};
 use crate::agent::diagnosis::subject::Subject;
-use crate::domain::finding::{Confidence, Source};
+use crate::domain::finding::{Confidence, EvidenceSource};
 use crate::domain::floor::Limiter;
 
 pub(super) const RULE: Rule = Rule {
@@ -36,11 +36,11 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
         cause: format!("the time is {headroom:.2} times the floor, which {limit} sets"),
         evidence: vec![
             supports(
-                Source::Launch,
+                EvidenceSource::Launch,
                 format!("the floor is {:.3} us, the time {:.3} us", floor.ns / 1e3, subject.time_ns / 1e3),
             ),
             supports(
-                Source::Launch,
+                EvidenceSource::Launch,
                 format!("it does {:.0} FLOP per byte; the device balances at {ridge:.0}", flop / bytes),
             ),
         ],

@@ -2,10 +2,10 @@
 //!
 //! excess = wavefronts / wavefronts of a perfect layout; gain = modelled time / modelled time without the excess
 
-use super::{Found, LEAST_GAIN, Rule, modelled, supports, without};
+use super::{Found, MIN_GAIN, Rule, modelled, supports, without};
 use crate::agent::diagnosis::remedy;
 use crate::agent::diagnosis::subject::Subject;
-use crate::domain::finding::{Confidence, Evidence, Source};
+use crate::domain::finding::{Confidence, Evidence, EvidenceSource};
 use crate::domain::profile::Cause;
 
 pub(super) const RULE: Rule = Rule {
@@ -14,33 +14,33 @@ pub(super) const RULE: Rule = Rule {
     find,
 };
 
-/// Excess from which conflicts count. The best kernels do not avoid the rest, such as half-empty last tiles.
+/// Excess from which conflicts count. Even the best kernels have less than this, such as from half-empty last tiles.
 const EXCESS: f64 = 1.5;
 
-/// The share of wavefronts that the hardware has to count as conflicts, to agree.
-const LEAST_SHARE: f64 = 0.1;
+/// The share of wavefronts that the hardware has to count as conflicts to confirm the finding.
+const MIN_SHARE: f64 = 0.1;
 
 fn find(subject: &Subject<'_>) -> Option<Found> {
     let launch = subject.longest()?;
     let excess = launch.shared.excess()?;
     let gain = subject.gain_without_excess(Cause::BankConflicts, "shared", excess);
-    if excess < EXCESS || gain < LEAST_GAIN {
+    if excess < EXCESS || gain < MIN_GAIN {
         return None;
     }
     let counted =
         format!("`{}` takes {excess:.1} times as many wavefronts of shared memory as its data needs", launch.kernel);
-    let mut evidence = vec![supports(Source::VirtualCounters, counted), without("bank conflicts", gain)];
+    let mut evidence = vec![supports(EvidenceSource::VirtualCounters, counted), without("bank conflicts", gain)];
     let hardware = subject.counted().and_then(|counted| Some((counted.shared_conflicts?, counted.shared_wavefronts?)));
     let measured = hardware.filter(|(_, all)| *all > 0.0).map(|(conflicts, all)| conflicts / all);
     evidence.extend(measured.map(|share| {
         let text = format!("the GPU counts {:.0}% of the wavefronts as conflicts", 100.0 * share);
-        Evidence { source: Source::HardwareCounters, supports: share >= LEAST_SHARE, text }
+        Evidence { source: EvidenceSource::HardwareCounters, supports: share >= MIN_SHARE, text }
     }));
     Some(Found {
         cause: format!("accesses to shared memory take {excess:.1} times as many wavefronts as needed"),
         evidence,
         confidence: match measured {
-            Some(share) if share >= LEAST_SHARE => Confidence::High,
+            Some(share) if share >= MIN_SHARE => Confidence::High,
             Some(_) => Confidence::Low,
             None => modelled(subject),
         },

@@ -2,7 +2,7 @@
 //!
 //! gain = modelled time / modelled time if no warp waited at a barrier
 
-use super::{Found, LEAST_GAIN, Rule, modelled, without};
+use super::{Found, MIN_GAIN, Rule, modelled, without};
 use crate::agent::diagnosis::remedy;
 use crate::agent::diagnosis::subject::Subject;
 use crate::domain::profile::Cause;
@@ -15,7 +15,7 @@ pub(super) const RULE: Rule = Rule {
 
 fn find(subject: &Subject<'_>) -> Option<Found> {
     let gain = subject.gain_without(Cause::Barriers)?;
-    if gain < LEAST_GAIN {
+    if gain < MIN_GAIN {
         return None;
     }
     Some(Found {

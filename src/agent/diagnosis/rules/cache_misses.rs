@@ -3,10 +3,10 @@
 //! gain = modelled time / modelled time if every load hit L1
 
 use super::redundant_loads::{REDUNDANCY, bytes};
-use super::{Found, LEAST_GAIN, Rule, contradicts, modelled, supports, without};
+use super::{Found, MIN_GAIN, Rule, contradicts, modelled, supports, without};
 use crate::agent::diagnosis::remedy;
 use crate::agent::diagnosis::subject::Subject;
-use crate::domain::finding::{Confidence, Source};
+use crate::domain::finding::{Confidence, EvidenceSource};
 use crate::domain::profile::Cause;
 
 pub(super) const RULE: Rule = Rule {
@@ -18,7 +18,7 @@ pub(super) const RULE: Rule = Rule {
 fn find(subject: &Subject<'_>) -> Option<Found> {
     let launch = subject.longest()?;
     let gain = subject.gain_without(Cause::CacheMisses)?;
-    if gain < LEAST_GAIN {
+    if gain < MIN_GAIN {
         return None;
     }
     let sectors = launch.sectors_l2.max(1) as f64 / launch.global_loads.moved.max(1) as f64;
@@ -28,12 +28,12 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
         bytes(launch.footprint_bytes as f64),
         bytes(subject.device.l2_bytes as f64)
     );
-    let mut evidence = vec![supports(Source::VirtualCounters, working_set), without("misses of L1", gain)];
+    let mut evidence = vec![supports(EvidenceSource::VirtualCounters, working_set), without("misses of L1", gain)];
     let repeated = launch.redundancy().filter(|redundancy| *redundancy >= REDUNDANCY);
     evidence.extend(repeated.map(|redundancy| {
         let text =
             format!("each byte is loaded {redundancy:.0} times, so fewer loads would help more than nearer ones");
-        contradicts(Source::VirtualCounters, text)
+        contradicts(EvidenceSource::VirtualCounters, text)
     }));
     Some(Found {
         cause: "loads from global memory wait for L2 or memory".to_owned(),

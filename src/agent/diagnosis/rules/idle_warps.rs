@@ -2,10 +2,10 @@
 //!
 //! gain = modelled time / modelled time if the work were spread evenly over the warps
 
-use super::{Found, LEAST_GAIN, Rule, modelled, supports, without};
+use super::{Found, MIN_GAIN, Rule, modelled, supports, without};
 use crate::agent::diagnosis::remedy;
 use crate::agent::diagnosis::subject::{Subject, threads};
-use crate::domain::finding::Source;
+use crate::domain::finding::EvidenceSource;
 use crate::domain::profile::Cause;
 
 pub(super) const RULE: Rule = Rule {
@@ -20,7 +20,7 @@ const UNEVEN: f64 = 1.5;
 fn find(subject: &Subject<'_>) -> Option<Found> {
     let launch = subject.longest()?;
     let gain = subject.gain_without(Cause::IdleWarps)?;
-    if launch.busiest_warp < UNEVEN || launch.atomics > 0 || gain < LEAST_GAIN {
+    if launch.busiest_warp < UNEVEN || launch.atomics > 0 || gain < MIN_GAIN {
         return None;
     }
     let threads = subject.launch().map_or(launch.threads_per_block, threads);
@@ -33,7 +33,7 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
             "about {:.0} of the {threads} threads of a block do the work",
             f64::from(threads) / launch.busiest_warp
         ),
-        evidence: vec![supports(Source::VirtualCounters, counted), without("idle warps", gain)],
+        evidence: vec![supports(EvidenceSource::VirtualCounters, counted), without("idle warps", gain)],
         confidence: modelled(subject),
         gain,
         remedies: remedy::by_manifest(subject, RULE.name),

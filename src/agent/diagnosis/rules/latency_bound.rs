@@ -1,12 +1,12 @@
 //! A chain of dependent instructions that no other work hides.
 //!
-//! gain = modelled latency / modelled time of the busiest unit, where latency is the time of the blocks one after the
-//! other if each only waited for itself
+//! gain = modelled latency / modelled time of the busiest unit, where latency is the sequential time of the blocks if
+//! each waited only for its own instructions
 
-use super::{Found, LEAST_GAIN, Rule, supports};
+use super::{Found, MIN_GAIN, Rule, supports};
 use crate::agent::diagnosis::remedy;
 use crate::agent::diagnosis::subject::Subject;
-use crate::domain::finding::{Confidence, Source};
+use crate::domain::finding::{Confidence, EvidenceSource};
 
 pub(super) const RULE: Rule = Rule {
     name: "latency-bound",
@@ -27,11 +27,11 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
         .map(|unit| (unit, subject.part(unit).unwrap_or_default()))
         .max_by(|a, b| a.1.total_cmp(&b.1))?;
     let gain = subject.gain_of_share(latency - busiest);
-    if latency < DOMINANT * busiest || gain < LEAST_GAIN {
+    if latency < DOMINANT * busiest || gain < MIN_GAIN {
         return None;
     }
     let mut evidence = vec![supports(
-        Source::VirtualCounters,
+        EvidenceSource::VirtualCounters,
         format!(
             "the longest chain of instructions takes {:.0}% of the modelled time, and the busiest unit ({unit}) {:.0}%",
             100.0 * latency,
@@ -49,12 +49,13 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
             true => "the grid has no more".to_owned(),
             false => format!("{} allow no more", occupancy.limiter.name()),
         };
-        supports(Source::Launch, format!("{warps} of {most} warps are resident on a multiprocessor: {limit}"))
+        supports(EvidenceSource::Launch, format!("{warps} of {most} warps are resident on a multiprocessor: {limit}"))
     }));
     Some(Found {
         cause: "the units wait for chains of dependent instructions".to_owned(),
         evidence,
-        // It is a symptom, too: conflicts, spills and misses lengthen the same chain, and are found by rules of their own.
+        // It is a symptom, too: conflicts, spills and misses lengthen the same chain, and are found by rules of their
+        // own.
         confidence: Confidence::Low,
         gain,
         remedies: remedy::by_manifest(subject, RULE.name),

@@ -5,7 +5,7 @@
 use super::{Found, Rule, contradicts, supports};
 use crate::agent::diagnosis::remedy;
 use crate::agent::diagnosis::subject::Subject;
-use crate::domain::finding::{Confidence, Remedy, Source};
+use crate::domain::finding::{Confidence, EvidenceSource, Remedy};
 
 pub(super) const RULE: Rule =
     Rule { name: "launch-bound", mechanism: "starting a kernel takes a fixed time in which no block works", find };
@@ -23,7 +23,7 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
     let avoidable = if launches > 1 { launches - 1 } else { 1 };
     let gain = subject.gain_of_share(avoidable as f64 * each_ns / subject.time_ns);
     let mut evidence = vec![supports(
-        Source::Launch,
+        EvidenceSource::Launch,
         format!(
             "an empty kernel takes {:.2} us, and {launches} launch{} take {:.0}% of the {:.2} us",
             each_ns / 1e3,
@@ -34,7 +34,7 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
     )];
     if launches == 1 {
         let text = "one launch is needed in any case; only a caller that overlaps it with other work gains".to_owned();
-        evidence.push(contradicts(Source::Launch, text));
+        evidence.push(contradicts(EvidenceSource::Launch, text));
     }
     let fuse = |launches| Remedy {
         text: format!("do the work of the {launches} launches in one"),

@@ -2,10 +2,10 @@
 //!
 //! waves = blocks / (SMs * blocks per SM); gain = ceil(waves) / waves, or that of the model
 
-use super::{Found, LEAST_GAIN, Rule, modelled, supports, without};
+use super::{Found, MIN_GAIN, Rule, modelled, supports, without};
 use crate::agent::diagnosis::remedy;
 use crate::agent::diagnosis::subject::Subject;
-use crate::domain::finding::{Confidence, Source};
+use crate::domain::finding::{Confidence, EvidenceSource};
 use crate::domain::plan::LaunchPlan;
 use crate::domain::profile::Cause;
 
@@ -27,11 +27,11 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
     }
     let modelled_gain = subject.gain_without(Cause::PartialWave);
     let gain = modelled_gain.unwrap_or(waves.ceil() / waves);
-    if gain < LEAST_GAIN {
+    if gain < MIN_GAIN {
         return None;
     }
     let mut evidence = vec![supports(
-        Source::Launch,
+        EvidenceSource::Launch,
         format!("{ctas} blocks need {waves:.2} waves of {places} places, and so {:.0} rounds", waves.ceil()),
     )];
     evidence.extend(modelled_gain.map(|gain| without("the partial wave", gain)));

@@ -2,10 +2,10 @@
 //!
 //! redundancy = bytes loaded / distinct bytes touched; gain = 1 / (1 - cost of the loads * (1 - 1 / redundancy))
 
-use super::{Found, LEAST_GAIN, Rule, contradicts, modelled, supports};
+use super::{Found, MIN_GAIN, Rule, contradicts, modelled, supports};
 use crate::agent::diagnosis::remedy;
 use crate::agent::diagnosis::subject::Subject;
-use crate::domain::finding::Source;
+use crate::domain::finding::EvidenceSource;
 use crate::domain::profile::Cause;
 
 pub(super) const RULE: Rule = Rule {
@@ -22,13 +22,13 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
     let redundancy = launch.redundancy()?;
     let loads = 1.0 - 1.0 / subject.gain_without(Cause::GlobalLoads)?;
     let gain = subject.gain_of_share(loads * (1.0 - 1.0 / redundancy));
-    if redundancy < REDUNDANCY || gain < LEAST_GAIN {
+    if redundancy < REDUNDANCY || gain < MIN_GAIN {
         return None;
     }
     let (touched, l2) = (launch.footprint_bytes as f64, subject.device.l2_bytes as f64);
     let mut evidence = vec![
         supports(
-            Source::VirtualCounters,
+            EvidenceSource::VirtualCounters,
             format!(
                 "`{}` loads {} of {} distinct bytes, each {redundancy:.0} times",
                 launch.kernel,
@@ -40,8 +40,8 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
     ];
     let l2_text = format!("the data takes {} of the {} of L2", bytes(touched), bytes(l2));
     evidence.push(match touched > l2 {
-        true => supports(Source::Launch, format!("{l2_text}, so repeated loads come from memory")),
-        false => contradicts(Source::Launch, format!("{l2_text}, so repeated loads come from L2")),
+        true => supports(EvidenceSource::Launch, format!("{l2_text}, so repeated loads come from memory")),
+        false => contradicts(EvidenceSource::Launch, format!("{l2_text}, so repeated loads come from L2")),
     });
     Some(Found {
         cause: format!("each byte is loaded from global memory {redundancy:.0} times"),

@@ -2,10 +2,10 @@
 //!
 //! excess = sectors / sectors of a perfect layout; gain = modelled time / modelled time without the excess
 
-use super::{Found, LEAST_GAIN, Rule, modelled, supports, without};
+use super::{Found, MIN_GAIN, Rule, modelled, supports, without};
 use crate::agent::diagnosis::remedy;
 use crate::agent::diagnosis::subject::Subject;
-use crate::domain::finding::Source;
+use crate::domain::finding::EvidenceSource;
 use crate::domain::profile::Cause;
 
 pub(super) const RULE: Rule = Rule {
@@ -21,14 +21,14 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
     let launch = subject.longest()?;
     let excess = launch.global().excess()?;
     let gain = subject.gain_without_excess(Cause::ScatteredAccess, "l2", excess);
-    if excess < EXCESS || gain < LEAST_GAIN {
+    if excess < EXCESS || gain < MIN_GAIN {
         return None;
     }
     let counted =
         format!("`{}` moves {excess:.1} times as many sectors of global memory as its data needs", launch.kernel);
     Some(Found {
         cause: format!("accesses to global memory move {excess:.1} times as many sectors as needed"),
-        evidence: vec![supports(Source::VirtualCounters, counted), without("scattered accesses", gain)],
+        evidence: vec![supports(EvidenceSource::VirtualCounters, counted), without("scattered accesses", gain)],
         confidence: modelled(subject),
         gain,
         remedies: remedy::by_manifest(subject, RULE.name),

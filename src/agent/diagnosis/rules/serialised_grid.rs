@@ -3,15 +3,15 @@
 //! The project's original V3 kernel looped over batch and head inside the block, so its time grew 17-fold from B = 1 to
 //! B = 8 on an idle GPU. The signs hold between two shapes with the same number of blocks: the work and the outputs,
 //! which are independent of each other, grow at least fourfold, the time grows with the work, and the blocks leave most
-//! of the device idle. Work alone is no sign: it also grows with the keys of a query, which a block may well process in
-//! sequence.
+//! of the device idle. Work alone is not a sign: it also grows with the keys of a query, which a block may well process
+//! in sequence.
 //!
 //! gain = min(outputs over those of the smallest shape with the same grid, SMs / blocks)
 
-use super::{Found, LEAST_GAIN, Rule, contradicts, supports};
+use super::{Found, MIN_GAIN, Rule, contradicts, supports};
 use crate::agent::diagnosis::remedy;
 use crate::agent::diagnosis::subject::{Point, Subject};
-use crate::domain::finding::{Confidence, Remedy, Source};
+use crate::domain::finding::{Confidence, EvidenceSource, Remedy};
 
 pub(super) const RULE: Rule = Rule {
     name: "serialised-grid",
@@ -32,7 +32,7 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
     let grown =
         same_grid.filter_map(|point| Growth::of(subject, point)).max_by(|a, b| a.outputs.total_cmp(&b.outputs))?;
     let gain = grown.outputs.min(sms as f64 / ctas as f64);
-    if gain < LEAST_GAIN {
+    if gain < MIN_GAIN {
         return None;
     }
     let Growth { from, to, work, outputs, time, source } = &grown;
@@ -46,9 +46,7 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
             .push(contradicts(*source, format!("the time grows faster than the {outputs:.0}-fold outputs explain")));
     }
     let cover = Remedy {
-        text: format!(
-            "give every independent output a block of its own in the grid, which is {outputs:.0} times as large then"
-        ),
+        text: format!("give every independent output its own block, in a grid that is {outputs:.0} times as large"),
         family: subject.family.to_owned(),
         params: None,
     };
@@ -70,7 +68,7 @@ struct Growth<'a> {
     work: f64,
     outputs: f64,
     time: f64,
-    source: Source,
+    source: EvidenceSource,
 }
 
 impl<'a> Growth<'a> {

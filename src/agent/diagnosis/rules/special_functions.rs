@@ -2,10 +2,10 @@
 //!
 //! gain = modelled time / modelled time if special functions took no time
 
-use super::{Found, LEAST_GAIN, Rule, modelled, supports, without};
+use super::{Found, MIN_GAIN, Rule, modelled, supports, without};
 use crate::agent::diagnosis::remedy;
 use crate::agent::diagnosis::subject::Subject;
-use crate::domain::finding::Source;
+use crate::domain::finding::EvidenceSource;
 use crate::domain::profile::Cause;
 
 pub(super) const RULE: Rule = Rule {
@@ -16,14 +16,14 @@ pub(super) const RULE: Rule = Rule {
 
 fn find(subject: &Subject<'_>) -> Option<Found> {
     let gain = subject.gain_without(Cause::Exponentials)?;
-    if gain < LEAST_GAIN {
+    if gain < MIN_GAIN {
         return None;
     }
     let share = 100.0 * subject.part("mufu").unwrap_or_default();
     let busy = format!("their pipe is busy for {share:.0}% of the modelled time");
     Some(Found {
         cause: "exponentials take a part of the time".to_owned(),
-        evidence: vec![supports(Source::VirtualCounters, busy), without("special functions", gain)],
+        evidence: vec![supports(EvidenceSource::VirtualCounters, busy), without("special functions", gain)],
         confidence: modelled(subject),
         gain,
         remedies: remedy::by_manifest(subject, RULE.name),

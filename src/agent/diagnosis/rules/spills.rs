@@ -5,7 +5,7 @@
 use super::{Found, Rule, contradicts, modelled, supports, without};
 use crate::agent::diagnosis::remedy;
 use crate::agent::diagnosis::subject::Subject;
-use crate::domain::finding::Source;
+use crate::domain::finding::EvidenceSource;
 use crate::domain::profile::Cause;
 
 pub(super) const RULE: Rule = Rule {
@@ -24,7 +24,7 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
     let mut evidence = Vec::new();
     if let Some(kernel) = resources.filter(|_| spilled > 0) {
         evidence.push(supports(
-            Source::Compiler,
+            EvidenceSource::Compiler,
             format!(
                 "`{}` uses {} registers a thread, and spills {} bytes of stores and {} of loads",
                 kernel.name, kernel.registers, kernel.spill_store_bytes, kernel.spill_load_bytes
@@ -34,13 +34,15 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
     if let Some(launch) = subject.longest().filter(|launch| launch.local.moved > 0) {
         let each = launch.local.moved as f64 / launch.warp_instructions as f64;
         let text = format!("`{}` moves {each:.2} sectors of local memory per instruction", launch.kernel);
-        evidence.push(supports(Source::VirtualCounters, text));
+        evidence.push(supports(EvidenceSource::VirtualCounters, text));
     }
     let gain = subject.gain_without(Cause::Spills);
     evidence.push(match gain {
-        Some(gain) if gain >= super::LEAST_GAIN => without("local memory", gain),
-        Some(_) => contradicts(Source::VirtualCounters, "without it, the modelled time would be the same".to_owned()),
-        None => contradicts(Source::Compiler, "how often they are executed is not known".to_owned()),
+        Some(gain) if gain >= super::MIN_GAIN => without("local memory", gain),
+        Some(_) => {
+            contradicts(EvidenceSource::VirtualCounters, "without it, the modelled time would be the same".to_owned())
+        }
+        None => contradicts(EvidenceSource::Compiler, "how often they are executed is not known".to_owned()),
     });
     Some(Found {
         cause: match spilled {

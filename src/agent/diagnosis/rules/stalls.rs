@@ -1,4 +1,4 @@
-//! Warps that wait for one kind of thing most of the time, by the hardware's samples of their states.
+//! Warps that wait for the same thing most of the time, according to the hardware's samples of their states.
 //!
 //! gain = 1 / (1 - share of the state among all samples)
 //!
@@ -7,15 +7,15 @@
 use super::{Found, Rule, contradicts, supports};
 use crate::agent::diagnosis::remedy;
 use crate::agent::diagnosis::subject::Subject;
-use crate::domain::finding::{Confidence, Source};
+use crate::domain::finding::{Confidence, EvidenceSource};
 
 pub(super) const RULE: Rule =
     Rule { name: "stalls", mechanism: "a scheduler issues nothing while all of its warps wait", find };
 
-/// The share of a state from which it counts as the reason.
+/// The share from which a state counts as the reason.
 const SHARE: f64 = 0.3;
 
-/// States of a warp that could issue. They are no stalls.
+/// States of a warp that could issue. They are not stalls.
 const READY: [&str; 2] = ["selected", "not_selected"];
 
 fn find(subject: &Subject<'_>) -> Option<Found> {
@@ -25,10 +25,10 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
     if share < SHARE {
         return None;
     }
-    let (what, related) = meaning(state);
+    let (what, related) = describe_state(state);
     let sampled =
         format!("{:.0}% of the samples of warps of `{}` are in the state {state}", 100.0 * share, counted.kernel);
-    let mut evidence = vec![supports(Source::HardwareCounters, sampled)];
+    let mut evidence = vec![supports(EvidenceSource::HardwareCounters, sampled)];
     let units = [
         ("tensor cores", counted.tensor_pct),
         ("memory", counted.dram_pct),
@@ -37,7 +37,10 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
     ];
     let busiest = units.into_iter().filter_map(|(unit, percent)| Some((unit, percent?)));
     evidence.extend(busiest.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(unit, percent)| {
-        supports(Source::HardwareCounters, format!("the busiest unit ({unit}) is used for {percent:.0}% of the time"))
+        supports(
+            EvidenceSource::HardwareCounters,
+            format!("the busiest unit ({unit}) is used for {percent:.0}% of the time"),
+        )
     }));
     // A warp without work waits at the next barrier for those that have some.
     let idle =
@@ -45,7 +48,7 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
     evidence.extend(idle.map(|busiest| {
         let text =
             format!("the busiest warp does {busiest:.1} times the work of the average one, so idle warps wait for it");
-        contradicts(Source::VirtualCounters, text)
+        contradicts(EvidenceSource::VirtualCounters, text)
     }));
     Some(Found {
         cause: format!("warps wait {what}"),
@@ -56,8 +59,8 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
     })
 }
 
-/// Says what a warp in a state waits for, with the rule whose remedies help.
-fn meaning(state: &str) -> (&'static str, Option<&'static str>) {
+/// Describes what a warp in a state waits for, with the rule whose remedies help.
+fn describe_state(state: &str) -> (&'static str, Option<&'static str>) {
     match state {
         "long_scoreboard" => ("for loads from global or local memory", Some("cache-misses")),
         "short_scoreboard" => ("for shared memory or special functions", Some("bank-conflicts")),

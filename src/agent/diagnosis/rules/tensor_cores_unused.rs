@@ -2,11 +2,11 @@
 //!
 //! gain = 1 / (1 - products * (1 - FMA peak / tensor peak)), where products = 1 - time without products / time
 
-use super::{Found, LEAST_GAIN, Rule, contradicts, modelled, supports, without};
+use super::{Found, MIN_GAIN, Rule, contradicts, modelled, supports, without};
 use crate::agent::diagnosis::remedy;
 use crate::agent::diagnosis::subject::Subject;
 use crate::domain::family::Family;
-use crate::domain::finding::{Confidence, Remedy, Source};
+use crate::domain::finding::{Confidence, EvidenceSource, Remedy};
 use crate::domain::op::Dtype;
 use crate::domain::profile::Cause;
 
@@ -26,7 +26,8 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
     }
     let flops = subject.flop(&subject.case.dims) / subject.time_ns * 1e9;
     let peak = subject.device.peaks.flops(subject.workload.dtype);
-    let mut evidence = vec![supports(Source::Compiler, "no kernel has an instruction for tensor cores".to_owned())];
+    let mut evidence =
+        vec![supports(EvidenceSource::Compiler, "no kernel has an instruction for tensor cores".to_owned())];
     let share = format!("{:.2} of {:.0} TFLOP/s", flops / 1e12, peak / 1e12);
     let modelled_gain = subject.gain_without(Cause::Products);
     // Without counters, only the FMA peak tells how much of the time the products may take.
@@ -35,15 +36,15 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
         None => (flops / (peak * FMA_SHARE)).min(1.0),
     };
     let gain = subject.gain_of_share(products * (1.0 - FMA_SHARE));
-    if gain < LEAST_GAIN {
+    if gain < MIN_GAIN {
         return None;
     }
-    evidence.push(supports(Source::Times, format!("it reaches {share}")));
+    evidence.push(supports(EvidenceSource::Times, format!("it reaches {share}")));
     evidence.extend(modelled_gain.map(|gain| without("any product", gain)));
     let remedies = remedy::by_family(subject, uses_tensor_cores, "which multiplies on tensor cores");
     let excluded = remedy::excluded(subject, uses_tensor_cores);
     let none_fits = remedies.is_empty();
-    evidence.extend(excluded.iter().map(|reason| contradicts(Source::Launch, reason.clone())));
+    evidence.extend(excluded.iter().map(|reason| contradicts(EvidenceSource::Launch, reason.clone())));
     let new_kernel = || Remedy {
         text: format!("no family with tensor cores takes {}: it needs a new kernel", subject.case.name),
         family: subject.family.to_owned(),

@@ -1,11 +1,14 @@
 //! A grid with fewer blocks than the device has multiprocessors.
 //!
-//! gain = SMs / blocks
+//! gain = time / (fixed + (time - fixed) * blocks / SMs)
+//!
+//! where `fixed` is the time that the same variant needs at least, whatever the work: its fastest time on a shape whose
+//! blocks have less work. More blocks divide only the rest (Amdahl's law).
 
-use super::{Found, LEAST_GAIN, Rule, contradicts, supports};
+use super::{Found, MIN_GAIN, Rule, contradicts, supports};
 use crate::agent::diagnosis::remedy;
-use crate::agent::diagnosis::subject::Subject;
-use crate::domain::finding::{Confidence, Source};
+use crate::agent::diagnosis::subject::{Point, Subject};
+use crate::domain::finding::{Confidence, EvidenceSource};
 use crate::domain::plan::LaunchPlan;
 
 pub(super) const RULE: Rule = Rule {
@@ -14,22 +17,43 @@ pub(super) const RULE: Rule = Rule {
     find,
 };
 
+/// SMs for each block from which a grid counts as too small.
+const MIN_IDLE: f64 = 1.2;
+
+/// The share of a block's work from which that of another shape counts as much less.
+const MUCH_LESS: f64 = 0.75;
+
 /// How much more work another shape needs to show whether the device was idle.
 const GROWTH: f64 = 4.0;
 
-/// The most that the time may grow meanwhile.
+/// The largest growth of the time that shows an idle device.
 const FLAT: f64 = 1.3;
 
 fn find(subject: &Subject<'_>) -> Option<Found> {
     let (ctas, sms) = (subject.plan.ctas(), u64::from(subject.device.sms));
-    let gain = sms as f64 / ctas.max(1) as f64;
-    if gain < LEAST_GAIN.max(1.2) {
+    let idle = 1.0 - ctas as f64 / sms as f64;
+    if sms as f64 / (ctas.max(1) as f64) < MIN_IDLE {
         return None;
     }
     let mut evidence = vec![supports(
-        Source::Launch,
-        format!("the largest launch has {ctas} blocks for {sms} SMs, so {:.0}% of them are idle", 100.0 - 100.0 / gain),
+        EvidenceSource::Launch,
+        format!("the largest launch has {ctas} blocks for {sms} SMs, so {:.0}% of them are idle", 100.0 * idle),
     )];
+    let fixed = fixed(subject);
+    evidence.extend(fixed.map(|point| {
+        let text = format!(
+            "{} has {} times less work and still takes {:.0}% of the time, which more blocks would not divide",
+            point.case,
+            less(subject.flop(&subject.case.dims) / subject.flop(&point.dims)),
+            100.0 * point.time_ns / subject.time_ns
+        );
+        contradicts(point.source, text)
+    }));
+    let fixed_ns = fixed.map_or(0.0, |point| point.time_ns);
+    let gain = subject.time_ns / (fixed_ns + (subject.time_ns - fixed_ns) * (1.0 - idle));
+    if gain < MIN_GAIN {
+        return None;
+    }
     let flat = more_blocks(subject).max_by(|a, b| a.0.total_cmp(&b.0));
     let confidence = match &flat {
         Some((work, time, case, source)) if *time < FLAT => {
@@ -59,8 +83,25 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
     })
 }
 
+/// Returns the shape on which the variant is fastest among those whose blocks have much less work each. None if all take as
+/// long as the case. A shape with fewer blocks of the same work says nothing: each of them takes its time.
+fn fixed<'a>(subject: &'a Subject<'_>) -> Option<&'a Point> {
+    let per_block = |dims, ctas: u64| subject.flop(dims) / ctas.max(1) as f64;
+    let own = per_block(&subject.case.dims, subject.plan.ctas());
+    let less = subject
+        .scaling
+        .iter()
+        .filter(|point| per_block(&point.dims, point.ctas) <= MUCH_LESS * own && point.time_ns < subject.time_ns);
+    less.min_by(|a, b| a.time_ns.total_cmp(&b.time_ns))
+}
+
+/// Formats how many times less work a shape has.
+fn less(times: f64) -> String {
+    if times < 10.0 { format!("{times:.1}") } else { format!("{times:.0}") }
+}
+
 /// Returns the shapes with more blocks and as much more work: the factors of work and time, the name and the source.
-fn more_blocks<'a>(subject: &'a Subject<'_>) -> impl Iterator<Item = (f64, f64, &'a str, Source)> {
+fn more_blocks<'a>(subject: &'a Subject<'_>) -> impl Iterator<Item = (f64, f64, &'a str, EvidenceSource)> {
     let ctas = subject.plan.ctas() as f64;
     subject.scaling.iter().filter_map(move |point| {
         let work = subject.flop(&point.dims) / subject.flop(&subject.case.dims);

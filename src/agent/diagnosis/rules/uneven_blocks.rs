@@ -2,7 +2,7 @@
 //!
 //! gain = modelled time / modelled time if the longest block took as long as the average one
 
-use super::{Found, LEAST_GAIN, Rule, modelled, without};
+use super::{Found, MIN_GAIN, Rule, modelled, without};
 use crate::agent::diagnosis::remedy;
 use crate::agent::diagnosis::subject::Subject;
 use crate::domain::profile::Cause;
@@ -17,7 +17,7 @@ fn find(subject: &Subject<'_>) -> Option<Found> {
     let gain = subject.gain_without(Cause::UnevenBlocks)?;
     // Blocks that take their work from a counter are modelled wrongly: those of the sample do the work of all.
     let takes_work = subject.longest().is_some_and(|launch| launch.atomics > 0);
-    if takes_work || gain < LEAST_GAIN {
+    if takes_work || gain < MIN_GAIN {
         return None;
     }
     Some(Found {

@@ -1,24 +1,24 @@
-//! Probes with rows or heads that are equal, or almost.
+//! Probes with equal or almost equal rows or heads.
 
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use super::super::Shape;
 use super::scores::scale;
-use super::{each_head, seeing};
+use super::{each_head, query_that_sees};
 use crate::domain::op::{Dims, Dtype, Probed};
-use crate::ops::draw::{few, limit, power_of_two, sign};
+use crate::ops::draw::{limit, log_uniform_count, power_of_two, sign};
 
 /// The keys of a head are copies of a few rows, in random order, and so are its queries. In some heads all keys are
 /// equal: the output is then the mean of the visible values, so that a missing or unmasked key shows in every query. In
 /// others, one key differs from the rest, or some rows differ from their neighbours in a single element.
 pub fn ties(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
     each_head(dims, dtype, inputs, seed, |shape, mut head, rng| {
-        let kinds = if rng.random() { 1 } else { few(rng, shape.sk) };
-        copy_some(head.k, shape.d, kinds, rng);
+        let kinds = if rng.random() { 1 } else { log_uniform_count(rng, shape.sk) };
+        duplicate_rows(head.k, shape.d, kinds, rng);
         if rng.random() {
-            let queries = few(rng, shape.sq);
-            copy_some(head.q, shape.d, queries, rng);
+            let queries = log_uniform_count(rng, shape.sq);
+            duplicate_rows(head.q, shape.d, queries, rng);
         }
         if rng.random_bool(0.3) {
             let j = rng.random_range(0..shape.sk);
@@ -26,17 +26,17 @@ pub fn ties(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Pr
         }
         if rng.random() {
             for rows in [&mut *head.q, &mut *head.k, &mut *head.v] {
-                differ(rows, shape.d, rng);
+                change_elements(rows, shape.d, rng);
             }
         }
         if rng.random_bool(0.2) {
-            let values = few(rng, shape.sk);
-            copy_some(head.v, shape.d, values, rng);
+            let values = log_uniform_count(rng, shape.sk);
+            duplicate_rows(head.v, shape.d, values, rng);
         }
     })
 }
 
-/// All heads are copies of the first, but for a single key, value or query at a random place of each.
+/// All heads are copies of the first, except for a single key, value or query at a random place of each.
 pub fn heads(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
     let shape = Shape::of(dims);
     let mut rng = SmallRng::seed_from_u64(seed);
@@ -49,9 +49,9 @@ pub fn heads(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> P
     let mut rows = vec![shape.sq - 1];
     for head in 0..shape.heads {
         let j = rng.random_range(0..shape.sk);
-        let i = seeing(&shape, j, &mut rng);
+        let i = query_that_sees(&shape, j, &mut rng);
         let (of_query, of_key) = ((head * shape.sq + i) * shape.d, (head * shape.sk + j) * shape.d);
-        // So much that the output of a query that sees it changes by more than any tolerance.
+        // Large enough to change the output of a query that sees it by more than any tolerance.
         let factor = sign(&mut rng) * (shape.sk as f32).sqrt().max(8.0) * power_of_two(&mut rng, 0.0..2.0);
         match rng.random_range(0..3) {
             0 => scale(&mut q[of_query..of_query + shape.d], -2.0),
@@ -64,7 +64,7 @@ pub fn heads(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> P
             }
             _ => scale(&mut v[of_key..of_key + shape.d], factor),
         }
-        if rows.len() < super::MOST_ROWS {
+        if rows.len() < super::MAX_ROWS {
             rows.push(head * shape.sq + i);
         }
     }
@@ -72,8 +72,8 @@ pub fn heads(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> P
     Probed { rows, unspecified: Vec::new() }
 }
 
-/// Changes one element of some rows, by much.
-fn differ(rows: &mut [f32], row_len: usize, rng: &mut SmallRng) {
+/// Changes one element of some rows by a large amount.
+fn change_elements(rows: &mut [f32], row_len: usize, rng: &mut SmallRng) {
     let share = power_of_two(rng, -5.0..-1.0);
     for row in rows.chunks_exact_mut(row_len) {
         if rng.random::<f32>() < share {
@@ -83,7 +83,7 @@ fn differ(rows: &mut [f32], row_len: usize, rng: &mut SmallRng) {
 }
 
 /// Replaces rows by copies of `kinds` of them, drawn for each row.
-fn copy_some(rows: &mut [f32], row_len: usize, kinds: usize, rng: &mut SmallRng) {
+fn duplicate_rows(rows: &mut [f32], row_len: usize, kinds: usize, rng: &mut SmallRng) {
     let originals = rows[..kinds * row_len].to_vec();
     for row in rows.chunks_exact_mut(row_len) {
         let kind = rng.random_range(0..kinds);

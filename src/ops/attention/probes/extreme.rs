@@ -1,11 +1,11 @@
-//! Probes at the limits of the dtype, and beyond.
+//! Probes at and beyond the limits of the dtype.
 
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use super::super::Shape;
 use super::scores::scale;
-use super::{each_head, rows_of, rows_of_heads, seeing};
+use super::{each_head, query_that_sees, rows_of, rows_of_heads};
 use crate::domain::op::{Dims, Dtype, Probed};
 use crate::ops::draw::{power_of_two, sign};
 
@@ -48,8 +48,8 @@ pub fn limits(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> 
     })
 }
 
-/// Some heads have one NaN or infinity among their queries, keys or values. What depends on it must not be finite, and
-/// no other head may notice it.
+/// Some heads have one NaN or infinity among their queries, keys or values. Outputs that depend on it must not be
+/// finite, and no other head may be affected.
 pub fn not_finite(dims: &Dims, _dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
     let shape = Shape::of(dims);
     let mut rng = SmallRng::seed_from_u64(seed);
@@ -60,7 +60,7 @@ pub fn not_finite(dims: &Dims, _dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64
     for head in rand::seq::index::sample(&mut rng, shape.heads, most) {
         // The first visible keys, so that every query depends on them.
         let (j, d) = (rng.random_range(0..shape.visible(0)), rng.random_range(0..shape.d));
-        let i = seeing(&shape, j, &mut rng);
+        let i = query_that_sees(&shape, j, &mut rng);
         let of_key = (head * shape.sk + j) * shape.d + d;
         match rng.random_range(0..4) {
             0 => q[(head * shape.sq + i) * shape.d + d] = f32::NAN,

@@ -4,16 +4,16 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use super::super::Shape;
-use super::{Head, each_head, rows_of, seeing};
+use super::{Head, each_head, query_that_sees, rows_of};
 use crate::domain::op::{Dims, Dtype, Probed};
-use crate::ops::draw::{direction, few, limit, normal, places, power_of_two, sign};
+use crate::ops::draw::{direction, limit, log_uniform_count, normal, places, power_of_two, sign};
 
 /// The share of heads, or of rows, that get a property.
-const OFTEN: f64 = 0.5;
-const SOMETIMES: f64 = 0.25;
+const FREQUENT: f64 = 0.5;
+const OCCASIONAL: f64 = 0.25;
 
-/// Every head has its own scale of queries, keys and values. Some have dimensions of very different scales, an offset in
-/// all scores, scores that rise or fall along the keys, values with a mean, or outlier rows.
+/// Every head has its own scale of queries, keys and values. Some have dimensions of very different scales, an offset
+/// in all scores, scores that rise or fall along the keys, values with a mean, or outlier rows.
 pub fn mixture(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
     each_head(dims, dtype, inputs, seed, |shape, mut head, rng| {
         let of_scores = power_of_two(rng, -5.0..4.0);
@@ -21,22 +21,22 @@ pub fn mixture(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) ->
         scale(head.q, of_queries);
         scale(head.k, of_scores / of_queries);
         scale(head.v, power_of_two(rng, -8.0..8.0));
-        let offset = if rng.random_bool(OFTEN) { sign(rng) * power_of_two(rng, 1.0..7.0) } else { 0.0 };
-        let slope = if rng.random_bool(OFTEN) { sign(rng) * power_of_two(rng, 1.0..6.0) } else { 0.0 };
+        let offset = if rng.random_bool(FREQUENT) { sign(rng) * power_of_two(rng, 1.0..7.0) } else { 0.0 };
+        let slope = if rng.random_bool(FREQUENT) { sign(rng) * power_of_two(rng, 1.0..6.0) } else { 0.0 };
         shift(shape, &mut head, rng, |j| offset + slope * (j as f32 / shape.sk as f32 - 0.5));
-        if rng.random_bool(SOMETIMES) {
+        if rng.random_bool(OCCASIONAL) {
             let mean = power_of_two(rng, -4.0..4.0) * sign(rng);
             head.v.iter_mut().for_each(|x| *x += mean);
         }
-        if rng.random_bool(OFTEN) {
-            stretch(shape, &mut head, dtype, rng);
+        if rng.random_bool(FREQUENT) {
+            rescale_dimensions(shape, &mut head, dtype, rng);
         }
         outliers(shape, &mut head, rng);
     })
 }
 
 /// All scores of a head lie around a number far from zero, or rise or fall along the keys, where queries and keys are
-/// more or less parallel. Values are of any size. An exponential without the right maximum overflows, or vanishes, and
+/// more or less parallel. Values are of any size. An exponential without the right maximum overflows or underflows, and
 /// so does its product with a value.
 pub fn shifted(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
     each_head(dims, dtype, inputs, seed, |shape, mut head, rng| {
@@ -56,12 +56,12 @@ pub fn shifted(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) ->
     })
 }
 
-/// Every query points at a random key that it sees, with a score drawn for it. Some heads have large values. A kernel that drops this key, or reaches
-/// it with a wrong maximum, returns other values.
+/// Every query points at a random key that it sees, with a score drawn for it. Some heads have large values. A kernel
+/// that drops this key, or reaches it with a wrong maximum, returns other values.
 pub fn needles(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
     each_head(dims, dtype, inputs, seed, |shape, head, rng| {
         let length = (shape.d as f32).sqrt();
-        if rng.random_bool(SOMETIMES) {
+        if rng.random_bool(OCCASIONAL) {
             scale(head.v, power_of_two(rng, 8.0..15.0));
         }
         // All keys get the same length. Then no key has a larger product with another key than with itself.
@@ -90,7 +90,7 @@ pub fn tail(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Pr
         let spread = rng.random_range(0.0..0.1_f32);
         scale(head.k, spread);
         // A kernel may skip a whole tile if the weights of all its rows are small, so that rows of a head are alike.
-        let (least, more) = (rng.random_range(gaps), if rng.random_bool(OFTEN) { 0.01 } else { 6.0 });
+        let (least, more) = (rng.random_range(gaps), if rng.random_bool(FREQUENT) { 0.01 } else { 6.0 });
         for query in head.q.chunks_exact_mut(shape.d) {
             scale(query, 0.25 * spread);
             let gap = rng.random_range(least..least + more);
@@ -102,12 +102,12 @@ pub fn tail(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Pr
         head.key(shape, at).iter_mut().zip(&along).for_each(|(k, e)| *k = e * score);
         let size = power_of_two(rng, 0.0..10.0);
         head.v.iter_mut().for_each(|x| *x = (*x + 1.0) * size);
-        let tiny = if rng.random_bool(OFTEN) { 0.0 } else { power_of_two(rng, -24.0..-20.0) };
+        let tiny = if rng.random_bool(FREQUENT) { 0.0 } else { power_of_two(rng, -24.0..-20.0) };
         scale(head.value(shape, at), tiny);
     })
 }
 
-/// Ordinary inputs, but for one thing at a random place in some of the heads: a large key, query or value, a key that
+/// Ordinary inputs with one exception at a random place in some of the heads: a large key, query or value, a key that
 /// one query points at, or a few neighbouring keys with large scores.
 pub fn exception(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) -> Probed {
     let shape = Shape::of(dims);
@@ -115,14 +115,14 @@ pub fn exception(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) 
     let mut rows = Vec::new();
     let [q, k, v] = inputs else { return Probed::default() };
     let heads = (shape.heads / 3).max(1);
-    for head in rand::seq::index::sample(&mut rng, shape.heads, heads.min(MOST_EXCEPTIONS)) {
+    for head in rand::seq::index::sample(&mut rng, shape.heads, heads.min(MAX_EXCEPTIONS)) {
         let (queries, keys) = (shape.sq * shape.d, shape.sk * shape.d);
         let mut inputs = Head {
             q: &mut q[head * queries..(head + 1) * queries],
             k: &mut k[head * keys..(head + 1) * keys],
             v: &mut v[head * keys..(head + 1) * keys],
         };
-        rows.extend(except(&shape, &mut inputs, &mut rng).into_iter().map(|i| head * shape.sq + i));
+        rows.extend(add_exception(&shape, &mut inputs, &mut rng).into_iter().map(|i| head * shape.sq + i));
         rows.extend(rows_of(&shape, head, 1, &mut rng));
     }
     inputs.iter_mut().for_each(|values| limit(values, dtype));
@@ -130,13 +130,13 @@ pub fn exception(dims: &Dims, dtype: Dtype, inputs: &mut [Vec<f32>], seed: u64) 
 }
 
 /// The most heads with an exception.
-const MOST_EXCEPTIONS: usize = 32;
+const MAX_EXCEPTIONS: usize = 32;
 
 /// Makes one exception in a head, and returns queries whose output depends on it.
-fn except(shape: &Shape, head: &mut Head<'_>, rng: &mut SmallRng) -> Vec<usize> {
+fn add_exception(shape: &Shape, head: &mut Head<'_>, rng: &mut SmallRng) -> Vec<usize> {
     let j = rng.random_range(0..shape.sk);
-    let i = seeing(shape, j, rng);
-    let affected = vec![i, seeing(shape, j, rng), shape.sq - 1];
+    let i = query_that_sees(shape, j, rng);
+    let affected = vec![i, query_that_sees(shape, j, rng), shape.sq - 1];
     match rng.random_range(0..5) {
         0 => scale(head.key(shape, j), power_of_two(rng, 2.0..8.0)),
         1 => scale(head.value(shape, j), sign(rng) * power_of_two(rng, 4.0..12.0)),
@@ -162,7 +162,7 @@ fn point(shape: &Shape, head: &mut Head<'_>, i: usize, j: usize, score: f32) {
 /// Adds `score(j)` to the score of key `j` with every query, or subtracts it for some of them.
 fn shift(shape: &Shape, head: &mut Head<'_>, rng: &mut SmallRng, score: impl Fn(usize) -> f32) {
     let along = direction(rng, shape.d);
-    // The larger the part in the queries, the more the keys' own noise counts, and the other way round.
+    // The larger the part in the queries, the more the keys' noise counts, and vice versa.
     let of_queries = power_of_two(rng, 0.0..3.0);
     let turned = if rng.random() { 0.0 } else { rng.random_range(0.0..1.0) };
     for query in head.q.chunks_exact_mut(shape.d) {
@@ -176,10 +176,10 @@ fn shift(shape: &Shape, head: &mut Head<'_>, rng: &mut SmallRng, score: impl Fn(
     }
 }
 
-/// Gives dimensions, or runs of them, scales of their own. Queries and keys get inverse ones, so that all products count
-/// alike. Rounding relative to a row's largest number loses the small ones.
-fn stretch(shape: &Shape, head: &mut Head<'_>, dtype: Dtype, rng: &mut SmallRng) {
-    let run = few(rng, shape.d);
+/// Gives dimensions, or runs of them, their own scales. Queries and keys get inverse ones, so that all products have
+/// the same weight. Rounding relative to a row's largest number loses the small ones.
+fn rescale_dimensions(shape: &Shape, head: &mut Head<'_>, dtype: Dtype, rng: &mut SmallRng) {
+    let run = log_uniform_count(rng, shape.d);
     let most = if dtype == Dtype::F16 { 6.0 } else { 14.0 };
     let factors: Vec<f32> = (0..shape.d.div_ceil(run)).map(|_| power_of_two(rng, -most..most)).collect();
     head.q
@@ -193,19 +193,19 @@ fn stretch(shape: &Shape, head: &mut Head<'_>, dtype: Dtype, rng: &mut SmallRng)
 /// Enlarges some keys, values and queries, and sets some values to zero.
 fn outliers(shape: &Shape, head: &mut Head<'_>, rng: &mut SmallRng) {
     for j in places(rng, shape.sk, 2) {
-        if rng.random_bool(SOMETIMES) {
+        if rng.random_bool(OCCASIONAL) {
             scale(head.key(shape, j), power_of_two(rng, 1.0..5.0));
         }
-        if rng.random_bool(SOMETIMES) {
+        if rng.random_bool(OCCASIONAL) {
             scale(head.value(shape, j), power_of_two(rng, 1.0..6.0));
         }
     }
     for i in places(rng, shape.sq, 1) {
-        if rng.random_bool(SOMETIMES) {
+        if rng.random_bool(OCCASIONAL) {
             scale(head.query(shape, i), power_of_two(rng, 1.0..4.0));
         }
     }
-    if rng.random_bool(SOMETIMES) {
+    if rng.random_bool(OCCASIONAL) {
         let share = rng.random_range(0.05..0.95);
         head.v.chunks_exact_mut(shape.d).for_each(|value| {
             if rng.random_bool(share) {
@@ -213,7 +213,7 @@ fn outliers(shape: &Shape, head: &mut Head<'_>, rng: &mut SmallRng) {
             }
         });
     }
-    if rng.random_bool(SOMETIMES) {
+    if rng.random_bool(OCCASIONAL) {
         let noise = power_of_two(rng, -6.0..0.0);
         head.q.iter_mut().for_each(|q| *q += noise * normal(rng));
     }

@@ -1,0 +1,95 @@
+//! A session's own results as a recorded space.
+
+use indexmap::IndexMap;
+use serde_json::Value;
+
+use super::space::{Failure, RecordedSpace, Recording};
+use crate::domain::evaluation::Outcome;
+use crate::domain::names::did_you_mean;
+use crate::domain::origin::Purpose;
+use crate::domain::record::{IterationRecord, SessionRecord};
+use crate::domain::variant::Params;
+
+/// Returns the space that a session evaluated for a family on a case. If the session has one case or one family, it need
+/// not be named. The error is one sentence.
+///
+/// A configuration that was evaluated several times counts once: with its confirmed time if it has one, else with its
+/// latest time. Failures of the case count, and failures to compile.
+pub fn of_session(record: &SessionRecord, case: Option<&str>, family: Option<&str>) -> Result<RecordedSpace, String> {
+    let session = record.session.id;
+    let cases = record.session.cases.iter().map(|case| case.as_str());
+    let case = choose(cases, case, "case", &format!("session {session}"))?;
+    let evaluated = |iteration: &&IterationRecord| {
+        iteration.purpose != Purpose::Experiment && iteration.cases.iter().any(|other| *other.name == *case)
+    };
+    let iterations: Vec<&IterationRecord> = record.iterations.iter().filter(evaluated).collect();
+    let families = iterations.iter().map(|iteration| iteration.family.as_str());
+    let family = choose(families, family, "family", &format!("session {session} on {case}"))?;
+    let mut results: IndexMap<Vec<i64>, (bool, Result<Recording, Failure>)> = IndexMap::new();
+    let mut names: Option<&Params> = None;
+    for iteration in iterations.into_iter().filter(|iteration| iteration.family == family) {
+        let first = *names.get_or_insert(&iteration.params);
+        let Some((confirmed, result)) = result(iteration, &case) else { continue };
+        let values: Option<Vec<i64>> = first.keys().map(|name| iteration.params.get(name).copied()).collect();
+        let Some(values) = values.filter(|values| values.len() == iteration.params.len()) else {
+            return Err(format!("family `{family}` got other parameters during session {session}"));
+        };
+        let is_confirmed = results.get(&values).is_some_and(|(confirmed, _)| *confirmed);
+        if confirmed || !is_confirmed {
+            results.insert(values, (confirmed, result));
+        }
+    }
+    let names: Vec<String> = names.into_iter().flat_map(Params::keys).cloned().collect();
+    if results.is_empty() {
+        return Err(format!("session {session} has no result of `{family}` on `{case}`"));
+    }
+    let row = |(values, (_, result)): (Vec<i64>, _)| (values.into_iter().map(Value::from).collect(), result);
+    let name = format!("session-{session}-{case}-{family}");
+    let space = RecordedSpace::of_rows(name, names, None, results.into_iter().map(row).collect())?;
+    Ok(RecordedSpace { kernel: Some(family), device: Some(record.session.device.clone()), ..space })
+}
+
+/// Chooses the only name, or the named one.
+fn choose<'a>(
+    names: impl Iterator<Item = &'a str>,
+    wanted: Option<&str>,
+    what: &str,
+    place: &str,
+) -> Result<String, String> {
+    let mut names: Vec<&str> = names.collect();
+    names.sort_unstable();
+    names.dedup();
+    let all = names.join(", ");
+    match (wanted, names.as_slice()) {
+        (_, []) => Err(format!("{place} has evaluated nothing")),
+        (None, [only]) => Ok((*only).to_owned()),
+        (None, _) => Err(format!("{place} has several: choose one with --{what} ({all})")),
+        (Some(wanted), _) if names.contains(&wanted) => Ok(wanted.to_owned()),
+        (Some(wanted), _) => {
+            let hint = did_you_mean(wanted, names.iter().copied());
+            Err(format!("{place} has no {what} `{wanted}`{hint}; it has: {all}"))
+        }
+    }
+}
+
+/// Returns the result of an iteration on a case, and whether its time is confirmed. None if the iteration says nothing
+/// about the case, for example because it failed on another one or never ended.
+fn result(iteration: &IterationRecord, case: &str) -> Option<(bool, Result<Recording, Failure>)> {
+    let outcome = iteration.outcome.as_ref()?;
+    let failure = match outcome {
+        Outcome::RejectedByCompiler { .. } => Some(Failure::Compile),
+        Outcome::Crashed { case: failed, .. } if failed == case => Some(Failure::Runtime),
+        Outcome::TimedOut { case: failed, .. } if failed == case => Some(Failure::TimedOut),
+        Outcome::Wrong { case: failed, .. } | Outcome::Cheated { case: failed, .. } if failed == case => {
+            Some(Failure::Wrong)
+        }
+        _ => None,
+    };
+    if let Some(failure) = failure {
+        return Some((true, Err(failure)));
+    }
+    let found = iteration.measurements.iter().find(|found| found.case == case)?;
+    let timing = found.best_timing()?;
+    let recording = Recording { time_ns: timing.median_ns, samples_ns: timing.samples_ns.clone() };
+    Some((found.confirmation.is_some(), Ok(recording)))
+}
