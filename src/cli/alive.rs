@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::claim::{self, Writer};
 use crate::domain::ids::SessionId;
-use crate::domain::record::{SessionRecord, SessionSummary, Status};
+use crate::domain::record::{SessionRecord, SessionSummary};
 use crate::store::{Store, StoreError};
 
 /// The sessions of a store that have neither ended nor a process.
@@ -15,11 +15,7 @@ pub(super) struct Killed(BTreeSet<SessionId>);
 impl Killed {
     /// Looks at the store's lock, which a session holds as long as its process lives. Nothing is written.
     pub(super) async fn of(store: &Store, path: &Path) -> Result<Self, StoreError> {
-        let running = |sessions: Vec<SessionSummary>| -> BTreeSet<SessionId> {
-            let running = sessions.into_iter().filter(|session| session.status == Status::Running);
-            running.map(|session| session.id).collect()
-        };
-        let mut killed = running(store.sessions().await?);
+        let mut killed = store.unended().await?;
         match claim::writer(path) {
             Writer::Unknown => killed.clear(),
             Writer::Session(id) => drop(killed.remove(&id)),
@@ -27,7 +23,7 @@ impl Killed {
         }
         if !killed.is_empty() {
             // One of them may have ended before the lock was looked at.
-            let still = running(store.sessions().await?);
+            let still = store.unended().await?;
             killed.retain(|id| still.contains(id));
         }
         Ok(Self(killed))

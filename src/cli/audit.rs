@@ -11,13 +11,14 @@ use super::table::Table;
 use super::talk::say;
 use super::trust::{self, TrustArgs};
 use super::{own_executable, toolchain};
-use crate::audit::{Audit, AuditResult, Fate, STEP_TIMEOUT};
+use crate::audit::{Audit, AuditResult, EntryOutcome, STEP_TIMEOUT};
 use crate::catalog::Project;
 use crate::claim::Claims;
 use crate::config::Config;
 use crate::domain::corpus::{CorpusEntry, EntryKind, PASSED};
 use crate::domain::device::TimeSource;
 use crate::domain::names::did_you_mean;
+use crate::report::format::counted;
 use crate::runner::compile::Compiler;
 use crate::runner::device::DeviceChoice;
 use crate::runner::renderer::Renderer;
@@ -72,7 +73,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     let mut claims = project.claim("audit")?;
     let mut audit = open(project, &config, &choice, args.seed.unwrap_or_else(rand::random), &mut claims).await?;
     let device = audit.device().name.clone();
-    say(&format!("auditing {} kernels on the {device}", entries.len()));
+    say(&format!("auditing {} on the {device}", counted(entries.len(), "kernel")));
 
     let (shown, left_out): (Vec<_>, Vec<_>) =
         entries.into_iter().partition(|entry| entry.not_on(audit.device()).is_none());
@@ -136,14 +137,14 @@ async fn open(
 
 fn without(entry: CorpusEntry, audit: &Audit) -> Option<AuditResult> {
     let reason = entry.not_on(audit.device())?.to_owned();
-    Some(AuditResult { entry, fate: Fate::LeftOut(reason) })
+    Some(AuditResult { entry, outcome: EntryOutcome::LeftOut(reason) })
 }
 
 fn print_json(finding: &AuditResult, device: &str, out: &mut impl Write) -> anyhow::Result<()> {
     let CorpusEntry { name, about, kind, cheats, caught_by, .. } = &finding.entry;
-    let (answer, message, left_out) = match &finding.fate {
-        Fate::LeftOut(reason) => (None, None, Some(reason.as_str())),
-        Fate::Replayed { answer, message } => (Some(answer.as_str()), Some(message.as_str()), None),
+    let (answer, message, left_out) = match &finding.outcome {
+        EntryOutcome::LeftOut(reason) => (None, None, Some(reason.as_str())),
+        EntryOutcome::Replayed { answer, message } => (Some(answer.as_str()), Some(message.as_str()), None),
     };
     let right = finding.is_right();
     let printed = Printed {
@@ -165,14 +166,14 @@ fn print_json(finding: &AuditResult, device: &str, out: &mut impl Write) -> anyh
 fn print_table(findings: &[AuditResult], out: &mut impl Write) -> anyhow::Result<()> {
     let mut table = Table::new(&["kernel", "kind", "answer", "said"]);
     for finding in findings {
-        let (answer, said) = match &finding.fate {
-            Fate::LeftOut(reason) => ("left out".to_owned(), reason.clone()),
-            Fate::Replayed { answer, .. } if !finding.is_right() => {
+        let (answer, said) = match &finding.outcome {
+            EntryOutcome::LeftOut(reason) => ("left out".to_owned(), reason.clone()),
+            EntryOutcome::Replayed { answer, .. } if !finding.is_right() => {
                 let expected = finding.entry.caught_by.join(", ");
                 let expected = if expected.is_empty() { PASSED.to_owned() } else { expected };
                 (format!("{answer} (!)"), format!("expected: {expected}"))
             }
-            Fate::Replayed { answer, message } => (answer.clone(), message.clone()),
+            EntryOutcome::Replayed { answer, message } => (answer.clone(), message.clone()),
         };
         table.row([finding.entry.name.clone(), finding.entry.kind.name().to_owned(), answer, said]);
     }
@@ -183,13 +184,13 @@ fn print_table(findings: &[AuditResult], out: &mut impl Write) -> anyhow::Result
 fn summary(findings: &[AuditResult], device: &str) -> String {
     let replayed = |honest: bool| {
         let of_kind = findings.iter().filter(move |finding| (finding.entry.kind == EntryKind::Honest) == honest);
-        of_kind.filter_map(|finding| match &finding.fate {
-            Fate::LeftOut(_) => None,
-            Fate::Replayed { answer, .. } => Some(answer != PASSED),
+        of_kind.filter_map(|finding| match &finding.outcome {
+            EntryOutcome::LeftOut(_) => None,
+            EntryOutcome::Replayed { answer, .. } => Some(answer != PASSED),
         })
     };
     let caught = |honest: bool| replayed(honest).filter(|caught| *caught).count();
-    let left_out = findings.iter().filter(|finding| matches!(finding.fate, Fate::LeftOut(_))).count();
+    let left_out = findings.iter().filter(|finding| matches!(finding.outcome, EntryOutcome::LeftOut(_))).count();
     format!(
         "{} of {} cheating or broken kernels and {} of {} honest ones were caught on the {device}; {left_out} were \
          skipped there",

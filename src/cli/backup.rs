@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use super::error::usage;
+use crate::report::format::counted;
 use crate::store::{Copied, Store, StoreError};
 
 /// Arguments of `optloop backup`.
@@ -16,10 +17,11 @@ pub struct Args {
 /// Copies the store and prints the copy's size.
 pub async fn run(args: &Args, store: &Store, out: &mut impl Write) -> anyhow::Result<()> {
     let Copied { bytes, sessions } = store.backup(&args.file).await.map_err(|error| match error {
-        exists @ StoreError::Exists(_) => usage(exists),
+        mistake @ (StoreError::Exists(_) | StoreError::NoFolder(_)) => usage(mistake),
         other => other.into(),
     })?;
     let mib = bytes as f64 / (1 << 20) as f64;
-    writeln!(out, "{}: {sessions} sessions, {mib:.1} MiB, integrity check ok", args.file.display())?;
+    let sessions = counted(sessions, "session");
+    writeln!(out, "{}: {sessions}, {mib:.1} MiB, integrity check ok", args.file.display())?;
     Ok(())
 }

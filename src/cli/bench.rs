@@ -16,11 +16,11 @@ use super::start::{open_monitor, start_worker};
 use super::talk::say;
 use super::trust::{self, TrustArgs};
 use super::{own_executable, toolchain};
-use crate::bench::{Bench, PlannedComparison, Selection, Subject, What};
+use crate::bench::{Bench, KernelName, PlannedComparison, Selection, Subject};
 use crate::catalog::Project;
 use crate::claim::Claims;
 use crate::config::Config;
-use crate::domain::comparison::{Comparison, LEAST_ROUNDS, Role};
+use crate::domain::comparison::{Comparison, MIN_ROUNDS, Role};
 use crate::domain::device::{DeviceInfo, TimeSource};
 use crate::domain::ids::CaseName;
 use crate::domain::regime::Regime;
@@ -115,14 +115,12 @@ struct Printed<'a> {
 /// Measures and prints the results.
 pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
     let config = Config::load(project.root()).map_err(usage)?;
-    let what = What::parse(&args.what).map_err(usage_sentence)?;
+    let what = KernelName::parse(&args.what).map_err(usage_sentence)?;
     let named = args.against.iter().filter(|text| *text != BASELINE);
-    let against = named.map(|text| What::parse(text)).collect::<Result<Vec<_>, _>>();
+    let against = named.map(|text| KernelName::parse(text)).collect::<Result<Vec<_>, _>>();
     let against = against.map_err(usage_sentence)?;
-    if args.samples.is_some_and(|samples| samples < LEAST_ROUNDS) {
-        return Err(usage_sentence(format!(
-            "--samples must be {LEAST_ROUNDS} or more: fewer samples have no interval"
-        )));
+    if args.samples.is_some_and(|samples| samples < MIN_ROUNDS) {
+        return Err(usage_sentence(format!("--samples must be {MIN_ROUNDS} or more: fewer samples have no interval")));
     }
     let choice = args.device.as_ref().unwrap_or(&config.session.device).parse().map_err(usage_sentence)?;
     trust::check_places(project, &config, &args.trust)?;
@@ -136,6 +134,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     }
     args.samples.into_iter().for_each(|samples| bench.take_samples(samples));
     let selection = Selection { workload: args.workload.as_deref(), cases: &args.cases };
+    let what = elsewhere(&bench, project, what);
     let challengers = bench.subjects(&what, selection).await.map_err(usage)?;
     let mut wanted = Vec::new();
     for challenger in challengers {
@@ -197,8 +196,20 @@ pub(super) async fn open(
     Bench::new(project, config, exe, compiler, worker, monitor).map_err(usage)
 }
 
+/// Names the winner of another device, if a case has none of this device. README's first call works on any machine so.
+fn elsewhere(bench: &Bench, project: &Project, what: KernelName) -> KernelName {
+    let KernelName::Winner { workload, case } = &what else { return what };
+    let Some(sidecar) = bench.winner_of_another_device(workload, case) else { return what };
+    say(&format!(
+        "{workload}/{case} has no winner of the {}: measuring {}, the winner of another device",
+        bench.device().name,
+        sidecar.strip_prefix(project.root()).unwrap_or(&sidecar).display()
+    ));
+    KernelName::File(sidecar)
+}
+
 /// Returns the kernels to compare a challenger with, on the challenger's case.
-async fn others(bench: &Bench, challenger: &Subject, against: &[What]) -> anyhow::Result<Vec<(Role, Subject)>> {
+async fn others(bench: &Bench, challenger: &Subject, against: &[KernelName]) -> anyhow::Result<Vec<(Role, Subject)>> {
     let cases = [challenger.case().name.clone()];
     let selection = Selection { workload: Some(&challenger.workload.name), cases: &cases };
     let mut others = Vec::new();

@@ -1,37 +1,39 @@
-//! `optloop calls`: the calls of language models, what they cost, and what was said.
+//! `optloop calls`: the calls to language models, their cost, their requests and answers.
 
 use std::io::Write;
 
 use super::error::usage_sentence;
+use super::listing::Format;
+use super::screen::Screen;
 use super::table::{Table, figure};
 use crate::domain::call_record::{CallId, CallSummary, Transcript};
 use crate::domain::ids::SessionId;
 use crate::domain::money::MicroUsd;
+use crate::report::format::counted;
 use crate::secrets;
 use crate::store::Store;
 
 /// Arguments of `optloop calls`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Number of a call: prints what was sent, and what came back
+    /// Number of a call: prints its request and its answer
     call: Option<i64>,
 
     /// Number of the session [default: the latest]
     #[arg(long)]
     session: Option<SessionId>,
 
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    format: Format,
 }
 
 /// Lists calls, or prints one.
-pub(super) async fn run(args: &Args, store: &Store, out: &mut impl Write) -> anyhow::Result<()> {
+pub(super) async fn run(args: &Args, store: &Store, screen: Screen, out: &mut impl Write) -> anyhow::Result<()> {
     if let Some(call) = args.call {
         let Some(transcript) = store.transcript(CallId(call)).await? else {
             return Err(usage_sentence(format!("there is no call {call}: `optloop calls` lists those of a session")));
         };
-        return print(&transcript, args.json, out);
+        return print(&transcript, args.format, out);
     }
     let session = match args.session {
         Some(id) => store.session(id).await?,
@@ -39,20 +41,19 @@ pub(super) async fn run(args: &Args, store: &Store, out: &mut impl Write) -> any
     };
     let calls = store.calls(session.id).await?;
     let calls: Vec<CallSummary> = calls.iter().map(|(begun, ended)| CallSummary::of(begun, ended.as_ref())).collect();
-    if args.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&calls)?)?;
+    if args.format.write(&calls, out)? {
         return Ok(());
     }
     if calls.is_empty() {
         writeln!(out, "session {} has asked no language model", session.id)?;
         return Ok(());
     }
-    list(&calls, out)
+    list(&calls, screen, out)
 }
 
-fn list(calls: &[CallSummary], out: &mut impl Write) -> anyhow::Result<()> {
+fn list(calls: &[CallSummary], screen: Screen, out: &mut impl Write) -> anyhow::Result<()> {
     let mut table =
-        Table::new(&[">call", "purpose", "model", "status", ">input", ">cached", ">output", ">cost", ">s", "about"]);
+        Table::new(&[">call", "purpose", "?model", "status", ">input", "?>cached", ">output", ">cost", "?>s", "about"]);
     for call in calls {
         let tokens =
             |of: fn(&crate::domain::model_call::Usage) -> u64| figure(call.usage.as_ref().map(of), |n| n.to_string());
@@ -70,19 +71,24 @@ fn list(calls: &[CallSummary], out: &mut impl Write) -> anyhow::Result<()> {
             call.claim.clone().unwrap_or_default(),
         ]);
     }
-    table.print(out)?;
+    let mut text = Vec::new();
+    table.print_on(screen, &mut text)?;
     let (known, unknown): (Vec<_>, Vec<_>) = calls.iter().partition(|call| call.cost_is_known);
     let sum = |calls: &[&CallSummary]| calls.iter().map(|call| call.cost_micro_usd).sum::<MicroUsd>();
-    writeln!(out, "\n{} calls: {}", calls.len(), sum(&known))?;
+    writeln!(text, "\n{}: {}", counted(calls.len(), "call"), sum(&known))?;
     if !unknown.is_empty() {
-        writeln!(out, "and at most {} for {} whose cost is unknown", sum(&unknown), unknown.len())?;
+        writeln!(text, "and at most {} for {} whose cost is unknown", sum(&unknown), unknown.len())?;
     }
+    screen.show(&text, out)?;
     Ok(())
 }
 
-fn print(transcript: &Transcript, as_json: bool, out: &mut impl Write) -> anyhow::Result<()> {
+fn print(transcript: &Transcript, format: Format, out: &mut impl Write) -> anyhow::Result<()> {
     let Transcript { request, text } = transcript;
-    if as_json {
+    if format.csv {
+        return Err(usage_sentence("a call is no list: use --json, or leave the number out"));
+    }
+    if format.json {
         let json = serde_json::json!({ "request": request, "text": text });
         writeln!(out, "{}", serde_json::to_string_pretty(&json)?)?;
         return Ok(());

@@ -16,7 +16,7 @@ use crate::domain::comparison::{Comparison, Participant, paired_ratio};
 use crate::domain::conditions::{Conditions, compare};
 use crate::domain::device::TimeSource;
 use crate::domain::ids::CaseName;
-use crate::domain::sampling::LEAST_SAMPLES;
+use crate::domain::sampling::MIN_SAMPLES;
 use crate::domain::statistics::Ratio;
 use crate::domain::timing::Timing;
 use crate::report::format;
@@ -72,7 +72,13 @@ struct Over {
 pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
     let (a, b) = (Side::parse(&args.a, project)?, Side::parse(&args.b, project)?);
     let store = if a.is_stored() || b.is_stored() { Some(existing_store(project).await?) } else { None };
-    let case = args.case.as_deref();
+    let case = args.case.clone().or_else(|| a.case(project)).or_else(|| b.case(project));
+    let case = case.as_deref();
+    let mut known = Vec::new();
+    for side in [&a, &b].into_iter().filter(|side| !side.is_open()) {
+        known.push(side.read(case, project, store.as_ref()).await?);
+    }
+    let (a, b) = (a.settle(known.first(), project)?, b.settle(known.first(), project)?);
     let recorded = [a.read(case, project, store.as_ref()).await?, b.read(case, project, store.as_ref()).await?];
     let answer = match in_one_run([&a, &b], &recorded[0].figure.conditions.case, store.as_ref()).await? {
         Some(answer) => answer,
@@ -136,7 +142,7 @@ fn apart([a, b]: &[Recorded; 2]) -> anyhow::Result<Answer> {
 }
 
 fn time(name: String, timing: &Timing, samples: usize) -> Time {
-    let ci_us = (samples >= LEAST_SAMPLES).then(|| [timing.interval_ns.lo / 1e3, timing.interval_ns.hi / 1e3]);
+    let ci_us = (samples >= MIN_SAMPLES).then(|| [timing.interval_ns.lo / 1e3, timing.interval_ns.hi / 1e3]);
     Time { name, us: timing.median_ns / 1e3, ci_us, samples }
 }
 
@@ -163,13 +169,8 @@ fn print(answer: &Answer, out: &mut impl Write) -> io::Result<()> {
         ]);
     }
     table.print(out)?;
-    let Over { estimate, lo, hi, paired } = answer.ratio;
-    let ratio = match lo.zip(hi) {
-        Some((lo, hi)) => format::ratio(estimate, lo, hi),
-        None => format::times(estimate),
-    };
-    writeln!(out, "\nB takes {ratio} as long as A.")?;
-    match (paired, time_source) {
+    writeln!(out, "\n{}", sentence(&answer.ratio))?;
+    match (answer.ratio.paired, time_source) {
         (true, _) => writeln!(
             out,
             "Both were participants of one comparison, and the ratio is paired within its rounds. The comparison's \
@@ -182,5 +183,31 @@ fn print(answer: &Answer, out: &mut impl Write) -> io::Result<()> {
              interval."
         ),
         (false, TimeSource::Modelled) => writeln!(out, "Both times are modelled: no GPU ran."),
+    }
+}
+
+/// Says how the two times compare. The ratio is at least 1 either way: 0.0097 would have to be inverted to be understood.
+fn sentence(ratio: &Over) -> String {
+    let is_faster = ratio.estimate < 1.0;
+    let upright = |value: f64| if is_faster { 1.0 / value } else { value };
+    let (ends, estimate) = (ratio.lo.zip(ratio.hi), upright(ratio.estimate));
+    let shown = match ends.map(|(lo, hi)| if is_faster { (upright(hi), upright(lo)) } else { (lo, hi) }) {
+        Some((lo, hi)) => format::ratio(estimate, lo, hi),
+        None => format::times(estimate),
+    };
+    if is_faster { format!("B is {shown} faster than A.") } else { format!("B takes {shown} as long as A.") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ratio_is_never_to_be_inverted_by_its_reader() {
+        let said = |estimate, lo, hi| sentence(&Over { estimate, lo, hi, paired: false });
+        insta::assert_snapshot!(said(0.0097, Some(0.00961), Some(0.00978)), @"B is 103.1× (102.2 to 104.1) faster than A.");
+        insta::assert_snapshot!(said(0.8, None, None), @"B is 1.25× faster than A.");
+        insta::assert_snapshot!(said(103.0, Some(102.0), Some(104.0)), @"B takes 103.0× (102.0 to 104.0) as long as A.");
+        insta::assert_snapshot!(said(1.0, Some(0.99), Some(1.01)), @"B takes 1.000× (0.990 to 1.010) as long as A.");
     }
 }

@@ -4,13 +4,22 @@ use std::io::{self, Write};
 
 use super::table::{Table, figure};
 use crate::domain::comparison::{Comparison, Participant, Role};
-use crate::domain::conditions::{Figure, compare};
+use crate::domain::conditions::{RecordedTime, compare};
 use crate::domain::machine::MachineSummary;
 use crate::domain::statistics::Ratio;
 use crate::report::format;
 
 /// Prints a comparison: a row for each participant, and notes on the whole.
 pub(super) fn print(comparison: &Comparison, out: &mut impl Write) -> io::Result<()> {
+    table(comparison).print(out)?;
+    for note in notes(comparison) {
+        writeln!(out, "{note}")?;
+    }
+    Ok(())
+}
+
+/// Returns a row for each participant of a comparison.
+pub(super) fn table(comparison: &Comparison) -> Table {
     let mut table = Table::new(&[
         "role",
         "what",
@@ -49,11 +58,7 @@ pub(super) fn print(comparison: &Comparison, out: &mut impl Write) -> io::Result
             figure(*energy_j, |joules| format::us(joules * 1000.0)),
         ]);
     }
-    table.print(out)?;
-    for note in notes(comparison) {
-        writeln!(out, "{note}")?;
-    }
-    Ok(())
+    table
 }
 
 /// Returns a participant's time over the challenger's: paired, or the quotient of two modelled times. The challenger's
@@ -63,7 +68,7 @@ pub(super) fn over_challenger(comparison: &Comparison, participant: &Participant
     if !is_modelled_alone(comparison) {
         return comparison.over_challenger(participant);
     }
-    let figure = |of: &Participant| Figure {
+    let figure = |of: &Participant| RecordedTime {
         conditions: comparison.conditions.clone(),
         name: of.name.clone(),
         timing: of.timing.clone(),
@@ -113,7 +118,7 @@ fn control(comparison: &Comparison) -> Option<String> {
 }
 
 /// Returns the notes on a comparison, beside its rows.
-fn notes(comparison: &Comparison) -> Vec<String> {
+pub(super) fn notes(comparison: &Comparison) -> Vec<String> {
     let mut notes = vec![if is_modelled_alone(comparison) {
         "These times are modelled separately, without noise".to_owned()
     } else {

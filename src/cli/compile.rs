@@ -1,13 +1,16 @@
 //! `optloop compile`: compiles families for an architecture, which needs no GPU.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 
+use indexmap::IndexMap;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use rayon::prelude::*;
 
 use super::error::{usage, usage_sentence};
 use super::own_executable;
+use super::talk::say;
 use crate::catalog::Project;
 use crate::config::Config;
 use crate::domain::artifact::Artifact;
@@ -54,11 +57,20 @@ pub struct Args {
     json: bool,
 }
 
-/// A configuration to compile, with the kernels that its launch plan names.
+/// A configuration to compile.
 struct SelectedVariant {
     case: CaseName,
     variant: Variant,
-    launched: Vec<String>,
+    /// The kernels that its launch plan names, with their dynamic shared memory in bytes.
+    launched: BTreeMap<String, u32>,
+}
+
+/// What to compile, and why the rest is left out.
+#[derive(Default)]
+struct Selected {
+    variants: Vec<SelectedVariant>,
+    /// A sentence for each family and reason.
+    excluded: Vec<String>,
 }
 
 /// A compiled configuration, with its result.
@@ -73,18 +85,23 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
     let workload_name = args.workload.as_ref().unwrap_or(&config.session.workload);
     let workload = project.workload(workload_name).map_err(usage)?.select(&args.cases).map_err(usage_sentence)?;
     let mut families = project.families().map_err(usage)?;
-    if !args.families.is_empty() {
-        let named = Project::searched(&families, &args.families).map_err(usage)?;
-        families.retain(|family| named.contains(&family.name));
-    }
+    let named = Project::searched(&families, &args.families).map_err(usage)?;
+    families.retain(|family| named.contains(&family.name));
     let device = DeviceInfo::of_arch(&args.arch).map_err(usage_sentence)?;
     let renderer = Renderer::new(own_executable()?);
-    let variants = variants(&workload, &families, &device, &renderer, args).map_err(usage_sentence)?;
+    let selected = select(&workload, &families, &device, &renderer, args).map_err(usage_sentence)?;
+    let Selected { variants, excluded } = selected;
     if variants.is_empty() {
         return Err(usage_sentence(format!(
-            "no family has a valid configuration for `{}` on {}",
-            workload.name, args.arch
+            "no family has a valid configuration for `{}` on {}: {}",
+            workload.name,
+            args.arch,
+            excluded.join("; ")
         )));
+    }
+    // Of all families, many are made for other cases.
+    if !args.families.is_empty() {
+        excluded.iter().for_each(|why| say(why));
     }
     let compiler = Compiler::new(
         own_executable()?,
@@ -113,17 +130,22 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
 }
 
 /// Returns the default configuration of every family for every specialization, and random configurations.
-fn variants(
+fn select(
     workload: &Workload,
     families: &[Family],
     device: &DeviceInfo,
     renderer: &Renderer,
     args: &Args,
-) -> Result<Vec<SelectedVariant>, String> {
+) -> Result<Selected, String> {
     let mut rng = SmallRng::seed_from_u64(args.seed);
-    let mut variants: Vec<SelectedVariant> = Vec::new();
-    for family in families.iter().filter(|family| family.fits(workload, device)) {
+    let Selected { mut variants, mut excluded } = Selected::default();
+    for family in families {
+        if family.op != workload.op.name() {
+            excluded.push(format!("`{}` computes {}", family.name, family.op));
+            continue;
+        }
         let mut specializations = Vec::new();
+        let mut without: IndexMap<Vec<String>, Vec<&str>> = IndexMap::new();
         for case in &workload.cases {
             let space = Space { family, case, dtype: workload.dtype, device };
             // Some cases share a source. The first one with a valid configuration of the family represents them.
@@ -131,7 +153,11 @@ fn variants(
             if specializations.contains(&specialization) {
                 continue;
             }
-            let Some(start) = space.start()? else { continue };
+            let start = if family.fits(workload, device) { space.start()? } else { None };
+            let Some(start) = start else {
+                without.entry(space.excluded()?.unwrap_or_default()).or_default().push(&case.name);
+                continue;
+            };
             specializations.push(specialization);
             let mut configurations = vec![start];
             for _ in 0..args.random {
@@ -144,13 +170,22 @@ fn variants(
                 })?;
                 let variant = renderer.render(family, &family.specialization(case), workload.dtype, &params)?;
                 if !variants.iter().any(|other| other.variant.hash == variant.hash) {
-                    let launched = plan.launches.into_iter().map(|launch| launch.kernel).collect();
+                    let mut launched = BTreeMap::new();
+                    for launch in plan.launches {
+                        let most: &mut u32 = launched.entry(launch.kernel).or_default();
+                        *most = launch.shared_bytes.max(*most);
+                    }
                     variants.push(SelectedVariant { case: case.name.clone(), variant, launched });
                 }
             }
         }
+        excluded.extend(without.into_iter().map(|(why, cases)| {
+            let on = if cases.len() == workload.cases.len() { "any case".to_owned() } else { cases.join(", ") };
+            let why = why.join(" ");
+            format!("`{}` has no valid configuration on {on}: {}", family.name, why.trim_end_matches('.'))
+        }));
     }
-    Ok(variants)
+    Ok(Selected { variants, excluded })
 }
 
 impl Row {
@@ -159,7 +194,7 @@ impl Row {
         let Self { selected, result } = self;
         let result = result.and_then(|artifact| {
             let has = |name: &String| artifact.kernels.iter().any(|kernel| &kernel.name == name);
-            match selected.launched.iter().find(|name| !has(name)) {
+            match selected.launched.keys().find(|name| !has(name)) {
                 Some(name) => Err(format!("it launches `{name}`, which is not an `extern \"C\"` kernel of the source")),
                 None => Ok(artifact),
             }
@@ -174,16 +209,19 @@ impl Row {
         match &self.result {
             Ok(artifact) => {
                 for kernel in &artifact.kernels {
+                    let dynamic = launched.get(&kernel.name);
                     writeln!(
                         out,
-                        "    {}: {} registers, {} bytes static shared memory, {} bytes stack, {} + {} bytes spilled{}",
+                        "    {}: {} registers, {} + {} bytes shared memory (static + dynamic), {} bytes stack, {} + {} \
+                         bytes spilled{}",
                         kernel.name,
                         kernel.registers,
                         kernel.shared_bytes,
+                        dynamic.unwrap_or(&0),
                         kernel.stack_bytes,
                         kernel.spill_store_bytes,
                         kernel.spill_load_bytes,
-                        if launched.contains(&kernel.name) { "" } else { "; not launched" }
+                        if dynamic.is_some() { "" } else { "; not launched" }
                     )?;
                 }
                 for warning in artifact.warnings() {
@@ -205,7 +243,8 @@ impl Row {
             "family": self.selected.variant.family,
             "params": self.selected.variant.params,
             "hash": self.selected.variant.hash,
-            "launched": self.selected.launched,
+            "launched": self.selected.launched.keys().collect::<Vec<_>>(),
+            "dynamic_shared_bytes": self.selected.launched,
             "kernels": kernels,
             "error": error,
         });

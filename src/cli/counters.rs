@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use crate::domain::counters::{Counters, LaunchCounters};
 
 /// The most states of warps to print.
-const MOST_STATES: usize = 4;
+const MAX_STATES: usize = 4;
 
 /// Prints the counters of a variant on a case, one launch after the other.
 pub fn print(case: &str, counters: &Counters, out: &mut impl Write) -> io::Result<()> {
@@ -13,7 +13,7 @@ pub fn print(case: &str, counters: &Counters, out: &mut impl Write) -> io::Resul
     for launch in &counters.launches {
         writeln!(out, "  {}: {}", launch.kernel, units(launch).join(", "))?;
         let states = launch.stall_shares();
-        let shown = states.iter().take(MOST_STATES).map(|(state, share)| format!("{state} {:.0}%", share * 100.0));
+        let shown = states.iter().take(MAX_STATES).map(|(state, share)| format!("{state} {:.0}%", share * 100.0));
         if !states.is_empty() {
             writeln!(out, "    states of warps: {}", shown.collect::<Vec<_>>().join(", "))?;
         }

@@ -7,11 +7,11 @@ use serde::Serialize;
 use super::bench;
 use super::error::{usage, usage_sentence};
 use crate::agent::diagnosis::{self, Point};
-use crate::bench::{Bench, Evidence, Selection, Subject, What};
+use crate::bench::{Bench, Evidence, KernelName, Selection, Subject};
 use crate::catalog::Project;
 use crate::config::Config;
 use crate::domain::device::TimeSource;
-use crate::domain::finding::{Finding, Source};
+use crate::domain::finding::{EvidenceSource, Finding};
 use crate::domain::ids::CaseName;
 use crate::domain::variant::{Params, show_params};
 use crate::domain::workload::Case;
@@ -20,7 +20,7 @@ use crate::domain::workload::Case;
 const SCHEMA: &str = "optloop.diagnosis/1";
 
 /// The most findings to print. The JSON has all.
-const MOST: usize = 5;
+const MAX: usize = 5;
 
 /// Arguments of `optloop diagnose`.
 #[derive(Debug, clap::Args)]
@@ -74,7 +74,7 @@ struct Diagnosed {
 /// Measures the kernel and prints its diagnosis.
 pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
     let config = Config::load(project.root()).map_err(usage)?;
-    let what = What::parse(&args.what).map_err(usage_sentence)?;
+    let what = KernelName::parse(&args.what).map_err(usage_sentence)?;
     let choice = args.device.as_ref().unwrap_or(&config.session.device).parse().map_err(usage_sentence)?;
     let mut claims = project.claim("diagnose")?;
     let mut bench = bench::open(project, config, &choice, &mut claims).await?;
@@ -108,7 +108,7 @@ fn diagnose(bench: &Bench, subject: &Subject, evidence: Evidence) -> Diagnosed {
         dims: case.dims.clone(),
         time_ns: *time_ns,
         ctas: *ctas,
-        source: Source::Times,
+        source: EvidenceSource::Times,
     };
     let scaling: Vec<Point> = others.iter().map(point).collect();
     let about = diagnosis::Subject {
@@ -154,7 +154,7 @@ fn print(diagnosed: &Diagnosed, bench: &Bench, out: &mut impl Write) -> anyhow::
     if diagnosed.findings.is_empty() {
         writeln!(out, "no rule explains its time")?;
     }
-    for (finding, number) in diagnosed.findings.iter().take(MOST).zip(1..) {
+    for (finding, number) in diagnosed.findings.iter().take(MAX).zip(1..) {
         let Finding { rule, cause, mechanism, gain, confidence, evidence, remedies, .. } = finding;
         writeln!(out, "\n{number}. {cause}")?;
         writeln!(out, "   {rule}: gain up to {gain:.2}x, confidence {}", confidence.name())?;

@@ -17,6 +17,7 @@ use crate::config::Config;
 use crate::domain::device::{DeviceInfo, Peaks};
 use crate::domain::machine::MachineState;
 use crate::environment;
+use crate::report::format::counted;
 use crate::runner::baseline::interpreter;
 use crate::runner::compile::Compiler;
 use crate::runner::device::DeviceChoice;
@@ -206,9 +207,12 @@ fn files(project: &Project) -> Finding {
         Ok((names.len(), project.families()?.len()))
     });
     match loaded {
-        Ok((workloads, families)) => {
-            Here(format!("{workloads} workloads and {families} families in {}", project.root().display()))
-        }
+        Ok((workloads, families)) => Here(format!(
+            "{} and {} in {}",
+            counted(workloads, "workload"),
+            if families == 1 { "1 family".to_owned() } else { format!("{families} families") },
+            project.root().display()
+        )),
         Err(error) => Missing(format!("{error:#}")),
     }
 }
@@ -333,7 +337,7 @@ async fn database(project: &Project, config: &Config) -> Finding {
         Err(error) => return Missing(error.to_string()),
     };
     match store.sessions().await {
-        Ok(sessions) => Here(format!("{} sessions in {}", sessions.len(), path.display())),
+        Ok(sessions) => Here(format!("{} in {}", counted(sessions.len(), "session"), path.display())),
         Err(error) => Missing(error.to_string()),
     }
 }

@@ -2,12 +2,27 @@
 
 use std::process::ExitCode;
 
+use clap::CommandFactory;
+use clap::error::{ContextKind, ContextValue};
+
+use super::Arguments;
+use crate::domain::names::did_you_mean;
 use crate::domain::toml_text::one_line;
+use crate::store::StoreError;
 
 /// A usage error, on the command line or in the project's files: exit code 2.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Usage(pub String);
+
+/// Explains a verb that does not exist. clap would suggest the hidden ones, too, which only sessions start.
+fn unknown_verb(error: &clap::Error) -> Option<String> {
+    let Some(ContextValue::String(verb)) = error.get(ContextKind::InvalidSubcommand) else { return None };
+    let command = Arguments::command();
+    let visible = command.get_subcommands().filter(|verb| !verb.is_hide_set()).map(clap::Command::get_name);
+    let hint = did_you_mean(verb, visible);
+    Some(format!("error: there is no verb `{verb}`{hint}; run it with `--help` for a list"))
+}
 
 /// Marks an error as a usage error.
 pub fn usage(error: impl Into<anyhow::Error>) -> anyhow::Error {
@@ -25,12 +40,24 @@ pub fn report_clap(error: &clap::Error) -> ExitCode {
     if matches!(error.kind(), DisplayHelp | DisplayHelpOnMissingArgumentOrSubcommand | DisplayVersion) {
         error.exit();
     }
+    if let Some(unknown) = unknown_verb(error) {
+        super::talk::say(&unknown);
+        return ExitCode::from(2);
+    }
     let text = error.render().to_string();
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let said: Vec<&str> =
         lines.take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more")).collect();
     super::talk::say(&format!("{}; run it with `--help` for a list", said.join(" ").replace(" tip: ", "; ")));
     ExitCode::from(2)
+}
+
+/// Returns whether an error is a mistake of the user: a number that is not on record is one, whichever verb gets it.
+fn is_usage(error: &anyhow::Error) -> bool {
+    let asked_for = |problem: &StoreError| {
+        matches!(problem, StoreError::UnknownSession { .. } | StoreError::UnknownIteration { .. })
+    };
+    error.is::<Usage>() || error.chain().any(|cause| cause.downcast_ref().is_some_and(asked_for))
 }
 
 /// Reports an error and returns the exit code. A closed pipe on standard output is not an error.
@@ -41,5 +68,5 @@ pub fn report_error(error: &anyhow::Error) -> ExitCode {
     }
     // One line, even if a quoted name has several.
     super::talk::say(&one_line(format!("error: {error:#}").trim_end().to_owned()));
-    ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
+    ExitCode::from(if is_usage(error) { 2 } else { 1 })
 }

@@ -1,14 +1,15 @@
 //! `optloop history`: what a session tried.
 
-use std::collections::BTreeSet;
 use std::io::Write;
 
-use anyhow::bail;
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
+use super::error::usage_sentence;
+use super::listing::{self, Format, Part};
+use super::screen::{Paint, Screen};
 use super::table::{Table, figure};
-use crate::domain::device::TimeSource;
+use super::talk::say;
 use crate::domain::evaluation::Outcome;
 use crate::domain::ids::{CaseName, SessionId};
 use crate::domain::names::did_you_mean;
@@ -21,11 +22,17 @@ use crate::store::{Filter, Grouping, HistoryRow, Sort, Store};
 const VERDICTS: [Verdict; 5] =
     [Verdict::Start, Verdict::Improved, Verdict::Tied, Verdict::Regressed, Verdict::Rejected];
 
+/// The most rows of a table, unless the user says otherwise. JSON and CSV have all.
+const MAX_ROWS: u32 = 1000;
+
 /// List what a session tried, one row for each case of each iteration.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Number of the session [default: the latest]
     pub session: Option<SessionId>,
+    /// Show every session
+    #[arg(long, conflicts_with_all = ["session", "by"])]
+    pub all: bool,
     /// Show only this case
     #[arg(long)]
     pub case: Option<CaseName>,
@@ -38,18 +45,30 @@ pub struct Args {
     /// Show only rows with this verdict
     #[arg(long, value_parser = verdict_parser())]
     pub verdict: Option<Verdict>,
+    /// Show only configurations of this origin, such as move, random, warm_start or model
+    #[arg(long)]
+    pub origin: Option<String>,
+    /// Show only suggestions of this proposer, such as local or llm
+    #[arg(long)]
+    pub proposer: Option<String>,
+    /// Show only iterations since a date (2026-11-20), an instant in UTC (2026-11-20T10:00) or a time ago (2d)
+    #[arg(long, value_name = "WHEN", value_parser = listing::instant)]
+    pub since: Option<String>,
     /// Order of the rows
     #[arg(long, value_enum, default_value_t = Order::Number)]
     pub sort: Order,
-    /// Maximum number of rows
+    /// Reverse the order
     #[arg(long)]
-    pub limit: Option<u32>,
+    pub reverse: bool,
+    #[command(flatten)]
+    pub part: Part,
     /// Show instead which kinds of suggestions, which mechanisms or which parameters paid
-    #[arg(long, value_enum, conflicts_with_all = ["case", "family", "outcome", "verdict", "sort", "limit"])]
+    #[arg(long, value_enum, conflicts_with_all = [
+        "case", "family", "outcome", "verdict", "origin", "proposer", "since", "sort", "reverse", "limit", "offset",
+    ])]
     pub by: Option<By>,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub format: Format,
 }
 
 /// What to group a session's iterations by.
@@ -68,45 +87,63 @@ pub enum By {
 pub enum Order {
     /// Oldest first
     Number,
-    /// Fastest first
+    /// Fastest first; only rows with a time
     Time,
-    /// Largest speed-up over the incumbent first
+    /// Largest speed-up over the incumbent first; only rows with a speed-up
     Speedup,
     /// Most expensive first
     Cost,
 }
 
-/// Lists a session's history.
-pub async fn run(args: &Args, store: &Store, out: &mut impl Write) -> anyhow::Result<()> {
-    let session = match args.session {
-        Some(id) => store.session(id).await?,
-        None => store.latest_session().await?,
+/// Lists a session's history, or that of all sessions.
+pub(super) async fn run(args: &Args, store: &Store, screen: Screen, out: &mut impl Write) -> anyhow::Result<()> {
+    let session = match (args.session, args.all) {
+        (_, true) => None,
+        (Some(id), _) => Some(store.session(id).await?),
+        (None, _) => Some(store.latest_session().await?),
     };
-    if let Some(by) = args.by {
-        return paid(by, &session, store, args.json, out).await;
+    if let (Some(by), Some(session)) = (args.by, &session) {
+        return paid(by, session, store, args.format, screen, out).await;
     }
-    let rows = store.history(&filter(args, session.id)).await?;
+    let is_table = !args.format.json && !args.format.csv;
+    let limit = args.part.limit.or(is_table.then_some(MAX_ROWS));
+    // One more row tells whether others follow.
+    let limit_and_one = limit.map(|limit| limit.saturating_add(1));
+    let mut rows = store.history(&filter(args, session.as_ref(), limit_and_one)).await?;
     if rows.is_empty() {
-        check_names(args, &session, store).await?;
+        check_names(args, session.as_ref(), store).await?;
     }
-    if args.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&rows)?)?;
+    let is_cut = limit.is_some_and(|limit| rows.len() > limit as usize);
+    rows.truncate(limit.map_or(usize::MAX, |limit| limit as usize));
+    if args.format.write(&rows, out)? {
         return Ok(());
     }
-    print(&rows, &session, out)?;
+    let mut text = Vec::new();
+    print(&rows, session.as_ref(), screen, &mut text)?;
+    screen.show(&text, out)?;
+    if is_cut {
+        let next = args.part.offset as usize + rows.len();
+        say(&format!("there are more rows: `--offset {next}` shows them, and `--limit` sets how many are shown"));
+    }
     Ok(())
 }
 
 /// Prints which groups of a session's iterations paid.
-async fn paid(by: By, session: &SessionSummary, store: &Store, json: bool, out: &mut impl Write) -> anyhow::Result<()> {
+async fn paid(
+    by: By,
+    session: &SessionSummary,
+    store: &Store,
+    as_what: Format,
+    screen: Screen,
+    out: &mut impl Write,
+) -> anyhow::Result<()> {
     let (grouping, heading) = match by {
         By::Kind => (Grouping::Kind, "kind"),
         By::Mechanism => (Grouping::Mechanism, "mechanism"),
         By::Parameter => (Grouping::Parameter, "parameter"),
     };
     let rows = store.paid(session.id, grouping).await?;
-    if json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&rows)?)?;
+    if as_what.write(&rows, out)? {
         return Ok(());
     }
     let mut table = Table::new(&[
@@ -117,8 +154,8 @@ async fn paid(by: By, session: &SessionSummary, store: &Store, json: bool, out: 
         ">best",
         ">claims",
         ">in range",
-        ">score",
-        ">\"no change\"",
+        "?>score",
+        "?>\"no change\"",
     ]);
     for row in rows {
         let score = |place: usize| figure(row.crps, |crps| format!("{:.3}", crps[place]));
@@ -134,75 +171,109 @@ async fn paid(by: By, session: &SessionSummary, store: &Store, json: bool, out: 
             score(1),
         ]);
     }
-    table.print(out)?;
+    let mut text = Vec::new();
+    table.print_on(screen, &mut text)?;
+    screen.show(&text, out)?;
     Ok(())
 }
 
-fn filter(args: &Args, session: SessionId) -> Filter {
+fn filter(args: &Args, session: Option<&SessionSummary>, limit: Option<u32>) -> Filter {
     Filter {
-        session: Some(session),
+        session: session.map(|session| session.id),
         case: args.case.clone(),
         family: args.family.clone(),
         outcome: args.outcome.clone(),
         verdict: args.verdict,
+        origin: args.origin.clone(),
+        proposer: args.proposer.clone(),
+        since: args.since.clone(),
         sort: match args.sort {
             Order::Number => Sort::Number,
             Order::Time => Sort::Time,
             Order::Speedup => Sort::Speedup,
             Order::Cost => Sort::Cost,
         },
-        limit: args.limit,
+        reverse: args.reverse,
+        limit,
+        offset: args.part.offset,
     }
 }
 
 /// Refuses a name that no row can have, so a typing mistake does not look like an empty result.
-async fn check_names(args: &Args, session: &SessionSummary, store: &Store) -> anyhow::Result<()> {
-    if let Some(case) = &args.case
+async fn check_names(args: &Args, session: Option<&SessionSummary>, store: &Store) -> anyhow::Result<()> {
+    if let (Some(case), Some(session)) = (&args.case, session)
         && !session.cases.contains(case)
     {
         let hint = did_you_mean(case, session.cases.iter().map(CaseName::as_str));
-        bail!("session {} has no case `{case}`{hint}; it has: {}", session.id, session.cases.join(", "));
+        return Err(usage_sentence(format!(
+            "session {} has no case `{case}`{hint}; it has: {}",
+            session.id,
+            session.cases.join(", ")
+        )));
     }
     if let Some(family) = &args.family {
-        let all = store.history(&Filter { session: Some(session.id), ..Filter::default() }).await?;
-        let tried: BTreeSet<&str> = all.iter().map(|row| row.family.as_str()).collect();
-        if !tried.contains(family.as_str()) {
-            let hint = did_you_mean(family, tried.iter().copied());
-            let tried: Vec<_> = tried.into_iter().collect();
-            bail!("session {} tried no family `{family}`{hint}; it tried: {}", session.id, tried.join(", "));
+        let tried = store.families_tried(session.map(|session| session.id)).await?;
+        if !tried.contains(family) {
+            let hint = did_you_mean(family, tried.iter().map(String::as_str));
+            let which = session.map_or_else(|| "no session".to_owned(), |session| format!("session {}", session.id));
+            let verb = if session.is_some() { "tried no family" } else { "tried the family" };
+            return Err(usage_sentence(format!("{which} {verb} `{family}`{hint}; there was: {}", tried.join(", "))));
         }
     }
     Ok(())
 }
 
-/// Names an outcome. For a variant that was timed, names what its times are.
-fn outcome(row: &HistoryRow, times: TimeSource) -> String {
-    match row.outcome.as_deref() {
-        None => "unfinished".to_owned(),
-        Some(kind) if kind == Outcome::Measured.kind() => times.name().to_owned(),
-        Some(kind) => kind.to_owned(),
+/// Names what became of a row: the verdict, or why there is none. A variant that was timed without a decision is named
+/// after its times.
+fn result(row: &HistoryRow) -> &str {
+    match (row.outcome.as_deref(), row.verdict) {
+        (None, _) => "unfinished",
+        (Some(kind), None) if kind == Outcome::Measured.kind() => row.time_source.name(),
+        (Some(kind), Some(verdict)) if kind == Outcome::Measured.kind() => verdict.name(),
+        (Some(kind), _) => kind,
     }
 }
 
-fn print(rows: &[HistoryRow], session: &SessionSummary, out: &mut impl Write) -> std::io::Result<()> {
-    let time = format!(">µs, {}", session.time_source.name());
-    let mut table =
-        Table::new(&[">#", "case", "outcome", "verdict", &time, ">speed-up", "prediction", ">cost", "variant", "note"]);
+fn print(
+    rows: &[HistoryRow],
+    session: Option<&SessionSummary>,
+    screen: Screen,
+    out: &mut impl Write,
+) -> std::io::Result<()> {
+    let time = session.map_or(">µs".to_owned(), |session| format!(">µs, {}", session.time_source.name()));
+    let of_session = if session.is_some() { &[][..] } else { &[">session"] };
+    let rest = ["case", "result", &time, ">speed-up", "?prediction", "?>cost", "variant"];
+    let mut table = Table::new(&[&[">#"], of_session, &rest].concat());
     for row in rows {
-        table.row([
-            row.iteration.to_string(),
+        let us = figure(row.best_ns, |ns| format::us(ns / 1000.0));
+        let us = match (session, row.best_ns) {
+            (None, Some(_)) => format!("{us} {}", row.time_source.name()),
+            _ => us,
+        };
+        let cells = [
             figure(row.case.as_ref(), CaseName::to_string),
-            outcome(row, session.time_source),
-            figure(row.verdict, |verdict| verdict.name().to_owned()),
-            figure(row.best_ns, |ns| format::us(ns / 1000.0)),
+            result(row).to_owned(),
+            us,
             figure(row.speedup, format::times),
             figure(row.score, |score| score.name().to_owned()),
             format::usd(row.cost_usd),
-            format!("{} {}", row.family, show_params(&row.params)),
-            note(row),
-        ]);
+            format!("{} {}: {}", row.family, show_params(&row.params), note(row)),
+        ];
+        let number = std::iter::once(row.iteration.to_string());
+        let of_session = session.is_none().then(|| row.session.to_string());
+        table.row(number.chain(of_session).chain(cells));
+        let paint = match row.verdict {
+            Some(Verdict::Start) => None,
+            Some(Verdict::Improved) => Some(Paint::Good),
+            Some(Verdict::Rejected) => Some(Paint::Bad),
+            Some(Verdict::Tied | Verdict::Regressed) => Some(Paint::Faint),
+            None if row.outcome.is_none() || row.best_ns.is_some() => Some(Paint::Faint),
+            None => Some(Paint::Bad),
+        };
+        let column = if session.is_some() { 2 } else { 3 };
+        paint.into_iter().for_each(|paint| table.paint(column, paint));
     }
-    table.print(out)
+    table.print_on(screen, out)
 }
 
 fn note(row: &HistoryRow) -> String {
@@ -235,7 +306,7 @@ mod tests {
     async fn printed(scene: &Scene, words: &[&str]) -> anyhow::Result<String> {
         let command = Command::try_parse_from([&["history"], words].concat())?;
         let mut out = Vec::new();
-        run(&command.args, &scene.store, &mut out).await?;
+        run(&command.args, &scene.store, Screen::plain(), &mut out).await?;
         Ok(String::from_utf8(out)?)
     }
 
@@ -256,15 +327,15 @@ mod tests {
     async fn the_latest_session_is_listed() {
         let scene = scene().await;
         insta::assert_snapshot!(printed(&scene, &[]).await.unwrap(), @"
-        #  case      outcome     verdict   µs, measured  speed-up  prediction   cost  variant          note
-        1  b1h1s128  measured    start           101.02         -  untested    $0.03  tiled BLOCK=64   64 threads fill the SMs
-        2  b1h1s128  measured    improved         80.00     1.25×  in_range    $0.03  tiled BLOCK=128  commit 0123456789
-        3  b1h1s128  wrong       rejected             -         -  untested    $0.03  tiled BLOCK=256  all zeros
-        4  -         unfinished  -                    -         -  -           $0.00  tiled BLOCK=512  512 threads fill the SMs
+        #  case      result      µs, measured  speed-up  variant
+        1  b1h1s128  start             101.02         -  tiled BLOCK=64: 64 threads f...
+        2  b1h1s128  improved           80.00     1.25×  tiled BLOCK=128: commit 0123...
+        3  b1h1s128  wrong                  -         -  tiled BLOCK=256: all zeros
+        4  -         unfinished             -         -  tiled BLOCK=512: 512 threads...
         ");
         insta::assert_snapshot!(printed(&scene, &["1", "--sort", "time", "--limit", "1"]).await.unwrap(), @"
-        #  case      outcome   verdict   µs, measured  speed-up  prediction   cost  variant          note
-        2  b1h1s128  measured  improved         80.00     1.25×  in_range    $0.03  tiled BLOCK=128  commit 0123456789
+        #  case      result    µs, measured  speed-up  variant
+        2  b1h1s128  improved         80.00     1.25×  tiled BLOCK=128: commit 012345...
         ");
         let json = printed(&scene, &["--json", "--verdict", "improved"]).await.unwrap();
         let rows: serde_json::Value = serde_json::from_str(&json).unwrap();
@@ -289,7 +360,7 @@ mod tests {
         let scene = scene().await;
         let said = async |words: &[&str]| printed(&scene, words).await.unwrap_err().to_string();
         insta::assert_snapshot!(said(&["--case", "b1h1s12"]).await, @"session 1 has no case `b1h1s12` (did you mean `b1h1s128`?); it has: b1h1s128");
-        insta::assert_snapshot!(said(&["--family", "tild"]).await, @"session 1 tried no family `tild` (did you mean `tiled`?); it tried: tiled");
+        insta::assert_snapshot!(said(&["--family", "tild"]).await, @"session 1 tried no family `tild` (did you mean `tiled`?); there was: tiled");
         insta::assert_snapshot!(said(&["9"]).await, @"there is no session 9; the only one is 1");
         insta::assert_snapshot!(said(&["--verdict", "improve"]).await, @"
         error: invalid value 'improve' for '--verdict <VERDICT>'

@@ -7,12 +7,14 @@ use serde::Serialize;
 use super::comparisons::{self, challenger_is, over_challenger};
 use crate::domain::comparison::{Comparison, Participant, Role};
 use crate::domain::conditions::Conditions;
+use crate::domain::cost::Spent;
 use crate::domain::device::TimeSource;
 use crate::domain::ids::{CaseName, IterationId};
 use crate::domain::machine::MachineSummary;
 use crate::domain::op::Dims;
 use crate::domain::regime::Regime;
 use crate::domain::state::{Graphs, Load};
+use crate::report::format;
 
 /// The result of a comparison, for programs. docs/bench.md describes it.
 #[derive(Debug, Serialize)]
@@ -136,6 +138,11 @@ pub(super) fn state(conditions: &Conditions) -> String {
     let graphs = if conditions.graphs.is_alone() { "" } else { ", graphs among others" };
     let load = if conditions.load.is_bursts() { "" } else { ", sustained load" };
     format!("{graphs}{load}")
+}
+
+/// Returns what language models cost, to follow other costs. Empty if none did: most sessions use none.
+pub(super) fn of_models(spent: &Spent) -> String {
+    if spent.llm_usd > 0.0 { format!(", language models {}", format::usd(spent.llm_usd)) } else { String::new() }
 }
 
 /// Returns the versions as text.

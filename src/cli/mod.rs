@@ -4,6 +4,7 @@ mod alive;
 mod audit;
 mod backup;
 mod bench;
+mod board;
 mod calls;
 mod ceilings;
 mod compare;
@@ -14,25 +15,37 @@ mod confined;
 mod counters;
 mod diagnose;
 mod doctor;
+mod ending;
 mod error;
+mod examples;
 mod guard;
 mod history;
+mod init;
+mod listing;
+mod manual;
 mod measured;
 mod models;
+mod plan;
 mod preflight;
 mod profiled;
 mod progress;
+#[cfg(test)]
+mod reference;
 mod remeasure;
 mod renderer;
 mod report;
 mod reproduce;
 mod resume;
+mod screen;
 mod sessions;
 mod show;
 mod signals;
+mod simulate;
+mod space;
 mod start;
 mod table;
 mod talk;
+mod target;
 mod threads;
 mod ticker;
 mod trust;
@@ -51,6 +64,7 @@ use tracing_subscriber::prelude::*;
 use alive::Killed;
 pub use error::Usage;
 use error::report_error;
+use screen::Screen;
 use signals::{Stopped, or_stop};
 use ticker::aloud;
 
@@ -67,7 +81,7 @@ const STOP_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Makes CUDA kernels faster on a budget: proposes, compiles, validates, measures, commits and reports.
 #[derive(Debug, Parser)]
-#[command(name = "optloop", version, disable_help_subcommand = true)]
+#[command(name = "optloop", version, after_help = examples::ALL)]
 struct Arguments {
     /// Project folder, which contains config.toml [default: the nearest one at or above the current folder]
     #[arg(long, global = true, value_name = "DIR")]
@@ -79,40 +93,72 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    /// Make a project in a folder, with the workloads and families that optloop ships
+    #[command(after_help = examples::INIT)]
+    Init(init::Args),
     /// Run a session: spend a budget on making a workload faster
+    #[command(after_help = examples::START)]
     Start(start::Args),
     /// Continue a session that was killed, was interrupted or failed
+    #[command(after_help = examples::RESUME)]
     Resume(resume::Args),
     /// Measure one kernel and compare it with its baseline or with other kernels
+    #[command(after_help = examples::BENCH)]
     Bench(bench::Args),
     /// Find out why a kernel is slow, and what to change
+    #[command(after_help = examples::DIAGNOSE)]
     Diagnose(diagnose::Args),
     /// Measure a committed winner again and check that its recorded time is reproduced
+    #[command(after_help = examples::REPRODUCE)]
     Reproduce(reproduce::Args),
     /// Measure the committed winners of a workload again and replace the figures in their sidecars
+    #[command(after_help = examples::REMEASURE)]
     Remeasure(remeasure::Args),
     /// Replay kernels that cheat or are broken, and report which were caught
+    #[command(after_help = examples::AUDIT)]
     Audit(audit::Args),
     /// Compile families without a GPU, and show registers, spills and shared memory
+    #[command(after_help = examples::COMPILE)]
     Compile(compile::Args),
     /// Print the report of a session
+    #[command(after_help = examples::REPORT)]
     Report(report::Args),
     /// List the sessions
+    #[command(after_help = examples::SESSIONS)]
     Sessions(sessions::Args),
     /// List the iterations of a session
+    #[command(after_help = examples::HISTORY)]
     History(history::Args),
     /// Show everything about one iteration
+    #[command(after_help = examples::SHOW)]
     Show(show::Args),
-    /// List the calls of language models with their cost, or print one
+    /// List the calls to language models with their cost, or print one
+    #[command(after_help = examples::CALLS)]
     Calls(calls::Args),
     /// Compare two recorded times, if their conditions are the same
+    #[command(after_help = examples::COMPARE)]
     Compare(compare::Args),
+    /// Run proposers on recorded search spaces, and measure how fast they find good configurations
+    #[command(after_help = examples::SIMULATE)]
+    Simulate(simulate::Args),
+    /// Export sessions as recorded search spaces, and convert such spaces
+    #[command(after_help = examples::SPACE)]
+    Space(space::Args),
     /// Copy the store, even while a session writes to it
+    #[command(after_help = examples::BACKUP)]
     Backup(backup::Args),
     /// Report what is installed, what is missing, and how to fix it
+    #[command(after_help = examples::DOCTOR)]
     Doctor(doctor::Args),
     /// Show the programs that this project chooses, and trust them
+    #[command(after_help = examples::TRUST)]
     Trust(trust::Args),
+    /// Print a script that completes verbs and arguments in a shell
+    #[command(after_help = examples::COMPLETIONS)]
+    Completions(manual::CompletionsArgs),
+    /// Print the manual page, or write a page for each verb into a folder
+    #[command(after_help = examples::MAN)]
+    Man(manual::ManArgs),
     /// Open a device and evaluate variants (started by a session)
     #[command(hide = true)]
     Worker(worker::Args),
@@ -171,8 +217,17 @@ pub fn main() -> ExitCode {
 }
 
 async fn run(arguments: Arguments) -> anyhow::Result<()> {
-    let project = Project::find(arguments.project.as_deref()).map_err(error::usage)?;
     let mut out = secrets::Masked::new(std::io::stdout().lock());
+    // These need no project.
+    match &arguments.verb {
+        Verb::Init(args) => return init::run(args, &mut out),
+        Verb::Completions(args) => return manual::completions(args, &mut out),
+        Verb::Man(args) => return manual::man(args, &mut out),
+        Verb::Simulate(args) => return simulate::run(args, &mut out),
+        Verb::Space(space::Args { action: space::Action::Convert(args) }) => return space::convert(args, &mut out),
+        _ => {}
+    }
+    let project = Project::find(arguments.project.as_deref()).map_err(error::usage)?;
     match &arguments.verb {
         Verb::Start(args) => start::run(args, &project, &mut out).await,
         Verb::Resume(args) => resume::run(args, &project, &mut out).await,
@@ -185,20 +240,33 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         Verb::Report(args) => report::run(args, &project, &existing_store(&project).await?, &mut out).await,
         Verb::Sessions(args) => {
             let store = existing_store(&project).await?;
-            sessions::run(args, &store, &Killed::of(&store, &store_path(&project)?).await?, &mut out).await
+            let killed = Killed::of(&store, &store_path(&project)?).await?;
+            let left_over = target::left_over(project.root(), &store).await?;
+            sessions::run(args, &store, &killed, &left_over, Screen::of_stdout(), &mut out).await
         }
-        Verb::History(args) => history::run(args, &existing_store(&project).await?, &mut out).await,
-        Verb::Calls(args) => calls::run(args, &existing_store(&project).await?, &mut out).await,
+        Verb::History(args) => {
+            history::run(args, &existing_store(&project).await?, Screen::of_stdout(), &mut out).await
+        }
+        Verb::Calls(args) => calls::run(args, &existing_store(&project).await?, Screen::of_stdout(), &mut out).await,
         Verb::Show(args) => {
             let store = existing_store(&project).await?;
-            show::run(args, &store, &Killed::of(&store, &store_path(&project)?).await?, &mut out).await
+            let killed = Killed::of(&store, &store_path(&project)?).await?;
+            show::run(args, &store, &killed, Screen::of_stdout(), &mut out).await
         }
         Verb::Backup(args) => backup::run(args, &existing_store(&project).await?, &mut out).await,
         Verb::Compare(args) => compare::run(args, &project, &mut out).await,
         Verb::Doctor(args) => or_stop(aloud(doctor::run(args, &project, &mut out))).await,
         Verb::Trust(args) => trust::run(args, &project, &mut out),
-        // These child processes have already run by now, without a runtime.
-        Verb::Worker(_)
+        Verb::Space(space::Args { action: space::Action::Export(args) }) => {
+            space::export(args, &existing_store(&project).await?, &mut out).await
+        }
+        // These have already run by now: without a project, or as child processes without a runtime.
+        Verb::Init(_)
+        | Verb::Completions(_)
+        | Verb::Man(_)
+        | Verb::Simulate(_)
+        | Verb::Space(_)
+        | Verb::Worker(_)
         | Verb::Compiler(_)
         | Verb::Confined(_)
         | Verb::Profiled(_)

@@ -18,7 +18,7 @@ use crate::store::{Grouping, Store, StoreError};
 const SESSIONS: usize = 5;
 
 /// The tries of a change from which it is a lesson.
-const LEAST_TRIES: usize = 5;
+const MIN_TRIES: usize = 5;
 
 /// Lessons of each session.
 const LESSONS: usize = 8;
@@ -93,7 +93,7 @@ pub(super) async fn lessons(store: &Store, workload: &str) -> Result<Vec<String>
     let earlier = store.sessions().await?;
     for session in earlier.iter().rev().filter(|session| session.workload == workload).take(SESSIONS) {
         let paid = store.paid(session.id, Grouping::Parameter).await?;
-        let tried = paid.iter().filter(|paid| paid.tries >= LEAST_TRIES).take(LESSONS);
+        let tried = paid.iter().filter(|paid| paid.tries >= MIN_TRIES).take(LESSONS);
         lessons.extend(tried.map(|paid| {
             format!(
                 "session {}: changes of {} were faster in {} of {} tries, {:.2}x in the median and {:.2}x at best",

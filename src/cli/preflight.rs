@@ -1,9 +1,12 @@
 //! Checks that refuse a session before it begins and spends anything.
 
+use serde::Serialize;
+
 use crate::domain::device::DeviceInfo;
 use crate::domain::family::Family;
+use crate::domain::ids::CaseName;
 use crate::domain::names::did_you_mean;
-use crate::domain::record::{Meaning, SessionRecord};
+use crate::domain::record::{ContentHashes, SessionRecord};
 use crate::domain::space::Space;
 use crate::domain::variant::show_params;
 use crate::domain::workload::{Case, Workload};
@@ -22,15 +25,24 @@ pub fn check_initial_kernel(workload: &Workload, families: &[Family]) -> Result<
     ))
 }
 
+/// The cases that a family can take.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Coverage {
+    /// The family.
+    pub family: String,
+    /// The cases on which it has a valid configuration.
+    pub cases: Vec<CaseName>,
+}
+
 /// Refuses what no session could search: no family that fits, a case without a valid configuration, a template that
-/// does not render, or a launch plan that cannot be filled in.
+/// does not render, or a launch plan that cannot be filled in. Returns the cases that each searched family takes.
 pub fn check_spaces(
     workload: &Workload,
     families: &[Family],
     searched: &[String],
     device: &DeviceInfo,
     renderer: &Renderer,
-) -> Result<(), String> {
+) -> Result<Vec<Coverage>, String> {
     let chosen = |family: &&Family| searched.contains(&family.name) && family.fits(workload, device);
     let fitting: Vec<_> = families.iter().filter(chosen).collect();
     if fitting.is_empty() {
@@ -43,6 +55,8 @@ pub fn check_spaces(
             device.sm
         ));
     }
+    let none = |family: &String| Coverage { family: family.clone(), cases: Vec::new() };
+    let mut coverage: Vec<Coverage> = searched.iter().map(none).collect();
     for case in &workload.cases {
         let mut reasons = Vec::new();
         for family in &fitting {
@@ -57,6 +71,9 @@ pub fn check_spaces(
             family.plan(&params, case, workload.op, workload.dtype, device).map_err(|error| {
                 format!("family `{}` has no launch plan on case `{}`: {error}", family.name, case.name)
             })?;
+            if let Some(covered) = coverage.iter_mut().find(|covered| covered.family == family.name) {
+                covered.cases.push(case.name.clone());
+            }
         }
         if reasons.len() == fitting.len() {
             return Err(format!(
@@ -67,7 +84,7 @@ pub fn check_spaces(
             ));
         }
     }
-    Ok(())
+    Ok(coverage)
 }
 
 /// Refuses to resume a session on another device than its own. Times of two devices are not comparable.
@@ -129,7 +146,7 @@ pub fn check_shapes(past: &Past, workload: &Workload) -> Result<(), String> {
 pub fn check_meaning(past: &Past, workload: &Workload, families: &[Family]) -> Result<(), String> {
     // An older optloop did not record the meaning.
     let Some(then) = &past.asked.meaning else { return Ok(()) };
-    let (id, now) = (past.record.session.id, Meaning::of(workload, families, &past.asked.families));
+    let (id, now) = (past.record.session.id, ContentHashes::of(workload, families, &past.asked.families));
     if now.workload != then.workload {
         return Err(format!(
             "op, dtype, tolerance or initial kernel of workload `{}` has changed since session {id} began: restore \

@@ -1,25 +1,30 @@
-//! What a session shows while it runs: a live line, plain lines where there is no terminal, or JSON events.
+//! What a session shows while it runs: a live view, plain lines where there is no terminal, or JSON events.
 
 use std::io::Write;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
 use crate::domain::device::TimeSource;
 use crate::domain::evaluation::Outcome;
+use crate::domain::ids::CaseName;
 use crate::domain::record::Status;
+use crate::domain::verdict::Decision;
 use crate::runner::activity;
 use crate::session::{Event, Observer};
 
+use super::board::{self, Board};
+use super::ending;
+use super::plan::count;
 use super::talk::{say, showable};
 
 /// Shows events.
 pub struct Progress<'a, W: Write> {
     json: bool,
     out: &'a mut W,
-    line: ProgressBar,
-    budget_s: f64,
-    best: String,
+    view: ProgressBar,
+    board: Arc<Mutex<Board>>,
     times: TimeSource,
     failure: Option<std::io::Error>,
 }
@@ -27,42 +32,67 @@ pub struct Progress<'a, W: Write> {
 impl<'a, W: Write> Progress<'a, W> {
     /// Shows events as JSON on `out`, or as text on standard error.
     pub fn new(json: bool, out: &'a mut W) -> Self {
-        let line = if json { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
-        if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed} {wide_msg}") {
-            line.set_style(style);
-        }
-        line.enable_steady_tick(Duration::from_millis(200));
-        Self {
-            json,
-            out,
-            line,
-            budget_s: 0.0,
-            best: "nothing timed yet".to_owned(),
-            times: TimeSource::Measured,
-            failure: None,
-        }
+        let view = if json { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
+        Self { json, out, view, board: Arc::default(), times: TimeSource::Measured, failure: None }
     }
 
-    /// Clears the live line. Returns the error if an event could not be written.
+    /// Shows the live view from now on. `used` is the time that the session has used before.
+    fn show_view(&self, used: Duration) {
+        let (board, begun) = (Arc::clone(&self.board), Instant::now());
+        let draw = move |_: &ProgressState, view: &mut dyn std::fmt::Write| {
+            let steps = activity::under_way();
+            let now = steps.as_ref().map(|steps| (steps.names.as_slice(), steps.inner_since.elapsed()));
+            let board = board.lock().unwrap_or_else(PoisonError::into_inner);
+            for (index, line) in board.text(used + begun.elapsed(), now).lines().enumerate() {
+                let _ = write!(view, "{}{}", if index == 0 { "" } else { "\n" }, showable(line));
+            }
+        };
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {view}") {
+            self.view.set_style(style.with_key("view", draw));
+        }
+        self.view.enable_steady_tick(Duration::from_millis(200));
+    }
+
+    fn board(&self) -> MutexGuard<'_, Board> {
+        self.board.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Clears the live view. Returns the error if an event could not be written.
     pub fn finish(self) -> std::io::Result<()> {
-        self.line.finish_and_clear();
+        self.view.finish_and_clear();
         self.failure.map_or(Ok(()), Err)
     }
 
+    fn set_out(
+        &mut self,
+        times: TimeSource,
+        budget_s: f64,
+        (max_cost_usd, max_iterations): (Option<f64>, Option<u64>),
+    ) {
+        self.times = times;
+        let mut board = self.board();
+        board.set_times(times);
+        (board.budget, board.max_cost_usd, board.max_iterations) = (seconds(budget_s), max_cost_usd, max_iterations);
+    }
+
+    fn note_used(&self, finished: u64, cost_usd: f64) {
+        let mut board = self.board();
+        (board.finished, board.cost_usd) = (finished, cost_usd);
+    }
+
     fn say(&self, text: &str) {
-        if self.line.is_hidden() {
+        if self.view.is_hidden() {
             say(text);
         } else {
-            self.line.println(showable(text));
+            self.view.println(showable(text));
         }
     }
 
     fn tell(&mut self, event: &Event<'_>) {
         match event {
-            Event::Started { session, workload, device, time_source, budget_s } => {
-                self.budget_s = *budget_s;
-                self.times = *time_source;
-                self.line.set_message(format!("/ {}  timing the baselines", span(*budget_s)));
+            Event::Started { session, workload, device, time_source, budget_s, max_cost_usd, max_iterations } => {
+                self.set_out(*time_source, *budget_s, (*max_cost_usd, *max_iterations));
+                self.show_view(Duration::ZERO);
                 self.say(&format!(
                     "session {session}: {workload} on {device}, times are {}, budget {}",
                     time_source.name(),
@@ -76,13 +106,15 @@ impl<'a, W: Write> Progress<'a, W> {
                 device,
                 time_source,
                 budget_s,
+                max_cost_usd,
+                max_iterations,
                 used_s,
                 finished,
                 cost_usd,
             } => {
-                self.budget_s = *budget_s;
-                self.times = *time_source;
-                self.line.set_message(format!("/ {}  restoring session {session}", span(*budget_s)));
+                self.set_out(*time_source, *budget_s, (*max_cost_usd, *max_iterations));
+                self.note_used(*finished, *cost_usd);
+                self.show_view(seconds(*used_s));
                 self.say(&format!(
                     "session {session} continues (resumption {resumption}): {workload} on {device}, times are {}, \
                      {finished} iterations, {} of {} and ${cost_usd:.2} used so far",
@@ -92,7 +124,7 @@ impl<'a, W: Write> Progress<'a, W> {
                 ));
             }
             Event::ModelAsked { call, purpose, model } => {
-                if self.line.is_hidden() {
+                if self.view.is_hidden() {
                     say(&format!("call {call}: {model} is asked for a {purpose}"));
                 }
             }
@@ -120,21 +152,19 @@ impl<'a, W: Write> Progress<'a, W> {
             }
             Event::NoCounters { reason } => self.say(&format!("no hardware counters: {reason}")),
             Event::NoBaseline { reason } => self.say(&format!("no baseline: {reason}")),
-            Event::Iteration { iteration, finished, outcome, hypothesis, wins, elapsed_s, cost_usd, .. } => {
-                let status = format!("/ {}  ${cost_usd:.2}  iteration {finished}  {}", span(self.budget_s), self.best);
-                self.line.set_message(status.clone());
+            Event::Iteration { iteration, finished, outcome, hypothesis, decisions, wins, elapsed_s, cost_usd } => {
+                self.note_used(*finished, *cost_usd);
+                let verdict = format!("#{iteration} {}: {}", verdicts(outcome, decisions), hypothesis.claim);
+                self.board().note_verdict(verdict);
+                let status = self.board().used(seconds(*elapsed_s));
                 let failed = !matches!(outcome, Outcome::Measured | Outcome::Pruned { .. });
                 if failed {
                     let message = outcome.message().unwrap_or_default();
                     self.say(&format!("#{iteration} {}: {message}", outcome.kind()));
-                } else if self.line.is_hidden() {
-                    say(&format!(
-                        "#{iteration} {}: {} ({wins} won)  [{} {status}]",
-                        // For a variant that was timed, this says whether its times are measured or modelled.
-                        if matches!(outcome, Outcome::Measured) { self.times.name() } else { outcome.kind() },
-                        hypothesis.claim,
-                        span(*elapsed_s)
-                    ));
+                } else if self.view.is_hidden() {
+                    // For a variant that was timed, this says whether its times are measured or modelled.
+                    let how = if matches!(outcome, Outcome::Measured) { self.times.name() } else { outcome.kind() };
+                    say(&format!("#{iteration} {how}: {} ({wins} won)  [{status}]", hypothesis.claim));
                 }
             }
             Event::CutShort { what, done, of, limit } => {
@@ -146,12 +176,10 @@ impl<'a, W: Write> Progress<'a, W> {
             }
             Event::Improved { case, from_us, to_us, over_start, time_source } => {
                 let after = format!("{to_us:.2} {}, {over_start:.1}x over its start", unit(*time_source));
-                self.best = format!("{case} {after}");
                 self.say(&format!("{case}: {from_us:.2} -> {after}"));
             }
             Event::Remeasured { case, device, us, over_start, time_source, .. } => {
                 let time = format!("{us:.2} {}, {over_start:.1}x over its start", unit(*time_source));
-                self.best = format!("{case} {time}");
                 self.say(&format!("{case}: the winner that an earlier session committed on {device} takes {time}"));
             }
             Event::Final { case, iteration, us, baseline, over_baseline, noise, time_source } => {
@@ -166,17 +194,33 @@ impl<'a, W: Write> Progress<'a, W> {
                 ));
             }
             Event::NoFinal { case, reason } => self.say(&format!("{case}: no final: {reason}")),
-            Event::Committed { case, commit } => {
-                self.say(&format!("{case}: committed {}", &commit[..10.min(commit.len())]));
+            // Every winner is announced, and `kept` would say the same again.
+            Event::Kept { .. } => {}
+            Event::Case(gain) => self.board().note_case(gain),
+            Event::NotKept { case, reason } => {
+                self.say(&format!("{case}: its winner is in the store, but not kept in git: {reason}"));
+            }
+            Event::Committed { commit, branch, cases } => {
+                let commit = &commit[..10.min(commit.len())];
+                self.say(&format!("committed {commit} to {branch}: {}", list(cases)));
             }
             Event::Disqualified { case, iteration, reason } => {
                 self.say(&format!("{case}: #{iteration} is disqualified: {reason}"));
             }
-            Event::NotCommitted { case, reason } => self.say(&format!("{case}: not committed: {reason}")),
-            Event::Ended { session, status, reason, iterations, wall_s, cost_usd } => {
+            Event::NotCommitted { cases, reason, kept_under } => {
+                let kept = kept_under.map_or_else(
+                    || "the winners are in the store only".to_owned(),
+                    |reference| format!("`git cherry-pick {reference}` commits the winners afterwards"),
+                );
+                self.say(&format!("{}: not committed: {reason}; {kept}", list(cases)));
+            }
+            Event::Ended { session, status, reason, iterations, wall_s, cost_usd, cases } => {
+                let table = ending::table(cases, self.times == TimeSource::Modelled);
+                table.lines().for_each(|line| self.say(line));
                 let word = if *status == Status::Finished { "ended" } else { status.name() };
                 self.say(&format!(
-                    "session {session} {word} after {iterations} iterations, {} and ${cost_usd:.2}: {reason}",
+                    "session {session} {word} after {}, {} and ${cost_usd:.2}: {reason}",
+                    count(*iterations as usize, "iteration"),
                     span(*wall_s)
                 ));
             }
@@ -199,6 +243,11 @@ impl<W: Write> Observer for Progress<'_, W> {
     }
 }
 
+/// Lists cases.
+fn list(cases: &[CaseName]) -> String {
+    cases.iter().map(CaseName::as_str).collect::<Vec<_>>().join(", ")
+}
+
 /// Returns the unit of a time, and says if the time is modelled.
 fn unit(time_source: TimeSource) -> &'static str {
     match time_source {
@@ -207,7 +256,28 @@ fn unit(time_source: TimeSource) -> &'static str {
     }
 }
 
+/// Returns how an iteration ended, with its verdicts: `2 improved, 1 tied`.
+fn verdicts(outcome: &Outcome, decisions: &[Decision]) -> String {
+    if !matches!(outcome, Outcome::Measured) || decisions.is_empty() {
+        return outcome.kind().to_owned();
+    }
+    let mut counts: Vec<(&str, usize)> = Vec::new();
+    for decision in decisions {
+        let name = decision.verdict.name();
+        match counts.iter_mut().find(|(other, _)| *other == name) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((name, 1)),
+        }
+    }
+    counts.iter().map(|(name, count)| format!("{count} {name}")).collect::<Vec<_>>().join(", ")
+}
+
 /// Shows seconds as `1h 4m 12s`.
-fn span(seconds: f64) -> String {
-    humantime::format_duration(Duration::from_secs(seconds.max(0.0) as u64)).to_string()
+fn span(of_seconds: f64) -> String {
+    board::span(seconds(of_seconds))
+}
+
+/// Returns a duration of seconds that an event gives.
+fn seconds(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds).unwrap_or_default()
 }

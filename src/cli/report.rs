@@ -1,17 +1,18 @@
-//! `optloop report`: writes the report of a session again, from the store.
+//! `optloop report`: writes the report of a session again, of two sessions, or of all, from the store.
 
 mod facts;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::ValueEnum;
 
 use super::alive::Killed;
 use super::store_path;
-use crate::agent::diagnosis::{Recorded, of_session};
+use crate::agent::diagnosis::{self, Recorded};
 use crate::catalog::Project;
 use crate::domain::family::Family;
 use crate::domain::history::History;
@@ -20,7 +21,8 @@ use crate::domain::op::independent_dims;
 use crate::domain::origin::Purpose;
 use crate::domain::record::SessionRecord;
 use crate::domain::workload::{Case, Workload};
-use crate::report::{CaseFacts, Report, ReportInput, build};
+use crate::report::two::{self, Side};
+use crate::report::{CaseFacts, Report, ReportInput, build, csv, ledger};
 use crate::secrets;
 use crate::store::Store;
 
@@ -30,39 +32,146 @@ pub struct Args {
     /// Number of the session [default: the latest]
     session: Option<SessionId>,
 
+    /// Compare the best times of two sessions: what differs in their setup, and which is faster, case by case
+    #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with_all = ["session", "all"])]
+    compare: Option<Vec<SessionId>>,
+
+    /// List all sessions with their cumulative cost and return
+    #[arg(long, conflicts_with = "session")]
+    all: bool,
+
     /// Output format
     #[arg(long, value_enum, default_value_t = Format::Md)]
     format: Format,
+
+    /// Write to this file instead of standard output
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Format {
-    /// Markdown
+    /// A summary of at most two pages, as Markdown
     Md,
+    /// The details that the summary leaves out, as Markdown, for places that show no HTML
+    MdDetails,
+    /// One HTML file with pictures, which loads nothing
+    Html,
     /// JSON, as described in docs/report-schema.md
     Json,
+    /// A row for each iteration and case, as described in docs/report-schema.md
+    Csv,
 }
 
-/// Prints the report.
+/// Prints the report, or writes it to a file.
 pub async fn run(args: &Args, project: &Project, store: &Store, out: &mut impl Write) -> anyhow::Result<()> {
-    let session = match args.session {
-        Some(session) => session,
-        None => store.latest_session().await?.id,
-    };
     let killed = Killed::of(store, &store_path(project)?).await?;
-    let mut record = store.session_record(session).await?;
-    killed.mark_in(&mut record);
-    let workload = project.workload(&record.session.workload)?;
-    let report = report(project, record, workload);
-    let text = match args.format {
-        Format::Md => report.to_markdown()?,
-        Format::Json => report.to_json()?,
+    let text = if args.all {
+        of_all(args.format, store, &killed).await?
+    } else if let Some([a, b]) = args.compare.as_deref().and_then(|ids| ids.first_chunk::<2>()) {
+        of_two(args.format, project, store, &killed, [*a, *b]).await?
+    } else {
+        let session = match args.session {
+            Some(session) => session,
+            None => store.latest_session().await?.id,
+        };
+        of_session(args.format, project, store, &killed, session).await?
     };
-    out.write_all(text.as_bytes())?;
+    match &args.output {
+        // Standard output masks secrets.
+        None => out.write_all(text.as_bytes())?,
+        Some(path) => replace(path, &masked(args.format, &text))?,
+    }
     Ok(())
 }
 
-/// Writes both forms of a session's report to `.optloop/reports/`. Returns the Markdown's path.
+async fn of_session(
+    format: Format,
+    project: &Project,
+    store: &Store,
+    killed: &Killed,
+    session: SessionId,
+) -> anyhow::Result<String> {
+    let mut record = store.session_record(session).await?;
+    killed.mark_in(&mut record);
+    if let Format::Csv = format {
+        let mut text = Vec::new();
+        csv::write(&record, &mut text)?;
+        return Ok(String::from_utf8(text)?);
+    }
+    let workload = project.workload(&record.session.workload)?;
+    let Told { report, .. } = report(project, store, record, workload).await?;
+    Ok(match format {
+        Format::Html => report.to_html()?,
+        Format::Json => report.to_json()?,
+        Format::MdDetails => report.to_markdown_details()?,
+        Format::Md | Format::Csv => report.to_markdown()?,
+    })
+}
+
+async fn of_all(format: Format, store: &Store, killed: &Killed) -> anyhow::Result<String> {
+    let mut sessions = store.sessions().await?;
+    sessions.iter_mut().for_each(|session| killed.mark(session));
+    let ledger = ledger::of(&sessions);
+    Ok(match format {
+        Format::Md | Format::MdDetails => ledger.to_markdown(),
+        Format::Html => ledger.to_html()?,
+        Format::Json => ledger.to_json()?,
+        Format::Csv => {
+            let mut text = Vec::new();
+            csv::write_ledger(&ledger, &mut text)?;
+            String::from_utf8(text)?
+        }
+    })
+}
+
+async fn of_two(
+    format: Format,
+    project: &Project,
+    store: &Store,
+    killed: &Killed,
+    ids: [SessionId; 2],
+) -> anyhow::Result<String> {
+    let mut told = Vec::new();
+    for id in ids {
+        let mut record = store.session_record(id).await?;
+        killed.mark_in(&mut record);
+        let workload = project.workload(&record.session.workload)?;
+        told.push(report(project, store, record, workload).await?);
+    }
+    let side = |place: usize| Side { report: &told[place].report, facts: &told[place].facts };
+    let two = two::of(side(0), side(1));
+    Ok(match format {
+        Format::Md | Format::MdDetails => two.to_markdown(),
+        Format::Html => two.to_html()?,
+        Format::Json => two.to_json()?,
+        Format::Csv => {
+            let mut text = Vec::new();
+            two.write_csv(&mut text)?;
+            String::from_utf8(text)?
+        }
+    })
+}
+
+/// Masks secrets of the environment. Names and numbers of JSON stay the same.
+fn masked(format: Format, text: &str) -> Cow<'_, str> {
+    if let Format::Json = format { secrets::mask_json(text) } else { secrets::mask(text) }
+}
+
+/// Writes a file beside its place and then renames it, so that no reader sees half of it.
+fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
+    let mut staged = path.as_os_str().to_owned();
+    staged.push(".tmp");
+    let staged = PathBuf::from(staged);
+    // A file here was left by a killed process, or is a link that leads elsewhere.
+    let _ = std::fs::remove_file(&staged);
+    let written = std::fs::File::create_new(&staged)
+        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .and_then(|()| std::fs::rename(&staged, path));
+    written.with_context(|| format!("Failed to write {}", path.display()))
+}
+
+/// Writes all forms of a session's report to `.optloop/reports/`. Returns the Markdown's path.
 pub async fn write_reports(
     project: &Project,
     store: &Store,
@@ -72,28 +181,32 @@ pub async fn write_reports(
     let killed = Killed::of(store, &store_path(project)?).await?;
     let mut record = store.session_record(session).await?;
     killed.mark_in(&mut record);
-    let report = report(project, record, workload.clone());
+    let Told { report, .. } = report(project, store, record, workload.clone()).await?;
     let folder = project.root().join(".optloop/reports");
     std::fs::create_dir_all(&folder).with_context(|| format!("Failed to create {}", folder.display()))?;
-    let write = |extension: &str, text: &str| -> anyhow::Result<PathBuf> {
-        let path = folder.join(format!("session-{session}.{extension}"));
-        // Written beside and then renamed, so that no reader sees half a report.
-        let staged = path.with_extension(format!("{extension}.tmp"));
-        // A file here was left by a killed process, or is a link that leads elsewhere.
-        let _ = std::fs::remove_file(&staged);
-        let written = std::fs::File::create_new(&staged)
-            .and_then(|mut file| file.write_all(text.as_bytes()))
-            .and_then(|()| std::fs::rename(&staged, &path));
-        written.with_context(|| format!("Failed to write {}", path.display()))?;
-        Ok(path)
-    };
-    write("json", &secrets::mask_json(&report.to_json()?))?;
-    write("md", &secrets::mask(&report.to_markdown()?))
+    let path = |rest: &str| folder.join(format!("session-{session}{rest}"));
+    let write = |rest: &str, format, text: String| replace(&path(rest), &masked(format, &text));
+    write(".json", Format::Json, report.to_json()?)?;
+    write(".md", Format::Md, report.to_markdown()?)?;
+    write("-details.md", Format::MdDetails, report.to_markdown_details()?)?;
+    write(".html", Format::Html, report.to_html()?)?;
+    Ok(path(".md"))
+}
+
+/// A report with the facts that it was made from.
+struct Told {
+    report: Report,
+    facts: Vec<CaseFacts>,
 }
 
 /// Makes a report. Its shapes are those on which the session ran, even if the workload's file has changed. Families
 /// that can no longer be read are left out of the next steps.
-fn report(project: &Project, record: SessionRecord, mut workload: Workload) -> Report {
+async fn report(
+    project: &Project,
+    store: &Store,
+    record: SessionRecord,
+    mut workload: Workload,
+) -> anyhow::Result<Told> {
     let mut ran: HashMap<&str, &Case> = HashMap::new();
     let tried = record.iterations.iter().filter(|iteration| iteration.purpose != Purpose::Experiment);
     ran.extend(tried.flat_map(|iteration| &iteration.cases).map(|case| (case.name.as_str(), case)));
@@ -107,17 +220,21 @@ fn report(project: &Project, record: SessionRecord, mut workload: Workload) -> R
     let families = facts::of_families(&all, &workload, &record);
     let fitting: Vec<&Family> = all.iter().filter(|family| family.fits(&workload, device)).collect();
     let best = best(&record, &workload);
-    let findings = of_session(Recorded { record: &record, workload: &workload, families: &fitting, best: &best });
+    let sources = store.sources_of(&best.iter().map(|(_, iteration)| *iteration).collect::<Vec<_>>()).await?;
+    let recorded = Recorded { record: &record, workload: &workload, families: &fitting, best: &best };
+    let findings = diagnosis::of_session(recorded);
     let history = History::of(&record);
-    build(&ReportInput {
+    let report = build(&ReportInput {
         record: &record,
         facts: &facts,
         families: &families,
         independent_dims: &independent_dims(workload.op, workload.dtype),
         is_valid: &|family, params, case| facts::is_valid(&all, &workload, device, (family, params, case)),
         findings: &findings,
+        sources: &sources,
         predict: &|finding, remedy| facts::predict(&all, &history, finding, remedy),
-    })
+    });
+    Ok(Told { report, facts })
 }
 
 /// Returns the iteration with the best variant of each case: the winner of its final, else its incumbent.

@@ -15,7 +15,7 @@ use crate::bench::{Bench, Committed, PlannedComparison, Selection, Subject};
 use crate::catalog::Project;
 use crate::config::Config;
 use crate::domain::comparison::Comparison;
-use crate::domain::conditions::{Conditions, Figure, compare};
+use crate::domain::conditions::{Conditions, RecordedTime, compare};
 use crate::domain::device::DeviceInfo;
 use crate::domain::ids::CaseName;
 use crate::domain::op::Dims;
@@ -27,7 +27,7 @@ use crate::domain::variant::VariantHash;
 use crate::domain::workload::Workload;
 use crate::ops;
 use crate::report::format;
-use crate::vcs::{Repo, WinnerInCommit};
+use crate::vcs::{CommitId, Repo, WinnerInCommit};
 
 /// The format of the JSON.
 const SCHEMA: &str = "optloop.reproduce/1";
@@ -46,6 +46,10 @@ pub struct Args {
     /// Commit that added or changed winners
     commit: String,
 
+    /// Measure only this case of the commit; can be repeated [default: every case]
+    #[arg(long = "case", value_name = "CASE")]
+    cases: Vec<CaseName>,
+
     /// Device: auto, cuda:N, virtual or virtual:NAME [default: session.device in config.toml]
     #[arg(long)]
     device: Option<String>,
@@ -61,7 +65,7 @@ pub struct Args {
 /// A winner with its recorded figures.
 struct Recorded {
     subject: Subject,
-    figure: Figure,
+    figure: RecordedTime,
     /// The interval of its time to show, in microseconds.
     ci_us: Option<[f64; 2]>,
 }
@@ -100,6 +104,7 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     let config = Config::load(project.root()).map_err(usage)?;
     let repo = Repo::discover(project.root()).map_err(usage)?;
     let (commit, winners) = repo.winners_of(&args.commit).map_err(usage)?;
+    let winners = selected(&commit, winners, &args.cases)?;
     let choice = args.device.as_ref().unwrap_or(&config.session.device).parse().map_err(usage_sentence)?;
     trust::check_places(project, &config, &args.trust)?;
     let mut claims = project.claim("reproduce")?;
@@ -147,6 +152,23 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     }
 }
 
+/// Returns the winners of some cases, or all of them.
+fn selected(
+    commit: &CommitId,
+    mut winners: Vec<WinnerInCommit>,
+    cases: &[CaseName],
+) -> anyhow::Result<Vec<WinnerInCommit>> {
+    if let Some(case) = cases.iter().find(|case| !winners.iter().any(|winner| winner.case == **case)) {
+        let has: Vec<&str> = winners.iter().map(|winner| winner.case.as_str()).collect();
+        return Err(usage_sentence(format!(
+            "commit {commit} has no winner of case `{case}`; it has {}",
+            has.join(", ")
+        )));
+    }
+    winners.retain(|winner| cases.is_empty() || cases.contains(&winner.case));
+    Ok(winners)
+}
+
 fn named(winner: &WinnerInCommit, reason: &anyhow::Error) -> anyhow::Error {
     usage_sentence(format!("{} cannot be reproduced here: {reason:#}", winner.path))
 }
@@ -163,7 +185,7 @@ fn recorded(bench: &Bench, project: &Project, winner: &WinnerInCommit) -> anyhow
     if !(lo..=hi).contains(&sidecar.measurement.median_us) {
         bail!("the time in its sidecar is outside its interval");
     }
-    let figure = Figure {
+    let figure = RecordedTime {
         conditions: conditions(winner, &sidecar)?,
         name: format!("{} {}", sidecar.variant.family, sidecar.variant.hash.short()),
         timing: sidecar.measurement.timing(),
@@ -215,7 +237,7 @@ fn dims_then(winner: &WinnerInCommit, case: &str) -> anyhow::Result<Dims> {
 
 fn reproduced(winner: &Recorded, comparison: &Comparison, has_noise: bool) -> anyhow::Result<Reproduced> {
     let challenger = comparison.challenger().ok_or_else(|| anyhow!("nothing was measured"))?;
-    let found = Figure {
+    let found = RecordedTime {
         conditions: comparison.conditions.clone(),
         name: challenger.name.clone(),
         timing: challenger.timing.clone(),

@@ -7,6 +7,7 @@ use super::preflight::{check_device, check_initial_kernel, check_meaning, check_
 use super::progress::Progress;
 use super::signals;
 use super::start::{StartRequest, assemble, conclude, known_lessons, options_under, start_worker};
+use super::target;
 use super::ticker::Ticker;
 use super::trust::{self, TrustArgs};
 use crate::agent;
@@ -84,8 +85,10 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     check_shapes(&past, &asked.workload).map_err(usage_sentence)?;
     let workload = asked.workload.clone();
     options.llm.lessons = known_lessons(&config, &store, &workload).await?;
-    let parts = signals::or_stop(assemble(asked, project, &config, &options.llm, worker, store.clone())).await?;
-    let interrupt = signals::listen();
+    let target = target::recorded(&past, project.root(), &config)?;
+    let parts = assemble(asked, target, project, &config, &options.llm, worker, store.clone());
+    let parts = signals::or_stop(parts).await?;
+    let interrupt = signals::listen(target::when_stopped(&parts.target));
     let (then, now) = (&past.record.environment.nvrtc, parts.compiler.nvrtc_version());
     if then != now {
         return Err(usage_sentence(format!(

@@ -2,77 +2,219 @@
 
 use std::io::Write;
 
+use clap::ValueEnum;
+use serde::Serialize;
+
 use super::alive::Killed;
+use super::listing::{self, Format, Part};
+use super::measured::of_models;
+use super::screen::{Paint, Screen};
 use super::table::{Table, figure};
+use super::talk::say;
+use super::target;
+use crate::domain::ids::SessionId;
 use crate::domain::record::{SessionSummary, Status};
 use crate::report::format;
 use crate::store::Store;
 
+/// The most rows of a table, unless the user says otherwise. JSON and CSV have all.
+const MAX_ROWS: u32 = 1000;
+
 /// List every session with its result and cost.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 pub struct Args {
-    /// Print JSON.
+    /// Show only sessions of this workload
     #[arg(long)]
-    pub json: bool,
+    pub workload: Option<String>,
+    /// Show only sessions with this status
+    #[arg(long, value_enum)]
+    pub status: Option<State>,
+    /// Show only sessions since a date (2026-11-20), an instant in UTC (2026-11-20T10:00) or a time ago (2d)
+    #[arg(long, value_name = "WHEN", value_parser = listing::instant)]
+    pub since: Option<String>,
+    /// Order of the rows
+    #[arg(long, value_enum, default_value_t)]
+    pub sort: Order,
+    /// Reverse the order
+    #[arg(long)]
+    pub reverse: bool,
+    #[command(flatten)]
+    pub part: Part,
+    #[command(flatten)]
+    pub format: Format,
+}
+
+/// A status to show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum State {
+    /// A process runs it
+    Running,
+    /// It came to its end
+    Finished,
+    /// A signal ended it
+    Interrupted,
+    /// An error ended it
+    Failed,
+    /// Its process is gone
+    Killed,
+}
+
+/// The order of the rows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum Order {
+    /// Oldest first
+    #[default]
+    Number,
+    /// Longest first
+    Time,
+    /// Largest speed-up first
+    Best,
+    /// Most expensive first
+    Cost,
 }
 
 /// Lists the sessions.
-pub(super) async fn run(args: &Args, store: &Store, killed: &Killed, out: &mut impl Write) -> anyhow::Result<()> {
+///
+/// `left_over` are those whose winners are kept in git and on no branch.
+pub(super) async fn run(
+    args: &Args,
+    store: &Store,
+    killed: &Killed,
+    left_over: &[(SessionId, String)],
+    screen: Screen,
+    out: &mut impl Write,
+) -> anyhow::Result<()> {
     let mut sessions = store.sessions().await?;
     sessions.iter_mut().for_each(|session| killed.mark(session));
-    if args.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&sessions)?)?;
+    let (sessions, is_cut) = chosen(args, sessions);
+    let row = |session| Row { session, kept_under: kept_under(session, left_over) };
+    if args.format.write(&sessions.iter().map(row).collect::<Vec<_>>(), out)? {
         return Ok(());
     }
-    let mut table = Table::new(&[
-        ">#",
-        "workload",
-        "device",
-        "times",
-        "status",
-        "started",
-        ">time",
-        ">iterations",
-        ">wins",
-        ">best",
-        ">cost",
-    ]);
-    for session in &sessions {
-        table.row([
-            session.id.to_string(),
-            session.workload.clone(),
-            session.device.clone(),
-            session.time_source.name().to_owned(),
-            status(session),
-            session.started_at.clone(),
-            figure(session.wall_s, format::duration),
-            session.iterations.to_string(),
-            session.wins.to_string(),
-            figure(session.best_speedup, format::times),
-            format::usd(session.cost.total_usd()),
-        ]);
-    }
-    table.print(out)?;
+    let mut text = Vec::new();
+    table(&sessions).print_on(screen, &mut text)?;
     let total = store.cumulative_cost().await?;
     writeln!(
-        out,
-        "\nAll sessions: {} (GPU {} for {}, language models {})",
+        text,
+        "\nAll sessions: {} (GPU {} for {}{})",
         format::usd(total.total_usd()),
         format::usd(total.gpu_usd),
         format::duration(total.gpu_s),
-        format::usd(total.llm_usd)
+        of_models(&total)
     )?;
+    for session in sessions.iter().filter(|session| session.status != Status::Running) {
+        if let Some(reference) = kept_under(session, left_over) {
+            writeln!(text, "{}", target::advice(session, reference))?;
+        }
+    }
+    screen.show(&text, out)?;
+    if is_cut {
+        let next = args.part.offset as usize + sessions.len();
+        say(&format!("there are more rows: `--offset {next}` shows them, and `--limit` sets how many are shown"));
+    }
     Ok(())
+}
+
+/// Filters and sorts the sessions, and takes a part of them. Returns whether more follow.
+fn chosen(args: &Args, mut sessions: Vec<SessionSummary>) -> (Vec<SessionSummary>, bool) {
+    sessions.retain(|session| {
+        args.workload.as_ref().is_none_or(|workload| session.workload == *workload)
+            && args.since.as_ref().is_none_or(|since| session.started_at >= *since)
+            && args.status.is_none_or(|status| session.status == status.into())
+    });
+    let largest =
+        |of: fn(&SessionSummary) -> f64| move |a: &SessionSummary, b: &SessionSummary| of(b).total_cmp(&of(a));
+    match args.sort {
+        Order::Number => {}
+        Order::Time => sessions.sort_by(largest(|session| session.wall_s.unwrap_or(0.0))),
+        Order::Best => sessions.sort_by(largest(|session| session.best_speedup.unwrap_or(0.0))),
+        Order::Cost => sessions.sort_by(largest(|session| session.cost.total_usd())),
+    }
+    if args.reverse {
+        sessions.reverse();
+    }
+    let is_table = !args.format.json && !args.format.csv;
+    let limit = args.part.limit.or(is_table.then_some(MAX_ROWS)).map_or(usize::MAX, |limit| limit as usize);
+    let mut sessions: Vec<_> = sessions.into_iter().skip(args.part.offset as usize).collect();
+    let is_cut = sessions.len() > limit;
+    sessions.truncate(limit);
+    (sessions, is_cut)
+}
+
+impl From<State> for Status {
+    fn from(state: State) -> Self {
+        match state {
+            State::Running => Self::Running,
+            State::Finished => Self::Finished,
+            State::Interrupted => Self::Interrupted,
+            State::Failed => Self::Failed,
+            State::Killed => Self::Killed,
+        }
+    }
+}
+
+fn table(sessions: &[SessionSummary]) -> Table {
+    let mut table = Table::new(&[
+        ">#",
+        "workload",
+        "times",
+        "started",
+        ">wins",
+        ">best",
+        "?>cost",
+        "?>iterations",
+        "?>time",
+        "?device",
+        "status",
+    ]);
+    for session in sessions {
+        table.row([
+            session.id.to_string(),
+            session.workload.clone(),
+            session.time_source.name().to_owned(),
+            session.started_at.get(..16).unwrap_or(&session.started_at).replace('T', " "),
+            session.wins.to_string(),
+            figure(session.best_speedup, format::times),
+            format::usd(session.cost.total_usd()),
+            session.iterations.to_string(),
+            figure(session.wall_s, format::duration),
+            session.device.clone(),
+            status(session),
+        ]);
+        if session.wins > 0 {
+            table.paint(5, Paint::Good);
+        }
+        match session.status {
+            Status::Failed | Status::Killed => table.paint(10, Paint::Bad),
+            Status::Finished => table.paint(10, Paint::Faint),
+            Status::Running | Status::Interrupted => {}
+        }
+    }
+    table
+}
+
+/// A session, for programs.
+#[derive(Serialize)]
+struct Row<'a> {
+    #[serde(flatten)]
+    session: &'a SessionSummary,
+    /// The reference that keeps its winners, if no branch has them.
+    kept_under: Option<&'a str>,
+}
+
+/// Returns the reference that keeps the winners of a session.
+fn kept_under<'a>(session: &SessionSummary, left_over: &'a [(SessionId, String)]) -> Option<&'a str> {
+    left_over.iter().find(|(id, _)| *id == session.id).map(|(_, reference)| reference.as_str())
 }
 
 /// Returns a session's status, how often it was resumed, and how to continue it if it was killed.
 fn status(session: &SessionSummary) -> String {
     let mut status = session.status.name().to_owned();
+    if session.status == Status::Killed {
+        status.push_str(&format!(": optloop resume {}", session.id));
+    }
     if session.resumptions > 0 {
         status.push_str(&format!(", resumed {}x", session.resumptions));
-    }
-    if session.status == Status::Killed {
-        status.push_str(&format!(" (optloop resume {})", session.id));
     }
     status
 }
@@ -91,10 +233,13 @@ mod tests {
 
     async fn printed(scene: &Scene, json: bool) -> String {
         let mut out = Vec::new();
-        run(&Args { json }, &scene.store, &Killed::default(), &mut out).await.unwrap();
+        let format = Format { json, ..Format::default() };
+        let args = Args { format, ..Args::default() };
+        run(&args, &scene.store, &Killed::default(), &[], Screen::plain(), &mut out).await.unwrap();
         let mut text = String::from_utf8(out).unwrap();
         for session in scene.store.sessions().await.unwrap() {
             text = text.replace(&session.started_at, "2026-11-20T10:00:00.000Z");
+            text = text.replace(&session.started_at[..16].replace('T', " "), "2026-11-20 10:00");
         }
         text
     }
@@ -152,6 +297,7 @@ mod tests {
                 independent_dims: &[],
                 is_valid: &|_, _, _| false,
                 findings: &[],
+                sources: &[],
                 predict: &|_, _| None,
             });
             let improved = report.wins.iter().filter(|win| win.verdict == Improved).count();
@@ -171,9 +317,9 @@ mod tests {
         scene.session().await;
 
         insta::assert_snapshot!(printed(&scene, false).await, @"
-        #  workload            device     times     status    started                     time  iterations  wins   best   cost
-        1  attention-fp16-d64  NVIDIA L4  measured  finished  2026-11-20T10:00:00.000Z  55 min           2     1  1.26×  $0.93
-        2  attention-fp16-d64  NVIDIA L4  measured  running   2026-11-20T10:00:00.000Z       -           0     0      -  $0.00
+        #  workload            times     started           wins   best   cost  status
+        1  attention-fp16-d64  measured  2026-11-20 10:00     1  1.26×  $0.93  finished
+        2  attention-fp16-d64  measured  2026-11-20 10:00     0      -  $0.00  running
 
         All sessions: $0.93 (GPU $0.18 for 55 min, language models $0.75)
         ");

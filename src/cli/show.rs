@@ -9,13 +9,16 @@ use similar::TextDiff;
 use super::alive::Killed;
 use super::comparisons;
 use super::counters;
-use super::measured::Found;
+use super::error::usage_sentence;
+use super::measured::{Found, of_models};
+use super::screen::Screen;
 use super::table::{Table, figure};
 use crate::domain::comparison::{Comparison, Role};
 use crate::domain::device::TimeSource;
 use crate::domain::ids::{CaseName, IterationId};
+use crate::domain::names::did_you_mean;
 use crate::domain::record::{CaseRecord, IterationRecord};
-use crate::domain::sampling::LEAST_SAMPLES;
+use crate::domain::sampling::MIN_SAMPLES;
 use crate::domain::timing::Timing;
 use crate::domain::variant::show_params;
 use crate::domain::verdict::Verdict;
@@ -25,41 +28,82 @@ use crate::store::{ArtifactRecord, IterationDetail, Store};
 /// Show everything about an iteration: its claim, outcome, times, resources, cost and source.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Number of the iteration.
+    /// Number of the iteration
     pub iteration: IterationId,
-    /// Print JSON.
+    /// Show only this case
+    #[arg(long)]
+    pub case: Option<CaseName>,
+    /// Leave out the source, its changes and the compiler's log
+    #[arg(long)]
+    pub brief: bool,
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
 }
 
 /// Shows an iteration.
-pub(super) async fn run(args: &Args, store: &Store, killed: &Killed, out: &mut impl Write) -> anyhow::Result<()> {
+pub(super) async fn run(
+    args: &Args,
+    store: &Store,
+    killed: &Killed,
+    screen: Screen,
+    out: &mut impl Write,
+) -> anyhow::Result<()> {
     let mut detail = store.iteration(args.iteration).await?;
     killed.mark(&mut detail.session);
+    if let Some(case) = &args.case {
+        only(case, &mut detail)?;
+    }
     if args.json {
         let mut json = serde_json::to_value(Shown::of(&detail))?;
         hide_intervals(&mut json);
         writeln!(out, "{}", serde_json::to_string_pretty(&json)?)?;
         return Ok(());
     }
-    facts(&detail, out)?;
-    cases(&detail, out)?;
+    let mut text = Vec::new();
+    print(&detail, args.brief, screen, &mut text)?;
+    screen.show(&text, out)?;
+    Ok(())
+}
+
+/// Leaves out all cases but one.
+fn only(case: &CaseName, detail: &mut IterationDetail) -> anyhow::Result<()> {
+    let found = &mut detail.iteration.measurements;
+    if !found.iter().any(|measurement| measurement.case == *case) {
+        let reached = found.iter().map(|measurement| measurement.case.as_str()).collect::<Vec<_>>();
+        let hint = did_you_mean(case, reached.iter().copied());
+        let which = if reached.is_empty() { "no case".to_owned() } else { reached.join(", ") };
+        let id = detail.iteration.id;
+        return Err(usage_sentence(format!("iteration {id} did not reach `{case}`{hint}; it reached {which}")));
+    }
+    found.retain(|measurement| measurement.case == *case);
+    Ok(())
+}
+
+fn print(detail: &IterationDetail, brief: bool, screen: Screen, out: &mut impl Write) -> io::Result<()> {
+    facts(detail, screen, out)?;
+    cases(detail, screen, out)?;
     for comparison in detail.iteration.measurements.iter().filter_map(|measurement| measurement.comparison.as_ref()) {
         let conditions = &comparison.conditions;
         writeln!(out, "\nComparison on {} ({} L2):", conditions.case, conditions.regime.name())?;
-        comparisons::print(comparison, out)?;
+        comparisons::table(comparison).print_whole_on(screen, out)?;
+        for note in comparisons::notes(comparison) {
+            writeln!(out, "{}", textwrap::fill(&note, screen.columns))?;
+        }
     }
     for found in &detail.iteration.measurements {
         if let Some(counted) = &found.counters {
             counters::print(&found.case, counted, out)?;
         }
     }
-    counts(&detail, out)?;
+    counts(detail, screen, out)?;
     if let Some(artifact) = &detail.artifact {
-        resources(artifact, out)?;
+        resources(artifact, screen, out)?;
     }
-    log(&detail, out)?;
-    source(&detail, out)?;
+    if !brief {
+        log(detail, out)?;
+        source(detail, out)?;
+    }
     Ok(())
 }
 
@@ -129,7 +173,7 @@ fn hide_intervals(json: &mut Value) {
     match json {
         Value::Object(object) => {
             let samples = object.get("samples_ns").and_then(Value::as_array).map(Vec::len);
-            if let (Some(0..LEAST_SAMPLES), Some(interval)) = (samples, object.get_mut("interval_ns")) {
+            if let (Some(0..MIN_SAMPLES), Some(interval)) = (samples, object.get_mut("interval_ns")) {
                 *interval = Value::Null;
             }
             object.values_mut().for_each(hide_intervals);
@@ -139,7 +183,7 @@ fn hide_intervals(json: &mut Value) {
     }
 }
 
-fn facts(detail: &IterationDetail, out: &mut impl Write) -> io::Result<()> {
+fn facts(detail: &IterationDetail, screen: Screen, out: &mut impl Write) -> io::Result<()> {
     let IterationDetail { iteration, session, .. } = detail;
     let (hypothesis, cost) = (&iteration.hypothesis, &iteration.cost);
     let predicted = match hypothesis.prediction {
@@ -153,26 +197,21 @@ fn facts(detail: &IterationDetail, out: &mut impl Write) -> io::Result<()> {
             hypothesis.reference.describe()
         ),
     };
-    let spent = format!(
-        "{} (GPU {}, language models {})",
-        format::usd(cost.total_usd()),
-        format::usd(cost.gpu_usd),
-        format::usd(cost.llm_usd)
-    );
+    let spent = format!("{} (GPU {}{})", format::usd(cost.total_usd()), format::usd(cost.gpu_usd), of_models(cost));
     let time = format!(
         "{}, {} of it on the device",
         figure(iteration.wall_s, format::duration),
         figure(iteration.device_s, format::duration)
     );
-    writeln!(
-        out,
-        "Iteration {} of session {}: {} on {}, times are {}\n",
+    let title = format!(
+        "Iteration {} of session {}: {} on {}, times are {}",
         iteration.id,
         session.id,
         session.workload,
         session.device,
         session.time_source.name()
-    )?;
+    );
+    writeln!(out, "{}\n", textwrap::fill(&title, screen.columns))?;
     for (name, value) in [
         ("outcome", outcome(iteration)),
         ("family", iteration.family.clone()),
@@ -190,7 +229,10 @@ fn facts(detail: &IterationDetail, out: &mut impl Write) -> io::Result<()> {
         ("time", time),
         ("cost", spent),
     ] {
-        writeln!(out, "{name:<10}  {value}")?;
+        let indent = " ".repeat(12);
+        let options = textwrap::Options::new(screen.columns).initial_indent(&indent).subsequent_indent(&indent);
+        let wrapped = textwrap::fill(&value, options);
+        writeln!(out, "{name:<10}  {}", wrapped.trim_start())?;
     }
     Ok(())
 }
@@ -204,7 +246,7 @@ fn outcome(iteration: &IterationRecord) -> String {
     format!("{}{case}{message}", outcome.kind())
 }
 
-fn cases(detail: &IterationDetail, out: &mut impl Write) -> io::Result<()> {
+fn cases(detail: &IterationDetail, screen: Screen, out: &mut impl Write) -> io::Result<()> {
     if detail.iteration.measurements.is_empty() {
         return Ok(());
     }
@@ -242,11 +284,11 @@ fn cases(detail: &IterationDetail, out: &mut impl Write) -> io::Result<()> {
         ]);
     }
     writeln!(out)?;
-    table.print(out)
+    table.print_whole_on(screen, out)
 }
 
 /// Prints the counts of a virtual GPU, if there are any.
-fn counts(detail: &IterationDetail, out: &mut impl Write) -> io::Result<()> {
+fn counts(detail: &IterationDetail, screen: Screen, out: &mut impl Write) -> io::Result<()> {
     let measurements = detail.iteration.measurements.iter();
     let profiled: Vec<_> = measurements.filter_map(|m| Some((&m.case, m.profile.as_ref()?))).collect();
     if profiled.is_empty() {
@@ -259,22 +301,23 @@ fn counts(detail: &IterationDetail, out: &mut impl Write) -> io::Result<()> {
         }
     }
     writeln!(out, "\nCounted:")?;
-    table.print(out)?;
+    table.print_whole_on(screen, out)?;
     for (case, profile) in &profiled {
         if let Some(shortcuts) = profile.shortcuts() {
-            writeln!(out, "{case} was not executed in full: {shortcuts}")?;
+            let note = format!("{case} was not executed in full: {shortcuts}");
+            writeln!(out, "{}", textwrap::fill(&note, screen.columns))?;
         }
     }
     Ok(())
 }
 
-fn resources(artifact: &ArtifactRecord, out: &mut impl Write) -> io::Result<()> {
+fn resources(artifact: &ArtifactRecord, screen: Screen, out: &mut impl Write) -> io::Result<()> {
     let options = artifact.options.join(" ");
-    writeln!(
-        out,
-        "\nCompiled for {} by NVRTC {} in {:.0} ms to {} bytes, options: {options}",
+    let compiled = format!(
+        "Compiled for {} by NVRTC {} in {:.0} ms to {} bytes, options: {options}",
         artifact.arch, artifact.nvrtc, artifact.compile_ms, artifact.cubin_bytes
-    )?;
+    );
+    writeln!(out, "\n{}", textwrap::fill(&compiled, screen.columns))?;
     let headings = ["kernel", ">registers", ">shared bytes", ">stack bytes", ">spill stores", ">spill loads"];
     let mut table = Table::new(&headings);
     for kernel in &artifact.kernels {
@@ -287,7 +330,7 @@ fn resources(artifact: &ArtifactRecord, out: &mut impl Write) -> io::Result<()> 
             kernel.spill_load_bytes.to_string(),
         ]);
     }
-    table.print(out)
+    table.print_whole_on(screen, out)
 }
 
 fn log(detail: &IterationDetail, out: &mut impl Write) -> io::Result<()> {
@@ -321,7 +364,8 @@ mod tests {
 
     async fn printed(scene: &Scene, iteration: IterationId, json: bool) -> String {
         let mut out = Vec::new();
-        run(&Args { iteration, json }, &scene.store, &Killed::default(), &mut out).await.unwrap();
+        let args = Args { iteration, case: None, brief: false, json };
+        run(&args, &scene.store, &Killed::default(), Screen::plain(), &mut out).await.unwrap();
         String::from_utf8(out).unwrap()
     }
 
@@ -351,10 +395,21 @@ mod tests {
         time        3 s, 0.3 s of it on the device
         cost        $0.03 (GPU $0.01, language models $0.02)
 
-        case      verdict   µs, measured  interval         samples  confirmed  speed-up   error  worst row       rows  blocks  commit
-        b1h1s128  improved         80.00  40.00 to 120.00        3  yes           1.25×  1.0e-4     2.0e-4  64 of 128       2  -
+        case          b1h1s128
+        verdict       improved
+        µs, measured  80.00
+        interval      40.00 to 120.00
+        samples       3
+        confirmed     yes
+        speed-up      1.25×
+        error         1.0e-4
+        worst row     2.0e-4
+        rows          64 of 128
+        blocks        2
+        commit        -
 
-        Compiled for sm_89 by NVRTC 13.0 in 120 ms to 100 bytes, options: --use_fast_math
+        Compiled for sm_89 by NVRTC 13.0 in 120 ms to 100 bytes, options:
+        --use_fast_math
         kernel  registers  shared bytes  stack bytes  spill stores  spill loads
         tiled          64             0            0             0            0
 
@@ -388,9 +443,16 @@ mod tests {
         let counted = shown.split("Counted:").nth(1).and_then(|rest| rest.split("\nSource").next()).unwrap();
         insta::assert_snapshot!(counted, @"
 
-        case      kernel   µs, modelled  limiter  blocks per SM  active lanes  divergent branches  global sectors / ideal  shared wavefronts / ideal  local sectors
-        b1h1s128  attend          0.900  shared               4          31.5                5.0%                   1.20×                     32.00×              0
-        b1h1s128  combine         0.100  shared               4          31.5                5.0%                   1.20×                     32.00×              0
+        case                       b1h1s128  b1h1s128
+        kernel                     attend    combine
+        µs, modelled               0.900     0.100
+        limiter                    shared    shared
+        blocks per SM              4         4
+        active lanes               31.5      31.5
+        divergent branches         5.0%      5.0%
+        global sectors / ideal     1.20×     1.20×
+        shared wavefronts / ideal  32.00×    32.00×
+        local sectors              0         0
         b1h1s128 was not executed in full: combine: 64 of 256 blocks counted
         ");
     }
@@ -438,8 +500,7 @@ mod tests {
         evaluation.measurements[0].screening = Timing::of(vec![1000.0], 1);
         scene.store.finish(iteration, &finish(&evaluation, &[])).await.unwrap();
         let shown = printed(&scene, iteration, false).await;
-        let row = shown.lines().find(|line| line.starts_with("b1h1s128")).unwrap();
-        assert_eq!(row.split_whitespace().collect::<Vec<_>>()[..5], ["b1h1s128", "-", "1.000", "-", "1"]);
+        assert!(shown.contains("µs, measured  1.000\ninterval      -\nsamples       1\n"), "{shown}");
         let json: Value = serde_json::from_str(&printed(&scene, iteration, true).await).unwrap();
         let screening = &json["iteration"]["measurements"][0]["screening"];
         assert_eq!((&screening["interval_ns"], screening["median_ns"].as_f64()), (&Value::Null, Some(1000.0)));

@@ -11,16 +11,23 @@ use crate::session::Interrupt;
 pub struct Stopped;
 
 /// Counts Ctrl-C, SIGTERM and SIGHUP. The first asks the session to finish the iteration in flight, the second to
-/// abandon it.
-pub fn listen() -> Interrupt {
+/// abandon it. `winners` says what becomes of the winners.
+pub fn listen(winners: &'static str) -> Interrupt {
     let (requests, seen) = watch::channel(0);
     let mut signals = Signals::listen();
     tokio::spawn(async move {
         loop {
             signals.next().await;
             requests.send_modify(|count| *count = u32::saturating_add(*count, 1));
-            if *requests.borrow() == 1 {
-                say("finishing the iteration in flight; interrupt again to abandon it");
+            match *requests.borrow() {
+                1 => say(&format!(
+                    "stopping after the iteration in flight: its result is kept, {winners}, and the report is written; \
+                     interrupt again to abandon that iteration"
+                )),
+                2 => say(&format!(
+                    "abandoning the iteration in flight: only its result is lost, {winners}, and the report is written"
+                )),
+                _ => {}
             }
         }
     });

@@ -7,11 +7,13 @@ use anyhow::Context;
 use super::ceilings;
 use super::error::{usage, usage_sentence};
 use super::models;
+use super::plan::Plan;
 use super::preflight::{check_initial_kernel, check_spaces};
 use super::progress::Progress;
 use super::report::write_reports;
 use super::signals;
 use super::talk::say;
+use super::target::{self, TargetArgs};
 use super::ticker::Ticker;
 use super::trust::{self, TrustArgs};
 use super::{own_executable, toolchain};
@@ -37,9 +39,8 @@ use crate::runner::renderer::Renderer;
 use crate::runner::sanitizer::Sanitizer;
 use crate::runner::self_check;
 use crate::runner::worker::{Worker, WorkerError};
-use crate::session::{self, Dependencies, End, Options};
+use crate::session::{self, Dependencies, End, Options, Target};
 use crate::store::{self, Store};
-use crate::vcs::Repo;
 
 /// Arguments of `optloop start`.
 #[derive(Debug, clap::Args)]
@@ -76,10 +77,14 @@ pub struct Args {
     #[arg(long)]
     device: Option<String>,
 
-    /// Proposer: local, llm (language models, docs/models.md), random, or fault-injection, which adds broken kernels to
+    /// Proposer: local, bayes, llm (language models, docs/models.md), random, or fault-injection, which adds broken kernels to
     /// test that a session survives them [default: session.proposer in config.toml]
     #[arg(long)]
     proposer: Option<String>,
+
+    /// Print what the session would do, and stop: no file is written and no time is spent
+    #[arg(long, conflicts_with = "estimate")]
+    dry_run: bool,
 
     /// Print what the session may cost, and stop
     #[arg(long)]
@@ -88,6 +93,9 @@ pub struct Args {
     /// Print progress as one JSON object per line on standard output
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    target: TargetArgs,
 
     #[command(flatten)]
     trust: TrustArgs,
@@ -111,12 +119,18 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
         return print_estimate(&config, &options, out);
     }
     let mut asked = asked(args, project, &config, options.seed)?;
+    let target = target::choose(&args.target, project.root(), &config)?;
     let path = project.root().join(&config.store.path);
     store::check_path(&path).map_err(usage)?;
     trust::check_places(project, &config, &args.trust)?;
     trust::admit(project, &args.trust, trust::of_session(project, &config, &asked.workload, &asked.device)?)?;
-    let mut claims = project.claim("start")?;
-    claims.store(&path)?;
+    let mut claims = match args.dry_run {
+        true => Claims::none(project.root(), "start")?,
+        false => project.claim("start")?,
+    };
+    if !args.dry_run {
+        claims.store(&path)?;
+    }
     let worker = signals::or_stop(start_worker(&asked.device, &config, &mut claims)).await?;
     asked.workload = asked.workload.on(worker.info()).map_err(usage_sentence)?;
     if args.cases.is_empty() && worker.info().time_source() == TimeSource::Modelled {
@@ -125,17 +139,29 @@ pub async fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow
     let workload = asked.workload.clone();
     let checked = activity::begin("checking the families", None);
     let renderer = Renderer::new(own_executable()?);
-    check_spaces(&workload, &asked.families, &asked.searched, worker.info(), &renderer).map_err(usage_sentence)?;
+    let coverage = check_spaces(&workload, &asked.families, &asked.searched, worker.info(), &renderer);
     drop(checked);
+    let coverage = coverage.map_err(usage_sentence)?;
+    let (device, proposer) = (worker.info().clone(), asked.proposer.name());
+    let plan = |target: &Target, options: &Options| {
+        Plan::of(&workload, &coverage, &device, (proposer, options), target, &path)
+    };
+    if args.dry_run {
+        return plan(&target, &options).show(args.json, out);
+    }
     let store = Store::open_within(&path, &config.store.limits()).await?;
+    target::say_left_over(project.root(), &store).await?;
     options.llm.lessons = known_lessons(&config, &store, &workload).await?;
-    let parts = signals::or_stop(assemble(asked, project, &config, &options.llm, worker, store.clone())).await?;
+    let parts = assemble(asked, target, project, &config, &options.llm, worker, store.clone());
+    let mut parts = signals::or_stop(parts).await?;
 
+    // Every refusal comes before this, and alone.
+    plan(&parts.target, &options).show(args.json, out)?;
     // This comes before the session is on record: no signal may leave a recorded session that never ran.
-    let interrupt = signals::listen();
+    let interrupt = signals::listen(target::when_stopped(&parts.target));
     drop(ticker);
     let mut progress = Progress::new(args.json, out);
-    let id = session::begin(&parts, &options).await?;
+    let id = session::begin(&mut parts, &options).await?;
     claims.note_session(id);
     let end = session::run(id, parts, options, interrupt, &mut progress).await;
     conclude(end, progress.finish(), project, store, &workload).await
@@ -187,6 +213,7 @@ fn asked(args: &Args, project: &Project, config: &Config, seed: u64) -> anyhow::
 /// Makes a session's parts: its compiler, its baseline, its repository and its knowledge of earlier sessions.
 pub(super) async fn assemble(
     asked: StartRequest,
+    mut target: Target,
     project: &Project,
     config: &Config,
     terms: &Terms,
@@ -201,13 +228,8 @@ pub(super) async fn assemble(
         Compiler::new(own_executable()?, toolchain, &arch, &config.compile.options, config.compile_limits())?;
     compiler.probe().map_err(|problem| usage_sentence(format!("compile.options in config.toml: {problem}")))?;
     drop(starting);
-    let repo = match config.git.commit {
-        // Files that a killed process left must be gone before the committed winners are read.
-        true => Repo::discover(project.root())
-            .and_then(|repo| repo.recover().map(|()| repo))
-            .map_err(|error| error.to_string()),
-        false => Err("git.commit is false in config.toml".to_owned()),
-    };
+    // Files that a killed process left must be gone before the committed winners are read.
+    target::prepare(&mut target)?;
     let exe = own_executable()?;
     let renderer = Renderer::new(exe.clone());
     let (settings, min_sample_ns) = (config.baseline_settings(), config.measuring().min_sample_ns);
@@ -236,7 +258,7 @@ pub(super) async fn assemble(
         monitor,
         profiler,
         store,
-        repo,
+        target,
     })
 }
 

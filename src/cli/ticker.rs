@@ -5,7 +5,7 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use super::talk::say;
-use crate::runner::activity::{self, Pace};
+use crate::runner::activity::{self, ReportInterval};
 
 /// A thread that reports long steps until this is dropped. A thread, because some steps block the runtime's own.
 pub struct Ticker {
@@ -18,7 +18,7 @@ impl Ticker {
     pub fn start() -> Self {
         let (stop, stopped) = mpsc::channel::<()>();
         let thread = std::thread::spawn(move || {
-            let (pace, mut last) = (Pace::default(), Instant::now());
+            let (pace, mut last) = (ReportInterval::default(), Instant::now());
             while stopped.recv_timeout(pace.period() / 10) == Err(RecvTimeoutError::Timeout) {
                 let now = Instant::now();
                 if let Some(steps) = activity::under_way().filter(|steps| pace.is_due(last, steps, now)) {

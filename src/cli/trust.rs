@@ -12,7 +12,7 @@ use crate::config::Config;
 use crate::domain::workload::Workload;
 use crate::files;
 use crate::runner::device::DeviceChoice;
-use crate::trust::{self, Item, Known, Standing};
+use crate::trust::{self, ConsentState, Consents, Item};
 
 /// Arguments of `optloop trust`.
 #[derive(Debug, clap::Args)]
@@ -41,7 +41,7 @@ pub struct TrustArgs {
 /// Shows what the project chooses, and asks.
 pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Result<()> {
     let root = root(project)?;
-    let mut known = Known::load().map_err(usage)?;
+    let mut known = Consents::load().map_err(usage)?;
     if args.list {
         return list(&known, out);
     }
@@ -61,7 +61,7 @@ pub fn run(args: &Args, project: &Project, out: &mut impl Write) -> anyhow::Resu
         let standing = known.standing(&root, item);
         // A closed output is reported when it is flushed.
         let _ = print(item, &standing, out);
-        standing != Standing::Trusted
+        standing != ConsentState::Trusted
     });
     out.flush()?;
     if items.is_empty() {
@@ -80,15 +80,15 @@ pub(super) fn admit(project: &Project, args: &TrustArgs, items: impl IntoIterato
     if items.is_empty() {
         return Ok(());
     }
-    let (root, mut known) = (root(project)?, Known::load().map_err(usage)?);
+    let (root, mut known) = (root(project)?, Consents::load().map_err(usage)?);
     let mut refused = Vec::new();
     items.retain(|item| match known.standing(&root, item) {
-        Standing::Trusted => false,
-        Standing::New => {
+        ConsentState::Trusted => false,
+        ConsentState::New => {
             refused.push(item.to_string());
             true
         }
-        Standing::Changed(what) => {
+        ConsentState::Changed(what) => {
             refused.push(format!("{item} (changed since you trusted it: {})", what.join(", ")));
             true
         }
@@ -134,8 +134,8 @@ pub(super) fn of_session(
 
 /// Returns whether the user has agreed to an item, before or with `--trust`.
 pub(super) fn is_trusted(project: &Project, item: &Item) -> bool {
-    let known = root(project).and_then(|root| Ok((root, Known::load()?)));
-    known.is_ok_and(|(root, known)| known.standing(&root, item) == Standing::Trusted)
+    let known = root(project).and_then(|root| Ok((root, Consents::load()?)));
+    known.is_ok_and(|(root, known)| known.standing(&root, item) == ConsentState::Trusted)
 }
 
 /// Asks at the terminal.
@@ -150,11 +150,11 @@ fn agrees() -> anyhow::Result<bool> {
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
-fn print(item: &Item, standing: &Standing, out: &mut impl Write) -> io::Result<()> {
+fn print(item: &Item, standing: &ConsentState, out: &mut impl Write) -> io::Result<()> {
     let standing = match standing {
-        Standing::Trusted => "trusted".to_owned(),
-        Standing::New => "new".to_owned(),
-        Standing::Changed(what) => format!("changed: {}", what.join(", ")),
+        ConsentState::Trusted => "trusted".to_owned(),
+        ConsentState::New => "new".to_owned(),
+        ConsentState::Changed(what) => format!("changed: {}", what.join(", ")),
     };
     writeln!(out, "{}", showable(&format!("{item}: {standing}")))?;
     item.files
@@ -162,7 +162,7 @@ fn print(item: &Item, standing: &Standing, out: &mut impl Write) -> io::Result<(
         .try_for_each(|(file, hash)| writeln!(out, "  {hash}  {}", showable(&trust::show(std::slice::from_ref(file)))))
 }
 
-fn list(known: &Known, out: &mut impl Write) -> anyhow::Result<()> {
+fn list(known: &Consents, out: &mut impl Write) -> anyhow::Result<()> {
     for entry in known.entries() {
         writeln!(out, "{}: {}", showable(&entry.project.display().to_string()), showable(&entry.item.to_string()))?;
     }

@@ -7,7 +7,7 @@ use anyhow::Context;
 use crate::catalog::{Project, sidecars_of};
 use crate::cli::error::{usage, usage_sentence};
 use crate::domain::comparison::{Comparison, Participant, Role};
-use crate::domain::conditions::{Conditions, Figure};
+use crate::domain::conditions::{Conditions, RecordedTime, compare};
 use crate::domain::ids::{CaseName, IterationId, SessionId};
 use crate::domain::names::did_you_mean;
 use crate::domain::op::Dims;
@@ -32,12 +32,21 @@ pub(super) enum Side {
     },
     /// The sidecar of a committed winner.
     Sidecar(PathBuf),
+    /// The committed winners of a case on several devices. The other side decides which of them is meant.
+    Winners {
+        /// The user's text.
+        text: String,
+        /// The case.
+        case: CaseName,
+        /// Their sidecars.
+        sidecars: Vec<PathBuf>,
+    },
 }
 
 /// A recorded time.
 pub(super) struct Recorded {
     /// The time with its conditions.
-    pub(super) figure: Figure,
+    pub(super) figure: RecordedTime,
     /// The number of samples behind it, even if they are lost.
     pub(super) samples: usize,
 }
@@ -71,13 +80,42 @@ impl Side {
                  .cu, or baseline:<session>/<case>"
             )));
         };
-        let committed = project.committed(workload, case);
-        one_of(&committed, &format!("`{text}` has no committed winner in kernels/variants/"), text, project)
+        let sidecars = project.committed(workload, case);
+        if sidecars.len() > 1 {
+            return Ok(Self::Winners { text: text.to_owned(), case: case.into(), sidecars });
+        }
+        one_of(&sidecars, &format!("`{text}` has no committed winner in kernels/variants/"), text, project)
+    }
+
+    /// Decides between the winners of several devices: the one that can be compared with the other time. If none can,
+    /// or the other side is open, too, the error names them.
+    pub(super) fn settle(self, other: Option<&Recorded>, project: &Project) -> anyhow::Result<Self> {
+        let Self::Winners { text, sidecars, .. } = self else { return Ok(self) };
+        let is_comparable = |path: &&PathBuf| {
+            let found = from_sidecar(path, project).ok();
+            found.zip(other).is_some_and(|(found, other)| compare(&found.figure, &other.figure).is_ok())
+        };
+        let comparable: Vec<PathBuf> = sidecars.iter().filter(is_comparable).cloned().collect();
+        one_of(if comparable.is_empty() { &sidecars } else { &comparable }, "", &text, project)
+    }
+
+    /// Returns whether the other side has to decide which time is meant.
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self, Self::Winners { .. })
+    }
+
+    /// Returns the case that the text names. None for iterations, which may have several.
+    pub(super) fn case(&self, project: &Project) -> Option<CaseName> {
+        match self {
+            Self::Iteration(_) => None,
+            Self::Baseline { case, .. } | Self::Winners { case, .. } => Some(case.clone()),
+            Self::Sidecar(path) => from_sidecar(path, project).ok().map(|recorded| recorded.figure.conditions.case),
+        }
     }
 
     /// Returns whether the time is in the store rather than in a file.
     pub(super) fn is_stored(&self) -> bool {
-        !matches!(self, Self::Sidecar(_))
+        !matches!(self, Self::Sidecar(_) | Self::Winners { .. })
     }
 
     /// Returns its session. None for a file.
@@ -85,7 +123,7 @@ impl Side {
         match self {
             Self::Iteration(id) => Ok(Some(store.iteration(*id).await?.iteration.session)),
             Self::Baseline { session, .. } => Ok(Some(*session)),
-            Self::Sidecar(_) => Ok(None),
+            Self::Sidecar(_) | Self::Winners { .. } => Ok(None),
         }
     }
 
@@ -94,7 +132,7 @@ impl Side {
         comparison.participants.iter().find(|participant| match self {
             Self::Iteration(id) => participant.iteration == Some(*id) && participant.role != Role::Control,
             Self::Baseline { case, .. } => participant.role == Role::Baseline && comparison.conditions.case == *case,
-            Self::Sidecar(_) => false,
+            Self::Sidecar(_) | Self::Winners { .. } => false,
         })
     }
 
@@ -109,6 +147,9 @@ impl Side {
             (Self::Iteration(id), Some(store)) => iteration(*id, case, project, store).await,
             (Self::Baseline { session, case }, Some(store)) => baseline(*session, case, project, store).await,
             (Self::Sidecar(path), _) => from_sidecar(path, project),
+            (Self::Winners { text, sidecars, .. }, _) => {
+                from_sidecar(sidecars.first().with_context(|| format!("`{text}` has no winner"))?, project)
+            }
             (_, None) => anyhow::bail!("there is no store yet: run `optloop start` first"),
         }
     }
@@ -139,7 +180,7 @@ async fn iteration(id: IterationId, case: Option<&str>, project: &Project, store
     };
     let name = format!("iteration {id} ({} {})", detail.iteration.family, detail.iteration.hash.short());
     let samples = timing.samples_ns.len();
-    Ok(Recorded { figure: Figure { conditions, name, timing: timing.clone() }, samples })
+    Ok(Recorded { figure: RecordedTime { conditions, name, timing: timing.clone() }, samples })
 }
 
 /// Returns the case on which to compare an iteration: the requested one, or its only one.
@@ -171,7 +212,10 @@ async fn baseline(session: SessionId, case: &str, project: &Project, store: &Sto
     };
     let conditions = conditions(project, &record.session, case, dims_of(case, &record.iterations)?, found.regime)?;
     let samples = found.timing.samples_ns.len();
-    Ok(Recorded { figure: Figure { conditions, name: found.name.clone(), timing: found.timing.clone() }, samples })
+    Ok(Recorded {
+        figure: RecordedTime { conditions, name: found.name.clone(), timing: found.timing.clone() },
+        samples,
+    })
 }
 
 /// Returns the dimensions that a case had when its session ran.
@@ -228,7 +272,7 @@ fn from_sidecar(path: &Path, project: &Project) -> anyhow::Result<Recorded> {
         load: Load::Bursts,
     };
     let name = format!("{shown} ({} {})", sidecar.variant.family, sidecar.variant.hash.short());
-    Ok(Recorded { figure: Figure { conditions, name, timing: found.timing() }, samples: found.samples })
+    Ok(Recorded { figure: RecordedTime { conditions, name, timing: found.timing() }, samples: found.samples })
 }
 
 /// Returns the dimensions of a winner of the first release. Its sidecar gives only the shapes of its tensors, so the

@@ -10,7 +10,7 @@ use crate::catalog::Project;
 use crate::cli::error::usage_sentence;
 use crate::cli::trust::{self, TrustArgs};
 use crate::config::{Config, LlmConfig};
-use crate::domain::model_call::{AnswerForm, ModelReply, ModelRequest, Purpose};
+use crate::domain::model_call::{AnswerForm, CallPurpose, ModelReply, ModelRequest};
 use crate::domain::money::{MicroUsd, Price};
 use crate::llm::Endpoint;
 use crate::trust::of_models;
@@ -19,7 +19,7 @@ use crate::trust::of_models;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The most tokens of the answer to the paid call. Models that think first need some hundred.
-const MOST_OUTPUT: u32 = 2000;
+const MAX_OUTPUT: u32 = 2000;
 
 /// Checks the endpoint without spending anything.
 pub(super) async fn check(project: &Project, config: Option<&Config>) -> Finding {
@@ -72,7 +72,7 @@ pub(super) async fn call(
     let price = llm.price_of(model).map_err(usage_sentence)?;
     let settings = llm.settings(project.root()).map_err(usage_sentence)?;
     let endpoint = Endpoint::open(&settings).map_err(usage_sentence)?;
-    let request = request(model, llm.max_output_tokens.min(MOST_OUTPUT));
+    let request = request(model, llm.max_output_tokens.min(MAX_OUTPUT));
     let most = price.worst_case(request.prompt_tokens_upper_bound(), request.max_output_tokens.into());
     let asked = endpoint.ask(&request).await;
     let reply = asked.map_err(|error| match (error.may_be_billed, error.usage) {
@@ -88,7 +88,7 @@ fn request(model: &str, max_output_tokens: u32) -> ModelRequest {
     let schema = serde_json::json!({ "type": "object", "additionalProperties": false, "required": ["ready"],
                                      "properties": { "ready": { "type": "boolean" } } });
     ModelRequest {
-        purpose: Purpose::Check,
+        purpose: CallPurpose::Check,
         ordinal: 0,
         model: model.to_owned(),
         system: String::new(),

@@ -1,0 +1,64 @@
+//! What a session leaves: the table of its gains.
+
+use super::board;
+use super::table::{Table, figure};
+use crate::domain::gain::{CaseGain, GainResult};
+use crate::report::format;
+
+/// Returns the table of what a session has gained on each case.
+pub(super) fn table(cases: &[CaseGain], is_modelled: bool) -> String {
+    let now = if is_modelled { ">now (modelled)" } else { ">now, us" };
+    let mut table = Table::new(&["case", ">initial", ">before", now, ">baseline", "", ">ratio", "result"]);
+    for gain in cases {
+        table.row([
+            board::cut(&gain.case, 22),
+            figure(gain.initial_us, format::us),
+            figure(gain.before_us, format::us),
+            figure(gain.now_us, format::us),
+            figure(gain.baseline_us, format::us),
+            board::cut(&board::baseline(gain), 14),
+            figure(gain.over_baseline, format::times),
+            result(gain),
+        ]);
+    }
+    let mut out = Vec::new();
+    // Writing to memory cannot fail.
+    let _ = table.print(&mut out);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// Returns what became of a case, with its gain.
+fn result(gain: &CaseGain) -> String {
+    match (gain.result, gain.gain) {
+        (GainResult::Improved, Some(ratio)) => format!("{} faster", format::times(ratio)),
+        (result, _) => result.name().to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::board::tests::gain;
+
+    #[test]
+    fn the_table_of_the_end_has_a_row_for_each_case() {
+        let mut known = gain("b8h8s128", 1.25, Some(1.78));
+        (known.before_us, known.initial_us) = (known.initial_us, Some(26_200.0));
+        let failed = CaseGain {
+            now_us: None,
+            gain: None,
+            over_baseline: None,
+            result: GainResult::Unmeasured,
+            ..gain("b1h1s4d4", 1.0, Some(1.0))
+        };
+        let text = table(&[gain("b1h1s64", 86.2, Some(1.78)), known, gain("b1h1s128", 1.0, None), failed], false);
+        assert!(text.lines().all(|line| line.chars().count() <= board::WIDTH), "{text}");
+        insta::assert_snapshot!(text, @"
+        case      initial  before  now, us  baseline         ratio  result
+        b1h1s64    2272.2       -    26.36     46.92  flash  1.78×  86.20× faster
+        b8h8s128  26200.0  2272.2   1817.7    3235.6  flash  1.78×  1.25× faster
+        b1h1s128   2272.2       -   2272.2         -             -  unchanged
+        b1h1s4d4   2272.2       -        -    2272.2  flash      -  unmeasured
+        ");
+    }
+}

@@ -1,0 +1,106 @@
+//! The examples at the end of `--help`, verb by verb.
+
+pub(super) const ALL: &str = "Examples:
+  optloop init kernels && cd kernels     make a project
+  optloop start --budget 10m             make its workload faster for ten minutes
+  optloop report                         print what came of it
+  optloop help start                     explain a verb";
+
+pub(super) const INIT: &str = "Examples:
+  optloop init                  in the current folder
+  optloop init kernels          in the folder `kernels`, which is made";
+
+pub(super) const START: &str = "Examples:
+  optloop start --budget 10m
+  optloop start --workload gemm-fp16 --budget 4h --max-cost 5.00
+  optloop start --case b8h8s128 --case b1h1s512 --family attention-split-kv
+  optloop start --device virtual --budget 2m --seed 1";
+
+pub(super) const RESUME: &str = "Examples:
+  optloop resume                the latest session that is not finished
+  optloop resume 12";
+
+pub(super) const BENCH: &str = "Examples:
+  optloop bench attention-fp16-d64/b8h8s128 --repeat 10
+  optloop bench 17 --against baseline
+  optloop bench attention-scalar:BR=64,BC=32 --workload attention-fp16-d64 --case b1h1s64 --device virtual";
+
+pub(super) const DIAGNOSE: &str = "Examples:
+  optloop diagnose attention-scalar --case b8h8s128
+  optloop diagnose attention-fp16-d64/b8h8s128 --json";
+
+pub(super) const REPRODUCE: &str = "Examples:
+  optloop reproduce HEAD
+  optloop reproduce 0123456789";
+
+pub(super) const REMEASURE: &str = "Examples:
+  optloop remeasure attention-fp16-d64";
+
+pub(super) const AUDIT: &str = "Examples:
+  optloop audit
+  optloop audit --device virtual";
+
+pub(super) const COMPILE: &str = "Examples:
+  optloop compile --workload attention-fp16-d64 --family attention-mma
+  optloop compile --arch sm_80 --random 20 --json";
+
+pub(super) const REPORT: &str = "Examples:
+  optloop report
+  optloop report 12 --format json";
+
+pub(super) const SESSIONS: &str = "Examples:
+  optloop sessions
+  optloop sessions --workload gemm-fp16 --sort best
+  optloop sessions --since 7d --csv >week.csv";
+
+pub(super) const HISTORY: &str = "Examples:
+  optloop history                                   the latest session
+  optloop history 3 --case b8h8s128 --sort time     the fastest variants of a case
+  optloop history --verdict improved --reverse      the latest improvements first
+  optloop history --all --since 7d --csv >week.csv  a week of all sessions
+  optloop history --by parameter                    which parameters paid
+
+docs/history.md asks the database further questions.";
+
+pub(super) const SHOW: &str = "Examples:
+  optloop show 17
+  optloop show 17 --case b8h8s128 --brief
+  optloop show 17 --json";
+
+pub(super) const CALLS: &str = "Examples:
+  optloop calls                 the calls of the latest session, with their cost
+  optloop calls 17              what was sent in call 17, and what came back
+  optloop calls --session 3 --csv";
+
+pub(super) const SIMULATE: &str = "Examples:
+  optloop simulate gemm.json.gz                       all proposers, 50 times each
+  optloop simulate gemm.json.gz conv_T4.json --proposer local --repeats 10
+  optloop simulate gemm.json.gz --csv";
+
+pub(super) const SPACE: &str = "Examples:
+  optloop space export 3 --format t4 > session-3.json
+  optloop space convert gemm.json.gz --format t4 > gemm_T4.json";
+
+pub(super) const COMPARE: &str = "Examples:
+  optloop compare 17 attention-fp16-d64/b8h8s128
+  optloop compare baseline:3/b1h1s128 17";
+
+pub(super) const BACKUP: &str = "Examples:
+  optloop backup /backups/optloop-2026-11-20.db";
+
+pub(super) const DOCTOR: &str = "Examples:
+  optloop doctor
+  optloop doctor --measure      measures the ceilings of the GPU, too";
+
+pub(super) const TRUST: &str = "Examples:
+  optloop trust                 shows what the project chooses, and asks
+  optloop trust --list          shows what you have trusted, in all projects";
+
+pub(super) const COMPLETIONS: &str = "Examples:
+  optloop completions bash >~/.local/share/bash-completion/completions/optloop
+  optloop completions zsh >~/.zfunc/_optloop
+  optloop completions fish >~/.config/fish/completions/optloop.fish";
+
+pub(super) const MAN: &str = "Examples:
+  optloop man | man -l -
+  optloop man ~/.local/share/man/man1";

@@ -1,0 +1,153 @@
+//! docs/reference.md: every verb with its arguments, and every key of config.toml. The page is made from the command line
+//! and from config.toml, so a test can keep it true.
+
+use clap::{Arg, Command, Parser};
+
+use super::manual::visible;
+use crate::shipped;
+
+const PAGE: &str = "docs/reference.md";
+
+/// Rewrites the page with `UPDATE=1 cargo test --lib reference`.
+#[test]
+fn the_page_has_every_verb_and_every_key() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(PAGE);
+    let page = page();
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(&path, &page).unwrap();
+    }
+    let there = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(there == page, "{PAGE} is not what the program says: run `UPDATE=1 cargo test --lib reference`");
+}
+
+/// An example that optloop would refuse is worse than none.
+#[test]
+fn every_verb_has_examples_that_it_accepts() {
+    for verb in visible().get_subcommands() {
+        let examples =
+            verb.get_after_help().unwrap_or_else(|| panic!("{} has no examples", verb.get_name())).to_string();
+        let lines = examples.lines().filter_map(|line| line.strip_prefix("  optloop "));
+        assert!(lines.clone().count() > 0, "{}", verb.get_name());
+        for line in lines {
+            // What follows two spaces explains the example.
+            let command = line.split("  ").next().unwrap().split(['>', '|', '&']).next().unwrap();
+            let words = std::iter::once("optloop").chain(command.split_whitespace());
+            let parsed = super::Arguments::try_parse_from(words);
+            assert!(parsed.is_ok(), "{line}: {}", parsed.unwrap_err());
+        }
+    }
+}
+
+fn page() -> String {
+    let mut page = "# Reference\n\nThis page lists every verb of optloop and every key of config.toml. It is made from both, and a \
+                    test keeps it true.\n\n## Verbs\n\n`optloop --project DIR VERB` works on the project in another folder.\n"
+        .to_owned();
+    let command = visible();
+    for verb in command.get_subcommands() {
+        page.push_str(&of_verb(verb));
+    }
+    page.push_str(
+        "\n## config.toml\n\nA key that is left out has the default that is given here. Unknown keys are errors.\n",
+    );
+    page.push_str(&keys());
+    page
+}
+
+fn of_verb(verb: &Command) -> String {
+    let mut text = format!("\n### optloop {}\n\n{}.\n", verb.get_name(), about(verb));
+    let shown: Vec<&Arg> = verb.get_arguments().filter(|arg| !arg.is_hide_set() && arg.get_id() != "help").collect();
+    if !shown.is_empty() {
+        text.push_str("\n| argument | meaning |\n|---|---|\n");
+        for arg in shown {
+            text.push_str(&format!("| `{}` | {} |\n", name(arg), meaning(arg)));
+        }
+    }
+    let examples = verb.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let examples: Vec<String> = examples.lines().filter_map(|line| Some(example(line.strip_prefix("  ")?))).collect();
+    if !examples.is_empty() {
+        text.push_str(&format!("\n```sh\n{}\n```\n", examples.join("\n")));
+    }
+    text
+}
+
+/// Writes an example for a shell: what explains it becomes a comment.
+fn example(line: &str) -> String {
+    match line.split_once("  ") {
+        Some((command, why)) => format!("{command}  # {}", why.trim_start()),
+        None => line.to_owned(),
+    }
+}
+
+fn about(verb: &Command) -> String {
+    verb.get_about().map(ToString::to_string).unwrap_or_default().trim_end_matches('.').to_owned()
+}
+
+/// Names an argument as its user writes it.
+fn name(arg: &Arg) -> String {
+    let value = arg.get_value_names().and_then(|names| names.first()).map(|name| name.to_string());
+    let value = value.unwrap_or_else(|| arg.get_id().to_string().to_uppercase());
+    let takes_value = arg.get_action().takes_values();
+    match arg.get_long() {
+        Some(long) if takes_value => format!("--{long} {value}"),
+        Some(long) => format!("--{long}"),
+        None if arg.is_required_set() => value,
+        None => format!("[{value}]"),
+    }
+}
+
+fn meaning(arg: &Arg) -> String {
+    let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+    let values: Vec<String> = arg
+        .get_possible_values()
+        .iter()
+        .filter(|value| !value.is_hide_set())
+        .map(|value| value.get_name().to_owned())
+        .collect();
+    let values = match arg.get_action().takes_values() && !values.is_empty() {
+        true => format!(": {}", values.join(", ")),
+        false => String::new(),
+    };
+    let default: Vec<String> =
+        arg.get_default_values().iter().map(|value| value.to_string_lossy().into_owned()).collect();
+    let default = match arg.get_action().takes_values() && !default.is_empty() {
+        true => format!(" [default: {}]", default.join(" ")),
+        false => String::new(),
+    };
+    cell(&format!("{}{values}{default}", help.trim_end_matches('.')))
+}
+
+/// Returns the keys of config.toml, with the comments above them. A comment stands for all keys below it.
+fn keys() -> String {
+    let (mut text, mut comment, mut has_table) = (String::new(), Vec::new(), false);
+    let mut is_new = true;
+    for line in shipped::CONFIG.lines() {
+        if let Some(said) = line.strip_prefix('#') {
+            if !is_new {
+                comment.clear();
+            }
+            is_new = true;
+            comment.push(said.trim());
+        } else if let Some(section) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            text.push_str(&format!("\n### [{section}]\n"));
+            if !comment.is_empty() {
+                text.push_str(&format!("\n{}\n", cell(&std::mem::take(&mut comment).join(" "))));
+            }
+            has_table = false;
+        } else if let Some((key, value)) = line.split_once(" = ") {
+            if !std::mem::replace(&mut has_table, true) {
+                text.push_str("\n| key | default | meaning |\n|---|---|---|\n");
+            }
+            let meaning = if is_new { cell(&comment.join(" ")) } else { "as above".to_owned() };
+            text.push_str(&format!("| `{key}` | `{}` | {meaning} |\n", cell(value)));
+            is_new = false;
+        } else {
+            comment.clear();
+            is_new = true;
+        }
+    }
+    text
+}
+
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace('<', "&lt;")
+}

@@ -1,0 +1,90 @@
+//! `optloop space`: recorded search spaces as files.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::{Subcommand, ValueEnum};
+
+use super::error::usage_sentence;
+use crate::domain::ids::SessionId;
+use crate::spaces;
+use crate::store::Store;
+
+/// Arguments of `optloop space`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    pub(super) action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Action {
+    /// Print what a session evaluated as a recorded space, for `optloop simulate` and other tuners
+    Export(Export),
+    /// Print a recorded space in another format
+    Convert(Convert),
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Export {
+    /// Number of the session [default: the latest]
+    session: Option<SessionId>,
+
+    /// Format of the output
+    #[arg(long, value_enum)]
+    format: Format,
+
+    /// Case to export; needed if the session has several
+    #[arg(long)]
+    case: Option<String>,
+
+    /// Family to export; needed if the session has several
+    #[arg(long)]
+    family: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Convert {
+    /// Recorded space: a Kernel Tuner cache or T4 results, .json or .json.gz
+    file: PathBuf,
+
+    /// Format of the output
+    #[arg(long, value_enum)]
+    format: Format,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Format {
+    /// A cache of Kernel Tuner
+    KernelTuner,
+    /// T4, the results format of the autotuning community
+    T4,
+}
+
+impl From<Format> for spaces::Format {
+    fn from(format: Format) -> Self {
+        match format {
+            Format::KernelTuner => Self::KernelTuner,
+            Format::T4 => Self::T4,
+        }
+    }
+}
+
+/// Prints a session as a recorded space.
+pub(super) async fn export(args: &Export, store: &Store, out: &mut impl Write) -> anyhow::Result<()> {
+    let session = match args.session {
+        Some(session) => session,
+        None => store.latest_session().await?.id,
+    };
+    let record = store.session_record(session).await?;
+    let space = spaces::of_session(&record, args.case.as_deref(), args.family.as_deref()).map_err(usage_sentence)?;
+    writeln!(out, "{}", spaces::write(&space, args.format.into()))?;
+    Ok(())
+}
+
+/// Prints a recorded space in another format.
+pub(super) fn convert(args: &Convert, out: &mut impl Write) -> anyhow::Result<()> {
+    let space = spaces::read(&args.file).map_err(usage_sentence)?;
+    writeln!(out, "{}", spaces::write(&space, args.format.into()))?;
+    Ok(())
+}

@@ -1,0 +1,113 @@
+//! Where the winners of a session go: a branch, or nowhere but the store.
+
+use std::path::Path;
+
+use super::error::usage;
+use super::talk::say;
+use crate::config::Config;
+use crate::domain::ids::SessionId;
+use crate::domain::record::{SessionSummary, Status};
+use crate::session::{NoCommit, Target};
+use crate::store::{Past, Store};
+use crate::vcs::Repo;
+
+/// Arguments that choose where the winners of a session go.
+#[derive(Debug, Default, clap::Args)]
+pub(super) struct TargetArgs {
+    /// Commit the winners to this branch, without checking it out; a new one begins at HEAD [default: the branch that is
+    /// checked out]
+    #[arg(long, value_name = "BRANCH", conflicts_with = "no_commit")]
+    commit_to: Option<String>,
+
+    /// Commit nothing: the winners stay in the store
+    #[arg(long)]
+    no_commit: bool,
+}
+
+/// Returns where the winners of a new session go. Changes nothing.
+pub(super) fn choose(args: &TargetArgs, root: &Path, config: &Config) -> anyhow::Result<Target> {
+    let repo = Repo::discover(root);
+    if args.no_commit || (!config.git.commit && args.commit_to.is_none()) {
+        return Ok(Target { repo: repo.ok(), destination: Err(NoCommit::Chosen), kept_under: None });
+    }
+    let found = repo.and_then(|repo| {
+        let destination = repo.destination(args.commit_to.as_deref())?;
+        Ok((repo, destination))
+    });
+    match found {
+        Ok((repo, destination)) => Ok(Target { repo: Some(repo), destination: Ok(destination), kept_under: None }),
+        // A branch that was asked for is a promise.
+        Err(reason) if args.commit_to.is_some() => Err(usage(reason)),
+        Err(reason) => {
+            let destination = Err(NoCommit::Impossible(reason.to_string()));
+            Ok(Target { repo: None, destination, kept_under: None })
+        }
+    }
+}
+
+/// Returns where the winners of a session that is resumed go: where they went before.
+pub(super) fn recorded(past: &Past, root: &Path, config: &Config) -> anyhow::Result<Target> {
+    let repo = Repo::discover(root).map_err(|reason| reason.to_string());
+    match Target::recorded(repo, past.commit_to.as_deref(), past.kept_under.clone()) {
+        Some(target) => Ok(target),
+        None => choose(&TargetArgs::default(), root, config),
+    }
+}
+
+/// Undoes what a killed process has left in the repository, and creates the branch of the session.
+pub(super) fn prepare(target: &mut Target) -> anyhow::Result<()> {
+    let (Some(repo), Ok(destination)) = (&target.repo, &target.destination) else { return Ok(()) };
+    if let Err(reason) = repo.recover() {
+        say(&format!("the winners go only to the store: {reason}"));
+        target.destination = Err(NoCommit::Impossible(reason.to_string()));
+        return Ok(());
+    }
+    repo.create(destination).map_err(usage)
+}
+
+/// Describes where the winners go.
+pub(super) fn describe(target: &Target) -> String {
+    match (&target.repo, &target.destination) {
+        (Some(repo), Ok(destination)) => format!("one commit at the end, to {}", repo.describe(destination)),
+        (_, Err(NoCommit::Impossible(reason))) => format!("only to the store: {reason}"),
+        _ => "only to the store (--no-commit, or git.commit in config.toml)".to_owned(),
+    }
+}
+
+/// Says what becomes of the winners of a session that is stopped.
+pub(super) fn when_stopped(target: &Target) -> &'static str {
+    if target.destination.is_ok() { "the winners are committed" } else { "the winners stay in the store" }
+}
+
+/// Says which earlier sessions have winners that no branch has, and what to do.
+pub(super) async fn say_left_over(root: &Path, store: &Store) -> anyhow::Result<()> {
+    let left = left_over(root, store).await?;
+    if left.is_empty() {
+        return Ok(());
+    }
+    for session in store.sessions().await? {
+        if let Some((_, reference)) = left.iter().find(|(id, _)| *id == session.id) {
+            say(&advice(&session, reference));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the sessions whose references still keep winners.
+pub(super) async fn left_over(root: &Path, store: &Store) -> anyhow::Result<Vec<(SessionId, String)>> {
+    let Ok(repo) = Repo::discover(root) else { return Ok(Vec::new()) };
+    let all = store.kept_under().await?;
+    Ok(all.into_iter().filter(|(_, reference)| repo.commit_at(reference).is_some()).collect())
+}
+
+/// Returns what to do about the winners that a session keeps, in a sentence.
+pub(super) fn advice(session: &SessionSummary, reference: &str) -> String {
+    let id = session.id;
+    let way = match session.status {
+        Status::Finished => format!("`git cherry-pick {reference}` commits them"),
+        _ => format!("`optloop resume {id}` commits them"),
+    };
+    format!(
+        "session {id} has winners on no branch, under {reference}: {way}, `git update-ref -d {reference}` drops them"
+    )
+}
