@@ -1,4 +1,4 @@
-//! Finds a missing barrier that no result would show: `cargo run --example find_a_race -p virtual-gpu`
+//! Finds a missing barrier that no result would reveal: `cargo run --example find_a_race -p virtual-gpu`
 
 use virtual_gpu::gpu::Gpu;
 use virtual_gpu::{Launch, Options, VirtualGpu, ptx};
@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let launch =
         Launch { grid: [1, 1, 1], block: [64, 1, 1], cluster: [1, 1, 1], dynamic_shared_bytes: 0, args: &args };
 
-    // Without the barrier, what the first warp reads is not even written yet: that is found first.
+    // Without the barrier, the first warp reads memory that is not even written yet. That fault is found first.
     let checked = Options { uninitialised: false, ..Options::default() };
     match gpu.launch(&module, "rotate", &launch, &checked) {
         Ok(_) => println!("nothing was found"),

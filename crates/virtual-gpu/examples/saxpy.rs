@@ -73,7 +73,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let shape = Shape {
         blocks: grid[0].into(),
         threads: THREADS,
-        // What ptxas would say; it only matters for how many blocks fit on a multiprocessor.
+        // The register count that ptxas would report. It only determines how many blocks fit on a multiprocessor.
         registers: 16,
         shared_bytes: 0,
         cluster_blocks: 1,

@@ -181,7 +181,7 @@ pub struct Counters {
     pub pipe_cycles: [u64; crate::timing::Pipe::COUNT],
     /// Sectors of global loads that missed the block's L1 ([`crate::timing::Cache`]), so L2 has to deliver them.
     pub l2_sectors: u64,
-    /// Those of them that bulk copies loaded.
+    /// The part of them that bulk copies loaded.
     pub bulk_l2_sectors: u64,
     /// Bytes that bulk copies loaded from global memory. A copy to several blocks of a cluster counts once.
     pub bulk_load_bytes: u64,
@@ -260,7 +260,7 @@ impl Counters {
         self.bulk_store_bytes += other.bulk_store_bytes;
     }
 
-    /// Returns the counters that the model is to see under a supposition; `None` if it was not collected.
+    /// Returns the model's counters under a supposition; `None` if they were not collected.
     pub fn supposing(&self, supposition: Supposition) -> Option<Self> {
         let mut counters = Self { supposed: Vec::new(), ..self.clone() };
         if supposition.changes_warps() {

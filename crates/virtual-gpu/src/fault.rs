@@ -1,10 +1,10 @@
-//! What a kernel did wrong, and where.
+//! Faults of kernels, and where they happened.
 
 /// A fault of a kernel, with the instruction, block and thread where it happened.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} in kernel {kernel}, {file}:{line} `{instruction}`, block ({}, {}, {}), thread ({}, {}, {})", block[0], block[1], block[2], thread[0], thread[1], thread[2])]
 pub struct Fault {
-    /// What happened.
+    /// The kind of fault.
     pub kind: FaultKind,
     /// The kernel.
     pub kernel: String,
@@ -210,7 +210,7 @@ pub enum FaultKind {
     /// An instruction form that the loader knows and the executor does not.
     #[error("unsupported instruction `{0}`")]
     Unsupported(String),
-    /// Something that PTX leaves undefined or forbids.
+    /// An action that PTX leaves undefined or forbids.
     #[error("{0}")]
     Invalid(String),
 }

@@ -104,7 +104,7 @@ impl TensorMap {
     ///
     /// # Errors
     ///
-    /// Fails if the bytes are no such map.
+    /// Fails if the bytes are not such a map.
     pub fn decode(bytes: &[u8; 128]) -> Result<Self, String> {
         let number = |at: usize, width: usize| {
             bytes[at..at + width].iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte))
@@ -128,7 +128,7 @@ impl TensorMap {
             fill: Fill::Zeros,
         });
         map.filter(|map| map.check().is_ok())
-            .ok_or_else(|| "these 128 bytes are no tensor map; pass what TensorMap::encode returns".to_owned())
+            .ok_or_else(|| "these 128 bytes are not a tensor map; pass the result of TensorMap::encode".to_owned())
     }
 
     /// Returns the bytes of a box.
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn comes_back_as_it_was() {
+    fn survives_a_round_trip() {
         let flat = TensorMap { element_strides: Vec::new(), ..plane() };
         assert_eq!(TensorMap::decode(&plane().encode().unwrap()), Ok(flat));
         let five = TensorMap {
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn knows_what_is_no_map() {
+    fn refuses_invalid_tensor_maps() {
         assert!(TensorMap::decode(&[0; 128]).is_err());
         let mut bytes = plane().encode().unwrap();
         bytes[8] = 3;

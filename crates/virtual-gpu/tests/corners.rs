@@ -58,7 +58,7 @@ fn polling_for_a_bulk_copy_ends() {
 }
 
 #[test]
-fn a_flag_orders_what_was_written_before_it() {
+fn a_flag_orders_earlier_writes() {
     is_clean(
         ".shared .align 4 .u32 f; .shared .align 4 .u32 d;
          mov.u32 %r9, 0; setp.eq.u32 %p1, %r1, 0;
@@ -144,7 +144,7 @@ fn the_largest_grid_can_be_sampled() {
 }
 
 #[test]
-fn what_no_machine_has_is_refused_when_loaded() {
+fn sizes_that_no_machine_has_are_refused_by_the_loader() {
     for (body, message) in [
         ("ld.param.u64 %rd2, [data+100];", "beyond the kernel's parameters"),
         (".local .b8 big[1073741824];", "bytes of shared memory, or of local memory"),
@@ -158,7 +158,7 @@ fn what_no_machine_has_is_refused_when_loaded() {
 }
 
 #[test]
-fn a_bulk_copy_that_goes_wrong_names_who_asked_for_it() {
+fn a_fault_of_a_bulk_copy_names_the_issuing_thread() {
     let body = ".shared .align 16 .b8 s[64]; .shared .align 8 .b8 m[8];
          mov.u32 %r2, m; mov.u32 %r3, s; setp.ne.u32 %p1, %r1, 33;
          @%p1 bra I;

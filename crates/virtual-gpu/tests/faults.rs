@@ -86,7 +86,7 @@ fn uninitialised_reads() {
 }
 
 #[test]
-fn uninitialised_reads_are_only_looked_for_when_asked() {
+fn uninitialised_reads_are_only_checked_on_request() {
     let mut bench = Bench::new("uninitialised");
     bench.options.uninitialised = false;
     bench.clean("global", 32);
@@ -98,7 +98,7 @@ fn forgotten_memory_is_uninitialised() {
     let mut bench = Bench::new("uninitialised");
     bench.clean("clean", 128);
     bench.clean("global", 32);
-    bench.gpu.forget(bench.output + 20, 4).expect("it is allocated");
+    bench.gpu.mark_uninitialised(bench.output + 20, 4).expect("it is allocated");
     bench.expect("global", 32, 5, FaultKind::Uninitialised { space: "global", address: bench.output + 20, bytes: 4 });
 }
 
@@ -134,7 +134,7 @@ fn races_between_warps() {
 }
 
 #[test]
-fn races_are_only_looked_for_when_asked() {
+fn races_are_only_checked_on_request() {
     let mut bench = Bench::new("race");
     bench.options.races = false;
     bench.clean("missing_barrier", 64);

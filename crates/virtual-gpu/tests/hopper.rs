@@ -213,7 +213,7 @@ fn a_tile_may_be_reused_when_its_store_has_read_it() {
 
 /// A store must be made visible to the copy engine by a fence, from the storing thread or the copying one.
 #[test]
-fn a_copy_of_what_was_stored_wants_a_fence_between_them() {
+fn a_copy_of_stored_data_needs_a_fence() {
     let body = |by_all: &str, by_one: &str| {
         format!(
             "{BARRIERS}
@@ -282,7 +282,8 @@ fn probabilities_times_values_go_over_both_halves_of_the_columns() {
         format!(
         ".shared .align 1024 .b8 values[4096];
          mov.u32 %r4, values; mov.u32 %r10, 0;
-         // Thread t writes 32 bytes: chunks 2t and 2t + 1 of 256, of half t / 64, row t / 4 % 16, columns (t % 4) * 16 on.
+         // Thread t writes 32 bytes: chunks 2t and 2t + 1 of 256, of half t / 64, row t / 4 % 16, columns (t % 4) * 16
+         // on.
          shr.u32 %r11, %r1, 2; and.b32 %r11, %r11, 15; shr.u32 %r12, %r1, 6; and.b32 %r13, %r1, 3; shl.b32 %r13, %r13, 1;
          CHUNK: and.b32 %r14, %r11, 7; add.u32 %r15, %r13, %r10; xor.b32 %r14, %r14, %r15;
          shl.b32 %r14, %r14, 4; shl.b32 %r16, %r11, 7; add.u32 %r14, %r14, %r16; shl.b32 %r16, %r12, 11; add.u32 %r14, %r14, %r16;

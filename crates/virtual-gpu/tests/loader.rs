@@ -39,7 +39,7 @@ fn branches(kernel: &Kernel) -> Vec<(usize, u32)> {
 }
 
 #[test]
-fn what_the_compiler_emits_is_loaded() {
+fn output_of_the_compiler_is_loaded() {
     for sample in SAMPLES {
         let module = load("sample.ptx", sample).unwrap();
         assert_eq!(module.target, "sm_90a");
@@ -290,7 +290,7 @@ fn parameters_are_aligned_as_they_ask() {
 }
 
 #[test]
-fn what_is_unknown_is_named_with_its_place() {
+fn unknown_keys_are_named_with_their_line() {
     for opcode in [
         "foo.bar.u32",
         "mad.strange.lo.s32",

@@ -278,11 +278,11 @@ fn lanes_that_store_to_one_address_must_store_the_same() {
 }
 
 #[test]
-fn a_random_order_changes_what_depends_on_the_order() {
+fn a_random_order_reveals_dependence_on_the_order() {
     let dependent = [
         // Sums of floats.
         ".reg .f32 %f<2>; cvt.rn.f32.u32 %f1, %r3; mul.f32 %f1, %f1, 0f3DCCCCCD; red.global.add.f32 [%rd1], %f1;",
-        // Who comes first.
+        // The order of arrival.
         "@!%p1 bra E; atom.global.add.u32 %r4, [%rd1], 1; st.global.u32 [%rd2+4], %r4; E:",
         // The place on the machine, and the launch.
         "mov.u32 %r4, %smid; st.global.u32 [%rd2], %r4;",
@@ -320,7 +320,7 @@ fn blocks_that_fit_may_wait_for_each_other() {
 }
 
 #[test]
-fn nothing_may_touch_what_a_copy_still_uses() {
+fn memory_of_a_copy_in_flight_must_not_be_accessed() {
     let in_flight = |body: &str, writes: bool| {
         let fault = fault(body, 1, 32);
         assert!(matches!(fault.kind, FaultKind::InFlight { writes: found, .. } if found == writes), "{fault}: {body}");
@@ -368,7 +368,7 @@ fn a_block_may_not_end_while_a_bulk_copy_uses_its_shared_memory() {
 }
 
 #[test]
-fn a_launch_that_overlaps_waits_for_what_it_reads() {
+fn an_overlapping_launch_waits_before_it_reads() {
     let overlaps = Options { overlaps: true, ..Options::default() };
     let kernel = |wait: &str| {
         Kernel::new(&format!("{wait} ld.global.u32 %r4, [%rd2]; add.u32 %r4, %r4, 1; st.global.u32 [%rd2], %r4;"))

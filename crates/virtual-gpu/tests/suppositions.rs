@@ -17,8 +17,8 @@ struct Executed {
     bytes: Vec<u8>,
 }
 
-/// Executes a kernel whose `body` runs 64 times. `%r1` is the thread, `%rd1` the address of the buffer, `%r9` the number
-/// of the pass.
+/// Executes a kernel whose `body` runs 64 times. `%r1` is the thread, `%rd1` the address of the buffer, `%r9` the
+/// number of the pass.
 fn executed(blocks: u32, threads: u32, body: &str, suppose: bool) -> Executed {
     let text = format!(
         ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 data)\n{{\n\
@@ -130,7 +130,7 @@ fn without_misses_loads_of_new_data_take_as_long_as_those_of_old_data() {
 }
 
 #[test]
-fn products_and_special_functions_are_told_apart() {
+fn products_and_special_functions_are_distinguished() {
     let others = [Supposition::NoGlobalLoads, Supposition::NoSharedAccess, Supposition::NoBarriers];
     let products = one_warp(&"fma.rn.f32 %f1, %f1, %f1, %f1;\n".repeat(32));
     products.loses_most_to(Supposition::NoProducts, &[&others[..], &[Supposition::NoExponentials]].concat());

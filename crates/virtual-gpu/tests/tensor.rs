@@ -95,13 +95,13 @@ fn a_map_may_be_in_global_memory() {
     assert_eq!(bench.halves(), expected());
     let FaultKind::Invalid(message) = bench.fault("points", &(map + 16).to_le_bytes()) else { panic!("misaligned") };
     assert!(message.contains("multiple of 64"), "{message}");
-    bench.gpu.forget(map, 128).unwrap();
+    bench.gpu.mark_uninitialised(map, 128).unwrap();
     let kind = bench.fault("points", &map.to_le_bytes());
     assert_eq!(kind, FaultKind::Uninitialised { space: "global", address: map, bytes: 16 });
 }
 
 #[test]
-fn who_does_not_wait_reads_what_was_there_before() {
+fn reads_without_a_wait_see_the_old_contents() {
     let mut bench = Bench::new();
     let map = bench.map().encode().unwrap();
     let kind = bench.fault("forgets", &map);
@@ -113,7 +113,7 @@ fn who_does_not_wait_reads_what_was_there_before() {
 }
 
 #[test]
-fn what_is_no_map_is_refused() {
+fn invalid_tensor_maps_are_refused() {
     let mut bench = Bench::new();
     let FaultKind::Invalid(message) = bench.fault("waits", &[7; 128]) else { panic!("no map") };
     assert!(message.contains("no tensor map"), "{message}");

@@ -1,4 +1,4 @@
-//! Whatever the bytes, the loader returns.
+//! The loader returns for any bytes.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|text: &str| {

@@ -7,8 +7,8 @@ use super::access::{self, count_global, count_wavefronts};
 use super::cluster_address::{RANK_SHIFT, shared_end};
 use super::env::Env;
 use super::global_races;
+use super::lane_fault::{LaneFault, Step};
 use super::lanes::{W32, W64, lanes_of, mask_where, w32};
-use super::trouble::{Step, Trouble};
 use super::warp::Warp;
 use crate::fault::{Access, FaultKind};
 use crate::numeric as num;
@@ -118,7 +118,7 @@ pub(crate) fn atom(warp: &mut Warp, env: &mut Env<'_>, op: &Op, mask: u32) -> St
         };
         if !address.is_multiple_of(u64::from(bytes)) {
             let space = if is_shared { "shared" } else { "global" };
-            return Err(Trouble::at(lane, FaultKind::Misaligned { access: Access::Atomic, space, address, bytes }));
+            return Err(LaneFault::at(lane, FaultKind::Misaligned { access: Access::Atomic, space, address, bytes }));
         }
         old[lane] = if is_shared {
             shared |= 1 << lane;
@@ -206,7 +206,7 @@ fn update_global(
     let at = W64::splat(address);
     let (allocation, _) = access::group(env, &at, 1 << lane, bytes, Access::Atomic)?;
     if env.run.options.uninitialised && !allocation.is_initialised(address, bytes) {
-        return Err(Trouble::at(lane, FaultKind::Uninitialised { space: "global", address, bytes }));
+        return Err(LaneFault::at(lane, FaultKind::Uninitialised { space: "global", address, bytes }));
     }
     if env.run.options.races {
         global_races::check_atomic(env, warp, (allocation, lane), address, bytes)?;
@@ -259,12 +259,12 @@ fn update_shared(
     let size = env.memories.get(rank).map_or(0, |memory| memory.bytes());
     if offset.saturating_add(bytes) > size {
         let kind = access::shared_out_of_bounds(env, rank, Access::Atomic, address, bytes);
-        return Err(Trouble::at(lane, kind));
+        return Err(LaneFault::at(lane, kind));
     }
     let offsets = W32::splat(offset);
     if env.run.options.uninitialised && !env.memories[rank].is_initialised(offset, bytes) {
         let kind = FaultKind::Uninitialised { space: "shared", address: u64::from(offset), bytes };
-        return Err(Trouble::at(lane, kind));
+        return Err(LaneFault::at(lane, kind));
     }
     if env.run.options.races {
         access::check_shared(warp, env, rank, &offsets, 1 << lane, bytes, Access::Atomic)?;

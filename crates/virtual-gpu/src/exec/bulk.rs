@@ -3,8 +3,8 @@
 use super::access;
 use super::cluster_address::shared_end;
 use super::env::Env;
+use super::lane_fault::{LaneFault, Origin, Step};
 use super::transfer::{End, Moved, Transfer};
-use super::trouble::{Origin, Step, Trouble};
 use super::warp::Warp;
 use crate::fault::FaultKind;
 use crate::memory::proxies::Proxies;
@@ -28,7 +28,7 @@ pub(crate) fn issue(
         let size = bytes.0[lane];
         if !size.is_multiple_of(16) || !from.0[lane].is_multiple_of(16) || !to.0[lane].is_multiple_of(16) {
             let message = "cp.async.bulk needs addresses and sizes that are multiples of 16".to_owned();
-            return Err(Trouble::at(lane, FaultKind::Invalid(message)));
+            return Err(LaneFault::at(lane, FaultKind::Invalid(message)));
         }
         let transfer = match op {
             BulkOp::Prefetch => return Ok(()),

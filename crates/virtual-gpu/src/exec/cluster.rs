@@ -3,11 +3,11 @@
 use super::barrier::{BARRIERS, Barrier};
 use super::dispatch::{self, Level};
 use super::env::{Constants, Env};
+use super::lane_fault::{LaneFault, Origin, Step};
 use super::run::Run;
 use super::shuffle::Shuffle;
 use super::step::Pause;
 use super::tally::Tally;
-use super::trouble::{Origin, Step, Trouble};
 use super::warp::Warp;
 use super::{complete, constants};
 use crate::fault::{Fault, FaultKind};
@@ -96,15 +96,15 @@ impl<'a> Machine<'a> {
                 // A warp polls; let it run until it has executed more than the limit.
                 Ok(false) if self.polls => {}
                 Ok(false) => return Err(self.deadlock()),
-                Err(trouble) => return Err(self.fault(0, 0, *trouble)),
+                Err(fault) => return Err(self.fault(0, 0, *fault)),
             }
         }
-        if let Some(trouble) = complete::abandoned(&self.env) {
-            return Err(self.fault(0, 0, *trouble));
+        if let Some(fault) = complete::abandoned(&self.env) {
+            return Err(self.fault(0, 0, *fault));
         }
         // Copies to global memory still arrive if no warp waited for them.
-        if let Err(trouble) = complete::complete_stores(&mut self.env, &mut self.warps[0][0], |_| true) {
-            return Err(self.fault(0, 0, *trouble));
+        if let Err(fault) = complete::complete_stores(&mut self.env, &mut self.warps[0][0], |_| true) {
+            return Err(self.fault(0, 0, *fault));
         }
         self.finish();
         Ok(true)
@@ -132,7 +132,7 @@ impl<'a> Machine<'a> {
         let rank = self.warps.iter().position(|warps| lasts(warps).is_some()).unwrap_or(0);
         let index = lasts(&self.warps[rank]).unwrap_or(0);
         let lane = self.warps[rank][index].live.trailing_zeros() as usize % 32;
-        self.fault(rank, index, Trouble { lane, kind: FaultKind::Runaway { limit }, origin: None })
+        self.fault(rank, index, LaneFault { lane, kind: FaultKind::Runaway { limit }, origin: None })
     }
 
     /// Moves to the start of the cluster with this index in the grid.
@@ -182,7 +182,7 @@ impl<'a> Machine<'a> {
         }
         for &(rank, index) in &turns {
             if !self.warps[rank][index].is_done() && !self.at_barrier[rank][index] {
-                progress |= self.run_warp(rank, index).map_err(|trouble| self.fault(rank, index, *trouble))?;
+                progress |= self.run_warp(rank, index).map_err(|fault| self.fault(rank, index, *fault))?;
             }
         }
         self.turns = turns;
@@ -220,7 +220,7 @@ impl<'a> Machine<'a> {
     fn arrive(&mut self, rank: usize, index: usize, instruction: u32) -> Step<()> {
         let warp = &self.warps[rank][index];
         let lane = warp.live.trailing_zeros() as usize;
-        let invalid = |message| Trouble::at(lane, FaultKind::Invalid(message));
+        let invalid = |message| LaneFault::at(lane, FaultKind::Invalid(message));
         let Op::Bar { id, .. } = self.env.run.kernel.instructions[instruction as usize].op else { return Ok(()) };
         let id = self.env.get32(warp, id).0[lane] as usize;
         let Some(barrier) = self.barriers[rank].get_mut(id) else {
@@ -263,7 +263,7 @@ impl<'a> Machine<'a> {
             detail: details.join("; "),
         };
         let lane = self.warps[rank][index].live.trailing_zeros() as usize;
-        self.fault(rank, index, Trouble { lane, kind, origin: None })
+        self.fault(rank, index, LaneFault { lane, kind, origin: None })
     }
 
     fn line_of(&self, pc: u32) -> u32 {
@@ -272,18 +272,18 @@ impl<'a> Machine<'a> {
     }
 
     /// Adds the location to a fault.
-    fn fault(&self, rank: usize, index: usize, trouble: Trouble) -> Box<Fault> {
+    fn fault(&self, rank: usize, index: usize, fault: LaneFault) -> Box<Fault> {
         let run = self.env.run;
         let pc = self.warps[rank][index].pc;
         // The `pc` of a warp that waits at a barrier is already after the barrier.
         let pc = if self.at_barrier[rank][index] { pc.saturating_sub(1) } else { pc };
-        let here = Origin { rank, warp: index as u32, pc, lane: trouble.lane };
-        let Origin { rank, warp, pc, lane } = trouble.origin.unwrap_or(here);
+        let here = Origin { rank, warp: index as u32, pc, lane: fault.lane };
+        let Origin { rank, warp, pc, lane } = fault.origin.unwrap_or(here);
         let line = self.line_of(pc);
         let [x, y, _] = run.launch.block;
         let thread = self.warps[rank][warp as usize].first_thread + lane as u32;
         Box::new(Fault {
-            kind: trouble.kind,
+            kind: fault.kind,
             kernel: run.kernel.name.clone(),
             file: run.file.to_owned(),
             line,

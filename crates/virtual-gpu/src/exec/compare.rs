@@ -123,11 +123,11 @@ pub(crate) fn set(warp: &mut Warp, env: &Env<'_>, op: &Op, mask: u32) {
         let high = compare_narrow(cmp, half, &lanes32!(|x = a| x >> 16), &lanes32!(|x = b| x >> 16));
         let low = combined(warp, low, combine, c, c_negated);
         let high = combined(warp, high, combine, c, c_negated);
-        let one = truth(half_of(d_ty));
+        let one = true_value(half_of(d_ty));
         w32!(lane => ((low >> lane & 1) * (one & 0xffff)) | (((high >> lane & 1) * (one & 0xffff)) << 16))
     } else {
         let result = combined(warp, compare(warp, env, cmp, ty, ftz, a, b), combine, c, c_negated);
-        let one = truth(d_ty);
+        let one = true_value(d_ty);
         w32!(lane => (result >> lane & 1) * one)
     };
     warp.set32(d, &value, mask);
@@ -142,7 +142,7 @@ fn half_of(ty: Ty) -> Ty {
 }
 
 /// The value that `set` writes where the comparison is true.
-fn truth(ty: Ty) -> u32 {
+fn true_value(ty: Ty) -> u32 {
     match ty {
         Ty::F32 => 1f32.to_bits(),
         Ty::F16 => 0x3c00,

@@ -7,10 +7,10 @@ use super::access::{self, Width};
 use super::atomics;
 use super::cluster_address::shared_at;
 use super::env::Env;
+use super::lane_fault::{LaneFault, Step};
 use super::lanes::{W32, w64};
 use super::move_tile::move_tile;
 use super::transfer::{End, Moved, Transfer};
-use super::trouble::{Step, Trouble};
 use super::warp::Warp;
 use crate::fault::FaultKind;
 use crate::memory::order::Clock;
@@ -42,17 +42,17 @@ pub(crate) fn complete_stores(env: &mut Env<'_>, warp: &mut Warp, wanted: impl F
 }
 
 /// Returns the fault of the oldest copy that nothing waited for when its cluster ended.
-pub(crate) fn abandoned(env: &Env<'_>) -> Option<Box<Trouble>> {
+pub(crate) fn abandoned(env: &Env<'_>) -> Option<Box<LaneFault>> {
     let transfer = env.transfers.front().filter(|_| env.run.options.races)?;
-    let mut trouble = Trouble::at(0, FaultKind::Abandoned { writes: !transfer.is_store() });
-    trouble.origin = Some(transfer.origin);
-    Some(trouble)
+    let mut fault = LaneFault::at(0, FaultKind::Abandoned { writes: !transfer.is_store() });
+    fault.origin = Some(transfer.origin);
+    Some(fault)
 }
 
 fn complete(env: &mut Env<'_>, warps: &mut [Warp], transfer: &Transfer) -> Step<()> {
-    do_transfer(env, warps, transfer).map_err(|mut trouble| {
-        trouble.origin = Some(transfer.origin);
-        trouble
+    do_transfer(env, warps, transfer).map_err(|mut fault| {
+        fault.origin = Some(transfer.origin);
+        fault
     })
 }
 
@@ -76,8 +76,8 @@ fn do_transfer(env: &mut Env<'_>, warps: &mut [Warp], transfer: &Transfer) -> St
     }
     for &(rank, offset) in &transfer.mbarriers {
         let Some(barrier) = env.mbarriers.get_mut(rank).and_then(|barriers| barriers.get_mut(&offset)) else {
-            let message = format!("a bulk copy completes on shared address {offset:#x}, which is no mbarrier");
-            return Err(Trouble::at(0, FaultKind::Invalid(message)));
+            let message = format!("a bulk copy completes on shared address {offset:#x}, which is not an mbarrier");
+            return Err(LaneFault::at(0, FaultKind::Invalid(message)));
         };
         barrier.complete_bytes(transfer.bytes);
         barrier.clock.join(if rank == transfer.rank { &clock } else { &far });

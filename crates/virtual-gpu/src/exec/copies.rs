@@ -5,8 +5,8 @@
 
 use super::access::{self, Width};
 use super::env::Env;
+use super::lane_fault::{LaneFault, Step};
 use super::lanes::{W32, W64, lanes_of, mask_where, w64};
-use super::trouble::{Step, Trouble};
 use super::warp::{Copy, Warp};
 use crate::fault::{Access, FaultKind};
 use crate::memory::races::Lane;
@@ -80,7 +80,7 @@ fn check_destinations(warp: &Warp, env: &Env<'_>, to: &W64, mask: u32, bytes: u3
         for lane in lanes_of(mask) {
             races
                 .check_only((warp.index, lane as Lane), Access::Write, offsets.0[lane], bytes)
-                .map_err(|kind| Trouble::at(lane, kind))?;
+                .map_err(|kind| LaneFault::at(lane, kind))?;
         }
     }
     Ok(offsets)
@@ -116,14 +116,14 @@ fn arrive(warp: u32, env: &mut Env<'_>, copies: &[Copy]) -> Step<()> {
         if let Some(races) = &mut memory.races {
             races
                 .access((warp, copy.lane as Lane), Access::Write, copy.to, copy.bytes)
-                .map_err(|kind: FaultKind| Trouble::at(copy.lane as usize, kind))?;
+                .map_err(|kind: FaultKind| LaneFault::at(copy.lane as usize, kind))?;
         }
         for (index, &word) in copy.data[..copy.bytes as usize / 4].iter().enumerate() {
             memory.store_word(copy.to + 4 * index as u32, word);
         }
         // Missing fences after these copies are not detected, although they need one, too.
         if let Some(proxies) = &mut memory.proxies {
-            proxies.forget(copy.to, copy.bytes);
+            proxies.mark_uninitialised(copy.to, copy.bytes);
         }
     }
     Ok(())

@@ -5,8 +5,8 @@
 
 use super::env::Env;
 use super::groups::{self, Groups};
+use super::lane_fault::Step;
 use super::step::{self, Pause};
-use super::trouble::Step;
 use super::warp::Warp;
 use crate::program::Op;
 

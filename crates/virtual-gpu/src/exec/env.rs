@@ -44,16 +44,16 @@ pub(crate) struct Env<'a> {
     pub transfers: VecDeque<Transfer>,
     /// The fewest `barrier.cluster.arrive`s executed by a live warp of the cluster.
     pub cluster_arrivals: u64,
-    /// What the blocks of the cluster have published at its barriers.
+    /// The clocks that the blocks of the cluster have published at its barriers.
     pub across: Clock,
-    /// How the current access orders others.
+    /// The memory order of the current access.
     pub semantics: Semantics,
     /// Whether the current access is an atomic.
     pub atomic: bool,
     /// The number of strong accesses to global memory, with the current one.
     pub strong: Time,
-    /// Per block of the cluster, whether a warp has waited for the previous launch. Then the others are taken to wait
-    /// for that warp.
+    /// Per block of the cluster, whether a warp has waited for the previous launch. The other warps are then assumed to
+    /// wait for that warp.
     pub waited: Vec<bool>,
     /// Whether a warp has accessed a flag in global memory since the last pass over the warps.
     pub polled: bool,

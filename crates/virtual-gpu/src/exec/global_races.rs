@@ -1,13 +1,13 @@
 //! Races in global memory: between blocks, between the warps of a block, and between the lanes of a warp.
 //!
-//! See [`crate::memory::order`] for what orders accesses. Stores of the value that is already there are no race.
+//! See [`crate::memory::order`] for what orders accesses. Stores of the value that is already there are not races.
 
 use std::sync::{MutexGuard, PoisonError};
 
 use super::env::Env;
+use super::lane_fault::{LaneFault, Step};
 use super::lanes::{W32, W64, lanes_of};
 use super::run::Run;
-use super::trouble::{Step, Trouble};
 use crate::fault::{Access, FaultKind};
 use crate::memory::flags::Flags;
 use crate::memory::global::Allocation;
@@ -62,7 +62,7 @@ fn check_previous(
         let offset = address - allocation.base;
         let written = |granule| allocation.writers.get(granule, previous).is_some();
         if (offset >> shift..=(offset + u64::from(bytes) - 1) >> shift).any(written) {
-            return Err(Trouble::at(lane, FaultKind::Undepended { address, access }));
+            return Err(LaneFault::at(lane, FaultKind::Undepended { address, access }));
         }
     }
     Ok(())
@@ -90,7 +90,7 @@ fn check_reads(env: &Env<'_>, warp: u32, allocation: &Allocation, at: &W64, mask
         let checked = Checked { access: Access::Read, warp, lane: env.lane(lane), strong };
         for granule in granules(env.run, allocation, address, bytes) {
             if let Some(written) = allocation.writers.get(granule, env.run.number) {
-                check(env.run, races, checked, written, address).map_err(|kind| Trouble::at(lane, kind))?;
+                check(env.run, races, checked, written, address).map_err(|kind| LaneFault::at(lane, kind))?;
             }
         }
     }
@@ -119,7 +119,7 @@ pub(crate) fn check_write(
             return if is_same(allocation, address, bytes, lane, words) {
                 Ok(true)
             } else {
-                Err(Trouble::at(lane, kind))
+                Err(LaneFault::at(lane, kind))
             };
         }
     }
@@ -138,7 +138,7 @@ pub(crate) fn check_atomic(
     let checked = Checked { access: Access::Atomic, warp, lane: env.lane(lane), strong: env.semantics.wide };
     for granule in granules(env.run, allocation, address, bytes) {
         if let Some(written) = allocation.writers.get(granule, env.run.number) {
-            check(env.run, races, checked, written, address).map_err(|kind| Trouble::at(lane, kind))?;
+            check(env.run, races, checked, written, address).map_err(|kind| LaneFault::at(lane, kind))?;
         }
     }
     Ok(())
@@ -225,7 +225,7 @@ fn is_same(allocation: &Allocation, address: u64, bytes: u32, lane: usize, words
     (0..bytes / 4).all(|word| allocation.load_word(address + 4 * u64::from(word)) == words[word as usize].0[lane])
 }
 
-/// What a strong access does before it happens: it releases, and it is counted.
+/// The effects of a strong access before it happens: it releases, and it is counted.
 pub(crate) fn begin_strong(env: &mut Env<'_>, warp: u32, writes: bool) {
     if !env.run.talks {
         return;
@@ -241,7 +241,7 @@ pub(crate) fn begin_strong(env: &mut Env<'_>, warp: u32, writes: bool) {
     }
 }
 
-/// What a strong access of the lanes of `mask` does once it has happened: it publishes, and it acquires.
+/// The effects of a strong access of the lanes of `mask` after it has happened: it publishes, and it acquires.
 pub(crate) fn end_strong(env: &mut Env<'_>, warp: u32, at: &W64, mask: u32, (reads, writes): (bool, bool)) {
     let run = env.run;
     let Some(races) = &mut env.memories[env.rank].races else { return };

@@ -214,7 +214,7 @@ fn threads_for(run: &Run<'_>, clusters: u64) -> usize {
     run.options.threads.unwrap_or_else(cores).clamp(1, usize::try_from(clusters).unwrap_or(usize::MAX).max(1))
 }
 
-/// Returns whether blocks may learn of each other: by atomics or other strong stores in global memory.
+/// Returns whether blocks may synchronise with each other: by atomics or other strong stores in global memory.
 fn talks(kernel: &Kernel) -> bool {
     let global = |space: Space| !matches!(space, Space::Shared | Space::SharedCluster | Space::Local);
     kernel.instructions.iter().any(|instruction| match instruction.op {

@@ -3,8 +3,8 @@
 //! With one function for all groups, the compiler would carry dozens of vectors from one instruction to the next.
 
 use super::env::Env;
+use super::lane_fault::Step;
 use super::lanes::{w32, w64};
-use super::trouble::Step;
 use super::warp::Warp;
 use super::{access, alu, compare, matrix, warp_ops};
 use crate::program::{Binary, Op, Ternary, Unary};

@@ -2,8 +2,8 @@
 
 use super::access::{self, Width};
 use super::env::Env;
+use super::lane_fault::{LaneFault, Step};
 use super::lanes::{LANES, W32, W64, w32};
-use super::trouble::{Step, Trouble};
 use super::warp::Warp;
 use crate::fault::FaultKind;
 use crate::memory::races::TOGETHER;
@@ -17,7 +17,7 @@ pub(crate) fn whole_warp(warp: &Warp, mask: u32, opcode: &'static str) -> Step<(
     if mask == warp.live && mask == u32::MAX {
         return Ok(());
     }
-    Err(Trouble::of(mask, FaultKind::WrongMembers { opcode, members: u32::MAX, active: mask }))
+    Err(LaneFault::of(mask, FaultKind::WrongMembers { opcode, members: u32::MAX, active: mask }))
 }
 
 /// `ldmatrix`: lane 8m + r holds the address of row r of matrix m. Lane 4r + c gets elements 2c, 2c + 1 of row r, or of
@@ -108,7 +108,7 @@ pub(crate) fn mma(warp: &mut Warp, env: &Env<'_>, mma: &Mma, mask: u32) -> Step<
         (Ty::S8 | Ty::U8, Ty::S32, 32) => num::mma_m16n8k32_i8(&a, &b, &c, is_signed(mma.a_ty), is_signed(mma.b_ty)),
         _ => {
             let name = format!("mma.sync.m{}n{}k{} of {:?}", mma.m, mma.n, mma.k, mma.a_ty);
-            return Err(Trouble::at(0, FaultKind::Unsupported(name)));
+            return Err(LaneFault::at(0, FaultKind::Unsupported(name)));
         }
     };
     for (&slot, value) in mma.d.iter().zip(d) {

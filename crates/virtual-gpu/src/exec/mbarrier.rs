@@ -1,6 +1,6 @@
 //! The mbarrier object (PTX ISA 9.7.13.15): arrivals and bytes complete a phase.
 
-use super::trouble::Trouble;
+use super::lane_fault::LaneFault;
 use crate::memory::order::Clock;
 
 /// One mbarrier. PTX does not define its bits, so it is kept outside the shared memory that holds it on the machine.
@@ -19,14 +19,14 @@ pub(crate) struct Mbarrier {
 }
 
 /// Maximum arrivals (PTX ISA, mbarrier: 2^20 - 1).
-const MOST: i64 = (1 << 20) - 1;
+const MAX_COUNT: i64 = (1 << 20) - 1;
 
 impl Mbarrier {
     /// Makes an mbarrier whose phases need `count` arrivals.
     pub fn new(count: u32) -> Result<Self, String> {
         let expected = i64::from(count);
-        if !(1..=MOST).contains(&expected) {
-            return Err(format!("mbarrier.init with a count of {count}; it must be 1 to {MOST}"));
+        if !(1..=MAX_COUNT).contains(&expected) {
+            return Err(format!("mbarrier.init with a count of {count}; it must be 1 to {MAX_COUNT}"));
         }
         Ok(Self { phase: 0, expected, pending: expected, bytes: 0, clock: Clock::default() })
     }
@@ -92,6 +92,6 @@ impl Mbarrier {
 }
 
 /// Attaches an mbarrier error to a lane.
-pub(crate) fn invalid(lane: usize, message: String) -> Box<Trouble> {
-    Trouble::at(lane, crate::fault::FaultKind::Invalid(message))
+pub(crate) fn invalid(lane: usize, message: String) -> Box<LaneFault> {
+    LaneFault::at(lane, crate::fault::FaultKind::Invalid(message))
 }

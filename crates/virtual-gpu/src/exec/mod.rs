@@ -17,6 +17,7 @@ mod env;
 mod global_races;
 mod grid;
 mod groups;
+mod lane_fault;
 mod lanes;
 mod matrix;
 mod mbarrier;
@@ -33,7 +34,6 @@ mod tally;
 mod tensor;
 mod tile;
 mod transfer;
-mod trouble;
 mod warp;
 mod warp_ops;
 mod wgmma;
@@ -61,7 +61,7 @@ pub struct Launch<'a> {
     pub args: &'a [Vec<u8>],
 }
 
-/// What an execution counts and checks.
+/// The counts and checks of an execution.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// Collect [`Counters`]. Otherwise only `blocks`, `executed_blocks` and `warps_per_block` are filled in.
@@ -78,8 +78,8 @@ pub struct Options {
     pub sample_blocks: Option<u32>,
     /// Warp instructions after which a warp counts as runaway.
     pub instruction_limit: u64,
-    /// Seed of a random order of blocks and warps, and of what shows their place (`%smid`, `%clock`); None for the order
-    /// of the grid. Results must not depend on it.
+    /// Seed of a random order of blocks and warps, and of what shows their place (`%smid`, `%clock`); None for the
+    /// order of the grid. Results must not depend on it.
     pub order: Option<u64>,
     /// Whether the launch may begin before the previous one has ended (programmatic dependent launch).
     pub overlaps: bool,
@@ -220,8 +220,8 @@ impl VirtualGpu {
     /// # Errors
     ///
     /// As [`VirtualGpu::write`].
-    pub fn forget(&mut self, address: u64, bytes: u64) -> Result<(), MemoryError> {
-        self.memory.forget(address, bytes).map_err(MemoryError)
+    pub fn mark_uninitialised(&mut self, address: u64, bytes: u64) -> Result<(), MemoryError> {
+        self.memory.mark_uninitialised(address, bytes).map_err(MemoryError)
     }
 
     /// Reads bytes, initialised or not.

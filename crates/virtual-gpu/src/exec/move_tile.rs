@@ -3,9 +3,9 @@
 use super::access::{self, Width};
 use super::cluster_address::shared_at;
 use super::env::Env;
+use super::lane_fault::Step;
 use super::lanes::{LANES, W32, W64, lanes_of, w64};
 use super::tile::{Chunks, Tile};
-use super::trouble::Step;
 use super::warp::Warp;
 use crate::program::{Space, Ty};
 

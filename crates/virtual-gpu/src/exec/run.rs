@@ -17,7 +17,7 @@ pub(crate) struct Run<'a> {
     pub kernel: &'a Kernel,
     /// Global memory.
     pub memory: &'a GlobalMemory,
-    /// What the execution counts and checks.
+    /// The counts and checks of the execution.
     pub options: &'a Options,
     /// The shape.
     pub launch: &'a Launch<'a>,
@@ -43,7 +43,8 @@ pub(crate) struct Run<'a> {
     pub dynamic_offset: u32,
     /// The number of launches before.
     pub launches: u64,
-    /// The launch's number, to tell its writes from those of others: 1 to [`crate::memory::writers::LAUNCHES`].
+    /// The launch's number, which distinguishes its writes from those of other launches: 1 to
+    /// [`crate::memory::writers::LAUNCHES`].
     pub number: u64,
     /// The previous launch's number, if this launch may begin before that has ended.
     pub overlapped: Option<u64>,

@@ -1,8 +1,8 @@
-//! Which block runs next, and which warp.
+//! Chooses the block and the warp to run next.
 //!
 //! Blocks of a kernel that uses flags or atomics in global memory take turns on one CPU thread: a block that polls is
-//! set aside, and others run. As on the machine, only so many blocks are resident at a time, and those that wait do not
-//! give up their place. Other kernels' blocks run side by side, each from start to end.
+//! set aside, and others run. As on the machine, only a limited number of blocks is resident at a time, and waiting
+//! blocks stay resident. Other kernels' blocks run side by side, each from start to end.
 
 use std::collections::VecDeque;
 
@@ -19,15 +19,15 @@ use crate::fault::Fault;
 const WINDOW: usize = 32;
 
 /// The most memory of the blocks that take turns, in bytes.
-const MOST_BYTES: u64 = 1 << 30;
+const MAX_BYTES: u64 = 1 << 30;
 
-/// The clusters that have not started, of which one in a window is next.
+/// The clusters that have not started. The next one is chosen from a window.
 struct Window {
     clusters: Choice,
     next: u64,
     window: VecDeque<u64>,
     shuffle: Option<Shuffle>,
-    /// Times that the first of the window was passed over.
+    /// How often the first of the window was skipped.
     passed: usize,
 }
 
@@ -110,7 +110,7 @@ fn most_resident(run: &Run<'_>) -> usize {
     let lanes = 128 * u64::from(kernel.slots32) + 256 * u64::from(kernel.slots64) + 32 * u64::from(kernel.local_bytes);
     let warps = u64::from(run.warps);
     let bytes = u64::from(run.shared_bytes) * (8 + warps) + warps * lanes + 4096;
-    let clusters = (u64::from(blocks)).min(MOST_BYTES / bytes) / u64::from(run.cluster_blocks);
+    let clusters = (u64::from(blocks)).min(MAX_BYTES / bytes) / u64::from(run.cluster_blocks);
     clusters.max(1) as usize
 }
 

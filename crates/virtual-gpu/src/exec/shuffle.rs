@@ -1,4 +1,4 @@
-//! Random orders, which a seed determines.
+//! Random orders, determined by a seed.
 
 /// A pseudo-random sequence (SplitMix64).
 #[derive(Debug, Clone, Copy)]

@@ -2,9 +2,9 @@
 
 use super::env::Env;
 use super::groups::Groups;
+use super::lane_fault::{LaneFault, Step};
 use super::lanes::{W32, lanes_of, w32, w64};
 use super::run::Run;
-use super::trouble::{Step, Trouble};
 use super::warp::Warp;
 use super::{
     atomics, bulk, cluster_address, compare, complete, copies, global_races, matrix, pack, sync, tensor, warp_ops,
@@ -18,7 +18,7 @@ const SLICE: u64 = 1 << 16;
 /// The same where it may wait for another block.
 const SHORT_SLICE: u64 = 1 << 12;
 
-/// Why a warp paused.
+/// The reason why a warp paused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pause {
     /// All its lanes have exited.
@@ -27,7 +27,7 @@ pub(crate) enum Pause {
     Barrier(u32),
     /// It arrived at a block barrier and continues. Holds the index of the barrier.
     Arrived(u32),
-    /// It will execute its current instruction again when something has changed.
+    /// It will execute its current instruction again after a change of state.
     Waiting,
     /// It can continue, but others may run first.
     Slice,
@@ -87,7 +87,7 @@ pub(crate) fn run<G: Groups>(warp: &mut Warp, env: &mut Env<'_>, board: usize) -
 #[cold]
 fn check_limit(warp: &Warp, run: &Run<'_>) -> Step<Pause> {
     let limit = run.options.instruction_limit;
-    if warp.executed > limit { Err(Trouble::of(warp.active, FaultKind::Runaway { limit })) } else { Ok(Pause::Slice) }
+    if warp.executed > limit { Err(LaneFault::of(warp.active, FaultKind::Runaway { limit })) } else { Ok(Pause::Slice) }
 }
 
 /// Executes one instruction in the lanes of `mask`, which is empty only for branches.
@@ -190,7 +190,7 @@ fn execute_rare(warp: &mut Warp, env: &mut Env<'_>, instruction: &Instruction, i
             return Ok(Next::Jumped);
         }
         Op::Exit => return Ok(exit(warp, mask)),
-        Op::Trap => return Err(Trouble::of(mask, FaultKind::Trap)),
+        Op::Trap => return Err(LaneFault::of(mask, FaultKind::Trap)),
         Op::Fence { asynchronous: true, .. } => {
             if let Some(proxies) = &mut env.memories[env.rank].proxies {
                 proxies.fence(warp.index);
@@ -213,8 +213,8 @@ fn execute_rare(warp: &mut Warp, env: &mut Env<'_>, instruction: &Instruction, i
     Ok(Next::Fall)
 }
 
-fn unsupported(mask: u32, name: &str) -> Box<Trouble> {
-    Trouble::of(mask, FaultKind::Unsupported(name.to_owned()))
+fn unsupported(mask: u32, name: &str) -> Box<LaneFault> {
+    LaneFault::of(mask, FaultKind::Unsupported(name.to_owned()))
 }
 
 fn exit(warp: &mut Warp, mask: u32) -> Next {
@@ -228,7 +228,7 @@ fn barrier(warp: &mut Warp, op: BarOp, aligned: bool, index: u32, mask: u32) -> 
         if !aligned {
             return Err(unsupported(mask, "barrier in divergent code without .aligned"));
         }
-        return Err(Trouble::of(mask, FaultKind::DivergentBarrier { active, live }));
+        return Err(LaneFault::of(mask, FaultKind::DivergentBarrier { active, live }));
     }
     warp.pc += 1;
     Ok(Next::Pause(if op == BarOp::Arrive { Pause::Arrived(index) } else { Pause::Barrier(index) }))
@@ -246,7 +246,7 @@ fn branch_indexed(
     for lane in lanes_of(mask) {
         let Some(&target) = targets.get(selector.0[lane] as usize) else {
             let message = format!("brx.idx with index {} of {} targets", selector.0[lane], targets.len());
-            return Err(Trouble::at(lane, FaultKind::Invalid(message)));
+            return Err(LaneFault::at(lane, FaultKind::Invalid(message)));
         };
         match paths.iter_mut().find(|path| path.1 == target) {
             Some(path) => path.0 |= 1 << lane,

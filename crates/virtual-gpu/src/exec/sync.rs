@@ -4,9 +4,9 @@ use super::access;
 use super::cluster_address::shared_end;
 use super::copies;
 use super::env::Env;
+use super::lane_fault::Step;
 use super::lanes::{W64, lanes_of, w32};
 use super::mbarrier::{Mbarrier, invalid};
-use super::trouble::Step;
 use super::warp::Warp;
 use crate::program::{Address, MbarrierOp, NONE, Slot};
 
@@ -47,7 +47,7 @@ pub(crate) fn mbarrier(
 fn change(warp: &mut Warp, env: &mut Env<'_>, op: &MbarrierOp, address: u64, lane: usize) -> Step<()> {
     let (rank, offset) = shared_end(env, address);
     if !offset.is_multiple_of(8) {
-        return Err(invalid(lane, format!("mbarrier at shared address {offset:#x}, which is no multiple of 8")));
+        return Err(invalid(lane, format!("mbarrier at shared address {offset:#x}, which is not a multiple of 8")));
     }
     let number = |env: &Env<'_>, slot: Slot, absent: u32| {
         if slot == NONE { absent } else { env.get32(warp, slot).0[lane] }

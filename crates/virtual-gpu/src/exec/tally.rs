@@ -16,7 +16,7 @@ pub(crate) struct Tally {
     pub executed: Vec<(u64, u64)>,
     /// The allocation of the last access, because the next access is mostly in the same one.
     pub allocation: usize,
-    /// What the current access costs.
+    /// The cost of the current access.
     pub dynamic: Dynamic,
     /// The block's L1.
     pub l1: Cache,
@@ -123,8 +123,8 @@ impl Tally {
         self.counters.add_boards(&self.boards[boards], false);
     }
 
-    /// Lets the warps `waiting` continue after a block barrier at which the warps `arrived` have arrived. `first` is the
-    /// scoreboard of the block's first warp.
+    /// Lets the warps `waiting` continue after a block barrier at which the warps `arrived` have arrived. `first` is
+    /// the scoreboard of the block's first warp.
     pub fn barrier(&mut self, first: usize, arrived: &[u32], waiting: impl Iterator<Item = u32>, latency: u32) {
         let board = |warp: u32| first + warp as usize;
         let latest = arrived.iter().map(|&warp| self.boards[board(warp)].arrive()).reduce(Times::max);

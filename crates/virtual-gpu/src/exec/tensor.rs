@@ -5,10 +5,10 @@ use super::access::{self, Width};
 use super::bulk::{new_transfer, queue, receivers, told};
 use super::cluster_address::shared_end;
 use super::env::Env;
+use super::lane_fault::{LaneFault, Step};
 use super::lanes::{W32, lanes_of, w64};
 use super::tile::Tile;
 use super::transfer::Moved;
-use super::trouble::{Step, Trouble};
 use super::warp::Warp;
 use crate::fault::FaultKind;
 use crate::program::{BulkTensor, LOCAL_WINDOW, SHARED_WINDOW, Space, Ty};
@@ -17,18 +17,18 @@ use crate::tensor_map::TensorMap;
 /// Required alignment of a tile's shared address, in bytes (PTX ISA, cp.async.bulk.tensor).
 const TILE_ALIGNMENT: u64 = 128;
 
-/// What the first coordinate must be.
+/// The rule for the first coordinate.
 const CHUNKS: &str = "a tensor copy begins at a multiple of 16 bytes in a row";
 
 /// Queues a copy for every active lane.
 pub(crate) fn issue(warp: &mut Warp, env: &mut Env<'_>, copy: &BulkTensor, mask: u32) -> Step<()> {
     if copy.reduce.is_some() {
-        return Err(Trouble::of(mask, FaultKind::Unsupported("cp.reduce.async.bulk.tensor".to_owned())));
+        return Err(LaneFault::of(mask, FaultKind::Unsupported("cp.reduce.async.bulk.tensor".to_owned())));
     }
     if copy.prefetch {
         return Ok(());
     }
-    let invalid = |lane, message| Trouble::at(lane, FaultKind::Invalid(message));
+    let invalid = |lane, message| LaneFault::at(lane, FaultKind::Invalid(message));
     let (maps, shared) = (access::addresses(warp, env, &copy.map), access::addresses(warp, env, &copy.shared));
     for lane in lanes_of(mask) {
         let map = read_map(warp, env, maps.0[lane], lane)?;
@@ -73,7 +73,7 @@ pub(crate) fn issue(warp: &mut Warp, env: &mut Env<'_>, copy: &BulkTensor, mask:
 
 /// Reads the tensor map at a generic address.
 fn read_map(warp: &mut Warp, env: &mut Env<'_>, address: u64, lane: usize) -> Step<TensorMap> {
-    let invalid = |message: String| Trouble::at(lane, FaultKind::Invalid(message));
+    let invalid = |message: String| LaneFault::at(lane, FaultKind::Invalid(message));
     if [SHARED_WINDOW >> 40, LOCAL_WINDOW >> 40].contains(&(address >> 40)) {
         return Err(invalid("a tensor map must be a parameter or in global memory".to_owned()));
     }
@@ -86,7 +86,7 @@ fn read_map(warp: &mut Warp, env: &mut Env<'_>, address: u64, lane: usize) -> St
     let mut words = [W32::splat(0); access::MAX_WORDS];
     let read = access::read(warp, env, Space::Generic, &at, 0xff, Width::of(Ty::B32, 4), &mut words);
     env.tally.restore(before);
-    read.map_err(|trouble| Trouble::at(lane, trouble.kind))?;
+    read.map_err(|fault| LaneFault::at(lane, fault.kind))?;
     let mut bytes = [0; 128];
     for (index, four) in bytes.chunks_exact_mut(4).enumerate() {
         four.copy_from_slice(&words[index % 4].0[index / 4].to_le_bytes());

@@ -1,7 +1,7 @@
 //! Issued bulk copies: their data and the mbarriers that they signal.
 
+use super::lane_fault::Origin;
 use super::tile::Tile;
-use super::trouble::Origin;
 use crate::memory::proxies::Moment;
 use crate::program::{AtomOp, Ty};
 

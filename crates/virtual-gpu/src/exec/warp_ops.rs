@@ -1,8 +1,8 @@
 //! Instructions that exchange data between the lanes of a warp.
 
 use super::env::Env;
+use super::lane_fault::{LaneFault, Step};
 use super::lanes::{LANES, W32, lanes_of, mask_where, w32};
-use super::trouble::{Step, Trouble};
 use super::warp::Warp;
 use crate::fault::FaultKind;
 use crate::program::{NONE, Op, ShflMode, Slot, VoteMode};
@@ -20,7 +20,7 @@ fn check_members(warp: &Warp, env: &mut Env<'_>, members: Slot, mask: u32, opcod
         env.sync_lanes(warp.index);
         return Ok(members);
     }
-    Err(Trouble::of(mask, FaultKind::WrongMembers { opcode, members: first, active: mask }))
+    Err(LaneFault::of(mask, FaultKind::WrongMembers { opcode, members: first, active: mask }))
 }
 
 /// Returns whether the masks divide the lanes into groups, and each lane is in its own group.
@@ -139,5 +139,5 @@ pub(crate) fn elect(warp: &mut Warp, env: &mut Env<'_>, (d, p, members): (Slot, 
 /// `bar.warp.sync`: checks only the members. The lanes run in lock step here, so there is nothing to wait for.
 pub(crate) fn warp_sync(warp: &Warp, env: &mut Env<'_>, members: Slot, mask: u32) -> Step<()> {
     let paths = || FaultKind::Unsupported("bar.warp.sync of lanes that are on different paths".to_owned());
-    check_members(warp, env, members, mask, "bar.warp.sync").map(drop).map_err(|_| Trouble::of(mask, paths()))
+    check_members(warp, env, members, mask, "bar.warp.sync").map(drop).map_err(|_| LaneFault::of(mask, paths()))
 }

@@ -6,9 +6,9 @@
 
 use super::access::{self, Width};
 use super::env::Env;
+use super::lane_fault::{LaneFault, Step};
 use super::lanes::{LANES, W32, w64};
 use super::matrix::whole_warp;
-use super::trouble::{Step, Trouble};
 use super::warp::Warp;
 use crate::fault::FaultKind;
 use crate::memory::proxies::Moment;
@@ -92,7 +92,7 @@ fn rows(
     (first, count): (u32, u32),
 ) -> Step<Vec<Words>> {
     let descriptor = env.get64(warp, descriptor).0[0];
-    let matrix = Matrix::new(descriptor).map_err(|message| Trouble::at(0, FaultKind::Unsupported(message)))?;
+    let matrix = Matrix::new(descriptor).map_err(|message| LaneFault::at(0, FaultKind::Unsupported(message)))?;
     if !transpose {
         let addresses: Vec<u32> = (0..2 * count).map(|index| matrix.along_k(first + index / 2, index % 2)).collect();
         let chunks = fetch(warp, env, &addresses)?;
@@ -158,6 +158,6 @@ fn product(wgmma: &Wgmma, a: &[Lanes; 4], b: &[Lanes; 2], c: &[Lanes; 4]) -> Ste
             let signed = wgmma.ab_ty == Ty::S8;
             num::mma_m16n8k32_i8(a, b, c, signed, signed)
         }
-        (ty, _) => return Err(Trouble::at(0, FaultKind::Unsupported(format!("wgmma.mma_async of {ty:?}")))),
+        (ty, _) => return Err(LaneFault::at(0, FaultKind::Unsupported(format!("wgmma.mma_async of {ty:?}")))),
     })
 }

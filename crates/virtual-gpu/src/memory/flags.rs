@@ -1,16 +1,16 @@
-//! What blocks have published through flags in global memory: the addresses of strong accesses (atomics, volatile,
+//! Work that blocks have published through flags in global memory: the addresses of strong accesses (atomics, volatile,
 //! relaxed, acquire, release).
 //!
-//! A flag keeps a log of what its writers had fenced. A reader only notes how much of the log it has seen; a fence
-//! expands that. So counters that a thousand blocks share stay cheap.
+//! A flag keeps a log of the work that its writers had fenced. A reader only records how much of the log it has seen; a
+//! fence expands that. This keeps counters that a thousand blocks share cheap.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::foreign::{END, Foreign, Time, Times};
 
-/// Most entries of all logs, about 100 bytes each. Beyond, every read counts as ordered after every write.
-const MOST_ENTRIES: usize = 1 << 20;
+/// The most entries of all logs, about 100 bytes each. Beyond that, every read counts as ordered after every write.
+const MAX_ENTRIES: usize = 1 << 20;
 
 /// The fenced work of a writer.
 #[derive(Debug)]
@@ -68,9 +68,9 @@ impl Flags {
         self.strong
     }
 
-    /// Returns whether there is more than can be recorded.
+    /// Returns whether the limit of entries is exceeded.
     pub fn is_full(&self) -> bool {
-        self.entries >= MOST_ENTRIES
+        self.entries >= MAX_ENTRIES
     }
 
     /// Notes a read.
@@ -82,7 +82,7 @@ impl Flags {
         }
     }
 
-    /// Publishes a writer's work: what its fences cover, and what it knows of other blocks.
+    /// Publishes a writer's work: the work covered by its fences, and what it knows of other blocks.
     pub fn write(&mut self, address: u64, keeps: bool, block: u32, (fenced, foreign): (Option<&Times>, &Foreign)) {
         // Most kernels with atomics have no fence, and then an atomic publishes nothing.
         if self.is_full() || (fenced.is_none() && (keeps || !self.flags.contains_key(&address))) {
@@ -92,7 +92,7 @@ impl Flags {
         if !keeps {
             flag.first = flag.log.len();
         } else if flag.log.len() > flag.first && flag.log.last().is_some_and(|last| last.block == block) {
-            // The new entry has everything that this one has.
+            // The new entry contains everything in this one.
             flag.log.pop();
             self.entries -= 1;
         }

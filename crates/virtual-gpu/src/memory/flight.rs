@@ -1,7 +1,7 @@
 //! Shared memory that asynchronous copies still write or read.
 //!
-//! A copy is in flight from its issue until something has waited for it. Until then nothing else may read what it
-//! writes, or write what it writes or reads.
+//! A copy is in flight from its issue until something has waited for it. Until then nothing else may read its
+//! destination, or write its source or destination.
 
 use crate::fault::Access;
 

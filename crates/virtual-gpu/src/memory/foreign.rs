@@ -1,4 +1,4 @@
-//! Times, and what a warp knows of other blocks.
+//! Times, and a warp's knowledge of other blocks.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,13 +6,13 @@ use std::sync::Arc;
 /// A time, in releases of the block.
 pub(crate) type Time = u32;
 
-/// The last time. What happens then counts as ordered before everything, so that a long block has no false races.
+/// The last time. Accesses at this time count as ordered before everything, so that a long block has no false races.
 pub(crate) const END: Time = (1 << 23) - 1;
 
 /// For every warp of a block, a time.
 pub(crate) type Times = Box<[Time]>;
 
-/// What a warp knows of other blocks: by block, the time up to which each of its warps is ordered before.
+/// A warp's knowledge of other blocks: for each warp of a block, the time up to which its accesses are ordered before.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Foreign(Option<Arc<BTreeMap<u32, Arc<[Time]>>>>);
 
@@ -23,7 +23,7 @@ impl Foreign {
         times.and_then(|times| times.get(warp as usize)).copied().unwrap_or(0)
     }
 
-    /// Adds what another knows.
+    /// Adds another warp's knowledge.
     pub fn join(&mut self, other: &Self) {
         match (&mut self.0, &other.0) {
             (_, None) => {}

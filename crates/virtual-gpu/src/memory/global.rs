@@ -185,7 +185,7 @@ impl GlobalMemory {
             return Err("an allocation of 0 bytes has no address; ask for at least 1".to_owned());
         }
         if self.live_bytes.saturating_add(bytes) > limit {
-            return Err(format!("out of memory: {bytes} bytes asked for, {} of {limit} in use", self.live_bytes));
+            return Err(format!("out of memory: {bytes} bytes requested, {} of {limit} in use", self.live_bytes));
         }
         let base = self
             .allocations
@@ -287,7 +287,7 @@ impl GlobalMemory {
     }
 
     /// Marks bytes as uninitialised.
-    pub fn forget(&self, address: u64, bytes: u64) -> Result<(), String> {
+    pub fn mark_uninitialised(&self, address: u64, bytes: u64) -> Result<(), String> {
         let (allocation, range) = self.range(address, bytes)?;
         allocation.mark(range, false);
         Ok(())

@@ -1,19 +1,21 @@
-//! Which access happens before which: the clocks of a block's warps, and what they know of other blocks.
+//! The happens-before order of accesses: the clocks of a block's warps, and their knowledge of other blocks.
 //!
 //! Every warp carries a vector clock of its block (happens-before, as in FastTrack, Flanagan and Freund 2009). A
-//! *release* advances the block's time and publishes the warp's work so far; waiting joins what others published.
+//! *release* advances the block's time and publishes the warp's work so far; waiting joins the clocks that others
+//! published.
 //!
 //! Other blocks learn of a warp's work only through global memory, by the release and acquire patterns of the PTX
-//! memory model: stores, a fence of GPU scope, a strong access to a flag; then a strong read of the flag, a fence, loads.
-//! Fences are cumulative: they cover what the warp knows from barriers. In addition, a block's barrier after the strong
-//! read counts as the reader's fence, because no machine loads ahead of a barrier, and NVIDIA's own samples rely on it.
+//! memory model: stores, a fence of GPU scope, a strong access to a flag; then a strong read of the flag, a fence,
+//! loads. Fences are cumulative: they cover what the warp knows from barriers. In addition, a block's barrier after the
+//! strong read counts as the reader's fence, because no machine loads ahead of a barrier, and NVIDIA's own samples rely
+//! on it.
 
 use std::sync::Arc;
 
 use super::flags::{Flags, Seen};
 pub(crate) use super::foreign::{END, Foreign, Time, Times};
 
-/// What a warp has to do with other blocks.
+/// The relation of a warp to other blocks.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Far {
     /// The work of the own block's warps that a fence of GPU scope covers.
@@ -54,7 +56,7 @@ impl Clock {
         }
     }
 
-    /// Forgets everything.
+    /// Clears the clock.
     pub fn clear(&mut self) {
         *self = Self::default();
     }
@@ -72,7 +74,7 @@ pub(crate) struct Order {
     clocks: Vec<Times>,
     /// Per warp, the time before which its lanes know of each other's accesses.
     synced: Vec<Time>,
-    /// What warps had published at their last write of a flag, by a volatile or atomic access.
+    /// The clocks that warps published at their last write of a flag, by a volatile or atomic access.
     flags: Times,
     /// Per warp; empty for a kernel whose blocks cannot order each other.
     far: Vec<Far>,
@@ -109,7 +111,7 @@ impl Order {
     }
 
     fn advance(&mut self) {
-        // Accesses at the same time need not be told apart from those before if there were none.
+        // If there were no accesses at this time, it can be reused.
         if std::mem::take(&mut self.used) {
             self.now = (self.now + 1).min(END);
         }

@@ -57,7 +57,7 @@ impl Proxies {
     }
 
     /// Records a write that needs no fence.
-    pub fn forget(&mut self, address: u32, bytes: u32) {
+    pub fn mark_uninitialised(&mut self, address: u32, bytes: u32) {
         self.words(address, bytes).fill(Write::default());
     }
 

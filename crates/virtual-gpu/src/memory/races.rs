@@ -10,7 +10,7 @@ use crate::fault::{Access, FaultKind};
 /// The lane or lanes that make an access.
 pub(crate) type Lane = u8;
 
-/// All lanes together: the bytes go to or come from others than the lane that has the address.
+/// All lanes together: the bytes do not belong to the lane that has the address.
 pub(crate) const TOGETHER: Lane = 32;
 
 /// Not the lanes: an asynchronous copy. Lanes are not ordered by such accesses, nor in conflict with them.
@@ -34,7 +34,7 @@ struct Write {
 #[derive(Debug)]
 pub(crate) struct Races {
     warps: usize,
-    /// Log2 of the bytes of a granule: the kernel's smallest access, so that neighbours do not look alike.
+    /// Log2 of the bytes of a granule: the kernel's smallest access, so that neighbouring elements are distinct.
     shift: u32,
     /// The order of the block's accesses.
     pub order: Order,
@@ -184,7 +184,7 @@ impl Races {
         let time = self.order.now;
         if access == Access::Read {
             let read = &mut self.reads[granule as usize * self.warps + warp as usize];
-            // Nothing can be stored between the rows that `ldmatrix` reads and what it returns to every lane.
+            // `ldmatrix` reads its rows for all lanes at once, so no store can come in between.
             let lane = if lane == TOGETHER { APART } else { lane };
             let same = *read >> LANE_BITS == time && (*read & ((1 << LANE_BITS) - 1)) as Lane != lane;
             let lane = if same && lane != APART { TOGETHER } else { lane };

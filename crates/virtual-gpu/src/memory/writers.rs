@@ -15,10 +15,10 @@ use super::races::Lane;
 /// Granules of a page, which is allocated when one of them is first written.
 const PAGE: usize = 1024;
 
-/// Launches after which their numbers are used again.
+/// Number of launches after which their numbers are reused.
 pub(crate) const LAUNCHES: u64 = 511;
 
-/// Most warps of a launch; accesses of later ones are not recorded.
+/// The most warps of a launch; accesses of later ones are not recorded.
 const WARPS: u64 = 1 << 24;
 
 /// A write.

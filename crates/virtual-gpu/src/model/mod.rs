@@ -183,10 +183,10 @@ pub fn model(gpu: &Gpu, shape: &Shape, counters: &Counters) -> Modelled {
     evaluate(gpu, shape, counters, None)
 }
 
-/// Returns what the modelled time would be under a supposition; `None` if the counters were collected without it.
+/// Returns the modelled time under a supposition; `None` if the counters were collected without it.
 ///
-/// The parts of the model are not independent: a block that gets shorter may become more uneven among others. That is
-/// no reason to take longer without a cause, so such a time is the actual one.
+/// The parts of the model are not independent: a shorter block may make the grid more uneven. Removing a cause must not
+/// increase the time, so the actual time is the limit.
 pub fn model_supposing(gpu: &Gpu, shape: &Shape, counters: &Counters, supposition: Supposition) -> Option<Modelled> {
     let supposed = counters.supposing(supposition)?;
     let mut shape = *shape;
@@ -228,7 +228,7 @@ fn evaluate(gpu: &Gpu, shape: &Shape, counters: &Counters, supposition: Option<S
     Modelled { time_ns, limiter, blocks_per_multiprocessor: held, parts_ns }
 }
 
-/// Cycles until the last block is done if blocks only waited for themselves.
+/// Cycles until the last block is done if blocks were limited only by their own latency.
 fn latency_cycles(grid: &Grid, block: &Block<'_>) -> f64 {
     let (average, longest) = block.latency();
     if grid.waves <= 1.0 {

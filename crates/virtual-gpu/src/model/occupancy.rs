@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn shared_memory_counts_with_what_the_system_keeps() {
+    fn shared_memory_includes_the_systems_share() {
         let h200 = Gpu::h200();
         assert_eq!(blocks(&h200, 128, 32, 227 * 1024), 1);
         assert_eq!(blocks(&h200, 128, 32, 227 * 1024 + 1), 0);

@@ -1,4 +1,4 @@
-//! What PTX adds to IEEE arithmetic of f32 and f64: flushing, saturation, minimum and maximum, canonical NaN
+//! The additions of PTX to IEEE arithmetic of f32 and f64: flushing, saturation, minimum and maximum, canonical NaN
 //! (PTX ISA 9.7.3).
 
 /// PTX's canonical NaN of f32.

@@ -70,7 +70,7 @@ pub enum MbarrierOp {
     },
 }
 
-/// What a bulk copy (`cp.async.bulk`) moves and how it reports completion.
+/// The operands of a bulk copy (`cp.async.bulk`), and how it reports completion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum BulkOp {

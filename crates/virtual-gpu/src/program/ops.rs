@@ -278,7 +278,8 @@ pub enum Op {
     Exit,
     /// `trap`
     Trap,
-    /// A no-op here: `nanosleep`, `prefetch`, `brkpt`, `pmevent`, `griddepcontrol.launch_dependents`, `discard`, `setmaxnreg`.
+    /// A no-op here: `nanosleep`, `prefetch`, `brkpt`, `pmevent`, `griddepcontrol.launch_dependents`, `discard`,
+    /// `setmaxnreg`.
     Nop,
     /// `ldmatrix.sync.aligned.m8n8.x{count}{.trans}.shared.b16`
     LdMatrix {

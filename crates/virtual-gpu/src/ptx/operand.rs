@@ -6,7 +6,7 @@ use super::lexer::Kind;
 use super::syntax::Operand;
 
 /// Maximum parts of a vector; no instruction takes more than 128.
-const LONGEST: usize = 256;
+const MAX_CHARS: usize = 256;
 
 /// Parses one operand.
 pub(crate) fn operand<'a>(cursor: &mut Cursor<'_, 'a>) -> Result<Operand<'a>, Problem> {
@@ -25,7 +25,7 @@ fn vector<'a>(cursor: &mut Cursor<'_, 'a>) -> Result<Vec<Operand<'a>>, Problem> 
         if cursor.eat(b'}') {
             return Ok(parts);
         }
-        if parts.len() == LONGEST {
+        if parts.len() == MAX_CHARS {
             return Err("a vector with too many parts".into());
         }
         cursor.expect(b',')?;

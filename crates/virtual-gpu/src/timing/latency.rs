@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_matrix_product_takes_what_is_published() {
+    fn a_matrix_product_reads_published_data() {
         assert_eq!(mma(&Gpu::a100()), Cost::new(25, Pipe::Tensor, 8, 1));
         assert_eq!(mma(&Gpu::h200()), Cost::new(33, Pipe::Tensor, 7, 1));
     }

@@ -15,7 +15,7 @@ pub fn scaled(x: f64, unit: i32) -> i128 {
     }
     let mut exponent = biased.max(1) - 1075;
     while exponent < unit {
-        assert_eq!(mantissa & 1, 0, "{x:e} is no multiple of 2^{unit}");
+        assert_eq!(mantissa & 1, 0, "{x:e} is not a multiple of 2^{unit}");
         mantissa >>= 1;
         exponent += 1;
     }

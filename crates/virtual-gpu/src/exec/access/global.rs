@@ -4,9 +4,9 @@ use super::{Width, first_misaligned, misaligned, shift_down};
 use crate::counters::Traffic;
 use crate::exec::env::Env;
 use crate::exec::global_races;
+use crate::exec::lane_fault::{LaneFault, Step};
 use crate::exec::lanes::{W32, W64, lanes_of, mask_where, w32, w64};
 use crate::exec::tally::Tally;
-use crate::exec::trouble::{Step, Trouble};
 use crate::fault::{Access, FaultKind};
 use crate::memory::global::{Allocation, Place};
 use crate::timing::LINE_BYTES;
@@ -23,7 +23,7 @@ pub(crate) fn group<'g>(
     let first = mask.trailing_zeros() as usize;
     let memory = env.run.memory;
     if !memory.is_inside(env.tally.allocation, at.0[first], bytes) {
-        env.tally.allocation = locate(env, at.0[first], bytes, access).map_err(|kind| Trouble::at(first, kind))?;
+        env.tally.allocation = locate(env, at.0[first], bytes, access).map_err(|kind| LaneFault::at(first, kind))?;
     }
     let allocation = memory.allocation(env.tally.allocation);
     let inside = mask & mask_where!(lane => allocation.contains(at.0[lane], bytes));
@@ -59,7 +59,7 @@ pub(super) fn read(warp: u32, env: &mut Env<'_>, at: &W64, mask: u32, width: Wid
             if bad != 0 {
                 let lane = bad.trailing_zeros() as usize;
                 let kind = FaultKind::Uninitialised { space: "global", address: safe.0[lane], bytes: width.bytes };
-                return Err(Trouble::at(lane, kind));
+                return Err(LaneFault::at(lane, kind));
             }
         }
         global_races::depends(env, Access::Read, allocation, &safe, part, width.bytes)?;

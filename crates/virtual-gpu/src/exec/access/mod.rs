@@ -13,8 +13,8 @@ pub(crate) use shared::{
 
 use super::env::Env;
 use super::global_races;
+use super::lane_fault::{LaneFault, Step};
 use super::lanes::{LANES, W32, W64, lanes_of, mask_where, w32, w64};
-use super::trouble::{Step, Trouble};
 use super::warp::Warp;
 use crate::fault::{Access, FaultKind};
 use crate::program::{Address, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, Semantics, Slot, Space, Ty};
@@ -279,7 +279,7 @@ fn write_generic(
             Space::Local => private::write(warp, env, &at, part, width, words)?,
             Space::Param => {
                 let lane = part.trailing_zeros() as usize;
-                return Err(Trouble::at(lane, FaultKind::Invalid("store to a parameter".to_owned())));
+                return Err(LaneFault::at(lane, FaultKind::Invalid("store to a parameter".to_owned())));
             }
             _ => global::write(warp.index, env, &at, part, width, words)?,
         }
@@ -299,8 +299,8 @@ fn first_misaligned(at: &W64, mask: u32, bytes: u32) -> Option<usize> {
 }
 
 #[cold]
-fn misaligned(lane: usize, access: Access, space: &'static str, at: &W64, bytes: u32) -> Box<Trouble> {
-    Trouble::at(lane, FaultKind::Misaligned { access, space, address: at.0[lane], bytes })
+fn misaligned(lane: usize, access: Access, space: &'static str, at: &W64, bytes: u32) -> Box<LaneFault> {
+    LaneFault::at(lane, FaultKind::Misaligned { access, space, address: at.0[lane], bytes })
 }
 
 /// Moves a value smaller than a word from its place in the word to the low end.

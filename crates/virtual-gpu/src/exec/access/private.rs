@@ -3,8 +3,8 @@
 use super::{Width, misaligned};
 use crate::counters::Traffic;
 use crate::exec::env::Env;
+use crate::exec::lane_fault::{LaneFault, Step};
 use crate::exec::lanes::{LANES, W32, W64, lanes_of};
-use crate::exec::trouble::{Step, Trouble};
 use crate::exec::warp::Warp;
 use crate::fault::{Access, FaultKind};
 
@@ -14,7 +14,7 @@ fn index_of(warp: &Warp, at: &W64, lane: usize, bytes: u32, access: Access) -> S
     if address.checked_add(u64::from(bytes)).is_none_or(|end| end > size) {
         let detail = format!("the thread has {size} bytes");
         let kind = FaultKind::OutOfBounds { access, space: "local", address, bytes, detail };
-        return Err(Trouble::at(lane, kind));
+        return Err(LaneFault::at(lane, kind));
     }
     if !address.is_multiple_of(u64::from(bytes)) {
         return Err(misaligned(lane, access, "local", at, bytes));
@@ -35,7 +35,7 @@ pub(super) fn read(
         for word in 0..width.words {
             if env.run.options.uninitialised && warp.local_written[index + word] >> lane & 1 == 0 {
                 let kind = FaultKind::Uninitialised { space: "local", address: at.0[lane], bytes: width.bytes };
-                return Err(Trouble::at(lane, kind));
+                return Err(LaneFault::at(lane, kind));
             }
             words[word].0[lane] = warp.local[(index + word) * LANES + lane];
         }
@@ -86,7 +86,7 @@ pub(super) fn read_param(env: &mut Env<'_>, at: &W64, mask: u32, width: Width, w
             let detail = format!("the parameters have {} bytes", env.run.params.len());
             let (address, bytes) = (at.0[lane], width.bytes);
             let kind = FaultKind::OutOfBounds { access: Access::Read, space: "param", address, bytes, detail };
-            return Err(Trouble::at(lane, kind));
+            return Err(LaneFault::at(lane, kind));
         };
         for (word, chunk) in bytes.chunks(4).enumerate() {
             let mut four = [0; 4];

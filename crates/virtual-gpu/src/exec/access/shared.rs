@@ -3,8 +3,8 @@
 use super::{Width, count_wavefronts, first_misaligned, misaligned, shift_down};
 use crate::exec::cluster_address::RANK_SHIFT;
 use crate::exec::env::Env;
+use crate::exec::lane_fault::{LaneFault, Step};
 use crate::exec::lanes::{LANES, W32, W64, lanes_of, mask_where, w32};
-use crate::exec::trouble::{Step, Trouble};
 use crate::fault::{Access, FaultKind};
 use crate::memory::SharedMemory;
 use crate::memory::proxies::Moment;
@@ -48,7 +48,7 @@ pub(crate) fn offsets_of(env: &Env<'_>, rank: usize, at: &W64, mask: u32, bytes:
     if farthest > most || size < bytes {
         let outside = |&lane: &usize| size < bytes || within(at.0[lane]) > most;
         let lane = lanes_of(mask).find(outside).unwrap_or(0);
-        return Err(Trouble::at(lane, out_of_bounds(env, rank, access, at.0[lane], bytes)));
+        return Err(LaneFault::at(lane, out_of_bounds(env, rank, access, at.0[lane], bytes)));
     }
     if let Some(lane) = first_misaligned(at, mask, bytes) {
         return Err(misaligned(lane, access, "shared", at, bytes));
@@ -156,7 +156,7 @@ fn check_proxy((warp, asked): (u32, Moment), env: &mut Env<'_>, offsets: &W32, m
     for lane in lanes_of(mask) {
         let offset = offsets.0[lane];
         if let Some(writer) = proxies.untold(warp, asked, offset, bytes) {
-            return Err(Trouble::at(lane, FaultKind::Unfenced { address: offset.into(), warp, writer }));
+            return Err(LaneFault::at(lane, FaultKind::Unfenced { address: offset.into(), warp, writer }));
         }
     }
     Ok(())
@@ -172,7 +172,7 @@ fn note_proxy(warp: u32, env: &mut Env<'_>, rank: usize, offsets: &W32, mask: u3
         if own && asynchronous.is_none() {
             proxies.write(warp, offsets.0[lane], bytes);
         } else {
-            proxies.forget(offsets.0[lane], bytes);
+            proxies.mark_uninitialised(offsets.0[lane], bytes);
         }
     }
 }
@@ -182,12 +182,13 @@ fn note_proxy(warp: u32, env: &mut Env<'_>, rank: usize, offsets: &W32, mask: u3
 pub(crate) fn check_flight(memory: &SharedMemory, lane: usize, at: (Access, u32, u32)) -> Step<()> {
     let (access, offset, bytes) = at;
     match memory.flight.as_ref().and_then(|flight| flight.meets(access, offset, bytes)) {
-        Some(writes) => Err(Trouble::at(lane, FaultKind::InFlight { address: offset.into(), access, writes })),
+        Some(writes) => Err(LaneFault::at(lane, FaultKind::InFlight { address: offset.into(), access, writes })),
         None => Ok(()),
     }
 }
 
-/// Checks and records a store of one lane for races, before it happens. Storing what is already there is no race.
+/// Checks and records a store of one lane for races, before it happens. Storing the value that is already there is not
+/// a race.
 #[inline(always)]
 fn check_write(
     by: (u32, Lane),
@@ -204,7 +205,7 @@ fn check_write(
     };
     if let Err(kind) = checked {
         if !memory.holds(offset, bytes, |word| words[word].0[lane]) {
-            return Err(Trouble::at(lane, kind));
+            return Err(LaneFault::at(lane, kind));
         }
         if let Some(races) = &mut memory.races {
             races.note_same(by, offset, bytes);
@@ -247,7 +248,7 @@ pub(crate) fn check(
         }
         if access == Access::Read && uninitialised && !memory.is_initialised(offset, bytes) {
             let kind = FaultKind::Uninitialised { space: "shared", address: u64::from(offset), bytes };
-            return Err(Trouble::at(lane, kind));
+            return Err(LaneFault::at(lane, kind));
         }
         if let Some(races) = memory.races.as_mut().filter(|_| own) {
             let by = (warp, by.unwrap_or(lane as Lane));
@@ -256,7 +257,7 @@ pub(crate) fn check(
             } else {
                 races.access(by, access, offset, bytes)
             };
-            checked.map_err(|kind| Trouble::at(lane, kind))?;
+            checked.map_err(|kind| LaneFault::at(lane, kind))?;
         }
     }
     if let Some(races) = memory.races.as_mut().filter(|_| own && (volatile || access == Access::Atomic)) {

@@ -11,7 +11,7 @@ use crate::ptx::Problem;
 
 /// Maximum bytes of shared memory, or of local memory per thread, that a kernel may declare. CUDA allows a thread this
 /// much local memory (CUDA C++ programming guide, technical specifications), and no GPU has as much shared memory.
-const MOST_BYTES: u64 = 512 << 10;
+const MAX_BYTES: u64 = 512 << 10;
 
 /// Deduplicated constants of one file.
 #[derive(Debug, Default)]
@@ -104,7 +104,7 @@ impl<'a> Lowerer<'a> {
     /// Returns the labels of a `.branchtargets` that is visible here.
     pub(super) fn targets(&self, name: &str) -> Result<Vec<u32>, Problem> {
         let visible = self.scopes.numbers().find_map(|scope| self.targets.get(&(scope, name)));
-        let targets = visible.ok_or_else(|| Problem::Syntax(format!("`{name}` is no `.branchtargets`")))?;
+        let targets = visible.ok_or_else(|| Problem::Syntax(format!("`{name}` is not a `.branchtargets`")))?;
         targets.iter().map(|target| self.label(target)).collect()
     }
 
@@ -205,8 +205,8 @@ impl<'a> Lowerer<'a> {
 pub(super) fn reserve(end: &mut u64, bytes: u64, align: u32) -> Result<u32, Problem> {
     let offset = end.next_multiple_of(u64::from(align));
     *end = offset + bytes;
-    if *end > MOST_BYTES {
-        return Err(format!("more than {MOST_BYTES} bytes of shared memory, or of local memory per thread").into());
+    if *end > MAX_BYTES {
+        return Err(format!("more than {MAX_BYTES} bytes of shared memory, or of local memory per thread").into());
     }
     Ok(offset as u32)
 }

@@ -10,7 +10,7 @@ use crate::ptx::Problem;
 use crate::ptx::syntax::{Entry, Operand, Statement, Variable, Written};
 
 /// Maximum bytes of parameters: 32764 since PTX 8.1.
-const MOST_PARAM_BYTES: u64 = 32764;
+const MAX_PARAM_BYTES: u64 = 32764;
 
 /// Lowers a kernel. An error includes its line.
 pub(super) fn lower(entry: &Entry<'_>, variables: &Variables<'_>) -> Result<Kernel, (u32, Problem)> {
@@ -58,8 +58,8 @@ impl<'a> Lowerer<'a> {
         for variable in variables {
             let offset = end.next_multiple_of(u64::from(variable.align));
             end = offset + variable.bytes;
-            if end > MOST_PARAM_BYTES {
-                return Err(Problem::Syntax(format!("more than {MOST_PARAM_BYTES} bytes of parameters")));
+            if end > MAX_PARAM_BYTES {
+                return Err(Problem::Syntax(format!("more than {MAX_PARAM_BYTES} bytes of parameters")));
             }
             self.scopes.declare(variable.name, Symbol::Param(offset as u32))?;
             params.push(Param {

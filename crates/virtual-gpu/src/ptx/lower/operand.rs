@@ -140,7 +140,7 @@ impl Lowerer<'_> {
             let wide = match register.ty.bits() {
                 64 => true,
                 32 if !matches!(space, Space::Generic | Space::Global | Space::Const | Space::Param) => false,
-                _ => return Err(Problem::Syntax(format!("`{name}` is no address in this space"))),
+                _ => return Err(Problem::Syntax(format!("`{name}` is not an address in this space"))),
             };
             return Ok((Address { base: self.operand_of(register), wide, offset }, space));
         }

@@ -17,7 +17,7 @@ use crate::program::{CONSTANT, Instruction, Slot};
 use crate::ptx::Problem;
 
 /// Maximum slots of one file; a real machine has 255 registers per thread.
-const MOST_SLOTS: usize = 4096;
+const MAX_SLOTS: usize = 4096;
 
 /// A kernel before allocation. The slots of an instruction are indices into its part of `registers`.
 #[derive(Debug, Clone, Default)]
@@ -132,8 +132,8 @@ impl Pool {
             taken.sort_unstable();
             return Ok(index as Slot);
         }
-        if self.slots.len() == MOST_SLOTS {
-            return Err(Problem::Syntax(format!("a kernel that needs more than {MOST_SLOTS} registers at once")));
+        if self.slots.len() == MAX_SLOTS {
+            return Err(Problem::Syntax(format!("a kernel that needs more than {MAX_SLOTS} registers at once")));
         }
         self.slots.push(ranges.clone());
         Ok(self.slots.len() as Slot - 1)

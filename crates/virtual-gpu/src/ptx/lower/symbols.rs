@@ -7,7 +7,7 @@ use crate::program::visit::File;
 use crate::ptx::Problem;
 
 /// Maximum virtual registers of a kernel.
-const MOST_REGISTERS: u64 = 1 << 22;
+const MAX_REGISTERS: u64 = 1 << 22;
 
 /// A virtual register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,8 +104,8 @@ impl<'a> Scopes<'a> {
     ) -> Result<(), Problem> {
         let many = count.unwrap_or(1);
         self.registers = self.registers.saturating_add(many);
-        if self.registers > MOST_REGISTERS {
-            return Err(Problem::Syntax(format!("more than {MOST_REGISTERS} registers")));
+        if self.registers > MAX_REGISTERS {
+            return Err(Problem::Syntax(format!("more than {MAX_REGISTERS} registers")));
         }
         if ty == Ty::B128 {
             return Err("128-bit registers are unsupported".into());

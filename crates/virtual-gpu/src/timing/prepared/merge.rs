@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use crate::program::{Instruction, Kernel, NONE, Op, Semantics, Slot, Space, TRUE};
 
 /// Maximum elements of a merged load: four 16-bit halves became one LDS.64 in every inspected kernel.
-const MOST: i32 = 4;
+const MAX_MERGED: i32 = 4;
 
 /// Properties that merged loads share: base register and its width, bytes of an element.
 type Key = (Slot, bool, i32);
@@ -47,9 +47,9 @@ fn close(open: &mut HashMap<Key, Vec<(i32, usize)>>, merged: &mut Vec<usize>) {
 fn group(loads: &[(i32, usize)], bytes: i32, merged: &mut Vec<usize>) {
     let mut groups: HashMap<i32, Vec<usize>> = HashMap::new();
     for (offset, index) in loads {
-        groups.entry(offset.div_euclid(bytes * MOST)).or_default().push(*index);
+        groups.entry(offset.div_euclid(bytes * MAX_MERGED)).or_default().push(*index);
     }
-    for members in groups.values().filter(|members| members.len() == MOST as usize) {
+    for members in groups.values().filter(|members| members.len() == MAX_MERGED as usize) {
         merged.extend(&members[1..]);
     }
 }

@@ -4,7 +4,7 @@ use crate::fault::FaultKind;
 
 /// A fault, and the lane of the warp that caused it.
 #[derive(Debug)]
-pub(crate) struct Trouble {
+pub(crate) struct LaneFault {
     /// The first affected lane.
     pub lane: usize,
     /// The fault.
@@ -27,9 +27,9 @@ pub(crate) struct Origin {
 }
 
 /// The result of a part of an instruction. The error is boxed because it is rare and would be carried everywhere.
-pub(crate) type Step<T> = Result<T, Box<Trouble>>;
+pub(crate) type Step<T> = Result<T, Box<LaneFault>>;
 
-impl Trouble {
+impl LaneFault {
     /// Attaches a fault to a lane.
     #[cold]
     #[allow(clippy::new_ret_no_self)]
