@@ -7,7 +7,7 @@ use crate::script::{Form, Reply, Tokens};
 /// Returns the stream of an answer to a request.
 pub(crate) fn stream(reply: &Reply, request: &Value) -> String {
     let is_tool = match reply.form {
-        Form::Asked => request.get("tools").is_some(),
+        Form::Requested => request.get("tools").is_some(),
         Form::Tool => true,
         Form::Text => false,
     };

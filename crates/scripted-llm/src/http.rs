@@ -1,4 +1,4 @@
-//! As much of HTTP/1.1 as one request and one reply need.
+//! The part of HTTP/1.1 that one request and one reply need.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use serde_json::Value;
 
 /// The largest body, in bytes.
-const MOST_BODY: usize = 64 << 20;
+const MAX_BODY_BYTES: usize = 64 << 20;
 
 /// A request that the server got.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,9 +16,9 @@ pub struct Request {
     pub method: String,
     /// The path, with its query.
     pub path: String,
-    /// The headers, with their names in small letters.
+    /// The headers, with lower-case names.
     pub headers: BTreeMap<String, String>,
-    /// The body as JSON; null if it is none.
+    /// The body as JSON; null if it is not JSON.
     pub body: Value,
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn read(stream: &TcpStream) -> io::Result<Request> {
         headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
     }
     let length = headers.get("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
-    let mut body = vec![0; MOST_BODY.min(length)];
+    let mut body = vec![0; MAX_BODY_BYTES.min(length)];
     reader.read_exact(&mut body)?;
     Ok(Request { method, path, headers, body: serde_json::from_slice(&body).unwrap_or(Value::Null) })
 }
@@ -49,7 +49,7 @@ fn line(reader: &mut impl BufRead) -> io::Result<String> {
     }
 }
 
-/// Writes a status and headers. The body that follows is chunked, so that a client sees whether it is whole.
+/// Writes a status and headers. The body that follows is chunked, so that a client can tell whether it is complete.
 pub(crate) fn begin(
     mut stream: &TcpStream,
     status: u16,

@@ -1,10 +1,10 @@
 //! A loopback server that speaks Anthropic's Messages API and OpenAI's chat completions from a script.
 //!
-//! It is no model: it tests how a client copes with answers, errors, slow and broken streams, and wrong counts of
-//! tokens. It keeps the requests that it got. A figure that was taken with it says nothing about models.
+//! It is not a model: it tests how a client copes with answers, errors, slow and broken streams, and wrong token
+//! counts. It keeps the requests that it received. Figures measured with it say nothing about models.
 //!
-//! The server runs on its own threads and knows one request a connection, which keeps it simple and exact about the
-//! bytes that it sends.
+//! The server runs on its own threads and serves one request per connection, which keeps it simple and makes the bytes
+//! that it sends exact.
 
 mod anthropic;
 mod http;

@@ -7,7 +7,7 @@ use crate::script::{Form, Reply, Tokens};
 /// Returns the stream of an answer to a request.
 pub(crate) fn stream(reply: &Reply, request: &Value) -> String {
     let is_tool = match reply.form {
-        Form::Asked => request.get("tools").is_some(),
+        Form::Requested => request.get("tools").is_some(),
         Form::Tool => true,
         Form::Text => false,
     };
@@ -52,7 +52,7 @@ pub(crate) fn stream(reply: &Reply, request: &Value) -> String {
     stream
 }
 
-/// The API counts all input together, and only if it is asked to.
+/// The API counts all input together, and only on request.
 fn usage(reply: &Reply, request: &Value) -> Option<Value> {
     let Tokens { input, cached, cache_write, output } = reply.usage?;
     let is_asked = request.pointer("/stream_options/include_usage") == Some(&Value::Bool(true));

@@ -1,4 +1,4 @@
-//! What the server answers.
+//! The answers of the server.
 
 use std::collections::BTreeMap;
 
@@ -26,12 +26,12 @@ pub struct Rule {
     pub contains: String,
     /// The replies, in turn.
     pub replies: Vec<Reply>,
-    /// Whether the last reply is given again and again.
+    /// Whether the last reply is repeated.
     #[serde(default)]
     pub repeat: bool,
 }
 
-/// How a client is answered. The default is a whole answer without content.
+/// A reply to a client. The default is a complete answer without content.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Reply {
@@ -41,11 +41,11 @@ pub struct Reply {
     pub headers: BTreeMap<String, String>,
     /// The answer as JSON.
     pub answer: Option<Value>,
-    /// The answer as a text, instead: prose, or JSON that is broken.
+    /// The answer as a text instead: prose, or broken JSON.
     pub text: String,
     /// How often the text is repeated, for answers that are too large.
     pub times: usize,
-    /// Where the answer stands.
+    /// The place of the answer.
     pub form: Form,
     /// The number of events that the answer is divided into.
     pub events: usize,
@@ -55,7 +55,7 @@ pub struct Reply {
     pub delay_ms: u64,
     /// Milliseconds after each piece.
     pub pause_ms: u64,
-    /// The tokens; `None` for a server that counts none.
+    /// The tokens; `None` for a server that does not report them.
     pub usage: Option<Tokens>,
     /// The API's reason why the model stopped; `None` for the usual one.
     pub stop: Option<String>,
@@ -67,13 +67,13 @@ pub struct Reply {
     pub end: End,
 }
 
-/// Where an answer stands.
+/// The place of an answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Form {
     /// In a tool call if the request has tools, else in the text.
     #[default]
-    Asked,
+    Requested,
     /// In a tool call.
     Tool,
     /// In the text.
@@ -89,11 +89,11 @@ pub enum End {
     Whole,
     /// Without any reply.
     CutBeforeHeaders,
-    /// After so many bytes of the body.
+    /// After this many bytes of the body.
     CutAfter(usize),
     /// By the client, which waits for headers.
     StallBeforeHeaders,
-    /// By the client, which waits for more than so many bytes of the body.
+    /// By the client, which waits for more than this many bytes of the body.
     StallAfter(usize),
 }
 
@@ -125,7 +125,7 @@ impl Default for Reply {
             answer: None,
             text: String::new(),
             times: 1,
-            form: Form::Asked,
+            form: Form::Requested,
             events: 1,
             piece_bytes: 0,
             delay_ms: 0,
@@ -145,7 +145,7 @@ impl Script {
         Self { replies: replies.into_iter().collect(), ..Self::default() }
     }
 
-    /// Returns the reply to the next request, which is used up.
+    /// Takes the reply to the next request.
     pub(crate) fn next(&mut self, body: &str) -> Reply {
         for rule in self.rules.iter_mut().filter(|rule| body.contains(&rule.contains)) {
             match rule.replies.len() {
@@ -162,7 +162,7 @@ impl Script {
 }
 
 impl Reply {
-    /// Makes a reply with an answer in the form that was asked for.
+    /// Makes a reply with an answer in the requested form.
     pub fn answer(answer: Value) -> Self {
         Self { answer: Some(answer), ..Self::default() }
     }

@@ -45,7 +45,7 @@ impl Server {
                     return;
                 }
                 let (Ok(stream), shared) = (stream, Arc::clone(&of_thread)) else { continue };
-                // A client that ends its connection is part of many scripts.
+                // Clients that end their connection are part of many scripts.
                 thread::spawn(move || shared.serve(&stream).ok());
             }
         });
@@ -66,7 +66,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         *locked(&self.shared.is_over) = true;
-        // The thread that accepts sees it at the next connection.
+        // The accepting thread sees this at the next connection.
         let _ = TcpStream::connect(self.address);
     }
 }
@@ -141,7 +141,7 @@ fn whole(stream: &TcpStream, status: u16, body: Value) -> io::Result<()> {
     http::end(stream)
 }
 
-/// A thread that panicked leaves what it locked as it was.
+/// A panicked thread leaves the locked data intact.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
